@@ -1,0 +1,40 @@
+# Sourced by the scripts beside it: the repository's root, steps with their elapsed time, how many jobs a build may use.
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root"
+
+script_start=$SECONDS
+
+# say TEXT: one line of what this script does, with the time since its start.
+say() { printf '[%3ds] %s\n' $((SECONDS - script_start)) "$*"; }
+
+# die TEXT...: an error, a line an argument, and the end.
+die() {
+  printf 'error: %s\n' "$1" >&2
+  shift
+  for line in "$@"; do printf '       %s\n' "$line" >&2; done
+  exit 1
+}
+
+# build_jobs: a job for each usable core, fewer where memory is short (a compilation takes up to 1 GiB).
+build_jobs() {
+  local cores gibibytes
+  cores=$(nproc)
+  gibibytes=$(awk '/^MemAvailable:/ { print int($2 / 1048576) }' /proc/meminfo)
+  [ "$gibibytes" -ge 1 ] || gibibytes=1
+  if [ "$gibibytes" -lt "$cores" ]; then echo "$gibibytes"; else echo "$cores"; fi
+}
+
+# configure FOLDER OPTION...: meson setup, once.
+configure() {
+  local folder=$1
+  shift
+  if [ -f "$folder/build.ninja" ]; then
+    say "configure $folder: already done"
+  else
+    say "configure $folder"
+    mkdir -p "$(dirname "$folder")"
+    meson setup "$folder" "$@" >"$folder.log" 2>&1 || { cat "$folder.log" >&2; die "meson setup $folder failed (above)"; }
+    rm -f "$folder.log"
+  fi
+}
