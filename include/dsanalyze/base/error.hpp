@@ -1,0 +1,43 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace dsanalyze {
+
+/// What an error means to the caller of the program; each maps to one exit code (CLI: failed 1, usage 2, undecided 4, interrupted 130).
+enum class ErrorKind { failed, usage, undecided, interrupted };
+
+/// An error off the data path. The message says what happened, to what, and what to do; contexts are added while it travels up.
+class Error : public std::runtime_error {
+ public:
+  Error(ErrorKind kind, const std::string& message) : std::runtime_error(message), m_kind(kind) {}
+  explicit Error(const std::string& message) : Error(ErrorKind::failed, message) {}
+
+  [[nodiscard]] ErrorKind kind() const { return m_kind; }
+  /// The same error with "while ...: " put before its message.
+  [[nodiscard]] Error with_context(std::string_view context) const;
+
+ private:
+  ErrorKind m_kind;
+};
+
+/// A mistake in an option, an argument or a configuration file.
+class UsageError : public Error {
+ public:
+  explicit UsageError(const std::string& message) : Error(ErrorKind::usage, message) {}
+};
+
+/// The user asked to stop.
+class Interrupted : public Error {
+ public:
+  Interrupted() : Error(ErrorKind::interrupted, "interrupted") {}
+};
+
+/// "No such file or directory" for ENOENT. Threads: any.
+std::string describe_errno(int error_number);
+/// Throws Error: "<what> <path>: <describe_errno>".
+[[noreturn]] void throw_errno(std::string_view what, std::string_view path, int error_number);
+
+}  // namespace dsanalyze

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <string>
+
+namespace dsanalyze {
+
+/// Something that the user should know although the work goes on; it ends up in the result's findings.
+struct Finding {
+  enum class Severity { info, warning, error };
+  std::string code;  ///< stable, kebab-case: "cached-run-read-storage"
+  Severity severity = Severity::warning;
+  std::string message;  ///< what happened, what it means for the result, what to do
+
+  bool operator==(const Finding&) const = default;
+};
+
+/// How far a piece of work is. `fraction` in [0, 1]; negative when unknown. `eta_seconds` negative when unknown.
+struct Progress {
+  std::string activity;
+  double fraction = -1;
+  double eta_seconds = -1;
+};
+
+/// Where libraries, which never print, say what happens. Implementations must be callable from any thread.
+class EventSink {
+ public:
+  virtual ~EventSink() = default;
+  virtual void progress(const Progress& progress) = 0;  ///< may be called often; the sink thins it out
+  virtual void note(const std::string& line) = 0;       ///< a line worth keeping in a log (a run ended: its provisional result)
+  virtual void finding(const Finding& finding) = 0;     ///< shown at once as a warning
+};
+
+/// Drops everything.
+EventSink& null_events();
+
+}  // namespace dsanalyze

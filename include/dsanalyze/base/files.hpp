@@ -1,0 +1,62 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "dsanalyze/base/units.hpp"
+
+namespace dsanalyze {
+
+/// Owns one file descriptor. Movable, closed on destruction.
+class FileDescriptor {
+ public:
+  FileDescriptor() = default;
+  explicit FileDescriptor(int descriptor) : m_descriptor(descriptor) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : m_descriptor(std::exchange(other.m_descriptor, -1)) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept;
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+  ~FileDescriptor() { reset(); }
+
+  [[nodiscard]] int get() const { return m_descriptor; }
+  [[nodiscard]] bool valid() const { return m_descriptor >= 0; }
+  [[nodiscard]] int release() { return std::exchange(m_descriptor, -1); }
+  void reset();
+
+ private:
+  int m_descriptor = -1;
+};
+
+/// A file mapped read-only. Empty files give an empty view.
+class MappedFile {
+ public:
+  MappedFile() = default;
+  /// Throws Error naming path and cause.
+  explicit MappedFile(const std::filesystem::path& path);
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  ~MappedFile();
+  [[nodiscard]] std::string_view view() const { return {static_cast<const char*>(m_data), m_size}; }
+
+ private:
+  const void* m_data = nullptr;
+  std::size_t m_size = 0;
+};
+
+/// The whole file; throws Error naming path and cause. Files over `limit` are refused.
+std::string read_file(const std::filesystem::path& path, Bytes limit = Bytes{1} << 30);
+/// The new content appears under `path` whole or not at all: written to an unnamed file of the same folder, synced, linked in. A full disk
+/// or a kill leaves the old file and nothing else (a kill between two calls, or on a filesystem without unnamed files, may leave one
+/// ".<name>.<random>.tmp"). A replaced file keeps its mode, a link its target; special files (/dev/null, pipes) are written in place.
+/// Throws Error naming path and cause.
+void write_file_atomically(const std::filesystem::path& path, std::string_view content);
+/// $XDG_STATE_HOME/dsanalyze or ~/.local/state/dsanalyze (profiles); not created.
+std::filesystem::path user_state_directory();
+/// $XDG_CACHE_HOME/dsanalyze or ~/.cache/dsanalyze (dataset indexes); not created.
+std::filesystem::path user_cache_directory();
+
+}  // namespace dsanalyze

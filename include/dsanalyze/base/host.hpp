@@ -1,0 +1,60 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dsanalyze/base/units.hpp"
+
+namespace dsanalyze {
+
+/// Limits that a control group puts on this process, whichever version the host runs (v1's controllers where it has both); the tightest of
+/// the path from the process's own group up to the root: the lowest quota, and the memory limit that leaves least. With v2, memory.high counts
+/// as a limit too, since going past it throttles.
+struct CgroupLimits {
+  int version = 0;                  ///< 1, 2, or 0 for none found
+  std::optional<double> cpu_cores;  ///< quota / period
+  std::optional<Bytes> memory_limit;
+  Bytes memory_in_use = 0;  ///< of the group that sets the limit, without its inactive page cache
+};
+
+/// `root` stands for "/" in tests: reads <root>/proc/self/cgroup, <root>/proc/self/mountinfo and the mounts that it names.
+CgroupLimits read_cgroup_limits(const std::filesystem::path& root = "/");
+
+/// What this machine gives this process. "usable" is after affinity and cgroup limits, never the host's own figure.
+struct HostFacts {
+  std::string cpu_model;
+  int cores_online = 1;
+  double cores_usable = 1;        ///< min(affinity, cgroup quota); may be fractional
+  std::vector<int> cpus_allowed;  ///< affinity of the calling thread, online CPUs only
+  Bytes memory_total = 0;
+  Bytes memory_usable = 0;  ///< min(MemAvailable, cgroup limit less use) now
+  std::string kernel;
+  CgroupLimits cgroup;
+
+  /// Worker threads to start when the user says "auto": cores_usable rounded down, at least 1.
+  [[nodiscard]] int worker_count() const;
+};
+/// Throws Error if <root>/proc is not readable.
+HostFacts read_host_facts(const std::filesystem::path& root = "/");
+
+/// Restricts the calling thread, and threads that it starts, to `cpus`. Returns false if the system refuses.
+bool set_thread_affinity(const std::vector<int>& cpus);
+
+/// CPU time used up to now, for telling what others took in between.
+struct CpuSample {
+  double own_seconds = 0;   ///< user + system of this process
+  double busy_seconds = 0;  ///< all non-idle time (steal included; interrupts and I/O wait not) of the CPUs we may use
+  double wall_seconds = 0;
+};
+/// Processes that this one started are others. All zero if <root>/proc/stat is not readable.
+CpuSample sample_cpu(const HostFacts& host, const std::filesystem::path& root = "/");
+/// The share of the CPU time we may use that others took between the two samples; counter resolution (one tick a CPU) is subtracted. In [0, 1].
+/// With a quota below the CPUs allowed, what others use of the rest takes nothing from us.
+double others_cpu_share(const CpuSample& before, const CpuSample& after, const HostFacts& host);
+
+/// Resident memory of this process in bytes (0 if unknown).
+Bytes resident_memory();
+
+}  // namespace dsanalyze

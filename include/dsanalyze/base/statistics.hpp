@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace dsanalyze {
+
+struct Interval {
+  double low = 0;
+  double high = 0;
+  [[nodiscard]] bool overlaps(const Interval& other) const { return low <= other.high && other.low <= high; }
+};
+
+/// A mean with its 95 % interval from n repeated windows.
+struct Estimate {
+  double value = 0;
+  Interval ci95;
+  std::size_t windows = 0;
+  [[nodiscard]] double relative_half_width() const { return value > 0 ? (ci95.high - ci95.low) / 2 / value : 0; }
+};
+
+double mean(std::span<const double> values);
+double standard_deviation(std::span<const double> values);  ///< n - 1 in the denominator; 0 for fewer than two values
+/// The q-quantile (0 <= q <= 1) by linear interpolation between order statistics; 0 for no values.
+double quantile(std::vector<double> values, double q);
+inline double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }
+/// Two-sided 95 % point of Student's t with n degrees of freedom (n >= 1): 12.706 for 1, 2.228 for 10, 1.960 in the limit.
+double student_t95(std::size_t degrees_of_freedom);
+/// Mean with Student's interval. One value gives an interval of that value alone with windows = 1: callers must not trust it.
+Estimate estimate_mean(std::span<const double> values);
+
+}  // namespace dsanalyze

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace dsanalyze {
+
+enum class StatusCode : std::uint8_t {
+  ok,
+  busy,         ///< past a stated capacity; try again after some of it was given back
+  not_found,    ///< the file or the item is gone
+  corrupt,      ///< bytes that are not what they should be (short file, broken image)
+  unsupported,  ///< well formed, but of a kind that is not handled
+  timeout,      ///< the deadline passed
+  end,          ///< nothing more will come
+  cancelled,    ///< stopped on request
+  io            ///< the system refused; errno in detail
+};
+
+/// The outcome of an operation on the data path: a value, never an exception.
+struct [[nodiscard]] Status {
+  StatusCode code = StatusCode::ok;
+  int detail = 0;  ///< errno for io and not_found, else 0
+
+  [[nodiscard]] bool ok() const { return code == StatusCode::ok; }
+};
+
+/// "corrupt", "timeout", ...
+std::string_view status_name(StatusCode code);
+
+}  // namespace dsanalyze

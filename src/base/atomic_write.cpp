@@ -1,0 +1,137 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <optional>
+#include <utility>
+
+#include "atomic_write.hpp"
+#include "dsanalyze/base/error.hpp"
+#include "dsanalyze/base/files.hpp"
+
+namespace dsanalyze {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr mode_t mode_of_new_files = 0644;
+constexpr mode_t permission_bits = 07777;
+
+[[noreturn]] void fail_to_write(const fs::path& path, int error_number) { throw_errno("cannot write", path.native(), error_number); }
+
+/// A name that nothing has yet, in the folder of `target`; removed on destruction unless keep() was called.
+class TemporaryName {
+ public:
+  explicit TemporaryName(const fs::path& target) {
+    std::uint64_t number = 0;
+    if (::getrandom(&number, sizeof number, 0) != sizeof number) fail_to_write(target, errno);
+    m_path = target.parent_path() / fmt::format(".{:.60}.{:016x}.tmp", target.filename().native(), number);
+  }
+  TemporaryName(const TemporaryName&) = delete;
+  TemporaryName& operator=(const TemporaryName&) = delete;
+  TemporaryName(TemporaryName&&) = delete;
+  TemporaryName& operator=(TemporaryName&&) = delete;
+  ~TemporaryName() {
+    if (m_exists) ::unlink(m_path.c_str());
+  }
+  [[nodiscard]] const fs::path& path() const { return m_path; }
+  void exists_now() { m_exists = true; }
+  void rename_to(const fs::path& target) {
+    if (::rename(m_path.c_str(), target.c_str()) != 0) fail_to_write(target, errno);
+    m_exists = false;
+  }
+
+ private:
+  fs::path m_path;
+  bool m_exists = false;
+};
+
+void write_all(int descriptor, std::string_view content, const fs::path& path) {
+  while (!content.empty()) {
+    const ssize_t written = ::write(descriptor, content.data(), content.size());
+    if (written < 0 && errno != EINTR) fail_to_write(path, errno);
+    if (written > 0) content.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+void write_and_sync(int descriptor, std::string_view content, std::optional<mode_t> mode, const fs::path& path) {
+  write_all(descriptor, content, path);
+  if (mode && ::fchmod(descriptor, *mode) != 0) fail_to_write(path, errno);
+  if (::fsync(descriptor) != 0) fail_to_write(path, errno);
+}
+
+// Without AT_EMPTY_PATH, which older kernels grant to root alone.
+int link_unnamed(int descriptor, const fs::path& name) {
+  const std::string source = fmt::format("/proc/self/fd/{}", descriptor);
+  return ::linkat(AT_FDCWD, source.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
+}
+
+/// False if this filesystem has no unnamed files.
+bool write_unnamed_then_link(std::string_view content, std::optional<mode_t> mode, const fs::path& target) {
+  const FileDescriptor file(::open(target.parent_path().c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, mode_of_new_files));
+  if (!file.valid() && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) return false;
+  if (!file.valid()) fail_to_write(target, errno);
+  write_and_sync(file.get(), content, mode, target);
+  int error = link_unnamed(file.get(), target);
+  if (error == EEXIST) {
+    // A link cannot replace a file, a rename can.
+    TemporaryName name(target);
+    error = link_unnamed(file.get(), name.path());
+    if (error == 0) {
+      name.exists_now();
+      name.rename_to(target);
+    }
+  }
+  if (error != 0) fail_to_write(target, error);
+  return true;
+}
+
+void write_named_then_rename(std::string_view content, std::optional<mode_t> mode, const fs::path& target) {
+  TemporaryName name(target);
+  const FileDescriptor file(::open(name.path().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode_of_new_files));
+  if (!file.valid()) fail_to_write(target, errno);
+  name.exists_now();
+  write_and_sync(file.get(), content, mode, target);
+  name.rename_to(target);
+}
+
+// /dev/null, a terminal or a pipe: replacing it is not what its user means.
+void write_in_place(const fs::path& path, std::string_view content) {
+  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!file.valid()) fail_to_write(path, errno);
+  write_all(file.get(), content, path);
+}
+
+// So that the new name survives a power cut too. Some filesystems cannot; the content is safe even there.
+void sync_folder(const fs::path& folder) {
+  const FileDescriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (descriptor.valid()) ::fsync(descriptor.get());
+}
+
+}  // namespace
+
+void write_file_atomically(const fs::path& path, std::string_view content) { write_file_atomically(path, content, TemporaryKind::unnamed); }
+
+void write_file_atomically(const fs::path& path, std::string_view content, TemporaryKind kind) {
+  if (!path.has_filename()) throw Error(fmt::format("cannot write \"{}\": it does not name a file", path.native()));
+  std::optional<mode_t> mode;
+  fs::path target = fs::absolute(path);
+  struct stat facts {};
+  if (::stat(path.c_str(), &facts) == 0) {
+    if (S_ISDIR(facts.st_mode)) throw Error(fmt::format("cannot write {}: it is a folder; name a file in it", path.native()));
+    if (!S_ISREG(facts.st_mode)) return write_in_place(path, content);
+    mode = facts.st_mode & permission_bits;
+    target = fs::canonical(path);  // the file that a symbolic link names is replaced, not the link
+  }
+  const fs::path folder = target.parent_path();
+  if (!fs::is_directory(folder))
+    throw Error(fmt::format("cannot write {}: the folder {} does not exist; make it first", path.native(), folder.native()));
+  if (kind == TemporaryKind::named || !write_unnamed_then_link(content, mode, target)) write_named_then_rename(content, mode, target);
+  sync_folder(folder);
+}
+
+}  // namespace dsanalyze

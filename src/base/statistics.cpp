@@ -1,0 +1,58 @@
+#include "dsanalyze/base/statistics.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <stdexcept>
+
+namespace dsanalyze {
+
+double mean(std::span<const double> values) {
+  if (values.empty()) return 0;
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+double standard_deviation(std::span<const double> values) {
+  if (values.size() < 2) return 0;
+  const double centre = mean(values);
+  double squares = 0;
+  for (const double value : values) squares += (value - centre) * (value - centre);
+  return std::sqrt(squares / static_cast<double>(values.size() - 1));
+}
+
+double quantile(std::vector<double> values, double q) {
+  if (values.empty()) return 0;
+  const double position = std::clamp(q, 0.0, 1.0) * static_cast<double>(values.size() - 1);
+  const auto below = static_cast<std::size_t>(position);
+  const auto lower = values.begin() + static_cast<std::ptrdiff_t>(below);
+  std::nth_element(values.begin(), lower, values.end());
+  if (below + 1 == values.size()) return *lower;
+  const double upper = *std::min_element(lower + 1, values.end());
+  return *lower + (position - static_cast<double>(below)) * (upper - *lower);
+}
+
+double student_t95(std::size_t degrees_of_freedom) {
+  constexpr std::array table = {12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281,
+                                2.2010,  2.1788, 2.1604, 2.1448, 2.1314, 2.1199, 2.1098, 2.1009, 2.0930, 2.0860,
+                                2.0796,  2.0739, 2.0687, 2.0639, 2.0595, 2.0555, 2.0518, 2.0484, 2.0452, 2.0423};
+  if (degrees_of_freedom == 0) throw std::domain_error("Student's t needs at least one degree of freedom");
+  if (degrees_of_freedom <= table.size()) return table[degrees_of_freedom - 1];
+  // Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5, around the normal 97.5 % point.
+  constexpr double z = 1.959963985;
+  constexpr double z3 = z * z * z;
+  constexpr double z5 = z3 * z * z;
+  const auto n = static_cast<double>(degrees_of_freedom);
+  return z + (z3 + z) / (4 * n) + (5 * z5 + 16 * z3 + 3 * z) / (96 * n * n);
+}
+
+Estimate estimate_mean(std::span<const double> values) {
+  const double centre = mean(values);
+  Estimate estimate{centre, {centre, centre}, values.size()};
+  if (values.size() < 2) return estimate;
+  const double half_width = student_t95(values.size() - 1) * standard_deviation(values) / std::sqrt(static_cast<double>(values.size()));
+  estimate.ci95 = {centre - half_width, centre + half_width};
+  return estimate;
+}
+
+}  // namespace dsanalyze

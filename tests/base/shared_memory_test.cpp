@@ -1,0 +1,103 @@
+#include "dsanalyze/base/shared_memory.hpp"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "child_process.hpp"
+#include "dsanalyze/base/error.hpp"
+
+using namespace dsanalyze;
+using testing::in_child;
+
+namespace {
+
+FileDescriptor copy_of(const MemorySegment& segment) { return FileDescriptor(::fcntl(segment.descriptor(), F_DUPFD_CLOEXEC, 0)); }
+
+template <typename Action>
+std::string message_of(const Action& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("a new segment is zeroed, of the size asked for, and cannot be resized") {
+  const MemorySegment segment = MemorySegment::create("test", 10'000);
+  REQUIRE(segment.size() == 10'000);
+  CHECK(std::ranges::all_of(segment.span(), [](std::byte byte) { return byte == std::byte{0}; }));
+  CHECK(::ftruncate(segment.descriptor(), 5000) != 0);
+  CHECK(::ftruncate(segment.descriptor(), 20'000) != 0);
+  CHECK((::fcntl(segment.descriptor(), F_GETFD) & FD_CLOEXEC) != 0);
+}
+
+TEST_CASE("more memory than this process may use is refused, with what is needed and what there is") {
+  const std::string message = message_of([] { MemorySegment::create("cache", std::size_t{1} << 60); });
+  CHECK(message.find("it needs 1 EiB") != std::string::npos);
+  CHECK(message.find("may use") != std::string::npos);
+  CHECK_THROWS_AS(MemorySegment::create("cache", std::numeric_limits<std::size_t>::max()), Error);
+  CHECK_THROWS_AS(MemorySegment::create("cache", 0), Error);
+}
+
+TEST_CASE("what one process writes, another reads, also after the writer was killed") {
+  const MemorySegment segment = MemorySegment::create("test", 4096);
+  CHECK(in_child([&] {
+          const MemorySegment attached = MemorySegment::attach(copy_of(segment), Access::read_write, 4096);
+          attached.data()[7] = std::byte{42};
+          return ::kill(::getpid(), SIGKILL);
+        }) == -1);
+  CHECK(segment.data()[7] == std::byte{42});
+  CHECK(in_child([&] { return static_cast<int>(MemorySegment::attach(copy_of(segment), Access::read_only, 4096).data()[7]); }) == 42);
+}
+
+TEST_CASE("after future writers are forbidden the filler still writes, others only read") {
+  MemorySegment segment = MemorySegment::create("test", 4096);
+  segment.forbid_future_writers();
+  segment.data()[0] = std::byte{1};
+  CHECK(in_child([&] {
+          const MemorySegment attached = MemorySegment::attach(copy_of(segment), Access::read_only, 4096);
+          return attached.data()[0] == std::byte{1} ? 0 : 1;
+        }) == 0);
+  CHECK(in_child([&] {
+          try {
+            MemorySegment::attach(copy_of(segment), Access::read_write, 4096);
+          } catch (const Error&) {
+            return 0;
+          }
+          return 1;
+        }) == 0);
+  CHECK(::pwrite(segment.descriptor(), "x", 1, 0) < 0);
+  CHECK_THROWS_AS(segment.forbid_future_writers(), Error);
+}
+
+TEST_CASE("only sealed memory of at least the size expected is attached") {
+  const MemorySegment segment = MemorySegment::create("test", 4096);
+  CHECK(message_of([&] { MemorySegment::attach(copy_of(segment), Access::read_only, 4097); }).find("4096 bytes, at least 4097") != std::string::npos);
+  FileDescriptor unsealed(::memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  REQUIRE(::ftruncate(unsealed.get(), 4096) == 0);
+  CHECK_THROWS_AS(MemorySegment::attach(std::move(unsealed), Access::read_only, 1), Error);
+  CHECK_THROWS_AS(MemorySegment::attach(FileDescriptor(::open("/dev/zero", O_RDWR | O_CLOEXEC)), Access::read_only, 1), Error);
+  CHECK_THROWS_AS(MemorySegment::attach(FileDescriptor(), Access::read_only, 1), Error);
+}
+
+TEST_CASE("a segment moves with its mapping and descriptor") {
+  MemorySegment first = MemorySegment::create("a", 4096);
+  first.data()[0] = std::byte{9};
+  const int descriptor = first.descriptor();
+  MemorySegment second = std::move(first);
+  CHECK(second.data()[0] == std::byte{9});
+  MemorySegment third = MemorySegment::create("b", 8192);
+  const int replaced = third.descriptor();
+  third = std::move(second);
+  CHECK(third.descriptor() == descriptor);
+  CHECK(third.size() == 4096);
+  CHECK(::fcntl(replaced, F_GETFD) < 0);
+}

@@ -1,0 +1,66 @@
+#include "dsanalyze/base/statistics.hpp"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <stdexcept>
+
+using namespace dsanalyze;
+
+TEST_CASE("mean and deviation of known values") {
+  const std::array values = {2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0};
+  CHECK(mean(values) == doctest::Approx(5));
+  CHECK(standard_deviation(values) == doctest::Approx(2.13809));
+  CHECK(mean({}) == 0);
+  CHECK(standard_deviation(std::array{3.0}) == 0);
+}
+
+TEST_CASE("quantiles interpolate between order statistics") {
+  const std::vector<double> values = {4, 1, 3, 2};
+  CHECK(quantile(values, 0) == 1);
+  CHECK(quantile(values, 1) == 4);
+  CHECK(median(values) == doctest::Approx(2.5));
+  CHECK(quantile(values, 0.25) == doctest::Approx(1.75));
+  CHECK(quantile({7}, 0.9) == 7);
+  CHECK(quantile({}, 0.5) == 0);
+  CHECK(quantile(values, 1.5) == 4);
+}
+
+TEST_CASE("Student's t agrees with the tables to a thousandth") {
+  struct Point {
+    std::size_t degrees;
+    double t;
+  };
+  for (const Point& point : {Point{1, 12.706}, Point{2, 4.303}, Point{10, 2.228}, Point{30, 2.042}, Point{31, 2.0395}, Point{40, 2.0211},
+                             Point{60, 2.0003}, Point{120, 1.9799}, Point{1000, 1.9623}, Point{100'000'000, 1.95996}}) {
+    CAPTURE(point.degrees);
+    CHECK(student_t95(point.degrees) == doctest::Approx(point.t).epsilon(0.0003));
+  }
+  CHECK_THROWS_AS(static_cast<void>(student_t95(0)), std::domain_error);
+}
+
+TEST_CASE("Student's t falls with every degree of freedom, across the end of its table too") {
+  for (std::size_t degrees = 1; degrees < 200; ++degrees) CHECK(student_t95(degrees + 1) < student_t95(degrees));
+}
+
+TEST_CASE("a mean's interval is Student's") {
+  const Estimate estimate = estimate_mean(std::array{10.0, 12.0, 14.0});
+  CHECK(estimate.value == doctest::Approx(12));
+  CHECK(estimate.windows == 3);
+  CHECK(estimate.ci95.low == doctest::Approx(12 - 4.3027 * 2 / 1.7320508).epsilon(1e-4));
+  CHECK(estimate.relative_half_width() == doctest::Approx(4.3027 * 2 / 1.7320508 / 12).epsilon(1e-4));
+}
+
+TEST_CASE("one window gives its own value as interval and says that it is one") {
+  const Estimate estimate = estimate_mean(std::array{10.0});
+  CHECK(estimate.windows == 1);
+  CHECK(estimate.ci95.low == 10);
+  CHECK(estimate.ci95.high == 10);
+  CHECK(estimate_mean({}).windows == 0);
+}
+
+TEST_CASE("intervals that touch overlap") {
+  CHECK(Interval{1, 2}.overlaps({2, 3}));
+  CHECK_FALSE(Interval{1, 2}.overlaps({2.1, 3}));
+  CHECK(Interval{1, 5}.overlaps({2, 3}));
+}
