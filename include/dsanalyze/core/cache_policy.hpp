@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dsanalyze/base/units.hpp"
+
+namespace dsanalyze {
+
+/// One access, in the order of the sampler. The key is opaque: an item here, a 4 KiB page for page models.
+struct CacheAccess {
+  std::uint64_t key = 0;
+  Bytes bytes = 0;
+  std::uint32_t job = 0;
+  float priority = 0;  ///< for cost-aware admission; 0 otherwise
+};
+
+enum class CacheDecision : std::uint8_t {
+  hit,    ///< held
+  admit,  ///< not held; fetch it and keep it: its bytes are accounted for from now on
+  bypass  ///< not held; fetch it and drop it
+};
+
+enum class CacheKind { none, page, minio, lru };
+CacheKind parse_cache_kind(const std::string& text);
+std::string cache_kind_name(CacheKind kind);
+
+/// What a cache decides, apart from how it stores: the real cache and the simulator call the same code, so one trace gives both the same hits.
+/// State lies in memory that the caller gives (relocatable: no pointers in it), sized by required_bytes().
+/// Threads: one caller at a time. No allocation in access() beyond `evicted`'s capacity.
+class CachePolicy {
+ public:
+  virtual ~CachePolicy() = default;
+  /// Decides a group of accesses in order. Keys to drop first are appended to `evicted` (before the admission that needs their room).
+  /// Requires decisions.size() == accesses.size(), every key < key_count given at construction.
+  virtual void access(std::span<const CacheAccess> accesses, std::span<CacheDecision> decisions, std::vector<std::uint64_t>& evicted) = 0;
+  /// An admitted item could not be fetched or stored: its bytes are free again.
+  virtual void forget(std::uint64_t key) = 0;
+  /// Everything out; counters of held items and bytes are 0.
+  virtual void clear() = 0;
+  [[nodiscard]] virtual std::uint64_t items_held() const = 0;
+  [[nodiscard]] virtual Bytes bytes_held() const = 0;
+  [[nodiscard]] virtual Bytes capacity() const = 0;
+};
+
+/// Bytes of state that make_cache_policy needs for `key_count` keys.
+std::size_t cache_policy_state_bytes(CacheKind kind, std::uint64_t key_count);
+/// MinIO: admits what fits until full, never replaces [CoorDL, section 4.1]. A smaller item may still fit after a larger one did not.
+/// LRU: replaces the least recently used. `state` must be zeroed before its first use, 64-byte aligned and outlive the policy.
+/// A state that a policy of the same kind, capacity and key_count was made over, perhaps by another process and at another address, is taken over
+/// with all that it holds; entries are believed, counters and links that a killed process left half-written are mended. Making a policy counts as a
+/// call. Throws Error for a state too small, misaligned, or in use by another cache. none and page hold nothing: every access is a bypass (the page
+/// cache is the kernel's).
+std::unique_ptr<CachePolicy> make_cache_policy(CacheKind kind, Bytes capacity, std::uint64_t key_count, std::span<std::byte> state);
+
+}  // namespace dsanalyze

@@ -1,0 +1,118 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dsanalyze/base/units.hpp"
+#include "dsanalyze/core/batch.hpp"
+
+namespace dsanalyze {
+
+/// Where a sample's bytes are, in every format: so many bytes at an offset of a file.
+struct Extent {
+  std::uint64_t offset = 0;
+  std::uint64_t length = 0;
+  std::uint32_t file = 0;
+};
+
+/// Fixed record of the index file, 24 bytes, little-endian.
+struct IndexRecord {
+  std::uint64_t offset = 0;
+  std::uint64_t length = 0;
+  std::uint32_t file = 0;
+  std::uint32_t label = 0;
+
+  [[nodiscard]] Extent extent() const { return {offset, length, file}; }
+};
+static_assert(sizeof(IndexRecord) == 24);
+
+/// A dataset as the loader sees it: samples in index order, the files that hold them, the labels' names. Immutable. Threads: any.
+/// The tables may be views of a mapped index file (loaders keep that alive through `owner`) or of memory.
+class DatasetIndex {
+ public:
+  struct Tables {
+    std::span<const IndexRecord> records;
+    std::span<const std::uint64_t> path_offsets;  ///< files + 1 offsets into `paths`
+    std::string_view paths;                       ///< relative to the root, concatenated
+    std::vector<std::string> labels;
+  };
+  struct Facts {
+    std::string root;                  ///< absolute folder, or "emulated:NAME"
+    std::string format;                ///< "folder", "emulated"
+    std::uint64_t total_samples = 0;   ///< of the whole dataset; more than records when the index is a random subset
+    Bytes total_bytes = 0;             ///< of the whole dataset; an estimate from the subset when `sizes_sampled`
+    bool sizes_sampled = false;        ///< records are a random subset: only its files were asked for their size
+    std::string digest;                ///< over relative path, size and label of all samples (XXH3-128, hex); "sampled:..." of a subset
+    std::vector<std::string> skipped;  ///< files that are no samples of this format, at most a few names, for messages
+    std::uint64_t skipped_count = 0;
+    /// The folders that were listed (relative; "" is the root) and when each had last changed: an index is current while all of these hold.
+    struct Folder {
+      std::string path;
+      std::int64_t modified_nanoseconds = 0;
+    };
+    std::vector<Folder> folders;
+  };
+
+  DatasetIndex(Tables tables, Facts facts, std::shared_ptr<const void> owner);
+
+  [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(m_tables.records.size()); }
+  [[nodiscard]] const IndexRecord& operator[](SampleId id) const { return m_tables.records[id]; }
+  [[nodiscard]] std::span<const IndexRecord> records() const { return m_tables.records; }
+  [[nodiscard]] std::uint32_t file_count() const {
+    return static_cast<std::uint32_t>(m_tables.path_offsets.empty() ? 0 : m_tables.path_offsets.size() - 1);
+  }
+  [[nodiscard]] std::string_view file_path(std::uint32_t file) const;  ///< relative to facts().root
+  [[nodiscard]] const std::vector<std::string>& labels() const { return m_tables.labels; }
+  [[nodiscard]] const Facts& facts() const { return m_facts; }
+  /// Bytes of the records here (of the subset, if it is one).
+  [[nodiscard]] Bytes bytes() const { return m_bytes; }
+
+ private:
+  Tables m_tables;
+  Facts m_facts;
+  std::shared_ptr<const void> m_owner;
+  Bytes m_bytes = 0;
+};
+
+/// Builds the tables of a DatasetIndex in memory.
+class DatasetIndexBuilder {
+ public:
+  std::uint32_t add_file(std::string_view relative_path);
+  void add_sample(const IndexRecord& record) { m_records.push_back(record); }
+  std::uint32_t add_label(const std::string& name);
+  /// Facts left at 0 or empty that follow from the records (total_samples, total_bytes, digest) are filled in.
+  std::shared_ptr<const DatasetIndex> build(DatasetIndex::Facts facts) &&;
+
+ private:
+  std::vector<IndexRecord> m_records;
+  std::vector<std::uint64_t> m_path_offsets{0};
+  std::string m_paths;
+  std::vector<std::string> m_labels;
+};
+
+/// The subset of `index` with the given samples (in that order), its files renumbered; total facts are kept, digest becomes "sampled:...".
+std::shared_ptr<const DatasetIndex> subset_index(const DatasetIndex& index, std::span<const SampleId> samples);
+/// XXH3-128 over relative path, size and label of every sample in index order, in hex.
+std::string dataset_digest(const DatasetIndex& index);
+
+/// An order-independent digest of a set of samples: each sample's hash added up. Two epochs that used the same samples, once each, have the same.
+class SampleSetDigest {
+ public:
+  void add(SampleId id);
+  void add(const SampleSetDigest& other) {
+    m_sum += other.m_sum;
+    m_count += other.m_count;
+  }
+  [[nodiscard]] std::string text() const;  ///< "<count>-<hex>"
+  bool operator==(const SampleSetDigest&) const = default;
+
+ private:
+  std::uint64_t m_sum = 0;
+  std::uint64_t m_count = 0;
+};
+
+}  // namespace dsanalyze

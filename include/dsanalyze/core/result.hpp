@@ -1,0 +1,248 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "dsanalyze/base/error.hpp"
+#include "dsanalyze/base/events.hpp"
+#include "dsanalyze/base/statistics.hpp"
+#include "dsanalyze/base/units.hpp"
+#include "dsanalyze/core/rates.hpp"
+#include "dsanalyze/core/settings.hpp"
+
+namespace dsanalyze {
+
+/// "dsanalyze.profile/1" as structs. One record feeds every view: no view computes figures of its own. Fields are only added within a version.
+
+struct ToolRecord {
+  std::string name = "dsanalyze";
+  std::string version;
+  std::string commit;
+};
+ToolRecord this_tool();
+
+struct RateRecord {
+  double samples_per_s = 0;
+  double bytes_per_s = 0;
+  Interval ci95_samples_per_s;
+  std::uint64_t windows = 0;
+  std::uint64_t void_windows = 0;        ///< others took more than 2 % of the CPU
+  std::string method;                    ///< one sentence: how it was measured
+  std::optional<double> cache_fraction;  ///< F only
+};
+
+struct HostRecord {
+  std::string cpu_model;
+  double cores = 0;  ///< usable
+  int cores_online = 0;
+  Bytes memory_bytes = 0;  ///< usable
+  Bytes memory_total_bytes = 0;
+  std::string kernel;
+  int cgroup_version = 0;
+  std::string storage_device;      ///< "vda", "nfs server:/x", "emulated ssd"
+  std::string storage_filesystem;  ///< "ext4"
+  std::string storage_meter;       ///< what proves the bytes: "block layer and process counters", "none"
+  std::string accelerator;         ///< "none", "emulated, 8 x 2000 samples/s"
+};
+
+struct DatasetRecord {
+  std::string path;
+  std::string format;
+  std::uint64_t samples = 0;
+  Bytes bytes = 0;
+  double mean_sample_bytes = 0;
+  std::string digest;
+  bool sizes_sampled = false;
+  std::uint64_t subset_samples = 0;  ///< what the runs used
+  Bytes subset_bytes = 0;
+};
+
+struct EpochRecord {
+  std::uint64_t epoch = 0;
+  double seconds = 0;
+  std::uint64_t samples = 0;
+  std::optional<Bytes> storage_bytes;  ///< what reached the device, by the storage meter; absent where nothing can tell
+  Bytes requested_bytes = 0;           ///< what the loader asked of storage
+  std::uint64_t cache_hits = 0;
+  std::uint64_t cache_misses = 0;
+  std::string digest;  ///< of the set of samples used
+};
+
+struct TimelineRecord {
+  double t_seconds = 0;
+  double cpu_fraction = 0;  ///< of the usable CPU time, by this process
+  Bytes memory_bytes = 0;
+  double storage_bytes_per_s = 0;
+  double cache_hit_fraction = 0;
+};
+
+struct OperatorRecord {
+  std::string name;
+  double fraction = 0;
+};
+
+struct RunRecord {
+  std::string name;  ///< synthetic, prep, cached, fetch, full
+  double samples_per_s = 0;
+  double epoch_seconds = 0;  ///< mean, first epoch apart
+  double seconds = 0;
+  std::optional<Bytes> storage_bytes;
+  Bytes requested_bytes = 0;
+  std::uint64_t cache_hits = 0;
+  std::uint64_t cache_misses = 0;
+  std::uint64_t samples = 0;
+  std::uint64_t samples_failed = 0;
+  double first_batch_seconds = 0;
+  double stall_p50_seconds = 0;  ///< an accelerator's wait for its next batch
+  double stall_p99_seconds = 0;
+  int prefetch_batches = 0;
+  int fetch_concurrency = 0;
+  Bytes slot_bytes = 0;  ///< memory of the batch slots
+  std::vector<OperatorRecord> prep_operators;
+  std::vector<EpochRecord> epochs;
+  std::vector<TimelineRecord> timeline;
+};
+
+struct StallRecord {
+  double seconds_per_epoch = 0;  ///< of the whole dataset
+  double fraction = 0;
+  Interval ci95_fraction;
+};
+
+struct BottleneckRecord {
+  std::string resource;  ///< gpu, cpu, io
+  std::string detail;    ///< accelerator, prep, storage, cache, network
+  bool confident = false;
+  std::string reason;  ///< a sentence
+  std::string next;    ///< resource that binds next
+};
+
+struct AdviceRecord {
+  std::string code;
+  std::string text;
+  std::vector<std::string> evidence;
+};
+
+struct CorePoint {
+  int cores = 0;
+  double samples_per_s = 0;
+};
+struct StoragePoint {
+  double request_bytes = 0;
+  int concurrency = 0;
+  double bytes_per_s = 0;
+};
+
+struct ProfileResult {
+  ToolRecord tool;
+  HostRecord host;
+  ProfileSettings settings;
+  DatasetRecord dataset;
+  std::optional<RateRecord> ingestion, prep, cache, storage, fetch;  ///< G, P, C, S, F
+  std::vector<CorePoint> prep_by_cores;
+  std::vector<StoragePoint> storage_by_request;
+  std::vector<RunRecord> runs;
+  struct Stalls {
+    StallRecord compute, prep, fetch;
+  };
+  std::optional<Stalls> stalls;
+  std::optional<BottleneckRecord> bottleneck;
+  struct Observed {
+    double samples_per_s = 0;
+    double unused_fraction = 0;  ///< of what this machine could feed with our loader
+  };
+  std::optional<Observed> observed;
+  std::vector<AdviceRecord> advice;
+  std::vector<Finding> findings;
+  bool trusted = false;
+
+  /// The measured run of that name, or nullptr.
+  [[nodiscard]] const RunRecord* run(const std::string& name) const;
+};
+
+/// "dsanalyze.whatif/1".
+struct WhatIfChange {
+  std::optional<double> cache_fraction;
+  std::optional<Bytes> cache_bytes;
+  std::optional<double> cores;
+  std::optional<double> cores_factor;       ///< when the number of cores behind P is not known
+  std::optional<double> accelerator_speed;  ///< factor
+  std::optional<double> accelerators;
+  std::optional<double> storage_bytes_per_s;
+  std::optional<double> storage_factor;
+};
+
+struct WhatIfAnswer {
+  WhatIfChange change;              // empty: as measured
+  std::optional<double> ingestion;  ///< G
+  double prep = 0;                  ///< P
+  double fetch = 0;                 ///< F
+  double samples_per_s = 0;
+  Interval ci95_samples_per_s;
+  double epoch_seconds = 0;  ///< 0 when the dataset's size is not known
+  std::string bottleneck;    ///< gpu, cpu, io
+  bool too_close = false;    ///< the two lowest rates' intervals overlap
+  StallShares stalls;        ///< meaningful when G is known
+  double speedup = 1;        ///< against as measured
+};
+
+struct WhatIfFound {
+  std::string question;         ///< cache, cores, accelerators, storage
+  std::optional<double> value;  ///< nullopt: no value removes the stall
+  std::string unit;
+  std::string then;  ///< what binds then, a sentence
+};
+
+struct WhatIfResult {
+  ToolRecord tool;
+  std::string source;  ///< path of the profile, or "typed rates"
+  std::string model;   ///< "closed form, MinIO" and what to bear in mind
+  Rates rates;
+  double base_cache_fraction = 0;
+  std::vector<WhatIfAnswer> answers;  ///< answers[0] is the set-up as measured
+  std::vector<WhatIfFound> found;
+  std::vector<AdviceRecord> advice;
+  std::vector<Finding> findings;
+};
+
+/// "dsanalyze.dataset/1": what `dataset make|index|info|verify` did or found. Optional fields belong to some of the commands only.
+struct DatasetCommandResult {
+  struct Failure {
+    std::string path;
+    std::string cause;
+  };
+  ToolRecord tool;
+  std::string command;  ///< make, index, info, verify
+  std::string path;
+  std::string format;
+  std::uint64_t samples = 0;
+  Bytes bytes = 0;
+  double mean_sample_bytes = 0;
+  std::string digest;  ///< empty where the command makes none
+  bool sizes_sampled = false;
+  std::optional<std::uint64_t> labels;
+  std::optional<std::uint64_t> skipped;        ///< files that are no samples
+  std::optional<std::uint64_t> already_there;  ///< make: samples of an earlier run
+  std::optional<std::string> index_file;
+  std::optional<std::string> content_digest;  ///< verify
+  std::optional<std::uint64_t> failed;        ///< verify: samples that do not decode
+  std::vector<Failure> failures;              ///< verify: the first of them
+  std::optional<double> seconds;
+  std::vector<Finding> findings;
+};
+
+// JSON, in the documented form. from-functions are strict (schema version, required fields, finite numbers, 0 < rates) and throw UsageError that
+// names the field; unknown fields are ignored (fields are only added within a version). Keys that are always there hold null for what is not known.
+std::string to_json(const ProfileResult& result);
+std::string to_json(const WhatIfResult& result);
+std::string to_json(const DatasetCommandResult& result);
+/// "dsanalyze.error/1": what a command that failed leaves on stdout under --json.
+std::string error_json(ErrorKind kind, const std::string& message, int exit_code);
+ProfileResult profile_from_json(std::string_view text, const std::string& source);
+
+}  // namespace dsanalyze

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dsanalyze/base/units.hpp"
+#include "dsanalyze/core/batch.hpp"
+#include "dsanalyze/core/cache_policy.hpp"
+
+namespace dsanalyze {
+
+enum class Seam { real, null, emulated };
+enum class AcceleratorKind { none, null, emulated };  ///< none: not given, so G is not known
+enum class StepMode { lockstep, independent };
+enum class OnError { skip, fail };
+enum class ReadMode { buffered, direct };
+
+/// Every choice of `dsanalyze profile`, resolved: defaults filled in, names looked up. Recorded whole in the result ("settings"), and enough to
+/// repeat the run. The text forms of the command line are the cli's business.
+struct ProfileSettings {
+  std::string dataset;   ///< path as given, or "emulated:NAME"
+  std::string workload;  ///< name, or empty
+  std::string preset;    ///< server name, or empty
+  double scale = 1;      ///< 1000 for --scale 1:1000: divides bytes a sample, cache, slots and bandwidths
+
+  AcceleratorKind accelerator = AcceleratorKind::none;
+  std::string accelerator_name;  ///< as given: "emulated:2000", "emulated:v100"
+  double accelerator_rate = 0;   ///< samples/s of one accelerator, when emulated
+  int accelerators = 1;
+  int batch_size = 256;  ///< per accelerator
+  StepMode step = StepMode::lockstep;
+  std::optional<double> observed_rate;  ///< what the user's own job reaches, samples/s
+
+  Seam storage = Seam::real;
+  std::string storage_name;
+  double storage_bytes_per_s = 0;  ///< when emulated (unscaled)
+  double storage_latency_seconds = 0;
+  int storage_queue_depth = 32;
+  ReadMode read_mode = ReadMode::buffered;
+  int fetch_concurrency = 16;          ///< requests under way at once
+  double max_storage_bytes_per_s = 0;  ///< 0: no limit
+
+  Seam prep = Seam::real;
+  double prep_rate_per_core = 0;  ///< samples/s, when emulated
+  int workers = 0;                ///< prep threads; 0: auto
+  int cores = 0;                  ///< cores that prep may use; 0: all usable (real) or the preset's (emulated)
+  DType dtype = DType::float32;
+  Layout layout = Layout::nchw;
+
+  CacheKind cache = CacheKind::minio;
+  std::optional<ByteAmount> cache_size;  ///< nullopt: auto, what free memory holds
+
+  std::vector<std::string> runs;  ///< subset of synthetic, prep, cached, fetch, full, in order
+  int epochs = 3;                 ///< of the full run, the first apart
+  double time_budget_seconds = 180;
+  std::optional<ByteAmount> subset;  ///< nullopt: what the time budget allows
+  OnError on_error = OnError::skip;
+  double error_budget = 0.001;  ///< share of samples that may fail before the run fails
+  std::uint64_t seed = 1;
+
+  /// Throws UsageError that names the option for values out of range or that do not go together (see modes.hpp).
+  void validate() const;
+};
+
+}  // namespace dsanalyze

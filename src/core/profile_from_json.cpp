@@ -1,0 +1,218 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+
+#include "result_json.hpp"
+
+namespace dsanalyze {
+namespace {
+
+constexpr double most = std::numeric_limits<double>::max();
+constexpr std::int64_t most_integer = std::numeric_limits<std::int64_t>::max();
+
+std::uint64_t read_count(JsonObject& object, std::string_view key) { return static_cast<std::uint64_t>(object.integer(key, 0, most_integer)); }
+
+std::optional<Bytes> read_known_count(JsonObject& object, std::string_view key) {
+  if (!is_known(object, key)) return std::nullopt;
+  return read_count(object, key);
+}
+
+int read_small(JsonObject& object, std::string_view key) { return static_cast<int>(object.integer(key, 0, std::numeric_limits<int>::max())); }
+
+Interval read_interval(JsonObject parent, std::string_view key, double low, double high) {
+  JsonObject object = parent.object(key);
+  const Interval interval{object.number("low", low, high), object.number("high", low, high)};
+  if (interval.low > interval.high) object.fail("low", fmt::format("found {}, expected at most /high ({})", interval.low, interval.high));
+  return interval;
+}
+
+std::optional<RateRecord> read_rate(JsonObject rates, std::string_view key) {
+  if (!is_known(rates, key)) return std::nullopt;
+  JsonObject object = rates.object(key);
+  RateRecord rate;
+  rate.samples_per_s = object.number("samples_per_s", 0, most);
+  if (rate.samples_per_s <= 0) object.fail("samples_per_s", "found 0, expected a rate above 0");
+  rate.bytes_per_s = object.number("bytes_per_s", 0, most);
+  rate.ci95_samples_per_s = read_interval(object, "ci95_samples_per_s", 0, most);
+  // Their last digits may differ where the mean was computed apart from the interval.
+  const double slack = 1e-9 * rate.samples_per_s;
+  if (rate.samples_per_s < rate.ci95_samples_per_s.low - slack || rate.samples_per_s > rate.ci95_samples_per_s.high + slack) {
+    object.fail("samples_per_s", fmt::format("found {}, expected a rate inside its own interval /ci95_samples_per_s ({} to {})", rate.samples_per_s,
+                                             rate.ci95_samples_per_s.low, rate.ci95_samples_per_s.high));
+  }
+  rate.windows = read_count(object, "windows");
+  if (is_known(object, "void_windows")) rate.void_windows = read_count(object, "void_windows");
+  rate.method = object.text("method");
+  if (is_known(object, "cache_fraction")) rate.cache_fraction = object.number("cache_fraction", 0, 1);
+  return rate;
+}
+
+ToolRecord read_tool(JsonObject object) { return {object.text("name"), object.text("version"), object.text("commit")}; }
+
+HostRecord read_host(JsonObject object) {
+  HostRecord host;
+  host.cpu_model = object.text("cpu_model");
+  host.cores = object.number("cores", 0, most);
+  host.cores_online = read_small(object, "cores_online");
+  host.memory_bytes = read_count(object, "memory_bytes");
+  host.memory_total_bytes = read_count(object, "memory_total_bytes");
+  host.kernel = object.text("kernel");
+  host.cgroup_version = read_small(object, "cgroup_version");
+  JsonObject storage = object.object("storage");
+  host.storage_device = storage.text("device");
+  host.storage_filesystem = storage.text("filesystem");
+  host.storage_meter = storage.text("meter");
+  host.accelerator = object.object("accelerator").text("description");
+  return host;
+}
+
+DatasetRecord read_dataset(JsonObject object) {
+  DatasetRecord dataset;
+  dataset.path = object.text("path");
+  dataset.format = object.text("format");
+  dataset.samples = read_count(object, "samples");
+  dataset.bytes = read_count(object, "bytes");
+  dataset.mean_sample_bytes = object.number("mean_sample_bytes", 0, most);
+  dataset.digest = object.text("digest");
+  dataset.sizes_sampled = object.boolean("sizes_sampled");
+  dataset.subset_samples = read_count(object, "subset_samples");
+  dataset.subset_bytes = read_count(object, "subset_bytes");
+  const double expected = dataset.mean_sample_bytes * static_cast<double>(dataset.samples);
+  if (std::abs(expected - static_cast<double>(dataset.bytes)) > 0.01 * expected + 1) {
+    object.fail("bytes", fmt::format("found {}, which contradicts /samples ({}) times /mean_sample_bytes ({})", dataset.bytes, dataset.samples,
+                                     dataset.mean_sample_bytes));
+  }
+  return dataset;
+}
+
+EpochRecord read_epoch(JsonObject& object) {
+  EpochRecord epoch;
+  epoch.epoch = read_count(object, "epoch");
+  epoch.seconds = object.number("seconds", 0, most);
+  epoch.samples = read_count(object, "samples");
+  epoch.storage_bytes = read_known_count(object, "storage_bytes");
+  epoch.requested_bytes = read_count(object, "requested_bytes");
+  epoch.cache_hits = read_count(object, "cache_hits");
+  epoch.cache_misses = read_count(object, "cache_misses");
+  epoch.digest = object.text("digest");
+  return epoch;
+}
+
+RunRecord read_run(JsonObject& object) {
+  RunRecord run;
+  run.name = object.text("name");
+  run.samples_per_s = object.number("samples_per_s", 0, most);
+  run.epoch_seconds = object.number("epoch_seconds", 0, most);
+  run.seconds = object.number("seconds", 0, most);
+  run.storage_bytes = read_known_count(object, "storage_bytes");
+  run.requested_bytes = read_count(object, "requested_bytes");
+  run.cache_hits = read_count(object, "cache_hits");
+  run.cache_misses = read_count(object, "cache_misses");
+  run.samples = read_count(object, "samples");
+  run.samples_failed = read_count(object, "samples_failed");
+  run.first_batch_seconds = object.number("first_batch_seconds", 0, most);
+  run.stall_p50_seconds = object.number("stall_p50_seconds", 0, most);
+  run.stall_p99_seconds = object.number("stall_p99_seconds", 0, most);
+  run.prefetch_batches = read_small(object, "prefetch_batches");
+  run.fetch_concurrency = read_small(object, "fetch_concurrency");
+  run.slot_bytes = read_count(object, "slot_bytes");
+  for (JsonObject& each : object.objects("prep_operators")) run.prep_operators.push_back({each.text("name"), each.number("fraction", 0, 1 + 1e-9)});
+  for (JsonObject& each : object.objects("epochs")) run.epochs.push_back(read_epoch(each));
+  for (JsonObject& each : object.objects("timeline")) {
+    run.timeline.push_back({each.number("t_seconds", 0, most), each.number("cpu_fraction", 0, most), read_count(each, "memory_bytes"),
+                            each.number("storage_bytes_per_s", 0, most), each.number("cache_hit_fraction", 0, 1)});
+  }
+  return run;
+}
+
+// Shares are differences of measured times: noise may carry one a little below 0 or above 1.
+StallRecord read_stall(JsonObject stalls, std::string_view key) {
+  JsonObject object = stalls.object(key);
+  return {object.number("seconds_per_epoch", -most, most), object.number("fraction", -1, 2), read_interval(object, "ci95_fraction", -most, most)};
+}
+
+BottleneckRecord read_bottleneck(JsonObject object) {
+  return {object.choice("resource", {"gpu", "cpu", "io"}), object.text("detail"), object.boolean("confident"), object.text("reason"),
+          object.text("next")};
+}
+
+std::vector<AdviceRecord> read_advice(JsonObject& root) {
+  std::vector<AdviceRecord> advice;
+  for (JsonObject& object : root.objects("advice")) {
+    AdviceRecord each{object.text("code"), object.text("text"), {}};
+    const nlohmann::json& evidence = object.raw("evidence");
+    if (!evidence.is_array()) object.fail("evidence", "found no list, expected a list of texts");
+    for (const nlohmann::json& line : evidence) {
+      if (!line.is_string()) object.fail("evidence", "found an item that is no text, expected a list of texts");
+      each.evidence.push_back(line.get<std::string>());
+    }
+    advice.push_back(std::move(each));
+  }
+  return advice;
+}
+
+std::vector<Finding> read_findings(JsonObject& root) {
+  std::vector<Finding> findings;
+  for (JsonObject& object : root.objects("findings")) {
+    const std::string severity = object.choice("severity", {"info", "warning", "error"});
+    const Finding::Severity level = severity == "info"      ? Finding::Severity::info
+                                    : severity == "warning" ? Finding::Severity::warning
+                                                            : Finding::Severity::error;
+    findings.push_back({object.text("code"), level, object.text("message")});
+  }
+  return findings;
+}
+
+void require_schema(JsonObject& root) {
+  const std::string schema = root.text("schema");
+  if (schema == "dsanalyze.profile/1") return;
+  root.fail("schema", fmt::format(R"(found "{}", expected "dsanalyze.profile/1", the result of `dsanalyze profile`)", schema));
+}
+
+void read_rates(JsonObject& root, ProfileResult& result) {
+  const JsonObject rates = root.object("rates");
+  result.ingestion = read_rate(rates, "G");
+  result.prep = read_rate(rates, "P");
+  result.cache = read_rate(rates, "C");
+  result.storage = read_rate(rates, "S");
+  result.fetch = read_rate(rates, "F");
+  const bool any = result.ingestion || result.prep || result.cache || result.storage || result.fetch;
+  if (!any) root.fail("rates", "found no rate, expected at least one of G, P, C, S and F");
+}
+
+}  // namespace
+
+ProfileResult profile_from_json(std::string_view text, const std::string& source) {
+  JsonObject root = parse_json_object(text, source);
+  require_schema(root);
+  ProfileResult result;
+  result.tool = read_tool(root.object("tool"));
+  result.host = read_host(root.object("host"));
+  result.settings = settings_from_json(root.object("settings"));
+  result.dataset = read_dataset(root.object("dataset"));
+  read_rates(root, result);
+  JsonObject curves = root.object("curves");
+  for (JsonObject& point : curves.objects("P_by_cores"))
+    result.prep_by_cores.push_back({read_small(point, "cores"), point.number("samples_per_s", 0, most)});
+  for (JsonObject& point : curves.objects("S_by_request")) {
+    result.storage_by_request.push_back(
+        {point.number("request_bytes", 0, most), read_small(point, "concurrency"), point.number("bytes_per_s", 0, most)});
+  }
+  for (JsonObject& run : root.objects("runs")) result.runs.push_back(read_run(run));
+  if (is_known(root, "stalls")) {
+    JsonObject stalls = root.object("stalls");
+    result.stalls = {read_stall(stalls, "compute"), read_stall(stalls, "prep"), read_stall(stalls, "fetch")};
+  }
+  if (is_known(root, "bottleneck")) result.bottleneck = read_bottleneck(root.object("bottleneck"));
+  if (is_known(root, "observed")) {
+    JsonObject observed = root.object("observed");
+    result.observed = {observed.number("samples_per_s", 0, most), observed.number("unused_fraction", -most, most)};
+  }
+  result.advice = read_advice(root);
+  result.findings = read_findings(root);
+  result.trusted = root.boolean("trusted");
+  return result;
+}
+
+}  // namespace dsanalyze

@@ -1,0 +1,142 @@
+#include "result_json.hpp"
+
+namespace dsanalyze {
+namespace {
+
+Json host_json(const HostRecord& host) {
+  return {{"cpu_model", host.cpu_model},
+          {"cores", host.cores},
+          {"cores_online", host.cores_online},
+          {"memory_bytes", host.memory_bytes},
+          {"memory_total_bytes", host.memory_total_bytes},
+          {"kernel", host.kernel},
+          {"cgroup_version", host.cgroup_version},
+          {"storage", {{"device", host.storage_device}, {"filesystem", host.storage_filesystem}, {"meter", host.storage_meter}}},
+          {"accelerator", {{"description", host.accelerator}}}};
+}
+
+Json dataset_json(const DatasetRecord& dataset) {
+  return {{"path", dataset.path},
+          {"format", dataset.format},
+          {"samples", dataset.samples},
+          {"bytes", dataset.bytes},
+          {"mean_sample_bytes", dataset.mean_sample_bytes},
+          {"digest", dataset.digest},
+          {"sizes_sampled", dataset.sizes_sampled},
+          {"subset_samples", dataset.subset_samples},
+          {"subset_bytes", dataset.subset_bytes}};
+}
+
+Json rate_json(const std::optional<RateRecord>& rate) {
+  if (!rate) return nullptr;
+  Json object = {{"samples_per_s", rate->samples_per_s},
+                 {"bytes_per_s", rate->bytes_per_s},
+                 {"ci95_samples_per_s", interval_json(rate->ci95_samples_per_s)},
+                 {"windows", rate->windows},
+                 {"void_windows", rate->void_windows},
+                 {"method", rate->method}};
+  add_if_known(object, "cache_fraction", rate->cache_fraction);
+  return object;
+}
+
+Json curves_json(const ProfileResult& result) {
+  Json by_cores = Json::array();
+  for (const CorePoint& point : result.prep_by_cores) by_cores.push_back({{"cores", point.cores}, {"samples_per_s", point.samples_per_s}});
+  Json by_request = Json::array();
+  for (const StoragePoint& point : result.storage_by_request) {
+    by_request.push_back({{"request_bytes", point.request_bytes}, {"concurrency", point.concurrency}, {"bytes_per_s", point.bytes_per_s}});
+  }
+  return {{"P_by_cores", by_cores}, {"S_by_request", by_request}};
+}
+
+Json epoch_json(const EpochRecord& epoch) {
+  return {{"epoch", epoch.epoch},
+          {"seconds", epoch.seconds},
+          {"samples", epoch.samples},
+          {"storage_bytes", or_null(epoch.storage_bytes)},
+          {"requested_bytes", epoch.requested_bytes},
+          {"cache_hits", epoch.cache_hits},
+          {"cache_misses", epoch.cache_misses},
+          {"digest", epoch.digest}};
+}
+
+Json run_json(const RunRecord& run) {
+  Json object = {{"name", run.name},
+                 {"samples_per_s", run.samples_per_s},
+                 {"epoch_seconds", run.epoch_seconds},
+                 {"seconds", run.seconds},
+                 {"storage_bytes", or_null(run.storage_bytes)},
+                 {"requested_bytes", run.requested_bytes},
+                 {"cache_hits", run.cache_hits},
+                 {"cache_misses", run.cache_misses},
+                 {"samples", run.samples},
+                 {"samples_failed", run.samples_failed},
+                 {"first_batch_seconds", run.first_batch_seconds},
+                 {"stall_p50_seconds", run.stall_p50_seconds},
+                 {"stall_p99_seconds", run.stall_p99_seconds},
+                 {"prefetch_batches", run.prefetch_batches},
+                 {"fetch_concurrency", run.fetch_concurrency},
+                 {"slot_bytes", run.slot_bytes},
+                 {"prep_operators", Json::array()},
+                 {"epochs", Json::array()},
+                 {"timeline", Json::array()}};
+  for (const OperatorRecord& each : run.prep_operators) object["prep_operators"].push_back({{"name", each.name}, {"fraction", each.fraction}});
+  for (const EpochRecord& each : run.epochs) object["epochs"].push_back(epoch_json(each));
+  for (const TimelineRecord& each : run.timeline) {
+    object["timeline"].push_back({{"t_seconds", each.t_seconds},
+                                  {"cpu_fraction", each.cpu_fraction},
+                                  {"memory_bytes", each.memory_bytes},
+                                  {"storage_bytes_per_s", each.storage_bytes_per_s},
+                                  {"cache_hit_fraction", each.cache_hit_fraction}});
+  }
+  return object;
+}
+
+Json stall_json(const StallRecord& stall) {
+  return {{"seconds_per_epoch", stall.seconds_per_epoch}, {"fraction", stall.fraction}, {"ci95_fraction", interval_json(stall.ci95_fraction)}};
+}
+
+Json stalls_json(const std::optional<ProfileResult::Stalls>& stalls) {
+  if (!stalls) return nullptr;
+  return {{"compute", stall_json(stalls->compute)}, {"prep", stall_json(stalls->prep)}, {"fetch", stall_json(stalls->fetch)}};
+}
+
+Json bottleneck_json(const std::optional<BottleneckRecord>& bottleneck) {
+  if (!bottleneck) return nullptr;
+  return {{"resource", bottleneck->resource},
+          {"detail", bottleneck->detail},
+          {"confident", bottleneck->confident},
+          {"reason", bottleneck->reason},
+          {"next", bottleneck->next}};
+}
+
+}  // namespace
+
+std::string to_json(const ProfileResult& result) {
+  Json document = {{"schema", "dsanalyze.profile/1"},
+                   {"tool", tool_json(result.tool)},
+                   {"host", host_json(result.host)},
+                   {"settings", settings_json(result.settings)},
+                   {"dataset", dataset_json(result.dataset)},
+                   {"rates",
+                    {{"G", rate_json(result.ingestion)},
+                     {"P", rate_json(result.prep)},
+                     {"C", rate_json(result.cache)},
+                     {"S", rate_json(result.storage)},
+                     {"F", rate_json(result.fetch)}}},
+                   {"curves", curves_json(result)},
+                   {"runs", Json::array()}};
+  for (const RunRecord& run : result.runs) document["runs"].push_back(run_json(run));
+  document["stalls"] = stalls_json(result.stalls);
+  document["bottleneck"] = bottleneck_json(result.bottleneck);
+  document["observed"] = nullptr;
+  if (result.observed) {
+    document["observed"] = {{"samples_per_s", result.observed->samples_per_s}, {"unused_fraction", result.observed->unused_fraction}};
+  }
+  document["advice"] = advice_json(result.advice);
+  document["findings"] = findings_json(result.findings);
+  document["trusted"] = result.trusted;
+  return document_text(document);
+}
+
+}  // namespace dsanalyze

@@ -1,0 +1,92 @@
+#include "dsanalyze/core/rates.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+namespace dsanalyze {
+namespace {
+
+// Written so that NaN fails it.
+void require_positive(const char* name, double value) {
+  if (!(value > 0)) throw std::domain_error(fmt::format("{} must be above 0, found {}", name, value));
+}
+
+void require_fraction(double x) {
+  if (!(x >= 0 && x <= 1)) throw std::domain_error(fmt::format("a cached fraction lies between 0 and 1, found {}", x));
+}
+
+double seconds_per_sample(double x, double cache_rate, double storage_rate) { return x / cache_rate + (1 - x) / storage_rate; }
+
+}  // namespace
+
+std::string resource_name(Resource resource) {
+  switch (resource) {
+    case Resource::gpu:
+      return "gpu";
+    case Resource::cpu:
+      return "cpu";
+    case Resource::io:
+      break;
+  }
+  return "io";
+}
+
+double ingestion_rate(double iterations, double global_batch_size, double seconds) {
+  require_positive("the number of iterations", iterations);
+  require_positive("the global batch size", global_batch_size);
+  require_positive("the time", seconds);
+  return iterations * global_batch_size / seconds;
+}
+
+double fetch_seconds(double samples, double x, double cache_rate, double storage_rate) {
+  require_positive("the number of samples", samples);
+  require_fraction(x);
+  require_positive("the cache's rate C", cache_rate);
+  require_positive("the storage's rate S", storage_rate);
+  return samples * seconds_per_sample(x, cache_rate, storage_rate);
+}
+
+double effective_fetch_rate(double x, double cache_rate, double storage_rate) { return 1 / fetch_seconds(1, x, cache_rate, storage_rate); }
+
+std::optional<double> cache_fraction_for(double target, double cache_rate, double storage_rate) {
+  require_positive("the target rate", target);
+  require_positive("the cache's rate C", cache_rate);
+  require_positive("the storage's rate S", storage_rate);
+  if (storage_rate >= target) return 0;
+  if (cache_rate < target) return std::nullopt;
+  return std::clamp((1 / storage_rate - 1 / target) / (1 / storage_rate - 1 / cache_rate), 0.0, 1.0);
+}
+
+BottleneckRule bottleneck(double fetch, double prep, std::optional<double> ingestion) {
+  require_positive("F", fetch);
+  require_positive("P", prep);
+  if (ingestion) require_positive("G", *ingestion);
+  struct Candidate {
+    Resource resource;
+    double rate;
+  };
+  // In this order a tie goes to the accelerator first, then to prep: without a stall, nothing else is to blame.
+  std::array<Candidate, 3> candidates = {
+      {{Resource::gpu, ingestion.value_or(std::numeric_limits<double>::infinity())}, {Resource::cpu, prep}, {Resource::io, fetch}}};
+  const auto first = candidates.begin() + (ingestion ? 0 : 1);
+  std::stable_sort(first, candidates.end(), [](const Candidate& a, const Candidate& b) { return a.rate < b.rate; });
+  return {first[0].resource, first[1].resource, first[0].rate, first[1].rate};
+}
+
+StallShares stall_shares(double fetch, double prep, double ingestion) {
+  require_positive("F", fetch);
+  require_positive("P", prep);
+  require_positive("G", ingestion);
+  const double compute_time = 1 / ingestion;
+  const double cached_time = 1 / std::min(prep, ingestion);
+  const double full_time = 1 / std::min({fetch, prep, ingestion});
+  if (!(full_time > 0)) throw std::domain_error("at least one of F, P and G must be finite");
+  return {compute_time / full_time, (cached_time - compute_time) / full_time, (full_time - cached_time) / full_time};
+}
+
+}  // namespace dsanalyze

@@ -1,0 +1,85 @@
+#include "result_json.hpp"
+
+namespace dsanalyze {
+namespace {
+
+const char* error_kind_name(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::usage:
+      return "usage";
+    case ErrorKind::undecided:
+      return "undecided";
+    case ErrorKind::interrupted:
+      return "interrupted";
+    case ErrorKind::failed:
+      break;
+  }
+  return "failed";
+}
+
+const char* severity_name(Finding::Severity severity) {
+  switch (severity) {
+    case Finding::Severity::info:
+      return "info";
+    case Finding::Severity::warning:
+      return "warning";
+    case Finding::Severity::error:
+      break;
+  }
+  return "error";
+}
+
+}  // namespace
+
+Json tool_json(const ToolRecord& tool) { return {{"name", tool.name}, {"version", tool.version}, {"commit", tool.commit}}; }
+
+Json interval_json(const Interval& interval) { return {{"low", interval.low}, {"high", interval.high}}; }
+
+Json findings_json(const std::vector<Finding>& findings) {
+  Json list = Json::array();
+  for (const Finding& finding : findings) {
+    list.push_back({{"code", finding.code}, {"severity", severity_name(finding.severity)}, {"message", finding.message}});
+  }
+  return list;
+}
+
+Json advice_json(const std::vector<AdviceRecord>& advice) {
+  Json list = Json::array();
+  for (const AdviceRecord& each : advice) list.push_back({{"code", each.code}, {"text", each.text}, {"evidence", each.evidence}});
+  return list;
+}
+
+std::string document_text(const Json& document) { return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
+
+bool is_known(JsonObject& object, std::string_view key) { return object.has(key) && !object.raw(key).is_null(); }
+
+std::string error_json(ErrorKind kind, const std::string& message, int exit_code) {
+  return document_text({{"schema", "dsanalyze.error/1"},
+                        {"tool", tool_json(this_tool())},
+                        {"error", {{"kind", error_kind_name(kind)}, {"message", message}, {"exit_code", exit_code}}}});
+}
+
+std::string to_json(const DatasetCommandResult& result) {
+  Json document = {{"schema", "dsanalyze.dataset/1"}, {"tool", tool_json(result.tool)},
+                   {"command", result.command},       {"path", result.path},
+                   {"format", result.format},         {"samples", result.samples},
+                   {"bytes", result.bytes},           {"mean_sample_bytes", result.mean_sample_bytes},
+                   {"digest", result.digest},         {"sizes_sampled", result.sizes_sampled}};
+  add_if_known(document, "labels", result.labels);
+  add_if_known(document, "skipped", result.skipped);
+  add_if_known(document, "already_there", result.already_there);
+  add_if_known(document, "index_file", result.index_file);
+  add_if_known(document, "content_digest", result.content_digest);
+  if (result.failed) {
+    document["failed"] = *result.failed;
+    document["failures"] = Json::array();
+    for (const DatasetCommandResult::Failure& failure : result.failures) {
+      document["failures"].push_back({{"path", failure.path}, {"cause", failure.cause}});
+    }
+  }
+  add_if_known(document, "seconds", result.seconds);
+  document["findings"] = findings_json(result.findings);
+  return document_text(document);
+}
+
+}  // namespace dsanalyze

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "dsanalyze/base/json_reader.hpp"
+#include "dsanalyze/core/result.hpp"
+
+namespace dsanalyze {
+
+// Pieces that the result records share. Keys keep the order in which they are added.
+using Json = nlohmann::ordered_json;
+
+Json tool_json(const ToolRecord& tool);
+Json interval_json(const Interval& interval);
+Json findings_json(const std::vector<Finding>& findings);
+Json advice_json(const std::vector<AdviceRecord>& advice);
+/// The document as text: indented, doubles in their shortest form that reads back equal, bytes that are not UTF-8 (file names) replaced.
+std::string document_text(const Json& document);
+
+/// null for what is not known.
+template <typename T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+template <typename T>
+void add_if_known(Json& object, const char* key, const std::optional<T>& value) {
+  if (value) object[key] = *value;
+}
+
+Json settings_json(const ProfileSettings& settings);
+/// Throws UsageError that names the field. Fields that are not there keep their defaults; the range of values is ProfileSettings::validate()'s
+/// matter.
+ProfileSettings settings_from_json(JsonObject object);
+
+/// Whether the key is there with anything but null.
+bool is_known(JsonObject& object, std::string_view key);
+
+}  // namespace dsanalyze

@@ -1,0 +1,167 @@
+#include <array>
+#include <limits>
+
+#include "result_json.hpp"
+
+namespace dsanalyze {
+namespace {
+
+// Names in the order of the enums' values.
+constexpr std::array seam_names = {"real", "null", "emulated"};
+constexpr std::array accelerator_names = {"none", "null", "emulated"};
+constexpr std::array step_names = {"lockstep", "independent"};
+constexpr std::array on_error_names = {"skip", "fail"};
+constexpr std::array read_mode_names = {"buffered", "direct"};
+constexpr std::array dtype_names = {"uint8", "float32"};
+constexpr std::array layout_names = {"nchw", "nhwc"};
+
+template <typename Enum, std::size_t count>
+const char* name_of(const std::array<const char*, count>& names, Enum value) {
+  return names[static_cast<std::size_t>(value)];
+}
+
+Json amount_json(const std::optional<ByteAmount>& amount) {
+  if (!amount) return nullptr;
+  if (amount->kind == ByteAmount::Kind::bytes) return {{"bytes", amount->bytes}};
+  return {{"fraction", amount->fraction}};
+}
+
+constexpr double most = std::numeric_limits<double>::max();
+
+// Reads fields into a struct that holds the defaults; fields that are not there, or null, keep theirs.
+class FieldReader {
+ public:
+  explicit FieldReader(JsonObject object) : m_object(std::move(object)) {}
+
+  void read(std::string_view key, std::string& value) {
+    if (is_known(m_object, key)) value = m_object.text(key);
+  }
+  void read(std::string_view key, double& value) {
+    if (is_known(m_object, key)) value = m_object.number(key, 0, most);
+  }
+  void read(std::string_view key, std::optional<double>& value) {
+    if (is_known(m_object, key)) value = m_object.number(key, 0, most);
+  }
+  void read(std::string_view key, int& value) {
+    if (is_known(m_object, key)) value = static_cast<int>(m_object.integer(key, 0, std::numeric_limits<int>::max()));
+  }
+  template <typename Enum, std::size_t count>
+  void read(std::string_view key, Enum& value, const std::array<const char*, count>& names) {
+    if (!is_known(m_object, key)) return;
+    const std::string found = m_object.choice(key, {names.begin(), names.end()});
+    for (std::size_t i = 0; i < count; ++i) {
+      if (found == names[i]) value = static_cast<Enum>(i);
+    }
+  }
+  void read(std::string_view key, CacheKind& value) {
+    if (is_known(m_object, key)) value = parse_cache_kind(m_object.choice(key, {"none", "page", "minio", "lru"}));
+  }
+  void read(std::string_view key, std::optional<ByteAmount>& value) {
+    if (!is_known(m_object, key)) return;
+    JsonObject amount = m_object.object(key);
+    if (amount.has("fraction")) {
+      value = ByteAmount{ByteAmount::Kind::fraction, 0, amount.number("fraction", 0, most)};
+    } else {
+      value = ByteAmount{ByteAmount::Kind::bytes, static_cast<Bytes>(amount.integer("bytes", 0, std::numeric_limits<std::int64_t>::max())), 0};
+    }
+  }
+  void read(std::string_view key, std::vector<std::string>& value) {
+    if (!is_known(m_object, key)) return;
+    const nlohmann::json& list = m_object.raw(key);
+    if (!list.is_array()) m_object.fail(key, "found no list, expected a list of texts");
+    for (const nlohmann::json& item : list) {
+      if (!item.is_string()) m_object.fail(key, "found an item that is no text, expected a list of texts");
+      value.push_back(item.get<std::string>());
+    }
+  }
+  void read(std::string_view key, std::uint64_t& value) {
+    if (!is_known(m_object, key)) return;
+    // Not integer(): a seed may use all 64 bits.
+    if (!m_object.raw(key).is_number_unsigned()) m_object.fail(key, "expected an integer of at least 0");
+    value = m_object.raw(key).get<std::uint64_t>();
+  }
+
+ private:
+  JsonObject m_object;
+};
+
+}  // namespace
+
+Json settings_json(const ProfileSettings& settings) {
+  return {{"dataset", settings.dataset},
+          {"workload", settings.workload},
+          {"preset", settings.preset},
+          {"scale", settings.scale},
+          {"accelerator", name_of(accelerator_names, settings.accelerator)},
+          {"accelerator_name", settings.accelerator_name},
+          {"accelerator_samples_per_s", settings.accelerator_rate},
+          {"accelerators", settings.accelerators},
+          {"batch_size", settings.batch_size},
+          {"step", name_of(step_names, settings.step)},
+          {"observed_samples_per_s", or_null(settings.observed_rate)},
+          {"storage", name_of(seam_names, settings.storage)},
+          {"storage_name", settings.storage_name},
+          {"storage_bytes_per_s", settings.storage_bytes_per_s},
+          {"storage_latency_seconds", settings.storage_latency_seconds},
+          {"storage_queue_depth", settings.storage_queue_depth},
+          {"read_mode", name_of(read_mode_names, settings.read_mode)},
+          {"fetch_concurrency", settings.fetch_concurrency},
+          {"max_storage_bytes_per_s", settings.max_storage_bytes_per_s},
+          {"prep", name_of(seam_names, settings.prep)},
+          {"prep_samples_per_s_per_core", settings.prep_rate_per_core},
+          {"workers", settings.workers},
+          {"cores", settings.cores},
+          {"dtype", name_of(dtype_names, settings.dtype)},
+          {"layout", name_of(layout_names, settings.layout)},
+          {"cache", cache_kind_name(settings.cache)},
+          {"cache_size", amount_json(settings.cache_size)},
+          {"runs", settings.runs},
+          {"epochs", settings.epochs},
+          {"time_budget_seconds", settings.time_budget_seconds},
+          {"subset", amount_json(settings.subset)},
+          {"on_error", name_of(on_error_names, settings.on_error)},
+          {"error_budget_fraction", settings.error_budget},
+          {"seed", settings.seed}};
+}
+
+ProfileSettings settings_from_json(JsonObject object) {
+  ProfileSettings settings;
+  FieldReader reader(std::move(object));
+  reader.read("dataset", settings.dataset);
+  reader.read("workload", settings.workload);
+  reader.read("preset", settings.preset);
+  reader.read("scale", settings.scale);
+  reader.read("accelerator", settings.accelerator, accelerator_names);
+  reader.read("accelerator_name", settings.accelerator_name);
+  reader.read("accelerator_samples_per_s", settings.accelerator_rate);
+  reader.read("accelerators", settings.accelerators);
+  reader.read("batch_size", settings.batch_size);
+  reader.read("step", settings.step, step_names);
+  reader.read("observed_samples_per_s", settings.observed_rate);
+  reader.read("storage", settings.storage, seam_names);
+  reader.read("storage_name", settings.storage_name);
+  reader.read("storage_bytes_per_s", settings.storage_bytes_per_s);
+  reader.read("storage_latency_seconds", settings.storage_latency_seconds);
+  reader.read("storage_queue_depth", settings.storage_queue_depth);
+  reader.read("read_mode", settings.read_mode, read_mode_names);
+  reader.read("fetch_concurrency", settings.fetch_concurrency);
+  reader.read("max_storage_bytes_per_s", settings.max_storage_bytes_per_s);
+  reader.read("prep", settings.prep, seam_names);
+  reader.read("prep_samples_per_s_per_core", settings.prep_rate_per_core);
+  reader.read("workers", settings.workers);
+  reader.read("cores", settings.cores);
+  reader.read("dtype", settings.dtype, dtype_names);
+  reader.read("layout", settings.layout, layout_names);
+  reader.read("cache", settings.cache);
+  reader.read("cache_size", settings.cache_size);
+  reader.read("runs", settings.runs);
+  reader.read("epochs", settings.epochs);
+  reader.read("time_budget_seconds", settings.time_budget_seconds);
+  reader.read("subset", settings.subset);
+  reader.read("on_error", settings.on_error, on_error_names);
+  reader.read("error_budget_fraction", settings.error_budget);
+  reader.read("seed", settings.seed);
+  return settings;
+}
+
+}  // namespace dsanalyze

@@ -1,0 +1,167 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dsanalyze/base/error.hpp"
+#include "dsanalyze/base/json_reader.hpp"
+#include "dsanalyze/core/device.hpp"
+#include "dsanalyze/core/workload.hpp"
+
+namespace dsanalyze {
+namespace {
+
+constexpr double most_samples_per_s = 1e9;
+constexpr double most_bytes_per_s = 1e15;
+constexpr double most_bytes = 1e18;
+
+enum class Zero { allowed, refused };
+
+// {"value": 688, "provenance": "derived", "source": "..."}
+SourcedNumber read_sourced(JsonObject number, double low, double high, Zero zero) {
+  SourcedNumber sourced;
+  sourced.value = number.number("value", low, high);
+  if (zero == Zero::refused && sourced.value <= 0) number.fail("value", "found 0, expected a number above 0");
+  sourced.provenance = parse_provenance(number.choice("provenance", {"measured", "paper", "derived", "assumed"}));
+  sourced.source = number.text("source");
+  if (sourced.source.empty()) number.fail("source", "found an empty text, expected where the number comes from");
+  return sourced;
+}
+
+SourcedNumber read_rate(JsonObject& parent, std::string_view key, double high) { return read_sourced(parent.object(key), 0, high, Zero::refused); }
+
+SourcedNumber read_whole(JsonObject& parent, std::string_view key, double low, double high) {
+  JsonObject number = parent.object(key);
+  number.integer("value", static_cast<std::int64_t>(low), static_cast<std::int64_t>(high));
+  return read_sourced(number, low, high, Zero::allowed);
+}
+
+void cite(std::string& sources, std::string_view what, const SourcedNumber& number) {
+  sources += fmt::format("{}{}: {} ({})", sources.empty() ? "" : "; ", what, number.source, provenance_name(number.provenance));
+}
+
+template <std::size_t count>
+std::array<double, count> read_array(JsonObject& parent, std::string_view key, double low, double high) {
+  const std::vector<double> values = parent.numbers(key, count, count, low, high);
+  std::array<double, count> result{};
+  std::copy(values.begin(), values.end(), result.begin());
+  return result;
+}
+
+std::array<double, 2> read_range(JsonObject& parent, std::string_view key, double low, double high) {
+  const std::array<double, 2> range = read_array<2>(parent, key, low, high);
+  if (range[0] > range[1]) parent.fail(key, fmt::format("found {} before {}, expected the smaller first", range[0], range[1]));
+  return range;
+}
+
+ImagePrep read_image_prep(JsonObject object) {
+  ImagePrep prep;
+  JsonObject crop = object.object("crop");
+  prep.crop_size = static_cast<int>(crop.integer("size", 1, 4096));
+  prep.scale = read_range(crop, "scale", 1e-4, 1);
+  prep.ratio = read_range(crop, "ratio", 0.01, 100);
+  prep.flip_probability = object.number("flip_probability", 0, 1);
+  prep.mean = read_array<3>(object, "mean", 0, 1);
+  prep.deviation = read_array<3>(object, "deviation", 1e-3, 1);
+  return prep;
+}
+
+std::string read_name(JsonObject& root) {
+  std::string name = root.text("name");
+  const auto allowed = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.'; };
+  if (name.empty() || !std::all_of(name.begin(), name.end(), allowed)) {
+    root.fail("name", fmt::format("found \"{}\", expected lower-case letters, digits, '-' and '.'", name));
+  }
+  return name;
+}
+
+StorageSpec read_storage(JsonObject object) {
+  StorageSpec storage;
+  storage.name = read_name(object);
+  storage.bandwidth_bytes_per_s = read_rate(object, "bandwidth_bytes_per_s", most_bytes_per_s);
+  storage.request_latency_seconds = read_sourced(object.object("request_latency_seconds"), 0, 60, Zero::allowed);
+  storage.queue_depth = static_cast<int>(read_whole(object, "queue_depth", 1, StorageDeviceState::max_queue_depth).value);
+  return storage;
+}
+
+PrepTaskKind read_task(JsonObject& root) {
+  const std::string task = root.choice("task", {"image_classification", "object_detection", "audio_classification"});
+  if (task == "image_classification") return PrepTaskKind::image_classification;
+  return task == "object_detection" ? PrepTaskKind::object_detection : PrepTaskKind::audio_classification;
+}
+
+}  // namespace
+
+Workload parse_workload(std::string_view text, const std::string& source) {
+  JsonObject root = parse_json_object(text, source);
+  Workload workload;
+  workload.name = read_name(root);
+  workload.description = root.text("description");
+  workload.dataset = root.text("dataset");
+  workload.task = read_task(root);
+  if (workload.task == PrepTaskKind::image_classification) workload.image_prep = read_image_prep(root.object("prep"));
+  workload.batch_size = static_cast<int>(read_whole(root, "batch_size", 1, 65'536).value);
+  JsonObject rates = root.object("accelerator_rates_samples_per_s");
+  for (const std::string& kind : rates.keys()) workload.accelerator_rates[kind] = read_rate(rates, kind, most_samples_per_s);
+  if (root.has("prep_rate_samples_per_s_per_core")) {
+    workload.prep_rate_per_core = read_rate(root, "prep_rate_samples_per_s_per_core", most_samples_per_s);
+  }
+  root.finish();
+  return workload;
+}
+
+Server parse_server(std::string_view text, const std::string& source) {
+  JsonObject root = parse_json_object(text, source);
+  Server server;
+  server.name = read_name(root);
+  server.description = root.text("description");
+  server.accelerator = root.text("accelerator");
+  const SourcedNumber accelerators = read_whole(root, "accelerators", 1, 1024);
+  const SourcedNumber cores = read_whole(root, "cores", 1, 4096);
+  const SourcedNumber memory = read_whole(root, "memory_bytes", 1, most_bytes);
+  const SourcedNumber cache = read_whole(root, "cache_bytes", 0, most_bytes);
+  const SourcedNumber network = read_sourced(root.object("network_bytes_per_s"), 0, most_bytes_per_s, Zero::allowed);
+  if (cache.value > memory.value) root.fail("cache_bytes", fmt::format("found {}, expected at most memory_bytes ({})", cache.value, memory.value));
+  server.accelerators = static_cast<int>(accelerators.value);
+  server.cores = static_cast<int>(cores.value);
+  server.memory_bytes = static_cast<Bytes>(memory.value);
+  server.cache_bytes = static_cast<Bytes>(cache.value);
+  server.network_bytes_per_s = network.value;
+  server.storage = read_storage(root.object("storage"));
+  cite(server.source, "accelerators", accelerators);
+  cite(server.source, "cores", cores);
+  cite(server.source, "memory", memory);
+  cite(server.source, "cache", cache);
+  cite(server.source, "network", network);
+  root.finish();
+  return server;
+}
+
+StorageSpec parse_storage(std::string_view text, const std::string& source) {
+  JsonObject root = parse_json_object(text, source);
+  StorageSpec storage = read_storage(root);
+  root.finish();
+  return storage;
+}
+
+DatasetSpec parse_dataset_spec(std::string_view text, const std::string& source) {
+  JsonObject root = parse_json_object(text, source);
+  DatasetSpec dataset;
+  dataset.name = read_name(root);
+  dataset.description = root.text("description");
+  const SourcedNumber samples = read_whole(root, "samples", 1, 4e9);
+  const SourcedNumber mean_bytes = read_whole(root, "mean_sample_bytes", 1, 1e12);
+  const SourcedNumber deviation = read_sourced(root.object("sample_bytes_deviation"), 0, 10, Zero::allowed);
+  const SourcedNumber labels = read_whole(root, "labels", 1, 4e9);
+  dataset.samples = static_cast<std::uint64_t>(samples.value);
+  dataset.mean_sample_bytes = static_cast<Bytes>(mean_bytes.value);
+  dataset.sample_bytes_deviation = deviation.value;
+  dataset.labels = static_cast<std::uint32_t>(labels.value);
+  cite(dataset.source, "samples", samples);
+  cite(dataset.source, "mean bytes", mean_bytes);
+  cite(dataset.source, "deviation", deviation);
+  cite(dataset.source, "labels", labels);
+  root.finish();
+  return dataset;
+}
+
+}  // namespace dsanalyze

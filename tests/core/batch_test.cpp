@@ -1,0 +1,27 @@
+#include "dsanalyze/core/batch.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace dsanalyze;
+
+TEST_CASE("an NCHW batch lies channel by channel, an NHWC batch pixel by pixel") {
+  const TensorShape planes = TensorShape::images(DType::float32, Layout::nchw, 8, 3, 224, 200);
+  CHECK(planes.shape == std::array<std::int64_t, 4>{8, 3, 224, 200});
+  CHECK(planes.strides == std::array<std::int64_t, 4>{134'400, 44'800, 200, 1});
+  const TensorShape pixels = TensorShape::images(DType::uint8, Layout::nhwc, 8, 3, 224, 200);
+  CHECK(pixels.shape == std::array<std::int64_t, 4>{8, 224, 200, 3});
+  CHECK(pixels.strides == std::array<std::int64_t, 4>{134'400, 600, 3, 1});
+}
+
+TEST_CASE("a sample's bytes do not depend on the layout or on the number of samples") {
+  CHECK(TensorShape::images(DType::float32, Layout::nchw, 0, 3, 224, 224).sample_bytes() == 3 * 224 * 224 * 4);
+  CHECK(TensorShape::images(DType::uint8, Layout::nhwc, 512, 3, 224, 224).sample_bytes() == 3 * 224 * 224);
+}
+
+TEST_CASE("the identity layout gives the whole batch to device 0") {
+  const BatchLayout layout = BatchLayout::identity(256);
+  REQUIRE(layout.slices.size() == 1);
+  CHECK(layout.slices[0].device == 0);
+  CHECK(layout.slices[0].first == 0);
+  CHECK(layout.slices[0].count == 256);
+}

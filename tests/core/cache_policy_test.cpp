@@ -1,0 +1,310 @@
+#include "dsanalyze/core/cache_policy.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <list>
+#include <map>
+#include <numeric>
+#include <vector>
+
+#include "dsanalyze/base/error.hpp"
+#include "dsanalyze/base/random.hpp"
+
+using namespace dsanalyze;
+
+namespace {
+
+// Zeroed, 64-byte aligned memory.
+class State {
+ public:
+  explicit State(std::size_t bytes) : m_memory(bytes / 64 + 1), m_bytes(bytes) {}
+  std::span<std::byte> bytes() { return {m_memory.data()->bytes, m_bytes}; }
+
+ private:
+  struct alignas(64) Line {
+    std::byte bytes[64]{};
+  };
+  std::vector<Line> m_memory;
+  std::size_t m_bytes;
+};
+
+struct Cache {
+  Cache(CacheKind kind, Bytes capacity, std::uint64_t keys)
+      : state(cache_policy_state_bytes(kind, keys)), policy(make_cache_policy(kind, capacity, keys, state.bytes())) {}
+
+  CacheDecision access(std::uint64_t key, Bytes bytes) {
+    const CacheAccess one{key, bytes, 0, 0};
+    CacheDecision decision{};
+    policy->access({&one, 1}, {&decision, 1}, evicted);
+    return decision;
+  }
+
+  std::uint64_t hits_of(const std::vector<std::uint32_t>& order, const std::vector<Bytes>& sizes) {
+    std::uint64_t hits = 0;
+    for (const std::uint32_t key : order) hits += access(key, sizes[key]) == CacheDecision::hit ? 1 : 0;
+    return hits;
+  }
+
+  State state;
+  std::unique_ptr<CachePolicy> policy;
+  std::vector<std::uint64_t> evicted;
+};
+
+std::vector<std::uint32_t> epoch_order(std::uint64_t epoch, std::size_t samples) {
+  std::vector<std::uint32_t> order(samples);
+  random_permutation(epoch, order);
+  return order;
+}
+
+std::vector<Bytes> random_sizes(std::uint64_t seed, std::size_t samples) {
+  RandomStream random(seed);
+  std::vector<Bytes> sizes(samples);
+  for (Bytes& size : sizes) size = 1000 + random.below(200'000);
+  return sizes;
+}
+
+// Least recently used, as one would write it on a blackboard.
+class PlainLru {
+ public:
+  explicit PlainLru(Bytes capacity) : m_capacity(capacity) {}
+
+  CacheDecision access(std::uint64_t key, Bytes bytes, std::vector<std::uint64_t>& evicted) {
+    const auto found = std::find_if(m_items.begin(), m_items.end(), [key](const Item& item) { return item.key == key; });
+    if (found != m_items.end()) {
+      m_items.splice(m_items.begin(), m_items, found);
+      return CacheDecision::hit;
+    }
+    if (bytes > m_capacity) return CacheDecision::bypass;
+    while (held() + bytes > m_capacity) {
+      evicted.push_back(m_items.back().key);
+      m_items.pop_back();
+    }
+    m_items.push_front({key, bytes});
+    return CacheDecision::admit;
+  }
+  void forget(std::uint64_t key) {
+    m_items.remove_if([key](const Item& item) { return item.key == key; });
+  }
+  [[nodiscard]] Bytes held() const {
+    return std::accumulate(m_items.begin(), m_items.end(), Bytes{0}, [](Bytes sum, const Item& item) { return sum + item.bytes; });
+  }
+  [[nodiscard]] std::size_t items() const { return m_items.size(); }
+
+ private:
+  struct Item {
+    std::uint64_t key;
+    Bytes bytes;
+  };
+  Bytes m_capacity;
+  std::list<Item> m_items;
+};
+
+}  // namespace
+
+TEST_CASE("a MinIO cache gives as many hits an epoch as it holds items") {
+  const std::vector<Bytes> sizes = random_sizes(3, 2000);
+  const Bytes total = std::accumulate(sizes.begin(), sizes.end(), Bytes{0});
+  for (const double fraction : {0.0, 0.25, 0.35, 0.5, 0.8, 1.0, 2.0}) {
+    CAPTURE(fraction);
+    Cache cache(CacheKind::minio, static_cast<Bytes>(fraction * static_cast<double>(total)), sizes.size());
+    CHECK(cache.hits_of(epoch_order(0, sizes.size()), sizes) == 0);
+    const std::uint64_t held = cache.policy->items_held();
+    CHECK(cache.policy->bytes_held() <= cache.policy->capacity());
+    if (fraction >= 1) CHECK(held == sizes.size());
+    if (fraction > 0 && fraction < 1) CHECK(cache.policy->bytes_held() > cache.policy->capacity() - 201'000);
+    for (std::uint64_t epoch = 1; epoch < 4; ++epoch) CHECK(cache.hits_of(epoch_order(epoch, sizes.size()), sizes) == held);
+    CHECK(cache.policy->items_held() == held);
+    CHECK(cache.evicted.empty());
+  }
+}
+
+TEST_CASE("with items of one size MinIO holds as many as fit, to the byte") {
+  for (const Bytes spare : {Bytes{0}, Bytes{99}}) {
+    Cache cache(CacheKind::minio, 35'000 + spare, 1000);
+    const std::vector<Bytes> sizes(1000, 100);
+    cache.hits_of(epoch_order(0, 1000), sizes);
+    CHECK(cache.policy->items_held() == 350);
+    CHECK(cache.policy->bytes_held() == 35'000);
+    CHECK(cache.hits_of(epoch_order(1, 1000), sizes) == 350);
+  }
+}
+
+TEST_CASE("MinIO still admits a smaller item after a larger one did not fit") {
+  Cache cache(CacheKind::minio, 100, 4);
+  CHECK(cache.access(0, 70) == CacheDecision::admit);
+  CHECK(cache.access(1, 40) == CacheDecision::bypass);
+  CHECK(cache.access(2, 30) == CacheDecision::admit);
+  CHECK(cache.access(3, 0) == CacheDecision::admit);
+  CHECK(cache.access(3, 0) == CacheDecision::hit);
+  CHECK(cache.access(1, 40) == CacheDecision::bypass);
+}
+
+TEST_CASE("what a cache forgets is free again and missed") {
+  for (const CacheKind kind : {CacheKind::minio, CacheKind::lru}) {
+    Cache cache(kind, 100, 4);
+    cache.access(0, 60);
+    cache.access(1, 40);
+    cache.policy->forget(0);
+    CHECK(cache.policy->items_held() == 1);
+    CHECK(cache.policy->bytes_held() == 40);
+    cache.policy->forget(0);
+    cache.policy->forget(3);
+    CHECK(cache.policy->bytes_held() == 40);
+    CHECK(cache.access(2, 60) == CacheDecision::admit);
+    CHECK(cache.access(1, 40) == CacheDecision::hit);
+    CHECK(cache.evicted.empty());
+    cache.policy->clear();
+    CHECK(cache.policy->items_held() == 0);
+    CHECK(cache.policy->bytes_held() == 0);
+    CHECK(cache.access(1, 40) == CacheDecision::admit);
+  }
+}
+
+TEST_CASE("LRU finds nothing in a sequential scan that is larger than the cache") {
+  Cache cache(CacheKind::lru, 9900, 100);
+  std::vector<std::uint32_t> scan(100);
+  std::iota(scan.begin(), scan.end(), 0U);
+  const std::vector<Bytes> sizes(100, 100);
+  for (int epoch = 0; epoch < 3; ++epoch) CHECK(cache.hits_of(scan, sizes) == 0);
+  Cache larger(CacheKind::lru, 10'000, 100);
+  larger.hits_of(scan, sizes);
+  CHECK(larger.hits_of(scan, sizes) == 100);
+}
+
+TEST_CASE("LRU decides and evicts as a plain list does on random traces") {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    CAPTURE(seed);
+    RandomStream random(seed);
+    const std::vector<Bytes> sizes = random_sizes(seed, 60);
+    const Bytes capacity = 150'000 + random.below(3'000'000);
+    Cache cache(CacheKind::lru, capacity, sizes.size());
+    PlainLru plain(capacity);
+    std::vector<std::uint64_t> plain_evicted;
+    for (int step = 0; step < 3000; ++step) {
+      const std::uint64_t key = random.below(sizes.size());
+      if (random.below(20) == 0) {
+        cache.policy->forget(key);
+        plain.forget(key);
+      } else {
+        REQUIRE(cache.access(key, sizes[key]) == plain.access(key, sizes[key], plain_evicted));
+      }
+      REQUIRE(cache.policy->bytes_held() == plain.held());
+      REQUIRE(cache.policy->items_held() == plain.items());
+    }
+    CHECK(cache.evicted == plain_evicted);
+    CHECK_FALSE(cache.evicted.empty());
+  }
+}
+
+TEST_CASE("an item larger than the whole cache throws nothing out of LRU") {
+  Cache cache(CacheKind::lru, 100, 3);
+  cache.access(0, 50);
+  CHECK(cache.access(1, 101) == CacheDecision::bypass);
+  CHECK(cache.access(0, 50) == CacheDecision::hit);
+  CHECK(cache.evicted.empty());
+}
+
+TEST_CASE("a group of accesses is decided as if one came after the other") {
+  for (const CacheKind kind : {CacheKind::minio, CacheKind::lru}) {
+    const std::vector<Bytes> sizes = random_sizes(5, 300);
+    Cache one_by_one(kind, 9'000'000, sizes.size());
+    Cache grouped(kind, 9'000'000, sizes.size());
+    for (std::uint64_t epoch = 0; epoch < 3; ++epoch) {
+      std::vector<CacheAccess> group;
+      std::vector<CacheDecision> expected;
+      for (const std::uint32_t key : epoch_order(epoch, sizes.size())) {
+        group.push_back({key, sizes[key], 0, 0});
+        expected.push_back(one_by_one.access(key, sizes[key]));
+      }
+      std::vector<CacheDecision> decisions(group.size());
+      grouped.policy->access(group, decisions, grouped.evicted);
+      CHECK(decisions == expected);
+    }
+    CHECK(grouped.evicted == one_by_one.evicted);
+  }
+}
+
+TEST_CASE("a cache's state goes on at another address with equal decisions") {
+  for (const CacheKind kind : {CacheKind::minio, CacheKind::lru}) {
+    const std::vector<Bytes> sizes = random_sizes(9, 500);
+    constexpr Bytes capacity = 15'000'000;
+    Cache original(kind, capacity, sizes.size());
+    original.hits_of(epoch_order(0, sizes.size()), sizes);
+
+    State moved(original.state.bytes().size());
+    std::memcpy(moved.bytes().data(), original.state.bytes().data(), moved.bytes().size());
+    const auto policy = make_cache_policy(kind, capacity, sizes.size(), moved.bytes());
+    CHECK(policy->items_held() == original.policy->items_held());
+    CHECK(policy->bytes_held() == original.policy->bytes_held());
+
+    original.evicted.clear();
+    std::vector<std::uint64_t> evicted;
+    for (const std::uint32_t key : epoch_order(1, sizes.size())) {
+      const CacheAccess one{key, sizes[key], 0, 0};
+      CacheDecision decision{};
+      policy->access({&one, 1}, {&decision, 1}, evicted);
+      REQUIRE(decision == original.access(key, sizes[key]));
+    }
+    CHECK(evicted == original.evicted);
+  }
+}
+
+TEST_CASE("counters and links that a killed process left half-written are mended") {
+  for (const CacheKind kind : {CacheKind::minio, CacheKind::lru}) {
+    const std::vector<Bytes> sizes = random_sizes(13, 200);
+    constexpr Bytes capacity = 8'000'000;
+    Cache cache(kind, capacity, sizes.size());
+    cache.hits_of(epoch_order(0, sizes.size()), sizes);
+    const std::uint64_t items = cache.policy->items_held();
+    const Bytes bytes = cache.policy->bytes_held();
+    // Bytes 32 to 55 of the header: bytes held, items held, both ends of LRU's list.
+    const std::span<std::byte> state = cache.state.bytes();
+    std::fill(state.begin() + 32, state.begin() + 56, std::byte{0x5a});
+
+    const auto policy = make_cache_policy(kind, capacity, sizes.size(), state);
+    CHECK(policy->items_held() == items);
+    CHECK(policy->bytes_held() == bytes);
+    std::vector<std::uint64_t> evicted;
+    for (std::uint64_t key = 0; key < sizes.size(); ++key) {
+      const CacheAccess one{key, sizes[key], 0, 0};
+      CacheDecision decision{};
+      policy->access({&one, 1}, {&decision, 1}, evicted);
+      CHECK(policy->bytes_held() <= capacity);
+    }
+    if (kind == CacheKind::lru) {
+      std::sort(evicted.begin(), evicted.end());
+      CHECK_FALSE(evicted.empty());
+      CHECK(evicted.back() < sizes.size());
+    }
+  }
+}
+
+TEST_CASE("a state that belongs to another cache, or to nobody, is refused") {
+  State state(cache_policy_state_bytes(CacheKind::minio, 100));
+  make_cache_policy(CacheKind::minio, 1000, 100, state.bytes());
+  CHECK_THROWS_AS(make_cache_policy(CacheKind::minio, 1001, 100, state.bytes()), Error);
+  CHECK_THROWS_AS(make_cache_policy(CacheKind::minio, 1000, 99, state.bytes()), Error);
+  CHECK_THROWS_AS(make_cache_policy(CacheKind::lru, 1000, 40, state.bytes()), Error);
+  CHECK_THROWS_AS(make_cache_policy(CacheKind::minio, 1000, 101, state.bytes()), Error);
+  CHECK_THROWS_AS(make_cache_policy(CacheKind::minio, 1000, 10, state.bytes().subspan(8)), Error);
+  state.bytes()[0] = std::byte{1};
+  CHECK_THROWS_AS(make_cache_policy(CacheKind::minio, 1000, 100, state.bytes()), Error);
+}
+
+TEST_CASE("none and page hold nothing and need no state") {
+  for (const CacheKind kind : {CacheKind::none, CacheKind::page}) {
+    Cache cache(kind, 1'000'000, 10);
+    CHECK(cache_policy_state_bytes(kind, 10) == 0);
+    CHECK(cache.access(1, 10) == CacheDecision::bypass);
+    CHECK(cache.access(1, 10) == CacheDecision::bypass);
+    CHECK(cache.policy->items_held() == 0);
+  }
+}
+
+TEST_CASE("cache names read back, and a typing mistake gets a suggestion") {
+  for (const CacheKind kind : {CacheKind::none, CacheKind::page, CacheKind::minio, CacheKind::lru})
+    CHECK(parse_cache_kind(cache_kind_name(kind)) == kind);
+  CHECK_THROWS_WITH_AS(parse_cache_kind("minoi"), doctest::Contains("did you mean minio?"), UsageError);
+}

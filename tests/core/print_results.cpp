@@ -1,0 +1,19 @@
+// Prints one sample document of each kind as a JSON object, for the test that holds them against the published schemas.
+
+#include <cstdio>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "sample_results.hpp"
+
+int main() {
+  using namespace dsanalyze;
+  const nlohmann::json documents = {{"profile", nlohmann::json::parse(to_json(test::full_profile()))},
+                                    {"least_profile", nlohmann::json::parse(to_json(test::least_profile()))},
+                                    {"whatif", nlohmann::json::parse(to_json(test::full_whatif()))},
+                                    {"dataset", nlohmann::json::parse(to_json(test::full_dataset_result()))},
+                                    {"error", nlohmann::json::parse(error_json(ErrorKind::undecided, "too close to call", 4))}};
+  std::puts(documents.dump().c_str());
+  return 0;
+}

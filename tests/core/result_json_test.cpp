@@ -1,0 +1,169 @@
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "dsanalyze/base/error.hpp"
+#include "dsanalyze/core/result.hpp"
+#include "sample_results.hpp"
+
+using namespace dsanalyze;
+using nlohmann::json;
+
+namespace {
+
+std::vector<std::string> keys_of(const nlohmann::ordered_json& object) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : object.items()) keys.push_back(key);
+  return keys;
+}
+
+json full_document() { return json::parse(to_json(test::full_profile())); }
+
+void check_refused(const json& document, const std::string& place) {
+  CAPTURE(place);
+  CHECK_THROWS_WITH_AS(profile_from_json(document.dump(), "p.json"), doctest::Contains(("p.json: " + place).c_str()), UsageError);
+}
+
+}  // namespace
+
+TEST_CASE("a profile has the documented keys in the documented order") {
+  const auto document = nlohmann::ordered_json::parse(to_json(test::full_profile()));
+  CHECK(keys_of(document) == std::vector<std::string>{"schema", "tool", "host", "settings", "dataset", "rates", "curves", "runs", "stalls",
+                                                      "bottleneck", "observed", "advice", "findings", "trusted"});
+  CHECK(document["schema"] == "dsanalyze.profile/1");
+  CHECK(keys_of(document["rates"]) == std::vector<std::string>{"G", "P", "C", "S", "F"});
+  CHECK(document["host"]["storage"]["device"] == "vda");
+  CHECK(document["host"]["accelerator"]["description"] == "none");
+  CHECK(document["rates"]["F"]["cache_fraction"] == 0.35);
+  CHECK_FALSE(document["rates"]["P"].contains("cache_fraction"));
+  CHECK(document["rates"]["S"]["ci95_samples_per_s"]["low"].get<double>() < 4698.5);
+  CHECK(document["curves"]["P_by_cores"][1]["cores"] == 2);
+  CHECK(document["runs"][0]["storage_bytes"].is_null());
+  CHECK(document["runs"][1]["epochs"][0]["storage_bytes"] == 77);
+  CHECK(document["settings"]["cache_size"]["fraction"] == 0.35);
+  CHECK(document["settings"]["subset"]["bytes"] == 1 << 30);
+}
+
+TEST_CASE("a profile reads back equal, to the last digit") {
+  for (const ProfileResult& result : {test::full_profile(), test::least_profile()}) {
+    const std::string text = to_json(result);
+    CHECK(to_json(profile_from_json(text, "p.json")) == text);
+  }
+  const ProfileResult read = profile_from_json(to_json(test::full_profile()), "p.json");
+  REQUIRE(read.run("full") != nullptr);
+  CHECK(read.run("full")->samples_per_s == 1234.56789012345678);
+  CHECK(read.run("cached") == nullptr);
+  CHECK(read.settings.seed == 0xffff'ffff'ffff'fffe);
+  CHECK(read.settings.cache == CacheKind::lru);
+  CHECK_FALSE(profile_from_json(to_json(test::least_profile()), "p.json").ingestion.has_value());
+}
+
+TEST_CASE("fields that a later version added are ignored") {
+  json document = full_document();
+  document["jobs"] = json::array({1, 2});
+  document["rates"]["N"] = {{"samples_per_s", 1}};
+  document["settings"]["partition"] = "none";
+  CHECK(to_json(profile_from_json(document.dump(), "p.json")) == to_json(test::full_profile()));
+}
+
+TEST_CASE("a profile of another schema is refused") {
+  json document = full_document();
+  document["schema"] = "dsanalyze.profile/2";
+  check_refused(document, "/schema");
+  document.erase("schema");
+  check_refused(document, "/schema");
+}
+
+TEST_CASE("a profile without rates, or with rates that cannot be, is refused by the field's name") {
+  json document = full_document();
+  document.erase("rates");
+  check_refused(document, "/rates");
+  document["rates"] = {{"P", nullptr}};
+  check_refused(document, "/rates");
+  for (const json& wrong : {json(0), json(-1), json(nullptr), json("fast"), json(true)}) {
+    document = full_document();
+    document["rates"]["S"]["samples_per_s"] = wrong;
+    CAPTURE(wrong.dump());
+    check_refused(document, "/rates/S/samples_per_s");
+  }
+  document = full_document();
+  document["rates"]["S"].erase("samples_per_s");
+  check_refused(document, "/rates/S/samples_per_s");
+}
+
+TEST_CASE("a profile that contradicts itself is refused") {
+  json document = full_document();
+  document["rates"]["P"]["samples_per_s"] = 1;
+  check_refused(document, "/rates/P/samples_per_s");
+  document = full_document();
+  document["rates"]["P"]["ci95_samples_per_s"] = {{"low", 2}, {"high", 1}};
+  check_refused(document, "/rates/P/ci95_samples_per_s/low");
+  document = full_document();
+  document["rates"]["F"]["cache_fraction"] = 1.5;
+  check_refused(document, "/rates/F/cache_fraction");
+  document = full_document();
+  document["dataset"]["bytes"] = 99;
+  check_refused(document, "/dataset/bytes");
+}
+
+TEST_CASE("numbers that JSON does not have are refused") {
+  const std::string text = to_json(test::full_profile());
+  for (const char* number : {"NaN", "Infinity", "1e999"}) {
+    std::string broken = text;
+    broken.replace(broken.find("4698.5"), 6, number);
+    CAPTURE(number);
+    CHECK_THROWS_AS(profile_from_json(broken, "p.json"), UsageError);
+  }
+}
+
+TEST_CASE("a profile cut off anywhere is refused") {
+  const std::string text = to_json(test::full_profile());
+  for (std::size_t length = 0; length + 2 < text.size(); length += 97) {
+    CAPTURE(length);
+    CHECK_THROWS_AS(profile_from_json(text.substr(0, length), "p.json"), UsageError);
+  }
+}
+
+TEST_CASE("an answer holds what was changed and nothing else, and null for what is not known") {
+  const json document = json::parse(to_json(test::full_whatif()));
+  CHECK(document["schema"] == "dsanalyze.whatif/1");
+  CHECK(document["answers"][0]["change"] == json::object());
+  CHECK(document["answers"][0]["stalls"]["prep"] == 0.34);
+  CHECK(document["answers"][1]["change"]["cache_fraction"] == 0.5);
+  CHECK(document["answers"][1]["change"].size() == 8);
+  CHECK(document["answers"][1]["G"].is_null());
+  CHECK(document["answers"][1]["stalls"].is_null());
+  CHECK(document["answers"][1]["epoch_seconds"].is_null());
+  CHECK(document["found"][1]["value"].is_null());
+  CHECK(document["source"]["from"] == "profile.json");
+}
+
+TEST_CASE("an error document names its kind and exit code") {
+  const json document = json::parse(error_json(ErrorKind::usage, "no such \"dataset\"", 2));
+  CHECK(document["schema"] == "dsanalyze.error/1");
+  CHECK(document["error"]["kind"] == "usage");
+  CHECK(document["error"]["message"] == "no such \"dataset\"");
+  CHECK(document["error"]["exit_code"] == 2);
+  CHECK(json::parse(error_json(ErrorKind::interrupted, "", 130))["error"]["kind"] == "interrupted");
+}
+
+TEST_CASE("a dataset result leaves out what the command did not do, and survives names that are not UTF-8") {
+  const json full = json::parse(to_json(test::full_dataset_result()));
+  CHECK(full["failures"][0]["cause"] == "cut off");
+  CHECK(full["command"] == "verify");
+  DatasetCommandResult info = test::full_dataset_result();
+  info.failed.reset();
+  info.labels.reset();
+  const json least = json::parse(to_json(info));
+  CHECK_FALSE(least.contains("failures"));
+  CHECK_FALSE(least.contains("labels"));
+}
+
+TEST_CASE("the program knows its version") {
+  CHECK(this_tool().name == "dsanalyze");
+  CHECK_FALSE(this_tool().version.empty());
+  CHECK_FALSE(this_tool().commit.empty());
+}

@@ -1,0 +1,145 @@
+#include "dsanalyze/core/settings.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "dsanalyze/base/error.hpp"
+#include "dsanalyze/core/modes.hpp"
+
+using namespace dsanalyze;
+
+namespace {
+
+ProfileSettings valid_settings() {
+  ProfileSettings settings;
+  settings.dataset = "photos";
+  settings.runs = {"prep", "fetch", "full"};
+  return settings;
+}
+
+struct Mistake {
+  std::string option;
+  std::function<void(ProfileSettings&)> make;
+};
+
+}  // namespace
+
+TEST_CASE("the defaults with a dataset and runs are valid") { CHECK_NOTHROW(valid_settings().validate()); }
+
+TEST_CASE("a cache larger than the dataset is valid") {
+  ProfileSettings settings = valid_settings();
+  settings.cache_size = ByteAmount{ByteAmount::Kind::fraction, 0, 2.5};
+  CHECK_NOTHROW(settings.validate());
+  settings.cache_size = ByteAmount{ByteAmount::Kind::bytes, 0, 0};
+  CHECK_NOTHROW(settings.validate());
+}
+
+TEST_CASE("zero and absurd numbers are refused by the name of their option") {
+  const double nan = std::nan("");
+  const double infinite = std::numeric_limits<double>::infinity();
+  const std::vector<Mistake> mistakes = {
+      {"DATASET", [](ProfileSettings& s) { s.dataset.clear(); }},
+      {"--batch-size", [](ProfileSettings& s) { s.batch_size = 0; }},
+      {"--batch-size", [](ProfileSettings& s) { s.batch_size = 1'000'000; }},
+      {"--accelerators", [](ProfileSettings& s) { s.accelerators = 0; }},
+      {"--accelerators", [](ProfileSettings& s) { s.accelerators = -8; }},
+      {"--accelerator", [](ProfileSettings& s) { s.accelerator = AcceleratorKind::emulated; }},
+      {"--accelerator", [=](ProfileSettings& s) { s.accelerator = AcceleratorKind::emulated, s.accelerator_rate = infinite; }},
+      {"--observed", [](ProfileSettings& s) { s.observed_rate = 0; }},
+      {"--storage", [](ProfileSettings& s) { s.storage = Seam::emulated; }},
+      {"--storage", [](ProfileSettings& s) { s.storage = Seam::emulated, s.storage_bytes_per_s = 1e8, s.storage_queue_depth = 0; }},
+      {"--storage", [=](ProfileSettings& s) { s.storage = Seam::emulated, s.storage_bytes_per_s = 1e8, s.storage_latency_seconds = nan; }},
+      {"--fetch-concurrency", [](ProfileSettings& s) { s.fetch_concurrency = 0; }},
+      {"--max-storage-rate", [](ProfileSettings& s) { s.max_storage_bytes_per_s = -1; }},
+      {"--prep", [](ProfileSettings& s) { s.prep = Seam::emulated; }},
+      {"--workers", [](ProfileSettings& s) { s.workers = -1; }},
+      {"--cores", [](ProfileSettings& s) { s.cores = 1'000'000; }},
+      {"--scale", [](ProfileSettings& s) { s.scale = 0; }},
+      {"--scale", [=](ProfileSettings& s) { s.scale = nan; }},
+      {"--cache-size",
+       [](ProfileSettings& s) {
+         s.cache_size = ByteAmount{ByteAmount::Kind::fraction, 0, -0.1};
+       }},
+      {"--subset",
+       [](ProfileSettings& s) {
+         s.subset = ByteAmount{ByteAmount::Kind::fraction, 0, 1.5};
+       }},
+      {"--subset",
+       [](ProfileSettings& s) {
+         s.subset = ByteAmount{ByteAmount::Kind::bytes, 0, 0};
+       }},
+      {"--epochs", [](ProfileSettings& s) { s.epochs = 1; }},
+      {"--time-budget", [](ProfileSettings& s) { s.time_budget_seconds = 0; }},
+      {"--time-budget", [=](ProfileSettings& s) { s.time_budget_seconds = infinite; }},
+      {"--error-budget", [](ProfileSettings& s) { s.error_budget = 1.1; }},
+      {"--runs", [](ProfileSettings& s) { s.runs = {}; }},
+      {"--runs", [](ProfileSettings& s) { s.runs = {"warm"}; }},
+      {"--runs",
+       [](ProfileSettings& s) {
+         s.runs = {"full", "prep"};
+       }},
+      {"--runs",
+       [](ProfileSettings& s) {
+         s.runs = {"prep", "prep"};
+       }},
+  };
+  for (const Mistake& mistake : mistakes) {
+    ProfileSettings settings = valid_settings();
+    mistake.make(settings);
+    CAPTURE(mistake.option);
+    try {
+      settings.validate();
+      FAIL_CHECK("not refused");
+    } catch (const UsageError& error) {
+      CHECK(std::string(error.what()).starts_with(mistake.option));
+    }
+  }
+}
+
+TEST_CASE("the page cache is refused with what it cannot serve, and the message says what to use") {
+  ProfileSettings direct = valid_settings();
+  direct.cache = CacheKind::page;
+  CHECK_NOTHROW(direct.validate());
+  direct.read_mode = ReadMode::direct;
+  CHECK_THROWS_WITH_AS(direct.validate(), doctest::Contains("--cache page does not go together with --direct"), UsageError);
+
+  ProfileSettings emulated = valid_settings();
+  emulated.storage = Seam::emulated;
+  emulated.storage_bytes_per_s = 530e6;
+  CHECK_NOTHROW(emulated.validate());
+  emulated.cache = CacheKind::page;
+  CHECK_THROWS_WITH_AS(emulated.validate(), doctest::Contains("use --cache none, minio or lru"), UsageError);
+
+  ProfileSettings null = valid_settings();
+  null.storage = Seam::null;
+  null.cache = CacheKind::page;
+  CHECK_THROWS_WITH_AS(null.validate(), doctest::Contains("--storage null"), UsageError);
+}
+
+TEST_CASE("every mode rule gives a reason, and each is broken by some settings") {
+  std::vector<ProfileSettings> all;
+  for (const CacheKind cache : {CacheKind::none, CacheKind::page, CacheKind::minio, CacheKind::lru}) {
+    for (const Seam storage : {Seam::real, Seam::null, Seam::emulated}) {
+      for (const ReadMode mode : {ReadMode::buffered, ReadMode::direct}) {
+        ProfileSettings settings = valid_settings();
+        settings.cache = cache;
+        settings.storage = storage;
+        settings.read_mode = mode;
+        all.push_back(settings);
+      }
+    }
+  }
+  for (const ModeRule& rule : mode_rules()) {
+    CHECK_FALSE(rule.reason.empty());
+    CHECK(std::any_of(all.begin(), all.end(), [&rule](const ProfileSettings& settings) { return rule.applies(settings); }));
+  }
+  for (const ProfileSettings& settings : all) {
+    const bool refused = settings.cache == CacheKind::page && (settings.read_mode == ReadMode::direct || settings.storage != Seam::real);
+    CHECK(broken_mode_rule(settings).has_value() == refused);
+  }
+}
