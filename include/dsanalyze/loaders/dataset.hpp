@@ -1,0 +1,64 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "dsanalyze/base/events.hpp"
+#include "dsanalyze/core/index.hpp"
+#include "dsanalyze/core/workload.hpp"
+
+namespace dsanalyze {
+
+/// How to open a dataset.
+struct OpenOptions {
+  /// Files whose sizes may be asked for. When asking for all would take longer (measured on the first thousand, in random order), a random
+  /// subset is asked instead and the index holds that subset alone: a folder of 1.28 M files on a slow filer is listed and sampled.
+  double stat_budget_seconds = 10;
+  /// At most this many samples in a sampled index.
+  std::uint32_t sampled_samples = 50'000;
+  std::uint64_t seed = 1;
+  /// An index file to use (made by `dataset index`); without it the one in the user's cache directory is used if it is not older than the folder.
+  std::optional<std::filesystem::path> index_file;
+  int threads = 4;
+};
+
+/// Opens a dataset: a folder of images (class sub-folders give labels; files directly in the root have label 0), by its index file or by listing it.
+/// Throws Error that says what is there: no such path; not a folder; unreadable (permission); empty; a format that is not read yet, by its name and
+/// with the way to convert it ("TFRecord: not yet; convert with ..."), never "empty dataset" when files are there.
+std::shared_ptr<const DatasetIndex> open_dataset(const std::filesystem::path& root, const OpenOptions& options, EventSink& events,
+                                                 const std::stop_token& stop);
+
+/// A dataset that exists by its figures alone; sizes are log-normal, a pure function of (seed, sample). `samples` 0 means the spec's own count;
+/// `scale` divides the bytes of a sample (at least 1 byte stays).
+std::shared_ptr<const DatasetIndex> make_emulated_index(const DatasetSpec& spec, std::uint64_t samples, double scale, std::uint64_t seed);
+
+/// Writes the index to a file: header (magic, version, digest, counts), records, path table, labels; atomically. Opens by mapping: no parsing, so
+/// 1.28 M samples open in well under 0.1 s.
+void write_index_file(const DatasetIndex& index, const std::filesystem::path& file);
+/// Throws Error naming file and cause (not an index, other version, cut off, offsets out of bounds). Hostile files are refused, not read past.
+std::shared_ptr<const DatasetIndex> read_index_file(const std::filesystem::path& file);
+/// Where the user's index of this dataset lives: <user cache>/index/<name>-<hash of the absolute path>.dsidx
+std::filesystem::path default_index_file(const std::filesystem::path& root);
+
+/// What `dataset verify` found.
+struct VerifyReport {
+  struct Failure {
+    std::string path;
+    std::string cause;
+  };
+  std::uint64_t samples = 0;
+  Bytes bytes = 0;
+  std::uint64_t pixels = 0;
+  std::uint64_t failed = 0;
+  std::vector<Failure> failures;  ///< the first hundred
+  std::string content_digest;     ///< XXH3-128 over every sample's bytes in index order (sum of per-sample digests, order-independent)
+  double seconds = 0;
+};
+/// Reads and fully decodes every sample on `threads` threads.
+VerifyReport verify_dataset(const DatasetIndex& index, int threads, EventSink& events, const std::stop_token& stop);
+
+}  // namespace dsanalyze

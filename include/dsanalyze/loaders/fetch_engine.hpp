@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "dsanalyze/base/clock.hpp"
+#include "dsanalyze/base/status.hpp"
+#include "dsanalyze/core/device.hpp"
+#include "dsanalyze/core/index.hpp"
+#include "dsanalyze/core/settings.hpp"
+
+namespace dsanalyze {
+
+struct FetchRequest {
+  std::uint64_t tag = 0;  ///< comes back in the completion
+  SampleId sample = 0;
+  Extent extent;
+};
+
+/// Memory that the engine lends with a completion; give it back with release().
+struct FetchBuffer {
+  static constexpr std::uint32_t none = UINT32_MAX;
+  std::uint32_t id = none;
+};
+
+struct FetchCompletion {
+  std::uint64_t tag = 0;
+  SampleId sample = 0;
+  Status status;
+  std::span<const std::byte> bytes;  ///< all bytes of the extent when status is ok; valid until the buffer is released
+  FetchBuffer buffer;
+  Nanoseconds done_at = 0;
+};
+
+/// Where samples' bytes come from. One engine serves all worker threads of a process.
+///
+/// submit() takes all requests and returns at once, or refuses them all (busy) when fewer than requests.size() places are free; each request ends
+/// in exactly one completion, with all bytes of its extent or the reason why not. A place is taken from submit() until its buffer is released, so
+/// memory is bounded by capacity() buffers. reap() waits for at least one completion or the deadline.
+/// Threads: any, at once. Allocation: none in the steady state (a buffer grows to the largest sample it has held).
+/// Errors: not_found, corrupt (file shorter than the extent), io (errno in detail), cancelled (the engine is being closed).
+class FetchEngine {
+ public:
+  virtual ~FetchEngine() = default;
+  virtual Status submit(std::span<const FetchRequest> requests) = 0;
+  virtual std::size_t reap(std::span<FetchCompletion> completions, Deadline deadline) = 0;
+  virtual void release(std::span<const FetchBuffer> buffers) = 0;
+  [[nodiscard]] virtual std::size_t capacity() const = 0;
+  [[nodiscard]] virtual std::size_t free_places() const = 0;
+  /// Bytes asked of storage (direct I/O: rounded up to blocks). What reached the device is StorageMeter's to say. Monotonic.
+  [[nodiscard]] virtual Bytes requested() const = 0;
+};
+
+enum class PageCacheUse {
+  keep,  ///< leave what was read in the kernel's page cache (--cache page)
+  drop   ///< drop a file's pages once it is read: the loader's own cache is the only one
+};
+
+struct FetchOptions {
+  int concurrency = 16;       ///< requests under way at once
+  std::size_t capacity = 64;  ///< places: under way or lent
+  ReadMode read_mode = ReadMode::buffered;
+  PageCacheUse page_cache = PageCacheUse::drop;
+  double max_bytes_per_second = 0;  ///< 0: no limit; otherwise requests are spaced to spare a shared filer
+};
+
+/// Reads real files with a pool of `concurrency` threads.
+std::unique_ptr<FetchEngine> make_thread_engine(std::shared_ptr<const DatasetIndex> index, const FetchOptions& options, Timing timing);
+
+/// An emulated disk. Completions come when the shared device says so. With `inner`, the real bytes are read by it and delayed; without, bytes are
+/// made up (an emulated dataset). `device` is the server's, shared by all its processes; `spec` the same for all.
+std::unique_ptr<FetchEngine> make_emulated_engine(std::unique_ptr<FetchEngine> inner, const FetchOptions& options, const StorageDeviceSpec& spec,
+                                                  StorageDeviceState& device, Timing timing);
+
+/// Made-up bytes at once: what the loader itself costs.
+std::unique_ptr<FetchEngine> make_null_engine(const FetchOptions& options, Timing timing);
+
+}  // namespace dsanalyze

@@ -1,0 +1,105 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dsanalyze/base/counters.hpp"
+#include "dsanalyze/core/batch.hpp"
+#include "dsanalyze/core/index.hpp"
+#include "dsanalyze/core/settings.hpp"
+#include "dsanalyze/loaders/cache.hpp"
+#include "dsanalyze/loaders/fetch_engine.hpp"
+#include "dsanalyze/loaders/prep.hpp"
+#include "dsanalyze/loaders/sampler.hpp"
+
+namespace dsanalyze {
+
+struct LoaderOptions {
+  std::uint32_t batch_size = 256;      ///< of one accelerator
+  std::uint32_t slices = 1;            ///< accelerators in lockstep: the global mini-batch is slices x batch_size, cut evenly
+  std::uint32_t workers = 1;           ///< prep threads
+  std::uint32_t prefetch_batches = 4;  ///< batches prepared or in preparation beside those that the accelerators hold
+  std::uint32_t held_batches = 1;      ///< batches that the consumer may hold at once
+  SamplerState start;
+  std::uint64_t epochs = 0;  ///< stop after so many (0: go on until stopped)
+  OnError on_error = OnError::skip;
+  double error_budget = 0.001;   ///< share of the samples drawn (and more than 10 of them) that may fail
+  std::vector<int> worker_cpus;  ///< pin workers to these; empty: leave it to the system
+};
+
+/// A sample that could not be had.
+struct SampleFailure {
+  std::string path;
+  std::string cause;
+};
+
+/// What one epoch asked for and what it cost, complete when all its fetches have settled.
+struct EpochTotals {
+  std::uint64_t epoch = 0;
+  std::uint64_t samples = 0;
+  std::uint64_t hits = 0;
+  std::uint64_t misses = 0;
+  Bytes requested = 0;           ///< bytes asked of storage
+  std::optional<Bytes> storage;  ///< bytes that reached the device, by the meter given to the loader
+  Nanoseconds settled_at = 0;
+  std::string digest;  ///< of the set of samples drawn and not failed
+};
+
+/// Everything counted since the start, readable while it runs.
+struct LoaderTotals {
+  StageTotals fetch;  ///< misses: samples, bytes, failures, waiting
+  StageTotals prep;   ///< samples, bytes written, failures, busy, waiting
+  std::uint64_t hits = 0;
+  std::uint64_t misses = 0;
+  std::vector<Nanoseconds> operator_times;
+};
+
+/// Joins sampler, cache, fetch engine, prep and slots into a stream of batches in the sampler's order. One feeder thread draws ids, asks the cache
+/// and submits misses; one thread reaps; `workers` threads prep straight into the slots. Everything between them is bounded. A fetch of one epoch
+/// settles before the next epoch's first lookup, so that MinIO's hits from the second epoch on are exactly the items held. Threads: next() one
+/// caller; release() and totals() any. The parts given must outlive the loader; an engine serves one loader at a time.
+class Loader {
+ public:
+  struct Parts {
+    std::shared_ptr<const DatasetIndex> index;
+    FetchEngine* engine = nullptr;
+    RawCache* cache = nullptr;
+    const PrepFactory* prep = nullptr;
+    std::function<std::optional<Bytes>()> storage_bytes;  ///< the meter; may be empty
+    Timing timing;
+  };
+  Loader(Parts parts, const LoaderOptions& options);
+  ~Loader();
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  /// The next batch. end after the last epoch; timeout; cancelled after stop(); corrupt when a sample failed and on_error is fail, or the error
+  /// budget is spent: failure() says which and why.
+  Status next(Batch& batch, Deadline deadline);
+  /// The batch's memory may be written again.
+  void release(ReleaseToken token);
+  [[nodiscard]] std::byte* memory() const;  ///< base of the offsets in Batch
+  /// Ends all work; batches given out stay valid until the loader is destroyed.
+  void stop();
+
+  [[nodiscard]] LoaderTotals totals() const;
+  [[nodiscard]] std::vector<EpochTotals> epochs() const;      ///< settled ones
+  [[nodiscard]] std::vector<SampleFailure> failures() const;  ///< the first hundred
+  [[nodiscard]] std::uint64_t failed_samples() const;
+  [[nodiscard]] std::string failure() const;
+  /// Where to go on after the batches given out so far.
+  [[nodiscard]] SamplerState state() const;
+  [[nodiscard]] Bytes slot_bytes() const;
+  [[nodiscard]] std::vector<std::string_view> operator_names() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> m_state;
+};
+
+}  // namespace dsanalyze

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "dsanalyze/base/clock.hpp"
+#include "dsanalyze/base/files.hpp"
+#include "dsanalyze/core/cache_policy.hpp"
+#include "dsanalyze/core/device.hpp"
+#include "dsanalyze/loaders/cache.hpp"
+
+namespace dsanalyze {
+
+/// The emulated devices of one server, in one segment that all its processes map.
+struct ServerDevices {
+  static constexpr std::uint32_t max_cores = 1024;
+  static constexpr std::uint32_t max_accelerators = 256;
+  StorageDeviceState storage;
+  DeviceLane cores[max_cores];
+  DeviceLane accelerators[max_accelerators];
+};
+
+struct CacheOptions {
+  CacheKind kind = CacheKind::minio;
+  Bytes capacity = 0;
+  std::uint32_t samples = 0;            ///< keys are 0..samples-1
+  Bytes dataset_bytes = 0;              ///< of all samples
+  std::uint64_t largest_sample = 0;     ///< bytes
+  std::uint32_t samples_in_flight = 0;  ///< hits that may be unreleased at once
+};
+
+/// A process's view of the server it runs on: the raw cache and the emulated devices.
+class ServerScope {
+ public:
+  virtual ~ServerScope() = default;
+  virtual ServerDevices& devices() = 0;
+  virtual RawCache& cache() = 0;
+};
+
+/// The parent that started the run holds what belongs to the server: cache decisions, the directory of what is where, the descriptors of all
+/// segments. What it holds survives any process that filled it. Other processes attach over a socket; a process that dies costs what it had admitted
+/// and not yet stored. Nothing has a name in the file system: nothing is left behind after any kind of death. Threads: serve() starts one thread a
+/// client; cache() as RawCache says.
+class ServerHolder final : public ServerScope {
+ public:
+  /// Throws Error when the memory that the cache needs is not there (needed, available, the mend).
+  ServerHolder(const CacheOptions& options, Timing timing);
+  ~ServerHolder() override;
+  ServerHolder(const ServerHolder&) = delete;
+  ServerHolder& operator=(const ServerHolder&) = delete;
+
+  ServerDevices& devices() override;
+  RawCache& cache() override;
+  /// Serves one client until its end of the socket closes.
+  void serve(FileDescriptor client);
+  /// Clients being served now.
+  [[nodiscard]] int clients() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> m_state;
+};
+
+/// Attaches to a holder in another process. Throws Error (holder gone, deadline). MinIO only: an LRU cache lives in one process for now.
+std::unique_ptr<ServerScope> attach_server(FileDescriptor holder, Timing timing);
+
+}  // namespace dsanalyze

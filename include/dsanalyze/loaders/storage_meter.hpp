@@ -1,0 +1,50 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "dsanalyze/base/units.hpp"
+#include "dsanalyze/core/index.hpp"
+
+namespace dsanalyze {
+
+/// What really reached storage, by the kernel's counters of the filesystem under a path. Threads: any.
+class StorageMeter {
+ public:
+  /// Looks up the filesystem under `path` (mountinfo) and picks its counters: /proc/self/io for filesystems on block devices (with the device's own
+  /// counter beside it, /sys/dev/block), mountstats for NFS; none for FUSE and others that count nothing. `root` stands for "/" in tests.
+  explicit StorageMeter(const std::filesystem::path& path, const std::filesystem::path& root = "/");
+
+  /// Bytes that this process had fetched from storage so far; nullopt where nothing can tell.
+  [[nodiscard]] std::optional<Bytes> process_bytes() const;
+  /// Bytes that the device delivered to anyone; nullopt where there is none.
+  [[nodiscard]] std::optional<Bytes> device_bytes() const;
+
+  [[nodiscard]] const std::string& filesystem() const { return m_filesystem; }
+  [[nodiscard]] const std::string& device() const { return m_device; }  ///< "vda", "server:/export", "none"
+  [[nodiscard]] bool can_tell() const { return m_source != Source::none; }
+  /// "process and block-layer counters", "NFS mount counters", "nothing: ..." with the reason.
+  [[nodiscard]] const std::string& method() const { return m_method; }
+
+ private:
+  enum class Source { none, process_io, nfs };
+  Source m_source = Source::none;
+  std::filesystem::path m_root;
+  std::string m_filesystem, m_device, m_method, m_mount_point;
+  std::filesystem::path m_block_stat;
+};
+
+/// What of the dataset's files lies in the kernel's page cache.
+struct Residency {
+  Bytes looked_at = 0;
+  Bytes resident = 0;
+  [[nodiscard]] double fraction() const { return looked_at > 0 ? static_cast<double>(resident) / static_cast<double>(looked_at) : 0; }
+};
+/// Looks at up to `most_files` files of the index, spread evenly: mincore where we own the file, else a read that may not wait (RWF_NOWAIT).
+Residency page_cache_residency(const DatasetIndex& index, std::uint32_t most_files);
+/// Drops the pages of the index's own files, and of nothing else, from the page cache; dirty ones are written back first. Returns files that could
+/// not be opened.
+std::uint32_t drop_from_page_cache(const DatasetIndex& index);
+
+}  // namespace dsanalyze

@@ -1,0 +1,98 @@
+#include "batch_assembly.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace dsanalyze {
+
+BatchAssembly::BatchAssembly(SlotPool& pool, std::uint32_t batch_size, const TensorShape& tensor)
+    : m_pool(pool), m_tensor(tensor), m_sample_bytes(tensor.sample_bytes()), m_entries(pool.slots()) {
+  for (auto& entry : m_entries) entry.bad.resize(batch_size);
+}
+
+std::span<SampleId> BatchAssembly::ids(const Entry& entry) const {
+  auto* first = reinterpret_cast<SampleId*>(m_pool.segment().data() + m_pool.ids_offset(entry.draw.token.slot));
+  return {first, entry.drawn};
+}
+
+std::span<std::uint32_t> BatchAssembly::labels(const Entry& entry) const {
+  auto* first = reinterpret_cast<std::uint32_t*>(m_pool.segment().data() + m_pool.labels_offset(entry.draw.token.slot));
+  return {first, entry.drawn};
+}
+
+std::uint32_t BatchAssembly::begin(const Draw& draw, std::span<const SampleId> drawn_ids, const DatasetIndex& index) {
+  const auto number = static_cast<std::uint32_t>(draw.sequence % m_entries.size());
+  Entry& entry = m_entries[number];
+  entry.draw = draw;
+  entry.drawn = static_cast<std::uint32_t>(drawn_ids.size());
+  entry.digest = {};
+  if (entry.failed.exchange(0, std::memory_order_relaxed) > 0) std::ranges::fill(entry.bad, std::uint8_t{0});
+  entry.pending.store(entry.drawn, std::memory_order_release);
+  std::ranges::copy(drawn_ids, ids(entry).begin());
+  const auto label = labels(entry);
+  for (std::size_t i = 0; i < drawn_ids.size(); ++i) label[i] = index[drawn_ids[i]].label;
+  return number;
+}
+
+std::span<std::byte> BatchAssembly::sample(std::uint32_t entry, std::uint32_t position) const {
+  return {m_pool.data(m_entries[entry].draw.token.slot) + position * m_sample_bytes, m_sample_bytes};
+}
+
+void BatchAssembly::mark_failed(std::uint32_t entry, std::uint32_t position) {
+  m_entries[entry].bad[position] = 1;
+  m_entries[entry].failed.fetch_add(1, std::memory_order_relaxed);
+}
+
+bool BatchAssembly::finish(std::uint32_t number, std::uint32_t done, Nanoseconds now) {
+  Entry& entry = m_entries[number];
+  if (entry.pending.fetch_sub(done, std::memory_order_acq_rel) != done) return false;
+  entry.good = entry.drawn;
+  if (entry.failed.load(std::memory_order_relaxed) > 0) close_gaps(entry);
+  for (const SampleId id : ids(entry).first(entry.good)) entry.digest.add(id);
+  entry.ready_at = now;
+  return true;
+}
+
+void BatchAssembly::close_gaps(Entry& entry) {
+  std::byte* samples = m_pool.data(entry.draw.token.slot);
+  const auto id = ids(entry);
+  const auto label = labels(entry);
+  std::uint32_t end = entry.drawn;
+  for (std::uint32_t position = 0; position < end; ++position) {
+    if (entry.bad[position] == 0) continue;
+    while (end > position + 1 && entry.bad[end - 1] != 0) --end;
+    --end;
+    if (end == position) break;
+    std::memcpy(samples + position * m_sample_bytes, samples + end * m_sample_bytes, m_sample_bytes);
+    id[position] = id[end];
+    label[position] = label[end];
+  }
+  entry.good = end;
+}
+
+void BatchAssembly::publish(std::uint32_t entry) { m_entries[entry].published.store(m_entries[entry].draw.sequence + 1, std::memory_order_release); }
+
+bool BatchAssembly::take(std::uint64_t sequence, Batch& batch) {
+  const Entry& entry = m_entries[sequence % m_entries.size()];
+  if (entry.published.load(std::memory_order_acquire) != sequence + 1) return false;
+  const std::uint32_t slot = entry.draw.token.slot;
+  batch = {.sequence = sequence,
+           .step = entry.draw.step,
+           .slice = entry.draw.slice,
+           .slices = entry.draw.slices,
+           .epoch = entry.draw.epoch,
+           .generation = entry.draw.epoch,
+           .count = entry.good,
+           .failed = entry.drawn - entry.good,
+           .last_of_epoch = entry.draw.last,
+           .tensor = m_tensor,
+           .samples_offset = m_pool.samples_offset(slot),
+           .ids_offset = m_pool.ids_offset(slot),
+           .labels_offset = m_pool.labels_offset(slot),
+           .ready_at = entry.ready_at,
+           .token = entry.draw.token};
+  batch.tensor.shape[0] = entry.good;
+  return true;
+}
+
+}  // namespace dsanalyze

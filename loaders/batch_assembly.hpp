@@ -1,0 +1,80 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "dsanalyze/base/bounded_queue.hpp"
+#include "dsanalyze/core/index.hpp"
+#include "dsanalyze/loaders/sampler.hpp"
+#include "dsanalyze/loaders/slot_pool.hpp"
+
+namespace dsanalyze {
+
+/// The batches being put together, one entry a slot, given out in sequence.
+///
+/// The feeder begins an entry; workers write samples, mark failures and count down; the one that finishes the last sample closes the gaps that failed
+/// samples left and publishes; the consumer takes entries in sequence. Threads: begin() one, take() one, the rest any.
+class BatchAssembly {
+ public:
+  struct Draw {
+    ReleaseToken token;
+    std::uint64_t sequence = 0;
+    std::uint64_t step = 0;
+    std::uint32_t slice = 0;
+    std::uint32_t slices = 1;
+    std::uint64_t epoch = 0;
+    bool last = false;
+    SamplerState state_after;
+  };
+
+  BatchAssembly(SlotPool& pool, std::uint32_t batch_size, const TensorShape& tensor);
+
+  /// Takes the entry of the draw's sequence, writes ids and labels into the slot. Returns the entry's number.
+  std::uint32_t begin(const Draw& draw, std::span<const SampleId> ids, const DatasetIndex& index);
+  [[nodiscard]] std::span<std::byte> sample(std::uint32_t entry, std::uint32_t position) const;
+  [[nodiscard]] std::uint64_t generation(std::uint32_t entry) const { return m_entries[entry].draw.epoch; }
+  void mark_failed(std::uint32_t entry, std::uint32_t position);
+  /// `done` more samples are finished; true for the call that finishes the batch, which must publish() it.
+  bool finish(std::uint32_t entry, std::uint32_t done, Nanoseconds now);
+  [[nodiscard]] const Draw& draw(std::uint32_t entry) const { return m_entries[entry].draw; }
+  [[nodiscard]] std::uint32_t drawn(std::uint32_t entry) const { return m_entries[entry].drawn; }
+  /// Of the good samples of a finished batch.
+  [[nodiscard]] const SampleSetDigest& digest(std::uint32_t entry) const { return m_entries[entry].digest; }
+  void publish(std::uint32_t entry);
+
+  /// The batch of that sequence, if it is published.
+  bool take(std::uint64_t sequence, Batch& batch);
+  [[nodiscard]] SamplerState state_after(std::uint64_t sequence) const { return m_entries[sequence % m_entries.size()].draw.state_after; }
+  /// No batch from `sequence` on will come.
+  void close(std::uint64_t sequence) { m_end.store(sequence, std::memory_order_release); }
+  [[nodiscard]] bool ended_at(std::uint64_t sequence) const { return sequence >= m_end.load(std::memory_order_acquire); }
+  /// Notified when a batch is published or the work ends.
+  Signal& completed() { return m_completed; }
+
+ private:
+  struct Entry {
+    Draw draw;
+    std::uint32_t drawn = 0;
+    std::uint32_t good = 0;
+    Nanoseconds ready_at = 0;
+    SampleSetDigest digest;
+    std::atomic<std::uint32_t> pending{0};
+    std::atomic<std::uint32_t> failed{0};
+    std::atomic<std::uint64_t> published{0};  // sequence + 1
+    std::vector<std::uint8_t> bad;
+  };
+  void close_gaps(Entry& entry);
+  [[nodiscard]] std::span<SampleId> ids(const Entry& entry) const;
+  [[nodiscard]] std::span<std::uint32_t> labels(const Entry& entry) const;
+
+  SlotPool& m_pool;
+  TensorShape m_tensor;
+  std::size_t m_sample_bytes;
+  std::vector<Entry> m_entries;
+  std::atomic<std::uint64_t> m_end{UINT64_MAX};
+  Signal m_completed;
+};
+
+}  // namespace dsanalyze

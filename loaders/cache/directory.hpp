@@ -1,0 +1,62 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "dsanalyze/base/shared_memory.hpp"
+#include "dsanalyze/base/units.hpp"
+
+namespace dsanalyze {
+
+/// Which sample lies where: one word a sample in a segment that the holder alone writes and every process of the server reads without a lock.
+class CacheDirectory {
+ public:
+  struct Header {
+    std::uint64_t capacity = 0;
+    std::uint64_t samples = 0;
+    std::uint64_t slab_bytes = 0;
+    std::atomic<std::uint64_t> items{0};
+    std::atomic<std::uint64_t> bytes{0};
+    std::atomic<std::uint64_t> free_bytes{0};  ///< what the policy still admits; samples larger than this need not be asked for
+  };
+  struct Place {
+    std::uint16_t slab = 0;
+    std::uint64_t offset = 0;
+    std::uint32_t length = 0;
+  };
+
+  /// A new directory, or a view of one that another process holds.
+  static std::size_t bytes_for(std::uint64_t samples) { return header_bytes + samples * sizeof(Entry); }
+  explicit CacheDirectory(MemorySegment segment) : m_segment(std::move(segment)) {}
+
+  [[nodiscard]] Header& header() const { return *reinterpret_cast<Header*>(m_segment.data()); }
+  [[nodiscard]] std::optional<Place> find(std::uint64_t key) const {
+    const Entry& entry = entries()[key];
+    const std::uint64_t word = entry.where.load(std::memory_order_acquire);
+    if (word == 0) return std::nullopt;
+    return Place{static_cast<std::uint16_t>((word >> 48) - 1), word & offset_mask, entry.length.load(std::memory_order_relaxed)};
+  }
+  void publish(std::uint64_t key, const Place& place) {
+    Entry& entry = entries()[key];
+    entry.length.store(place.length, std::memory_order_relaxed);
+    entry.where.store((std::uint64_t{place.slab} + 1) << 48 | place.offset, std::memory_order_release);
+    header().items.fetch_add(1, std::memory_order_relaxed);
+    header().bytes.fetch_add(place.length, std::memory_order_relaxed);
+  }
+  [[nodiscard]] const MemorySegment& segment() const { return m_segment; }
+
+ private:
+  struct Entry {
+    std::atomic<std::uint64_t> where{0};  // slab + 1 in the top 16 bits, offset below; 0: not held
+    std::atomic<std::uint32_t> length{0};
+  };
+  static constexpr std::size_t header_bytes = 4096;
+  static constexpr std::uint64_t offset_mask = (std::uint64_t{1} << 48) - 1;
+  [[nodiscard]] Entry* entries() const { return reinterpret_cast<Entry*>(m_segment.data() + header_bytes); }
+
+  MemorySegment m_segment;
+};
+
+}  // namespace dsanalyze

@@ -1,0 +1,148 @@
+#include "lru_cache.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace dsanalyze {
+namespace {
+
+/// Small enough that the last block of a sample wastes little, large enough that a chain is short.
+std::size_t choose_block_bytes(const CacheOptions& options) {
+  const std::uint64_t mean = options.samples > 0 ? options.dataset_bytes / options.samples : 0;
+  return std::clamp<std::size_t>(std::bit_floor(mean / 32 + 1), 64, 4096);
+}
+
+}  // namespace
+
+LruCache::LruCache(const CacheOptions& options)
+    : m_block_bytes(choose_block_bytes(options)),
+      m_policy_state(cache_policy_state_bytes(CacheKind::lru, options.samples) + 64),
+      m_items(options.samples) {
+  void* state = m_policy_state.data();
+  std::size_t room = m_policy_state.size();
+  std::align(64, room - 64, state, room);
+  m_policy = make_cache_policy(CacheKind::lru, options.capacity, options.samples, {static_cast<std::byte*>(state), room});
+  m_evicted.reserve(options.samples);
+
+  // Every sample may waste part of its last block; samples in flight may be evicted and still read.
+  const std::size_t in_flight = options.samples_in_flight * (options.largest_sample / m_block_bytes + 1);
+  const std::size_t blocks = std::min<std::size_t>(options.capacity, options.dataset_bytes) / m_block_bytes + options.samples + in_flight + 1;
+  m_blocks = MemorySegment::create("LRU cache", blocks * m_block_bytes);
+  m_next.resize(blocks);
+  m_chains.resize(blocks);
+  for (std::uint32_t i = 0; i < blocks; ++i) m_next[i] = i + 1 < blocks ? i + 1 : no_block;
+  m_free = 0;
+  m_free_blocks = blocks;
+}
+
+void LruCache::lookup(std::span<const CacheAccess> accesses, std::span<CacheLookup> lookups) {
+  const std::scoped_lock lock(m_mutex);
+  m_decisions.resize(accesses.size());
+  for (std::size_t i = 0; i < accesses.size(); ++i) {
+    m_evicted.clear();
+    m_policy->access(accesses.subspan(i, 1), std::span(m_decisions).subspan(i, 1), m_evicted);
+    for (const std::uint64_t key : m_evicted) drop(key);
+    const std::uint64_t key = accesses[i].key;
+    Item& item = m_items[key];
+    lookups[i] = {m_decisions[i], key, nullptr, item.first_block, item.length};
+    if (m_decisions[i] == CacheDecision::admit) item.state = ItemState::awaited;
+    if (m_decisions[i] != CacheDecision::hit) continue;
+    if (item.state == ItemState::stored) {
+      ++m_chains[item.first_block].readers;
+    } else {
+      lookups[i].decision = CacheDecision::bypass;
+    }
+  }
+}
+
+std::span<const std::byte> LruCache::read(const CacheLookup& hit, std::span<std::byte> scratch) const {
+  std::size_t done = 0;
+  for (std::uint32_t block = hit.first_block; done < hit.length; block = m_next[block]) {
+    const std::size_t part = std::min<std::size_t>(m_block_bytes, hit.length - done);
+    std::memcpy(scratch.data() + done, m_blocks.data() + block * m_block_bytes, part);
+    done += part;
+  }
+  return scratch.first(hit.length);
+}
+
+Status LruCache::store(std::uint64_t key, std::span<const std::byte> bytes) {
+  std::uint32_t first = no_block;
+  {
+    const std::scoped_lock lock(m_mutex);
+    if (m_items[key].state != ItemState::awaited) return {};  // evicted before it arrived
+    if (!take_chain((bytes.size() + m_block_bytes - 1) / m_block_bytes, first)) {
+      m_policy->forget(key);
+      m_items[key] = {};
+      return {StatusCode::busy, 0};
+    }
+  }
+  std::size_t done = 0;
+  for (std::uint32_t block = first; done < bytes.size(); block = m_next[block]) {
+    const std::size_t part = std::min(m_block_bytes, bytes.size() - done);
+    std::memcpy(m_blocks.data() + block * m_block_bytes, bytes.data() + done, part);
+    done += part;
+  }
+  const std::scoped_lock lock(m_mutex);
+  if (m_items[key].state != ItemState::awaited) {
+    free_chain(first);
+    return {};
+  }
+  m_items[key] = {first, static_cast<std::uint32_t>(bytes.size()), ItemState::stored};
+  return {};
+}
+
+void LruCache::abandon(std::uint64_t key) {
+  const std::scoped_lock lock(m_mutex);
+  if (m_items[key].state != ItemState::awaited) return;
+  m_policy->forget(key);
+  m_items[key] = {};
+}
+
+void LruCache::release(std::span<const CacheLookup> hits) {
+  const std::scoped_lock lock(m_mutex);
+  for (const CacheLookup& hit : hits) {
+    Chain& chain = m_chains[hit.first_block];
+    if (--chain.readers == 0 && chain.evicted) free_chain(hit.first_block);
+  }
+}
+
+CacheTotals LruCache::totals() const {
+  const std::scoped_lock lock(m_mutex);
+  return {m_policy->items_held(), m_policy->bytes_held(), m_policy->capacity()};
+}
+
+void LruCache::drop(std::uint64_t key) {
+  Item& item = m_items[key];
+  if (item.state == ItemState::stored) {
+    if (m_chains[item.first_block].readers == 0) {
+      free_chain(item.first_block);
+    } else {
+      m_chains[item.first_block].evicted = true;
+    }
+  }
+  item = {};
+}
+
+void LruCache::free_chain(std::uint32_t first) {
+  m_chains[first] = {};
+  std::uint32_t last = first;
+  ++m_free_blocks;
+  for (; m_next[last] != no_block; last = m_next[last]) ++m_free_blocks;
+  m_next[last] = m_free;
+  m_free = first;
+}
+
+bool LruCache::take_chain(std::size_t blocks, std::uint32_t& first) {
+  if (blocks == 0) blocks = 1;
+  if (m_free_blocks < blocks) return false;
+  first = m_free;
+  std::uint32_t last = first;
+  for (std::size_t i = 1; i < blocks; ++i) last = m_next[last];
+  m_free = m_next[last];
+  m_next[last] = no_block;
+  m_free_blocks -= blocks;
+  return true;
+}
+
+}  // namespace dsanalyze

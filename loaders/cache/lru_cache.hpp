@@ -1,0 +1,56 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "dsanalyze/base/shared_memory.hpp"
+#include "dsanalyze/loaders/cache.hpp"
+#include "dsanalyze/loaders/server_scope.hpp"
+
+namespace dsanalyze {
+
+/// An LRU cache of one process: samples lie in chains of small blocks, so that any mix of sizes fits without moving anything; a hit is gathered into
+/// the reader's scratch. Blocks of an evicted sample that is still being read are freed with its last release.
+class LruCache final : public RawCache {
+ public:
+  explicit LruCache(const CacheOptions& options);
+
+  void lookup(std::span<const CacheAccess> accesses, std::span<CacheLookup> lookups) override;
+  std::span<const std::byte> read(const CacheLookup& hit, std::span<std::byte> scratch) const override;
+  Status store(std::uint64_t key, std::span<const std::byte> bytes) override;
+  void abandon(std::uint64_t key) override;
+  void release(std::span<const CacheLookup> hits) override;
+  [[nodiscard]] CacheTotals totals() const override;
+
+ private:
+  static constexpr std::uint32_t no_block = UINT32_MAX;
+  enum class ItemState : std::uint8_t { absent, awaited, stored };
+  struct Item {
+    std::uint32_t first_block = no_block;
+    std::uint32_t length = 0;
+    ItemState state = ItemState::absent;
+  };
+  struct Chain {
+    std::uint32_t readers = 0;
+    bool evicted = false;
+  };
+  void drop(std::uint64_t key);
+  void free_chain(std::uint32_t first);
+  [[nodiscard]] bool take_chain(std::size_t blocks, std::uint32_t& first);
+
+  std::size_t m_block_bytes;
+  mutable std::mutex m_mutex;
+  std::vector<std::byte> m_policy_state;
+  std::unique_ptr<CachePolicy> m_policy;
+  std::vector<CacheDecision> m_decisions;
+  std::vector<std::uint64_t> m_evicted;
+  std::vector<Item> m_items;
+  std::vector<std::uint32_t> m_next;  // next block of the chain, or of the free list
+  std::vector<Chain> m_chains;        // by first block
+  std::uint32_t m_free = no_block;
+  std::size_t m_free_blocks = 0;
+  MemorySegment m_blocks;
+};
+
+}  // namespace dsanalyze

@@ -1,0 +1,181 @@
+#include "dsanalyze/loaders/dataset_make.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cmath>
+#include <limits>
+#include <system_error>
+
+#include "dataset_readme.hpp"
+#include "dsanalyze/base/clock.hpp"
+#include "dsanalyze/base/error.hpp"
+#include "dsanalyze/base/files.hpp"
+#include "make_run.hpp"
+#include "parallel_ranges.hpp"
+#include "photograph_files.hpp"
+#include "sample_recipe.hpp"
+
+namespace dsanalyze {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t usual_samples = 2000;
+constexpr std::size_t piece_samples = 8;
+
+void make_folder(const fs::path& folder) {
+  std::error_code failure;
+  fs::create_directories(folder, failure);
+  if (failure) throw_errno("cannot create the folder", folder.string(), failure.value());
+}
+
+std::string comment_of(const PhotographFile& file) {
+  if (file.author.empty()) return "cut from " + file.path.filename().string();
+  return fmt::format("cut from {} by {}, {}", file.path.filename().string(), file.author, file.licence);
+}
+
+/// Makes samples by their numbers, on several threads, and keeps the totals.
+class SampleMaker {
+ public:
+  SampleMaker(const fs::path& folder, const MakeOptions& options, const MakePreset& preset, const Photographs& photographs, const WriteSample& write,
+              EventSink& events, const std::stop_token& stop)
+      : m_folder(folder), m_options(options), m_preset(preset), m_photographs(photographs), m_write(write), m_events(events), m_stop(stop) {}
+
+  /// Makes those of [first, last) that are not there yet.
+  void make(std::uint64_t first, std::uint64_t last, std::uint64_t expected_samples) {
+    parallel_ranges(last - first, piece_samples, m_options.threads, m_stop, [&](std::size_t begin, std::size_t end) {
+      make_piece(first + begin, first + end);
+      report_progress(expected_samples);
+    });
+  }
+  [[nodiscard]] Bytes bytes() const { return m_bytes; }
+  [[nodiscard]] std::uint64_t already_there() const { return m_already_there; }
+
+ private:
+  void make_piece(std::uint64_t first, std::uint64_t last) {
+    JpegEncoder encoder;
+    RgbImage image;
+    fs::path class_folder;
+    for (std::uint64_t number = first; number < last && !m_stop.stop_requested(); ++number) {
+      const fs::path path = m_folder / sample_path(number);
+      if (const auto there = whole_sample_bytes(path)) {
+        count(*there);
+        ++m_already_there;
+        continue;
+      }
+      if (path.parent_path() != class_folder) {
+        class_folder = path.parent_path();
+        make_folder(class_folder);
+      }
+      const SampleRecipe recipe = make_recipe(m_preset, m_options.seed, number, m_photographs.images);
+      cut_out(m_photographs.images[recipe.photograph], recipe, image);
+      const auto encoded = encode_near(encoder, image, recipe, comment_of(m_photographs.files[recipe.photograph]));
+      if (const int error = m_write(path, encoded)) throw_unwritten(path, error);
+      count(encoded.size());
+    }
+  }
+  void count(Bytes bytes) {
+    m_bytes += bytes;
+    ++m_samples;
+  }
+  [[noreturn]] void throw_unwritten(const fs::path& path, int error) const {
+    const std::string made = fmt::format("{} samples ({}) are in the folder and whole", m_samples.load(), format_bytes(m_bytes));
+    const std::string mend = error == ENOSPC || error == EDQUOT ? "free some space there (or ask for fewer with --samples or --bytes)" : "mend that";
+    throw Error(fmt::format("cannot write {}: {}. {}; {} and give the same command again: it goes on where it stopped", path.string(),
+                            describe_errno(error), made, mend));
+  }
+  void report_progress(std::uint64_t expected_samples) {
+    const std::uint64_t done = m_samples;
+    const std::uint64_t made = done - std::min<std::uint64_t>(m_already_there, done);
+    const double elapsed = to_seconds(m_clock.now() - m_begin);
+    const double share = std::min(1.0, static_cast<double>(done) / static_cast<double>(expected_samples));
+    const std::uint64_t left = expected_samples - std::min(done, expected_samples);
+    const double eta = made > 0 ? elapsed / static_cast<double>(made) * static_cast<double>(left) : -1;
+    m_events.progress({fmt::format("making samples: {} of {}, {}", done, expected_samples, format_bytes(m_bytes)), share, eta});
+  }
+
+  const fs::path& m_folder;
+  const MakeOptions& m_options;
+  const MakePreset& m_preset;
+  const Photographs& m_photographs;
+  const WriteSample& m_write;
+  EventSink& m_events;
+  const std::stop_token& m_stop;
+  const Clock& m_clock = *system_timing().clock;
+  Nanoseconds m_begin = m_clock.now();
+  std::atomic<std::uint64_t> m_samples{0};
+  std::atomic<std::uint64_t> m_already_there{0};
+  std::atomic<Bytes> m_bytes{0};
+};
+
+/// How many samples to make next when bytes are the goal: by the mean up to now, at first half of what is expected, for
+/// other photographs give other sizes. 0 when the goal is near
+/// enough. Depends on the samples' sizes alone, so the same command ends at the same sample whatever the threads did.
+std::uint64_t next_round(Bytes goal, Bytes bytes, std::uint64_t samples, const MakePreset& preset) {
+  const double mean = samples > 0 ? static_cast<double>(bytes) / static_cast<double>(samples) : static_cast<double>(preset.expected_bytes);
+  const double left = (static_cast<double>(goal) - static_cast<double>(bytes)) / mean;
+  if (samples == 0) return static_cast<std::uint64_t>(std::max(1.0, std::floor(left / 2)));
+  return left < 0.5 ? 0 : static_cast<std::uint64_t>(std::llround(left));
+}
+
+void check_free_space(const fs::path& folder, double needed_bytes) {
+  std::error_code failure;
+  const fs::space_info space = fs::space(folder, failure);
+  if (failure || static_cast<double>(space.available) >= needed_bytes) return;
+  throw Error(fmt::format(
+      "the dataset needs about {}, and the filesystem of {} has {} free; free some space, ask for fewer with --samples or --bytes, or choose "
+      "a folder elsewhere",
+      format_bytes(static_cast<Bytes>(needed_bytes)), folder.string(), format_bytes(space.available)));
+}
+
+}  // namespace
+
+MakeReport make_dataset_with(const fs::path& folder, const MakeOptions& options, const WriteSample& write, EventSink& events,
+                             const std::stop_token& stop) {
+  const MakePreset& preset = find_make_preset(options.preset);
+  constexpr std::uint64_t no_limit = std::numeric_limits<std::uint32_t>::max();
+  const std::uint64_t most_samples = options.samples > 0 ? options.samples : options.bytes > 0 ? no_limit : usual_samples;
+  if (most_samples > no_limit) throw UsageError(fmt::format("a dataset has at most {} samples, not {}", no_limit, most_samples));
+  const auto expected_by_bytes =
+      static_cast<std::uint64_t>(std::ceil(static_cast<double>(options.bytes) / static_cast<double>(preset.expected_bytes)));
+  const std::uint64_t expected = options.bytes > 0 ? std::min(most_samples, expected_by_bytes) : most_samples;
+
+  const Nanoseconds begin = system_timing().clock->now();
+  events.progress({"decoding the photographs", -1, -1});
+  const Photographs photographs = load_photographs(options, std::max(preset.most_side, preset.usual_long_side), stop);
+  const FolderState state = check_folder(folder, readme_marker(options.preset, options.seed, photographs.digest));
+  make_folder(folder);
+  if (state == FolderState::fresh) {
+    check_free_space(folder, static_cast<double>(expected) * static_cast<double>(preset.expected_bytes));
+  } else {
+    remove_left_over_files(folder);
+  }
+  write_file_atomically(folder / "README.md", readme_text(options, photographs));
+
+  SampleMaker maker(folder, options, preset, photographs, write, events, stop);
+  std::uint64_t samples = 0;
+  while (samples < most_samples) {
+    const std::uint64_t wanted = options.bytes > 0 ? next_round(options.bytes, maker.bytes(), samples, preset) : most_samples;
+    if (wanted == 0) break;
+    const std::uint64_t round = std::min(wanted, most_samples - samples);
+    maker.make(samples, samples + round, std::max(expected, samples + round));
+    samples += round;
+  }
+
+  MakeReport report;
+  report.samples = samples;
+  report.already_there = maker.already_there();
+  report.bytes = maker.bytes();
+  report.mean_bytes = static_cast<double>(report.bytes) / static_cast<double>(samples);
+  report.seconds = to_seconds(system_timing().clock->now() - begin);
+  return report;
+}
+
+MakeReport make_dataset(const fs::path& folder, const MakeOptions& options, EventSink& events, const std::stop_token& stop) {
+  return make_dataset_with(folder, options, write_sample, events, stop);
+}
+
+}  // namespace dsanalyze

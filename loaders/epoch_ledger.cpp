@@ -1,0 +1,57 @@
+#include "epoch_ledger.hpp"
+
+namespace dsanalyze {
+
+EpochLedger::Account& EpochLedger::account(std::uint64_t epoch) {
+  for (auto it = m_accounts.rbegin(); it != m_accounts.rend(); ++it) {
+    if (it->totals.epoch == epoch) return *it;
+  }
+  m_accounts.emplace_back().totals.epoch = epoch;
+  return m_accounts.back();
+}
+
+void EpochLedger::begin(std::uint64_t epoch) {
+  const std::scoped_lock lock(m_mutex);
+  account(epoch);
+  m_requested_before = m_engine.requested();
+  m_storage_before = storage_now();
+}
+
+void EpochLedger::count(std::uint64_t epoch, std::uint64_t hits, std::uint64_t misses) {
+  const std::scoped_lock lock(m_mutex);
+  Account& a = account(epoch);
+  a.totals.hits += hits;
+  a.totals.misses += misses;
+  a.drawn += hits + misses;
+}
+
+void EpochLedger::settle(std::uint64_t epoch, Nanoseconds now) {
+  const std::scoped_lock lock(m_mutex);
+  Account& a = account(epoch);
+  a.totals.requested = m_engine.requested() - m_requested_before;
+  const auto storage = storage_now();
+  if (storage && m_storage_before) a.totals.storage = *storage - *m_storage_before;
+  a.totals.settled_at = now;
+  a.closed = true;
+}
+
+void EpochLedger::finished(std::uint64_t epoch, const SampleSetDigest& digest, std::uint32_t drawn) {
+  const std::scoped_lock lock(m_mutex);
+  Account& a = account(epoch);
+  a.digest.add(digest);
+  a.prepared += drawn;
+}
+
+std::vector<EpochTotals> EpochLedger::settled() const {
+  const std::scoped_lock lock(m_mutex);
+  std::vector<EpochTotals> out;
+  for (const Account& a : m_accounts) {
+    if (!a.closed || a.prepared < a.drawn) continue;
+    out.push_back(a.totals);
+    out.back().samples = a.drawn;
+    out.back().digest = a.digest.text();
+  }
+  return out;
+}
+
+}  // namespace dsanalyze

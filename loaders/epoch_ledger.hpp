@@ -1,0 +1,47 @@
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "dsanalyze/core/index.hpp"
+#include "dsanalyze/loaders/loader.hpp"
+
+namespace dsanalyze {
+
+/// What each epoch asked for and what it cost. begin, count and settle are the feeder's; finished any worker's; settled() anyone's.
+class EpochLedger {
+ public:
+  EpochLedger(const FetchEngine& engine, std::function<std::optional<Bytes>()> storage_bytes)
+      : m_engine(engine), m_storage_bytes(std::move(storage_bytes)) {}
+
+  void begin(std::uint64_t epoch);
+  void count(std::uint64_t epoch, std::uint64_t hits, std::uint64_t misses);
+  /// All fetches of the epoch have ended.
+  void settle(std::uint64_t epoch, Nanoseconds now);
+  /// A batch of the epoch is prepared.
+  void finished(std::uint64_t epoch, const SampleSetDigest& digest, std::uint32_t drawn);
+  /// Epochs whose fetches have settled and whose batches are all prepared.
+  [[nodiscard]] std::vector<EpochTotals> settled() const;
+
+ private:
+  struct Account {
+    EpochTotals totals;
+    SampleSetDigest digest;
+    std::uint64_t drawn = 0;
+    std::uint64_t prepared = 0;
+    bool closed = false;
+  };
+  Account& account(std::uint64_t epoch);
+  [[nodiscard]] std::optional<Bytes> storage_now() const { return m_storage_bytes ? m_storage_bytes() : std::nullopt; }
+
+  const FetchEngine& m_engine;
+  std::function<std::optional<Bytes>()> m_storage_bytes;
+  mutable std::mutex m_mutex;
+  std::vector<Account> m_accounts;
+  Bytes m_requested_before = 0;
+  std::optional<Bytes> m_storage_before;
+};
+
+}  // namespace dsanalyze

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "dsanalyze/core/index.hpp"
+#include "dsanalyze/loaders/loader.hpp"
+
+namespace dsanalyze {
+
+/// Samples that could not be had: counted, the first hundred named, and fatal when the user's policy says so. Threads: any.
+class FailureLedger {
+ public:
+  FailureLedger(const DatasetIndex& index, OnError on_error, double budget) : m_index(index), m_on_error(on_error), m_budget(budget) {}
+
+  void add(SampleId sample, Status status);
+  /// So many more samples were drawn.
+  void drew(std::uint64_t samples) { m_drawn.fetch_add(samples, std::memory_order_relaxed); }
+  [[nodiscard]] bool fatal() const { return m_fatal.load(std::memory_order_acquire); }
+  [[nodiscard]] std::string fatal_message() const;
+  [[nodiscard]] std::uint64_t count() const { return m_count.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::vector<SampleFailure> list() const;
+
+ private:
+  static constexpr std::uint64_t always_tolerated = 10;  // a budget of 0.1 % means nothing for a handful of samples
+  static constexpr std::size_t most_named = 100;
+
+  const DatasetIndex& m_index;
+  OnError m_on_error;
+  double m_budget;
+  std::atomic<std::uint64_t> m_count{0};
+  std::atomic<std::uint64_t> m_drawn{0};
+  std::atomic<bool> m_fatal{false};
+  mutable std::mutex m_mutex;
+  std::vector<SampleFailure> m_failures;
+  std::string m_fatal_message;
+};
+
+}  // namespace dsanalyze

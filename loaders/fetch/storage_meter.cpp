@@ -1,0 +1,142 @@
+#include "dsanalyze/loaders/storage_meter.hpp"
+
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <fmt/format.h>
+
+#include <array>
+#include <fstream>
+#include <sstream>
+
+#include "dsanalyze/base/error.hpp"
+
+namespace dsanalyze {
+namespace {
+
+struct Mount {
+  std::string device_number, mount_point, filesystem, source;
+};
+
+/// mountinfo writes blanks of paths as octal escapes.
+std::string unescape(const std::string& text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\\' && i + 3 < text.size()) {
+      out += static_cast<char>(std::stoi(text.substr(i + 1, 3), nullptr, 8));
+      i += 3;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
+bool is_below(const std::string& path, const std::string& mount_point) {
+  if (mount_point == "/") return true;
+  return path.starts_with(mount_point) && (path.size() == mount_point.size() || path[mount_point.size()] == '/');
+}
+
+/// The innermost mount that holds `path`; of several on one point, the last.
+Mount find_mount(const std::filesystem::path& root, const std::string& path) {
+  std::ifstream mountinfo(root / "proc/self/mountinfo");
+  Mount best;
+  for (std::string line; std::getline(mountinfo, line);) {
+    std::istringstream fields(line);
+    std::string id, parent, number, inside, point, options, field;
+    fields >> id >> parent >> number >> inside >> point >> options;
+    while (fields >> field && field != "-") {
+    }
+    Mount mount{number, unescape(point), {}, {}};
+    fields >> mount.filesystem >> mount.source;
+    if (is_below(path, mount.mount_point) && mount.mount_point.size() >= best.mount_point.size()) best = mount;
+  }
+  return best;
+}
+
+std::optional<Bytes> read_process_io(const std::filesystem::path& root) {
+  std::ifstream io(root / "proc/self/io");
+  for (std::string key; io >> key;) {
+    Bytes value = 0;
+    io >> value;
+    if (key == "read_bytes:") return value;
+  }
+  return std::nullopt;
+}
+
+/// The fifth figure of "bytes:" under the mount: bytes read from the server, whoever asked.
+std::optional<Bytes> read_nfs_bytes(const std::filesystem::path& root, const std::string& mount_point) {
+  std::ifstream stats(root / "proc/self/mountstats");
+  bool inside = false;
+  for (std::string line; std::getline(stats, line);) {
+    if (line.starts_with("device ")) inside = line.find(" mounted on " + mount_point + " with ") != std::string::npos;
+    const auto at = line.find("bytes:");
+    if (!inside || at == std::string::npos) continue;
+    std::istringstream figures(line.substr(at + 6));
+    std::array<Bytes, 5> values{};
+    for (auto& value : values) figures >> value;
+    if (figures) return values[4];
+  }
+  return std::nullopt;
+}
+
+std::string device_name(const std::filesystem::path& root, const std::string& number) {
+  std::error_code error;
+  const auto target = std::filesystem::read_symlink(root / "sys/dev/block" / number, error);
+  return error ? std::string() : target.filename().string();
+}
+
+}  // namespace
+
+StorageMeter::StorageMeter(const std::filesystem::path& path, const std::filesystem::path& root) : m_root(root) {
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::weakly_canonical(path, error);
+  const Mount mount = find_mount(root, error ? path.string() : absolute.string());
+  m_filesystem = mount.filesystem.empty() ? "unknown" : mount.filesystem;
+  m_mount_point = mount.mount_point;
+  m_device = mount.source.empty() ? "none" : mount.source;
+  const std::string block = device_name(root, mount.device_number);
+  if (!block.empty()) {
+    m_device = block;
+    m_block_stat = root / "sys/dev/block" / mount.device_number / "stat";
+  }
+  if (m_filesystem.starts_with("nfs")) {
+    if (read_nfs_bytes(m_root, m_mount_point)) {
+      m_source = Source::nfs;
+      m_method = "NFS mount counters (mountstats)";
+    } else {
+      m_method = "nothing: the NFS mount has no readable mountstats";
+    }
+  } else if (m_filesystem.starts_with("fuse") || m_filesystem == "9p" || m_filesystem == "virtiofs" || m_filesystem == "cifs" ||
+             m_filesystem == "smb3" || m_filesystem == "ceph" || m_filesystem == "lustre" || m_filesystem == "unknown") {
+    m_method = fmt::format("nothing: {} counts no bytes from its storage per process", m_filesystem);
+  } else if (!read_process_io(m_root)) {
+    m_method = "nothing: /proc/self/io cannot be read here";
+  } else {
+    m_source = Source::process_io;
+    m_method = m_block_stat.empty() ? "process counters (/proc/self/io)" : "process counters (/proc/self/io), block layer beside them";
+  }
+}
+
+std::optional<Bytes> StorageMeter::process_bytes() const {
+  switch (m_source) {
+    case Source::process_io:
+      return read_process_io(m_root);
+    case Source::nfs:
+      return read_nfs_bytes(m_root, m_mount_point);
+    case Source::none:
+      break;
+  }
+  return std::nullopt;
+}
+
+std::optional<Bytes> StorageMeter::device_bytes() const {
+  if (m_block_stat.empty()) return std::nullopt;
+  constexpr Bytes sector = 512;
+  std::ifstream stat(m_block_stat);
+  Bytes reads = 0, merged = 0, sectors = 0;
+  if (!(stat >> reads >> merged >> sectors)) return std::nullopt;
+  return sectors * sector;
+}
+
+}  // namespace dsanalyze

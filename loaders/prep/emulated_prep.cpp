@@ -1,0 +1,53 @@
+#include "dsanalyze/base/counters.hpp"
+#include "dsanalyze/loaders/prep.hpp"
+
+namespace dsanalyze {
+namespace {
+
+struct EmulatedCores {
+  Nanoseconds service;
+  std::span<DeviceLane> lanes;
+  Timing timing;
+};
+
+class EmulatedPrep : public Prep {
+ public:
+  explicit EmulatedPrep(const EmulatedCores& cores) : m_cores(cores) {}
+
+  Status prepare(const PrepTask& task) override {
+    const Nanoseconds end = reserve_earliest(m_cores.lanes, task.ready, m_cores.service, m_cores.timing.clock->now());
+    m_cores.timing.waiter->sleep_until(end);
+    m_counter.add(1, task.encoded.size(), m_cores.service);
+    return {};
+  }
+  [[nodiscard]] std::vector<Nanoseconds> operator_times() const override { return {m_counter.totals().busy}; }
+
+ private:
+  EmulatedCores m_cores;
+  StageCounter m_counter;
+};
+
+class EmulatedPrepFactory : public PrepFactory {
+ public:
+  EmulatedPrepFactory(const TensorShape& tensor_like, const EmulatedCores& cores) : m_tensor(tensor_like), m_cores(cores) {}
+  [[nodiscard]] std::unique_ptr<Prep> make() const override { return std::make_unique<EmulatedPrep>(m_cores); }
+  [[nodiscard]] TensorShape tensor(std::int64_t count) const override {
+    TensorShape shape = m_tensor;
+    shape.shape[0] = count;
+    return shape;
+  }
+  [[nodiscard]] std::vector<std::string_view> operator_names() const override { return {"emulated"}; }
+
+ private:
+  TensorShape m_tensor;
+  EmulatedCores m_cores;
+};
+
+}  // namespace
+
+std::unique_ptr<PrepFactory> make_emulated_prep(const TensorShape& tensor_like, double seconds_per_sample, std::span<DeviceLane> cores,
+                                                Timing timing) {
+  return std::make_unique<EmulatedPrepFactory>(tensor_like, EmulatedCores{to_nanoseconds(seconds_per_sample), cores, timing});
+}
+
+}  // namespace dsanalyze

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace dsanalyze::server_protocol {
+
+// Messages between a holder and its clients: one fixed struct each, over a socket that keeps message boundaries. Numbers are checked by the receiver;
+// a message that makes no sense ends the connection.
+
+constexpr std::uint32_t version = 1;
+constexpr std::size_t group = 256;  ///< accesses in one message
+
+enum class Kind : std::uint32_t { hello = 1, admit, publish, abandon, new_slab, get_slab };
+
+struct Access {
+  std::uint64_t key = 0;
+  std::uint64_t bytes = 0;
+};
+
+struct Request {
+  Kind kind = Kind::hello;
+  std::uint32_t count = 0;   ///< admit: accesses; hello: protocol version; get_slab: its number
+  std::uint32_t slab = 0;    ///< publish
+  std::uint32_t length = 0;  ///< publish
+  std::uint64_t key = 0;     ///< publish, abandon
+  std::uint64_t offset = 0;  ///< publish
+  std::array<Access, group> accesses{};
+};
+
+struct Reply {
+  Kind kind = Kind::hello;
+  std::uint32_t value = 0;                      ///< new_slab: its number; hello: cache kind
+  std::array<std::uint8_t, group> decisions{};  ///< admit: CacheDecision each
+};
+// hello is answered with the descriptors of devices and directory, get_slab with the slab's; new_slab carries the new one.
+// publish and abandon have no answer.
+
+}  // namespace dsanalyze::server_protocol

@@ -1,0 +1,39 @@
+#include "dsanalyze/loaders/slot_pool.hpp"
+
+#include <numeric>
+
+namespace dsanalyze {
+namespace {
+
+constexpr std::size_t slot_alignment = 4096;
+constexpr std::size_t round_up(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
+
+}  // namespace
+
+SlotPool::SlotPool(std::uint32_t slots, const TensorShape& batch_tensor, Timing timing) : m_generations(slots), m_free(slots, timing) {
+  const auto batch = static_cast<std::size_t>(batch_tensor.shape[0]);
+  m_ids_at = round_up(batch * batch_tensor.sample_bytes(), 64);
+  m_labels_at = m_ids_at + round_up(batch * sizeof(SampleId), 64);
+  m_slot_bytes = round_up(m_labels_at + batch * sizeof(std::uint32_t), slot_alignment);
+  m_segment = MemorySegment::create("batch slots", m_slot_bytes * slots);
+  std::vector<std::uint32_t> all(slots);
+  std::iota(all.begin(), all.end(), 0U);
+  m_free.push(all, timing.clock->after(1));
+}
+
+bool SlotPool::acquire(ReleaseToken& token, Deadline deadline) {
+  std::uint32_t slot = 0;
+  if (m_free.pop({&slot, 1}, deadline) == 0) return false;
+  token = {slot, m_generations[slot].fetch_add(1, std::memory_order_acq_rel) + 1};
+  return true;
+}
+
+Status SlotPool::release(ReleaseToken token) {
+  if (token.slot >= m_generations.size() || token.generation % 2 == 0) return {StatusCode::corrupt, 0};
+  std::uint64_t expected = token.generation;
+  if (!m_generations[token.slot].compare_exchange_strong(expected, token.generation + 1, std::memory_order_acq_rel)) return {StatusCode::corrupt, 0};
+  m_free.push({&token.slot, 1}, Deadline{0});
+  return {};
+}
+
+}  // namespace dsanalyze

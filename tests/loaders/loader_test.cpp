@@ -1,0 +1,305 @@
+#include "dsanalyze/loaders/loader.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "dsanalyze/loaders/server_scope.hpp"
+#include "jpeg_images.hpp"
+#include "made_dataset.hpp"
+
+namespace dsanalyze {
+namespace {
+
+using testing::emulated_dataset;
+using testing::FileDataset;
+
+/// A server with a cache, an engine and a prep, and loaders over them.
+struct Rig {
+  Rig(std::shared_ptr<const DatasetIndex> given, CacheKind kind, Bytes capacity, std::unique_ptr<PrepFactory> given_prep)
+      : index(std::move(given)),
+        server({kind, capacity, index->size(), index->bytes(), largest(*index), 4096}, system_timing()),
+        engine(index->facts().format == "emulated" ? make_null_engine(fetch(), system_timing())
+                                                   : make_thread_engine(index, fetch(), system_timing())),
+        prep(std::move(given_prep)) {}
+  static FetchOptions fetch() {
+    FetchOptions options;
+    options.concurrency = 4;
+    options.capacity = 16;
+    return options;
+  }
+  static std::uint64_t largest(const DatasetIndex& index) {
+    std::uint64_t most = 0;
+    for (const auto& record : index.records()) most = std::max(most, record.length);
+    return most;
+  }
+  std::unique_ptr<Loader> loader(LoaderOptions options) {
+    options.start.samples = index->size();
+    return std::make_unique<Loader>(Loader::Parts{index, engine.get(), &server.cache(), prep.get(),
+                                                  [this] { return std::optional<Bytes>(engine->requested()); }, system_timing()},
+                                    options);
+  }
+  std::shared_ptr<const DatasetIndex> index;
+  ServerHolder server;
+  std::unique_ptr<FetchEngine> engine;
+  std::unique_ptr<PrepFactory> prep;
+};
+
+std::unique_ptr<PrepFactory> no_prep() { return make_null_prep(TensorShape::images(DType::uint8, Layout::nhwc, 1, 1, 1, 4)); }
+
+LoaderOptions loader_options(std::uint32_t batch, std::uint64_t epochs) {
+  LoaderOptions options;
+  options.batch_size = batch;
+  options.epochs = epochs;
+  options.workers = 3;
+  return options;
+}
+
+/// What a consumer saw: ids by epoch, in order.
+struct Seen {
+  std::vector<std::vector<SampleId>> epochs;
+  std::vector<std::vector<std::byte>> samples;  ///< by batch, the bytes of its samples
+  std::uint64_t failed = 0;
+  Status end;
+};
+
+Seen consume(Loader& loader, std::uint64_t most_batches = UINT64_MAX) {
+  Seen seen;
+  Batch batch;
+  for (std::uint64_t count = 0; count < most_batches; ++count) {
+    seen.end = loader.next(batch, system_timing().clock->after(20));
+    if (!seen.end.ok()) break;
+    CHECK(batch.sequence == count);
+    if (seen.epochs.size() <= batch.epoch) seen.epochs.resize(batch.epoch + 1);
+    const auto* ids = reinterpret_cast<const SampleId*>(loader.memory() + batch.ids_offset);
+    seen.epochs[batch.epoch].insert(seen.epochs[batch.epoch].end(), ids, ids + batch.count);
+    const auto* data = loader.memory() + batch.samples_offset;
+    seen.samples.emplace_back(data, data + batch.count * batch.tensor.sample_bytes());
+    seen.failed += batch.failed;
+    loader.release(batch.token);
+  }
+  return seen;
+}
+
+TEST_CASE("every epoch delivers each sample exactly once, for every cache and number of accelerators") {
+  for (const CacheKind kind : {CacheKind::none, CacheKind::minio, CacheKind::lru}) {
+    for (const std::uint32_t slices : {1U, 3U}) {
+      CAPTURE(cache_kind_name(kind));
+      CAPTURE(slices);
+      Rig rig(emulated_dataset(500, 200), kind, 20'000, no_prep());
+      LoaderOptions options = loader_options(16, 4);
+      options.slices = slices;
+      options.held_batches = slices;
+      auto loader = rig.loader(options);
+      const Seen seen = consume(*loader);
+      CHECK(seen.end.code == StatusCode::end);
+      REQUIRE(seen.epochs.size() == 4);
+      for (auto epoch : seen.epochs) {
+        std::ranges::sort(epoch);
+        REQUIRE(epoch.size() == 500);
+        CHECK(std::ranges::adjacent_find(epoch) == epoch.end());
+      }
+      const auto epochs = loader->epochs();
+      REQUIRE(epochs.size() == 4);
+      for (const auto& epoch : epochs) CHECK(epoch.digest == epochs[0].digest);
+    }
+  }
+}
+
+TEST_CASE("MinIO: from the second epoch on, hits are the items held and storage delivers the bytes of the others, every epoch") {
+  const auto index = emulated_dataset(1000, 300, 0.5);
+  Rig rig(index, CacheKind::minio, index->bytes() * 35 / 100, no_prep());
+  auto loader = rig.loader(loader_options(32, 8));
+  consume(*loader);
+  const auto epochs = loader->epochs();
+  const CacheTotals held = rig.server.cache().totals();
+  REQUIRE(epochs.size() == 8);
+  CHECK(held.bytes <= held.capacity);
+  CHECK(held.bytes > held.capacity * 97 / 100);
+  CHECK(epochs[0].hits == 0);
+  for (std::size_t epoch = 1; epoch < 8; ++epoch) {
+    CHECK(epochs[epoch].hits == held.items);
+    CHECK(epochs[epoch].requested == index->bytes() - held.bytes);
+  }
+}
+
+TEST_CASE("the real LRU cache has the hits that the policy in core decides, and delivers the right bytes") {
+  FileDataset data;
+  for (int i = 0; i < 60; ++i)
+    data.add(std::to_string(i) + ".jpg", std::string(static_cast<std::size_t>(50 + i * 13), static_cast<char>('a' + i % 26)));
+  const auto index = data.index();
+  const Bytes capacity = index->bytes() * 6 / 10;
+  Rig rig(index, CacheKind::lru, capacity, no_prep());
+  auto loader = rig.loader(loader_options(7, 5));
+  const Seen seen = consume(*loader);
+
+  std::vector<std::byte> state(cache_policy_state_bytes(CacheKind::lru, index->size()) + 64);
+  void* aligned = state.data();
+  std::size_t room = state.size();
+  std::align(64, room - 64, aligned, room);
+  const auto policy = make_cache_policy(CacheKind::lru, capacity, index->size(), {static_cast<std::byte*>(aligned), room});
+  std::vector<std::uint64_t> evicted;
+  for (std::size_t epoch = 0; epoch < 5; ++epoch) {
+    std::uint64_t hits = 0;
+    for (const SampleId id : seen.epochs[epoch]) {
+      const CacheAccess access{id, (*index)[id].length, 0, 0};
+      CacheDecision decision{};
+      policy->access({&access, 1}, {&decision, 1}, evicted);
+      if (decision == CacheDecision::hit) ++hits;
+    }
+    CHECK(loader->epochs()[epoch].hits == hits);
+  }
+}
+
+/// Ten pictures; some of them are not.
+std::shared_ptr<const DatasetIndex> pictures(FileDataset& data, const std::set<int>& bad) {
+  for (int i = 0; i < 10; ++i) {
+    test::ImageKind kind;
+    kind.width = 100 + 10 * i;
+    const auto bytes = test::encode_picture(kind);
+    std::string content(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    if (bad.count(i) > 0) content = i % 2 == 0 ? content.substr(0, content.size() / 2) : "not an image at all";
+    data.add(std::to_string(i) + ".jpg", content);
+  }
+  return data.index();
+}
+
+std::unique_ptr<PrepFactory> small_prep() {
+  ImagePrepOptions options;
+  options.prep.crop_size = 16;
+  options.dtype = DType::uint8;
+  options.layout = Layout::nhwc;
+  options.seed = 5;
+  return make_image_prep(options);
+}
+
+TEST_CASE("batches are bit-identical whatever the number of workers and wherever the bytes came from") {
+  FileDataset data;
+  const auto index = pictures(data, {});
+  std::vector<std::vector<std::byte>> first;
+  for (const std::uint32_t workers : {1U, 4U}) {
+    for (const CacheKind kind : {CacheKind::none, CacheKind::minio, CacheKind::lru}) {
+      Rig rig(index, kind, index->bytes() / 2, small_prep());
+      LoaderOptions options = loader_options(4, 3);
+      options.workers = workers;
+      auto loader = rig.loader(options);
+      Seen seen = consume(*loader);
+      REQUIRE(seen.samples.size() == 9);
+      if (first.empty()) first = seen.samples;
+      CHECK(seen.samples == first);
+    }
+  }
+}
+
+TEST_CASE("samples that cannot be decoded or are gone are left out, counted and named, and the others move up") {
+  FileDataset data;
+  const auto index = pictures(data, {3, 6});
+  std::filesystem::remove(data.folder().root() / "8.jpg");
+  Rig rig(index, CacheKind::minio, index->bytes(), small_prep());
+  auto loader = rig.loader(loader_options(5, 2));
+  const Seen seen = consume(*loader);
+  CHECK(seen.end.code == StatusCode::end);
+  CHECK(seen.failed == 6);
+  CHECK(loader->failed_samples() == 6);
+  for (auto epoch : seen.epochs) {
+    std::ranges::sort(epoch);
+    CHECK(epoch == std::vector<SampleId>{0, 1, 2, 4, 5, 7, 9});
+  }
+  const auto failures = loader->failures();
+  REQUIRE(failures.size() == 3);
+  std::set<std::string> names;
+  for (const auto& failure : failures) names.insert(failure.path);
+  CHECK(names == std::set<std::string>{"3.jpg", "6.jpg", "8.jpg"});
+
+  FileDataset good_data;
+  const auto good_index = pictures(good_data, {});
+  Rig good(good_index, CacheKind::none, 0, small_prep());
+  auto good_loader = good.loader(loader_options(10, 1));
+  Rig whole(index, CacheKind::none, 0, small_prep());
+  auto bad_loader = whole.loader(loader_options(10, 1));
+  const Seen with = consume(*bad_loader);
+  const Seen without = consume(*good_loader);
+  // Each sample that is there has the bytes that it has without its broken neighbours.
+  const std::size_t size = 16 * 16 * 3;
+  for (std::size_t i = 0; i < with.epochs[0].size(); ++i) {
+    const auto& ids = without.epochs[0];
+    const auto at = static_cast<std::size_t>(std::ranges::find(ids, with.epochs[0][i]) - ids.begin());
+    CHECK(std::memcmp(with.samples[0].data() + i * size, without.samples[0].data() + at * size, size) == 0);
+  }
+}
+
+TEST_CASE("with on_error fail the first bad sample ends the run with its name") {
+  FileDataset data;
+  Rig rig(pictures(data, {3}), CacheKind::none, 0, small_prep());
+  LoaderOptions options = loader_options(2, 0);
+  options.on_error = OnError::fail;
+  auto loader = rig.loader(options);
+  CHECK(consume(*loader).end.code == StatusCode::corrupt);
+  CHECK(testing::contains(loader->failure(), "3.jpg"));
+}
+
+TEST_CASE("more failures than the error budget allows end the run") {
+  FileDataset data;
+  Rig rig(pictures(data, {1, 2}), CacheKind::none, 0, small_prep());
+  auto loader = rig.loader(loader_options(5, 0));
+  CHECK(consume(*loader).end.code == StatusCode::corrupt);
+  CHECK(testing::contains(loader->failure(), "error budget"));
+  loader.reset();
+  LoaderOptions generous = loader_options(5, 20);
+  generous.error_budget = 0.25;
+  auto tolerant = rig.loader(generous);
+  CHECK(consume(*tolerant).end.code == StatusCode::end);
+}
+
+TEST_CASE("a loader that goes on from a saved state delivers the rest of the epoch bit for bit") {
+  FileDataset data;
+  const auto index = pictures(data, {});
+  Rig rig(index, CacheKind::none, 0, small_prep());
+  auto whole = rig.loader(loader_options(3, 2));
+  const Seen all = consume(*whole);
+  whole.reset();
+  for (std::uint64_t stop = 0; stop < 8; ++stop) {
+    auto begun = rig.loader(loader_options(3, 2));
+    consume(*begun, stop);
+    LoaderOptions resumed = loader_options(3, 0);
+    resumed.start = SamplerState::parse(begun->state().serialise());
+    begun.reset();
+    auto loader = rig.loader(resumed);
+    const Seen rest = consume(*loader, all.samples.size() - stop);
+    CHECK(std::ranges::equal(rest.samples, std::span(all.samples).subspan(stop)));
+  }
+}
+
+TEST_CASE("stopping in the middle ends next() and gives every buffer back") {
+  Rig rig(emulated_dataset(5000, 100), CacheKind::minio, 100'000, no_prep());
+  auto loader = rig.loader(loader_options(8, 0));
+  consume(*loader, 20);
+  loader->stop();
+  Batch batch;
+  Status status = loader->next(batch, system_timing().clock->after(10));
+  while (status.ok()) {
+    loader->release(batch.token);
+    status = loader->next(batch, system_timing().clock->after(10));
+  }
+  CHECK(status.code == StatusCode::cancelled);
+  loader.reset();
+  CHECK(rig.engine->free_places() == rig.engine->capacity());
+}
+
+TEST_CASE("a consumer that gives nothing back stops the loader at its bounded depth, and a deadline ends the wait") {
+  Rig rig(emulated_dataset(5000, 100), CacheKind::none, 0, no_prep());
+  LoaderOptions options = loader_options(8, 0);
+  options.prefetch_batches = 4;
+  options.held_batches = 2;
+  auto loader = rig.loader(options);
+  Batch batch;
+  int got = 0;
+  while (loader->next(batch, system_timing().clock->after(got < 6 ? 10 : 0.05)).ok()) ++got;
+  CHECK(got == 6);
+  CHECK(loader->totals().prep.samples == 6 * 8);
+}
+
+}  // namespace
+}  // namespace dsanalyze

@@ -1,0 +1,62 @@
+#include "dsanalyze/loaders/storage_meter.hpp"
+
+#include <doctest/doctest.h>
+
+#include "dataset_folder.hpp"
+
+namespace dsanalyze {
+namespace {
+
+using testing::TemporaryFolder;
+
+/// A made-up /proc and /sys.
+class FakeSystem : public TemporaryFolder {
+ public:
+  explicit FakeSystem(const std::string& mount_line) {
+    write("proc/self/mountinfo", "20 1 254:0 / / rw - ext4 /dev/vda rw\n" + mount_line + "\n");
+    write("proc/self/io", "rchar: 5\nwchar: 6\nsyscr: 7\nsyscw: 8\nread_bytes: 4096\nwrite_bytes: 0\n");
+  }
+};
+
+TEST_CASE("on a disk the process's own counter is used, with the block layer's beside it") {
+  const FakeSystem system("30 20 254:16 / /data rw - xfs /dev/vdb rw");
+  std::filesystem::create_directories(system.path() / "sys/dev/block");
+  std::filesystem::create_directory_symlink("../../devices/vdb", system.path() / "sys/dev/block/254:16");
+  system.write("sys/devices/vdb/stat", "10 0 2000 5 0 0 0 0 0 0 0");
+  const StorageMeter meter("/data/images", system.path());
+  CHECK(meter.filesystem() == "xfs");
+  CHECK(meter.device() == "vdb");
+  CHECK(meter.can_tell());
+  CHECK(meter.process_bytes() == 4096);
+  CHECK(meter.device_bytes() == 2000 * 512);
+}
+
+TEST_CASE("on NFS the mount's server counter is used") {
+  const FakeSystem system("30 20 0:50 / /mnt/my\\040data rw - nfs4 filer:/export rw");
+  system.write("proc/self/mountstats",
+               "device /dev/vda mounted on / with fstype ext4\n"
+               "device filer:/export mounted on /mnt/my data with fstype nfs4 statvers=1.1\n"
+               "\tbytes:\t1 2 3 4 987654 6 7 8\n");
+  const StorageMeter meter("/mnt/my data/images", system.path());
+  CHECK(meter.can_tell());
+  CHECK(meter.process_bytes() == 987654);
+  CHECK(meter.device() == "filer:/export");
+}
+
+TEST_CASE("where the filesystem counts nothing, the meter says why instead of guessing") {
+  const FakeSystem system("30 20 0:51 / /mnt/s3 rw - fuse.s3fs s3fs rw");
+  const StorageMeter meter("/mnt/s3/images", system.path());
+  CHECK_FALSE(meter.can_tell());
+  CHECK_FALSE(meter.process_bytes().has_value());
+  CHECK(testing::contains(meter.method(), "fuse.s3fs"));
+  const FakeSystem nfs("30 20 0:50 / /mnt/x rw - nfs filer:/x rw");
+  CHECK_FALSE(StorageMeter("/mnt/x", nfs.path()).can_tell());
+}
+
+TEST_CASE("a name that only begins like a mount point is not below it") {
+  const FakeSystem system("30 20 0:51 / /mnt/s3 rw - fuse.s3fs s3fs rw");
+  CHECK(StorageMeter("/mnt/s3-local/images", system.path()).filesystem() == "ext4");
+}
+
+}  // namespace
+}  // namespace dsanalyze
