@@ -1,0 +1,31 @@
+#include <optional>
+
+#include "dsanalyze/trainer/trainer.hpp"
+
+namespace dsanalyze {
+namespace {
+
+class NullTrainer final : public Trainer {
+ public:
+  Status submit(const Batch& batch) override {
+    if (m_batch) return {StatusCode::busy, 0};
+    m_batch = {batch.token, batch.step, batch.epoch, batch.count, batch.last_of_epoch, batch.ready_at, batch.ready_at, batch.ready_at, 0};
+    return {};
+  }
+  std::size_t reap(std::span<BatchCompletion> completions, Deadline /*deadline*/) override {
+    if (!m_batch || completions.empty()) return 0;
+    completions[0] = *m_batch;
+    m_batch.reset();
+    return 1;
+  }
+  [[nodiscard]] bool wants_batch() const override { return !m_batch; }
+
+ private:
+  std::optional<BatchCompletion> m_batch;
+};
+
+}  // namespace
+
+std::unique_ptr<Trainer> make_null_trainer() { return std::make_unique<NullTrainer>(); }
+
+}  // namespace dsanalyze
