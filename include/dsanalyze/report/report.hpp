@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+
+#include "dsanalyze/core/result.hpp"
+
+namespace dsanalyze {
+
+enum class Colour { off, on };
+
+/// How a view is laid out for a terminal.
+struct ConsoleStyle {
+  Colour colour = Colour::off;
+  int width = 80;  ///< columns; lines are kept within it where there are at least 72, and within 120
+};
+
+/// The summary that a person understands at a glance: the verdict, how much of the epoch is lost to prep and to fetch, what to do first, how sure and
+/// why; then rates with intervals in plain words with their letters, runs, findings.
+std::string console_summary(const ProfileResult& result, const ConsoleStyle& style);
+/// A table: what changes, samples/s with interval, epoch time, what binds, speed-up; then what --find found, advice, findings.
+std::string console_summary(const WhatIfResult& result, const ConsoleStyle& style);
+
+}  // namespace dsanalyze

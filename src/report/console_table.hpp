@@ -1,0 +1,46 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dsanalyze/base/events.hpp"
+#include "dsanalyze/report/report.hpp"
+
+namespace dsanalyze::console {
+
+/// Columns that UTF-8 text takes on a terminal: one for each code point (the console's own words need no wider ones).
+std::size_t display_width(std::string_view text);
+/// The text's words in lines of at most `width` columns; a longer word is cut.
+std::vector<std::string> wrap(std::string_view text, std::size_t width);
+/// wrap() as lines with ends; the first begins with `lead`, the others are indented by as much.
+std::string paragraph(std::string_view lead, std::string_view text, std::size_t width);
+/// The width to lay out for: at least 72 columns (the tables need them), at most 120, however the terminal is.
+std::size_t layout_width(const ConsoleStyle& style);
+
+enum class Ink { plain, bold, red, yellow, green };
+/// The text in the ink; unchanged where colour is off.
+std::string paint(std::string_view text, Ink ink, Colour colour);
+
+/// Aligned columns, two spaces apart, indented by two. The flexible column is wrapped when the whole would be wider than `width`.
+class Table {
+ public:
+  enum class Align { left, right };
+  struct Column {
+    std::string heading;
+    Align align = Align::right;
+  };
+  Table(std::vector<Column> columns, std::size_t flexible) : m_columns(std::move(columns)), m_flexible(flexible) {}
+  void add(std::vector<std::string> cells) { m_rows.push_back(std::move(cells)); }
+  [[nodiscard]] std::string text(std::size_t width) const;
+
+ private:
+  std::vector<Column> m_columns;
+  std::size_t m_flexible;
+  std::vector<std::vector<std::string>> m_rows;
+};
+
+/// "findings" with one paragraph each, the most severe first; empty for none.
+std::string findings_section(const std::vector<Finding>& findings, const ConsoleStyle& style);
+
+}  // namespace dsanalyze::console

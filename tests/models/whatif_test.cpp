@@ -1,0 +1,322 @@
+#include "dsanalyze/models/whatif.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "dsanalyze/base/error.hpp"
+
+using namespace dsanalyze;
+
+namespace {
+
+/// S and C from the 25 % and 50 % columns of [DS-Analyzer, Table 5].
+constexpr double table5_cache = 251952;
+constexpr double table5_storage = 4698.5;
+
+RateModel model_of(double ingestion, double prep, double cache, double storage, double cache_fraction = 0) {
+  RateModel model;
+  model.rates = {ingestion, prep, cache, storage};
+  model.cache_fraction = cache_fraction;
+  return model;
+}
+
+ByteAmount share(double fraction) { return {ByteAmount::Kind::fraction, 0, fraction}; }
+
+bool has_code(const std::vector<Finding>& findings, const std::string& code) {
+  return std::ranges::any_of(findings, [&](const Finding& finding) { return finding.code == code; });
+}
+bool has_code(const std::vector<AdviceRecord>& advice, const std::string& code) {
+  return std::ranges::any_of(advice, [&](const AdviceRecord& one) { return one.code == code; });
+}
+std::vector<AdviceRecord> advice_for(const RateModel& model) { return answer(model, {}).advice; }
+
+const WhatIfAnswer& with_cache(const WhatIfResult& result, double fraction) {
+  return *std::ranges::find_if(result.answers, [&](const WhatIfAnswer& one) { return one.change.cache_fraction == fraction; });
+}
+
+WhatIfFound found_for(const RateModel& model, const std::string& question) {
+  WhatIfQuestion asked;
+  asked.find = {question};
+  return answer(model, asked).found.at(0);
+}
+
+bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+ProfileResult small_profile() {
+  const auto rate = [](double value, double half) {
+    RateRecord record;
+    record.samples_per_s = value;
+    record.bytes_per_s = value * 100'000;
+    record.ci95_samples_per_s = {value - half, value + half};
+    return record;
+  };
+  ProfileResult profile;
+  profile.ingestion = rate(2000, 20);
+  profile.prep = rate(1000, 50);
+  profile.cache = rate(50'000, 0);
+  profile.storage = rate(400, 4);
+  profile.fetch = rate(600, 6);
+  profile.fetch->cache_fraction = 0.35;
+  profile.settings.accelerators = 4;
+  profile.host.cores = 8;
+  profile.dataset.bytes = 1'000'000'000;
+  profile.dataset.samples = 10'000;
+  return profile;
+}
+
+}  // namespace
+
+TEST_CASE("S and C that reproduce Table 5's 25 % and 50 % columns predict its 35 % column within 0.2 %") {
+  WhatIfQuestion question;
+  question.cache_sizes = {share(0.25), share(0.35), share(0.5)};
+  const WhatIfResult result = answer(model_of(30'000, 20'000, table5_cache, table5_storage), question);
+  CHECK(with_cache(result, 0.25).fetch == doctest::Approx(6226).epsilon(0.002));
+  CHECK(with_cache(result, 0.35).fetch == doctest::Approx(7164).epsilon(0.002));
+  CHECK(with_cache(result, 0.5).fetch == doctest::Approx(9225).epsilon(0.002));
+}
+
+TEST_CASE("the first answer is the set-up as measured and the others are sorted best first") {
+  WhatIfQuestion question;
+  question.cache_sizes = {share(0.25), share(0.5)};
+  question.accelerator_speeds = {2};
+  const WhatIfResult result = answer(model_of(30'000, 20'000, table5_cache, table5_storage), question);
+  REQUIRE(result.answers.size() == 4);
+  CHECK_FALSE(result.answers[0].change.cache_fraction);
+  CHECK(result.answers[0].speedup == 1);
+  CHECK(result.answers[1].change.cache_fraction == 0.5);
+  CHECK(result.answers[2].change.cache_fraction == 0.25);
+  CHECK(result.answers[3].change.accelerator_speed == 2);
+  CHECK(result.answers[1].speedup == doctest::Approx(result.answers[1].samples_per_s / result.answers[0].samples_per_s));
+}
+
+TEST_CASE("every combination holds each factor as measured too") {
+  WhatIfQuestion question;
+  question.cache_sizes = {share(0.25), share(0.5)};
+  question.accelerator_speeds = {2, 3};
+  question.combine = WhatIfQuestion::Combine::every_combination;
+  CHECK(answer(model_of(3000, 2000, 50'000, 400), question).answers.size() == 9);
+}
+
+TEST_CASE("too many combinations are refused") {
+  WhatIfQuestion question;
+  question.cache_sizes.assign(1000, share(0.5));
+  question.accelerator_speeds.assign(1000, 2);
+  question.combine = WhatIfQuestion::Combine::every_combination;
+  CHECK_THROWS_AS(answer(model_of(3000, 2000, 50'000, 400), question), UsageError);
+}
+
+TEST_CASE("F's interval follows the partial derivatives of Eq 4 and min takes the lowest low and the lowest high") {
+  RateModel model = model_of(9000, 8000, 2000, 500, 0.5);
+  model.cache_error = 0.1;
+  model.storage_error = 0.02;
+  const WhatIfAnswer base = answer(model, {}).answers[0];
+  const double fetch = 1 / (0.5 / 2000 + 0.5 / 500);
+  const double half = fetch * fetch * std::hypot(0.5 / 2000 * 0.1, 0.5 / 500 * 0.02);
+  CHECK(base.samples_per_s == doctest::Approx(fetch));
+  CHECK(base.ci95_samples_per_s.low == doctest::Approx(fetch - half));
+  CHECK(base.ci95_samples_per_s.high == doctest::Approx(fetch + half));
+
+  RateModel wide = model_of(1000, 1010, 50'000, 5000);
+  wide.ingestion_error = 0.01;
+  wide.prep_error = 0.1;
+  const WhatIfAnswer close = answer(wide, {}).answers[0];
+  CHECK(close.too_close);
+  CHECK(close.ci95_samples_per_s.low == doctest::Approx(909));
+  CHECK(close.ci95_samples_per_s.high == doctest::Approx(1010));
+}
+
+TEST_CASE("overlapping intervals are too close to call and neighbouring ones are not") {
+  RateModel model = model_of(5000, 1000, 50'000, 1100);
+  model.prep_error = model.storage_error = 0.05;
+  CHECK(answer(model, {}).answers[0].too_close);
+  CHECK(has_code(answer(model, {}).findings, "too-close-to-call"));
+  model.prep_error = model.storage_error = 0.04;
+  CHECK_FALSE(answer(model, {}).answers[0].too_close);
+  CHECK_FALSE(has_code(answer(model, {}).findings, "too-close-to-call"));
+}
+
+TEST_CASE("P scales with cores, and beyond those measured that is said") {
+  RateModel model = model_of(5000, 1000, 50'000, 4000);
+  model.cores = model.measured_cores_high = 8;
+  WhatIfQuestion question;
+  question.cores = {{8.0, std::nullopt}};
+  CHECK_FALSE(has_code(answer(model, question).findings, "prep-extrapolated"));
+  question.cores = {{16.0, std::nullopt}};
+  const WhatIfResult result = answer(model, question);
+  CHECK(result.answers[1].prep == doctest::Approx(2000));
+  CHECK(has_code(result.findings, "prep-extrapolated"));
+}
+
+TEST_CASE("what has no base is refused with what to add, and factors are accepted") {
+  const RateModel model = model_of(5000, 1000, 50'000, 4000);
+  WhatIfQuestion cores;
+  cores.cores = {{16.0, std::nullopt}};
+  CHECK_THROWS_WITH_AS(answer(model, cores), doctest::Contains("--base cores="), UsageError);
+  WhatIfQuestion bytes;
+  bytes.cache_sizes = {{ByteAmount::Kind::bytes, 1'000'000, 0}};
+  CHECK_THROWS_WITH_AS(answer(model, bytes), doctest::Contains("--base dataset="), UsageError);
+  WhatIfQuestion accelerators;
+  accelerators.accelerators = {4};
+  CHECK_THROWS_WITH_AS(answer(model, accelerators), doctest::Contains("--base accelerators="), UsageError);
+  WhatIfQuestion storage;
+  storage.storage = {{5e8, std::nullopt}};
+  CHECK_THROWS_WITH_AS(answer(model, storage), doctest::Contains("--base dataset="), UsageError);
+  WhatIfQuestion factor;
+  factor.cores = {{std::nullopt, 2.0}};
+  CHECK(answer(model, factor).answers[1].change.cores_factor == 2);
+}
+
+TEST_CASE("a cache larger than the dataset is answered as the whole dataset") {
+  WhatIfQuestion question;
+  question.cache_sizes = {share(1.0)};
+  CHECK_FALSE(has_code(answer(model_of(5000, 1000, 50'000, 400), question).findings, "cache-larger-than-dataset"));
+  question.cache_sizes = {share(1.5)};
+  const WhatIfResult result = answer(model_of(5000, 1000, 50'000, 400), question);
+  CHECK(has_code(result.findings, "cache-larger-than-dataset"));
+  CHECK(result.answers[1].fetch == doctest::Approx(50'000));
+}
+
+TEST_CASE("a profile with another cache is told that the closed form is MinIO's") {
+  RateModel model = model_of(5000, 1000, 50'000, 400);
+  CHECK_FALSE(has_code(answer(model, {}).findings, "closed-form-is-minio"));
+  model.cache = "lru";
+  CHECK(has_code(answer(model, {}).findings, "closed-form-is-minio"));
+}
+
+TEST_CASE("the smallest cache is where fetch reaches the lower of P and G") {
+  RateModel model = model_of(12'000, 10'208, table5_cache, table5_storage, 0.35);
+  model.dataset_bytes = 146'000'000'000;
+  const WhatIfFound found = found_for(model, "cache");
+  REQUIRE(found.value);
+  CHECK(effective_fetch_rate(*found.value, table5_cache, table5_storage) == doctest::Approx(10'208));
+  CHECK(says(found.then, "prep binds at 10,208 samples/s [P]; more memory buys nothing"));
+  CHECK(says(found_for(model_of(12'000, 10'208, 9000, 400), "cache").then, "no cache removes the fetch stall"));
+  CHECK_FALSE(found_for(model_of(12'000, 10'208, 9000, 400), "cache").value);
+  CHECK(says(found_for(model_of(1000, 900, 50'000, 4000), "cache").then, "there is no fetch stall"));
+}
+
+TEST_CASE("the fewest cores are a whole number that reaches the lower of F and G") {
+  RateModel model = model_of(2500, 1000, 50'000, 4000);
+  model.cores = model.measured_cores_high = 8;
+  CHECK(found_for(model, "cores").value == 20);
+  CHECK(says(found_for(model, "cores").then, "the accelerators bind at 2,500"));
+  model.rates.prep = 3000;
+  CHECK(says(found_for(model, "cores").then, "there is no prep stall"));
+}
+
+TEST_CASE("the most accelerators are those that the lower of F and P feeds") {
+  RateModel model = model_of(8000, 3500, 50'000, 20'000);
+  model.accelerators = 8;
+  CHECK(found_for(model, "accelerators").value == 3);
+  model.rates.prep = 3000;
+  CHECK(found_for(model, "accelerators").value == 3);
+  model.rates.prep = 900;
+  CHECK_FALSE(found_for(model, "accelerators").value);
+  CHECK(says(found_for(model, "accelerators").then, "not even one"));
+}
+
+TEST_CASE("the slowest storage removes the fetch stall, unless the cached part alone is too slow") {
+  RateModel model = model_of(5000, 2000, 50'000, 500, 0.5);
+  const auto factor = found_for(model, "storage").value;
+  REQUIRE(factor);
+  CHECK(effective_fetch_rate(0.5, 50'000, 500 * *factor) == doctest::Approx(2000));
+  const WhatIfFound none = found_for(model_of(5000, 2000, 900, 500, 0.5), "storage");
+  CHECK_FALSE(none.value);
+  CHECK(says(none.then, "no storage removes the fetch stall"));
+}
+
+TEST_CASE("without G the answers are the data side's and accelerators cannot be asked about") {
+  RateModel model = model_of(1, 1000, 50'000, 400);
+  model.rates.ingestion.reset();
+  const WhatIfResult result = answer(model, {});
+  CHECK(result.answers[0].samples_per_s == doctest::Approx(400));
+  CHECK(has_code(result.findings, "data-side-only"));
+  CHECK(has_code(result.advice, "measure-accelerator"));
+  CHECK(says(found_for(model, "cache").then, "of the data side"));
+  WhatIfQuestion question;
+  question.accelerator_speeds = {2};
+  CHECK_THROWS_AS(answer(model, question), UsageError);
+  CHECK_FALSE(has_code(answer(model_of(5000, 1000, 50'000, 400), {}).findings, "data-side-only"));
+}
+
+TEST_CASE("add-cache is advised when fetch binds, and not when even C is too slow") {
+  CHECK(has_code(advice_for(model_of(5000, 2000, 50'000, 500)), "add-cache"));
+  CHECK_FALSE(has_code(advice_for(model_of(5000, 2000, 1900, 500)), "add-cache"));
+}
+
+TEST_CASE("faster-storage is advised when fetch binds, and not when the cached part alone is too slow") {
+  CHECK(has_code(advice_for(model_of(5000, 2000, 1100, 500, 0.5)), "faster-storage"));
+  CHECK_FALSE(has_code(advice_for(model_of(5000, 2000, 1000, 500, 0.5)), "faster-storage"));
+}
+
+TEST_CASE("add-cores is advised when prep binds, and not when it is as fast as the accelerators") {
+  CHECK(has_code(advice_for(model_of(5000, 1000, 50'000, 4000)), "add-cores"));
+  CHECK_FALSE(has_code(advice_for(model_of(5000, 5001, 50'000, 6000)), "add-cores"));
+}
+
+TEST_CASE("nothing-to-gain is said when the accelerators bind, and not when that is too close to call") {
+  RateModel model = model_of(1000, 1050, 50'000, 4000);
+  CHECK(has_code(advice_for(model), "nothing-to-gain"));
+  model.prep_error = model.ingestion_error = 0.03;
+  CHECK_FALSE(has_code(advice_for(model), "nothing-to-gain"));
+}
+
+TEST_CASE("measure-accelerator is advised without G alone") {
+  CHECK_FALSE(has_code(advice_for(model_of(1000, 1050, 50'000, 4000)), "measure-accelerator"));
+}
+
+TEST_CASE("a profile gives its rates, their errors and what is behind them") {
+  const RateModel model = rate_model(small_profile());
+  CHECK(model.rates.ingestion == 2000);
+  CHECK(model.prep_error == doctest::Approx(0.05));
+  CHECK(model.cache_fraction == 0.35);
+  CHECK(model.cores == 8);
+  CHECK(model.accelerators == 4);
+  CHECK(model.storage_bytes_per_s == doctest::Approx(4e7));
+  CHECK_FALSE(model.emulated);
+}
+
+TEST_CASE("a scaled profile is scaled back up") {
+  ProfileResult profile = small_profile();
+  profile.settings.scale = 1000;
+  CHECK(rate_model(profile).dataset_bytes == 1'000'000'000'000);
+  CHECK(rate_model(profile).storage_bytes_per_s == doctest::Approx(4e10));
+}
+
+TEST_CASE("answers from emulated rates begin with the word emulated") {
+  ProfileResult profile = small_profile();
+  CHECK_FALSE(answer(rate_model(profile), {}).model.starts_with("emulated"));
+  profile.settings.storage = Seam::emulated;
+  CHECK(answer(rate_model(profile), {}).model.starts_with("emulated"));
+}
+
+TEST_CASE("a profile without a rate names the run to add") {
+  ProfileResult profile = small_profile();
+  profile.storage.reset();
+  CHECK_THROWS_WITH_AS(rate_model(profile), doctest::Contains("\"fetch\""), UsageError);
+}
+
+TEST_CASE("typed rates carry their errors in either sign") {
+  const RateModel model = rate_model_from_text("G=9.8k±2%,P=735+-1%,C=28000,S=4698", "cores=24,accelerators=8,dataset=100GB,samples=1M,cache=35%");
+  CHECK(model.rates.ingestion == 9800);
+  CHECK(model.ingestion_error == doctest::Approx(0.02));
+  CHECK(model.prep_error == doctest::Approx(0.01));
+  CHECK(model.storage_error == 0);
+  CHECK(model.cores == 24);
+  CHECK(model.accelerators == 8);
+  CHECK(model.cache_fraction == doctest::Approx(0.35));
+  CHECK(model.storage_bytes_per_s == doctest::Approx(4698 * 1e5));
+}
+
+TEST_CASE("wrong parts of typed rates are named") {
+  CHECK_THROWS_WITH_AS(rate_model_from_text("P=1,C=2", ""), doctest::Contains("S (storage)"), UsageError);
+  CHECK_THROWS_WITH_AS(rate_model_from_text("P=1,C=2,S=3,N=4", ""), doctest::Contains("\"N\" is not known"), UsageError);
+  CHECK_THROWS_WITH_AS(rate_model_from_text("P=0,C=2,S=3", ""), doctest::Contains("--rates P"), UsageError);
+  CHECK_THROWS_WITH_AS(rate_model_from_text("P=1,P=1,C=2,S=3", ""), doctest::Contains("given twice"), UsageError);
+  CHECK_THROWS_WITH_AS(rate_model_from_text("P,C=2,S=3", ""), doctest::Contains("P=VALUE"), UsageError);
+  CHECK_THROWS_WITH_AS(rate_model_from_text("P=1±100%,C=2,S=3", ""), doctest::Contains("--rates P"), UsageError);
+  CHECK_THROWS_WITH_AS(rate_model_from_text("P=1,C=2,S=3", "core=8"), doctest::Contains("did you mean \"cores\""), UsageError);
+  CHECK_THROWS_WITH_AS(rate_model_from_text("P=1,C=2,S=3", "cache=1GiB"), doctest::Contains("dataset="), UsageError);
+}

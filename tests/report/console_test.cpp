@@ -1,0 +1,244 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "dsanalyze/core/rate_text.hpp"
+#include "dsanalyze/report/report.hpp"
+
+using namespace dsanalyze;
+
+namespace {
+
+/// Compares with tests/golden/NAME.txt; DSANALYZE_TEST_ACCEPT=1 writes the file instead.
+void check_golden(const std::string& name, const std::string& text) {
+  const std::filesystem::path file = std::filesystem::path(DSANALYZE_GOLDEN_DIR) / (name + ".txt");
+  if (const char* accept = std::getenv("DSANALYZE_TEST_ACCEPT"); accept != nullptr && std::string(accept) == "1") std::ofstream(file) << text;
+  std::ifstream stream(file);
+  REQUIRE_MESSAGE(stream.good(), "no golden file ", file.string(), ": write it with DSANALYZE_TEST_ACCEPT=1");
+  std::ostringstream expected;
+  expected << stream.rdbuf();
+  CHECK(text == expected.str());
+}
+
+std::size_t widest_line(const std::string& text) {
+  std::size_t widest = 0;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    widest = std::max(widest, static_cast<std::size_t>(std::ranges::count_if(line, [](char byte) { return (byte & 0xC0) != 0x80; })));
+  return widest;
+}
+
+RateRecord rate(double value, double half, double bytes_per_s = 0) {
+  RateRecord record;
+  record.samples_per_s = value;
+  record.ci95_samples_per_s = {value - half, value + half};
+  record.bytes_per_s = bytes_per_s;
+  record.windows = 12;
+  return record;
+}
+
+StallRecord stall(double fraction, double seconds) { return {seconds, fraction, {fraction - 0.01, fraction + 0.01}}; }
+
+RunRecord run(const std::string& name, double samples_per_s, double epoch_seconds, Bytes storage_bytes, std::uint64_t hits, std::uint64_t misses) {
+  RunRecord record;
+  record.name = name;
+  record.samples_per_s = samples_per_s;
+  record.epoch_seconds = epoch_seconds;
+  record.storage_bytes = storage_bytes;
+  record.cache_hits = hits;
+  record.cache_misses = misses;
+  return record;
+}
+
+/// 10,000 samples of 110 kB on real storage, prep and accelerator, F lowest.
+ProfileResult io_bound() {
+  ProfileResult result;
+  result.trusted = true;
+  result.host.cpu_model = "Example CPU 2.0 GHz";
+  result.host.cores = 8;
+  result.host.memory_bytes = Bytes{16} << 30;
+  result.host.storage_device = "vda";
+  result.host.storage_filesystem = "ext4";
+  result.dataset.path = "/data/train";
+  result.dataset.samples = 10'000;
+  result.dataset.bytes = 1'100'000'000;
+  result.dataset.subset_samples = 4000;
+  result.dataset.subset_bytes = 440'000'000;
+  result.ingestion = rate(9800, 40);
+  result.prep = rate(8200, 100);
+  result.cache = rate(252'000, 900, 27.7e9);
+  result.storage = rate(2100, 40, 231e6);
+  result.fetch = rate(3207, 60);
+  result.fetch->cache_fraction = 0.35;
+  result.settings.accelerator = AcceleratorKind::emulated;
+  result.settings.accelerators = 8;
+  result.settings.accelerator_name = "emulated:1225";
+  result.stalls = ProfileResult::Stalls{stall(0.33, 1.02), stall(0.06, 0.2), stall(0.61, 1.9)};
+  result.bottleneck = BottleneckRecord{"io", "storage", true, "F is 2.6 times lower than P, the next, and the intervals do not overlap", "cpu"};
+  result.advice = {
+      {"add-cache", "Cache 75 % of the dataset (768 MiB) instead of 35 %: 3,207 ± 60 to 8,200 ± 100 samples/s (2.56x); then prep binds [P].", {}},
+      {"faster-storage", "Storage 2.56x as fast (591 MB/s): 3,207 ± 60 to 8,200 ± 100 samples/s (2.56x); then prep binds [P].", {}}};
+  result.runs = {run("synthetic", 9800, 1.02, 0, 0, 0), run("cached", 8150, 1.23, 0, 4000, 0), run("full", 3190, 3.13, 286'000'000, 1400, 2600)};
+  return result;
+}
+
+ProfileResult emulated_io_bound() {
+  ProfileResult result = io_bound();
+  result.settings.storage = Seam::emulated;
+  result.settings.storage_name = "emulated:ssd";
+  result.settings.prep = Seam::emulated;
+  result.settings.prep_rate_per_core = 425;
+  result.settings.scale = 1000;
+  return result;
+}
+
+ProfileResult cpu_bound() {
+  ProfileResult result = io_bound();
+  result.settings.accelerator = AcceleratorKind::null;
+  result.prep = rate(980, 12);
+  result.prep->void_windows = 2;
+  result.prep_by_cores = {{1, 490}, {2, 980}};
+  result.stalls = ProfileResult::Stalls{stall(0.1, 1.02), stall(0.9, 9.2), {0, 0, {0, 0}}};
+  result.bottleneck = BottleneckRecord{"cpu", "prep", true, "P is 3.3 times lower than F, the next", "io"};
+  result.advice = {{"add-cores", "Give prep 7 cores instead of 2: 980 ± 12 to 3,207 ± 60 samples/s (3.27x); then fetch binds [F].", {}}};
+  result.observed = ProfileResult::Observed{610, 0.38};
+  return result;
+}
+
+ProfileResult gpu_bound() {
+  ProfileResult result = io_bound();
+  result.ingestion = rate(760, 3);
+  result.stalls = ProfileResult::Stalls{stall(0.996, 13.1), {0.02, 0.002, {0, 0.004}}, {0.02, 0.002, {0, 0.004}}};
+  result.bottleneck = BottleneckRecord{"gpu", "accelerator", true, "G is 4.2 times lower than F, the next", "io"};
+  result.advice = {{"nothing-to-gain", "Nothing to gain on the data side: the accelerators bind at 760 ± 3 samples/s [G].", {}}};
+  return result;
+}
+
+ProfileResult no_accelerator() {
+  ProfileResult result = io_bound();
+  result.settings.accelerator = AcceleratorKind::none;
+  result.ingestion.reset();
+  result.stalls.reset();
+  result.bottleneck = BottleneckRecord{"io", "storage", true, "F is lower than P", "cpu"};
+  result.advice.clear();
+  result.runs.erase(result.runs.begin());
+  return result;
+}
+
+ProfileResult untrusted() {
+  ProfileResult result = io_bound();
+  result.trusted = false;
+  result.runs[2].storage_bytes.reset();
+  result.runs[2].samples_failed = 3;
+  result.findings = {
+      {"samples-failed", Finding::Severity::warning, "3 of 4,000 samples do not decode and were skipped, the first is a/b.jpg."},
+      {"sizes-sampled", Finding::Severity::info, "Only 1,000 files were asked for their size."},
+      {"storage-not-proved", Finding::Severity::error,
+       "Nothing on this filesystem tells what reached the device, so whether the cold run was cold is not known: copy the dataset to a local disk."}};
+  return result;
+}
+
+ProfileResult too_close() {
+  ProfileResult result = io_bound();
+  result.settings.accelerator = AcceleratorKind::null;
+  result.prep = rate(3300, 100);
+  result.bottleneck = BottleneckRecord{"io", "storage", false, "the intervals of F and P overlap", "cpu"};
+  result.advice.clear();
+  return result;
+}
+
+WhatIfResult what_if() {
+  WhatIfResult result;
+  result.source = "/data/profile.json";
+  result.model = "closed form, MinIO: samples/s = min(F, P, G), F by Eq 4 [DS-Analyzer, App. C]";
+  result.base_cache_fraction = 0.35;
+  const auto add = [&](const WhatIfChange& change, double value, const std::string& binds, double speedup) -> WhatIfAnswer& {
+    WhatIfAnswer& answer = result.answers.emplace_back();
+    answer.change = change;
+    answer.ingestion = 9800;
+    answer.samples_per_s = value;
+    answer.ci95_samples_per_s = {value * 0.98, value * 1.02};
+    answer.epoch_seconds = 1'281'167 / value;
+    answer.bottleneck = binds;
+    answer.speedup = speedup;
+    return answer;
+  };
+  add({}, 3207, "io", 1);
+  WhatIfChange both;
+  both.cache_fraction = 0.8;
+  both.cache_bytes = Bytes{120} << 30;
+  both.cores = 48;
+  both.storage_bytes_per_s = 3e9;
+  add(both, 9800, "gpu", 3.06);
+  WhatIfChange cache;
+  cache.cache_fraction = 0.75;
+  add(cache, 8200, "cpu", 2.56).too_close = true;
+  WhatIfChange slower;
+  slower.storage_factor = 0.5;
+  slower.accelerator_speed = 2;
+  slower.cores_factor = 2;
+  add(slower, 1600, "io", 0.5);
+  result.found = {{"cache", 0.7481, "of the dataset", "768 MiB; prep binds at 8,200 ± 100 samples/s [P]; more memory buys nothing"},
+                  {"storage", std::nullopt, "bytes/s", "no storage removes the fetch stall: the 35 % from the cache come at only 900 samples/s [C]"}};
+  result.advice = {{"add-cache", "Cache 75 % of the dataset instead of 35 %.", {"prep can deliver 8,200 ± 100 samples/s [P]"}}};
+  result.findings = {{"prep-extrapolated", Finding::Severity::warning, "P was measured on up to 24 cores; up to 48 it is extrapolated."}};
+  return result;
+}
+
+bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("the console summary of each kind of profile is as its golden file") {
+  check_golden("profile_emulated_io_bound", console_summary(emulated_io_bound(), {}));
+  check_golden("profile_cpu_bound", console_summary(cpu_bound(), {}));
+  check_golden("profile_gpu_bound", console_summary(gpu_bound(), {}));
+  check_golden("profile_no_accelerator", console_summary(no_accelerator(), {}));
+  check_golden("profile_untrusted", console_summary(untrusted(), {}));
+  check_golden("profile_too_close", console_summary(too_close(), {}));
+}
+
+TEST_CASE("the what-if table is as its golden file") { check_golden("whatif", console_summary(what_if(), {})); }
+
+TEST_CASE("a verdict that rests on emulation begins with the word emulated, and one of real devices does not") {
+  CHECK(console_summary(emulated_io_bound(), {}).starts_with("emulated"));
+  CHECK_FALSE(console_summary(cpu_bound(), {}).starts_with("emulated"));
+}
+
+TEST_CASE("an untrusted measurement says so in its first line and a trusted one does not") {
+  const std::string text = console_summary(untrusted(), {});
+  CHECK(says(text.substr(0, text.find('\n')), "not to be trusted"));
+  CHECK_FALSE(says(console_summary(io_bound(), {}), "not to be trusted"));
+}
+
+TEST_CASE("without G the summary asks for it and gives what the data side can feed") {
+  const std::string text = console_summary(no_accelerator(), {});
+  CHECK(says(text, "the data side can feed 3,207 ± 60"));
+  CHECK(says(text, "ten-line script"));
+}
+
+TEST_CASE("lines stay within the terminal and have no colour codes unless asked for") {
+  for (const auto& result : {emulated_io_bound(), cpu_bound(), gpu_bound(), no_accelerator(), untrusted(), too_close()})
+    for (const int width : {72, 80, 100}) {
+      CAPTURE(width);
+      CHECK(widest_line(console_summary(result, {Colour::off, width})) <= static_cast<std::size_t>(width));
+      CHECK_FALSE(says(console_summary(result, {Colour::off, width}), "\x1b["));
+    }
+  for (const int width : {72, 80}) CHECK(widest_line(console_summary(what_if(), {Colour::off, width})) <= static_cast<std::size_t>(width));
+  CHECK(says(console_summary(io_bound(), {Colour::on, 80}), "\x1b[1m"));
+}
+
+TEST_CASE("a profile with nothing measured is still said in words") {
+  const std::string text = console_summary(ProfileResult{}, {});
+  CHECK(says(text, "was not measured"));
+}
+
+TEST_CASE("a rate is printed with its interval when one is known") {
+  CHECK(format_rate(2100, {2060, 2140}) == "2,100 ± 40");
+  CHECK(format_rate(2100, {2100, 2100}) == "2,100");
+  CHECK(format_rate(2100, {2090, 2180}) == "2,100 (2,090 to 2,180)");
+}
