@@ -1,0 +1,48 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "dsanalyze/base/clock.hpp"
+#include "dsanalyze/base/events.hpp"
+#include "dsanalyze/base/host.hpp"
+#include "dsanalyze/core/index.hpp"
+#include "dsanalyze/core/result.hpp"
+#include "dsanalyze/core/settings.hpp"
+#include "dsanalyze/core/workload.hpp"
+
+namespace dsanalyze {
+
+/// Everything a profile needs, looked up and opened by the caller.
+struct ProfileInputs {
+  ProfileSettings settings;                   ///< resolved and validated
+  std::shared_ptr<const DatasetIndex> index;  ///< of the dataset, or of a random sample of a large one
+  ImagePrep image_prep;                       ///< of the workload
+  HostFacts host;
+};
+
+/// What a profile will do, before it does it: a guest announces itself.
+struct ProfilePlan {
+  std::vector<std::string> runs;          ///< in the order they run
+  std::uint64_t most_subset_samples = 0;  ///< the subset may be smaller, by what the pilot measures
+  Bytes most_subset_bytes = 0;
+  Bytes cache_bytes = 0;           ///< of the whole dataset's cache (unscaled to the subset)
+  double cache_fraction = 0;       ///< x
+  Bytes memory_bytes = 0;          ///< most that will be held: cache, slots, buffers
+  double seconds = 0;              ///< about
+  std::vector<std::string> lines;  ///< for people: what is read, evicted, held, for how long
+};
+
+/// Resolves what is left open in the settings (workers, cores, cache size, runs) against host and dataset and says what will be done. Reads nothing.
+/// Throws UsageError when a demand cannot be met here (cache larger than memory, subset larger than memory, ...).
+ProfilePlan plan_profile(ProfileInputs& inputs);
+
+/// Measures the rates and stalls of DESIGN's table: synthetic, prep, cached, fetch, full; differential phases of [DS-Analyzer, section 3.2].
+/// Provisional lines go to `events` as each run ends. Advice is left empty (the caller may run models). Throws Error when a run fails, Interrupted
+/// when asked to stop.
+ProfileResult run_profile(const ProfileInputs& inputs, const ProfilePlan& plan, EventSink& events, std::stop_token stop, Timing timing);
+
+}  // namespace dsanalyze

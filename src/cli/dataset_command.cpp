@@ -1,0 +1,184 @@
+#include "dataset_command.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+
+#include "dsanalyze/base/error.hpp"
+#include "dsanalyze/base/host.hpp"
+#include "dsanalyze/core/result.hpp"
+#include "dsanalyze/loaders/dataset.hpp"
+#include "dsanalyze/loaders/dataset_make.hpp"
+
+namespace dsanalyze::cli {
+namespace {
+
+/// Long enough to ask every file for its size, however slow the filer.
+constexpr double no_stat_budget_seconds = 1e6;
+constexpr std::int64_t most_samples = 1'000'000'000;
+
+std::string count(std::uint64_t number) { return format_number(static_cast<double>(number)); }
+
+class DatasetCommand final : public Command {
+ public:
+  void declare(CLI::App& app) override {
+    const auto action = [&](const std::string& name, Outcome (DatasetCommand::*member)(const CommandContext&)) {
+      CLI::App* sub = app.add_subcommand(name);
+      sub->add_option("DIR", m_folder);
+      sub->callback([this, member] { m_action = member; });
+      return sub;
+    };
+    CLI::App* make = action("make", &DatasetCommand::make);
+    make->add_option("--preset", m_preset);
+    make->add_option("--samples", m_samples);
+    make->add_option("--bytes", m_bytes);
+    for (CLI::App* sub : {action("index", &DatasetCommand::index), action("info", &DatasetCommand::info), action("verify", &DatasetCommand::verify)})
+      sub->add_option("--index", m_index);
+  }
+
+  Outcome run(const CommandContext& context) override {
+    if (m_action == nullptr) throw UsageError("expected one of make, index, info, verify, for example: dsanalyze dataset info DIR");
+    if (m_folder.empty()) throw UsageError("the dataset's folder is missing: dsanalyze dataset ACTION DIR");
+    return (this->*m_action)(context);
+  }
+
+ private:
+  static int threads() { return read_host_facts().worker_count(); }
+
+  [[nodiscard]] OpenOptions open_options(const CommandContext& context, double stat_budget_seconds) const {
+    OpenOptions options;
+    options.stat_budget_seconds = stat_budget_seconds;
+    options.seed = context.options.seed;
+    if (!m_index.empty()) options.index_file = m_index;
+    return options;
+  }
+
+  [[nodiscard]] DatasetCommandResult describe(const std::string& action, const DatasetIndex& index) const {
+    DatasetCommandResult result;
+    result.tool = this_tool();
+    result.command = action;
+    result.path = index.facts().root.empty() ? m_folder : index.facts().root;
+    result.format = index.facts().format;
+    result.samples = index.facts().total_samples;
+    result.bytes = index.facts().total_bytes;
+    result.mean_sample_bytes = result.samples > 0 ? static_cast<double>(result.bytes) / static_cast<double>(result.samples) : 0;
+    result.digest = index.facts().digest;
+    result.sizes_sampled = index.facts().sizes_sampled;
+    result.labels = index.labels().size();
+    result.skipped = index.facts().skipped_count;
+    if (index.facts().skipped_count > 0)
+      result.findings.push_back({"files-skipped", Finding::Severity::info,
+                                 fmt::format("Left out, as they are no samples: {} file{} ({}).", count(index.facts().skipped_count),
+                                             index.facts().skipped_count == 1 ? "" : "s", fmt::join(index.facts().skipped, ", "))});
+    return result;
+  }
+
+  static std::string describe_text(const DatasetCommandResult& result) {
+    std::string text = fmt::format("{}: {}\n", result.path, result.format);
+    text += fmt::format("  samples  {}\n", count(result.samples));
+    text += fmt::format("  bytes    {}{}, {} a sample\n", format_bytes(result.bytes),
+                        result.sizes_sampled ? " (estimated: only a random part of the files was asked for its size)" : "",
+                        format_bytes(static_cast<Bytes>(std::llround(result.mean_sample_bytes))));
+    if (result.labels) text += fmt::format("  labels   {}\n", count(*result.labels));
+    if (!result.digest.empty()) text += fmt::format("  digest   {}\n", result.digest);
+    if (result.index_file) text += fmt::format("  index    {}\n", *result.index_file);
+    for (const Finding& finding : result.findings) text += fmt::format("note: {}\n", finding.message);
+    return text;
+  }
+
+  Outcome make(const CommandContext& context) {
+    MakeOptions options;
+    options.preset = checked_choice("--preset", m_preset, make_presets());
+    options.samples =
+        parsed("--samples", m_samples, [](const std::string& text) { return static_cast<std::uint64_t>(parse_integer(text, 1, most_samples)); });
+    options.bytes = parsed("--bytes", m_bytes, [](const std::string& text) { return parse_bytes(text); });
+    if (!m_bytes.empty() && options.bytes == 0) throw UsageError("--bytes: found 0, expected a size above 0, for example 1GiB");
+    options.seed = context.options.seed;
+    options.threads = threads();
+    const MakeReport report = make_dataset(m_folder, options, context.events, context.stop);
+
+    DatasetCommandResult result;
+    result.tool = this_tool();
+    result.command = "make";
+    result.path = m_folder;
+    result.format = "folder";
+    result.samples = report.samples;
+    result.bytes = report.bytes;
+    result.mean_sample_bytes = report.mean_bytes;
+    result.already_there = report.already_there;
+    result.seconds = report.seconds;
+    const std::string text =
+        fmt::format("{}: {} samples, {}, {} a sample{}, in {}\nnext: dsanalyze dataset info {}\n", m_folder, count(report.samples),
+                    format_bytes(report.bytes), format_bytes(static_cast<Bytes>(std::llround(report.mean_bytes))),
+                    report.already_there > 0 ? fmt::format(" ({} were there already)", count(report.already_there)) : "",
+                    format_seconds(report.seconds), m_folder);
+    return {to_json(result), text};
+  }
+
+  Outcome index(const CommandContext& context) {
+    // The index is made anew: an older one at its place is not to be believed.
+    OpenOptions options = open_options(context, no_stat_budget_seconds);
+    options.index_file.reset();
+    const std::filesystem::path file = m_index.empty() ? default_index_file(m_folder) : std::filesystem::path(m_index);
+    std::error_code ignored;
+    std::filesystem::remove(default_index_file(m_folder), ignored);
+    const auto dataset = open_dataset(m_folder, options, context.events, context.stop);
+    if (file.has_parent_path()) std::filesystem::create_directories(file.parent_path(), ignored);
+    write_index_file(*dataset, file);
+    DatasetCommandResult result = describe("index", *dataset);
+    result.index_file = file.string();
+    return {to_json(result), describe_text(result)};
+  }
+
+  Outcome info(const CommandContext& context) {
+    const auto dataset = open_dataset(m_folder, open_options(context, OpenOptions{}.stat_budget_seconds), context.events, context.stop);
+    DatasetCommandResult result = describe("info", *dataset);
+    if (!m_index.empty()) result.index_file = m_index;
+    return {to_json(result), describe_text(result)};
+  }
+
+  Outcome verify(const CommandContext& context) {
+    const auto dataset = open_dataset(m_folder, open_options(context, no_stat_budget_seconds), context.events, context.stop);
+    const VerifyReport report = verify_dataset(*dataset, threads(), context.events, context.stop);
+    DatasetCommandResult result = describe("verify", *dataset);
+    result.content_digest = report.content_digest;
+    result.failed = report.failed;
+    result.seconds = report.seconds;
+    for (const auto& failure : report.failures) result.failures.push_back({failure.path, failure.cause});
+
+    std::string text = describe_text(result) + fmt::format("  content  {}\n", report.content_digest);
+    if (report.failed == 0)
+      return {to_json(result), text + fmt::format("all {} samples decode ({})\n", count(report.samples), format_seconds(report.seconds))};
+    text += fmt::format("{} of {} samples do not decode:\n", count(report.failed), count(report.samples));
+    constexpr std::size_t named = 10;
+    for (std::size_t at = 0; at < std::min(report.failures.size(), named); ++at)
+      text += fmt::format("  {}: {}\n", report.failures[at].path, report.failures[at].cause);
+    if (report.failed > named) text += fmt::format("  and {} more\n", count(report.failed - named));
+    return {to_json(result), text, exit_failed};
+  }
+
+  template <typename Parse>
+  static std::uint64_t parsed(const std::string& option, const std::string& text, Parse parse) {
+    if (text.empty()) return 0;
+    try {
+      return parse(text);
+    } catch (const Error& error) {
+      throw UsageError(fmt::format("{}: {}", option, error.what()));
+    }
+  }
+
+  Outcome (DatasetCommand::*m_action)(const CommandContext&) = nullptr;
+  std::string m_folder;
+  std::string m_preset = "imagenet-1k";
+  std::string m_samples;
+  std::string m_bytes;
+  std::string m_index;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_dataset_command() { return std::make_unique<DatasetCommand>(); }
+
+}  // namespace dsanalyze::cli

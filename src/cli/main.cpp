@@ -1,0 +1,3 @@
+#include "command.hpp"
+
+int main(int argc, char** argv) { return dsanalyze::cli::run_program({argv + 1, argv + argc}); }

@@ -1,0 +1,80 @@
+#include "profile_command.hpp"
+
+#include <fmt/format.h>
+
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "dsanalyze/base/error.hpp"
+#include "dsanalyze/base/files.hpp"
+#include "dsanalyze/models/whatif.hpp"
+#include "dsanalyze/profile/profiler.hpp"
+#include "profile_options.hpp"
+#include "saved_profiles.hpp"
+
+namespace dsanalyze::cli {
+namespace {
+
+std::string plan_text(const ProfilePlan& plan) {
+  std::string text;
+  for (const std::string& line : plan.lines) text += "plan: " + line + "\n";
+  return text;
+}
+
+std::string plan_json(const ProfilePlan& plan) {
+  nlohmann::ordered_json json;
+  json["schema"] = "dsanalyze.plan/1";
+  json["runs"] = plan.runs;
+  json["seconds"] = plan.seconds;
+  json["subset"] = {{"most_samples", plan.most_subset_samples}, {"most_bytes", plan.most_subset_bytes}};
+  json["cache_bytes"] = plan.cache_bytes;
+  json["cache_fraction"] = plan.cache_fraction;
+  json["memory_bytes"] = plan.memory_bytes;
+  json["lines"] = plan.lines;
+  return json.dump(2) + "\n";
+}
+
+/// The models' first advice, with its evidence; none where the rates do not suffice.
+std::vector<AdviceRecord> advise(const ProfileResult& result) {
+  if (!result.prep || !result.storage || !result.cache) return {};
+  WhatIfQuestion question;
+  question.find = {"cache", "cores", "storage"};
+  return answer(rate_model(result), question).advice;
+}
+
+std::string next_command(const std::filesystem::path& profile) {
+  return fmt::format("dsanalyze whatif {} --cache-size 25%,50%,100% --cores 2x --accelerator-speed 2x --find cache", profile.string());
+}
+
+class ProfileCommand final : public Command {
+ public:
+  void declare(CLI::App& app) override { m_options.declare(app); }
+
+  Outcome run(const CommandContext& context) override {
+    ProfileInputs inputs = m_options.resolve(context.options.seed, context.events, context.stop);
+    const ProfilePlan plan = plan_profile(inputs);
+    if (m_options.dry_run()) return {plan_json(plan), plan_text(plan)};
+    for (const std::string& line : plan.lines) context.events.note("plan: " + line);
+
+    ProfileResult result = run_profile(inputs, plan, context.events, context.stop, system_timing());
+    if (context.stop.stop_requested()) throw Interrupted();
+    result.advice = advise(result);
+
+    Outcome outcome;
+    outcome.json = to_json(result);
+    const std::filesystem::path saved = context.options.output ? *context.options.output : new_profile_path(std::time(nullptr));
+    if (!context.options.output) write_file_atomically(saved, outcome.json);
+    outcome.text = console_summary(result, context.style) + fmt::format("\nsaved: {}\nnext:  {}\n", saved.string(), next_command(saved));
+    if (m_options.require_trusted() && !result.trusted) outcome.exit_code = exit_undecided;
+    return outcome;
+  }
+
+ private:
+  ProfileOptions m_options;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_profile_command() { return std::make_unique<ProfileCommand>(); }
+
+}  // namespace dsanalyze::cli

@@ -1,0 +1,294 @@
+#include "profile_options.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include "command.hpp"
+#include "data_files.hpp"
+#include "dsanalyze/base/error.hpp"
+#include "dsanalyze/loaders/dataset.hpp"
+
+namespace dsanalyze::cli {
+namespace {
+
+constexpr std::string_view emulated_prefix = "emulated:";
+constexpr std::int64_t most_count = 1'000'000;
+
+bool is_emulated(const std::string& text) { return text.starts_with(emulated_prefix); }
+std::string after_prefix(const std::string& text) { return text.substr(emulated_prefix.size()); }
+bool is_number(const std::string& text) { return !text.empty() && text.front() >= '0' && text.front() <= '9'; }
+
+/// Parses the option's text if it was typed; errors name the option.
+template <typename Target, typename Parse>
+void set_if(Target& target, const char* option, const std::string& text, Parse parse) {
+  if (text.empty()) return;
+  try {
+    target = parse(text);
+  } catch (const Error& error) {
+    throw UsageError(fmt::format("{}: {}", option, error.what()));
+  }
+}
+
+auto whole_number(std::int64_t low, std::int64_t high) {
+  return [low, high](const std::string& text) { return static_cast<int>(parse_integer(text, low, high)); };
+}
+
+double positive(const std::string& text) {
+  const double value = parse_number(text);
+  if (value <= 0) throw UsageError(fmt::format("found \"{}\", expected a number above 0", text));
+  return value;
+}
+
+/// "1:1000" or "1000".
+double parse_scale(const std::string& text) {
+  const double scale = parse_number(text.starts_with("1:") ? text.substr(2) : text);
+  if (scale < 1) throw UsageError(fmt::format("found \"{}\", expected 1:N with N of at least 1, for example 1:1000", text));
+  return scale;
+}
+
+SourcedNumber accelerator_rate(const Workload& workload, const std::string& kind) {
+  const auto found = workload.accelerator_rates.find(kind);
+  if (found != workload.accelerator_rates.end()) return found->second;
+  std::vector<std::string> known;
+  for (const auto& [name, rate] : workload.accelerator_rates) known.push_back(name);
+  throw UsageError(
+      fmt::format("workload {} has no rate for \"{}\"{}; it has: {}", workload.name, kind, did_you_mean(kind, known), fmt::join(known, ", ")));
+}
+
+void use_storage(ProfileSettings& settings, const StorageSpec& storage) {
+  settings.storage = Seam::emulated;
+  settings.storage_name = storage.name;
+  settings.storage_bytes_per_s = storage.bandwidth_bytes_per_s.value;
+  settings.storage_latency_seconds = storage.request_latency_seconds.value;
+  settings.storage_queue_depth = storage.queue_depth;
+}
+
+/// "imagenet-1k,samples=5000" in its parts.
+struct EmulatedDataset {
+  std::string name;
+  std::uint64_t samples = 0;
+};
+EmulatedDataset parse_emulated_dataset(const std::string& text) {
+  EmulatedDataset dataset;
+  for (const std::string& part : split_list(after_prefix(text))) {
+    if (dataset.name.empty()) {
+      dataset.name = part;
+    } else if (part.starts_with("samples=")) {
+      dataset.samples = static_cast<std::uint64_t>(parse_integer(part.substr(8), 1, 4'000'000'000));
+    } else {
+      throw UsageError(fmt::format("dataset {}: found \"{}\", expected emulated:NAME or emulated:NAME,samples=N", text, part));
+    }
+  }
+  return dataset;
+}
+
+}  // namespace
+
+void ProfileOptions::declare(CLI::App& app) {
+  app.add_option("DATASET", m_dataset);
+  app.add_option("--accelerator", m_accelerator);
+  app.add_option("--accelerators", m_accelerators);
+  app.add_option("--observed", m_observed);
+  app.add_option("--workload", m_workload);
+  app.add_option("--batch-size", m_batch_size);
+  app.add_option("--step", m_step);
+  app.add_option("--workers", m_workers);
+  app.add_option("--cores", m_cores);
+  app.add_option("--layout", m_layout);
+  app.add_option("--dtype", m_dtype);
+  app.add_option("--cache", m_cache);
+  app.add_option("--cache-size", m_cache_size);
+  app.add_option("--storage", m_storage);
+  app.add_option("--prep", m_prep);
+  app.add_option("--preset", m_preset);
+  app.add_option("--scale", m_scale);
+  app.add_flag("--direct", m_direct);
+  app.add_option("--io-depth", m_concurrency);
+  app.add_option("--max-storage-rate", m_max_storage_rate);
+  app.add_option("--runs", m_runs);
+  app.add_option("--epochs", m_epochs);
+  app.add_option("--time-budget", m_time_budget);
+  app.add_option("--subset", m_subset);
+  app.add_option("--index", m_index);
+  app.add_option("--on-error", m_on_error);
+  app.add_option("--error-budget", m_error_budget);
+  app.add_flag("--require-trusted", m_require_trusted);
+  app.add_flag("--dry-run", m_dry_run);
+}
+
+ProfileInputs ProfileOptions::resolve(std::uint64_t seed, EventSink& events, const std::stop_token& stop) const {
+  if (m_dataset.empty())
+    throw UsageError(
+        "which dataset? Give a folder of JPEG files, or emulated:NAME (`dsanalyze list datasets`); `dsanalyze dataset make DIR` makes one to try");
+  ProfileInputs inputs;
+  ProfileSettings& settings = inputs.settings;
+  settings.dataset = m_dataset;
+  settings.seed = seed;
+  std::optional<Workload> workload;
+  if (!m_workload.empty()) {
+    const ConfigFile file = config_file(ConfigKind::workload, m_workload);
+    workload = parse_workload(file.text, file.source);
+    settings.workload = workload->name;
+    settings.batch_size = workload->batch_size;
+    inputs.image_prep = workload->image_prep;
+  }
+  set_if(settings.scale, "--scale", m_scale, parse_scale);
+  if (settings.scale > 1 && !is_emulated(m_dataset))
+    throw UsageError("--scale makes an emulated dataset smaller; a real one has the size it has (--subset takes a part of it)");
+  if (!m_preset.empty()) apply_preset(settings, workload);
+  set_if(settings.accelerators, "--accelerators", m_accelerators, whole_number(1, 256));
+  set_if(settings.batch_size, "--batch-size", m_batch_size, whole_number(1, most_count));
+  set_if(settings.workers, "--workers", m_workers, [](const std::string& text) { return text == "auto" ? 0 : whole_number(1, 1024)(text); });
+  set_if(settings.cores, "--cores", m_cores, whole_number(1, 1024));
+  set_if(settings.epochs, "--epochs", m_epochs, whole_number(2, 1000));
+  set_if(settings.fetch_concurrency, "--io-depth", m_concurrency, whole_number(1, 256));
+  set_if(settings.time_budget_seconds, "--time-budget", m_time_budget, parse_seconds);
+  set_if(settings.subset, "--subset", m_subset, parse_byte_amount);
+  set_if(settings.observed_rate, "--observed", m_observed, positive);
+  set_if(settings.max_storage_bytes_per_s, "--max-storage-rate", m_max_storage_rate, parse_bytes_per_second);
+  set_if(settings.error_budget, "--error-budget", m_error_budget, parse_share);
+  set_if(settings.runs, "--runs", m_runs, split_list);
+  if (!m_step.empty())
+    settings.step = checked_choice("--step", m_step, {"lockstep", "independent"}) == "lockstep" ? StepMode::lockstep : StepMode::independent;
+  if (!m_layout.empty()) settings.layout = checked_choice("--layout", m_layout, {"nchw", "nhwc"}) == "nchw" ? Layout::nchw : Layout::nhwc;
+  if (!m_dtype.empty()) settings.dtype = checked_choice("--dtype", m_dtype, {"float32", "uint8"}) == "uint8" ? DType::uint8 : DType::float32;
+  if (!m_on_error.empty()) settings.on_error = checked_choice("--on-error", m_on_error, {"skip", "fail"}) == "skip" ? OnError::skip : OnError::fail;
+  if (m_direct) settings.read_mode = ReadMode::direct;
+  apply_accelerator(settings, workload);
+  apply_storage(settings);
+  apply_prep(settings, workload);
+  apply_cache(settings);
+  if (settings.prep == Seam::real && workload && workload->task != PrepTaskKind::image_classification) {
+    throw UsageError(fmt::format(
+        "--workload {}: its prep task is not run for real yet; pass --prep emulated (its rate is in `dsanalyze list workloads`)", workload->name));
+  }
+  inputs.host = read_host_facts();
+  inputs.index = open(settings, events, stop);
+  return inputs;
+}
+
+void ProfileOptions::apply_preset(ProfileSettings& settings, const std::optional<Workload>& workload) const {
+  const ConfigFile file = config_file(ConfigKind::server, m_preset);
+  const Server server = parse_server(file.text, file.source);
+  if (!workload)
+    throw UsageError(
+        fmt::format("--preset {}: a server's rates depend on the workload; pass --workload NAME (`dsanalyze list workloads`)", m_preset));
+  settings.preset = server.name;
+  settings.accelerators = server.accelerators;
+  settings.cores = server.cores;
+  use_storage(settings, server.storage);
+  settings.accelerator = AcceleratorKind::emulated;
+  settings.accelerator_name = std::string(emulated_prefix) + server.accelerator;
+  settings.accelerator_rate = accelerator_rate(*workload, server.accelerator).value;
+  if (workload->prep_rate_per_core) {
+    settings.prep = Seam::emulated;
+    settings.prep_rate_per_core = workload->prep_rate_per_core->value;
+  }
+  settings.cache_size = ByteAmount{ByteAmount::Kind::bytes, static_cast<Bytes>(static_cast<double>(server.cache_bytes) / settings.scale), 0};
+}
+
+void ProfileOptions::apply_accelerator(ProfileSettings& settings, const std::optional<Workload>& workload) const {
+  if (m_accelerator.empty()) return;
+  if (m_accelerator == "null") {
+    settings.accelerator = AcceleratorKind::null;
+    settings.accelerator_name = m_accelerator;
+    return;
+  }
+  if (m_accelerator == "cuda" || m_accelerator == "cpu") {
+    throw UsageError(
+        fmt::format("--accelerator {}: not built yet; measure G with the script in README.md and pass --accelerator emulated:G", m_accelerator));
+  }
+  if (!is_emulated(m_accelerator)) {
+    throw UsageError(fmt::format("--accelerator: found \"{}\"{}, expected emulated:RATE (samples/s of one), emulated:KIND with --workload, or null",
+                                 m_accelerator, did_you_mean(m_accelerator, {"emulated:2000", "null"})));
+  }
+  const std::string what = after_prefix(m_accelerator);
+  settings.accelerator = AcceleratorKind::emulated;
+  settings.accelerator_name = m_accelerator;
+  if (workload && workload->accelerator_rates.count(what) > 0) {
+    settings.accelerator_rate = accelerator_rate(*workload, what).value;
+  } else if (is_number(what)) {
+    set_if(settings.accelerator_rate, "--accelerator", what, positive);
+  } else if (workload) {
+    settings.accelerator_rate = accelerator_rate(*workload, what).value;
+  } else {
+    throw UsageError(
+        fmt::format("--accelerator {}: how fast a {} is depends on the network; pass --workload NAME, or its rate: emulated:2000 (samples/s)",
+                    m_accelerator, what));
+  }
+}
+
+void ProfileOptions::apply_storage(ProfileSettings& settings) const {
+  if (m_storage.empty()) {
+    if (m_preset.empty() && is_emulated(m_dataset))
+      throw UsageError("an emulated dataset lies on no disk: pass --storage emulated:NAME (ssd, hdd, 530MB/s), --preset SERVER, or --storage null");
+    return;
+  }
+  if (m_storage == "real" || m_storage == "null") {
+    settings.storage = m_storage == "real" ? Seam::real : Seam::null;
+    settings.storage_name = m_storage;
+    return;
+  }
+  if (!is_emulated(m_storage)) {
+    throw UsageError(fmt::format("--storage: found \"{}\"{}, expected real, null, emulated:NAME or emulated:530MB/s", m_storage,
+                                 did_you_mean(m_storage, {"real", "null"})));
+  }
+  const std::string what = after_prefix(m_storage);
+  if (is_number(what)) {
+    double bytes_per_second = 0;
+    set_if(bytes_per_second, "--storage", what, parse_bytes_per_second);
+    use_storage(settings, storage_from_bandwidth(bytes_per_second));
+    settings.storage_name = what;
+  } else {
+    const ConfigFile file = config_file(ConfigKind::storage, what);
+    use_storage(settings, parse_storage(file.text, file.source));
+  }
+}
+
+void ProfileOptions::apply_prep(ProfileSettings& settings, const std::optional<Workload>& workload) const {
+  if (m_prep.empty()) return;
+  if (m_prep == "real" || m_prep == "null") {
+    settings.prep = m_prep == "real" ? Seam::real : Seam::null;
+    return;
+  }
+  settings.prep = Seam::emulated;
+  if (m_prep == "emulated") {
+    if (!workload || !workload->prep_rate_per_core)
+      throw UsageError("--prep emulated: needs a rate: emulated:425 (samples/s of one core), or a --workload that states one");
+    settings.prep_rate_per_core = workload->prep_rate_per_core->value;
+    return;
+  }
+  if (!is_emulated(m_prep)) {
+    throw UsageError(fmt::format("--prep: found \"{}\"{}, expected real, null, emulated or emulated:RATE_PER_CORE", m_prep,
+                                 did_you_mean(m_prep, {"real", "null", "emulated"})));
+  }
+  set_if(settings.prep_rate_per_core, "--prep", after_prefix(m_prep), positive);
+}
+
+void ProfileOptions::apply_cache(ProfileSettings& settings) const {
+  if (!m_cache.empty()) settings.cache = parse_cache_kind(checked_choice("--cache", m_cache, {"none", "page", "minio", "lru"}));
+  if (m_cache_size == "auto") {
+    settings.cache_size.reset();
+  } else if (!m_cache_size.empty()) {
+    set_if(settings.cache_size, "--cache-size", m_cache_size, parse_byte_amount);
+    if (settings.cache_size->kind == ByteAmount::Kind::bytes) {
+      settings.cache_size->bytes = static_cast<Bytes>(static_cast<double>(settings.cache_size->bytes) / settings.scale);
+    }
+  }
+}
+
+std::shared_ptr<const DatasetIndex> ProfileOptions::open(const ProfileSettings& settings, EventSink& events, const std::stop_token& stop) const {
+  if (is_emulated(m_dataset)) {
+    const EmulatedDataset dataset = parse_emulated_dataset(m_dataset);
+    const ConfigFile file = config_file(ConfigKind::dataset, dataset.name);
+    return make_emulated_index(parse_dataset_spec(file.text, file.source), dataset.samples, settings.scale, settings.seed);
+  }
+  OpenOptions options;
+  options.seed = settings.seed;
+  options.stat_budget_seconds = settings.time_budget_seconds * 0.05;
+  if (!m_index.empty()) options.index_file = m_index;
+  return open_dataset(m_dataset, options, events, stop);
+}
+
+}  // namespace dsanalyze::cli

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+
+#include "dsanalyze/base/events.hpp"
+#include "dsanalyze/profile/profiler.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace dsanalyze::cli {
+
+/// The options of `profile` as typed, and how they become settings: names are looked up in configs/, a preset fills what was not typed.
+class ProfileOptions {
+ public:
+  void declare(CLI::App& app);
+  /// Throws UsageError that names the option; opens the dataset last (Error).
+  [[nodiscard]] ProfileInputs resolve(std::uint64_t seed, EventSink& events, const std::stop_token& stop) const;
+
+  [[nodiscard]] bool dry_run() const { return m_dry_run; }
+  [[nodiscard]] bool require_trusted() const { return m_require_trusted; }
+
+ private:
+  void apply_preset(ProfileSettings& settings, const std::optional<Workload>& workload) const;
+  void apply_accelerator(ProfileSettings& settings, const std::optional<Workload>& workload) const;
+  void apply_storage(ProfileSettings& settings) const;
+  void apply_prep(ProfileSettings& settings, const std::optional<Workload>& workload) const;
+  void apply_cache(ProfileSettings& settings) const;
+  [[nodiscard]] std::shared_ptr<const DatasetIndex> open(const ProfileSettings& settings, EventSink& events, const std::stop_token& stop) const;
+
+  std::string m_dataset, m_accelerator, m_observed, m_workload, m_accelerators, m_batch_size, m_step, m_workers, m_cores, m_layout, m_dtype, m_cache,
+      m_cache_size, m_storage, m_prep, m_preset, m_scale, m_runs, m_epochs, m_time_budget, m_subset, m_max_storage_rate, m_on_error, m_error_budget,
+      m_index, m_concurrency;
+  bool m_direct = false;
+  bool m_dry_run = false;
+  bool m_require_trusted = false;
+};
+
+}  // namespace dsanalyze::cli

@@ -1,0 +1,214 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "command.hpp"
+#include "dsanalyze/base/error.hpp"
+#include "dsanalyze/base/files.hpp"
+#include "dsanalyze/core/result.hpp"
+#include "help_pages.hpp"
+#include "interrupt.hpp"
+#include "option_parser.hpp"
+#include "terminal.hpp"
+
+namespace dsanalyze::cli {
+namespace {
+
+enum class Form { text, json };
+
+int exit_code_of(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::usage:
+      return exit_usage;
+    case ErrorKind::undecided:
+      return exit_undecided;
+    case ErrorKind::interrupted:
+      return exit_interrupted;
+    case ErrorKind::failed:
+      break;
+  }
+  return exit_failed;
+}
+
+std::string ended(std::string text) {
+  if (!text.ends_with('\n')) text += '\n';
+  return text;
+}
+
+std::vector<std::string> command_names() {
+  std::vector<std::string> names;
+  for (const CommandEntry& entry : commands()) names.emplace_back(entry.name);
+  return names;
+}
+
+std::string command_list() {
+  std::string text = "Commands\n\n";
+  for (const CommandEntry& entry : commands()) text += fmt::format("  {:<9} {}\n", entry.name, entry.summary);
+  return text;
+}
+
+/// Help as the one document of stdout.
+std::string help_document(const std::string& command, const std::string& text, Form form) {
+  if (form == Form::text) return text;
+  return nlohmann::ordered_json{{"schema", "dsanalyze.help/1"}, {"command", command}, {"text", text}}.dump(2) + "\n";
+}
+
+std::string version_document(Form form) {
+  const ToolRecord tool = this_tool();
+  if (form == Form::text) return fmt::format("{} {}{}\n", tool.name, tool.version, tool.commit.empty() ? "" : " (" + tool.commit + ")");
+  return nlohmann::ordered_json{{"schema", "dsanalyze.version/1"},
+                                {"tool", {{"name", tool.name}, {"version", tool.version}, {"commit", tool.commit}}}}
+             .dump(2) +
+         "\n";
+}
+
+const CommandEntry& find_command(const std::string& name) {
+  for (const CommandEntry& entry : commands())
+    if (entry.name == name) return entry;
+  const auto names = command_names();
+  throw UsageError(fmt::format("unknown command \"{}\"{}; known are {}", name, did_you_mean(name, names), fmt::join(names, ", ")));
+}
+
+/// One call of the program, taken apart: common options may stand before the command's name.
+struct Call {
+  std::string command;  ///< empty for none
+  std::vector<std::string> arguments;
+};
+
+Call take_apart(const std::vector<std::string>& arguments) {
+  Call call;
+  auto at = arguments.begin();
+  for (; at != arguments.end() && at->starts_with('-'); ++at) {
+    call.arguments.push_back(*at);
+    const bool takes_value = *at == "-o" || *at == "--output" || *at == "--color" || *at == "--seed";
+    if (takes_value && at + 1 != arguments.end()) call.arguments.push_back(*++at);
+  }
+  if (at != arguments.end()) call.command = *at++;
+  call.arguments.insert(call.arguments.end(), at, arguments.end());
+  return call;
+}
+
+/// Options without a command: only --help, --version and --json mean something.
+void refuse_options_alone(const std::vector<std::string>& arguments) {
+  const std::vector<std::string> known{"--help", "--version", "--json", "--quiet", "--verbose", "-h", "-q", "-v"};
+  for (const std::string& argument : arguments)
+    if (std::ranges::find(known, argument) == known.end())
+      throw UsageError(
+          fmt::format("{}{}: a command is missing; known are {}", argument, did_you_mean(argument, known), fmt::join(command_names(), ", ")));
+}
+
+class Program {
+ public:
+  explicit Program(const std::vector<std::string>& arguments)
+      : m_arguments(arguments), m_form(has_flag(arguments, {"--json"}) ? Form::json : Form::text), m_interrupt(notice(), last_words()) {}
+
+  int run() {
+    try {
+      return dispatch();
+    } catch (const Error& error) {
+      return fail(error.kind(), error.what());
+    } catch (const std::bad_alloc&) {
+      return fail(ErrorKind::failed, "out of memory: give the program more, or ask for less (a smaller cache or subset)");
+    } catch (const std::exception& error) {
+      return fail(ErrorKind::failed, error.what());
+    }
+  }
+
+ private:
+  [[nodiscard]] std::string notice() const {
+    return has_flag(m_arguments, {"-q", "--quiet"}) ? "" : "\ninterrupted: stopping in good order; once more ends at once\n";
+  }
+  [[nodiscard]] std::string last_words() const {
+    return m_form == Form::json ? ended(error_json(ErrorKind::interrupted, "interrupted", exit_interrupted)) : "";
+  }
+
+  void print(const std::string& text) {
+    m_interrupt.claim_output();
+    write_output(text);
+  }
+
+  int dispatch() {
+    Call call = take_apart(m_arguments);
+    const bool asks_for_help = has_flag(m_arguments, {"--help", "-h"});
+    if (call.command == "help") {
+      call = {call.arguments.empty() ? "" : call.arguments.front(), {}};
+      return help(call.command);
+    }
+    if (call.command.empty()) {
+      refuse_options_alone(call.arguments);
+      if (has_flag(call.arguments, {"--version"})) {
+        print(version_document(m_form));
+        return exit_ok;
+      }
+      return help("");
+    }
+    m_command = call.command;
+    const CommandEntry& entry = find_command(call.command);
+    return asks_for_help ? help(call.command) : run_command(entry, call.arguments);
+  }
+
+  int help(const std::string& command) {
+    if (command.empty())
+      print(help_document("", ended(help_text("dsanalyze")) + "\n" + command_list(), m_form));
+    else
+      print(help_document(command, help_text(find_command(command).name), m_form));
+    return exit_ok;
+  }
+
+  int run_command(const CommandEntry& entry, const std::vector<std::string>& arguments) {
+    const auto command = entry.make();
+    const CommonOptions options = parse_options(entry, *command, arguments);
+    TerminalEvents events(event_look(options), write_error, *system_timing().clock);
+    Outcome outcome;
+    try {
+      outcome = command->run({options, events, m_interrupt.token(), {colour_of(Stream::output, options.colour), width_of(Stream::output)}});
+    } catch (...) {
+      events.finish();
+      throw;
+    }
+    events.finish();
+    if (options.output) write_file_atomically(*options.output, ended(outcome.json));
+    print(ended(m_form == Form::json ? outcome.json : outcome.text));
+    return outcome.exit_code;
+  }
+
+  int fail(ErrorKind kind, const std::string& message) {
+    const int exit_code = exit_code_of(kind);
+    std::string text = fmt::format("dsanalyze{}: error: {}\n", m_command.empty() ? "" : " " + m_command, message);
+    if (kind == ErrorKind::usage) text += fmt::format("see: dsanalyze{} --help\n", known_command() ? " " + m_command : "");
+    write_error(text);
+    if (m_form == Form::json && m_interrupt.claim_output()) {
+      try {
+        write_output(ended(error_json(kind, message, exit_code)));
+      } catch (const std::exception& error) {
+        write_error(fmt::format("dsanalyze: error: {}\n", error.what()));
+      }
+    }
+    return exit_code;
+  }
+
+  [[nodiscard]] bool known_command() const {
+    return std::ranges::any_of(commands(), [this](const CommandEntry& entry) { return entry.name == m_command; });
+  }
+
+  const std::vector<std::string>& m_arguments;
+  Form m_form;
+  InterruptWatch m_interrupt;
+  std::string m_command;
+};
+
+}  // namespace
+
+int run_program(const std::vector<std::string>& arguments) {
+  // Whatever could be thrown while this is set up (no memory, no thread) has nobody left to report to but the caller's shell.
+  try {
+    return Program(arguments).run();
+  } catch (const std::exception& error) {
+    write_error(fmt::format("dsanalyze: error: {}\n", error.what()));
+    return exit_failed;
+  }
+}
+
+}  // namespace dsanalyze::cli

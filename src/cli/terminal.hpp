@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string_view>
+
+#include "command.hpp"
+#include "terminal_events.hpp"
+
+namespace dsanalyze::cli {
+
+enum class Stream { output, error };
+
+/// Colour when asked for, or by default on a terminal that knows it and where NO_COLOR is not set.
+Colour colour_of(Stream stream, ColourChoice choice);
+/// Columns of the terminal that the stream is; 80 where it is none.
+int width_of(Stream stream);
+/// How progress is shown on stderr.
+TerminalEvents::Look event_look(const CommonOptions& options);
+
+/// Writes all of it. Throws Error when the system refuses (a full disk, a closed pipe).
+void write_output(std::string_view text);
+/// Writes what can be written: there is nowhere left to complain.
+void write_error(std::string_view text);
+
+}  // namespace dsanalyze::cli

@@ -1,0 +1,93 @@
+#include "terminal_events.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "dsanalyze/base/units.hpp"
+
+namespace dsanalyze::cli {
+namespace {
+
+constexpr Nanoseconds bar_period = nanoseconds_per_second / 10;
+constexpr Nanoseconds line_period = 5 * nanoseconds_per_second;
+constexpr int bar_cells = 20;
+
+std::string figures(const Progress& progress) {
+  std::string text;
+  if (progress.fraction >= 0) text += fmt::format(" {:.0f} %", std::clamp(progress.fraction, 0.0, 1.0) * 100);
+  if (progress.eta_seconds >= 0) text += ", " + format_seconds(std::ceil(progress.eta_seconds)) + " left";
+  return text;
+}
+
+std::string bar(const Progress& progress, int width) {
+  std::string text;
+  if (progress.fraction >= 0) {
+    const int done = static_cast<int>(std::lround(std::clamp(progress.fraction, 0.0, 1.0) * bar_cells));
+    text = fmt::format("[{}{}] ", std::string(static_cast<std::size_t>(done), '#'), std::string(static_cast<std::size_t>(bar_cells - done), '.'));
+  }
+  text += progress.activity + figures(progress);
+  // A line that fills the terminal would wrap, and then could not be rewritten in place. Activities are plain ASCII.
+  const auto room = static_cast<std::size_t>(std::max(width - 1, 1));
+  return text.size() > room ? text.substr(0, room) : text;
+}
+
+}  // namespace
+
+TerminalEvents::TerminalEvents(Look look, std::function<void(std::string_view)> write, const Clock& clock)
+    : m_look(look), m_write(std::move(write)), m_clock(clock), m_last_shown(clock.now()) {}
+
+void TerminalEvents::progress(const Progress& progress) {
+  if (m_look.mode == Mode::silent) return;
+  const std::scoped_lock lock(m_mutex);
+  const Nanoseconds now = m_clock.now();
+  if (now - m_last_shown < (m_look.mode == Mode::bar ? bar_period : line_period)) return;
+  m_last_shown = now;
+  if (m_look.mode == Mode::lines) {
+    m_write(progress.activity + ":" + figures(progress) + "\n");
+    return;
+  }
+  clear_bar();
+  m_bar = bar(progress, m_look.width);
+  m_write(m_bar);
+}
+
+void TerminalEvents::note(const std::string& line) {
+  if (m_look.mode == Mode::silent) return;
+  const std::scoped_lock lock(m_mutex);
+  write_line(line);
+}
+
+void TerminalEvents::finding(const Finding& finding) {
+  if (m_look.mode == Mode::silent) return;
+  if (finding.severity == Finding::Severity::info && m_look.detail == Detail::usual) return;
+  const std::string word = finding.severity == Finding::Severity::error     ? "error"
+                           : finding.severity == Finding::Severity::warning ? "warning"
+                                                                            : "note";
+  const std::string colour = finding.severity == Finding::Severity::error ? "31" : "33";
+  const std::string lead = m_look.colour == Colour::on ? fmt::format("\x1b[{}m{}:\x1b[0m", colour, word) : word + ":";
+  const std::scoped_lock lock(m_mutex);
+  write_line(fmt::format("{} {}", lead, finding.message));
+}
+
+void TerminalEvents::finish() {
+  const std::scoped_lock lock(m_mutex);
+  clear_bar();
+}
+
+void TerminalEvents::write_line(const std::string& line) {
+  const std::string shown = m_bar;
+  clear_bar();
+  m_write(line + "\n");
+  m_bar = shown;
+  if (!m_bar.empty()) m_write(m_bar);
+}
+
+void TerminalEvents::clear_bar() {
+  if (m_bar.empty()) return;
+  m_write("\r\x1b[K");
+  m_bar.clear();
+}
+
+}  // namespace dsanalyze::cli

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "dsanalyze/base/clock.hpp"
+#include "dsanalyze/base/events.hpp"
+#include "dsanalyze/report/report.hpp"
+
+namespace dsanalyze::cli {
+
+/// What happens, for the person who waits: a bar rewritten in place on a terminal, plain lines at most every 5 s in a log, nothing when silent.
+/// Notes are lines of their own; findings are "warning: ..." lines (those of severity info only when verbose). Threads: any.
+class TerminalEvents final : public EventSink {
+ public:
+  enum class Mode { silent, lines, bar };
+  enum class Detail { usual, verbose };
+  struct Look {
+    Mode mode = Mode::lines;
+    Detail detail = Detail::usual;
+    Colour colour = Colour::off;
+    int width = 80;
+  };
+  /// `write` takes text for stderr; called under a lock.
+  TerminalEvents(Look look, std::function<void(std::string_view)> write, const Clock& clock);
+
+  void progress(const Progress& progress) override;
+  void note(const std::string& line) override;
+  void finding(const Finding& finding) override;
+  /// Takes the bar away, so that a result can be printed.
+  void finish();
+
+ private:
+  void write_line(const std::string& line);
+  void clear_bar();
+
+  Look m_look;
+  std::function<void(std::string_view)> m_write;
+  const Clock& m_clock;
+  std::mutex m_mutex;
+  Nanoseconds m_last_shown;
+  std::string m_bar;  ///< as shown; empty when none is
+};
+
+}  // namespace dsanalyze::cli

@@ -1,0 +1,139 @@
+#include <fmt/format.h>
+
+#include <array>
+#include <atomic>
+#include <thread>
+
+#include "dsanalyze/base/error.hpp"
+#include "dsanalyze/base/random.hpp"
+#include "run_support.hpp"
+
+namespace dsanalyze {
+namespace {
+
+constexpr std::size_t synthetic_iterations = 100;  // [DS-Analyzer, App. C.1]
+constexpr std::size_t least_iterations = 10;
+constexpr double reap_seconds = 0.25;
+
+/// Ends of the iterations of a trainer whose batches are always there.
+std::vector<ProgressPoint> iterate(Trainer& trainer, const ProfileSettings& settings, double seconds,
+                                   const std::function<bool(const std::vector<ProgressPoint>&)>& enough, RunContext& context) {
+  const Timing timing = context.timing;
+  const Nanoseconds begun = timing.clock->now();
+  std::vector<ProgressPoint> points;
+  std::array<BatchCompletion, 256> done;
+  std::uint64_t samples = 0;
+  Batch batch;
+  batch.count = static_cast<std::uint32_t>(settings.batch_size);
+  batch.ready_at = begun;
+  batch.slices = settings.step == StepMode::lockstep ? static_cast<std::uint32_t>(settings.accelerators) : 1;
+  while (!enough(points) && to_seconds(timing.clock->now() - begun) < seconds) {
+    if (context.stop.stop_requested()) throw Interrupted();
+    while (trainer.wants_batch()) {
+      if (!trainer.submit(batch).ok()) break;
+    }
+    const std::size_t count = trainer.reap(done, timing.clock->after(reap_seconds));
+    for (std::size_t i = 0; i < count; ++i) samples += done[i].samples;
+    // The clock, not the device's own account, says when an iteration ended.
+    if (count > 0) points.push_back({timing.clock->now(), samples});
+    show_progress(context, "synthetic", begun, seconds);
+  }
+  return points;
+}
+
+/// Iteration by iteration: each is a window.
+WindowedRate iteration_rate(const std::vector<ProgressPoint>& points) {
+  WindowedRate rate;
+  if (points.size() < 2) return rate;
+  std::vector<double> rates;
+  for (std::size_t i = 1; i < points.size(); ++i) {
+    const Nanoseconds took = std::max<Nanoseconds>(points[i].at - points[i - 1].at, 1);
+    rates.push_back(static_cast<double>(points[i].samples - points[i - 1].samples) / to_seconds(took));
+  }
+  rate.estimate = estimate_mean(rates);
+  const double whole = static_cast<double>(points.back().samples - points.front().samples) / to_seconds(points.back().at - points.front().at);
+  const double shift = whole - rate.estimate.value;
+  rate.estimate.value = whole;
+  rate.estimate.ci95 = {std::max(0.0, rate.estimate.ci95.low + shift), rate.estimate.ci95.high + shift};
+  rate.kept = rates.size();
+  return rate;
+}
+
+}  // namespace
+
+Measured run_synthetic(RunContext& context, double seconds) {
+  const ProfileSettings& settings = context.inputs.settings;
+  std::vector<DeviceLane> lanes(static_cast<std::size_t>(settings.accelerators));
+  auto trainer =
+      make_emulated_trainer({static_cast<std::uint32_t>(settings.accelerators), settings.accelerator_rate, settings.step}, lanes, context.timing);
+  const Nanoseconds begun = context.timing.clock->now();
+  const auto points = iterate(
+      *trainer, settings, seconds,
+      [](const std::vector<ProgressPoint>& so_far) {
+        if (so_far.size() > synthetic_iterations) return true;
+        return so_far.size() > least_iterations && iteration_rate(so_far).estimate.relative_half_width() <= narrow_enough;
+      },
+      context);
+
+  Measured measured;
+  measured.record.name = "synthetic";
+  measured.record.seconds = to_seconds(context.timing.clock->now() - begun);
+  measured.record.samples = points.empty() ? 0 : points.back().samples;
+  measured.rate = record_rate(context, "synthetic", iteration_rate(points), mean_sample_bytes(context),
+                              fmt::format("emulated: {} iterations on batches that were there already", points.empty() ? 0 : points.size() - 1));
+  measured.record.samples_per_s = measured.rate.samples_per_s;
+  measured.record.epoch_seconds = context.subset->size() / std::max(measured.rate.samples_per_s, 1e-9);
+  note_rate(context, "the accelerators want [G]", measured.rate);
+  return measured;
+}
+
+RateRecord measure_cache(RunContext& context, Pipeline& pipeline, double seconds) {
+  const auto workers =
+      static_cast<std::size_t>(context.inputs.settings.prep == Seam::real ? context.inputs.settings.workers : context.inputs.host.worker_count());
+  const DatasetIndex& index = pipeline.index();
+  std::vector<CacheAccess> accesses(index.size());
+  std::vector<CacheLookup> places(index.size());
+  std::vector<SampleId> order(index.size());
+  random_permutation(mix(context.inputs.settings.seed, 0xca), order);
+  for (std::size_t i = 0; i < order.size(); ++i) accesses[i] = {order[i], index[order[i]].length, 0, 0};
+  pipeline.cache().lookup(accesses, places);
+  std::erase_if(places, [](const CacheLookup& place) { return place.decision != CacheDecision::hit; });
+  if (places.empty()) return {};
+
+  std::vector<std::atomic<std::uint64_t>> copied(workers);
+  std::atomic<std::uint32_t> stop{0};
+  std::vector<std::jthread> threads;
+  std::uint32_t largest = 0;
+  for (const CacheLookup& place : places) largest = std::max(largest, place.length);
+  for (std::size_t worker = 0; worker < workers; ++worker) {
+    threads.emplace_back([&, worker] {
+      std::vector<std::byte> into(largest);
+      for (std::size_t i = worker; stop.load(std::memory_order_relaxed) == 0; i = (i + workers) % places.size()) {
+        const auto bytes = pipeline.cache().read(places[i], into);
+        if (bytes.data() != into.data()) std::ranges::copy(bytes, into.begin());
+        copied[worker].fetch_add(1, std::memory_order_relaxed);
+      }
+    });
+  }
+  std::vector<ProgressPoint> points;
+  std::vector<CpuPoint> cpu;
+  const auto look = [&] {
+    std::uint64_t total = 0;
+    for (const auto& count : copied) total += count.load(std::memory_order_relaxed);
+    points.push_back({context.timing.clock->now(), total});
+    cpu.push_back({points.back().at, sample_cpu(context.inputs.host)});
+  };
+  const Nanoseconds end = context.timing.clock->after(seconds).at;
+  for (look(); context.timing.clock->now() < end && !context.stop.stop_requested(); look())
+    context.timing.waiter->sleep_until(context.timing.clock->after(0.02).at);
+  stop.store(1);
+  threads.clear();
+  pipeline.cache().release(places);
+  RateRecord record =
+      record_rate(context, "cache", windowed_rate(points, cpu, points.front().at, points.back().at, context.inputs.host, judge_cpu(context)),
+                  mean_sample_bytes(context), fmt::format("copies of the cache's own objects in random order, {} threads", workers));
+  note_rate(context, "the cache can deliver [C]", record);
+  return record;
+}
+
+}  // namespace dsanalyze

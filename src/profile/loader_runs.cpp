@@ -1,0 +1,304 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dsanalyze/base/error.hpp"
+#include "run_support.hpp"
+
+namespace dsanalyze {
+namespace {
+
+constexpr std::uint32_t residency_files = 256;
+constexpr double least_cold_share = 0.98;  ///< of the bytes asked for must come from the device in a cold run
+constexpr double most_cold_share = 1.05;
+constexpr double residency_allowed = 0.01;
+constexpr double settle_seconds = 0.2;  ///< after the first batch, before the first window
+
+/// Stops a run at its time, or earlier once its rate is narrow. Looks at the windows once a second.
+class EnoughTime {
+ public:
+  EnoughTime(RunContext& context, std::string run, double seconds)
+      : m_context(context), m_run(std::move(run)), m_seconds(seconds), m_begun(context.timing.clock->now()) {}
+  /// `rate` gives the rate as known now.
+  template <typename Rate>
+  bool operator()(Rate rate) {
+    const Nanoseconds now = m_context.timing.clock->now();
+    if (to_seconds(now - m_begun) >= m_seconds) return true;
+    if (now < m_next_look) return false;
+    m_next_look = now + nanoseconds_per_second;
+    show_progress(m_context, m_run, m_begun, m_seconds);
+    const WindowedRate known = rate();
+    return known.kept >= 10 && known.estimate.relative_half_width() <= narrow_enough;
+  }
+
+ private:
+  RunContext& m_context;
+  std::string m_run;
+  double m_seconds;
+  Nanoseconds m_begun;
+  Nanoseconds m_next_look = 0;
+};
+
+/// The steady part of a run without an accelerator: from shortly after the first batch to the last look.
+Nanoseconds steady_begin(const TrainingLog& log) { return log.first_batch > 0 ? log.first_batch + to_nanoseconds(settle_seconds) : 0; }
+
+/// Proof of a cold run: what it asked for came from the device.
+void prove_cold(RunContext& context, const std::string& run, std::optional<Bytes> device, Bytes asked) {
+  if (context.inputs.settings.storage != Seam::real) return;
+  if (!device) {
+    context.distrust("storage-not-metered",
+                     fmt::format("run \"{}\": {} tells what this filesystem read from storage, so nothing proves that the run was cold.", run,
+                                 StorageMeter(context.subset->facts().root).method()));
+    return;
+  }
+  const double share = static_cast<double>(*device) / static_cast<double>(std::max<Bytes>(asked, 1));
+  if (share < least_cold_share) {
+    context.distrust(
+        "cold-run-read-memory",
+        fmt::format("run \"{}\": only {} of the {} that it asked for came from storage ({:.0f} %); the rest lay in memory, so S is too high. "
+                    "Is the dataset on a RAM disk, or does another process read it?",
+                    run, format_bytes(*device), format_bytes(asked), share * 100));
+  } else if (share > most_cold_share) {
+    context.find(Finding::Severity::warning, "read-ahead",
+                 fmt::format("run \"{}\": storage delivered {:.0f} % of the bytes asked for; reading ahead costs bandwidth.", run, share * 100));
+  }
+}
+
+/// Proof of a cached run: nothing came from storage.
+void prove_cached(RunContext& context, const std::string& run, std::optional<Bytes> device, Bytes used) {
+  if (!device) {
+    context.distrust("storage-not-metered",
+                     fmt::format("run \"{}\": {} tells what this filesystem read from storage, so nothing proves that the run was cached.", run,
+                                 StorageMeter(context.subset->facts().root).method()));
+  } else if (static_cast<double>(*device) > 0.001 * static_cast<double>(used)) {
+    context.distrust("cached-run-read-storage",
+                     fmt::format("run \"{}\" read {} from storage ({:.1f} % of its bytes): its rate is a lower bound. Pass a smaller --subset.", run,
+                                 format_bytes(*device), 100.0 * static_cast<double>(*device) / static_cast<double>(std::max<Bytes>(used, 1))));
+  }
+}
+
+std::optional<Bytes> difference(std::optional<Bytes> after, std::optional<Bytes> before) {
+  return after && before ? std::optional<Bytes>(*after - *before) : std::nullopt;
+}
+
+}  // namespace
+
+void make_cold(RunContext& context) {
+  if (context.inputs.settings.storage != Seam::real || context.inputs.settings.read_mode == ReadMode::direct) return;
+  drop_from_page_cache(*context.subset);
+  const Residency residency = page_cache_residency(*context.subset, residency_files);
+  if (residency.fraction() > residency_allowed) {
+    context.distrust("not-evicted", fmt::format("{:.0f} % of the subset stayed in the page cache although it was asked to be dropped (another "
+                                                "process may hold it): cold runs are too fast.",
+                                                residency.fraction() * 100));
+  }
+}
+
+Measured run_fetch(RunContext& context, double seconds) {
+  make_cold(context);
+  Pipeline pipeline(context.inputs, run_spec(context, CacheKind::none, 0, PrepUse::none), context.timing);
+  auto loader = pipeline.make_loader(0);
+  auto trainer = make_null_trainer();
+  const auto storage = pipeline.storage_bytes();
+  const auto before = storage();
+  const Bytes asked_before = pipeline.engine().requested();
+  Observer observer(*loader, storage, context.inputs.host, context.timing);
+  EnoughTime enough(context, "fetch", seconds);
+  const TrainingLog log = train(
+      *loader, *trainer,
+      [&](const TrainingLog& so_far) {
+        // Drop-behind keeps later epochs cold as well; the meter proves all of them together.
+        return enough([&] {
+          return windowed_rate(observer.progress(), observer.cpu(), steady_begin(so_far), context.timing.clock->now(), context.inputs.host,
+                               judge_cpu(context));
+        });
+      },
+      context.stop, context.timing);
+  observer.stop();
+  const auto device = difference(storage(), before);
+  const Bytes asked = pipeline.engine().requested() - asked_before;
+
+  Measured measured;
+  measured.record = record_run("fetch", context, pipeline, *loader, observer, log);
+  measured.record.storage_bytes = device;
+  measured.record.requested_bytes = asked;
+  const auto points = observer.progress();
+  const WindowedRate rate = windowed_rate(points, observer.cpu(), steady_begin(log), points.back().at, context.inputs.host, judge_cpu(context));
+  measured.rate =
+      record_rate(context, "fetch", rate, mean_sample_bytes(context),
+                  fmt::format("cold reads of whole samples in random order, no prep, {} under way", context.inputs.settings.fetch_concurrency));
+  measured.record.samples_per_s = measured.rate.samples_per_s;
+  measured.record.epoch_seconds = context.subset->size() / std::max(measured.rate.samples_per_s, 1e-9);
+  prove_cold(context, "fetch", device, asked);
+  report_failures(context, "fetch", *loader);
+  note_rate(context, "storage can deliver [S]", measured.rate);
+  return measured;
+}
+
+Measured run_prep(RunContext& context, Pipeline& pipeline, double seconds, std::uint64_t& next_epoch) {
+  auto loader = pipeline.make_loader(0);
+  auto trainer = make_null_trainer();
+  const auto storage = pipeline.storage_bytes();
+  Observer observer(*loader, storage, context.inputs.host, context.timing);
+  Nanoseconds warm_at = 0;
+  std::optional<Bytes> storage_when_warm;
+  std::uint64_t prepared_when_warm = 0;
+  std::optional<EnoughTime> enough;
+  const Nanoseconds begun = context.timing.clock->now();
+  const TrainingLog log = train(
+      *loader, *trainer,
+      [&](const TrainingLog& so_far) {
+        if (warm_at == 0) {
+          // The first epoch fills the cache; it counts for nothing else.
+          if (so_far.completions.empty() || so_far.completions.back().epoch == 0) {
+            show_progress(context, "prep (filling the cache)", begun, seconds);
+            return to_seconds(context.timing.clock->now() - begun) > 3 * seconds;
+          }
+          warm_at = context.timing.clock->now();
+          storage_when_warm = storage();
+          prepared_when_warm = loader->totals().prep.samples;
+          enough.emplace(context, "prep", seconds);
+        }
+        return (*enough)([&] {
+          return windowed_rate(observer.progress(), observer.cpu(), warm_at, context.timing.clock->now(), context.inputs.host, judge_cpu(context));
+        });
+      },
+      context.stop, context.timing);
+  observer.stop();
+  next_epoch = log.completions.empty() ? 1 : log.completions.back().epoch + 2;
+
+  Measured measured;
+  measured.record = record_run("prep", context, pipeline, *loader, observer, log);
+  if (warm_at == 0) {
+    context.distrust("cache-not-filled",
+                     "run \"prep\": filling the cache took longer than its share of the time budget, so P is not measured. Pass a longer "
+                     "--time-budget or a smaller --subset.");
+    return measured;
+  }
+  const auto device = difference(storage(), storage_when_warm);
+  const auto points = observer.progress();
+  const WindowedRate rate = windowed_rate(points, observer.cpu(), warm_at, points.back().at, context.inputs.host, judge_cpu(context));
+  measured.record.storage_bytes = device;
+  measured.rate = record_rate(
+      context, "prep", rate, mean_sample_bytes(context),
+      fmt::format("loader alone on a cached subset, {} workers on {} cores", context.inputs.settings.workers, context.inputs.settings.cores));
+  measured.record.samples_per_s = measured.rate.samples_per_s;
+  measured.record.epoch_seconds = context.subset->size() / std::max(measured.rate.samples_per_s, 1e-9);
+  const auto prepared = static_cast<double>(loader->totals().prep.samples - prepared_when_warm);
+  prove_cached(context, "prep", device, static_cast<Bytes>(prepared * mean_sample_bytes(context)));
+  report_failures(context, "prep", *loader);
+  note_rate(context, "prep can deliver [P]", measured.rate);
+  return measured;
+}
+
+double measure_one_core(RunContext& context, Pipeline& pipeline, double seconds, std::uint64_t& next_epoch) {
+  const auto& allowed = context.inputs.host.cpus_allowed;
+  auto loader = pipeline.make_loader(next_epoch, 1, {allowed.begin(), allowed.begin() + (allowed.empty() ? 0 : 1)});
+  auto trainer = make_null_trainer();
+  Observer observer(*loader, pipeline.storage_bytes(), context.inputs.host, context.timing);
+  EnoughTime enough(context, "prep, one core", seconds);
+  const auto rate_of = [&](const TrainingLog& log, Nanoseconds end) {
+    return windowed_rate(observer.progress(), observer.cpu(), steady_begin(log), end, context.inputs.host, judge_cpu(context));
+  };
+  const TrainingLog log = train(
+      *loader, *trainer, [&](const TrainingLog& so_far) { return enough([&] { return rate_of(so_far, context.timing.clock->now()); }); },
+      context.stop, context.timing);
+  observer.stop();
+  next_epoch = log.completions.empty() ? next_epoch + 1 : log.completions.back().epoch + 2;
+  return rate_of(log, observer.progress().back().at).estimate.value;
+}
+
+Measured run_cached(RunContext& context, Pipeline& pipeline, double seconds, std::uint64_t next_epoch) {
+  auto loader = pipeline.make_loader(next_epoch);
+  auto trainer = pipeline.make_trainer();
+  const auto storage = pipeline.storage_bytes();
+  const auto before = storage();
+  Observer observer(*loader, storage, context.inputs.host, context.timing);
+  EnoughTime enough(context, "cached", seconds);
+  const auto rate_of = [&](const TrainingLog& log) {
+    if (log.completions.size() < 2) return WindowedRate{};
+    return windowed_rate(log.progress(), observer.cpu(), log.completions.front().end, log.completions.back().end, context.inputs.host,
+                         judge_cpu(context));
+  };
+  const TrainingLog log = train(
+      *loader, *trainer, [&](const TrainingLog& so_far) { return enough([&] { return rate_of(so_far); }); }, context.stop, context.timing);
+  observer.stop();
+
+  Measured measured;
+  measured.record = record_run("cached", context, pipeline, *loader, observer, log);
+  measured.record.storage_bytes = difference(storage(), before);
+  measured.rate = record_rate(context, "cached", rate_of(log), mean_sample_bytes(context), "cached subset with the accelerator");
+  measured.record.samples_per_s = measured.rate.samples_per_s;
+  measured.record.epoch_seconds = context.subset->size() / std::max(measured.rate.samples_per_s, 1e-9);
+  prove_cached(context, "cached", measured.record.storage_bytes,
+               static_cast<Bytes>(static_cast<double>(measured.record.samples) * mean_sample_bytes(context)));
+  note_rate(context, "training from memory", measured.rate);
+  return measured;
+}
+
+Measured run_full(RunContext& context, double seconds) {
+  make_cold(context);
+  const ProfileSettings& settings = context.inputs.settings;
+  const bool caches = settings.cache == CacheKind::minio || settings.cache == CacheKind::lru;
+  Pipeline::Spec spec = run_spec(context, caches ? settings.cache : CacheKind::none, context.subset_cache_bytes, PrepUse::as_set);
+  if (settings.cache == CacheKind::page) spec.page_cache = PageCacheUse::keep;
+  Pipeline pipeline(context.inputs, spec, context.timing);
+  auto loader = pipeline.make_loader(0);
+  auto trainer = pipeline.make_trainer();
+  const auto storage = pipeline.storage_bytes();
+  const auto before = storage();
+  Observer observer(*loader, storage, context.inputs.host, context.timing);
+  const Nanoseconds begun = context.timing.clock->now();
+  Nanoseconds next_look = 0;
+  const auto last_epoch = static_cast<std::uint64_t>(settings.epochs) - 1;
+  Nanoseconds first_end = 0;
+  std::uint64_t ended_epochs = 0;
+  const auto rate_of = [&](const TrainingLog& log) {
+    if (first_end == 0 || log.completions.back().end <= first_end) return WindowedRate{};
+    return windowed_rate(log.progress(), observer.cpu(), first_end, log.completions.back().end, context.inputs.host, judge_cpu(context));
+  };
+  std::size_t seen = 0;
+  const TrainingLog log = train(
+      *loader, *trainer,
+      [&](const TrainingLog& so_far) {
+        for (; seen < so_far.completions.size(); ++seen) {
+          if (!so_far.completions[seen].last_of_epoch) continue;
+          ++ended_epochs;
+          if (so_far.completions[seen].epoch == 0) first_end = so_far.completions[seen].end;
+        }
+        const Nanoseconds now = context.timing.clock->now();
+        const double elapsed = to_seconds(now - begun);
+        if (ended_epochs >= 2 && elapsed >= seconds) return true;
+        if (elapsed >= 1.5 * seconds) return true;
+        if (now < next_look) return false;
+        next_look = now + nanoseconds_per_second;
+        show_progress(context, fmt::format("full, epoch {}", ended_epochs + 1), begun, seconds);
+        if (ended_epochs <= last_epoch) return false;
+        const WindowedRate known = rate_of(so_far);
+        return known.kept >= 10 && known.estimate.relative_half_width() <= narrow_enough;
+      },
+      context.stop, context.timing);
+  observer.stop();
+
+  Measured measured;
+  measured.record = record_run("full", context, pipeline, *loader, observer, log);
+  measured.record.storage_bytes = difference(storage(), before);
+  measured.record.requested_bytes = pipeline.engine().requested();
+  measured.rate = record_rate(context, "full", rate_of(log), mean_sample_bytes(context), "cold start, everything on, first epoch apart");
+  measured.record.samples_per_s = measured.rate.samples_per_s;
+  measured.record.epoch_seconds = context.subset->size() / std::max(measured.rate.samples_per_s, 1e-9);
+  if (ended_epochs < 2) {
+    context.distrust("full-run-cut-short",
+                     "run \"full\" did not finish its second epoch within the time budget: pass a longer --time-budget or a smaller --subset.");
+  } else if (ended_epochs <= last_epoch) {
+    context.find(Finding::Severity::warning, "fewer-epochs",
+                 fmt::format("run \"full\" ended after {} epochs of {}: the time budget was over.", ended_epochs, settings.epochs));
+  }
+  if (settings.storage == Seam::real && settings.cache != CacheKind::page)
+    prove_cold(context, "full", measured.record.storage_bytes, measured.record.requested_bytes);
+  report_failures(context, "full", *loader);
+  note_rate(context, "all together", measured.rate);
+  return measured;
+}
+
+}  // namespace dsanalyze

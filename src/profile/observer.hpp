@@ -1,0 +1,52 @@
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "dsanalyze/base/clock.hpp"
+#include "dsanalyze/base/host.hpp"
+#include "dsanalyze/core/result.hpp"
+#include "dsanalyze/loaders/loader.hpp"
+#include "windows.hpp"
+
+namespace dsanalyze {
+
+/// Looks at a running loader twenty times a second without stopping it: progress, CPU, memory, storage, hits.
+class Observer {
+ public:
+  Observer(const Loader& loader, std::function<std::optional<Bytes>()> storage_bytes, const HostFacts& host, Timing timing);
+  ~Observer();
+  Observer(const Observer&) = delete;
+  Observer& operator=(const Observer&) = delete;
+
+  /// Stops looking; the records stay.
+  void stop();
+  [[nodiscard]] std::vector<ProgressPoint> progress() const;  ///< samples prepared
+  [[nodiscard]] std::vector<CpuPoint> cpu() const;
+  /// At most 120 points, evenly thinned.
+  [[nodiscard]] std::vector<TimelineRecord> timeline() const;
+
+ private:
+  struct Look {
+    Nanoseconds at = 0;
+    CpuSample cpu;
+    Bytes memory = 0;
+    std::optional<Bytes> storage;
+    LoaderTotals totals;
+  };
+  void look();
+
+  const Loader& m_loader;
+  std::function<std::optional<Bytes>()> m_storage_bytes;
+  HostFacts m_host;
+  Timing m_timing;
+  mutable std::mutex m_mutex;
+  std::vector<Look> m_looks;
+  std::atomic<std::uint32_t> m_stop{0};
+  std::jthread m_thread;
+};
+
+}  // namespace dsanalyze

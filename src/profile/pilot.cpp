@@ -1,0 +1,99 @@
+#include "pilot.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "dsanalyze/core/rates.hpp"
+#include "run_support.hpp"
+#include "training.hpp"
+
+namespace dsanalyze {
+namespace {
+
+constexpr std::uint32_t pilot_samples = 512;
+
+bool runs(const ProfilePlan& plan, const char* name) { return std::ranges::find(plan.runs, name) != plan.runs.end(); }
+
+double nominal_storage(const ProfileInputs& inputs, double mean_bytes) {
+  const StorageDeviceSpec spec = storage_device(inputs.settings);
+  return storage_device_rate(spec, mean_bytes, 2.0 * spec.queue_depth) / mean_bytes;
+}
+
+}  // namespace
+
+TimeShares share_time(const ProfileInputs& inputs, const ProfilePlan& plan) {
+  TimeShares shares;
+  shares.pilot = inputs.settings.prep == Seam::real || inputs.settings.storage == Seam::real ? 3 : 0;
+  shares.fetch = runs(plan, "fetch") ? 16 : 0;
+  shares.prep = runs(plan, "prep") ? 18 : 0;
+  shares.cache = runs(plan, "prep") ? 4 : 0;
+  shares.one_core = runs(plan, "prep") && inputs.settings.prep == Seam::real && inputs.settings.workers > 1 ? 8 : 0;
+  shares.synthetic = runs(plan, "synthetic") ? 10 : 0;
+  shares.cached = runs(plan, "cached") ? 14 : 0;
+  shares.full = runs(plan, "full") ? 32 : 0;
+  // What is left (a tenth) is for filling the cache, evicting, and starting and ending runs.
+  const double filling = runs(plan, "prep") ? 10 : 2;
+  const double sum =
+      shares.pilot + shares.fetch + shares.prep + shares.cache + shares.one_core + shares.synthetic + shares.cached + shares.full + filling;
+  const double unit = 0.97 * plan.seconds / sum;
+  for (double* share : {&shares.pilot, &shares.fetch, &shares.prep, &shares.cache, &shares.one_core, &shares.synthetic, &shares.cached, &shares.full})
+    *share *= unit;
+  return shares;
+}
+
+PilotRates run_pilot(RunContext& context, double seconds) {
+  const ProfileSettings& settings = context.inputs.settings;
+  PilotRates rates{INFINITY, INFINITY};
+  if (settings.storage == Seam::emulated) rates.storage = nominal_storage(context.inputs, mean_sample_bytes(context));
+  if (settings.prep == Seam::emulated) rates.prep = settings.prep_rate_per_core * settings.cores;
+  if (settings.storage != Seam::real && settings.prep != Seam::real) return rates;
+
+  RunContext pilot = context;
+  std::vector<SampleId> ids(std::min(context.subset->size(), pilot_samples));
+  for (std::uint32_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<SampleId>(std::uint64_t{i} * context.subset->size() / ids.size());
+  pilot.subset = subset_index(*context.subset, ids);
+  make_cold(pilot);
+  const auto measure = [&](PrepUse prep) {
+    Pipeline pipeline(context.inputs, run_spec(pilot, CacheKind::none, 0, prep), context.timing);
+    auto loader = pipeline.make_loader(0);
+    auto trainer = make_null_trainer();
+    const Nanoseconds begun = context.timing.clock->now();
+    train(
+        *loader, *trainer,
+        [&](const TrainingLog&) {
+          show_progress(context, "pilot", begun, seconds);
+          return to_seconds(context.timing.clock->now() - begun) >= seconds / 2;
+        },
+        context.stop, context.timing);
+    return std::make_pair(loader->totals(), to_seconds(context.timing.clock->now() - begun));
+  };
+  if (settings.storage == Seam::real) {
+    const auto [totals, took] = measure(PrepUse::none);
+    rates.storage = std::max(1.0, static_cast<double>(totals.fetch.samples) / took);
+  }
+  if (settings.prep == Seam::real) {
+    const auto [totals, took] = measure(PrepUse::as_set);
+    const double busy = std::max(to_seconds(totals.prep.busy), 1e-6);
+    rates.prep = std::max(1.0, static_cast<double>(totals.prep.samples) / busy * std::min<double>(settings.workers, settings.cores));
+  }
+  return rates;
+}
+
+std::uint64_t choose_subset(const ProfileInputs& inputs, const ProfilePlan& plan, const PilotRates& rates, const TimeShares& shares) {
+  if (inputs.settings.subset) return plan.most_subset_samples;
+  const ProfileSettings& settings = inputs.settings;
+  const double compute = settings.accelerator == AcceleratorKind::emulated ? settings.accelerator_rate * settings.accelerators : INFINITY;
+  const double cold = std::min({rates.storage, rates.prep, compute});
+  const double later = std::min({effective_fetch_rate(plan.cache_fraction, INFINITY, rates.storage), rates.prep, compute});
+  double samples = static_cast<double>(plan.most_subset_samples);
+  if (std::isfinite(cold)) {
+    const double full_seconds_a_sample = 1 / cold + (settings.epochs - 1) / later;
+    if (shares.full > 0) samples = std::min(samples, 0.8 * shares.full / full_seconds_a_sample);
+    if (shares.prep > 0) samples = std::min(samples, 0.10 * plan.seconds * std::min(rates.storage, rates.prep));
+  }
+  // At least two global batches, or the run says nothing about a steady state.
+  const double least = 2.0 * settings.batch_size * settings.accelerators;
+  return std::min<std::uint64_t>(plan.most_subset_samples, static_cast<std::uint64_t>(std::max(samples, least)));
+}
+
+}  // namespace dsanalyze

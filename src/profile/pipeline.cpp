@@ -1,0 +1,116 @@
+#include "pipeline.hpp"
+
+#include <algorithm>
+
+#include "dsanalyze/base/error.hpp"
+
+namespace dsanalyze {
+namespace {
+
+constexpr int least_prefetch = 4;
+
+std::uint64_t largest_sample(const DatasetIndex& index) {
+  std::uint64_t largest = 0;
+  for (const IndexRecord& record : index.records()) largest = std::max(largest, record.length);
+  return largest;
+}
+
+/// Below 2 x accelerators, lockstep starves; a deeper queue than that only holds memory.
+int prefetch_depth(const ProfileSettings& settings) { return std::max(least_prefetch, 2 * settings.accelerators); }
+
+FetchOptions fetch_options(const ProfileSettings& settings, const Pipeline::Spec& spec) {
+  const int workers = spec.workers;
+  FetchOptions options;
+  options.concurrency = settings.fetch_concurrency;
+  options.capacity = static_cast<std::size_t>(2 * settings.fetch_concurrency + 2 * workers);
+  if (settings.storage == Seam::emulated) {
+    options.capacity = std::max<std::size_t>(options.capacity, static_cast<std::size_t>(2 * settings.storage_queue_depth + 2 * workers));
+  }
+  options.read_mode = settings.read_mode;
+  options.page_cache = spec.page_cache;
+  options.max_bytes_per_second = settings.max_storage_bytes_per_s;
+  return options;
+}
+
+bool is_emulated(const DatasetIndex& index) { return index.facts().format == "emulated"; }
+
+std::unique_ptr<FetchEngine> make_engine(const ProfileSettings& settings, const Pipeline::Spec& spec, ServerDevices& devices, Timing timing) {
+  const std::shared_ptr<const DatasetIndex>& index = spec.index;
+  const FetchOptions options = fetch_options(settings, spec);
+  if (settings.storage == Seam::null) return make_null_engine(options, timing);
+  if (settings.storage == Seam::real) return make_thread_engine(index, options, timing);
+  FetchOptions inner_options = options;
+  inner_options.page_cache = PageCacheUse::keep;  // the emulated disk decides how fast bytes come, not the real one
+  auto inner = is_emulated(*index) ? nullptr : make_thread_engine(index, inner_options, timing);
+  return make_emulated_engine(std::move(inner), options, storage_device(settings), devices.storage, timing);
+}
+
+/// Slots of samples that nobody writes need no room.
+TensorShape unwritten_tensor() { return TensorShape::images(DType::uint8, Layout::nhwc, 1, 1, 1, 1); }
+
+std::unique_ptr<PrepFactory> make_prep(const ProfileInputs& inputs, const Pipeline::Spec& spec, ServerDevices& devices, Timing timing) {
+  const ProfileSettings& settings = inputs.settings;
+  if (spec.prep == PrepUse::none || settings.prep == Seam::null) return make_null_prep(unwritten_tensor());
+  if (settings.prep == Seam::emulated) {
+    const auto cores = static_cast<std::size_t>(settings.cores);
+    return make_emulated_prep(unwritten_tensor(), 1 / settings.prep_rate_per_core, std::span(devices.cores).first(cores), timing);
+  }
+  return make_image_prep({inputs.image_prep, settings.dtype, settings.layout, settings.seed});
+}
+
+CacheOptions cache_options(const Pipeline::Spec& spec, int samples_in_flight) {
+  return {spec.cache,
+          spec.cache_bytes,
+          spec.index->size(),
+          spec.index->bytes(),
+          largest_sample(*spec.index),
+          static_cast<std::uint32_t>(samples_in_flight)};
+}
+
+}  // namespace
+
+bool only_waits(const ProfileSettings& settings) { return settings.storage != Seam::real && settings.prep != Seam::real; }
+
+StorageDeviceSpec storage_device(const ProfileSettings& settings) {
+  return {settings.storage_bytes_per_s / settings.scale, to_nanoseconds(settings.storage_latency_seconds),
+          static_cast<std::uint32_t>(settings.storage_queue_depth)};
+}
+
+Pipeline::Pipeline(const ProfileInputs& inputs, const Spec& spec, Timing timing)
+    : m_inputs(inputs),
+      m_spec(spec),
+      m_timing(timing),
+      m_prefetch(prefetch_depth(inputs.settings)),
+      m_meter(spec.index->facts().root),
+      m_server(cache_options(spec, (m_prefetch + inputs.settings.accelerators + 1) * inputs.settings.batch_size), timing),
+      m_prep(make_prep(inputs, spec, m_server.devices(), timing)),
+      m_engine(make_engine(inputs.settings, spec, m_server.devices(), timing)) {}
+
+std::function<std::optional<Bytes>()> Pipeline::storage_bytes() const {
+  if (m_inputs.settings.storage == Seam::real) return [this] { return m_meter.process_bytes(); };
+  return [this] { return std::optional<Bytes>(m_engine->requested()); };
+}
+
+std::unique_ptr<Loader> Pipeline::make_loader(std::uint64_t epoch, int workers, const std::vector<int>& worker_cpus) {
+  const ProfileSettings& settings = m_inputs.settings;
+  LoaderOptions options;
+  options.batch_size = static_cast<std::uint32_t>(settings.batch_size);
+  options.slices = settings.step == StepMode::lockstep ? static_cast<std::uint32_t>(settings.accelerators) : 1;
+  options.workers = static_cast<std::uint32_t>(workers);
+  options.prefetch_batches = static_cast<std::uint32_t>(m_prefetch);
+  options.held_batches = static_cast<std::uint32_t>(settings.accelerators);
+  options.start = {settings.seed, epoch, 0, m_spec.index->size()};
+  options.on_error = settings.on_error;
+  options.error_budget = settings.error_budget;
+  options.worker_cpus = worker_cpus;
+  return std::make_unique<Loader>(Loader::Parts{m_spec.index, m_engine.get(), &m_server.cache(), m_prep.get(), storage_bytes(), m_timing}, options);
+}
+
+std::unique_ptr<Trainer> Pipeline::make_trainer() {
+  const ProfileSettings& settings = m_inputs.settings;
+  if (settings.accelerator != AcceleratorKind::emulated) return make_null_trainer();
+  return make_emulated_trainer({static_cast<std::uint32_t>(settings.accelerators), settings.accelerator_rate, settings.step},
+                               m_server.devices().accelerators, m_timing);
+}
+
+}  // namespace dsanalyze

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "dsanalyze/loaders/fetch_engine.hpp"
+#include "dsanalyze/loaders/loader.hpp"
+#include "dsanalyze/loaders/prep.hpp"
+#include "dsanalyze/loaders/server_scope.hpp"
+#include "dsanalyze/loaders/storage_meter.hpp"
+#include "dsanalyze/profile/profiler.hpp"
+#include "dsanalyze/trainer/trainer.hpp"
+
+namespace dsanalyze {
+
+enum class PrepUse { as_set, none };
+
+/// One server with its cache, storage and prep, ready to run loaders over one (sub)set of samples. Loaders made from it share the cache.
+class Pipeline {
+ public:
+  struct Spec {
+    std::shared_ptr<const DatasetIndex> index;
+    CacheKind cache = CacheKind::none;
+    Bytes cache_bytes = 0;
+    PrepUse prep = PrepUse::as_set;
+    PageCacheUse page_cache = PageCacheUse::drop;
+    int workers = 1;
+    std::vector<int> worker_cpus;
+  };
+  Pipeline(const ProfileInputs& inputs, const Spec& spec, Timing timing);
+
+  /// A loader that starts at `epoch`, with the spec's workers or with these. One at a time.
+  std::unique_ptr<Loader> make_loader(std::uint64_t epoch) { return make_loader(epoch, m_spec.workers, m_spec.worker_cpus); }
+  std::unique_ptr<Loader> make_loader(std::uint64_t epoch, int workers, const std::vector<int>& worker_cpus);
+  std::unique_ptr<Trainer> make_trainer();
+  [[nodiscard]] RawCache& cache() { return m_server.cache(); }
+  [[nodiscard]] const FetchEngine& engine() const { return *m_engine; }
+  [[nodiscard]] const DatasetIndex& index() const { return *m_spec.index; }
+  [[nodiscard]] int prefetch_batches() const { return m_prefetch; }
+  /// Bytes that reached storage so far: the meter's figure for real storage, the device's own for an emulated one.
+  [[nodiscard]] std::function<std::optional<Bytes>()> storage_bytes() const;
+
+ private:
+  const ProfileInputs& m_inputs;
+  Spec m_spec;
+  Timing m_timing;
+  int m_prefetch;
+  StorageMeter m_meter;
+  ServerHolder m_server;
+  std::unique_ptr<PrepFactory> m_prep;
+  std::unique_ptr<FetchEngine> m_engine;
+};
+
+/// All devices are emulated or null, so the run only waits.
+bool only_waits(const ProfileSettings& settings);
+StorageDeviceSpec storage_device(const ProfileSettings& settings);
+
+}  // namespace dsanalyze

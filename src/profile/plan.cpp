@@ -1,0 +1,151 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dsanalyze/base/error.hpp"
+#include "dsanalyze/core/modes.hpp"
+#include "dsanalyze/profile/profiler.hpp"
+
+namespace dsanalyze {
+namespace {
+
+constexpr double memory_share = 0.6;  ///< of what is available, for everything that a profile holds: a guest leaves room
+
+bool has_accelerator(const ProfileSettings& settings) { return settings.accelerator == AcceleratorKind::emulated; }
+
+void resolve_cores(ProfileSettings& settings, const HostFacts& host) {
+  const int usable = host.worker_count();
+  if (settings.prep == Seam::emulated) {
+    if (settings.cores == 0) settings.cores = usable;
+    if (settings.workers == 0) settings.workers = settings.cores;
+    return;
+  }
+  if (settings.cores > static_cast<int>(host.cpus_allowed.size())) {
+    throw UsageError(fmt::format("--cores {}: this process may use {} cores; pass at most that, or --prep emulated:RATE to try more", settings.cores,
+                                 host.cpus_allowed.size()));
+  }
+  if (settings.cores == 0) settings.cores = usable;
+  if (settings.workers == 0) settings.workers = settings.cores;
+}
+
+bool is_among(const std::vector<std::string>& names, const std::string& name) { return std::ranges::find(names, name) != names.end(); }
+
+/// All runs that apply, or those asked for, in the order of the result record.
+void resolve_runs(ProfileSettings& settings) {
+  static const std::vector<std::string> all{"synthetic", "prep", "cached", "fetch", "full"};
+  static const std::vector<std::string> without_accelerator{"prep", "fetch", "full"};
+  if (settings.runs.empty()) {
+    settings.runs = has_accelerator(settings) ? all : without_accelerator;
+    return;
+  }
+  for (const std::string& run : settings.runs) {
+    if (!is_among(all, run)) throw UsageError(fmt::format("--runs: '{}' is none of {}", run, fmt::join(all, ", ")));
+    if (!has_accelerator(settings) && !is_among(without_accelerator, run)) {
+      throw UsageError(
+          fmt::format("--runs {}: needs an accelerator; pass --accelerator emulated:RATE, or measure G with the script in README.md", run));
+    }
+  }
+  std::vector<std::string> sorted;
+  std::ranges::copy_if(all, std::back_inserter(sorted), [&](const std::string& run) { return is_among(settings.runs, run); });
+  settings.runs = sorted;
+}
+
+/// Storage first: the answer that most people wait for, and the only run that needs nothing from another.
+std::vector<std::string> running_order(const std::vector<std::string>& runs) {
+  std::vector<std::string> order;
+  for (const char* run : {"fetch", "synthetic", "prep", "cached", "full"}) {
+    if (is_among(runs, run)) order.emplace_back(run);
+  }
+  return order;
+}
+
+bool caches(const ProfileSettings& settings) { return settings.cache == CacheKind::minio || settings.cache == CacheKind::lru; }
+
+bool runs_cached(const ProfileSettings& settings) { return is_among(settings.runs, "prep") || is_among(settings.runs, "cached"); }
+
+std::size_t prepared_sample_bytes(const ProfileInputs& inputs) {
+  if (inputs.settings.prep != Seam::real) return 1;
+  const auto side = static_cast<std::size_t>(inputs.image_prep.crop_size);
+  return side * side * 3 * dtype_bytes(inputs.settings.dtype);
+}
+
+Bytes slot_memory(const ProfileInputs& inputs) {
+  const ProfileSettings& settings = inputs.settings;
+  const auto slots = static_cast<Bytes>(std::max(4, 2 * settings.accelerators) + settings.accelerators);
+  return slots * static_cast<Bytes>(settings.batch_size) * prepared_sample_bytes(inputs);
+}
+
+}  // namespace
+
+ProfilePlan plan_profile(ProfileInputs& inputs) {
+  ProfileSettings& settings = inputs.settings;
+  const DatasetIndex& index = *inputs.index;
+  resolve_runs(settings);
+  settings.validate();
+  resolve_cores(settings, inputs.host);
+  if (settings.prep == Seam::real && index.facts().format == "emulated") {
+    throw UsageError(
+        "an emulated dataset has no images to decode: pass --prep emulated:RATE_PER_CORE, --preset SERVER with --workload NAME, or --prep null");
+  }
+  if (settings.storage == Seam::real && index.facts().format == "emulated") {
+    throw UsageError("an emulated dataset lies on no disk: pass --storage emulated:NAME (ssd, hdd, 530MB/s), --preset SERVER, or --storage null");
+  }
+
+  ProfilePlan plan;
+  plan.runs = running_order(settings.runs);
+  plan.seconds = settings.time_budget_seconds;
+  const Bytes memory = static_cast<Bytes>(memory_share * static_cast<double>(inputs.host.memory_usable));
+  const Bytes slots = slot_memory(inputs);
+  if (slots > memory) {
+    throw UsageError(fmt::format("batch slots need {}, more than {:.0f} % of the {} available; pass a smaller --batch-size or fewer --accelerators",
+                                 format_bytes(slots), memory_share * 100, format_bytes(inputs.host.memory_usable)));
+  }
+  const Bytes for_cache = memory - slots;
+  const Bytes dataset_bytes = std::max<Bytes>(index.facts().total_bytes, 1);
+
+  if (caches(settings)) {
+    plan.cache_bytes = settings.cache_size ? settings.cache_size->of(dataset_bytes) : std::min(for_cache, dataset_bytes);
+    plan.cache_fraction = std::min(1.0, static_cast<double>(plan.cache_bytes) / static_cast<double>(dataset_bytes));
+    if (!settings.cache_size) settings.cache_size = ByteAmount{ByteAmount::Kind::bytes, plan.cache_bytes, 0};
+    const bool typed_bytes = settings.cache_size->kind == ByteAmount::Kind::bytes;
+    if (typed_bytes && plan.cache_fraction < 1 && plan.cache_bytes > inputs.host.memory_usable) {
+      throw UsageError(fmt::format(
+          "--cache-size {}: only {} of memory are available here; a share of the dataset (--cache-size {:.0f}%) is kept on a subset that fits",
+          format_bytes(plan.cache_bytes), format_bytes(inputs.host.memory_usable), plan.cache_fraction * 100));
+    }
+  }
+
+  // The cached runs hold the whole subset in memory; without them only the cache fraction of it.
+  const double held_share = runs_cached(settings) ? 1.0 : std::max(plan.cache_fraction, 1e-9);
+  const Bytes subset_limit = settings.subset ? settings.subset->of(index.facts().total_bytes) : index.bytes();
+  if (settings.subset && static_cast<double>(subset_limit) * held_share > static_cast<double>(for_cache)) {
+    throw UsageError(fmt::format("--subset {}: the cached run holds it in memory, and {} are to spare; pass --subset {} or less",
+                                 format_bytes(subset_limit), format_bytes(for_cache), format_bytes(for_cache)));
+  }
+  plan.most_subset_bytes = std::min({subset_limit, index.bytes(), static_cast<Bytes>(static_cast<double>(for_cache) / held_share)});
+  const double mean = static_cast<double>(index.bytes()) / std::max(1U, index.size());
+  plan.most_subset_samples =
+      std::clamp<std::uint64_t>(static_cast<std::uint64_t>(static_cast<double>(plan.most_subset_bytes) / std::max(mean, 1.0)), 1, index.size());
+  plan.memory_bytes = slots + static_cast<Bytes>(static_cast<double>(plan.most_subset_bytes) * held_share);
+
+  const bool real_storage = settings.storage == Seam::real;
+  plan.lines.push_back(fmt::format("runs: {}; about {} in all", fmt::join(plan.runs, ", "), format_seconds(plan.seconds)));
+  plan.lines.push_back(fmt::format("subset: at most {} of {} samples, {} of {}, drawn at random; fewer if the time budget asks for it",
+                                   format_number(double(plan.most_subset_samples)), format_number(double(index.facts().total_samples)),
+                                   format_bytes(plan.most_subset_bytes), format_bytes(index.facts().total_bytes)));
+  plan.lines.push_back(real_storage ? "reads: the subset, once for each cold run and once to fill the cache; writes nothing to the dataset"
+                                    : "reads: emulated storage; the disk's speed plays no part");
+  if (real_storage) plan.lines.push_back("evicts: the subset's own pages from the page cache, nothing else");
+  plan.lines.push_back(fmt::format("holds: at most {} of memory ({} available), of which batch slots {}", format_bytes(plan.memory_bytes),
+                                   format_bytes(inputs.host.memory_usable), format_bytes(slots)));
+  plan.lines.push_back(fmt::format("cores: {}{}, {} prep workers; {} reads under way", settings.cores,
+                                   settings.prep == Seam::emulated ? " virtual" : "", settings.workers, settings.fetch_concurrency));
+  if (settings.cache != CacheKind::none) {
+    plan.lines.push_back(settings.cache == CacheKind::page ? "cache: the kernel's page cache"
+                                                           : fmt::format("cache: {}, {} = {} of the dataset", cache_kind_name(settings.cache),
+                                                                         format_bytes(plan.cache_bytes), format_share(plan.cache_fraction)));
+  }
+  return plan;
+}
+
+}  // namespace dsanalyze

@@ -1,0 +1,122 @@
+#include "dsanalyze/profile/profiler.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dsanalyze/base/random.hpp"
+#include "pilot.hpp"
+#include "run_support.hpp"
+#include "runs.hpp"
+#include "verdict.hpp"
+
+namespace dsanalyze {
+namespace {
+
+HostRecord host_record(const ProfileInputs& inputs) {
+  const HostFacts& host = inputs.host;
+  const ProfileSettings& settings = inputs.settings;
+  HostRecord record;
+  record.cpu_model = host.cpu_model;
+  record.cores = host.cores_usable;
+  record.cores_online = host.cores_online;
+  record.memory_bytes = host.memory_usable;
+  record.memory_total_bytes = host.memory_total;
+  record.kernel = host.kernel;
+  record.cgroup_version = host.cgroup.version;
+  if (settings.storage == Seam::real) {
+    const StorageMeter meter(inputs.index->facts().root);
+    record.storage_device = meter.device();
+    record.storage_filesystem = meter.filesystem();
+    record.storage_meter = meter.method();
+  } else {
+    record.storage_device =
+        settings.storage == Seam::emulated ? fmt::format("emulated {}", format_bytes_per_second(settings.storage_bytes_per_s)) : "null";
+    record.storage_filesystem = "none";
+    record.storage_meter = "the emulated device's own count";
+  }
+  record.accelerator = settings.accelerator == AcceleratorKind::emulated
+                           ? fmt::format("emulated, {} x {} samples/s", settings.accelerators, format_number(settings.accelerator_rate))
+                           : "none";
+  return record;
+}
+
+DatasetRecord dataset_record(const ProfileInputs& inputs, const DatasetIndex& subset) {
+  const auto& facts = inputs.index->facts();
+  DatasetRecord record;
+  record.path = inputs.settings.dataset;
+  record.format = facts.format;
+  record.samples = facts.total_samples;
+  record.bytes = facts.total_bytes;
+  record.mean_sample_bytes = static_cast<double>(subset.bytes()) / std::max(1U, subset.size());
+  record.digest = facts.digest;
+  record.sizes_sampled = facts.sizes_sampled;
+  record.subset_samples = subset.size();
+  record.subset_bytes = subset.bytes();
+  return record;
+}
+
+std::shared_ptr<const DatasetIndex> draw_subset(const ProfileInputs& inputs, std::uint64_t samples) {
+  if (samples >= inputs.index->size()) return inputs.index;
+  std::vector<SampleId> order(inputs.index->size());
+  random_permutation(mix(inputs.settings.seed, 0x5b), order);
+  order.resize(samples);
+  std::ranges::sort(order);
+  return subset_index(*inputs.index, order);
+}
+
+}  // namespace
+
+ProfileResult run_profile(const ProfileInputs& inputs, const ProfilePlan& plan, EventSink& events, std::stop_token stop, Timing timing) {
+  RunContext context{inputs, plan, inputs.index, 0, events, std::move(stop), timing, timing.clock->now(), {}, true};
+  const TimeShares shares = share_time(inputs, plan);
+  const PilotRates pilot = run_pilot(context, shares.pilot);
+  context.subset = draw_subset(inputs, choose_subset(inputs, plan, pilot, shares));
+  context.subset_cache_bytes = static_cast<Bytes>(plan.cache_fraction * static_cast<double>(context.subset->bytes()) + 0.5);
+  if (context.subset->size() < inputs.index->facts().total_samples) {
+    events.note(fmt::format("subset: {} of {} samples, drawn at random; the cache fraction is kept", format_number(context.subset->size()),
+                            format_number(static_cast<double>(inputs.index->facts().total_samples))));
+  }
+
+  ProfileResult result;
+  result.tool = this_tool();
+  result.settings = inputs.settings;
+  result.host = host_record(inputs);
+  result.dataset = dataset_record(inputs, *context.subset);
+  const auto keep = [&](Measured measured) {
+    result.runs.push_back(std::move(measured.record));
+    return measured.rate.samples_per_s > 0 ? std::optional<RateRecord>(measured.rate) : std::nullopt;
+  };
+  const auto wanted = [&](const char* name) { return std::ranges::find(plan.runs, name) != plan.runs.end(); };
+
+  if (wanted("fetch")) {
+    result.storage = keep(run_fetch(context, shares.fetch));
+    if (result.storage) {
+      result.storage_by_request.push_back({result.dataset.mean_sample_bytes, inputs.settings.fetch_concurrency, result.storage->bytes_per_s});
+    }
+  }
+  if (wanted("synthetic")) result.ingestion = keep(run_synthetic(context, shares.synthetic));
+  if (wanted("prep") || wanted("cached")) {
+    Pipeline warm(inputs, run_spec(context, CacheKind::minio, context.subset->bytes(), PrepUse::as_set), timing);
+    std::uint64_t next_epoch = 0;
+    result.prep = keep(run_prep(context, warm, shares.prep, next_epoch));
+    if (result.prep) {
+      result.prep_by_cores.push_back({inputs.settings.cores, result.prep->samples_per_s});
+      RateRecord cache = measure_cache(context, warm, shares.cache);
+      if (cache.samples_per_s > 0) result.cache = std::move(cache);
+    }
+    if (result.prep && shares.one_core > 0) {
+      const double rate = measure_one_core(context, warm, shares.one_core, next_epoch);
+      if (rate > 0) result.prep_by_cores.insert(result.prep_by_cores.begin(), {1, rate});
+    }
+    if (wanted("cached")) keep(run_cached(context, warm, shares.cached, next_epoch));
+  }
+  if (wanted("full")) keep(run_full(context, shares.full));
+
+  result.findings = context.findings;
+  result.trusted = context.trusted;
+  conclude(result, plan.cache_fraction);
+  return result;
+}
+
+}  // namespace dsanalyze

@@ -1,0 +1,134 @@
+#include "run_support.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace dsanalyze {
+
+void RunContext::find(Finding::Severity severity, const std::string& code, const std::string& message) {
+  findings.push_back({code, severity, message});
+  events.finding(findings.back());
+}
+
+void RunContext::distrust(const std::string& code, const std::string& message) {
+  trusted = false;
+  find(Finding::Severity::error, code, message);
+}
+
+JudgeCpu judge_cpu(const RunContext& context) { return only_waits(context.inputs.settings) ? JudgeCpu::no : JudgeCpu::yes; }
+
+double mean_sample_bytes(const RunContext& context) { return static_cast<double>(context.subset->bytes()) / std::max(1U, context.subset->size()); }
+
+Pipeline::Spec run_spec(const RunContext& context, CacheKind cache, Bytes cache_bytes, PrepUse prep) {
+  const ProfileSettings& settings = context.inputs.settings;
+  std::vector<int> cpus;
+  const auto& allowed = context.inputs.host.cpus_allowed;
+  if (settings.prep == Seam::real && settings.cores < static_cast<int>(allowed.size()))
+    cpus.assign(allowed.begin(), allowed.begin() + settings.cores);
+  return {context.subset, cache, cache_bytes, prep, PageCacheUse::drop, settings.workers, cpus};
+}
+
+RunRecord record_run(const std::string& name, const RunContext& context, const Pipeline& pipeline, const Loader& loader, const Observer& observer,
+                     const TrainingLog& log) {
+  RunRecord record;
+  record.name = name;
+  record.prefetch_batches = pipeline.prefetch_batches();
+  record.fetch_concurrency = context.inputs.settings.fetch_concurrency;
+  record.slot_bytes = loader.slot_bytes();
+  record.seconds = to_seconds(context.timing.clock->now() - log.begun);
+  record.first_batch_seconds = log.first_batch > 0 ? to_seconds(log.first_batch - log.begun) : 0;
+  const LoaderTotals totals = loader.totals();
+  record.cache_hits = totals.hits;
+  record.cache_misses = totals.misses;
+  record.samples_failed = loader.failed_samples();
+  for (const BatchCompletion& completion : log.completions) record.samples += completion.samples;
+
+  std::vector<double> stalls;
+  for (const BatchCompletion& completion : log.completions) stalls.push_back(to_seconds(completion.stall));
+  record.stall_p50_seconds = quantile(stalls, 0.5);
+  record.stall_p99_seconds = quantile(stalls, 0.99);
+
+  Nanoseconds operators = 0;
+  for (const Nanoseconds time : totals.operator_times) operators += time;
+  const auto names = loader.operator_names();
+  for (std::size_t i = 0; i < names.size() && operators > 0; ++i) {
+    record.prep_operators.push_back({std::string(names[i]), static_cast<double>(totals.operator_times[i]) / static_cast<double>(operators)});
+  }
+
+  Nanoseconds previous_end = log.begun;
+  for (const EpochTotals& totals_of_epoch : loader.epochs()) {
+    EpochRecord epoch;
+    epoch.epoch = totals_of_epoch.epoch;
+    const Nanoseconds end = log.epoch_end(totals_of_epoch.epoch);
+    if (end > 0) epoch.seconds = to_seconds(end - previous_end);
+    previous_end = end > 0 ? end : previous_end;
+    epoch.samples = totals_of_epoch.samples;
+    epoch.storage_bytes = totals_of_epoch.storage;
+    epoch.requested_bytes = totals_of_epoch.requested;
+    epoch.cache_hits = totals_of_epoch.hits;
+    epoch.cache_misses = totals_of_epoch.misses;
+    epoch.digest = totals_of_epoch.digest;
+    record.epochs.push_back(epoch);
+  }
+  record.timeline = observer.timeline();
+  return record;
+}
+
+RateRecord record_rate(RunContext& context, const std::string& run, const WindowedRate& rate, double mean_bytes, const std::string& method) {
+  RateRecord record;
+  record.samples_per_s = rate.estimate.value;
+  record.bytes_per_s = rate.estimate.value * mean_bytes;
+  record.ci95_samples_per_s = rate.estimate.ci95;
+  record.windows = rate.kept;
+  record.void_windows = rate.voided;
+  record.method = method;
+  if (rate.all_void) {
+    context.distrust("cpu-taken-by-others",
+                     fmt::format("run \"{}\": other processes took more than 2 % of the CPU in all {} windows, so its rate is a lower bound. "
+                                 "Stop them, or pass --cores to leave them theirs, and run again.",
+                                 run, rate.voided));
+  } else if (rate.voided > 0) {
+    context.find(Finding::Severity::info, "windows-void",
+                 fmt::format("run \"{}\": {} of {} windows were left out because other processes took more than 2 % of the CPU.", run, rate.voided,
+                             rate.voided + rate.kept));
+  }
+  if (rate.estimate.value <= 0) {
+    context.distrust(
+        "rate-not-measured",
+        fmt::format("run \"{}\" finished no window: the time budget is too short for it. Pass a longer --time-budget or a smaller --batch-size.",
+                    run));
+  } else if (rate.estimate.relative_half_width() > 0.10) {
+    context.find(Finding::Severity::warning, "rate-unsteady",
+                 fmt::format("run \"{}\": the rate varies so much that its 95 % interval is ± {:.0f} %. A longer --time-budget narrows it.", run,
+                             rate.estimate.relative_half_width() * 100));
+  }
+  return record;
+}
+
+void report_failures(RunContext& context, const std::string& run, const Loader& loader) {
+  if (loader.failed_samples() == 0) return;
+  std::string names;
+  const auto failures = loader.failures();
+  for (std::size_t i = 0; i < std::min<std::size_t>(failures.size(), 3); ++i)
+    names += fmt::format("{}{} ({})", i == 0 ? "" : ", ", failures[i].path, failures[i].cause);
+  context.find(Finding::Severity::warning, "samples-failed",
+               fmt::format("run \"{}\": {} samples could not be used and were left out: {}{}. `dsanalyze dataset verify` lists all.", run,
+                           loader.failed_samples(), names, failures.size() > 3 ? ", ..." : ""));
+}
+
+void show_progress(RunContext& context, const std::string& run, Nanoseconds begun, double seconds) {
+  const Nanoseconds now = context.timing.clock->now();
+  const double whole = context.plan.seconds;
+  const double done = to_seconds(now - context.begun);
+  context.events.progress({fmt::format("{} run ({:.0f} of at most {:.0f} s)", run, to_seconds(now - begun), seconds),
+                           std::clamp(done / whole, 0.0, 1.0), std::max(0.0, whole - done)});
+}
+
+void note_rate(RunContext& context, const std::string& what, const RateRecord& rate) {
+  const double half = (rate.ci95_samples_per_s.high - rate.ci95_samples_per_s.low) / 2;
+  context.events.note(fmt::format("{}: {} ± {} samples/s ({})", what, format_number(rate.samples_per_s), format_number(half),
+                                  format_bytes_per_second(rate.bytes_per_s)));
+}
+
+}  // namespace dsanalyze

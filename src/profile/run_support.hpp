@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+
+#include "observer.hpp"
+#include "runs.hpp"
+#include "training.hpp"
+
+namespace dsanalyze {
+
+/// Fills what every loader run records: totals, epochs, timeline, operators, stalls.
+RunRecord record_run(const std::string& name, const RunContext& context, const Pipeline& pipeline, const Loader& loader, const Observer& observer,
+                     const TrainingLog& log);
+/// A rate as the result has it; void windows become findings.
+RateRecord record_rate(RunContext& context, const std::string& run, const WindowedRate& rate, double mean_bytes, const std::string& method);
+/// Samples that failed become a finding that names the first ones.
+void report_failures(RunContext& context, const std::string& run, const Loader& loader);
+/// Progress of a run that lasts at most `seconds`.
+void show_progress(RunContext& context, const std::string& run, Nanoseconds begun, double seconds);
+/// "fetch    2,100 ± 40 samples/s" for the log as a run ends.
+void note_rate(RunContext& context, const std::string& what, const RateRecord& rate);
+JudgeCpu judge_cpu(const RunContext& context);
+double mean_sample_bytes(const RunContext& context);
+
+/// A rate whose interval is narrower than this share on both sides needs no more time.
+constexpr double narrow_enough = 0.01;
+
+}  // namespace dsanalyze

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <vector>
+
+#include "dsanalyze/profile/profiler.hpp"
+#include "pipeline.hpp"
+#include "windows.hpp"
+
+namespace dsanalyze {
+
+/// What the runs of one profile have in common.
+struct RunContext {
+  const ProfileInputs& inputs;
+  const ProfilePlan& plan;
+  std::shared_ptr<const DatasetIndex> subset;
+  Bytes subset_cache_bytes = 0;  ///< x of the subset
+  EventSink& events;
+  std::stop_token stop;
+  Timing timing;
+  Nanoseconds begun = 0;  ///< of the whole profile
+  std::vector<Finding> findings;
+  bool trusted = true;
+
+  void find(Finding::Severity severity, const std::string& code, const std::string& message);
+  /// A finding that the measurement cannot be trusted for.
+  void distrust(const std::string& code, const std::string& message);
+};
+
+/// A run and the rate that it gave.
+struct Measured {
+  RunRecord record;
+  RateRecord rate;
+};
+
+/// G: batches that are on the accelerators already; 100 iterations or an interval of 1 %, whichever is first, within `seconds`.
+Measured run_synthetic(RunContext& context, double seconds);
+/// S: cold, storage alone, no prep, at the full run's own concurrency and request size.
+Measured run_fetch(RunContext& context, double seconds);
+/// P: the cached subset, the loader alone; also warms `pipeline`, whose cache holds the whole subset. `next_epoch` is where the next loader may
+/// start.
+Measured run_prep(RunContext& context, Pipeline& pipeline, double seconds, std::uint64_t& next_epoch);
+/// P on one core only, samples/s, for the curve over cores; `pipeline` is warm. Moves `next_epoch` on.
+double measure_one_core(RunContext& context, Pipeline& pipeline, double seconds, std::uint64_t& next_epoch);
+/// The cached subset with the accelerator.
+Measured run_cached(RunContext& context, Pipeline& pipeline, double seconds, std::uint64_t next_epoch);
+/// Cold start, the user's cache limit, everything on: at least the settings' epochs, the first apart.
+Measured run_full(RunContext& context, double seconds);
+/// C: copies of the cache's own objects, in random order, by as many threads as prep has workers.
+RateRecord measure_cache(RunContext& context, Pipeline& pipeline, double seconds);
+
+/// Drops the subset from the page cache and proves that it is cold; a finding if it is not.
+void make_cold(RunContext& context);
+/// The pipeline spec of a run over the subset.
+Pipeline::Spec run_spec(const RunContext& context, CacheKind cache, Bytes cache_bytes, PrepUse prep);
+
+}  // namespace dsanalyze

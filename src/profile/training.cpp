@@ -1,0 +1,73 @@
+#include "training.hpp"
+
+#include <array>
+
+#include "dsanalyze/base/error.hpp"
+
+namespace dsanalyze {
+namespace {
+
+constexpr double look_up_seconds = 0.25;
+
+}  // namespace
+
+std::vector<ProgressPoint> TrainingLog::progress() const {
+  std::vector<ProgressPoint> points;
+  std::uint64_t samples = 0;
+  for (const BatchCompletion& completion : completions) {
+    samples += completion.samples;
+    if (!points.empty() && points.back().at >= completion.end) {
+      points.back().samples = samples;
+    } else {
+      points.push_back({completion.end, samples});
+    }
+  }
+  return points;
+}
+
+Nanoseconds TrainingLog::epoch_end(std::uint64_t epoch) const {
+  for (const BatchCompletion& completion : completions) {
+    if (completion.epoch == epoch && completion.last_of_epoch) return completion.end;
+  }
+  return 0;
+}
+
+std::uint64_t TrainingLog::epoch_samples(std::uint64_t epoch) const {
+  std::uint64_t samples = 0;
+  for (const BatchCompletion& completion : completions) {
+    if (completion.epoch == epoch) samples += completion.samples;
+  }
+  return samples;
+}
+
+TrainingLog train(Loader& loader, Trainer& trainer, const std::function<bool(const TrainingLog&)>& enough, const std::stop_token& stop,
+                  Timing timing) {
+  TrainingLog log;
+  log.begun = timing.clock->now();
+  std::array<BatchCompletion, 256> done;
+  bool more = true;
+  while (!enough(log)) {
+    if (stop.stop_requested()) throw Interrupted();
+    if (more && trainer.wants_batch()) {
+      Batch batch;
+      const Status status = loader.next(batch, timing.clock->after(look_up_seconds));
+      if (status.code == StatusCode::corrupt) throw Error(loader.failure());
+      if (status.code == StatusCode::end || status.code == StatusCode::cancelled) more = false;
+      if (status.ok()) {
+        if (log.first_batch == 0) log.first_batch = batch.ready_at;
+        if (!trainer.submit(batch).ok()) throw Error("the accelerator refused a batch that it asked for");
+      }
+      if (status.ok() && trainer.wants_batch()) continue;  // a lockstep step needs more
+    }
+    const std::size_t count = trainer.reap(done, timing.clock->after(look_up_seconds));
+    for (std::size_t i = 0; i < count; ++i) {
+      log.completions.push_back(done[i]);
+      loader.release(done[i].token);
+    }
+    if (!more && count == 0) break;
+  }
+  loader.stop();
+  return log;
+}
+
+}  // namespace dsanalyze

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <functional>
+#include <stop_token>
+#include <vector>
+
+#include "dsanalyze/loaders/loader.hpp"
+#include "dsanalyze/trainer/trainer.hpp"
+#include "windows.hpp"
+
+namespace dsanalyze {
+
+/// What happened on the accelerators of one run.
+struct TrainingLog {
+  Nanoseconds begun = 0;
+  Nanoseconds first_batch = 0;               ///< when the first batch was prepared
+  std::vector<BatchCompletion> completions;  ///< in the order of their ends, as reaped
+
+  /// Samples trained up to each step's end.
+  [[nodiscard]] std::vector<ProgressPoint> progress() const;
+  /// When the last batch of an epoch ended; 0 if it did not.
+  [[nodiscard]] Nanoseconds epoch_end(std::uint64_t epoch) const;
+  [[nodiscard]] std::uint64_t epoch_samples(std::uint64_t epoch) const;
+};
+
+/// Feeds the trainer from the loader until `enough` says so (asked after each completion and at least four times a second), then stops the loader.
+/// Throws Error when the loader fails (names the sample), Interrupted when asked to stop.
+TrainingLog train(Loader& loader, Trainer& trainer, const std::function<bool(const TrainingLog&)>& enough, const std::stop_token& stop,
+                  Timing timing);
+
+}  // namespace dsanalyze

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "dsanalyze/base/clock.hpp"
+#include "dsanalyze/base/host.hpp"
+#include "dsanalyze/base/statistics.hpp"
+
+namespace dsanalyze {
+
+/// Samples done up to an instant.
+struct ProgressPoint {
+  Nanoseconds at = 0;
+  std::uint64_t samples = 0;
+};
+
+struct CpuPoint {
+  Nanoseconds at = 0;
+  CpuSample cpu;
+};
+
+enum class JudgeCpu {
+  yes,  ///< windows in which others took more than 2 % of our CPU are void
+  no    ///< the run only waits (emulated devices): others' work does not matter
+};
+
+/// A rate from repeated windows.
+struct WindowedRate {
+  Estimate estimate;  ///< samples/s
+  std::uint64_t kept = 0;
+  std::uint64_t voided = 0;
+  bool all_void = false;  ///< every window was void: the estimate uses them all and is not to be trusted
+};
+
+/// Cuts [begin, end] into windows of about a second (at least five), each from one progress point to another, and averages the rates of those that
+/// others left alone. Points are in the order of time.
+WindowedRate windowed_rate(std::span<const ProgressPoint> points, std::span<const CpuPoint> cpu, Nanoseconds begin, Nanoseconds end,
+                           const HostFacts& host, JudgeCpu judge);
+
+}  // namespace dsanalyze

@@ -1,0 +1,54 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <regex>
+#include <set>
+
+#include "command.hpp"
+#include "help_pages.hpp"
+#include "option_parser.hpp"
+
+using namespace dsanalyze::cli;
+
+namespace {
+
+std::set<std::string> long_options_in(const std::string& text) {
+  static const std::regex option("--[a-z][a-z-]*");
+  return {std::sregex_token_iterator(text.begin(), text.end(), option), {}};
+}
+
+std::set<std::string> long_options_of(const CommandEntry& entry) {
+  std::set<std::string> names;
+  for (const std::string& name : option_names(entry))
+    if (name.starts_with("--")) names.insert(name);
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("every option that a command's parser knows stands in its help page") {
+  for (const CommandEntry& entry : commands()) {
+    const auto written = long_options_in(help_text(entry.name));
+    for (const std::string& name : long_options_of(entry)) CHECK_MESSAGE(written.contains(name), entry.name, " ", name);
+  }
+}
+
+TEST_CASE("every option that a command's help page names is known to its parser") {
+  for (const CommandEntry& entry : commands()) {
+    const auto known = long_options_of(entry);
+    for (const std::string& name : long_options_in(help_text(entry.name))) CHECK_MESSAGE(known.contains(name), entry.name, " ", name);
+  }
+}
+
+TEST_CASE("every help page shows an example and fits 80 columns") {
+  for (const CommandEntry& entry : commands()) CHECK_MESSAGE(help_text(entry.name).find("Example") != std::string::npos, entry.name);
+  for (const HelpPage& page : help_pages()) {
+    const std::string text = help_text(page.name);
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t end = text.find('\n', at);
+      const std::string line = text.substr(at, end - at);
+      CHECK_MESSAGE(std::ranges::count_if(line, [](char byte) { return (byte & 0xC0) != 0x80; }) <= 80, page.name, ": ", line);
+      at = end + 1;
+    }
+  }
+}

@@ -1,0 +1,69 @@
+#include "terminal_events.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+using namespace dsanalyze;
+using namespace dsanalyze::cli;
+
+namespace {
+
+struct Screen {
+  ManualTiming timing;
+  std::string text;
+  TerminalEvents events;
+
+  explicit Screen(TerminalEvents::Look look)
+      : events(
+            look, [this](std::string_view part) { text += part; }, timing) {}
+  void after_seconds(double seconds, const Progress& progress) {
+    timing.advance(to_nanoseconds(seconds));
+    events.progress(progress);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a log gets a plain line of progress at most every 5 s") {
+  Screen screen({TerminalEvents::Mode::lines});
+  for (int second = 1; second <= 12; ++second) screen.after_seconds(1, {"full run", second / 20.0, 20.0 - second});
+  CHECK(screen.text == "full run: 25 %, 15 s left\nfull run: 50 %, 10 s left\n");
+}
+
+TEST_CASE("a terminal gets a bar rewritten in place, above which lines pass, and which goes away at the end") {
+  Screen screen({TerminalEvents::Mode::bar});
+  screen.after_seconds(1, {"full run", 0.5, 10});
+  CHECK(screen.text == "[##########..........] full run 50 %, 10 s left");
+  screen.text.clear();
+  screen.events.note("prep: 980 samples/s");
+  CHECK(screen.text == "\r\x1b[Kprep: 980 samples/s\n[##########..........] full run 50 %, 10 s left");
+  screen.text.clear();
+  screen.events.finish();
+  CHECK(screen.text == "\r\x1b[K");
+}
+
+TEST_CASE("a bar never fills the terminal's line") {
+  Screen screen({TerminalEvents::Mode::bar, TerminalEvents::Detail::usual, Colour::off, 30});
+  screen.after_seconds(1, {"an activity with a long name", 0.5, 10});
+  CHECK(screen.text.size() == 29);
+}
+
+TEST_CASE("nothing is shown when silent") {
+  Screen screen({TerminalEvents::Mode::silent});
+  screen.after_seconds(10, {"full run", 0.5, 10});
+  screen.events.note("note");
+  screen.events.finding({"code", Finding::Severity::warning, "message"});
+  screen.events.finish();
+  CHECK(screen.text.empty());
+}
+
+TEST_CASE("findings are warning lines, and those for information are shown when verbose") {
+  Screen usual({TerminalEvents::Mode::lines});
+  usual.events.finding({"code", Finding::Severity::warning, "message"});
+  usual.events.finding({"code", Finding::Severity::info, "detail"});
+  CHECK(usual.text == "warning: message\n");
+  Screen verbose({TerminalEvents::Mode::lines, TerminalEvents::Detail::verbose});
+  verbose.events.finding({"code", Finding::Severity::info, "detail"});
+  CHECK(verbose.text == "note: detail\n");
+}

@@ -1,0 +1,76 @@
+import json
+import os
+import unittest
+
+from program import ProgramTest
+
+TABLE_5 = "G=30000,P=20000,C=251952,S=4698.5"
+
+
+class Usage(ProgramTest):
+    def test_alone_it_shows_what_to_do_next(self):
+        text = self.succeeds().stdout
+        self.assertIn("What to do next", text)
+        for command in ("whatif", "dataset", "list"):
+            self.assertIn(command, text)
+
+    def test_version(self):
+        self.assertRegex(self.succeeds("--version").stdout, r"^dsanalyze \d+\.\d+\.\d+")
+        self.assertEqual(self.json_of("--version")["tool"]["name"], "dsanalyze")
+
+    def test_every_command_has_help_with_an_example_within_80_columns(self):
+        for command in ("whatif", "dataset", "list"):
+            text = self.succeeds(command, "--help").stdout
+            self.assertIn("Example", text)
+            self.assertIn("--color", text)
+            self.assertLessEqual(max(map(len, text.splitlines())), 80)
+            self.assertEqual(self.succeeds("help", command).stdout, text)
+
+    def test_help_is_one_document_with_json(self):
+        self.assertEqual(self.json_of("whatif", "--help")["command"], "whatif")
+
+    def test_help_wins_over_mistakes(self):
+        self.assertIn("dsanalyze whatif", self.succeeds("whatif", "--nonsense", "--help").stdout)
+
+    def test_near_names_are_suggested(self):
+        self.assertIn('did you mean "whatif"?', self.fails(2, "whatfi"))
+        self.assertIn('did you mean "--cache-size"?', self.fails(2, "whatif", "--cach-size", "25%"))
+        self.assertIn('did you mean "verify"?', self.fails(2, "dataset", "verfy", "data"))
+        self.assertIn('did you mean "--preset"?', self.fails(2, "dataset", "make", "data", "--prest", "x"))
+        self.assertIn('did you mean "workloads"?', self.fails(2, "list", "workload"))
+        self.assertIn('did you mean "always"?', self.fails(2, "list", "workloads", "--color", "allways"))
+
+    def test_options_that_are_not_built_are_unknown(self):
+        for option in ("--network", "--search", "--validate", "--servers"):
+            self.assertIn(f"unknown option {option}", self.fails(2, "whatif", option, "1"))
+
+    def test_missing_and_wrong_values_are_usage_errors(self):
+        self.assertIn("--cache-size", self.fails(2, "whatif", "--cache-size"))
+        self.assertIn("--seed", self.fails(2, "list", "workloads", "--seed", "many"))
+        self.assertIn("unexpected argument", self.fails(2, "list", "workloads", "servers"))
+        self.assertIn("a command is missing", self.fails(2, "--find"))
+
+    def test_common_options_may_stand_before_the_command(self):
+        run = self.succeeds("--json", "--seed", "3", "list", "storage")
+        self.assertEqual(json.loads(run.stdout)["schema"], "dsanalyze.list/1")
+
+    def test_quiet_leaves_stderr_empty(self):
+        self.assertEqual(self.succeeds("whatif", "--rates", TABLE_5, "--quiet").stderr, "")
+
+    def test_data_are_found_by_the_environment_and_a_wrong_one_is_an_error(self):
+        configs = self.folder / "configs"
+        (configs / "workloads").mkdir(parents=True)
+        self.environment["DSANALYZE_DATA_DIR"] = str(self.folder)
+        self.assertEqual(self.json_of("list", "workloads")["items"], [])
+        self.environment["DSANALYZE_DATA_DIR"] = str(self.folder / "nowhere")
+        self.assertIn("DSANALYZE_DATA_DIR", self.fails(2, "list", "workloads"))
+
+    def test_a_closed_stdout_is_an_error(self):
+        read, write = os.pipe()
+        os.close(read)
+        with os.fdopen(write, "w") as pipe:
+            self.assertNotEqual(self.run_program("list", "workloads", stdout=pipe).returncode, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,112 @@
+#include "dsanalyze/profile/profiler.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "../loaders/jpeg_images.hpp"
+#include "../loaders/made_dataset.hpp"
+
+namespace dsanalyze {
+namespace {
+
+ProfileInputs emulated(double storage_bytes_per_s, double prep_per_core, double accelerator) {
+  ProfileInputs given;
+  given.index = testing::emulated_dataset(3000, 1000);
+  given.host = read_host_facts();
+  ProfileSettings& settings = given.settings;
+  settings.dataset = "emulated:test";
+  settings.storage = Seam::emulated;
+  settings.storage_bytes_per_s = storage_bytes_per_s;
+  settings.prep = Seam::emulated;
+  settings.prep_rate_per_core = prep_per_core;
+  settings.cores = 4;
+  settings.accelerator = AcceleratorKind::emulated;
+  settings.accelerator_name = "emulated";
+  settings.accelerator_rate = accelerator;
+  settings.batch_size = 20;
+  settings.cache_size = ByteAmount{ByteAmount::Kind::fraction, 0, 0.5};
+  settings.time_budget_seconds = 6;
+  return given;
+}
+
+ProfileResult profile(ProfileInputs& given) {
+  const ProfilePlan plan = plan_profile(given);
+  return run_profile(given, plan, null_events(), {}, system_timing());
+}
+
+TEST_CASE("a whole profile on emulated devices names what binds in I/O-, CPU- and GPU-bound set-ups") {
+  struct Case {
+    double storage, prep, accelerator;
+    const char* bound;
+  };
+  // Samples of 1000 B: S = 500 or 4000 samples/s, so F at 50 % is twice that; P = 4 cores x rate.
+  for (const Case& c : {Case{5e5, 1000, 5000, "io"}, Case{4e6, 250, 5000, "cpu"}, Case{4e6, 1000, 1000, "gpu"}}) {
+    ProfileInputs given = emulated(c.storage, c.prep, c.accelerator);
+    const ProfileResult result = profile(given);
+    REQUIRE(result.bottleneck.has_value());
+    CHECK(result.bottleneck->resource == c.bound);
+    CHECK(result.trusted);
+    REQUIRE(result.stalls.has_value());
+    const RunRecord* full = result.run("full");
+    REQUIRE(full != nullptr);
+    for (std::size_t epoch = 1; epoch < full->epochs.size(); ++epoch) {
+      CHECK(full->epochs[epoch].cache_hits == full->epochs[1].cache_hits);
+      CHECK(full->epochs[epoch].digest == full->epochs[0].digest);
+    }
+    REQUIRE(result.run("prep") != nullptr);
+    CHECK(result.run("prep")->storage_bytes == Bytes{0});
+    CHECK(result.run("cached")->storage_bytes == Bytes{0});
+  }
+}
+
+TEST_CASE("the verdict is the same at two scales") {
+  const auto verdict = [](double scale) {
+    ProfileInputs given = emulated(5e5, 1000, 5000);
+    DatasetSpec spec;
+    spec.name = "test";
+    spec.samples = 3000;
+    spec.mean_sample_bytes = 1000;
+    given.index = make_emulated_index(spec, 0, scale, 1);
+    given.settings.scale = scale;
+    return profile(given);
+  };
+  const ProfileResult large = verdict(1);
+  const ProfileResult small = verdict(10);
+  CHECK(large.bottleneck->resource == small.bottleneck->resource);
+  CHECK(small.storage->samples_per_s == doctest::Approx(large.storage->samples_per_s).epsilon(0.1));
+  CHECK(small.dataset.bytes * 10 == large.dataset.bytes);
+}
+
+TEST_CASE("a real folder with a broken file is profiled without it, and the result names it") {
+  testing::FileDataset data;
+  for (int i = 0; i < 40; ++i) {
+    const auto bytes = test::encode_picture({});
+    data.add(std::to_string(i) + ".jpg", i == 7 ? "broken" : std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  }
+  ProfileInputs given;
+  given.index = data.index();
+  given.host = read_host_facts();
+  given.settings.dataset = given.index->facts().root;
+  given.settings.batch_size = 8;
+  given.settings.time_budget_seconds = 5;
+  given.settings.error_budget = 0.05;
+  const ProfileResult result = profile(given);
+  CHECK_FALSE(result.stalls.has_value());
+  CHECK(result.prep->samples_per_s > 0);
+  CHECK(result.run("prep")->samples_failed > 0);
+  CHECK(std::ranges::any_of(result.findings, [](const Finding& f) { return f.code == "samples-failed" && testing::contains(f.message, "7.jpg"); }));
+  given.settings.on_error = OnError::fail;
+  CHECK(testing::contains(testing::error_of([&] { profile(given); }), "7.jpg"));
+}
+
+TEST_CASE("a request to stop ends a profile") {
+  ProfileInputs given = emulated(5e5, 1000, 5000);
+  const ProfilePlan plan = plan_profile(given);
+  std::stop_source stop;
+  stop.request_stop();
+  CHECK_THROWS_AS(run_profile(given, plan, null_events(), stop.get_token(), system_timing()), Interrupted);
+}
+
+}  // namespace
+}  // namespace dsanalyze

@@ -1,0 +1,111 @@
+#include "verdict.hpp"
+
+#include <doctest/doctest.h>
+
+namespace dsanalyze {
+namespace {
+
+RateRecord rate(double value, double error = 0.01) {
+  RateRecord record;
+  record.samples_per_s = value;
+  record.ci95_samples_per_s = {value * (1 - error), value * (1 + error)};
+  record.windows = 10;
+  return record;
+}
+
+/// [DS-Analyzer, Table 5]'s server with runs that reached what the closed form says.
+ProfileResult profile(double ingestion, double prep, double storage, double cached, double full) {
+  ProfileResult result;
+  result.trusted = true;
+  result.dataset.samples = 1000;
+  result.dataset.mean_sample_bytes = 100;
+  result.ingestion = rate(ingestion);
+  result.prep = rate(prep);
+  result.cache = rate(1e6);
+  result.storage = rate(storage);
+  RunRecord run;
+  run.name = "cached";
+  run.samples_per_s = cached;
+  result.runs.push_back(run);
+  run.name = "full";
+  run.samples_per_s = full;
+  result.runs.push_back(run);
+  return result;
+}
+
+TEST_CASE("the lowest of F, P and G binds, and the next one is named") {
+  ProfileResult io = profile(10'000, 8'000, 2'000, 8'000, 3'000);
+  conclude(io, 0.35);
+  CHECK(io.bottleneck->resource == "io");
+  CHECK(io.bottleneck->detail == "storage");
+  CHECK(io.bottleneck->next == "cpu");
+  CHECK(io.bottleneck->confident);
+  CHECK(io.fetch->samples_per_s == doctest::Approx(effective_fetch_rate(0.35, 1e6, 2'000)));
+  ProfileResult cpu = profile(10'000, 3'000, 5'000, 3'000, 3'000);
+  conclude(cpu, 0.35);
+  CHECK(cpu.bottleneck->resource == "cpu");
+  ProfileResult gpu = profile(1'000, 3'000, 5'000, 1'000, 1'000);
+  conclude(gpu, 0.35);
+  CHECK(gpu.bottleneck->resource == "gpu");
+  CHECK(gpu.bottleneck->next == "cpu");
+}
+
+TEST_CASE("a fully cached dataset whose cache is the slowest part is bound by the cache") {
+  ProfileResult result = profile(1e7, 1e7, 1000, 1e6, 1e6);
+  conclude(result, 1.0);
+  CHECK(result.bottleneck->resource == "io");
+  CHECK(result.bottleneck->detail == "cache");
+}
+
+TEST_CASE("stalls are the differences of the runs' time a sample, and add up to the epoch") {
+  ProfileResult result = profile(10'000, 5'000, 1'000, 5'000, 2'000);
+  conclude(result, 0.35);
+  REQUIRE(result.stalls.has_value());
+  CHECK(result.stalls->compute.fraction == doctest::Approx(0.2));
+  CHECK(result.stalls->prep.fraction == doctest::Approx(0.2));
+  CHECK(result.stalls->fetch.fraction == doctest::Approx(0.6));
+  CHECK(result.stalls->fetch.seconds_per_epoch == doctest::Approx(1000 * (1.0 / 2000 - 1.0 / 5000)));
+  CHECK(result.stalls->fetch.ci95_fraction.low < 0.6);
+  CHECK(result.stalls->fetch.ci95_fraction.high > 0.6);
+}
+
+TEST_CASE("noise that makes the full run faster than the cached one gives no negative stall") {
+  ProfileResult result = profile(1'000, 5'000, 5'000, 999, 1'001);
+  conclude(result, 0.35);
+  CHECK(result.stalls->fetch.fraction == 0);
+  CHECK(result.stalls->compute.fraction <= 1);
+}
+
+TEST_CASE("overlapping intervals are too close to call, and an untrusted measurement is never confident") {
+  ProfileResult close = profile(10'000, 3'000, 1'960, 3'000, 3'000);
+  close.prep = rate(3'000, 0.03);
+  close.storage = rate(1'960, 0.03);
+  conclude(close, 0.35);
+  CHECK_FALSE(close.bottleneck->confident);
+  CHECK(close.bottleneck->reason.find("too close to call") != std::string::npos);
+  ProfileResult untrusted = profile(10'000, 8'000, 2'000, 8'000, 3'000);
+  untrusted.trusted = false;
+  conclude(untrusted, 0.35);
+  CHECK_FALSE(untrusted.bottleneck->confident);
+}
+
+TEST_CASE("without an accelerator the data side is judged, and stalls are not invented") {
+  ProfileResult result = profile(1, 3'000, 1'000, 1, 1);
+  result.ingestion.reset();
+  result.settings.observed_rate = 1'000;
+  conclude(result, 0.5);
+  CHECK(result.bottleneck->resource == "io");
+  CHECK_FALSE(result.stalls.has_value());
+  REQUIRE(result.observed.has_value());
+  CHECK(result.observed->unused_fraction == doctest::Approx(1 - 1000 / result.fetch->samples_per_s));
+}
+
+TEST_CASE("rates that were not measured give no verdict") {
+  ProfileResult result;
+  conclude(result, 0.5);
+  CHECK_FALSE(result.fetch.has_value());
+  CHECK_FALSE(result.bottleneck.has_value());
+}
+
+}  // namespace
+}  // namespace dsanalyze
