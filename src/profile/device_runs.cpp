@@ -82,7 +82,7 @@ Measured run_synthetic(RunContext& context, double seconds) {
   measured.rate = record_rate(context, "synthetic", iteration_rate(points), mean_sample_bytes(context),
                               fmt::format("emulated: {} iterations on batches that were there already", points.empty() ? 0 : points.size() - 1));
   measured.record.samples_per_s = measured.rate.samples_per_s;
-  measured.record.epoch_seconds = context.subset->size() / std::max(measured.rate.samples_per_s, 1e-9);
+  measured.record.epoch_seconds = epoch_seconds(context, measured.rate);
   note_rate(context, "the accelerators want [G]", measured.rate);
   return measured;
 }
@@ -108,7 +108,7 @@ RateRecord measure_cache(RunContext& context, Pipeline& pipeline, double seconds
   for (std::size_t worker = 0; worker < workers; ++worker) {
     threads.emplace_back([&, worker] {
       std::vector<std::byte> into(largest);
-      for (std::size_t i = worker; stop.load(std::memory_order_relaxed) == 0; i = (i + workers) % places.size()) {
+      for (std::size_t i = worker % places.size(); stop.load(std::memory_order_relaxed) == 0; i = (i + workers) % places.size()) {
         const auto bytes = pipeline.cache().read(places[i], into);
         if (bytes.data() != into.data()) std::ranges::copy(bytes, into.begin());
         copied[worker].fetch_add(1, std::memory_order_relaxed);

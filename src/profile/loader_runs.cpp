@@ -23,7 +23,7 @@ class EnoughTime {
   template <typename Rate>
   bool operator()(Rate rate) {
     const Nanoseconds now = m_context.timing.clock->now();
-    if (to_seconds(now - m_begun) >= m_seconds) return true;
+    if (to_seconds(now - m_begun) >= m_seconds || m_context.budget_spent()) return true;
     if (now < m_next_look) return false;
     m_next_look = now + nanoseconds_per_second;
     show_progress(m_context, m_run, m_begun, m_seconds);
@@ -96,8 +96,8 @@ void make_cold(RunContext& context) {
 
 Measured run_fetch(RunContext& context, double seconds) {
   make_cold(context);
-  Pipeline pipeline(context.inputs, run_spec(context, CacheKind::none, 0, PrepUse::none), context.timing);
-  auto loader = pipeline.make_loader(0);
+  Pipeline pipeline(context.inputs, run_spec(context, CacheKind::none, 0), context.timing);
+  auto loader = pipeline.make_loader({.prep = PrepUse::none});
   auto trainer = make_null_trainer();
   const auto storage = pipeline.storage_bytes();
   const auto before = storage();
@@ -128,72 +128,66 @@ Measured run_fetch(RunContext& context, double seconds) {
       record_rate(context, "fetch", rate, mean_sample_bytes(context),
                   fmt::format("cold reads of whole samples in random order, no prep, {} under way", context.inputs.settings.fetch_concurrency));
   measured.record.samples_per_s = measured.rate.samples_per_s;
-  measured.record.epoch_seconds = context.subset->size() / std::max(measured.rate.samples_per_s, 1e-9);
+  measured.record.epoch_seconds = epoch_seconds(context, measured.rate);
   prove_cold(context, "fetch", device, asked);
   report_failures(context, "fetch", *loader);
   note_rate(context, "storage can deliver [S]", measured.rate);
   return measured;
 }
 
-Measured run_prep(RunContext& context, Pipeline& pipeline, double seconds, std::uint64_t& next_epoch) {
-  auto loader = pipeline.make_loader(0);
+bool fill_cache(RunContext& context, Pipeline& pipeline, double seconds) {
+  auto loader = pipeline.make_loader({.prep = PrepUse::none, .epochs = 1});
   auto trainer = make_null_trainer();
-  const auto storage = pipeline.storage_bytes();
-  Observer observer(*loader, storage, context.inputs.host, context.timing);
-  Nanoseconds warm_at = 0;
-  std::optional<Bytes> storage_when_warm;
-  std::uint64_t prepared_when_warm = 0;
-  std::optional<EnoughTime> enough;
   const Nanoseconds begun = context.timing.clock->now();
-  const TrainingLog log = train(
+  bool in_time = true;
+  train(
       *loader, *trainer,
-      [&](const TrainingLog& so_far) {
-        if (warm_at == 0) {
-          // The first epoch fills the cache; it counts for nothing else.
-          if (so_far.completions.empty() || so_far.completions.back().epoch == 0) {
-            show_progress(context, "prep (filling the cache)", begun, seconds);
-            return to_seconds(context.timing.clock->now() - begun) > 3 * seconds;
-          }
-          warm_at = context.timing.clock->now();
-          storage_when_warm = storage();
-          prepared_when_warm = loader->totals().prep.samples;
-          enough.emplace(context, "prep", seconds);
-        }
-        return (*enough)([&] {
-          return windowed_rate(observer.progress(), observer.cpu(), warm_at, context.timing.clock->now(), context.inputs.host, judge_cpu(context));
-        });
+      [&](const TrainingLog&) {
+        show_progress(context, "filling the cache", begun, seconds);
+        in_time = to_seconds(context.timing.clock->now() - begun) < seconds;
+        return !in_time;
       },
       context.stop, context.timing);
+  if (!in_time) {
+    context.distrust(
+        "cache-not-filled",
+        "filling the cache took longer than its share of the time budget, so P is not measured. Pass a longer --time-budget or a smaller --subset.");
+  }
+  return in_time;
+}
+
+Measured run_prep(RunContext& context, Pipeline& pipeline, double seconds) {
+  auto loader = pipeline.make_loader({.first_epoch = 1});
+  auto trainer = make_null_trainer();
+  const auto storage = pipeline.storage_bytes();
+  const auto before = storage();
+  Observer observer(*loader, storage, context.inputs.host, context.timing);
+  EnoughTime enough(context, "prep", seconds);
+  const auto rate_of = [&](const TrainingLog& log, Nanoseconds end) {
+    return windowed_rate(observer.progress(), observer.cpu(), steady_begin(log), end, context.inputs.host, judge_cpu(context));
+  };
+  const TrainingLog log = train(
+      *loader, *trainer, [&](const TrainingLog& so_far) { return enough([&] { return rate_of(so_far, context.timing.clock->now()); }); },
+      context.stop, context.timing);
   observer.stop();
-  next_epoch = log.completions.empty() ? 1 : log.completions.back().epoch + 2;
 
   Measured measured;
   measured.record = record_run("prep", context, pipeline, *loader, observer, log);
-  if (warm_at == 0) {
-    context.distrust("cache-not-filled",
-                     "run \"prep\": filling the cache took longer than its share of the time budget, so P is not measured. Pass a longer "
-                     "--time-budget or a smaller --subset.");
-    return measured;
-  }
-  const auto device = difference(storage(), storage_when_warm);
-  const auto points = observer.progress();
-  const WindowedRate rate = windowed_rate(points, observer.cpu(), warm_at, points.back().at, context.inputs.host, judge_cpu(context));
-  measured.record.storage_bytes = device;
+  measured.record.storage_bytes = difference(storage(), before);
   measured.rate = record_rate(
-      context, "prep", rate, mean_sample_bytes(context),
+      context, "prep", rate_of(log, observer.progress().back().at), mean_sample_bytes(context),
       fmt::format("loader alone on a cached subset, {} workers on {} cores", context.inputs.settings.workers, context.inputs.settings.cores));
   measured.record.samples_per_s = measured.rate.samples_per_s;
-  measured.record.epoch_seconds = context.subset->size() / std::max(measured.rate.samples_per_s, 1e-9);
-  const auto prepared = static_cast<double>(loader->totals().prep.samples - prepared_when_warm);
-  prove_cached(context, "prep", device, static_cast<Bytes>(prepared * mean_sample_bytes(context)));
+  measured.record.epoch_seconds = epoch_seconds(context, measured.rate);
+  const auto prepared = static_cast<double>(loader->totals().prep.samples);
+  prove_cached(context, "prep", measured.record.storage_bytes, static_cast<Bytes>(prepared * mean_sample_bytes(context)));
   report_failures(context, "prep", *loader);
   note_rate(context, "prep can deliver [P]", measured.rate);
   return measured;
 }
 
-double measure_one_core(RunContext& context, Pipeline& pipeline, double seconds, std::uint64_t& next_epoch) {
-  const auto& allowed = context.inputs.host.cpus_allowed;
-  auto loader = pipeline.make_loader(next_epoch, 1, {allowed.begin(), allowed.begin() + (allowed.empty() ? 0 : 1)});
+double measure_one_core(RunContext& context, Pipeline& pipeline, double seconds) {
+  auto loader = pipeline.make_loader({.first_epoch = 1, .cores = 1});
   auto trainer = make_null_trainer();
   Observer observer(*loader, pipeline.storage_bytes(), context.inputs.host, context.timing);
   EnoughTime enough(context, "prep, one core", seconds);
@@ -204,12 +198,11 @@ double measure_one_core(RunContext& context, Pipeline& pipeline, double seconds,
       *loader, *trainer, [&](const TrainingLog& so_far) { return enough([&] { return rate_of(so_far, context.timing.clock->now()); }); },
       context.stop, context.timing);
   observer.stop();
-  next_epoch = log.completions.empty() ? next_epoch + 1 : log.completions.back().epoch + 2;
   return rate_of(log, observer.progress().back().at).estimate.value;
 }
 
-Measured run_cached(RunContext& context, Pipeline& pipeline, double seconds, std::uint64_t next_epoch) {
-  auto loader = pipeline.make_loader(next_epoch);
+Measured run_cached(RunContext& context, Pipeline& pipeline, double seconds) {
+  auto loader = pipeline.make_loader({.first_epoch = 1});
   auto trainer = pipeline.make_trainer();
   const auto storage = pipeline.storage_bytes();
   const auto before = storage();
@@ -229,7 +222,7 @@ Measured run_cached(RunContext& context, Pipeline& pipeline, double seconds, std
   measured.record.storage_bytes = difference(storage(), before);
   measured.rate = record_rate(context, "cached", rate_of(log), mean_sample_bytes(context), "cached subset with the accelerator");
   measured.record.samples_per_s = measured.rate.samples_per_s;
-  measured.record.epoch_seconds = context.subset->size() / std::max(measured.rate.samples_per_s, 1e-9);
+  measured.record.epoch_seconds = epoch_seconds(context, measured.rate);
   prove_cached(context, "cached", measured.record.storage_bytes,
                static_cast<Bytes>(static_cast<double>(measured.record.samples) * mean_sample_bytes(context)));
   note_rate(context, "training from memory", measured.rate);
@@ -240,10 +233,10 @@ Measured run_full(RunContext& context, double seconds) {
   make_cold(context);
   const ProfileSettings& settings = context.inputs.settings;
   const bool caches = settings.cache == CacheKind::minio || settings.cache == CacheKind::lru;
-  Pipeline::Spec spec = run_spec(context, caches ? settings.cache : CacheKind::none, context.subset_cache_bytes, PrepUse::as_set);
+  Pipeline::Spec spec = run_spec(context, caches ? settings.cache : CacheKind::none, context.subset_cache_bytes);
   if (settings.cache == CacheKind::page) spec.page_cache = PageCacheUse::keep;
   Pipeline pipeline(context.inputs, spec, context.timing);
-  auto loader = pipeline.make_loader(0);
+  auto loader = pipeline.make_loader({});
   auto trainer = pipeline.make_trainer();
   const auto storage = pipeline.storage_bytes();
   const auto before = storage();
@@ -269,7 +262,7 @@ Measured run_full(RunContext& context, double seconds) {
         const Nanoseconds now = context.timing.clock->now();
         const double elapsed = to_seconds(now - begun);
         if (ended_epochs >= 2 && elapsed >= seconds) return true;
-        if (elapsed >= 1.5 * seconds) return true;
+        if (elapsed >= 1.5 * seconds || context.budget_spent()) return true;
         if (now < next_look) return false;
         next_look = now + nanoseconds_per_second;
         show_progress(context, fmt::format("full, epoch {}", ended_epochs + 1), begun, seconds);
@@ -286,7 +279,7 @@ Measured run_full(RunContext& context, double seconds) {
   measured.record.requested_bytes = pipeline.engine().requested();
   measured.rate = record_rate(context, "full", rate_of(log), mean_sample_bytes(context), "cold start, everything on, first epoch apart");
   measured.record.samples_per_s = measured.rate.samples_per_s;
-  measured.record.epoch_seconds = context.subset->size() / std::max(measured.rate.samples_per_s, 1e-9);
+  measured.record.epoch_seconds = epoch_seconds(context, measured.rate);
   if (ended_epochs < 2) {
     context.distrust("full-run-cut-short",
                      "run \"full\" did not finish its second epoch within the time budget: pass a longer --time-budget or a smaller --subset.");

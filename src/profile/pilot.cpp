@@ -31,12 +31,13 @@ TimeShares share_time(const ProfileInputs& inputs, const ProfilePlan& plan) {
   shares.synthetic = runs(plan, "synthetic") ? 10 : 0;
   shares.cached = runs(plan, "cached") ? 14 : 0;
   shares.full = runs(plan, "full") ? 32 : 0;
-  // What is left (a tenth) is for filling the cache, evicting, and starting and ending runs.
-  const double filling = runs(plan, "prep") ? 10 : 2;
-  const double sum =
-      shares.pilot + shares.fetch + shares.prep + shares.cache + shares.one_core + shares.synthetic + shares.cached + shares.full + filling;
+  shares.filling = runs(plan, "prep") || runs(plan, "cached") ? 10 : 0;
+  constexpr double starting_and_ending = 2;
+  const double sum = shares.pilot + shares.fetch + shares.filling + shares.prep + shares.cache + shares.one_core + shares.synthetic + shares.cached +
+                     shares.full + starting_and_ending;
   const double unit = 0.97 * plan.seconds / sum;
-  for (double* share : {&shares.pilot, &shares.fetch, &shares.prep, &shares.cache, &shares.one_core, &shares.synthetic, &shares.cached, &shares.full})
+  for (double* share : {&shares.pilot, &shares.fetch, &shares.filling, &shares.prep, &shares.cache, &shares.one_core, &shares.synthetic,
+                        &shares.cached, &shares.full})
     *share *= unit;
   return shares;
 }
@@ -54,8 +55,8 @@ PilotRates run_pilot(RunContext& context, double seconds) {
   pilot.subset = subset_index(*context.subset, ids);
   make_cold(pilot);
   const auto measure = [&](PrepUse prep) {
-    Pipeline pipeline(context.inputs, run_spec(pilot, CacheKind::none, 0, prep), context.timing);
-    auto loader = pipeline.make_loader(0);
+    Pipeline pipeline(context.inputs, run_spec(pilot, CacheKind::none, 0), context.timing);
+    auto loader = pipeline.make_loader({.prep = prep});
     auto trainer = make_null_trainer();
     const Nanoseconds begun = context.timing.clock->now();
     train(
@@ -89,7 +90,7 @@ std::uint64_t choose_subset(const ProfileInputs& inputs, const ProfilePlan& plan
   if (std::isfinite(cold)) {
     const double full_seconds_a_sample = 1 / cold + (settings.epochs - 1) / later;
     if (shares.full > 0) samples = std::min(samples, 0.8 * shares.full / full_seconds_a_sample);
-    if (shares.prep > 0) samples = std::min(samples, 0.10 * plan.seconds * std::min(rates.storage, rates.prep));
+    if (shares.filling > 0) samples = std::min(samples, 0.7 * shares.filling * rates.storage);
   }
   // At least two global batches, or the run says nothing about a steady state.
   const double least = 2.0 * settings.batch_size * settings.accelerators;

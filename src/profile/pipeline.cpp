@@ -48,9 +48,9 @@ std::unique_ptr<FetchEngine> make_engine(const ProfileSettings& settings, const 
 /// Slots of samples that nobody writes need no room.
 TensorShape unwritten_tensor() { return TensorShape::images(DType::uint8, Layout::nhwc, 1, 1, 1, 1); }
 
-std::unique_ptr<PrepFactory> make_prep(const ProfileInputs& inputs, const Pipeline::Spec& spec, ServerDevices& devices, Timing timing) {
+std::unique_ptr<PrepFactory> make_prep(const ProfileInputs& inputs, ServerDevices& devices, Timing timing) {
   const ProfileSettings& settings = inputs.settings;
-  if (spec.prep == PrepUse::none || settings.prep == Seam::null) return make_null_prep(unwritten_tensor());
+  if (settings.prep == Seam::null) return make_null_prep(unwritten_tensor());
   if (settings.prep == Seam::emulated) {
     const auto cores = static_cast<std::size_t>(settings.cores);
     return make_emulated_prep(unwritten_tensor(), 1 / settings.prep_rate_per_core, std::span(devices.cores).first(cores), timing);
@@ -83,7 +83,8 @@ Pipeline::Pipeline(const ProfileInputs& inputs, const Spec& spec, Timing timing)
       m_prefetch(prefetch_depth(inputs.settings)),
       m_meter(spec.index->facts().root),
       m_server(cache_options(spec, (m_prefetch + inputs.settings.accelerators + 1) * inputs.settings.batch_size), timing),
-      m_prep(make_prep(inputs, spec, m_server.devices(), timing)),
+      m_prep(make_prep(inputs, m_server.devices(), timing)),
+      m_no_prep(make_null_prep(unwritten_tensor())),
       m_engine(make_engine(inputs.settings, spec, m_server.devices(), timing)) {}
 
 std::function<std::optional<Bytes>()> Pipeline::storage_bytes() const {
@@ -91,19 +92,23 @@ std::function<std::optional<Bytes>()> Pipeline::storage_bytes() const {
   return [this] { return std::optional<Bytes>(m_engine->requested()); };
 }
 
-std::unique_ptr<Loader> Pipeline::make_loader(std::uint64_t epoch, int workers, const std::vector<int>& worker_cpus) {
+std::unique_ptr<Loader> Pipeline::make_loader(const Use& use) {
   const ProfileSettings& settings = m_inputs.settings;
   LoaderOptions options;
   options.batch_size = static_cast<std::uint32_t>(settings.batch_size);
   options.slices = settings.step == StepMode::lockstep ? static_cast<std::uint32_t>(settings.accelerators) : 1;
-  options.workers = static_cast<std::uint32_t>(workers);
+  options.workers = static_cast<std::uint32_t>(use.cores.value_or(m_spec.workers));
   options.prefetch_batches = static_cast<std::uint32_t>(m_prefetch);
   options.held_batches = static_cast<std::uint32_t>(settings.accelerators);
-  options.start = {settings.seed, epoch, 0, m_spec.index->size()};
+  options.start = {settings.seed, use.first_epoch, 0, m_spec.index->size()};
+  options.epochs = use.epochs;
   options.on_error = settings.on_error;
   options.error_budget = settings.error_budget;
-  options.worker_cpus = worker_cpus;
-  return std::make_unique<Loader>(Loader::Parts{m_spec.index, m_engine.get(), &m_server.cache(), m_prep.get(), storage_bytes(), m_timing}, options);
+  options.worker_cpus = m_spec.worker_cpus;
+  const auto& allowed = m_inputs.host.cpus_allowed;
+  if (use.cores && *use.cores <= static_cast<int>(allowed.size())) options.worker_cpus.assign(allowed.begin(), allowed.begin() + *use.cores);
+  const PrepFactory* prep = use.prep == PrepUse::none ? m_no_prep.get() : m_prep.get();
+  return std::make_unique<Loader>(Loader::Parts{m_spec.index, m_engine.get(), &m_server.cache(), prep, storage_bytes(), m_timing}, options);
 }
 
 std::unique_ptr<Trainer> Pipeline::make_trainer() {

@@ -22,16 +22,21 @@ class Pipeline {
     std::shared_ptr<const DatasetIndex> index;
     CacheKind cache = CacheKind::none;
     Bytes cache_bytes = 0;
-    PrepUse prep = PrepUse::as_set;
     PageCacheUse page_cache = PageCacheUse::drop;
     int workers = 1;
     std::vector<int> worker_cpus;
   };
   Pipeline(const ProfileInputs& inputs, const Spec& spec, Timing timing);
 
-  /// A loader that starts at `epoch`, with the spec's workers or with these. One at a time.
-  std::unique_ptr<Loader> make_loader(std::uint64_t epoch) { return make_loader(epoch, m_spec.workers, m_spec.worker_cpus); }
-  std::unique_ptr<Loader> make_loader(std::uint64_t epoch, int workers, const std::vector<int>& worker_cpus);
+  /// How one loader uses the pipeline.
+  struct Use {
+    PrepUse prep = PrepUse::as_set;
+    std::uint64_t first_epoch = 0;
+    std::uint64_t epochs = 0;                 ///< 0: until stopped
+    std::optional<int> cores = std::nullopt;  ///< prep on so many cores, one worker each, instead of the spec's workers
+  };
+  /// One loader at a time.
+  std::unique_ptr<Loader> make_loader(const Use& use);
   std::unique_ptr<Trainer> make_trainer();
   [[nodiscard]] RawCache& cache() { return m_server.cache(); }
   [[nodiscard]] const FetchEngine& engine() const { return *m_engine; }
@@ -48,6 +53,7 @@ class Pipeline {
   StorageMeter m_meter;
   ServerHolder m_server;
   std::unique_ptr<PrepFactory> m_prep;
+  std::unique_ptr<PrepFactory> m_no_prep;
   std::unique_ptr<FetchEngine> m_engine;
 };
 

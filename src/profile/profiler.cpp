@@ -65,6 +65,20 @@ std::shared_ptr<const DatasetIndex> draw_subset(const ProfileInputs& inputs, std
   return subset_index(*inputs.index, order);
 }
 
+/// P, its point on one core, and C: what the warm cache serves to.
+template <typename Keep>
+void measure_prep(RunContext& context, Pipeline& warm, const TimeShares& shares, ProfileResult& result, Keep keep) {
+  result.prep = keep(run_prep(context, warm, shares.prep));
+  if (!result.prep) return;
+  if (shares.one_core > 0) {
+    const double one = measure_one_core(context, warm, shares.one_core);
+    if (one > 0) result.prep_by_cores.push_back({1, one});
+  }
+  result.prep_by_cores.push_back({context.inputs.settings.cores, result.prep->samples_per_s});
+  RateRecord cache = measure_cache(context, warm, shares.cache);
+  if (cache.samples_per_s > 0) result.cache = std::move(cache);
+}
+
 }  // namespace
 
 ProfileResult run_profile(const ProfileInputs& inputs, const ProfilePlan& plan, EventSink& events, std::stop_token stop, Timing timing) {
@@ -97,19 +111,11 @@ ProfileResult run_profile(const ProfileInputs& inputs, const ProfilePlan& plan, 
   }
   if (wanted("synthetic")) result.ingestion = keep(run_synthetic(context, shares.synthetic));
   if (wanted("prep") || wanted("cached")) {
-    Pipeline warm(inputs, run_spec(context, CacheKind::minio, context.subset->bytes(), PrepUse::as_set), timing);
-    std::uint64_t next_epoch = 0;
-    result.prep = keep(run_prep(context, warm, shares.prep, next_epoch));
-    if (result.prep) {
-      result.prep_by_cores.push_back({inputs.settings.cores, result.prep->samples_per_s});
-      RateRecord cache = measure_cache(context, warm, shares.cache);
-      if (cache.samples_per_s > 0) result.cache = std::move(cache);
+    Pipeline warm(inputs, run_spec(context, CacheKind::minio, context.subset->bytes()), timing);
+    if (fill_cache(context, warm, shares.filling)) {
+      if (wanted("prep")) measure_prep(context, warm, shares, result, keep);
+      if (wanted("cached")) keep(run_cached(context, warm, shares.cached));
     }
-    if (result.prep && shares.one_core > 0) {
-      const double rate = measure_one_core(context, warm, shares.one_core, next_epoch);
-      if (rate > 0) result.prep_by_cores.insert(result.prep_by_cores.begin(), {1, rate});
-    }
-    if (wanted("cached")) keep(run_cached(context, warm, shares.cached, next_epoch));
   }
   if (wanted("full")) keep(run_full(context, shares.full));
 

@@ -18,15 +18,19 @@ void RunContext::distrust(const std::string& code, const std::string& message) {
 
 JudgeCpu judge_cpu(const RunContext& context) { return only_waits(context.inputs.settings) ? JudgeCpu::no : JudgeCpu::yes; }
 
+double epoch_seconds(const RunContext& context, const RateRecord& rate) {
+  return rate.samples_per_s > 0 ? context.subset->size() / rate.samples_per_s : 0;
+}
+
 double mean_sample_bytes(const RunContext& context) { return static_cast<double>(context.subset->bytes()) / std::max(1U, context.subset->size()); }
 
-Pipeline::Spec run_spec(const RunContext& context, CacheKind cache, Bytes cache_bytes, PrepUse prep) {
+Pipeline::Spec run_spec(const RunContext& context, CacheKind cache, Bytes cache_bytes) {
   const ProfileSettings& settings = context.inputs.settings;
   std::vector<int> cpus;
   const auto& allowed = context.inputs.host.cpus_allowed;
   if (settings.prep == Seam::real && settings.cores < static_cast<int>(allowed.size()))
     cpus.assign(allowed.begin(), allowed.begin() + settings.cores);
-  return {context.subset, cache, cache_bytes, prep, PageCacheUse::drop, settings.workers, cpus};
+  return {context.subset, cache, cache_bytes, PageCacheUse::drop, settings.workers, cpus};
 }
 
 RunRecord record_run(const std::string& name, const RunContext& context, const Pipeline& pipeline, const Loader& loader, const Observer& observer,
@@ -60,9 +64,10 @@ RunRecord record_run(const std::string& name, const RunContext& context, const P
   for (const EpochTotals& totals_of_epoch : loader.epochs()) {
     EpochRecord epoch;
     epoch.epoch = totals_of_epoch.epoch;
-    const Nanoseconds end = log.epoch_end(totals_of_epoch.epoch);
-    if (end > 0) epoch.seconds = to_seconds(end - previous_end);
-    previous_end = end > 0 ? end : previous_end;
+    // Independent accelerators may end a short epoch before the one that came first; it then took no time of its own.
+    const Nanoseconds end = std::max(log.epoch_end(totals_of_epoch.epoch), previous_end);
+    epoch.seconds = to_seconds(end - previous_end);
+    previous_end = end;
     epoch.samples = totals_of_epoch.samples;
     epoch.storage_bytes = totals_of_epoch.storage;
     epoch.requested_bytes = totals_of_epoch.requested;
@@ -126,6 +131,7 @@ void show_progress(RunContext& context, const std::string& run, Nanoseconds begu
 }
 
 void note_rate(RunContext& context, const std::string& what, const RateRecord& rate) {
+  if (rate.samples_per_s <= 0) return;  // a finding has said so
   const double half = (rate.ci95_samples_per_s.high - rate.ci95_samples_per_s.low) / 2;
   context.events.note(fmt::format("{}: {} ± {} samples/s ({})", what, format_number(rate.samples_per_s), format_number(half),
                                   format_bytes_per_second(rate.bytes_per_s)));

@@ -21,6 +21,8 @@ void show_progress(RunContext& context, const std::string& run, Nanoseconds begu
 void note_rate(RunContext& context, const std::string& what, const RateRecord& rate);
 JudgeCpu judge_cpu(const RunContext& context);
 double mean_sample_bytes(const RunContext& context);
+/// Of the subset; 0 when the rate is not known.
+double epoch_seconds(const RunContext& context, const RateRecord& rate);
 
 /// A rate whose interval is narrower than this share on both sides needs no more time.
 constexpr double narrow_enough = 0.01;

@@ -25,6 +25,8 @@ struct RunContext {
   bool trusted = true;
 
   void find(Finding::Severity severity, const std::string& code, const std::string& message);
+  /// Whatever a run's own share: the time that the user gave is over.
+  [[nodiscard]] bool budget_spent() const { return to_seconds(timing.clock->now() - begun) >= plan.seconds; }
   /// A finding that the measurement cannot be trusted for.
   void distrust(const std::string& code, const std::string& message);
 };
@@ -39,13 +41,14 @@ struct Measured {
 Measured run_synthetic(RunContext& context, double seconds);
 /// S: cold, storage alone, no prep, at the full run's own concurrency and request size.
 Measured run_fetch(RunContext& context, double seconds);
-/// P: the cached subset, the loader alone; also warms `pipeline`, whose cache holds the whole subset. `next_epoch` is where the next loader may
-/// start.
-Measured run_prep(RunContext& context, Pipeline& pipeline, double seconds, std::uint64_t& next_epoch);
-/// P on one core only, samples/s, for the curve over cores; `pipeline` is warm. Moves `next_epoch` on.
-double measure_one_core(RunContext& context, Pipeline& pipeline, double seconds, std::uint64_t& next_epoch);
+/// Reads the whole subset once into the pipeline's cache, without prep. False, with a finding, when that takes longer than `seconds`.
+bool fill_cache(RunContext& context, Pipeline& pipeline, double seconds);
+/// P: the cached subset, the loader alone. `pipeline` is warm.
+Measured run_prep(RunContext& context, Pipeline& pipeline, double seconds);
+/// P on one core only, samples/s, for the curve over cores.
+double measure_one_core(RunContext& context, Pipeline& pipeline, double seconds);
 /// The cached subset with the accelerator.
-Measured run_cached(RunContext& context, Pipeline& pipeline, double seconds, std::uint64_t next_epoch);
+Measured run_cached(RunContext& context, Pipeline& pipeline, double seconds);
 /// Cold start, the user's cache limit, everything on: at least the settings' epochs, the first apart.
 Measured run_full(RunContext& context, double seconds);
 /// C: copies of the cache's own objects, in random order, by as many threads as prep has workers.
@@ -54,6 +57,6 @@ RateRecord measure_cache(RunContext& context, Pipeline& pipeline, double seconds
 /// Drops the subset from the page cache and proves that it is cold; a finding if it is not.
 void make_cold(RunContext& context);
 /// The pipeline spec of a run over the subset.
-Pipeline::Spec run_spec(const RunContext& context, CacheKind cache, Bytes cache_bytes, PrepUse prep);
+Pipeline::Spec run_spec(const RunContext& context, CacheKind cache, Bytes cache_bytes);
 
 }  // namespace dsanalyze

@@ -25,7 +25,7 @@ RateRecord effective_fetch(const ProfileResult& result, double x) {
   const double storage_time = (1 - x) / storage.samples_per_s * fetch.samples_per_s;
   const double cache_time = 1 - storage_time;
   const double error = std::hypot(storage_time * relative_half_width(storage), cache_time * (result.cache ? relative_half_width(*result.cache) : 0));
-  fetch.ci95_samples_per_s = {fetch.samples_per_s * (1 - error), fetch.samples_per_s * (1 + error)};
+  fetch.ci95_samples_per_s = {fetch.samples_per_s * std::max(0.0, 1 - error), fetch.samples_per_s * (1 + error)};
   fetch.windows = storage.windows;
   fetch.cache_fraction = x;
   fetch.method = "from S, C and the cache fraction (Eq 4)";
