@@ -25,13 +25,12 @@ void EpochLedger::count(std::uint64_t epoch, std::uint64_t hits, std::uint64_t m
   a.drawn += hits + misses;
 }
 
-void EpochLedger::settle(std::uint64_t epoch, Nanoseconds now) {
+void EpochLedger::settle(std::uint64_t epoch) {
   const std::scoped_lock lock(m_mutex);
   Account& a = account(epoch);
   a.totals.requested = m_engine.requested() - m_requested_before;
   const auto storage = storage_now();
   if (storage && m_storage_before) a.totals.storage = *storage - *m_storage_before;
-  a.totals.settled_at = now;
   a.closed = true;
 }
 

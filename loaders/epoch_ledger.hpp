@@ -19,7 +19,7 @@ class EpochLedger {
   void begin(std::uint64_t epoch);
   void count(std::uint64_t epoch, std::uint64_t hits, std::uint64_t misses);
   /// All fetches of the epoch have ended.
-  void settle(std::uint64_t epoch, Nanoseconds now);
+  void settle(std::uint64_t epoch);
   /// A batch of the epoch is prepared.
   void finished(std::uint64_t epoch, const SampleSetDigest& digest, std::uint32_t drawn);
   /// Epochs whose fetches have settled and whose batches are all prepared.

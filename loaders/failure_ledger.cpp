@@ -45,6 +45,13 @@ void FailureLedger::add(SampleId sample, Status status) {
   m_fatal.store(true, std::memory_order_release);
 }
 
+void FailureLedger::fail(const std::string& message) {
+  const std::scoped_lock lock(m_mutex);
+  if (m_fatal.load(std::memory_order_relaxed)) return;
+  m_fatal_message = message;
+  m_fatal.store(true, std::memory_order_release);
+}
+
 std::string FailureLedger::fatal_message() const {
   const std::scoped_lock lock(m_mutex);
   return m_fatal_message;

@@ -16,6 +16,8 @@ class FailureLedger {
   FailureLedger(const DatasetIndex& index, OnError on_error, double budget) : m_index(index), m_on_error(on_error), m_budget(budget) {}
 
   void add(SampleId sample, Status status);
+  /// The run cannot go on, for a reason that is no sample's.
+  void fail(const std::string& message);
   /// So many more samples were drawn.
   void drew(std::uint64_t samples) { m_drawn.fetch_add(samples, std::memory_order_relaxed); }
   [[nodiscard]] bool fatal() const { return m_fatal.load(std::memory_order_acquire); }

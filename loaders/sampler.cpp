@@ -41,7 +41,7 @@ Sampler::Sampler(const SamplerState& start, std::uint32_t batch_size)
 }
 
 std::span<const SampleId> Sampler::next(std::uint64_t& epoch, bool& last) {
-  if (m_order_epoch != m_state.epoch) shuffle();
+  prepare();
   const std::uint64_t count = std::min<std::uint64_t>(m_batch_size, m_state.samples - m_state.position);
   const auto batch = std::span<const SampleId>(m_order).subspan(m_state.position, count);
   epoch = m_state.epoch;

@@ -106,7 +106,7 @@ void read_base(const std::string& base, RateModel& model) {
 
 RateModel rate_model(const ProfileResult& profile) {
   const RateRecord& prep = required(profile.prep, "P (prep rate)", "prep");
-  const RateRecord& cache = required(profile.cache, "C (cache fetch rate)", "fetch");
+  const RateRecord& cache = required(profile.cache, "C (cache fetch rate)", "prep");
   const RateRecord& storage = required(profile.storage, "S (storage fetch rate)", "fetch");
   const ProfileSettings& settings = profile.settings;
 

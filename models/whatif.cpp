@@ -13,7 +13,9 @@
 namespace dsanalyze {
 namespace whatif {
 
-RateEstimate with_error(double value, double relative_error) { return {value, {value * (1 - relative_error), value * (1 + relative_error)}}; }
+RateEstimate with_error(double value, double relative_error) {
+  return {value, {value * std::max(0.0, 1 - relative_error), value * (1 + relative_error)}};
+}
 
 namespace {
 

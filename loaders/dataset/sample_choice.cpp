@@ -115,8 +115,9 @@ std::map<std::string, std::vector<std::string>> files_to_probe(const std::vector
     if (examples.size() < 3) examples.push_back(listing[place.folder].relative_path(place.name));
   });
   if (files == 0) {
-    throw Error(fmt::format("the dataset {} is empty: its {} folder{} hold no files (hidden ones are not counted); give a folder of JPEG files",
-                            root.string(), listing.size(), listing.size() == 1 ? "" : "s"));
+    throw Error(
+        fmt::format("the dataset {} is empty: there are no files in its {} folder{} (hidden ones are not counted); give a folder of JPEG files",
+                    root.string(), listing.size(), listing.size() == 1 ? "" : "s"));
   }
   throw Error(fmt::format(
       "{} holds {} file{} but none that is known as a sample, for example {}; give a folder of JPEG files (.jpg, .jpeg), in class folders or not",

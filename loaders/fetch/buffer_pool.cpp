@@ -38,7 +38,7 @@ std::size_t BufferPool::free_places() const {
 }
 
 std::span<std::byte> BufferPool::memory(std::uint32_t id, std::size_t bytes) {
-  constexpr std::size_t least = std::size_t{256} << 10;
+  constexpr std::size_t least = std::size_t{64} << 10;
   Buffer& buffer = m_buffers[id];
   if (buffer.size < bytes) {
     const std::size_t wanted = std::bit_ceil(std::max(bytes, least));

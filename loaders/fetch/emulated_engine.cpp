@@ -28,7 +28,6 @@ class MadeUpBytes {
  private:
   std::vector<std::byte> m_bytes;
 };
-constexpr std::size_t made_up_bytes = std::size_t{8} << 20;  // emulated samples are smaller; larger ones are refused
 
 /// Completions in the order of their due instants, none given out early. Bounded by `places`.
 class DueCompletions {
@@ -62,6 +61,19 @@ class DueCompletions {
       }
     }
     if (earlier) m_added.notify(*m_timing.waiter, 1);
+  }
+
+  /// What waits is due now, cancelled.
+  void cancel() {
+    {
+      const std::scoped_lock lock(m_mutex);
+      for (auto& completion : m_heap) {
+        completion.done_at = m_timing.clock->now();
+        completion.status = {StatusCode::cancelled, 0};
+      }
+      std::make_heap(m_heap.begin(), m_heap.end(), later);
+    }
+    m_added.notify(*m_timing.waiter, 1);
   }
 
   std::size_t reap(std::span<FetchCompletion> out, Deadline deadline) {
@@ -100,12 +112,11 @@ class DueCompletions {
 class MadeUpEngine final : public FetchEngine {
  public:
   MadeUpEngine(const FetchOptions& options, const StorageDeviceSpec& spec, StorageDeviceState* device, Timing timing)
-      : m_timing(timing), m_spec(spec), m_device(device), m_bytes(made_up_bytes), m_due(options.capacity, timing) {}
+      : m_timing(timing), m_spec(spec), m_device(device), m_bytes(options.largest_made_up), m_due(options.capacity, timing) {}
 
   Status submit(std::span<const FetchRequest> requests) override {
-    constexpr std::size_t group = 64;
-    if (requests.size() > group || !m_due.take_places(requests.size())) return {StatusCode::busy, 0};
-    std::array<FetchCompletion, group> completions{};
+    if (requests.size() > largest_group || !m_due.take_places(requests.size())) return {StatusCode::busy, 0};
+    std::array<FetchCompletion, largest_group> completions{};
     const Nanoseconds now = m_timing.clock->now();
     Bytes asked = 0;
     for (std::size_t i = 0; i < requests.size(); ++i) {
@@ -123,6 +134,7 @@ class MadeUpEngine final : public FetchEngine {
   void release(std::span<const FetchBuffer> buffers) override {
     m_due.give_back(static_cast<std::size_t>(std::ranges::count_if(buffers, [](const FetchBuffer& b) { return b.id != FetchBuffer::none; })));
   }
+  void cancel() override { m_due.cancel(); }
   [[nodiscard]] std::size_t capacity() const override { return m_due.places(); }
   [[nodiscard]] std::size_t free_places() const override { return m_due.free_places(); }
   [[nodiscard]] Bytes requested() const override { return m_requested.load(std::memory_order_relaxed); }
@@ -145,8 +157,8 @@ class DelayingEngine final : public FetchEngine {
   }
 
   Status submit(std::span<const FetchRequest> requests) override {
-    if (!m_due.take_places(requests.size())) return {StatusCode::busy, 0};
-    std::array<FetchRequest, 64> numbered{};
+    if (requests.size() > largest_group || !m_due.take_places(requests.size())) return {StatusCode::busy, 0};
+    std::array<FetchRequest, largest_group> numbered{};
     const Nanoseconds now = m_timing.clock->now();
     {
       const std::scoped_lock lock(m_mutex);
@@ -156,7 +168,11 @@ class DelayingEngine final : public FetchEngine {
       }
     }
     const Status status = m_inner->submit(std::span(numbered).first(requests.size()));
-    if (!status.ok()) m_due.give_back(requests.size());
+    if (!status.ok()) {
+      m_due.give_back(requests.size());
+      const std::scoped_lock lock(m_mutex);
+      for (const auto& request : std::span(numbered).first(requests.size())) m_free.push_back(request.tag);
+    }
     return status;
   }
 
@@ -172,6 +188,14 @@ class DelayingEngine final : public FetchEngine {
   void release(std::span<const FetchBuffer> buffers) override {
     m_inner->release(buffers);
     m_due.give_back(buffers.size());
+  }
+  void cancel() override {
+    m_inner->cancel();
+    {
+      const std::scoped_lock lock(m_mutex);
+      for (auto& waiting : m_waiting) waiting.due = 0;
+    }
+    m_due.cancel();
   }
   [[nodiscard]] std::size_t capacity() const override { return m_inner->capacity(); }
   [[nodiscard]] std::size_t free_places() const override { return m_due.free_places(); }
@@ -196,7 +220,7 @@ class DelayingEngine final : public FetchEngine {
   }
 
   void collect(Nanoseconds now) {
-    std::array<FetchCompletion, 64> arrived{};
+    std::array<FetchCompletion, largest_group> arrived{};
     for (;;) {
       const std::size_t count = m_inner->reap(arrived, {now});
       if (count == 0) return;

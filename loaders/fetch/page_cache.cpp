@@ -38,15 +38,21 @@ Bytes resident_by_mincore(int descriptor, std::size_t size) {
   return std::min<Bytes>(resident, size);
 }
 
-/// One byte of the first, middle and last page, read only if that needs no wait.
+/// One byte of the first, middle and last page, read only if that needs no wait. A refusal makes the kernel begin to read the page nonetheless (one
+/// page alone with RANDOM), so what is looked at would not stay cold: wait for those pages, which cannot be dropped earlier, and drop them.
 Bytes resident_by_nowait(int descriptor, std::size_t size) {
-  int resident = 0;
+  posix_fadvise(descriptor, 0, 0, POSIX_FADV_RANDOM);
   char byte = 0;
   const iovec vector{&byte, 1};
+  std::vector<off_t> absent;
   for (const std::size_t offset : {std::size_t{0}, size / 2, size - 1}) {
-    if (preadv2(descriptor, &vector, 1, static_cast<off_t>(offset), RWF_NOWAIT) == 1) ++resident;
+    if (preadv2(descriptor, &vector, 1, static_cast<off_t>(offset), RWF_NOWAIT) != 1) absent.push_back(static_cast<off_t>(offset));
   }
-  return size * static_cast<Bytes>(resident) / 3;
+  for (const off_t offset : absent) {
+    constexpr auto page = static_cast<off_t>(page_bytes);
+    if (pread(descriptor, &byte, 1, offset) == 1) posix_fadvise(descriptor, offset / page * page, page, POSIX_FADV_DONTNEED);
+  }
+  return size * static_cast<Bytes>(3 - absent.size()) / 3;
 }
 
 }  // namespace
@@ -68,9 +74,9 @@ Residency page_cache_residency(const DatasetIndex& index, std::uint32_t most_fil
   return residency;
 }
 
-std::uint32_t drop_from_page_cache(const DatasetIndex& index) {
+std::uint32_t drop_from_page_cache(const DatasetIndex& index, const std::stop_token& stop) {
   std::uint32_t unopened = 0;
-  for (std::uint32_t file = 0; file < index.file_count(); ++file) {
+  for (std::uint32_t file = 0; file < index.file_count() && !stop.stop_requested(); ++file) {
     const FileDescriptor descriptor = open_indexed(index, file);
     if (!descriptor.valid()) {
       ++unopened;

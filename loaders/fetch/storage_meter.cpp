@@ -86,12 +86,19 @@ std::string device_name(const std::filesystem::path& root, const std::string& nu
   return error ? std::string() : target.filename().string();
 }
 
+std::string device_number_of(const std::filesystem::path& path) {
+  struct stat info {};
+  if (stat(path.c_str(), &info) != 0) return {};
+  return fmt::format("{}:{}", major(info.st_dev), minor(info.st_dev));
+}
+
 }  // namespace
 
 StorageMeter::StorageMeter(const std::filesystem::path& path, const std::filesystem::path& root) : m_root(root) {
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::weakly_canonical(path, error);
-  const Mount mount = find_mount(root, error ? path.string() : absolute.string());
+  Mount mount = find_mount(root, error ? path.string() : absolute.string());
+  if (mount.device_number.empty()) mount.device_number = device_number_of(path);  // a chroot: its root is no mount of this namespace's table
   m_filesystem = mount.filesystem.empty() ? "unknown" : mount.filesystem;
   m_mount_point = mount.mount_point;
   m_device = mount.source.empty() ? "none" : mount.source;
@@ -108,7 +115,7 @@ StorageMeter::StorageMeter(const std::filesystem::path& path, const std::filesys
       m_method = "nothing: the NFS mount has no readable mountstats";
     }
   } else if (m_filesystem.starts_with("fuse") || m_filesystem == "9p" || m_filesystem == "virtiofs" || m_filesystem == "cifs" ||
-             m_filesystem == "smb3" || m_filesystem == "ceph" || m_filesystem == "lustre" || m_filesystem == "unknown") {
+             m_filesystem == "smb3" || m_filesystem == "ceph" || m_filesystem == "lustre" || (m_filesystem == "unknown" && m_block_stat.empty())) {
     m_method = fmt::format("nothing: {} counts no bytes from its storage per process", m_filesystem);
   } else if (!read_process_io(m_root)) {
     m_method = "nothing: /proc/self/io cannot be read here";

@@ -112,26 +112,40 @@ void sync_folder(const fs::path& folder) {
   if (descriptor.valid()) ::fsync(descriptor.get());
 }
 
+/// The file that takes the content: what `path` names, past a symbolic link, in a folder that is there.
+fs::path target_of(const fs::path& path) {
+  if (!path.has_filename()) throw Error(fmt::format("cannot write \"{}\": it does not name a file", path.native()));
+  std::error_code hidden;  // what cannot be looked at fails when it is written
+  if (fs::is_directory(path, hidden)) throw Error(fmt::format("cannot write {}: it is a folder; name a file in it", path.native()));
+  fs::path target = fs::exists(path, hidden) ? fs::canonical(path) : fs::absolute(path);
+  if (!fs::is_directory(target.parent_path(), hidden) && hidden != std::errc::permission_denied)
+    throw Error(fmt::format("cannot write {}: the folder {} does not exist; make it first", path.native(), target.parent_path().native()));
+  return target;
+}
+
 }  // namespace
+
+void require_writable(const fs::path& path) {
+  struct stat facts {};
+  const bool is_there = ::stat(path.c_str(), &facts) == 0;
+  if (!is_there || S_ISDIR(facts.st_mode) || S_ISREG(facts.st_mode)) {
+    const fs::path folder = target_of(path).parent_path();
+    if (::access(folder.c_str(), W_OK | X_OK) != 0) fail_to_write(path, errno);
+  } else if (::access(path.c_str(), W_OK) != 0) {
+    fail_to_write(path, errno);
+  }
+}
 
 void write_file_atomically(const fs::path& path, std::string_view content) { write_file_atomically(path, content, TemporaryKind::unnamed); }
 
 void write_file_atomically(const fs::path& path, std::string_view content, TemporaryKind kind) {
-  if (!path.has_filename()) throw Error(fmt::format("cannot write \"{}\": it does not name a file", path.native()));
-  std::optional<mode_t> mode;
-  fs::path target = fs::absolute(path);
   struct stat facts {};
-  if (::stat(path.c_str(), &facts) == 0) {
-    if (S_ISDIR(facts.st_mode)) throw Error(fmt::format("cannot write {}: it is a folder; name a file in it", path.native()));
-    if (!S_ISREG(facts.st_mode)) return write_in_place(path, content);
-    mode = facts.st_mode & permission_bits;
-    target = fs::canonical(path);  // the file that a symbolic link names is replaced, not the link
-  }
-  const fs::path folder = target.parent_path();
-  if (!fs::is_directory(folder))
-    throw Error(fmt::format("cannot write {}: the folder {} does not exist; make it first", path.native(), folder.native()));
+  const bool is_there = ::stat(path.c_str(), &facts) == 0;
+  if (is_there && !S_ISDIR(facts.st_mode) && !S_ISREG(facts.st_mode)) return write_in_place(path, content);
+  const fs::path target = target_of(path);
+  const std::optional<mode_t> mode = is_there ? std::optional(facts.st_mode & permission_bits) : std::nullopt;
   if (kind == TemporaryKind::named || !write_unnamed_then_link(content, mode, target)) write_named_then_rename(content, mode, target);
-  sync_folder(folder);
+  sync_folder(target.parent_path());
 }
 
 }  // namespace dsanalyze

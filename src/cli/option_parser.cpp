@@ -76,6 +76,14 @@ void refuse_extras(const CLI::App& app) {
   throw UsageError(fmt::format("unexpected argument \"{}\"", extras.front()));
 }
 
+/// What is wrong with the number of an option's values. `message` is the parser's: "--name: ..."; its own words are for programmers.
+std::string wrong_number_of_values(const std::string& message) {
+  const std::string name = message.substr(0, message.find(':'));
+  if (message.ends_with("missing")) return name + ": its value is missing";
+  if (message.find("At Most") != std::string::npos) return name + ": is given more than once; give it once (lists: values with commas between)";
+  return message;
+}
+
 }  // namespace
 
 CommonOptions parse_options(const CommandEntry& entry, Command& command, const std::vector<std::string>& arguments) {
@@ -86,6 +94,8 @@ CommonOptions parse_options(const CommandEntry& entry, Command& command, const s
   declare_common(app, options, texts);
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+  } catch (const CLI::ArgumentMismatch& error) {
+    throw UsageError(wrong_number_of_values(error.what()));
   } catch (const CLI::ParseError& error) {
     throw UsageError(error.what());
   }
@@ -101,7 +111,7 @@ CommonOptions parse_options(const CommandEntry& entry, Command& command, const s
     try {
       options.seed = static_cast<std::uint64_t>(parse_integer(texts.seed, 0, std::numeric_limits<std::int64_t>::max()));
     } catch (const Error& error) {
-      throw error.with_context("--seed");
+      throw UsageError(fmt::format("--seed: {}", error.what()));
     }
   }
   return options;

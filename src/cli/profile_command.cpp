@@ -39,11 +39,40 @@ std::vector<AdviceRecord> advise(const ProfileResult& result) {
   if (!result.prep || !result.storage || !result.cache) return {};
   WhatIfQuestion question;
   question.find = {"cache", "cores", "storage"};
-  return answer(rate_model(result), question).advice;
+  try {
+    return answer(rate_model(result), question).advice;
+  } catch (const std::exception&) {
+    return {};  // rates that the models refuse are no reason to lose the measurement
+  }
 }
 
-std::string next_command(const std::filesystem::path& profile) {
-  return fmt::format("dsanalyze whatif {} --cache-size 25%,50%,100% --cores 2x --accelerator-speed 2x --find cache", profile.string());
+/// A word as a shell reads it.
+std::string quoted(const std::string& word) {
+  constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+=:,@%";
+  if (!word.empty() && word.find_first_not_of(plain) == std::string::npos) return word;
+  std::string text = "'";
+  for (const char letter : word) text += letter == '\'' ? "'\\''" : std::string(1, letter);
+  return text + "'";
+}
+
+/// Predictions need P, C and S; speeding accelerators up needs G too.
+std::string next_command(const ProfileResult& result, const std::string& profile) {
+  if (!result.prep || !result.cache || !result.storage) return fmt::format("dsanalyze profile {}", quoted(result.settings.dataset));
+  return fmt::format("dsanalyze whatif {} --cache-size 25%,50%,100% --cores 2x{} --find cache", quoted(profile),
+                     result.ingestion ? " --accelerator-speed 2x" : "");
+}
+
+/// Where the profile lies and what to do next. A profile that cannot be saved is still told: the measurement took minutes.
+std::string save(const ProfileResult& result, const std::string& json, const CommandContext& context) {
+  std::filesystem::path place;
+  try {
+    place = context.options.output ? *context.options.output : new_profile_path(std::time(nullptr));
+    if (!context.options.output) write_file_atomically(place, json);
+  } catch (const Error& error) {
+    context.events.finding({"profile-not-saved", Finding::Severity::warning, fmt::format("the profile is not saved: {}", error.what())});
+    return fmt::format("\nnot saved: {}\n", error.what());
+  }
+  return fmt::format("\nsaved: {}\nnext:  {}\n", place.string(), next_command(result, place.string()));
 }
 
 class ProfileCommand final : public Command {
@@ -62,9 +91,7 @@ class ProfileCommand final : public Command {
 
     Outcome outcome;
     outcome.json = to_json(result);
-    const std::filesystem::path saved = context.options.output ? *context.options.output : new_profile_path(std::time(nullptr));
-    if (!context.options.output) write_file_atomically(saved, outcome.json);
-    outcome.text = console_summary(result, context.style) + fmt::format("\nsaved: {}\nnext:  {}\n", saved.string(), next_command(saved));
+    outcome.text = console_summary(result, context.style) + save(result, outcome.json, context);
     if (m_options.require_trusted() && !result.trusted) outcome.exit_code = exit_undecided;
     return outcome;
   }

@@ -13,11 +13,11 @@ namespace dsanalyze::cli {
 namespace {
 
 constexpr std::string_view emulated_prefix = "emulated:";
-constexpr std::int64_t most_count = 1'000'000;
+constexpr std::int64_t most_samples_a_batch = 65'536;
 
 bool is_emulated(const std::string& text) { return text.starts_with(emulated_prefix); }
 std::string after_prefix(const std::string& text) { return text.substr(emulated_prefix.size()); }
-bool is_number(const std::string& text) { return !text.empty() && text.front() >= '0' && text.front() <= '9'; }
+bool is_number(const std::string& text) { return !text.empty() && std::string_view("0123456789.-+").find(text.front()) != std::string_view::npos; }
 
 /// Parses the option's text if it was typed; errors name the option.
 template <typename Target, typename Parse>
@@ -138,7 +138,7 @@ ProfileInputs ProfileOptions::resolve(std::uint64_t seed, EventSink& events, con
     throw UsageError("--scale makes an emulated dataset smaller; a real one has the size it has (--subset takes a part of it)");
   if (!m_preset.empty()) apply_preset(settings, workload);
   set_if(settings.accelerators, "--accelerators", m_accelerators, whole_number(1, 256));
-  set_if(settings.batch_size, "--batch-size", m_batch_size, whole_number(1, most_count));
+  set_if(settings.batch_size, "--batch-size", m_batch_size, whole_number(1, most_samples_a_batch));
   set_if(settings.workers, "--workers", m_workers, [](const std::string& text) { return text == "auto" ? 0 : whole_number(1, 1024)(text); });
   set_if(settings.cores, "--cores", m_cores, whole_number(1, 1024));
   set_if(settings.epochs, "--epochs", m_epochs, whole_number(2, 1000));

@@ -160,6 +160,7 @@ class Program {
   int run_command(const CommandEntry& entry, const std::vector<std::string>& arguments) {
     const auto command = entry.make();
     const CommonOptions options = parse_options(entry, *command, arguments);
+    if (options.output) require_writable(*options.output);
     TerminalEvents events(event_look(options), write_error, *system_timing().clock);
     Outcome outcome;
     try {

@@ -103,6 +103,7 @@ RunRecord read_run(JsonObject& object) {
   RunRecord run;
   run.name = object.text("name");
   run.samples_per_s = object.number("samples_per_s", 0, most);
+  run.ci95_samples_per_s = read_interval(object, "ci95_samples_per_s", 0, most);
   run.epoch_seconds = object.number("epoch_seconds", 0, most);
   run.seconds = object.number("seconds", 0, most);
   run.storage_bytes = read_known_count(object, "storage_bytes");
@@ -114,8 +115,10 @@ RunRecord read_run(JsonObject& object) {
   run.first_batch_seconds = object.number("first_batch_seconds", 0, most);
   run.stall_p50_seconds = object.number("stall_p50_seconds", 0, most);
   run.stall_p99_seconds = object.number("stall_p99_seconds", 0, most);
+  run.stall_epoch_boundary_seconds = object.number("stall_epoch_boundary_seconds", 0, most);
   run.prefetch_batches = read_small(object, "prefetch_batches");
   run.fetch_concurrency = read_small(object, "fetch_concurrency");
+  run.fetch_places = read_small(object, "fetch_places");
   run.slot_bytes = read_count(object, "slot_bytes");
   for (JsonObject& each : object.objects("prep_operators")) run.prep_operators.push_back({each.text("name"), each.number("fraction", 0, 1 + 1e-9)});
   for (JsonObject& each : object.objects("epochs")) run.epochs.push_back(read_epoch(each));

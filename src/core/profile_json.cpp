@@ -63,6 +63,7 @@ Json epoch_json(const EpochRecord& epoch) {
 Json run_json(const RunRecord& run) {
   Json object = {{"name", run.name},
                  {"samples_per_s", run.samples_per_s},
+                 {"ci95_samples_per_s", interval_json(run.ci95_samples_per_s)},
                  {"epoch_seconds", run.epoch_seconds},
                  {"seconds", run.seconds},
                  {"storage_bytes", or_null(run.storage_bytes)},
@@ -74,8 +75,10 @@ Json run_json(const RunRecord& run) {
                  {"first_batch_seconds", run.first_batch_seconds},
                  {"stall_p50_seconds", run.stall_p50_seconds},
                  {"stall_p99_seconds", run.stall_p99_seconds},
+                 {"stall_epoch_boundary_seconds", run.stall_epoch_boundary_seconds},
                  {"prefetch_batches", run.prefetch_batches},
                  {"fetch_concurrency", run.fetch_concurrency},
+                 {"fetch_places", run.fetch_places},
                  {"slot_bytes", run.slot_bytes},
                  {"prep_operators", Json::array()},
                  {"epochs", Json::array()},

@@ -42,7 +42,7 @@ void validate_devices(const ProfileSettings& settings) {
     require_number("--storage (seconds that a request costs)", settings.storage_latency_seconds, 0, 60);
     require_integer("--storage (queue depth)", settings.storage_queue_depth, 1, StorageDeviceState::max_queue_depth);
   }
-  require_integer("--fetch-concurrency", settings.fetch_concurrency, 1, 1024);
+  require_integer("--io-depth", settings.fetch_concurrency, 1, 1024);
   require_number("--max-storage-rate", settings.max_storage_bytes_per_s, 0, most_bytes_per_s);
   if (settings.prep == Seam::emulated) require_rate("--prep (samples/s of one emulated core)", settings.prep_rate_per_core, most_samples_per_s);
   require_integer("--workers", settings.workers, 0, 4096);

@@ -81,8 +81,7 @@ Measured run_synthetic(RunContext& context, double seconds) {
   measured.record.samples = points.empty() ? 0 : points.back().samples;
   measured.rate = record_rate(context, "synthetic", iteration_rate(points), mean_sample_bytes(context),
                               fmt::format("emulated: {} iterations on batches that were there already", points.empty() ? 0 : points.size() - 1));
-  measured.record.samples_per_s = measured.rate.samples_per_s;
-  measured.record.epoch_seconds = epoch_seconds(context, measured.rate);
+  take_rate(context, measured);
   note_rate(context, "the accelerators want [G]", measured.rate);
   return measured;
 }
@@ -97,6 +96,9 @@ RateRecord measure_cache(RunContext& context, Pipeline& pipeline, double seconds
   random_permutation(mix(context.inputs.settings.seed, 0xca), order);
   for (std::size_t i = 0; i < order.size(); ++i) accesses[i] = {order[i], index[order[i]].length, 0, 0};
   pipeline.cache().lookup(accesses, places);
+  for (const CacheLookup& place : places) {
+    if (place.decision == CacheDecision::admit) pipeline.cache().abandon(place.key);  // it could not be read when the cache was filled
+  }
   std::erase_if(places, [](const CacheLookup& place) { return place.decision != CacheDecision::hit; });
   if (places.empty()) return {};
 

@@ -47,7 +47,7 @@ void prove_cold(RunContext& context, const std::string& run, std::optional<Bytes
   if (context.inputs.settings.storage != Seam::real) return;
   if (!device) {
     context.distrust("storage-not-metered",
-                     fmt::format("run \"{}\": {} tells what this filesystem read from storage, so nothing proves that the run was cold.", run,
+                     fmt::format("run \"{}\": what was read from storage cannot be told ({}), so nothing proves that the run was cold.", run,
                                  StorageMeter(context.subset->facts().root).method()));
     return;
   }
@@ -68,7 +68,7 @@ void prove_cold(RunContext& context, const std::string& run, std::optional<Bytes
 void prove_cached(RunContext& context, const std::string& run, std::optional<Bytes> device, Bytes used) {
   if (!device) {
     context.distrust("storage-not-metered",
-                     fmt::format("run \"{}\": {} tells what this filesystem read from storage, so nothing proves that the run was cached.", run,
+                     fmt::format("run \"{}\": what was read from storage cannot be told ({}), so nothing proves that the run was cached.", run,
                                  StorageMeter(context.subset->facts().root).method()));
   } else if (static_cast<double>(*device) > 0.001 * static_cast<double>(used)) {
     context.distrust("cached-run-read-storage",
@@ -85,7 +85,7 @@ std::optional<Bytes> difference(std::optional<Bytes> after, std::optional<Bytes>
 
 void make_cold(RunContext& context) {
   if (context.inputs.settings.storage != Seam::real || context.inputs.settings.read_mode == ReadMode::direct) return;
-  drop_from_page_cache(*context.subset);
+  drop_from_page_cache(*context.subset, context.stop);
   const Residency residency = page_cache_residency(*context.subset, residency_files);
   if (residency.fraction() > residency_allowed) {
     context.distrust("not-evicted", fmt::format("{:.0f} % of the subset stayed in the page cache although it was asked to be dropped (another "
@@ -97,11 +97,11 @@ void make_cold(RunContext& context) {
 Measured run_fetch(RunContext& context, double seconds) {
   make_cold(context);
   Pipeline pipeline(context.inputs, run_spec(context, CacheKind::none, 0), context.timing);
-  auto loader = pipeline.make_loader({.prep = PrepUse::none});
-  auto trainer = make_null_trainer();
   const auto storage = pipeline.storage_bytes();
   const auto before = storage();
   const Bytes asked_before = pipeline.engine().requested();
+  auto loader = pipeline.make_loader({.prep = PrepUse::none});
+  auto trainer = make_null_trainer();
   Observer observer(*loader, storage, context.inputs.host, context.timing);
   EnoughTime enough(context, "fetch", seconds);
   const TrainingLog log = train(
@@ -127,8 +127,7 @@ Measured run_fetch(RunContext& context, double seconds) {
   measured.rate =
       record_rate(context, "fetch", rate, mean_sample_bytes(context),
                   fmt::format("cold reads of whole samples in random order, no prep, {} under way", context.inputs.settings.fetch_concurrency));
-  measured.record.samples_per_s = measured.rate.samples_per_s;
-  measured.record.epoch_seconds = epoch_seconds(context, measured.rate);
+  take_rate(context, measured);
   prove_cold(context, "fetch", device, asked);
   report_failures(context, "fetch", *loader);
   note_rate(context, "storage can deliver [S]", measured.rate);
@@ -157,10 +156,10 @@ bool fill_cache(RunContext& context, Pipeline& pipeline, double seconds) {
 }
 
 Measured run_prep(RunContext& context, Pipeline& pipeline, double seconds) {
-  auto loader = pipeline.make_loader({.first_epoch = 1});
-  auto trainer = make_null_trainer();
   const auto storage = pipeline.storage_bytes();
   const auto before = storage();
+  auto loader = pipeline.make_loader({.first_epoch = 1});
+  auto trainer = make_null_trainer();
   Observer observer(*loader, storage, context.inputs.host, context.timing);
   EnoughTime enough(context, "prep", seconds);
   const auto rate_of = [&](const TrainingLog& log, Nanoseconds end) {
@@ -177,8 +176,7 @@ Measured run_prep(RunContext& context, Pipeline& pipeline, double seconds) {
   measured.rate = record_rate(
       context, "prep", rate_of(log, observer.progress().back().at), mean_sample_bytes(context),
       fmt::format("loader alone on a cached subset, {} workers on {} cores", context.inputs.settings.workers, context.inputs.settings.cores));
-  measured.record.samples_per_s = measured.rate.samples_per_s;
-  measured.record.epoch_seconds = epoch_seconds(context, measured.rate);
+  take_rate(context, measured);
   const auto prepared = static_cast<double>(loader->totals().prep.samples);
   prove_cached(context, "prep", measured.record.storage_bytes, static_cast<Bytes>(prepared * mean_sample_bytes(context)));
   report_failures(context, "prep", *loader);
@@ -202,10 +200,10 @@ double measure_one_core(RunContext& context, Pipeline& pipeline, double seconds)
 }
 
 Measured run_cached(RunContext& context, Pipeline& pipeline, double seconds) {
-  auto loader = pipeline.make_loader({.first_epoch = 1});
-  auto trainer = pipeline.make_trainer();
   const auto storage = pipeline.storage_bytes();
   const auto before = storage();
+  auto loader = pipeline.make_loader({.first_epoch = 1});
+  auto trainer = pipeline.make_trainer();
   Observer observer(*loader, storage, context.inputs.host, context.timing);
   EnoughTime enough(context, "cached", seconds);
   const auto rate_of = [&](const TrainingLog& log) {
@@ -221,8 +219,7 @@ Measured run_cached(RunContext& context, Pipeline& pipeline, double seconds) {
   measured.record = record_run("cached", context, pipeline, *loader, observer, log);
   measured.record.storage_bytes = difference(storage(), before);
   measured.rate = record_rate(context, "cached", rate_of(log), mean_sample_bytes(context), "cached subset with the accelerator");
-  measured.record.samples_per_s = measured.rate.samples_per_s;
-  measured.record.epoch_seconds = epoch_seconds(context, measured.rate);
+  take_rate(context, measured);
   prove_cached(context, "cached", measured.record.storage_bytes,
                static_cast<Bytes>(static_cast<double>(measured.record.samples) * mean_sample_bytes(context)));
   note_rate(context, "training from memory", measured.rate);
@@ -236,10 +233,10 @@ Measured run_full(RunContext& context, double seconds) {
   Pipeline::Spec spec = run_spec(context, caches ? settings.cache : CacheKind::none, context.subset_cache_bytes);
   if (settings.cache == CacheKind::page) spec.page_cache = PageCacheUse::keep;
   Pipeline pipeline(context.inputs, spec, context.timing);
-  auto loader = pipeline.make_loader({});
-  auto trainer = pipeline.make_trainer();
   const auto storage = pipeline.storage_bytes();
   const auto before = storage();
+  auto loader = pipeline.make_loader({});
+  auto trainer = pipeline.make_trainer();
   Observer observer(*loader, storage, context.inputs.host, context.timing);
   const Nanoseconds begun = context.timing.clock->now();
   Nanoseconds next_look = 0;
@@ -278,8 +275,7 @@ Measured run_full(RunContext& context, double seconds) {
   measured.record.storage_bytes = difference(storage(), before);
   measured.record.requested_bytes = pipeline.engine().requested();
   measured.rate = record_rate(context, "full", rate_of(log), mean_sample_bytes(context), "cold start, everything on, first epoch apart");
-  measured.record.samples_per_s = measured.rate.samples_per_s;
-  measured.record.epoch_seconds = epoch_seconds(context, measured.rate);
+  take_rate(context, measured);
   if (ended_epochs < 2) {
     context.distrust("full-run-cut-short",
                      "run \"full\" did not finish its second epoch within the time budget: pass a longer --time-budget or a smaller --subset.");

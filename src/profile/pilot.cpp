@@ -11,6 +11,7 @@ namespace dsanalyze {
 namespace {
 
 constexpr std::uint32_t pilot_samples = 512;
+constexpr double least_fill_bytes_per_s = 5e8;  // of copying into new shared memory, however fast storage is
 
 bool runs(const ProfilePlan& plan, const char* name) { return std::ranges::find(plan.runs, name) != plan.runs.end(); }
 
@@ -49,7 +50,7 @@ PilotRates run_pilot(RunContext& context, double seconds) {
   if (settings.prep == Seam::emulated) rates.prep = settings.prep_rate_per_core * settings.cores;
   if (settings.storage != Seam::real && settings.prep != Seam::real) return rates;
 
-  RunContext pilot = context;
+  RunContext pilot{context.inputs, context.plan, context.subset, 0, null_events(), context.stop, context.timing, context.begun, {}, true};
   std::vector<SampleId> ids(std::min(context.subset->size(), pilot_samples));
   for (std::uint32_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<SampleId>(std::uint64_t{i} * context.subset->size() / ids.size());
   pilot.subset = subset_index(*context.subset, ids);
@@ -86,11 +87,12 @@ std::uint64_t choose_subset(const ProfileInputs& inputs, const ProfilePlan& plan
   const double compute = settings.accelerator == AcceleratorKind::emulated ? settings.accelerator_rate * settings.accelerators : INFINITY;
   const double cold = std::min({rates.storage, rates.prep, compute});
   const double later = std::min({effective_fetch_rate(plan.cache_fraction, INFINITY, rates.storage), rates.prep, compute});
+  const double mean_bytes = static_cast<double>(inputs.index->bytes()) / std::max(1U, inputs.index->size());
   double samples = static_cast<double>(plan.most_subset_samples);
   if (std::isfinite(cold)) {
     const double full_seconds_a_sample = 1 / cold + (settings.epochs - 1) / later;
     if (shares.full > 0) samples = std::min(samples, 0.8 * shares.full / full_seconds_a_sample);
-    if (shares.filling > 0) samples = std::min(samples, 0.7 * shares.filling * rates.storage);
+    if (shares.filling > 0) samples = std::min(samples, 0.7 * shares.filling * std::min(rates.storage, least_fill_bytes_per_s / mean_bytes));
   }
   // At least two global batches, or the run says nothing about a steady state.
   const double least = 2.0 * settings.batch_size * settings.accelerators;

@@ -8,6 +8,7 @@ namespace dsanalyze {
 namespace {
 
 constexpr int least_prefetch = 4;
+constexpr int most_waiting_reads = 512;
 
 std::uint64_t largest_sample(const DatasetIndex& index) {
   std::uint64_t largest = 0;
@@ -22,7 +23,9 @@ FetchOptions fetch_options(const ProfileSettings& settings, const Pipeline::Spec
   const int workers = spec.workers;
   FetchOptions options;
   options.concurrency = settings.fetch_concurrency;
-  options.capacity = static_cast<std::size_t>(2 * settings.fetch_concurrency + 2 * workers);
+  // A read keeps its place until it is prepared, and behind a batch's hits that takes a while: enough places that storage does not idle meanwhile.
+  options.capacity = static_cast<std::size_t>(2 * settings.fetch_concurrency + 2 * workers + std::min(settings.batch_size, most_waiting_reads));
+  options.largest_made_up = largest_sample(*spec.index);
   if (settings.storage == Seam::emulated) {
     options.capacity = std::max<std::size_t>(options.capacity, static_cast<std::size_t>(2 * settings.storage_queue_depth + 2 * workers));
   }

@@ -115,6 +115,13 @@ ProfilePlan plan_profile(ProfileInputs& inputs) {
     }
   }
 
+  if (settings.cache == CacheKind::page) {
+    plan.cache_fraction = std::min(1.0, static_cast<double>(inputs.host.memory_usable) / static_cast<double>(dataset_bytes));
+  }
+  if (settings.cache_size && !caches(settings)) {
+    throw UsageError(fmt::format("--cache-size: --cache {} has no size of its own; pass --cache minio or lru", cache_kind_name(settings.cache)));
+  }
+
   // The cached runs hold the whole subset in memory; without them only the cache fraction of it.
   const double held_share = runs_cached(settings) ? 1.0 : std::max(plan.cache_fraction, 1e-9);
   const Bytes subset_limit = settings.subset ? settings.subset->of(index.facts().total_bytes) : index.bytes();
@@ -135,6 +142,10 @@ ProfilePlan plan_profile(ProfileInputs& inputs) {
                                    format_bytes(plan.most_subset_bytes), format_bytes(index.facts().total_bytes)));
   plan.lines.push_back(real_storage ? "reads: the subset, once for each cold run and once to fill the cache; writes nothing to the dataset"
                                     : "reads: emulated storage; the disk's speed plays no part");
+  if (settings.max_storage_bytes_per_s > 0) {
+    plan.lines.push_back(fmt::format("spares: reads at most {}, as asked; S is that limit, not the disk's",
+                                     format_bytes_per_second(settings.max_storage_bytes_per_s)));
+  }
   if (real_storage) plan.lines.push_back("evicts: the subset's own pages from the page cache, nothing else");
   plan.lines.push_back(fmt::format("holds: at most {} of memory ({} available), of which batch slots {}", format_bytes(plan.memory_bytes),
                                    format_bytes(inputs.host.memory_usable), format_bytes(slots)));

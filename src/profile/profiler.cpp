@@ -65,6 +65,23 @@ std::shared_ptr<const DatasetIndex> draw_subset(const ProfileInputs& inputs, std
   return subset_index(*inputs.index, order);
 }
 
+/// What limits the meaning of the result from the start.
+void state_reservations(RunContext& context) {
+  const ProfileSettings& settings = context.inputs.settings;
+  if (settings.max_storage_bytes_per_s > 0) {
+    context.find(
+        Finding::Severity::warning, "storage-rate-limited",
+        fmt::format("reads were held to {} as asked (--max-storage-rate): S and the full run are bound by that limit, the disk may deliver more.",
+                    format_bytes_per_second(settings.max_storage_bytes_per_s)));
+  }
+  if (settings.cache == CacheKind::page && context.plan.cache_fraction < 1) {
+    context.distrust(
+        "page-cache-subset",
+        "the dataset is larger than memory, but the subset that was run is not, so the kernel's page cache did not thrash as it would: the full run "
+        "is too fast. Use --cache minio, or a dataset that fits.");
+  }
+}
+
 /// P, its point on one core, and C: what the warm cache serves to.
 template <typename Keep>
 void measure_prep(RunContext& context, Pipeline& warm, const TimeShares& shares, ProfileResult& result, Keep keep) {
@@ -91,6 +108,8 @@ ProfileResult run_profile(const ProfileInputs& inputs, const ProfilePlan& plan, 
     events.note(fmt::format("subset: {} of {} samples, drawn at random; the cache fraction is kept", format_number(context.subset->size()),
                             format_number(static_cast<double>(inputs.index->facts().total_samples))));
   }
+
+  state_reservations(context);
 
   ProfileResult result;
   result.tool = this_tool();

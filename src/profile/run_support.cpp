@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 namespace dsanalyze {
 
@@ -33,12 +34,60 @@ Pipeline::Spec run_spec(const RunContext& context, CacheKind cache, Bytes cache_
   return {context.subset, cache, cache_bytes, PageCacheUse::drop, settings.workers, cpus};
 }
 
+namespace {
+
+constexpr std::size_t most_epochs_recorded = 200;  // tiny datasets run through thousands: the first and the last ones say it all
+
+/// Waits of the steady part: those of the first epoch, cold or filling, are left out when others follow.
+void record_stalls(RunRecord& record, const TrainingLog& log) {
+  if (log.completions.empty()) return;
+  const std::uint64_t first = log.completions.front().epoch;
+  const bool others_follow = log.completions.back().epoch > first;
+  std::vector<double> stalls, at_boundaries;
+  std::uint64_t epoch = first;
+  for (const BatchCompletion& completion : log.completions) {
+    if (others_follow && completion.epoch == first) continue;
+    stalls.push_back(to_seconds(completion.stall));
+    if (completion.epoch != epoch) at_boundaries.push_back(stalls.back());
+    epoch = completion.epoch;
+  }
+  record.stall_p50_seconds = quantile(stalls, 0.5);
+  record.stall_p99_seconds = quantile(stalls, 0.99);
+  record.stall_epoch_boundary_seconds = mean(at_boundaries);
+}
+
+void record_epochs(RunRecord& record, const Loader& loader, const TrainingLog& log) {
+  std::map<std::uint64_t, Nanoseconds> ends;
+  for (const BatchCompletion& completion : log.completions) {
+    if (completion.last_of_epoch) ends[completion.epoch] = completion.end;
+  }
+  Nanoseconds previous_end = log.begun;
+  for (const EpochTotals& totals : loader.epochs()) {
+    const auto found = ends.find(totals.epoch);
+    // Independent accelerators may end a short epoch before the one that came first; it then took no time of its own.
+    const Nanoseconds end = found == ends.end() ? previous_end : std::max(found->second, previous_end);
+    record.epochs.push_back(
+        {totals.epoch, to_seconds(end - previous_end), totals.samples, totals.storage, totals.requested, totals.hits, totals.misses, totals.digest});
+    previous_end = end;
+  }
+  if (record.epochs.size() > most_epochs_recorded) record.epochs.erase(record.epochs.begin() + 1, record.epochs.end() - (most_epochs_recorded - 1));
+}
+
+}  // namespace
+
+void take_rate(const RunContext& context, Measured& measured) {
+  measured.record.samples_per_s = measured.rate.samples_per_s;
+  measured.record.ci95_samples_per_s = measured.rate.ci95_samples_per_s;
+  measured.record.epoch_seconds = epoch_seconds(context, measured.rate);
+}
+
 RunRecord record_run(const std::string& name, const RunContext& context, const Pipeline& pipeline, const Loader& loader, const Observer& observer,
                      const TrainingLog& log) {
   RunRecord record;
   record.name = name;
   record.prefetch_batches = pipeline.prefetch_batches();
   record.fetch_concurrency = context.inputs.settings.fetch_concurrency;
+  record.fetch_places = static_cast<int>(pipeline.engine().capacity());
   record.slot_bytes = loader.slot_bytes();
   record.seconds = to_seconds(context.timing.clock->now() - log.begun);
   record.first_batch_seconds = log.first_batch > 0 ? to_seconds(log.first_batch - log.begun) : 0;
@@ -48,10 +97,7 @@ RunRecord record_run(const std::string& name, const RunContext& context, const P
   record.samples_failed = loader.failed_samples();
   for (const BatchCompletion& completion : log.completions) record.samples += completion.samples;
 
-  std::vector<double> stalls;
-  for (const BatchCompletion& completion : log.completions) stalls.push_back(to_seconds(completion.stall));
-  record.stall_p50_seconds = quantile(stalls, 0.5);
-  record.stall_p99_seconds = quantile(stalls, 0.99);
+  record_stalls(record, log);
 
   Nanoseconds operators = 0;
   for (const Nanoseconds time : totals.operator_times) operators += time;
@@ -60,22 +106,7 @@ RunRecord record_run(const std::string& name, const RunContext& context, const P
     record.prep_operators.push_back({std::string(names[i]), static_cast<double>(totals.operator_times[i]) / static_cast<double>(operators)});
   }
 
-  Nanoseconds previous_end = log.begun;
-  for (const EpochTotals& totals_of_epoch : loader.epochs()) {
-    EpochRecord epoch;
-    epoch.epoch = totals_of_epoch.epoch;
-    // Independent accelerators may end a short epoch before the one that came first; it then took no time of its own.
-    const Nanoseconds end = std::max(log.epoch_end(totals_of_epoch.epoch), previous_end);
-    epoch.seconds = to_seconds(end - previous_end);
-    previous_end = end;
-    epoch.samples = totals_of_epoch.samples;
-    epoch.storage_bytes = totals_of_epoch.storage;
-    epoch.requested_bytes = totals_of_epoch.requested;
-    epoch.cache_hits = totals_of_epoch.hits;
-    epoch.cache_misses = totals_of_epoch.misses;
-    epoch.digest = totals_of_epoch.digest;
-    record.epochs.push_back(epoch);
-  }
+  record_epochs(record, loader, log);
   record.timeline = observer.timeline();
   return record;
 }

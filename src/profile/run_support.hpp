@@ -13,6 +13,8 @@ RunRecord record_run(const std::string& name, const RunContext& context, const P
                      const TrainingLog& log);
 /// A rate as the result has it; void windows become findings.
 RateRecord record_rate(RunContext& context, const std::string& run, const WindowedRate& rate, double mean_bytes, const std::string& method);
+/// The record's rate, interval and epoch time from the measured rate.
+void take_rate(const RunContext& context, Measured& measured);
 /// Samples that failed become a finding that names the first ones.
 void report_failures(RunContext& context, const std::string& run, const Loader& loader);
 /// Progress of a run that lasts at most `seconds`.

@@ -25,21 +25,6 @@ std::vector<ProgressPoint> TrainingLog::progress() const {
   return points;
 }
 
-Nanoseconds TrainingLog::epoch_end(std::uint64_t epoch) const {
-  for (const BatchCompletion& completion : completions) {
-    if (completion.epoch == epoch && completion.last_of_epoch) return completion.end;
-  }
-  return 0;
-}
-
-std::uint64_t TrainingLog::epoch_samples(std::uint64_t epoch) const {
-  std::uint64_t samples = 0;
-  for (const BatchCompletion& completion : completions) {
-    if (completion.epoch == epoch) samples += completion.samples;
-  }
-  return samples;
-}
-
 TrainingLog train(Loader& loader, Trainer& trainer, const std::function<bool(const TrainingLog&)>& enough, const std::stop_token& stop,
                   Timing timing) {
   TrainingLog log;

@@ -18,9 +18,6 @@ struct TrainingLog {
 
   /// Samples trained up to each step's end.
   [[nodiscard]] std::vector<ProgressPoint> progress() const;
-  /// When the last batch of an epoch ended; 0 if it did not.
-  [[nodiscard]] Nanoseconds epoch_end(std::uint64_t epoch) const;
-  [[nodiscard]] std::uint64_t epoch_samples(std::uint64_t epoch) const;
 };
 
 /// Feeds the trainer from the loader until `enough` says so (asked after each completion and at least four times a second), then stops the loader.

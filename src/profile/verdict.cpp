@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
+#include <optional>
 
 #include "dsanalyze/base/units.hpp"
 
@@ -13,6 +13,11 @@ namespace {
 
 double relative_half_width(const RateRecord& rate) {
   return rate.samples_per_s > 0 ? (rate.ci95_samples_per_s.high - rate.ci95_samples_per_s.low) / 2 / rate.samples_per_s : 0;
+}
+
+/// Of a run's time a sample.
+double half_width_seconds(const RunRecord& run) {
+  return (run.ci95_samples_per_s.high - run.ci95_samples_per_s.low) / 2 / run.samples_per_s / run.samples_per_s;
 }
 
 /// F and its interval: the relative errors of S and C, weighted by the share of the fetch time that each takes (Eq 3).
@@ -32,42 +37,51 @@ RateRecord effective_fetch(const ProfileResult& result, double x) {
   return fetch;
 }
 
-struct Candidate {
-  Resource resource;
-  const RateRecord* rate;
-  std::string letter;
-};
-
-std::string detail_of(const Candidate& lowest, const ProfileResult& result) {
-  switch (lowest.resource) {
+const RateRecord& rate_of(Resource resource, const ProfileResult& result) {
+  switch (resource) {
     case Resource::gpu:
-      return "accelerator";
+      return *result.ingestion;
     case Resource::cpu:
-      return "prep";
+      return *result.prep;
     case Resource::io:
       break;
   }
+  return *result.fetch;
+}
+
+std::string letter_of(Resource resource) {
+  switch (resource) {
+    case Resource::gpu:
+      return "G";
+    case Resource::cpu:
+      return "P";
+    case Resource::io:
+      break;
+  }
+  return "F";
+}
+
+std::string detail_of(Resource resource, const ProfileResult& result) {
+  if (resource == Resource::gpu) return "accelerator";
+  if (resource == Resource::cpu) return "prep";
   const double x = result.fetch->cache_fraction.value_or(0);
   const double cache_time = result.cache ? x / result.cache->samples_per_s : 0;
   return cache_time > (1 - x) / result.storage->samples_per_s ? "cache" : "storage";
 }
 
 BottleneckRecord find_bottleneck(const ProfileResult& result) {
-  std::vector<Candidate> candidates;
-  if (result.fetch) candidates.push_back({Resource::io, &*result.fetch, "F"});
-  if (result.prep) candidates.push_back({Resource::cpu, &*result.prep, "P"});
-  if (result.ingestion) candidates.push_back({Resource::gpu, &*result.ingestion, "G"});
-  std::ranges::sort(candidates, {}, [](const Candidate& c) { return c.rate->samples_per_s; });
-  const Candidate& lowest = candidates[0];
-  const Candidate& second = candidates[1];
+  const BottleneckRule rule = bottleneck(result.fetch->samples_per_s, result.prep->samples_per_s,
+                                         result.ingestion ? std::optional<double>(result.ingestion->samples_per_s) : std::nullopt);
+  const RateRecord& lowest = rate_of(rule.resource, result);
+  const RateRecord& second = rate_of(rule.next, result);
   BottleneckRecord record;
-  record.resource = resource_name(lowest.resource);
-  record.detail = detail_of(lowest, result);
-  record.next = resource_name(second.resource);
-  const bool apart = !lowest.rate->ci95_samples_per_s.overlaps(second.rate->ci95_samples_per_s);
+  record.resource = resource_name(rule.resource);
+  record.detail = detail_of(rule.resource, result);
+  record.next = resource_name(rule.next);
+  const bool apart = !lowest.ci95_samples_per_s.overlaps(second.ci95_samples_per_s);
   record.confident = apart && result.trusted;
-  const std::string rates = fmt::format("{} [{}] against {} [{}] samples/s", format_number(lowest.rate->samples_per_s), lowest.letter,
-                                        format_number(second.rate->samples_per_s), second.letter);
+  const std::string rates = fmt::format("{} [{}] against {} [{}] samples/s", format_number(lowest.samples_per_s), letter_of(rule.resource),
+                                        format_number(second.samples_per_s), letter_of(rule.next));
   if (!result.trusted) {
     record.reason = fmt::format("{}, but the measurement could not prove itself: see the findings", rates);
   } else if (!apart) {
@@ -88,12 +102,30 @@ StallRecord stall(double seconds_per_sample, double full_seconds_per_sample, dou
   return record;
 }
 
+/// What the full run reached must be what the rates promise; where it is not, the closed form lacks something that matters here.
+void compare_with_closed_form(ProfileResult& result) {
+  const RunRecord* full = result.run("full");
+  if (full == nullptr || full->samples_per_s <= 0) return;
+  const double promised = bottleneck(result.fetch->samples_per_s, result.prep->samples_per_s,
+                                     result.ingestion ? std::optional<double>(result.ingestion->samples_per_s) : std::nullopt)
+                              .samples_per_s;
+  constexpr double most_difference = 0.10;
+  if (std::abs(full->samples_per_s / promised - 1) <= most_difference) return;
+  result.findings.push_back({"closed-form-differs", Finding::Severity::warning,
+                             fmt::format("run \"full\" reached {} samples/s where the rates promise {}: what runs at once here disturbs each other "
+                                         "(reading costs CPU that prep needs), "
+                                         "or two rates are close to each other. Believe the run; predictions are off by as much.",
+                                         format_number(full->samples_per_s), format_number(promised))});
+}
+
 }  // namespace
 
 void conclude(ProfileResult& result, double cache_fraction) {
-  if (result.storage && result.storage->samples_per_s > 0) result.fetch = effective_fetch(result, cache_fraction);
+  const bool only_cache_unmeasured = cache_fraction >= 1 && !result.cache;  // F would be C alone
+  if (result.storage && result.storage->samples_per_s > 0 && !only_cache_unmeasured) result.fetch = effective_fetch(result, cache_fraction);
   if (!result.fetch || !result.prep || result.prep->samples_per_s <= 0) return;
   result.bottleneck = find_bottleneck(result);
+  compare_with_closed_form(result);
 
   const RunRecord* cached = result.run("cached");
   const RunRecord* full = result.run("full");
@@ -103,12 +135,12 @@ void conclude(ProfileResult& result, double cache_fraction) {
     const double from_memory = std::max(compute, 1 / cached->samples_per_s);
     const double everything = std::max(from_memory, 1 / full->samples_per_s);
     const double compute_error = compute * relative_half_width(*result.ingestion);
-    const double prep_error = relative_half_width(*result.prep) / cached->samples_per_s;
-    const double fetch_error = relative_half_width(*result.storage) / full->samples_per_s;
+    const double cached_error = half_width_seconds(*cached);
+    const double full_error = half_width_seconds(*full);
     const auto samples = static_cast<double>(result.dataset.samples);
     result.stalls = ProfileResult::Stalls{stall(compute, everything, compute_error, samples),
-                                          stall(from_memory - compute, everything, std::hypot(compute_error, prep_error), samples),
-                                          stall(everything - from_memory, everything, std::hypot(prep_error, fetch_error), samples)};
+                                          stall(from_memory - compute, everything, std::hypot(compute_error, cached_error), samples),
+                                          stall(everything - from_memory, everything, std::hypot(cached_error, full_error), samples)};
   }
   if (result.settings.observed_rate) {
     double feed = std::min(result.fetch->samples_per_s, result.prep->samples_per_s);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <optional>
 
 #include "dsanalyze/trainer/trainer.hpp"
@@ -9,7 +10,9 @@ class NullTrainer final : public Trainer {
  public:
   Status submit(const Batch& batch) override {
     if (m_batch) return {StatusCode::busy, 0};
-    m_batch = {batch.token, batch.step, batch.epoch, batch.count, batch.last_of_epoch, batch.ready_at, batch.ready_at, batch.ready_at, 0};
+    // The recurrence of an accelerator that takes no time: a batch that was ready before an earlier one still ends after it.
+    m_end = std::max(m_end, batch.ready_at);
+    m_batch = {batch.token, batch.step, batch.epoch, batch.count, batch.last_of_epoch, batch.ready_at, m_end, m_end, 0};
     return {};
   }
   std::size_t reap(std::span<BatchCompletion> completions, Deadline /*deadline*/) override {
@@ -22,6 +25,7 @@ class NullTrainer final : public Trainer {
 
  private:
   std::optional<BatchCompletion> m_batch;
+  Nanoseconds m_end = 0;
 };
 
 }  // namespace

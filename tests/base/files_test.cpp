@@ -124,6 +124,19 @@ TEST_CASE("special files are written in place") {
   CHECK(std::filesystem::is_character_file("/dev/null"));
 }
 
+TEST_CASE("whether a file can be written is known before there is anything to write") {
+  const TemporaryFolder folder;
+  folder.write("there", "old");
+  CHECK_NOTHROW(require_writable(folder.path() / "new"));
+  CHECK_NOTHROW(require_writable(folder.path() / "there"));
+  CHECK_NOTHROW(require_writable("/dev/null"));
+  CHECK_FALSE(std::filesystem::exists(folder.path() / "new"));
+  CHECK(read_file(folder.path() / "there") == "old");
+  CHECK_THROWS_WITH_AS(require_writable(folder.path() / "no" / "a"), doctest::Contains("does not exist; make it first"), Error);
+  CHECK_THROWS_WITH_AS(require_writable(folder.path()), doctest::Contains("it is a folder"), Error);
+  CHECK_THROWS_WITH_AS(require_writable(""), doctest::Contains("does not name a file"), Error);
+}
+
 TEST_CASE("a reader that holds the old file keeps it whole") {
   const TemporaryFolder folder;
   folder.write("a", "old content");

@@ -11,6 +11,15 @@ import unittest
 PROGRAM = os.environ.get("DSANALYZE", "dsanalyze")
 
 
+def block_device_counter(folder):
+    """The kernel's own account of the block device that a folder lies on; None where no block device is behind it."""
+    number = os.stat(folder).st_dev
+    device = f"{os.major(number)}:{os.minor(number)}"
+    mounts = [line.split() for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines()]
+    counter = pathlib.Path("/sys/dev/block") / device / "stat"
+    return counter if any(mount[2] == device for mount in mounts) and counter.is_file() else None
+
+
 class ProgramTest(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="dsanalyze-test-"))
@@ -29,6 +38,15 @@ class ProgramTest(unittest.TestCase):
     def json_of(self, *arguments):
         """The one document that a successful command leaves with --json."""
         return json.loads(self.succeeds(*arguments, "--json").stdout)
+
+    def photographs(self, samples=60, folder=None):
+        """A folder of small real JPEG files."""
+        data = (folder or self.folder) / "data"
+        run = self.run_program("dataset", "make", data, "--samples", samples, "--quiet")
+        if "apt install" in run.stderr or "package" in run.stderr:
+            self.skipTest("the photographs' package is not installed")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        return data
 
     def fails(self, exit_code, *arguments):
         """What a failing command says on stderr; with --json its error document is checked too."""

@@ -11,15 +11,15 @@ class Usage(ProgramTest):
     def test_alone_it_shows_what_to_do_next(self):
         text = self.succeeds().stdout
         self.assertIn("What to do next", text)
-        for command in ("whatif", "dataset", "list"):
-            self.assertIn(command, text)
+        for command in ("profile", "whatif", "dataset", "list"):
+            self.assertIn(f"dsanalyze {command} ", text)
 
     def test_version(self):
         self.assertRegex(self.succeeds("--version").stdout, r"^dsanalyze \d+\.\d+\.\d+")
         self.assertEqual(self.json_of("--version")["tool"]["name"], "dsanalyze")
 
     def test_every_command_has_help_with_an_example_within_80_columns(self):
-        for command in ("whatif", "dataset", "list"):
+        for command in ("profile", "whatif", "dataset", "list"):
             text = self.succeeds(command, "--help").stdout
             self.assertIn("Example", text)
             self.assertIn("--color", text)

@@ -54,7 +54,7 @@ TEST_CASE("zero and absurd numbers are refused by the name of their option") {
       {"--storage", [](ProfileSettings& s) { s.storage = Seam::emulated; }},
       {"--storage", [](ProfileSettings& s) { s.storage = Seam::emulated, s.storage_bytes_per_s = 1e8, s.storage_queue_depth = 0; }},
       {"--storage", [=](ProfileSettings& s) { s.storage = Seam::emulated, s.storage_bytes_per_s = 1e8, s.storage_latency_seconds = nan; }},
-      {"--fetch-concurrency", [](ProfileSettings& s) { s.fetch_concurrency = 0; }},
+      {"--io-depth", [](ProfileSettings& s) { s.fetch_concurrency = 0; }},
       {"--max-storage-rate", [](ProfileSettings& s) { s.max_storage_bytes_per_s = -1; }},
       {"--prep", [](ProfileSettings& s) { s.prep = Seam::emulated; }},
       {"--workers", [](ProfileSettings& s) { s.workers = -1; }},

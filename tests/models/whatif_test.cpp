@@ -320,3 +320,11 @@ TEST_CASE("wrong parts of typed rates are named") {
   CHECK_THROWS_WITH_AS(rate_model_from_text("P=1,C=2,S=3", "core=8"), doctest::Contains("did you mean \"cores\""), UsageError);
   CHECK_THROWS_WITH_AS(rate_model_from_text("P=1,C=2,S=3", "cache=1GiB"), doctest::Contains("dataset="), UsageError);
 }
+
+TEST_CASE("a rate less sure than its own size makes no answer below nothing") {
+  RateModel model = model_of(20'000, 21'000, 1e6, 4650, 0.35);
+  model.prep_error = 1.25;
+  const WhatIfResult result = answer(model, {});
+  REQUIRE_FALSE(result.answers.empty());
+  CHECK(result.answers[0].ci95_samples_per_s.low == 0);
+}

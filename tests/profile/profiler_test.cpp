@@ -100,6 +100,34 @@ TEST_CASE("a real folder with a broken file is profiled without it, and the resu
   CHECK(testing::contains(testing::error_of([&] { profile(given); }), "7.jpg"));
 }
 
+TEST_CASE("a dataset of one image is profiled, in epochs that take no negative time") {
+  testing::FileDataset data;
+  const auto bytes = test::encode_picture({});
+  data.add("only.jpg", std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  ProfileInputs given;
+  given.index = data.index();
+  given.host = read_host_facts();
+  given.settings.dataset = given.index->facts().root;
+  given.settings.batch_size = 8;
+  given.settings.workers = 3;
+  given.settings.time_budget_seconds = 2;
+  const ProfileResult result = profile(given);
+  REQUIRE(result.cache.has_value());
+  for (const RunRecord& run : result.runs) {
+    for (const EpochRecord& epoch : run.epochs) CHECK(epoch.seconds >= 0);
+  }
+}
+
+TEST_CASE("a run that could not measure its rate has no epoch time, and the budget holds") {
+  ProfileInputs given = emulated(1e4, 1000, 5000);  // 10 samples/s
+  given.settings.time_budget_seconds = 1;
+  const ProfileResult result = profile(given);
+  CHECK_FALSE(result.trusted);
+  REQUIRE(result.run("full") != nullptr);
+  CHECK(result.run("full")->samples_per_s == 0);
+  CHECK(result.run("full")->epoch_seconds == 0);
+}
+
 TEST_CASE("a request to stop ends a profile") {
   ProfileInputs given = emulated(5e5, 1000, 5000);
   const ProfilePlan plan = plan_profile(given);

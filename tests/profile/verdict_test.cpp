@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
+
 namespace dsanalyze {
 namespace {
 
@@ -26,9 +29,11 @@ ProfileResult profile(double ingestion, double prep, double storage, double cach
   RunRecord run;
   run.name = "cached";
   run.samples_per_s = cached;
+  run.ci95_samples_per_s = {cached * 0.99, cached * 1.01};
   result.runs.push_back(run);
   run.name = "full";
   run.samples_per_s = full;
+  run.ci95_samples_per_s = {full * 0.98, full * 1.02};
   result.runs.push_back(run);
   return result;
 }
@@ -69,6 +74,25 @@ TEST_CASE("stalls are the differences of the runs' time a sample, and add up to 
   CHECK(result.stalls->fetch.ci95_fraction.high > 0.6);
 }
 
+TEST_CASE("a stall's interval is that of the runs it comes from, not of other rates") {
+  ProfileResult result = profile(10'000, 5'000, 1'000, 5'000, 2'000);
+  result.storage = rate(1'000, 0.5);
+  conclude(result, 0.35);
+  const double full_error = 0.02, cached_error = 0.01 * 2'000 / 5'000;
+  CHECK(result.stalls->fetch.ci95_fraction.high - 0.6 == doctest::Approx(std::hypot(full_error, cached_error)).epsilon(0.01));
+}
+
+TEST_CASE("a full run that is far from what the rates promise is a finding, a near one is not") {
+  const auto differs = [](double full) {
+    ProfileResult result = profile(10'000, 5'000, 1'000, 5'000, full);
+    conclude(result, 0.35);
+    return std::ranges::any_of(result.findings, [](const Finding& f) { return f.code == "closed-form-differs"; });
+  };
+  const double promised = effective_fetch_rate(0.35, 1e6, 1'000);
+  CHECK(differs(promised * 0.85));
+  CHECK_FALSE(differs(promised * 0.95));
+}
+
 TEST_CASE("noise that makes the full run faster than the cached one gives no negative stall") {
   ProfileResult result = profile(1'000, 5'000, 5'000, 999, 1'001);
   conclude(result, 0.35);
@@ -105,6 +129,17 @@ TEST_CASE("rates that were not measured give no verdict") {
   conclude(result, 0.5);
   CHECK_FALSE(result.fetch.has_value());
   CHECK_FALSE(result.bottleneck.has_value());
+}
+
+TEST_CASE("F is not known when everything is cached and the cache was not measured; else its interval stays above nothing") {
+  ProfileResult result;
+  result.storage = rate(1000, 3.0);
+  conclude(result, 1);
+  CHECK_FALSE(result.fetch.has_value());
+  conclude(result, 0.5);
+  REQUIRE(result.fetch.has_value());
+  CHECK(result.fetch->samples_per_s == doctest::Approx(2000));
+  CHECK(result.fetch->ci95_samples_per_s.low == 0);
 }
 
 }  // namespace

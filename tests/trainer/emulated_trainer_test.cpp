@@ -125,5 +125,16 @@ TEST_CASE("a null trainer is done at once; absurd accelerators are refused") {
   CHECK_THROWS_AS(make_emulated_trainer({2, 100, StepMode::lockstep}, lanes, time.timing()), UsageError);
 }
 
+TEST_CASE("a null trainer's batches end in the order that they came in, even if a later one was ready first") {
+  auto null = make_null_trainer();
+  ManualTiming time;
+  std::vector<Nanoseconds> ends;
+  for (const Nanoseconds ready : {50, 42, 60}) {
+    REQUIRE(null->submit(batch_of(5, ready)).ok());
+    ends.push_back(reap_all(*null, time).at(0).end);
+  }
+  CHECK(ends == std::vector<Nanoseconds>{50, 50, 60});
+}
+
 }  // namespace
 }  // namespace dsanalyze

@@ -54,6 +54,9 @@ std::string read_file(const std::filesystem::path& path, Bytes limit = Bytes{1} 
 /// ".<name>.<random>.tmp"). A replaced file keeps its mode, a link its target; special files (/dev/null, pipes) are written in place.
 /// Throws Error naming path and cause.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
+/// Throws Error, as write_file_atomically() would, if nothing can be written under `path` whatever its content: its folder is not there or refuses,
+/// or it is a folder itself. Writes nothing. For work that takes long before it has something to write.
+void require_writable(const std::filesystem::path& path);
 /// $XDG_STATE_HOME/dsanalyze or ~/.local/state/dsanalyze (profiles); not created.
 std::filesystem::path user_state_directory();
 /// $XDG_CACHE_HOME/dsanalyze or ~/.cache/dsanalyze (dataset indexes); not created.

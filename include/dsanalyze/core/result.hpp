@@ -89,6 +89,7 @@ struct OperatorRecord {
 struct RunRecord {
   std::string name;  ///< synthetic, prep, cached, fetch, full
   double samples_per_s = 0;
+  Interval ci95_samples_per_s;
   double epoch_seconds = 0;  ///< mean, first epoch apart
   double seconds = 0;
   std::optional<Bytes> storage_bytes;
@@ -100,8 +101,10 @@ struct RunRecord {
   double first_batch_seconds = 0;
   double stall_p50_seconds = 0;  ///< an accelerator's wait for its next batch
   double stall_p99_seconds = 0;
+  double stall_epoch_boundary_seconds = 0;  ///< mean wait for the first batch of an epoch, the first epoch apart
   int prefetch_batches = 0;
   int fetch_concurrency = 0;
+  int fetch_places = 0;  ///< reads under way or waiting for prep at once, at most
   Bytes slot_bytes = 0;  ///< memory of the batch slots
   std::vector<OperatorRecord> prep_operators;
   std::vector<EpochRecord> epochs;

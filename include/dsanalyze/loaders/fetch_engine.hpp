@@ -40,13 +40,17 @@ struct FetchCompletion {
 /// in exactly one completion, with all bytes of its extent or the reason why not. A place is taken from submit() until its buffer is released, so
 /// memory is bounded by capacity() buffers. reap() waits for at least one completion or the deadline.
 /// Threads: any, at once. Allocation: none in the steady state (a buffer grows to the largest sample it has held).
-/// Errors: not_found, corrupt (file shorter than the extent), io (errno in detail), cancelled (the engine is being closed).
+/// Errors: not_found, corrupt (file shorter than the extent), io (errno in detail), cancelled (see cancel()).
 class FetchEngine {
  public:
   virtual ~FetchEngine() = default;
+  /// The most requests of one submit(); more are refused (busy) however many places are free.
+  static constexpr std::size_t largest_group = 64;
   virtual Status submit(std::span<const FetchRequest> requests) = 0;
   virtual std::size_t reap(std::span<FetchCompletion> completions, Deadline deadline) = 0;
   virtual void release(std::span<const FetchBuffer> buffers) = 0;
+  /// Requests submitted so far complete soon, as cancelled where reading has not begun. Later ones are not touched.
+  virtual void cancel() = 0;
   [[nodiscard]] virtual std::size_t capacity() const = 0;
   [[nodiscard]] virtual std::size_t free_places() const = 0;
   /// Bytes asked of storage (direct I/O: rounded up to blocks). What reached the device is StorageMeter's to say. Monotonic.
@@ -63,7 +67,8 @@ struct FetchOptions {
   std::size_t capacity = 64;  ///< places: under way or lent
   ReadMode read_mode = ReadMode::buffered;
   PageCacheUse page_cache = PageCacheUse::drop;
-  double max_bytes_per_second = 0;  ///< 0: no limit; otherwise requests are spaced to spare a shared filer
+  std::uint64_t largest_made_up = std::uint64_t{1} << 20;  ///< bytes; of samples that an engine makes up
+  double max_bytes_per_second = 0;                         ///< 0: no limit; otherwise requests are spaced to spare a shared filer
 };
 
 /// Reads real files with a pool of `concurrency` threads.

@@ -46,8 +46,7 @@ struct EpochTotals {
   std::uint64_t misses = 0;
   Bytes requested = 0;           ///< bytes asked of storage
   std::optional<Bytes> storage;  ///< bytes that reached the device, by the meter given to the loader
-  Nanoseconds settled_at = 0;
-  std::string digest;  ///< of the set of samples drawn and not failed
+  std::string digest;            ///< of the set of samples drawn and not failed
 };
 
 /// Everything counted since the start, readable while it runs.
@@ -84,7 +83,8 @@ class Loader {
   /// The batch's memory may be written again.
   void release(ReleaseToken token);
   [[nodiscard]] std::byte* memory() const;  ///< base of the offsets in Batch
-  /// Ends all work; batches given out stay valid until the loader is destroyed.
+  /// Ends all work and waits for its threads (reads that the kernel has begun are waited for): counters stand still from then on. What was not given
+  /// out is dropped; batches given out stay valid until the loader is destroyed.
   void stop();
 
   [[nodiscard]] LoaderTotals totals() const;

@@ -31,6 +31,10 @@ class Sampler {
 
   /// The next batch's ids, valid until the next call; `epoch` and `last` say which epoch it is of and whether it ends it. Goes on for ever.
   std::span<const SampleId> next(std::uint64_t& epoch, bool& last);
+  /// Shuffles now for the epoch that comes next, instead of in next(). The last batch's ids are invalid from then on.
+  void prepare() {
+    if (m_order_epoch != m_state.epoch) shuffle();
+  }
   [[nodiscard]] const SamplerState& state() const { return m_state; }
 
  private:

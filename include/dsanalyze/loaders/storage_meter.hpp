@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <stop_token>
 #include <string>
 
 #include "dsanalyze/base/units.hpp"
@@ -45,6 +46,7 @@ struct Residency {
 Residency page_cache_residency(const DatasetIndex& index, std::uint32_t most_files);
 /// Drops the pages of the index's own files, and of nothing else, from the page cache; dirty ones are written back first. Returns files that could
 /// not be opened.
-std::uint32_t drop_from_page_cache(const DatasetIndex& index);
+/// Ends early when asked to stop.
+std::uint32_t drop_from_page_cache(const DatasetIndex& index, const std::stop_token& stop);
 
 }  // namespace dsanalyze

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "batch_assembly.hpp"
+#include "dsanalyze/base/bounded_queue.hpp"
+#include "dsanalyze/loaders/loader.hpp"
+#include "dsanalyze/loaders/slot_pool.hpp"
+#include "epoch_ledger.hpp"
+#include "failure_ledger.hpp"
+
+namespace dsanalyze {
+
+/// One sample whose bytes are there (or whose fetch failed), on its way to a worker.
+struct LoaderWork {
+  enum class Keep : std::uint8_t { no, in_cache };
+
+  CacheLookup hit;
+  std::span<const std::byte> bytes;  ///< of a miss, in `buffer`
+  FetchBuffer buffer;
+  Status status;
+  Keep keep = Keep::no;  ///< the cache awaits these bytes
+  std::uint32_t entry = 0;
+  std::uint32_t position = 0;
+  SampleId sample = 0;
+  Nanoseconds ready = 0;
+};
+
+/// The loader's threads and what lies between them:
+///   feed  (loader_feed.cpp)  ids -> cache lookup -> ready queue or fetch engine
+///   reap  (loader_feed.cpp)  completions -> ready queue
+///   work  (loader_work.cpp)  bytes -> cache, prepared sample in its slot -> batch
+/// A thread that throws ends the run with its message. After stop() nothing more is prepared, counted or given out.
+struct Loader::State {
+  State(Parts given_parts, const LoaderOptions& given_options);
+  ~State();
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  void stop();
+  [[nodiscard]] bool over() const { return stopping.load(std::memory_order_acquire) || failures.fatal(); }
+  [[nodiscard]] Deadline soon() const;
+  void guarded(void (State::*body)());
+  void notify_all();
+
+  void feed();
+  void feed_epochs();
+  std::uint32_t begin_batch(const BatchAssembly::Draw& draw, std::span<const SampleId> ids);
+  void dispatch(std::uint32_t entry, std::uint64_t epoch, std::span<const SampleId> ids, std::span<const CacheLookup> found);
+  void submit(std::span<const FetchRequest> group);
+  void abandon(std::span<const FetchRequest> requests);
+  bool wait_settled();
+  void settle(std::size_t count);
+  void reap();
+  LoaderWork take(const FetchCompletion& completion);
+
+  void work();
+  void keep(const LoaderWork& item);
+  std::uint64_t prepare(const LoaderWork& item, Prep& prep, std::vector<std::byte>& scratch, StageCounter& counter);
+  void give_back(const LoaderWork& item);
+  void finish(std::uint32_t entry, std::uint32_t done);
+
+  Parts parts;
+  LoaderOptions options;
+  Timing timing;
+  Sampler sampler;
+  SlotPool pool;
+  BatchAssembly assembly;
+  BoundedQueue<LoaderWork> ready;
+  EpochLedger epochs;
+  FailureLedger failures;
+  std::vector<std::unique_ptr<Prep>> preps;
+  std::vector<StageCounter> prep_counters;
+  StageCounter fetch_counter;
+  StageCounter feed_counter;
+  std::atomic<std::uint64_t> hit_total{0};
+  std::atomic<std::uint64_t> miss_total{0};
+  std::atomic<std::size_t> unsettled{0};  ///< misses under way, or awaited by the cache
+  std::atomic<std::uint32_t> workers_started{0};
+  std::atomic<bool> stopping{false};
+  std::atomic<bool> feeding_ended{false};
+  Signal room;
+  Signal settled;
+  std::uint64_t next_sequence = 0;
+  SamplerState delivered_state;
+  mutable std::mutex delivered_mutex;
+  // The feeder's own, sized once.
+  std::vector<CacheAccess> accesses;
+  std::vector<CacheLookup> lookups;
+  std::vector<LoaderWork> hits;
+  std::uint64_t sequence = 0;
+  std::vector<std::jthread> threads;
+};
+
+}  // namespace dsanalyze
