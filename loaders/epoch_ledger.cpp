@@ -1,11 +1,14 @@
 #include "epoch_ledger.hpp"
 
+#include <algorithm>
+
 namespace dsanalyze {
 
 EpochLedger::Account& EpochLedger::account(std::uint64_t epoch) {
-  for (auto it = m_accounts.rbegin(); it != m_accounts.rend(); ++it) {
-    if (it->totals.epoch == epoch) return *it;
-  }
+  // Batches of at most two epochs are under way at once.
+  if (!m_accounts.empty() && m_accounts.back().totals.epoch == epoch) return m_accounts.back();
+  const auto found = std::ranges::find(m_accounts, epoch, [](const Account& account) { return account.totals.epoch; });
+  if (found != m_accounts.end()) return *found;
   m_accounts.emplace_back().totals.epoch = epoch;
   return m_accounts.back();
 }

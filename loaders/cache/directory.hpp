@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <optional>
@@ -10,13 +11,14 @@
 
 namespace dsanalyze {
 
-/// Which sample lies where: one word a sample in a segment that the holder alone writes and every process of the server reads without a lock.
+/// Which sample lies where: one entry a sample in a segment that the holder alone writes and every process of the server reads without a lock.
+/// Keys given to it must be less than header().samples.
 class CacheDirectory {
  public:
   struct Header {
     std::uint64_t capacity = 0;
     std::uint64_t samples = 0;
-    std::uint64_t slab_bytes = 0;
+    std::uint64_t payload_bytes = 0;  ///< the most that can ever be held: the capacity, or the whole dataset
     std::atomic<std::uint64_t> items{0};
     std::atomic<std::uint64_t> bytes{0};
     std::atomic<std::uint64_t> free_bytes{0};  ///< what the policy still admits; samples larger than this need not be asked for
@@ -27,9 +29,11 @@ class CacheDirectory {
     std::uint32_t length = 0;
   };
 
-  /// A new directory, or a view of one that another process holds.
   static std::size_t bytes_for(std::uint64_t samples) { return header_bytes + samples * sizeof(Entry); }
+  /// A new directory, or a view of one that another process holds. The segment has at least bytes_for(0).
   explicit CacheDirectory(MemorySegment segment) : m_segment(std::move(segment)) {}
+  /// Whether the segment has an entry for every sample that its header names.
+  [[nodiscard]] bool whole() const { return header().samples <= (m_segment.size() - header_bytes) / sizeof(Entry); }
 
   [[nodiscard]] Header& header() const { return *reinterpret_cast<Header*>(m_segment.data()); }
   [[nodiscard]] std::optional<Place> find(std::uint64_t key) const {
@@ -38,6 +42,10 @@ class CacheDirectory {
     if (word == 0) return std::nullopt;
     return Place{static_cast<std::uint16_t>((word >> 48) - 1), word & offset_mask, entry.length.load(std::memory_order_relaxed)};
   }
+  /// The holder: a key that is admitted and not published yet may take so many bytes (0: no longer).
+  void promise(std::uint64_t key, std::uint32_t bytes) { entries()[key].length.store(bytes, std::memory_order_relaxed); }
+  /// What is promised for a key that is not published yet.
+  [[nodiscard]] std::uint32_t promised(std::uint64_t key) const { return entries()[key].length.load(std::memory_order_relaxed); }
   void publish(std::uint64_t key, const Place& place) {
     Entry& entry = entries()[key];
     entry.length.store(place.length, std::memory_order_relaxed);
@@ -45,7 +53,16 @@ class CacheDirectory {
     header().items.fetch_add(1, std::memory_order_relaxed);
     header().bytes.fetch_add(place.length, std::memory_order_relaxed);
   }
+  /// Size of a slab that takes everything that can still be published, whoever it is promised to, each item rounded up to `alignment`: whoever makes
+  /// a slab of this size never needs a second one, since what is published stays.
+  [[nodiscard]] std::size_t slab_bytes(std::size_t alignment) const {
+    const std::uint64_t bytes = header().bytes.load(std::memory_order_relaxed);
+    const std::uint64_t items = header().items.load(std::memory_order_relaxed);
+    const std::uint64_t payload = header().payload_bytes - std::min(bytes, header().payload_bytes);
+    return payload + (header().samples - std::min(items, header().samples) + 1) * alignment;
+  }
   [[nodiscard]] const MemorySegment& segment() const { return m_segment; }
+  void forbid_future_writers() { m_segment.forbid_future_writers(); }
 
  private:
   struct Entry {

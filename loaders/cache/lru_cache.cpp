@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
+
+#include "dsanalyze/base/error.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -11,6 +14,13 @@ namespace {
 std::size_t choose_block_bytes(const CacheOptions& options) {
   const std::uint64_t mean = options.samples > 0 ? options.dataset_bytes / options.samples : 0;
   return std::clamp<std::size_t>(std::bit_floor(mean / 32 + 1), 64, 4096);
+}
+
+/// Room for hits that are evicted while they are read. Each is counted as at most eight mean samples: one giant in the dataset does not set the size
+/// of all, and when many giants are read at once, something new is not kept.
+Bytes evicted_and_read_bytes(const CacheOptions& options) {
+  const std::uint64_t mean = options.samples > 0 ? options.dataset_bytes / options.samples + 1 : 0;
+  return std::min<Bytes>(options.dataset_bytes, options.samples_in_flight * std::min(options.largest_sample, 8 * mean));
 }
 
 }  // namespace
@@ -25,9 +35,10 @@ LruCache::LruCache(const CacheOptions& options)
   m_policy = make_cache_policy(CacheKind::lru, options.capacity, options.samples, {static_cast<std::byte*>(state), room});
   m_evicted.reserve(options.samples);
 
-  // Every sample may waste part of its last block; samples in flight may be evicted and still read.
-  const std::size_t in_flight = options.samples_in_flight * (options.largest_sample / m_block_bytes + 1);
-  const std::size_t blocks = std::min<std::size_t>(options.capacity, options.dataset_bytes) / m_block_bytes + options.samples + in_flight + 1;
+  // Every sample may waste part of its last block.
+  const Bytes bytes = std::min(options.capacity, options.dataset_bytes) + evicted_and_read_bytes(options);
+  const std::size_t blocks = bytes / m_block_bytes + options.samples + options.samples_in_flight + 1;
+  if (blocks >= no_block) throw Error("an LRU cache for so many bytes is not supported: more blocks than 32 bits number; ask for a smaller cache");
   m_blocks = MemorySegment::create("LRU cache", blocks * m_block_bytes);
   m_next.resize(blocks);
   m_chains.resize(blocks);
@@ -38,16 +49,18 @@ LruCache::LruCache(const CacheOptions& options)
 
 void LruCache::lookup(std::span<const CacheAccess> accesses, std::span<CacheLookup> lookups) {
   const std::scoped_lock lock(m_mutex);
-  m_decisions.resize(accesses.size());
   for (std::size_t i = 0; i < accesses.size(); ++i) {
-    m_evicted.clear();
-    m_policy->access(accesses.subspan(i, 1), std::span(m_decisions).subspan(i, 1), m_evicted);
-    for (const std::uint64_t key : m_evicted) drop(key);
     const std::uint64_t key = accesses[i].key;
+    lookups[i] = {CacheDecision::bypass, key, nullptr, 0, 0};
+    if (key >= m_items.size() || accesses[i].bytes > most_item_bytes) continue;
+    CacheDecision decision = CacheDecision::bypass;
+    m_evicted.clear();
+    m_policy->access(accesses.subspan(i, 1), {&decision, 1}, m_evicted);
+    for (const std::uint64_t evicted : m_evicted) drop(evicted);
     Item& item = m_items[key];
-    lookups[i] = {m_decisions[i], key, nullptr, item.first_block, item.length};
-    if (m_decisions[i] == CacheDecision::admit) item.state = ItemState::awaited;
-    if (m_decisions[i] != CacheDecision::hit) continue;
+    lookups[i] = {decision, key, nullptr, item.first_block, item.length};
+    if (decision == CacheDecision::admit) item = {no_block, static_cast<std::uint32_t>(accesses[i].bytes), ItemState::awaited};
+    if (decision != CacheDecision::hit) continue;
     if (item.state == ItemState::stored) {
       ++m_chains[item.first_block].readers;
     } else {
@@ -56,6 +69,8 @@ void LruCache::lookup(std::span<const CacheAccess> accesses, std::span<CacheLook
   }
 }
 
+// Without the mutex: links of a chain are written when it is taken and when it is freed, and a hit's chain is freed with its last release at the
+// earliest.
 std::span<const std::byte> LruCache::read(const CacheLookup& hit, std::span<std::byte> scratch) const {
   std::size_t done = 0;
   for (std::uint32_t block = hit.first_block; done < hit.length; block = m_next[block]) {
@@ -71,10 +86,13 @@ Status LruCache::store(std::uint64_t key, std::span<const std::byte> bytes) {
   {
     const std::scoped_lock lock(m_mutex);
     if (m_items[key].state != ItemState::awaited) return {};  // evicted before it arrived
-    if (!take_chain((bytes.size() + m_block_bytes - 1) / m_block_bytes, first)) {
+    const StatusCode refusal = bytes.size() > m_items[key].length                                       ? StatusCode::corrupt
+                               : !take_chain((bytes.size() + m_block_bytes - 1) / m_block_bytes, first) ? StatusCode::busy
+                                                                                                        : StatusCode::ok;
+    if (refusal != StatusCode::ok) {
       m_policy->forget(key);
       m_items[key] = {};
-      return {StatusCode::busy, 0};
+      return {refusal, 0};
     }
   }
   std::size_t done = 0;

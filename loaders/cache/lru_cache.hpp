@@ -11,7 +11,8 @@
 namespace dsanalyze {
 
 /// An LRU cache of one process: samples lie in chains of small blocks, so that any mix of sizes fits without moving anything; a hit is gathered into
-/// the reader's scratch. Blocks of an evicted sample that is still being read are freed with its last release.
+/// the reader's scratch. Blocks of an evicted sample that is still being read are freed with its last release; there is room beside the capacity for
+/// such samples, and should it run out (many far larger than the mean at once), a sample that was admitted is not kept (store: busy).
 class LruCache final : public RawCache {
  public:
   explicit LruCache(const CacheOptions& options);
@@ -25,10 +26,11 @@ class LruCache final : public RawCache {
 
  private:
   static constexpr std::uint32_t no_block = UINT32_MAX;
+  static constexpr Bytes most_item_bytes = UINT32_MAX;
   enum class ItemState : std::uint8_t { absent, awaited, stored };
   struct Item {
     std::uint32_t first_block = no_block;
-    std::uint32_t length = 0;
+    std::uint32_t length = 0;  // of an awaited one: as admitted
     ItemState state = ItemState::absent;
   };
   struct Chain {
@@ -43,7 +45,6 @@ class LruCache final : public RawCache {
   mutable std::mutex m_mutex;
   std::vector<std::byte> m_policy_state;
   std::unique_ptr<CachePolicy> m_policy;
-  std::vector<CacheDecision> m_decisions;
   std::vector<std::uint64_t> m_evicted;
   std::vector<Item> m_items;
   std::vector<std::uint32_t> m_next;  // next block of the chain, or of the free list

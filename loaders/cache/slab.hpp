@@ -1,10 +1,13 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
-#include <cstring>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "dsanalyze/base/shared_memory.hpp"
 
@@ -16,14 +19,13 @@ class Slab {
   static constexpr std::size_t alignment = 64;
   explicit Slab(MemorySegment segment) : m_segment(std::move(segment)) {}
 
-  /// Copies the bytes in; their offset, or nullopt when the slab is full.
+  /// Copies the bytes in; their offset, or nullopt when the slab has no room for them.
   std::optional<std::uint64_t> append(std::span<const std::byte> bytes) {
     const std::size_t room = (bytes.size() + alignment - 1) / alignment * alignment;
-    const std::uint64_t offset = m_used.fetch_add(room, std::memory_order_relaxed);
-    if (offset + room > m_segment.size()) {
-      m_used.fetch_sub(room, std::memory_order_relaxed);
-      return std::nullopt;
-    }
+    std::uint64_t offset = m_used.load(std::memory_order_relaxed);
+    do {
+      if (room > m_segment.size() - offset) return std::nullopt;
+    } while (!m_used.compare_exchange_weak(offset, offset + room, std::memory_order_relaxed));
     std::ranges::copy(bytes, m_segment.data() + offset);
     return offset;
   }
@@ -32,6 +34,46 @@ class Slab {
  private:
   MemorySegment m_segment;
   std::atomic<std::uint64_t> m_used{0};
+};
+
+/// The slabs that one process has mapped, by number: a reader finds one without a lock; none ever goes. Threads: any.
+class SlabTable {
+ public:
+  static constexpr std::uint32_t most_slabs = 4096;
+
+  /// nullptr when this process has not mapped it.
+  [[nodiscard]] Slab* find(std::uint32_t number) const { return number < most_slabs ? m_slabs[number].load(std::memory_order_acquire) : nullptr; }
+  /// Where bytes lie; nullptr when the slab is not mapped here or does not have them all.
+  [[nodiscard]] const std::byte* address(std::uint32_t number, std::uint64_t offset, std::uint64_t length) const {
+    const Slab* const slab = find(number);
+    if (slab == nullptr || offset > slab->segment().size() || length > slab->segment().size() - offset) return nullptr;
+    return slab->segment().data() + offset;
+  }
+  /// Keeps a slab under its number; the one that has the number already stays. nullptr for a number that cannot be.
+  Slab* keep(std::uint32_t number, std::unique_ptr<Slab> slab) {
+    const std::scoped_lock lock(m_mutex);
+    return install(number, std::move(slab));
+  }
+  /// Keeps a slab under the next number; nullopt when `most` are there.
+  std::optional<std::uint32_t> add(std::unique_ptr<Slab> slab, std::size_t most) {
+    const std::scoped_lock lock(m_mutex);
+    const auto number = static_cast<std::uint32_t>(m_owned.size());
+    if (number >= most || install(number, std::move(slab)) == nullptr) return std::nullopt;
+    return number;
+  }
+
+ private:
+  Slab* install(std::uint32_t number, std::unique_ptr<Slab> slab) {
+    if (number >= most_slabs) return nullptr;
+    if (Slab* const there = find(number)) return there;
+    m_owned.push_back(std::move(slab));
+    m_slabs[number].store(m_owned.back().get(), std::memory_order_release);
+    return m_owned.back().get();
+  }
+
+  std::mutex m_mutex;
+  std::vector<std::unique_ptr<Slab>> m_owned;
+  std::array<std::atomic<Slab*>, most_slabs> m_slabs{};
 };
 
 }  // namespace dsanalyze

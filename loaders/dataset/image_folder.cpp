@@ -79,10 +79,10 @@ std::shared_ptr<const DatasetIndex> use_given_index(const fs::path& file, const 
 
 std::shared_ptr<const DatasetIndex> index_from_cache(const fs::path& root, const OpenOptions& options, EventSink& events,
                                                      const std::stop_token& stop) {
-  const fs::path file = default_index_file(root);
-  std::error_code ignored;
-  if (!fs::is_regular_file(file, ignored)) return nullptr;
   try {
+    const fs::path file = default_index_file(root);  // throws where the user has no folder for it: then there is no index either
+    std::error_code ignored;
+    if (!fs::is_regular_file(file, ignored)) return nullptr;
     auto index = read_index_file(file);
     if (index->facts().root == root.string() && is_current(*index, root, options.threads, stop)) return index;
   } catch (const Interrupted&) {

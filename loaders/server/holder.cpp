@@ -1,17 +1,22 @@
+#include <sys/resource.h>
+#include <sys/socket.h>
+
 #include <algorithm>
+#include <array>
 #include <atomic>
-#include <deque>
+#include <list>
 #include <mutex>
 #include <new>
-#include <set>
 #include <thread>
+#include <vector>
 
-#include "../cache/directory.hpp"
 #include "../cache/lru_cache.hpp"
 #include "../cache/no_cache.hpp"
 #include "../cache/slab.hpp"
+#include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/shared_memory.hpp"
 #include "dsanalyze/loaders/server_scope.hpp"
+#include "minio_ledger.hpp"
 #include "protocol.hpp"
 
 namespace dsanalyze {
@@ -22,80 +27,34 @@ using server_protocol::Reply;
 using server_protocol::Request;
 
 constexpr double look_up_seconds = 0.25;
-constexpr std::size_t most_slabs = 4096;
 
-/// The decisions and the directory of a MinIO cache. Threads: any.
-class MinioLedger {
- public:
-  explicit MinioLedger(const CacheOptions& options)
-      : m_directory(MemorySegment::create("cache directory", CacheDirectory::bytes_for(options.samples))),
-        m_policy_state(cache_policy_state_bytes(CacheKind::minio, options.samples) + 64) {
-    void* state = m_policy_state.data();
-    std::size_t room = m_policy_state.size();
-    std::align(64, room - 64, state, room);
-    m_policy = make_cache_policy(CacheKind::minio, options.capacity, options.samples, {static_cast<std::byte*>(state), room});
-    auto& header = m_directory.header();
-    header.capacity = options.capacity;
-    header.samples = options.samples;
-    const Bytes payload = std::min(options.capacity, options.dataset_bytes);
-    header.slab_bytes = std::max<Bytes>(payload + Bytes{options.samples} * Slab::alignment, Slab::alignment);
-    header.free_bytes.store(options.capacity);
-  }
-
-  /// Decides accesses in order; an item that is admitted but not published yet is a bypass.
-  void decide(std::span<const CacheAccess> accesses, std::span<CacheDecision> decisions) {
-    const std::scoped_lock lock(m_mutex);
-    m_policy->access(accesses, decisions, m_evicted);
-    for (std::size_t i = 0; i < accesses.size(); ++i) {
-      if (decisions[i] == CacheDecision::hit && !m_directory.find(accesses[i].key)) decisions[i] = CacheDecision::bypass;
-    }
-    m_directory.header().free_bytes.store(m_policy->capacity() - m_policy->bytes_held(), std::memory_order_relaxed);
-  }
-  void forget(std::uint64_t key) {
-    const std::scoped_lock lock(m_mutex);
-    m_policy->forget(key);
-    m_directory.header().free_bytes.store(m_policy->capacity() - m_policy->bytes_held(), std::memory_order_relaxed);
-  }
-  void publish(std::uint64_t key, const CacheDirectory::Place& place) {
-    const std::scoped_lock lock(m_mutex);
-    m_directory.publish(key, place);
-  }
-  [[nodiscard]] const CacheDirectory& directory() const { return m_directory; }
-
- private:
-  std::mutex m_mutex;
-  CacheDirectory m_directory;
-  std::vector<std::byte> m_policy_state;
-  std::unique_ptr<CachePolicy> m_policy;
-  std::vector<std::uint64_t> m_evicted;
-};
+/// Each slab takes a descriptor here; most are left to sockets and files.
+std::size_t slab_bound() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 64;
+  return std::clamp<std::size_t>(limit.rlim_cur / 4, 2, SlabTable::most_slabs);
+}
 
 /// The holder's own view of its MinIO cache: it fills slab 0.
 class HeldMinioCache final : public RawCache {
  public:
-  HeldMinioCache(MinioLedger& ledger, Slab& own, const std::deque<Slab>& slabs, std::mutex& slabs_mutex)
-      : m_ledger(ledger), m_own(own), m_slabs(slabs), m_slabs_mutex(slabs_mutex) {}
+  HeldMinioCache(MinioLedger& ledger, const SlabTable& slabs) : m_ledger(ledger), m_slabs(slabs), m_own(*slabs.find(0)) {}
 
   void lookup(std::span<const CacheAccess> accesses, std::span<CacheLookup> lookups) override {
-    m_decisions.resize(accesses.size());
-    m_ledger.decide(accesses, m_decisions);
-    for (std::size_t i = 0; i < accesses.size(); ++i) {
-      lookups[i] = {m_decisions[i], accesses[i].key, nullptr, 0, 0};
-      if (m_decisions[i] != CacheDecision::hit) continue;
-      const auto place = m_ledger.directory().find(accesses[i].key);
-      lookups[i].contiguous = address(*place);
-      lookups[i].length = place->length;
+    std::array<CacheDecision, server_protocol::group> decisions{};
+    while (!accesses.empty()) {
+      const std::size_t count = std::min(accesses.size(), decisions.size());
+      m_ledger.decide(accesses.first(count), std::span(decisions).first(count));
+      for (std::size_t i = 0; i < count; ++i) lookups[i] = found(accesses[i].key, decisions[i]);
+      accesses = accesses.subspan(count);
+      lookups = lookups.subspan(count);
     }
   }
   std::span<const std::byte> read(const CacheLookup& hit, std::span<std::byte> /*scratch*/) const override { return {hit.contiguous, hit.length}; }
   Status store(std::uint64_t key, std::span<const std::byte> bytes) override {
-    const auto offset = m_own.append(bytes);
-    if (!offset) {
-      m_ledger.forget(key);
-      return {StatusCode::busy, 0};
-    }
-    m_ledger.publish(key, {0, *offset, static_cast<std::uint32_t>(bytes.size())});
-    return {};
+    const Status status = place(key, bytes);
+    if (!status.ok()) abandon(key);
+    return status;
   }
   void abandon(std::uint64_t key) override { m_ledger.forget(key); }
   void release(std::span<const CacheLookup> /*hits*/) override {}
@@ -105,30 +64,39 @@ class HeldMinioCache final : public RawCache {
   }
 
  private:
-  [[nodiscard]] const std::byte* address(const CacheDirectory::Place& place) const {
-    if (place.slab == 0) return m_own.segment().data() + place.offset;
-    const std::scoped_lock lock(m_slabs_mutex);
-    return m_slabs[place.slab].segment().data() + place.offset;
+  [[nodiscard]] CacheLookup found(std::uint64_t key, CacheDecision decision) const {
+    if (decision != CacheDecision::hit) return {decision, key, nullptr, 0, 0};
+    const auto there = m_ledger.directory().find(key);
+    return {decision, key, m_slabs.address(there->slab, there->offset, there->length), 0, there->length};
+  }
+  Status place(std::uint64_t key, std::span<const std::byte> bytes) {
+    const CacheDirectory& directory = m_ledger.directory();
+    if (key >= directory.header().samples || bytes.size() > directory.promised(key)) return {StatusCode::corrupt, 0};
+    const auto offset = m_own.append(bytes);
+    if (!offset) return {StatusCode::busy, 0};
+    if (!m_ledger.publish(key, {0, *offset, static_cast<std::uint32_t>(bytes.size())})) return {StatusCode::corrupt, 0};
+    return {};
   }
 
   MinioLedger& m_ledger;
+  const SlabTable& m_slabs;
   Slab& m_own;
-  const std::deque<Slab>& m_slabs;
-  std::mutex& m_slabs_mutex;
-  std::vector<CacheDecision> m_decisions;
 };
 
 }  // namespace
 
 struct ServerHolder::State {
   State(const CacheOptions& options, Timing given_timing)
-      : timing(given_timing), kind(options.kind), device_segment(MemorySegment::create("emulated devices", sizeof(ServerDevices))) {
+      : timing(given_timing), device_segment(MemorySegment::create("emulated devices", sizeof(ServerDevices))) {
     devices = new (device_segment.data()) ServerDevices;
-    if (kind == CacheKind::minio && options.capacity > 0) {
+    if (options.kind == CacheKind::minio && options.capacity > 0) {
       ledger = std::make_unique<MinioLedger>(options);
-      slabs.emplace_back(MemorySegment::create("cache slab", ledger->directory().header().slab_bytes));
-      cache = std::make_unique<HeldMinioCache>(*ledger, slabs.front(), slabs, slabs_mutex);
-    } else if (kind == CacheKind::lru && options.capacity > 0) {
+      whole_slab_bytes = ledger->directory().slab_bytes(Slab::alignment);
+      auto segment = MemorySegment::create("cache slab", whole_slab_bytes);
+      segment.forbid_future_writers();
+      slabs.keep(0, std::make_unique<Slab>(std::move(segment)));
+      cache = std::make_unique<HeldMinioCache>(*ledger, slabs);
+    } else if (options.kind == CacheKind::lru && options.capacity > 0) {
       cache = std::make_unique<LruCache>(options);
     } else {
       cache = std::make_unique<NoCache>();
@@ -142,14 +110,35 @@ struct ServerHolder::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
-  /// One client: what it was promised and has not stored yet goes back to the policy when it is gone.
+  /// One client: what it was promised and has not stored yet goes back to the policy when it is gone. In the order of promising, which is about that
+  /// of storing: what is stored is found near the front. At most one entry a sample.
   struct Client {
-    std::set<std::uint64_t> promised;
-    std::set<std::uint32_t> own_slabs;
+    std::vector<std::uint64_t> promised;
+    std::uint32_t slab = server_protocol::no_slab;
+
+    /// Takes a key out; false when it was not promised.
+    bool settle(std::uint64_t key) {
+      const auto there = std::ranges::find(promised, key);
+      if (there == promised.end()) return false;
+      promised.erase(there);
+      return true;
+    }
   };
 
-  void serve(const FileDescriptor& socket) {
+  void serve(FileDescriptor socket) {
     Client client;
+    try {
+      converse(socket, client);
+    } catch (const std::exception&) {
+      client.slab = server_protocol::no_slab;  // out of memory or descriptors: the client goes, the server stays
+    }
+    ::shutdown(socket.get(), SHUT_RDWR);  // the client learns of it even if a forked process has a copy of this descriptor
+    socket.reset();
+    for (const std::uint64_t key : client.promised) ledger->forget(key);
+    client_count.fetch_sub(1);
+  }
+
+  void converse(const FileDescriptor& socket, Client& client) {
     const auto request = std::make_unique<Request>();
     std::vector<FileDescriptor> descriptors;
     while (!stopping.load()) {
@@ -157,21 +146,21 @@ struct ServerHolder::State {
       const Status status =
           receive_message(socket.get(), std::as_writable_bytes(std::span(request.get(), 1)), size, descriptors, timing.clock->after(look_up_seconds));
       if (status.code == StatusCode::timeout) continue;
-      if (!status.ok() || size != sizeof(Request) || !answer(socket, client, *request, descriptors)) break;
+      if (!status.ok() || size != sizeof(Request) || !answer(socket, client, *request, descriptors)) return;
       descriptors.clear();
     }
-    for (const std::uint64_t key : client.promised) ledger->forget(key);
-    client_count.fetch_sub(1);
   }
 
+  /// False ends the connection.
   bool answer(const FileDescriptor& socket, Client& client, const Request& request, std::vector<FileDescriptor>& descriptors) {
     Reply reply{request.kind, 0, {}};
     std::vector<int> send;
+    if (request.kind != Kind::hello && ledger == nullptr) return false;
     switch (request.kind) {
       case Kind::hello:
-        if (request.count != server_protocol::version || ledger == nullptr) return false;
-        reply.value = static_cast<std::uint32_t>(kind);
-        send = {device_segment.descriptor(), ledger->directory().segment().descriptor()};
+        if (request.count != server_protocol::version) return false;
+        send.push_back(device_segment.descriptor());
+        if (ledger != nullptr) send.push_back(ledger->directory().segment().descriptor());
         break;
       case Kind::admit:
         if (!admit(client, request, reply)) return false;
@@ -179,16 +168,16 @@ struct ServerHolder::State {
       case Kind::publish:
         return publish(client, request);
       case Kind::abandon:
-        if (client.promised.erase(request.key) == 0) return false;
+        if (!client.settle(request.key)) return false;
         ledger->forget(request.key);
         return true;
       case Kind::new_slab:
         if (!take_slab(client, descriptors, reply)) return false;
         break;
       case Kind::get_slab: {
-        const std::scoped_lock lock(slabs_mutex);
-        if (request.count >= slabs.size()) return false;
-        send = {slabs[request.count].segment().descriptor()};
+        const Slab* const slab = slabs.find(request.count);
+        if (slab == nullptr) return false;
+        send.push_back(slab->segment().descriptor());
         break;
       }
       default:
@@ -202,51 +191,71 @@ struct ServerHolder::State {
     std::array<CacheAccess, server_protocol::group> accesses{};
     std::array<CacheDecision, server_protocol::group> decisions{};
     for (std::uint32_t i = 0; i < request.count; ++i) {
-      if (request.accesses[i].key >= ledger->directory().header().samples) return false;
-      accesses[i] = {request.accesses[i].key, request.accesses[i].bytes, 0, 0};
+      const auto& [key, bytes] = request.accesses[i];
+      if (key >= ledger->directory().header().samples || bytes > server_protocol::most_item_bytes) return false;
+      accesses[i] = {key, bytes, 0, 0};
     }
+    // Room first: a promise that is made must be noted, whatever memory there is. Doubled, so that it is not taken anew with every group.
+    const std::size_t needed = client.promised.size() + request.count;
+    if (needed > client.promised.capacity()) client.promised.reserve(2 * needed);
     ledger->decide(std::span(accesses).first(request.count), std::span(decisions).first(request.count));
     for (std::uint32_t i = 0; i < request.count; ++i) {
       reply.decisions[i] = static_cast<std::uint8_t>(decisions[i]);
-      if (decisions[i] == CacheDecision::admit) client.promised.insert(accesses[i].key);
+      if (decisions[i] == CacheDecision::admit) client.promised.push_back(accesses[i].key);
     }
     return true;
   }
 
   bool publish(Client& client, const Request& request) {
-    if (client.promised.count(request.key) == 0 || client.own_slabs.count(request.slab) == 0) return false;
-    const std::uint64_t slab_bytes = ledger->directory().header().slab_bytes;
-    if (request.offset > slab_bytes || request.length > slab_bytes - request.offset) return false;
-    client.promised.erase(request.key);
-    ledger->publish(request.key, {static_cast<std::uint16_t>(request.slab), request.offset, request.length});
-    return true;
+    if (client.slab == server_protocol::no_slab || request.slab != client.slab) return false;
+    if (slabs.address(request.slab, request.offset, request.length) == nullptr) return false;
+    // Last: a key that was promised and is not published is forgotten with the client.
+    if (std::ranges::find(client.promised, request.key) == client.promised.end()) return false;
+    if (!ledger->publish(request.key, {static_cast<std::uint16_t>(request.slab), request.offset, request.length})) return false;
+    return client.settle(request.key);
   }
 
   bool take_slab(Client& client, std::vector<FileDescriptor>& descriptors, Reply& reply) {
-    if (descriptors.size() != 1) return false;
-    const std::scoped_lock lock(slabs_mutex);
-    if (slabs.size() >= most_slabs) return false;
-    try {
-      slabs.emplace_back(MemorySegment::attach(std::move(descriptors.front()), Access::read_only, ledger->directory().header().slab_bytes));
-    } catch (const std::exception&) {
-      return false;  // not a slab: the client goes, the server stays
-    }
-    reply.value = static_cast<std::uint32_t>(slabs.size() - 1);
-    client.own_slabs.insert(reply.value);
+    if (descriptors.size() != 1 || client.slab != server_protocol::no_slab) return false;
+    MemorySegment segment = MemorySegment::attach(std::move(descriptors.front()), Access::read_only, 1);
+    if (!segment.future_writers_forbidden() || segment.size() > whole_slab_bytes) return false;
+    client.slab = slabs.add(std::make_unique<Slab>(std::move(segment)), most_slabs).value_or(server_protocol::no_slab);
+    reply.value = client.slab;
     return true;
   }
 
+  void start(FileDescriptor client) {
+    std::erase_if(threads, [](const Thread& thread) { return thread.ended.load(); });
+    Thread& mine = threads.emplace_back();
+    client_count.fetch_add(1);
+    try {
+      mine.thread = std::jthread([this, &mine, socket = std::move(client)]() mutable {
+        serve(std::move(socket));
+        mine.ended.store(true);
+      });
+    } catch (const std::system_error& error) {
+      threads.pop_back();
+      client_count.fetch_sub(1);
+      throw Error(std::string("cannot start a thread to serve a process: ") + error.what() + "; raise the limit of threads, or run fewer jobs");
+    }
+  }
+
+  struct Thread {
+    std::atomic<bool> ended{false};
+    std::jthread thread;
+  };
+
   Timing timing;
-  CacheKind kind;
   MemorySegment device_segment;
   ServerDevices* devices = nullptr;
   std::unique_ptr<MinioLedger> ledger;
-  std::mutex slabs_mutex;
-  std::deque<Slab> slabs;
+  std::size_t whole_slab_bytes = 0;
+  std::size_t most_slabs = slab_bound();
+  SlabTable slabs;
   std::unique_ptr<RawCache> cache;
   std::atomic<bool> stopping{false};
   std::atomic<int> client_count{0};
-  std::vector<std::jthread> threads;
+  std::list<Thread> threads;
 };
 
 ServerHolder::ServerHolder(const CacheOptions& options, Timing timing) : m_state(std::make_unique<State>(options, timing)) {}
@@ -254,10 +263,6 @@ ServerHolder::~ServerHolder() = default;
 ServerDevices& ServerHolder::devices() { return *m_state->devices; }
 RawCache& ServerHolder::cache() { return *m_state->cache; }
 int ServerHolder::clients() const { return m_state->client_count.load(); }
-
-void ServerHolder::serve(FileDescriptor client) {
-  m_state->client_count.fetch_add(1);
-  m_state->threads.emplace_back([state = m_state.get(), socket = std::move(client)] { state->serve(socket); });
-}
+void ServerHolder::serve(FileDescriptor client) { m_state->start(std::move(client)); }
 
 }  // namespace dsanalyze

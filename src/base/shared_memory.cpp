@@ -88,4 +88,9 @@ void MemorySegment::forbid_future_writers() {
   }
 }
 
+bool MemorySegment::future_writers_forbidden() const {
+  const int seals = ::fcntl(m_descriptor.get(), F_GET_SEALS);
+  return seals >= 0 && (seals & F_SEAL_FUTURE_WRITE) != 0;
+}
+
 }  // namespace dsanalyze

@@ -206,9 +206,8 @@ void ProfileOptions::apply_accelerator(ProfileSettings& settings, const std::opt
   const std::string what = after_prefix(m_accelerator);
   settings.accelerator = AcceleratorKind::emulated;
   settings.accelerator_name = m_accelerator;
-  if (workload && workload->accelerator_rates.count(what) > 0) {
-    settings.accelerator_rate = accelerator_rate(*workload, what).value;
-  } else if (is_number(what)) {
+  const bool is_known_kind = workload && workload->accelerator_rates.contains(what);  // "1080ti" begins like a number
+  if (is_number(what) && !is_known_kind) {
     set_if(settings.accelerator_rate, "--accelerator", what, positive);
   } else if (workload) {
     settings.accelerator_rate = accelerator_rate(*workload, what).value;

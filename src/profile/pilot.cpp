@@ -88,7 +88,7 @@ std::uint64_t choose_subset(const ProfileInputs& inputs, const ProfilePlan& plan
   const double cold = std::min({rates.storage, rates.prep, compute});
   const double later = std::min({effective_fetch_rate(plan.cache_fraction, INFINITY, rates.storage), rates.prep, compute});
   const double mean_bytes = static_cast<double>(inputs.index->bytes()) / std::max(1U, inputs.index->size());
-  double samples = static_cast<double>(plan.most_subset_samples);
+  auto samples = static_cast<double>(plan.most_subset_samples);
   if (std::isfinite(cold)) {
     const double full_seconds_a_sample = 1 / cold + (settings.epochs - 1) / later;
     if (shares.full > 0) samples = std::min(samples, 0.8 * shares.full / full_seconds_a_sample);

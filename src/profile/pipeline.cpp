@@ -8,7 +8,7 @@ namespace dsanalyze {
 namespace {
 
 constexpr int least_prefetch = 4;
-constexpr int most_waiting_reads = 512;
+constexpr std::size_t most_waiting_reads = 512;
 
 std::uint64_t largest_sample(const DatasetIndex& index) {
   std::uint64_t largest = 0;
@@ -20,14 +20,15 @@ std::uint64_t largest_sample(const DatasetIndex& index) {
 int prefetch_depth(const ProfileSettings& settings) { return std::max(least_prefetch, 2 * settings.accelerators); }
 
 FetchOptions fetch_options(const ProfileSettings& settings, const Pipeline::Spec& spec) {
-  const int workers = spec.workers;
+  const auto depth = static_cast<std::size_t>(settings.fetch_concurrency);
+  const auto workers = static_cast<std::size_t>(spec.workers);
   FetchOptions options;
   options.concurrency = settings.fetch_concurrency;
   // A read keeps its place until it is prepared, and behind a batch's hits that takes a while: enough places that storage does not idle meanwhile.
-  options.capacity = static_cast<std::size_t>(2 * settings.fetch_concurrency + 2 * workers + std::min(settings.batch_size, most_waiting_reads));
+  options.capacity = 2 * depth + 2 * workers + std::min(static_cast<std::size_t>(settings.batch_size), most_waiting_reads);
   options.largest_made_up = largest_sample(*spec.index);
   if (settings.storage == Seam::emulated) {
-    options.capacity = std::max<std::size_t>(options.capacity, static_cast<std::size_t>(2 * settings.storage_queue_depth + 2 * workers));
+    options.capacity = std::max(options.capacity, 2 * static_cast<std::size_t>(settings.storage_queue_depth) + 2 * workers);
   }
   options.read_mode = settings.read_mode;
   options.page_cache = spec.page_cache;

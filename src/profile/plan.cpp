@@ -75,6 +75,38 @@ Bytes slot_memory(const ProfileInputs& inputs) {
   return slots * static_cast<Bytes>(settings.batch_size) * prepared_sample_bytes(inputs);
 }
 
+/// For people: what is read, evicted, held, for how long.
+std::vector<std::string> describe(const ProfilePlan& plan, const ProfileInputs& inputs, Bytes slots) {
+  const ProfileSettings& settings = inputs.settings;
+  const auto& facts = inputs.index->facts();
+  std::vector<std::string> lines;
+  lines.push_back(fmt::format("runs: {}; about {} in all", fmt::join(plan.runs, ", "), format_seconds(plan.seconds)));
+  lines.push_back(fmt::format("subset: at most {} of {} samples, {} of {}, drawn at random; fewer if the time budget asks for it",
+                              format_number(static_cast<double>(plan.most_subset_samples)), format_number(static_cast<double>(facts.total_samples)),
+                              format_bytes(plan.most_subset_bytes), format_bytes(facts.total_bytes)));
+  if (settings.storage == Seam::real) {
+    lines.emplace_back("reads: the subset, again and again in the cold runs and once to fill the cache; writes nothing to the dataset");
+    lines.emplace_back("evicts: the subset's own pages from the page cache, nothing else");
+  } else {
+    lines.emplace_back("reads: emulated storage; the disk's speed plays no part");
+  }
+  if (settings.max_storage_bytes_per_s > 0) {
+    lines.push_back(fmt::format("spares: reads at most {}, as asked; S is that limit, not the disk's",
+                                format_bytes_per_second(settings.max_storage_bytes_per_s)));
+  }
+  lines.push_back(fmt::format("holds: at most {} of memory ({} available), of which batch slots {}", format_bytes(plan.memory_bytes),
+                              format_bytes(inputs.host.memory_usable), format_bytes(slots)));
+  lines.push_back(fmt::format("cores: {}{}, {} prep workers; {} reads under way", settings.cores, settings.prep == Seam::emulated ? " virtual" : "",
+                              settings.workers, settings.fetch_concurrency));
+  if (settings.cache == CacheKind::page) {
+    lines.emplace_back("cache: the kernel's page cache");
+  } else if (settings.cache != CacheKind::none) {
+    lines.push_back(fmt::format("cache: {}, {} = {} of the dataset", cache_kind_name(settings.cache), format_bytes(plan.cache_bytes),
+                                format_share(plan.cache_fraction)));
+  }
+  return lines;
+}
+
 }  // namespace
 
 ProfilePlan plan_profile(ProfileInputs& inputs) {
@@ -94,7 +126,7 @@ ProfilePlan plan_profile(ProfileInputs& inputs) {
   ProfilePlan plan;
   plan.runs = running_order(settings.runs);
   plan.seconds = settings.time_budget_seconds;
-  const Bytes memory = static_cast<Bytes>(memory_share * static_cast<double>(inputs.host.memory_usable));
+  const auto memory = static_cast<Bytes>(memory_share * static_cast<double>(inputs.host.memory_usable));
   const Bytes slots = slot_memory(inputs);
   if (slots > memory) {
     throw UsageError(fmt::format("batch slots need {}, more than {:.0f} % of the {} available; pass a smaller --batch-size or fewer --accelerators",
@@ -135,27 +167,7 @@ ProfilePlan plan_profile(ProfileInputs& inputs) {
       std::clamp<std::uint64_t>(static_cast<std::uint64_t>(static_cast<double>(plan.most_subset_bytes) / std::max(mean, 1.0)), 1, index.size());
   plan.memory_bytes = slots + static_cast<Bytes>(static_cast<double>(plan.most_subset_bytes) * held_share);
 
-  const bool real_storage = settings.storage == Seam::real;
-  plan.lines.push_back(fmt::format("runs: {}; about {} in all", fmt::join(plan.runs, ", "), format_seconds(plan.seconds)));
-  plan.lines.push_back(fmt::format("subset: at most {} of {} samples, {} of {}, drawn at random; fewer if the time budget asks for it",
-                                   format_number(double(plan.most_subset_samples)), format_number(double(index.facts().total_samples)),
-                                   format_bytes(plan.most_subset_bytes), format_bytes(index.facts().total_bytes)));
-  plan.lines.push_back(real_storage ? "reads: the subset, once for each cold run and once to fill the cache; writes nothing to the dataset"
-                                    : "reads: emulated storage; the disk's speed plays no part");
-  if (settings.max_storage_bytes_per_s > 0) {
-    plan.lines.push_back(fmt::format("spares: reads at most {}, as asked; S is that limit, not the disk's",
-                                     format_bytes_per_second(settings.max_storage_bytes_per_s)));
-  }
-  if (real_storage) plan.lines.push_back("evicts: the subset's own pages from the page cache, nothing else");
-  plan.lines.push_back(fmt::format("holds: at most {} of memory ({} available), of which batch slots {}", format_bytes(plan.memory_bytes),
-                                   format_bytes(inputs.host.memory_usable), format_bytes(slots)));
-  plan.lines.push_back(fmt::format("cores: {}{}, {} prep workers; {} reads under way", settings.cores,
-                                   settings.prep == Seam::emulated ? " virtual" : "", settings.workers, settings.fetch_concurrency));
-  if (settings.cache != CacheKind::none) {
-    plan.lines.push_back(settings.cache == CacheKind::page ? "cache: the kernel's page cache"
-                                                           : fmt::format("cache: {}, {} = {} of the dataset", cache_kind_name(settings.cache),
-                                                                         format_bytes(plan.cache_bytes), format_share(plan.cache_fraction)));
-  }
+  plan.lines = describe(plan, inputs, slots);
   return plan;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "dsanalyze/base/random.hpp"
 #include "pilot.hpp"
@@ -103,7 +104,7 @@ ProfileResult run_profile(const ProfileInputs& inputs, const ProfilePlan& plan, 
   const TimeShares shares = share_time(inputs, plan);
   const PilotRates pilot = run_pilot(context, shares.pilot);
   context.subset = draw_subset(inputs, choose_subset(inputs, plan, pilot, shares));
-  context.subset_cache_bytes = static_cast<Bytes>(plan.cache_fraction * static_cast<double>(context.subset->bytes()) + 0.5);
+  context.subset_cache_bytes = static_cast<Bytes>(std::llround(plan.cache_fraction * static_cast<double>(context.subset->bytes())));
   if (context.subset->size() < inputs.index->facts().total_samples) {
     events.note(fmt::format("subset: {} of {} samples, drawn at random; the cache fraction is kept", format_number(context.subset->size()),
                             format_number(static_cast<double>(inputs.index->facts().total_samples))));

@@ -67,7 +67,7 @@ std::string verdict(const ProfileResult& result) {
   std::vector<std::string> reservations;
   if (rests_on_emulation(result.settings)) reservations.emplace_back("emulated");
   if (!result.trusted) reservations.emplace_back("not to be trusted (see findings)");
-  const bool undecided = result.bottleneck && result.ingestion && !result.bottleneck->confident;
+  const bool undecided = result.bottleneck && result.ingestion && result.trusted && !result.bottleneck->confident;
   if (undecided) reservations.emplace_back("too close to call");
 
   std::string text;

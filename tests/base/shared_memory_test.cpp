@@ -60,7 +60,10 @@ TEST_CASE("what one process writes, another reads, also after the writer was kil
 
 TEST_CASE("after future writers are forbidden the filler still writes, others only read") {
   MemorySegment segment = MemorySegment::create("test", 4096);
+  CHECK_FALSE(segment.future_writers_forbidden());
   segment.forbid_future_writers();
+  CHECK(segment.future_writers_forbidden());
+  CHECK(MemorySegment::attach(copy_of(segment), Access::read_only, 4096).future_writers_forbidden());
   segment.data()[0] = std::byte{1};
   CHECK(in_child([&] {
           const MemorySegment attached = MemorySegment::attach(copy_of(segment), Access::read_only, 4096);

@@ -60,9 +60,9 @@ TEST_CASE("an LRU cache delivers the right bytes, also of a sample that was evic
     CHECK(again.decision == CacheDecision::admit);  // evicted, yet:
     CHECK(right(cache, pinned[0], length_of(key)));
     REQUIRE(cache.store(key, content_of(key, length_of(key))).ok());  // its second copy takes other blocks
-    cache.release({&pinned[0], 1});
+    cache.release(std::span(pinned).first(1));
     CHECK(right(cache, pinned[1], length_of(key)));
-    cache.release({&pinned[1], 1});
+    cache.release(std::span(pinned).last(1));
     const CacheLookup second = look_up(cache, key, length_of(key));
     REQUIRE(second.decision == CacheDecision::hit);
     CHECK(right(cache, second, length_of(key)));

@@ -1,12 +1,12 @@
 #pragma once
 
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <utility>
 #include <vector>
 
@@ -17,8 +17,9 @@ namespace dsanalyze::testing {
 
 constexpr std::uint32_t server_samples = 100;
 constexpr std::uint32_t sample_bytes = 1000;
+constexpr Bytes all_bytes = Bytes{server_samples} * sample_bytes;
 
-inline CacheOptions minio(Bytes capacity) { return {CacheKind::minio, capacity, server_samples, server_samples * sample_bytes, sample_bytes, 64}; }
+inline CacheOptions minio(Bytes capacity) { return {CacheKind::minio, capacity, server_samples, all_bytes, sample_bytes, 64}; }
 
 inline std::vector<std::byte> content_of(std::uint64_t key) {
   std::vector<std::byte> bytes(sample_bytes);

@@ -85,14 +85,14 @@ class RawClient {
 
 /// A MinIO holder beside a client that was promised sample 7 and has a slab.
 struct Scene {
-  ServerHolder holder{minio(server_samples * sample_bytes), system_timing()};
+  ServerHolder holder{minio(all_bytes), system_timing()};
   RawClient client{holder};
   std::uint32_t slab = 0;
 
   Scene() {
     REQUIRE(client.hello());
     REQUIRE(client.admitted(7));
-    slab = client.slab(8 * sample_bytes).value();
+    slab = client.slab(std::size_t{8} * sample_bytes).value();
     REQUIRE(slab != server_protocol::no_slab);
   }
 };
@@ -111,7 +111,7 @@ TEST_CASE("a client that breaks the protocol is dropped, and what it was promise
   };
   const std::vector<Breach> breaches = {
       {"more bytes than admitted", [](Scene& scene) { scene.client.publish(7, scene.slab, 0, sample_bytes + 1); }},
-      {"bytes beyond its slab", [](Scene& scene) { scene.client.publish(7, scene.slab, 7 * sample_bytes + 1, sample_bytes); }},
+      {"bytes beyond its slab", [](Scene& scene) { scene.client.publish(7, scene.slab, std::uint64_t{7} * sample_bytes + 1, sample_bytes); }},
       {"an offset that wraps round", [](Scene& scene) { scene.client.publish(7, scene.slab, UINT64_MAX - 10, sample_bytes); }},
       {"the slab of another", [](Scene& scene) { scene.client.publish(7, 0, 0, sample_bytes); }},
       {"a key never promised", [](Scene& scene) { scene.client.publish(8, scene.slab, 0, sample_bytes); }},
@@ -133,10 +133,10 @@ TEST_CASE("a client that breaks the protocol is dropped, and what it was promise
       {"a slab that is not there", [](Scene& scene) { scene.client.tell(RawClient::request_of(Kind::get_slab, 50'000)); }},
       {"another version", [](Scene& scene) { scene.client.tell(RawClient::request_of(Kind::hello, server_protocol::version + 1)); }},
   };
-  for (const auto& [what, act] : breaches) {
-    CAPTURE(what);
+  for (const Breach& breach : breaches) {
+    CAPTURE(breach.what);
     Scene scene;
-    act(scene);
+    breach.act(scene);
     CHECK(all_gone(scene.holder));
     CHECK(look_up(scene.holder.cache(), 7).decision == CacheDecision::admit);
     CHECK(scene.holder.cache().totals().items == 0);
@@ -144,13 +144,13 @@ TEST_CASE("a client that breaks the protocol is dropped, and what it was promise
 }
 
 TEST_CASE("a slab that others could still write, or larger than the cache, is not taken") {
-  ServerHolder holder(minio(server_samples * sample_bytes), system_timing());
+  ServerHolder holder(minio(all_bytes), system_timing());
   {
     RawClient client(holder);
     const MemorySegment open = MemorySegment::create("slab", sample_bytes);
     CHECK_FALSE(client.ask(RawClient::request_of(Kind::new_slab, 0), open.descriptor()));
     RawClient other(holder);
-    CHECK_FALSE(other.slab(2 * server_samples * sample_bytes));
+    CHECK_FALSE(other.slab(2 * all_bytes));
     RawClient third(holder);
     CHECK_FALSE(third.ask(RawClient::request_of(Kind::new_slab, 0), FileDescriptor(::open("/dev/zero", O_RDWR | O_CLOEXEC)).get()));
   }
@@ -188,7 +188,7 @@ TEST_CASE("slabs leave descriptors free: past a share of them a client is told t
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
   const rlimit few{64, before.rlim_max};
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &few) == 0);
-  ServerHolder holder(minio(server_samples * sample_bytes), system_timing());
+  ServerHolder holder(minio(all_bytes), system_timing());
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
   std::vector<std::unique_ptr<RawClient>> clients;
   for (std::uint32_t i = 1; i < 18; ++i) {
@@ -206,7 +206,7 @@ void answer(const FileDescriptor& socket, const Reply& reply, const std::vector<
 MemorySegment directory_of(std::uint64_t said, std::uint64_t there) {
   MemorySegment segment = MemorySegment::create("directory", CacheDirectory::bytes_for(there));
   auto* const header = new (segment.data()) CacheDirectory::Header;
-  header->capacity = header->payload_bytes = server_samples * sample_bytes;
+  header->capacity = header->payload_bytes = all_bytes;
   header->samples = said;
   header->free_bytes.store(header->capacity);
   return segment;

@@ -1,97 +1,48 @@
 #include "dsanalyze/loaders/server_scope.hpp"
 
 #include <doctest/doctest.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <sys/resource.h>
 
-#include <cstring>
 #include <string>
-#include <vector>
 
-#include "dsanalyze/base/shared_memory.hpp"
-#include "made_dataset.hpp"
+#include "dsanalyze/base/error.hpp"
+#include "server_processes.hpp"
 
 namespace dsanalyze {
 namespace {
 
-constexpr std::uint32_t samples = 100;
-constexpr std::uint32_t sample_bytes = 1000;
+using namespace testing;
+constexpr std::uint32_t samples = server_samples;
 
-CacheOptions minio(Bytes capacity) { return {CacheKind::minio, capacity, samples, samples * sample_bytes, sample_bytes, 64}; }
-
-std::vector<std::byte> content_of(std::uint64_t key) {
-  std::vector<std::byte> bytes(sample_bytes);
-  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(key * 31 + i);
-  return bytes;
+std::unique_ptr<ServerScope> attach_here(ServerHolder& holder, Timing timing = system_timing()) {
+  auto [mine, theirs] = socket_pair();
+  holder.serve(std::move(mine));
+  return attach_server(std::move(theirs), timing);
 }
 
-CacheLookup look_up(RawCache& cache, std::uint64_t key) {
-  const CacheAccess access{key, sample_bytes, 0, 0};
-  CacheLookup lookup;
-  cache.lookup({&access, 1}, {&lookup, 1});
-  return lookup;
-}
-
-/// Looks up keys in order; stores what the cache wants. Returns how many were hits with the right bytes.
-int fill(RawCache& cache, std::uint64_t first, std::uint64_t last) {
-  int right = 0;
-  std::vector<std::byte> scratch(sample_bytes);
-  for (std::uint64_t key = first; key < last; ++key) {
-    const CacheLookup lookup = look_up(cache, key);
-    if (lookup.decision == CacheDecision::admit) static_cast<void>(cache.store(key, content_of(key)).ok());
-    if (lookup.decision == CacheDecision::hit) {
-      const auto bytes = cache.read(lookup, scratch);
-      if (std::ranges::equal(bytes, content_of(key))) ++right;
-      cache.release({&lookup, 1});
-    }
-  }
-  return right;
-}
-
-/// A child process with its end of a socket to the holder; kill() is SIGKILL.
-class Child {
+/// While it lives no file, so no segment either, can be made larger than `bytes`.
+class FileSizeLimit {
  public:
-  template <typename Body>
-  Child(ServerHolder& holder, const Body& body) {
-    auto [mine, theirs] = socket_pair();
-    m_pid = ::fork();
-    if (m_pid == 0) {
-      mine.reset();
-      int status = 98;
-      try {
-        status = body(std::move(theirs));
-      } catch (const std::exception&) {
-        status = 99;
-      }
-      ::_exit(status);
-    }
-    theirs.reset();
-    holder.serve(std::move(mine));
+  explicit FileSizeLimit(std::uint64_t bytes) : m_handler(::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &m_before);
+    const rlimit limit{bytes, m_before.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
   }
-  int wait() {
-    int status = 0;
-    while (::waitpid(m_pid, &status, 0) < 0 && errno == EINTR) continue;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  ~FileSizeLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &m_before);
+    ::signal(SIGXFSZ, m_handler);
   }
-  void kill() const { ::kill(m_pid, SIGKILL); }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
 
  private:
-  pid_t m_pid = -1;
+  sighandler_t m_handler;
+  rlimit m_before{};
 };
 
-/// Waits until the holder has let go of all clients.
-bool all_gone(const ServerHolder& holder) {
-  const Deadline deadline = system_timing().clock->after(10);
-  std::atomic<std::uint32_t> word{0};
-  while (holder.clients() > 0 && system_timing().clock->now() < deadline.at)
-    system_timing().waiter->wait(word, 0, system_timing().clock->after(0.005));
-  return holder.clients() == 0;
-}
-
 TEST_CASE("a second process attaches to cache and emulated devices; the one that filled them is killed, and the work goes on") {
-  ServerHolder holder(minio(samples * sample_bytes), system_timing());
-  auto [signal_out, signal_in] = socket_pair();
+  ServerHolder holder(minio(all_bytes), system_timing());
+  const auto signal = socket_pair();
   Child filler(holder, [&](FileDescriptor socket) {
     const auto server = attach_server(std::move(socket), system_timing());
     fill(server->cache(), 0, 60);
@@ -99,14 +50,14 @@ TEST_CASE("a second process attaches to cache and emulated devices; the one that
     const StorageDeviceSpec disk{1e6, 0, 1};
     storage_request_end(server->devices().storage, disk, 1'000'000, system_timing().clock->now());
     const std::byte done{1};
-    static_cast<void>(send_message(signal_in.get(), {&done, 1}, {}, system_timing().clock->after(5)).ok());
+    static_cast<void>(send_message(signal.second.get(), {&done, 1}, {}, system_timing().clock->after(5)).ok());
     ::pause();
     return 0;
   });
   std::byte done{};
   std::size_t size = 0;
   std::vector<FileDescriptor> none;
-  REQUIRE(receive_message(signal_out.get(), {&done, 1}, size, none, system_timing().clock->after(10)).ok());
+  REQUIRE(receive_message(signal.first.get(), {&done, 1}, size, none, system_timing().clock->after(10)).ok());
   CHECK(holder.devices().storage.transfer.next_free.load() > system_timing().clock->now());  // the disk is busy for everyone
   filler.kill();
   CHECK(filler.wait() == -SIGKILL);
@@ -129,8 +80,9 @@ TEST_CASE("a second process attaches to cache and emulated devices; the one that
 }
 
 TEST_CASE("several processes that fill one MinIO cache together never exceed its capacity, and agree on what is held") {
-  ServerHolder holder(minio(37 * sample_bytes + 500), system_timing());
+  ServerHolder holder(minio(Bytes{37} * sample_bytes + 500), system_timing());
   std::vector<std::unique_ptr<Child>> children;
+  children.reserve(4);
   for (int child = 0; child < 4; ++child) {
     children.push_back(std::make_unique<Child>(holder, [child](FileDescriptor socket) {
       const auto server = attach_server(std::move(socket), system_timing());
@@ -146,7 +98,7 @@ TEST_CASE("several processes that fill one MinIO cache together never exceed its
 }
 
 TEST_CASE("a client that sends garbage loses its connection and harms nobody") {
-  ServerHolder holder(minio(samples * sample_bytes), system_timing());
+  ServerHolder holder(minio(all_bytes), system_timing());
   fill(holder.cache(), 0, 10);
   auto [mine, theirs] = socket_pair();
   holder.serve(std::move(mine));
@@ -162,23 +114,101 @@ TEST_CASE("attaching to a holder that is gone is a clear error") {
   CHECK_THROWS_AS(attach_server(std::move(theirs), system_timing()), Error);
 }
 
-TEST_CASE("eight processes on one emulated disk get its bandwidth once") {
+TEST_CASE("eight processes on one emulated disk get its bandwidth once, whatever the cache") {
   ServerHolder holder({}, system_timing());
   const StorageDeviceSpec disk{100e6, 0, 4};
   const Nanoseconds begun = system_timing().clock->now();
   // Reservations only: the recurrence says when the last of them would be served.
-  std::vector<pid_t> children;
+  std::vector<std::unique_ptr<Child>> children;
+  children.reserve(8);
   for (int child = 0; child < 8; ++child) {
-    const pid_t pid = ::fork();
-    if (pid == 0) {
-      for (int i = 0; i < 100; ++i) storage_request_end(holder.devices().storage, disk, 1'000'000, begun);
-      ::_exit(0);
-    }
-    children.push_back(pid);
+    children.push_back(std::make_unique<Child>(holder, [&](FileDescriptor socket) {
+      const auto server = attach_server(std::move(socket), system_timing());
+      for (int i = 0; i < 100; ++i) storage_request_end(server->devices().storage, disk, 1'000'000, begun);
+      return 0;
+    }));
   }
-  for (const pid_t pid : children) ::waitpid(pid, nullptr, 0);
+  for (auto& child : children) CHECK(child->wait() == 0);
   const double seconds = to_seconds(holder.devices().storage.transfer.next_free.load() - begun);
   CHECK(seconds == doctest::Approx(8 * 100 * 1e6 / 100e6).epsilon(0.001));
+}
+
+TEST_CASE("attaching without a MinIO cache gives the devices and a cache that holds nothing") {
+  for (const CacheKind kind : {CacheKind::none, CacheKind::page, CacheKind::lru}) {
+    CAPTURE(cache_kind_name(kind));
+    CacheOptions options = minio(all_bytes);
+    options.kind = kind;
+    ServerHolder holder(options, system_timing());
+    const auto server = attach_here(holder);
+    server->devices().storage.transfer.next_free.store(7);
+    CHECK(holder.devices().storage.transfer.next_free.load() == 7);
+    CHECK(look_up(server->cache(), 1).decision == CacheDecision::bypass);
+    CHECK(server->cache().totals().capacity == 0);
+  }
+}
+
+TEST_CASE("a process that cannot have memory for what it would keep keeps nothing, holds nothing back, and tries again later") {
+  ServerHolder holder(minio(all_bytes), system_timing());
+  MovedClock clock;
+  const auto server = attach_here(holder, clock.timing());
+  RawCache& cache = server->cache();
+  {
+    const FileSizeLimit limit(4096);
+    REQUIRE(look_up(cache, 1).decision == CacheDecision::admit);
+    REQUIRE(look_up(cache, 2).decision == CacheDecision::admit);
+    CHECK_FALSE(cache.store(1, content_of(1)).ok());
+    CHECK_FALSE(cache.store(2, content_of(2)).ok());
+    CHECK(look_up(cache, 3).decision == CacheDecision::bypass);  // not asked for: it could not be kept
+  }
+  clock.move(1.5);
+  fill(cache, 0, samples);
+  CHECK(fill(cache, 0, samples) == samples);  // had 1 or 2 not been abandoned, they would be a bypass for ever
+}
+
+TEST_CASE("a process that comes when the cache is nearly full takes memory for the rest, not for the whole cache") {
+  ServerHolder holder(minio(all_bytes), system_timing());
+  fill(holder.cache(), 0, 90);
+  const auto server = attach_here(holder);
+  const FileSizeLimit limit(std::uint64_t{11} * (sample_bytes + 64));
+  CHECK(fill(server->cache(), 0, samples) == 90);
+  CHECK(fill(server->cache(), 90, samples) == 10);
+  CHECK(fill(holder.cache(), 0, samples) == samples);
+}
+
+TEST_CASE("bytes that exceed what was admitted are not kept, and the item is free again") {
+  ServerHolder holder(minio(all_bytes), system_timing());
+  const auto server = attach_here(holder);
+  const std::vector<std::byte> large(sample_bytes + 1);
+  for (RawCache* cache : {&holder.cache(), &server->cache()}) {
+    REQUIRE(look_up(*cache, 5).decision == CacheDecision::admit);
+    CHECK(cache->store(5, large).code == StatusCode::corrupt);
+  }
+  REQUIRE(look_up(server->cache(), 5).decision == CacheDecision::admit);
+  CHECK(server->cache().store(5, content_of(5)).ok());
+  CHECK(fill(server->cache(), 5, 6) == 1);
+}
+
+TEST_CASE("keys that are no sample's are a bypass") {
+  ServerHolder holder(minio(all_bytes), system_timing());
+  const auto server = attach_here(holder);
+  for (RawCache* cache : {&holder.cache(), &server->cache()}) {
+    CHECK(look_up(*cache, samples).decision == CacheDecision::bypass);
+    CHECK(look_up(*cache, UINT64_MAX).decision == CacheDecision::bypass);
+    CHECK(look_up(*cache, 0).decision == CacheDecision::admit);  // the line still stands
+    cache->abandon(0);
+  }
+}
+
+TEST_CASE("when the holder is gone, what was found before stays readable and everything else is a bypass") {
+  auto holder = std::make_unique<ServerHolder>(minio(all_bytes), system_timing());
+  fill(holder->cache(), 0, 10);
+  const auto server = attach_here(*holder);
+  REQUIRE(fill(server->cache(), 0, 10) == 10);
+  REQUIRE(look_up(server->cache(), 50).decision == CacheDecision::admit);
+  holder.reset();
+  CHECK_FALSE(server->cache().store(50, content_of(50)).ok());
+  CHECK(fill(server->cache(), 0, 10) == 10);
+  CHECK(look_up(server->cache(), 60).decision == CacheDecision::bypass);
 }
 
 }  // namespace

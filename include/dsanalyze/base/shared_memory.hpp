@@ -35,6 +35,8 @@ class MemorySegment {
   [[nodiscard]] int descriptor() const { return m_descriptor.get(); }
   /// From now on nobody who maps it anew may write (F_SEAL_FUTURE_WRITE); this mapping still may.
   void forbid_future_writers();
+  /// Whether whoever made it forbade them.
+  [[nodiscard]] bool future_writers_forbidden() const;
 
  private:
   FileDescriptor m_descriptor;

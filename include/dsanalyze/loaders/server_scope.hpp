@@ -28,7 +28,7 @@ struct CacheOptions {
   std::uint32_t samples = 0;            ///< keys are 0..samples-1
   Bytes dataset_bytes = 0;              ///< of all samples
   std::uint64_t largest_sample = 0;     ///< bytes
-  std::uint32_t samples_in_flight = 0;  ///< hits that may be unreleased at once
+  std::uint32_t samples_in_flight = 0;  ///< hits that may be unreleased at once; LRU keeps room for those of them that are evicted meanwhile
 };
 
 /// A process's view of the server it runs on: the raw cache and the emulated devices.
@@ -41,8 +41,8 @@ class ServerScope {
 
 /// The parent that started the run holds what belongs to the server: cache decisions, the directory of what is where, the descriptors of all
 /// segments. What it holds survives any process that filled it. Other processes attach over a socket; a process that dies costs what it had admitted
-/// and not yet stored. Nothing has a name in the file system: nothing is left behind after any kind of death. Threads: serve() starts one thread a
-/// client; cache() as RawCache says.
+/// and not yet stored. Emulated devices are shared whatever the cache. Nothing has a name in the file system: nothing is left behind after any kind
+/// of death. Threads: serve() starts one thread a client; cache() as RawCache says.
 class ServerHolder final : public ServerScope {
  public:
   /// Throws Error when the memory that the cache needs is not there (needed, available, the mend).
@@ -53,7 +53,8 @@ class ServerHolder final : public ServerScope {
 
   ServerDevices& devices() override;
   RawCache& cache() override;
-  /// Serves one client until its end of the socket closes.
+  /// Serves one client until its end of the socket closes or it sends what makes no sense. One call at a time. Throws Error when there is no thread
+  /// to be had.
   void serve(FileDescriptor client);
   /// Clients being served now.
   [[nodiscard]] int clients() const;
@@ -63,7 +64,9 @@ class ServerHolder final : public ServerScope {
   std::unique_ptr<State> m_state;
 };
 
-/// Attaches to a holder in another process. Throws Error (holder gone, deadline). MinIO only: an LRU cache lives in one process for now.
+/// Attaches to a holder in another process: to its emulated devices, and to its cache when that is MinIO; with any other the cache here holds nothing
+/// (an LRU cache lives in one process for now, page is the kernel's). A holder that dies or does not answer in time is not asked again: what was
+/// found before stays readable, everything else is a bypass. Throws Error (holder gone, deadline, another version).
 std::unique_ptr<ServerScope> attach_server(FileDescriptor holder, Timing timing);
 
 }  // namespace dsanalyze
