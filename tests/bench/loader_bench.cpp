@@ -91,6 +91,7 @@ double alu_rate(int threads, double seconds) {
   std::atomic<std::uint64_t> total{0};
   std::atomic<bool> stop{false};
   std::vector<std::jthread> workers;
+  workers.reserve(static_cast<std::size_t>(threads));
   const Nanoseconds begun = timing.clock->now();
   for (int i = 0; i < threads; ++i) {
     workers.emplace_back([&, i] {

@@ -222,7 +222,7 @@ TEST_CASE("samples that cannot be decoded or are gone are left out, counted and 
   const Seen with = consume(*bad_loader);
   const Seen without = consume(*good_loader);
   // Each sample that is there has the bytes that it has without its broken neighbours.
-  const std::size_t size = 16 * 16 * 3;
+  const std::size_t size = std::size_t{16} * 16 * 3;
   for (std::size_t i = 0; i < with.epochs[0].size(); ++i) {
     const auto& ids = without.epochs[0];
     const auto at = static_cast<std::size_t>(std::ranges::find(ids, with.epochs[0][i]) - ids.begin());
