@@ -68,6 +68,7 @@ void Loader::State::feed_epochs() {
 
 std::uint32_t Loader::State::begin_batch(const BatchAssembly::Draw& draw, std::span<const SampleId> ids) {
   const std::uint32_t entry = assembly.begin(draw, ids, *parts.index);
+  failures.drew(ids.size());  // before any of them can fail, or a budget would be spent by batches still under way
   for (std::size_t i = 0; i < ids.size(); ++i) accesses[i] = {ids[i], (*parts.index)[ids[i]].length, 0, 0};
   parts.cache->lookup(std::span(accesses).first(ids.size()), std::span(lookups).first(ids.size()));
   return entry;

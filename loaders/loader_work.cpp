@@ -88,7 +88,6 @@ void Loader::State::give_back(const LoaderWork& item) {
 void Loader::State::finish(std::uint32_t entry, std::uint32_t done) {
   if (!assembly.finish(entry, done, timing.clock->now())) return;
   epochs.finished(assembly.draw(entry).epoch, assembly.digest(entry), assembly.drawn(entry));
-  failures.drew(assembly.drawn(entry));
   assembly.publish(entry);
   assembly.completed().notify(*timing.waiter, 1);
 }
