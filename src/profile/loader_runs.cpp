@@ -123,7 +123,7 @@ Measured run_fetch(RunContext& context, double seconds) {
   measured.record.storage_bytes = device;
   measured.record.requested_bytes = asked;
   const auto points = observer.progress();
-  const WindowedRate rate = windowed_rate(points, observer.cpu(), steady_begin(log), points.back().at, context.inputs.host, judge_cpu(context));
+  const WindowedRate rate = windowed_rate(points, observer.cpu(), steady_begin(log), log.ended, context.inputs.host, judge_cpu(context));
   measured.rate =
       record_rate(context, "fetch", rate, mean_sample_bytes(context),
                   fmt::format("cold reads of whole samples in random order, no prep, {} under way", context.inputs.settings.fetch_concurrency));
@@ -174,7 +174,7 @@ Measured run_prep(RunContext& context, Pipeline& pipeline, double seconds) {
   measured.record = record_run("prep", context, pipeline, *loader, observer, log);
   measured.record.storage_bytes = difference(storage(), before);
   measured.rate = record_rate(
-      context, "prep", rate_of(log, observer.progress().back().at), mean_sample_bytes(context),
+      context, "prep", rate_of(log, log.ended), mean_sample_bytes(context),
       fmt::format("loader alone on a cached subset, {} workers on {} cores", context.inputs.settings.workers, context.inputs.settings.cores));
   take_rate(context, measured);
   const auto prepared = static_cast<double>(loader->totals().prep.samples);
@@ -196,7 +196,7 @@ double measure_one_core(RunContext& context, Pipeline& pipeline, double seconds)
       *loader, *trainer, [&](const TrainingLog& so_far) { return enough([&] { return rate_of(so_far, context.timing.clock->now()); }); },
       context.stop, context.timing);
   observer.stop();
-  return rate_of(log, observer.progress().back().at).estimate.value;
+  return rate_of(log, log.ended).estimate.value;
 }
 
 Measured run_cached(RunContext& context, Pipeline& pipeline, double seconds) {

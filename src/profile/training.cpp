@@ -51,6 +51,7 @@ TrainingLog train(Loader& loader, Trainer& trainer, const std::function<bool(con
     }
     if (!more && count == 0) break;
   }
+  log.ended = timing.clock->now();
   loader.stop();
   return log;
 }

@@ -13,6 +13,7 @@ namespace dsanalyze {
 /// What happened on the accelerators of one run.
 struct TrainingLog {
   Nanoseconds begun = 0;
+  Nanoseconds ended = 0;                     ///< before the loader was stopped: what comes after is no part of any rate
   Nanoseconds first_batch = 0;               ///< when the first batch was prepared
   std::vector<BatchCompletion> completions;  ///< in the order of their ends, as reaped
 
