@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cstring>
 
+#include "dsanalyze/base/random.hpp"
+
 namespace dsanalyze {
 
-BatchAssembly::BatchAssembly(SlotPool& pool, std::uint32_t batch_size, const TensorShape& tensor)
-    : m_pool(pool), m_tensor(tensor), m_sample_bytes(tensor.sample_bytes()), m_entries(pool.slots()) {
+BatchAssembly::BatchAssembly(SlotPool& pool, std::uint32_t batch_size, const TensorShape& tensor, OnError on_error)
+    : m_pool(pool), m_tensor(tensor), m_sample_bytes(tensor.sample_bytes()), m_on_error(on_error), m_entries(pool.slots()) {
   for (auto& entry : m_entries) entry.bad.resize(batch_size);
 }
 
@@ -47,25 +49,42 @@ bool BatchAssembly::finish(std::uint32_t number, std::uint32_t done, Nanoseconds
   Entry& entry = m_entries[number];
   if (entry.pending.fetch_sub(done, std::memory_order_acq_rel) != done) return false;
   entry.good = entry.drawn;
-  if (entry.failed.load(std::memory_order_relaxed) > 0) close_gaps(entry);
+  const std::uint32_t failed = entry.failed.load(std::memory_order_relaxed);
+  if (failed > 0 && failed < entry.drawn && m_on_error == OnError::substitute) {
+    substitute(entry);
+  } else if (failed > 0) {
+    close_gaps(entry);
+  }
   for (const SampleId id : ids(entry).first(entry.good)) entry.digest.add(id);
   entry.ready_at = now;
   return true;
 }
 
-void BatchAssembly::close_gaps(Entry& entry) {
+void BatchAssembly::copy_sample(const Entry& entry, std::uint32_t from, std::uint32_t to) {
   std::byte* samples = m_pool.data(entry.draw.token.slot);
-  const auto id = ids(entry);
-  const auto label = labels(entry);
+  std::memcpy(samples + to * m_sample_bytes, samples + from * m_sample_bytes, m_sample_bytes);
+  ids(entry)[to] = ids(entry)[from];
+  labels(entry)[to] = labels(entry)[from];
+}
+
+// Which good sample fills a gap depends on the batch alone, so whoever makes the batch makes the same one.
+void BatchAssembly::substitute(Entry& entry) {
+  for (std::uint32_t position = 0; position < entry.drawn; ++position) {
+    if (entry.bad[position] == 0) continue;
+    auto from = static_cast<std::uint32_t>(mix(entry.draw.epoch, ids(entry)[position]) % entry.drawn);
+    while (entry.bad[from] != 0) from = (from + 1) % entry.drawn;
+    copy_sample(entry, from, position);
+  }
+}
+
+void BatchAssembly::close_gaps(Entry& entry) {
   std::uint32_t end = entry.drawn;
   for (std::uint32_t position = 0; position < end; ++position) {
     if (entry.bad[position] == 0) continue;
     while (end > position + 1 && entry.bad[end - 1] != 0) --end;
     --end;
     if (end == position) break;
-    std::memcpy(samples + position * m_sample_bytes, samples + end * m_sample_bytes, m_sample_bytes);
-    id[position] = id[end];
-    label[position] = label[end];
+    copy_sample(entry, end, position);
   }
   entry.good = end;
 }
@@ -83,7 +102,7 @@ bool BatchAssembly::take(std::uint64_t sequence, Batch& batch) {
            .epoch = entry.draw.epoch,
            .generation = entry.draw.epoch,
            .count = entry.good,
-           .failed = entry.drawn - entry.good,
+           .failed = entry.failed.load(std::memory_order_relaxed),
            .last_of_epoch = entry.draw.last,
            .tensor = m_tensor,
            .samples_offset = m_pool.samples_offset(slot),

@@ -7,6 +7,7 @@
 
 #include "dsanalyze/base/bounded_queue.hpp"
 #include "dsanalyze/core/index.hpp"
+#include "dsanalyze/core/settings.hpp"
 #include "dsanalyze/loaders/sampler.hpp"
 #include "dsanalyze/loaders/slot_pool.hpp"
 
@@ -15,7 +16,7 @@ namespace dsanalyze {
 /// The batches being put together, one entry a slot, given out in sequence.
 ///
 /// The feeder begins an entry; workers write samples, mark failures and count down; the one that finishes the last sample closes the gaps that failed
-/// samples left and publishes; the consumer takes entries in sequence. Threads: begin() one, take() one, the rest any.
+/// samples left, or fills them with good samples of the same batch, and publishes; the consumer takes entries in sequence. Threads: begin() one, take() one, the rest any.
 class BatchAssembly {
  public:
   struct Draw {
@@ -29,7 +30,7 @@ class BatchAssembly {
     SamplerState state_after;
   };
 
-  BatchAssembly(SlotPool& pool, std::uint32_t batch_size, const TensorShape& tensor);
+  BatchAssembly(SlotPool& pool, std::uint32_t batch_size, const TensorShape& tensor, OnError on_error);
 
   /// Takes the entry of the draw's sequence, writes ids and labels into the slot. Returns the entry's number.
   std::uint32_t begin(const Draw& draw, std::span<const SampleId> ids, const DatasetIndex& index);
@@ -66,12 +67,15 @@ class BatchAssembly {
     std::vector<std::uint8_t> bad;
   };
   void close_gaps(Entry& entry);
+  void substitute(Entry& entry);
+  void copy_sample(const Entry& entry, std::uint32_t from, std::uint32_t to);
   [[nodiscard]] std::span<SampleId> ids(const Entry& entry) const;
   [[nodiscard]] std::span<std::uint32_t> labels(const Entry& entry) const;
 
   SlotPool& m_pool;
   TensorShape m_tensor;
   std::size_t m_sample_bytes;
+  OnError m_on_error;
   std::vector<Entry> m_entries;
   std::atomic<std::uint64_t> m_end{UINT64_MAX};
   Signal m_completed;

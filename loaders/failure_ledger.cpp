@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "dsanalyze/base/error.hpp"
+#include "dsanalyze/loaders/dataset.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -14,6 +15,10 @@ std::string describe(Status status) {
     case StatusCode::not_found:
       return "the file is gone";
     case StatusCode::corrupt:
+      if (status.detail == static_cast<int>(Corruption::shorter))
+        return "the file ends before the sample does: cut off, or changed since it was indexed";
+      if (status.detail == static_cast<int>(Corruption::longer)) return "the file has grown since it was indexed";
+      if (status.detail == static_cast<int>(Corruption::empty)) return "the sample is empty";
       return "not a whole image (truncated, damaged, or not an image)";
     case StatusCode::unsupported:
       return "an image of a kind that is not handled";
@@ -29,12 +34,12 @@ std::string describe(Status status) {
 void FailureLedger::add(SampleId sample, Status status) {
   const std::uint64_t count = m_count.fetch_add(1, std::memory_order_relaxed) + 1;
   const std::scoped_lock lock(m_mutex);
-  const SampleFailure failure{std::string(m_index.file_path(m_index[sample].file)), describe(status)};
-  const bool named = std::ranges::any_of(m_failures, [&](const SampleFailure& f) { return f.path == failure.path; });
-  if (!named && m_failures.size() < most_named) m_failures.push_back(failure);
+  const SampleFailure failure{sample_name(m_index, sample), describe(status)};
+  note(sample, failure);
   if (m_fatal.load(std::memory_order_relaxed)) return;
   if (m_on_error == OnError::fail) {
-    m_fatal_message = fmt::format("{}: {}. Repair or remove it, or pass --on-error skip to go on without it", failure.path, failure.cause);
+    m_fatal_message =
+        fmt::format("{}: {}. Repair or remove it, or pass --on-error skip or substitute to go on without it", failure.path, failure.cause);
   } else if (count > always_tolerated && static_cast<double>(count) > m_budget * static_cast<double>(m_drawn.load(std::memory_order_relaxed))) {
     m_fatal_message =
         fmt::format("{} samples failed, more than the error budget of {:g} % allows; the last: {}: {}. `dsanalyze dataset verify` lists them all",
@@ -43,6 +48,23 @@ void FailureLedger::add(SampleId sample, Status status) {
     return;
   }
   m_fatal.store(true, std::memory_order_release);
+}
+
+void FailureLedger::note(SampleId sample, const SampleFailure& failure) {
+  const auto of_cause = std::ranges::find(m_counts, failure.cause, &FailureCount::cause);
+  if (of_cause == m_counts.end()) {
+    m_counts.push_back({failure.cause, 1, failure.path});
+  } else {
+    ++of_cause->count;
+  }
+  if (m_failures.size() == most_named || std::ranges::find(m_named, sample) != m_named.end()) return;
+  m_failures.push_back(failure);
+  m_named.push_back(sample);
+}
+
+std::vector<FailureCount> FailureLedger::counts() const {
+  const std::scoped_lock lock(m_mutex);
+  return m_counts;
 }
 
 void FailureLedger::fail(const std::string& message) {

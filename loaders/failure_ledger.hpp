@@ -24,8 +24,11 @@ class FailureLedger {
   [[nodiscard]] std::string fatal_message() const;
   [[nodiscard]] std::uint64_t count() const { return m_count.load(std::memory_order_relaxed); }
   [[nodiscard]] std::vector<SampleFailure> list() const;
+  [[nodiscard]] std::vector<FailureCount> counts() const;
 
  private:
+  void note(SampleId sample, const SampleFailure& failure);
+
   static constexpr std::uint64_t always_tolerated = 10;  // a budget of 0.1 % means nothing for a handful of samples
   static constexpr std::size_t most_named = 100;
 
@@ -37,6 +40,8 @@ class FailureLedger {
   std::atomic<bool> m_fatal{false};
   mutable std::mutex m_mutex;
   std::vector<SampleFailure> m_failures;
+  std::vector<SampleId> m_named;  // those of m_failures
+  std::vector<FailureCount> m_counts;
   std::string m_fatal_message;
 };
 

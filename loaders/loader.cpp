@@ -16,9 +16,9 @@ Loader::State::State(Parts given_parts, const LoaderOptions& given_options)
     : parts(std::move(given_parts)),
       options(given_options),
       timing(parts.timing),
-      sampler(options.start, options.batch_size * options.slices),
+      sampler(options.start, options.batch_size * options.slices, parts.index->records()),
       pool(options.prefetch_batches + options.held_batches, parts.prep->tensor(options.batch_size), timing),
-      assembly(pool, options.batch_size, parts.prep->tensor(options.batch_size)),
+      assembly(pool, options.batch_size, parts.prep->tensor(options.batch_size), options.on_error),
       ready(std::size_t{pool.slots()} * options.batch_size, timing),
       epochs(*parts.engine, parts.storage_bytes),
       failures(*parts.index, options.on_error, options.error_budget),
@@ -27,6 +27,7 @@ Loader::State::State(Parts given_parts, const LoaderOptions& given_options)
       accesses(options.batch_size),
       lookups(options.batch_size),
       hits(options.batch_size) {
+  if (options.start.order.buffers()) make_window();
   for (std::uint32_t i = 0; i < options.workers; ++i) preps.push_back(parts.prep->make());
   try {
     for (std::uint32_t i = 0; i < options.workers; ++i) threads.emplace_back([this] { guarded(&State::work); });
@@ -40,6 +41,17 @@ Loader::State::State(Parts given_parts, const LoaderOptions& given_options)
 }
 
 Loader::State::~State() { stop(); }
+
+void Loader::State::make_window() {
+  const std::size_t step = std::size_t{options.batch_size} * options.slices;
+  const std::size_t waiting = options.start.order.shuffle_buffer + step;
+  if (parts.engine->capacity() <= waiting) {
+    throw UsageError(fmt::format("loader: a shuffle buffer of {} samples and batches of {} need more than the {} places of the fetch engine",
+                                 options.start.order.shuffle_buffer, step, parts.engine->capacity()));
+  }
+  // Those that wait for their batch, and those that a batch waits for.
+  window.emplace(waiting + std::size_t{pool.slots()} * options.batch_size, parts.index->size());
+}
 
 void Loader::State::stop() {
   stopping.store(true);
@@ -114,6 +126,7 @@ LoaderTotals Loader::totals() const {
 
 std::vector<EpochTotals> Loader::epochs() const { return m_state->epochs.settled(); }
 std::vector<SampleFailure> Loader::failures() const { return m_state->failures.list(); }
+std::vector<FailureCount> Loader::failure_counts() const { return m_state->failures.counts(); }
 std::uint64_t Loader::failed_samples() const { return m_state->failures.count(); }
 std::string Loader::failure() const { return m_state->failures.fatal_message(); }
 SamplerState Loader::state() const {

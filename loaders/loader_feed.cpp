@@ -1,28 +1,11 @@
 #include <algorithm>
+#include <utility>
 
 #include "dsanalyze/base/host.hpp"
 #include "loader_state.hpp"
+#include "loader_tag.hpp"
 
 namespace dsanalyze {
-namespace {
-
-constexpr double drain_seconds = 30;  // longest wait for reads that the kernel has begun when the loader stops
-
-/// A fetch's tag: which batch entry, which position, and whether the cache wants the bytes.
-struct Tag {
-  std::uint32_t entry;
-  std::uint32_t position;
-  LoaderWork::Keep keep;
-  [[nodiscard]] std::uint64_t packed() const {
-    return (std::uint64_t{entry} << 33) | (std::uint64_t{position} << 1) | (keep == LoaderWork::Keep::in_cache ? 1U : 0U);
-  }
-  static Tag unpack(std::uint64_t tag) {
-    return {static_cast<std::uint32_t>(tag >> 33), static_cast<std::uint32_t>(tag >> 1),
-            (tag & 1U) != 0 ? LoaderWork::Keep::in_cache : LoaderWork::Keep::no};
-  }
-};
-
-}  // namespace
 
 void Loader::State::feed() {
   feed_epochs();
@@ -37,60 +20,81 @@ void Loader::State::feed_epochs() {
   epochs.begin(current_epoch);
   while (!over()) {
     if (options.epochs > 0 && sampler.state().epoch >= options.start.epoch + options.epochs) break;
-    if (sampler.state().epoch != current_epoch) {
-      sampler.prepare();  // the next order, while the last fetches of this one end
-      if (!wait_settled()) return;
-      epochs.settle(current_epoch);
-      current_epoch = sampler.state().epoch;
-      epochs.begin(current_epoch);
-    }
-    std::uint64_t epoch = 0;
-    bool last = false;
-    const SamplerState before = sampler.state();
-    const auto global = sampler.next(epoch, last);
-    const auto slices = std::min<std::uint32_t>(options.slices, static_cast<std::uint32_t>(global.size()));
-    for (std::uint32_t slice = 0; slice < slices; ++slice) {
-      ReleaseToken token;
-      while (!pool.acquire(token, soon())) {
-        if (over()) return;
-      }
-      const bool ends_step = slice + 1 == slices;
-      const auto ids = Assignment::slice(global, static_cast<int>(slice), static_cast<int>(slices));
-      const BatchAssembly::Draw draw{token, sequence, step, slice, slices, epoch, last && ends_step, ends_step ? sampler.state() : before};
-      const std::uint32_t entry = begin_batch(draw, ids);
-      dispatch(entry, epoch, ids, std::span<const CacheLookup>(lookups).first(ids.size()));
-      ++sequence;
-    }
-    ++step;
+    if (!begin_epoch(current_epoch) || !feed_step(step)) return;
   }
   if (wait_settled()) epochs.settle(current_epoch);
 }
 
-std::uint32_t Loader::State::begin_batch(const BatchAssembly::Draw& draw, std::span<const SampleId> ids) {
-  const std::uint32_t entry = assembly.begin(draw, ids, *parts.index);
-  failures.drew(ids.size());  // before any of them can fail, or a budget would be spent by batches still under way
-  for (std::size_t i = 0; i < ids.size(); ++i) accesses[i] = {ids[i], (*parts.index)[ids[i]].length, 0, 0};
-  parts.cache->lookup(std::span(accesses).first(ids.size()), std::span(lookups).first(ids.size()));
-  return entry;
+bool Loader::State::begin_epoch(std::uint64_t& current) {
+  if (sampler.state().epoch == current) return true;
+  sampler.prepare();  // the next order, while the last fetches of this one end
+  if (!wait_settled()) return false;
+  epochs.settle(current);
+  current = sampler.state().epoch;
+  epochs.begin(current);
+  return true;
 }
 
-void Loader::State::dispatch(std::uint32_t entry, std::uint64_t epoch, std::span<const SampleId> ids, std::span<const CacheLookup> found) {
-  std::size_t hit_count = 0;
+bool Loader::State::feed_step(std::uint64_t& step) {
+  std::uint64_t epoch = 0;
+  bool last = false;
+  const SamplerState before = sampler.state();
+  const auto global = sampler.next(epoch, last);
+  if (window) look_ahead(sampler.ahead(), epoch);
+  if (over()) return false;  // then not all of the step was asked for
+  const auto slices = std::min<std::uint32_t>(options.slices, static_cast<std::uint32_t>(global.size()));
+  for (std::uint32_t slice = 0; slice < slices; ++slice) {
+    ReleaseToken token;
+    while (!pool.acquire(token, soon())) {
+      if (over()) return false;
+    }
+    const bool ends_step = slice + 1 == slices;
+    const auto ids = Assignment::slice(global, static_cast<int>(slice), static_cast<int>(slices));
+    const BatchAssembly::Draw draw{token, sequence, step, slice, slices, epoch, last && ends_step, ends_step ? sampler.state() : before};
+    const std::uint32_t entry = assembly.begin(draw, ids, *parts.index);
+    failures.drew(ids.size());  // before any of them can fail, or a budget would be spent by batches still under way
+    if (window) {
+      draw_from_window(ids, entry);
+    } else {
+      dispatch(ids, epoch, entry);
+    }
+    ++sequence;
+  }
+  ++step;
+  return true;
+}
+
+void Loader::State::look_ahead(std::span<const SampleId> ids, std::uint64_t epoch) {
+  while (!ids.empty() && !over()) {
+    const std::size_t count = std::min<std::size_t>(ids.size(), options.batch_size);
+    dispatch(ids.first(count), epoch, in_window);
+    ids = ids.subspan(count);
+  }
+}
+
+void Loader::State::dispatch(std::span<const SampleId> ids, std::uint64_t epoch, std::uint32_t entry) {
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const Bytes length = (*parts.index)[ids[i]].length;
+    accesses[i] = {ids[i], length, 0, options.storage_cost.access_priority(length)};
+  }
+  const std::span<CacheLookup> found = std::span(lookups).first(ids.size());
+  parts.cache->lookup(std::span(accesses).first(ids.size()), found);
   const Nanoseconds now = timing.clock->now();
+  std::size_t hit_count = 0;
   for (std::uint32_t i = 0; i < ids.size(); ++i) {
     if (found[i].decision != CacheDecision::hit) continue;
     LoaderWork& item = hits[hit_count++];
     item = {};
     item.hit = found[i];
     item.entry = entry;
-    item.position = i;
+    item.position = entry == in_window ? window->take(ids[i]) : i;
     item.sample = ids[i];
     item.ready = now;
   }
   epochs.count(epoch, hit_count, ids.size() - hit_count);
   hit_total.fetch_add(hit_count, std::memory_order_relaxed);
   miss_total.fetch_add(ids.size() - hit_count, std::memory_order_relaxed);
-  if (hit_count > 0) ready.push(std::span(hits).first(hit_count), soon());  // the queue has room for every slot's samples
+  if (hit_count > 0) hand_over(std::span(hits).first(hit_count));
 
   std::array<FetchRequest, FetchEngine::largest_group> group;
   std::size_t grouped = 0;
@@ -98,10 +102,29 @@ void Loader::State::dispatch(std::uint32_t entry, std::uint64_t epoch, std::span
   for (std::uint32_t i = 0; i < ids.size(); ++i) {
     if (found[i].decision == CacheDecision::hit) continue;
     const auto keep = found[i].decision == CacheDecision::admit ? LoaderWork::Keep::in_cache : LoaderWork::Keep::no;
-    group[grouped++] = {Tag{entry, i, keep}.packed(), ids[i], (*parts.index)[ids[i]].extent()};
+    const std::uint32_t position = entry == in_window ? window->take(ids[i]) : i;
+    group[grouped++] = {LoaderTag{entry, position, keep}.packed(), ids[i], (*parts.index)[ids[i]].extent()};
     if (grouped == most) submit(std::span(group).first(std::exchange(grouped, 0)));
   }
   submit(std::span(group).first(grouped));
+}
+
+void Loader::State::draw_from_window(std::span<const SampleId> ids, std::uint32_t entry) {
+  std::size_t count = 0;
+  for (std::uint32_t i = 0; i < ids.size(); ++i) {
+    if (const auto work = window->draw(ids[i], entry, i)) hits[count++] = *work;
+  }
+  if (count > 0) ready.push(std::span(hits).first(count), soon());  // the queue has room for every slot's samples
+}
+
+void Loader::State::hand_over(std::span<const LoaderWork> items) {
+  if (!items.empty() && items.front().entry != in_window) {
+    ready.push(items, soon());  // the queue has room for every slot's samples
+    return;
+  }
+  for (const LoaderWork& item : items) {
+    if (const auto whole = window->arrive(item.position, item)) ready.push({&*whole, 1}, soon());
+  }
 }
 
 void Loader::State::submit(std::span<const FetchRequest> group) {
@@ -125,7 +148,7 @@ void Loader::State::submit(std::span<const FetchRequest> group) {
 
 void Loader::State::abandon(std::span<const FetchRequest> requests) {
   for (const auto& request : requests) {
-    if (Tag::unpack(request.tag).keep == LoaderWork::Keep::in_cache) parts.cache->abandon(request.sample);
+    if (LoaderTag::unpack(request.tag).keep == LoaderWork::Keep::in_cache) parts.cache->abandon(request.sample);
   }
 }
 
@@ -141,49 +164,6 @@ bool Loader::State::wait_settled() {
 void Loader::State::settle(std::size_t count) {
   unsettled.fetch_sub(count, std::memory_order_acq_rel);
   settled.notify(*timing.waiter, 1);
-}
-
-void Loader::State::reap() {
-  std::array<FetchCompletion, FetchEngine::largest_group> completions;
-  std::array<LoaderWork, FetchEngine::largest_group> items;
-  Deadline drained{INT64_MAX};
-  for (;;) {
-    if (feeding_ended.load() && unsettled.load(std::memory_order_acquire) == 0) break;
-    if (over() && drained.at == INT64_MAX) {
-      parts.engine->cancel();
-      drained = timing.clock->after(drain_seconds);
-    }
-    if (timing.clock->now() >= drained.at) break;
-    const std::size_t count = parts.engine->reap(completions, over() || feeding_ended.load() ? timing.clock->after(0.01) : soon());
-    if (count == 0) continue;
-    std::size_t passed_on = 0;
-    for (std::size_t i = 0; i < count; ++i) {
-      items[i] = take(completions[i]);
-      if (items[i].keep == LoaderWork::Keep::no) ++passed_on;
-    }
-    ready.push(std::span(items).first(count), soon());
-    if (passed_on > 0) settle(passed_on);
-  }
-  ready.close();
-}
-
-LoaderWork Loader::State::take(const FetchCompletion& completion) {
-  const Tag tag = Tag::unpack(completion.tag);
-  LoaderWork item;
-  item.bytes = completion.bytes;
-  item.buffer = completion.buffer;
-  item.status = completion.status;
-  item.keep = tag.keep;
-  item.entry = tag.entry;
-  item.position = tag.position;
-  item.sample = completion.sample;
-  item.ready = completion.done_at;
-  if (completion.status.ok()) {
-    fetch_counter.add(1, completion.bytes.size(), 0);
-  } else {
-    fetch_counter.add_failure();
-  }
-  return item;
 }
 
 }  // namespace dsanalyze

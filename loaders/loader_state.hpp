@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <thread>
 #include <vector>
@@ -14,27 +15,14 @@
 #include "dsanalyze/loaders/slot_pool.hpp"
 #include "epoch_ledger.hpp"
 #include "failure_ledger.hpp"
+#include "loader_work.hpp"
+#include "shuffle_window.hpp"
 
 namespace dsanalyze {
 
-/// One sample whose bytes are there (or whose fetch failed), on its way to a worker.
-struct LoaderWork {
-  enum class Keep : std::uint8_t { no, in_cache };
-
-  CacheLookup hit;
-  std::span<const std::byte> bytes;  ///< of a miss, in `buffer`
-  FetchBuffer buffer;
-  Status status;
-  Keep keep = Keep::no;  ///< the cache awaits these bytes
-  std::uint32_t entry = 0;
-  std::uint32_t position = 0;
-  SampleId sample = 0;
-  Nanoseconds ready = 0;
-};
-
 /// The loader's threads and what lies between them:
 ///   feed  (loader_feed.cpp)  ids -> cache lookup -> ready queue or fetch engine
-///   reap  (loader_feed.cpp)  completions -> ready queue
+///   reap  (loader_reap.cpp)  completions -> ready queue
 ///   work  (loader_work.cpp)  bytes -> cache, prepared sample in its slot -> batch
 /// A thread that throws ends the run with its message. After stop() nothing more is prepared, counted or given out.
 struct Loader::State {
@@ -46,18 +34,25 @@ struct Loader::State {
   void stop();
   [[nodiscard]] bool over() const { return stopping.load(std::memory_order_acquire) || failures.fatal(); }
   [[nodiscard]] Deadline soon() const;
+  void make_window();
   void guarded(void (State::*body)());
   void notify_all();
 
   void feed();
   void feed_epochs();
-  std::uint32_t begin_batch(const BatchAssembly::Draw& draw, std::span<const SampleId> ids);
-  void dispatch(std::uint32_t entry, std::uint64_t epoch, std::span<const SampleId> ids, std::span<const CacheLookup> found);
+  bool feed_step(std::uint64_t& step);
+  bool begin_epoch(std::uint64_t& current);
+  void look_ahead(std::span<const SampleId> ids, std::uint64_t epoch);
+  void dispatch(std::span<const SampleId> ids, std::uint64_t epoch, std::uint32_t entry);
+  void draw_from_window(std::span<const SampleId> ids, std::uint32_t entry);
+  void hand_over(std::span<const LoaderWork> items);
   void submit(std::span<const FetchRequest> group);
   void abandon(std::span<const FetchRequest> requests);
   bool wait_settled();
   void settle(std::size_t count);
   void reap();
+  void reap_completions();
+  void drop_left_over();
   LoaderWork take(const FetchCompletion& completion);
 
   void work();
@@ -72,6 +67,7 @@ struct Loader::State {
   Sampler sampler;
   SlotPool pool;
   BatchAssembly assembly;
+  std::optional<ShuffleWindow> window;  ///< with a shuffle buffer
   BoundedQueue<LoaderWork> ready;
   EpochLedger epochs;
   FailureLedger failures;

@@ -69,6 +69,7 @@ std::uint64_t Loader::State::prepare(const LoaderWork& item, Prep& prep, std::ve
   }
   const auto output = assembly.sample(item.entry, item.position);
   Status status = item.status;
+  if (status.ok() && encoded.empty()) status = corrupt(Corruption::empty);
   if (status.ok()) status = prep.prepare({encoded, item.sample, assembly.generation(item.entry), item.ready, output});
   if (!status.ok()) {
     counter.add_failure();

@@ -135,6 +135,7 @@ RateModel rate_model(const ProfileResult& profile) {
   if (profile.dataset.samples > 0) model.dataset_samples = profile.dataset.samples;
   if (storage.bytes_per_s > 0) model.storage_bytes_per_s = storage.bytes_per_s * scale;
   model.cache = cache_kind_name(settings.cache);
+  if (settings.admission == Admission::cost_aware) model.cache += ", cost-aware";
   model.emulated = settings.accelerator == AcceleratorKind::emulated || settings.storage == Seam::emulated || settings.prep == Seam::emulated;
   return model;
 }

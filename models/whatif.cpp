@@ -241,6 +241,8 @@ std::optional<Finding> minio_finding(const RateModel& model) {
   if (model.cache == "minio") return std::nullopt;
   const std::string difference =
       model.cache == "none" ? "Without a cache every sample comes from storage; the answers with a cache are those of --cache minio."
+      : model.cache == "minio, cost-aware"
+          ? "Cost-aware admission saves more of storage's time than its share of the bytes, so F is higher than said here."
       : model.cache == "lru"
           ? "LRU drops items before an epoch of random order comes back to them, so it has fewer hits than it holds items and F is lower than said "
             "here."

@@ -8,6 +8,7 @@
 
 #include "dsanalyze/base/shared_memory.hpp"
 #include "dsanalyze/base/units.hpp"
+#include "dsanalyze/core/cache_policy.hpp"
 
 namespace dsanalyze {
 
@@ -21,7 +22,8 @@ class CacheDirectory {
     std::uint64_t payload_bytes = 0;  ///< the most that can ever be held: the capacity, or the whole dataset
     std::atomic<std::uint64_t> items{0};
     std::atomic<std::uint64_t> bytes{0};
-    std::atomic<std::uint64_t> free_bytes{0};  ///< what the policy still admits; samples larger than this need not be asked for
+    std::atomic<std::uint64_t> free_bytes{0};  ///< what the policy still admits
+    float least_priority = 0;                  ///< the policy admits accesses of this priority and above
   };
   struct Place {
     std::uint16_t slab = 0;
@@ -41,6 +43,11 @@ class CacheDirectory {
     const std::uint64_t word = entry.where.load(std::memory_order_acquire);
     if (word == 0) return std::nullopt;
     return Place{static_cast<std::uint16_t>((word >> 48) - 1), word & offset_mask, entry.length.load(std::memory_order_relaxed)};
+  }
+  /// Whether the policy may admit it, were it not held: an access of which this is false need not be decided, it is a bypass.
+  [[nodiscard]] bool may_admit(const CacheAccess& access) const {
+    const float priority = access.priority > 0 ? access.priority : 0;  // as the policy counts it
+    return priority >= header().least_priority && access.bytes <= header().free_bytes.load(std::memory_order_relaxed);
   }
   /// The holder: a key that is admitted and not published yet may take so many bytes (0: no longer).
   void promise(std::uint64_t key, std::uint32_t bytes) { entries()[key].length.store(bytes, std::memory_order_relaxed); }

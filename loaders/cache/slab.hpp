@@ -36,6 +36,14 @@ class Slab {
   std::atomic<std::uint64_t> m_used{0};
 };
 
+/// The memory of a slab that its maker alone may write. Huge pages only where the last of them, half used, weighs little.
+inline MemorySegment make_slab_segment(std::size_t bytes) {
+  constexpr std::size_t least_for_huge_pages = std::size_t{64} << 20;
+  MemorySegment segment = MemorySegment::create("cache slab", bytes, bytes >= least_for_huge_pages ? HugePages::where_allowed : HugePages::never);
+  segment.forbid_future_writers();
+  return segment;
+}
+
 /// The slabs that one process has mapped, by number: a reader finds one without a lock; none ever goes. Threads: any.
 class SlabTable {
  public:

@@ -79,7 +79,7 @@ EntryKind kind_of(int directory, const dirent& entry) {
     case DT_DIR:
       return EntryKind::folder;
     case DT_LNK:  // a dataset of links to files elsewhere is common: asking for each would be a stat a sample
-      return is_jpeg_name(entry.d_name) ? EntryKind::file : kind_by_asking(directory, entry.d_name);
+      return is_image_name(entry.d_name) ? EntryKind::file : kind_by_asking(directory, entry.d_name);
     case DT_UNKNOWN:
       return kind_by_asking(directory, entry.d_name);
     default:

@@ -18,7 +18,9 @@ constexpr UnreadFormat record_io{
     "MXNet RecordIO",
     R"(mkdir -p folder && python3 -c "import sys, mxnet as mx; r = mx.recordio.MXRecordIO(sys.argv[1], 'r'); [open(f'folder/{{n:08d}}.jpg', 'wb').write(mx.recordio.unpack(s)[1]) for n, s in enumerate(iter(r.read, None))]" '{}')"};
 constexpr UnreadFormat record_io_index{"MXNet RecordIO", "the command for the .rec file that '{}' belongs to"};
-constexpr UnreadFormat tar{"tar archive (WebDataset)", "mkdir -p folder && tar -xf '{}' -C folder"};
+constexpr UnreadFormat compressed_tar{
+    "compressed tar archive",
+    "nothing: decompress it (gunzip, zstd -d, bunzip2, unxz: '{}' becomes a .tar); samples are read at random, which needs a plain tar"};
 constexpr UnreadFormat zip{"zip archive", "unzip -q '{}' -d folder"};
 constexpr UnreadFormat parquet{
     "Parquet",
@@ -31,19 +33,18 @@ constexpr UnreadFormat hdf5{
     "HDF5",
     R"(mkdir -p folder && python3 -c "import sys, h5py; [open(f'folder/{{n:08d}}.jpg', 'wb').write(bytes(v)) for n, v in enumerate(h5py.File(sys.argv[1])['images'])]" '{}')"
     " (where the table 'images' holds one JPEG file a row; h5ls shows the tables)"};
-constexpr UnreadFormat numpy{
-    "NumPy array",
-    R"(mkdir -p folder && python3 -c "import sys, numpy, PIL.Image as i; [i.fromarray(v).save(f'folder/{{n:08d}}.jpg', quality=95) for n, v in enumerate(numpy.load(sys.argv[1]))]" '{}')"
-    " (an array of N x height x width x 3 bytes; of an .npz choose one of its arrays)"};
+constexpr UnreadFormat npz{"NumPy archive (.npz)",
+                           R"(python3 -c "import sys, numpy; a = numpy.load(sys.argv[1]); numpy.save('samples.npy', a[a.files[0]]);" '{}')"
+                           " (the first of its arrays; an .npy file is read as it is)"};
 constexpr UnreadFormat ffcv{"FFCV .beton", "nothing: a .beton file is made from a folder of images; give that folder instead of '{}'"};
 constexpr UnreadFormat mosaic{
     "MosaicML streaming (MDS)",
     R"(mkdir -p folder && python3 -c "import streaming; [s['image'].convert('RGB').save(f'folder/{{n:08d}}.jpg', quality=95) for n, s in enumerate(streaming.StreamingDataset(local='.', batch_size=1))]")"
     " in the folder of '{}'"};
-constexpr UnreadFormat other_image{"images other than JPEG (PNG, WebP, GIF, BMP, TIFF)",
-                                   "mogrify -format jpg -quality 95 '{}' (ImageMagick; with '*' in place of the name for a whole folder), then move "
-                                   "the .jpg files to a folder of their own"};
-constexpr UnreadFormat audio{"audio (MP3, WAV, FLAC)", "nothing today: only folders of JPEG images are read, and '{}' is sound"};
+constexpr UnreadFormat other_image{"images other than JPEG, PNG and WebP (GIF, BMP, TIFF)",
+                                   "mogrify -format png '{}' (ImageMagick; with '*' in place of the name for a whole folder), then move "
+                                   "the .png files to a folder of their own"};
+constexpr UnreadFormat audio{"audio (MP3, WAV, FLAC)", "nothing today: only images and arrays are read, and '{}' is sound"};
 
 struct NamedExtension {
   std::string_view extension;
@@ -51,15 +52,32 @@ struct NamedExtension {
 };
 
 constexpr std::array extensions{
-    NamedExtension{".tfrecord", &tfrecord}, NamedExtension{".tfrecords", &tfrecord},  NamedExtension{".tfrec", &tfrecord},
-    NamedExtension{".rec", &record_io},     NamedExtension{".idx", &record_io_index}, NamedExtension{".tar", &tar},
-    NamedExtension{".tgz", &tar},           NamedExtension{".tar.gz", &tar},          NamedExtension{".tar.zst", &tar},
-    NamedExtension{".zip", &zip},           NamedExtension{".parquet", &parquet},     NamedExtension{".lmdb", &lmdb},
-    NamedExtension{".h5", &hdf5},           NamedExtension{".hdf5", &hdf5},           NamedExtension{".npy", &numpy},
-    NamedExtension{".npz", &numpy},         NamedExtension{".beton", &ffcv},          NamedExtension{".mds", &mosaic},
-    NamedExtension{".mds.zstd", &mosaic},   NamedExtension{".png", &other_image},     NamedExtension{".webp", &other_image},
-    NamedExtension{".gif", &other_image},   NamedExtension{".bmp", &other_image},     NamedExtension{".tif", &other_image},
-    NamedExtension{".tiff", &other_image},  NamedExtension{".mp3", &audio},           NamedExtension{".wav", &audio},
+    NamedExtension{".tfrecord", &tfrecord},
+    NamedExtension{".tfrecords", &tfrecord},
+    NamedExtension{".tfrec", &tfrecord},
+    NamedExtension{".rec", &record_io},
+    NamedExtension{".idx", &record_io_index},
+    NamedExtension{".tgz", &compressed_tar},
+    NamedExtension{".tar.gz", &compressed_tar},
+    NamedExtension{".tar.zst", &compressed_tar},
+    NamedExtension{".tar.bz2", &compressed_tar},
+    NamedExtension{".tar.xz", &compressed_tar},
+    NamedExtension{".tar.lz4", &compressed_tar},
+    NamedExtension{".zip", &zip},
+    NamedExtension{".parquet", &parquet},
+    NamedExtension{".lmdb", &lmdb},
+    NamedExtension{".h5", &hdf5},
+    NamedExtension{".hdf5", &hdf5},
+    NamedExtension{".npz", &npz},
+    NamedExtension{".beton", &ffcv},
+    NamedExtension{".mds", &mosaic},
+    NamedExtension{".mds.zstd", &mosaic},
+    NamedExtension{".gif", &other_image},
+    NamedExtension{".bmp", &other_image},
+    NamedExtension{".tif", &other_image},
+    NamedExtension{".tiff", &other_image},
+    NamedExtension{".mp3", &audio},
+    NamedExtension{".wav", &audio},
     NamedExtension{".flac", &audio},
 };
 
@@ -72,14 +90,10 @@ struct Magic {
 // MXNet's record head is 0xced7230a, little-endian; 0xbeefc0de is LMDB's meta page behind its 16-byte page head.
 constexpr std::array magics{
     Magic{0, "\x0a\x23\xd7\xce"sv, &record_io},
-    Magic{257, "ustar"sv, &tar},
     Magic{0, "PK\x03\x04"sv, &zip},
     Magic{0, "PAR1"sv, &parquet},
     Magic{16, "\xde\xc0\xef\xbe"sv, &lmdb},
     Magic{0, "\x89HDF\r\n\x1a\n"sv, &hdf5},
-    Magic{0, "\x93NUMPY"sv, &numpy},
-    Magic{0, "\x89PNG\r\n\x1a\n"sv, &other_image},
-    Magic{8, "WEBP"sv, &other_image},
     Magic{0, "GIF8"sv, &other_image},
     Magic{0, "II*\0"sv, &other_image},
     Magic{0, "MM\0*"sv, &other_image},
@@ -108,10 +122,32 @@ bool is_shard_name(std::string_view name) {
 
 }  // namespace
 
-bool is_jpeg_name(std::string_view file_name) {
-  const std::string extension = extension_of(file_name);
-  return extension == ".jpg" || extension == ".jpeg" || extension == ".jpe";
+bool has_extension(std::string_view file_name, std::string_view extension) {
+  if (file_name.size() <= extension.size()) return false;
+  return std::equal(extension.begin(), extension.end(), file_name.end() - static_cast<std::ptrdiff_t>(extension.size()),
+                    [](char wanted, unsigned char c) { return wanted == static_cast<char>(std::tolower(c)); });
 }
+
+bool is_jpeg_name(std::string_view file_name) {
+  return has_extension(file_name, ".jpg") || has_extension(file_name, ".jpeg") || has_extension(file_name, ".jpe");
+}
+
+bool is_image_name(std::string_view file_name) {
+  return is_jpeg_name(file_name) || has_extension(file_name, ".png") || has_extension(file_name, ".webp");
+}
+
+std::string_view image_extension_of_bytes(std::string_view first_bytes) {
+  if (is_jpeg_bytes(first_bytes)) return ".jpg";
+  if (first_bytes.starts_with("\x89PNG\r\n\x1a\n")) return ".png";
+  if (first_bytes.starts_with("RIFF") && first_bytes.size() >= 12 && first_bytes.substr(8).starts_with("WEBP")) return ".webp";
+  return {};
+}
+
+bool is_tar_name(std::string_view file_name) { return has_extension(file_name, ".tar"); }
+
+bool is_tar_bytes(std::string_view first_bytes) { return first_bytes.size() > 257 && first_bytes.substr(257).starts_with("ustar"); }
+
+bool is_npy_name(std::string_view file_name) { return has_extension(file_name, ".npy"); }
 
 bool is_jpeg_bytes(std::string_view first_bytes) { return first_bytes.starts_with("\xff\xd8\xff"); }
 
@@ -131,7 +167,10 @@ const UnreadFormat* unread_format_of_bytes(std::string_view first_bytes) {
 }
 
 std::string not_yet(const UnreadFormat& format, std::string_view file_name) {
-  return fmt::format("{}: not yet; convert with: {}", format.name, fmt::format(fmt::runtime(format.conversion), file_name));
+  const std::string how = fmt::format(fmt::runtime(format.conversion), file_name);
+  const bool gives_a_folder = how.find("folder") != std::string::npos;
+  return fmt::format("{}: not yet; convert with: {}{}", format.name, how,
+                     gives_a_folder ? " (then, for shards that are read faster: dsanalyze dataset convert folder shards --to tar)" : "");
 }
 
 std::string extension_of(std::string_view file_name) {

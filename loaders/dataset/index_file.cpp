@@ -9,9 +9,11 @@
 #include <type_traits>
 #include <utility>
 
+#include "dataset_source.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/files.hpp"
 #include "dsanalyze/loaders/dataset.hpp"
+#include "index_bytes.hpp"
 
 // An index file: header, records, path offsets, facts, paths; each section follows the one before it without a gap, so that the counts in the header
 // give every place. Records and path offsets are used where they are mapped.
@@ -22,7 +24,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "index files are little-endian and used as they lie");
 
 constexpr std::array<char, 8> index_magic{'D', 'S', 'I', 'D', 'X', '1', '\n', '\0'};
-constexpr std::uint32_t index_version = 1;
+constexpr std::uint32_t index_version = 2;
 
 struct IndexFileHeader {
   std::array<char, 8> magic = index_magic;
@@ -110,8 +112,47 @@ std::string write_facts(const DatasetIndex& index) {
     writer.text(folder.path);
     writer.number(static_cast<std::uint64_t>(folder.modified_nanoseconds));
   }
+  writer.text(facts.source);
+  writer.number(facts.files.size());
+  for (const auto& one : facts.files) {
+    writer.text(one.path);
+    writer.number(one.bytes);
+    writer.number(static_cast<std::uint64_t>(one.modified_nanoseconds));
+  }
+  writer.number(facts.findings.size());
+  for (const Finding& finding : facts.findings) {
+    writer.text(finding.code);
+    writer.number(static_cast<std::uint64_t>(finding.severity));
+    writer.text(finding.message);
+  }
+  writer.number(facts.array ? 1 : 0);
+  if (facts.array) {
+    writer.text(facts.array->dtype);
+    writer.number(facts.array->shape.size());
+    for (const std::uint64_t length : facts.array->shape) writer.number(length);
+    writer.number(facts.array->sample_bytes);
+  }
   for (const std::string& label : index.labels()) writer.text(label);
   return writer.finish();
+}
+
+Finding read_finding(FactsReader& reader) {
+  Finding finding;
+  finding.code = reader.text();
+  const std::uint64_t severity = reader.number();
+  if (severity > static_cast<std::uint64_t>(Finding::Severity::error)) throw Error("a finding of its has no known severity");
+  finding.severity = static_cast<Finding::Severity>(severity);
+  finding.message = reader.text();
+  return finding;
+}
+
+ArrayDescription read_array(FactsReader& reader) {
+  ArrayDescription array;
+  array.dtype = reader.text();
+  array.shape.resize(reader.count(8));
+  for (std::uint64_t& length : array.shape) length = reader.number();
+  array.sample_bytes = reader.number();
+  return array;
 }
 
 DatasetIndex::Facts read_facts(FactsReader& reader) {
@@ -130,6 +171,16 @@ DatasetIndex::Facts read_facts(FactsReader& reader) {
     folder.path = reader.text();
     folder.modified_nanoseconds = static_cast<std::int64_t>(reader.number());
   }
+  facts.source = reader.text();
+  facts.files.resize(reader.count(24));
+  for (auto& file : facts.files) {
+    file.path = reader.text();
+    file.bytes = reader.number();
+    file.modified_nanoseconds = static_cast<std::int64_t>(reader.number());
+  }
+  facts.findings.resize(reader.count(24));
+  for (Finding& finding : facts.findings) finding = read_finding(reader);
+  if (reader.number() != 0) facts.array = read_array(reader);
   return facts;
 }
 
@@ -175,10 +226,21 @@ void check_paths(std::span<const std::uint64_t> offsets, std::string_view paths)
   }
 }
 
-std::shared_ptr<const DatasetIndex> read_mapped(std::shared_ptr<const MappedFile> mapped) {
-  std::string_view rest = mapped->view();
+/// Samples of an array dataset all have its size: prep copies so many bytes.
+void check_array(const DatasetIndex::Facts& facts, std::span<const IndexRecord> records) {
+  if (!facts.array) return;
+  const bool same =
+      std::all_of(records.begin(), records.end(), [&](const IndexRecord& record) { return record.length == facts.array->sample_bytes; });
+  if (!same) throw Error("a sample has not the size of the array's rows");
+}
+
+}  // namespace
+
+std::shared_ptr<const DatasetIndex> parse_index_bytes(std::span<const std::byte> bytes, std::shared_ptr<const void> owner) {
+  std::string_view rest(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   IndexFileHeader header;
   if (rest.size() < sizeof header) throw Error("it is no index file (too short)");
+  if (reinterpret_cast<std::uintptr_t>(rest.data()) % alignof(IndexRecord) != 0) throw Error("it lies at an address that is no multiple of 8");
   std::memcpy(&header, rest.data(), sizeof header);
   if (header.magic != index_magic) throw Error("it is no index file");
   if (header.version != index_version)
@@ -208,12 +270,11 @@ std::shared_ptr<const DatasetIndex> read_mapped(std::shared_ptr<const MappedFile
   if (header.label_count > facts_section.size() / sizeof(std::uint64_t)) throw Error("its facts are cut off");
   tables.labels.resize(header.label_count);
   for (std::string& label : tables.labels) label = reader.text();
-  return std::make_shared<const DatasetIndex>(std::move(tables), std::move(facts), std::move(mapped));
+  check_array(facts, tables.records);
+  return std::make_shared<const DatasetIndex>(std::move(tables), std::move(facts), std::move(owner));
 }
 
-}  // namespace
-
-void write_index_file(const DatasetIndex& index, const std::filesystem::path& file) {
+std::string make_index_bytes(const DatasetIndex& index) {
   std::vector<std::uint64_t> offsets{0};
   std::string paths;
   for (std::uint32_t number = 0; number < index.file_count(); ++number) {
@@ -238,29 +299,31 @@ void write_index_file(const DatasetIndex& index, const std::filesystem::path& fi
   header.checksum_low = checksum.low64;
   header.checksum_high = checksum.high64;
   std::memcpy(content.data(), &header, sizeof header);
+  return content;
+}
 
+void write_index_file(const DatasetIndex& index, const std::filesystem::path& file) {
   std::error_code failure;
   if (file.has_parent_path()) std::filesystem::create_directories(file.parent_path(), failure);
   if (failure) throw_errno("cannot create the folder", file.parent_path().string(), failure.value());
-  write_file_atomically(file, content);
+  write_file_atomically(file, make_index_bytes(index));
 }
 
 std::shared_ptr<const DatasetIndex> read_index_file(const std::filesystem::path& file) {
   auto mapped = std::make_shared<const MappedFile>(file);
   try {
-    return read_mapped(std::move(mapped));
+    const std::string_view content = mapped->view();
+    return parse_index_bytes(std::as_bytes(std::span(content)), std::move(mapped));
   } catch (const Error& error) {
     throw Error("cannot use the index file " + file.string() + ": " + error.what() + "; make it anew with `dsanalyze dataset index`");
   }
 }
 
 std::filesystem::path default_index_file(const std::filesystem::path& root) {
-  std::error_code failure;
-  std::filesystem::path place = std::filesystem::weakly_canonical(std::filesystem::absolute(root), failure);
-  if (failure) place = std::filesystem::absolute(root).lexically_normal();
-  const std::string name = place.has_filename() ? place.filename().string() : place.parent_path().filename().string();
-  const std::string whole = (place.has_filename() ? place : place.parent_path()).string();
-  return user_cache_directory() / "index" / fmt::format("{}-{:016x}.dsidx", name.empty() ? "root" : name, XXH3_64bits(whole.data(), whole.size()));
+  const std::string whole = absolute_name(root);
+  const std::string name = std::filesystem::path(whole).filename().string();
+  return user_cache_directory() / "index" /
+         fmt::format("{}-{:016x}.dsidx", name.empty() ? "root" : name.substr(0, 100), XXH3_64bits(whole.data(), whole.size()));
 }
 
 }  // namespace dsanalyze

@@ -6,10 +6,11 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
-#include <set>
 #include <utility>
 
+#include "dataset_reader.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/files.hpp"
 #include "format_names.hpp"
@@ -17,10 +18,10 @@
 namespace dsanalyze {
 namespace {
 
-constexpr std::size_t skipped_names = 5;
 constexpr std::size_t extensions_probed = 8;
 constexpr std::size_t files_probed = 3;
 constexpr std::size_t probed_bytes = 512;  // a tar's magic lies at 257
+constexpr double nearly_all = 0.9;
 
 using Place = SampleChoice::Place;
 
@@ -31,25 +32,66 @@ void for_each_file(const std::vector<ListedFolder>& listing, const Visit& visit)
   }
 }
 
-void note_skipped(SampleChoice& choice, std::string relative_path) {
-  ++choice.skipped_count;
-  if (choice.skipped.size() < skipped_names) choice.skipped.push_back(std::move(relative_path));
-}
-
 template <typename IsSample>
-SampleChoice choose(const std::vector<ListedFolder>& listing, const IsSample& is_sample) {
+SampleChoice choose(const DatasetReader& reader, const std::vector<ListedFolder>& listing, const IsSample& is_sample) {
   SampleChoice choice;
+  choice.reader = &reader;
   for_each_file(listing, [&](Place place, std::string_view name) {
     if (is_sample(name)) {
       choice.samples.push_back(place);
-    } else {
-      note_skipped(choice, listing[place.folder].relative_path(place.name));
+    } else if (!is_labels_name(name)) {
+      choice.skipped.add(listing[place.folder].relative_path(place.name));
     }
   });
   for (const ListedFolder& folder : listing) {
-    for (const std::string& name : folder.not_files) note_skipped(choice, folder.path.empty() ? name : folder.path + "/" + name);
+    for (const std::string& name : folder.not_files) choice.skipped.add(folder.path.empty() ? name : folder.path + "/" + name);
   }
   return choice;
+}
+
+/// How many files each reader knows.
+class ReaderCount {
+ public:
+  void add(const DatasetReader* reader) {
+    if (reader != nullptr) ++m_files[static_cast<std::size_t>(reader - dataset_readers().data())];
+  }
+  [[nodiscard]] std::uint64_t all() const { return std::accumulate(m_files.begin(), m_files.end(), std::uint64_t{0}); }
+  [[nodiscard]] const DatasetReader* most_frequent() const {
+    const auto place = std::max_element(m_files.begin(), m_files.end());
+    return *place == 0 ? nullptr : &dataset_readers()[static_cast<std::size_t>(place - m_files.begin())];
+  }
+  [[nodiscard]] std::uint64_t files_of(const DatasetReader& reader) const {
+    return m_files[static_cast<std::size_t>(&reader - dataset_readers().data())];
+  }
+  /// "12 image files, 3 tar shards", without `left_out`.
+  [[nodiscard]] std::string text(const DatasetReader* left_out = nullptr) const {
+    std::vector<std::string> parts;
+    for (const DatasetReader& reader : dataset_readers()) {
+      if (files_of(reader) > 0 && &reader != left_out) parts.push_back(fmt::format("{} {}", files_of(reader), reader.files));
+    }
+    return fmt::format("{}", fmt::join(parts, ", "));
+  }
+
+ private:
+  std::vector<std::uint64_t> m_files = std::vector<std::uint64_t>(dataset_readers().size(), 0);
+};
+
+const DatasetReader* reader_of_name(std::string_view name) {
+  const auto readers = dataset_readers();
+  const auto found = std::find_if(readers.begin(), readers.end(), [&](const DatasetReader& reader) { return reader.is_its_name(name); });
+  return found == readers.end() ? nullptr : &*found;
+}
+
+const DatasetReader* reader_of_bytes(std::string_view bytes) {
+  const auto readers = dataset_readers();
+  const auto found = std::find_if(readers.begin(), readers.end(), [&](const DatasetReader& reader) { return reader.is_its_bytes(bytes); });
+  return found == readers.end() ? nullptr : &*found;
+}
+
+[[noreturn]] void throw_mixture(const std::filesystem::path& root, const ReaderCount& count) {
+  throw Error(fmt::format(
+      "{} holds a mixture: {}; name what the dataset is: a sub-folder, a range of shards such as '{}/train-{{000000..000146}}.tar', or one .npy file",
+      root.string(), count.text(), root.string()));
 }
 
 struct Recognised {
@@ -103,7 +145,7 @@ std::map<std::string, std::vector<std::string>> files_to_probe(const std::vector
 }
 
 [[noreturn]] void throw_other_format(const std::filesystem::path& root, const Recognised& found) {
-  throw Error(fmt::format("{} holds no JPEG files but {} of another format ({}). {}", root.string(), found.files == 1 ? "a file" : "files",
+  throw Error(fmt::format("{} holds no images or arrays but {} of another format ({}). {}", root.string(), found.files == 1 ? "a file" : "files",
                           found.example, not_yet(*found.format, found.example)));
 }
 
@@ -116,12 +158,14 @@ std::map<std::string, std::vector<std::string>> files_to_probe(const std::vector
   });
   if (files == 0) {
     throw Error(
-        fmt::format("the dataset {} is empty: there are no files in its {} folder{} (hidden ones are not counted); give a folder of JPEG files",
+        fmt::format("the dataset {} is empty: there are no files in its {} folder{} (hidden ones are not counted); give a folder of images, .tar "
+                    "shards or .npy arrays",
                     root.string(), listing.size(), listing.size() == 1 ? "" : "s"));
   }
-  throw Error(fmt::format(
-      "{} holds {} file{} but none that is known as a sample, for example {}; give a folder of JPEG files (.jpg, .jpeg), in class folders or not",
-      root.string(), files, files == 1 ? "" : "s", fmt::join(examples, ", ")));
+  throw Error(
+      fmt::format("{} holds {} file{} but none that is known as a sample, for example {}; give a folder of images (.jpg, .png, .webp; in class "
+                  "folders or not), .tar shards or .npy arrays",
+                  root.string(), files, files == 1 ? "" : "s", fmt::join(examples, ", ")));
 }
 
 }  // namespace
@@ -135,23 +179,62 @@ std::string first_bytes(const std::filesystem::path& file, std::size_t most) {
   return bytes;
 }
 
+bool is_labels_name(std::string_view file_name) {
+  return file_name == "labels.txt" || has_extension(file_name, ".labels.npy") || has_extension(file_name, ".labels.txt");
+}
+
 SampleChoice choose_samples(const std::filesystem::path& root, const std::vector<ListedFolder>& listing) {
-  SampleChoice choice = choose(listing, [](std::string_view name) { return is_jpeg_name(name); });
-  if (!choice.samples.empty()) return choice;
+  ReaderCount names;
+  for_each_file(listing, [&](Place, std::string_view name) { names.add(reader_of_name(name)); });
+  if (const DatasetReader* reader = names.most_frequent()) {
+    if (static_cast<double>(names.files_of(*reader)) < nearly_all * static_cast<double>(names.all())) throw_mixture(root, names);
+    SampleChoice choice = choose(*reader, listing, reader->is_its_name);
+    if (const std::string others = names.text(reader); !others.empty()) {
+      choice.findings.push_back(
+          {"kinds-left-out", Finding::Severity::warning,
+           fmt::format("{} is read as a dataset of {} {}; left out: {}", root.string(), names.files_of(*reader), reader->files, others)});
+    }
+    return choice;
+  }
   if (const auto found = format_by_name(listing)) throw_other_format(root, *found);
 
   FormatCount others;
-  std::set<std::string> jpeg_extensions;
+  ReaderCount probed;
+  std::map<std::string, const DatasetReader*> reader_of_extension;
   for (const auto& [extension, files] : files_to_probe(listing)) {
     for (const std::string& file : files) {
       const std::string bytes = first_bytes(root / file, probed_bytes);
-      if (is_jpeg_bytes(bytes)) jpeg_extensions.insert(extension);
+      if (const DatasetReader* reader = reader_of_bytes(bytes)) {
+        reader_of_extension[extension] = reader;
+        probed.add(reader);
+      }
       if (const UnreadFormat* format = unread_format_of_bytes(bytes)) others.add(format, file);
     }
   }
-  if (!jpeg_extensions.empty()) return choose(listing, [&](std::string_view name) { return jpeg_extensions.contains(extension_of(name)); });
+  if (const DatasetReader* reader = probed.most_frequent()) {
+    return choose(*reader, listing, [&](std::string_view name) {
+      const auto known = reader_of_extension.find(extension_of(name));
+      return known != reader_of_extension.end() && known->second == reader;
+    });
+  }
   if (const auto found = others.most_frequent()) throw_other_format(root, *found);
   throw_nothing_known(root, listing);
+}
+
+SampleChoice choose_files(const DatasetSource& source, const std::vector<ListedFolder>& listing) {
+  const std::string& first = source.files.front();
+  const std::string bytes = first_bytes(source.root / first, probed_bytes);
+  const DatasetReader* reader = reader_of_name(first);
+  if (reader == nullptr) reader = reader_of_bytes(bytes);
+  if (reader == nullptr) {
+    const UnreadFormat* format = unread_format_of_name(first);
+    if (format == nullptr) format = unread_format_of_bytes(bytes);
+    if (format != nullptr) throw Error("the dataset " + source.name + " is not a folder. " + not_yet(*format, source.name));
+    throw Error("the dataset " + source.name + " is not a folder, and no file that is known; give a folder of images, .tar shards or an .npy array");
+  }
+  if (reader->format == "folder" && source.files.size() == 1)
+    throw Error("the dataset " + source.name + " is one image file; give the folder that holds the files");
+  return choose(*reader, listing, [](std::string_view) { return true; });
 }
 
 }  // namespace dsanalyze

@@ -3,26 +3,39 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "dataset_source.hpp"
+#include "dsanalyze/base/events.hpp"
 #include "folder_listing.hpp"
+#include "named_count.hpp"
 
 namespace dsanalyze {
 
-/// Which of the listed files are samples. Points into the listing.
+struct DatasetReader;
+
+/// Which of the listed files are samples (or hold them), and who reads them. Points into the listing.
 struct SampleChoice {
   struct Place {
     std::uint32_t folder = 0;
     std::uint32_t name = 0;
   };
-  std::vector<Place> samples;        ///< in listing order
-  std::vector<std::string> skipped;  ///< relative paths of a few files that are no samples
-  std::uint64_t skipped_count = 0;
+  const DatasetReader* reader = nullptr;
+  std::vector<Place> samples;     ///< in listing order
+  NamedCount skipped;             ///< files of other kinds
+  std::vector<Finding> findings;  ///< what was left out although another reader knows it
 };
 
-/// The files with a JPEG extension; where there are none, those without a telling extension whose first bytes are a JPEG's (a few of each extension
-/// are read). Throws Error that says what is there instead, by its format's name and with the way to convert it.
+/// The files of the kind that nearly all (nine in ten) of those known by their names have; where no name is known, by the first bytes of a few files
+/// of each extension. Throws Error that says what is there instead: kinds in a mixture without a majority, formats that are not read yet with the way
+/// to convert them.
 SampleChoice choose_samples(const std::filesystem::path& root, const std::vector<ListedFolder>& listing);
+/// The same for files that the user named (listing holds them alone).
+SampleChoice choose_files(const DatasetSource& source, const std::vector<ListedFolder>& listing);
+
+/// Label files beside samples ("labels.txt", "x.labels.npy", "x.labels.txt"): neither samples nor left out.
+bool is_labels_name(std::string_view file_name);
 
 /// The first bytes of a file, at most `most`; empty when it cannot be read.
 std::string first_bytes(const std::filesystem::path& file, std::size_t most);

@@ -1,25 +1,20 @@
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <xxhash.h>
 
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <cerrno>
 #include <cstddef>
+#include <filesystem>
 #include <map>
 #include <mutex>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "dsanalyze/base/clock.hpp"
 #include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/files.hpp"
 #include "dsanalyze/loaders/dataset.hpp"
-#include "format_names.hpp"
-#include "jpeg_file.hpp"
 #include "parallel_ranges.hpp"
+#include "sample_bytes.hpp"
+#include "tar_shard.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -38,35 +33,6 @@ struct DigestSum {
     high += other_high + (low < other_low ? 1 : 0);
   }
 };
-
-/// Reads the record's bytes; returns the cause when they cannot be had.
-std::string read_record(const fs::path& file, const IndexRecord& record, std::vector<std::byte>& bytes) {
-  const FileDescriptor descriptor(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!descriptor.valid()) return describe_errno(errno);
-  struct stat facts {};
-  if (fstat(descriptor.get(), &facts) != 0) return describe_errno(errno);
-  if (!S_ISREG(facts.st_mode)) return "it is no file";
-  const auto size = static_cast<std::uint64_t>(facts.st_size);
-  if (record.offset > size || record.length > size - record.offset) {
-    return fmt::format("it has {} bytes, fewer than when the index was made ({} at {})", size, record.length, record.offset);
-  }
-  bytes.resize(record.length);
-  for (std::size_t done = 0; done < bytes.size();) {
-    const ssize_t got = pread(descriptor.get(), bytes.data() + done, bytes.size() - done, static_cast<off_t>(record.offset + done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return describe_errno(errno);
-    if (got == 0) return "it became shorter while it was read";
-    done += static_cast<std::size_t>(got);
-  }
-  return {};
-}
-
-std::string decode_failure(std::span<const std::byte> bytes, const std::string& cause) {
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (is_jpeg_bytes(text) || text.empty()) return cause;
-  const UnreadFormat* format = unread_format_of_bytes(text);
-  return format == nullptr ? "not a JPEG file" : "not a JPEG file but " + std::string(format->name);
-}
 
 /// What one thread found, joined at the end of its piece.
 class Findings {
@@ -110,21 +76,43 @@ class Findings {
 Findings::Piece verify_piece(const DatasetIndex& index, std::size_t first, std::size_t last, const std::stop_token& stop) {
   Findings::Piece piece;
   std::vector<std::byte> bytes;
+  ImageChecker images;
   for (std::size_t place = first; place < last && !stop.stop_requested(); ++place) {
     const auto sample = static_cast<SampleId>(place);
-    const std::string path(index.file_path(index[sample].file));
-    std::string cause = read_record(fs::path(index.facts().root) / path, index[sample], bytes);
+    std::string cause = read_sample_bytes(index, sample, bytes);
     if (cause.empty()) {
       piece.bytes += bytes.size();
       const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
       piece.digest.add(hash.low64, hash.high64);
-      const JpegCheck check = check_jpeg(bytes);
-      piece.pixels += check.pixels;
-      if (!check.cause.empty()) cause = decode_failure(bytes, check.cause);
+      std::uint64_t pixels = 0;
+      if (!index.facts().array) cause = images.check(bytes, pixels);
+      piece.pixels += pixels;
     }
-    if (!cause.empty()) piece.failures.emplace(sample, VerifyReport::Failure{path, cause});
+    if (!cause.empty()) piece.failures.emplace(sample, VerifyReport::Failure{sample_name(index, sample), cause});
   }
   return piece;
+}
+
+/// Looks at the files that hold the samples, as opening does, whatever an index file says of them.
+void verify_shards(const DatasetIndex& index, int threads, EventSink& events, const std::stop_token& stop, VerifyReport& report) {
+  std::vector<std::string> causes(index.file_count());
+  parallel_ranges(index.file_count(), 1, threads, stop, [&](std::size_t first, std::size_t last) {
+    for (std::size_t file = first; file < last; ++file) {
+      const std::string name(index.file_path(static_cast<std::uint32_t>(file)));
+      try {
+        const TarShard shard = scan_tar_shard(fs::path(index.facts().root) / name, name, stop);
+        if (shard.damage) causes[file] = shard.damage->text;
+      } catch (const Interrupted&) {
+        throw;
+      } catch (const Error& error) {
+        causes[file] = error.what();
+      }
+      events.progress({fmt::format("verifying the shards of {}", index.facts().root), -1, -1});
+    }
+  });
+  for (std::uint32_t file = 0; file < index.file_count(); ++file) {
+    if (!causes[file].empty()) report.damaged_files.push_back({std::string(index.file_path(file)), causes[file]});
+  }
 }
 
 }  // namespace
@@ -144,6 +132,7 @@ VerifyReport verify_dataset(const DatasetIndex& index, int threads, EventSink& e
     events.progress({fmt::format("verifying {}", index.facts().root), share, elapsed * (1 - share) / share});
   });
   VerifyReport report = findings.finish();
+  if (index.facts().format == "tar") verify_shards(index, threads, events, stop, report);
   report.seconds = to_seconds(clock.now() - begin);
   return report;
 }

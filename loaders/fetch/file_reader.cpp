@@ -1,89 +1,147 @@
 #include "file_reader.hpp"
 
 #include <fcntl.h>
-#include <unistd.h>
+#include <sys/uio.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <climits>
-#include <cstring>
-
-#include "dsanalyze/base/error.hpp"
+#include <utility>
 
 namespace dsanalyze {
 namespace {
 
-constexpr std::uint64_t direct_block = 4096;
+constexpr std::uint64_t largest_read = std::uint64_t{1} << 30;  // the kernel's limit for one call is just below 2 GiB
+constexpr int most_retries = 100;
+constexpr std::uint64_t page = 4096;
 
-Status status_of_errno(int error) {
-  if (error == ENOENT || error == ENOTDIR || error == ESTALE) return {StatusCode::not_found, error};
-  return {StatusCode::io, error};
-}
-
-/// Reads [offset, offset + size) unless the file ends first; short reads and interruptions are continued.
-Status read_range(int descriptor, std::byte* into, std::uint64_t size, std::uint64_t offset, std::uint64_t& got) {
-  got = 0;
-  while (got < size) {
-    const ssize_t n = pread(descriptor, into + got, size - got, static_cast<off_t>(offset + got));
-    if (n < 0) {
-      if (errno == EINTR) continue;
-      return status_of_errno(errno);
-    }
-    if (n == 0) break;
-    got += static_cast<std::uint64_t>(n);
-  }
-  return {};
+void drop(int descriptor, std::uint64_t begin, std::uint64_t length) {
+  posix_fadvise(descriptor, static_cast<off_t>(begin), static_cast<off_t>(length), POSIX_FADV_DONTNEED);
 }
 
 }  // namespace
 
-FileReader::FileReader(std::shared_ptr<const DatasetIndex> index, ReadMode read_mode, PageCacheUse page_cache)
-    : m_index(std::move(index)), m_read_mode(read_mode), m_page_cache(page_cache) {
-  m_root = FileDescriptor(open(m_index->facts().root.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!m_root.valid()) throw_errno("cannot open dataset folder", m_index->facts().root, errno);
+Status FileReader::open_once(std::uint32_t file, FileDescriptor& descriptor) {
+  std::array<char, PATH_MAX> path;
+  if (!m_access.path_of(file, path)) return {StatusCode::io, ENAMETOOLONG};
+  for (;;) {
+    const int flags = m_access.open_flags();
+    // A pipe in a file's place must not hold the thread until someone writes to it.
+    descriptor = FileDescriptor(openat(m_access.root(), path.data(), flags | O_NONBLOCK));
+    if (descriptor.valid()) return {};
+    const int error = errno;
+    if (error == EINTR || m_access.try_with_access_time(error, flags)) continue;
+    return FileAccess::status_of_errno(error);
+  }
 }
 
-FileDescriptor FileReader::open_file(std::uint32_t file, int& error) const {
-  const std::string_view path = m_index->file_path(file);
-  std::array<char, PATH_MAX> name;
-  if (path.size() >= name.size()) {
-    error = ENAMETOOLONG;
-    return {};
+Status FileReader::open_retrying(std::uint32_t file, FileDescriptor& descriptor) {
+  for (;;) {
+    const Status status = open_once(file, descriptor);
+    const bool too_many = status.code == StatusCode::io && (status.detail == EMFILE || status.detail == ENFILE);
+    if (!too_many || !close_unused()) return status;
   }
-  std::memcpy(name.data(), path.data(), path.size());
-  name[path.size()] = '\0';
-  const int flags = O_RDONLY | O_CLOEXEC | (m_read_mode == ReadMode::direct ? O_DIRECT : 0);
-  FileDescriptor descriptor(openat(m_root.get(), name.data(), flags | O_NOATIME));
-  if (!descriptor.valid() && errno == EPERM) descriptor = FileDescriptor(openat(m_root.get(), name.data(), flags));
-  if (!descriptor.valid()) error = errno;
-  return descriptor;
 }
 
-Status FileReader::read(const Extent& extent, BufferPool& pool, std::uint32_t buffer, std::span<const std::byte>& bytes) {
-  int error = 0;
-  const FileDescriptor descriptor = open_file(extent.file, error);
-  if (!descriptor.valid()) return status_of_errno(error);
-
-  std::uint64_t begin = extent.offset;
-  std::uint64_t size = extent.length;
-  if (m_read_mode == ReadMode::direct) {
-    begin = extent.offset / direct_block * direct_block;
-    size = (extent.offset + extent.length - begin + direct_block - 1) / direct_block * direct_block;
+/// True if anything was closed.
+bool FileReader::close_unused() {
+  const std::scoped_lock lock(m_mutex);
+  bool closed = false;
+  for (std::size_t i = 0; i < m_open.size(); ++i) {
+    if (!m_kept.unused(i) || !m_open[i].descriptor.valid()) continue;
+    m_kept.forget(i);
+    m_open[i] = {};
+    closed = true;
   }
-  const std::span<std::byte> memory = pool.memory(buffer, size);
-  if (memory.size() < size) return {StatusCode::io, ENOMEM};
-  m_requested.fetch_add(size, std::memory_order_relaxed);
+  return closed;
+}
 
-  std::uint64_t got = 0;
-  const Status status = read_range(descriptor.get(), memory.data(), size, begin, got);
-  if (!status.ok()) return status;
-  if (m_read_mode == ReadMode::buffered && m_page_cache == PageCacheUse::drop) {
-    posix_fadvise(descriptor.get(), static_cast<off_t>(begin), static_cast<off_t>(size), POSIX_FADV_DONTNEED);
+Status FileReader::begin_use(const FetchRequest& request, const ReadPlan& plan, Use& use) {
+  const std::uint32_t file = request.extent.file;
+  if (!plan.whole_file) {
+    const std::scoped_lock lock(m_mutex);
+    use.kept = m_kept.find(file);
+    if (use.kept != KeptFiles::nowhere) {
+      m_kept.pin(use.kept);
+      use.descriptor = m_open[use.kept].descriptor.get();
+      return {};
+    }
   }
-  const std::uint64_t lead = extent.offset - begin;
-  if (got < lead + extent.length) return {StatusCode::corrupt, 0};
-  bytes = memory.subspan(lead, extent.length);
+  const Status status = open_retrying(file, use.own);
+  use.descriptor = use.own.get();
+  if (!status.ok() || plan.whole_file) return status;
+  posix_fadvise(use.descriptor, 0, 0, m_access.read_ahead_advice());
+  FileDescriptor closed_outside_the_lock;
+  const std::scoped_lock lock(m_mutex);
+  if (m_kept.find(file) != KeptFiles::nowhere) return {};  // another thread was faster: this descriptor serves one read
+  use.kept = m_kept.assign(file);
+  if (use.kept == KeptFiles::nowhere) return {};
+  m_kept.pin(use.kept);
+  closed_outside_the_lock = std::exchange(m_open[use.kept], OpenFile{std::move(use.own), {}, false}).descriptor;
   return {};
+}
+
+void FileReader::drop_pages(const FetchRequest& request, const ReadPlan& plan, const Use& use) {
+  const DropBehind how = m_access.drop_behind(plan);
+  if (how == DropBehind::none || how == DropBehind::by_read) return;
+  if (how == DropBehind::stretches && use.kept != KeptFiles::nowhere) {
+    DropMark::Stretch stretch;
+    {
+      const std::scoped_lock lock(m_mutex);
+      stretch = m_open[use.kept].mark.passed(request.extent.offset, m_access.reads_span(request.extent));
+    }
+    if (stretch.length > 0) drop(use.descriptor, stretch.begin, stretch.length);
+    return;
+  }
+  // Outwards to whole pages: the kernel leaves those that the range covers in part.
+  const std::uint64_t begin = plan.begin / page * page;
+  drop(use.descriptor, begin, plan.begin + plan.size + page - begin);
+}
+
+void FileReader::end_use(const FetchRequest& request, const ReadPlan& plan, const Use& use, Status status) {
+  if (use.kept == KeptFiles::nowhere) return;
+  const std::scoped_lock lock(m_mutex);
+  OpenFile& open = m_open[use.kept];
+  if (status.code == StatusCode::not_found) m_kept.forget(use.kept);  // ESTALE: another file has its name by now
+  open.ended = open.ended || (m_access.drop_behind(plan) == DropBehind::stretches && m_access.last_of_file(request.sample, request.extent));
+  if (m_kept.unpin(use.kept) > 0 || !open.ended) return;
+  drop(use.descriptor, 0, 0);
+  open.mark = {};
+  open.ended = false;
+}
+
+Status FileReader::read_range(int descriptor, const ReadPlan& plan, std::span<std::byte> into, std::uint64_t& got) {
+  for (int retries = 0;;) {
+    const iovec part{into.data() + got, std::min(plan.size - got, largest_read)};
+    const int flags = m_access.read_flags(plan);
+    const ssize_t n = preadv2(descriptor, &part, 1, static_cast<off_t>(plan.begin + got), flags);
+    if (n < 0) {
+      const int error = errno;
+      if (m_access.try_without_dropping(error, flags) || ((error == EINTR || error == EAGAIN) && ++retries < most_retries)) continue;
+      return FileAccess::status_of_errno(error);
+    }
+    got += static_cast<std::uint64_t>(n);
+    if (n == 0 || !m_access.goes_on(plan, got)) return {};
+  }
+}
+
+Status FileReader::read(const FetchRequest& request, BufferPool& pool, std::uint32_t buffer, std::span<const std::byte>& bytes) {
+  const ReadPlan plan = m_access.plan(request.extent);
+  if (plan.size == 0) return {};
+  const std::span<std::byte> memory = pool.memory(buffer, plan.size);
+  if (memory.size() < plan.size) return {StatusCode::io, ENOMEM};
+  Use use;
+  Status status = begin_use(request, plan, use);
+  if (!status.ok()) return status;
+  m_access.count(plan.counted);
+  std::uint64_t got = 0;
+  status = read_range(use.descriptor, plan, memory, got);
+  if (status.ok()) drop_pages(request, plan, use);
+  end_use(request, plan, use, status);
+  if (status.ok()) status = FileAccess::outcome(plan, request.extent, got);
+  if (status.ok()) bytes = memory.subspan(plan.lead, request.extent.length);
+  return status;
 }
 
 }  // namespace dsanalyze

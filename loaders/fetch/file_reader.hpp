@@ -1,33 +1,48 @@
 #pragma once
 
-#include <atomic>
-#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
 
 #include "buffer_pool.hpp"
 #include "dsanalyze/base/files.hpp"
-#include "dsanalyze/loaders/fetch_engine.hpp"
+#include "file_access.hpp"
+#include "kept_files.hpp"
 
 namespace dsanalyze {
 
-/// Reads one extent of an index's files into a buffer. Stateless between reads. Threads: any, at once.
+/// Reads one extent of an index's files into a buffer, in the calling thread. Files of many samples stay open. Threads: any, at once.
 class FileReader {
  public:
-  /// Throws Error when the dataset's folder cannot be opened.
-  FileReader(std::shared_ptr<const DatasetIndex> index, ReadMode read_mode, PageCacheUse page_cache);
+  explicit FileReader(FileAccess& access) : m_access(access), m_kept(KeptFiles::most_files()), m_open(m_kept.size()) {}
 
   /// On success `bytes` is the extent's content inside the buffer.
-  Status read(const Extent& extent, BufferPool& pool, std::uint32_t buffer, std::span<const std::byte>& bytes);
-  /// Bytes asked for so far.
-  [[nodiscard]] Bytes requested() const { return m_requested.load(std::memory_order_relaxed); }
+  Status read(const FetchRequest& request, BufferPool& pool, std::uint32_t buffer, std::span<const std::byte>& bytes);
 
  private:
-  FileDescriptor open_file(std::uint32_t file, int& error) const;
+  struct OpenFile {
+    FileDescriptor descriptor;
+    DropMark mark;
+    bool ended = false;  ///< its last sample was read: what is left of its pages goes with the last reader
+  };
+  struct Use {
+    FileDescriptor own;  ///< closed after the read
+    std::size_t kept = KeptFiles::nowhere;
+    int descriptor = -1;
+  };
 
-  std::shared_ptr<const DatasetIndex> m_index;
-  FileDescriptor m_root;
-  ReadMode m_read_mode;
-  PageCacheUse m_page_cache;
-  std::atomic<Bytes> m_requested{0};
+  Status open_once(std::uint32_t file, FileDescriptor& descriptor);
+  Status open_retrying(std::uint32_t file, FileDescriptor& descriptor);
+  Status begin_use(const FetchRequest& request, const ReadPlan& plan, Use& use);
+  void drop_pages(const FetchRequest& request, const ReadPlan& plan, const Use& use);
+  void end_use(const FetchRequest& request, const ReadPlan& plan, const Use& use, Status status);
+  bool close_unused();
+  Status read_range(int descriptor, const ReadPlan& plan, std::span<std::byte> into, std::uint64_t& got);
+
+  FileAccess& m_access;
+  std::mutex m_mutex;
+  KeptFiles m_kept;
+  std::vector<OpenFile> m_open;  ///< by the numbers of m_kept
 };
 
 }  // namespace dsanalyze

@@ -3,9 +3,9 @@
 #include <cassert>
 #include <utility>
 
+#include "any_image_decoder.hpp"
 #include "dsanalyze/base/counters.hpp"
 #include "dsanalyze/loaders/prep.hpp"
-#include "jpeg_decoder.hpp"
 #include "normalise.hpp"
 #include "random_resized_crop.hpp"
 #include "resize.hpp"
@@ -76,16 +76,28 @@ class ImagePrepWorker : public Prep {
     return {};
   }
 
+  struct SampleCrop {
+    ScaledCrop scaled;
+    Mirror mirror = Mirror::none;
+  };
+
+  [[nodiscard]] SampleCrop choose_crop(const PrepTask& task) const {
+    const ImageInfo& info = m_decoder.info();
+    const int size = m_options.prep.crop_size;
+    const int denominator = m_decoder.largest_denominator();
+    if (m_options.crop == CropRule::centre) return {scale_centre(info.width, info.height, size, denominator), Mirror::none};
+    const Augmentation drawn = draw_augmentation(m_options.prep, m_options.seed, task.generation, task.sample, info.width, info.height);
+    return {scale_crop(drawn.crop, info.width, info.height, size, denominator), drawn.mirror};
+  }
+
   Status decode_and_narrow(const PrepTask& task, OperatorStopwatch& stopwatch) {
     Status status = m_decoder.open(task.encoded);
     if (!status.ok()) return status;
-    const ImageInfo& info = m_decoder.info();
-    const Augmentation augmentation = draw_augmentation(m_options.prep, m_options.seed, task.generation, task.sample, info.width, info.height);
-    const ScaledCrop scaled = scale_crop(augmentation.crop, info.width, info.height, m_options.prep.crop_size);
-    status = m_decoder.begin(scaled.pixels, scaled.denominator);
+    const SampleCrop crop = choose_crop(task);
+    status = m_decoder.begin(crop.scaled.pixels, crop.scaled.denominator);
     if (!status.ok()) return status;
     stopwatch.lap(decode_operator);
-    m_resizer.begin(scaled.horizontal, scaled.vertical, augmentation.mirror);
+    m_resizer.begin(crop.scaled.horizontal, crop.scaled.vertical, crop.mirror);
     stopwatch.lap(resize_operator);
     for (;;) {
       PixelRows rows;
@@ -100,7 +112,7 @@ class ImagePrepWorker : public Prep {
   ImagePrepOptions m_options;
   std::size_t m_output_bytes;
   const Clock* m_clock = system_timing().clock;
-  JpegDecoder m_decoder;
+  AnyImageDecoder m_decoder;
   Resizer m_resizer;
   Normaliser m_normaliser;
   std::array<StageCounter, operator_count> m_counters;

@@ -13,7 +13,7 @@ namespace dsanalyze {
 namespace {
 
 constexpr int strip_rows = 16;
-constexpr int bytes_per_pixel = 4;
+constexpr std::size_t bytes_per_pixel = PixelRows::bytes_per_pixel;
 
 /// Upsampled colour of an edge column is made without its outer neighbour; so the columns that we use are never at the edge, unless the image's.
 constexpr int upsampling_margin = 2;
@@ -95,11 +95,14 @@ Status JpegDecoder::fail() {
 Status JpegDecoder::open(std::span<const std::byte> encoded) {
   m_rows_left = 0;
   if (setjmp(m_error.jump) != 0) return fail();
-  jpeg_abort_decompress(&m_jpeg);
+  // Made anew for each image: the library keeps the tables of those before, and one that lacks its own would look as they make it look.
+  jpeg_destroy_decompress(&m_jpeg);
+  jpeg_create_decompress(&m_jpeg);
   if (encoded.empty()) return {StatusCode::corrupt};
   jpeg_mem_src(&m_jpeg, reinterpret_cast<const unsigned char*>(encoded.data()), static_cast<unsigned long>(encoded.size()));
   jpeg_read_header(&m_jpeg, TRUE);
-  m_info = {static_cast<int>(m_jpeg.image_width), static_cast<int>(m_jpeg.image_height), m_jpeg.num_components, m_jpeg.progressive_mode == TRUE};
+  m_info = {static_cast<int>(m_jpeg.image_width), static_cast<int>(m_jpeg.image_height), m_jpeg.num_components, m_jpeg.progressive_mode == TRUE,
+            ImageFormat::jpeg};
   const Status status = check_header(encoded.size());
   if (!status.ok()) jpeg_abort_decompress(&m_jpeg);
   return status;
@@ -132,9 +135,9 @@ Status JpegDecoder::begin(const PixelRectangle& rectangle, int denominator) {
   m_stride = std::size_t{m_jpeg.output_width} * bytes_per_pixel;
   m_left_bytes = (static_cast<std::size_t>(rectangle.left) - first_column) * bytes_per_pixel;
   const std::size_t needed = m_stride * strip_rows + PixelRows::padding;
-  if (needed > m_strip_bytes) {
-    m_strip = std::make_unique<std::uint8_t[]>(needed);
-    m_strip_bytes = needed;
+  if (!m_strip.reserve(needed)) {
+    m_error.status = {StatusCode::io, ENOMEM};
+    return fail();
   }
   if (rectangle.top > 0) jpeg_skip_scanlines(&m_jpeg, static_cast<JDIMENSION>(rectangle.top));
   m_rows_left = rectangle.height;
@@ -142,11 +145,11 @@ Status JpegDecoder::begin(const PixelRectangle& rectangle, int denominator) {
 }
 
 Status JpegDecoder::next_rows(PixelRows& rows) {
-  rows = {m_strip.get() + m_left_bytes, m_stride, 0};
+  rows = {m_strip.data() + m_left_bytes, m_stride, 0};
   if (m_rows_left == 0) return {};
   if (setjmp(m_error.jump) != 0) return fail();
   std::array<JSAMPROW, strip_rows> row_pointers;
-  for (int row = 0; row < strip_rows; ++row) row_pointers[static_cast<std::size_t>(row)] = m_strip.get() + m_stride * static_cast<std::size_t>(row);
+  for (int row = 0; row < strip_rows; ++row) row_pointers[static_cast<std::size_t>(row)] = m_strip.data() + m_stride * static_cast<std::size_t>(row);
   const int wanted = std::min(strip_rows, m_rows_left);
   while (rows.count < wanted) {
     rows.count += static_cast<int>(jpeg_read_scanlines(&m_jpeg, row_pointers.data() + rows.count, static_cast<JDIMENSION>(wanted - rows.count)));
@@ -175,19 +178,12 @@ bool JpegDecoder::end_of_image_follows() const {
 void JpegDecoder::convert_inks(int rows) {
   // Adobe's programs store inks inverted: 255 is no ink.
   const unsigned inverted = m_jpeg.saw_Adobe_marker == TRUE ? 0 : 255;
-  std::uint8_t* pixel = m_strip.get();
+  std::uint8_t* pixel = m_strip.data();
   const std::uint8_t* end = pixel + m_stride * static_cast<std::size_t>(rows);
   for (; pixel != end; pixel += bytes_per_pixel) {
     const unsigned white = pixel[3] ^ inverted;
     for (int channel = 0; channel < 3; ++channel) pixel[channel] = multiply_255(pixel[channel] ^ inverted, white);
   }
-}
-
-Status read_image_info(std::span<const std::byte> encoded, ImageInfo& info) {
-  JpegDecoder decoder;
-  const Status status = decoder.open(encoded);
-  if (status.ok()) info = decoder.info();
-  return status;
 }
 
 }  // namespace dsanalyze

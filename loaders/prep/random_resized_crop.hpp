@@ -4,7 +4,7 @@
 
 #include "dsanalyze/core/batch.hpp"
 #include "dsanalyze/core/workload.hpp"
-#include "jpeg_decoder.hpp"
+#include "image_decoder.hpp"
 #include "resize.hpp"
 
 namespace dsanalyze {

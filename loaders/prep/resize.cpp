@@ -107,7 +107,7 @@ void Resizer::begin(const AxisSpan& horizontal, const AxisSpan& vertical, Mirror
   const int rows = std::max(vertical.available, m_vertical.taps().taps);
   const std::size_t needed = m_row_bytes * static_cast<std::size_t>(rows);
   if (needed > m_narrowed_bytes) {
-    m_narrowed = std::make_unique<std::uint8_t[]>(needed);
+    m_narrowed = std::make_unique_for_overwrite<std::uint8_t[]>(needed);
     m_narrowed_bytes = needed;
   }
   m_rows_added = 0;

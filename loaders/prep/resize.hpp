@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "jpeg_decoder.hpp"
+#include "image_decoder.hpp"
 #include "resize_kernels.hpp"
 
 namespace dsanalyze {

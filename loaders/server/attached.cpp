@@ -92,12 +92,12 @@ class AttachedCache final : public RawCache {
     std::size_t count = 0;
     const bool fills = may_fill();
     for (std::size_t i = 0; i < accesses.size(); ++i) {
-      const auto& [key, bytes, job, priority] = accesses[i];
+      const std::uint64_t key = accesses[i].key;
       lookups[i] = {CacheDecision::bypass, key, nullptr, 0, 0};
       if (key >= m_samples) continue;
-      if (find(key, lookups[i]) || bytes > server_protocol::most_item_bytes) continue;
-      const bool fits = fills && bytes <= m_directory.header().free_bytes.load(std::memory_order_relaxed);
-      if (!fits && !m_unsettled.load(std::memory_order_acquire)) continue;
+      if (find(key, lookups[i]) || accesses[i].bytes > server_protocol::most_item_bytes) continue;
+      const bool may_be_admitted = fills && m_directory.may_admit(accesses[i]);
+      if (!may_be_admitted && !m_unsettled.load(std::memory_order_acquire)) continue;
       asked[count++] = i;
       if (count == asked.size()) decide(accesses, lookups, asked, count);
     }
@@ -143,7 +143,10 @@ class AttachedCache final : public RawCache {
     const Answered answered = m_line.ask(Answer::wanted, [&](Request& request) {
       request.kind = Kind::admit;
       request.count = static_cast<std::uint32_t>(count);
-      for (std::size_t i = 0; i < count; ++i) request.accesses[i] = {accesses[asked[i]].key, accesses[asked[i]].bytes};
+      for (std::size_t i = 0; i < count; ++i) {
+        const auto& [key, bytes, job, priority] = accesses[asked[i]];
+        request.accesses[i] = {key, bytes, job, priority};
+      }
     });
     for (std::size_t i = 0; answered.status.ok() && i < count; ++i) {
       const auto decision = static_cast<CacheDecision>(answered.reply.decisions[i]);
@@ -178,17 +181,12 @@ class AttachedCache final : public RawCache {
     if (!may_fill()) return {StatusCode::busy, 0};
     Status status;
     try {
-      status = hand_over(std::make_unique<Slab>(made_slab()));
+      status = hand_over(std::make_unique<Slab>(make_slab_segment(m_directory.slab_bytes(Slab::alignment))));
     } catch (const std::exception&) {
       status = {StatusCode::io, ENOMEM};
     }
     if (!status.ok()) m_no_room_until.store(m_timing.clock->after(no_room_seconds).at, std::memory_order_relaxed);
     return status;
-  }
-  [[nodiscard]] MemorySegment made_slab() const {
-    MemorySegment segment = MemorySegment::create("cache slab", m_directory.slab_bytes(Slab::alignment));
-    segment.forbid_future_writers();
-    return segment;
   }
   Status hand_over(std::unique_ptr<Slab> slab) {
     const int descriptor = slab->segment().descriptor();

@@ -10,12 +10,13 @@
 #include <thread>
 #include <vector>
 
-#include "../cache/lru_cache.hpp"
 #include "../cache/no_cache.hpp"
+#include "../cache/replacing_cache.hpp"
 #include "../cache/slab.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/shared_memory.hpp"
 #include "dsanalyze/loaders/server_scope.hpp"
+#include "held_minio_cache.hpp"
 #include "minio_ledger.hpp"
 #include "protocol.hpp"
 
@@ -35,69 +36,19 @@ std::size_t slab_bound() {
   return std::clamp<std::size_t>(limit.rlim_cur / 4, 2, SlabTable::most_slabs);
 }
 
-/// The holder's own view of its MinIO cache: it fills slab 0.
-class HeldMinioCache final : public RawCache {
- public:
-  HeldMinioCache(MinioLedger& ledger, const SlabTable& slabs) : m_ledger(ledger), m_slabs(slabs), m_own(*slabs.find(0)) {}
-
-  void lookup(std::span<const CacheAccess> accesses, std::span<CacheLookup> lookups) override {
-    std::array<CacheDecision, server_protocol::group> decisions{};
-    while (!accesses.empty()) {
-      const std::size_t count = std::min(accesses.size(), decisions.size());
-      m_ledger.decide(accesses.first(count), std::span(decisions).first(count));
-      for (std::size_t i = 0; i < count; ++i) lookups[i] = found(accesses[i].key, decisions[i]);
-      accesses = accesses.subspan(count);
-      lookups = lookups.subspan(count);
-    }
-  }
-  std::span<const std::byte> read(const CacheLookup& hit, std::span<std::byte> /*scratch*/) const override { return {hit.contiguous, hit.length}; }
-  Status store(std::uint64_t key, std::span<const std::byte> bytes) override {
-    const Status status = place(key, bytes);
-    if (!status.ok()) abandon(key);
-    return status;
-  }
-  void abandon(std::uint64_t key) override { m_ledger.forget(key); }
-  void release(std::span<const CacheLookup> /*hits*/) override {}
-  [[nodiscard]] CacheTotals totals() const override {
-    const auto& header = m_ledger.directory().header();
-    return {header.items.load(), header.bytes.load(), header.capacity};
-  }
-
- private:
-  [[nodiscard]] CacheLookup found(std::uint64_t key, CacheDecision decision) const {
-    if (decision != CacheDecision::hit) return {decision, key, nullptr, 0, 0};
-    const auto there = m_ledger.directory().find(key);
-    return {decision, key, m_slabs.address(there->slab, there->offset, there->length), 0, there->length};
-  }
-  Status place(std::uint64_t key, std::span<const std::byte> bytes) {
-    const CacheDirectory& directory = m_ledger.directory();
-    if (key >= directory.header().samples || bytes.size() > directory.promised(key)) return {StatusCode::corrupt, 0};
-    const auto offset = m_own.append(bytes);
-    if (!offset) return {StatusCode::busy, 0};
-    if (!m_ledger.publish(key, {0, *offset, static_cast<std::uint32_t>(bytes.size())})) return {StatusCode::corrupt, 0};
-    return {};
-  }
-
-  MinioLedger& m_ledger;
-  const SlabTable& m_slabs;
-  Slab& m_own;
-};
-
 }  // namespace
 
 struct ServerHolder::State {
   State(const CacheOptions& options, Timing given_timing)
-      : timing(given_timing), device_segment(MemorySegment::create("emulated devices", sizeof(ServerDevices))) {
+      : timing(given_timing), device_segment(MemorySegment::create("emulated devices", sizeof(ServerDevices), HugePages::never)) {
     devices = new (device_segment.data()) ServerDevices;
     if (options.kind == CacheKind::minio && options.capacity > 0) {
       ledger = std::make_unique<MinioLedger>(options);
       whole_slab_bytes = ledger->directory().slab_bytes(Slab::alignment);
-      auto segment = MemorySegment::create("cache slab", whole_slab_bytes);
-      segment.forbid_future_writers();
-      slabs.keep(0, std::make_unique<Slab>(std::move(segment)));
+      slabs.keep(0, std::make_unique<Slab>(make_slab_segment(whole_slab_bytes)));
       cache = std::make_unique<HeldMinioCache>(*ledger, slabs);
-    } else if (options.kind == CacheKind::lru && options.capacity > 0) {
-      cache = std::make_unique<LruCache>(options);
+    } else if (replaces(options.kind) && options.capacity > 0) {
+      cache = std::make_unique<ReplacingCache>(options);
     } else {
       cache = std::make_unique<NoCache>();
     }
@@ -191,9 +142,9 @@ struct ServerHolder::State {
     std::array<CacheAccess, server_protocol::group> accesses{};
     std::array<CacheDecision, server_protocol::group> decisions{};
     for (std::uint32_t i = 0; i < request.count; ++i) {
-      const auto& [key, bytes] = request.accesses[i];
+      const auto& [key, bytes, job, priority] = request.accesses[i];
       if (key >= ledger->directory().header().samples || bytes > server_protocol::most_item_bytes) return false;
-      accesses[i] = {key, bytes, 0, 0};
+      accesses[i] = {key, bytes, job, priority};
     }
     // Room first: a promise that is made must be noted, whatever memory there is. Doubled, so that it is not taken anew with every group.
     const std::size_t needed = client.promised.size() + request.count;

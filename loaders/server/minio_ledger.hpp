@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -22,17 +23,19 @@ class MinioLedger {
     void* state = m_policy_state.data();
     std::size_t room = m_policy_state.size();
     std::align(64, room - 64, state, room);
-    m_policy = make_cache_policy(CacheKind::minio, options.capacity, options.samples, {static_cast<std::byte*>(state), room});
+    m_policy = make_cache_policy(CacheKind::minio, options.capacity, options.samples, {static_cast<std::byte*>(state), room}, options.least_priority);
     auto& header = m_directory.header();
     header.capacity = options.capacity;
     header.samples = options.samples;
     header.payload_bytes = std::min(options.capacity, options.dataset_bytes);
     header.free_bytes.store(options.capacity);
+    header.least_priority = options.least_priority;
   }
 
   /// Decides accesses in order. An item that is admitted but not published yet is a bypass, as is one that cannot be: too large, or no sample.
   void decide(std::span<const CacheAccess> accesses, std::span<CacheDecision> decisions) {
     const std::scoped_lock lock(m_mutex);
+    m_decided.fetch_add(accesses.size(), std::memory_order_relaxed);
     for (std::size_t i = 0; i < accesses.size(); ++i) {
       const auto& [key, bytes, job, priority] = accesses[i];
       decisions[i] = CacheDecision::bypass;
@@ -59,11 +62,14 @@ class MinioLedger {
     return true;
   }
   [[nodiscard]] const CacheDirectory& directory() const { return m_directory; }
+  /// Accesses decided so far: what was found in the directory without asking here is not among them.
+  [[nodiscard]] std::uint64_t decided() const { return m_decided.load(std::memory_order_relaxed); }
 
  private:
   void note_free_bytes() { m_directory.header().free_bytes.store(m_policy->capacity() - m_policy->bytes_held(), std::memory_order_relaxed); }
 
   std::mutex m_mutex;
+  std::atomic<std::uint64_t> m_decided{0};
   CacheDirectory m_directory;
   std::vector<std::byte> m_policy_state;
   std::unique_ptr<CachePolicy> m_policy;

@@ -8,7 +8,7 @@ namespace dsanalyze::server_protocol {
 // Messages between a holder and its clients: one fixed struct each, over a socket that keeps message boundaries. Numbers are checked by the receiver;
 // a message that makes no sense ends the connection.
 
-constexpr std::uint32_t version = 2;
+constexpr std::uint32_t version = 3;
 constexpr std::size_t group = 256;                     ///< accesses in one message
 constexpr std::uint32_t no_slab = UINT32_MAX;          ///< the holder has as many as its descriptors allow
 constexpr std::uint64_t most_item_bytes = UINT32_MAX;  ///< larger items are not asked for
@@ -18,6 +18,8 @@ enum class Kind : std::uint32_t { hello = 1, admit, publish, abandon, new_slab, 
 struct Access {
   std::uint64_t key = 0;
   std::uint64_t bytes = 0;
+  std::uint32_t job = 0;
+  float priority = 0;  ///< negative or no number: 0
 };
 
 struct Request {

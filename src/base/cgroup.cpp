@@ -2,6 +2,7 @@
 #include <charconv>
 #include <sstream>
 
+#include "cgroup_paths.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/files.hpp"
 #include "dsanalyze/base/host.hpp"
@@ -38,16 +39,6 @@ std::optional<std::int64_t> to_integer(const std::string& text) {
 std::optional<std::int64_t> integer_in(const fs::path& path) {
   const auto content = content_of(path);
   return content ? to_integer(*content) : std::nullopt;
-}
-
-/// The value of `name` in lines of "name value".
-Bytes statistic_in(const fs::path& path, const std::string& name) {
-  std::istringstream lines(content_of(path).value_or(""));
-  std::string key;
-  for (Bytes value = 0; lines >> key >> value;) {
-    if (key == name) return value;
-  }
-  return 0;
 }
 
 /// mountinfo and the cgroup file write blanks in paths as "\040".
@@ -165,11 +156,28 @@ std::optional<MemoryLimit> memory_limit(const fs::path& folder, int version) {
   if (!limit || *limit < 0 || static_cast<Bytes>(*limit) >= unlimited) return std::nullopt;
   const auto usage =
       static_cast<Bytes>(std::max<std::int64_t>(integer_in(folder / (version == 1 ? "memory.usage_in_bytes" : "memory.current")).value_or(0), 0));
-  const Bytes inactive = statistic_in(folder / "memory.stat", version == 1 ? "total_inactive_file" : "inactive_file");
+  const Bytes inactive = cgroup_statistic(folder / "memory.stat", version == 1 ? "total_inactive_file" : "inactive_file");
   return MemoryLimit{static_cast<Bytes>(*limit), usage - std::min(usage, inactive)};
 }
 
 }  // namespace
+
+Bytes cgroup_statistic(const fs::path& file, const std::string& name) {
+  std::istringstream lines(content_of(file).value_or(""));
+  std::string key;
+  for (Bytes value = 0; lines >> key >> value;) {
+    if (key == name) return value;
+  }
+  return 0;
+}
+
+std::optional<OwnControlGroup> own_control_group(const std::string& controller, const fs::path& root) {
+  const auto mounts = cgroup_mounts(content_of(root / "proc/self/mountinfo").value_or(""));
+  const auto members = memberships(content_of(root / "proc/self/cgroup").value_or(""));
+  const auto hierarchy = hierarchy_of(controller, mounts, members, root);
+  if (!hierarchy) return std::nullopt;
+  return OwnControlGroup{hierarchy->version, hierarchy->folders.front()};
+}
 
 CgroupLimits read_cgroup_limits(const fs::path& root) {
   const auto mounts = cgroup_mounts(content_of(root / "proc/self/mountinfo").value_or(""));

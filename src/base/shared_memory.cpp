@@ -15,17 +15,17 @@
 namespace dsanalyze {
 namespace {
 
-std::byte* map_shared(int descriptor, std::size_t bytes, int protection, const std::string& label) {
+std::byte* map_shared(int descriptor, std::size_t bytes, int protection, HugePages huge_pages, const std::string& label) {
   void* const data = ::mmap(nullptr, bytes, protection, MAP_SHARED, descriptor, 0);
   if (data == MAP_FAILED) throw_errno("cannot map the shared memory", label, errno);
   // Only a hint: many kernels keep huge pages from shared memory, and nothing depends on them.
-  ::madvise(data, bytes, MADV_HUGEPAGE);
+  ::madvise(data, bytes, huge_pages == HugePages::where_allowed ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
   return static_cast<std::byte*>(data);
 }
 
 }  // namespace
 
-MemorySegment MemorySegment::create(const std::string& label, std::size_t bytes) {
+MemorySegment MemorySegment::create(const std::string& label, std::size_t bytes, HugePages huge_pages) {
   if (bytes == 0) throw Error(fmt::format("cannot make the shared memory {}: it would be empty", label));
   const Bytes available = read_host_facts().memory_usable;
   if (bytes > available) {
@@ -41,7 +41,7 @@ MemorySegment MemorySegment::create(const std::string& label, std::size_t bytes)
       ::fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
     throw_errno("cannot make the shared memory", label, errno);
   }
-  segment.m_data = map_shared(descriptor, bytes, PROT_READ | PROT_WRITE, label);
+  segment.m_data = map_shared(descriptor, bytes, PROT_READ | PROT_WRITE, huge_pages, label);
   segment.m_size = bytes;
   return segment;
 }
@@ -59,7 +59,8 @@ MemorySegment MemorySegment::attach(FileDescriptor descriptor, Access access, st
                             minimum_bytes));
   }
   MemorySegment segment;
-  segment.m_data = map_shared(descriptor.get(), bytes, access == Access::read_only ? PROT_READ : PROT_READ | PROT_WRITE, "of another process");
+  const int protection = access == Access::read_only ? PROT_READ : PROT_READ | PROT_WRITE;
+  segment.m_data = map_shared(descriptor.get(), bytes, protection, HugePages::where_allowed, "of another process");
   segment.m_size = bytes;
   segment.m_descriptor = std::move(descriptor);
   return segment;
@@ -80,6 +81,12 @@ MemorySegment& MemorySegment::operator=(MemorySegment&& other) noexcept {
 
 MemorySegment::~MemorySegment() {
   if (m_data != nullptr) ::munmap(m_data, m_size);
+}
+
+std::size_t MemorySegment::resident_bytes() const {
+  struct stat facts {};
+  if (::fstat(m_descriptor.get(), &facts) != 0) throw_errno("cannot look at", "a shared memory segment", errno);
+  return static_cast<std::size_t>(facts.st_blocks) * 512;  // st_blocks counts these whatever st_blksize is (stat(2))
 }
 
 void MemorySegment::forbid_future_writers() {

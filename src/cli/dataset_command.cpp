@@ -10,6 +10,7 @@
 #include "dsanalyze/base/host.hpp"
 #include "dsanalyze/core/result.hpp"
 #include "dsanalyze/loaders/dataset.hpp"
+#include "dsanalyze/loaders/dataset_convert.hpp"
 #include "dsanalyze/loaders/dataset_make.hpp"
 
 namespace dsanalyze::cli {
@@ -18,6 +19,7 @@ namespace {
 /// Long enough to ask every file for its size, however slow the filer.
 constexpr double no_stat_budget_seconds = 1e6;
 constexpr std::int64_t most_samples = 1'000'000'000;
+constexpr std::int64_t most_side = 4096;
 
 std::string count(std::uint64_t number) { return format_number(static_cast<double>(number)); }
 
@@ -26,7 +28,7 @@ class DatasetCommand final : public Command {
   void declare(CLI::App& app) override {
     const auto action = [&](const std::string& name, Outcome (DatasetCommand::*member)(const CommandContext&)) {
       CLI::App* sub = app.add_subcommand(name);
-      sub->add_option("DIR", m_folder);
+      sub->add_option("DATASET", m_folder);
       sub->callback([this, member] { m_action = member; });
       return sub;
     };
@@ -36,11 +38,18 @@ class DatasetCommand final : public Command {
     make->add_option("--bytes", m_bytes);
     for (CLI::App* sub : {action("index", &DatasetCommand::index), action("info", &DatasetCommand::info), action("verify", &DatasetCommand::verify)})
       sub->add_option("--index", m_index);
+    CLI::App* convert = action("convert", &DatasetCommand::convert);
+    convert->add_option("DEST", m_destination);
+    convert->add_option("--to", m_format);
+    convert->add_option("--shard-size", m_shard_size);
+    convert->add_option("--order", m_order);
+    convert->add_option("--side", m_side);
+    convert->add_flag("--skip-bad", m_skip_bad);
   }
 
   Outcome run(const CommandContext& context) override {
-    if (m_action == nullptr) throw UsageError("expected one of make, index, info, verify, for example: dsanalyze dataset info DIR");
-    if (m_folder.empty()) throw UsageError("the dataset's folder is missing: dsanalyze dataset ACTION DIR");
+    if (m_action == nullptr) throw UsageError("expected one of make, index, info, verify, convert, for example: dsanalyze dataset info DIR");
+    if (m_folder.empty()) throw UsageError("the dataset's folder is missing: dsanalyze dataset ACTION DATASET");
     return (this->*m_action)(context);
   }
 
@@ -59,7 +68,8 @@ class DatasetCommand final : public Command {
     DatasetCommandResult result;
     result.tool = this_tool();
     result.command = action;
-    result.path = index.facts().root.empty() ? m_folder : index.facts().root;
+    const DatasetIndex::Facts& facts = index.facts();
+    result.path = !facts.source.empty() ? facts.source : facts.root.empty() ? m_folder : facts.root;
     result.format = index.facts().format;
     result.samples = index.facts().total_samples;
     result.bytes = index.facts().total_bytes;
@@ -68,10 +78,14 @@ class DatasetCommand final : public Command {
     result.sizes_sampled = index.facts().sizes_sampled;
     result.labels = index.labels().size();
     result.skipped = index.facts().skipped_count;
-    if (index.facts().skipped_count > 0)
-      result.findings.push_back({"files-skipped", Finding::Severity::info,
-                                 fmt::format("Left out, as they are no samples: {} file{} ({}).", count(index.facts().skipped_count),
-                                             index.facts().skipped_count == 1 ? "" : "s", fmt::join(index.facts().skipped, ", "))});
+    result.files = index.file_count();
+    if (facts.array) result.array = DatasetCommandResult::Array{facts.array->dtype, facts.array->shape};
+    result.findings = facts.findings;
+    if (facts.skipped_count > 0)
+      result.findings.push_back(
+          {"files-skipped", Finding::Severity::info,
+           fmt::format("Left out, as they are no samples: {} {}{} ({}).", count(facts.skipped_count), facts.format == "tar" ? "member" : "file",
+                       facts.skipped_count == 1 ? "" : "s", fmt::join(facts.skipped, ", "))});
     return result;
   }
 
@@ -81,10 +95,16 @@ class DatasetCommand final : public Command {
     text += fmt::format("  bytes    {}{}, {} a sample\n", format_bytes(result.bytes),
                         result.sizes_sampled ? " (estimated: only a random part of the files was asked for its size)" : "",
                         format_bytes(static_cast<Bytes>(std::llround(result.mean_sample_bytes))));
+    if (result.files && result.format != "folder") text += fmt::format("  files    {}\n", count(*result.files));
+    if (result.array)
+      text += fmt::format("  array    {} of {} a sample\n",
+                          result.array->shape.empty() ? "one number" : fmt::format("{}", fmt::join(result.array->shape, " x ")), result.array->dtype);
     if (result.labels) text += fmt::format("  labels   {}\n", count(*result.labels));
     if (!result.digest.empty()) text += fmt::format("  digest   {}\n", result.digest);
     if (result.index_file) text += fmt::format("  index    {}\n", *result.index_file);
-    for (const Finding& finding : result.findings) text += fmt::format("note: {}\n", finding.message);
+    for (const Finding& finding : result.findings) {
+      if (finding.severity == Finding::Severity::info) text += fmt::format("note: {}\n", finding.message);  // warnings were shown at once
+    }
     return text;
   }
 
@@ -148,15 +168,75 @@ class DatasetCommand final : public Command {
     result.seconds = report.seconds;
     for (const auto& failure : report.failures) result.failures.push_back({failure.path, failure.cause});
 
+    result.damaged_files = report.damaged_files.size();
+    for (const auto& damaged : report.damaged_files) result.failures.push_back({damaged.path, damaged.cause});
+
     std::string text = describe_text(result) + fmt::format("  content  {}\n", report.content_digest);
-    if (report.failed == 0)
-      return {to_json(result), text + fmt::format("all {} samples decode ({})\n", count(report.samples), format_seconds(report.seconds))};
-    text += fmt::format("{} of {} samples do not decode:\n", count(report.failed), count(report.samples));
-    constexpr std::size_t named = 10;
-    for (std::size_t at = 0; at < std::min(report.failures.size(), named); ++at)
-      text += fmt::format("  {}: {}\n", report.failures[at].path, report.failures[at].cause);
-    if (report.failed > named) text += fmt::format("  and {} more\n", count(report.failed - named));
+    if (report.failed == 0 && report.damaged_files.empty())
+      return {to_json(result), text + fmt::format("all {} samples {} ({})\n", count(report.samples), result.array ? "are whole" : "decode",
+                                                  format_seconds(report.seconds))};
+    if (report.failed > 0) text += fmt::format("{} of {} samples do not decode:\n", count(report.failed), count(report.samples));
+    text += failures_text(report.failures, report.failed);
+    if (!report.damaged_files.empty()) text += fmt::format("{} of {} files are damaged:\n", count(report.damaged_files.size()), count(*result.files));
+    text += failures_text(report.damaged_files, report.damaged_files.size());
     return {to_json(result), text, exit_failed};
+  }
+
+  /// A line for each of the first ten.
+  template <typename Failures>
+  static std::string failures_text(const Failures& failures, std::uint64_t all) {
+    constexpr std::size_t named = 10;
+    std::string text;
+    for (std::size_t at = 0; at < std::min(failures.size(), named); ++at) text += fmt::format("  {}: {}\n", failures[at].path, failures[at].cause);
+    if (all > named) text += fmt::format("  and {} more\n", count(all - named));
+    return text;
+  }
+
+  [[nodiscard]] ConvertOptions convert_options(const CommandContext& context) const {
+    if (m_destination.empty()) throw UsageError("the destination is missing: dsanalyze dataset convert SOURCE DEST --to folder|tar|npy");
+    if (m_format.empty()) throw UsageError("--to is missing: one of folder, tar, npy, for example: dsanalyze dataset convert SOURCE DEST --to tar");
+    ConvertOptions options;
+    const std::string format = checked_choice("--to", m_format, {"folder", "tar", "npy"});
+    options.format = format == "folder" ? ConvertFormat::folder : format == "tar" ? ConvertFormat::tar : ConvertFormat::npy;
+    const auto only_for = [&](std::string_view option, bool is_given, std::string_view wanted) {
+      if (is_given && format != wanted) throw UsageError(fmt::format("{} is for --to {} only", option, wanted));
+    };
+    only_for("--shard-size", !m_shard_size.empty(), "tar");
+    only_for("--side", !m_side.empty(), "npy");
+    if (!m_order.empty()) {
+      if (format == "folder") throw UsageError("--order is for --to tar and --to npy only: a folder's files have their names' order");
+      options.order = checked_choice("--order", m_order, {"index", "random"}) == "index" ? ConvertOrder::index : ConvertOrder::random;
+    }
+    if (!m_shard_size.empty()) options.shard_bytes = parsed("--shard-size", m_shard_size, [](const std::string& text) { return parse_bytes(text); });
+    if (options.shard_bytes == 0) throw UsageError("--shard-size: found 0, expected a size above 0, for example 256MiB");
+    if (!m_side.empty()) {
+      options.side = static_cast<int>(
+          parsed("--side", m_side, [](const std::string& text) { return static_cast<std::uint64_t>(parse_integer(text, 1, most_side)); }));
+    }
+    options.bad = m_skip_bad ? BadSamples::skip : BadSamples::fail;
+    options.seed = context.options.seed;
+    options.threads = threads();
+    return options;
+  }
+
+  Outcome convert(const CommandContext& context) {
+    const ConvertOptions options = convert_options(context);
+    const auto dataset = open_dataset(m_folder, open_options(context, no_stat_budget_seconds), context.events, context.stop);
+    const ConvertReport report = convert_dataset(*dataset, m_destination, options, context.events, context.stop);
+    DatasetCommandResult result = describe("convert", *dataset);
+    result.destination = m_destination;
+    result.to = m_format;
+    result.samples = report.samples;
+    result.bytes = report.bytes;
+    result.mean_sample_bytes = static_cast<double>(report.bytes) / static_cast<double>(report.samples);
+    result.files = report.files;
+    result.failed = report.failed;
+    for (const auto& failure : report.failures) result.failures.push_back({failure.path, failure.cause});
+    result.seconds = report.seconds;
+    std::string text = fmt::format("{}: {} samples, {}, in {} file{} ({})\n", m_destination, count(report.samples), format_bytes(report.bytes),
+                                   count(report.files), report.files == 1 ? "" : "s", format_seconds(report.seconds));
+    if (report.failed > 0) text += fmt::format("{} samples were left out:\n", count(report.failed)) + failures_text(report.failures, report.failed);
+    return {to_json(result), text + fmt::format("next: dsanalyze dataset info {}\n", m_destination)};
   }
 
   template <typename Parse>
@@ -175,6 +255,12 @@ class DatasetCommand final : public Command {
   std::string m_samples;
   std::string m_bytes;
   std::string m_index;
+  std::string m_destination;
+  std::string m_format;
+  std::string m_shard_size;
+  std::string m_order;
+  std::string m_side;
+  bool m_skip_bad = false;
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "command.hpp"
 #include "data_files.hpp"
@@ -28,6 +29,13 @@ void set_if(Target& target, const char* option, const std::string& text, Parse p
   } catch (const Error& error) {
     throw UsageError(fmt::format("{}: {}", option, error.what()));
   }
+}
+
+/// The value of the name's position in the list, which has the names in the order of the enum.
+template <typename Enum>
+Enum chosen(const char* option, const std::string& text, const std::vector<std::string>& names) {
+  const std::string name = checked_choice(option, text, names);
+  return static_cast<Enum>(std::find(names.begin(), names.end(), name) - names.begin());
 }
 
 auto whole_number(std::int64_t low, std::int64_t high) {
@@ -99,10 +107,16 @@ void ProfileOptions::declare(CLI::App& app) {
   app.add_option("--dtype", m_dtype);
   app.add_option("--cache", m_cache);
   app.add_option("--cache-size", m_cache_size);
+  app.add_option("--admit", m_admit);
+  app.add_option("--memory-limit", m_memory_limit);
+  app.add_option("--order", m_order);
+  app.add_option("--shuffle-buffer", m_shuffle_buffer);
+  app.add_option("--readers", m_readers);
   app.add_option("--storage", m_storage);
   app.add_option("--prep", m_prep);
   app.add_option("--preset", m_preset);
   app.add_option("--scale", m_scale);
+  app.add_option("--io", m_io);
   app.add_flag("--direct", m_direct);
   app.add_option("--io-depth", m_concurrency);
   app.add_option("--max-storage-rate", m_max_storage_rate);
@@ -120,7 +134,7 @@ void ProfileOptions::declare(CLI::App& app) {
 ProfileInputs ProfileOptions::resolve(std::uint64_t seed, EventSink& events, const std::stop_token& stop) const {
   if (m_dataset.empty())
     throw UsageError(
-        "which dataset? Give a folder of JPEG files, or emulated:NAME (`dsanalyze list datasets`); `dsanalyze dataset make DIR` makes one to try");
+        "which dataset? Give a folder of images, tar shards, a .npy file, or emulated:NAME (`dsanalyze list datasets`); `dsanalyze dataset make DIR` makes one to try");
   ProfileInputs inputs;
   ProfileSettings& settings = inputs.settings;
   settings.dataset = m_dataset;
@@ -149,11 +163,12 @@ ProfileInputs ProfileOptions::resolve(std::uint64_t seed, EventSink& events, con
   set_if(settings.max_storage_bytes_per_s, "--max-storage-rate", m_max_storage_rate, parse_bytes_per_second);
   set_if(settings.error_budget, "--error-budget", m_error_budget, parse_share);
   set_if(settings.runs, "--runs", m_runs, split_list);
-  if (!m_step.empty())
-    settings.step = checked_choice("--step", m_step, {"lockstep", "independent"}) == "lockstep" ? StepMode::lockstep : StepMode::independent;
-  if (!m_layout.empty()) settings.layout = checked_choice("--layout", m_layout, {"nchw", "nhwc"}) == "nchw" ? Layout::nchw : Layout::nhwc;
-  if (!m_dtype.empty()) settings.dtype = checked_choice("--dtype", m_dtype, {"float32", "uint8"}) == "uint8" ? DType::uint8 : DType::float32;
-  if (!m_on_error.empty()) settings.on_error = checked_choice("--on-error", m_on_error, {"skip", "fail"}) == "skip" ? OnError::skip : OnError::fail;
+  if (!m_step.empty()) settings.step = chosen<StepMode>("--step", m_step, {"lockstep", "independent"});
+  if (!m_layout.empty()) settings.layout = chosen<Layout>("--layout", m_layout, {"nchw", "nhwc"});
+  if (!m_dtype.empty()) settings.dtype = chosen<DType>("--dtype", m_dtype, {"uint8", "float32"});
+  if (!m_on_error.empty()) settings.on_error = chosen<OnError>("--on-error", m_on_error, {"skip", "fail", "substitute"});
+  if (!m_io.empty()) settings.io = chosen<IoEngine>("--io", m_io, {"auto", "pread", "uring"});
+  apply_order(settings);
   if (m_direct) settings.read_mode = ReadMode::direct;
   apply_accelerator(settings, workload);
   apply_storage(settings);
@@ -265,8 +280,23 @@ void ProfileOptions::apply_prep(ProfileSettings& settings, const std::optional<W
   set_if(settings.prep_rate_per_core, "--prep", after_prefix(m_prep), positive);
 }
 
+void ProfileOptions::apply_order(ProfileSettings& settings) const {
+  if (!m_order.empty()) settings.order = chosen<OrderKind>("--order", m_order, {"random", "sequential", "shards"});
+  if (settings.order == OrderKind::random && !m_shuffle_buffer.empty())
+    throw UsageError("--shuffle-buffer: a random order is shuffled whole and needs none; pass --order sequential or shards with it");
+  if (settings.order != OrderKind::shards && !m_readers.empty())
+    throw UsageError("--readers: only shards are dealt out to several readers; pass --order shards with it");
+  set_if(settings.shuffle_buffer, "--shuffle-buffer", m_shuffle_buffer, whole_number(0, 1'000'000));
+  set_if(settings.readers, "--readers", m_readers, whole_number(1, 256));
+  if (settings.order == OrderKind::random) settings.shuffle_buffer = 0;
+}
+
 void ProfileOptions::apply_cache(ProfileSettings& settings) const {
-  if (!m_cache.empty()) settings.cache = parse_cache_kind(checked_choice("--cache", m_cache, {"none", "page", "minio", "lru"}));
+  if (!m_cache.empty()) {
+    settings.cache = parse_cache_kind(checked_choice("--cache", m_cache, {"none", "page", "page-model:random", "page-model:linux", "minio", "lru"}));
+  }
+  if (!m_admit.empty()) settings.admission = chosen<Admission>("--admit", m_admit, {"first", "cost-aware"});
+  set_if(settings.memory_limit, "--memory-limit", m_memory_limit, parse_byte_amount);
   if (m_cache_size == "auto") {
     settings.cache_size.reset();
   } else if (!m_cache_size.empty()) {

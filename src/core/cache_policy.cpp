@@ -17,8 +17,12 @@ struct NamedKind {
   CacheKind kind;
   const char* name;
 };
-constexpr std::array kinds = {NamedKind{CacheKind::none, "none"}, NamedKind{CacheKind::page, "page"}, NamedKind{CacheKind::minio, "minio"},
-                              NamedKind{CacheKind::lru, "lru"}};
+constexpr std::array kinds = {NamedKind{CacheKind::none, "none"},
+                              NamedKind{CacheKind::page, "page"},
+                              NamedKind{CacheKind::minio, "minio"},
+                              NamedKind{CacheKind::lru, "lru"},
+                              NamedKind{CacheKind::page_model_random, "page-model:random"},
+                              NamedKind{CacheKind::page_model_linux, "page-model:linux"}};
 
 class NoCachePolicy final : public CachePolicy {
  public:
@@ -32,11 +36,26 @@ class NoCachePolicy final : public CachePolicy {
   [[nodiscard]] Bytes capacity() const override { return 0; }
 };
 
-std::size_t entry_bytes(CacheKind kind) { return kind == CacheKind::lru ? sizeof(LruEntry) : sizeof(MinioEntry); }
+bool holds_nothing(CacheKind kind) { return kind == CacheKind::none || kind == CacheKind::page; }
 
-// A fresh state is made this policy's; one that is already in use must be of the same kind, size and capacity.
-CachePolicyHeader& open_state(CacheKind kind, Bytes capacity, std::uint64_t key_count, std::span<std::byte> state) {
-  // Links of LRU are 32-bit, 0 for none.
+std::size_t entry_bytes(CacheKind kind) {
+  switch (kind) {
+    case CacheKind::minio:
+      return sizeof(MinioEntry);
+    case CacheKind::lru:
+      return sizeof(LruEntry);
+    case CacheKind::page_model_random:
+      return sizeof(RandomEntry);
+    case CacheKind::page_model_linux:
+      return sizeof(LinuxEntry);
+    default:
+      return 0;
+  }
+}
+
+// A fresh state is made this policy's; one that is already in use must be of the same kind, size, capacity and least priority.
+CachePolicyHeader& open_state(CacheKind kind, Bytes capacity, std::uint64_t key_count, std::span<std::byte> state, float least_priority) {
+  // Links between keys are 32-bit, 0 for none.
   if (key_count >= std::numeric_limits<std::uint32_t>::max())
     throw Error(fmt::format("a cache of {} keys: more than the 2^32 - 2 that fit", key_count));
   const std::size_t needed = cache_policy_state_bytes(kind, key_count);
@@ -46,12 +65,20 @@ CachePolicyHeader& open_state(CacheKind kind, Bytes capacity, std::uint64_t key_
   auto& header = *reinterpret_cast<CachePolicyHeader*>(state.data());
   const auto kind_number = static_cast<std::uint64_t>(kind);
   if (header.initialised == 0) {
-    header = {cache_policy_mark, kind_number, key_count, capacity};
+    header = {};
+    header.kind = kind_number;
+    header.key_count = key_count;
+    header.capacity = capacity;
+    header.least_priority = least_priority;
+    header.initialised = cache_policy_mark;
   } else if (header.initialised != cache_policy_mark) {
     throw Error("the cache's state holds something else: it must be zeroed before its first use");
   } else if (header.kind != kind_number || header.key_count != key_count || header.capacity != capacity) {
     throw Error(fmt::format("the cache's state belongs to another cache ({} keys, {} bytes), not to this one ({} keys, {} bytes)", header.key_count,
                             header.capacity, key_count, capacity));
+  } else if (header.least_priority != least_priority) {
+    throw Error(
+        fmt::format("the cache's state belongs to a cache that admits from priority {} on, not from {}", header.least_priority, least_priority));
   }
   return header;
 }
@@ -65,8 +92,8 @@ CacheKind parse_cache_kind(const std::string& text) {
     names.emplace_back(each.name);
   }
   const std::optional<std::string> near = nearest_name(text, names);
-  throw UsageError(
-      fmt::format("--cache: found '{}', expected none, page, minio or lru{}", text, near ? fmt::format("; did you mean {}?", *near) : ""));
+  throw UsageError(fmt::format("--cache: found '{}', expected none, page, minio, lru, page-model:random or page-model:linux{}", text,
+                               near ? fmt::format("; did you mean {}?", *near) : ""));
 }
 
 std::string cache_kind_name(CacheKind kind) {
@@ -77,17 +104,27 @@ std::string cache_kind_name(CacheKind kind) {
 }
 
 std::size_t cache_policy_state_bytes(CacheKind kind, std::uint64_t key_count) {
-  if (kind == CacheKind::none || kind == CacheKind::page) return 0;
+  if (holds_nothing(kind)) return 0;
   return sizeof(CachePolicyHeader) + static_cast<std::size_t>(key_count) * entry_bytes(kind);
 }
 
-std::unique_ptr<CachePolicy> make_cache_policy(CacheKind kind, Bytes capacity, std::uint64_t key_count, std::span<std::byte> state) {
-  if (kind == CacheKind::none || kind == CacheKind::page) return std::make_unique<NoCachePolicy>();
-  CachePolicyHeader& header = open_state(kind, capacity, key_count, state);
+std::unique_ptr<CachePolicy> make_cache_policy(CacheKind kind, Bytes capacity, std::uint64_t key_count, std::span<std::byte> state,
+                                               float least_priority) {
+  if (!(least_priority >= 0)) throw Error(fmt::format("the least priority that a cache admits must be 0 or more, not {}", least_priority));
+  if (holds_nothing(kind)) return std::make_unique<NoCachePolicy>();
+  CachePolicyHeader& header = open_state(kind, capacity, key_count, state, least_priority);
   std::byte* const entries = state.data() + sizeof(CachePolicyHeader);
   const auto count = static_cast<std::size_t>(key_count);
-  if (kind == CacheKind::lru) return make_lru_policy(header, {reinterpret_cast<LruEntry*>(entries), count});
-  return make_minio_policy(header, {reinterpret_cast<MinioEntry*>(entries), count});
+  switch (kind) {
+    case CacheKind::lru:
+      return make_lru_policy(header, {reinterpret_cast<LruEntry*>(entries), count});
+    case CacheKind::page_model_random:
+      return make_page_model_random_policy(header, {reinterpret_cast<RandomEntry*>(entries), count});
+    case CacheKind::page_model_linux:
+      return make_page_model_linux_policy(header, {reinterpret_cast<LinuxEntry*>(entries), count});
+    default:
+      return make_minio_policy(header, {reinterpret_cast<MinioEntry*>(entries), count});
+  }
 }
 
 }  // namespace dsanalyze

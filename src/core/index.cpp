@@ -27,7 +27,8 @@ void append_number(std::string& out, Number number) {
   for (std::size_t byte = 0; byte < sizeof(Number); ++byte) out.push_back(static_cast<char>((number >> (8 * byte)) & 0xff));
 }
 
-/// XXH3-128 in hex over path, size and label of the records that `record_at` names; hashed in pieces of some KiB, as most paths are short.
+/// XXH3-128 in hex over path, size, label (and offset, unless 0) of the records that `record_at` names; hashed in pieces of some KiB, as most paths
+/// are short.
 template <typename RecordAt>
 std::string digest_of(const DatasetIndex& index, std::size_t count, const RecordAt& record_at) {
   constexpr std::size_t piece = std::size_t{1} << 15;
@@ -40,6 +41,7 @@ std::string digest_of(const DatasetIndex& index, std::size_t count, const Record
     buffer.push_back('\0');
     append_number(buffer, record.length);
     append_number(buffer, record.label);
+    if (record.offset != 0) append_number(buffer, record.offset);
     if (buffer.size() < piece) continue;
     XXH3_128bits_update(state.get(), buffer.data(), buffer.size());
     buffer.clear();

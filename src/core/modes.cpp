@@ -5,6 +5,10 @@
 namespace dsanalyze {
 namespace {
 
+bool is_page_model(const ProfileSettings& settings) {
+  return settings.cache == CacheKind::page_model_random || settings.cache == CacheKind::page_model_linux;
+}
+
 constexpr std::array rules = {
     ModeRule{"--cache page", "--direct",
              "direct I/O goes past the page cache, so nothing would ever be found there; use --cache none, minio or lru, or leave out --direct",
@@ -15,6 +19,21 @@ constexpr std::array rules = {
     ModeRule{"--cache page", "--storage null",
              "null storage reads nothing that the page cache could keep; use --cache none, minio or lru, or --storage real",
              [](const ProfileSettings& settings) { return settings.cache == CacheKind::page && settings.storage == Seam::null; }},
+    ModeRule{"--cache page-model", "--storage real",
+             "a model of the page cache stands in where the kernel's own cannot be; over real storage use --cache page",
+             [](const ProfileSettings& settings) { return is_page_model(settings) && settings.storage == Seam::real; }},
+    ModeRule{"--cache page-model", "--storage null",
+             "null storage reads nothing that a page cache could keep; use --storage emulated:NAME",
+             [](const ProfileSettings& settings) { return is_page_model(settings) && settings.storage == Seam::null; }},
+    ModeRule{"--admit cost-aware", "any cache but minio",
+             "only MinIO chooses what it admits; the others replace what they hold. Use --cache minio, or leave out --admit",
+             [](const ProfileSettings& settings) { return settings.admission == Admission::cost_aware && settings.cache != CacheKind::minio; }},
+    ModeRule{"--admit cost-aware", "--storage null",
+             "null storage takes no time that a cache could save; use --admit first, or --storage real or emulated:NAME",
+             [](const ProfileSettings& settings) { return settings.admission == Admission::cost_aware && settings.storage == Seam::null; }},
+    ModeRule{"--memory-limit", "any cache but page",
+             "the limit is that of the kernel's page cache; the loader's own caches have --cache-size. Use --cache page, or leave out --memory-limit",
+             [](const ProfileSettings& settings) { return settings.memory_limit.has_value() && settings.cache != CacheKind::page; }},
 };
 
 }  // namespace

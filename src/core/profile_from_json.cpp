@@ -120,6 +120,9 @@ RunRecord read_run(JsonObject& object) {
   run.fetch_concurrency = read_small(object, "fetch_concurrency");
   run.fetch_places = read_small(object, "fetch_places");
   run.slot_bytes = read_count(object, "slot_bytes");
+  if (object.has("failures")) {
+    for (JsonObject& each : object.objects("failures")) run.failures.push_back({each.text("cause"), read_count(each, "count"), each.text("example")});
+  }
   for (JsonObject& each : object.objects("prep_operators")) run.prep_operators.push_back({each.text("name"), each.number("fraction", 0, 1 + 1e-9)});
   for (JsonObject& each : object.objects("epochs")) run.epochs.push_back(read_epoch(each));
   for (JsonObject& each : object.objects("timeline")) {
@@ -127,6 +130,16 @@ RunRecord read_run(JsonObject& object) {
                             each.number("storage_bytes_per_s", 0, most), each.number("cache_hit_fraction", 0, 1)});
   }
   return run;
+}
+
+OrderRecord read_order(JsonObject object) {
+  return {object.choice("kind", {"random", "sequential", "shards"}),
+          read_small(object, "shuffle_buffer_samples"),
+          read_small(object, "readers"),
+          object.number("mean_displacement", 0, most),
+          object.number("rank_correlation", -1.1, 1.1),
+          object.number("neighbours", 0, 1),
+          object.number("batch_files", 0, most)};
 }
 
 // Shares are differences of measured times: noise may carry one a little below 0 or above 1.
@@ -202,6 +215,7 @@ ProfileResult profile_from_json(std::string_view text, const std::string& source
     result.storage_by_request.push_back(
         {point.number("request_bytes", 0, most), read_small(point, "concurrency"), point.number("bytes_per_s", 0, most)});
   }
+  if (is_known(root, "order")) result.order = read_order(root.object("order"));
   for (JsonObject& run : root.objects("runs")) result.runs.push_back(read_run(run));
   if (is_known(root, "stalls")) {
     JsonObject stalls = root.object("stalls");

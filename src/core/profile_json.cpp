@@ -80,9 +80,13 @@ Json run_json(const RunRecord& run) {
                  {"fetch_concurrency", run.fetch_concurrency},
                  {"fetch_places", run.fetch_places},
                  {"slot_bytes", run.slot_bytes},
+                 {"failures", Json::array()},
                  {"prep_operators", Json::array()},
                  {"epochs", Json::array()},
                  {"timeline", Json::array()}};
+  for (const FailureRecord& each : run.failures) {
+    object["failures"].push_back({{"cause", each.cause}, {"count", each.count}, {"example", each.example}});
+  }
   for (const OperatorRecord& each : run.prep_operators) object["prep_operators"].push_back({{"name", each.name}, {"fraction", each.fraction}});
   for (const EpochRecord& each : run.epochs) object["epochs"].push_back(epoch_json(each));
   for (const TimelineRecord& each : run.timeline) {
@@ -93,6 +97,17 @@ Json run_json(const RunRecord& run) {
                                   {"cache_hit_fraction", each.cache_hit_fraction}});
   }
   return object;
+}
+
+Json order_json(const std::optional<OrderRecord>& order) {
+  if (!order) return nullptr;
+  return {{"kind", order->kind},
+          {"shuffle_buffer_samples", order->shuffle_buffer},
+          {"readers", order->readers},
+          {"mean_displacement", order->mean_displacement},
+          {"rank_correlation", order->rank_correlation},
+          {"neighbours", order->neighbours},
+          {"batch_files", order->batch_files}};
 }
 
 Json stall_json(const StallRecord& stall) {
@@ -128,6 +143,7 @@ std::string to_json(const ProfileResult& result) {
                      {"S", rate_json(result.storage)},
                      {"F", rate_json(result.fetch)}}},
                    {"curves", curves_json(result)},
+                   {"order", order_json(result.order)},
                    {"runs", Json::array()}};
   for (const RunRecord& run : result.runs) document["runs"].push_back(run_json(run));
   document["stalls"] = stalls_json(result.stalls);

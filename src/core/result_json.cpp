@@ -77,6 +77,11 @@ std::string to_json(const DatasetCommandResult& result) {
       document["failures"].push_back({{"path", failure.path}, {"cause", failure.cause}});
     }
   }
+  add_if_known(document, "damaged_files", result.damaged_files);
+  add_if_known(document, "files", result.files);
+  if (result.array) document["array"] = {{"dtype", result.array->dtype}, {"shape", result.array->shape}};
+  add_if_known(document, "destination", result.destination);
+  add_if_known(document, "to", result.to);
   add_if_known(document, "seconds", result.seconds);
   document["findings"] = findings_json(result.findings);
   return document_text(document);

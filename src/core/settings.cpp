@@ -43,6 +43,8 @@ void validate_devices(const ProfileSettings& settings) {
     require_integer("--storage (queue depth)", settings.storage_queue_depth, 1, StorageDeviceState::max_queue_depth);
   }
   require_integer("--io-depth", settings.fetch_concurrency, 1, 1024);
+  require_integer("--shuffle-buffer", settings.shuffle_buffer, 0, 1'000'000);
+  require_integer("--readers", settings.readers, 1, 256);
   require_number("--max-storage-rate", settings.max_storage_bytes_per_s, 0, most_bytes_per_s);
   if (settings.prep == Seam::emulated) require_rate("--prep (samples/s of one emulated core)", settings.prep_rate_per_core, most_samples_per_s);
   require_integer("--workers", settings.workers, 0, 4096);
@@ -53,6 +55,8 @@ void validate_amounts(const ProfileSettings& settings) {
   require_number("--scale", settings.scale, 1, 1e9);
   if (settings.cache_size && settings.cache_size->kind == ByteAmount::Kind::fraction)
     require_number("--cache-size", settings.cache_size->fraction, 0, 1e6);
+  if (settings.memory_limit && settings.memory_limit->kind == ByteAmount::Kind::fraction)
+    require_number("--memory-limit", settings.memory_limit->fraction, 1e-6, 1e6);
   if (settings.subset) {
     const bool is_share = settings.subset->kind == ByteAmount::Kind::fraction;
     if (is_share && !(settings.subset->fraction > 0 && settings.subset->fraction <= 1)) {

@@ -10,8 +10,11 @@ namespace {
 constexpr std::array seam_names = {"real", "null", "emulated"};
 constexpr std::array accelerator_names = {"none", "null", "emulated"};
 constexpr std::array step_names = {"lockstep", "independent"};
-constexpr std::array on_error_names = {"skip", "fail"};
+constexpr std::array on_error_names = {"skip", "fail", "substitute"};
 constexpr std::array read_mode_names = {"buffered", "direct"};
+constexpr std::array io_names = {"auto", "pread", "uring"};
+constexpr std::array admission_names = {"first", "cost-aware"};
+constexpr std::array order_names = {"random", "sequential", "shards"};
 constexpr std::array dtype_names = {"uint8", "float32"};
 constexpr std::array layout_names = {"nchw", "nhwc"};
 
@@ -54,7 +57,7 @@ class FieldReader {
     }
   }
   void read(std::string_view key, CacheKind& value) {
-    if (is_known(m_object, key)) value = parse_cache_kind(m_object.choice(key, {"none", "page", "minio", "lru"}));
+    if (is_known(m_object, key)) value = parse_cache_kind(m_object.choice(key, {"none", "page", "minio", "lru", "page-model:random", "page-model:linux"}));
   }
   void read(std::string_view key, std::optional<ByteAmount>& value) {
     if (!is_known(m_object, key)) return;
@@ -105,6 +108,7 @@ Json settings_json(const ProfileSettings& settings) {
           {"storage_latency_seconds", settings.storage_latency_seconds},
           {"storage_queue_depth", settings.storage_queue_depth},
           {"read_mode", name_of(read_mode_names, settings.read_mode)},
+          {"io", name_of(io_names, settings.io)},
           {"fetch_concurrency", settings.fetch_concurrency},
           {"max_storage_bytes_per_s", settings.max_storage_bytes_per_s},
           {"prep", name_of(seam_names, settings.prep)},
@@ -115,6 +119,11 @@ Json settings_json(const ProfileSettings& settings) {
           {"layout", name_of(layout_names, settings.layout)},
           {"cache", cache_kind_name(settings.cache)},
           {"cache_size", amount_json(settings.cache_size)},
+          {"admit", name_of(admission_names, settings.admission)},
+          {"memory_limit", amount_json(settings.memory_limit)},
+          {"order", name_of(order_names, settings.order)},
+          {"shuffle_buffer_samples", settings.shuffle_buffer},
+          {"readers", settings.readers},
           {"runs", settings.runs},
           {"epochs", settings.epochs},
           {"time_budget_seconds", settings.time_budget_seconds},
@@ -144,6 +153,7 @@ ProfileSettings settings_from_json(JsonObject object) {
   reader.read("storage_latency_seconds", settings.storage_latency_seconds);
   reader.read("storage_queue_depth", settings.storage_queue_depth);
   reader.read("read_mode", settings.read_mode, read_mode_names);
+  reader.read("io", settings.io, io_names);
   reader.read("fetch_concurrency", settings.fetch_concurrency);
   reader.read("max_storage_bytes_per_s", settings.max_storage_bytes_per_s);
   reader.read("prep", settings.prep, seam_names);
@@ -154,6 +164,11 @@ ProfileSettings settings_from_json(JsonObject object) {
   reader.read("layout", settings.layout, layout_names);
   reader.read("cache", settings.cache);
   reader.read("cache_size", settings.cache_size);
+  reader.read("admit", settings.admission, admission_names);
+  reader.read("memory_limit", settings.memory_limit);
+  reader.read("order", settings.order, order_names);
+  reader.read("shuffle_buffer_samples", settings.shuffle_buffer);
+  reader.read("readers", settings.readers);
   reader.read("runs", settings.runs);
   reader.read("epochs", settings.epochs);
   reader.read("time_budget_seconds", settings.time_budget_seconds);

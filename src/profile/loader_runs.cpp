@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "dsanalyze/base/error.hpp"
+#include "page_cache_limit.hpp"
 #include "run_support.hpp"
+#include "storage_cost_fit.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -126,7 +128,8 @@ Measured run_fetch(RunContext& context, double seconds) {
   const WindowedRate rate = windowed_rate(points, observer.cpu(), steady_begin(log), log.ended, context.inputs.host, judge_cpu(context));
   measured.rate =
       record_rate(context, "fetch", rate, mean_sample_bytes(context),
-                  fmt::format("cold reads of whole samples in random order, no prep, {} under way", context.inputs.settings.fetch_concurrency));
+                  fmt::format("cold reads of whole samples in {} order by {}, no prep, {} under way", order_kind_name(context.inputs.settings.order),
+                              context.io == IoEngine::uring ? "io_uring" : "threads", context.inputs.settings.fetch_concurrency));
   take_rate(context, measured);
   prove_cold(context, "fetch", device, asked);
   report_failures(context, "fetch", *loader);
@@ -229,9 +232,13 @@ Measured run_cached(RunContext& context, Pipeline& pipeline, double seconds) {
 Measured run_full(RunContext& context, double seconds) {
   make_cold(context);
   const ProfileSettings& settings = context.inputs.settings;
-  const bool caches = settings.cache == CacheKind::minio || settings.cache == CacheKind::lru;
-  Pipeline::Spec spec = run_spec(context, caches ? settings.cache : CacheKind::none, context.subset_cache_bytes);
+  Pipeline::Spec spec = run_spec(context, holds_samples(settings.cache) ? settings.cache : CacheKind::none, context.subset_cache_bytes);
   if (settings.cache == CacheKind::page) spec.page_cache = PageCacheUse::keep;
+  if (settings.admission == Admission::cost_aware) {
+    spec.storage_cost = fitted_storage_cost(context);
+    spec.least_priority = admission_threshold(context.subset->records(), spec.storage_cost, context.subset_cache_bytes);
+  }
+  PageCacheLimit page_cache(context);
   Pipeline pipeline(context.inputs, spec, context.timing);
   const auto storage = pipeline.storage_bytes();
   const auto before = storage();
@@ -262,6 +269,7 @@ Measured run_full(RunContext& context, double seconds) {
         if (elapsed >= 1.5 * seconds || context.budget_spent()) return true;
         if (now < next_look) return false;
         next_look = now + nanoseconds_per_second;
+        page_cache.adjust();
         show_progress(context, fmt::format("full, epoch {}", ended_epochs + 1), begun, seconds);
         if (ended_epochs <= last_epoch) return false;
         const WindowedRate known = rate_of(so_far);
@@ -282,6 +290,11 @@ Measured run_full(RunContext& context, double seconds) {
   } else if (ended_epochs <= last_epoch) {
     context.find(Finding::Severity::warning, "fewer-epochs",
                  fmt::format("run \"full\" ended after {} epochs of {}: the time budget was over.", ended_epochs, settings.epochs));
+  }
+  if (page_cache.active()) {
+    context.find(Finding::Severity::info, "page-cache-limited",
+                 fmt::format("the kernel's page cache was held to {} by a control group and had {} at the end.", format_bytes(page_cache.target()),
+                             format_bytes(page_cache.held())));
   }
   if (settings.storage == Seam::real && settings.cache != CacheKind::page)
     prove_cold(context, "full", measured.record.storage_bytes, measured.record.requested_bytes);

@@ -13,14 +13,20 @@ struct PilotRates {
 };
 /// Known figures of emulated devices; a second or two of real reading and decoding otherwise.
 PilotRates run_pilot(RunContext& context, double seconds);
+/// Takes the faster of threads and io_uring for all runs, measured by turns on a few samples, cold; says which and why. Threads where the kernel
+/// refuses io_uring.
+void choose_io_engine(RunContext& context, double seconds);
 
 /// How long each run may take.
 struct TimeShares {
-  double pilot = 0, fetch = 0, filling = 0, prep = 0, cache = 0, one_core = 0, synthetic = 0, cached = 0, full = 0;
+  double pilot = 0, fetch = 0, curve = 0, filling = 0, prep = 0, cache = 0, one_core = 0, synthetic = 0, cached = 0, full = 0;
 };
 TimeShares share_time(const ProfileInputs& inputs, const ProfilePlan& plan);
 
 /// Samples of the subset: what the cold epochs of the full run and the filling of the cache can get through in their time, within the plan's bound.
 std::uint64_t choose_subset(const ProfileInputs& inputs, const ProfilePlan& plan, const PilotRates& rates, const TimeShares& shares);
+
+/// So many samples of the dataset: at random, or neighbours where the order reads neighbours one after another.
+std::shared_ptr<const DatasetIndex> draw_subset(const ProfileInputs& inputs, std::uint64_t samples);
 
 }  // namespace dsanalyze

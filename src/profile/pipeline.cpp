@@ -19,18 +19,18 @@ std::uint64_t largest_sample(const DatasetIndex& index) {
 /// Below 2 x accelerators, lockstep starves; a deeper queue than that only holds memory.
 int prefetch_depth(const ProfileSettings& settings) { return std::max(least_prefetch, 2 * settings.accelerators); }
 
+/// Shards read one after another gain from reading ahead; random extents, and files that are read whole, do not.
+bool reads_consecutively(const ProfileSettings& settings, const DatasetIndex& index) {
+  return settings.order != OrderKind::random && index.file_count() < index.size();
+}
+
 FetchOptions fetch_options(const ProfileSettings& settings, const Pipeline::Spec& spec) {
-  const auto depth = static_cast<std::size_t>(settings.fetch_concurrency);
-  const auto workers = static_cast<std::size_t>(spec.workers);
   FetchOptions options;
   options.concurrency = settings.fetch_concurrency;
-  // A read keeps its place until it is prepared, and behind a batch's hits that takes a while: enough places that storage does not idle meanwhile.
-  options.capacity = 2 * depth + 2 * workers + std::min(static_cast<std::size_t>(settings.batch_size), most_waiting_reads);
+  options.capacity = fetch_places(settings);
   options.largest_made_up = largest_sample(*spec.index);
-  if (settings.storage == Seam::emulated) {
-    options.capacity = std::max(options.capacity, 2 * static_cast<std::size_t>(settings.storage_queue_depth) + 2 * workers);
-  }
   options.read_mode = settings.read_mode;
+  options.read_ahead = reads_consecutively(settings, *spec.index) ? ReadAhead::sequential : ReadAhead::off;
   options.page_cache = spec.page_cache;
   options.max_bytes_per_second = settings.max_storage_bytes_per_s;
   return options;
@@ -42,7 +42,9 @@ std::unique_ptr<FetchEngine> make_engine(const ProfileSettings& settings, const 
   const std::shared_ptr<const DatasetIndex>& index = spec.index;
   const FetchOptions options = fetch_options(settings, spec);
   if (settings.storage == Seam::null) return make_null_engine(options, timing);
-  if (settings.storage == Seam::real) return make_thread_engine(index, options, timing);
+  if (settings.storage == Seam::real) {
+    return spec.io == IoEngine::uring ? make_uring_engine(index, options, timing) : make_thread_engine(index, options, timing);
+  }
   FetchOptions inner_options = options;
   inner_options.page_cache = PageCacheUse::keep;  // the emulated disk decides how fast bytes come, not the real one
   auto inner = is_emulated(*index) ? nullptr : make_thread_engine(index, inner_options, timing);
@@ -54,12 +56,19 @@ TensorShape unwritten_tensor() { return TensorShape::images(DType::uint8, Layout
 
 std::unique_ptr<PrepFactory> make_prep(const ProfileInputs& inputs, ServerDevices& devices, Timing timing) {
   const ProfileSettings& settings = inputs.settings;
+  const std::optional<ArrayDescription>& array = inputs.index->facts().array;
   if (settings.prep == Seam::null) return make_null_prep(unwritten_tensor());
   if (settings.prep == Seam::emulated) {
     const auto cores = static_cast<std::size_t>(settings.cores);
     return make_emulated_prep(unwritten_tensor(), 1 / settings.prep_rate_per_core, std::span(devices.cores).first(cores), timing);
   }
+  if (array) return make_array_prep(*array);
   return make_image_prep({inputs.image_prep, settings.dtype, settings.layout, settings.seed});
+}
+
+/// Hits that may be unreleased at once: of every slot's batch and, with a shuffle buffer, of those that wait in it.
+int samples_in_flight(const ProfileSettings& settings) {
+  return (prefetch_depth(settings) + settings.accelerators + 1) * settings.batch_size + (order_spec(settings).buffers() ? settings.shuffle_buffer : 0);
 }
 
 CacheOptions cache_options(const Pipeline::Spec& spec, int samples_in_flight) {
@@ -68,10 +77,26 @@ CacheOptions cache_options(const Pipeline::Spec& spec, int samples_in_flight) {
           spec.index->size(),
           spec.index->bytes(),
           largest_sample(*spec.index),
-          static_cast<std::uint32_t>(samples_in_flight)};
+          static_cast<std::uint32_t>(samples_in_flight),
+          spec.least_priority};
 }
 
 }  // namespace
+
+std::size_t fetch_places(const ProfileSettings& settings) {
+  const auto depth = static_cast<std::size_t>(settings.fetch_concurrency);
+  const auto workers = static_cast<std::size_t>(settings.workers);
+  // A read keeps its place until it is prepared, and behind a batch's hits that takes a while: enough places that storage does not idle meanwhile.
+  std::size_t places = 2 * depth + 2 * workers + std::min(static_cast<std::size_t>(settings.batch_size), most_waiting_reads);
+  if (settings.storage == Seam::emulated) places = std::max(places, 2 * static_cast<std::size_t>(settings.storage_queue_depth) + 2 * workers);
+  const OrderSpec order = order_spec(settings);
+  if (order.buffers()) places += order.shuffle_buffer + static_cast<std::size_t>(settings.batch_size) * static_cast<std::size_t>(settings.accelerators);
+  return places;
+}
+
+OrderSpec order_spec(const ProfileSettings& settings) {
+  return {settings.order, static_cast<std::uint32_t>(settings.shuffle_buffer), 0, 1, static_cast<std::uint32_t>(settings.readers)};
+}
 
 bool only_waits(const ProfileSettings& settings) { return settings.storage != Seam::real && settings.prep != Seam::real; }
 
@@ -86,7 +111,7 @@ Pipeline::Pipeline(const ProfileInputs& inputs, const Spec& spec, Timing timing)
       m_timing(timing),
       m_prefetch(prefetch_depth(inputs.settings)),
       m_meter(spec.index->facts().root),
-      m_server(cache_options(spec, (m_prefetch + inputs.settings.accelerators + 1) * inputs.settings.batch_size), timing),
+      m_server(cache_options(spec, samples_in_flight(inputs.settings)), timing),
       m_prep(make_prep(inputs, m_server.devices(), timing)),
       m_no_prep(make_null_prep(unwritten_tensor())),
       m_engine(make_engine(inputs.settings, spec, m_server.devices(), timing)) {}
@@ -104,7 +129,8 @@ std::unique_ptr<Loader> Pipeline::make_loader(const Use& use) {
   options.workers = static_cast<std::uint32_t>(use.cores.value_or(m_spec.workers));
   options.prefetch_batches = static_cast<std::uint32_t>(m_prefetch);
   options.held_batches = static_cast<std::uint32_t>(settings.accelerators);
-  options.start = {settings.seed, use.first_epoch, 0, m_spec.index->size()};
+  options.start = {settings.seed, use.first_epoch, 0, m_spec.index->size(), order_spec(settings)};
+  options.storage_cost = m_spec.storage_cost;
   options.epochs = use.epochs;
   options.on_error = settings.on_error;
   options.error_budget = settings.error_budget;

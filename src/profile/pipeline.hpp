@@ -25,6 +25,9 @@ class Pipeline {
     PageCacheUse page_cache = PageCacheUse::drop;
     int workers = 1;
     std::vector<int> worker_cpus;
+    IoEngine io = IoEngine::pread;  ///< never automatic: it is chosen before
+    StorageCost storage_cost;       ///< with least_priority: of cost-aware admission
+    float least_priority = 0;
   };
   Pipeline(const ProfileInputs& inputs, const Spec& spec, Timing timing);
 
@@ -39,6 +42,7 @@ class Pipeline {
   std::unique_ptr<Loader> make_loader(const Use& use);
   std::unique_ptr<Trainer> make_trainer();
   [[nodiscard]] RawCache& cache() { return m_server.cache(); }
+  [[nodiscard]] FetchEngine& engine() { return *m_engine; }
   [[nodiscard]] const FetchEngine& engine() const { return *m_engine; }
   [[nodiscard]] const DatasetIndex& index() const { return *m_spec.index; }
   [[nodiscard]] int prefetch_batches() const { return m_prefetch; }
@@ -57,6 +61,9 @@ class Pipeline {
   std::unique_ptr<FetchEngine> m_engine;
 };
 
+/// Reads under way or waiting for prep at once, at most: each holds a buffer of about a sample's size.
+std::size_t fetch_places(const ProfileSettings& settings);
+OrderSpec order_spec(const ProfileSettings& settings);
 /// All devices are emulated or null, so the run only waits.
 bool only_waits(const ProfileSettings& settings);
 StorageDeviceSpec storage_device(const ProfileSettings& settings);

@@ -5,6 +5,7 @@
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/core/modes.hpp"
 #include "dsanalyze/profile/profiler.hpp"
+#include "pipeline.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -59,12 +60,11 @@ std::vector<std::string> running_order(const std::vector<std::string>& runs) {
   return order;
 }
 
-bool caches(const ProfileSettings& settings) { return settings.cache == CacheKind::minio || settings.cache == CacheKind::lru; }
-
 bool runs_cached(const ProfileSettings& settings) { return is_among(settings.runs, "prep") || is_among(settings.runs, "cached"); }
 
 std::size_t prepared_sample_bytes(const ProfileInputs& inputs) {
   if (inputs.settings.prep != Seam::real) return 1;
+  if (inputs.index->facts().array) return inputs.index->facts().array->sample_bytes;
   const auto side = static_cast<std::size_t>(inputs.image_prep.crop_size);
   return side * side * 3 * dtype_bytes(inputs.settings.dtype);
 }
@@ -96,12 +96,19 @@ std::vector<std::string> describe(const ProfilePlan& plan, const ProfileInputs& 
   }
   lines.push_back(fmt::format("holds: at most {} of memory ({} available), of which batch slots {}", format_bytes(plan.memory_bytes),
                               format_bytes(inputs.host.memory_usable), format_bytes(slots)));
+  if (settings.order != OrderKind::random) {
+    lines.push_back(fmt::format("order: {}, through a shuffle buffer of {} samples{}", order_kind_name(settings.order), settings.shuffle_buffer,
+                                settings.readers > 1 ? fmt::format(", {} readers by turns", settings.readers) : ""));
+  }
   lines.push_back(fmt::format("cores: {}{}, {} prep workers; {} reads under way", settings.cores, settings.prep == Seam::emulated ? " virtual" : "",
                               settings.workers, settings.fetch_concurrency));
   if (settings.cache == CacheKind::page) {
-    lines.emplace_back("cache: the kernel's page cache");
+    lines.push_back(settings.memory_limit ? fmt::format("cache: the kernel's page cache, held to {} of the dataset by a control group",
+                                                        format_share(plan.cache_fraction))
+                                          : "cache: the kernel's page cache");
   } else if (settings.cache != CacheKind::none) {
-    lines.push_back(fmt::format("cache: {}, {} = {} of the dataset", cache_kind_name(settings.cache), format_bytes(plan.cache_bytes),
+    lines.push_back(fmt::format("cache: {}{}, {} = {} of the dataset", cache_kind_name(settings.cache),
+                                settings.admission == Admission::cost_aware ? " with cost-aware admission" : "", format_bytes(plan.cache_bytes),
                                 format_share(plan.cache_fraction)));
   }
   return lines;
@@ -123,6 +130,14 @@ ProfilePlan plan_profile(ProfileInputs& inputs) {
     throw UsageError("an emulated dataset lies on no disk: pass --storage emulated:NAME (ssd, hdd, 530MB/s), --preset SERVER, or --storage null");
   }
 
+  if (settings.order == OrderKind::shards && index.facts().format == "emulated")
+    throw UsageError("--order shards: an emulated dataset has no shards; pass --order random or sequential");
+  if (settings.order == OrderKind::shards && index.file_count() == index.size() && index.size() > 1) {
+    throw UsageError(
+        "--order shards: every sample of this dataset is a file of its own; pass --order random or sequential, or pack it into shards: dsanalyze "
+        "dataset convert SOURCE DEST --to tar");
+  }
+
   ProfilePlan plan;
   plan.runs = running_order(settings.runs);
   plan.seconds = settings.time_budget_seconds;
@@ -132,10 +147,18 @@ ProfilePlan plan_profile(ProfileInputs& inputs) {
     throw UsageError(fmt::format("batch slots need {}, more than {:.0f} % of the {} available; pass a smaller --batch-size or fewer --accelerators",
                                  format_bytes(slots), memory_share * 100, format_bytes(inputs.host.memory_usable)));
   }
-  const Bytes for_cache = memory - slots;
+  const double mean = static_cast<double>(index.bytes()) / std::max(1U, index.size());
+  const auto buffers = static_cast<Bytes>(static_cast<double>(fetch_places(settings)) * mean);
+  if (buffers > memory - slots) {
+    throw UsageError(fmt::format("{} reads under way or waiting need {} beside batch slots of {}, more than {:.0f} % of the {} available; pass a smaller "
+                                 "--shuffle-buffer, --io-depth or --batch-size",
+                                 fetch_places(settings), format_bytes(buffers), format_bytes(slots), memory_share * 100,
+                                 format_bytes(inputs.host.memory_usable)));
+  }
+  const Bytes for_cache = memory - slots - buffers;
   const Bytes dataset_bytes = std::max<Bytes>(index.facts().total_bytes, 1);
 
-  if (caches(settings)) {
+  if (holds_samples(settings.cache)) {
     plan.cache_bytes = settings.cache_size ? settings.cache_size->of(dataset_bytes) : std::min(for_cache, dataset_bytes);
     plan.cache_fraction = std::min(1.0, static_cast<double>(plan.cache_bytes) / static_cast<double>(dataset_bytes));
     if (!settings.cache_size) settings.cache_size = ByteAmount{ByteAmount::Kind::bytes, plan.cache_bytes, 0};
@@ -148,10 +171,12 @@ ProfilePlan plan_profile(ProfileInputs& inputs) {
   }
 
   if (settings.cache == CacheKind::page) {
-    plan.cache_fraction = std::min(1.0, static_cast<double>(inputs.host.memory_usable) / static_cast<double>(dataset_bytes));
+    const Bytes held = settings.memory_limit ? settings.memory_limit->of(dataset_bytes) : inputs.host.memory_usable;
+    plan.cache_fraction = std::min(1.0, static_cast<double>(held) / static_cast<double>(dataset_bytes));
   }
-  if (settings.cache_size && !caches(settings)) {
-    throw UsageError(fmt::format("--cache-size: --cache {} has no size of its own; pass --cache minio or lru", cache_kind_name(settings.cache)));
+  if (settings.cache_size && !holds_samples(settings.cache)) {
+    throw UsageError(fmt::format("--cache-size: --cache {} has no size of its own; pass --cache minio or lru{}", cache_kind_name(settings.cache),
+                                 settings.cache == CacheKind::page ? ", or --memory-limit" : ""));
   }
 
   // The cached runs hold the whole subset in memory; without them only the cache fraction of it.
@@ -162,10 +187,9 @@ ProfilePlan plan_profile(ProfileInputs& inputs) {
                                  format_bytes(subset_limit), format_bytes(for_cache), format_bytes(for_cache)));
   }
   plan.most_subset_bytes = std::min({subset_limit, index.bytes(), static_cast<Bytes>(static_cast<double>(for_cache) / held_share)});
-  const double mean = static_cast<double>(index.bytes()) / std::max(1U, index.size());
   plan.most_subset_samples =
       std::clamp<std::uint64_t>(static_cast<std::uint64_t>(static_cast<double>(plan.most_subset_bytes) / std::max(mean, 1.0)), 1, index.size());
-  plan.memory_bytes = slots + static_cast<Bytes>(static_cast<double>(plan.most_subset_bytes) * held_share);
+  plan.memory_bytes = slots + buffers + static_cast<Bytes>(static_cast<double>(plan.most_subset_bytes) * held_share);
 
   plan.lines = describe(plan, inputs, slots);
   return plan;

@@ -9,6 +9,7 @@
 #include "pilot.hpp"
 #include "run_support.hpp"
 #include "runs.hpp"
+#include "storage_cost_fit.hpp"
 #include "verdict.hpp"
 
 namespace dsanalyze {
@@ -57,13 +58,13 @@ DatasetRecord dataset_record(const ProfileInputs& inputs, const DatasetIndex& su
   return record;
 }
 
-std::shared_ptr<const DatasetIndex> draw_subset(const ProfileInputs& inputs, std::uint64_t samples) {
-  if (samples >= inputs.index->size()) return inputs.index;
-  std::vector<SampleId> order(inputs.index->size());
-  random_permutation(mix(inputs.settings.seed, 0x5b), order);
-  order.resize(samples);
-  std::ranges::sort(order);
-  return subset_index(*inputs.index, order);
+OrderRecord order_record(const RunContext& context) {
+  const ProfileSettings& settings = context.inputs.settings;
+  EpochOrder order;
+  make_epoch_order(order_spec(settings), settings.seed, 0, context.subset->records(), context.subset->size(), order);
+  const ShuffleQuality quality = shuffle_quality(order.training, context.subset->records(), static_cast<std::uint32_t>(settings.batch_size));
+  return {order_kind_name(settings.order), settings.shuffle_buffer,  settings.readers,   quality.mean_displacement,
+          quality.rank_correlation,        quality.neighbours,       quality.batch_files};
 }
 
 /// What limits the meaning of the result from the start.
@@ -75,11 +76,20 @@ void state_reservations(RunContext& context) {
         fmt::format("reads were held to {} as asked (--max-storage-rate): S and the full run are bound by that limit, the disk may deliver more.",
                     format_bytes_per_second(settings.max_storage_bytes_per_s)));
   }
-  if (settings.cache == CacheKind::page && context.plan.cache_fraction < 1) {
+  if (settings.order != OrderKind::random && settings.storage == Seam::emulated) {
+    context.find(Finding::Severity::info, "order-not-priced",
+                 "emulated storage charges each request alike, wherever it lies: what an order saves in seeks does not show here.");
+  }
+  if (settings.order != OrderKind::random && context.inputs.index->facts().sizes_sampled) {
+    context.find(Finding::Severity::warning, "order-over-sample",
+                 "only a random part of the dataset's files was asked for its size, so neighbours in this run are no neighbours on disk; make an index "
+                 "first: dsanalyze dataset index DIR");
+  }
+  if (settings.cache == CacheKind::page && !settings.memory_limit && context.plan.cache_fraction < 1) {
     context.distrust(
         "page-cache-subset",
         "the dataset is larger than memory, but the subset that was run is not, so the kernel's page cache did not thrash as it would: the full run "
-        "is too fast. Use --cache minio, or a dataset that fits.");
+        "is too fast. Use --memory-limit, --cache minio, or a dataset that fits.");
   }
 }
 
@@ -100,9 +110,10 @@ void measure_prep(RunContext& context, Pipeline& warm, const TimeShares& shares,
 }  // namespace
 
 ProfileResult run_profile(const ProfileInputs& inputs, const ProfilePlan& plan, EventSink& events, std::stop_token stop, Timing timing) {
-  RunContext context{inputs, plan, inputs.index, 0, events, std::move(stop), timing, timing.clock->now(), {}, true};
+  RunContext context{inputs, plan, inputs.index, 0, events, std::move(stop), timing, timing.clock->now(), {}, true, IoEngine::pread, {}};
   const TimeShares shares = share_time(inputs, plan);
-  const PilotRates pilot = run_pilot(context, shares.pilot);
+  choose_io_engine(context, shares.pilot / 2);
+  const PilotRates pilot = run_pilot(context, shares.pilot / 2);
   context.subset = draw_subset(inputs, choose_subset(inputs, plan, pilot, shares));
   context.subset_cache_bytes = static_cast<Bytes>(std::llround(plan.cache_fraction * static_cast<double>(context.subset->bytes())));
   if (context.subset->size() < inputs.index->facts().total_samples) {
@@ -115,8 +126,10 @@ ProfileResult run_profile(const ProfileInputs& inputs, const ProfilePlan& plan, 
   ProfileResult result;
   result.tool = this_tool();
   result.settings = inputs.settings;
+  result.settings.io = context.io;
   result.host = host_record(inputs);
   result.dataset = dataset_record(inputs, *context.subset);
+  result.order = order_record(context);
   const auto keep = [&](Measured measured) {
     result.runs.push_back(std::move(measured.record));
     return measured.rate.samples_per_s > 0 ? std::optional<RateRecord>(measured.rate) : std::nullopt;
@@ -126,9 +139,15 @@ ProfileResult run_profile(const ProfileInputs& inputs, const ProfilePlan& plan, 
   if (wanted("fetch")) {
     result.storage = keep(run_fetch(context, shares.fetch));
     if (result.storage) {
-      result.storage_by_request.push_back({result.dataset.mean_sample_bytes, inputs.settings.fetch_concurrency, result.storage->bytes_per_s});
+      result.storage_by_request.push_back({std::round(result.dataset.mean_sample_bytes), inputs.settings.fetch_concurrency, result.storage->bytes_per_s});
     }
   }
+  context.storage_curve = measure_storage_curve(context, shares.curve);
+  std::ranges::copy_if(context.storage_curve, std::back_inserter(result.storage_by_request), [&](const StoragePoint& point) {
+    const bool measured_longer = !result.storage_by_request.empty() && point.request_bytes == result.storage_by_request.front().request_bytes &&
+                                 point.concurrency == result.storage_by_request.front().concurrency;
+    return !measured_longer;
+  });
   if (wanted("synthetic")) result.ingestion = keep(run_synthetic(context, shares.synthetic));
   if (wanted("prep") || wanted("cached")) {
     Pipeline warm(inputs, run_spec(context, CacheKind::minio, context.subset->bytes()), timing);
@@ -141,7 +160,7 @@ ProfileResult run_profile(const ProfileInputs& inputs, const ProfilePlan& plan, 
 
   result.findings = context.findings;
   result.trusted = context.trusted;
-  conclude(result, plan.cache_fraction);
+  conclude(result, {plan.cache_fraction, saved_storage_share(context)});
   return result;
 }
 

@@ -31,7 +31,7 @@ Pipeline::Spec run_spec(const RunContext& context, CacheKind cache, Bytes cache_
   const auto& allowed = context.inputs.host.cpus_allowed;
   if (settings.prep == Seam::real && settings.cores < static_cast<int>(allowed.size()))
     cpus.assign(allowed.begin(), allowed.begin() + settings.cores);
-  return {context.subset, cache, cache_bytes, PageCacheUse::drop, settings.workers, cpus};
+  return {context.subset, cache, cache_bytes, PageCacheUse::drop, settings.workers, cpus, context.io, {}, 0};
 }
 
 namespace {
@@ -95,6 +95,7 @@ RunRecord record_run(const std::string& name, const RunContext& context, const P
   record.cache_hits = totals.hits;
   record.cache_misses = totals.misses;
   record.samples_failed = loader.failed_samples();
+  for (const FailureCount& each : loader.failure_counts()) record.failures.push_back({each.cause, each.count, each.example});
   for (const BatchCompletion& completion : log.completions) record.samples += completion.samples;
 
   record_stalls(record, log);
@@ -149,8 +150,10 @@ void report_failures(RunContext& context, const std::string& run, const Loader& 
   for (std::size_t i = 0; i < std::min<std::size_t>(failures.size(), 3); ++i)
     names += fmt::format("{}{} ({})", i == 0 ? "" : ", ", failures[i].path, failures[i].cause);
   context.find(Finding::Severity::warning, "samples-failed",
-               fmt::format("run \"{}\": {} samples could not be used and were left out: {}{}. `dsanalyze dataset verify` lists all.", run,
-                           loader.failed_samples(), names, failures.size() > 3 ? ", ..." : ""));
+               fmt::format("run \"{}\": {} samples could not be used and were {}: {}{}. `dsanalyze dataset verify` lists all.", run,
+                           loader.failed_samples(),
+                           context.inputs.settings.on_error == OnError::substitute ? "replaced by others of their batch" : "left out", names,
+                           failures.size() > 3 ? ", ..." : ""));
 }
 
 void show_progress(RunContext& context, const std::string& run, Nanoseconds begun, double seconds) {

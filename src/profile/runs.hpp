@@ -23,7 +23,11 @@ struct RunContext {
   Nanoseconds begun = 0;  ///< of the whole profile
   std::vector<Finding> findings;
   bool trusted = true;
+  IoEngine io = IoEngine::pread;            ///< the engine that was taken
+  std::vector<StoragePoint> storage_curve;  ///< as soon as it is measured
 
+  /// The same run for other ears, its findings apart.
+  [[nodiscard]] RunContext with_events(EventSink& other) const { return {inputs, plan, subset, subset_cache_bytes, other, stop, timing, begun, {}, true, io, {}}; }
   void find(Finding::Severity severity, const std::string& code, const std::string& message);
   /// Whatever a run's own share: the time that the user gave is over.
   [[nodiscard]] bool budget_spent() const { return to_seconds(timing.clock->now() - begun) >= plan.seconds; }
@@ -41,6 +45,9 @@ struct Measured {
 Measured run_synthetic(RunContext& context, double seconds);
 /// S: cold, storage alone, no prep, at the full run's own concurrency and request size.
 Measured run_fetch(RunContext& context, double seconds);
+/// S over request size and concurrency: random requests in the subset's files, cold. Sizes that no file has are left out; so are the less telling
+/// points when the time is short.
+std::vector<StoragePoint> measure_storage_curve(RunContext& context, double seconds);
 /// Reads the whole subset once into the pipeline's cache, without prep. False, with a finding, when that takes longer than `seconds`.
 bool fill_cache(RunContext& context, Pipeline& pipeline, double seconds);
 /// P: the cached subset, the loader alone. `pipeline` is warm.

@@ -21,7 +21,8 @@ double half_width_seconds(const RunRecord& run) {
 }
 
 /// F and its interval: the relative errors of S and C, weighted by the share of the fetch time that each takes (Eq 3).
-RateRecord effective_fetch(const ProfileResult& result, double x) {
+RateRecord effective_fetch(const ProfileResult& result, const CacheShare& cached) {
+  const double x = cached.storage_time;
   const RateRecord& storage = *result.storage;
   const double cache_rate = result.cache && result.cache->samples_per_s > 0 ? result.cache->samples_per_s : INFINITY;
   RateRecord fetch;
@@ -32,8 +33,10 @@ RateRecord effective_fetch(const ProfileResult& result, double x) {
   const double error = std::hypot(storage_time * relative_half_width(storage), cache_time * (result.cache ? relative_half_width(*result.cache) : 0));
   fetch.ci95_samples_per_s = {fetch.samples_per_s * std::max(0.0, 1 - error), fetch.samples_per_s * (1 + error)};
   fetch.windows = storage.windows;
-  fetch.cache_fraction = x;
-  fetch.method = "from S, C and the cache fraction (Eq 4)";
+  fetch.cache_fraction = cached.bytes;
+  fetch.method = cached.bytes == cached.storage_time
+                     ? "from S, C and the cache fraction (Eq 4)"
+                     : fmt::format("from S, C and the share of storage's time that cost-aware admission saves, {:.1f} % (Eq 4)", x * 100);
   return fetch;
 }
 
@@ -120,9 +123,9 @@ void compare_with_closed_form(ProfileResult& result) {
 
 }  // namespace
 
-void conclude(ProfileResult& result, double cache_fraction) {
-  const bool only_cache_unmeasured = cache_fraction >= 1 && !result.cache;  // F would be C alone
-  if (result.storage && result.storage->samples_per_s > 0 && !only_cache_unmeasured) result.fetch = effective_fetch(result, cache_fraction);
+void conclude(ProfileResult& result, const CacheShare& cached_share) {
+  const bool only_cache_unmeasured = cached_share.bytes >= 1 && !result.cache;  // F would be C alone
+  if (result.storage && result.storage->samples_per_s > 0 && !only_cache_unmeasured) result.fetch = effective_fetch(result, cached_share);
   if (!result.fetch || !result.prep || result.prep->samples_per_s <= 0) return;
   result.bottleneck = find_bottleneck(result);
   compare_with_closed_form(result);

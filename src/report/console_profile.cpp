@@ -72,7 +72,10 @@ std::string setup_text(const ProfileResult& result) {
   }
   std::string cache = "cache " + cache_kind_name(settings.cache);
   if (result.fetch && result.fetch->cache_fraction) cache += ", " + format_share(*result.fetch->cache_fraction) + " of the dataset";
+  if (settings.admission == Admission::cost_aware) cache += ", cost-aware admission";
   parts.push_back(cache);
+  if (settings.storage == Seam::real && settings.io != IoEngine::automatic)
+    parts.push_back(settings.io == IoEngine::uring ? "reads by io_uring" : "reads by threads");
   if (settings.scale != 1) parts.push_back(fmt::format("scale 1:{}", format_number(settings.scale)));
   return fmt::format("{}", fmt::join(parts, "; "));
 }
@@ -129,6 +132,43 @@ std::string rates_section(const ProfileResult& result, std::size_t width) {
   return text;
 }
 
+/// MB/s, a row a request size, a column a concurrency.
+std::string storage_curve(const std::vector<StoragePoint>& points, std::size_t width) {
+  std::vector<double> sizes;
+  std::vector<int> concurrencies;
+  for (const StoragePoint& point : points) {
+    sizes.push_back(point.request_bytes);
+    concurrencies.push_back(point.concurrency);
+  }
+  const auto sort_out = [](auto& values) {
+    std::ranges::sort(values);
+    values.erase(std::unique(values.begin(), values.end()), values.end());
+  };
+  sort_out(sizes);
+  sort_out(concurrencies);
+  if (sizes.size() < 2 && concurrencies.size() < 2) return "";
+  std::vector<Table::Column> columns{{"storage, MB/s, by request and number under way", Table::Align::left}};
+  for (const int concurrency : concurrencies) columns.push_back({fmt::format("{}", concurrency), Table::Align::right});
+  Table table(columns, 0);
+  for (const double size : sizes) {
+    std::vector<std::string> cells{format_bytes(static_cast<Bytes>(size))};
+    for (const int concurrency : concurrencies) {
+      const auto point = std::ranges::find_if(points, [&](const StoragePoint& p) { return p.request_bytes == size && p.concurrency == concurrency; });
+      cells.push_back(point == points.end() ? "-" : format_number(point->bytes_per_s / 1e6));
+    }
+    table.add(std::move(cells));
+  }
+  return "\n" + table.text(width);
+}
+
+std::string order_text(const OrderRecord& order) {
+  if (order.kind == "random") return "random: every sample anywhere in the epoch";
+  return fmt::format("{}, shuffle buffer {} samples{}: samples move {} as far as in a random order, {} stay beside their neighbour, rank correlation "
+                     "with the files {:.2f}, a batch draws on {} of the files that a random one does",
+                     order.kind, order.shuffle_buffer, order.readers > 1 ? fmt::format(", {} readers", order.readers) : "",
+                     format_share(order.mean_displacement), format_share(order.neighbours), order.rank_correlation, format_share(order.batch_files));
+}
+
 std::string runs_section(const std::vector<RunRecord>& runs, std::size_t width) {
   if (runs.empty()) return "";
   const bool failures = std::ranges::any_of(runs, [](const RunRecord& run) { return run.samples_failed > 0; });
@@ -168,11 +208,13 @@ std::string console_summary(const ProfileResult& result, const ConsoleStyle& sty
   if (result.observed) text += labelled("observed", observed_text(*result.observed), width);
 
   text += rates_section(result, width);
+  text += storage_curve(result.storage_by_request, width);
   text += runs_section(result.runs, width);
 
   text += "\n";
   text += labelled("dataset", dataset_text(result.dataset), width);
   text += labelled("set-up", setup_text(result), width);
+  if (result.order && result.order->kind != "random") text += labelled("order", order_text(*result.order), width);
   text += labelled("machine", host_text(result.host), width);
 
   std::string others;

@@ -39,6 +39,14 @@ TEST_CASE("a new segment is zeroed, of the size asked for, and cannot be resized
   CHECK((::fcntl(segment.descriptor(), F_GETFD) & FD_CLOEXEC) != 0);
 }
 
+TEST_CASE("a segment without huge pages takes memory as it is touched, a page at a time") {
+  const MemorySegment segment = MemorySegment::create("test", std::size_t{8} << 20, HugePages::never);
+  CHECK(segment.resident_bytes() == 0);
+  segment.data()[0] = std::byte{1};
+  segment.data()[5 << 20] = std::byte{1};
+  CHECK(segment.resident_bytes() == 2 * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)));
+}
+
 TEST_CASE("more memory than this process may use is refused, with what is needed and what there is") {
   const std::string message = message_of([] { MemorySegment::create("cache", std::size_t{1} << 60); });
   CHECK(message.find("it needs 1 EiB") != std::string::npos);

@@ -1,7 +1,7 @@
 // What the loader itself costs, and how prep scales over workers.
 //
-//   loader_bench overhead [--seconds N]        null storage, null prep, null accelerator: nanoseconds a sample, by batch size and cache
-//   loader_bench scaling DIR [--seconds N]     cached photographs, real prep: 1 and 2 workers in turn, beside a pure-ALU loop on 1 and 2 threads
+//   loader_bench overhead [--seconds N] [--json FILE]   null storage, null prep, null accelerator: nanoseconds a sample, by batch size and cache
+//   loader_bench scaling DIR [--seconds N]              cached photographs, real prep: 1 and 2 workers in turn, beside a pure-ALU loop on 1 and 2 threads
 
 #include <fmt/format.h>
 
@@ -54,11 +54,11 @@ std::unique_ptr<Loader> make_loader(const std::shared_ptr<const DatasetIndex>& i
   LoaderOptions options;
   options.batch_size = batch;
   options.workers = workers;
-  options.start = {1, epoch, 0, index->size()};
+  options.start = {1, epoch, 0, index->size(), {}};
   return std::make_unique<Loader>(Loader::Parts{index, &engine, &cache, &prep, {}, timing}, options);
 }
 
-void overhead(double seconds) {
+void overhead(double seconds, const std::string& json) {
   DatasetSpec spec;
   spec.name = "null";
   spec.samples = 100'000;
@@ -68,6 +68,7 @@ void overhead(double seconds) {
   fetch.capacity = 256;
   const auto engine = make_null_engine(fetch, timing);
   const auto prep = make_null_prep(TensorShape::images(DType::uint8, Layout::nhwc, 1, 1, 1, 1));
+  std::vector<std::string> records;
   fmt::print("{:<8}{:>8}{:>10}{:>14}\n", "cache", "batch", "workers", "ns a sample");
   for (const CacheKind kind : {CacheKind::none, CacheKind::minio}) {
     ServerHolder server({kind, index->bytes(), index->size(), index->bytes(), 2000, 4096}, timing);
@@ -81,9 +82,15 @@ void overhead(double seconds) {
           epoch += 1'000'000;
         }
         fmt::print("{:<8}{:>8}{:>10}{:>14.0f}\n", cache_kind_name(kind), batch, workers, median(costs));
+        records.push_back(fmt::format(R"({{"cache": "{}", "batch": {}, "workers": {}, "nanoseconds": [{:.1f}]}})", cache_kind_name(kind), batch,
+                                      workers, fmt::join(costs, ", ")));
       }
     }
   }
+  if (json.empty()) return;
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(json.c_str(), "w"), &std::fclose);
+  if (file == nullptr) throw Error("cannot write " + json);
+  fmt::print(file.get(), "[{}]\n", fmt::join(records, ",\n "));
 }
 
 /// Steps of a loop that never leaves the registers, a second, by all threads.
@@ -144,15 +151,17 @@ void scaling(const std::string& folder, double seconds) {
 
 int run(const std::vector<std::string>& arguments) {
   double seconds = 20;
+  std::string json;
   for (std::size_t i = 0; i + 1 < arguments.size(); ++i) {
     if (arguments[i] == "--seconds") seconds = std::stod(arguments[i + 1]);
+    if (arguments[i] == "--json") json = arguments[i + 1];
   }
   if (!arguments.empty() && arguments[0] == "overhead") {
-    overhead(seconds / 12);
+    overhead(seconds / 12, json);
   } else if (arguments.size() >= 2 && arguments[0] == "scaling") {
     scaling(arguments[1], seconds);
   } else {
-    fmt::print(stderr, "usage: loader_bench overhead | scaling DIR [--seconds N]\n");
+    fmt::print(stderr, "usage: loader_bench overhead [--json FILE] | scaling DIR [--seconds N]\n");
     return 2;
   }
   return 0;

@@ -91,8 +91,8 @@ class PlainLoop {
     require(m_decoder.open(file), "open");
     const ImageInfo& info = m_decoder.info();
     const Augmentation drawn = draw_augmentation(ImagePrep{}, 0, generation, sample, info.width, info.height);
-    const ScaledCrop crop =
-        m_scaling == Scaling::none ? scale_crop_by(drawn.crop, info.width, info.height, 1) : scale_crop(drawn.crop, info.width, info.height, size);
+    const int denominator = m_scaling == Scaling::none ? 1 : m_decoder.largest_denominator();
+    const ScaledCrop crop = scale_crop(drawn.crop, info.width, info.height, size, denominator);
     require(m_decoder.begin(crop.pixels, crop.denominator), "begin");
     m_resizer.begin(crop.horizontal, crop.vertical, drawn.mirror);
     for (;;) {

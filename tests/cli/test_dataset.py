@@ -1,5 +1,10 @@
+import io
+import os
+import shutil
 import signal
+import struct
 import subprocess
+import tarfile
 import time
 import unittest
 
@@ -52,6 +57,152 @@ class Dataset(ProgramTest):
         self.assertIn("--samples", self.fails(2, "dataset", "make", self.folder / "x", "--samples", "0"))
         self.assertIn("--bytes", self.fails(2, "dataset", "make", self.folder / "x", "--bytes", "-1"))
         self.assertIn("nowhere", self.fails(1, "dataset", "info", self.folder / "nowhere"))
+
+    LONG_NAMES = ["short.jpg", "a" * 96 + ".jpg", "b" * 110 + ".jpg", "d" * 90 + "/" + "c" * 90 + ".jpg", "e/" * 200 + "f" * 150 + ".jpg",
+                  "gr\u00fc\u00dfe/\u732b.jpg"]
+
+    def opens_as_written(self, path, label=3):
+        """The tar's keys are samples, under their full names: converted to a folder, each file is there with its bytes."""
+        info = self.json_of("dataset", "info", path)
+        self.assertEqual((info["format"], info["samples"], info["files"]), ("tar", len(self.LONG_NAMES), 1))
+        self.assertEqual([finding for finding in info["findings"] if finding["severity"] != "info"], [])
+        target = self.folder / (path.name + ".folder")
+        self.succeeds("dataset", "convert", path, target, "--to", "folder")
+        for name in self.LONG_NAMES:
+            self.assertEqual((target / str(label) / name).read_bytes(), name.encode())
+
+    def test_tar_files_of_python_open_in_all_its_formats(self):
+        for tar_format in (tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT):
+            path = self.folder / f"python-{tar_format}.tar"
+            written = 0
+            with tarfile.open(path, "w", format=tar_format) as archive:
+                for name in self.LONG_NAMES:
+                    for member, content in ((name, name.encode()), (name.removesuffix(".jpg") + ".cls", b"3\n")):
+                        facts = tarfile.TarInfo(member)
+                        facts.size = len(content)
+                        facts.mtime = 1.5 if tar_format == tarfile.PAX_FORMAT else 1
+                        try:
+                            archive.addfile(facts, io.BytesIO(content))
+                            written += 1
+                        except ValueError:
+                            self.assertEqual(tar_format, tarfile.USTAR_FORMAT)  # which has no room for the longest
+            if tar_format != tarfile.USTAR_FORMAT:
+                self.assertEqual(written, 2 * len(self.LONG_NAMES))
+                self.opens_as_written(path)
+            else:
+                self.assertEqual(self.json_of("dataset", "info", path)["samples"], written // 2)
+
+    def test_tar_files_of_gnu_tar_open_in_all_its_formats(self):
+        if shutil.which("tar") is None or "GNU" not in subprocess.run(["tar", "--version"], capture_output=True, text=True, check=False).stdout:
+            self.skipTest("GNU tar is not installed")
+        tree = self.folder / "tree"
+        for name in self.LONG_NAMES:
+            file = tree / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(name.encode())
+            file.with_suffix(".cls").write_text("3\n")
+        for tar_format in ("gnu", "oldgnu", "pax", "posix"):
+            path = self.folder / f"{tar_format}.tar"
+            subprocess.run(["tar", "--format", tar_format, "--sort=name", "-cf", path, "-C", tree, "."], check=True, timeout=60,
+                           env=dict(os.environ, LC_ALL="C.UTF-8"))
+            self.opens_as_written(path)
+        v7 = self.folder / "v7.tar"
+        subprocess.run(["tar", "--format", "v7", "-cf", v7, "-C", tree, "short.cls", "short.jpg"], check=True, timeout=60)
+        self.assertEqual(self.json_of("dataset", "info", v7)["samples"], 1)
+
+    def test_tar_files_of_ours_open_in_python_and_gnu_tar(self):
+        data = self.folder / "data"
+        for name in self.LONG_NAMES:
+            (data / name).parent.mkdir(parents=True, exist_ok=True)
+            (data / name).write_bytes(name.encode())
+        self.succeeds("dataset", "convert", data, self.folder / "shards", "--to", "tar")
+        path = self.folder / "shards" / "shard-000000.tar"
+        with tarfile.open(path) as archive:
+            contents = {facts.name: archive.extractfile(facts).read() for facts in archive.getmembers()}
+        for name in self.LONG_NAMES:
+            self.assertEqual(contents[name], name.encode())
+            self.assertIn(name.removesuffix(".jpg") + ".cls", contents)
+        if shutil.which("tar") is not None:
+            listed = subprocess.run(["tar", "-tf", path, "--quoting-style=literal"], capture_output=True, text=True, check=True, timeout=60,
+                                    env=dict(os.environ, LC_ALL="C.UTF-8"))
+            self.assertEqual((set(listed.stdout.splitlines()), listed.stderr), (set(contents), ""))
+
+    def test_round_trips_keep_files_names_labels_and_content(self):
+        data = self.make()
+        (data / "README.md").unlink()
+        before = {file.relative_to(data): file.read_bytes() for file in data.rglob("*") if file.is_file()}
+        content = self.json_of("dataset", "verify", data)["content_digest"]
+        converted = self.json_of("dataset", "convert", data, self.folder / "shards", "--to", "tar", "--shard-size", "500KB")
+        self.assertEqual((converted["command"], converted["to"], converted["samples"], converted["failed"]), ("convert", "tar", 12, 0))
+        self.assertGreater(converted["files"], 1)
+        verified = self.json_of("dataset", "verify", self.folder / "shards")
+        self.assertEqual((verified["content_digest"], verified["damaged_files"]), (content, 0))
+        self.succeeds("dataset", "convert", self.folder / "shards", self.folder / "back", "--to", "folder")
+        after = {file.relative_to(self.folder / "back"): file.read_bytes() for file in (self.folder / "back").rglob("*") if file.is_file()}
+        self.assertEqual(after, before)
+        part = f"{self.folder}/shards/shard-{{000000..000001}}.tar"
+        self.assertEqual(self.json_of("dataset", "info", part)["files"], 2)
+        self.assertEqual(self.json_of("dataset", "index", part)["format"], "tar")
+        rows = self.json_of("dataset", "convert", self.folder / "shards", self.folder / "rows", "--to", "npy", "--side", "48")
+        self.assertEqual(rows["bytes"], 12 * 48 * 48 * 3)
+        array = self.json_of("dataset", "info", self.folder / "rows")
+        self.assertEqual(array["array"], {"dtype": "|u1", "shape": [48, 48, 3]})
+        self.assertEqual(array["labels"], verified["labels"])
+
+    def test_an_array_is_described_and_verified_and_a_torn_one_is_named(self):
+        header = "{'descr': '<f4', 'fortran_order': False, 'shape': (5, 2), }".ljust(117) + "\n"
+        file = self.folder / "x.npy"
+        file.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + bytes(40))
+        self.assertEqual(self.json_of("dataset", "info", file)["array"], {"dtype": "<f4", "shape": [2]})
+        self.assertIn("all 5 samples are whole", self.succeeds("dataset", "verify", file).stdout)
+        file.write_bytes(file.read_bytes()[:-9])
+        run = self.run_program("dataset", "verify", file)
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("x.npy: row 3", run.stdout)
+
+    def test_a_torn_tar_is_said_when_it_is_opened_and_named_when_it_is_verified(self):
+        data = self.make()
+        self.succeeds("dataset", "convert", data, self.folder / "shards", "--to", "tar")
+        path = self.folder / "shards" / "shard-000000.tar"
+        path.write_bytes(path.read_bytes()[:-5000])
+        self.assertIn("shard-000000.tar ends within", self.succeeds("dataset", "info", path).stderr)
+        run = self.run_program("dataset", "verify", path)
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("1 of 12 samples", run.stdout)
+        self.assertIn("1 of 1 files are damaged", run.stdout)
+        self.assertIn("cannot convert shard-000000.tar: ", self.fails(1, "dataset", "convert", path, self.folder / "out", "--to", "folder"))
+        self.assertFalse((self.folder / "out").exists())
+        left = self.json_of("dataset", "convert", path, self.folder / "out", "--to", "folder", "--skip-bad")
+        self.assertEqual((left["samples"], left["failed"], len(left["failures"])), (11, 1, 1))
+
+    def test_mistakes_in_a_conversion_are_named(self):
+        data, out = self.make(), self.folder / "out"
+        self.assertIn("destination is missing", self.fails(2, "dataset", "convert", data))
+        self.assertIn("--to is missing", self.fails(2, "dataset", "convert", data, out))
+        self.assertIn('did you mean "folder"?', self.fails(2, "dataset", "convert", data, out, "--to", "foldr"))
+        self.assertIn("--side", self.fails(2, "dataset", "convert", data, out, "--to", "npy", "--side", "0"))
+        self.assertIn("--side is for --to npy", self.fails(2, "dataset", "convert", data, out, "--to", "tar", "--side", "9"))
+        self.assertIn("--shard-size", self.fails(2, "dataset", "convert", data, out, "--to", "tar", "--shard-size", "0"))
+        self.assertIn("already", self.fails(2, "dataset", "convert", data, out, "--to", "folder"))
+        self.assertIn("lies inside", self.fails(1, "dataset", "convert", data, data / "out", "--to", "tar"))
+        self.assertFalse(out.exists())
+
+    def test_an_interrupted_conversion_leaves_nothing(self):
+        data, out = self.folder / "data", self.folder / "out"
+        data.mkdir()
+        for number in range(20000):
+            (data / f"{number}.jpg").write_bytes(b"x")
+        with subprocess.Popen([program.PROGRAM, "dataset", "convert", str(data), str(out), "--to", "tar", "--shard-size", "2KB"],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environment) as process:
+            deadline = time.monotonic() + 30
+            while process.poll() is None and time.monotonic() < deadline and not list(self.folder.glob(".out.converting/shard-*")):
+                time.sleep(0.002)
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=60)
+        if process.returncode == 0:
+            self.skipTest("the conversion had ended before it could be interrupted")
+        self.assertEqual(process.returncode, 130)
+        self.assertEqual({entry.name for entry in self.folder.iterdir()} - {"cache", "state"}, {"data"})
 
     def test_an_interrupt_ends_with_130_and_leaves_only_whole_files(self):
         data = self.folder / "data"

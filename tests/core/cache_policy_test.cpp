@@ -3,67 +3,23 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <limits>
 #include <list>
-#include <map>
 #include <numeric>
 #include <vector>
 
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/random.hpp"
+#include "policy_rig.hpp"
 
 using namespace dsanalyze;
+using namespace dsanalyze::testing;
 
 namespace {
 
-// Zeroed, 64-byte aligned memory.
-class State {
- public:
-  explicit State(std::size_t bytes) : m_memory(bytes / 64 + 1), m_bytes(bytes) {}
-  std::span<std::byte> bytes() { return {m_memory.data()->bytes, m_bytes}; }
-
- private:
-  struct alignas(64) Line {
-    std::byte bytes[64]{};
-  };
-  std::vector<Line> m_memory;
-  std::size_t m_bytes;
-};
-
-struct Cache {
-  Cache(CacheKind kind, Bytes capacity, std::uint64_t keys)
-      : state(cache_policy_state_bytes(kind, keys)), policy(make_cache_policy(kind, capacity, keys, state.bytes())) {}
-
-  CacheDecision access(std::uint64_t key, Bytes bytes) {
-    const CacheAccess one{key, bytes, 0, 0};
-    CacheDecision decision{};
-    policy->access({&one, 1}, {&decision, 1}, evicted);
-    return decision;
-  }
-
-  std::uint64_t hits_of(const std::vector<std::uint32_t>& order, const std::vector<Bytes>& sizes) {
-    std::uint64_t hits = 0;
-    for (const std::uint32_t key : order) hits += access(key, sizes[key]) == CacheDecision::hit ? 1 : 0;
-    return hits;
-  }
-
-  State state;
-  std::unique_ptr<CachePolicy> policy;
-  std::vector<std::uint64_t> evicted;
-};
-
-std::vector<std::uint32_t> epoch_order(std::uint64_t epoch, std::size_t samples) {
-  std::vector<std::uint32_t> order(samples);
-  random_permutation(epoch, order);
-  return order;
-}
-
-std::vector<Bytes> random_sizes(std::uint64_t seed, std::size_t samples) {
-  RandomStream random(seed);
-  std::vector<Bytes> sizes(samples);
-  for (Bytes& size : sizes) size = 1000 + random.below(200'000);
-  return sizes;
-}
+constexpr std::array all_kinds = {CacheKind::minio, CacheKind::lru, CacheKind::page_model_random, CacheKind::page_model_linux};
 
 // Least recently used, as one would write it on a blackboard.
 class PlainLru {
@@ -108,7 +64,7 @@ TEST_CASE("a MinIO cache gives as many hits an epoch as it holds items") {
   const Bytes total = std::accumulate(sizes.begin(), sizes.end(), Bytes{0});
   for (const double fraction : {0.0, 0.25, 0.35, 0.5, 0.8, 1.0, 2.0}) {
     CAPTURE(fraction);
-    Cache cache(CacheKind::minio, static_cast<Bytes>(fraction * static_cast<double>(total)), sizes.size());
+    PolicyRig cache(CacheKind::minio, static_cast<Bytes>(fraction * static_cast<double>(total)), sizes.size());
     CHECK(cache.hits_of(epoch_order(0, sizes.size()), sizes) == 0);
     const std::uint64_t held = cache.policy->items_held();
     CHECK(cache.policy->bytes_held() <= cache.policy->capacity());
@@ -122,7 +78,7 @@ TEST_CASE("a MinIO cache gives as many hits an epoch as it holds items") {
 
 TEST_CASE("with items of one size MinIO holds as many as fit, to the byte") {
   for (const Bytes spare : {Bytes{0}, Bytes{99}}) {
-    Cache cache(CacheKind::minio, 35'000 + spare, 1000);
+    PolicyRig cache(CacheKind::minio, 35'000 + spare, 1000);
     const std::vector<Bytes> sizes(1000, 100);
     cache.hits_of(epoch_order(0, 1000), sizes);
     CHECK(cache.policy->items_held() == 350);
@@ -132,7 +88,7 @@ TEST_CASE("with items of one size MinIO holds as many as fit, to the byte") {
 }
 
 TEST_CASE("MinIO still admits a smaller item after a larger one did not fit") {
-  Cache cache(CacheKind::minio, 100, 4);
+  PolicyRig cache(CacheKind::minio, 100, 4);
   CHECK(cache.access(0, 70) == CacheDecision::admit);
   CHECK(cache.access(1, 40) == CacheDecision::bypass);
   CHECK(cache.access(2, 30) == CacheDecision::admit);
@@ -142,8 +98,9 @@ TEST_CASE("MinIO still admits a smaller item after a larger one did not fit") {
 }
 
 TEST_CASE("what a cache forgets is free again and missed") {
-  for (const CacheKind kind : {CacheKind::minio, CacheKind::lru}) {
-    Cache cache(kind, 100, 4);
+  for (const CacheKind kind : all_kinds) {
+    CAPTURE(cache_kind_name(kind));
+    PolicyRig cache(kind, 100, 4);
     cache.access(0, 60);
     cache.access(1, 40);
     cache.policy->forget(0);
@@ -163,12 +120,11 @@ TEST_CASE("what a cache forgets is free again and missed") {
 }
 
 TEST_CASE("LRU finds nothing in a sequential scan that is larger than the cache") {
-  Cache cache(CacheKind::lru, 9900, 100);
-  std::vector<std::uint32_t> scan(100);
-  std::iota(scan.begin(), scan.end(), 0U);
+  PolicyRig cache(CacheKind::lru, 9900, 100);
+  const std::vector<std::uint32_t> scan = file_order(100);
   const std::vector<Bytes> sizes(100, 100);
   for (int epoch = 0; epoch < 3; ++epoch) CHECK(cache.hits_of(scan, sizes) == 0);
-  Cache larger(CacheKind::lru, 10'000, 100);
+  PolicyRig larger(CacheKind::lru, 10'000, 100);
   larger.hits_of(scan, sizes);
   CHECK(larger.hits_of(scan, sizes) == 100);
 }
@@ -179,7 +135,7 @@ TEST_CASE("LRU decides and evicts as a plain list does on random traces") {
     RandomStream random(seed);
     const std::vector<Bytes> sizes = random_sizes(seed, 60);
     const Bytes capacity = 150'000 + random.below(3'000'000);
-    Cache cache(CacheKind::lru, capacity, sizes.size());
+    PolicyRig cache(CacheKind::lru, capacity, sizes.size());
     PlainLru plain(capacity);
     std::vector<std::uint64_t> plain_evicted;
     for (int step = 0; step < 3000; ++step) {
@@ -198,19 +154,74 @@ TEST_CASE("LRU decides and evicts as a plain list does on random traces") {
   }
 }
 
-TEST_CASE("an item larger than the whole cache throws nothing out of LRU") {
-  Cache cache(CacheKind::lru, 100, 3);
-  cache.access(0, 50);
-  CHECK(cache.access(1, 101) == CacheDecision::bypass);
-  CHECK(cache.access(0, 50) == CacheDecision::hit);
-  CHECK(cache.evicted.empty());
+TEST_CASE("an item larger than the whole cache throws nothing out") {
+  for (const CacheKind kind : all_kinds) {
+    CAPTURE(cache_kind_name(kind));
+    PolicyRig cache(kind, 100, 3);
+    cache.access(0, 50);
+    CHECK(cache.access(1, 101) == CacheDecision::bypass);
+    CHECK(cache.access(0, 50) == CacheDecision::hit);
+    CHECK(cache.evicted.empty());
+  }
+}
+
+TEST_CASE("whatever the trace, a cache never exceeds its capacity, and what it evicts it held") {
+  for (const CacheKind kind : all_kinds) {
+    for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+      CAPTURE(cache_kind_name(kind));
+      CAPTURE(seed);
+      RandomStream random(seed);
+      const std::vector<Bytes> sizes = random_sizes(seed, 60);
+      PolicyRig cache(kind, 150'000 + random.below(3'000'000), sizes.size());
+      std::vector<bool> held(sizes.size());
+      for (int step = 0; step < 3000; ++step) {
+        const std::uint64_t key = random.below(sizes.size());
+        cache.evicted.clear();
+        if (random.below(20) == 0) {
+          cache.policy->forget(key);
+          held[key] = false;
+        } else {
+          const CacheDecision decision = cache.access(key, sizes[key]);
+          REQUIRE((decision == CacheDecision::hit) == held[key]);
+          for (const std::uint64_t evicted : cache.evicted) {
+            REQUIRE(held[evicted]);
+            held[evicted] = false;
+          }
+          if (decision == CacheDecision::admit) held[key] = true;
+        }
+        Bytes bytes = 0;
+        for (std::size_t i = 0; i < sizes.size(); ++i) bytes += held[i] ? sizes[i] : 0;
+        REQUIRE(cache.policy->bytes_held() == bytes);
+        REQUIRE(cache.policy->bytes_held() <= cache.policy->capacity());
+        REQUIRE(cache.policy->items_held() == static_cast<std::uint64_t>(std::count(held.begin(), held.end(), true)));
+      }
+    }
+  }
+}
+
+TEST_CASE("a MinIO cache with a least priority admits what reaches it, and nothing else") {
+  PolicyRig cache(CacheKind::minio, 100, 8, 0.5F);
+  CHECK(cache.access(0, 10, 0.499999F) == CacheDecision::bypass);
+  CHECK(cache.access(1, 10, 0.5F) == CacheDecision::admit);
+  CHECK(cache.access(2, 10, 7) == CacheDecision::admit);
+  CHECK(cache.access(3, 10, std::numeric_limits<float>::quiet_NaN()) == CacheDecision::bypass);
+  CHECK(cache.access(1, 10, 0) == CacheDecision::hit);
+  CHECK(cache.access(4, 81, 7) == CacheDecision::bypass);
+}
+
+TEST_CASE("without a least priority MinIO admits first come, whatever is said of priorities") {
+  PolicyRig cache(CacheKind::minio, 100, 3);
+  CHECK(cache.access(0, 10, std::numeric_limits<float>::quiet_NaN()) == CacheDecision::admit);
+  CHECK(cache.access(1, 10, -1) == CacheDecision::admit);
+  CHECK(cache.access(2, 10, 0) == CacheDecision::admit);
 }
 
 TEST_CASE("a group of accesses is decided as if one came after the other") {
-  for (const CacheKind kind : {CacheKind::minio, CacheKind::lru}) {
+  for (const CacheKind kind : all_kinds) {
+    CAPTURE(cache_kind_name(kind));
     const std::vector<Bytes> sizes = random_sizes(5, 300);
-    Cache one_by_one(kind, 9'000'000, sizes.size());
-    Cache grouped(kind, 9'000'000, sizes.size());
+    PolicyRig one_by_one(kind, 9'000'000, sizes.size());
+    PolicyRig grouped(kind, 9'000'000, sizes.size());
     for (std::uint64_t epoch = 0; epoch < 3; ++epoch) {
       std::vector<CacheAccess> group;
       std::vector<CacheDecision> expected;
@@ -227,13 +238,14 @@ TEST_CASE("a group of accesses is decided as if one came after the other") {
 }
 
 TEST_CASE("a cache's state goes on at another address with equal decisions") {
-  for (const CacheKind kind : {CacheKind::minio, CacheKind::lru}) {
+  for (const CacheKind kind : all_kinds) {
+    CAPTURE(cache_kind_name(kind));
     const std::vector<Bytes> sizes = random_sizes(9, 500);
     constexpr Bytes capacity = 15'000'000;
-    Cache original(kind, capacity, sizes.size());
+    PolicyRig original(kind, capacity, sizes.size());
     original.hits_of(epoch_order(0, sizes.size()), sizes);
 
-    State moved(original.state.bytes().size());
+    PolicyState moved(original.state.bytes().size());
     std::memcpy(moved.bytes().data(), original.state.bytes().data(), moved.bytes().size());
     const auto policy = make_cache_policy(kind, capacity, sizes.size(), moved.bytes());
     CHECK(policy->items_held() == original.policy->items_held());
@@ -252,16 +264,21 @@ TEST_CASE("a cache's state goes on at another address with equal decisions") {
 }
 
 TEST_CASE("counters and links that a killed process left half-written are mended") {
-  for (const CacheKind kind : {CacheKind::minio, CacheKind::lru}) {
+  for (const CacheKind kind : all_kinds) {
+    CAPTURE(cache_kind_name(kind));
     const std::vector<Bytes> sizes = random_sizes(13, 200);
     constexpr Bytes capacity = 8'000'000;
-    Cache cache(kind, capacity, sizes.size());
+    PolicyRig cache(kind, capacity, sizes.size());
     cache.hits_of(epoch_order(0, sizes.size()), sizes);
     const std::uint64_t items = cache.policy->items_held();
     const Bytes bytes = cache.policy->bytes_held();
-    // Bytes 32 to 55 of the header: bytes held, items held, both ends of LRU's list.
+    // Of the header: bytes held, items held, both ends of the list (LRU's, or the inactive one), then both ends and the bytes of the active list.
     const std::span<std::byte> state = cache.state.bytes();
     std::fill(state.begin() + 32, state.begin() + 56, std::byte{0x5a});
+    std::fill(state.begin() + 72, state.begin() + 88, std::byte{0x5a});
+    // Of the first key's entry the last eight bytes: its links, or its place in the array and the key that stands at the array's first place.
+    const std::size_t entry = (state.size() - 128) / sizes.size();
+    if (kind != CacheKind::minio) std::fill_n(state.begin() + static_cast<std::ptrdiff_t>(128 + entry - 8), 8, std::byte{0x5a});
 
     const auto policy = make_cache_policy(kind, capacity, sizes.size(), state);
     CHECK(policy->items_held() == items);
@@ -273,7 +290,7 @@ TEST_CASE("counters and links that a killed process left half-written are mended
       policy->access({&one, 1}, {&decision, 1}, evicted);
       CHECK(policy->bytes_held() <= capacity);
     }
-    if (kind == CacheKind::lru) {
+    if (kind != CacheKind::minio) {
       std::sort(evicted.begin(), evicted.end());
       CHECK_FALSE(evicted.empty());
       CHECK(evicted.back() < sizes.size());
@@ -282,20 +299,23 @@ TEST_CASE("counters and links that a killed process left half-written are mended
 }
 
 TEST_CASE("a state that belongs to another cache, or to nobody, is refused") {
-  State state(cache_policy_state_bytes(CacheKind::minio, 100));
+  PolicyState state(cache_policy_state_bytes(CacheKind::minio, 100));
   make_cache_policy(CacheKind::minio, 1000, 100, state.bytes());
   CHECK_THROWS_AS(make_cache_policy(CacheKind::minio, 1001, 100, state.bytes()), Error);
   CHECK_THROWS_AS(make_cache_policy(CacheKind::minio, 1000, 99, state.bytes()), Error);
   CHECK_THROWS_AS(make_cache_policy(CacheKind::lru, 1000, 40, state.bytes()), Error);
   CHECK_THROWS_AS(make_cache_policy(CacheKind::minio, 1000, 101, state.bytes()), Error);
   CHECK_THROWS_AS(make_cache_policy(CacheKind::minio, 1000, 10, state.bytes().subspan(8)), Error);
+  CHECK_THROWS_AS(make_cache_policy(CacheKind::minio, 1000, 100, state.bytes(), 0.5F), Error);
+  CHECK_THROWS_AS(make_cache_policy(CacheKind::minio, 1000, 100, state.bytes(), -1), Error);
+  CHECK_THROWS_AS(make_cache_policy(CacheKind::minio, 1000, 100, state.bytes(), std::numeric_limits<float>::quiet_NaN()), Error);
   state.bytes()[0] = std::byte{1};
   CHECK_THROWS_AS(make_cache_policy(CacheKind::minio, 1000, 100, state.bytes()), Error);
 }
 
 TEST_CASE("none and page hold nothing and need no state") {
   for (const CacheKind kind : {CacheKind::none, CacheKind::page}) {
-    Cache cache(kind, 1'000'000, 10);
+    PolicyRig cache(kind, 1'000'000, 10);
     CHECK(cache_policy_state_bytes(kind, 10) == 0);
     CHECK(cache.access(1, 10) == CacheDecision::bypass);
     CHECK(cache.access(1, 10) == CacheDecision::bypass);
@@ -304,7 +324,9 @@ TEST_CASE("none and page hold nothing and need no state") {
 }
 
 TEST_CASE("cache names read back, and a typing mistake gets a suggestion") {
-  for (const CacheKind kind : {CacheKind::none, CacheKind::page, CacheKind::minio, CacheKind::lru})
-    CHECK(parse_cache_kind(cache_kind_name(kind)) == kind);
+  for (const CacheKind kind : {CacheKind::none, CacheKind::page}) CHECK(parse_cache_kind(cache_kind_name(kind)) == kind);
+  for (const CacheKind kind : all_kinds) CHECK(parse_cache_kind(cache_kind_name(kind)) == kind);
+  CHECK(cache_kind_name(CacheKind::page_model_linux) == "page-model:linux");
   CHECK_THROWS_WITH_AS(parse_cache_kind("minoi"), doctest::Contains("did you mean minio?"), UsageError);
+  CHECK_THROWS_WITH_AS(parse_cache_kind("page-model:linus"), doctest::Contains("did you mean page-model:linux?"), UsageError);
 }

@@ -85,6 +85,15 @@ TEST_CASE("the dataset digest stays what it was when profiles were saved") {
   CHECK(dataset_digest(*index_of(three)) == "efb8997adc35068769a6801513101267");
 }
 
+TEST_CASE("the dataset digest tells samples of one file apart by their place") {
+  const auto digest_of = [](std::uint64_t offset) {
+    DatasetIndexBuilder builder;
+    builder.add_sample({offset, 10, builder.add_file("shard.tar"), 0});
+    return dataset_digest(*std::move(builder).build({}));
+  };
+  CHECK(digest_of(512) != digest_of(1024));
+}
+
 TEST_CASE("the dataset digest of many samples does not depend on how they are hashed in pieces") {
   std::vector<Sample> many;
   for (std::uint64_t number = 0; number < 5000; ++number) many.push_back({"cat/" + std::to_string(number) + ".jpg", number, 0});

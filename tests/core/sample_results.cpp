@@ -19,6 +19,7 @@ RunRecord full_run() {
   run.cache_misses = 2;
   run.samples = 3;
   run.samples_failed = 1;
+  run.failures = {{"the file is gone", 1, "a/b.jpg"}};
   run.first_batch_seconds = 0.25;
   run.stall_p50_seconds = 0.001;
   run.stall_p99_seconds = 0.1;
@@ -64,7 +65,13 @@ ProfileSettings full_settings() {
   settings.epochs = 4;
   settings.time_budget_seconds = 60;
   settings.subset = ByteAmount{ByteAmount::Kind::bytes, 1 << 30, 0};
-  settings.on_error = OnError::fail;
+  settings.io = IoEngine::uring;
+  settings.admission = Admission::cost_aware;
+  settings.memory_limit = ByteAmount{ByteAmount::Kind::fraction, 0, 0.5};
+  settings.order = OrderKind::shards;
+  settings.shuffle_buffer = 77;
+  settings.readers = 3;
+  settings.on_error = OnError::substitute;
   settings.error_budget = 0.01;
   settings.seed = 0xffff'ffff'ffff'fffe;
   return settings;
@@ -93,6 +100,7 @@ ProfileResult full_profile() {
   result.fetch->cache_fraction = 0.35;
   result.prep_by_cores = {{1, 425}, {2, 850}};
   result.storage_by_request = {{4096, 16, 1e8}};
+  result.order = OrderRecord{"shards", 77, 3, 0.9, 0.01, 0.002, 0.4};
   RunRecord short_run;
   short_run.name = "prep";
   result.runs = {short_run, full_run()};
@@ -151,6 +159,11 @@ DatasetCommandResult full_dataset_result() {
   result.content_digest = "c1";
   result.failed = 1;
   result.failures = {{"a/\xff.jpg", "cut off"}};
+  result.damaged_files = 0;
+  result.files = 100;
+  result.array = {"|u1", {224, 224, 3}};
+  result.destination = "/shards";
+  result.to = "tar";
   result.seconds = 1.5;
   result.findings = {{"skipped", Finding::Severity::info, "One file is no image."}};
   return result;

@@ -123,15 +123,21 @@ TEST_CASE("the page cache is refused with what it cannot serve, and the message 
 
 TEST_CASE("every mode rule gives a reason, and each is broken by some settings") {
   std::vector<ProfileSettings> all;
-  for (const CacheKind cache : {CacheKind::none, CacheKind::page, CacheKind::minio, CacheKind::lru}) {
+  for (const CacheKind cache : {CacheKind::none, CacheKind::page, CacheKind::minio, CacheKind::lru, CacheKind::page_model_random,
+                                CacheKind::page_model_linux}) {
     for (const Seam storage : {Seam::real, Seam::null, Seam::emulated}) {
-      for (const ReadMode mode : {ReadMode::buffered, ReadMode::direct}) {
-        ProfileSettings settings = valid_settings();
-        settings.cache = cache;
-        settings.storage = storage;
-        settings.read_mode = mode;
-        all.push_back(settings);
-      }
+      ProfileSettings settings = valid_settings();
+      settings.cache = cache;
+      settings.storage = storage;
+      all.push_back(settings);
+      settings.read_mode = ReadMode::direct;
+      all.push_back(settings);
+      settings.read_mode = ReadMode::buffered;
+      settings.admission = Admission::cost_aware;
+      all.push_back(settings);
+      settings.admission = Admission::first;
+      settings.memory_limit = ByteAmount{ByteAmount::Kind::fraction, 0, 0.5};
+      all.push_back(settings);
     }
   }
   for (const ModeRule& rule : mode_rules()) {
@@ -139,7 +145,12 @@ TEST_CASE("every mode rule gives a reason, and each is broken by some settings")
     CHECK(std::any_of(all.begin(), all.end(), [&rule](const ProfileSettings& settings) { return rule.applies(settings); }));
   }
   for (const ProfileSettings& settings : all) {
-    const bool refused = settings.cache == CacheKind::page && (settings.read_mode == ReadMode::direct || settings.storage != Seam::real);
+    const bool page = settings.cache == CacheKind::page && (settings.read_mode == ReadMode::direct || settings.storage != Seam::real);
+    const bool model =
+        (settings.cache == CacheKind::page_model_random || settings.cache == CacheKind::page_model_linux) && settings.storage != Seam::emulated;
+    const bool admission =
+        settings.admission == Admission::cost_aware && (settings.cache != CacheKind::minio || settings.storage == Seam::null);
+    const bool refused = page || model || admission || (settings.memory_limit.has_value() && settings.cache != CacheKind::page);
     CHECK(broken_mode_rule(settings).has_value() == refused);
   }
 }

@@ -4,8 +4,11 @@
 
 #include <cstring>
 #include <fstream>
+#include <memory>
 #include <utility>
+#include <vector>
 
+#include "dataset/index_bytes.hpp"
 #include "dataset_folder.hpp"
 #include "dsanalyze/base/files.hpp"
 #include "dsanalyze/loaders/dataset.hpp"
@@ -38,6 +41,9 @@ std::shared_ptr<const DatasetIndex> small_index(const std::string& second_path =
   facts.skipped = {"README.md"};
   facts.skipped_count = 3;
   facts.folders = {{"", 5}, {"cat", -6}};
+  facts.source = "/photos/x-{0..1}.tar";
+  facts.files = {{"x-0.tar", 512, 7}, {"x-1.tar", 1024, -8}};
+  facts.findings = {{"tar-torn", Finding::Severity::warning, "x-1.tar is torn"}};
   return std::move(builder).build(std::move(facts));
 }
 
@@ -97,7 +103,43 @@ TEST_CASE("an index file gives back the index that was written") {
   REQUIRE(read->facts().folders.size() == 2);
   CHECK(read->facts().folders[1].path == "cat");
   CHECK(read->facts().folders[1].modified_nanoseconds == -6);
+  CHECK(read->facts().source == "/photos/x-{0..1}.tar");
+  REQUIRE(read->facts().files.size() == 2);
+  CHECK(read->facts().files[1].path == "x-1.tar");
+  CHECK(read->facts().files[1].bytes == 1024);
+  CHECK(read->facts().files[1].modified_nanoseconds == -8);
+  CHECK(read->facts().findings == written->facts().findings);
+  CHECK_FALSE(read->facts().array);
   CHECK(dataset_digest(*read) == dataset_digest(*written));
+}
+
+TEST_CASE("an index file keeps what the arrays of a dataset are, and refuses rows of another size") {
+  const DatasetFolder folder;
+  const auto write = [&](std::uint64_t second_length) {
+    DatasetIndexBuilder builder;
+    const std::uint32_t file = builder.add_file("samples.npy");
+    builder.add_sample({128, 24, file, 0});
+    builder.add_sample({152, second_length, file, 0});
+    DatasetIndex::Facts facts;
+    facts.array = ArrayDescription{"<f4", {2, 3}, 24};
+    write_index_file(*std::move(builder).build(std::move(facts)), folder.path() / "x");
+  };
+  write(24);
+  CHECK(read_index_file(folder.path() / "x")->facts().array == ArrayDescription{"<f4", {2, 3}, 24});
+  write(25);
+  CHECK(contains(error_of([&] { read_index_file(folder.path() / "x"); }), "size of the array's rows"));
+}
+
+TEST_CASE("an index is read from bytes alone, at an address that suits its records") {
+  const DatasetFolder folder;
+  write_index_file(*small_index(), folder.path() / "x");
+  const std::string content = read_file(folder.path() / "x");
+  auto words = std::make_shared<std::vector<std::uint64_t>>(content.size() / 8 + 2);
+  std::byte* const place = std::as_writable_bytes(std::span(*words)).data();
+  std::memcpy(place, content.data(), content.size());
+  CHECK(parse_index_bytes({place, content.size()}, words)->size() == 2);
+  std::memmove(place + 1, place, content.size());
+  CHECK_THROWS_AS(parse_index_bytes({place + 1, content.size()}, words), Error);
 }
 
 TEST_CASE("an emulated dataset's index survives its file") {

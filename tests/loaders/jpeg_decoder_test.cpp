@@ -6,11 +6,17 @@
 #include <string>
 #include <vector>
 
-#include "dsanalyze/base/random.hpp"
+#include "decoded_image.hpp"
 #include "jpeg_images.hpp"
 #include "prep/jpeg_decoder.hpp"
 
 using namespace dsanalyze;
+using test::decode;
+using test::decode_whole;
+using test::Decoded;
+using test::difference;
+using test::Difference;
+using test::draw_rectangle;
 using test::encode_picture;
 using test::ImageKind;
 using test::Inks;
@@ -18,58 +24,6 @@ using test::picture;
 using test::Scans;
 
 namespace {
-
-struct Decoded {
-  Status status;
-  int width = 0;
-  std::vector<std::uint8_t> pixels;
-
-  [[nodiscard]] int at(int x, int y, int channel) const {
-    return pixels[(static_cast<std::size_t>(y) * static_cast<std::size_t>(width) + static_cast<std::size_t>(x)) * 4 +
-                  static_cast<std::size_t>(channel)];
-  }
-};
-
-Decoded decode(JpegDecoder& decoder, std::span<const std::byte> file, const PixelRectangle& rectangle, int denominator = 1) {
-  Decoded decoded{decoder.open(file), rectangle.width, {}};
-  if (decoded.status.ok()) decoded.status = decoder.begin(rectangle, denominator);
-  while (decoded.status.ok()) {
-    PixelRows rows;
-    decoded.status = decoder.next_rows(rows);
-    if (!decoded.status.ok() || rows.count == 0) break;
-    for (int row = 0; row < rows.count; ++row) {
-      const std::uint8_t* first = rows.first + rows.stride * static_cast<std::size_t>(row);
-      decoded.pixels.insert(decoded.pixels.end(), first, first + std::ptrdiff_t{4} * rectangle.width);
-    }
-  }
-  return decoded;
-}
-
-Decoded decode_whole(JpegDecoder& decoder, std::span<const std::byte> file) {
-  const Status status = decoder.open(file);
-  if (!status.ok()) return {status, 0, {}};
-  return decode(decoder, file, {0, 0, decoder.info().width, decoder.info().height});
-}
-
-struct Difference {
-  double mean = 0;
-  int most = 0;
-};
-
-Difference difference(const Decoded& part, const Decoded& whole, const PixelRectangle& rectangle) {
-  Difference result;
-  for (int y = 0; y < rectangle.height; ++y) {
-    for (int x = 0; x < rectangle.width; ++x) {
-      for (int channel = 0; channel < 3; ++channel) {
-        const int off = std::abs(part.at(x, y, channel) - whole.at(rectangle.left + x, rectangle.top + y, channel));
-        result.most = std::max(result.most, off);
-        result.mean += off;
-      }
-    }
-  }
-  result.mean /= 3.0 * rectangle.width * rectangle.height;
-  return result;
-}
 
 void check_crops_match(const ImageKind& kind) {
   CAPTURE(kind.width);
@@ -85,11 +39,7 @@ void check_crops_match(const ImageKind& kind) {
   double mean = 0;
   constexpr int crops = 60;
   for (int crop = 0; crop < crops; ++crop) {
-    PixelRectangle rectangle;
-    rectangle.width = 1 + static_cast<int>(random.below(static_cast<std::uint64_t>(kind.width)));
-    rectangle.height = 1 + static_cast<int>(random.below(static_cast<std::uint64_t>(kind.height)));
-    rectangle.left = static_cast<int>(random.below(static_cast<std::uint64_t>(kind.width) - static_cast<std::uint64_t>(rectangle.width) + 1));
-    rectangle.top = static_cast<int>(random.below(static_cast<std::uint64_t>(kind.height) - static_cast<std::uint64_t>(rectangle.height) + 1));
+    const PixelRectangle rectangle = draw_rectangle(random, kind.width, kind.height);
     const Decoded part = decode(decoder, file, rectangle);
     REQUIRE(part.status.ok());
     REQUIRE(part.pixels.size() == std::size_t{4} * static_cast<std::size_t>(rectangle.width) * static_cast<std::size_t>(rectangle.height));
@@ -182,6 +132,22 @@ TEST_CASE("absurd dimensions are corrupt, and found before memory is taken for t
   }
 }
 
+TEST_CASE("random bytes after the header give a status, and never take the decoder down") {
+  constexpr std::uint64_t seed = 21;
+  RandomStream random(seed);
+  JpegDecoder decoder;
+  const auto file = encode_picture({.width = 64, .height = 48});
+  int refused = 0;
+  for (int round = 0; round < 300; ++round) {
+    CAPTURE(seed);
+    CAPTURE(round);
+    const Decoded decoded = decode_whole(decoder, test::garbage_after(file, 2 + random.below(file.size() - 2), random));
+    REQUIRE((decoded.status.ok() || test::is_refusal(decoded.status)));
+    refused += decoded.status.ok() ? 0 : 1;
+  }
+  CHECK(refused > 200);
+}
+
 TEST_CASE("what is no JPEG file is corrupt") {
   JpegDecoder decoder;
   CHECK(decoder.open({}).code == StatusCode::corrupt);
@@ -225,9 +191,7 @@ TEST_CASE("flipped bytes give a status and leave the decoder fit for the next im
                          .scans = round % 2 == 0 ? Scans::baseline : Scans::progressive,
                          .restart_interval = round % 3};
     const auto good = encode_picture(kind);
-    auto bad = good;
-    for (std::uint64_t flips = 1 + random.below(8); flips > 0; --flips)
-      bad[random.below(bad.size())] ^= static_cast<std::byte>(1 + random.below(255));
+    const auto bad = test::spoilt(good, random);
     const Decoded decoded = decode_whole(decoder, bad);
     CAPTURE(seed);
     CAPTURE(round);

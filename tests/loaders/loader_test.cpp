@@ -6,82 +6,12 @@
 #include <cstring>
 #include <set>
 
-#include "dsanalyze/loaders/server_scope.hpp"
-#include "jpeg_images.hpp"
-#include "made_dataset.hpp"
+#include "loader_rig.hpp"
 
 namespace dsanalyze {
 namespace {
 
-using testing::emulated_dataset;
-using testing::FileDataset;
-
-/// A server with a cache, an engine and a prep, and loaders over them.
-struct Rig {
-  Rig(std::shared_ptr<const DatasetIndex> given, CacheKind kind, Bytes capacity, std::unique_ptr<PrepFactory> given_prep)
-      : index(std::move(given)),
-        server({kind, capacity, index->size(), index->bytes(), largest(*index), 4096}, system_timing()),
-        engine(index->facts().format == "emulated" ? make_null_engine(fetch(), system_timing())
-                                                   : make_thread_engine(index, fetch(), system_timing())),
-        prep(std::move(given_prep)) {}
-  static FetchOptions fetch() {
-    FetchOptions options;
-    options.concurrency = 4;
-    options.capacity = 16;
-    return options;
-  }
-  static std::uint64_t largest(const DatasetIndex& index) {
-    std::uint64_t most = 0;
-    for (const auto& record : index.records()) most = std::max(most, record.length);
-    return most;
-  }
-  std::unique_ptr<Loader> loader(LoaderOptions options) {
-    options.start.samples = index->size();
-    return std::make_unique<Loader>(Loader::Parts{index, engine.get(), &server.cache(), prep.get(),
-                                                  [this] { return std::optional<Bytes>(engine->requested()); }, system_timing()},
-                                    options);
-  }
-  std::shared_ptr<const DatasetIndex> index;
-  ServerHolder server;
-  std::unique_ptr<FetchEngine> engine;
-  std::unique_ptr<PrepFactory> prep;
-};
-
-std::unique_ptr<PrepFactory> no_prep() { return make_null_prep(TensorShape::images(DType::uint8, Layout::nhwc, 1, 1, 1, 4)); }
-
-LoaderOptions loader_options(std::uint32_t batch, std::uint64_t epochs) {
-  LoaderOptions options;
-  options.batch_size = batch;
-  options.epochs = epochs;
-  options.workers = 3;
-  return options;
-}
-
-/// What a consumer saw: ids by epoch, in order.
-struct Seen {
-  std::vector<std::vector<SampleId>> epochs;
-  std::vector<std::vector<std::byte>> samples;  ///< by batch, the bytes of its samples
-  std::uint64_t failed = 0;
-  Status end;
-};
-
-Seen consume(Loader& loader, std::uint64_t most_batches = UINT64_MAX) {
-  Seen seen;
-  Batch batch;
-  for (std::uint64_t count = 0; count < most_batches; ++count) {
-    seen.end = loader.next(batch, system_timing().clock->after(20));
-    if (!seen.end.ok()) break;
-    CHECK(batch.sequence == count);
-    if (seen.epochs.size() <= batch.epoch) seen.epochs.resize(batch.epoch + 1);
-    const auto* ids = reinterpret_cast<const SampleId*>(loader.memory() + batch.ids_offset);
-    seen.epochs[batch.epoch].insert(seen.epochs[batch.epoch].end(), ids, ids + batch.count);
-    const auto* data = loader.memory() + batch.samples_offset;
-    seen.samples.emplace_back(data, data + batch.count * batch.tensor.sample_bytes());
-    seen.failed += batch.failed;
-    loader.release(batch.token);
-  }
-  return seen;
-}
+using namespace testing;
 
 TEST_CASE("every epoch delivers each sample exactly once, for every cache and number of accelerators") {
   for (const CacheKind kind : {CacheKind::none, CacheKind::minio, CacheKind::lru}) {
@@ -151,28 +81,6 @@ TEST_CASE("the real LRU cache has the hits that the policy in core decides, and 
     }
     CHECK(loader->epochs()[epoch].hits == hits);
   }
-}
-
-/// Ten pictures; some of them are not.
-std::shared_ptr<const DatasetIndex> pictures(FileDataset& data, const std::set<int>& bad) {
-  for (int i = 0; i < 10; ++i) {
-    test::ImageKind kind;
-    kind.width = 100 + 10 * i;
-    const auto bytes = test::encode_picture(kind);
-    std::string content(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    if (bad.count(i) > 0) content = i % 2 == 0 ? content.substr(0, content.size() / 2) : "not an image at all";
-    data.add(std::to_string(i) + ".jpg", content);
-  }
-  return data.index();
-}
-
-std::unique_ptr<PrepFactory> small_prep() {
-  ImagePrepOptions options;
-  options.prep.crop_size = 16;
-  options.dtype = DType::uint8;
-  options.layout = Layout::nhwc;
-  options.seed = 5;
-  return make_image_prep(options);
 }
 
 TEST_CASE("batches are bit-identical whatever the number of workers and wherever the bytes came from") {

@@ -18,6 +18,16 @@ class FileDataset {
     m_folder.add(name, content);
     m_builder.add_sample({0, content.size(), m_builder.add_file(name), 0});
   }
+  /// One file that holds several samples, one after another.
+  void add_shard(const std::string& name, const std::vector<std::string>& samples) {
+    std::string content;
+    const std::uint32_t file = m_builder.add_file(name);
+    for (const std::string& sample : samples) {
+      m_builder.add_sample({content.size(), sample.size(), file, 0});
+      content += sample;
+    }
+    m_folder.add(name, content);
+  }
   /// A sample whose file is not there, or shorter than the index says.
   void add_record(const std::string& name, std::uint64_t offset, std::uint64_t length) {
     m_builder.add_sample({offset, length, m_builder.add_file(name), 0});

@@ -141,10 +141,10 @@ TEST_CASE("a mirrored result is the result, mirrored") {
 }
 
 TEST_CASE("a large crop is decoded smaller, as far as twice the output is left") {
-  CHECK(scale_crop({0, 0, 895, 2000}, 4000, 3000, 224).denominator == 1);
-  CHECK(scale_crop({0, 0, 896, 2000}, 4000, 3000, 224).denominator == 2);
-  CHECK(scale_crop({0, 0, 1792, 2000}, 4000, 3000, 224).denominator == 4);
-  CHECK(scale_crop({0, 0, 20000, 10000}, 20000, 10000, 224).denominator == 8);
+  CHECK(scale_crop({0, 0, 895, 2000}, 4000, 3000, 224, 8).denominator == 1);
+  CHECK(scale_crop({0, 0, 896, 2000}, 4000, 3000, 224, 8).denominator == 2);
+  CHECK(scale_crop({0, 0, 1792, 2000}, 4000, 3000, 224, 8).denominator == 4);
+  CHECK(scale_crop({0, 0, 20000, 10000}, 20000, 10000, 224, 8).denominator == 8);
   const ScaledCrop crop = scale_crop_by({101, 33, 1000, 900}, 1101, 933, 4);
   CHECK(crop.pixels.left == 25);
   CHECK(crop.pixels.width == 251);

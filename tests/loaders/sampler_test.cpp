@@ -23,7 +23,7 @@ std::vector<SampleId> draw_epoch(Sampler& sampler, std::vector<std::size_t>* siz
 }
 
 TEST_CASE("an epoch yields every sample once, in another order each epoch, with the short batch last") {
-  Sampler sampler({7, 0, 0, 1000}, 64);
+  Sampler sampler({7, 0, 0, 1000, {}}, 64);
   std::vector<std::size_t> sizes;
   std::vector<SampleId> first = draw_epoch(sampler, &sizes);
   std::vector<SampleId> second = draw_epoch(sampler);
@@ -39,16 +39,16 @@ TEST_CASE("an epoch yields every sample once, in another order each epoch, with 
 }
 
 TEST_CASE("the order is a pure function of seed and epoch") {
-  Sampler a({7, 3, 0, 500}, 10);
-  Sampler b({7, 3, 0, 500}, 50);
-  Sampler other({8, 3, 0, 500}, 50);
+  Sampler a({7, 3, 0, 500, {}}, 10);
+  Sampler b({7, 3, 0, 500, {}}, 50);
+  Sampler other({8, 3, 0, 500, {}}, 50);
   const auto order = draw_epoch(a);
   CHECK(order == draw_epoch(b));
   CHECK(order != draw_epoch(other));
 }
 
 TEST_CASE("a sampler resumed at any batch of an epoch goes on with the very same stream") {
-  Sampler whole({3, 0, 0, 103}, 10);
+  Sampler whole({3, 0, 0, 103, {}}, 10);
   for (int batch = 0; batch < 25; ++batch) {
     Sampler resumed(SamplerState::parse(whole.state().serialise()), 10);
     Sampler copy = whole;
@@ -68,10 +68,48 @@ TEST_CASE("a sampler resumed at any batch of an epoch goes on with the very same
 }
 
 TEST_CASE("a state that no sampler wrote is refused") {
-  for (const char* text : {"", "sampler/1", "sampler/2 1 0 0 10", "sampler/1 1 0 10 10", "sampler/1 1 0 0 0", "sampler/1 a 0 0 10",
-                           "sampler/1 1 0 -1 10", "sampler/1 1 0 0 10 5"}) {
+  CHECK(SamplerState::parse("sampler/2 1 0 0 10 random 0 0 1 1") == SamplerState{1, 0, 0, 10, {}});
+  for (const char* text :
+       {"", "sampler/2", "sampler/1 1 0 0 10", "sampler/2 1 0 0 10", "sampler/2 1 0 10 10 random 0 0 1 1", "sampler/2 1 0 0 0 random 0 0 1 1",
+        "sampler/2 a 0 0 10 random 0 0 1 1", "sampler/2 1 0 -1 10 random 0 0 1 1", "sampler/2 1 0 0 10 random 0 0 1 1 5",
+        "sampler/2 1 0 0 10 shuffled 0 0 1 1", "sampler/2 1 0 0 10 shards 0 2 2 1", "sampler/2 1 0 0 10 shards 0 0 1 0"}) {
     CAPTURE(text);
     CHECK_THROWS_AS(SamplerState::parse(text), UsageError);
+  }
+}
+
+TEST_CASE("a state of another dataset is refused") {
+  const std::vector<IndexRecord> records(10);
+  CHECK_THROWS_AS(Sampler({1, 0, 0, 11, {OrderKind::sequential}}, 4, records), UsageError);
+  CHECK_THROWS_AS(Sampler({1, 0, 10, 10, {}}, 4, records), UsageError);
+  CHECK_THROWS_AS(Sampler({1, 0, 0, 10, {OrderKind::shards, 0, 1, 2}}, 4, records), UsageError);  // one shard, two nodes
+}
+
+TEST_CASE("what storage is asked for covers each sample once, ahead of training by at most the buffer, resumed or not") {
+  std::vector<IndexRecord> records(103);
+  for (std::uint32_t i = 0; i < records.size(); ++i) records[i].file = i / 20;
+  for (const OrderSpec& order : {OrderSpec{}, OrderSpec{OrderKind::sequential, 16}, OrderSpec{OrderKind::shards, 30, 0, 1, 2},
+                                 OrderSpec{OrderKind::shards, 0}}) {
+    CAPTURE(order_kind_name(order.kind));
+    for (std::uint64_t position = 0; position < 103; position += 10) {
+      CAPTURE(position);
+      Sampler sampler({3, 1, position, 103, order}, 10, records);
+      std::vector<SampleId> asked, drawn;
+      bool last = false;
+      while (!last) {
+        std::uint64_t epoch = 0;
+        const auto batch = sampler.next(epoch, last);
+        drawn.insert(drawn.end(), batch.begin(), batch.end());
+        const auto ahead = sampler.ahead();
+        asked.insert(asked.end(), ahead.begin(), ahead.end());
+        for (const SampleId id : batch) REQUIRE(std::ranges::find(asked, id) != asked.end());
+        REQUIRE(asked.size() - drawn.size() <= order.shuffle_buffer);
+      }
+      std::ranges::sort(asked);
+      std::ranges::sort(drawn);
+      CHECK(asked == drawn);
+      CHECK(drawn.size() == 103 - position);
+    }
   }
 }
 

@@ -27,8 +27,8 @@ inline std::vector<std::byte> content_of(std::uint64_t key) {
   return bytes;
 }
 
-inline CacheLookup look_up(RawCache& cache, std::uint64_t key) {
-  const CacheAccess access{key, sample_bytes, 0, 0};
+inline CacheLookup look_up(RawCache& cache, std::uint64_t key, float priority = 0) {
+  const CacheAccess access{key, sample_bytes, 0, priority};
   CacheLookup lookup;
   cache.lookup({&access, 1}, {&lookup, 1});
   return lookup;

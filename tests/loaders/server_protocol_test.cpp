@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include <functional>
+#include <limits>
 #include <new>
 #include <optional>
 #include <string>
@@ -48,9 +49,9 @@ class RawClient {
     return reply;
   }
   bool hello() { return ask(request_of(Kind::hello, server_protocol::version)).has_value(); }
-  bool admitted(std::uint64_t key) {
+  bool admitted(std::uint64_t key, float priority = 0) {
     Request request = request_of(Kind::admit, 1);
-    request.accesses[0] = {key, sample_bytes};
+    request.accesses[0] = {key, sample_bytes, 0, priority};
     const auto reply = ask(request);
     return reply && reply->decisions[0] == static_cast<std::uint8_t>(CacheDecision::admit);
   }
@@ -127,7 +128,7 @@ TEST_CASE("a client that breaks the protocol is dropped, and what it was promise
       {"an item of more than 4 GiB",
        [](Scene& scene) {
          Request request = RawClient::request_of(Kind::admit, 1);
-         request.accesses[0] = {9, std::uint64_t{1} << 32};
+         request.accesses[0] = {9, std::uint64_t{1} << 32, 0, 0};
          scene.client.tell(request);
        }},
       {"a slab that is not there", [](Scene& scene) { scene.client.tell(RawClient::request_of(Kind::get_slab, 50'000)); }},
@@ -141,6 +142,22 @@ TEST_CASE("a client that breaks the protocol is dropped, and what it was promise
     CHECK(look_up(scene.holder.cache(), 7).decision == CacheDecision::admit);
     CHECK(scene.holder.cache().totals().items == 0);
   }
+}
+
+TEST_CASE("a client's priority that is negative or no number counts as 0") {
+  constexpr float none = std::numeric_limits<float>::quiet_NaN();
+  CacheOptions options = minio(all_bytes);
+  ServerHolder first_come(options, system_timing());
+  RawClient client(first_come);
+  CHECK(client.admitted(1, none));
+  CHECK(client.admitted(2, -1));
+  options.least_priority = 1e-9F;
+  ServerHolder choosy(options, system_timing());
+  RawClient other(choosy);
+  CHECK_FALSE(other.admitted(1, none));
+  CHECK_FALSE(other.admitted(2, -std::numeric_limits<float>::infinity()));
+  CHECK_FALSE(other.admitted(3, 0));
+  CHECK(other.admitted(4, 1e-9F));
 }
 
 TEST_CASE("a slab that others could still write, or larger than the cache, is not taken") {

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <sys/resource.h>
 
+#include <limits>
 #include <string>
 
 #include "dsanalyze/base/error.hpp"
@@ -97,6 +98,23 @@ TEST_CASE("several processes that fill one MinIO cache together never exceed its
   CHECK(fill(holder.cache(), 0, samples) == 37);
 }
 
+TEST_CASE("cost-aware admission asks the same priority of every process") {
+  CacheOptions options = minio(all_bytes);
+  options.least_priority = 0.25F;
+  ServerHolder holder(options, system_timing());
+  const auto server = attach_here(holder);
+  for (RawCache* cache : {&holder.cache(), &server->cache()}) {
+    CHECK(look_up(*cache, 1, 0.2F).decision == CacheDecision::bypass);
+    CHECK(look_up(*cache, 1, std::numeric_limits<float>::quiet_NaN()).decision == CacheDecision::bypass);
+    REQUIRE(look_up(*cache, 1, 0.25F).decision == CacheDecision::admit);
+    cache->abandon(1);
+  }
+  REQUIRE(look_up(server->cache(), 2, 0.25F).decision == CacheDecision::admit);
+  REQUIRE(server->cache().store(2, content_of(2)).ok());
+  REQUIRE(look_up(server->cache(), 3, 0.3F).decision == CacheDecision::admit);  // with the answer, what was published before is in the directory
+  CHECK(look_up(holder.cache(), 2, 0).decision == CacheDecision::hit);
+}
+
 TEST_CASE("a client that sends garbage loses its connection and harms nobody") {
   ServerHolder holder(minio(all_bytes), system_timing());
   fill(holder.cache(), 0, 10);
@@ -134,7 +152,7 @@ TEST_CASE("eight processes on one emulated disk get its bandwidth once, whatever
 }
 
 TEST_CASE("attaching without a MinIO cache gives the devices and a cache that holds nothing") {
-  for (const CacheKind kind : {CacheKind::none, CacheKind::page, CacheKind::lru}) {
+  for (const CacheKind kind : {CacheKind::none, CacheKind::page, CacheKind::lru, CacheKind::page_model_random, CacheKind::page_model_linux}) {
     CAPTURE(cache_kind_name(kind));
     CacheOptions options = minio(all_bytes);
     options.kind = kind;

@@ -40,31 +40,31 @@ ProfileResult profile(double ingestion, double prep, double storage, double cach
 
 TEST_CASE("the lowest of F, P and G binds, and the next one is named") {
   ProfileResult io = profile(10'000, 8'000, 2'000, 8'000, 3'000);
-  conclude(io, 0.35);
+  conclude(io, {0.35, 0.35});
   CHECK(io.bottleneck->resource == "io");
   CHECK(io.bottleneck->detail == "storage");
   CHECK(io.bottleneck->next == "cpu");
   CHECK(io.bottleneck->confident);
   CHECK(io.fetch->samples_per_s == doctest::Approx(effective_fetch_rate(0.35, 1e6, 2'000)));
   ProfileResult cpu = profile(10'000, 3'000, 5'000, 3'000, 3'000);
-  conclude(cpu, 0.35);
+  conclude(cpu, {0.35, 0.35});
   CHECK(cpu.bottleneck->resource == "cpu");
   ProfileResult gpu = profile(1'000, 3'000, 5'000, 1'000, 1'000);
-  conclude(gpu, 0.35);
+  conclude(gpu, {0.35, 0.35});
   CHECK(gpu.bottleneck->resource == "gpu");
   CHECK(gpu.bottleneck->next == "cpu");
 }
 
 TEST_CASE("a fully cached dataset whose cache is the slowest part is bound by the cache") {
   ProfileResult result = profile(1e7, 1e7, 1000, 1e6, 1e6);
-  conclude(result, 1.0);
+  conclude(result, {1.0, 1.0});
   CHECK(result.bottleneck->resource == "io");
   CHECK(result.bottleneck->detail == "cache");
 }
 
 TEST_CASE("stalls are the differences of the runs' time a sample, and add up to the epoch") {
   ProfileResult result = profile(10'000, 5'000, 1'000, 5'000, 2'000);
-  conclude(result, 0.35);
+  conclude(result, {0.35, 0.35});
   REQUIRE(result.stalls.has_value());
   CHECK(result.stalls->compute.fraction == doctest::Approx(0.2));
   CHECK(result.stalls->prep.fraction == doctest::Approx(0.2));
@@ -77,7 +77,7 @@ TEST_CASE("stalls are the differences of the runs' time a sample, and add up to 
 TEST_CASE("a stall's interval is that of the runs it comes from, not of other rates") {
   ProfileResult result = profile(10'000, 5'000, 1'000, 5'000, 2'000);
   result.storage = rate(1'000, 0.5);
-  conclude(result, 0.35);
+  conclude(result, {0.35, 0.35});
   const double full_error = 0.02, cached_error = 0.01 * 2'000 / 5'000;
   CHECK(result.stalls->fetch.ci95_fraction.high - 0.6 == doctest::Approx(std::hypot(full_error, cached_error)).epsilon(0.01));
 }
@@ -85,7 +85,7 @@ TEST_CASE("a stall's interval is that of the runs it comes from, not of other ra
 TEST_CASE("a full run that is far from what the rates promise is a finding, a near one is not") {
   const auto differs = [](double full) {
     ProfileResult result = profile(10'000, 5'000, 1'000, 5'000, full);
-    conclude(result, 0.35);
+    conclude(result, {0.35, 0.35});
     return std::ranges::any_of(result.findings, [](const Finding& f) { return f.code == "closed-form-differs"; });
   };
   const double promised = effective_fetch_rate(0.35, 1e6, 1'000);
@@ -95,7 +95,7 @@ TEST_CASE("a full run that is far from what the rates promise is a finding, a ne
 
 TEST_CASE("noise that makes the full run faster than the cached one gives no negative stall") {
   ProfileResult result = profile(1'000, 5'000, 5'000, 999, 1'001);
-  conclude(result, 0.35);
+  conclude(result, {0.35, 0.35});
   CHECK(result.stalls->fetch.fraction == 0);
   CHECK(result.stalls->compute.fraction <= 1);
 }
@@ -104,12 +104,12 @@ TEST_CASE("overlapping intervals are too close to call, and an untrusted measure
   ProfileResult close = profile(10'000, 3'000, 1'960, 3'000, 3'000);
   close.prep = rate(3'000, 0.03);
   close.storage = rate(1'960, 0.03);
-  conclude(close, 0.35);
+  conclude(close, {0.35, 0.35});
   CHECK_FALSE(close.bottleneck->confident);
   CHECK(close.bottleneck->reason.find("too close to call") != std::string::npos);
   ProfileResult untrusted = profile(10'000, 8'000, 2'000, 8'000, 3'000);
   untrusted.trusted = false;
-  conclude(untrusted, 0.35);
+  conclude(untrusted, {0.35, 0.35});
   CHECK_FALSE(untrusted.bottleneck->confident);
 }
 
@@ -117,7 +117,7 @@ TEST_CASE("without an accelerator the data side is judged, and stalls are not in
   ProfileResult result = profile(1, 3'000, 1'000, 1, 1);
   result.ingestion.reset();
   result.settings.observed_rate = 1'000;
-  conclude(result, 0.5);
+  conclude(result, {0.5, 0.5});
   CHECK(result.bottleneck->resource == "io");
   CHECK_FALSE(result.stalls.has_value());
   REQUIRE(result.observed.has_value());
@@ -126,7 +126,7 @@ TEST_CASE("without an accelerator the data side is judged, and stalls are not in
 
 TEST_CASE("rates that were not measured give no verdict") {
   ProfileResult result;
-  conclude(result, 0.5);
+  conclude(result, {0.5, 0.5});
   CHECK_FALSE(result.fetch.has_value());
   CHECK_FALSE(result.bottleneck.has_value());
 }
@@ -134,9 +134,9 @@ TEST_CASE("rates that were not measured give no verdict") {
 TEST_CASE("F is not known when everything is cached and the cache was not measured; else its interval stays above nothing") {
   ProfileResult result;
   result.storage = rate(1000, 3.0);
-  conclude(result, 1);
+  conclude(result, {1, 1});
   CHECK_FALSE(result.fetch.has_value());
-  conclude(result, 0.5);
+  conclude(result, {0.5, 0.5});
   REQUIRE(result.fetch.has_value());
   CHECK(result.fetch->samples_per_s == doctest::Approx(2000));
   CHECK(result.fetch->ci95_samples_per_s.low == 0);

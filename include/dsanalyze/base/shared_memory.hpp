@@ -13,14 +13,19 @@ namespace dsanalyze {
 
 enum class Access { read_write, read_only };
 
+/// Whether the kernel is asked for huge pages: fewer address translations, but memory is taken 2 MiB at a time. It grants them to shared memory only
+/// where /sys/kernel/mm/transparent_hugepage/shmem_enabled says so; a refusal changes nothing else.
+enum class HugePages { where_allowed, never };
+
 /// A piece of memory that processes share by descriptor (memfd): without a name in the file system, gone with its last user.
 class MemorySegment {
  public:
   MemorySegment() = default;
   /// A new zeroed segment that can never be resized (sealed). Pages are taken as they are touched.
   /// Throws Error with needed and available bytes when the memory that this process may use (cgroup limit less use, MemAvailable) is less.
-  static MemorySegment create(const std::string& label, std::size_t bytes);
-  /// Maps a segment that another process made; throws Error if it is not a sealed memfd of at least `minimum_bytes`.
+  static MemorySegment create(const std::string& label, std::size_t bytes, HugePages huge_pages = HugePages::where_allowed);
+  /// Maps a segment that another process made (whoever touches a page first decides on its size); throws Error if it is not a sealed memfd of at
+  /// least `minimum_bytes`.
   static MemorySegment attach(FileDescriptor descriptor, Access access, std::size_t minimum_bytes);
 
   MemorySegment(MemorySegment&& other) noexcept;
@@ -33,6 +38,8 @@ class MemorySegment {
   [[nodiscard]] std::size_t size() const { return m_size; }
   [[nodiscard]] std::span<std::byte> span() const { return {m_data, m_size}; }
   [[nodiscard]] int descriptor() const { return m_descriptor.get(); }
+  /// Bytes of memory that its pages take so far, in whichever process they were touched.
+  [[nodiscard]] std::size_t resident_bytes() const;
   /// From now on nobody who maps it anew may write (F_SEAL_FUTURE_WRITE); this mapping still may.
   void forbid_future_writers();
   /// Whether whoever made it forbade them.

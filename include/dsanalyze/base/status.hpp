@@ -20,10 +20,19 @@ enum class StatusCode : std::uint8_t {
 /// The outcome of an operation on the data path: a value, never an exception.
 struct [[nodiscard]] Status {
   StatusCode code = StatusCode::ok;
-  int detail = 0;  ///< errno for io and not_found, else 0
+  int detail = 0;  ///< errno for io and not_found, a Corruption for corrupt, else 0
 
   [[nodiscard]] bool ok() const { return code == StatusCode::ok; }
 };
+
+/// What is known about corrupt bytes.
+enum class Corruption : int {
+  unknown = 0,
+  shorter,  ///< the file ends before its sample does
+  longer,   ///< the file has grown since its dataset's index was made
+  empty     ///< the sample has no bytes
+};
+constexpr Status corrupt(Corruption what) { return {StatusCode::corrupt, static_cast<int>(what)}; }
 
 /// "corrupt", "timeout", ...
 std::string_view status_name(StatusCode code);

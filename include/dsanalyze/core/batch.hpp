@@ -26,6 +26,8 @@ struct TensorShape {
 
   /// N samples of C x H x W; strides follow the layout, shape is always logical {N, C, H, W} order for nchw and {N, H, W, C} for nhwc.
   static TensorShape images(DType dtype, Layout layout, std::int64_t count, std::int64_t channels, std::int64_t height, std::int64_t width);
+  /// Row-major, of the given dimensions: 1 to 4, the samples' number first.
+  static TensorShape of(DType dtype, std::span<const std::int64_t> dimensions);
   [[nodiscard]] std::size_t sample_bytes() const;
 };
 
@@ -44,8 +46,8 @@ struct Batch {
   std::uint32_t slices = 1;    ///< parts that this step has (fewer at the end of an epoch that leaves some empty)
   std::uint64_t epoch = 0;
   std::uint64_t generation = 0;  ///< prep generation: keys the augmentation
-  std::uint32_t count = 0;       ///< good samples in the batch
-  std::uint32_t failed = 0;      ///< samples of the batch's draw that could not be had
+  std::uint32_t count = 0;       ///< samples in the batch, all good
+  std::uint32_t failed = 0;      ///< samples of the batch's draw that could not be had: left out, or substituted by good ones of the batch
   bool last_of_epoch = false;
   TensorShape tensor;  ///< shape[0] = count
   std::uint64_t samples_offset = 0;

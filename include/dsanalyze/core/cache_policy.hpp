@@ -24,9 +24,14 @@ enum class CacheDecision : std::uint8_t {
   bypass  ///< not held; fetch it and drop it
 };
 
-enum class CacheKind { none, page, minio, lru };
+enum class CacheKind { none, page, minio, lru, page_model_random, page_model_linux };
 CacheKind parse_cache_kind(const std::string& text);
 std::string cache_kind_name(CacheKind kind);
+/// The loader holds samples itself, up to a size of its own: every kind but none and page.
+constexpr bool holds_samples(CacheKind kind) { return kind != CacheKind::none && kind != CacheKind::page; }
+
+/// What MinIO admits: whatever comes first and fits, or only samples whose priority (storage seconds saved a byte held) reaches a threshold.
+enum class Admission { first, cost_aware };
 
 /// What a cache decides, apart from how it stores: the real cache and the simulator call the same code, so one trace gives both the same hits.
 /// State lies in memory that the caller gives (relocatable: no pointers in it), sized by required_bytes().
@@ -48,12 +53,20 @@ class CachePolicy {
 
 /// Bytes of state that make_cache_policy needs for `key_count` keys.
 std::size_t cache_policy_state_bytes(CacheKind kind, std::uint64_t key_count);
-/// MinIO: admits what fits until full, never replaces [CoorDL, section 4.1]. A smaller item may still fit after a larger one did not.
-/// LRU: replaces the least recently used. `state` must be zeroed before its first use, 64-byte aligned and outlive the policy.
-/// A state that a policy of the same kind, capacity and key_count was made over, perhaps by another process and at another address, is taken over
-/// with all that it holds; entries are believed, counters and links that a killed process left half-written are mended. Making a policy counts as a
-/// call. Throws Error for a state too small, misaligned, or in use by another cache. none and page hold nothing: every access is a bypass (the page
-/// cache is the kernel's).
-std::unique_ptr<CachePolicy> make_cache_policy(CacheKind kind, Bytes capacity, std::uint64_t key_count, std::span<std::byte> state);
+/// MinIO: admits what fits until full, never replaces [CoorDL, section 4.1]. A smaller item may still fit after a larger one did not. It admits only
+/// accesses whose priority is at least `least_priority`; at 0, whatever comes first. A priority that is negative or no number counts as 0.
+/// LRU: replaces the least recently used.
+/// page_model_random: replaces items drawn uniformly from all held, always the same ones in the same trace. Of items of one size, with the fraction c
+/// held and the share m missed: in sequential order 1 - m = exp(-m/c); in a new uniform order each epoch m = c ln(c + (1 - c) exp(1/c)).
+/// page_model_linux: the page cache of Linux, classic lists: inactive and active, second touch, refault distance (its source names the kernel's
+/// functions). Both page models are for emulated storage, and admit every item that is not larger than the whole cache.
+/// Only MinIO looks at priorities.
+/// `state` must be zeroed before its first use, 64-byte aligned and outlive the policy.
+/// A state that a policy of the same kind, capacity, key_count and least_priority was made over, perhaps by another process and at another address,
+/// is taken over with all that it holds; entries are believed, counters and links that a killed process left half-written are mended. Making a policy
+/// counts as a call. Throws Error for a state too small, misaligned, or in use by another cache, and for a least_priority below 0 or no number. none
+/// and page hold nothing: every access is a bypass (the page cache is the kernel's).
+std::unique_ptr<CachePolicy> make_cache_policy(CacheKind kind, Bytes capacity, std::uint64_t key_count, std::span<std::byte> state,
+                                               float least_priority = 0);
 
 }  // namespace dsanalyze

@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "dsanalyze/base/events.hpp"
 #include "dsanalyze/base/units.hpp"
 #include "dsanalyze/core/batch.hpp"
 
@@ -30,6 +32,14 @@ struct IndexRecord {
 };
 static_assert(sizeof(IndexRecord) == 24);
 
+/// One sample of a dataset of arrays; all samples of a dataset have the same.
+struct ArrayDescription {
+  std::string dtype;                 ///< NumPy's: "<f4", "|u1"
+  std::vector<std::uint64_t> shape;  ///< of one sample; empty for a single number
+  Bytes sample_bytes = 0;
+  bool operator==(const ArrayDescription&) const = default;
+};
+
 /// A dataset as the loader sees it: samples in index order, the files that hold them, the labels' names. Immutable. Threads: any.
 /// The tables may be views of a mapped index file (loaders keep that alive through `owner`) or of memory.
 class DatasetIndex {
@@ -41,12 +51,13 @@ class DatasetIndex {
     std::vector<std::string> labels;
   };
   struct Facts {
-    std::string root;                  ///< absolute folder, or "emulated:NAME"
-    std::string format;                ///< "folder", "emulated"
+    std::string root;                  ///< absolute folder that file paths are relative to, or "emulated:NAME"
+    std::string source;                ///< what the user opened, absolute, when it is not the root: one file, or a brace range of shards
+    std::string format;                ///< "folder", "tar", "npy", "emulated"
     std::uint64_t total_samples = 0;   ///< of the whole dataset; more than records when the index is a random subset
     Bytes total_bytes = 0;             ///< of the whole dataset; an estimate from the subset when `sizes_sampled`
     bool sizes_sampled = false;        ///< records are a random subset: only its files were asked for their size
-    std::string digest;                ///< over relative path, size and label of all samples (XXH3-128, hex); "sampled:..." of a subset
+    std::string digest;                ///< as dataset_digest(); "sampled:..." of a subset
     std::vector<std::string> skipped;  ///< files that are no samples of this format, at most a few names, for messages
     std::uint64_t skipped_count = 0;
     /// The folders that were listed (relative; "" is the root) and when each had last changed: an index is current while all of these hold.
@@ -55,6 +66,15 @@ class DatasetIndex {
       std::int64_t modified_nanoseconds = 0;
     };
     std::vector<Folder> folders;
+    /// The same of files that were looked into (shards, arrays, labels): size and last change.
+    struct File {
+      std::string path;
+      std::uint64_t bytes = 0;
+      std::int64_t modified_nanoseconds = 0;
+    };
+    std::vector<File> files;
+    std::vector<Finding> findings;          ///< what whoever uses the dataset should know: torn shards, samples without label, what was left out
+    std::optional<ArrayDescription> array;  ///< of formats whose samples are plain numbers ("npy")
   };
 
   DatasetIndex(Tables tables, Facts facts, std::shared_ptr<const void> owner);
@@ -96,7 +116,7 @@ class DatasetIndexBuilder {
 
 /// The subset of `index` with the given samples (in that order), its files renumbered; total facts are kept, digest becomes "sampled:...".
 std::shared_ptr<const DatasetIndex> subset_index(const DatasetIndex& index, std::span<const SampleId> samples);
-/// XXH3-128 over relative path, size and label of every sample in index order, in hex.
+/// XXH3-128 over relative path, size and label of every sample in index order, in hex; and over its offset, where it is not the file's begin.
 std::string dataset_digest(const DatasetIndex& index);
 
 /// An order-independent digest of a set of samples: each sample's hash added up. Two epochs that used the same samples, once each, have the same.

@@ -86,6 +86,13 @@ struct OperatorRecord {
   double fraction = 0;
 };
 
+/// Samples of one run that could not be used, by cause.
+struct FailureRecord {
+  std::string cause;
+  std::uint64_t count = 0;
+  std::string example;  ///< the first of them
+};
+
 struct RunRecord {
   std::string name;  ///< synthetic, prep, cached, fetch, full
   double samples_per_s = 0;
@@ -98,6 +105,7 @@ struct RunRecord {
   std::uint64_t cache_misses = 0;
   std::uint64_t samples = 0;
   std::uint64_t samples_failed = 0;
+  std::vector<FailureRecord> failures;
   double first_batch_seconds = 0;
   double stall_p50_seconds = 0;  ///< an accelerator's wait for its next batch
   double stall_p99_seconds = 0;
@@ -109,6 +117,17 @@ struct RunRecord {
   std::vector<OperatorRecord> prep_operators;
   std::vector<EpochRecord> epochs;
   std::vector<TimelineRecord> timeline;
+};
+
+/// The order of the samples, and how well it shuffles them (core/order.hpp, ShuffleQuality; of the first epoch over the subset).
+struct OrderRecord {
+  std::string kind;  ///< random, sequential, shards
+  int shuffle_buffer = 0;
+  int readers = 1;
+  double mean_displacement = 0;
+  double rank_correlation = 0;
+  double neighbours = 0;
+  double batch_files = 0;
 };
 
 struct StallRecord {
@@ -149,6 +168,7 @@ struct ProfileResult {
   std::optional<RateRecord> ingestion, prep, cache, storage, fetch;  ///< G, P, C, S, F
   std::vector<CorePoint> prep_by_cores;
   std::vector<StoragePoint> storage_by_request;
+  std::optional<OrderRecord> order;
   std::vector<RunRecord> runs;
   struct Stalls {
     StallRecord compute, prep, fetch;
@@ -213,14 +233,14 @@ struct WhatIfResult {
   std::vector<Finding> findings;
 };
 
-/// "dsanalyze.dataset/1": what `dataset make|index|info|verify` did or found. Optional fields belong to some of the commands only.
+/// "dsanalyze.dataset/1": what `dataset make|index|info|verify|convert` did or found. Optional fields belong to some of the commands only.
 struct DatasetCommandResult {
   struct Failure {
     std::string path;
     std::string cause;
   };
   ToolRecord tool;
-  std::string command;  ///< make, index, info, verify
+  std::string command;  ///< make, index, info, verify, convert
   std::string path;
   std::string format;
   std::uint64_t samples = 0;
@@ -232,9 +252,18 @@ struct DatasetCommandResult {
   std::optional<std::uint64_t> skipped;        ///< files that are no samples
   std::optional<std::uint64_t> already_there;  ///< make: samples of an earlier run
   std::optional<std::string> index_file;
-  std::optional<std::string> content_digest;  ///< verify
-  std::optional<std::uint64_t> failed;        ///< verify: samples that do not decode
-  std::vector<Failure> failures;              ///< verify: the first of them
+  std::optional<std::string> content_digest;   ///< verify
+  std::optional<std::uint64_t> failed;         ///< verify: samples that do not decode; convert: those that were left out
+  std::vector<Failure> failures;               ///< verify, convert: the first of them; verify: then the damaged files
+  std::optional<std::uint64_t> damaged_files;  ///< verify: shards that are torn or whose headers are damaged
+  std::optional<std::uint64_t> files;          ///< that hold the samples: shards, arrays, images
+  struct Array {
+    std::string dtype;
+    std::vector<std::uint64_t> shape;  ///< of one sample
+  };
+  std::optional<Array> array;              ///< of datasets whose samples are arrays
+  std::optional<std::string> destination;  ///< convert: where the samples were written; path, format and digest are the source's
+  std::optional<std::string> to;           ///< convert: the format written; samples and bytes are what was written
   std::optional<double> seconds;
   std::vector<Finding> findings;
 };

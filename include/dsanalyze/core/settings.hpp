@@ -8,18 +8,22 @@
 #include "dsanalyze/base/units.hpp"
 #include "dsanalyze/core/batch.hpp"
 #include "dsanalyze/core/cache_policy.hpp"
+#include "dsanalyze/core/order.hpp"
 
 namespace dsanalyze {
 
 enum class Seam { real, null, emulated };
 enum class AcceleratorKind { none, null, emulated };  ///< none: not given, so G is not known
 enum class StepMode { lockstep, independent };
-enum class OnError { skip, fail };
+enum class OnError { skip, fail, substitute };
 enum class ReadMode { buffered, direct };
+enum class IoEngine { automatic, pread, uring };  ///< automatic: measured briefly, the faster one is taken
 
 /// Every choice of `dsanalyze profile`, resolved: defaults filled in, names looked up. Recorded whole in the result ("settings"), and enough to
 /// repeat the run. The text forms of the command line are the cli's business.
 struct ProfileSettings {
+  static constexpr int default_shuffle_buffer = 1024;
+
   std::string dataset;   ///< path as given, or "emulated:NAME"
   std::string workload;  ///< name, or empty
   std::string preset;    ///< server name, or empty
@@ -39,6 +43,7 @@ struct ProfileSettings {
   double storage_latency_seconds = 0;
   int storage_queue_depth = 32;
   ReadMode read_mode = ReadMode::buffered;
+  IoEngine io = IoEngine::automatic;   ///< in a result: the one that was taken
   int fetch_concurrency = 16;          ///< requests under way at once
   double max_storage_bytes_per_s = 0;  ///< 0: no limit
 
@@ -51,6 +56,12 @@ struct ProfileSettings {
 
   CacheKind cache = CacheKind::minio;
   std::optional<ByteAmount> cache_size;  ///< nullopt: auto, what free memory holds
+  Admission admission = Admission::first;
+  std::optional<ByteAmount> memory_limit;  ///< of the kernel's page cache (--cache page), by a control group
+
+  OrderKind order = OrderKind::random;
+  int shuffle_buffer = default_shuffle_buffer;  ///< samples; of sequential and shards orders
+  int readers = 1;                              ///< shards read by turns, each by its reader
 
   std::vector<std::string> runs;  ///< subset of synthetic, prep, cached, fetch, full, in order
   int epochs = 3;                 ///< of the full run, the first apart

@@ -28,16 +28,16 @@ struct CacheTotals {
 ///
 /// lookup() decides a group in the sampler's order. A hit's bytes stay as they are until release(). After an admit exactly one of store() and
 /// abandon() must follow; a store() that is not ok has abandoned. An item that is admitted but not stored yet (another process is at it) is a bypass
-/// for everyone else, as are keys that are no sample's. Threads: lookup() one at a time; store, abandon, read, release any, at once. No allocation in
-/// the steady state; no exceptions.
+/// for everyone else, as are keys that are no sample's. Threads: lookup() one at a time; store, abandon, read, release any, at once. MinIO's hits,
+/// and misses that it has no room for, are looked up without a lock. No allocation in the steady state; no exceptions.
 class RawCache {
  public:
   virtual ~RawCache() = default;
   virtual void lookup(std::span<const CacheAccess> accesses, std::span<CacheLookup> lookups) = 0;
   /// The bytes of a hit: in place, or gathered into `scratch` (at least lookup.length long) when they lie in pieces.
   virtual std::span<const std::byte> read(const CacheLookup& hit, std::span<std::byte> scratch) const = 0;
-  /// Keeps an admitted item: at most as many bytes as its access named. Not kept: busy (no room: memory, or blocks of LRU, ran short), corrupt (more
-  /// bytes than admitted), io (the cache is lost: its holder is gone; or the system refused memory).
+  /// Keeps an admitted item: at most as many bytes as its access named. Not kept: busy (no room: memory, or blocks of a cache that replaces, ran
+  /// short), corrupt (more bytes than admitted), io (the cache is lost: its holder is gone; or the system refused memory).
   virtual Status store(std::uint64_t key, std::span<const std::byte> bytes) = 0;
   virtual void abandon(std::uint64_t key) = 0;
   virtual void release(std::span<const CacheLookup> hits) = 0;

@@ -12,6 +12,7 @@
 #include "dsanalyze/core/batch.hpp"
 #include "dsanalyze/core/index.hpp"
 #include "dsanalyze/core/settings.hpp"
+#include "dsanalyze/core/storage_cost.hpp"
 #include "dsanalyze/loaders/cache.hpp"
 #include "dsanalyze/loaders/fetch_engine.hpp"
 #include "dsanalyze/loaders/prep.hpp"
@@ -28,6 +29,7 @@ struct LoaderOptions {
   SamplerState start;
   std::uint64_t epochs = 0;  ///< stop after so many (0: go on until stopped)
   OnError on_error = OnError::skip;
+  StorageCost storage_cost;      ///< what ranks samples for a cost-aware cache
   double error_budget = 0.001;   ///< share of the samples drawn (and more than 10 of them) that may fail
   std::vector<int> worker_cpus;  ///< pin workers to these; empty: leave it to the system
 };
@@ -36,6 +38,13 @@ struct LoaderOptions {
 struct SampleFailure {
   std::string path;
   std::string cause;
+};
+
+/// Failures of one cause; the same sample may have failed in several epochs.
+struct FailureCount {
+  std::string cause;
+  std::uint64_t count = 0;
+  std::string example;
 };
 
 /// What one epoch asked for and what it cost, complete when all its fetches have settled.
@@ -90,6 +99,7 @@ class Loader {
   [[nodiscard]] LoaderTotals totals() const;
   [[nodiscard]] std::vector<EpochTotals> epochs() const;      ///< settled ones
   [[nodiscard]] std::vector<SampleFailure> failures() const;  ///< the first hundred
+  [[nodiscard]] std::vector<FailureCount> failure_counts() const;
   [[nodiscard]] std::uint64_t failed_samples() const;
   [[nodiscard]] std::string failure() const;
   /// Where to go on after the batches given out so far.

@@ -7,15 +7,17 @@
 #include <vector>
 
 #include "dsanalyze/core/batch.hpp"
+#include "dsanalyze/core/order.hpp"
 
 namespace dsanalyze {
 
-/// Where a sampler stands: enough, with its parameters, to go on in mid-epoch with the very same stream.
+/// Where a sampler stands: with the dataset, enough to go on in mid-epoch with the very same stream.
 struct SamplerState {
   std::uint64_t seed = 1;
   std::uint64_t epoch = 0;
   std::uint64_t position = 0;  ///< samples of this epoch already drawn
   std::uint64_t samples = 0;   ///< of the dataset
+  OrderSpec order;
 
   /// One line of text and back; parse throws UsageError for anything else.
   [[nodiscard]] std::string serialise() const;
@@ -23,14 +25,18 @@ struct SamplerState {
   bool operator==(const SamplerState&) const = default;
 };
 
-/// Yields the global mini-batches of an epoch in a uniformly random order: a pure function of (seed, epoch, samples). Every sample once an epoch; the
-/// short last batch is kept, nothing is padded. Threads: one.
+/// Yields the global mini-batches of an epoch in the order that the state names: a pure function of (seed, epoch, order, dataset). Every sample (of
+/// the node's shards) once an epoch; the short last batch is kept, nothing is padded. Threads: one.
 class Sampler {
  public:
-  Sampler(const SamplerState& start, std::uint32_t batch_size);
+  /// `records` must outlive the sampler; a random order needs none. Throws UsageError for a state that does not fit the dataset, or a node without shards.
+  Sampler(const SamplerState& start, std::uint32_t batch_size, std::span<const IndexRecord> records = {});
 
   /// The next batch's ids, valid until the next call; `epoch` and `last` say which epoch it is of and whether it ends it. Goes on for ever.
   std::span<const SampleId> next(std::uint64_t& epoch, bool& last);
+  /// The samples that storage should be asked for now, in the order of reading: those of the batch that next() gave last and, with a shuffle buffer,
+  /// as many ahead as it holds. Over an epoch's batches each sample comes once. To be called once after each next(); valid until then.
+  std::span<const SampleId> ahead();
   /// Shuffles now for the epoch that comes next, instead of in next(). The last batch's ids are invalid from then on.
   void prepare() {
     if (m_order_epoch != m_state.epoch) shuffle();
@@ -41,8 +47,14 @@ class Sampler {
   void shuffle();
   SamplerState m_state;
   std::uint32_t m_batch_size;
-  std::vector<SampleId> m_order;
+  std::span<const IndexRecord> m_records;
+  EpochOrder m_order;
   std::uint64_t m_order_epoch = UINT64_MAX;
+  std::uint64_t m_batch_begin = 0;  ///< of the last batch, in the order of training
+  std::uint64_t m_batch_end = 0;
+  std::uint64_t m_asked = 0;           ///< of the order of storage
+  std::vector<SampleId> m_catching_up;  ///< after a resume: what the buffer held then
+  std::vector<SampleId> m_caught_up;
 };
 
 /// Maps the ids of a global mini-batch to ranks: consecutive slices whose sizes differ by at most one.

@@ -28,7 +28,8 @@ struct CacheOptions {
   std::uint32_t samples = 0;            ///< keys are 0..samples-1
   Bytes dataset_bytes = 0;              ///< of all samples
   std::uint64_t largest_sample = 0;     ///< bytes
-  std::uint32_t samples_in_flight = 0;  ///< hits that may be unreleased at once; LRU keeps room for those of them that are evicted meanwhile
+  std::uint32_t samples_in_flight = 0;  ///< hits that may be unreleased at once; caches that replace keep room for those that are evicted meanwhile
+  float least_priority = 0;             ///< MinIO admits accesses of at least this priority (admission_threshold()); 0: whatever comes first
 };
 
 /// A process's view of the server it runs on: the raw cache and the emulated devices.
@@ -65,8 +66,8 @@ class ServerHolder final : public ServerScope {
 };
 
 /// Attaches to a holder in another process: to its emulated devices, and to its cache when that is MinIO; with any other the cache here holds nothing
-/// (an LRU cache lives in one process for now, page is the kernel's). A holder that dies or does not answer in time is not asked again: what was
-/// found before stays readable, everything else is a bypass. Throws Error (holder gone, deadline, another version).
+/// (LRU and page models live in one process for now, page is the kernel's). A holder that dies or does not answer in time is not asked again: what
+/// was found before stays readable, everything else is a bypass. Throws Error (holder gone, deadline, another version).
 std::unique_ptr<ServerScope> attach_server(FileDescriptor holder, Timing timing);
 
 }  // namespace dsanalyze

@@ -1,0 +1,46 @@
+#include <cerrno>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "convert_names.hpp"
+#include "convert_run.hpp"
+#include "dsanalyze/base/error.hpp"
+#include "npy_header.hpp"
+#include "sample_bytes.hpp"
+
+namespace dsanalyze {
+
+void convert_to_folder(ConvertRun& run, const std::filesystem::path& folder) {
+  const DatasetIndex& source = run.source();
+  const std::vector<std::string> names = folder_names(source, run);
+  const std::string array_header = source.facts().array ? make_npy_header(source.facts().array->dtype, source.facts().array->shape) : "";
+  run.for_each(source.size(), [&](std::size_t first, std::size_t last) {
+    std::vector<std::byte> bytes;
+    std::filesystem::path parent;
+    for (std::size_t place = first; place < last; ++place) {
+      const auto sample = static_cast<SampleId>(place);
+      if (names[place].empty()) continue;
+      if (const std::string cause = read_sample_bytes(source, sample, bytes); !cause.empty()) {
+        run.leave_out(sample, cause);
+        continue;
+      }
+      const std::filesystem::path path = folder / names[place];
+      if (path.parent_path() != parent) {
+        parent = path.parent_path();
+        std::error_code failure;
+        std::filesystem::create_directories(parent, failure);
+        if (failure) throw_errno("cannot create the folder", parent.string(), failure.value());
+      }
+      OutputFile file(path);
+      file.append(array_header);
+      file.append({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+      run.count_written(bytes.size());
+      run.count_file();
+    }
+    run.report_progress();
+  });
+}
+
+}  // namespace dsanalyze

@@ -1,0 +1,37 @@
+#include "dataset_reader.hpp"
+
+#include <array>
+
+#include "format_names.hpp"
+#include "npy_header.hpp"
+
+namespace dsanalyze {
+namespace {
+
+bool is_image_bytes(std::string_view first_bytes) { return !image_extension_of_bytes(first_bytes).empty(); }
+bool is_array_name(std::string_view file_name) { return is_npy_name(file_name) && !is_labels_name(file_name); }
+
+constexpr std::array readers{
+    DatasetReader{"folder", "image files", is_image_name, is_image_bytes, read_image_folder},
+    DatasetReader{"tar", "tar shards", is_tar_name, is_tar_bytes, read_tar_shards},
+    DatasetReader{"npy", "NumPy arrays", is_array_name, is_npy_bytes, read_npy_arrays},
+};
+
+}  // namespace
+
+std::span<const DatasetReader> dataset_readers() { return readers; }
+
+DatasetIndex::Facts start_facts(const DatasetFiles& files) {
+  DatasetIndex::Facts facts;
+  facts.root = files.root.string();
+  facts.source = files.source;
+  facts.format = files.choice.reader->format;
+  facts.skipped = files.choice.skipped.names;
+  facts.skipped_count = files.choice.skipped.count;
+  facts.findings = files.choice.findings;
+  if (!files.source.empty()) return facts;
+  for (const ListedFolder& folder : files.listing) facts.folders.push_back({folder.path, folder.modified_nanoseconds});
+  return facts;
+}
+
+}  // namespace dsanalyze

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "dsanalyze/base/files.hpp"
+#include "dsanalyze/loaders/fetch_engine.hpp"
+#include "kernel_interface.hpp"
+
+namespace dsanalyze {
+
+/// What a reader asks the kernel for to have one extent: the extent, aligned where reading is direct, and one byte more where that shows that a file
+/// has grown.
+struct ReadPlan {
+  std::uint64_t begin = 0;   ///< in the file
+  std::uint64_t size = 0;    ///< to ask for
+  std::uint64_t needed = 0;  ///< of these, so that the extent is whole
+  std::uint64_t lead = 0;    ///< bytes before the extent
+  Bytes counted = 0;         ///< what the device is asked for
+  bool whole_file = false;
+};
+
+/// How pages leave the page cache behind a read.
+enum class DropBehind {
+  none,
+  by_read,   ///< the read itself says so (RWF_DONTCACHE)
+  by_call,   ///< a call after the read
+  stretches  ///< a call every few MiB (DropMark)
+};
+
+/// What both engines know about reading an index's files: names, flags, alignment, dropping behind, and what errors mean.
+/// Threads: any, at once.
+class FileAccess {
+ public:
+  /// Throws Error when the dataset's folder cannot be opened.
+  FileAccess(std::shared_ptr<const DatasetIndex> index, const FetchOptions& options);
+
+  [[nodiscard]] int root() const { return m_root.get(); }
+  /// Writes the path of `file`, relative to root(), with its zero; false if it is too long for a path.
+  bool path_of(std::uint32_t file, std::span<char> path) const;
+  [[nodiscard]] int open_flags() const;
+  /// True if opening that failed with EPERM is worth another try: reading without a trace is for a file's owner alone.
+  bool try_with_access_time(int error, int flags);
+  /// The advice for a file of many samples that was just opened (POSIX_FADV_...).
+  [[nodiscard]] int read_ahead_advice() const;
+
+  [[nodiscard]] ReadPlan plan(const Extent& extent) const;
+  /// True if a read that delivered `got` bytes altogether has to go on.
+  [[nodiscard]] bool goes_on(const ReadPlan& plan, std::uint64_t got) const;
+  /// What became of a read that delivered all there was.
+  [[nodiscard]] static Status outcome(const ReadPlan& plan, const Extent& extent, std::uint64_t got);
+
+  [[nodiscard]] DropBehind drop_behind(const ReadPlan& plan) const;
+  /// Flags for preadv2.
+  [[nodiscard]] int read_flags(const ReadPlan& plan) const { return drop_behind(plan) == DropBehind::by_read ? rwf_dontcache : 0; }
+  /// True if a read failed because the filesystem cannot drop pages by itself: try again, a call will do it from now on.
+  bool try_without_dropping(int error, int flags);
+  /// No sample after this one lies in its file, as far as the index says.
+  [[nodiscard]] bool last_of_file(SampleId sample, const Extent& extent) const;
+  /// How far behind an extent others of the same file may be under way.
+  [[nodiscard]] std::uint64_t reads_span(const Extent& extent) const;
+
+  void count(Bytes bytes) { m_requested.fetch_add(bytes, std::memory_order_relaxed); }
+  [[nodiscard]] Bytes requested() const { return m_requested.load(std::memory_order_relaxed); }
+
+  static Status status_of_errno(int error);
+
+ private:
+  [[nodiscard]] bool holds_many(std::uint32_t file) const { return (m_holds_many[file / 64] >> (file % 64) & 1U) != 0; }
+
+  std::shared_ptr<const DatasetIndex> m_index;
+  FileDescriptor m_root;
+  FetchOptions m_options;
+  std::vector<std::uint64_t> m_holds_many;  ///< a bit a file; empty if no file is a sample
+  std::atomic<bool> m_no_access_time{true};
+  std::atomic<bool> m_uncached{true};
+  std::atomic<Bytes> m_requested{0};
+};
+
+}  // namespace dsanalyze

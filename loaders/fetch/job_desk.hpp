@@ -1,0 +1,87 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <span>
+
+#include "buffer_pool.hpp"
+#include "dsanalyze/base/bounded_queue.hpp"
+#include "dsanalyze/loaders/fetch_engine.hpp"
+
+namespace dsanalyze {
+
+/// One request on its way through an engine.
+struct FetchJob {
+  FetchRequest request;
+  std::uint32_t buffer = 0;
+  std::uint64_t number = 0;
+};
+
+/// What the engines that read real files have in common: places, the queues in and out, cancelling, the turns of a limited rate. Threads: any.
+class JobDesk {
+ public:
+  static constexpr double idle_seconds = 1;  ///< how often an idle thread looks whether it should end
+
+  JobDesk(const FetchOptions& options, Timing timing)
+      : m_timing(timing),
+        m_pool(options.capacity),
+        m_jobs(options.capacity, timing),
+        m_done(options.capacity, timing),
+        m_max_bytes_per_second(options.max_bytes_per_second) {}
+
+  Status submit(std::span<const FetchRequest> requests) {
+    constexpr std::size_t most = FetchEngine::largest_group;
+    std::array<std::uint32_t, most> ids{};
+    std::array<FetchJob, most> jobs{};
+    if (requests.size() > most || !m_pool.take(std::span(ids).first(requests.size()))) return {StatusCode::busy, 0};
+    const std::uint64_t first = m_submitted.fetch_add(requests.size(), std::memory_order_relaxed);
+    for (std::size_t i = 0; i < requests.size(); ++i) jobs[i] = {requests[i], ids[i], first + i};
+    // The queue has a place for every buffer, so this never waits.
+    if (!m_jobs.push(std::span(jobs).first(requests.size()), soon())) return {StatusCode::cancelled, 0};
+    return {};
+  }
+  std::size_t reap(std::span<FetchCompletion> completions, Deadline deadline) { return m_done.pop(completions, deadline); }
+  void cancel() { m_cancelled.store(m_submitted.load(std::memory_order_relaxed), std::memory_order_release); }
+  void close() {
+    cancel();
+    m_jobs.close();
+    m_done.close();
+  }
+
+  /// The next job; false when there is none before the deadline.
+  bool take(FetchJob& job, Deadline deadline) { return m_jobs.pop({&job, 1}, deadline) == 1; }
+  [[nodiscard]] bool closed() const { return m_jobs.closed(); }
+  [[nodiscard]] bool empty() const { return m_jobs.size() == 0; }
+  [[nodiscard]] bool cancelled(const FetchJob& job) const { return job.number < m_cancelled.load(std::memory_order_acquire); }
+  /// False once the desk is closed.
+  bool complete(std::span<const FetchCompletion> completions) { return m_done.push(completions, soon()); }
+  [[nodiscard]] FetchCompletion completion(const FetchJob& job, Status status, std::span<const std::byte> bytes) const {
+    return {job.request.tag, job.request.sample, status, bytes, {job.buffer}, m_timing.clock->now()};
+  }
+
+  /// When this job may begin at the rate that the user allows; 0 if there is no limit. Each job asks once.
+  Nanoseconds turn_of(const FetchJob& job) {
+    if (m_max_bytes_per_second <= 0) return 0;
+    const Nanoseconds now = m_timing.clock->now();
+    const Nanoseconds cost = to_nanoseconds(static_cast<double>(job.request.extent.length) / m_max_bytes_per_second);
+    return reserve(m_limit, now, cost, now) - cost;
+  }
+
+  [[nodiscard]] BufferPool& pool() { return m_pool; }
+  [[nodiscard]] const BufferPool& pool() const { return m_pool; }
+  [[nodiscard]] Timing timing() const { return m_timing; }
+  [[nodiscard]] Deadline soon() const { return m_timing.clock->after(idle_seconds); }
+
+ private:
+  Timing m_timing;
+  BufferPool m_pool;
+  BoundedQueue<FetchJob> m_jobs;
+  BoundedQueue<FetchCompletion> m_done;
+  double m_max_bytes_per_second;
+  DeviceLane m_limit;
+  std::atomic<std::uint64_t> m_submitted{0};
+  std::atomic<std::uint64_t> m_cancelled{0};
+};
+
+}  // namespace dsanalyze

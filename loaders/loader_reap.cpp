@@ -1,0 +1,74 @@
+#include <array>
+
+#include "loader_state.hpp"
+#include "loader_tag.hpp"
+
+namespace dsanalyze {
+namespace {
+
+constexpr double drain_seconds = 30;  // longest wait for reads that the kernel has begun when the loader stops
+
+}  // namespace
+
+void Loader::State::reap() {
+  reap_completions();
+  drop_left_over();
+  ready.close();
+}
+
+void Loader::State::drop_left_over() {
+  while (window) {
+    const auto work = window->left_over();
+    if (!work) return;
+    if (work->hit.decision == CacheDecision::hit) parts.cache->release({&work->hit, 1});
+    give_back(*work);
+    if (work->keep == LoaderWork::Keep::no) continue;
+    parts.cache->abandon(work->sample);
+    settle(1);
+  }
+}
+
+void Loader::State::reap_completions() {
+  std::array<FetchCompletion, FetchEngine::largest_group> completions;
+  std::array<LoaderWork, FetchEngine::largest_group> items;
+  Deadline drained{INT64_MAX};
+  for (;;) {
+    if (over() && feeding_ended.load()) drop_left_over();  // no batch will draw them
+    if (feeding_ended.load() && unsettled.load(std::memory_order_acquire) == 0) return;
+    if (over() && drained.at == INT64_MAX) {
+      parts.engine->cancel();
+      drained = timing.clock->after(drain_seconds);
+    }
+    if (timing.clock->now() >= drained.at) return;
+    const std::size_t count = parts.engine->reap(completions, over() || feeding_ended.load() ? timing.clock->after(0.01) : soon());
+    if (count == 0) continue;
+    std::size_t passed_on = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      items[i] = take(completions[i]);
+      if (items[i].keep == LoaderWork::Keep::no) ++passed_on;
+    }
+    hand_over(std::span(items).first(count));
+    if (passed_on > 0) settle(passed_on);
+  }
+}
+
+LoaderWork Loader::State::take(const FetchCompletion& completion) {
+  const LoaderTag tag = LoaderTag::unpack(completion.tag);
+  LoaderWork item;
+  item.bytes = completion.bytes;
+  item.buffer = completion.buffer;
+  item.status = completion.status;
+  item.keep = tag.keep;
+  item.entry = tag.entry;
+  item.position = tag.position;
+  item.sample = completion.sample;
+  item.ready = completion.done_at;
+  if (completion.status.ok()) {
+    fetch_counter.add(1, completion.bytes.size(), 0);
+  } else {
+    fetch_counter.add_failure();
+  }
+  return item;
+}
+
+}  // namespace dsanalyze

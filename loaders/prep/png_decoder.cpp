@@ -1,0 +1,175 @@
+#include "png_decoder.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "png_chunks.hpp"
+
+// The library leaves by longjmp: no function between setjmp and a call of the library may have an object with a destructor.
+
+namespace dsanalyze {
+namespace {
+
+constexpr int strip_rows = 16;
+constexpr int passes = 7;
+
+/// Deflate makes at most 1032 bytes of one. So a small file cannot make us allocate for a huge image.
+constexpr std::uint64_t max_stored_per_byte = 1040;
+
+/// More than any chunk takes that the pixels need.
+constexpr png_alloc_size_t most_chunk_bytes = 1 << 20;
+
+}  // namespace
+
+void PngDecoder::on_error(png_structp png, png_const_charp) {
+  auto* decoder = static_cast<PngDecoder*>(png_get_error_ptr(png));
+  std::longjmp(decoder->m_jump, 1);
+}
+
+void PngDecoder::on_warning(png_structp, png_const_charp) {}
+
+void PngDecoder::on_read(png_structp png, png_bytep target, std::size_t bytes) {
+  auto* decoder = static_cast<PngDecoder*>(png_get_io_ptr(png));
+  if (bytes > decoder->m_encoded.size() - decoder->m_position) std::longjmp(decoder->m_jump, 1);
+  std::memcpy(target, decoder->m_encoded.data() + decoder->m_position, bytes);
+  decoder->m_position += bytes;
+}
+
+png_voidp PngDecoder::on_allocate(png_structp png, png_alloc_size_t bytes) {
+  void* memory = std::malloc(bytes);
+  if (memory == nullptr) static_cast<PngDecoder*>(png_get_mem_ptr(png))->m_status = {StatusCode::io, ENOMEM};
+  return memory;
+}
+
+void PngDecoder::on_free(png_structp, png_voidp memory) { std::free(memory); }
+
+void PngDecoder::close() {
+  if (m_png != nullptr) png_destroy_read_struct(&m_png, &m_png_info, nullptr);
+  m_rows_left = 0;
+}
+
+Status PngDecoder::fail() {
+  close();
+  return m_status;
+}
+
+Status PngDecoder::open(std::span<const std::byte> encoded) {
+  close();
+  m_stored.trim();
+  m_encoded = encoded;
+  m_position = 0;
+  m_status = {StatusCode::corrupt};
+  const Status outline = check_outline();
+  if (!outline.ok()) return outline;
+  m_png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, this, on_error, on_warning, this, on_allocate, on_free);
+  if (m_png == nullptr) return {StatusCode::io, ENOMEM};
+  const Status status = read_header();
+  if (!status.ok()) close();
+  return status;
+}
+
+Status PngDecoder::check_outline() {
+  PngOutline outline;
+  if (!read_png_outline(m_encoded, outline)) return {StatusCode::corrupt};
+  if (outline.width > max_image_side || outline.height > max_image_side) return {StatusCode::corrupt};
+  if (std::int64_t{outline.width} * outline.height > max_image_pixels) return {StatusCode::corrupt};
+  m_first_data = outline.first_data;
+  return {png_chunks_are_intact(m_encoded, png_signature_bytes, m_first_data) ? StatusCode::ok : StatusCode::corrupt};
+}
+
+Status PngDecoder::read_header() {
+  if (setjmp(m_jump) != 0) return fail();
+  m_png_info = png_create_info_struct(m_png);
+  if (m_png_info == nullptr) return {StatusCode::io, ENOMEM};
+  png_set_read_fn(m_png, this, on_read);
+  png_set_user_limits(m_png, max_image_side, max_image_side);
+  png_set_chunk_malloc_max(m_png, most_chunk_bytes);
+  png_set_keep_unknown_chunks(m_png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
+  // Checksums are ours to look at, so that each chunk is added up once and also the one in whose middle the rectangle ends.
+  png_set_crc_action(m_png, PNG_CRC_QUIET_USE, PNG_CRC_QUIET_USE);
+  png_read_info(m_png, m_png_info);
+  const bool interlaced = png_get_interlace_type(m_png, m_png_info) != PNG_INTERLACE_NONE;
+  m_info = {static_cast<int>(png_get_image_width(m_png, m_png_info)), static_cast<int>(png_get_image_height(m_png, m_png_info)),
+            png_get_channels(m_png, m_png_info), interlaced, ImageFormat::png};
+  const std::uint64_t stored_bytes = std::uint64_t{png_get_rowbytes(m_png, m_png_info)} * static_cast<std::uint64_t>(m_info.height);
+  return {stored_bytes / max_stored_per_byte > m_encoded.size() ? StatusCode::corrupt : StatusCode::ok};
+}
+
+void PngDecoder::take_palette() {
+  png_colorp entries = nullptr;
+  int count = 0;
+  std::array<PngRowConverter::Color, PNG_MAX_PALETTE_LENGTH> colors;
+  if (png_get_PLTE(m_png, m_png_info, &entries, &count) == 0) count = 0;
+  for (int entry = 0; entry < count; ++entry) {
+    colors[static_cast<std::size_t>(entry)] = {entries[entry].red, entries[entry].green, entries[entry].blue, 255};
+  }
+  m_converter.prepare({png_get_color_type(m_png, m_png_info), png_get_bit_depth(m_png, m_png_info)},
+                      std::span(colors).first(static_cast<std::size_t>(count)));
+}
+
+Status PngDecoder::begin(const PixelRectangle& rectangle, int) {
+  if (setjmp(m_jump) != 0) return fail();
+  if (m_info.progressive) png_set_interlace_handling(m_png);
+  png_start_read_image(m_png);
+  take_palette();
+  m_rectangle = rectangle;
+  m_stored_stride = png_get_rowbytes(m_png, m_png_info);
+  const std::size_t rows_stored = m_info.progressive ? static_cast<std::size_t>(rectangle.height) : 1;
+  const std::size_t strip = PixelRows::bytes_per_pixel * static_cast<std::size_t>(rectangle.width) * strip_rows + PixelRows::padding;
+  if (!m_stored.reserve(m_stored_stride * rows_stored) || !m_strip.reserve(strip)) {
+    m_status = {StatusCode::io, ENOMEM};
+    return fail();
+  }
+  m_rows_left = rectangle.height;
+  return m_info.progressive ? unpack_interlaced() : skip_rows(rectangle.top);
+}
+
+Status PngDecoder::skip_rows(int count) {
+  if (setjmp(m_jump) != 0) return fail();
+  for (int row = 0; row < count; ++row) png_read_row(m_png, nullptr, nullptr);
+  return {};
+}
+
+Status PngDecoder::unpack_interlaced() {
+  if (setjmp(m_jump) != 0) return fail();
+  const int end = m_rectangle.top + m_rectangle.height;
+  for (int pass = 0; pass < passes; ++pass) {
+    const int rows = pass == passes - 1 ? end : m_info.height;
+    for (int row = 0; row < rows; ++row) {
+      const bool kept = row >= m_rectangle.top && row < end;
+      png_bytep place = kept ? m_stored.data() + m_stored_stride * static_cast<std::size_t>(row - m_rectangle.top) : nullptr;
+      png_read_row(m_png, place, nullptr);
+    }
+  }
+  return {};
+}
+
+Status PngDecoder::next_rows(PixelRows& rows) {
+  const std::size_t stride = PixelRows::bytes_per_pixel * static_cast<std::size_t>(m_rectangle.width);
+  rows = {m_strip.data(), stride, 0};
+  if (m_rows_left == 0) return {};
+  if (setjmp(m_jump) != 0) return fail();
+  const int wanted = std::min(strip_rows, m_rows_left);
+  for (int row = 0; row < wanted; ++row) {
+    const std::uint8_t* stored = m_stored.data();
+    if (m_info.progressive) {
+      stored += m_stored_stride * static_cast<std::size_t>(m_rectangle.height - m_rows_left + row);
+    } else {
+      png_read_row(m_png, m_stored.data(), nullptr);
+    }
+    m_converter.convert(stored, m_rectangle.left, m_rectangle.width, m_strip.data() + stride * static_cast<std::size_t>(row));
+  }
+  rows.count = wanted;
+  m_rows_left -= wanted;
+  return m_rows_left > 0 ? Status{} : finish();
+}
+
+Status PngDecoder::finish() {
+  close();
+  return {png_chunks_are_intact(m_encoded, m_first_data, m_position) ? StatusCode::ok : StatusCode::corrupt};
+}
+
+}  // namespace dsanalyze

@@ -1,0 +1,187 @@
+#include <algorithm>
+
+#include "cache_policy_state.hpp"
+
+namespace dsanalyze {
+namespace {
+
+/// The page cache of Linux with its two classic lists (not the multi-generational one), as it treats clean file pages that are read with read(2) and
+/// not mapped. Names are the kernel's; "clock" is lruvec->nonresident_age, counted in bytes here.
+///
+/// - A page that is read for the first time goes to the head of the inactive list and is marked referenced; read again while it is there, it goes to
+///   the active list. On the active list a read only marks it: nothing moves (mm/swap.c, folio_mark_accessed).
+/// - Reclaim evicts from the tail of the inactive list, referenced or not (mm/vmscan.c, folio_check_references: not mapped, clean), and leaves a
+///   shadow entry with the clock's reading. The clock counts evictions and activations (mm/workingset.c, workingset_age_nonresident).
+/// - A page that comes back while the clock has moved on by no more than the active list is long was evicted too early: it goes to the active list at
+///   once (workingset_refault; anonymous pages play no part here). Shadow entries live as long as the policy; the kernel drops the oldest when memory
+///   is short.
+/// - Reclaim works in clusters of SWAP_CLUSTER_MAX pages. It takes from the tail of the active list as well, as many bytes for each byte evicted as
+///   the active list is longer than the inactive one, when the inactive list is low or a refault was activated since the last cluster
+///   (prepare_scan_control, get_scan_count). What is taken from the active list goes to the head of the inactive one (shrink_active_list).
+/// - The inactive list is low when inactive x ratio < active, with ratio = sqrt(10 x size in GiB), at least 1 (inactive_is_low). Both lists fill the
+///   cache in the long run, so the capacity stands for the size and the ratio is a constant of the policy.
+constexpr Bytes cluster_bytes = Bytes{32} << 12;
+
+constexpr std::uint64_t is_active = 1;
+constexpr std::uint64_t is_referenced = 2;
+
+constexpr std::uint64_t inactive_ratio(Bytes capacity) {
+  const std::uint64_t square = 10 * (capacity >> 30);
+  std::uint64_t ratio = 1;
+  while ((ratio + 1) * (ratio + 1) <= square) ++ratio;
+  return ratio;
+}
+static_assert(inactive_ratio(Bytes{1} << 29) == 1 && inactive_ratio(Bytes{1} << 30) == 3 && inactive_ratio(Bytes{100} << 30) == 31);
+
+class PageModelLinuxPolicy final : public PolicyOverState<PageModelLinuxPolicy, LinuxEntry> {
+ public:
+  PageModelLinuxPolicy(CachePolicyHeader& header, std::span<LinuxEntry> entries)
+      : PolicyOverState(header, entries),
+        m_inactive(header.list, entries),
+        m_active(header.active, entries),
+        m_inactive_ratio(inactive_ratio(header.capacity)) {
+    std::uint64_t active_items = 0;
+    header.active_bytes = 0;
+    for (LinuxEntry& entry : entries) {
+      if (entry.bytes_plus_one != 0) entry.mark &= is_active | is_referenced;
+      if (!holds_active(entry)) continue;
+      ++active_items;
+      header.active_bytes += entry.bytes_plus_one - 1;
+    }
+    const bool whole = m_active.whole(active_items, holds_active) && m_inactive.whole(header.items_held - active_items, holds_inactive);
+    if (!whole) relink();
+  }
+
+  CacheDecision decide(const CacheAccess& item, std::vector<std::uint64_t>& evicted) {
+    LinuxEntry& entry = m_entries[item.key];
+    if (entry.bytes_plus_one != 0) {
+      touch(item.key);
+      return CacheDecision::hit;
+    }
+    if (item.bytes > m_header->capacity) return CacheDecision::bypass;
+    while (!fits(item.bytes)) reclaim(evicted);
+    const bool refault = entry.mark != 0 && m_header->nonresident_age - (entry.mark - 1) <= m_header->active_bytes;
+    count_in(entry, item.bytes);
+    if (refault) {
+      activate(item.key);
+      entry.mark |= is_referenced;
+      m_header->refaulted = 1;
+    } else {
+      entry.mark = is_referenced;
+      m_inactive.add_newest(item.key);
+    }
+    return CacheDecision::admit;
+  }
+
+  /// Unlike what reclaim evicts, it leaves no shadow.
+  void forget(std::uint64_t key) override {
+    LinuxEntry& entry = m_entries[key];
+    if (entry.bytes_plus_one == 0) return;
+    take_off(key);
+    count_out(entry);
+    entry.mark = 0;
+  }
+
+  void clear() override {
+    empty();
+    m_inactive.empty_out();
+    m_active.empty_out();
+    m_header->active_bytes = 0;
+    m_header->nonresident_age = 0;
+    m_header->reclaimed = 0;
+    m_header->deactivation_due = 0;
+    m_header->refaulted = 0;
+    m_header->deactivates = 0;
+  }
+
+ private:
+  static bool holds_active(const LinuxEntry& entry) { return entry.bytes_plus_one != 0 && (entry.mark & is_active) != 0; }
+  static bool holds_inactive(const LinuxEntry& entry) { return entry.bytes_plus_one != 0 && (entry.mark & is_active) == 0; }
+  [[nodiscard]] Bytes inactive_bytes() const { return m_header->bytes_held - m_header->active_bytes; }
+  [[nodiscard]] bool inactive_is_low() const { return inactive_bytes() * m_inactive_ratio < m_header->active_bytes; }
+
+  void touch(std::uint64_t key) {
+    LinuxEntry& entry = m_entries[key];
+    if (entry.mark != is_referenced) {
+      entry.mark |= is_referenced;
+      return;
+    }
+    m_inactive.take_out(key);
+    activate(key);
+  }
+
+  void activate(std::uint64_t key) {
+    LinuxEntry& entry = m_entries[key];
+    entry.mark = is_active;
+    m_active.add_newest(key);
+    m_header->active_bytes += entry.bytes_plus_one - 1;
+    m_header->nonresident_age += entry.bytes_plus_one - 1;
+  }
+
+  void take_off(std::uint64_t key) {
+    const LinuxEntry& entry = m_entries[key];
+    if (!holds_active(entry)) return m_inactive.take_out(key);
+    m_active.take_out(key);
+    m_header->active_bytes -= entry.bytes_plus_one - 1;
+  }
+
+  /// One more item goes. Requires that something is held.
+  void reclaim(std::vector<std::uint64_t>& evicted) {
+    if (m_header->reclaimed == 0) {
+      m_header->deactivates = m_header->refaulted != 0 || inactive_is_low() ? 1 : 0;
+      m_header->refaulted = 0;
+    }
+    if (m_inactive.empty()) deactivate();
+    const std::uint64_t key = m_inactive.oldest();
+    LinuxEntry& entry = m_entries[key];
+    const Bytes bytes = entry.bytes_plus_one - 1;
+    if (m_header->deactivates != 0) age_active(bytes);
+    take_off(key);
+    count_out(entry);
+    entry.mark = m_header->nonresident_age + 1;
+    m_header->nonresident_age += bytes;
+    m_header->reclaimed += bytes;
+    if (m_header->reclaimed >= cluster_bytes) m_header->reclaimed = 0;
+    evicted.push_back(key);
+  }
+
+  /// The active list's share of reclaim that evicts so many bytes.
+  void age_active(Bytes evicted) {
+    const double longer = static_cast<double>(m_header->active_bytes) / static_cast<double>(std::max<Bytes>(inactive_bytes(), 1));
+    m_header->deactivation_due += static_cast<Bytes>(longer * static_cast<double>(evicted));
+    while (!m_active.empty() && m_header->deactivation_due >= m_entries[m_active.oldest()].bytes_plus_one - 1) {
+      m_header->deactivation_due -= m_entries[m_active.oldest()].bytes_plus_one - 1;
+      deactivate();
+    }
+    if (m_active.empty()) m_header->deactivation_due = 0;
+  }
+
+  /// The active list's oldest; a read that it had there counts as its first on the inactive list.
+  void deactivate() {
+    const std::uint64_t key = m_active.oldest();
+    take_off(key);
+    m_entries[key].mark &= ~is_active;
+    m_inactive.add_newest(key);
+  }
+
+  void relink() {
+    m_inactive.empty_out();
+    m_active.empty_out();
+    for (std::uint64_t key = 0; key < m_entries.size(); ++key) {
+      if (holds_active(m_entries[key])) m_active.add_newest(key);
+      if (holds_inactive(m_entries[key])) m_inactive.add_newest(key);
+    }
+  }
+
+  KeyList<LinuxEntry> m_inactive;
+  KeyList<LinuxEntry> m_active;
+  std::uint64_t m_inactive_ratio;
+};
+
+}  // namespace
+
+std::unique_ptr<CachePolicy> make_page_model_linux_policy(CachePolicyHeader& header, std::span<LinuxEntry> entries) {
+  return std::make_unique<PageModelLinuxPolicy>(header, entries);
+}
+
+}  // namespace dsanalyze

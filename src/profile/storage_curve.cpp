@@ -1,0 +1,200 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+
+#include "dsanalyze/base/random.hpp"
+#include "run_support.hpp"
+
+namespace dsanalyze {
+namespace {
+
+constexpr std::uint64_t block = 4096;
+constexpr std::array<std::uint64_t, 6> sizes = {4096, 16'384, 65'536, 262'144, 1'048'576, 4'194'304};
+constexpr std::array<int, 5> concurrencies = {1, 4, 16, 64, 256};
+constexpr std::size_t requests_drawn = 8192;
+constexpr double least_point_seconds = 0.12;
+constexpr double most_point_seconds = 1;
+constexpr std::uint64_t least_requests = 20;  // of a point, or a slow disk's would be noise
+constexpr double longest_wait_seconds = 4;    // of a point, as a multiple of its time
+constexpr double drain_seconds = 30;
+
+struct Point {
+  std::uint64_t request_bytes = 0;
+  int concurrency = 0;
+};
+
+/// The bytes of a file that samples lie in.
+struct FileRange {
+  std::uint64_t begin = UINT64_MAX;
+  std::uint64_t end = 0;
+};
+
+std::vector<FileRange> file_ranges(const DatasetIndex& index) {
+  std::vector<FileRange> ranges(std::max(index.file_count(), 1U));
+  for (const IndexRecord& record : index.records()) {
+    FileRange& range = ranges[record.file];
+    range.begin = std::min(range.begin, record.offset);
+    range.end = std::max(range.end, record.offset + record.length);
+  }
+  return ranges;
+}
+
+std::uint64_t whole_blocks(double bytes) { return std::max<std::uint64_t>(block, static_cast<std::uint64_t>(bytes) / block * block); }
+
+/// The most telling first: the samples' own size at every concurrency, then every size at the run's own concurrency, then the rest.
+std::vector<Point> points_by_weight(std::uint64_t own_bytes, int own_concurrency, std::uint64_t largest_request, double scale) {
+  std::vector<Point> points;
+  const auto add = [&](std::uint64_t size, int concurrency) {
+    const std::uint64_t bytes = size == own_bytes ? size : std::max<std::uint64_t>(1, static_cast<std::uint64_t>(static_cast<double>(size) / scale));
+    if (bytes > largest_request && bytes != own_bytes) return;
+    const bool there = std::ranges::any_of(points, [&](const Point& p) { return p.request_bytes == bytes && p.concurrency == concurrency; });
+    if (!there) points.push_back({bytes, concurrency});
+  };
+  add(own_bytes, own_concurrency);
+  for (const std::uint64_t bytes : sizes) add(bytes, own_concurrency);
+  for (const int concurrency : concurrencies) add(own_bytes, concurrency);
+  for (const int concurrency : concurrencies) {
+    for (const std::uint64_t bytes : sizes) add(bytes, concurrency);
+  }
+  return points;
+}
+
+/// Requests of one size at random places of the subset's files; of files that are too short, none.
+std::shared_ptr<const DatasetIndex> request_index(const DatasetIndex& subset, const std::vector<FileRange>& ranges, std::uint64_t bytes,
+                                                  std::uint64_t seed) {
+  DatasetIndexBuilder builder;
+  for (std::uint32_t file = 0; file < subset.file_count(); ++file) builder.add_file(subset.file_path(file));
+  RandomStream random(mix(seed, bytes, 0x637572));
+  for (std::size_t i = 0; i < requests_drawn; ++i) {
+    const IndexRecord& drawn = subset[static_cast<SampleId>(random.below(subset.size()))];
+    const FileRange& range = ranges[drawn.file];
+    if (range.end - range.begin < bytes) continue;
+    const std::uint64_t places = (range.end - range.begin - bytes) / block + 1;
+    builder.add_sample({range.begin + random.below(places) * block, bytes, drawn.file, 0});
+  }
+  DatasetIndex::Facts facts;
+  facts.root = subset.facts().root;
+  facts.format = subset.facts().format;
+  facts.digest = "requests";
+  return std::move(builder).build(std::move(facts));
+}
+
+/// Keeps exactly `concurrency` requests under way and counts what ends within the time, the first part apart.
+class PointRun {
+ public:
+  PointRun(RunContext& context, FetchEngine& engine, const DatasetIndex& requests, int concurrency)
+      : m_context(context), m_engine(engine), m_requests(requests), m_concurrency(static_cast<std::size_t>(concurrency)) {}
+
+  /// Bytes a second; 0 when nothing was read.
+  double run(double seconds) {
+    const Clock& clock = *m_context.timing.clock;
+    const Nanoseconds counted_from = clock.after(seconds * 0.25).at;
+    const Nanoseconds end = clock.after(seconds).at;
+    const Nanoseconds latest = clock.after(seconds * longest_wait_seconds).at;
+    while (clock.now() < latest && !m_context.stop.stop_requested() && (clock.now() < end || m_counted < least_requests)) {
+      submit();
+      reap(counted_from);
+    }
+    drain();
+    return m_last > m_first ? static_cast<double>(m_bytes) / to_seconds(m_last - m_first) : 0;
+  }
+
+ private:
+  void submit() {
+    std::array<FetchRequest, FetchEngine::largest_group> group;
+    while (m_under_way < m_concurrency) {
+      const std::size_t count = std::min({group.size(), m_concurrency - m_under_way, m_engine.free_places()});
+      for (std::size_t i = 0; i < count; ++i) {
+        const auto sample = static_cast<SampleId>(m_next++ % m_requests.size());
+        group[i] = {sample, sample, m_requests[sample].extent()};
+      }
+      if (count == 0 || !m_engine.submit(std::span(group).first(count)).ok()) return;
+      m_under_way += count;
+    }
+  }
+
+  /// The first that ends in the counted part begins the count and is not in it.
+  void reap(Nanoseconds counted_from) {
+    std::array<FetchCompletion, FetchEngine::largest_group> completions;
+    const std::size_t count = m_engine.reap(completions, m_context.timing.clock->after(0.05));
+    for (const FetchCompletion& completion : std::span(completions).first(count)) {
+      if (completion.status.ok() && completion.done_at > counted_from) count_in(completion);
+      m_engine.release({&completion.buffer, 1});
+    }
+    m_under_way -= count;
+  }
+
+  void count_in(const FetchCompletion& completion) {
+    if (m_first == 0) {
+      m_first = completion.done_at;
+      m_last = m_first;
+      return;
+    }
+    m_bytes += completion.bytes.size();
+    m_last = std::max(m_last, completion.done_at);
+    ++m_counted;
+  }
+
+  void drain() {
+    m_engine.cancel();
+    const Nanoseconds latest = m_context.timing.clock->after(drain_seconds).at;
+    while (m_under_way > 0 && m_context.timing.clock->now() < latest) reap(INT64_MAX);
+  }
+
+  RunContext& m_context;
+  FetchEngine& m_engine;
+  const DatasetIndex& m_requests;
+  std::size_t m_concurrency;
+  std::size_t m_under_way = 0;
+  std::uint64_t m_next = 0;
+  std::uint64_t m_counted = 0;
+  Bytes m_bytes = 0;
+  Nanoseconds m_first = 0;
+  Nanoseconds m_last = 0;
+};
+
+}  // namespace
+
+std::vector<StoragePoint> measure_storage_curve(RunContext& context, double seconds) {
+  const ProfileSettings& settings = context.inputs.settings;
+  if (seconds <= 0 || settings.storage == Seam::null || settings.max_storage_bytes_per_s > 0) return {};
+  const std::vector<FileRange> ranges = file_ranges(*context.subset);
+  std::uint64_t largest = 0;
+  for (const FileRange& range : ranges) {
+    if (range.end > range.begin) largest = std::max(largest, range.end - range.begin);
+  }
+  const bool made_up = context.inputs.index->facts().format == "emulated";
+  const std::uint64_t own = made_up ? static_cast<std::uint64_t>(std::llround(std::max(1.0, mean_sample_bytes(context)))) : whole_blocks(mean_sample_bytes(context));
+  std::vector<Point> points = points_by_weight(own, settings.fetch_concurrency, largest, settings.scale);
+  const auto fit = static_cast<std::size_t>(seconds / least_point_seconds);
+  if (points.size() > fit) points.resize(fit);
+  const double point_seconds = points.empty() ? 0 : std::min(seconds / static_cast<double>(points.size()), most_point_seconds);
+
+  make_cold(context);
+  const Nanoseconds begun = context.timing.clock->now();
+  std::vector<StoragePoint> curve;
+  std::map<std::uint64_t, std::shared_ptr<const DatasetIndex>> requests;
+  for (const Point& point : points) {
+    if (to_seconds(context.timing.clock->now() - begun) > seconds || context.budget_spent() || context.stop.stop_requested()) break;
+    show_progress(context, "storage curve", begun, seconds);
+    auto& index = requests[point.request_bytes];
+    if (!index) index = request_index(*context.subset, ranges, point.request_bytes, settings.seed);
+    if (index->size() == 0) continue;
+    ProfileInputs inputs = context.inputs;
+    inputs.settings.fetch_concurrency = point.concurrency;
+    inputs.settings.order = OrderKind::random;
+    inputs.settings.shuffle_buffer = 0;
+    Pipeline::Spec spec = run_spec(context, CacheKind::none, 0);
+    spec.index = index;
+    Pipeline pipeline(inputs, spec, context.timing);
+    const double rate = PointRun(context, pipeline.engine(), *index, point.concurrency).run(point_seconds);
+    if (rate > 0) curve.push_back({static_cast<double>(point.request_bytes), point.concurrency, rate});
+  }
+  std::ranges::sort(curve, [](const StoragePoint& a, const StoragePoint& b) {
+    return a.request_bytes != b.request_bytes ? a.request_bytes < b.request_bytes : a.concurrency < b.concurrency;
+  });
+  return curve;
+}
+
+}  // namespace dsanalyze

@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Cold fetch by the engines against the best that fio reaches on the same filesystem, interleaved; medians of the ratios.
+
+usage: fetch_vs_fio.py FETCH_BENCH DATASET [--order random|sequential] [--record BYTES] [--rounds 9] [--megabytes 400] [CONFIG...]
+
+Random order: fio reads blocks of the dataset's mean sample size (of 128 KiB with --block 128k) at random places of a file of its own, none twice. Sequential
+order: fio reads a file from its start, 1 MiB at a time. Each of fio's engines and depths is tried once; the best three then take turns with the configurations
+of fetch_bench (see there), and a round's ratio is to the best of the three in that round. The file is as large as the dataset, lies beside it in
+.fetch-vs-fio, and is removed at the end. Runs of either that did not come from the device are refused.
+"""
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+
+RANDOM = (
+    [("psync", 1, jobs, direct) for jobs in (1, 4, 8, 16, 32, 64) for direct in (0, 1)]
+    + [("libaio", depth, 1, 1) for depth in (4, 8, 16, 32, 64)]
+    + [("io_uring", depth, 1, direct) for depth in (4, 8, 16, 32, 64) for direct in (0, 1)]
+    + [("io_uring", 8, 2, 1), ("io_uring", 8, 2, 0), ("libaio", 8, 2, 1)]
+)
+SEQUENTIAL = [("psync", 1, 1, 0), ("psync", 1, 1, 1)] + [
+    (engine, depth, 1, direct) for engine in ("libaio", "io_uring") for depth in (2, 4, 8, 16, 32, 64) for direct in (0, 1) if (engine, direct) != ("libaio", 0)
+]
+DEFAULTS = {
+    "random": ["uring:16+direct", "uring:16", "uring:16x2", "uring:16x2+direct", "threads:16", "threads:16+direct"],
+    "sequential": ["uring:16", "uring:16+direct", "uring:32+direct", "threads:4", "threads:16", "threads:16+direct"],
+}
+
+
+def device_bytes(path):
+    device = os.stat(path).st_dev
+    with open(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}/stat", encoding="ascii") as stat:
+        return int(stat.read().split()[2]) * 512
+
+
+def fio_rate(candidate, file, order, block, total, budget):
+    """Bytes a second."""
+    engine, depth, jobs, direct = candidate
+    part = total // jobs // block * block
+    command = ["fio", "--name=cold", f"--filename={file}", f"--ioengine={engine}", f"--iodepth={depth}", f"--numjobs={jobs}", f"--direct={direct}", "--thread",
+               "--group_reporting", "--invalidate=1", "--output-format=json", f"--bs={block}", "--randrepeat=0", f"--randseed={int.from_bytes(os.urandom(4), 'little')}",
+               f"--size={part}", f"--offset_increment={part}", f"--io_size={min(budget // jobs, part)}", "--rw=" + ("randread" if order == "random" else "read")]
+    before = device_bytes(file)
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    job = json.loads(done.stdout[done.stdout.index("{"):])["jobs"][0]["read"]
+    if device_bytes(file) - before < 0.97 * job["io_bytes"]:
+        sys.exit(f"fio read {job['io_bytes']} bytes, of which the device delivered {device_bytes(file) - before}: {' '.join(command)}")
+    return job["bw_bytes"]
+
+
+def bench_rate(arguments, config, samples, seed):
+    command = [arguments.bench, arguments.dataset, config, "--order", arguments.order, "--samples", str(samples), "--rounds", "1", "--seed", str(seed)]
+    if arguments.record:
+        command += ["--record", str(arguments.record)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    result = json.loads(done.stdout.splitlines()[-1])[0]
+    if result["read_over_asked"] < 0.97:
+        sys.exit(f"{config}: the device delivered {result['read_over_asked']:.3f} of what was fetched: not cold")
+    return result
+
+
+def interval(values):
+    """Of the median, 95 %: between the order statistics that a binomial distribution names."""
+    ordered = sorted(values)
+    count = len(ordered)
+    tail, term, low = 0.0, 0.5**count, 0
+    while low < count // 2:
+        tail += term
+        if tail > 0.025:
+            break
+        low += 1
+        term *= (count - low + 1) / low
+    low = max(low - 1, 0)
+    return ordered[low], ordered[count - 1 - low]
+
+
+def name(candidate):
+    engine, depth, jobs, direct = candidate
+    return f"fio {engine} {'direct' if direct else 'buffered'} {jobs} x {depth}"
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1].split("\n")[0])
+    parser.add_argument("bench")
+    parser.add_argument("dataset")
+    parser.add_argument("configs", nargs="*")
+    parser.add_argument("--order", choices=("random", "sequential"), default="random")
+    parser.add_argument("--record", type=int, help="bytes: every file is cut into records of so many")
+    parser.add_argument("--block", help="fio's block in random order (the mean sample)")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--megabytes", type=int, default=400, help="to read in each run")
+    arguments = parser.parse_intermixed_args()
+    configs = arguments.configs or DEFAULTS[arguments.order]
+    budget = arguments.megabytes * 1_000_000
+
+    # The first run also says how large a sample is.
+    probe = bench_rate(arguments, configs[0], 1000, 0)
+    mean = probe["bytes_per_s"] / probe["samples_per_s"]
+    samples = max(int(budget / mean), 1)
+    block = 1 << 20
+    if arguments.order == "random":
+        block = int(mean) // 4096 * 4096 if not arguments.block else int(arguments.block.rstrip("k")) * 1024
+    total = sum(os.path.getsize(os.path.join(folder, file)) for folder, _, files in os.walk(arguments.dataset) for file in files)
+    total = total // (1 << 20) * (1 << 20)
+
+    scratch = os.path.join(os.path.dirname(os.path.abspath(arguments.dataset)), ".fetch-vs-fio")
+    os.makedirs(scratch)
+    try:
+        file = os.path.join(scratch, "data")
+        subprocess.run(["fio", "--name=write", f"--filename={file}", f"--size={total}", "--rw=write", "--bs=1m", "--ioengine=psync", "--end_fsync=1"],
+                       capture_output=True, check=True)
+        candidates = RANDOM if arguments.order == "random" else SEQUENTIAL
+        tried = sorted(((fio_rate(candidate, file, arguments.order, block, total, budget), candidate) for candidate in candidates), reverse=True)
+        for rate, candidate in tried[:6]:
+            print(f"{name(candidate):<40}{rate / 1e6:>8.0f} MB/s")
+        best = [candidate for _, candidate in tried[:3]]
+        ratios = {config: [] for config in configs}
+        rates = {config: [] for config in configs}
+        fio_rates = []
+        for number in range(arguments.rounds):
+            rounds_best = max(fio_rate(candidate, file, arguments.order, block, total, budget) for candidate in best)
+            fio_rates.append(rounds_best)
+            for config in configs:
+                rate = bench_rate(arguments, config, samples, number + 1)["bytes_per_s"]
+                rates[config].append(rate)
+                ratios[config].append(rate / rounds_best)
+    finally:
+        shutil.rmtree(scratch)
+
+    print(f"\n{arguments.order} order, {mean:.0f} bytes a sample, fio in blocks of {block}: {statistics.median(fio_rates) / 1e6:.0f} MB/s at best, "
+          f"{arguments.rounds} rounds")
+    print(f"{'configuration':<24}{'MB/s':>8}{'of fio':>8}   95 % of the median")
+    for config in configs:
+        low, high = interval(ratios[config])
+        print(f"{config:<24}{statistics.median(rates[config]) / 1e6:>8.0f}{statistics.median(ratios[config]):>8.3f}   {low:.3f} to {high:.3f}")
+
+
+if __name__ == "__main__":
+    main()

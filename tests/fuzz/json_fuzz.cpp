@@ -1,0 +1,109 @@
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "dsanalyze/base/json_reader.hpp"
+#include "dsanalyze/core/result.hpp"
+#include "dsanalyze/core/workload.hpp"
+#include "fuzz.hpp"
+
+namespace dsanalyze::fuzz {
+namespace {
+
+const std::string source = "input.json";
+
+/// As accepts(), of a reader: what it refuses is the user's mistake, and its message names the file.
+template <typename Read>
+bool reads(const Read& read) {
+  try {
+    read();
+    return true;
+  } catch (const UsageError& error) {
+    require(std::string_view(error.what()).find(source) != std::string_view::npos, "a refusal names the file");
+    return false;
+  }
+}
+
+void check_number(const SourcedNumber& number) {
+  require(std::isfinite(number.value) && number.value >= 0, "a configured number is finite and not negative");
+  require(!number.source.empty(), "a configured number has a source");
+}
+
+void check_workload(const Workload& workload) {
+  require(workload.batch_size >= 1, "a batch has a sample");
+  require(accepts([&] { workload.image_prep.validate(); }), "a workload that was read has a prep that is valid");
+  for (const auto& [kind, rate] : workload.accelerator_rates) {
+    check_number(rate);
+    require(rate.value > 0, "an accelerator takes samples");
+  }
+  if (workload.prep_rate_per_core) check_number(*workload.prep_rate_per_core);
+}
+
+void check_server(const Server& server) {
+  require(server.accelerators >= 1 && server.cores >= 1, "a server has accelerators and cores");
+  check_number(server.storage.bandwidth_bytes_per_s);
+  require(server.storage.bandwidth_bytes_per_s.value > 0 && server.storage.queue_depth >= 1, "storage delivers");
+}
+
+void check_profile(const ProfileResult& profile) {
+  const std::string written = to_json(profile);
+  ProfileResult again;
+  require(reads([&] { again = profile_from_json(written, source); }), "a profile that was read can be written and read");
+  require(to_json(again) == written, "and says the same");
+}
+
+/// Walks an object by the reader's own means: every value answers to one type.
+void walk(JsonObject& object, int depth) {
+  require(depth <= 64, "nesting is bounded");
+  for (const std::string& key : object.keys()) {
+    require(object.has(key), "a key that is listed is there");
+    const nlohmann::ordered_json& value = object.raw(key);
+    if (value.is_object()) {
+      JsonObject inner = object.object(key);
+      walk(inner, depth + 1);
+    } else if (value.is_string()) {
+      require(object.text(key) == value.get<std::string>(), "a text is itself");
+    } else if (value.is_number() && reads([&] { object.number(key, -1e300, 1e300); })) {
+      require(std::isfinite(object.number(key, -1e300, 1e300)), "a number is finite");
+    }
+  }
+}
+
+void read_as_records(const JsonObject& object, std::string_view text) {
+  if (object.has("task")) {
+    Workload workload;
+    if (reads([&] { workload = parse_workload(text, source); })) check_workload(workload);
+  }
+  if (object.has("cores")) {
+    Server server;
+    if (reads([&] { server = parse_server(text, source); })) check_server(server);
+  }
+  if (object.has("queue_depth")) reads([&] { parse_storage(text, source); });
+  if (object.has("labels")) {
+    DatasetSpec dataset;
+    if (reads([&] { dataset = parse_dataset_spec(text, source); })) {
+      require(dataset.samples > 0 && dataset.mean_sample_bytes > 0, "a dataset has samples with bytes");
+    }
+  }
+  if (object.has("schema")) {
+    ProfileResult profile;
+    if (reads([&] { profile = profile_from_json(text, source); })) check_profile(profile);
+  }
+}
+
+}  // namespace
+}  // namespace dsanalyze::fuzz
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace dsanalyze;
+  using namespace dsanalyze::fuzz;
+  const std::string_view text = text_of(data, size);
+  const bool is_object = reads([&] {
+    JsonObject object = parse_json_object(text, source);
+    walk(object, 1);
+    object.finish();
+    read_as_records(object, text);
+  });
+  if (!is_object) require(!reads([&] { parse_storage(text, source); }), "what is no JSON object is no record either");
+  return 0;
+}

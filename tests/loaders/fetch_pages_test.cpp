@@ -1,0 +1,149 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "dsanalyze/loaders/storage_meter.hpp"
+#include "fetch_engines.hpp"
+
+// What an engine has the device read, and what it leaves in the page cache.
+
+namespace dsanalyze {
+namespace {
+
+using testing::fetch_options;
+using testing::FileDataset;
+using testing::real_engines;
+
+constexpr std::size_t samples = 300;
+constexpr std::size_t sample_bytes = 61'000;  // never at a page's edge
+
+std::shared_ptr<const DatasetIndex> shards(FileDataset& data) {
+  for (const char* name : {"a", "b"}) {
+    std::vector<std::string> contents;
+    for (std::size_t i = 0; i < samples / 2; ++i) contents.push_back(testing::content_of(sample_bytes, i));
+    data.add_shard(name, contents);
+  }
+  return data.index();
+}
+
+/// Reads cold samples one group after another; bytes that came from the device, and bytes that the samples have.
+struct Cold {
+  Bytes read = 0;
+  Bytes asked = 0;
+};
+Cold read_cold(FetchEngine& engine, const DatasetIndex& index, std::span<const SampleId> order) {
+  drop_from_page_cache(index, {});
+  const StorageMeter meter(index.facts().root);
+  const Bytes before = meter.process_bytes().value_or(0);
+  Cold cold;
+  for (std::size_t next = 0; next < order.size();) {
+    std::vector<FetchRequest> group;
+    for (; next < order.size() && group.size() < 8; ++next) group.push_back(testing::request_of(index, order[next]));
+    REQUIRE(engine.submit(group).ok());
+    for (const auto& completion : testing::reap_all(engine, group.size())) {
+      REQUIRE(completion.status.ok());
+      cold.asked += completion.bytes.size();
+      engine.release({&completion.buffer, 1});
+    }
+  }
+  cold.read = meter.process_bytes().value_or(0) - before;
+  return cold;
+}
+
+double fraction_resident(const DatasetIndex& index) { return page_cache_residency(index, 100).fraction(); }
+
+/// False where reading what is not in memory is not counted: a filesystem that tells nothing, or that lies in memory.
+bool reads_are_counted(const std::shared_ptr<const DatasetIndex>& index) {
+  const auto engine = make_thread_engine(index, fetch_options(8), system_timing());
+  const std::vector<SampleId> one{0};
+  const Cold cold = read_cold(*engine, *index, one);
+  if (cold.read == 0) MESSAGE("nothing counts what is read here");
+  return cold.read > 0;
+}
+
+TEST_CASE("random extents cost no more bytes than their pages, and leave nothing in the page cache") {
+  FileDataset data;
+  const auto index = shards(data);
+  if (!reads_are_counted(index)) return;
+  std::vector<SampleId> order(samples);
+  for (std::size_t i = 0; i < samples; ++i) order[i] = static_cast<SampleId>(i);
+  std::shuffle(order.begin(), order.end(), std::minstd_rand(7));
+  order.resize(60);
+  for (const auto& make : real_engines()) {
+    CAPTURE(make.name);
+    const auto engine = make(index, fetch_options(8));
+    const Cold cold = read_cold(*engine, *index, order);
+    const double pages = static_cast<double>(60 * ((sample_bytes + 2 * 4095) / 4096 + 1) * 4096);
+    CHECK(static_cast<double>(cold.read) <= 1.01 * pages);
+    CHECK(static_cast<double>(cold.read) >= 0.99 * static_cast<double>(cold.asked));
+    CHECK(fraction_resident(*index) < 0.01);
+  }
+}
+
+TEST_CASE("reading a shard in order reads each page of it once, and drops it behind") {
+  FileDataset data;
+  const auto index = shards(data);
+  if (!reads_are_counted(index)) return;
+  std::vector<SampleId> order(samples);
+  for (std::size_t i = 0; i < samples; ++i) order[i] = static_cast<SampleId>(i);
+  for (const auto& make : real_engines()) {
+    CAPTURE(make.name);
+    FetchOptions options = fetch_options(8);
+    options.read_ahead = ReadAhead::sequential;
+    const auto engine = make(index, options);
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      const Cold cold = read_cold(*engine, *index, order);
+      CHECK(static_cast<double>(cold.read) <= 1.02 * static_cast<double>(cold.asked));
+      CHECK(static_cast<double>(cold.read) >= 0.99 * static_cast<double>(cold.asked));
+    }
+  }
+}
+
+TEST_CASE("the second time in order, nothing of the first is left in the page cache") {
+  FileDataset data;
+  const auto index = shards(data);
+  if (!reads_are_counted(index)) return;
+  std::vector<SampleId> order(samples);
+  for (std::size_t i = 0; i < samples; ++i) order[i] = static_cast<SampleId>(i);
+  for (const auto& make : real_engines()) {
+    CAPTURE(make.name);
+    FetchOptions options = fetch_options(8);
+    options.read_ahead = ReadAhead::sequential;
+    {
+      const auto engine = make(index, options);
+      read_cold(*engine, *index, order);
+    }
+    CHECK(fraction_resident(*index) < 0.01);
+    options.page_cache = PageCacheUse::keep;
+    const auto engine = make(index, options);
+    read_cold(*engine, *index, order);
+    CHECK(fraction_resident(*index) > 0.99);
+  }
+}
+
+TEST_CASE("files of one sample are dropped once they are read, and kept where that is wanted") {
+  FileDataset data;
+  for (std::size_t i = 0; i < 50; ++i) data.add(std::to_string(i), testing::content_of(30'000 + 1000 * i, i));
+  const auto index = data.index();
+  if (!reads_are_counted(index)) return;
+  std::vector<SampleId> order(50);
+  for (std::size_t i = 0; i < 50; ++i) order[i] = static_cast<SampleId>(i);
+  for (const auto& make : real_engines()) {
+    CAPTURE(make.name);
+    FetchOptions options = fetch_options(8);
+    {
+      const auto engine = make(index, options);
+      const Cold cold = read_cold(*engine, *index, order);
+      CHECK(static_cast<double>(cold.read) <= 1.1 * static_cast<double>(cold.asked));
+    }
+    CHECK(fraction_resident(*index) < 0.01);
+    options.page_cache = PageCacheUse::keep;
+    const auto engine = make(index, options);
+    read_cold(*engine, *index, order);
+    CHECK(fraction_resident(*index) > 0.99);
+  }
+}
+
+}  // namespace
+}  // namespace dsanalyze
