@@ -9,6 +9,7 @@ EpochLedger::Account& EpochLedger::account(std::uint64_t epoch) {
   if (!m_accounts.empty() && m_accounts.back().totals.epoch == epoch) return m_accounts.back();
   const auto found = std::ranges::find(m_accounts, epoch, [](const Account& account) { return account.totals.epoch; });
   if (found != m_accounts.end()) return *found;
+  if (m_accounts.size() == most_epochs) m_accounts.erase(m_accounts.begin() + 1);
   m_accounts.emplace_back().totals.epoch = epoch;
   return m_accounts.back();
 }

@@ -14,7 +14,9 @@ namespace dsanalyze {
 class EpochLedger {
  public:
   EpochLedger(const FetchEngine& engine, std::function<std::optional<Bytes>()> storage_bytes)
-      : m_engine(engine), m_storage_bytes(std::move(storage_bytes)) {}
+      : m_engine(engine), m_storage_bytes(std::move(storage_bytes)) {
+    m_accounts.reserve(most_epochs);
+  }
 
   void begin(std::uint64_t epoch);
   void count(std::uint64_t epoch, std::uint64_t hits, std::uint64_t misses);
@@ -22,10 +24,11 @@ class EpochLedger {
   void settle(std::uint64_t epoch);
   /// A batch of the epoch is prepared.
   void finished(std::uint64_t epoch, const SampleSetDigest& digest, std::uint32_t drawn);
-  /// Epochs whose fetches have settled and whose batches are all prepared.
+  /// Epochs whose fetches have settled and whose batches are all prepared: the first and the last ones, when they are more than most_epochs.
   [[nodiscard]] std::vector<EpochTotals> settled() const;
 
  private:
+  static constexpr std::size_t most_epochs = 1024;
   struct Account {
     EpochTotals totals;
     SampleSetDigest digest;

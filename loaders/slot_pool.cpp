@@ -16,6 +16,7 @@ SlotPool::SlotPool(std::uint32_t slots, const TensorShape& batch_tensor, Timing 
   m_labels_at = m_ids_at + round_up(batch * sizeof(SampleId), 64);
   m_slot_bytes = round_up(m_labels_at + batch * sizeof(std::uint32_t), slot_alignment);
   m_segment = MemorySegment::create("batch slots", m_slot_bytes * slots);
+  m_segment.populate();  // or the first batches would pay for it, and a short run take it for the pace of prep
   std::vector<std::uint32_t> all(slots);
   std::iota(all.begin(), all.end(), 0U);
   m_free.push(all, timing.clock->after(1));

@@ -17,7 +17,7 @@ constexpr std::size_t large_window = std::size_t{64} << 10;
 
 }  // namespace
 
-FileWindow::FileWindow(const std::filesystem::path& path) : m_path(path), m_descriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+FileWindow::FileWindow(const std::filesystem::path& path) : m_path(path), m_descriptor(open_file(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
   if (!m_descriptor.valid()) throw_errno("cannot open", path.string(), errno);
   struct stat facts {};
   if (fstat(m_descriptor.get(), &facts) != 0) throw_errno("cannot open", path.string(), errno);
@@ -31,7 +31,7 @@ std::span<const std::byte> FileWindow::at(std::uint64_t offset, std::size_t leng
   if (offset >= m_size) return {};
   length = static_cast<std::size_t>(std::min<std::uint64_t>(length, m_size - offset));
   if (offset < m_begin || offset + length > m_begin + m_length) fill(offset, length);
-  const std::size_t place = static_cast<std::size_t>(offset - m_begin);
+  const auto place = static_cast<std::size_t>(offset - m_begin);
   return {m_bytes.data() + place, std::min(length, m_length - place)};
 }
 

@@ -91,7 +91,7 @@ FolderFound list_one(const std::filesystem::path& root, const FolderToList& want
   FolderFound found;
   found.folder.path = wanted.path;
   const std::filesystem::path place = wanted.path.empty() ? root : root / wanted.path;
-  FileDescriptor descriptor(open(place.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  FileDescriptor descriptor = open_file(place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (!descriptor.valid()) throw_unreadable(place, errno);
   struct stat facts {};
   if (fstat(descriptor.get(), &facts) != 0) throw_unreadable(place, errno);

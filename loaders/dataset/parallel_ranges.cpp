@@ -4,6 +4,7 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -39,7 +40,10 @@ void parallel_ranges(std::size_t count, std::size_t piece, int threads, const st
   {
     std::vector<std::jthread> helpers;
     const std::size_t wanted = std::min<std::size_t>(static_cast<std::size_t>(std::max(threads, 1)), pieces);
-    for (std::size_t helper = 1; helper < wanted; ++helper) helpers.emplace_back(work);
+    try {
+      for (std::size_t helper = 1; helper < wanted; ++helper) helpers.emplace_back(work);
+    } catch (const std::system_error&) {  // the system has no more threads: those that are there do it
+    }
     work();
   }
   if (failure) std::rethrow_exception(failure);

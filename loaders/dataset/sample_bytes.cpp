@@ -47,7 +47,7 @@ std::string decode_all(ImageDecoder& decoder, const std::vector<std::byte>& byte
 std::string read_sample_bytes(const DatasetIndex& index, SampleId sample, std::vector<std::byte>& bytes) {
   const IndexRecord& record = index[sample];
   const std::filesystem::path file = std::filesystem::path(index.facts().root) / index.file_path(record.file);
-  const FileDescriptor descriptor(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const FileDescriptor descriptor = open_file(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (!descriptor.valid()) return describe_errno(errno);
   struct stat facts {};
   if (fstat(descriptor.get(), &facts) != 0) return describe_errno(errno);

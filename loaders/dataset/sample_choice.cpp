@@ -171,7 +171,7 @@ std::map<std::string, std::vector<std::string>> files_to_probe(const std::vector
 }  // namespace
 
 std::string first_bytes(const std::filesystem::path& file, std::size_t most) {
-  const FileDescriptor descriptor(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const FileDescriptor descriptor = open_file(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (!descriptor.valid()) return {};
   std::string bytes(most, '\0');
   const ssize_t got = pread(descriptor.get(), bytes.data(), bytes.size(), 0);

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <cstddef>
 
 #include "tar_header.hpp"
 
@@ -31,7 +31,9 @@ SplitName split(std::string_view name) {
 
 void append_block(std::string& out, const SplitName& name, std::uint64_t bytes, char kind) {
   std::array<char, tar_block_bytes> block{};
-  const auto put = [&](std::size_t offset, std::string_view text) { std::memcpy(block.data() + offset, text.data(), text.size()); };
+  const auto put = [&](std::size_t offset, std::string_view text) {
+    std::copy(text.begin(), text.end(), block.begin() + static_cast<std::ptrdiff_t>(offset));
+  };
   put(0, name.name);
   put(100, "0000644");
   put(108, "0000000");

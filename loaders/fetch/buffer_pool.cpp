@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <new>
 #include <numeric>
+#include <utility>
 
 namespace dsanalyze {
 namespace {
@@ -125,9 +127,13 @@ std::span<std::byte> BufferPool::memory(std::uint32_t id, std::size_t bytes) {
   const std::scoped_lock lock(m_mutex);
   Place& place = m_places[id];
   free_memory(place);
-  const bool taken = bytes > largest_shared ? take_large(place, bytes) : take_pages(place, std::max<std::size_t>(pages_of(bytes), 1));
-  if (!taken) return {};
-  return {place.data, place.pages * page};
+  try {
+    const bool taken = bytes > largest_shared ? take_large(place, bytes) : take_pages(place, std::max<std::size_t>(pages_of(bytes), 1));
+    if (taken) return {place.data, place.pages * page};
+  } catch (const std::bad_alloc&) {  // as if the system had none for the bytes themselves
+    return {};
+  }
+  return {};
 }
 
 bool BufferPool::take_pages(Place& place, std::size_t pages) {
@@ -170,9 +176,11 @@ bool BufferPool::take_large(Place& place, std::size_t bytes) {
 }
 
 bool BufferPool::add_region() {
+  std::vector<std::uint64_t> used(region_pages / 64);
+  m_regions.reserve(m_regions.size() + 1);
   std::byte* const data = map_region();
   if (data == nullptr) return false;
-  m_regions.push_back({data, std::vector<std::uint64_t>(region_pages / 64), region_pages, 0});
+  m_regions.push_back({data, std::move(used), region_pages, 0});
   return true;
 }
 

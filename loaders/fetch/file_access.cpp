@@ -31,7 +31,7 @@ std::vector<std::uint64_t> files_of_many(const DatasetIndex& index) {
 }  // namespace
 
 FileAccess::FileAccess(std::shared_ptr<const DatasetIndex> index, const FetchOptions& options) : m_index(std::move(index)), m_options(options) {
-  m_root = FileDescriptor(open(m_index->facts().root.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  m_root = open_file(m_index->facts().root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (!m_root.valid()) throw_errno("cannot open dataset folder", m_index->facts().root, errno);
   // Elsewhere a record at offset 0 may be the first of several of which this index, a subset, names one.
   if (m_index->facts().format == "folder") m_holds_many = files_of_many(*m_index);

@@ -60,9 +60,9 @@ int set_up(unsigned entries, io_uring& ring) {
   return result;
 }
 
-/// Opens a folder into the ring's table and closes it there, in one chain.
-void try_chain(Uring& ring) {
-  ring.start();
+/// Opens a folder into the ring's table and closes it there, in one chain. False when it was interrupted.
+bool try_chain(Uring& ring) {
+  bool interrupted = false;
   ring.make_room(2);
   io_uring_sqe* entry = ring.next();
   io_uring_prep_openat_direct(entry, AT_FDCWD, "/", O_RDONLY | O_DIRECTORY, 0, 0);
@@ -78,9 +78,11 @@ void try_chain(Uring& ring) {
       ++completed;
       if (result == -EINVAL || result == -EOPNOTSUPP) refuse(too_old);
       if (result == -EACCES || result == -EPERM) refuse("a security profile forbids it to open files");
-      if (result < 0) refuse(describe_errno(-result));
+      interrupted |= result == -EINTR;
+      if (result < 0 && !interrupted) refuse(describe_errno(-result));
     }
   }
+  return !interrupted;
 }
 
 }  // namespace
@@ -99,7 +101,10 @@ Uring::Uring(unsigned entries, unsigned files) {
 Uring::~Uring() { io_uring_queue_exit(&m_ring); }
 
 // io_uring_enable_rings() is declared by liburing 2.3, and not in its library.
-void Uring::start() { io_uring_register(static_cast<unsigned>(m_ring.ring_fd), IORING_REGISTER_ENABLE_RINGS, nullptr, 0); }
+Status Uring::start() {
+  const int result = io_uring_register(static_cast<unsigned>(m_ring.ring_fd), IORING_REGISTER_ENABLE_RINGS, nullptr, 0);
+  return result < 0 ? Status{StatusCode::io, -result} : Status{};
+}
 
 void Uring::make_room(unsigned count) {
   while (io_uring_sq_space_left(&m_ring) < count) io_uring_submit(&m_ring);
@@ -116,7 +121,8 @@ void Uring::wait(std::chrono::nanoseconds longest) {
 IoSupport try_uring() {
   try {
     Uring ring(4, 1);
-    try_chain(ring);
+    if (const Status started = ring.start(); !started.ok()) refuse(describe_errno(started.detail));
+    while (!try_chain(ring)) continue;
     return {true, {}};
   } catch (const Error& error) {
     return {false, error.what()};

@@ -19,8 +19,8 @@ class Uring {
   Uring(const Uring&) = delete;
   Uring& operator=(const Uring&) = delete;
 
-  /// By the thread that will use it, first thing.
-  void start();
+  /// By the thread that will use it, first thing. Nothing can be asked of a ring that did not start (io).
+  Status start();
   /// The ring itself, for liburing's calls.
   io_uring* get() { return &m_ring; }
   /// Room for `count` entries that the kernel gets by one call, so that a chain is not torn.

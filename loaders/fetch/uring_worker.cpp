@@ -48,7 +48,10 @@ void UringWorker::wake_always() {
 }
 
 void UringWorker::run() {
-  m_ring.start();
+  if (const Status started = m_ring.start(); !started.ok()) {
+    refuse_all(started);
+    return;
+  }
   for (;;) {
     while (take_jobs()) continue;
     hand_over();
@@ -63,6 +66,16 @@ void UringWorker::run() {
       m_wake_awaited = true;
     }
     wait();
+  }
+}
+
+/// Ends every job with this status until the desk is closed.
+void UringWorker::refuse_all(Status why) {
+  FetchJob job;
+  while (!m_desk.closed()) {
+    if (!m_desk.take(job, m_desk.soon())) continue;
+    report(job, m_desk.cancelled(job) ? Status{StatusCode::cancelled, 0} : why, {});
+    hand_over();
   }
 }
 

@@ -38,6 +38,7 @@ class UringWorker {
   static constexpr std::uint32_t nobody = UINT32_MAX;
 
   // uring_worker.cpp: taking jobs, waiting, handing over
+  void refuse_all(Status why);
   bool take_jobs();
   bool next_job(FetchJob& job);
   void start(const FetchJob& job);

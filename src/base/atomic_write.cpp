@@ -72,7 +72,7 @@ int link_unnamed(int descriptor, const fs::path& name) {
 
 /// False if this filesystem has no unnamed files.
 bool write_unnamed_then_link(std::string_view content, std::optional<mode_t> mode, const fs::path& target) {
-  const FileDescriptor file(::open(target.parent_path().c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, mode_of_new_files));
+  const FileDescriptor file = open_file(target.parent_path(), O_WRONLY | O_TMPFILE | O_CLOEXEC, mode_of_new_files);
   if (!file.valid() && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) return false;
   if (!file.valid()) fail_to_write(target, errno);
   write_and_sync(file.get(), content, mode, target);
@@ -92,7 +92,7 @@ bool write_unnamed_then_link(std::string_view content, std::optional<mode_t> mod
 
 void write_named_then_rename(std::string_view content, std::optional<mode_t> mode, const fs::path& target) {
   TemporaryName name(target);
-  const FileDescriptor file(::open(name.path().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode_of_new_files));
+  const FileDescriptor file = open_file(name.path(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode_of_new_files);
   if (!file.valid()) fail_to_write(target, errno);
   name.exists_now();
   write_and_sync(file.get(), content, mode, target);
@@ -101,14 +101,14 @@ void write_named_then_rename(std::string_view content, std::optional<mode_t> mod
 
 // /dev/null, a terminal or a pipe: replacing it is not what its user means.
 void write_in_place(const fs::path& path, std::string_view content) {
-  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  const FileDescriptor file = open_file(path, O_WRONLY | O_CLOEXEC);
   if (!file.valid()) fail_to_write(path, errno);
   write_all(file.get(), content, path);
 }
 
 // So that the new name survives a power cut too. Some filesystems cannot; the content is safe even there.
 void sync_folder(const fs::path& folder) {
-  const FileDescriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const FileDescriptor descriptor = open_file(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor.valid()) ::fsync(descriptor.get());
 }
 

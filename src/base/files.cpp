@@ -17,11 +17,9 @@ namespace dsanalyze {
 namespace {
 
 FileDescriptor open_for_reading(const std::filesystem::path& path) {
-  for (;;) {
-    FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (file.valid()) return file;
-    if (errno != EINTR) throw_errno("cannot open", path.native(), errno);
-  }
+  FileDescriptor file = open_file(path, O_RDONLY | O_CLOEXEC);
+  if (!file.valid()) throw_errno("cannot open", path.native(), errno);
+  return file;
 }
 
 std::filesystem::path user_directory(const char* variable, const char* below_home) {
@@ -44,6 +42,13 @@ FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
 void FileDescriptor::reset() {
   if (m_descriptor >= 0) ::close(m_descriptor);
   m_descriptor = -1;
+}
+
+FileDescriptor open_file(const std::filesystem::path& path, int flags, unsigned mode) {
+  for (;;) {
+    FileDescriptor file(::open(path.c_str(), flags, mode));
+    if (file.valid() || errno != EINTR) return file;
+  }
 }
 
 MappedFile::MappedFile(const std::filesystem::path& path) {

@@ -83,6 +83,11 @@ MemorySegment::~MemorySegment() {
   if (m_data != nullptr) ::munmap(m_data, m_size);
 }
 
+void MemorySegment::populate() {
+  constexpr int madv_populate_write = 23;  // newer than some headers
+  ::madvise(m_data, m_size, madv_populate_write);
+}
+
 std::size_t MemorySegment::resident_bytes() const {
   struct stat facts {};
   if (::fstat(m_descriptor.get(), &facts) != 0) throw_errno("cannot look at", "a shared memory segment", errno);

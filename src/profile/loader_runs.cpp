@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dsanalyze/base/error.hpp"
+#include "io_choice.hpp"
 #include "page_cache_limit.hpp"
 #include "run_support.hpp"
 #include "storage_cost_fit.hpp"
@@ -86,7 +87,7 @@ std::optional<Bytes> difference(std::optional<Bytes> after, std::optional<Bytes>
 }  // namespace
 
 void make_cold(RunContext& context) {
-  if (context.inputs.settings.storage != Seam::real || context.inputs.settings.read_mode == ReadMode::direct) return;
+  if (context.inputs.settings.storage != Seam::real || context.way.mode == ReadMode::direct) return;
   drop_from_page_cache(*context.subset, context.stop);
   const Residency residency = page_cache_residency(*context.subset, residency_files);
   if (residency.fraction() > residency_allowed) {
@@ -129,7 +130,7 @@ Measured run_fetch(RunContext& context, double seconds) {
   measured.rate =
       record_rate(context, "fetch", rate, mean_sample_bytes(context),
                   fmt::format("cold reads of whole samples in {} order by {}, no prep, {} under way", order_kind_name(context.inputs.settings.order),
-                              context.io == IoEngine::uring ? "io_uring" : "threads", context.inputs.settings.fetch_concurrency));
+                              way_name(context.way), context.inputs.settings.fetch_concurrency));
   take_rate(context, measured);
   prove_cold(context, "fetch", device, asked);
   report_failures(context, "fetch", *loader);

@@ -1,12 +1,8 @@
 #include "pilot.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/statistics.hpp"
 #include "dsanalyze/core/rates.hpp"
 #include "run_support.hpp"
 #include "training.hpp"
@@ -19,35 +15,25 @@ constexpr double least_fill_bytes_per_s = 5e8;  // of copying into new shared me
 
 bool runs(const ProfilePlan& plan, const char* name) { return std::ranges::find(plan.runs, name) != plan.runs.end(); }
 
-/// A few samples, spread evenly over the dataset; its findings are nobody's.
-RunContext pilot_context(const RunContext& context) {
-  RunContext pilot = context.with_events(null_events());
-  std::vector<SampleId> ids(std::min(context.subset->size(), pilot_samples));
-  for (std::uint32_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<SampleId>(std::uint64_t{i} * context.subset->size() / ids.size());
-  pilot.subset = subset_index(*context.subset, ids);
-  return pilot;
-}
-
-/// Samples a second of one engine, cold, for about so long; 0 when none came.
-double fetch_rate(RunContext& pilot, IoEngine io, double seconds) {
-  make_cold(pilot);
-  Pipeline::Spec spec = run_spec(pilot, CacheKind::none, 0);
-  spec.io = io;
-  Pipeline pipeline(pilot.inputs, spec, pilot.timing);
-  auto loader = pipeline.make_loader({.prep = PrepUse::none});
-  auto trainer = make_null_trainer();
-  const Nanoseconds begun = pilot.timing.clock->now();
-  train(
-      *loader, *trainer, [&](const TrainingLog&) { return to_seconds(pilot.timing.clock->now() - begun) >= seconds; }, pilot.stop, pilot.timing);
-  return static_cast<double>(loader->totals().fetch.samples) / to_seconds(pilot.timing.clock->now() - begun);
-}
-
 double nominal_storage(const ProfileInputs& inputs, double mean_bytes) {
   const StorageDeviceSpec spec = storage_device(inputs.settings);
   return storage_device_rate(spec, mean_bytes, 2.0 * spec.queue_depth) / mean_bytes;
 }
 
 }  // namespace
+
+RunContext pilot_context(const RunContext& context) {
+  RunContext pilot = context.with_events(null_events());
+  const std::uint32_t count = std::min(context.subset->size(), pilot_samples);
+  if (context.inputs.settings.order != OrderKind::random) {
+    pilot.subset = draw_subset(context.inputs, count);
+    return pilot;
+  }
+  std::vector<SampleId> ids(count);
+  for (std::uint32_t i = 0; i < count; ++i) ids[i] = static_cast<SampleId>(std::uint64_t{i} * context.subset->size() / count);
+  pilot.subset = subset_index(*context.subset, ids);
+  return pilot;
+}
 
 TimeShares share_time(const ProfileInputs& inputs, const ProfilePlan& plan) {
   TimeShares shares;
@@ -104,38 +90,6 @@ PilotRates run_pilot(RunContext& context, double seconds) {
     rates.prep = std::max(1.0, static_cast<double>(totals.prep.samples) / busy * std::min<double>(settings.workers, settings.cores));
   }
   return rates;
-}
-
-void choose_io_engine(RunContext& context, double seconds) {
-  const ProfileSettings& settings = context.inputs.settings;
-  context.io = settings.io;
-  if (settings.storage != Seam::real || settings.io == IoEngine::pread) {
-    context.io = IoEngine::pread;
-    return;
-  }
-  const IoSupport support = uring_support();
-  if (settings.io == IoEngine::uring) {
-    if (!support.usable) throw UsageError(fmt::format("--io uring: {}; pass --io auto or pread", support.reason));
-    return;
-  }
-  if (!support.usable) {
-    context.io = IoEngine::pread;
-    context.find(Finding::Severity::info, "io-uring-refused", fmt::format("Files are read by threads: {}.", support.reason));
-    return;
-  }
-  constexpr int rounds = 3;
-  RunContext pilot = pilot_context(context);
-  std::vector<double> ratios;
-  for (int round = 0; round < rounds; ++round) {
-    show_progress(context, "choosing how to read", context.begun, seconds);
-    const double threads = fetch_rate(pilot, IoEngine::pread, seconds / (2 * rounds));
-    const double uring = fetch_rate(pilot, IoEngine::uring, seconds / (2 * rounds));
-    if (threads > 0 && uring > 0) ratios.push_back(uring / threads);
-  }
-  const double ratio = ratios.empty() ? 1 : quantile(ratios, 0.5);
-  context.io = ratio > 1 ? IoEngine::uring : IoEngine::pread;
-  context.events.note(fmt::format("reads by {}: {:.2f} x {} in a short trial", ratio > 1 ? "io_uring" : "threads", std::max(ratio, 1 / ratio),
-                                  ratio > 1 ? "threads" : "io_uring"));
 }
 
 std::uint64_t choose_subset(const ProfileInputs& inputs, const ProfilePlan& plan, const PilotRates& rates, const TimeShares& shares) {

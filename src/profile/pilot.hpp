@@ -13,9 +13,9 @@ struct PilotRates {
 };
 /// Known figures of emulated devices; a second or two of real reading and decoding otherwise.
 PilotRates run_pilot(RunContext& context, double seconds);
-/// Takes the faster of threads and io_uring for all runs, measured by turns on a few samples, cold; says which and why. Threads where the kernel
-/// refuses io_uring.
-void choose_io_engine(RunContext& context, double seconds);
+/// The same run on a few samples: spread evenly over the dataset, or neighbours where the order reads neighbours one after another. Its findings are
+/// nobody's.
+RunContext pilot_context(const RunContext& context);
 
 /// How long each run may take.
 struct TimeShares {

@@ -29,7 +29,7 @@ FetchOptions fetch_options(const ProfileSettings& settings, const Pipeline::Spec
   options.concurrency = settings.fetch_concurrency;
   options.capacity = fetch_places(settings);
   options.largest_made_up = largest_sample(*spec.index);
-  options.read_mode = settings.read_mode;
+  options.read_mode = spec.way.mode;
   options.read_ahead = reads_consecutively(settings, *spec.index) ? ReadAhead::sequential : ReadAhead::off;
   options.page_cache = spec.page_cache;
   options.max_bytes_per_second = settings.max_storage_bytes_per_s;
@@ -43,7 +43,7 @@ std::unique_ptr<FetchEngine> make_engine(const ProfileSettings& settings, const 
   const FetchOptions options = fetch_options(settings, spec);
   if (settings.storage == Seam::null) return make_null_engine(options, timing);
   if (settings.storage == Seam::real) {
-    return spec.io == IoEngine::uring ? make_uring_engine(index, options, timing) : make_thread_engine(index, options, timing);
+    return spec.way.engine == IoEngine::uring ? make_uring_engine(index, options, timing) : make_thread_engine(index, options, timing);
   }
   FetchOptions inner_options = options;
   inner_options.page_cache = PageCacheUse::keep;  // the emulated disk decides how fast bytes come, not the real one

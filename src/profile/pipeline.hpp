@@ -15,6 +15,12 @@ namespace dsanalyze {
 
 enum class PrepUse { as_set, none };
 
+/// How files are read.
+struct FetchWay {
+  IoEngine engine = IoEngine::pread;  ///< never automatic: it is chosen before
+  ReadMode mode = ReadMode::buffered;
+};
+
 /// One server with its cache, storage and prep, ready to run loaders over one (sub)set of samples. Loaders made from it share the cache.
 class Pipeline {
  public:
@@ -25,8 +31,8 @@ class Pipeline {
     PageCacheUse page_cache = PageCacheUse::drop;
     int workers = 1;
     std::vector<int> worker_cpus;
-    IoEngine io = IoEngine::pread;  ///< never automatic: it is chosen before
-    StorageCost storage_cost;       ///< with least_priority: of cost-aware admission
+    FetchWay way;
+    StorageCost storage_cost;  ///< with least_priority: of cost-aware admission
     float least_priority = 0;
   };
   Pipeline(const ProfileInputs& inputs, const Spec& spec, Timing timing);

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "dsanalyze/base/random.hpp"
+#include "io_choice.hpp"
 #include "pilot.hpp"
 #include "run_support.hpp"
 #include "runs.hpp"
@@ -110,9 +111,9 @@ void measure_prep(RunContext& context, Pipeline& warm, const TimeShares& shares,
 }  // namespace
 
 ProfileResult run_profile(const ProfileInputs& inputs, const ProfilePlan& plan, EventSink& events, std::stop_token stop, Timing timing) {
-  RunContext context{inputs, plan, inputs.index, 0, events, std::move(stop), timing, timing.clock->now(), {}, true, IoEngine::pread, {}};
+  RunContext context{inputs, plan, inputs.index, 0, events, std::move(stop), timing, timing.clock->now(), {}, true, {}, {}};
   const TimeShares shares = share_time(inputs, plan);
-  choose_io_engine(context, shares.pilot / 2);
+  choose_io(context, shares.pilot / 2);
   const PilotRates pilot = run_pilot(context, shares.pilot / 2);
   context.subset = draw_subset(inputs, choose_subset(inputs, plan, pilot, shares));
   context.subset_cache_bytes = static_cast<Bytes>(std::llround(plan.cache_fraction * static_cast<double>(context.subset->bytes())));
@@ -126,7 +127,8 @@ ProfileResult run_profile(const ProfileInputs& inputs, const ProfilePlan& plan, 
   ProfileResult result;
   result.tool = this_tool();
   result.settings = inputs.settings;
-  result.settings.io = context.io;
+  result.settings.io = context.way.engine;
+  result.settings.read_mode = context.way.mode;
   result.host = host_record(inputs);
   result.dataset = dataset_record(inputs, *context.subset);
   result.order = order_record(context);

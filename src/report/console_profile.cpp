@@ -75,7 +75,8 @@ std::string setup_text(const ProfileResult& result) {
   if (settings.admission == Admission::cost_aware) cache += ", cost-aware admission";
   parts.push_back(cache);
   if (settings.storage == Seam::real && settings.io != IoEngine::automatic)
-    parts.push_back(settings.io == IoEngine::uring ? "reads by io_uring" : "reads by threads");
+    parts.push_back(fmt::format("reads by {}, {}", settings.io == IoEngine::uring ? "io_uring" : "threads",
+                                settings.read_mode == ReadMode::direct ? "direct" : "buffered"));
   if (settings.scale != 1) parts.push_back(fmt::format("scale 1:{}", format_number(settings.scale)));
   return fmt::format("{}", fmt::join(parts, "; "));
 }

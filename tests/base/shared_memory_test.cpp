@@ -99,6 +99,13 @@ TEST_CASE("only sealed memory of at least the size expected is attached") {
   CHECK_THROWS_AS(MemorySegment::attach(FileDescriptor(), Access::read_only, 1), Error);
 }
 
+TEST_CASE("populate takes every page of a segment at once") {
+  MemorySegment segment = MemorySegment::create("test", std::size_t{4} << 20, HugePages::never);
+  CHECK(segment.resident_bytes() == 0);
+  segment.populate();
+  CHECK((segment.resident_bytes() == segment.size() || segment.resident_bytes() == 0));  // 0: a kernel before 5.14
+}
+
 TEST_CASE("a segment moves with its mapping and descriptor") {
   MemorySegment first = MemorySegment::create("a", 4096);
   first.data()[0] = std::byte{9};

@@ -73,7 +73,9 @@ int run(const std::vector<std::string>& words) {
   const StorageDeviceSpec device{storage.bandwidth_bytes_per_s.value / scale, to_nanoseconds(storage.request_latency_seconds.value),
                                  static_cast<std::uint32_t>(storage.queue_depth)};
   std::vector<CostPoint> curve;
-  for (double bytes = 4096; bytes <= 4e6; bytes *= 4) curve.push_back({bytes / scale, storage_device_rate(device, bytes / scale, 16)});
+  for (const double bytes : {4096.0, 16'384.0, 65'536.0, 262'144.0, 1'048'576.0}) {
+    curve.push_back({bytes / scale, storage_device_rate(device, bytes / scale, 16)});
+  }
   const StorageCost cost = fit_storage_cost(curve);
 
   const auto epochs = static_cast<std::uint64_t>(arguments.number("--epochs", 4));

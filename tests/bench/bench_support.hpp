@@ -53,11 +53,15 @@ class Arguments {
   std::map<std::string, std::string> m_values;
 };
 
-inline double own_cpu_seconds() {
+/// CPU time of this process so far, seconds.
+struct CpuTime {
+  double user = 0, kernel = 0;
+};
+inline CpuTime own_cpu() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
   const auto seconds = [](const timeval& time) { return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec); };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+  return {seconds(usage.ru_utime), seconds(usage.ru_stime)};
 }
 
 inline std::uint64_t largest_sample(const DatasetIndex& index) {

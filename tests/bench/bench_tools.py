@@ -98,6 +98,13 @@ class ControlGroup:
         lines = [read(f"{self.folder}/blkio.throttle.{name}").splitlines() for name in ("io_serviced", "io_service_bytes")]
         return tuple(next((int(line.split()[2]) for line in each if line.startswith(f"{disk.number} Read")), 0) for each in lines)
 
+    def memory_peak(self):
+        """The most that the group held: processes' memory, shared memory, and pages of files that were not dropped yet."""
+        for name in ("memory.max_usage_in_bytes", "memory.peak"):
+            if os.path.exists(f"{self.folder}/{name}"):
+                return int(read(f"{self.folder}/{name}"))
+        return 0
+
     def __exit__(self, *_):
         for _ in range(100):
             # Only children of ours are ever in there.
@@ -138,7 +145,12 @@ def run(arguments, group=None, good=(0,), watch=None):
                 except subprocess.TimeoutExpired:
                     watch(process)
         except BaseException:
-            process.kill()
+            # Asked first: the program then takes away the control group that it has made for itself.
+            process.terminate()
+            try:
+                process.communicate(timeout=10)
+            except subprocess.TimeoutExpired:
+                process.kill()
             raise
     if process.returncode not in good:
         raise RuntimeError(f"{' '.join(arguments)}: exit {process.returncode}\n{output[-500:]}\n{errors[-2000:]}")

@@ -170,7 +170,7 @@ Settings parse(const std::vector<std::string>& arguments) {
       } else if (argument == "--seed") {
         settings.seed = std::stoull(value);
       } else {
-        throw UsageError("not an option: " + argument + " " + value);
+        throw UsageError(fmt::format("not an option: {} {}", argument, value));
       }
     } else if (settings.dataset.empty()) {
       settings.dataset = argument;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Cold fetch by the engines against the best that fio reaches on the same filesystem, interleaved; medians of the ratios.
 
-usage: fetch_vs_fio.py FETCH_BENCH DATASET [--order random|sequential] [--record BYTES] [--rounds 9] [--megabytes 400] [CONFIG...]
+usage: fetch_vs_fio.py FETCH_BENCH DATASET [--order random|sequential] [--record BYTES] [--rounds 9] [--megabytes 400] [--json FILE] [CONFIG...]
 
 Random order: fio reads blocks of the dataset's mean sample size (of 128 KiB with --block 128k) at random places of a file of its own, none twice. Sequential
 order: fio reads a file from its start, 1 MiB at a time. Each of fio's engines and depths is tried once; the best three then take turns with the configurations
@@ -93,6 +93,7 @@ def main():
     parser.add_argument("--block", help="fio's block in random order (the mean sample)")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--megabytes", type=int, default=400, help="to read in each run")
+    parser.add_argument("--json", help="file for the rates of every round")
     arguments = parser.parse_intermixed_args()
     configs = arguments.configs or DEFAULTS[arguments.order]
     budget = arguments.megabytes * 1_000_000
@@ -131,6 +132,9 @@ def main():
     finally:
         shutil.rmtree(scratch)
 
+    if arguments.json:
+        with open(arguments.json, "w", encoding="ascii") as record:
+            json.dump({"block": block, "fio_tried": [[name(candidate), rate] for rate, candidate in tried], "fio": fio_rates, "rates": rates, "ratios": ratios}, record)
     print(f"\n{arguments.order} order, {mean:.0f} bytes a sample, fio in blocks of {block}: {statistics.median(fio_rates) / 1e6:.0f} MB/s at best, "
           f"{arguments.rounds} rounds")
     print(f"{'configuration':<24}{'MB/s':>8}{'of fio':>8}   95 % of the median")

@@ -5,6 +5,7 @@ import os
 import re
 import statistics
 import subprocess
+import sys
 
 import page_cache_bench
 from bench_tools import MEGABYTE, ControlGroup, profile, ratios, resident_peak, run, run_of, say, spread, throttle
@@ -74,17 +75,14 @@ def fetch(bench):
         ("tar", bench.datasets.tar(), "sequential", ["uring:16", "uring:16+direct", "uring:32+direct", "threads:4", "threads:16+direct"]),
     ]
     for name, dataset, order, configs in cases:
-        output = run(["/usr/bin/python3", script, bench.tool("fetch_bench"), dataset, *configs, "--order", order, "--rounds", bench.rounds(9),
-                      "--megabytes", 150 if bench.quick else 400])
+        result, output = bench.json_of([sys.executable, script, bench.tool("fetch_bench"), dataset, *configs, "--order", order, "--rounds", bench.rounds(9),
+                                        "--megabytes", 150 if bench.quick else 400])
         say(output)
-        bench.text[f"fetch, {name}"] = output
-        found = {}
-        for match in re.finditer(r"^(\S+:\S+)\s+(\d+)\s+([\d.]+)\s+([\d.]+) to ([\d.]+)$", output, re.M):
-            found[match[1]] = [float(match[3]), float(match[4]), float(match[5])]
-        bench.raw[f"fetch, {name}"] = found
-        best = max(found, key=lambda config: found[config][0])
+        bench.raw[f"fetch, {name}"] = result
+        found = result["ratios"]
+        best = max(found, key=lambda config: statistics.median(found[config]))
         if name == "folder":
-            one = max((config for config in found if re.match(r"uring:16(\+|$)", config)), key=lambda config: found[config][0])
+            one = max((config for config in found if re.match(r"uring:16(\+|$)", config)), key=lambda config: statistics.median(found[config]))
             rows.append(Row(f"cold fetch, folder of files, 16 in flight ({best})", "fio's best at that request size, any engine and depth", found[best], 0.95))
             rows.append(Row(f"the same, one io_uring thread ({one})", "the same", found[one], 0.88))
         else:
@@ -256,7 +254,7 @@ def overhead(bench):
     rows = []
     for cache in ("none", "minio"):
         worst = max((each for each in result if each["cache"] == cache), key=lambda each: statistics.median(each["nanoseconds"]))
-        rows.append(Row(f"null everything, cache {cache}, µs a sample, the worst of batch 32, 256, 512 and 1, 2 workers", f"batch {worst['batch']}, {worst['workers']} workers",
+        rows.append(Row(f"null everything, cache {cache}, µs a sample, the worst of batch 32, 256, 512 and 1, 2 workers", f"batch {worst['batch']}, workers: {worst['workers']}",
                         [each / 1000 for each in worst["nanoseconds"]], most=0.5))
     for each in counted:
         if "real prep" in each["set_up"]:
@@ -270,6 +268,7 @@ def memory(bench):
     """Memory beside what the cache holds, and whether it stays."""
     folder = bench.datasets.folder()
     figures = {"none": [], "minio": []}
+    group_peaks = {"none": [], "minio": []}
     slots = held = 0
     for _ in range(bench.rounds(3, 1)):
         for cache, list_of_peaks in figures.items():
@@ -282,16 +281,19 @@ def memory(bench):
             with ControlGroup("memory") as group:
                 record = profile(bench.program, [folder, *ALONE, "--runs", "full", "--batch-size", "64", "--subset", "100%", "--epochs", "3", "--time-budget",
                                                  "20s" if bench.quick else "60s", "--cache", cache, *(["--cache-size", "35%"] if cache == "minio" else [])], group, watch)
+                group_peaks[cache].append(group.memory_peak())
             slots = run_of(record, "full")["slot_bytes"]
             if cache == "minio":
                 held = 0.35 * record["dataset"]["subset_bytes"]
             list_of_peaks.append(peak)
     tops = [(minio - none) / held for minio, none in zip(figures["minio"], figures["none"])]
     constant = statistics.median(figures["none"]) - slots
+    group_share = [(minio - none) / held for minio, none in zip(group_peaks["minio"], group_peaks["none"])]
     flat, output = bench.json_of([bench.tool("steady_state_bench"), "epochs", bench.datasets.small(), "--epochs", 30 if bench.quick else 110])
     say(output)
     rows = [Row("memory: peak with MinIO at 35 %, less the peak without a cache", f"the cache's size, {held / 1e6:.0f} MB", tops, most=1.1,
-                note=f"without a cache {statistics.median(figures['none']) / 1e6:.0f} MB, of which slots {slots / 1e6:.0f} MB and all else {constant / 1e6:.0f} MB"),
+                note=f"without a cache {statistics.median(figures['none']) / 1e6:.0f} MB, of which slots {slots / 1e6:.0f} MB and all else {constant / 1e6:.0f} MB; "
+                     f"by the memory control group's peak, pages of files on their way counted, {statistics.median(group_share):.3f}"),
             Row(f"memory over {len(flat['resident_bytes'])} epochs: growth after the first tenth, KiB", "resident memory", [flat["growth_bytes"] / 1024], most=1024, form="{:.0f}")]
     decodes = 20_000 if bench.quick else 100_000
     decoder = bench.tool("decode_memory_bench")
@@ -301,7 +303,7 @@ def memory(bench):
         say(done.stdout)
         grown = float(re.search(r"growth (-?\d+) KiB", done.stdout)[1])
         rows.append(Row(f"memory over {decodes:,} corrupt decodes: growth, KiB", "resident memory", [grown], most=1024, form="{:.0f}"))
-    bench.raw["memory"] = {"peaks": figures, "slots": slots, "cache": held, "epochs": flat, "corrupt_growth_kib": grown}
+    bench.raw["memory"] = {"peaks": figures, "group_peaks": group_peaks, "slots": slots, "cache": held, "epochs": flat, "corrupt_growth_kib": grown}
     return rows
 
 

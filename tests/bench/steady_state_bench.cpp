@@ -125,7 +125,7 @@ Counted count_allocations(const SetUp& set_up) {
   ServerHolder server(cache_options(set_up), timing);
   const auto loader = make_loader(set_up, server.cache(), 256);
   std::uint64_t samples = 0;
-  const std::uint64_t warm = std::max<std::uint64_t>(3 * set_up.index->size(), set_up.samples / 4);
+  const std::uint64_t warm = std::max<std::uint64_t>(std::uint64_t{3} * set_up.index->size(), set_up.samples / 4);
   while (samples < warm) take_batch(*loader, timing, samples);
   allocations = 0;
   const std::uint64_t faults = minor_faults();
@@ -139,10 +139,13 @@ Counted count_allocations(const SetUp& set_up) {
   fmt::print("{:<44}{:>12}{:>14}{:>12}{:>14.2f}\n", counted.name, counted.samples, counted.allocations, counted.faults,
              1e6 * counted.seconds / static_cast<double>(counted.samples));
   std::fflush(stdout);
-  if (counted.allocations > 0) {
+  static std::vector<void*> shown;
+  const std::vector<void*> frames(first_frames.begin(), first_frames.begin() + first_depth.load());
+  if (counted.allocations > 0 && frames != shown) {
     fmt::print("  the first of them comes from:\n");
     std::fflush(stdout);
-    ::backtrace_symbols_fd(first_frames.data(), first_depth.load(), STDOUT_FILENO);
+    ::backtrace_symbols_fd(frames.data(), static_cast<int>(frames.size()), STDOUT_FILENO);
+    shown = frames;
   }
   return counted;
 }

@@ -174,7 +174,7 @@ void leave_descriptors(rlim_t count) {
 TEST_CASE("when the process runs out of descriptors, an engine closes files that it keeps and goes on") {
   FileDataset data;
   std::vector<std::string> contents;
-  for (std::uint32_t shard = 0; shard < 40; ++shard) {
+  for (std::size_t shard = 0; shard < 40; ++shard) {
     contents.push_back(testing::content_of(500, 2 * shard));
     contents.push_back(testing::content_of(600, 2 * shard + 1));
     data.add_shard("shard" + std::to_string(shard), {contents[2 * shard], contents[2 * shard + 1]});

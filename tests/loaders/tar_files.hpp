@@ -52,7 +52,11 @@ inline std::string member(const RawHeader& header) {
   return header_block(header) + header.data + std::string((512 - header.data.size() % 512) % 512, '\0');
 }
 inline std::string file_member(const std::string& name, const std::string& data) { return member({.name = name, .data = data}); }
-inline std::string tar_end() { return std::string(1024, '\0'); }
+inline std::string tar_end() {
+  std::string blocks;
+  blocks.resize(1024);
+  return blocks;
+}
 inline std::string pax(const std::string& records, char kind = 'x') { return member({.name = "PaxHeaders/x", .data = records, .kind = kind}); }
 
 }  // namespace dsanalyze::testing

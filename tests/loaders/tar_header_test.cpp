@@ -46,7 +46,7 @@ TEST_CASE("a ustar name is prefix, slash and name; a GNU header has no prefix") 
 TEST_CASE("sizes are octal, with spaces or without, or base 256 beyond 8 GiB") {
   const auto size_of = [](const std::string& field) { return parsed({.name = "x", .size = field}).size; };
   CHECK(size_of("00000000144 ") == 100);
-  CHECK(size_of("       144 \0") == 100);
+  CHECK(size_of(std::string("       144 \0", 12)) == 100);
   CHECK(size_of("777777777777") == 0777777777777ULL);
   CHECK(size_of("144") == 100);
   CHECK(size_of(std::string(12, ' ')) == 0);

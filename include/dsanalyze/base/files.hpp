@@ -29,6 +29,9 @@ class FileDescriptor {
   int m_descriptor = -1;
 };
 
+/// open(2), again while a signal interrupts it. Not valid when it fails; errno says why.
+FileDescriptor open_file(const std::filesystem::path& path, int flags, unsigned mode = 0);
+
 /// A file mapped read-only. Empty files give an empty view.
 class MappedFile {
  public:

@@ -38,6 +38,8 @@ class MemorySegment {
   [[nodiscard]] std::size_t size() const { return m_size; }
   [[nodiscard]] std::span<std::byte> span() const { return {m_data, m_size}; }
   [[nodiscard]] int descriptor() const { return m_descriptor.get(); }
+  /// Takes all its pages now, so that their first use costs no page faults; where the kernel cannot (before 5.14, or no memory), nothing happens.
+  void populate();
   /// Bytes of memory that its pages take so far, in whichever process they were touched.
   [[nodiscard]] std::size_t resident_bytes() const;
   /// From now on nobody who maps it anew may write (F_SEAL_FUTURE_WRITE); this mapping still may.

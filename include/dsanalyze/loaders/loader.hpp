@@ -97,7 +97,7 @@ class Loader {
   void stop();
 
   [[nodiscard]] LoaderTotals totals() const;
-  [[nodiscard]] std::vector<EpochTotals> epochs() const;      ///< settled ones
+  [[nodiscard]] std::vector<EpochTotals> epochs() const;      ///< settled ones; of more than a thousand, the first and the last
   [[nodiscard]] std::vector<SampleFailure> failures() const;  ///< the first hundred
   [[nodiscard]] std::vector<FailureCount> failure_counts() const;
   [[nodiscard]] std::uint64_t failed_samples() const;

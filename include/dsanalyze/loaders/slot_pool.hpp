@@ -13,7 +13,7 @@ namespace dsanalyze {
 /// Threads: any, at once. A slot belongs to whoever acquired it until its token is released.
 class SlotPool {
  public:
-  /// Throws Error when the memory is not there.
+  /// Takes all their memory at once. Throws Error when it is not there.
   SlotPool(std::uint32_t slots, const TensorShape& batch_tensor, Timing timing);
 
   /// A free slot; false when the deadline passed or the pool was closed.
