@@ -16,7 +16,8 @@ namespace dsanalyze {
 /// The batches being put together, one entry a slot, given out in sequence.
 ///
 /// The feeder begins an entry; workers write samples, mark failures and count down; the one that finishes the last sample closes the gaps that failed
-/// samples left, or fills them with good samples of the same batch, and publishes; the consumer takes entries in sequence. Threads: begin() one, take() one, the rest any.
+/// samples left, or fills them with good samples of the same batch, and publishes; the consumer takes entries in sequence. Threads: begin() one,
+/// take() one, the rest any.
 class BatchAssembly {
  public:
   struct Draw {

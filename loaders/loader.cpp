@@ -33,10 +33,11 @@ Loader::State::State(Parts given_parts, const LoaderOptions& given_options)
     for (std::uint32_t i = 0; i < options.workers; ++i) threads.emplace_back([this] { guarded(&State::work); });
     threads.emplace_back([this] { guarded(&State::reap); });
     threads.emplace_back([this] { guarded(&State::feed); });
-  } catch (const std::system_error&) {
+  } catch (const std::exception&) {
     feeding_ended.store(true);
     stop();
-    throw Error(fmt::format("cannot start {} loader threads: the system or a container limits them; pass fewer --workers", options.workers + 2));
+    throw Error(fmt::format("cannot start {} loader threads: the system or a container limits them, or memory is short; pass fewer --workers",
+                            options.workers + 2));
   }
 }
 

@@ -22,8 +22,8 @@ std::string SamplerState::serialise() const {
 
 SamplerState SamplerState::parse(std::string_view text) {
   const auto fail = [&] {
-    throw UsageError(fmt::format("sampler state: found '{}', expected '{} SEED EPOCH POSITION SAMPLES ORDER BUFFER NODE NODES READERS'", text,
-                                 state_prefix));
+    throw UsageError(
+        fmt::format("sampler state: found '{}', expected '{} SEED EPOCH POSITION SAMPLES ORDER BUFFER NODE NODES READERS'", text, state_prefix));
   };
   std::vector<std::string_view> words;
   for (std::size_t at = 0; at <= text.size();) {
@@ -34,12 +34,12 @@ SamplerState SamplerState::parse(std::string_view text) {
   if (words.size() != 10 || words[0] != state_prefix) fail();
   const auto number = [](std::string_view word) { return static_cast<std::uint64_t>(parse_integer(word, 0, INT64_MAX)); };
   const auto small_number = [](std::string_view word) { return static_cast<std::uint32_t>(parse_integer(word, 0, UINT32_MAX)); };
-  const SamplerState state{number(words[1]),
-                           number(words[2]),
-                           number(words[3]),
-                           number(words[4]),
-                           {parse_order_kind(std::string(words[5])), small_number(words[6]), small_number(words[7]), small_number(words[8]),
-                            small_number(words[9])}};
+  const SamplerState state{
+      number(words[1]),
+      number(words[2]),
+      number(words[3]),
+      number(words[4]),
+      {parse_order_kind(std::string(words[5])), small_number(words[6]), small_number(words[7]), small_number(words[8]), small_number(words[9])}};
   if (state.samples == 0 || state.position >= state.samples || state.order.node >= state.order.nodes || state.order.readers == 0) fail();
   return state;
 }
@@ -95,7 +95,8 @@ std::span<const SampleId> Sampler::ahead() {
 void Sampler::shuffle() {
   make_epoch_order(m_state.order, m_state.seed, m_state.epoch, m_records, static_cast<std::uint32_t>(m_state.samples), m_order);
   if (m_order.training.empty()) {
-    throw UsageError(fmt::format("sampler: node {} of {} has no shard: the dataset has fewer shards than nodes", m_state.order.node, m_state.order.nodes));
+    throw UsageError(
+        fmt::format("sampler: node {} of {} has no shard: the dataset has fewer shards than nodes", m_state.order.node, m_state.order.nodes));
   }
   m_order_epoch = m_state.epoch;
   m_asked = 0;

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -42,7 +41,7 @@ void parallel_ranges(std::size_t count, std::size_t piece, int threads, const st
     const std::size_t wanted = std::min<std::size_t>(static_cast<std::size_t>(std::max(threads, 1)), pieces);
     try {
       for (std::size_t helper = 1; helper < wanted; ++helper) helpers.emplace_back(work);
-    } catch (const std::system_error&) {  // the system has no more threads: those that are there do it
+    } catch (const std::exception&) {  // no more threads, or no memory for one: those that are there do it
     }
     work();
   }

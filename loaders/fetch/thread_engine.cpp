@@ -18,10 +18,10 @@ class ThreadEngine final : public FetchEngine {
       : m_timing(timing), m_access(std::move(index), options), m_reader(m_access), m_desk(options, timing) {
     try {
       for (int i = 0; i < options.concurrency; ++i) m_threads.emplace_back([this] { work(); });
-    } catch (const std::system_error&) {
+    } catch (const std::exception&) {
       close();
-      throw Error(
-          fmt::format("cannot start {} reading threads: the system or a container limits them; pass a smaller --io-depth", options.concurrency));
+      throw Error(fmt::format("cannot start {} reading threads: the system or a container limits them, or memory is short; pass a smaller --io-depth",
+                              options.concurrency));
     }
   }
 

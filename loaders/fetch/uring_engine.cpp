@@ -31,9 +31,9 @@ class UringEngine final : public FetchEngine {
     }
     try {
       for (const auto& worker : m_workers) m_threads.emplace_back([ring = worker.get()] { ring->run(); });
-    } catch (const std::system_error&) {
+    } catch (const std::exception&) {
       close();
-      throw Error(fmt::format("cannot start {} threads for io_uring: the system or a container limits them", rings));
+      throw Error(fmt::format("cannot start {} threads for io_uring: the system or a container limits them, or memory is short", rings));
     }
   }
 

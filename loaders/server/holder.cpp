@@ -184,7 +184,7 @@ struct ServerHolder::State {
         serve(std::move(socket));
         mine.ended.store(true);
       });
-    } catch (const std::system_error& error) {
+    } catch (const std::exception& error) {
       threads.pop_back();
       client_count.fetch_sub(1);
       throw Error(std::string("cannot start a thread to serve a process: ") + error.what() + "; raise the limit of threads, or run fewer jobs");

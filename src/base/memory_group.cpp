@@ -54,9 +54,10 @@ MemoryGroup::MemoryGroup(const fs::path& root) {
   const int refused = has_controller ? write_control(m_group / "cgroup.procs", std::to_string(::getpid())) : EACCES;
   if (refused != 0) {
     ::rmdir(m_group.c_str());
-    throw Error(fmt::format("the page cache cannot be limited here: {} ({}); {}",
-                            has_controller ? "the control group does not take this process" : "control groups below the process's own have no memory controller",
-                            describe_errno(refused), from_outside));
+    throw Error(fmt::format(
+        "the page cache cannot be limited here: {} ({}); {}",
+        has_controller ? "the control group does not take this process" : "control groups below the process's own have no memory controller",
+        describe_errno(refused), from_outside));
   }
 }
 

@@ -134,7 +134,8 @@ void ProfileOptions::declare(CLI::App& app) {
 ProfileInputs ProfileOptions::resolve(std::uint64_t seed, EventSink& events, const std::stop_token& stop) const {
   if (m_dataset.empty())
     throw UsageError(
-        "which dataset? Give a folder of images, tar shards, a .npy file, or emulated:NAME (`dsanalyze list datasets`); `dsanalyze dataset make DIR` makes one to try");
+        "which dataset? Give a folder of images, tar shards, a .npy file, or emulated:NAME (`dsanalyze list datasets`); `dsanalyze dataset make DIR` "
+        "makes one to try");
   ProfileInputs inputs;
   ProfileSettings& settings = inputs.settings;
   settings.dataset = m_dataset;

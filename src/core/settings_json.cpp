@@ -57,7 +57,8 @@ class FieldReader {
     }
   }
   void read(std::string_view key, CacheKind& value) {
-    if (is_known(m_object, key)) value = parse_cache_kind(m_object.choice(key, {"none", "page", "minio", "lru", "page-model:random", "page-model:linux"}));
+    if (is_known(m_object, key))
+      value = parse_cache_kind(m_object.choice(key, {"none", "page", "minio", "lru", "page-model:random", "page-model:linux"}));
   }
   void read(std::string_view key, std::optional<ByteAmount>& value) {
     if (!is_known(m_object, key)) return;

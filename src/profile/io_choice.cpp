@@ -12,7 +12,8 @@
 namespace dsanalyze {
 namespace {
 
-constexpr int rounds = 3;
+constexpr std::size_t most_rounds = 3;
+constexpr double least_trial_seconds = 0.05;
 
 /// Samples a second, cold, for about so long; 0 when this way does not work here (a file system without direct I/O).
 double trial_rate(RunContext& pilot, const FetchWay& way, double seconds) {
@@ -23,14 +24,14 @@ double trial_rate(RunContext& pilot, const FetchWay& way, double seconds) {
   auto trainer = make_null_trainer();
   const Nanoseconds begun = pilot.timing.clock->now();
   try {
-    train(
+    const TrainingLog log = train(
         *loader, *trainer, [&](const TrainingLog&) { return to_seconds(pilot.timing.clock->now() - begun) >= seconds; }, pilot.stop, pilot.timing);
+    return static_cast<double>(loader->totals().fetch.samples) / to_seconds(log.ended - begun);
   } catch (const Interrupted&) {
     throw;
   } catch (const Error&) {
     return 0;
   }
-  return static_cast<double>(loader->totals().fetch.samples) / to_seconds(pilot.timing.clock->now() - begun);
 }
 
 std::vector<FetchWay> ways_to_try(const ProfileSettings& settings, bool uring_usable) {
@@ -44,10 +45,15 @@ std::vector<FetchWay> ways_to_try(const ProfileSettings& settings, bool uring_us
 }
 
 FetchWay fastest(RunContext& context, const std::vector<FetchWay>& ways, double seconds) {
+  const auto rounds = std::min(most_rounds, static_cast<std::size_t>(seconds / least_trial_seconds / static_cast<double>(ways.size())));
+  if (rounds == 0) {
+    context.events.note(fmt::format("reads by {}: the time budget is too short to try other ways", way_name(ways.front())));
+    return ways.front();
+  }
   RunContext pilot = pilot_context(context);
   const Nanoseconds begun = context.timing.clock->now();
   std::vector<std::vector<double>> rates(ways.size());
-  for (int round = 0; round < rounds; ++round) {
+  for (std::size_t round = 0; round < rounds; ++round) {
     for (std::size_t i = 0; i < ways.size(); ++i) {
       show_progress(context, "choosing how to read", begun, seconds);
       rates[i].push_back(trial_rate(pilot, ways[i], seconds / static_cast<double>(rounds * ways.size())));

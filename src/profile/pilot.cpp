@@ -37,7 +37,7 @@ RunContext pilot_context(const RunContext& context) {
 
 TimeShares share_time(const ProfileInputs& inputs, const ProfilePlan& plan) {
   TimeShares shares;
-  shares.pilot = inputs.settings.prep == Seam::real || inputs.settings.storage == Seam::real ? 3 : 0;
+  shares.pilot = inputs.settings.prep == Seam::real || inputs.settings.storage == Seam::real ? 4 : 0;
   shares.fetch = runs(plan, "fetch") ? 16 : 0;
   shares.curve = runs(plan, "fetch") || inputs.settings.admission == Admission::cost_aware ? 8 : 0;
   shares.prep = runs(plan, "prep") ? 18 : 0;
@@ -48,11 +48,11 @@ TimeShares share_time(const ProfileInputs& inputs, const ProfilePlan& plan) {
   shares.full = runs(plan, "full") ? 32 : 0;
   shares.filling = runs(plan, "prep") || runs(plan, "cached") ? 10 : 0;
   constexpr double starting_and_ending = 2;
-  const double sum = shares.pilot + shares.fetch + shares.curve + shares.filling + shares.prep + shares.cache + shares.one_core + shares.synthetic + shares.cached +
-                     shares.full + starting_and_ending;
+  const double sum = shares.pilot + shares.fetch + shares.curve + shares.filling + shares.prep + shares.cache + shares.one_core + shares.synthetic +
+                     shares.cached + shares.full + starting_and_ending;
   const double unit = 0.97 * plan.seconds / sum;
-  for (double* share : {&shares.pilot, &shares.fetch, &shares.curve, &shares.filling, &shares.prep, &shares.cache, &shares.one_core, &shares.synthetic,
-                        &shares.cached, &shares.full})
+  for (double* share : {&shares.pilot, &shares.fetch, &shares.curve, &shares.filling, &shares.prep, &shares.cache, &shares.one_core,
+                        &shares.synthetic, &shares.cached, &shares.full})
     *share *= unit;
   return shares;
 }

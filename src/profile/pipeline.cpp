@@ -68,7 +68,8 @@ std::unique_ptr<PrepFactory> make_prep(const ProfileInputs& inputs, ServerDevice
 
 /// Hits that may be unreleased at once: of every slot's batch and, with a shuffle buffer, of those that wait in it.
 int samples_in_flight(const ProfileSettings& settings) {
-  return (prefetch_depth(settings) + settings.accelerators + 1) * settings.batch_size + (order_spec(settings).buffers() ? settings.shuffle_buffer : 0);
+  return (prefetch_depth(settings) + settings.accelerators + 1) * settings.batch_size +
+         (order_spec(settings).buffers() ? settings.shuffle_buffer : 0);
 }
 
 CacheOptions cache_options(const Pipeline::Spec& spec, int samples_in_flight) {
@@ -90,7 +91,8 @@ std::size_t fetch_places(const ProfileSettings& settings) {
   std::size_t places = 2 * depth + 2 * workers + std::min(static_cast<std::size_t>(settings.batch_size), most_waiting_reads);
   if (settings.storage == Seam::emulated) places = std::max(places, 2 * static_cast<std::size_t>(settings.storage_queue_depth) + 2 * workers);
   const OrderSpec order = order_spec(settings);
-  if (order.buffers()) places += order.shuffle_buffer + static_cast<std::size_t>(settings.batch_size) * static_cast<std::size_t>(settings.accelerators);
+  if (order.buffers())
+    places += order.shuffle_buffer + static_cast<std::size_t>(settings.batch_size) * static_cast<std::size_t>(settings.accelerators);
   return places;
 }
 

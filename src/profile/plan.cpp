@@ -150,10 +150,10 @@ ProfilePlan plan_profile(ProfileInputs& inputs) {
   const double mean = static_cast<double>(index.bytes()) / std::max(1U, index.size());
   const auto buffers = static_cast<Bytes>(static_cast<double>(fetch_places(settings)) * mean);
   if (buffers > memory - slots) {
-    throw UsageError(fmt::format("{} reads under way or waiting need {} beside batch slots of {}, more than {:.0f} % of the {} available; pass a smaller "
-                                 "--shuffle-buffer, --io-depth or --batch-size",
-                                 fetch_places(settings), format_bytes(buffers), format_bytes(slots), memory_share * 100,
-                                 format_bytes(inputs.host.memory_usable)));
+    throw UsageError(
+        fmt::format("{} reads under way or waiting need {} beside batch slots of {}, more than {:.0f} % of the {} available; pass a smaller "
+                    "--shuffle-buffer, --io-depth or --batch-size",
+                    fetch_places(settings), format_bytes(buffers), format_bytes(slots), memory_share * 100, format_bytes(inputs.host.memory_usable)));
   }
   const Bytes for_cache = memory - slots - buffers;
   const Bytes dataset_bytes = std::max<Bytes>(index.facts().total_bytes, 1);

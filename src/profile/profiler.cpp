@@ -64,8 +64,8 @@ OrderRecord order_record(const RunContext& context) {
   EpochOrder order;
   make_epoch_order(order_spec(settings), settings.seed, 0, context.subset->records(), context.subset->size(), order);
   const ShuffleQuality quality = shuffle_quality(order.training, context.subset->records(), static_cast<std::uint32_t>(settings.batch_size));
-  return {order_kind_name(settings.order), settings.shuffle_buffer,  settings.readers,   quality.mean_displacement,
-          quality.rank_correlation,        quality.neighbours,       quality.batch_files};
+  return {order_kind_name(settings.order), settings.shuffle_buffer, settings.readers,   quality.mean_displacement,
+          quality.rank_correlation,        quality.neighbours,      quality.batch_files};
 }
 
 /// What limits the meaning of the result from the start.
@@ -82,9 +82,10 @@ void state_reservations(RunContext& context) {
                  "emulated storage charges each request alike, wherever it lies: what an order saves in seeks does not show here.");
   }
   if (settings.order != OrderKind::random && context.inputs.index->facts().sizes_sampled) {
-    context.find(Finding::Severity::warning, "order-over-sample",
-                 "only a random part of the dataset's files was asked for its size, so neighbours in this run are no neighbours on disk; make an index "
-                 "first: dsanalyze dataset index DIR");
+    context.find(
+        Finding::Severity::warning, "order-over-sample",
+        "only a random part of the dataset's files was asked for its size, so neighbours in this run are no neighbours on disk; make an index "
+        "first: dsanalyze dataset index DIR");
   }
   if (settings.cache == CacheKind::page && !settings.memory_limit && context.plan.cache_fraction < 1) {
     context.distrust(
@@ -141,7 +142,8 @@ ProfileResult run_profile(const ProfileInputs& inputs, const ProfilePlan& plan, 
   if (wanted("fetch")) {
     result.storage = keep(run_fetch(context, shares.fetch));
     if (result.storage) {
-      result.storage_by_request.push_back({std::round(result.dataset.mean_sample_bytes), inputs.settings.fetch_concurrency, result.storage->bytes_per_s});
+      result.storage_by_request.push_back(
+          {std::round(result.dataset.mean_sample_bytes), inputs.settings.fetch_concurrency, result.storage->bytes_per_s});
     }
   }
   context.storage_curve = measure_storage_curve(context, shares.curve);

@@ -149,11 +149,11 @@ void report_failures(RunContext& context, const std::string& run, const Loader& 
   const auto failures = loader.failures();
   for (std::size_t i = 0; i < std::min<std::size_t>(failures.size(), 3); ++i)
     names += fmt::format("{}{} ({})", i == 0 ? "" : ", ", failures[i].path, failures[i].cause);
-  context.find(Finding::Severity::warning, "samples-failed",
-               fmt::format("run \"{}\": {} samples could not be used and were {}: {}{}. `dsanalyze dataset verify` lists all.", run,
-                           loader.failed_samples(),
-                           context.inputs.settings.on_error == OnError::substitute ? "replaced by others of their batch" : "left out", names,
-                           failures.size() > 3 ? ", ..." : ""));
+  context.find(
+      Finding::Severity::warning, "samples-failed",
+      fmt::format("run \"{}\": {} samples could not be used and were {}: {}{}. `dsanalyze dataset verify` lists all.", run, loader.failed_samples(),
+                  context.inputs.settings.on_error == OnError::substitute ? "replaced by others of their batch" : "left out", names,
+                  failures.size() > 3 ? ", ..." : ""));
 }
 
 void show_progress(RunContext& context, const std::string& run, Nanoseconds begun, double seconds) {

@@ -27,7 +27,9 @@ struct RunContext {
   std::vector<StoragePoint> storage_curve;  ///< as soon as it is measured
 
   /// The same run for other ears, its findings apart.
-  [[nodiscard]] RunContext with_events(EventSink& other) const { return {inputs, plan, subset, subset_cache_bytes, other, stop, timing, begun, {}, true, way, {}}; }
+  [[nodiscard]] RunContext with_events(EventSink& other) const {
+    return {inputs, plan, subset, subset_cache_bytes, other, stop, timing, begun, {}, true, way, {}};
+  }
   void find(Finding::Severity severity, const std::string& code, const std::string& message);
   /// Whatever a run's own share: the time that the user gave is over.
   [[nodiscard]] bool budget_spent() const { return to_seconds(timing.clock->now() - begun) >= plan.seconds; }

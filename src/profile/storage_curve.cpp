@@ -16,7 +16,9 @@ constexpr std::size_t requests_drawn = 8192;
 constexpr double least_point_seconds = 0.12;
 constexpr double most_point_seconds = 1;
 constexpr std::uint64_t least_requests = 20;  // of a point, or a slow disk's would be noise
-constexpr double longest_wait_seconds = 4;    // of a point, as a multiple of its time
+constexpr double warm_up_share = 0.25;        // of a point's time
+constexpr double least_share = 0.3;           // of a point's time must be counted, or a burst would be taken for the pace
+constexpr double longest_wait = 4;            // of a point, as a multiple of its time
 constexpr double drain_seconds = 30;
 
 struct Point {
@@ -86,18 +88,19 @@ class PointRun {
   PointRun(RunContext& context, FetchEngine& engine, const DatasetIndex& requests, int concurrency)
       : m_context(context), m_engine(engine), m_requests(requests), m_concurrency(static_cast<std::size_t>(concurrency)) {}
 
-  /// Bytes a second; 0 when nothing was read.
+  /// Bytes a second; 0 when too little was read to tell.
   double run(double seconds) {
     const Clock& clock = *m_context.timing.clock;
-    const Nanoseconds counted_from = clock.after(seconds * 0.25).at;
-    const Nanoseconds end = clock.after(seconds).at;
-    const Nanoseconds latest = clock.after(seconds * longest_wait_seconds).at;
-    while (clock.now() < latest && !m_context.stop.stop_requested() && (clock.now() < end || m_counted < least_requests)) {
+    const Nanoseconds counted_from = clock.after(seconds * warm_up_share).at;
+    const Nanoseconds latest = clock.after(seconds * longest_wait).at;
+    const auto enough = [&] { return m_counted >= least_requests && m_first > 0 && to_seconds(m_last - m_first) >= seconds * (1 - warm_up_share); };
+    while (clock.now() < latest && !m_context.stop.stop_requested() && !enough()) {
       submit();
-      reap(counted_from);
+      reap(m_ended < 2 * m_concurrency ? INT64_MAX : counted_from);  // each buffer is used once before its time counts
     }
     drain();
-    return m_last > m_first ? static_cast<double>(m_bytes) / to_seconds(m_last - m_first) : 0;
+    const bool telling = m_counted >= least_requests && to_seconds(m_last - m_first) >= seconds * least_share;
+    return telling ? static_cast<double>(m_bytes) / to_seconds(m_last - m_first) : 0;
   }
 
  private:
@@ -123,6 +126,7 @@ class PointRun {
       m_engine.release({&completion.buffer, 1});
     }
     m_under_way -= count;
+    m_ended += count;
   }
 
   void count_in(const FetchCompletion& completion) {
@@ -148,6 +152,7 @@ class PointRun {
   std::size_t m_concurrency;
   std::size_t m_under_way = 0;
   std::uint64_t m_next = 0;
+  std::size_t m_ended = 0;
   std::uint64_t m_counted = 0;
   Bytes m_bytes = 0;
   Nanoseconds m_first = 0;
@@ -165,7 +170,8 @@ std::vector<StoragePoint> measure_storage_curve(RunContext& context, double seco
     if (range.end > range.begin) largest = std::max(largest, range.end - range.begin);
   }
   const bool made_up = context.inputs.index->facts().format == "emulated";
-  const std::uint64_t own = made_up ? static_cast<std::uint64_t>(std::llround(std::max(1.0, mean_sample_bytes(context)))) : whole_blocks(mean_sample_bytes(context));
+  const std::uint64_t own =
+      made_up ? static_cast<std::uint64_t>(std::llround(std::max(1.0, mean_sample_bytes(context)))) : whole_blocks(mean_sample_bytes(context));
   std::vector<Point> points = points_by_weight(own, settings.fetch_concurrency, largest, settings.scale);
   const auto fit = static_cast<std::size_t>(seconds / least_point_seconds);
   if (points.size() > fit) points.resize(fit);

@@ -164,10 +164,11 @@ std::string storage_curve(const std::vector<StoragePoint>& points, std::size_t w
 
 std::string order_text(const OrderRecord& order) {
   if (order.kind == "random") return "random: every sample anywhere in the epoch";
-  return fmt::format("{}, shuffle buffer {} samples{}: samples move {} as far as in a random order, {} stay beside their neighbour, rank correlation "
-                     "with the files {:.2f}, a batch draws on {} of the files that a random one does",
-                     order.kind, order.shuffle_buffer, order.readers > 1 ? fmt::format(", {} readers", order.readers) : "",
-                     format_share(order.mean_displacement), format_share(order.neighbours), order.rank_correlation, format_share(order.batch_files));
+  return fmt::format(
+      "{}, shuffle buffer {} samples{}: samples move {} as far as in a random order, {} stay beside their neighbour, rank correlation "
+      "with the files {:.2f}, a batch draws on {} of the files that a random one does",
+      order.kind, order.shuffle_buffer, order.readers > 1 ? fmt::format(", {} readers", order.readers) : "", format_share(order.mean_displacement),
+      format_share(order.neighbours), order.rank_correlation, format_share(order.batch_files));
 }
 
 std::string runs_section(const std::vector<RunRecord>& runs, std::size_t width) {

@@ -1,7 +1,8 @@
 // What the loader itself costs, and how prep scales over workers.
 //
 //   loader_bench overhead [--seconds N] [--json FILE]   null storage, null prep, null accelerator: nanoseconds a sample, by batch size and cache
-//   loader_bench scaling DIR [--seconds N]              cached photographs, real prep: 1 and 2 workers in turn, beside a pure-ALU loop on 1 and 2 threads
+//   loader_bench scaling DIR [--seconds N]              cached photographs, real prep: 1 and 2 workers in turn, beside a pure-ALU loop on 1 and 2
+//   threads
 
 #include <fmt/format.h>
 

@@ -123,8 +123,8 @@ TEST_CASE("the page cache is refused with what it cannot serve, and the message 
 
 TEST_CASE("every mode rule gives a reason, and each is broken by some settings") {
   std::vector<ProfileSettings> all;
-  for (const CacheKind cache : {CacheKind::none, CacheKind::page, CacheKind::minio, CacheKind::lru, CacheKind::page_model_random,
-                                CacheKind::page_model_linux}) {
+  for (const CacheKind cache :
+       {CacheKind::none, CacheKind::page, CacheKind::minio, CacheKind::lru, CacheKind::page_model_random, CacheKind::page_model_linux}) {
     for (const Seam storage : {Seam::real, Seam::null, Seam::emulated}) {
       ProfileSettings settings = valid_settings();
       settings.cache = cache;
@@ -148,8 +148,7 @@ TEST_CASE("every mode rule gives a reason, and each is broken by some settings")
     const bool page = settings.cache == CacheKind::page && (settings.read_mode == ReadMode::direct || settings.storage != Seam::real);
     const bool model =
         (settings.cache == CacheKind::page_model_random || settings.cache == CacheKind::page_model_linux) && settings.storage != Seam::emulated;
-    const bool admission =
-        settings.admission == Admission::cost_aware && (settings.cache != CacheKind::minio || settings.storage == Seam::null);
+    const bool admission = settings.admission == Admission::cost_aware && (settings.cache != CacheKind::minio || settings.storage == Seam::null);
     const bool refused = page || model || admission || (settings.memory_limit.has_value() && settings.cache != CacheKind::page);
     CHECK(broken_mode_rule(settings).has_value() == refused);
   }

@@ -30,9 +30,9 @@
 #include <cstring>
 
 extern "C" {
-void* __libc_malloc(std::size_t size);                         // NOLINT(bugprone-reserved-identifier): glibc's own, behind its malloc()
-void* __libc_calloc(std::size_t count, std::size_t size);      // NOLINT(bugprone-reserved-identifier)
-void* __libc_realloc(void* memory, std::size_t size);          // NOLINT(bugprone-reserved-identifier)
+void* __libc_malloc(std::size_t size);                           // NOLINT(bugprone-reserved-identifier): glibc's own, behind its malloc()
+void* __libc_calloc(std::size_t count, std::size_t size);        // NOLINT(bugprone-reserved-identifier)
+void* __libc_realloc(void* memory, std::size_t size);            // NOLINT(bugprone-reserved-identifier)
 void* __libc_memalign(std::size_t alignment, std::size_t size);  // NOLINT(bugprone-reserved-identifier)
 }
 
@@ -75,10 +75,40 @@ enum Call : std::size_t {
   malloc_call,
   call_count
 };
-constexpr std::array<const char*, call_count> names{
-    "open",   "openat", "fopen", "read",      "pread",        "preadv2", "write", "pwrite", "fsync", "linkat", "rename", "fstat",   "stat",           "lstat",      "fstatat",
-    "fdopendir", "readdir", "mmap", "ftruncate", "memfd_create", "fcntl", "fadvise", "madvise", "eventfd", "pthread_create", "uring_init", "uring_register_files",
-    "uring_register_update", "uring_register", "uring_submit", "uring_wait", "uring_open", "uring_read", "malloc"};
+constexpr std::array<const char*, call_count> names{"open",
+                                                    "openat",
+                                                    "fopen",
+                                                    "read",
+                                                    "pread",
+                                                    "preadv2",
+                                                    "write",
+                                                    "pwrite",
+                                                    "fsync",
+                                                    "linkat",
+                                                    "rename",
+                                                    "fstat",
+                                                    "stat",
+                                                    "lstat",
+                                                    "fstatat",
+                                                    "fdopendir",
+                                                    "readdir",
+                                                    "mmap",
+                                                    "ftruncate",
+                                                    "memfd_create",
+                                                    "fcntl",
+                                                    "fadvise",
+                                                    "madvise",
+                                                    "eventfd",
+                                                    "pthread_create",
+                                                    "uring_init",
+                                                    "uring_register_files",
+                                                    "uring_register_update",
+                                                    "uring_register",
+                                                    "uring_submit",
+                                                    "uring_wait",
+                                                    "uring_open",
+                                                    "uring_read",
+                                                    "malloc"};
 
 constexpr int short_read = -1;
 constexpr int end_of_file = -2;
@@ -100,7 +130,8 @@ Plan read_plan() {
   const char* second = colon == nullptr ? nullptr : std::strchr(colon + 1, ':');
   if (second == nullptr) return plan;
   for (std::size_t call = 0; call < call_count; ++call) {
-    if (std::strlen(names[call]) == static_cast<std::size_t>(colon - text) && std::strncmp(text, names[call], std::strlen(names[call])) == 0) plan.call = call;
+    if (std::strlen(names[call]) == static_cast<std::size_t>(colon - text) && std::strncmp(text, names[call], std::strlen(names[call])) == 0)
+      plan.call = call;
   }
   plan.number = std::strtoull(colon + 1, nullptr, 10);
   plan.what = std::strcmp(second + 1, "short") == 0 ? short_read : std::strcmp(second + 1, "end") == 0 ? end_of_file : std::atoi(second + 1);

@@ -1,7 +1,8 @@
 // Opens a dataset, runs two epochs of it through loader and cache, and says what came: a line a sample ("sample EPOCH ID DIGEST"), a line for each
 // that failed ("failed NAME: CAUSE"), and a last one ("end FAILED"). What cannot be done at all is one line on stderr and exit code 1.
 //
-// usage: probe DATASET threads|threads-direct|uring|uring-direct CACHE ORDER [INDEX]     INDEX: writes the index there, and goes on with what it reads
+// usage: probe DATASET threads|threads-direct|uring|uring-direct CACHE ORDER [INDEX]     INDEX: writes the index there, and goes on with what it
+// reads
 
 #include <xxhash.h>
 
@@ -68,7 +69,8 @@ std::shared_ptr<const DatasetIndex> open_index(const std::string& dataset, const
   return read_index_file(index_file);
 }
 
-int run(const std::string& dataset, const std::string& engine_name, const std::string& cache_name, const std::string& order_name, const std::string& index_file) {
+int run(const std::string& dataset, const std::string& engine_name, const std::string& cache_name, const std::string& order_name,
+        const std::string& index_file) {
   const auto index = open_index(dataset, index_file);
   ServerHolder server(cache_options(cache_name, *index), system_timing());
   const auto engine = make_engine(engine_name, index);

@@ -62,8 +62,10 @@ void check_rectangle(std::span<const std::byte> encoded, const ImageInfo& info) 
   if (!has_whole || info.format == ImageFormat::jpeg) return;
   const auto row_bytes = static_cast<std::size_t>(rectangle.width) * 3;
   for (int row = 0; row < rectangle.height; ++row) {
-    const auto at = (static_cast<std::size_t>(rectangle.top + row) * static_cast<std::size_t>(info.width) + static_cast<std::size_t>(rectangle.left)) * 3;
-    require(std::memcmp(whole.data() + at, part.data() + static_cast<std::size_t>(row) * row_bytes, row_bytes) == 0, "a part is what the whole has there");
+    const auto at =
+        (static_cast<std::size_t>(rectangle.top + row) * static_cast<std::size_t>(info.width) + static_cast<std::size_t>(rectangle.left)) * 3;
+    require(std::memcmp(whole.data() + at, part.data() + static_cast<std::size_t>(row) * row_bytes, row_bytes) == 0,
+            "a part is what the whole has there");
   }
 }
 
@@ -125,7 +127,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     if (size < 4096) check_prep(encoded);
     return 0;
   }
-  require(info.width >= 1 && info.height >= 1 && info.width <= max_image_side && info.height <= max_image_side, "an image has pixels, and not too many");
+  require(info.width >= 1 && info.height >= 1 && info.width <= max_image_side && info.height <= max_image_side,
+          "an image has pixels, and not too many");
   require(std::int64_t{info.width} * info.height <= max_image_pixels, "an image has not too many pixels");
   require(info.format == recognise_image(encoded) && info.components >= 1 && info.components <= 4, "an image is of its format");
   if (std::int64_t{info.width} * info.height > most_pixels) return 0;

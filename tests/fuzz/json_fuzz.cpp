@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -45,11 +46,29 @@ void check_server(const Server& server) {
   require(server.storage.bandwidth_bytes_per_s.value > 0 && server.storage.queue_depth >= 1, "storage delivers");
 }
 
-void check_profile(const ProfileResult& profile) {
+/// Whether a document that was written says what the one that was read says, as far as both say something.
+bool agrees(const nlohmann::json& written, const nlohmann::json& read) {
+  if (written.is_object() && read.is_object()) {
+    return std::all_of(written.items().begin(), written.items().end(),
+                       [&](const auto& item) { return !read.contains(item.key()) || agrees(item.value(), read.at(item.key())); });
+  }
+  if (written.is_array() && read.is_array()) {
+    return written.size() == read.size() && std::equal(written.begin(), written.end(), read.begin(), agrees);
+  }
+  if (written.is_number() && read.is_number()) {
+    const double a = written.get<double>();
+    const double b = read.get<double>();
+    return std::abs(a - b) <= 1e-9 * std::abs(b);
+  }
+  return read.is_null() || written == read;
+}
+
+void check_profile(const ProfileResult& profile, std::string_view text) {
   const std::string written = to_json(profile);
   ProfileResult again;
   require(reads([&] { again = profile_from_json(written, source); }), "a profile that was read can be written and read");
   require(to_json(again) == written, "and says the same");
+  require(agrees(nlohmann::json::parse(written), nlohmann::json::parse(text)), "what was read is what is written");
 }
 
 /// Walks an object by the reader's own means: every value answers to one type.
@@ -87,7 +106,7 @@ void read_as_records(const JsonObject& object, std::string_view text) {
   }
   if (object.has("schema")) {
     ProfileResult profile;
-    if (reads([&] { profile = profile_from_json(text, source); })) check_profile(profile);
+    if (reads([&] { profile = profile_from_json(text, source); })) check_profile(profile, text);
   }
 }
 

@@ -24,7 +24,8 @@ void check_header(std::span<const std::byte> bytes) {
   require(bytes_of_array(header) == header.data_bytes, "the data's bytes follow from shape and type");
   require(header.data_bytes <= INT64_MAX, "no array is larger than any file");
   std::size_t by_preamble = 0;
-  require(accepts([&] { by_preamble = npy_header_bytes(bytes.first(std::min(bytes.size(), npy_preamble_bytes))); }), "the preamble of a header is one");
+  require(accepts([&] { by_preamble = npy_header_bytes(bytes.first(std::min(bytes.size(), npy_preamble_bytes))); }),
+          "the preamble of a header is one");
   require(by_preamble == header.header_bytes, "the preamble tells the header's length");
 
   const std::string written = make_npy_header(header.dtype, header.shape);

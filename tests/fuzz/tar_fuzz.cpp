@@ -64,8 +64,9 @@ void check_block(TarBlock block) {
   require(header.name.size() <= 100 + 1 + 155 && header.link.size() <= 100, "names come from their fields");
   require(header.name.find('\0') == std::string::npos, "a name ends at its zero byte");
   const auto next = tar_next_header(tar_block_bytes, header.size);
-  require(!next || (*next % tar_block_bytes == 0 && *next - tar_block_bytes >= header.size && *next - tar_block_bytes < header.size + tar_block_bytes),
-          "the next header is on the first block behind the data");
+  require(
+      !next || (*next % tar_block_bytes == 0 && *next - tar_block_bytes >= header.size && *next - tar_block_bytes < header.size + tar_block_bytes),
+      "the next header is on the first block behind the data");
 }
 
 std::string pax_record(std::string_view key, std::string_view value) {

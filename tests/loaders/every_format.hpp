@@ -85,13 +85,16 @@ inline std::string image_extension(int number) { return number % 3 == 0 ? ".jpg"
 class ImageFolder : public RealDataset {
  public:
   ImageFolder() {
-    for (int i = 0; i < every_format_samples; ++i) write("class-" + std::to_string(i % 2) + "/" + std::to_string(i) + image_extension(i), some_image(i));
+    for (int i = 0; i < every_format_samples; ++i)
+      write("class-" + std::to_string(i % 2) + "/" + std::to_string(i) + image_extension(i), some_image(i));
     write("class-0/bad-corrupt.jpg", cut_off_image());
     write("class-0/bad-vanished.png", some_image(1));
     write("class-1/bad-empty.webp", std::string());
     open(".");
     remove("class-0/bad-vanished.png");
-    const auto named = [this](std::string_view part) { return [this, part](SampleId id) { return file_of(id).find(part) != std::string_view::npos; }; };
+    const auto named = [this](std::string_view part) {
+      return [this, part](SampleId id) { return file_of(id).find(part) != std::string_view::npos; };
+    };
     expect_bad(named("corrupt"), "not a whole image (truncated, damaged, or not an image)");
     expect_bad(named("vanished"), "the file is gone");
     expect_bad(named("empty"), "the sample is empty");
@@ -116,7 +119,9 @@ class TarShards : public RealDataset {
     append_tar_end(last);
     write("vanished.tar", last);
     open(".");
-    const auto named = [this](std::string_view part) { return [this, part](SampleId id) { return sample_name(*index(), id).find(part) != std::string::npos; }; };
+    const auto named = [this](std::string_view part) {
+      return [this, part](SampleId id) { return sample_name(*index(), id).find(part) != std::string::npos; };
+    };
     expect_bad(named("corrupt"), "not a whole image (truncated, damaged, or not an image)");
     expect_bad(named("empty"), "the sample is empty");
     expect_bad(named("vanished"), "the file is gone");
@@ -143,7 +148,8 @@ class NpyRows : public RealDataset {
     write("x.npy", content);
     open("x.npy");
     truncate("x.npy", content.size() - 2 * 25 - 10);
-    expect_bad([](SampleId id) { return id >= every_format_samples; }, "the file ends before the sample does: cut off, or changed since it was indexed");
+    expect_bad([](SampleId id) { return id >= every_format_samples; },
+               "the file ends before the sample does: cut off, or changed since it was indexed");
   }
 };
 
@@ -157,7 +163,9 @@ class NpyFiles : public RealDataset {
     truncate("bad-short.npy", 130);
     truncate("bad-empty.npy", 0);
     remove("bad-vanished.npy");
-    const auto named = [this](std::string_view part) { return [this, part](SampleId id) { return file_of(id).find(part) != std::string_view::npos; }; };
+    const auto named = [this](std::string_view part) {
+      return [this, part](SampleId id) { return file_of(id).find(part) != std::string_view::npos; };
+    };
     expect_bad(named("vanished"), "the file is gone");
     expect_bad(named("short"), "the file ends before the sample does: cut off, or changed since it was indexed");
     expect_bad(named("empty"), "the file ends before the sample does: cut off, or changed since it was indexed");

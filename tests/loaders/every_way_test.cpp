@@ -166,7 +166,8 @@ void check_failures(const Loader& loader, const DatasetIndex& index, const std::
 }
 
 /// One way of an epoch: the good samples, each once, and the bad ones by name. `content` is that of the first way, and of every other.
-void check_way(Way& way, const DatasetIndex& index, const std::map<SampleId, std::string>& bad, const OrderSpec& order, std::vector<Delivered>& content) {
+void check_way(Way& way, const DatasetIndex& index, const std::map<SampleId, std::string>& bad, const OrderSpec& order,
+               std::vector<Delivered>& content) {
   auto loader = way.loader(options_of(order));
   std::uint64_t failed = 0;
   const std::vector<Delivered> delivered = run(*loader, failed);

@@ -25,7 +25,8 @@ std::shared_ptr<const DatasetIndex> sharded_pictures(FileDataset& data, std::uin
 }
 
 std::vector<OrderSpec> orders() {
-  return {{}, {OrderKind::sequential, 0}, {OrderKind::sequential, 7}, {OrderKind::shards, 0}, {OrderKind::shards, 7, 0, 1, 2}, {OrderKind::shards, 100}};
+  return {
+      {}, {OrderKind::sequential, 0}, {OrderKind::sequential, 7}, {OrderKind::shards, 0}, {OrderKind::shards, 7, 0, 1, 2}, {OrderKind::shards, 100}};
 }
 
 TEST_CASE("every order delivers each sample exactly once an epoch, with every cache") {

@@ -15,8 +15,7 @@ namespace dsanalyze::testing {
 
 /// A server with a cache, an engine and a prep, and loaders over them.
 struct Rig {
-  Rig(std::shared_ptr<const DatasetIndex> given, CacheKind kind, Bytes capacity, std::unique_ptr<PrepFactory> given_prep,
-      std::size_t places = 16)
+  Rig(std::shared_ptr<const DatasetIndex> given, CacheKind kind, Bytes capacity, std::unique_ptr<PrepFactory> given_prep, std::size_t places = 16)
       : index(std::move(given)),
         server({kind, capacity, index->size(), index->bytes(), largest(*index), 4096}, system_timing()),
         engine(index->facts().format == "emulated" ? make_null_engine(fetch(places), system_timing())

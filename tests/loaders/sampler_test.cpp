@@ -88,8 +88,8 @@ TEST_CASE("a state of another dataset is refused") {
 TEST_CASE("what storage is asked for covers each sample once, ahead of training by at most the buffer, resumed or not") {
   std::vector<IndexRecord> records(103);
   for (std::uint32_t i = 0; i < records.size(); ++i) records[i].file = i / 20;
-  for (const OrderSpec& order : {OrderSpec{}, OrderSpec{OrderKind::sequential, 16}, OrderSpec{OrderKind::shards, 30, 0, 1, 2},
-                                 OrderSpec{OrderKind::shards, 0}}) {
+  for (const OrderSpec& order :
+       {OrderSpec{}, OrderSpec{OrderKind::sequential, 16}, OrderSpec{OrderKind::shards, 30, 0, 1, 2}, OrderSpec{OrderKind::shards, 0}}) {
     CAPTURE(order_kind_name(order.kind));
     for (std::uint64_t position = 0; position < 103; position += 10) {
       CAPTURE(position);

@@ -22,8 +22,8 @@ std::string order_kind_name(OrderKind kind);
 struct OrderSpec {
   OrderKind kind = OrderKind::random;
   std::uint32_t shuffle_buffer = 0;  ///< samples; 0 or 1: none. Not of `random`
-  /// `shards` only. Of an epoch's shuffled shards, node k of n takes every n-th from the k-th on (WebDataset's nodesplitter), and of these, reader j of
-  /// m every m-th from the j-th on (workersplitter): each shard has one reader. A node's readers take turns, a sample each.
+  /// `shards` only. Of an epoch's shuffled shards, node k of n takes every n-th from the k-th on (WebDataset's nodesplitter), and of these, reader j
+  /// of m every m-th from the j-th on (workersplitter): each shard has one reader. A node's readers take turns, a sample each.
   std::uint32_t node = 0, nodes = 1;
   std::uint32_t readers = 1;
 

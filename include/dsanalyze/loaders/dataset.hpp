@@ -29,15 +29,17 @@ struct OpenOptions {
 /// Opens a dataset by its index file, or by looking at what is there:
 /// - a folder of images (.jpg .jpeg .png .webp, in any case and mixture): each file is a sample, class sub-folders give labels, files directly in the
 ///   root have label 0;
-/// - tar shards in WebDataset's layout: one .tar file, a folder that holds them (sub-folders too), or a brace range ("/data/train-{000000..000146}.tar").
+/// - tar shards in WebDataset's layout: one .tar file, a folder that holds them (sub-folders too), or a brace range
+/// ("/data/train-{000000..000146}.tar").
 ///   The members up to the first dot of whose base name is the same are a sample; they lie side by side. Its data are the first member with an image
-///   extension or .npy; its label is the whole number in the .cls member (0 without). Samples come in byte order of the shards' paths, then as they lie;
+///   extension or .npy; its label is the whole number in the .cls member (0 without). Samples come in byte order of the shards' paths, then as they
+///   lie;
 /// - NumPy arrays: one .npy file, whose rows are samples (labels from x.labels.npy beside x.npy, their names from x.labels.txt); or a folder of .npy
 ///   files, each a sample, all of one shape and type (a folder that holds samples.npy alone, as `dataset convert` makes it, counts as that file).
-/// In a folder with several of these the one that nine in ten files have is read, with a finding that counts what is left out; otherwise it is an Error.
-/// What the index found worth knowing (torn shards, samples without data or label) goes to `events` at each opening and stays in Facts::findings.
-/// Throws Error that says what is there: no such path; unreadable (permission); empty; a format that is not read yet, by its name and with the way to
-/// convert it ("TFRecord: not yet; convert with ..."), never "empty dataset" when files are there; Interrupted on a stop.
+/// In a folder with several of these the one that nine in ten files have is read, with a finding that counts what is left out; otherwise it is an
+/// Error. What the index found worth knowing (torn shards, samples without data or label) goes to `events` at each opening and stays in
+/// Facts::findings. Throws Error that says what is there: no such path; unreadable (permission); empty; a format that is not read yet, by its name
+/// and with the way to convert it ("TFRecord: not yet; convert with ..."), never "empty dataset" when files are there; Interrupted on a stop.
 std::shared_ptr<const DatasetIndex> open_dataset(const std::filesystem::path& path, const OpenOptions& options, EventSink& events,
                                                  const std::stop_token& stop);
 
@@ -53,8 +55,8 @@ std::shared_ptr<const DatasetIndex> read_index_file(const std::filesystem::path&
 /// Where the user's index of this dataset lives: <user cache>/index/<name>-<hash of the absolute path>.dsidx
 std::filesystem::path default_index_file(const std::filesystem::path& path);
 
-/// What a message calls a sample: "class/0001.jpg" of a folder, "train-000003.tar: 000123.jpg (offset 1536)" of a tar shard, "x.npy: row 17" of an array.
-/// May read the shard's header before the sample. Never throws for what it reads. Threads: any.
+/// What a message calls a sample: "class/0001.jpg" of a folder, "train-000003.tar: 000123.jpg (offset 1536)" of a tar shard, "x.npy: row 17" of an
+/// array. May read the shard's header before the sample. Never throws for what it reads. Threads: any.
 std::string sample_name(const DatasetIndex& index, SampleId sample);
 
 /// What `dataset verify` found.
@@ -69,7 +71,7 @@ struct VerifyReport {
   std::uint64_t failed = 0;
   std::vector<Failure> failures;       ///< the first hundred
   std::vector<Failure> damaged_files;  ///< shards that are torn or whose headers are damaged, whatever their samples
-  std::string content_digest;     ///< XXH3-128 over every sample's bytes in index order (sum of per-sample digests, order-independent)
+  std::string content_digest;          ///< XXH3-128 over every sample's bytes in index order (sum of per-sample digests, order-independent)
   double seconds = 0;
 };
 /// Reads every sample and decodes images fully, on `threads` threads; reads the headers of tar shards anew.

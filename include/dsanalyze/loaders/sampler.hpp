@@ -29,7 +29,8 @@ struct SamplerState {
 /// the node's shards) once an epoch; the short last batch is kept, nothing is padded. Threads: one.
 class Sampler {
  public:
-  /// `records` must outlive the sampler; a random order needs none. Throws UsageError for a state that does not fit the dataset, or a node without shards.
+  /// `records` must outlive the sampler; a random order needs none. Throws UsageError for a state that does not fit the dataset, or a node without
+  /// shards.
   Sampler(const SamplerState& start, std::uint32_t batch_size, std::span<const IndexRecord> records = {});
 
   /// The next batch's ids, valid until the next call; `epoch` and `last` say which epoch it is of and whether it ends it. Goes on for ever.
@@ -52,7 +53,7 @@ class Sampler {
   std::uint64_t m_order_epoch = UINT64_MAX;
   std::uint64_t m_batch_begin = 0;  ///< of the last batch, in the order of training
   std::uint64_t m_batch_end = 0;
-  std::uint64_t m_asked = 0;           ///< of the order of storage
+  std::uint64_t m_asked = 0;            ///< of the order of storage
   std::vector<SampleId> m_catching_up;  ///< after a resume: what the buffer held then
   std::vector<SampleId> m_caught_up;
 };

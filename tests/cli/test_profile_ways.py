@@ -1,0 +1,121 @@
+"""Every way to read, order and cache, from `dataset make` to `profile`."""
+
+import pathlib
+import unittest
+
+from program import ProgramTest
+
+
+def full_run(result):
+    return next(run for run in result["runs"] if run["name"] == "full")
+
+
+class Ways(ProgramTest):
+    def profile(self, *arguments):
+        return self.json_of("profile", *arguments, "--quiet")
+
+    def short(self, data, *arguments):
+        return self.profile(data, "--batch-size", "8", "--time-budget", "4s", "--accelerator", "null", "--runs", "fetch,full", *arguments)
+
+    def shards(self):
+        shards = self.folder / "shards"
+        if not shards.exists():
+            self.succeeds("dataset", "convert", self.photographs(), shards, "--to", "tar", "--shard-size", "500KB")
+        return shards
+
+    def test_each_order_uses_every_sample_once_an_epoch_and_says_how_well_it_shuffles(self):
+        quality = {}
+        for order in ("random", "sequential", "shards"):
+            result = self.short(self.shards(), "--order", order, *([] if order == "random" else ["--shuffle-buffer", "4"]))
+            quality[order] = result["order"]
+            self.assertEqual(result["order"]["kind"], order)
+            self.assertEqual(result["settings"]["shuffle_buffer_samples"], 0 if order == "random" else 4)
+            epochs = full_run(result)["epochs"]
+            self.assertEqual({epoch["samples"] for epoch in epochs}, {result["dataset"]["samples"]})
+            self.assertEqual(len({epoch["digest"] for epoch in epochs}), 1)
+        self.assertGreater(quality["sequential"]["rank_correlation"], 0.9)
+        self.assertLess(quality["sequential"]["mean_displacement"], quality["random"]["mean_displacement"])
+
+    def test_an_order_that_a_dataset_cannot_have_is_refused_with_what_to_do(self):
+        self.assertIn("dataset convert", self.fails(2, "profile", self.photographs(), "--order", "shards"))
+        self.assertIn("no shards", self.fails(2, "profile", "emulated:imagenet-1k", "--storage", "emulated:ssd", "--prep", "null", "--order", "shards"))
+        self.assertIn("--order sequential or shards", self.fails(2, "profile", self.photographs(), "--shuffle-buffer", "10"))
+        self.assertIn("--order shards", self.fails(2, "profile", self.photographs(), "--order", "sequential", "--readers", "2"))
+
+    def test_the_result_says_which_way_was_taken_to_read(self):
+        result = self.short(self.photographs(), "--io", "pread")
+        self.assertEqual((result["settings"]["io"], result["settings"]["read_mode"]), ("pread", "buffered"))
+        run = self.run_program("profile", self.photographs(), "--io", "uring", "--direct", "--batch-size", "8", "--time-budget", "3s", "--runs", "fetch",
+                               "--json", "--quiet")
+        if run.returncode == 2:  # the kernel, or a container, refuses it
+            self.assertIn("--io auto", run.stdout)
+        else:
+            self.assertIn('"io": "uring"', run.stdout)
+            self.assertIn('"read_mode": "direct"', run.stdout)
+        result = self.short(self.photographs())
+        self.assertIn(result["settings"]["io"], ("pread", "uring"))
+
+    def test_the_storage_curve_is_that_of_the_emulated_disk(self):
+        """8 ms a request, one at a time, and 150 MB/s: bytes / (8 ms + bytes / 150 MB/s), whatever the number under way."""
+        result = self.profile("emulated:imagenet-1k,samples=500", "--storage", "emulated:hdd", "--prep", "null", "--runs", "fetch", "--batch-size", "16",
+                              "--time-budget", "30s")
+        curve = result["curves"]["S_by_request"]
+        self.assertGreater(len({point["request_bytes"] for point in curve}), 3)
+        self.assertGreater(len({point["concurrency"] for point in curve}), 2)
+        for point in curve:
+            exact = point["request_bytes"] / (0.008 + point["request_bytes"] / 150e6)
+            self.assertLess(abs(point["bytes_per_s"] / exact - 1), 0.15, point)
+
+    def test_cost_aware_admission_holds_more_samples_and_saves_more_of_the_disk_s_time(self):
+        results = {}
+        for admission in ("first", "cost-aware"):
+            results[admission] = self.profile("emulated:imagenet-1k,samples=400", "--storage", "emulated:hdd", "--prep", "null", "--accelerator", "null",
+                                              "--cache-size", "35%", "--admit", admission, "--runs", "fetch,full", "--batch-size", "16",
+                                              "--time-budget", "30s")
+        first, aware = (full_run(results[name])["epochs"][1] for name in ("first", "cost-aware"))
+        self.assertGreater(aware["cache_hits"], first["cache_hits"])
+        self.assertLess(aware["cache_misses"] * 0.008 + aware["requested_bytes"] / 150e6, first["cache_misses"] * 0.008 + first["requested_bytes"] / 150e6)
+        self.assertGreater(results["cost-aware"]["rates"]["F"]["samples_per_s"], results["first"]["rates"]["F"]["samples_per_s"])
+        self.assertIn("minio", self.fails(2, "profile", "emulated:imagenet-1k", "--storage", "emulated:hdd", "--prep", "null", "--cache", "lru", "--admit",
+                                          "cost-aware"))
+
+    def test_the_page_cache_is_held_to_a_size_where_that_is_permitted(self):
+        arguments = ("profile", self.photographs(), "--cache", "page", "--memory-limit", "50%", "--prep", "null", "--accelerator", "null", "--runs", "full",
+                     "--batch-size", "8", "--time-budget", "4s", "--quiet", "--json")
+        run = self.run_program(*arguments)
+        if run.returncode == 1:
+            self.assertIn("systemd-run", run.stdout)
+        else:
+            self.assertIn("page-cache-limited", run.stdout)
+        left = [group for group in pathlib.Path("/sys/fs/cgroup").glob("**/dsanalyze-*") if not pathlib.Path("/proc", group.name.split("-")[1]).exists()]
+        self.assertEqual(left, [])
+        self.assertIn("--cache page", self.fails(2, "profile", self.photographs(), "--memory-limit", "50%"))
+
+    def test_page_models_stand_in_for_the_page_cache_on_emulated_storage(self):
+        for model in ("page-model:linux", "page-model:random"):
+            result = self.profile("emulated:imagenet-1k,samples=400", "--storage", "emulated:530MB/s", "--prep", "null", "--accelerator", "null", "--cache",
+                                  model, "--cache-size", "50%", "--runs", "full", "--batch-size", "16", "--time-budget", "4s")
+            epochs = full_run(result)["epochs"]
+            self.assertLess(max(epoch["cache_hits"] for epoch in epochs[1:]), 400 * 0.6)
+            self.assertGreater(max(epoch["cache_hits"] for epoch in epochs[1:]), 0)
+        self.assertIn("--cache page", self.fails(2, "profile", self.photographs(), "--cache", "page-model:linux"))
+
+    def test_a_stand_in_keeps_batches_whole_and_failures_are_counted_by_cause(self):
+        data = self.folder / "damaged"
+        self.succeeds("dataset", "make", data, "--samples", "40")
+        images = sorted(data.glob("*/*.jpg"))
+        images[3].write_bytes(images[3].read_bytes()[:500])
+        images[7].write_bytes(b"")
+        common = (data, "--batch-size", "10", "--time-budget", "4s", "--error-budget", "50%", "--accelerator", "null", "--runs", "prep,full")
+        for what, samples in (("skip", 38), ("substitute", 40)):
+            run = full_run(self.profile(*common, "--on-error", what))
+            self.assertEqual({epoch["samples"] for epoch in run["epochs"]}, {40})
+            causes = {failure["cause"]: failure for failure in run["failures"]}
+            self.assertIn("the sample is empty", causes)
+            self.assertEqual(len(causes), 2)
+            self.assertEqual(sum(failure["count"] for failure in causes.values()), run["samples_failed"])
+            self.assertTrue(run["epochs"][0]["digest"].startswith(f"{samples}-"), run["epochs"][0]["digest"])
+
+
+if __name__ == "__main__":
+    unittest.main()
