@@ -45,6 +45,7 @@ void Loader::State::work() {
       const bool entry_ends = i + 1 == count || items[i + 1].entry != item.entry;
       if (entry_ends && of_entry > 0) finish(item.entry, std::exchange(of_entry, 0));
     }
+    room.notify(*timing.waiter, 1);  // once for the group: the feeder's requests, and what wakes at their ends, come in groups too
     if (hit_count > 0) parts.cache->release(std::span(used).first(hit_count));
     idle_since = timing.clock->now();
     counter.add(prepared, bytes, idle_since - begun);
@@ -83,7 +84,6 @@ std::uint64_t Loader::State::prepare(const LoaderWork& item, Prep& prep, std::ve
 void Loader::State::give_back(const LoaderWork& item) {
   if (item.buffer.id == FetchBuffer::none) return;
   parts.engine->release({&item.buffer, 1});
-  room.notify(*timing.waiter, 1);
 }
 
 void Loader::State::finish(std::uint32_t entry, std::uint32_t done) {

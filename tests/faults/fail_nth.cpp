@@ -292,8 +292,8 @@ ssize_t preadv64v2(int descriptor, const iovec* parts, int count, off64_t offset
 ssize_t write(int descriptor, const void* from, std::size_t size) {
   static const auto next = real(&::write, "write");
   // What is said, and events (eight bytes: the kernel cannot refuse them), are not of interest.
-  const bool counts = descriptor != STDOUT_FILENO && descriptor != STDERR_FILENO && size != sizeof(std::uint64_t);
-  return counts && fails(write_call) ? -1 : next(descriptor, from, size);
+  const bool is_of_interest = descriptor != STDOUT_FILENO && descriptor != STDERR_FILENO && size != sizeof(std::uint64_t);
+  return is_of_interest && fails(write_call) ? -1 : next(descriptor, from, size);
 }
 ssize_t pwrite64(int descriptor, const void* from, std::size_t size, off64_t offset) {
   static const auto next = real(&::pwrite64, "pwrite64");

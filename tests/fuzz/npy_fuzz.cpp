@@ -6,9 +6,11 @@
 namespace dsanalyze::fuzz {
 namespace {
 
+__extension__ using Wide = unsigned __int128;
+
 /// Bytes of an array by its shape, without overflow.
-unsigned __int128 bytes_of_array(const NpyHeader& header) {
-  unsigned __int128 bytes = header.item_bytes;
+Wide bytes_of_array(const NpyHeader& header) {
+  Wide bytes = header.item_bytes;
   for (const std::uint64_t length : header.shape) {
     if (length == 0) return 0;
     bytes = bytes > INT64_MAX ? bytes : bytes * length;

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-LEAST_INPUTS = 1000  # fewer: the program is not instrumented, or hangs on everything
+LEAST_INPUTS_A_SECOND = 10  # fewer: the program is not instrumented, or hangs on everything
 MOST_SHOWN_BYTES = 6000
 MEMORY_MIB = 1024
 SECONDS_AN_INPUT = 10
@@ -33,6 +33,7 @@ def main():
     parser.add_argument("--dictionary", type=pathlib.Path, required=True)
     arguments = parser.parse_args()
     seconds = int(os.environ.get("DSANALYZE_FUZZ_SECONDS", "60"))
+    least = LEAST_INPUTS_A_SECOND * seconds
     found = pathlib.Path.cwd() / "fuzz-found"
     found.mkdir(exist_ok=True)
     before = set(found.iterdir())
@@ -45,7 +46,7 @@ def main():
     inputs = number(r"stat::number_of_executed_units:\s*(\d+)", output)
     edges = number(r"cov: (\d+)", output)
     print(f"{arguments.name}: {inputs} inputs in {seconds} s, {edges} edges covered, {new} inputs reached something new")
-    if run.returncode == 0 and inputs >= LEAST_INPUTS and edges > 0:
+    if run.returncode == 0 and inputs >= least and edges > 0:
         return 0
     print("\n".join(output.splitlines()[-80:]))
     for path in sorted(set(found.iterdir()) - before):
@@ -55,7 +56,7 @@ def main():
             print(f"  base64: {base64.b64encode(content).decode()}")
         print(f"  again:  {arguments.program} {path}")
     if run.returncode == 0:
-        print(f"error: fewer than {LEAST_INPUTS} inputs: the fuzzer did not work")
+        print(f"error: fewer than {least} inputs: the fuzzer did not work")
     return 1
 
 

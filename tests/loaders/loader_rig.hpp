@@ -87,7 +87,7 @@ inline std::shared_ptr<const DatasetIndex> pictures(FileDataset& data, const std
     kind.width = 100 + 10 * i;
     const auto bytes = test::encode_picture(kind);
     std::string content(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    if (bad.count(i) > 0) content = i % 2 == 0 ? content.substr(0, content.size() / 2) : "not an image at all";
+    if (bad.contains(i)) content = i % 2 == 0 ? content.substr(0, content.size() / 2) : "not an image at all";
     data.add(std::to_string(i) + ".jpg", content);
   }
   return data.index();
