@@ -145,7 +145,7 @@ std::vector<std::string> member_names(const DatasetIndex& index, ConvertRun& run
     // A key that is taken already (x.jpg beside x.png, or x.1.jpg beside x_1.jpg) gets a number.
     std::string unique = key;
     for (std::uint64_t number = 1; !times.try_emplace(unique, 1).second; ++number) unique = fmt::format("{}-{}", key, number + 1);
-    name = unique + name.substr(dot);
+    name.replace(0, dot, unique);
   }
   return names;
 }

@@ -47,7 +47,7 @@ Nanoseconds steady_begin(const TrainingLog& log) { return log.first_batch > 0 ? 
 
 /// Proof of a cold run: what it asked for came from the device.
 void prove_cold(RunContext& context, const std::string& run, std::optional<Bytes> device, Bytes asked) {
-  if (context.inputs.settings.storage != Seam::real) return;
+  if (context.inputs.settings.storage != Seam::real || asked == 0) return;  // a run that read nothing has said so
   if (!device) {
     context.distrust("storage-not-metered",
                      fmt::format("run \"{}\": what was read from storage cannot be told ({}), so nothing proves that the run was cold.", run,

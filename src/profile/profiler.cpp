@@ -51,7 +51,7 @@ DatasetRecord dataset_record(const ProfileInputs& inputs, const DatasetIndex& su
   record.format = facts.format;
   record.samples = facts.total_samples;
   record.bytes = facts.total_bytes;
-  record.mean_sample_bytes = static_cast<double>(subset.bytes()) / std::max(1U, subset.size());
+  record.mean_sample_bytes = static_cast<double>(facts.total_bytes) / static_cast<double>(std::max<std::uint64_t>(facts.total_samples, 1));
   record.digest = facts.digest;
   record.sizes_sampled = facts.sizes_sampled;
   record.subset_samples = subset.size();
