@@ -11,6 +11,7 @@ namespace dsanalyze {
 namespace {
 
 constexpr std::uint32_t pilot_samples = 512;
+constexpr int pilot_batch = 32;
 constexpr double least_fill_bytes_per_s = 5e8;  // of copying into new shared memory, however fast storage is
 
 bool runs(const ProfilePlan& plan, const char* name) { return std::ranges::find(plan.runs, name) != plan.runs.end(); }
@@ -66,8 +67,10 @@ PilotRates run_pilot(RunContext& context, double seconds) {
 
   RunContext pilot = pilot_context(context);
   make_cold(pilot);
+  ProfileInputs small = context.inputs;  // batches whose memory is taken in no time
+  small.settings.batch_size = std::min(small.settings.batch_size, pilot_batch);
   const auto measure = [&](PrepUse prep) {
-    Pipeline pipeline(context.inputs, run_spec(pilot, CacheKind::none, 0), context.timing);
+    Pipeline pipeline(small, run_spec(pilot, CacheKind::none, 0), context.timing);
     auto loader = pipeline.make_loader({.prep = prep});
     auto trainer = make_null_trainer();
     const Nanoseconds begun = context.timing.clock->now();

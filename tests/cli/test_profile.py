@@ -189,7 +189,7 @@ class Profile(ProgramTest):
     def test_a_file_that_goes_away_during_the_run_is_a_failed_sample(self):
         data = self.photographs(20)
         gone = sorted(data.rglob("*.jpg"))[0]
-        with subprocess.Popen([PROGRAM, "profile", str(data), "--runs", "fetch", "--time-budget", "2s", "--error-budget", "50%", "--json"],
+        with subprocess.Popen([PROGRAM, "profile", str(data), "--runs", "fetch", "--time-budget", "4s", "--error-budget", "50%", "--json"],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environment) as process:
             for line in process.stderr:
                 if line.startswith("plan: cores"):
