@@ -33,8 +33,8 @@ std::string describe(Status status) {
 
 void FailureLedger::add(SampleId sample, Status status) {
   const std::uint64_t count = m_count.fetch_add(1, std::memory_order_relaxed) + 1;
+  const SampleFailure failure{sample_name(m_index, sample), describe(status)};  // may read a shard: before the lock
   const std::scoped_lock lock(m_mutex);
-  const SampleFailure failure{sample_name(m_index, sample), describe(status)};
   note(sample, failure);
   if (m_fatal.load(std::memory_order_relaxed)) return;
   if (m_on_error == OnError::fail) {

@@ -1,9 +1,28 @@
 """Every way to read, order and cache, from `dataset make` to `profile`."""
 
+import ctypes
+import errno
+import json
 import pathlib
+import platform
+import struct
+import subprocess
 import unittest
 
-from program import ProgramTest
+from program import PROGRAM, ProgramTest
+
+
+def refuse_io_uring():
+    """As container runtimes do: io_uring_setup (425 everywhere) fails with EPERM, by a seccomp filter of this process and its children."""
+    load_number, if_equal, answer = 0x20, 0x15, 0x06
+    allow, refuse = 0x7FFF0000, 0x00050000 | errno.EPERM
+    steps = [(load_number, 0, 0, 0), (if_equal, 0, 1, 425), (answer, 0, 0, refuse), (answer, 0, 0, allow)]
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
+    program = ctypes.create_string_buffer(struct.pack("HL", len(steps), ctypes.addressof(code)))
+    libc = ctypes.CDLL(None, use_errno=True)
+    no_new_privileges, set_seccomp, filter_mode = 38, 22, 2
+    if libc.prctl(no_new_privileges, 1, 0, 0, 0) != 0 or libc.prctl(set_seccomp, filter_mode, program, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), f"no seccomp on {platform.release()}")
 
 
 def full_run(result):
@@ -54,6 +73,24 @@ class Ways(ProgramTest):
             self.assertIn('"read_mode": "direct"', run.stdout)
         result = self.short(self.photographs())
         self.assertIn(result["settings"]["io"], ("pread", "uring"))
+
+    def test_where_the_kernel_refuses_io_uring_auto_reads_by_threads_and_says_so(self):
+        data = self.photographs()
+        arguments = [PROGRAM, "profile", str(data), "--batch-size", "8", "--time-budget", "4s", "--runs", "fetch", "--json", "--quiet"]
+
+        def run(*more):
+            return subprocess.run([*arguments, *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environment, timeout=60,
+                                  check=False, preexec_fn=refuse_io_uring)
+
+        try:
+            result = json.loads(run().stdout)
+        except subprocess.SubprocessError:
+            self.skipTest("this kernel takes no system call filter")
+        self.assertEqual(result["settings"]["io"], "pread")
+        self.assertIn("io-uring-refused", [finding["code"] for finding in result["findings"]])
+        asked = run("--io", "uring")
+        self.assertEqual(asked.returncode, 2)
+        self.assertIn("--io auto", asked.stdout)
 
     def test_the_storage_curve_is_that_of_the_emulated_disk(self):
         """8 ms a request, one at a time, and 150 MB/s: bytes / (8 ms + bytes / 150 MB/s), whatever the number under way."""
