@@ -57,6 +57,8 @@ void validate_amounts(const ProfileSettings& settings) {
     require_number("--cache-size", settings.cache_size->fraction, 0, 1e6);
   if (settings.memory_limit && settings.memory_limit->kind == ByteAmount::Kind::fraction)
     require_number("--memory-limit", settings.memory_limit->fraction, 1e-6, 1e6);
+  if (settings.memory_limit && settings.memory_limit->kind == ByteAmount::Kind::bytes && settings.memory_limit->bytes == 0)
+    throw UsageError("--memory-limit: found 0 bytes, expected a size such as 2GiB or a share such as 35%");
   if (settings.subset) {
     const bool is_share = settings.subset->kind == ByteAmount::Kind::fraction;
     if (is_share && !(settings.subset->fraction > 0 && settings.subset->fraction <= 1)) {

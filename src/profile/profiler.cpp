@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "dsanalyze/base/random.hpp"
+#include "dsanalyze/base/memory_group.hpp"
 #include "io_choice.hpp"
 #include "pilot.hpp"
 #include "run_support.hpp"
@@ -113,6 +113,7 @@ void measure_prep(RunContext& context, Pipeline& warm, const TimeShares& shares,
 
 ProfileResult run_profile(const ProfileInputs& inputs, const ProfilePlan& plan, EventSink& events, std::stop_token stop, Timing timing) {
   RunContext context{inputs, plan, inputs.index, 0, events, std::move(stop), timing, timing.clock->now(), {}, true, {}, {}};
+  if (inputs.settings.memory_limit) const MemoryGroup permitted;  // throws now rather than when the full run's turn comes
   const TimeShares shares = share_time(inputs, plan);
   choose_io(context, shares.pilot / 2);
   const PilotRates pilot = run_pilot(context, shares.pilot / 2);

@@ -127,6 +127,7 @@ class Ways(ProgramTest):
         left = [group for group in pathlib.Path("/sys/fs/cgroup").glob("**/dsanalyze-*") if not pathlib.Path("/proc", group.name.split("-")[1]).exists()]
         self.assertEqual(left, [])
         self.assertIn("--cache page", self.fails(2, "profile", self.photographs(), "--memory-limit", "50%"))
+        self.assertIn("found 0 bytes", self.fails(2, "profile", self.photographs(), "--cache", "page", "--memory-limit", "0B"))
 
     def test_page_models_stand_in_for_the_page_cache_on_emulated_storage(self):
         for model in ("page-model:linux", "page-model:random"):
