@@ -7,6 +7,7 @@
 
 #include <cmath>
 
+#include "bench_main.hpp"
 #include "bench_support.hpp"
 #include "dsanalyze/base/files.hpp"
 #include "dsanalyze/core/device.hpp"
@@ -111,11 +112,4 @@ int run(const std::vector<std::string>& words) {
 }  // namespace
 }  // namespace dsanalyze::bench
 
-int main(int argc, char** argv) {
-  try {
-    return dsanalyze::bench::run({argv + 1, argv + argc});
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "admission_bench: {}\n", error.what());
-    return 1;
-  }
-}
+int main(int argc, char** argv) { return dsanalyze::bench::run_program(argc, argv, dsanalyze::bench::run); }

@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench_main.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/random.hpp"
 #include "dsanalyze/base/shared_memory.hpp"
@@ -337,11 +338,4 @@ int run(const std::vector<std::string>& arguments) {
 }  // namespace
 }  // namespace dsanalyze
 
-int main(int argc, char** argv) {
-  try {
-    return dsanalyze::run({argv + 1, argv + argc});
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "cache_bench: {}\n", error.what());
-    return 1;
-  }
-}
+int main(int argc, char** argv) { return dsanalyze::bench::run_program(argc, argv, dsanalyze::run); }

@@ -20,6 +20,7 @@
 #include <fmt/format.h>
 #include <malloc.h>
 
+#include "bench_main.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/files.hpp"
 #include "dsanalyze/base/random.hpp"
@@ -125,11 +126,7 @@ int run(std::int64_t decodes) {
 }  // namespace
 }  // namespace dsanalyze
 
-int main(int argument_count, char** arguments) {
-  try {
-    return dsanalyze::run(argument_count > 1 ? std::stoll(arguments[1]) : 100'000);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "decode_memory_bench: {}\n", error.what());
-    return 1;
-  }
+int main(int argc, char** argv) {
+  return dsanalyze::bench::run_program(
+      argc, argv, [](const std::vector<std::string>& words) { return dsanalyze::run(words.empty() ? 100'000 : std::stoll(words[0])); });
 }

@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "bench_main.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/events.hpp"
 #include "dsanalyze/base/random.hpp"
@@ -214,11 +215,4 @@ int run(const std::vector<std::string>& arguments) {
 }  // namespace
 }  // namespace dsanalyze
 
-int main(int argc, char** argv) {
-  try {
-    return dsanalyze::run({argv + 1, argv + argc});
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "fetch_bench: {}\n", error.what());
-    return 1;
-  }
-}
+int main(int argc, char** argv) { return dsanalyze::bench::run_program(argc, argv, dsanalyze::run); }

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "bench_main.hpp"
 #include "bench_support.hpp"
 #include "dsanalyze/loaders/dataset.hpp"
 
@@ -36,12 +37,9 @@ void measure(std::uint32_t samples, const std::filesystem::path& file) {
 }  // namespace dsanalyze
 
 int main(int argc, char** argv) {
-  try {
-    const std::filesystem::path file = std::filesystem::path(argc > 1 ? argv[1] : "/var/tmp") / "index_bench.dsidx";
-    for (const std::uint32_t samples : {1'281'167U, 14'197'122U}) dsanalyze::measure(samples, file);
+  return dsanalyze::bench::run_program(argc, argv, [](const std::vector<std::string>& words) {
+    const std::filesystem::path folder = words.empty() ? "/var/tmp" : words[0];
+    for (const std::uint32_t samples : {1'281'167U, 14'197'122U}) dsanalyze::measure(samples, folder / "index_bench.dsidx");
     return 0;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "index_bench: {}\n", error.what());
-    return 1;
-  }
+  });
 }

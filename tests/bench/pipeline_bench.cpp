@@ -12,6 +12,7 @@
 #include <functional>
 #include <thread>
 
+#include "bench_main.hpp"
 #include "bench_support.hpp"
 #include "dsanalyze/base/events.hpp"
 #include "dsanalyze/base/host.hpp"
@@ -334,10 +335,6 @@ int run(const Options& options) {
 }  // namespace dsanalyze::bench
 
 int main(int argc, char** argv) {
-  try {
-    return dsanalyze::bench::run(dsanalyze::bench::parse({argv + 1, argv + argc}));
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "pipeline_bench: {}\n", error.what());
-    return 1;
-  }
+  return dsanalyze::bench::run_program(argc, argv,
+                                       [](const std::vector<std::string>& words) { return dsanalyze::bench::run(dsanalyze::bench::parse(words)); });
 }

@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cerrno>
 
+#include "bench_main.hpp"
 #include "bench_support.hpp"
 #include "dsanalyze/base/events.hpp"
 #include "dsanalyze/base/files.hpp"
@@ -237,11 +238,4 @@ int run(const std::vector<std::string>& words) {
 }  // namespace
 }  // namespace dsanalyze::bench
 
-int main(int argc, char** argv) {
-  try {
-    return dsanalyze::bench::run({argv + 1, argv + argc});
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "steady_state_bench: {}\n", error.what());
-    return 1;
-  }
-}
+int main(int argc, char** argv) { return dsanalyze::bench::run_program(argc, argv, dsanalyze::bench::run); }
