@@ -66,20 +66,7 @@ TEST_CASE("with every order a loader that goes on from any batch delivers the re
     Rig rig(index, CacheKind::none, 0, small_prep(), 256);
     LoaderOptions options = loader_options(5, 2);
     options.start.order = order;
-    auto whole = rig.loader(options);
-    const Seen all = consume(*whole);
-    whole.reset();
-    REQUIRE(all.samples.size() == 10);
-    for (std::uint64_t stop = 0; stop < 10; ++stop) {
-      auto begun = rig.loader(options);
-      consume(*begun, stop);
-      LoaderOptions resumed = loader_options(5, 0);
-      resumed.start = SamplerState::parse(begun->state().serialise());
-      begun.reset();
-      auto loader = rig.loader(resumed);
-      const Seen rest = consume(*loader, all.samples.size() - stop);
-      CHECK(std::ranges::equal(rest.samples, std::span(all.samples).subspan(stop)));
-    }
+    check_every_resume(rig, options, 10);
   }
 }
 

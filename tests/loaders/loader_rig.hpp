@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <memory>
 #include <set>
 #include <vector>
@@ -78,6 +79,26 @@ inline Seen consume(Loader& loader, std::uint64_t most_batches = UINT64_MAX) {
     loader.release(batch.token);
   }
   return seen;
+}
+
+/// Stops a run of `batches` batches after each of them and goes on from the saved state: the rest must be the same, bit for bit.
+inline void check_every_resume(Rig& rig, const LoaderOptions& options, std::size_t batches) {
+  auto whole = rig.loader(options);
+  const Seen all = consume(*whole);
+  whole.reset();
+  REQUIRE(all.samples.size() == batches);
+  for (std::uint64_t stop = 0; stop < batches; ++stop) {
+    CAPTURE(stop);
+    auto begun = rig.loader(options);
+    consume(*begun, stop);
+    LoaderOptions resumed = options;
+    resumed.epochs = 0;
+    resumed.start = SamplerState::parse(begun->state().serialise());
+    begun.reset();
+    auto loader = rig.loader(resumed);
+    const Seen rest = consume(*loader, batches - stop);
+    CHECK(std::ranges::equal(rest.samples, std::span(all.samples).subspan(stop)));
+  }
 }
 
 /// Ten pictures; some of them are not.

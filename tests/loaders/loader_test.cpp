@@ -165,19 +165,7 @@ TEST_CASE("a loader that goes on from a saved state delivers the rest of the epo
   FileDataset data;
   const auto index = pictures(data, {});
   Rig rig(index, CacheKind::none, 0, small_prep());
-  auto whole = rig.loader(loader_options(3, 2));
-  const Seen all = consume(*whole);
-  whole.reset();
-  for (std::uint64_t stop = 0; stop < 8; ++stop) {
-    auto begun = rig.loader(loader_options(3, 2));
-    consume(*begun, stop);
-    LoaderOptions resumed = loader_options(3, 0);
-    resumed.start = SamplerState::parse(begun->state().serialise());
-    begun.reset();
-    auto loader = rig.loader(resumed);
-    const Seen rest = consume(*loader, all.samples.size() - stop);
-    CHECK(std::ranges::equal(rest.samples, std::span(all.samples).subspan(stop)));
-  }
+  check_every_resume(rig, loader_options(3, 2), 8);
 }
 
 TEST_CASE("stopping in the middle ends next() and gives every buffer back") {
