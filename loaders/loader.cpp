@@ -23,6 +23,7 @@ Loader::State::State(Parts given_parts, const LoaderOptions& given_options)
       epochs(*parts.engine, parts.storage_bytes),
       failures(*parts.index, options.on_error, options.error_budget),
       prep_counters(options.workers),
+      prep_times(options.workers),
       delivered_state(options.start),
       accesses(options.batch_size),
       lookups(options.batch_size),
@@ -123,6 +124,13 @@ LoaderTotals Loader::totals() const {
     for (std::size_t i = 0; i < times.size() && i < totals.operator_times.size(); ++i) totals.operator_times[i] += times[i];
   }
   return totals;
+}
+
+LoaderTimes Loader::times() const {
+  LoaderTimes times;
+  times.request = m_state->request_times.counts();
+  for (const DurationHistogram& worker : m_state->prep_times) times.prep += worker.counts();
+  return times;
 }
 
 std::vector<EpochTotals> Loader::epochs() const { return m_state->epochs.settled(); }

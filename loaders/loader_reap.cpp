@@ -66,6 +66,7 @@ LoaderWork Loader::State::take(const FetchCompletion& completion) {
   item.ready = completion.done_at;
   if (completion.status.ok()) {
     fetch_counter.add(1, completion.bytes.size(), 0);
+    request_times.add(completion.took);
   } else {
     fetch_counter.add_failure();
   }

@@ -11,6 +11,7 @@
 
 #include "batch_assembly.hpp"
 #include "dsanalyze/base/bounded_queue.hpp"
+#include "dsanalyze/base/histogram.hpp"
 #include "dsanalyze/loaders/loader.hpp"
 #include "dsanalyze/loaders/slot_pool.hpp"
 #include "epoch_ledger.hpp"
@@ -73,6 +74,8 @@ struct Loader::State {
   FailureLedger failures;
   std::vector<std::unique_ptr<Prep>> preps;
   std::vector<StageCounter> prep_counters;
+  std::vector<DurationHistogram> prep_times;  ///< of a sample, one each worker
+  DurationHistogram request_times;
   StageCounter fetch_counter;
   StageCounter feed_counter;
   std::atomic<std::uint64_t> hit_total{0};

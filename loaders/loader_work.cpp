@@ -33,12 +33,15 @@ void Loader::State::work() {
     std::size_t prepared = 0;
     std::uint32_t of_entry = 0;
     std::uint64_t bytes = 0;
+    Nanoseconds item_begun = begun;
     for (std::size_t i = 0; i < count; ++i) {
       const LoaderWork& item = items[i];
       if (!over()) {
         bytes += prepare(item, prep, scratch, counter);
         ++prepared;
         ++of_entry;
+        const Nanoseconds now = timing.clock->now();
+        prep_times[worker].add(now - std::exchange(item_begun, now));
       }
       give_back(item);
       if (item.hit.decision == CacheDecision::hit) used[hit_count++] = item.hit;

@@ -124,7 +124,7 @@ class MadeUpEngine final : public FetchEngine {
       asked += request.extent.length;
       const Nanoseconds due = m_device != nullptr ? storage_request_end(*m_device, m_spec, request.extent.length, now) : now;
       const Status status = m_bytes.holds(request.extent.length) ? Status{} : Status{StatusCode::io, EFBIG};
-      completions[i] = {request.tag, request.sample, status, m_bytes.view(request.extent.length), {0}, due};
+      completions[i] = {request.tag, request.sample, status, m_bytes.view(request.extent.length), {0}, due, due - now};
     }
     m_requested.fetch_add(asked, std::memory_order_relaxed);
     m_due.add(std::span(completions).first(requests.size()));
@@ -164,7 +164,7 @@ class DelayingEngine final : public FetchEngine {
       const std::scoped_lock lock(m_mutex);
       for (std::size_t i = 0; i < requests.size(); ++i) {
         numbered[i] = requests[i];
-        numbered[i].tag = place(requests[i].tag, storage_request_end(m_device, m_spec, requests[i].extent.length, now));
+        numbered[i].tag = place({requests[i].tag, now, storage_request_end(m_device, m_spec, requests[i].extent.length, now)});
       }
     }
     const Status status = m_inner->submit(std::span(numbered).first(requests.size()));
@@ -205,17 +205,18 @@ class DelayingEngine final : public FetchEngine {
   static constexpr double look_seconds = 0.0005;
   struct Waiting {
     std::uint64_t tag = 0;
+    Nanoseconds begun = 0;
     Nanoseconds due = 0;
   };
 
-  std::uint64_t place(std::uint64_t tag, Nanoseconds due) {
+  std::uint64_t place(const Waiting& waiting) {
     if (m_free.empty()) {
-      m_waiting.push_back({tag, due});
+      m_waiting.push_back(waiting);
       return m_waiting.size() - 1;
     }
     const std::uint64_t number = m_free.back();
     m_free.pop_back();
-    m_waiting[number] = {tag, due};
+    m_waiting[number] = waiting;
     return number;
   }
 
@@ -230,6 +231,7 @@ class DelayingEngine final : public FetchEngine {
           const std::uint64_t number = completion.tag;
           completion.tag = m_waiting[number].tag;
           completion.done_at = std::max(completion.done_at, m_waiting[number].due);
+          completion.took = completion.done_at - m_waiting[number].begun;
           m_free.push_back(number);
         }
       }

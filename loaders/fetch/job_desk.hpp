@@ -16,6 +16,7 @@ struct FetchJob {
   FetchRequest request;
   std::uint32_t buffer = 0;
   std::uint64_t number = 0;
+  Nanoseconds begun = 0;  ///< when the engine took it up
 };
 
 /// What the engines that read real files have in common: places, the queues in and out, cancelling, the turns of a limited rate. Threads: any.
@@ -50,14 +51,19 @@ class JobDesk {
   }
 
   /// The next job; false when there is none before the deadline.
-  bool take(FetchJob& job, Deadline deadline) { return m_jobs.pop({&job, 1}, deadline) == 1; }
+  bool take(FetchJob& job, Deadline deadline) {
+    if (m_jobs.pop({&job, 1}, deadline) == 0) return false;
+    job.begun = m_timing.clock->now();
+    return true;
+  }
   [[nodiscard]] bool closed() const { return m_jobs.closed(); }
   [[nodiscard]] bool empty() const { return m_jobs.size() == 0; }
   [[nodiscard]] bool cancelled(const FetchJob& job) const { return job.number < m_cancelled.load(std::memory_order_acquire); }
   /// False once the desk is closed.
   bool complete(std::span<const FetchCompletion> completions) { return m_done.push(completions, soon()); }
   [[nodiscard]] FetchCompletion completion(const FetchJob& job, Status status, std::span<const std::byte> bytes) const {
-    return {job.request.tag, job.request.sample, status, bytes, {job.buffer}, m_timing.clock->now()};
+    const Nanoseconds now = m_timing.clock->now();
+    return {job.request.tag, job.request.sample, status, bytes, {job.buffer}, now, now - job.begun};
   }
 
   /// When this job may begin at the rate that the user allows; 0 if there is no limit. Each job asks once.

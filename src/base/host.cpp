@@ -1,5 +1,6 @@
 #include "dsanalyze/base/host.hpp"
 
+#include <fmt/format.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -7,6 +8,7 @@
 #include <charconv>
 #include <cmath>
 #include <memory>
+#include <set>
 #include <sstream>
 
 #include "dsanalyze/base/error.hpp"
@@ -77,6 +79,16 @@ std::vector<int> affinity(const fs::path& root, const std::vector<int>& online) 
   return cpus;
 }
 
+/// CPUs that share a core name the same siblings. A CPU that names none is a core of its own.
+int physical_cores(const fs::path& root, const std::vector<int>& cpus) {
+  std::set<std::string> cores;
+  for (const int cpu : cpus) {
+    const std::string siblings = first_line_or_nothing(root / "sys/devices/system/cpu" / fmt::format("cpu{}", cpu) / "topology/thread_siblings_list");
+    cores.insert(siblings.empty() ? std::to_string(cpu) : siblings);
+  }
+  return std::max(1, static_cast<int>(cores.size()));
+}
+
 }  // namespace
 
 int HostFacts::worker_count() const { return std::max(1, static_cast<int>(cores_usable)); }
@@ -88,6 +100,7 @@ HostFacts read_host_facts(const fs::path& root) {
   facts.cpus_allowed = affinity(root, online);
   facts.cpu_model = cpu_model(read_file(root / "proc/cpuinfo"));
   facts.cores_online = static_cast<int>(std::max<std::size_t>(online.empty() ? facts.cpus_allowed.size() : online.size(), 1));
+  facts.cores_physical = physical_cores(root, facts.cpus_allowed);
   facts.kernel = first_line_or_nothing(root / "proc/sys/kernel/osrelease");
   facts.cgroup = read_cgroup_limits(root);
 

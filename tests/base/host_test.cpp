@@ -40,6 +40,14 @@ TEST_CASE("host facts come from proc, and only CPUs that are allowed and online 
   CHECK(facts.memory_usable == 500 * 1024);
 }
 
+TEST_CASE("hyper-threads of one core are one physical core") {
+  const auto folder = made_up_host();  // CPUs 0, 1, 2 and 5 are allowed
+  CHECK(read_host_facts(folder->path()).cores_physical == 4);
+  for (const int cpu : {0, 1}) folder->write("sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list", "0-1\n");
+  folder->write("sys/devices/system/cpu/cpu2/topology/thread_siblings_list", "2,6\n");
+  CHECK(read_host_facts(folder->path()).cores_physical == 3);
+}
+
 TEST_CASE("a control group's limits go before the host's figures") {
   const auto folder = made_up_host();
   folder->write("sys/fs/cgroup/job/cpu.max", "150000 100000\n");

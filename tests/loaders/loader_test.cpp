@@ -55,6 +55,19 @@ TEST_CASE("MinIO: from the second epoch on, hits are the items held and storage 
   }
 }
 
+TEST_CASE("a loader knows how long each read and each sample's prep took") {
+  const auto index = emulated_dataset(300, 200);
+  Rig rig(index, CacheKind::minio, index->bytes() / 2, no_prep());
+  auto loader = rig.loader(loader_options(16, 3));
+  consume(*loader);
+  loader->stop();
+  const LoaderTotals totals = loader->totals();
+  const LoaderTimes times = loader->times();
+  CHECK(times.prep.count() == totals.prep.samples);
+  CHECK(times.prep.mean_seconds() * static_cast<double>(times.prep.count()) <= to_seconds(totals.prep.busy));
+  CHECK(times.request.count() == totals.misses);
+}
+
 TEST_CASE("the real LRU cache has the hits that the policy in core decides, and delivers the right bytes") {
   FileDataset data;
   for (int i = 0; i < 60; ++i)

@@ -28,6 +28,7 @@ struct HostFacts {
   int cores_online = 1;
   double cores_usable = 1;        ///< min(affinity, cgroup quota); may be fractional
   std::vector<int> cpus_allowed;  ///< affinity of the calling thread, online CPUs only
+  int cores_physical = 1;         ///< cores that the allowed CPUs lie on: fewer where some are hyper-threads of one core
   Bytes memory_total = 0;
   Bytes memory_usable = 0;  ///< min(MemAvailable, cgroup limit less use) now
   std::string kernel;

@@ -33,6 +33,7 @@ struct FetchCompletion {
   std::span<const std::byte> bytes;  ///< all bytes of the extent when status is ok; valid until the buffer is released
   FetchBuffer buffer;
   Nanoseconds done_at = 0;
+  Nanoseconds took = 0;  ///< since the engine took the request up: storage's time at the engine's concurrency
 };
 
 /// Where samples' bytes come from. One engine serves all worker threads of a process.

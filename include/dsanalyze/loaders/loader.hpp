@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dsanalyze/base/counters.hpp"
+#include "dsanalyze/base/histogram.hpp"
 #include "dsanalyze/core/batch.hpp"
 #include "dsanalyze/core/index.hpp"
 #include "dsanalyze/core/settings.hpp"
@@ -67,6 +68,12 @@ struct LoaderTotals {
   std::vector<Nanoseconds> operator_times;
 };
 
+/// How long the loader's work on one sample took.
+struct LoaderTimes {
+  DurationCounts request;  ///< a read, while as many others were under way as the engine allows
+  DurationCounts prep;     ///< one sample on one worker, its cache copy included
+};
+
 /// Joins sampler, cache, fetch engine, prep and slots into a stream of batches in the sampler's order. One feeder thread draws ids, asks the cache
 /// and submits misses; one thread reaps; `workers` threads prep straight into the slots. Everything between them is bounded. A fetch of one epoch
 /// settles before the next epoch's first lookup, so that MinIO's hits from the second epoch on are exactly the items held. Threads: next() one
@@ -97,6 +104,7 @@ class Loader {
   void stop();
 
   [[nodiscard]] LoaderTotals totals() const;
+  [[nodiscard]] LoaderTimes times() const;
   [[nodiscard]] std::vector<EpochTotals> epochs() const;      ///< settled ones; of more than a thousand, the first and the last
   [[nodiscard]] std::vector<SampleFailure> failures() const;  ///< the first hundred
   [[nodiscard]] std::vector<FailureCount> failure_counts() const;
