@@ -55,6 +55,7 @@ HostRecord read_host(JsonObject object) {
   host.cpu_model = object.text("cpu_model");
   host.cores = object.number("cores", 0, most);
   host.cores_online = read_small(object, "cores_online");
+  if (object.has("cores_physical")) host.cores_physical = read_small(object, "cores_physical");
   host.memory_bytes = read_count(object, "memory_bytes");
   host.memory_total_bytes = read_count(object, "memory_total_bytes");
   host.kernel = object.text("kernel");
@@ -130,6 +131,30 @@ RunRecord read_run(JsonObject& object) {
                             each.number("storage_bytes_per_s", 0, most), each.number("cache_hit_fraction", 0, 1)});
   }
   return run;
+}
+
+CorePoint read_core_point(JsonObject& object) {
+  CorePoint point{read_small(object, "cores"), object.number("samples_per_s", 0, most), std::nullopt};
+  if (is_known(object, "ci95_samples_per_s")) point.ci95_samples_per_s = read_interval(object, "ci95_samples_per_s", 0, most);
+  return point;
+}
+
+std::optional<DistributionRecord> read_distribution(JsonObject& parent, std::string_view key) {
+  if (!is_known(parent, key)) return std::nullopt;
+  JsonObject object = parent.object(key);
+  DistributionRecord record{object.number("mean", 0, most), read_count(object, "count"), {}};
+  const nlohmann::json& quantiles = object.raw("quantiles");
+  if (!quantiles.is_array() || quantiles.size() < 2) object.fail("quantiles", "expected a list of at least two numbers");
+  for (const nlohmann::json& value : quantiles) {
+    const double previous = record.quantiles.empty() ? 0 : record.quantiles.back();
+    if (!value.is_number() || value.get<double>() < previous) object.fail("quantiles", "expected ascending numbers, none below 0");
+    record.quantiles.push_back(value.get<double>());
+  }
+  return record;
+}
+
+ProfileResult::Distributions read_distributions(JsonObject object) {
+  return {read_distribution(object, "sample_bytes"), read_distribution(object, "prep_seconds"), read_distribution(object, "request_seconds")};
 }
 
 OrderRecord read_order(JsonObject object) {
@@ -209,12 +234,12 @@ ProfileResult profile_from_json(std::string_view text, const std::string& source
   result.dataset = read_dataset(root.object("dataset"));
   read_rates(root, result);
   JsonObject curves = root.object("curves");
-  for (JsonObject& point : curves.objects("P_by_cores"))
-    result.prep_by_cores.push_back({read_small(point, "cores"), point.number("samples_per_s", 0, most)});
+  for (JsonObject& point : curves.objects("P_by_cores")) result.prep_by_cores.push_back(read_core_point(point));
   for (JsonObject& point : curves.objects("S_by_request")) {
     result.storage_by_request.push_back(
         {point.number("request_bytes", 0, most), read_small(point, "concurrency"), point.number("bytes_per_s", 0, most)});
   }
+  if (is_known(root, "distributions")) result.distributions = read_distributions(root.object("distributions"));
   if (is_known(root, "order")) result.order = read_order(root.object("order"));
   for (JsonObject& run : root.objects("runs")) result.runs.push_back(read_run(run));
   if (is_known(root, "stalls")) {

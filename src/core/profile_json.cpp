@@ -7,6 +7,7 @@ Json host_json(const HostRecord& host) {
   return {{"cpu_model", host.cpu_model},
           {"cores", host.cores},
           {"cores_online", host.cores_online},
+          {"cores_physical", host.cores_physical},
           {"memory_bytes", host.memory_bytes},
           {"memory_total_bytes", host.memory_total_bytes},
           {"kernel", host.kernel},
@@ -41,12 +42,27 @@ Json rate_json(const std::optional<RateRecord>& rate) {
 
 Json curves_json(const ProfileResult& result) {
   Json by_cores = Json::array();
-  for (const CorePoint& point : result.prep_by_cores) by_cores.push_back({{"cores", point.cores}, {"samples_per_s", point.samples_per_s}});
+  for (const CorePoint& point : result.prep_by_cores) {
+    Json object = {{"cores", point.cores}, {"samples_per_s", point.samples_per_s}};
+    if (point.ci95_samples_per_s) object["ci95_samples_per_s"] = interval_json(*point.ci95_samples_per_s);
+    by_cores.push_back(object);
+  }
   Json by_request = Json::array();
   for (const StoragePoint& point : result.storage_by_request) {
     by_request.push_back({{"request_bytes", point.request_bytes}, {"concurrency", point.concurrency}, {"bytes_per_s", point.bytes_per_s}});
   }
   return {{"P_by_cores", by_cores}, {"S_by_request", by_request}};
+}
+
+Json distribution_json(const std::optional<DistributionRecord>& distribution) {
+  if (!distribution) return nullptr;
+  return {{"mean", distribution->mean}, {"count", distribution->count}, {"quantiles", distribution->quantiles}};
+}
+
+Json distributions_json(const ProfileResult::Distributions& distributions) {
+  return {{"sample_bytes", distribution_json(distributions.sample_bytes)},
+          {"prep_seconds", distribution_json(distributions.prep_seconds)},
+          {"request_seconds", distribution_json(distributions.request_seconds)}};
 }
 
 Json epoch_json(const EpochRecord& epoch) {
@@ -143,6 +159,7 @@ std::string to_json(const ProfileResult& result) {
                      {"S", rate_json(result.storage)},
                      {"F", rate_json(result.fetch)}}},
                    {"curves", curves_json(result)},
+                   {"distributions", distributions_json(result.distributions)},
                    {"order", order_json(result.order)},
                    {"runs", Json::array()}};
   for (const RunRecord& run : result.runs) document["runs"].push_back(run_json(run));

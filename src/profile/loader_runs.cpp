@@ -123,6 +123,7 @@ Measured run_fetch(RunContext& context, double seconds) {
 
   Measured measured;
   measured.record = record_run("fetch", context, pipeline, *loader, observer, log);
+  measured.times = loader->times();
   measured.record.storage_bytes = device;
   measured.record.requested_bytes = asked;
   const auto points = observer.progress();
@@ -176,6 +177,7 @@ Measured run_prep(RunContext& context, Pipeline& pipeline, double seconds) {
 
   Measured measured;
   measured.record = record_run("prep", context, pipeline, *loader, observer, log);
+  measured.times = loader->times();
   measured.record.storage_bytes = difference(storage(), before);
   measured.rate = record_rate(
       context, "prep", rate_of(log, log.ended), mean_sample_bytes(context),
@@ -188,11 +190,17 @@ Measured run_prep(RunContext& context, Pipeline& pipeline, double seconds) {
   return measured;
 }
 
-double measure_one_core(RunContext& context, Pipeline& pipeline, double seconds) {
-  auto loader = pipeline.make_loader({.first_epoch = 1, .cores = 1});
+std::vector<int> fewer_cores(int all) {
+  std::vector<int> fewer;
+  for (int cores = 1; cores < all; cores *= 2) fewer.push_back(cores);
+  return fewer;
+}
+
+std::optional<CorePoint> measure_on_cores(RunContext& context, Pipeline& pipeline, int cores, double seconds) {
+  auto loader = pipeline.make_loader({.first_epoch = 1, .cores = cores});
   auto trainer = make_null_trainer();
   Observer observer(*loader, pipeline.storage_bytes(), context.inputs.host, context.timing);
-  EnoughTime enough(context, "prep, one core", seconds);
+  EnoughTime enough(context, fmt::format("prep, {} of {} cores", cores, context.inputs.settings.cores), seconds);
   const auto rate_of = [&](const TrainingLog& log, Nanoseconds end) {
     return windowed_rate(observer.progress(), observer.cpu(), steady_begin(log), end, context.inputs.host, judge_cpu(context));
   };
@@ -200,7 +208,9 @@ double measure_one_core(RunContext& context, Pipeline& pipeline, double seconds)
       *loader, *trainer, [&](const TrainingLog& so_far) { return enough([&] { return rate_of(so_far, context.timing.clock->now()); }); },
       context.stop, context.timing);
   observer.stop();
-  return rate_of(log, log.ended).estimate.value;
+  const Estimate estimate = rate_of(log, log.ended).estimate;
+  if (estimate.value <= 0) return std::nullopt;
+  return CorePoint{cores, estimate.value, estimate.ci95};
 }
 
 Measured run_cached(RunContext& context, Pipeline& pipeline, double seconds) {

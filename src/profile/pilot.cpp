@@ -43,16 +43,16 @@ TimeShares share_time(const ProfileInputs& inputs, const ProfilePlan& plan) {
   shares.curve = runs(plan, "fetch") || inputs.settings.admission == Admission::cost_aware ? 8 : 0;
   shares.prep = runs(plan, "prep") ? 18 : 0;
   shares.cache = runs(plan, "prep") ? 4 : 0;
-  shares.one_core = runs(plan, "prep") && inputs.settings.prep == Seam::real && inputs.settings.workers > 1 ? 8 : 0;
+  shares.fewer_cores = runs(plan, "prep") && inputs.settings.prep == Seam::real && inputs.settings.workers > 1 ? 8 : 0;
   shares.synthetic = runs(plan, "synthetic") ? 10 : 0;
   shares.cached = runs(plan, "cached") ? 14 : 0;
   shares.full = runs(plan, "full") ? 32 : 0;
   shares.filling = runs(plan, "prep") || runs(plan, "cached") ? 10 : 0;
   constexpr double starting_and_ending = 2;
-  const double sum = shares.pilot + shares.fetch + shares.curve + shares.filling + shares.prep + shares.cache + shares.one_core + shares.synthetic +
-                     shares.cached + shares.full + starting_and_ending;
+  const double sum = shares.pilot + shares.fetch + shares.curve + shares.filling + shares.prep + shares.cache + shares.fewer_cores +
+                     shares.synthetic + shares.cached + shares.full + starting_and_ending;
   const double unit = 0.97 * plan.seconds / sum;
-  for (double* share : {&shares.pilot, &shares.fetch, &shares.curve, &shares.filling, &shares.prep, &shares.cache, &shares.one_core,
+  for (double* share : {&shares.pilot, &shares.fetch, &shares.curve, &shares.filling, &shares.prep, &shares.cache, &shares.fewer_cores,
                         &shares.synthetic, &shares.cached, &shares.full})
     *share *= unit;
   return shares;

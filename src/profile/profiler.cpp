@@ -23,6 +23,7 @@ HostRecord host_record(const ProfileInputs& inputs) {
   record.cpu_model = host.cpu_model;
   record.cores = host.cores_usable;
   record.cores_online = host.cores_online;
+  record.cores_physical = host.cores_physical;
   record.memory_bytes = host.memory_usable;
   record.memory_total_bytes = host.memory_total;
   record.kernel = host.kernel;
@@ -95,16 +96,37 @@ void state_reservations(RunContext& context) {
   }
 }
 
-/// P, its point on one core, and C: what the warm cache serves to.
+std::optional<DistributionRecord> distribution(const DurationCounts& counts) {
+  if (counts.count() == 0) return std::nullopt;
+  return DistributionRecord{counts.mean_seconds(), counts.count(), counts.quantiles(DistributionRecord::points)};
+}
+
+std::optional<DistributionRecord> size_distribution(const DatasetIndex& index) {
+  if (index.size() == 0) return std::nullopt;
+  std::vector<std::uint64_t> sizes;
+  sizes.reserve(index.size());
+  for (const IndexRecord& record : index.records()) sizes.push_back(record.length);
+  std::ranges::sort(sizes);
+  DistributionRecord record{static_cast<double>(index.bytes()) / index.size(), index.size(), {}};
+  for (std::size_t i = 0; i < DistributionRecord::points; ++i)
+    record.quantiles.push_back(static_cast<double>(sizes[i * (sizes.size() - 1) / (DistributionRecord::points - 1)]));
+  return record;
+}
+
+/// P, its curve over cores, and C: what the warm cache serves to.
 template <typename Keep>
 void measure_prep(RunContext& context, Pipeline& warm, const TimeShares& shares, ProfileResult& result, Keep keep) {
-  result.prep = keep(run_prep(context, warm, shares.prep));
+  Measured prep = run_prep(context, warm, shares.prep);
+  result.distributions.prep_seconds = distribution(prep.times.prep);
+  result.prep = keep(std::move(prep));
   if (!result.prep) return;
-  if (shares.one_core > 0) {
-    const double one = measure_one_core(context, warm, shares.one_core);
-    if (one > 0) result.prep_by_cores.push_back({1, one});
+  const int all = context.inputs.settings.cores;
+  const std::vector<int> fewer = shares.fewer_cores > 0 ? fewer_cores(all) : std::vector<int>{};
+  for (const int cores : fewer) {
+    if (const auto point = measure_on_cores(context, warm, cores, shares.fewer_cores / static_cast<double>(fewer.size())))
+      result.prep_by_cores.push_back(*point);
   }
-  result.prep_by_cores.push_back({context.inputs.settings.cores, result.prep->samples_per_s});
+  result.prep_by_cores.push_back({all, result.prep->samples_per_s, result.prep->ci95_samples_per_s});
   RateRecord cache = measure_cache(context, warm, shares.cache);
   if (cache.samples_per_s > 0) result.cache = std::move(cache);
 }
@@ -134,6 +156,7 @@ ProfileResult run_profile(const ProfileInputs& inputs, const ProfilePlan& plan, 
   result.host = host_record(inputs);
   result.dataset = dataset_record(inputs, *context.subset);
   result.order = order_record(context);
+  result.distributions.sample_bytes = size_distribution(*context.subset);
   const auto keep = [&](Measured measured) {
     result.runs.push_back(std::move(measured.record));
     return measured.rate.samples_per_s > 0 ? std::optional<RateRecord>(measured.rate) : std::nullopt;
@@ -141,7 +164,9 @@ ProfileResult run_profile(const ProfileInputs& inputs, const ProfilePlan& plan, 
   const auto wanted = [&](const char* name) { return std::ranges::find(plan.runs, name) != plan.runs.end(); };
 
   if (wanted("fetch")) {
-    result.storage = keep(run_fetch(context, shares.fetch));
+    Measured fetch = run_fetch(context, shares.fetch);
+    result.distributions.request_seconds = distribution(fetch.times.request);
+    result.storage = keep(std::move(fetch));
     if (result.storage) {
       result.storage_by_request.push_back(
           {std::round(result.dataset.mean_sample_bytes), inputs.settings.fetch_concurrency, result.storage->bytes_per_s});

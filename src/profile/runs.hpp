@@ -41,6 +41,7 @@ struct RunContext {
 struct Measured {
   RunRecord record;
   RateRecord rate;
+  LoaderTimes times;
 };
 
 /// G: batches that are on the accelerators already; 100 iterations or an interval of 1 %, whichever is first, within `seconds`.
@@ -54,8 +55,10 @@ std::vector<StoragePoint> measure_storage_curve(RunContext& context, double seco
 bool fill_cache(RunContext& context, Pipeline& pipeline, double seconds);
 /// P: the cached subset, the loader alone. `pipeline` is warm.
 Measured run_prep(RunContext& context, Pipeline& pipeline, double seconds);
-/// P on one core only, samples/s, for the curve over cores.
-double measure_one_core(RunContext& context, Pipeline& pipeline, double seconds);
+/// P on fewer cores than all, for the curve over cores; nullopt when the time was too short.
+std::optional<CorePoint> measure_on_cores(RunContext& context, Pipeline& pipeline, int cores, double seconds);
+/// The numbers of cores below `all` at which P is measured: powers of two.
+std::vector<int> fewer_cores(int all);
 /// The cached subset with the accelerator.
 Measured run_cached(RunContext& context, Pipeline& pipeline, double seconds);
 /// Cold start, the user's cache limit, everything on: at least the settings' epochs, the first apart.

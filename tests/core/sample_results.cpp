@@ -89,7 +89,7 @@ ProfileResult least_profile() {
 ProfileResult full_profile() {
   ProfileResult result;
   result.tool = {"dsanalyze", "1.2.3", "abc"};
-  result.host = {"a CPU", 1.5, 2, 3, 4, "Linux 6", 2, "vda", "ext4", "block layer", "none"};
+  result.host = {"a CPU", 1.5, 2, 2, 3, 4, "Linux 6", 2, "vda", "ext4", "block layer", "none"};
   result.settings = full_settings();
   result.dataset = {"/data", "folder", 100, 11'000, 110, "d1", true, 50, 5500};
   result.ingestion = rate(20'000);
@@ -98,7 +98,9 @@ ProfileResult full_profile() {
   result.storage = rate(4698.5);
   result.fetch = rate(7156.6);
   result.fetch->cache_fraction = 0.35;
-  result.prep_by_cores = {{1, 425}, {2, 850}};
+  result.prep_by_cores = {{1, 425, Interval{420, 430}}, {2, 850, std::nullopt}};
+  result.distributions.sample_bytes = DistributionRecord{110, 50, {10, 100, 400}};
+  result.distributions.prep_seconds = DistributionRecord{0.001, 2000, {0.0005, 0.0009, 0.004}};
   result.storage_by_request = {{4096, 16, 1e8}};
   result.order = OrderRecord{"shards", 77, 3, 0.9, 0.01, 0.002, 0.4};
   RunRecord short_run;

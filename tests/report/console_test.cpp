@@ -101,7 +101,7 @@ ProfileResult cpu_bound() {
   result.settings.accelerator = AcceleratorKind::null;
   result.prep = rate(980, 12);
   result.prep->void_windows = 2;
-  result.prep_by_cores = {{1, 490}, {2, 980}};
+  result.prep_by_cores = {{1, 490, std::nullopt}, {2, 980, std::nullopt}};
   result.stalls = ProfileResult::Stalls{stall(0.1, 1.02), stall(0.9, 9.2), {0, 0, {0, 0}}};
   result.bottleneck = BottleneckRecord{"cpu", "prep", true, "P is 3.3 times lower than F, the next", "io"};
   result.advice = {{"add-cores", "Give prep 7 cores instead of 2: 980 ± 12 to 3,207 ± 60 samples/s (3.27x); then fetch binds [F].", {}}};

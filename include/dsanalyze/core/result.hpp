@@ -40,6 +40,7 @@ struct HostRecord {
   std::string cpu_model;
   double cores = 0;  ///< usable
   int cores_online = 0;
+  int cores_physical = 0;  ///< that the allowed CPUs lie on; 0: not known
   Bytes memory_bytes = 0;  ///< usable
   Bytes memory_total_bytes = 0;
   std::string kernel;
@@ -153,11 +154,20 @@ struct AdviceRecord {
 struct CorePoint {
   int cores = 0;
   double samples_per_s = 0;
+  std::optional<Interval> ci95_samples_per_s;
 };
 struct StoragePoint {
   double request_bytes = 0;
   int concurrency = 0;
   double bytes_per_s = 0;
+};
+
+/// How something that differs from sample to sample is distributed.
+struct DistributionRecord {
+  static constexpr std::size_t points = 101;
+  double mean = 0;
+  std::uint64_t count = 0;
+  std::vector<double> quantiles;  ///< equally spaced, ascending, from the smallest to the largest
 };
 
 struct ProfileResult {
@@ -168,6 +178,12 @@ struct ProfileResult {
   std::optional<RateRecord> ingestion, prep, cache, storage, fetch;  ///< G, P, C, S, F
   std::vector<CorePoint> prep_by_cores;
   std::vector<StoragePoint> storage_by_request;
+  struct Distributions {
+    std::optional<DistributionRecord> sample_bytes;     ///< of the subset
+    std::optional<DistributionRecord> prep_seconds;     ///< one sample on one worker, all workers busy (run prep)
+    std::optional<DistributionRecord> request_seconds;  ///< one read among as many as the run had under way (run fetch)
+  };
+  Distributions distributions;
   std::optional<OrderRecord> order;
   std::vector<RunRecord> runs;
   struct Stalls {
