@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::uint64_t largest_read = std::uint64_t{1} << 30;  // the kernel's limit for one call is just below 2 GiB
 constexpr int most_retries = 100;
+constexpr double most_wait_seconds = 10;  // for a descriptor, while other reads go on: longer than a slow one takes
 constexpr std::uint64_t page = 4096;
 
 void drop(int descriptor, std::uint64_t begin, std::uint64_t length) {
@@ -38,10 +39,20 @@ Status FileReader::open_once(std::uint32_t file, FileDescriptor& descriptor) {
 
 Status FileReader::open_retrying(std::uint32_t file, FileDescriptor& descriptor) {
   for (;;) {
+    const std::uint32_t ticket = m_released.ticket();
     const Status status = open_once(file, descriptor);
     const bool too_many = status.code == StatusCode::io && (status.detail == EMFILE || status.detail == ENFILE);
-    if (!too_many || !close_unused()) return status;
+    if (!too_many || !(close_unused() || wait_for_descriptor(ticket))) return status;
   }
+}
+
+/// Until another read has ended since `ticket`, which frees one or leaves its file unused. False when all that read wait for one.
+bool FileReader::wait_for_descriptor(std::uint32_t ticket) {
+  const bool without = m_without.fetch_add(1) + 1 >= m_reading.load();
+  const bool hopeless = without && m_released.ticket() == ticket;
+  const bool released = !hopeless && m_released.wait(*m_timing.waiter, ticket, m_timing.clock->after(most_wait_seconds));
+  m_without.fetch_sub(1);
+  return released;
 }
 
 /// True if anything was closed.
@@ -126,19 +137,27 @@ Status FileReader::read_range(int descriptor, const ReadPlan& plan, std::span<st
   }
 }
 
+Status FileReader::read_in_turn(const FetchRequest& request, const ReadPlan& plan, std::span<std::byte> memory, std::uint64_t& got) {
+  Use use;
+  Status status = begin_use(request, plan, use);
+  if (!status.ok()) return status;
+  m_access.count(plan.counted);
+  status = read_range(use.descriptor, plan, memory, got);
+  if (status.ok()) drop_pages(request, plan, use);
+  end_use(request, plan, use, status);
+  return status;
+}
+
 Status FileReader::read(const FetchRequest& request, BufferPool& pool, std::uint32_t buffer, std::span<const std::byte>& bytes) {
   const ReadPlan plan = m_access.plan(request.extent);
   if (plan.size == 0) return {};
   const std::span<std::byte> memory = pool.memory(buffer, plan.size);
   if (memory.size() < plan.size) return {StatusCode::io, ENOMEM};
-  Use use;
-  Status status = begin_use(request, plan, use);
-  if (!status.ok()) return status;
-  m_access.count(plan.counted);
   std::uint64_t got = 0;
-  status = read_range(use.descriptor, plan, memory, got);
-  if (status.ok()) drop_pages(request, plan, use);
-  end_use(request, plan, use, status);
+  m_reading.fetch_add(1);
+  Status status = read_in_turn(request, plan, memory, got);
+  m_reading.fetch_sub(1);
+  m_released.notify(*m_timing.waiter, 1 << 20);
   if (status.ok()) status = FileAccess::outcome(plan, request.extent, got);
   if (status.ok()) bytes = memory.subspan(plan.lead, request.extent.length);
   return status;

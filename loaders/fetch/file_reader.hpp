@@ -1,10 +1,12 @@
 #pragma once
 
+#include <atomic>
 #include <mutex>
 #include <span>
 #include <vector>
 
 #include "buffer_pool.hpp"
+#include "dsanalyze/base/bounded_queue.hpp"
 #include "dsanalyze/base/files.hpp"
 #include "file_access.hpp"
 #include "kept_files.hpp"
@@ -14,7 +16,7 @@ namespace dsanalyze {
 /// Reads one extent of an index's files into a buffer, in the calling thread. Files of many samples stay open. Threads: any, at once.
 class FileReader {
  public:
-  explicit FileReader(FileAccess& access) : m_access(access), m_kept(KeptFiles::most_files()), m_open(m_kept.size()) {}
+  FileReader(FileAccess& access, Timing timing) : m_access(access), m_timing(timing), m_kept(KeptFiles::most_files()), m_open(m_kept.size()) {}
 
   /// On success `bytes` is the extent's content inside the buffer.
   Status read(const FetchRequest& request, BufferPool& pool, std::uint32_t buffer, std::span<const std::byte>& bytes);
@@ -37,9 +39,15 @@ class FileReader {
   void drop_pages(const FetchRequest& request, const ReadPlan& plan, const Use& use);
   void end_use(const FetchRequest& request, const ReadPlan& plan, const Use& use, Status status);
   bool close_unused();
+  bool wait_for_descriptor(std::uint32_t ticket);
+  Status read_in_turn(const FetchRequest& request, const ReadPlan& plan, std::span<std::byte> memory, std::uint64_t& got);
   Status read_range(int descriptor, const ReadPlan& plan, std::span<std::byte> into, std::uint64_t& got);
 
   FileAccess& m_access;
+  Timing m_timing;
+  std::atomic<int> m_reading{0};  ///< reads that hold a descriptor, or want one
+  std::atomic<int> m_without{0};  ///< of them, those that got none
+  Signal m_released;
   std::mutex m_mutex;
   KeptFiles m_kept;
   std::vector<OpenFile> m_open;  ///< by the numbers of m_kept

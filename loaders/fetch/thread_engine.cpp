@@ -15,7 +15,7 @@ namespace {
 class ThreadEngine final : public FetchEngine {
  public:
   ThreadEngine(std::shared_ptr<const DatasetIndex> index, const FetchOptions& options, Timing timing)
-      : m_timing(timing), m_access(std::move(index), options), m_reader(m_access), m_desk(options, timing) {
+      : m_timing(timing), m_access(std::move(index), options), m_reader(m_access, timing), m_desk(options, timing) {
     try {
       for (int i = 0; i < options.concurrency; ++i) m_threads.emplace_back([this] { work(); });
     } catch (const std::exception&) {

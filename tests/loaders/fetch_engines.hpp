@@ -15,7 +15,7 @@ namespace dsanalyze::testing {
 
 /// An engine that reads real files, by name.
 struct RealEngine {
-  const char* name;
+  std::string name;
   std::unique_ptr<FetchEngine> (*make)(std::shared_ptr<const DatasetIndex>, const FetchOptions&, Timing);
   int rings = 1;
 

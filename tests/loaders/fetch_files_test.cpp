@@ -187,7 +187,8 @@ TEST_CASE("when the process runs out of descriptors, an engine closes files that
       leave_descriptors(6);
       for (int round = 0; round < 2; ++round) {
         for (const auto& [sample, what] : fetch_all(*engine, *index)) {
-          if (!what.status.ok() || what.bytes != contents[sample]) return 1;
+          if (!what.status.ok()) return what.status.detail;
+          if (what.bytes != contents[sample]) return 250;
         }
       }
       return 0;
