@@ -50,18 +50,14 @@ class TemporaryName {
   bool m_exists = false;
 };
 
-void write_all(int descriptor, std::string_view content, const fs::path& path) {
+/// errno, or 0.
+int write_all(int descriptor, std::string_view content) {
   while (!content.empty()) {
     const ssize_t written = ::write(descriptor, content.data(), content.size());
-    if (written < 0 && errno != EINTR) fail_to_write(path, errno);
+    if (written < 0 && errno != EINTR) return errno;
     if (written > 0) content.remove_prefix(static_cast<std::size_t>(written));
   }
-}
-
-void write_and_sync(int descriptor, std::string_view content, std::optional<mode_t> mode, const fs::path& path) {
-  write_all(descriptor, content, path);
-  if (mode && ::fchmod(descriptor, *mode) != 0) fail_to_write(path, errno);
-  if (::fsync(descriptor) != 0) fail_to_write(path, errno);
+  return 0;
 }
 
 // Without AT_EMPTY_PATH, which older kernels grant to root alone.
@@ -70,40 +66,18 @@ int link_unnamed(int descriptor, const fs::path& name) {
   return ::linkat(AT_FDCWD, source.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
 }
 
-/// False if this filesystem has no unnamed files.
-bool write_unnamed_then_link(std::string_view content, std::optional<mode_t> mode, const fs::path& target) {
-  const FileDescriptor file = open_file(target.parent_path(), O_WRONLY | O_TMPFILE | O_CLOEXEC, mode_of_new_files);
-  if (!file.valid() && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) return false;
-  if (!file.valid()) fail_to_write(target, errno);
-  write_and_sync(file.get(), content, mode, target);
-  int error = link_unnamed(file.get(), target);
+/// Gives an unnamed file its name. A link cannot replace a file, a rename can.
+void name_file(int descriptor, const fs::path& target) {
+  int error = link_unnamed(descriptor, target);
   if (error == EEXIST) {
-    // A link cannot replace a file, a rename can.
     TemporaryName name(target);
-    error = link_unnamed(file.get(), name.path());
+    error = link_unnamed(descriptor, name.path());
     if (error == 0) {
       name.exists_now();
       name.rename_to(target);
     }
   }
   if (error != 0) fail_to_write(target, error);
-  return true;
-}
-
-void write_named_then_rename(std::string_view content, std::optional<mode_t> mode, const fs::path& target) {
-  TemporaryName name(target);
-  const FileDescriptor file = open_file(name.path(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode_of_new_files);
-  if (!file.valid()) fail_to_write(target, errno);
-  name.exists_now();
-  write_and_sync(file.get(), content, mode, target);
-  name.rename_to(target);
-}
-
-// /dev/null, a terminal or a pipe: replacing it is not what its user means.
-void write_in_place(const fs::path& path, std::string_view content) {
-  const FileDescriptor file = open_file(path, O_WRONLY | O_CLOEXEC);
-  if (!file.valid()) fail_to_write(path, errno);
-  write_all(file.get(), content, path);
 }
 
 // So that the new name survives a power cut too. Some filesystems cannot; the content is safe even there.
@@ -125,6 +99,63 @@ fs::path target_of(const fs::path& path) {
 
 }  // namespace
 
+struct AtomicFile::State {
+  State(const fs::path& given, TemporaryKind kind) : path(given) {
+    struct stat facts {};
+    const bool is_there = ::stat(path.c_str(), &facts) == 0;
+    if (is_there && !S_ISDIR(facts.st_mode) && !S_ISREG(facts.st_mode)) {  // /dev/null, a terminal or a pipe: replacing it is not what its user means
+      file = open_file(path, O_WRONLY | O_CLOEXEC);
+      if (!file.valid()) fail_to_write(path, errno);
+      return;
+    }
+    target = target_of(path);
+    if (is_there) mode = facts.st_mode & permission_bits;
+    if (kind == TemporaryKind::unnamed) open_unnamed();
+    if (!file.valid()) open_named();
+  }
+
+  /// Does nothing if this filesystem has no unnamed files.
+  void open_unnamed() {
+    file = open_file(target->parent_path(), O_WRONLY | O_TMPFILE | O_CLOEXEC, mode_of_new_files);
+    if (!file.valid() && errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL) fail_to_write(*target, errno);
+  }
+  void open_named() {
+    name.emplace(*target);
+    file = open_file(name->path(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode_of_new_files);
+    if (!file.valid()) fail_to_write(*target, errno);
+    name->exists_now();
+  }
+  void commit() {
+    if (error != 0) fail_to_write(path, error);
+    if (!target) return;
+    if (mode && ::fchmod(file.get(), *mode) != 0) fail_to_write(*target, errno);
+    if (::fsync(file.get()) != 0) fail_to_write(*target, errno);
+    if (name) {
+      name->rename_to(*target);
+    } else {
+      name_file(file.get(), *target);
+    }
+    sync_folder(target->parent_path());
+  }
+
+  fs::path path;
+  std::optional<fs::path> target;  ///< of what is not written in place
+  std::optional<mode_t> mode;      ///< of the file that is replaced
+  std::optional<TemporaryName> name;
+  FileDescriptor file;
+  int error = 0;
+};
+
+AtomicFile::AtomicFile(const fs::path& path) : m_state(std::make_unique<State>(path, TemporaryKind::unnamed)) {}
+AtomicFile::~AtomicFile() = default;
+
+bool AtomicFile::write(std::string_view content) noexcept {
+  if (m_state->error == 0) m_state->error = write_all(m_state->file.get(), content);
+  return m_state->error == 0;
+}
+
+void AtomicFile::commit() { m_state->commit(); }
+
 void require_writable(const fs::path& path) {
   struct stat facts {};
   const bool is_there = ::stat(path.c_str(), &facts) == 0;
@@ -139,13 +170,9 @@ void require_writable(const fs::path& path) {
 void write_file_atomically(const fs::path& path, std::string_view content) { write_file_atomically(path, content, TemporaryKind::unnamed); }
 
 void write_file_atomically(const fs::path& path, std::string_view content, TemporaryKind kind) {
-  struct stat facts {};
-  const bool is_there = ::stat(path.c_str(), &facts) == 0;
-  if (is_there && !S_ISDIR(facts.st_mode) && !S_ISREG(facts.st_mode)) return write_in_place(path, content);
-  const fs::path target = target_of(path);
-  const std::optional<mode_t> mode = is_there ? std::optional(facts.st_mode & permission_bits) : std::nullopt;
-  if (kind == TemporaryKind::named || !write_unnamed_then_link(content, mode, target)) write_named_then_rename(content, mode, target);
-  sync_folder(target.parent_path());
+  AtomicFile::State file(path, kind);
+  file.error = write_all(file.file.get(), content);
+  file.commit();
 }
 
 }  // namespace dsanalyze

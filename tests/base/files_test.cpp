@@ -174,6 +174,34 @@ TEST_CASE("a write that runs out of space leaves the old file and nothing else")
   }
 }
 
+TEST_CASE("a file that is written in pieces appears with commit, and without it never") {
+  const TemporaryFolder folder;
+  folder.write("a", "old");
+  {
+    AtomicFile file(folder.path() / "a");
+    CHECK(file.write("new "));
+    CHECK(file.write("content"));
+    CHECK(read_file(folder.path() / "a") == "old");
+  }
+  CHECK(read_file(folder.path() / "a") == "old");
+  CHECK(folder.entries() == 1);
+  AtomicFile file(folder.path() / "a");
+  CHECK(file.write("new "));
+  CHECK(file.write("content"));
+  file.commit();
+  CHECK(read_file(folder.path() / "a") == "new content");
+  CHECK(folder.entries() == 1);
+}
+
+TEST_CASE("pieces that cannot be written are said by commit, and nothing appears") {
+  if (access("/dev/full", W_OK) != 0) return;
+  AtomicFile file("/dev/full");
+  CHECK_FALSE(file.write("x"));
+  CHECK_FALSE(file.write("y"));
+  CHECK_THROWS_WITH_AS(file.commit(), "cannot write /dev/full: No space left on device", Error);
+  CHECK_THROWS_WITH_AS(AtomicFile("/no/such/folder/a"), doctest::Contains("does not exist"), Error);
+}
+
 TEST_CASE("the user's folders follow the XDG variables and fall back to HOME") {
   CHECK(in_child([] {
           ::setenv("HOME", "/home/u", 1);

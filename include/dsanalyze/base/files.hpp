@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -57,6 +58,25 @@ std::string read_file(const std::filesystem::path& path, Bytes limit = Bytes{1} 
 /// ".<name>.<random>.tmp"). A replaced file keeps its mode, a link its target; special files (/dev/null, pipes) are written in place.
 /// Throws Error naming path and cause.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
+/// The same for content that comes piece by piece: what is written appears under `path` with commit(), or, without it, never.
+/// Threads: one at a time.
+class AtomicFile {
+ public:
+  /// Throws Error naming path and cause.
+  explicit AtomicFile(const std::filesystem::path& path);
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+  ~AtomicFile();
+  /// False when it, or a write before it, could not be written: commit() says why.
+  bool write(std::string_view content) noexcept;
+  /// Throws Error naming path and cause; nothing appears then. Once.
+  void commit();
+
+  struct State;
+
+ private:
+  std::unique_ptr<State> m_state;
+};
 /// Throws Error, as write_file_atomically() would, if nothing can be written under `path` whatever its content: its folder is not there or refuses,
 /// or it is a folder itself. Writes nothing. For work that takes long before it has something to write.
 void require_writable(const std::filesystem::path& path);

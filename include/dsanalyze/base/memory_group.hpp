@@ -1,10 +1,13 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 
 #include "dsanalyze/base/units.hpp"
 
 namespace dsanalyze {
+
+class ControlGroup;
 
 /// A memory control group of this process's own, for holding the kernel's page cache to a size: pages that the process reads count to it, and beyond
 /// the limit the kernel evicts. The process enters it on construction, with all its threads, and leaves it on destruction; memory that it had before
@@ -27,9 +30,7 @@ class MemoryGroup {
   [[nodiscard]] Use use() const;
 
  private:
-  int m_version = 0;
-  std::filesystem::path m_parent;
-  std::filesystem::path m_group;
+  std::unique_ptr<ControlGroup> m_group;
 };
 
 }  // namespace dsanalyze
