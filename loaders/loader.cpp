@@ -27,6 +27,7 @@ Loader::State::State(Parts given_parts, const LoaderOptions& given_options)
       delivered_state(options.start),
       accesses(options.batch_size),
       lookups(options.batch_size),
+      decisions(parts.recorder != nullptr ? options.batch_size : 0),
       hits(options.batch_size) {
   if (options.start.order.buffers()) make_window();
   for (std::uint32_t i = 0; i < options.workers; ++i) preps.push_back(parts.prep->make());

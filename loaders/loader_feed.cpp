@@ -79,6 +79,7 @@ void Loader::State::dispatch(std::span<const SampleId> ids, std::uint64_t epoch,
   }
   const std::span<CacheLookup> found = std::span(lookups).first(ids.size());
   parts.cache->lookup(std::span(accesses).first(ids.size()), found);
+  if (parts.recorder != nullptr) record(found, epoch);
   const Nanoseconds now = timing.clock->now();
   std::size_t hit_count = 0;
   for (std::uint32_t i = 0; i < ids.size(); ++i) {
@@ -109,10 +110,19 @@ void Loader::State::dispatch(std::span<const SampleId> ids, std::uint64_t epoch,
   submit(std::span(group).first(grouped));
 }
 
+void Loader::State::record(std::span<const CacheLookup> found, std::uint64_t epoch) {
+  for (std::size_t i = 0; i < found.size(); ++i) decisions[i] = found[i].decision;
+  parts.recorder->record(std::span(accesses).first(found.size()), std::span(decisions).first(found.size()), epoch);
+}
+
 void Loader::State::draw_from_window(std::span<const SampleId> ids, std::uint32_t entry) {
   std::size_t count = 0;
+  const Nanoseconds now = timing.clock->now();
   for (std::uint32_t i = 0; i < ids.size(); ++i) {
-    if (const auto work = window->draw(ids[i], entry, i)) hits[count++] = *work;
+    const auto work = window->draw(ids[i], entry, i);
+    if (!work) continue;
+    hits[count] = *work;
+    hits[count++].ready = now;  // its bytes came long ago, but an emulated core must not begin before a batch draws it
   }
   if (count > 0) ready.push(std::span(hits).first(count), soon());  // the queue has room for every slot's samples
 }

@@ -45,6 +45,7 @@ struct Loader::State {
   bool begin_epoch(std::uint64_t& current);
   void look_ahead(std::span<const SampleId> ids, std::uint64_t epoch);
   void dispatch(std::span<const SampleId> ids, std::uint64_t epoch, std::uint32_t entry);
+  void record(std::span<const CacheLookup> found, std::uint64_t epoch);
   void draw_from_window(std::span<const SampleId> ids, std::uint32_t entry);
   void hand_over(std::span<const LoaderWork> items);
   void submit(std::span<const FetchRequest> group);
@@ -92,6 +93,7 @@ struct Loader::State {
   // The feeder's own, sized once.
   std::vector<CacheAccess> accesses;
   std::vector<CacheLookup> lookups;
+  std::vector<CacheDecision> decisions;
   std::vector<LoaderWork> hits;
   std::uint64_t sequence = 0;
   std::vector<std::jthread> threads;

@@ -10,14 +10,6 @@
 namespace dsanalyze::whatif {
 namespace {
 
-/// Of two rates, what binds: used once the third is known not to.
-Resource lower_of_prep_and_ingestion(const Evaluation& base) {
-  return base.ingestion && base.ingestion->value < base.prep.value ? Resource::gpu : Resource::cpu;
-}
-Resource lower_of_fetch_and_ingestion(const Evaluation& base) {
-  return base.ingestion && base.ingestion->value < base.fetch.value ? Resource::gpu : Resource::io;
-}
-
 /// Without G, "binds" is only said of the data side.
 std::string of_the_data_side(const Evaluation& base) { return base.ingestion ? "" : " of the data side (G is not known)"; }
 
@@ -25,7 +17,7 @@ WhatIfFound find_cache(const RateModel& model, const Evaluation& base) {
   WhatIfFound found{"cache", std::nullopt, "of the dataset", ""};
   const double target = rate_of(lower_of_prep_and_ingestion(base), base).value;
   const std::string then = binding_sentence(lower_of_prep_and_ingestion(base), base) + of_the_data_side(base) + "; more memory buys nothing";
-  found.value = cache_fraction_for(target, model.rates.cache, model.rates.storage);
+  found.value = cache_fraction_for(model, target);
   if (!found.value) {
     found.then = fmt::format("no cache removes the fetch stall: even from the cache samples come at only {}, and {}",
                              rate_with_letter(with_error(model.rates.cache, model.cache_error), 'C'),
@@ -43,11 +35,20 @@ WhatIfFound find_cache(const RateModel& model, const Evaluation& base) {
 
 WhatIfFound find_cores(const RateModel& model, const Evaluation& base) {
   const double target = rate_of(lower_of_fetch_and_ingestion(base), base).value;
-  const CoresNeeded needed = cores_for(target, model);
-  WhatIfFound found{"cores", needed.cores ? *needed.cores : needed.factor, needed.cores ? "cores" : "times the cores", ""};
+  const auto needed = cores_for(target, model);
+  WhatIfFound found{"cores", std::nullopt, model.cores ? "cores" : "times the cores", ""};
+  if (!needed) {
+    const ScalingLaw& law = model.scaling.law();
+    const std::string most =
+        std::isfinite(law.peak_threads()) ? fmt::format("with {}", format_number(std::floor(law.peak_threads()))) : "however many";
+    found.then = fmt::format("no number of cores removes the prep stall: by the scalability law prep reaches at most {} samples/s [P], {}",
+                             format_number(model.rates.prep * model.scaling.factor(*model.cores, std::min(law.peak_threads(), 1e9))), most);
+    return found;
+  }
+  found.value = needed->cores ? *needed->cores : needed->factor;
   if (base.prep.value >= target) found.then = "there is no prep stall now; ";
   found.then += binding_sentence(lower_of_fetch_and_ingestion(base), base) + of_the_data_side(base) + "; more cores buy nothing";
-  if (needed.cores && model.measured_cores_high && *needed.cores > *model.measured_cores_high)
+  if (needed->cores && model.measured_cores_high && *needed->cores > *model.measured_cores_high)
     found.then += fmt::format(" (P is extrapolated: it was measured on up to {} cores)", format_number(*model.measured_cores_high));
   return found;
 }
@@ -82,7 +83,7 @@ WhatIfFound find_storage(const RateModel& model, const Evaluation& base) {
   WhatIfFound found{"storage", std::nullopt, model.storage_bytes_per_s ? "bytes/s" : "times the storage rate", ""};
   const double target = rate_of(lower_of_prep_and_ingestion(base), base).value;
   if (base.fetch.value >= target) found.then = "there is no fetch stall now; ";
-  const auto needed = storage_rate_for(target, model.cache_fraction, model.rates.cache);
+  const auto needed = storage_rate_for(target, model);
   if (!needed && base.fetch.value >= target) {
     found.then += "everything comes from the cache, so storage does not matter";
     return found;
@@ -100,45 +101,14 @@ WhatIfFound find_storage(const RateModel& model, const Evaluation& base) {
   return found;
 }
 
-std::string binding_words(Resource resource) {
-  return resource == Resource::gpu ? "the accelerators bind [G]" : resource == Resource::cpu ? "prep binds [P]" : "fetch binds [F]";
-}
-
-/// What lifting the binding resource brings: from now to where `then` binds.
-std::string gain(const Evaluation& base, Resource then) {
-  const RateEstimate& after = rate_of(then, base);
-  return fmt::format("{} to {} samples/s ({:.2f}x); then {}", format_rate(base.rule.samples_per_s, base.ci95), format_rate(after.value, after.ci95),
-                     after.value / base.rule.samples_per_s, binding_words(then));
-}
-
-void advise_about_fetch(const RateModel& model, const Evaluation& base, std::vector<AdviceRecord>& advice) {
-  const Resource then = lower_of_prep_and_ingestion(base);
-  const double target = rate_of(then, base).value;
-  if (const auto fraction = cache_fraction_for(target, model.rates.cache, model.rates.storage)) {
-    const std::string bytes =
-        model.dataset_bytes ? fmt::format(" ({})", format_bytes(static_cast<Bytes>(std::ceil(*fraction * static_cast<double>(*model.dataset_bytes)))))
-                            : "";
-    advice.push_back({"add-cache",
-                      fmt::format("Cache {} of the dataset{} instead of {}: {}.", share_at_least(*fraction), bytes,
-                                  format_share(model.cache_fraction), gain(base, then)),
-                      rates_as_evidence(base)});
-  }
-  if (const auto storage = storage_rate_for(target, model.cache_fraction, model.rates.cache)) {
-    const double factor = *storage / model.rates.storage;
-    const std::string bytes = model.storage_bytes_per_s ? fmt::format(" ({})", format_bytes_per_second(factor * *model.storage_bytes_per_s)) : "";
-    advice.push_back({"faster-storage", fmt::format("Storage {:.2f}x as fast{}: {}.", factor, bytes, gain(base, then)), rates_as_evidence(base)});
-  }
-}
-
-void advise_about_prep(const RateModel& model, const Evaluation& base, std::vector<AdviceRecord>& advice) {
-  const double target = rate_of(lower_of_fetch_and_ingestion(base), base).value;
-  const CoresNeeded needed = cores_for(target, model);
-  const std::string how = needed.cores ? fmt::format("Give prep {} cores instead of {}", format_number(*needed.cores), format_number(*model.cores))
-                                       : fmt::format("Give prep {:.2f}x the cores", needed.factor);
-  advice.push_back({"add-cores", fmt::format("{}: {}.", how, gain(base, lower_of_fetch_and_ingestion(base))), rates_as_evidence(base)});
-}
-
 }  // namespace
+
+Resource lower_of_prep_and_ingestion(const Evaluation& base) {
+  return base.ingestion && base.ingestion->value < base.prep.value ? Resource::gpu : Resource::cpu;
+}
+Resource lower_of_fetch_and_ingestion(const Evaluation& base) {
+  return base.ingestion && base.ingestion->value < base.fetch.value ? Resource::gpu : Resource::io;
+}
 
 std::vector<std::string> rates_as_evidence(const Evaluation& evaluation) {
   std::vector<std::string> evidence;
@@ -148,15 +118,19 @@ std::vector<std::string> rates_as_evidence(const Evaluation& evaluation) {
   return evidence;
 }
 
-std::optional<double> storage_rate_for(double target, double x, double cache_rate) {
-  const double left = 1 / target - x / cache_rate;
-  if (left <= 0 || x >= 1) return std::nullopt;
-  return (1 - x) / left;
+std::optional<double> storage_rate_for(double target, const RateModel& model) {
+  const double missed = model.misses.storage_share(model.cache_fraction);
+  const double left = 1 / target - (1 - missed) / model.rates.cache;
+  if (left <= 0 || missed <= 0) return std::nullopt;
+  return missed / left;
 }
 
-CoresNeeded cores_for(double target, const RateModel& model) {
+std::optional<CoresNeeded> cores_for(double target, const RateModel& model) {
   CoresNeeded needed{target / model.rates.prep, std::nullopt};
-  if (model.cores) needed.cores = std::max(std::ceil(needed.factor * *model.cores * (1 - 1e-12)), 1.0);
+  if (!model.cores) return needed;
+  const auto cores = model.scaling.cores_for(model.scaling.rate(*model.cores) * needed.factor);
+  if (!cores) return std::nullopt;
+  needed.cores = std::max(std::ceil(*cores * (1 - 1e-11)), 1.0);
   return needed;
 }
 
@@ -169,34 +143,6 @@ WhatIfFound find(const std::string& question, const RateModel& model) {
   if (question == "accelerators") return find_accelerators(model, base);
   if (question == "storage") return find_storage(model, base);
   throw UsageError(fmt::format("--find {}: expected cache, cores, accelerators or storage", question));
-}
-
-std::vector<AdviceRecord> advise(const RateModel& model) {
-  const Evaluation base = evaluate(model, as_measured(model));
-  std::vector<AdviceRecord> advice;
-  if (!base.ingestion) {
-    advice.push_back({"measure-accelerator",
-                      fmt::format("Find out what the accelerators want [G]: whether anything is to be gained depends on it; {} of the data side.",
-                                  binding_sentence(base.rule.resource, base)),
-                      rates_as_evidence(base)});
-    return advice;
-  }
-  if (base.too_close) return advice;
-  switch (base.rule.resource) {
-    case Resource::io:
-      advise_about_fetch(model, base, advice);
-      break;
-    case Resource::cpu:
-      advise_about_prep(model, base, advice);
-      break;
-    case Resource::gpu:
-      advice.push_back({"nothing-to-gain",
-                        fmt::format("Nothing to gain on the data side: {}; more cache, cores or faster storage buy nothing.",
-                                    binding_sentence(Resource::gpu, base)),
-                        rates_as_evidence(base)});
-      break;
-  }
-  return advice;
 }
 
 }  // namespace dsanalyze::whatif

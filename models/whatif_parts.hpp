@@ -1,20 +1,34 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "dsanalyze/models/servers.hpp"
+#include "dsanalyze/models/sharing.hpp"
 #include "dsanalyze/models/whatif.hpp"
 
 namespace dsanalyze::whatif {
 
-/// The rates and the cache of one set-up.
+/// The rates and the cache of one set-up: those of one server, G that of one job.
 struct Setup {
   std::optional<double> ingestion;
   double prep = 0;
   double cache = 0;
   double storage = 0;
   double cache_fraction = 0;
+  double prep_error = 0;  ///< as a share
+  double network = std::numeric_limits<double>::infinity();
+  std::uint32_t jobs = 1;
+  JobSharing sharing = JobSharing::none;
+  std::uint32_t servers = 1;
+  PartitionMode partition = PartitionMode::none;
+  StorageScope storage_scope = StorageScope::server;
+  std::shared_ptr<const MissModel> misses;  ///< of another kind of cache than the model's
 };
 Setup as_measured(const RateModel& model);
 
@@ -26,7 +40,7 @@ struct RateEstimate {
 
 RateEstimate with_error(double value, double relative_error);
 
-/// F, P and G of a set-up with intervals propagated from the model's relative errors, and what follows from them.
+/// F, P and G of a set-up, totals of all its jobs or servers, with intervals propagated from the model's relative errors, and what follows from them.
 struct Evaluation {
   std::optional<RateEstimate> ingestion;
   RateEstimate prep;
@@ -34,8 +48,14 @@ struct Evaluation {
   BottleneckRule rule;
   Interval ci95;           ///< of rule.samples_per_s
   bool too_close = false;  ///< the two lowest rates' intervals overlap
+  std::optional<JobsAnswer> jobs;
+  std::optional<ServersAnswer> servers;
 };
 Evaluation evaluate(const RateModel& model, const Setup& setup);
+/// F of the set-up as measured with another cache.
+double fetch_rate(const RateModel& model, double cache_fraction);
+/// The smallest cached fraction at which F reaches `target` samples/s; nullopt when even C does not.
+std::optional<double> cache_fraction_for(const RateModel& model, double target);
 
 /// F, P or G. Without G, Resource::gpu is not to be asked for.
 const RateEstimate& rate_of(Resource resource, const Evaluation& evaluation);
@@ -46,20 +66,45 @@ std::string binding_sentence(Resource resource, const Evaluation& evaluation);
 /// "G is 9,800 ...; P is ...; F is ..." one for each known rate, for advice.
 std::vector<std::string> rates_as_evidence(const Evaluation& evaluation);
 
-/// The smallest storage rate S at which F reaches `target`: 1/S = (1/target - x/C) / (1 - x), from Eq 4; nullopt when the cached part alone is too
-/// slow.
-std::optional<double> storage_rate_for(double target, double x, double cache_rate);
+/// The smallest storage rate S at which F reaches `target`, from Eq 4; nullopt when the cached part alone is too slow, or nothing comes from storage.
+std::optional<double> storage_rate_for(double target, const RateModel& model);
 /// The smallest factor of P that reaches `target`, as whole cores when their number is known.
 struct CoresNeeded {
   double factor = 1;
   std::optional<double> cores;
 };
-CoresNeeded cores_for(double target, const RateModel& model);
+/// nullopt when by the scalability law no number of cores does.
+std::optional<CoresNeeded> cores_for(double target, const RateModel& model);
 /// Rounded up to a tenth of a percent, so that what is read is enough: "54.4 %".
 std::string share_at_least(double share);
 
+/// One set-up and how it differs from the measured one.
+struct Variant {
+  Setup setup;
+  WhatIfChange change;
+};
+/// One value of one list: what it does to a set-up.
+using Step = std::function<void(Variant&)>;
+/// The steps of each list that was asked about. What cannot be taken at its word is added to `findings`.
+std::vector<std::vector<Step>> steps_of(const RateModel& model, const WhatIfQuestion& question, std::vector<Finding>& findings);
+
+/// "minio", "minio:cost-aware", "lru", ...
+std::string cache_name(const MissModel::Facts& facts);
+
+/// Of two rates, what binds once the third is known not to.
+Resource lower_of_prep_and_ingestion(const Evaluation& base);
+Resource lower_of_fetch_and_ingestion(const Evaluation& base);
+
 WhatIfFound find(const std::string& question, const RateModel& model);
-/// Advice for the set-up as measured.
+/// Advice for the set-up as measured, each with the steps to take in a loader: more-workers, then what lifts the binding resource (add-cache,
+/// faster-storage, pack-into-shards; add-cores, prep-does-not-scale; nothing-to-gain), then fewer-accelerators. Without G only measure-accelerator
+/// beside more-workers; where it is open what binds, only too-close.
 std::vector<AdviceRecord> advise(const RateModel& model);
+/// more-workers: the user's own loader (RateModel::observed) reaches less than this machine feeds.
+std::optional<AdviceRecord> more_workers_advice(const RateModel& model);
+/// pack-into-shards: by the storage curve, reads as large as the largest measured bring more, by more than the intervals.
+std::optional<AdviceRecord> pack_into_shards_advice(const RateModel& model);
+/// share-prep: so many jobs on this server reach more with coordinated prep, by more than the intervals.
+std::optional<AdviceRecord> share_prep_advice(const RateModel& model, std::uint32_t jobs);
 
 }  // namespace dsanalyze::whatif

@@ -4,6 +4,7 @@
 #include "dataset_command.hpp"
 #include "list_command.hpp"
 #include "profile_command.hpp"
+#include "simulate_command.hpp"
 #include "whatif_command.hpp"
 
 namespace dsanalyze::cli {
@@ -12,6 +13,7 @@ namespace {
 constexpr std::array table{
     CommandEntry{"profile", "measures whether, where and why an accelerator waits for data", make_profile_command},
     CommandEntry{"whatif", "predicts other set-ups from the last profile or from typed rates", make_whatif_command},
+    CommandEntry{"simulate", "replays access orders and traces through cache policies", make_simulate_command},
     CommandEntry{"dataset", "makes, indexes, describes and verifies datasets", make_dataset_command},
     CommandEntry{"list", "lists the known workloads, servers, datasets and storage", make_list_command},
 };

@@ -37,6 +37,10 @@ std::string config_folder(ConfigKind kind) {
       return "servers";
     case ConfigKind::dataset:
       return "datasets";
+    case ConfigKind::prices:
+      return "prices";
+    case ConfigKind::scenario:
+      return "scenarios";
     case ConfigKind::storage:
       break;
   }

@@ -9,7 +9,7 @@
 namespace dsanalyze::cli {
 
 /// What comes with the program as data.
-enum class ConfigKind { workload, server, dataset, storage };
+enum class ConfigKind { workload, server, dataset, storage, prices, scenario };
 /// "workloads", ...: the folder under configs/.
 std::string config_folder(ConfigKind kind);
 

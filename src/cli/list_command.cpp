@@ -8,7 +8,9 @@
 
 #include "data_files.hpp"
 #include "dsanalyze/base/error.hpp"
+#include "dsanalyze/core/price_list.hpp"
 #include "dsanalyze/core/result.hpp"
+#include "dsanalyze/core/scenario.hpp"
 #include "dsanalyze/core/workload.hpp"
 
 namespace dsanalyze::cli {
@@ -20,6 +22,7 @@ using Json = nlohmann::ordered_json;
 struct ListedNumber {
   std::string key;
   double value = 0;
+  std::string per;  ///< prices: what time they are for
   std::string provenance;
   std::string source;
 };
@@ -27,7 +30,8 @@ struct ListedNumber {
 void collect_numbers(const Json& value, const std::string& path, std::vector<ListedNumber>& numbers) {
   if (!value.is_object()) return;
   if (value.contains("value") && value.contains("provenance")) {
-    numbers.push_back({path, value["value"].get<double>(), value["provenance"].get<std::string>(), value.value("source", "")});
+    numbers.push_back(
+        {path, value["value"].get<double>(), value.value("per", ""), value["provenance"].get<std::string>(), value.value("source", "")});
     return;
   }
   for (const auto& [key, inner] : value.items()) collect_numbers(inner, path.empty() ? key : fmt::format("{} {}", path, key), numbers);
@@ -35,6 +39,7 @@ void collect_numbers(const Json& value, const std::string& path, std::vector<Lis
 
 /// "530 MB/s" for a key that ends in bytes_per_s, and so on.
 std::string number_text(const ListedNumber& number) {
+  if (!number.per.empty()) return fmt::format("{}/{}", format_number(number.value), number.per);
   if (number.key.ends_with("bytes_per_s")) return format_bytes_per_second(number.value);
   if (number.key.ends_with("bytes")) return format_bytes(static_cast<Bytes>(std::llround(number.value)));
   if (number.key.ends_with("seconds")) return format_seconds(number.value);
@@ -55,11 +60,18 @@ void validate(ConfigKind kind, const ConfigFile& file) {
     case ConfigKind::storage:
       parse_storage(file.text, file.source);
       break;
+    case ConfigKind::prices:
+      parse_price_list(file.text, file.source);
+      break;
+    case ConfigKind::scenario:
+      parse_scenario(file.text, file.source);
+      break;
   }
 }
 
 ConfigKind kind_of(const std::string& what) {
-  for (const ConfigKind kind : {ConfigKind::workload, ConfigKind::server, ConfigKind::dataset, ConfigKind::storage})
+  for (const ConfigKind kind :
+       {ConfigKind::workload, ConfigKind::server, ConfigKind::dataset, ConfigKind::storage, ConfigKind::prices, ConfigKind::scenario})
     if (config_folder(kind) == what) return kind;
   throw UsageError("list: " + what + " is nothing that can be listed");
 }
@@ -81,7 +93,7 @@ class ListCommand final : public Command {
   void declare(CLI::App& app) override { app.add_option("WHAT", m_what); }
 
   Outcome run(const CommandContext& context) override {
-    const std::vector<std::string> choices{"workloads", "servers", "datasets", "storage"};
+    const std::vector<std::string> choices{"workloads", "servers", "datasets", "storage", "prices", "scenarios"};
     if (m_what.empty()) throw UsageError(fmt::format("what to list is missing: expected {}", fmt::join(choices, ", ")));
     const ConfigKind kind = kind_of(checked_choice("what to list", m_what, choices));
 

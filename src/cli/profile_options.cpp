@@ -9,6 +9,7 @@
 #include "data_files.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/loaders/dataset.hpp"
+#include "saved_inputs.hpp"
 
 namespace dsanalyze::cli {
 namespace {
@@ -72,25 +73,6 @@ void use_storage(ProfileSettings& settings, const StorageSpec& storage) {
   settings.storage_queue_depth = storage.queue_depth;
 }
 
-/// "imagenet-1k,samples=5000" in its parts.
-struct EmulatedDataset {
-  std::string name;
-  std::uint64_t samples = 0;
-};
-EmulatedDataset parse_emulated_dataset(const std::string& text) {
-  EmulatedDataset dataset;
-  for (const std::string& part : split_list(after_prefix(text))) {
-    if (dataset.name.empty()) {
-      dataset.name = part;
-    } else if (part.starts_with("samples=")) {
-      dataset.samples = static_cast<std::uint64_t>(parse_integer(part.substr(8), 1, 4'000'000'000));
-    } else {
-      throw UsageError(fmt::format("dataset {}: found \"{}\", expected emulated:NAME or emulated:NAME,samples=N", text, part));
-    }
-  }
-  return dataset;
-}
-
 }  // namespace
 
 void ProfileOptions::declare(CLI::App& app) {
@@ -128,6 +110,7 @@ void ProfileOptions::declare(CLI::App& app) {
   app.add_option("--on-error", m_on_error);
   app.add_option("--error-budget", m_error_budget);
   app.add_flag("--require-trusted", m_require_trusted);
+  app.add_option("--trace", m_trace);
   app.add_flag("--dry-run", m_dry_run);
 }
 
@@ -179,6 +162,7 @@ ProfileInputs ProfileOptions::resolve(std::uint64_t seed, EventSink& events, con
     throw UsageError(fmt::format(
         "--workload {}: its prep task is not run for real yet; pass --prep emulated (its rate is in `dsanalyze list workloads`)", workload->name));
   }
+  inputs.trace_file = m_trace;
   inputs.host = read_host_facts();
   inputs.index = open(settings, events, stop);
   return inputs;
@@ -309,11 +293,7 @@ void ProfileOptions::apply_cache(ProfileSettings& settings) const {
 }
 
 std::shared_ptr<const DatasetIndex> ProfileOptions::open(const ProfileSettings& settings, EventSink& events, const std::stop_token& stop) const {
-  if (is_emulated(m_dataset)) {
-    const EmulatedDataset dataset = parse_emulated_dataset(m_dataset);
-    const ConfigFile file = config_file(ConfigKind::dataset, dataset.name);
-    return make_emulated_index(parse_dataset_spec(file.text, file.source), dataset.samples, settings.scale, settings.seed);
-  }
+  if (auto emulated = open_emulated_dataset(settings)) return emulated;
   OpenOptions options;
   options.seed = settings.seed;
   options.stat_budget_seconds = settings.time_budget_seconds * 0.05;

@@ -38,16 +38,17 @@ class NoCachePolicy final : public CachePolicy {
 
 bool holds_nothing(CacheKind kind) { return kind == CacheKind::none || kind == CacheKind::page; }
 
-std::size_t entry_bytes(CacheKind kind) {
+std::size_t table_bytes(CacheKind kind, std::uint64_t key_count) {
+  const auto keys = static_cast<std::size_t>(key_count);
   switch (kind) {
     case CacheKind::minio:
-      return sizeof(MinioEntry);
+      return keys * sizeof(MinioEntry) + minio_bitmap_words(key_count) * sizeof(std::uint64_t);
     case CacheKind::lru:
-      return sizeof(LruEntry);
+      return keys * sizeof(LruEntry) + lru_log_slots(key_count) * sizeof(std::uint32_t);
     case CacheKind::page_model_random:
-      return sizeof(RandomEntry);
+      return keys * sizeof(RandomEntry);
     case CacheKind::page_model_linux:
-      return sizeof(LinuxEntry);
+      return keys * sizeof(LinuxEntry);
     default:
       return 0;
   }
@@ -105,25 +106,30 @@ std::string cache_kind_name(CacheKind kind) {
 
 std::size_t cache_policy_state_bytes(CacheKind kind, std::uint64_t key_count) {
   if (holds_nothing(kind)) return 0;
-  return sizeof(CachePolicyHeader) + static_cast<std::size_t>(key_count) * entry_bytes(kind);
+  return sizeof(CachePolicyHeader) + table_bytes(kind, key_count);
 }
 
 std::unique_ptr<CachePolicy> make_cache_policy(CacheKind kind, Bytes capacity, std::uint64_t key_count, std::span<std::byte> state,
-                                               float least_priority) {
+                                               float least_priority, Bytes counter_bytes) {
   if (!(least_priority >= 0)) throw Error(fmt::format("the least priority that a cache admits must be 0 or more, not {}", least_priority));
   if (holds_nothing(kind)) return std::make_unique<NoCachePolicy>();
   CachePolicyHeader& header = open_state(kind, capacity, key_count, state, least_priority);
   std::byte* const entries = state.data() + sizeof(CachePolicyHeader);
   const auto count = static_cast<std::size_t>(key_count);
   switch (kind) {
-    case CacheKind::lru:
-      return make_lru_policy(header, {reinterpret_cast<LruEntry*>(entries), count});
+    case CacheKind::lru: {
+      auto* const log = reinterpret_cast<std::uint32_t*>(entries + count * sizeof(LruEntry));
+      return make_lru_policy(header, {reinterpret_cast<LruEntry*>(entries), count}, {log, static_cast<std::size_t>(lru_log_slots(key_count))});
+    }
     case CacheKind::page_model_random:
       return make_page_model_random_policy(header, {reinterpret_cast<RandomEntry*>(entries), count});
     case CacheKind::page_model_linux:
-      return make_page_model_linux_policy(header, {reinterpret_cast<LinuxEntry*>(entries), count});
-    default:
-      return make_minio_policy(header, {reinterpret_cast<MinioEntry*>(entries), count});
+      return make_page_model_linux_policy(header, {reinterpret_cast<LinuxEntry*>(entries), count}, counter_bytes);
+    default: {
+      auto* const bitmap = reinterpret_cast<std::uint64_t*>(entries + count * sizeof(MinioEntry));
+      return make_minio_policy(header, {reinterpret_cast<MinioEntry*>(entries), count},
+                               {bitmap, static_cast<std::size_t>(minio_bitmap_words(key_count))});
+    }
   }
 }
 

@@ -16,11 +16,19 @@ namespace {
 ///   once (workingset_refault; anonymous pages play no part here). Shadow entries live as long as the policy; the kernel drops the oldest when memory
 ///   is short.
 /// - Reclaim works in clusters of SWAP_CLUSTER_MAX pages. It takes from the tail of the active list as well, as many bytes for each byte evicted as
-///   the active list is longer than the inactive one, when the inactive list is low or a refault was activated since the last cluster
+///   the active list is longer than the inactive one, when the inactive list is low, and for one cluster after a refault was activated
 ///   (prepare_scan_control, get_scan_count). What is taken from the active list goes to the head of the inactive one (shrink_active_list).
 /// - The inactive list is low when inactive x ratio < active, with ratio = sqrt(10 x size in GiB), at least 1 (inactive_is_low). Both lists fill the
 ///   cache in the long run, so the capacity stands for the size and the ratio is a constant of the policy.
-constexpr Bytes cluster_bytes = Bytes{32} << 12;
+/// - What reclaim knows of the lists' lengths and of refaults is out of date: a control group's counters are added up every two seconds, or when
+///   somebody reads them (mm/memcontrol.c, mem_cgroup_flush_stats_ratelimited), and inactive_is_low, prepare_scan_control and the refault test read
+///   the sums (lruvec_page_state). So refaults cost the active list one cluster a refresh, not one each; and where an epoch takes no longer than a
+///   refresh, the active list grows past the inactive one and then collapses, in turns. Here counters are refreshed after so many bytes asked for.
+///   On a server, two seconds of its storage are a small part of its cache: an 128th unless another number is given. A cluster is at most a 16th of
+///   that, so that datasets scaled down behave alike.
+constexpr Bytes most_cluster_bytes = Bytes{32} << 12;
+constexpr Bytes refreshes_a_capacity = 128;
+constexpr Bytes clusters_a_refresh = 16;
 
 constexpr std::uint64_t is_active = 1;
 constexpr std::uint64_t is_referenced = 2;
@@ -35,11 +43,13 @@ static_assert(inactive_ratio(Bytes{1} << 29) == 1 && inactive_ratio(Bytes{1} << 
 
 class PageModelLinuxPolicy final : public PolicyOverState<PageModelLinuxPolicy, LinuxEntry> {
  public:
-  PageModelLinuxPolicy(CachePolicyHeader& header, std::span<LinuxEntry> entries)
+  PageModelLinuxPolicy(CachePolicyHeader& header, std::span<LinuxEntry> entries, Bytes counter_bytes)
       : PolicyOverState(header, entries),
         m_inactive(header.list, entries),
         m_active(header.active, entries),
-        m_inactive_ratio(inactive_ratio(header.capacity)) {
+        m_inactive_ratio(inactive_ratio(header.capacity)),
+        m_counter_bytes(counter_bytes != 0 ? counter_bytes : header.capacity / refreshes_a_capacity),
+        m_cluster_bytes(std::min(most_cluster_bytes, header.capacity / refreshes_a_capacity / clusters_a_refresh)) {
     std::uint64_t active_items = 0;
     header.active_bytes = 0;
     for (LinuxEntry& entry : entries) {
@@ -50,9 +60,12 @@ class PageModelLinuxPolicy final : public PolicyOverState<PageModelLinuxPolicy, 
     }
     const bool whole = m_active.whole(active_items, holds_active) && m_inactive.whole(header.items_held - active_items, holds_inactive);
     if (!whole) relink();
+    if (header.seen_active > header.capacity || header.seen_inactive > header.capacity) refresh_counters();
   }
 
   CacheDecision decide(const CacheAccess& item, std::vector<std::uint64_t>& evicted) {
+    m_header->since_refresh += item.bytes;
+    if (m_header->since_refresh >= m_counter_bytes) refresh_counters();
     LinuxEntry& entry = m_entries[item.key];
     if (entry.bytes_plus_one != 0) {
       touch(item.key);
@@ -60,7 +73,7 @@ class PageModelLinuxPolicy final : public PolicyOverState<PageModelLinuxPolicy, 
     }
     if (item.bytes > m_header->capacity) return CacheDecision::bypass;
     while (!fits(item.bytes)) reclaim(evicted);
-    const bool refault = entry.mark != 0 && m_header->nonresident_age - (entry.mark - 1) <= m_header->active_bytes;
+    const bool refault = entry.mark != 0 && m_header->nonresident_age - (entry.mark - 1) <= m_header->seen_active;
     count_in(entry, item.bytes);
     if (refault) {
       activate(item.key);
@@ -92,13 +105,22 @@ class PageModelLinuxPolicy final : public PolicyOverState<PageModelLinuxPolicy, 
     m_header->deactivation_due = 0;
     m_header->refaulted = 0;
     m_header->deactivates = 0;
+    refresh_counters();
   }
 
  private:
   static bool holds_active(const LinuxEntry& entry) { return entry.bytes_plus_one != 0 && (entry.mark & is_active) != 0; }
   static bool holds_inactive(const LinuxEntry& entry) { return entry.bytes_plus_one != 0 && (entry.mark & is_active) == 0; }
   [[nodiscard]] Bytes inactive_bytes() const { return m_header->bytes_held - m_header->active_bytes; }
-  [[nodiscard]] bool inactive_is_low() const { return inactive_bytes() * m_inactive_ratio < m_header->active_bytes; }
+  [[nodiscard]] bool inactive_is_low() const { return m_header->seen_inactive * m_inactive_ratio < m_header->seen_active; }
+
+  void refresh_counters() {
+    m_header->since_refresh = 0;
+    m_header->seen_active = m_header->active_bytes;
+    m_header->seen_inactive = inactive_bytes();
+    m_header->seen_refault = m_header->refaulted;
+    m_header->refaulted = 0;
+  }
 
   void touch(std::uint64_t key) {
     LinuxEntry& entry = m_entries[key];
@@ -128,8 +150,8 @@ class PageModelLinuxPolicy final : public PolicyOverState<PageModelLinuxPolicy, 
   /// One more item goes. Requires that something is held.
   void reclaim(std::vector<std::uint64_t>& evicted) {
     if (m_header->reclaimed == 0) {
-      m_header->deactivates = m_header->refaulted != 0 || inactive_is_low() ? 1 : 0;
-      m_header->refaulted = 0;
+      m_header->deactivates = m_header->seen_refault != 0 || inactive_is_low() ? 1 : 0;
+      m_header->seen_refault = 0;
     }
     if (m_inactive.empty()) deactivate();
     const std::uint64_t key = m_inactive.oldest();
@@ -141,7 +163,7 @@ class PageModelLinuxPolicy final : public PolicyOverState<PageModelLinuxPolicy, 
     entry.mark = m_header->nonresident_age + 1;
     m_header->nonresident_age += bytes;
     m_header->reclaimed += bytes;
-    if (m_header->reclaimed >= cluster_bytes) m_header->reclaimed = 0;
+    if (m_header->reclaimed >= m_cluster_bytes) m_header->reclaimed = 0;
     evicted.push_back(key);
   }
 
@@ -176,12 +198,14 @@ class PageModelLinuxPolicy final : public PolicyOverState<PageModelLinuxPolicy, 
   KeyList<LinuxEntry> m_inactive;
   KeyList<LinuxEntry> m_active;
   std::uint64_t m_inactive_ratio;
+  Bytes m_counter_bytes;
+  Bytes m_cluster_bytes;
 };
 
 }  // namespace
 
-std::unique_ptr<CachePolicy> make_page_model_linux_policy(CachePolicyHeader& header, std::span<LinuxEntry> entries) {
-  return std::make_unique<PageModelLinuxPolicy>(header, entries);
+std::unique_ptr<CachePolicy> make_page_model_linux_policy(CachePolicyHeader& header, std::span<LinuxEntry> entries, Bytes counter_bytes) {
+  return std::make_unique<PageModelLinuxPolicy>(header, entries, counter_bytes);
 }
 
 }  // namespace dsanalyze

@@ -120,6 +120,8 @@ RunRecord read_run(JsonObject& object) {
   run.prefetch_batches = read_small(object, "prefetch_batches");
   run.fetch_concurrency = read_small(object, "fetch_concurrency");
   run.fetch_places = read_small(object, "fetch_places");
+  if (object.has("windows")) run.windows = read_count(object, "windows");
+  if (object.has("void_windows")) run.void_windows = read_count(object, "void_windows");
   run.slot_bytes = read_count(object, "slot_bytes");
   if (object.has("failures")) {
     for (JsonObject& each : object.objects("failures")) run.failures.push_back({each.text("cause"), read_count(each, "count"), each.text("example")});
@@ -188,6 +190,8 @@ std::vector<AdviceRecord> read_advice(JsonObject& root) {
       if (!line.is_string()) object.fail("evidence", "found an item that is no text, expected a list of texts");
       each.evidence.push_back(line.get<std::string>());
     }
+    if (is_known(object, "steps"))
+      for (JsonObject& step : object.objects("steps")) each.steps.push_back({step.text("loader"), step.text("text")});
     advice.push_back(std::move(each));
   }
   return advice;

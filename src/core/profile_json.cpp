@@ -95,6 +95,8 @@ Json run_json(const RunRecord& run) {
                  {"prefetch_batches", run.prefetch_batches},
                  {"fetch_concurrency", run.fetch_concurrency},
                  {"fetch_places", run.fetch_places},
+                 {"windows", run.windows},
+                 {"void_windows", run.void_windows},
                  {"slot_bytes", run.slot_bytes},
                  {"failures", Json::array()},
                  {"prep_operators", Json::array()},

@@ -45,7 +45,11 @@ Json findings_json(const std::vector<Finding>& findings) {
 
 Json advice_json(const std::vector<AdviceRecord>& advice) {
   Json list = Json::array();
-  for (const AdviceRecord& each : advice) list.push_back({{"code", each.code}, {"text", each.text}, {"evidence", each.evidence}});
+  for (const AdviceRecord& each : advice) {
+    Json steps = Json::array();
+    for (const LoaderStep& step : each.steps) steps.push_back({{"loader", step.loader}, {"text", step.text}});
+    list.push_back({{"code", each.code}, {"text", each.text}, {"evidence", each.evidence}, {"steps", std::move(steps)}});
+  }
   return list;
 }
 

@@ -8,6 +8,7 @@
 
 #include "dsanalyze/base/json_reader.hpp"
 #include "dsanalyze/core/result.hpp"
+#include "dsanalyze/core/search_result.hpp"
 
 namespace dsanalyze {
 
@@ -18,6 +19,7 @@ Json tool_json(const ToolRecord& tool);
 Json interval_json(const Interval& interval);
 Json findings_json(const std::vector<Finding>& findings);
 Json advice_json(const std::vector<AdviceRecord>& advice);
+Json search_json(const SearchResult& result);
 /// The document as text: indented, doubles in their shortest form that reads back equal, bytes that are not UTF-8 (file names) replaced.
 std::string document_text(const Json& document);
 

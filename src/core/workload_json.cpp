@@ -6,34 +6,12 @@
 #include "dsanalyze/base/json_reader.hpp"
 #include "dsanalyze/core/device.hpp"
 #include "dsanalyze/core/workload.hpp"
+#include "sourced_json.hpp"
 
 namespace dsanalyze {
 namespace {
 
 constexpr double most_samples_per_s = 1e9;
-constexpr double most_bytes_per_s = 1e15;
-constexpr double most_bytes = 1e18;
-
-enum class Zero { allowed, refused };
-
-// {"value": 688, "provenance": "derived", "source": "..."}
-SourcedNumber read_sourced(JsonObject number, double low, double high, Zero zero) {
-  SourcedNumber sourced;
-  sourced.value = number.number("value", low, high);
-  if (zero == Zero::refused && sourced.value <= 0) number.fail("value", "found 0, expected a number above 0");
-  sourced.provenance = parse_provenance(number.choice("provenance", {"measured", "paper", "derived", "assumed"}));
-  sourced.source = number.text("source");
-  if (sourced.source.empty()) number.fail("source", "found an empty text, expected where the number comes from");
-  return sourced;
-}
-
-SourcedNumber read_rate(JsonObject& parent, std::string_view key, double high) { return read_sourced(parent.object(key), 0, high, Zero::refused); }
-
-SourcedNumber read_whole(JsonObject& parent, std::string_view key, double low, double high) {
-  JsonObject number = parent.object(key);
-  number.integer("value", static_cast<std::int64_t>(low), static_cast<std::int64_t>(high));
-  return read_sourced(number, low, high, Zero::allowed);
-}
 
 void cite(std::string& sources, std::string_view what, const SourcedNumber& number) {
   sources += fmt::format("{}{}: {} ({})", sources.empty() ? "" : "; ", what, number.source, provenance_name(number.provenance));
@@ -63,15 +41,6 @@ ImagePrep read_image_prep(JsonObject object) {
   prep.mean = read_array<3>(object, "mean", 0, 1);
   prep.deviation = read_array<3>(object, "deviation", 1e-3, 1);
   return prep;
-}
-
-std::string read_name(JsonObject& root) {
-  std::string name = root.text("name");
-  const auto allowed = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.'; };
-  if (name.empty() || !std::all_of(name.begin(), name.end(), allowed)) {
-    root.fail("name", fmt::format("found \"{}\", expected lower-case letters, digits, '-' and '.'", name));
-  }
-  return name;
 }
 
 StorageSpec read_storage(JsonObject object) {

@@ -80,6 +80,18 @@ void prove_cached(RunContext& context, const std::string& run, std::optional<Byt
   }
 }
 
+/// Where the full run's accesses go; nullptr when nobody wants them.
+std::unique_ptr<AccessTraceWriter> make_trace(const RunContext& context, const Pipeline::Spec& spec) {
+  if (context.inputs.trace_file.empty()) return nullptr;
+  AccessTraceHeader header;
+  header.samples = context.subset->size();
+  header.dataset_bytes = context.subset->bytes();
+  header.digest = context.subset->facts().digest;
+  header.cache = {replay_policy_of(spec.cache, context.inputs.settings.admission), spec.cache_bytes, spec.least_priority};
+  header.storage_cost = spec.storage_cost;
+  return std::make_unique<AccessTraceWriter>(context.inputs.trace_file, header);
+}
+
 std::optional<Bytes> difference(std::optional<Bytes> after, std::optional<Bytes> before) {
   return after && before ? std::optional<Bytes>(*after - *before) : std::nullopt;
 }
@@ -253,7 +265,8 @@ Measured run_full(RunContext& context, double seconds) {
   Pipeline pipeline(context.inputs, spec, context.timing);
   const auto storage = pipeline.storage_bytes();
   const auto before = storage();
-  auto loader = pipeline.make_loader({});
+  const auto trace = make_trace(context, spec);
+  auto loader = pipeline.make_loader({.recorder = trace.get()});
   auto trainer = pipeline.make_trainer();
   Observer observer(*loader, storage, context.inputs.host, context.timing);
   const Nanoseconds begun = context.timing.clock->now();
@@ -277,7 +290,7 @@ Measured run_full(RunContext& context, double seconds) {
         const Nanoseconds now = context.timing.clock->now();
         const double elapsed = to_seconds(now - begun);
         if (ended_epochs >= 2 && elapsed >= seconds) return true;
-        if (elapsed >= 1.5 * seconds || context.budget_spent()) return true;
+        if (elapsed >= 1.5 * seconds || context.budget_spent() || (trace && trace->failed())) return true;
         if (now < next_look) return false;
         next_look = now + nanoseconds_per_second;
         page_cache.adjust();
@@ -288,6 +301,10 @@ Measured run_full(RunContext& context, double seconds) {
       },
       context.stop, context.timing);
   observer.stop();
+  if (trace) {
+    trace->finish();
+    context.events.note(fmt::format("trace of {} accesses written to {}", trace->recorded(), context.inputs.trace_file.native()));
+  }
 
   Measured measured;
   measured.record = record_run("full", context, pipeline, *loader, observer, log);

@@ -7,17 +7,11 @@
 namespace dsanalyze {
 namespace {
 
-constexpr int least_prefetch = 4;
-constexpr std::size_t most_waiting_reads = 512;
-
 std::uint64_t largest_sample(const DatasetIndex& index) {
   std::uint64_t largest = 0;
   for (const IndexRecord& record : index.records()) largest = std::max(largest, record.length);
   return largest;
 }
-
-/// Below 2 x accelerators, lockstep starves; a deeper queue than that only holds memory.
-int prefetch_depth(const ProfileSettings& settings) { return std::max(least_prefetch, 2 * settings.accelerators); }
 
 /// Shards read one after another gain from reading ahead; random extents, and files that are read whole, do not.
 bool reads_consecutively(const ProfileSettings& settings, const DatasetIndex& index) {
@@ -68,7 +62,7 @@ std::unique_ptr<PrepFactory> make_prep(const ProfileInputs& inputs, ServerDevice
 
 /// Hits that may be unreleased at once: of every slot's batch and, with a shuffle buffer, of those that wait in it.
 int samples_in_flight(const ProfileSettings& settings) {
-  return (prefetch_depth(settings) + settings.accelerators + 1) * settings.batch_size +
+  return (prefetch_batches(settings) + settings.accelerators + 1) * settings.batch_size +
          (order_spec(settings).buffers() ? settings.shuffle_buffer : 0);
 }
 
@@ -84,34 +78,13 @@ CacheOptions cache_options(const Pipeline::Spec& spec, int samples_in_flight) {
 
 }  // namespace
 
-std::size_t fetch_places(const ProfileSettings& settings) {
-  const auto depth = static_cast<std::size_t>(settings.fetch_concurrency);
-  const auto workers = static_cast<std::size_t>(settings.workers);
-  // A read keeps its place until it is prepared, and behind a batch's hits that takes a while: enough places that storage does not idle meanwhile.
-  std::size_t places = 2 * depth + 2 * workers + std::min(static_cast<std::size_t>(settings.batch_size), most_waiting_reads);
-  if (settings.storage == Seam::emulated) places = std::max(places, 2 * static_cast<std::size_t>(settings.storage_queue_depth) + 2 * workers);
-  const OrderSpec order = order_spec(settings);
-  if (order.buffers())
-    places += order.shuffle_buffer + static_cast<std::size_t>(settings.batch_size) * static_cast<std::size_t>(settings.accelerators);
-  return places;
-}
-
-OrderSpec order_spec(const ProfileSettings& settings) {
-  return {settings.order, static_cast<std::uint32_t>(settings.shuffle_buffer), 0, 1, static_cast<std::uint32_t>(settings.readers)};
-}
-
 bool only_waits(const ProfileSettings& settings) { return settings.storage != Seam::real && settings.prep != Seam::real; }
-
-StorageDeviceSpec storage_device(const ProfileSettings& settings) {
-  return {settings.storage_bytes_per_s / settings.scale, to_nanoseconds(settings.storage_latency_seconds),
-          static_cast<std::uint32_t>(settings.storage_queue_depth)};
-}
 
 Pipeline::Pipeline(const ProfileInputs& inputs, const Spec& spec, Timing timing)
     : m_inputs(inputs),
       m_spec(spec),
       m_timing(timing),
-      m_prefetch(prefetch_depth(inputs.settings)),
+      m_prefetch(dsanalyze::prefetch_batches(inputs.settings)),
       m_meter(spec.index->facts().root),
       m_server(cache_options(spec, samples_in_flight(inputs.settings)), timing),
       m_prep(make_prep(inputs, m_server.devices(), timing)),
@@ -140,7 +113,8 @@ std::unique_ptr<Loader> Pipeline::make_loader(const Use& use) {
   const auto& allowed = m_inputs.host.cpus_allowed;
   if (use.cores && *use.cores <= static_cast<int>(allowed.size())) options.worker_cpus.assign(allowed.begin(), allowed.begin() + *use.cores);
   const PrepFactory* prep = use.prep == PrepUse::none ? m_no_prep.get() : m_prep.get();
-  return std::make_unique<Loader>(Loader::Parts{m_spec.index, m_engine.get(), &m_server.cache(), prep, storage_bytes(), m_timing}, options);
+  return std::make_unique<Loader>(Loader::Parts{m_spec.index, m_engine.get(), &m_server.cache(), prep, storage_bytes(), m_timing, use.recorder},
+                                  options);
 }
 
 std::unique_ptr<Trainer> Pipeline::make_trainer() {

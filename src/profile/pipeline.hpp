@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 
+#include "dsanalyze/core/depths.hpp"
 #include "dsanalyze/loaders/fetch_engine.hpp"
 #include "dsanalyze/loaders/loader.hpp"
 #include "dsanalyze/loaders/prep.hpp"
@@ -43,6 +44,7 @@ class Pipeline {
     std::uint64_t first_epoch = 0;
     std::uint64_t epochs = 0;                 ///< 0: until stopped
     std::optional<int> cores = std::nullopt;  ///< prep on so many cores, one worker each, instead of the spec's workers
+    AccessRecorder* recorder = nullptr;       ///< told what the cache is asked
   };
   /// One loader at a time.
   std::unique_ptr<Loader> make_loader(const Use& use);
@@ -67,11 +69,7 @@ class Pipeline {
   std::unique_ptr<FetchEngine> m_engine;
 };
 
-/// Reads under way or waiting for prep at once, at most: each holds a buffer of about a sample's size.
-std::size_t fetch_places(const ProfileSettings& settings);
-OrderSpec order_spec(const ProfileSettings& settings);
 /// All devices are emulated or null, so the run only waits.
 bool only_waits(const ProfileSettings& settings);
-StorageDeviceSpec storage_device(const ProfileSettings& settings);
 
 }  // namespace dsanalyze

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dsanalyze/base/error.hpp"
+#include "dsanalyze/base/files.hpp"
 #include "dsanalyze/core/modes.hpp"
 #include "dsanalyze/profile/profiler.hpp"
 #include "pipeline.hpp"
@@ -60,6 +61,17 @@ std::vector<std::string> running_order(const std::vector<std::string>& runs) {
   return order;
 }
 
+/// What can be known of a trace file before hours of work for it.
+void check_trace(const ProfileInputs& inputs) {
+  if (inputs.trace_file.empty()) return;
+  if (!is_among(inputs.settings.runs, "full")) {
+    throw UsageError(
+        fmt::format("--trace {}: it is the full run that is traced, and only {} will run; full needs an accelerator (emulated:RATE, or null)",
+                    inputs.trace_file.native(), fmt::join(inputs.settings.runs, ", ")));
+  }
+  require_writable(inputs.trace_file);
+}
+
 bool runs_cached(const ProfileSettings& settings) { return is_among(settings.runs, "prep") || is_among(settings.runs, "cached"); }
 
 std::size_t prepared_sample_bytes(const ProfileInputs& inputs) {
@@ -111,6 +123,7 @@ std::vector<std::string> describe(const ProfilePlan& plan, const ProfileInputs& 
                                 settings.admission == Admission::cost_aware ? " with cost-aware admission" : "", format_bytes(plan.cache_bytes),
                                 format_share(plan.cache_fraction)));
   }
+  if (!inputs.trace_file.empty()) lines.push_back(fmt::format("writes: what the full run asks of its cache, to {}", inputs.trace_file.native()));
   return lines;
 }
 
@@ -140,6 +153,7 @@ ProfilePlan plan_profile(ProfileInputs& inputs) {
 
   ProfilePlan plan;
   plan.runs = running_order(settings.runs);
+  check_trace(inputs);
   plan.seconds = settings.time_budget_seconds;
   const auto memory = static_cast<Bytes>(memory_share * static_cast<double>(inputs.host.memory_usable));
   const Bytes slots = slot_memory(inputs);

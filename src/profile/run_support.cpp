@@ -79,6 +79,8 @@ void take_rate(const RunContext& context, Measured& measured) {
   measured.record.samples_per_s = measured.rate.samples_per_s;
   measured.record.ci95_samples_per_s = measured.rate.ci95_samples_per_s;
   measured.record.epoch_seconds = epoch_seconds(context, measured.rate);
+  measured.record.windows = measured.rate.windows;
+  measured.record.void_windows = measured.rate.void_windows;
 }
 
 RunRecord record_run(const std::string& name, const RunContext& context, const Pipeline& pipeline, const Loader& loader, const Observer& observer,

@@ -44,12 +44,13 @@ TrainingLog train(Loader& loader, Trainer& trainer, const std::function<bool(con
       }
       if (status.ok() && trainer.wants_batch()) continue;  // a lockstep step needs more
     }
-    const std::size_t count = trainer.reap(done, timing.clock->after(look_up_seconds));
+    const Deadline deadline = timing.clock->after(look_up_seconds);
+    const std::size_t count = trainer.reap(done, deadline);
     for (std::size_t i = 0; i < count; ++i) {
       log.completions.push_back(done[i]);
       loader.release(done[i].token);
     }
-    if (!more && count == 0) break;
+    if (!more && count == 0 && timing.clock->now() < deadline.at) break;  // nothing runs any more; a step may last longer than a look
   }
   log.ended = timing.clock->now();
   loader.stop();

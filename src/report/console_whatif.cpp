@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
+#include "console_search.hpp"
 #include "console_table.hpp"
 #include "dsanalyze/core/rate_text.hpp"
 #include "dsanalyze/report/report.hpp"
@@ -21,13 +23,24 @@ std::string change_text(const WhatIfChange& change) {
     parts.push_back("cache " + format_share(*change.cache_fraction));
     if (change.cache_bytes) parts.back() += " (" + format_bytes(*change.cache_bytes) + ")";
   }
-  if (change.cores) parts.push_back(format_number(*change.cores) + " cores");
+  if (!change.cache.empty()) parts.push_back("cache kind " + change.cache);
+  if (change.cores) parts.push_back(format_number(*change.cores) + (*change.cores == 1 ? " core" : " cores"));
   if (change.cores_factor) parts.push_back(fmt::format("{}x cores", format_number(*change.cores_factor)));
   if (change.accelerator_speed) parts.push_back(fmt::format("{}x accelerator speed", format_number(*change.accelerator_speed)));
-  if (change.accelerators) parts.push_back(format_number(*change.accelerators) + " accelerators");
+  if (change.accelerators) parts.push_back(format_number(*change.accelerators) + (*change.accelerators == 1 ? " accelerator" : " accelerators"));
   if (change.storage_bytes_per_s) parts.push_back("storage " + format_bytes_per_second(*change.storage_bytes_per_s));
   if (change.storage_factor)
     parts.push_back(*change.storage_factor >= 1e9 ? "storage without limit" : fmt::format("{}x storage", format_number(*change.storage_factor)));
+  if (change.request_bytes) parts.push_back("reads of " + format_bytes(static_cast<Bytes>(*change.request_bytes)));
+  if (change.fetch_concurrency) parts.push_back(format_number(*change.fetch_concurrency) + " reads under way");
+  if (change.batch_size) parts.push_back("batches of " + format_number(*change.batch_size));
+  if (change.jobs) parts.push_back(fmt::format("{} jobs, {}", *change.jobs, change.share == "none" ? "each for itself" : change.share));
+  if (change.servers) {
+    parts.push_back(fmt::format("{} servers", *change.servers));
+    if (change.partition != "none") parts.push_back(change.partition);
+    if (change.storage_scope == "shared") parts.emplace_back("shared storage");
+    if (change.network_bytes_per_s) parts.push_back(format_bytes_per_second(*change.network_bytes_per_s) + " network");
+  }
   return parts.empty() ? "as measured" : fmt::format("{}", fmt::join(parts, ", "));
 }
 
@@ -36,23 +49,71 @@ std::string binding_text(const WhatIfAnswer& answer) {
   return answer.too_close ? words + " ?" : words;
 }
 
+/// The letter alone, where the table is wide.
+std::string binding_letter(const WhatIfAnswer& answer) {
+  const std::string letter = answer.bottleneck == "gpu" ? "[G]" : answer.bottleneck == "cpu" ? "[P]" : "[F]";
+  return letter + (answer.too_close ? " ?" : "") + (answer.measured && !answer.measured->verdict_right ? " !" : "");
+}
+
+/// "2,412 ± 30" and "-0.8 %".
+void add_measured(const WhatIfAnswer& answer, std::vector<std::string>& cells) {
+  if (!answer.measured) {
+    cells.insert(cells.end(), {"not run", ""});
+    return;
+  }
+  const WhatIfAnswer::Measured& measured = *answer.measured;
+  cells.push_back(format_rate(measured.samples_per_s, measured.ci95_samples_per_s));
+  cells.push_back(fmt::format("{:+.1f} %", 100 * measured.error));
+}
+
+std::string validation_section(const WhatIfResult& result, const ConsoleStyle& style) {
+  if (!result.validation) return "";
+  const WhatIfValidation& validation = *result.validation;
+  const std::size_t width = console::layout_width(style);
+  std::string text = "\n";
+  for (const std::string& line : console::wrap(fmt::format("validation {}: {}", validation.outcome, validation.reason), width))
+    text += paint(line, Ink::bold, style.colour) + "\n";
+  text += paragraph("  ",
+                    fmt::format("{} of {} verdicts right; {} of the rates lie in their 95 % intervals; closed form alone: {} (median), {} (worst); "
+                                "{} of the windows void; drift of the set-up as measured {:+.1f} %.",
+                                validation.verdicts_right, validation.measured, format_share(validation.covered_share),
+                                format_share(validation.closed_form_median_error), format_share(validation.closed_form_worst_error),
+                                format_share(validation.void_share), 100 * validation.drift),
+                    width);
+  std::set<std::string> reasons;
+  for (const WhatIfAnswer& answer : result.answers)
+    if (!answer.measured && reasons.insert(answer.not_measured).second) text += paragraph("  not run: ", answer.not_measured + ".", width);
+  return text;
+}
+
+/// The closed form's answers, and beside them what the epoch simulator and the machine say.
 std::string answers_table(const WhatIfResult& result, std::size_t width) {
   const auto& answers = result.answers;
-  const bool epochs = std::ranges::any_of(answers, [](const WhatIfAnswer& answer) { return answer.epoch_seconds > 0; });
+  const bool simulated = std::ranges::any_of(answers, [](const WhatIfAnswer& answer) { return answer.simulated.has_value(); });
+  const bool measured = result.validation.has_value();
+  const bool epochs = !simulated && std::ranges::any_of(answers, [](const WhatIfAnswer& answer) { return answer.epoch_seconds > 0; });
   std::vector<Table::Column> columns{{"change", Table::Align::left}, {"samples/s", Table::Align::left}};
   if (epochs) columns.push_back({"epoch", Table::Align::right});
+  if (simulated) columns.push_back({"simulated", Table::Align::left});
+  if (simulated && !measured) columns.push_back({"stall p99", Table::Align::right});
+  if (measured) columns.insert(columns.end(), {{"measured", Table::Align::left}, {"error", Table::Align::right}});
   columns.push_back({"binds", Table::Align::left});
-  columns.push_back({"speed-up", Table::Align::right});
+  if (!measured) columns.push_back({"speed-up", Table::Align::right});
   Table table(columns, 0);
   for (const WhatIfAnswer& answer : answers) {
     std::vector<std::string> cells{change_text(answer.change), format_rate(answer.samples_per_s, answer.ci95_samples_per_s)};
     if (epochs) cells.push_back(format_seconds(answer.epoch_seconds));
-    cells.push_back(binding_text(answer));
-    cells.push_back(fmt::format("{:.2f}x", answer.speedup));
+    if (simulated) cells.push_back(answer.simulated ? format_rate(answer.simulated->samples_per_s, answer.simulated->ci95_samples_per_s) : "-");
+    if (simulated && !measured) cells.push_back(answer.simulated ? format_seconds(answer.simulated->stall_p99_seconds) : "-");
+    if (measured) add_measured(answer, cells);
+    cells.push_back(measured ? binding_letter(answer) : binding_text(answer));
+    if (!measured) cells.push_back(fmt::format("{:.2f}x", answer.speedup));
     table.add(std::move(cells));
   }
   std::string text = table.text(width);
   if (std::ranges::any_of(answers, &WhatIfAnswer::too_close)) text += "  ? too close to call: the two lowest rates' intervals overlap\n";
+  if (std::ranges::any_of(answers, [](const WhatIfAnswer& answer) { return answer.measured && !answer.measured->verdict_right; }))
+    text += "  ! another resource bound than was predicted\n";
   return text;
 }
 
@@ -81,13 +142,21 @@ std::string found_section(const std::vector<WhatIfFound>& found, const ConsoleSt
   return text;
 }
 
+/// The first advice's steps; those of the others would bury them.
+std::string steps_section(const AdviceRecord& first, std::size_t count, std::size_t width) {
+  if (first.steps.empty()) return "";
+  std::string text = count > 1 ? "  the first of them, in a loader of your own (all: --json)\n" : "  in a loader of your own\n";
+  for (const LoaderStep& step : first.steps) text += paragraph("    ", step.loader + ": " + step.text + ".", width);
+  return text;
+}
+
 std::string advice_section(const std::vector<AdviceRecord>& advice, std::size_t width) {
   if (advice.empty()) return "";
   std::string text = "\nadvice\n";
   for (const AdviceRecord& one : advice) text += paragraph("  - ", one.text, width);
   // All advice of one answer rests on the same rates.
   text += paragraph("    ", fmt::format("({})", fmt::join(advice.front().evidence, "; ")), width);
-  return text;
+  return text + steps_section(advice.front(), advice.size(), width);
 }
 
 }  // namespace
@@ -97,9 +166,13 @@ std::string console_summary(const WhatIfResult& result, const ConsoleStyle& styl
   std::string text = paragraph("", result.model, width);
   text += paragraph("", fmt::format("from {}; {} of the dataset cached", result.source, format_share(result.base_cache_fraction)), width);
   text += "\n" + answers_table(result, width);
+  text += validation_section(result, style);
   text += found_section(result.found, style);
+  if (result.search) text += console::search_section(*result.search, style);
   text += advice_section(result.advice, width);
-  return text + console::findings_section(result.findings, style);
+  std::vector<Finding> findings = result.findings;
+  if (result.search) findings.insert(findings.end(), result.search->findings.begin(), result.search->findings.end());
+  return text + console::findings_section(findings, style);
 }
 
 }  // namespace dsanalyze

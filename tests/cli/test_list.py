@@ -7,7 +7,7 @@ PROVENANCES = {"measured", "paper", "derived", "assumed"}
 
 class List(ProgramTest):
     def test_every_kind_is_listed_with_its_numbers_flagged(self):
-        for kind in ("workloads", "servers", "datasets", "storage"):
+        for kind in ("workloads", "servers", "datasets", "storage", "prices"):
             document = self.json_of("list", kind)
             self.assertEqual((document["schema"], document["kind"]), ("dsanalyze.list/1", kind))
             self.assertTrue(document["items"])
@@ -28,8 +28,15 @@ class List(ProgramTest):
         self.assertLessEqual(max(map(len, usual.splitlines())), 80)
         self.assertIn("Figure 1", self.succeeds("list", "workloads", "--verbose").stdout)
 
+    def test_scenarios_are_listed_with_where_their_figures_come_from(self):
+        items = self.json_of("list", "scenarios")["items"]
+        self.assertGreaterEqual(len(items), 4)
+        for item in items:
+            self.assertIn("Assumed:", item["config"]["source"])
+        self.assertIn("coordl-table-6-shuffled", self.succeeds("list", "scenarios").stdout)
+
     def test_what_to_list_must_be_said(self):
-        self.assertIn("workloads, servers, datasets, storage", self.fails(2, "list"))
+        self.assertIn("workloads, servers, datasets, storage, prices, scenarios", self.fails(2, "list"))
 
     def test_a_broken_configuration_names_file_and_field(self):
         (self.folder / "workloads").mkdir()

@@ -41,8 +41,8 @@ class Usage(ProgramTest):
         self.assertIn('did you mean "always"?', self.fails(2, "list", "workloads", "--color", "allways"))
 
     def test_options_that_are_not_built_are_unknown(self):
-        for option in ("--network", "--search", "--validate", "--servers"):
-            self.assertIn(f"unknown option {option}", self.fails(2, "whatif", option, "1"))
+        for option in ("--share", "--jobs", "--trials", "--html", "--world"):
+            self.assertIn(f"unknown option {option}", self.fails(2, "profile", "data", option, "1"))
 
     def test_missing_and_wrong_values_are_usage_errors(self):
         self.assertIn("--cache-size", self.fails(2, "whatif", "--cache-size"))

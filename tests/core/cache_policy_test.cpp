@@ -154,6 +154,58 @@ TEST_CASE("LRU decides and evicts as a plain list does on random traces") {
   }
 }
 
+// The log has room for two uses a key: what is outdated is cleared many times over in these.
+TEST_CASE("LRU keeps its order however often its log is cleared of outdated uses") {
+  for (const std::uint64_t keys : {std::uint64_t{1}, std::uint64_t{2}, std::uint64_t{7}, std::uint64_t{64}}) {
+    for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+      CAPTURE(keys);
+      CAPTURE(seed);
+      RandomStream random(seed);
+      const Bytes capacity = random.below(2 * keys) + 1;
+      PolicyRig cache(CacheKind::lru, capacity, keys);
+      PlainLru plain(capacity);
+      std::vector<std::uint64_t> plain_evicted;
+      for (int step = 0; step < 2000; ++step) {
+        const std::uint64_t key = random.below(keys);
+        REQUIRE(cache.access(key, 1 + key % 2) == plain.access(key, 1 + key % 2, plain_evicted));
+      }
+      CHECK(cache.evicted == plain_evicted);
+    }
+  }
+}
+
+TEST_CASE("a process killed at any point of a use leaves LRU's order as it was before or after it") {
+  const std::vector<Bytes> sizes = random_sizes(21, 40);
+  constexpr Bytes capacity = 2'000'000;
+  constexpr std::size_t header = 192;
+  PolicyRig cache(CacheKind::lru, capacity, sizes.size());
+  for (std::uint64_t epoch = 0; epoch < 5; ++epoch) cache.hits_of(epoch_order(epoch, sizes.size()), sizes);
+  // Who was used is in the log, but not in its entry yet: the slot is outdated, and the order that of before.
+  PolicyState killed(cache.state.bytes().size());
+  std::memcpy(killed.bytes().data(), cache.state.bytes().data(), killed.bytes().size());
+  std::uint64_t begin = 0, used = 0;
+  std::memcpy(&begin, killed.bytes().data() + 120, 8);
+  std::memcpy(&used, killed.bytes().data() + 128, 8);
+  REQUIRE(used < 2 * sizes.size());
+  const std::uint64_t slot = (begin + used) % (2 * sizes.size());
+  const std::uint32_t key = 3;
+  std::memcpy(killed.bytes().data() + header + sizes.size() * 16 + slot * 4, &key, 4);
+  ++used;
+  std::memcpy(killed.bytes().data() + 128, &used, 8);
+
+  const auto mended = make_cache_policy(CacheKind::lru, capacity, sizes.size(), killed.bytes());
+  cache.evicted.clear();
+  std::vector<std::uint64_t> evicted;
+  for (const std::uint32_t next : epoch_order(9, sizes.size())) {
+    const CacheAccess one{next, sizes[next], 0, 0};
+    CacheDecision decision{};
+    mended->access({&one, 1}, {&decision, 1}, evicted);
+    REQUIRE(decision == cache.access(next, sizes[next]));
+  }
+  CHECK(evicted == cache.evicted);
+  CHECK_FALSE(evicted.empty());
+}
+
 TEST_CASE("an item larger than the whole cache throws nothing out") {
   for (const CacheKind kind : all_kinds) {
     CAPTURE(cache_kind_name(kind));
@@ -272,13 +324,21 @@ TEST_CASE("counters and links that a killed process left half-written are mended
     cache.hits_of(epoch_order(0, sizes.size()), sizes);
     const std::uint64_t items = cache.policy->items_held();
     const Bytes bytes = cache.policy->bytes_held();
-    // Of the header: bytes held, items held, both ends of the list (LRU's, or the inactive one), then both ends and the bytes of the active list.
+    // Of the header: bytes held, items held, both ends of the inactive list, then both ends and the bytes of the active one, then LRU's log.
+    constexpr std::ptrdiff_t header = 192;
     const std::span<std::byte> state = cache.state.bytes();
     std::fill(state.begin() + 32, state.begin() + 56, std::byte{0x5a});
     std::fill(state.begin() + 72, state.begin() + 88, std::byte{0x5a});
-    // Of the first key's entry the last eight bytes: its links, or its place in the array and the key that stands at the array's first place.
-    const std::size_t entry = (state.size() - 128) / sizes.size();
-    if (kind != CacheKind::minio) std::fill_n(state.begin() + static_cast<std::ptrdiff_t>(128 + entry - 8), 8, std::byte{0x5a});
+    std::fill(state.begin() + 120, state.begin() + 136, std::byte{0x5a});
+    if (kind == CacheKind::minio) {  // the bitmap, behind the entries
+      std::fill(state.begin() + header + std::ptrdiff_t{200} * 8, state.end(), std::byte{0x5a});
+    } else {
+      // Of the first key's entry the last eight bytes: its links, its place in the array and the key that stands at the array's first place, or its
+      // slot in the log.
+      const std::size_t entry = kind == CacheKind::page_model_linux ? 24 : 16;
+      std::fill_n(state.begin() + header + static_cast<std::ptrdiff_t>(entry - 8), 8, std::byte{0x5a});
+    }
+    if (kind == CacheKind::lru) std::fill(state.begin() + header + std::ptrdiff_t{200} * 16, state.end(), std::byte{0x5a});
 
     const auto policy = make_cache_policy(kind, capacity, sizes.size(), state);
     CHECK(policy->items_held() == items);

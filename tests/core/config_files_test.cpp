@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "dsanalyze/core/price_list.hpp"
+#include "dsanalyze/core/scenario.hpp"
 #include "dsanalyze/core/workload.hpp"
 
 using namespace dsanalyze;
@@ -100,4 +102,48 @@ TEST_CASE("every dataset file is valid, and the sizes are those of the paper's T
     CHECK(static_cast<double>(dataset.total_bytes()) == doctest::Approx(paper_bytes.at(name)).epsilon(0.001));
   }
   for (const auto& [name, bytes] : paper_bytes) CHECK(has(files, name));
+}
+
+TEST_CASE("every scenario is valid, named after its file, and refers to presets that exist") {
+  const auto files = files_of("scenarios");
+  CHECK(files.size() >= 4);
+  for (const auto& file : files) {
+    const std::string& name = file.first;
+    CAPTURE(name);
+    const Scenario scenario = parse_scenario(file.second, name);
+    CHECK(scenario.name == name);
+    CHECK(has(files_of("datasets"), scenario.preset));
+    if (!scenario.storage.empty()) CHECK(has(files_of("storage"), scenario.storage));
+    CHECK(scenario.source.find("Assumed:") != std::string::npos);
+    CHECK(scenario.epochs > 1);
+    CHECK(scenario.seed.has_value());
+  }
+}
+
+TEST_CASE("every price list is valid, named after its file, and its accelerators can be compared with V100") {
+  const auto files = files_of("prices");
+  CHECK(files.size() >= 2);
+  for (const auto& file : files) {
+    const std::string& name = file.first;
+    const std::string& text = file.second;
+    CAPTURE(name);
+    const PriceList list = parse_price_list(text, name);
+    CHECK(list.name == name);
+    REQUIRE(list.accelerators.contains("v100"));
+    CHECK(list.accelerators.at("v100").relative_speed.value == 1);
+    for (const auto& [kind, price] : list.accelerators) CHECK(price.price.listed.source.size() > 20);
+    for (const auto& [kind, storage] : list.storage) {
+      CHECK(storage.price_per_gb.listed.source.size() > 15);
+      CHECK(storage.included_rate(1000) > 0);
+    }
+  }
+}
+
+TEST_CASE("the derived prices of Google's list add up to the machines that they come from") {
+  const PriceList list = parse_price_list(files_of("prices").at("google-us-central1"), "google-us-central1");
+  const double core = list.core.price.per_hour;
+  const double gib = list.memory.price_per_gib.per_hour;
+  CHECK(12 * core + 85 * gib == doctest::Approx(0.73948).epsilon(1e-4));   // a2-highgpu-1g without its accelerator
+  CHECK(12 * core + 170 * gib == doctest::Approx(1.09962).epsilon(1e-4));  // a2-ultragpu-1g
+  CHECK(8 * core + 52 * gib == doctest::Approx(0.47321).epsilon(1e-4));    // n1-highmem-8
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 
+#include "dsanalyze/core/page_cache_forms.hpp"
 #include "policy_rig.hpp"
 
 using namespace dsanalyze;
@@ -30,41 +31,24 @@ double miss_share(PolicyRig& cache, const std::function<std::vector<std::uint32_
 std::vector<std::uint32_t> shuffled(std::uint64_t epoch) { return epoch_order(epoch + 1, items); }
 std::vector<std::uint32_t> sequential(std::uint64_t /*epoch*/) { return file_order(items); }
 
-/// Where f, which falls, is 0.
-double root(double low, double high, const std::function<double(double)>& f) {
-  for (int step = 0; step < 100; ++step) {
-    const double middle = (low + high) / 2;
-    (f(middle) > 0 ? low : high) = middle;
-  }
-  return low;
-}
-
 }  // namespace
 
-// An item that was just used is found again if all of the misses since have drawn others: with cN items held, after k misses, (1 - 1/(cN))^k, which
-// is exp(-k / (cN)) for large N.
 TEST_CASE("random replacement in sequential order misses m with 1 - m = exp(-m/c)") {
-  // Between two uses of an item lie N accesses, hence mN misses.
   for (const double c : {0.25, 0.35, 0.5, 0.65, 0.8}) {
     CAPTURE(c);
     PolicyRig cache(CacheKind::page_model_random, share_of_all(c), items);
-    const double expected = root(0, 1, [c](double m) { return 1 - m - std::exp(-m / c); });
-    CHECK(std::abs(miss_share(cache, sequential, 4, 12) - expected) < 0.004);
+    CHECK(std::abs(miss_share(cache, sequential, 4, 12) - random_replacement_misses_in_order(c)) < 0.004);
   }
 }
 
-// Let M(v) be the misses over N up to the point v of an epoch, M(1) = m. An item that was used at u of the last epoch, uniform, is found at v with
-// exp(-(m - M(u) + M(v)) / c), so M'(v) = 1 - A exp(-M(v)/c) with A the mean of exp(-(m - M(u))/c) over u. Its solution is exp(M(v)/c) =
-// A + (1 - A) exp(v/c); put into A's definition, A = c (an epoch begins with cN held, none of them used), and v = 1 gives m. The form
-// 1 - m = ((1 - exp(-m/c)) / (m/c))^2 takes misses to be spread evenly over an epoch, which they are not quite: it is off by up to 0.2 points.
 TEST_CASE("random replacement in shuffled order misses m = c ln(c + (1 - c) exp(1/c))") {
   for (const double c : {0.25, 0.35, 0.5, 0.65, 0.8}) {
     CAPTURE(c);
     PolicyRig cache(CacheKind::page_model_random, share_of_all(c), items);
-    const double exact = c * std::log(c + (1 - c) * std::exp(1 / c));
-    const double even = root(1e-9, 1, [c](double m) { return 1 - m - std::pow((1 - std::exp(-m / c)) / (m / c), 2); });
+    const double exact = random_replacement_misses(c);
+    CHECK(exact == doctest::Approx(c * std::log(c + (1 - c) * std::exp(1 / c))));
     CHECK(std::abs(miss_share(cache, shuffled, 4, 16) - exact) < 0.003);
-    CHECK(std::abs(even - exact) < 0.0025);
+    CHECK(std::abs(random_replacement_misses_even(c) - exact) < 0.0025);
   }
 }
 
@@ -184,4 +168,47 @@ TEST_CASE("page model of Linux: misses as a kernel's page cache was measured to 
     }
     CHECK(std::abs(1 - static_cast<double>(hits) / (24.0 * pieces) - measured.missed) < 0.02);
   }
+}
+
+TEST_CASE("page model of Linux: how large items are makes no difference") {
+  for (const double c : {0.25, 0.65}) {
+    CAPTURE(c);
+    const auto missed = [c](Bytes bytes) {
+      const std::vector<Bytes> sizes(items, bytes);
+      PolicyRig cache(CacheKind::page_model_linux, static_cast<Bytes>(c * items) * bytes, items);
+      std::uint64_t hits = 0;
+      for (std::uint64_t epoch = 0; epoch < 12; ++epoch) {
+        const std::uint64_t found = cache.hits_of(epoch_order(epoch + 1, items), sizes);
+        if (epoch >= 6) hits += found;
+      }
+      return 1 - static_cast<double>(hits) / (6.0 * items);
+    };
+    const double as_usual = missed(10 * page);
+    for (const Bytes bytes : {Bytes{1}, Bytes{100}, page, 3 * page}) CHECK(std::abs(missed(bytes) - as_usual) < 0.006);
+  }
+}
+
+TEST_CASE("page model of Linux: with counters an epoch old the active list grows and collapses in turns, with fresh ones it does not") {
+  const auto swing = [](Bytes counter_bytes) {
+    PolicyState state(cache_policy_state_bytes(CacheKind::page_model_linux, items));
+    const auto cache = make_cache_policy(CacheKind::page_model_linux, share_of_all(0.35), items, state.bytes(), 0, counter_bytes);
+    std::vector<std::uint64_t> evicted;
+    double least = 1;
+    double most = 0;
+    for (std::uint64_t epoch = 0; epoch < 24; ++epoch) {
+      std::uint64_t missed = 0;
+      for (const std::uint32_t key : epoch_order(epoch + 1, items)) {
+        const CacheAccess one{key, page, 0, 0};
+        CacheDecision decision{};
+        cache->access({&one, 1}, {&decision, 1}, evicted);
+        missed += decision == CacheDecision::hit ? 0 : 1;
+      }
+      if (epoch < 8) continue;
+      least = std::min(least, static_cast<double>(missed) / items);
+      most = std::max(most, static_cast<double>(missed) / items);
+    }
+    return most - least;
+  };
+  CHECK(swing(0) < 0.02);
+  CHECK(swing(items * page) > 0.08);
 }

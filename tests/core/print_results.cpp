@@ -12,6 +12,7 @@ int main() {
   const nlohmann::json documents = {{"profile", nlohmann::json::parse(to_json(test::full_profile()))},
                                     {"least_profile", nlohmann::json::parse(to_json(test::least_profile()))},
                                     {"whatif", nlohmann::json::parse(to_json(test::full_whatif()))},
+                                    {"simulate", nlohmann::json::parse(to_json(test::full_simulation()))},
                                     {"dataset", nlohmann::json::parse(to_json(test::full_dataset_result()))},
                                     {"error", nlohmann::json::parse(error_json(ErrorKind::undecided, "too close to call", 4))}};
   std::puts(documents.dump().c_str());

@@ -1,13 +1,17 @@
 #pragma once
 
 #include "dsanalyze/core/result.hpp"
+#include "dsanalyze/core/simulate_result.hpp"
+#include "dsanalyze/core/whatif_result.hpp"
 
 namespace dsanalyze::test {
 
 /// Results with every field set to a value of its own, and the least that each result may hold.
 ProfileResult full_profile();
 ProfileResult least_profile();
+SearchResult full_search();
 WhatIfResult full_whatif();
 DatasetCommandResult full_dataset_result();
+SimulateResult full_simulation();
 
 }  // namespace dsanalyze::test

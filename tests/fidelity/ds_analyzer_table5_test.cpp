@@ -1,69 +1,93 @@
 #include <doctest/doctest.h>
 
+#include <array>
+
 #include "dsanalyze/core/rates.hpp"
+#include "rows.hpp"
 
 using namespace dsanalyze;
+using namespace dsanalyze::fidelity;
 
 namespace {
 
 // [DS-Analyzer, Table 5]: AlexNet, ImageNet-1k, Config-SSD-V100; predicted training speed in samples/s by cached share of the dataset.
-constexpr double predicted_25 = 6226;
-constexpr double predicted_35 = 7164;
-constexpr double predicted_50 = 9225;
+struct Column {
+  double cached;
+  double predicted;
+};
+constexpr std::array<Column, 3> table5{{{0.25, 6226}, {0.35, 7164}, {0.50, 9225}}};
 
-struct Server {
+constexpr double sample_bytes = 146e9 / 1'281'167;  // Table 1 and ILSVRC 2012
+
+struct Rate {
   double cache = 0;
   double storage = 0;
 };
 
-// C and S from two predictions: Eq 4 is linear in 1/C and 1/S, 1/F = x (1/C) + (1 - x) (1/S).
-Server solve(double x1, double fetch1, double x2, double fetch2) {
-  const double determinant = x1 * (1 - x2) - x2 * (1 - x1);
-  const double per_cache = ((1 - x2) / fetch1 - (1 - x1) / fetch2) / determinant;
-  const double per_storage = (x1 / fetch2 - x2 / fetch1) / determinant;
+// C and S from two columns: Eq 4 is linear in 1/C and 1/S, 1/F = x (1/C) + (1 - x) (1/S).
+Rate solve(const Column& one, const Column& other) {
+  const double determinant = one.cached * (1 - other.cached) - other.cached * (1 - one.cached);
+  const double per_cache = ((1 - other.cached) / one.predicted - (1 - one.cached) / other.predicted) / determinant;
+  const double per_storage = (one.cached / other.predicted - other.cached / one.predicted) / determinant;
   return {1 / per_cache, 1 / per_storage};
 }
 
-const Server table5 = solve(0.25, predicted_25, 0.50, predicted_50);
+const Rate outer = solve(table5[0], table5[2]);
+const double prep = effective_fetch_rate(0.55, outer.cache, outer.storage);
+constexpr double ingestion = 8 * 2620;
 
 }  // namespace
 
-TEST_CASE("S and C solved from Table 5's 25 % and 50 % columns give those columns back") {
-  CHECK(effective_fetch_rate(0.25, table5.cache, table5.storage) == doctest::Approx(predicted_25).epsilon(1e-9));
-  CHECK(effective_fetch_rate(0.50, table5.cache, table5.storage) == doctest::Approx(predicted_50).epsilon(1e-9));
+TEST_CASE("Table 5: each column's F from C and S of the two others, within 0.5 %") {
+  for (std::size_t tested = 0; tested < table5.size(); ++tested) {
+    const Rate rate = solve(table5[(tested + 1) % 3], table5[(tested + 2) % 3]);
+    const double ours = effective_fetch_rate(table5[tested].cached, rate.cache, rate.storage);
+    const int cached = static_cast<int>(100 * table5[tested].cached);
+    check("rates", "Table 5", "F at " + std::to_string(cached) + " % cached, predicted row", table5[tested].predicted, ours, {"samples/s", 0},
+          within_share(0.005), "Eq 4; C and S solved from the other two columns");
+  }
 }
 
-TEST_CASE("Table 5, 35 % cached: paper 7164 samples/s, ours within 0.2 %") {
-  CHECK(effective_fetch_rate(0.35, table5.cache, table5.storage) == doctest::Approx(predicted_35).epsilon(0.002));
+TEST_CASE("Table 5's S is the server's SSD of 530 MB/s, and its C memory of tens of GB/s") {
+  check("rates", "Table 2 and 5", "S in bytes, from the columns 25 and 50 %", 530, outer.storage * sample_bytes / 1e6, {"MB/s", 0},
+        within_share(0.015), "146 GB in 1,281,167 samples");
+  check("rates", "App. C.1 and Table 5", "C in bytes, from the same columns (\"few tens of GBps\")", 30, outer.cache * sample_bytes / 1e9,
+        {"GB/s", 1}, between(20, 100), "");
 }
 
-TEST_CASE("Table 5's S is the server's SSD: 530 MB/s over samples of 146 GB / 1,281,167, within 1.5 %") {
-  CHECK(table5.storage == doctest::Approx(530e6 / (146e9 / 1'281'167)).epsilon(0.015));
-}
-
-TEST_CASE("Table 5's C is memory: tens of GB/s, as App. C.1 says") {
-  const double bytes_per_s = table5.cache * 146e9 / 1'281'167;
-  CHECK(bytes_per_s > 20e9);
-  CHECK(bytes_per_s < 100e9);
-}
-
-TEST_CASE("Figure 1, 35 % cached on the 530 MB/s SSD: paper 802 MB/s, ours within 1 %") {
-  constexpr double bytes = 146e9 / 1'281'167;
-  const double fetched_bytes_per_s = effective_fetch_rate(0.35, table5.cache, 530e6 / bytes) * bytes;
-  CHECK(fetched_bytes_per_s == doctest::Approx(802e6).epsilon(0.01));
-}
-
-TEST_CASE("App. C.2: fetch stalls end at a cache of 55 %, where F meets prep's rate") {
-  const double prep = effective_fetch_rate(0.55, table5.cache, table5.storage);
-  const auto fraction = cache_fraction_for(prep, table5.cache, table5.storage);
+TEST_CASE("Figure 16: fetch stalls end at a cache of 55 %, and more memory is useless beyond") {
+  const auto fraction = cache_fraction_for(prep, outer.cache, outer.storage);
   REQUIRE(fraction.has_value());
-  CHECK(*fraction == doctest::Approx(0.55).epsilon(1e-9));
-  constexpr double ingestion = 8 * 2620;
-  CHECK(bottleneck(effective_fetch_rate(0.50, table5.cache, table5.storage), prep, ingestion).resource == Resource::io);
-  CHECK(bottleneck(effective_fetch_rate(0.60, table5.cache, table5.storage), prep, ingestion).resource == Resource::cpu);
+  check("rates", "Fig 16, App. C.2", "cache that ends fetch stalls", 0.55, *fraction, percent(), within(0.005),
+        "P fitted: where F(55 %) meets it, the figure has no number for P");
+  for (const double cached : {0.25, 0.35, 0.50, 0.54})
+    CHECK(bottleneck(effective_fetch_rate(cached, outer.cache, outer.storage), prep, ingestion).resource == Resource::io);
+  const double at_56 = bottleneck(effective_fetch_rate(0.56, outer.cache, outer.storage), prep, ingestion).samples_per_s;
+  const BottleneckRule full = bottleneck(effective_fetch_rate(1, outer.cache, outer.storage), prep, ingestion);
+  CHECK(full.resource == Resource::cpu);
+  check("rates", "Fig 16", "speed with everything cached, over that with 56 % (\"not beneficial beyond this point\")", 1, full.samples_per_s / at_56,
+        {"×", 3}, within(0), "prep binds from 55 % on");
 }
 
-TEST_CASE("Figure 1, ResNet-18: prep of 1062 MB/s for 2283 MB/s of accelerators is a stall of half the epoch, as section 3.3.2 says") {
-  const StallShares shares = stall_shares(1e12, 1062e6, 2283e6);
-  CHECK(shares.prep == doctest::Approx(0.5).epsilon(0.1));
+TEST_CASE("Figure 16 and Table 7: P of 10,208 samples/s is 8 jobs of 1,399") {
+  check("rates", "Table 7 and Fig 16", "P: eight AlexNet jobs that prep binds, 8 x 1399", 8 * 1399, prep, {"samples/s", 0}, within_share(0.1),
+        "ours is F(55 %) of Table 5's C and S");
+}
+
+TEST_CASE("Figure 1: 802 MB/s of fetching at 35 % cached on the 530 MB/s SSD") {
+  const double fetched = effective_fetch_rate(0.35, outer.cache, 530e6 / sample_bytes) * sample_bytes;
+  check("rates", "Fig 1", "effective fetch at 35 % cached", 802, fetched / 1e6, {"MB/s", 0}, within_share(0.01), "530 MB/s and Table 5's C");
+}
+
+TEST_CASE("Figure 1: prep of 735 MB/s binds against accelerators of 2283 MB/s") {
+  const BottleneckRule rule = bottleneck(effective_fetch_rate(0.35, outer.cache, 530e6 / sample_bytes) * sample_bytes, 735e6, 2283e6);
+  CHECK(rule.resource == Resource::cpu);
+  check("rates", "Fig 1", "what binds at 35 % cached: prep, at", 735, rule.samples_per_s / 1e6, {"MB/s", 0}, within_share(0.001),
+        "with prep partly on the GPU, 1062 MB/s, fetching would bind");
+  CHECK(bottleneck(802e6, 1062e6, 2283e6).resource == Resource::io);
+}
+
+TEST_CASE("Figure 1, ResNet-18: prep of 1062 MB/s for 2283 MB/s of accelerators is a stall of half the epoch") {
+  check("rates", "Section 3.3.2 and Fig 1", "prep stall of ResNet-18, everything cached (\"50 %\")", 0.5, stall_shares(1e12, 1062e6, 2283e6).prep,
+        percent(), within(0.05), "stalls as differences of time per sample");
 }

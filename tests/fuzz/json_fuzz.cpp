@@ -4,7 +4,9 @@
 #include <string>
 
 #include "dsanalyze/base/json_reader.hpp"
+#include "dsanalyze/core/price_list.hpp"
 #include "dsanalyze/core/result.hpp"
+#include "dsanalyze/core/scenario.hpp"
 #include "dsanalyze/core/workload.hpp"
 #include "fuzz.hpp"
 
@@ -44,6 +46,27 @@ void check_server(const Server& server) {
   require(server.accelerators >= 1 && server.cores >= 1, "a server has accelerators and cores");
   check_number(server.storage.bandwidth_bytes_per_s);
   require(server.storage.bandwidth_bytes_per_s.value > 0 && server.storage.queue_depth >= 1, "storage delivers");
+}
+
+void check_price(const ListedPrice& price) {
+  check_number(price.listed);
+  require(price.per_hour > 0 && std::isfinite(price.per_hour), "a price is above 0");
+}
+
+void check_price_list(const PriceList& list) {
+  check_price(list.core.price);
+  check_price(list.memory.price_per_gib);
+  require(list.core.least <= list.core.most && list.memory.most_bytes >= list.server.memory_bytes, "bounds are in order");
+  require(!list.accelerators.empty() && !list.storage.empty(), "a list has accelerators and storage");
+  for (const auto& [kind, accelerator] : list.accelerators) {
+    check_price(accelerator.price);
+    require(accelerator.relative_speed.value > 0, "an accelerator is faster than nothing");
+  }
+  for (const auto& [kind, storage] : list.storage) {
+    check_price(storage.price_per_gb);
+    const double rate = storage.included_rate(100);
+    require(rate >= 0 && rate <= storage.most_bytes_per_s.value, "what is included is at most the most");
+  }
 }
 
 /// Whether a document that was written says what the one that was read says, as far as both say something.
@@ -97,11 +120,23 @@ void read_as_records(const JsonObject& object, std::string_view text) {
     Server server;
     if (reads([&] { server = parse_server(text, source); })) check_server(server);
   }
+  if (object.has("currency")) {
+    PriceList list;
+    if (reads([&] { list = parse_price_list(text, source); })) check_price_list(list);
+  }
   if (object.has("queue_depth")) reads([&] { parse_storage(text, source); });
   if (object.has("labels")) {
     DatasetSpec dataset;
     if (reads([&] { dataset = parse_dataset_spec(text, source); })) {
       require(dataset.samples > 0 && dataset.mean_sample_bytes > 0, "a dataset has samples with bytes");
+    }
+  }
+  if (object.has("policies")) {
+    Scenario scenario;
+    if (reads([&] { scenario = parse_scenario(text, source); })) {
+      require(scenario.jobs >= 1 && scenario.epochs >= 1 && !scenario.policies.empty() && !scenario.cache_sizes.empty(),
+              "a scenario asks for something");
+      require(std::isfinite(scenario.stagger) && scenario.stagger >= 0, "jobs begin one after another");
     }
   }
   if (object.has("schema")) {

@@ -4,13 +4,15 @@
 #include <string>
 
 #include "dsanalyze/base/error.hpp"
+#include "dsanalyze/base/files.hpp"
+#include "dsanalyze/core/access_trace.hpp"
 #include "dsanalyze/core/index.hpp"
 #include "index_bytes.hpp"
 #include "jpeg_images.hpp"
 #include "png_images.hpp"
 #include "webp_images.hpp"
 
-// Writes the corpora of images and indexes below a folder.
+// Writes the corpora of images, indexes and traces below a folder.
 
 namespace dsanalyze {
 namespace {
@@ -92,6 +94,25 @@ void write_indexes(const std::filesystem::path& folder) {
   write_index(folder / "npy.dsidx", std::move(rows), facts);
 }
 
+/// One trace of one job, one of two jobs that pass from epoch to epoch apart, an empty one, a torn one.
+void write_traces(const std::filesystem::path& folder) {
+  std::filesystem::create_directories(folder);
+  const auto write_trace = [&folder](const char* name, std::uint32_t jobs, std::uint32_t accesses) {
+    AccessTraceWriter writer(folder / name, {8, 800, "d", jobs, {ReplayPolicy::lru, 300, 0}, {0.001, 1e-8}});
+    for (std::uint32_t i = 0; i < accesses; ++i) {
+      const CacheAccess access{i * 3 % 8, 100, i % jobs, 0};
+      const CacheDecision decision = i < 8 ? CacheDecision::admit : CacheDecision::hit;
+      writer.record({&access, 1}, {&decision, 1}, (i + access.job) / 8);
+    }
+    writer.finish();
+  };
+  write_trace("one", 1, 24);
+  write_trace("two", 2, 32);
+  write_trace("empty", 1, 0);
+  const std::string whole = read_file(folder / "one");
+  write(folder / "torn", std::as_bytes(std::span(whole)).first(whole.size() - 30));
+}
+
 }  // namespace
 }  // namespace dsanalyze
 
@@ -105,5 +126,6 @@ int main(int count, char** arguments) {
   dsanalyze::write_pngs(folder / "png");
   dsanalyze::write_webps(folder / "webp");
   dsanalyze::write_indexes(folder / "index");
+  dsanalyze::write_traces(folder / "trace");
   return 0;
 }

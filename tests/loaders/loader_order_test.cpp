@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 
 #include "loader_rig.hpp"
 
@@ -55,6 +56,48 @@ TEST_CASE("every order delivers each sample exactly once an epoch, with every ca
       CHECK(rig.engine->free_places() == rig.engine->capacity());
     }
   }
+}
+
+/// Keeps when each sample's bytes were said to be ready for prep.
+class ReadyTimes : public PrepFactory {
+ public:
+  explicit ReadyTimes(std::vector<Nanoseconds>& ready) : m_ready(ready) {}
+  [[nodiscard]] std::unique_ptr<Prep> make() const override { return std::make_unique<Watching>(m_ready); }
+  [[nodiscard]] TensorShape tensor(std::int64_t count) const override { return TensorShape::images(DType::uint8, Layout::nhwc, count, 1, 1, 4); }
+  [[nodiscard]] std::vector<std::string_view> operator_names() const override { return {}; }
+
+ private:
+  class Watching : public Prep {
+   public:
+    explicit Watching(std::vector<Nanoseconds>& ready) : m_ready(ready) {}
+    Status prepare(const PrepTask& task) override {
+      m_ready[task.sample] = task.ready;  // each sample is one worker's
+      return {};
+    }
+    [[nodiscard]] std::vector<Nanoseconds> operator_times() const override { return {}; }
+
+   private:
+    std::vector<Nanoseconds>& m_ready;
+  };
+  std::vector<Nanoseconds>& m_ready;
+};
+
+TEST_CASE("a sample that waited in the shuffle buffer is ready for prep when its batch draws it, not when it was read") {
+  FileDataset data;
+  const auto index = sharded_pictures(data, 40);
+  std::vector<Nanoseconds> ready(40);
+  Rig rig(index, CacheKind::none, 0, std::make_unique<ReadyTimes>(ready), 256);
+  LoaderOptions options = loader_options(4, 1);
+  options.start.order = {OrderKind::sequential, 30};
+  options.prefetch_batches = 1;  // two slots: the third batch is drawn when the first is given back
+  auto loader = rig.loader(options);
+  std::array<Batch, 3> batches;
+  for (int i : {0, 1}) REQUIRE(loader->next(batches[i], system_timing().clock->after(20)).ok());
+  const Nanoseconds given_back = system_timing().clock->now();
+  loader->release(batches[0].token);
+  REQUIRE(loader->next(batches[2], system_timing().clock->after(20)).ok());
+  const auto* ids = reinterpret_cast<const SampleId*>(loader->memory() + batches[2].ids_offset);
+  for (std::uint32_t i = 0; i < batches[2].count; ++i) CHECK(ready[ids[i]] >= given_back);
 }
 
 TEST_CASE("with every order a loader that goes on from any batch delivers the rest bit for bit") {

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "dsanalyze/base/error.hpp"
+#include "dsanalyze/core/page_cache_forms.hpp"
 
 using namespace dsanalyze;
 
@@ -178,11 +179,54 @@ TEST_CASE("a cache larger than the dataset is answered as the whole dataset") {
   CHECK(result.answers[1].fetch == doctest::Approx(50'000));
 }
 
-TEST_CASE("a profile with another cache is told that the closed form is MinIO's") {
-  RateModel model = model_of(5000, 1000, 50'000, 400);
-  CHECK_FALSE(has_code(answer(model, {}).findings, "closed-form-is-minio"));
-  model.cache = "lru";
-  CHECK(has_code(answer(model, {}).findings, "closed-form-is-minio"));
+TEST_CASE("a cache that is not MinIO is answered by its own misses, and what MinIO would miss is said") {
+  RateModel model = model_of(50'000, 40'000, 50'000, 400, 0.5);
+  CHECK_FALSE(has_code(answer(model, {}).findings, "cache-not-minio"));
+  const double minio = answer(model, {}).answers[0].fetch;
+  MissModel::Facts lru;
+  lru.kind = CacheKind::lru;
+  model.misses = MissModel(lru);
+  const WhatIfResult result = answer(model, {});
+  CHECK(has_code(result.findings, "cache-not-minio"));
+  CHECK(result.answers[0].fetch < 0.7 * minio);
+  CHECK(result.answers[0].fetch == doctest::Approx(effective_fetch_rate(1 - lru_misses(0.5), 50'000, 400)));
+  WhatIfQuestion question;
+  question.caches = {{CacheKind::minio, Admission::first}};
+  CHECK(answer(model, question).answers[1].fetch == doctest::Approx(minio));
+  CHECK(answer(model, question).answers[1].change.cache == "minio");
+}
+
+TEST_CASE("the smallest cache of another kind is where its own misses let fetch reach the target") {
+  RateModel model = model_of(12'000, 3000, 50'000, 1000);
+  MissModel::Facts facts;
+  facts.kind = CacheKind::page_model_random;
+  model.misses = MissModel(facts);
+  const WhatIfFound found = found_for(model, "cache");
+  REQUIRE(found.value);
+  const double missed = random_replacement_misses(*found.value);
+  CHECK(effective_fetch_rate(1 - missed, 50'000, 1000) == doctest::Approx(3000).epsilon(0.001));
+  CHECK(*found.value > *cache_fraction_for(3000, 50'000, 1000));
+}
+
+TEST_CASE("cost-aware MinIO saves more of storage's time than bytes, where requests cost") {
+  MissModel::Facts facts;
+  facts.admission = Admission::cost_aware;
+  facts.size_quantiles = {10'000, 50'000, 100'000, 200'000, 800'000};
+  facts.cost = {0.008, 1 / 150e6};
+  CHECK(MissModel(facts).storage_share(0.35) < 0.5);
+  facts.cost = {0, 1 / 150e6};
+  CHECK(std::abs(MissModel(facts).storage_share(0.35) - 0.65) < 0.01);
+}
+
+TEST_CASE("the page cache of Linux is replayed: in file order it misses everything, in random order more than MinIO") {
+  MissModel::Facts facts;
+  facts.kind = CacheKind::page;
+  facts.order = OrderKind::sequential;
+  CHECK(MissModel(facts).storage_share(0.5) > 0.95);
+  facts.order = OrderKind::random;
+  CHECK(MissModel(facts).storage_share(0.5) > 0.7);
+  CHECK(MissModel(facts).storage_share(0.5) < 0.95);
+  CHECK(MissModel(facts).storage_share(1) == 0);
 }
 
 TEST_CASE("the smallest cache is where fetch reaches the lower of P and G") {
@@ -312,7 +356,11 @@ TEST_CASE("typed rates carry their errors in either sign") {
 
 TEST_CASE("wrong parts of typed rates are named") {
   CHECK_THROWS_WITH_AS(rate_model_from_text("P=1,C=2", ""), doctest::Contains("S (storage)"), UsageError);
-  CHECK_THROWS_WITH_AS(rate_model_from_text("P=1,C=2,S=3,N=4", ""), doctest::Contains("\"N\" is not known"), UsageError);
+  CHECK_THROWS_WITH_AS(rate_model_from_text("P=1,C=2,S=3,X=4", ""), doctest::Contains("\"X\" is not known"), UsageError);
+  CHECK_THROWS_WITH_AS(rate_model_from_text("P=1,C=2,S=3,S@4=4", ""), doctest::Contains("only P@CORES and G@BATCH"), UsageError);
+  CHECK_THROWS_WITH_AS(rate_model_from_text("P=1,C=2,S=3,P@0=4", ""), doctest::Contains("above 0 after the @"), UsageError);
+  CHECK_THROWS_WITH_AS(rate_model_from_text("P=1,C=2,S=3,P@4=4", ""), doctest::Contains("--base cores="), UsageError);
+  CHECK_THROWS_WITH_AS(rate_model_from_text("G=5,P=1,C=2,S=3,G@4=4", ""), doctest::Contains("--base batch="), UsageError);
   CHECK_THROWS_WITH_AS(rate_model_from_text("P=0,C=2,S=3", ""), doctest::Contains("--rates P"), UsageError);
   CHECK_THROWS_WITH_AS(rate_model_from_text("P=1,P=1,C=2,S=3", ""), doctest::Contains("given twice"), UsageError);
   CHECK_THROWS_WITH_AS(rate_model_from_text("P,C=2,S=3", ""), doctest::Contains("P=VALUE"), UsageError);

@@ -191,6 +191,36 @@ WhatIfResult what_if() {
 
 bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
+SimulateResult simulation() {
+  SimulateResult result;
+  result.source = "configs/scenarios/two-jobs.json";
+  result.name = "two-jobs";
+  result.description = "two jobs read a small dataset, each in an order of its own";
+  result.samples = 1000;
+  result.dataset_bytes = 110'000'000;
+  result.jobs = 2;
+  result.accesses = 6000;
+  result.orders = SimulatedOrders{"sequential", 128, 1, "own", 0.5, 1, 1, 7};
+  const auto counted = [](ReplayPolicy policy, Bytes capacity, std::uint64_t hits) {
+    CaseCounts counts;
+    counts.cache = {policy, capacity, 0};
+    for (std::uint32_t epoch = 0; epoch < 3; ++epoch) {
+      const std::uint64_t found = epoch == 0 ? hits / 10 : hits;
+      counts.epochs.push_back({epoch, {2000, found, 220'000'000, (2000 - found) * 110'000}});
+    }
+    return counts;
+  };
+  result.cases = {counted(ReplayPolicy::none, 0, 0), counted(ReplayPolicy::minio, 38'500'000, 700),
+                  counted(ReplayPolicy::page_model_linux, 38'500'000, 431), counted(ReplayPolicy::minio, 71'500'000, 1300)};
+  CaseCounts one_epoch = counted(ReplayPolicy::belady, 71'500'000, 50);
+  one_epoch.epochs.resize(1);
+  result.cases.push_back(one_epoch);
+  result.times.resize(result.cases.size());
+  result.times[1] = PipelineTimes{7157.3, 179.02, 0.41, 0.0012, 0.0321, 0.1, 7157.3, 10'200, 20'960, 0.36, 0.3, "io", false};
+  result.times[3] = PipelineTimes{10'180, 125.9, 0.41, 0.0012, 0.0101, 0.1, 10'333, 10'200, 20'960, 0.51, 0.01, "cpu", true};
+  return result;
+}
+
 }  // namespace
 
 TEST_CASE("the console summary of each kind of profile is as its golden file") {
@@ -200,6 +230,19 @@ TEST_CASE("the console summary of each kind of profile is as its golden file") {
   check_golden("profile_no_accelerator", console_summary(no_accelerator(), {}));
   check_golden("profile_untrusted", console_summary(untrusted(), {}));
   check_golden("profile_too_close", console_summary(too_close(), {}));
+}
+
+TEST_CASE("the table of a simulation is as its golden file, a scenario's and a trace's") {
+  check_golden("simulate_scenario", console_summary(simulation(), {}));
+  SimulateResult trace = simulation();
+  trace.name.clear();
+  trace.orders.reset();
+  trace.times.clear();
+  trace.jobs = 1;
+  trace.source = "run.trace";
+  trace.recorded = trace.cases[1];
+  trace.findings = {{"trace-ends-in-epoch", Finding::Severity::info, "The trace ends within epoch 2, after 70 of 1000 accesses."}};
+  check_golden("simulate_trace", console_summary(trace, {}));
 }
 
 TEST_CASE("the what-if table is as its golden file") { check_golden("whatif", console_summary(what_if(), {})); }

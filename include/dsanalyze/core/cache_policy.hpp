@@ -59,7 +59,9 @@ std::size_t cache_policy_state_bytes(CacheKind kind, std::uint64_t key_count);
 /// page_model_random: replaces items drawn uniformly from all held, always the same ones in the same trace. Of items of one size, with the fraction c
 /// held and the share m missed: in sequential order 1 - m = exp(-m/c); in a new uniform order each epoch m = c ln(c + (1 - c) exp(1/c)).
 /// page_model_linux: the page cache of Linux, classic lists: inactive and active, second touch, refault distance (its source names the kernel's
-/// functions). Both page models are for emulated storage, and admit every item that is not larger than the whole cache.
+/// functions). The kernel reclaims by counters that it adds up every two seconds, the model every `counter_bytes` asked for; 0: an 128th of the
+/// capacity, for epochs that take much longer than two seconds. What is taken over keeps its old counters, so give the same number again.
+/// Both page models are for emulated storage, and admit every item that is not larger than the whole cache.
 /// Only MinIO looks at priorities.
 /// `state` must be zeroed before its first use, 64-byte aligned and outlive the policy.
 /// A state that a policy of the same kind, capacity, key_count and least_priority was made over, perhaps by another process and at another address,
@@ -67,6 +69,6 @@ std::size_t cache_policy_state_bytes(CacheKind kind, std::uint64_t key_count);
 /// counts as a call. Throws Error for a state too small, misaligned, or in use by another cache, and for a least_priority below 0 or no number. none
 /// and page hold nothing: every access is a bypass (the page cache is the kernel's).
 std::unique_ptr<CachePolicy> make_cache_policy(CacheKind kind, Bytes capacity, std::uint64_t key_count, std::span<std::byte> state,
-                                               float least_priority = 0);
+                                               float least_priority = 0, Bytes counter_bytes = 0);
 
 }  // namespace dsanalyze

@@ -113,8 +113,10 @@ struct RunRecord {
   double stall_epoch_boundary_seconds = 0;  ///< mean wait for the first batch of an epoch, the first epoch apart
   int prefetch_batches = 0;
   int fetch_concurrency = 0;
-  int fetch_places = 0;  ///< reads under way or waiting for prep at once, at most
-  Bytes slot_bytes = 0;  ///< memory of the batch slots
+  int fetch_places = 0;            ///< reads under way or waiting for prep at once, at most
+  std::uint64_t windows = 0;       ///< behind samples_per_s
+  std::uint64_t void_windows = 0;  ///< others took more than 2 % of the CPU
+  Bytes slot_bytes = 0;            ///< memory of the batch slots
   std::vector<OperatorRecord> prep_operators;
   std::vector<EpochRecord> epochs;
   std::vector<TimelineRecord> timeline;
@@ -145,10 +147,17 @@ struct BottleneckRecord {
   std::string next;    ///< resource that binds next
 };
 
+/// What to do in the loader that the user has.
+struct LoaderStep {
+  std::string loader;  ///< "PyTorch DataLoader", "NVIDIA DALI", "WebDataset"
+  std::string text;
+};
+
 struct AdviceRecord {
   std::string code;
   std::string text;
   std::vector<std::string> evidence;
+  std::vector<LoaderStep> steps{};  ///< empty where there is nothing to do in a loader
 };
 
 struct CorePoint {
@@ -204,51 +213,6 @@ struct ProfileResult {
   [[nodiscard]] const RunRecord* run(const std::string& name) const;
 };
 
-/// "dsanalyze.whatif/1".
-struct WhatIfChange {
-  std::optional<double> cache_fraction;
-  std::optional<Bytes> cache_bytes;
-  std::optional<double> cores;
-  std::optional<double> cores_factor;       ///< when the number of cores behind P is not known
-  std::optional<double> accelerator_speed;  ///< factor
-  std::optional<double> accelerators;
-  std::optional<double> storage_bytes_per_s;
-  std::optional<double> storage_factor;
-};
-
-struct WhatIfAnswer {
-  WhatIfChange change;              // empty: as measured
-  std::optional<double> ingestion;  ///< G
-  double prep = 0;                  ///< P
-  double fetch = 0;                 ///< F
-  double samples_per_s = 0;
-  Interval ci95_samples_per_s;
-  double epoch_seconds = 0;  ///< 0 when the dataset's size is not known
-  std::string bottleneck;    ///< gpu, cpu, io
-  bool too_close = false;    ///< the two lowest rates' intervals overlap
-  StallShares stalls;        ///< meaningful when G is known
-  double speedup = 1;        ///< against as measured
-};
-
-struct WhatIfFound {
-  std::string question;         ///< cache, cores, accelerators, storage
-  std::optional<double> value;  ///< nullopt: no value removes the stall
-  std::string unit;
-  std::string then;  ///< what binds then, a sentence
-};
-
-struct WhatIfResult {
-  ToolRecord tool;
-  std::string source;  ///< path of the profile, or "typed rates"
-  std::string model;   ///< "closed form, MinIO" and what to bear in mind
-  Rates rates;
-  double base_cache_fraction = 0;
-  std::vector<WhatIfAnswer> answers;  ///< answers[0] is the set-up as measured
-  std::vector<WhatIfFound> found;
-  std::vector<AdviceRecord> advice;
-  std::vector<Finding> findings;
-};
-
 /// "dsanalyze.dataset/1": what `dataset make|index|info|verify|convert` did or found. Optional fields belong to some of the commands only.
 struct DatasetCommandResult {
   struct Failure {
@@ -287,7 +251,6 @@ struct DatasetCommandResult {
 // JSON, in the documented form. from-functions are strict (schema version, required fields, finite numbers, 0 < rates) and throw UsageError that
 // names the field; unknown fields are ignored (fields are only added within a version). Keys that are always there hold null for what is not known.
 std::string to_json(const ProfileResult& result);
-std::string to_json(const WhatIfResult& result);
 std::string to_json(const DatasetCommandResult& result);
 /// "dsanalyze.error/1": what a command that failed leaves on stdout under --json.
 std::string error_json(ErrorKind kind, const std::string& message, int exit_code);

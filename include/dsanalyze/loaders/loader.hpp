@@ -10,6 +10,7 @@
 
 #include "dsanalyze/base/counters.hpp"
 #include "dsanalyze/base/histogram.hpp"
+#include "dsanalyze/core/access_trace.hpp"
 #include "dsanalyze/core/batch.hpp"
 #include "dsanalyze/core/index.hpp"
 #include "dsanalyze/core/settings.hpp"
@@ -87,6 +88,7 @@ class Loader {
     const PrepFactory* prep = nullptr;
     std::function<std::optional<Bytes>()> storage_bytes;  ///< the meter; may be empty
     Timing timing;
+    AccessRecorder* recorder = nullptr;  ///< told what the cache is asked, by the feeder; may be empty
   };
   Loader(Parts parts, const LoaderOptions& options);
   ~Loader();

@@ -1,41 +1,60 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "dsanalyze/core/rates.hpp"
-#include "dsanalyze/core/result.hpp"
+#include "dsanalyze/core/sharing_modes.hpp"
+#include "dsanalyze/core/whatif_result.hpp"
+#include "dsanalyze/models/fits.hpp"
+#include "dsanalyze/models/miss_model.hpp"
 
 namespace dsanalyze {
 
-/// What the closed form knows of a set-up: measured (from a profile) or typed in.
+/// What the closed form knows of a set-up: measured (from a profile) or typed in. One job on one server.
 struct RateModel {
   Rates rates;
+  std::optional<double> network;  ///< N: samples/s that one server gets from others' caches
   // 95 % half-widths as shares of each rate; 0 when not known.
-  double ingestion_error = 0, prep_error = 0, cache_error = 0, storage_error = 0;
+  double ingestion_error = 0, prep_error = 0, cache_error = 0, storage_error = 0, network_error = 0;
   double cache_fraction = 0;           ///< of the dataset, as measured
   std::optional<double> cores;         ///< behind P
   std::optional<double> accelerators;  ///< behind G
+  std::optional<double> batch_size;    ///< of one accelerator, behind G
   std::optional<Bytes> dataset_bytes;
   std::optional<std::uint64_t> dataset_samples;
-  std::optional<double> storage_bytes_per_s;  ///< behind S
-  std::string cache = "minio";                ///< the cache of the profile; the closed form is MinIO's
-  std::optional<double> measured_cores_high;  ///< the most cores measured: beyond, P is extrapolated with a warning
-  bool emulated = false;                      ///< some of the rates are those of emulated devices
+  std::optional<double> storage_bytes_per_s;         ///< behind S
+  MissModel misses;                                  ///< of the cache: MinIO's unless the profile had another
+  FittedScaling scaling = FittedScaling::linear(1);  ///< how P goes with cores; only its ratios count
+  std::optional<double> measured_cores_high;         ///< the most cores measured: beyond, P is extrapolated with a warning
+  std::vector<BatchPoint> ingestion_by_batch;        ///< G of all accelerators at other batch sizes
+  bool any_batch_size = false;                       ///< G is the same at every batch size (an emulated accelerator)
+  std::optional<StorageCurve> storage_curve;         ///< S over request size and concurrency
+  std::optional<double> request_bytes;               ///< of S: a mean sample
+  std::optional<double> fetch_concurrency;           ///< of S
+  bool without_cache = false;                        ///< the profile had none: answers with one are MinIO's
+  std::optional<double> observed;                    ///< samples/s that the user's own loader reaches
+  bool emulated = false;                             ///< some of the rates are those of emulated devices
 };
 
 /// Bytes and bytes/s of a scaled profile (--scale) are scaled back up, so that answers speak of the set-up that it stands for.
-/// Throws UsageError when the profile lacks P, C or S (names the run to add).
+/// Throws UsageError when the profile lacks P, C or S (names the run to add), or when what it says contradicts itself (F above C).
 RateModel rate_model(const ProfileResult& profile);
-/// "G=9800,P=735,C=28000,S=4698±2%" (also +-2%; G may be left out) and "cores=24,accelerators=8,dataset=146GiB,samples=1281167,cache=35%" (any
-/// part of it, or empty). Throws UsageError naming the part.
+/// "G=9800,P=735,C=28000,S=4698±2%" (also +-2%; G may be left out; N=..., P@8=... and G@128=... on other cores and batch sizes) and
+/// "cores=24,accelerators=8,batch=512,dataset=146GiB,samples=1281167,cache=35%" (any part of it, or empty). Throws UsageError naming the part.
 RateModel rate_model_from_text(const std::string& rates, const std::string& base);
 
 /// The lists that the user asked about; empty lists keep what was measured.
 struct WhatIfQuestion {
   enum class Combine { one_at_a_time, every_combination };
   std::vector<ByteAmount> cache_sizes;
+  struct CacheChange {
+    CacheKind kind = CacheKind::minio;
+    Admission admission = Admission::first;
+  };
+  std::vector<CacheChange> caches;
   struct CoreChange {
     std::optional<double> cores;  ///< or a factor
     std::optional<double> factor;
@@ -43,11 +62,20 @@ struct WhatIfQuestion {
   std::vector<CoreChange> cores;
   std::vector<double> accelerator_speeds;
   std::vector<double> accelerators;
+  std::vector<double> batch_sizes;
   struct StorageChange {
     std::optional<double> bytes_per_s;  ///< or a factor
     std::optional<double> factor;
   };
   std::vector<StorageChange> storage;
+  std::vector<double> request_sizes;   ///< bytes a read: shards instead of files
+  std::vector<double> concurrencies;   ///< reads under way
+  std::vector<std::uint32_t> jobs;     ///< of the server, each with accelerators of its own; with each of `shares`
+  std::vector<JobSharing> shares;      ///< empty: none
+  std::vector<std::uint32_t> servers;  ///< of one data-parallel job; with each of `partitions`, `scopes` and `networks`
+  std::vector<PartitionMode> partitions;
+  std::vector<StorageScope> scopes;
+  std::vector<double> networks;   ///< bytes/s of a server's link
   std::vector<std::string> find;  ///< cache, cores, accelerators, storage
   Combine combine = Combine::one_at_a_time;
 };
@@ -55,10 +83,16 @@ struct WhatIfQuestion {
 /// Eq 3, 4 and the bottleneck rule [DS-Analyzer, App. C] on every asked set-up. Pure. answers[0] is the set-up as measured, then one factor at a time
 /// (each list's values), best first within the list of all; or every combination, in which each factor may also stay as measured. Intervals are
 /// propagated from the rates' (quadrature through Eq 4; the lowest low and the lowest high of F, P and G).
-/// P scales with cores, G with the accelerators' number and speed, linearly. Without G, the answers are what the data side can feed: min(F, P).
-/// Findings: closed-form-is-minio, prep-extrapolated, cache-larger-than-dataset, data-side-only, too-close-to-call.
-/// Advice: add-cache, faster-storage, add-cores, nothing-to-gain, measure-accelerator.
-/// Throws UsageError for a change that the model lacks the base of (says what to give) and for more than 100,000 combinations.
+/// P goes with cores by the fitted scalability law (core/scaling.hpp), G with the accelerators' number and speed linearly and with the batch size by
+/// the fitted step time, S with request size and concurrency by its curve; of a cache that is not MinIO the misses are the model's (MissModel).
+/// Several jobs and several servers: models/sharing.hpp, models/servers.hpp; rates are then totals of all of them. Without G, the answers are what
+/// the data side can feed: min(F, P).
+/// Findings: cache-not-minio, prep-extrapolated, storage-extrapolated, batch-not-measured, cache-larger-than-dataset, data-side-only,
+/// too-close-to-call, page-cache-of-servers.
+/// Advice, each with steps for the user's own loader: more-workers, add-cache, faster-storage, pack-into-shards, add-cores, prep-does-not-scale,
+/// fewer-accelerators, share-prep (when jobs are asked about), nothing-to-gain, measure-accelerator, too-close.
+/// Throws UsageError for a change that the model lacks the base of (says what to give), for jobs together with servers, and for more than 100,000
+/// combinations.
 WhatIfResult answer(const RateModel& model, const WhatIfQuestion& question);
 
 }  // namespace dsanalyze

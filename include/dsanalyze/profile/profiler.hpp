@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -22,6 +23,7 @@ struct ProfileInputs {
   std::shared_ptr<const DatasetIndex> index;  ///< of the dataset, or of a random sample of a large one
   ImagePrep image_prep;                       ///< of the workload
   HostFacts host;
+  std::filesystem::path trace_file;  ///< where to write what the full run asks of its cache (access_trace.hpp); empty: nowhere
 };
 
 /// What a profile will do, before it does it: a guest announces itself.

@@ -3,6 +3,8 @@
 #include <string>
 
 #include "dsanalyze/core/result.hpp"
+#include "dsanalyze/core/simulate_result.hpp"
+#include "dsanalyze/core/whatif_result.hpp"
 
 namespace dsanalyze {
 
@@ -19,5 +21,7 @@ struct ConsoleStyle {
 std::string console_summary(const ProfileResult& result, const ConsoleStyle& style);
 /// A table: what changes, samples/s with interval, epoch time, what binds, speed-up; then what --find found, advice, findings.
 std::string console_summary(const WhatIfResult& result, const ConsoleStyle& style);
+/// A table: policy and cache, then, of an epoch after the first, hits, misses, bytes read and read amplification; findings.
+std::string console_summary(const SimulateResult& result, const ConsoleStyle& style);
 
 }  // namespace dsanalyze

@@ -1,0 +1,43 @@
+#pragma once
+
+namespace dsanalyze {
+
+// One data-parallel job on p servers [Yang-Cong, sections IV and V]. Rates in samples/s. All functions: pure; std::domain_error for a number that is
+// not one, infinite where that makes no sense, zero or negative, and for fractions outside [0, 1].
+
+/// Symbols of [Yang-Cong].
+struct DataParallel {
+  double samples = 0;          ///< D: the dataset
+  double servers = 1;          ///< p
+  double training = 0;         ///< V: what one server trains on
+  double storage = 0;          ///< R: the storage system, all servers together
+  double remote_caches = 0;    ///< R_c: data from others' caches, all servers together
+  double prep = 0;             ///< U: what one server prepares
+  double cached_fraction = 0;  ///< alpha: of the dataset, in all caches together
+};
+
+/// D / (p V)  [Yang-Cong, Eq 1].
+double training_seconds(const DataParallel& job);
+/// D / R  [Yang-Cong, Eq 2]: no caches. It does not fall with p, the plateau of the regular loader.
+double storage_read_seconds(const DataParallel& job);
+/// D / (p U)  [Yang-Cong, Eq 3].
+double prep_seconds(const DataParallel& job);
+/// D / R + D / (p U)  [Yang-Cong, Eq 4], as published: serial, I/O and prep one after the other. A loader that overlaps them takes the longer of the
+/// two alone, as the models do.
+double serial_loading_seconds(const DataParallel& job);
+/// R / V  [Yang-Cong, Eq 5]: up to so many servers training takes longer than reading.
+double servers_until_storage_binds(const DataParallel& job);
+/// The larger of Eq 1 and Eq 2  [Yang-Cong, Eq 6].
+double true_cost_seconds(const DataParallel& job);
+/// (1 - alpha) D / R + alpha D / R_c (p - 1) / p  [Yang-Cong, Eq 7]: distributed caching.
+double distributed_cache_seconds(const DataParallel& job);
+/// (1 - alpha) D / R + alpha D / R_b beta  [Yang-Cong, Eq 8] with R_b = R_c: locality-aware loading. Requires 0 <= beta <= 1.
+double locality_seconds(const DataParallel& job, double balance_traffic);
+
+/// The mean share of a global batch that moves between servers to balance it, beta [Yang-Cong, section V-C, Fig 6]: a server that holds 1/p of D
+/// samples finds a hypergeometric number of the p b samples of a global batch, with mean b and variance b (1 - 1/p) (1 - p b / D); the mean deficit
+/// is 1/sqrt(2 pi) of the deviation (normal approximation), over b: sqrt((1 - 1/p) (1 - p b / D) / (2 pi b)). 0 for one server. Requires p >= 1, b >=
+/// 1 (local batch, a server's), p b <= D.
+double mean_balance_traffic(double servers, double local_batch, double samples);
+
+}  // namespace dsanalyze

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstddef>
+
+#include "dsanalyze/core/device.hpp"
+#include "dsanalyze/core/order.hpp"
+#include "dsanalyze/core/settings.hpp"
+
+namespace dsanalyze {
+
+// What follows from a profile's settings for its loaders, and for whoever simulates them. Pure.
+
+/// Batches prepared ahead: at least 2 x accelerators, below which lockstep starves; a deeper queue than that only holds memory.
+int prefetch_batches(const ProfileSettings& settings);
+/// Reads under way or waiting for prep at once, at most: each holds a buffer of about a sample's size.
+std::size_t fetch_places(const ProfileSettings& settings);
+OrderSpec order_spec(const ProfileSettings& settings);
+/// The emulated disk of the run's scale.
+StorageDeviceSpec storage_device(const ProfileSettings& settings);
+
+}  // namespace dsanalyze

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+
+namespace dsanalyze {
+
+/// What the jobs of one server have in common.
+enum class JobSharing {
+  none,              ///< each fetches and prepares for itself; the cache alone is shared
+  coordinated,       ///< each fetches and prepares its part, all take every batch from a staging area [CoorDL, section 4.3]
+  unified_producer,  ///< one process fetches and prepares with all cores and hands every batch to every job (Py-CoorDL) [CoorDL, App. E.2.2]
+};
+/// "none", "coordinated", "unified-producer". parse_ throws UsageError naming what it found.
+JobSharing parse_job_sharing(const std::string& text);
+std::string job_sharing_name(JobSharing sharing);
+
+/// How the servers of one data-parallel job part the dataset in their caches. In each epoch every server trains on its share of the global batches.
+enum class PartitionMode {
+  none,         ///< each server's cache keeps what that server met; nobody asks another
+  partitioned,  ///< each holds its part; what a server misses, it asks of the server that holds it [CoorDL, section 4.2]
+  locality,     ///< each trains on what it holds; only what balances the batches is moved [Yang-Cong, section V]
+};
+/// "none", "partitioned", "locality".
+PartitionMode parse_partition_mode(const std::string& text);
+std::string partition_mode_name(PartitionMode mode);
+
+/// Whose storage it is: each server has its own, or all read from one.
+enum class StorageScope { server, shared };
+/// "server", "shared".
+StorageScope parse_storage_scope(const std::string& text);
+std::string storage_scope_name(StorageScope scope);
+
+}  // namespace dsanalyze

@@ -1,0 +1,132 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dsanalyze/core/result.hpp"
+#include "dsanalyze/core/search_result.hpp"
+
+namespace dsanalyze {
+
+/// "dsanalyze.whatif/1".
+struct WhatIfChange {
+  std::optional<double> cache_fraction;
+  std::optional<Bytes> cache_bytes;
+  std::string cache;  ///< another kind; empty: as measured
+  std::optional<double> cores;
+  std::optional<double> cores_factor;       ///< when the number of cores behind P is not known
+  std::optional<double> accelerator_speed;  ///< factor
+  std::optional<double> accelerators;
+  std::optional<double> storage_bytes_per_s;
+  std::optional<double> storage_factor;
+  std::optional<double> request_bytes;
+  std::optional<double> fetch_concurrency;
+  std::optional<double> batch_size;
+  std::optional<std::uint32_t> jobs;
+  std::string share;  ///< with jobs
+  std::optional<std::uint32_t> servers;
+  std::string partition;      ///< with servers
+  std::string storage_scope;  ///< with servers
+  std::optional<double> network_bytes_per_s;
+};
+
+struct WhatIfAnswer {
+  WhatIfChange change;              // empty: as measured
+  std::optional<double> ingestion;  ///< G
+  double prep = 0;                  ///< P
+  double fetch = 0;                 ///< F
+  double cache = 0;                 ///< C
+  double storage = 0;               ///< S
+  double samples_per_s = 0;
+  Interval ci95_samples_per_s;
+  double epoch_seconds = 0;  ///< 0 when the dataset's size is not known
+  std::string bottleneck;    ///< gpu, cpu, io
+  bool too_close = false;    ///< the two lowest rates' intervals overlap
+  StallShares stalls;        ///< meaningful when G is known
+  double speedup = 1;        ///< against as measured
+  /// Of several jobs: rates above are their totals, an epoch is each one's own.
+  struct Jobs {
+    double samples_per_s_each = 0;
+    double reads_over_dataset = 0;     ///< bytes from storage an epoch, all jobs together, over the dataset's
+    double prepared_over_dataset = 0;  ///< samples prepared an epoch over the dataset's
+    double prepared_batches = 0;       ///< held at most
+  };
+  std::optional<Jobs> jobs;
+  /// Of several servers: rates above are their totals.
+  struct Servers {
+    double samples_per_s_each = 0;
+    std::string fetch_detail;  ///< storage, cache or network: what takes most of the fetch time
+    double storage_bytes_server_epoch = 0;
+    double network_bytes_server_epoch = 0;
+  };
+  std::optional<Servers> servers;
+  /// By the epoch simulator; steady state.
+  struct Simulated {
+    double samples_per_s = 0;
+    Interval ci95_samples_per_s;  ///< of the rates' errors and the simulator's own
+    double stall_p50_seconds = 0;
+    double stall_p99_seconds = 0;
+    double stall_epoch_boundary_seconds = 0;
+    double first_batch_seconds = 0;
+    std::string bottleneck;  ///< gpu, cpu, io
+    bool too_close = false;
+  };
+  std::optional<Simulated> simulated;
+  /// By running it on this machine.
+  struct Measured {
+    double samples_per_s = 0;
+    Interval ci95_samples_per_s;
+    double error = 0;  ///< (predicted - measured) / measured, of the simulator's prediction where there is one
+    double closed_form_error = 0;
+    bool covered = false;  ///< the prediction's 95 % interval holds the measured rate
+    std::uint64_t windows = 0;
+    std::uint64_t void_windows = 0;
+    std::string bottleneck;
+    bool verdict_right = false;  ///< the same resource binds, or either side says that it is too close to call
+  };
+  std::optional<Measured> measured;
+  std::string not_measured;  ///< why this machine cannot run it
+};
+
+/// Of all answers that were run.
+struct WhatIfValidation {
+  std::uint64_t measured = 0;
+  std::uint64_t not_measured = 0;
+  double median_error = 0;  ///< of absolute values
+  double worst_error = 0;
+  double closed_form_median_error = 0;
+  double closed_form_worst_error = 0;
+  double covered_share = 0;
+  double void_share = 0;  ///< of the windows
+  double drift = 0;       ///< of the set-up as measured, from its first run to its last
+  std::uint64_t verdicts_right = 0;
+  std::string outcome;  ///< passed, failed, undecided
+  std::string reason;   ///< a sentence
+};
+
+struct WhatIfFound {
+  std::string question;         ///< cache, cores, accelerators, storage
+  std::optional<double> value;  ///< nullopt: no value removes the stall
+  std::string unit;
+  std::string then;  ///< what binds then, a sentence
+};
+
+struct WhatIfResult {
+  ToolRecord tool;
+  std::string source;  ///< path of the profile, or "typed rates"
+  std::string model;   ///< "closed form, MinIO" and what to bear in mind
+  Rates rates;
+  std::optional<double> network;  ///< N
+  double base_cache_fraction = 0;
+  std::vector<WhatIfAnswer> answers;  ///< answers[0] is the set-up as measured
+  std::vector<WhatIfFound> found;
+  std::vector<AdviceRecord> advice;
+  std::optional<SearchResult> search;          ///< with --search
+  std::optional<WhatIfValidation> validation;  ///< with --validate
+  std::vector<Finding> findings;
+};
+std::string to_json(const WhatIfResult& result);
+
+}  // namespace dsanalyze

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "dsanalyze/core/cache_policy.hpp"
+#include "dsanalyze/core/order.hpp"
+#include "dsanalyze/core/storage_cost.hpp"
+
+namespace dsanalyze {
+
+/// Which part of an epoch's reads a cache leaves to storage, steady state. Threads: one at a time (answers are remembered).
+class MissModel {
+ public:
+  struct Facts {
+    CacheKind kind = CacheKind::minio;
+    Admission admission = Admission::first;
+    OrderKind order = OrderKind::random;
+    Bytes sample_bytes = 100'000;        ///< mean; the page cache of Linux evicts clusters of pages
+    std::vector<double> size_quantiles;  ///< bytes of a sample; with cost-aware admission
+    StorageCost cost;                    ///< with cost-aware admission
+  };
+  MissModel() : MissModel(Facts{}) {}
+  explicit MissModel(Facts facts) : m_facts(std::move(facts)) {}
+
+  /// The share of storage's time that remains when the cache has room for `cached` of the dataset's bytes, read by `jobs` through it, staggered
+  /// evenly over an epoch. MinIO: 1 - cached; cost-aware: by the Lorenz curve of the sizes (core/storage_cost.hpp); LRU and random replacement of one
+  /// job in random order: closed forms (core/page_cache_forms.hpp); all else by replaying a small dataset through the policy (cache simulator).
+  [[nodiscard]] double storage_share(double cached, std::uint32_t jobs = 1) const;
+  [[nodiscard]] const Facts& facts() const { return m_facts; }
+  /// As many hits as it holds items: what Eq 4 is about [DS-Analyzer, App. C.2].
+  [[nodiscard]] bool is_minio() const { return m_facts.kind == CacheKind::minio && m_facts.admission == Admission::first; }
+
+ private:
+  [[nodiscard]] double cost_aware_share(double cached) const;
+  [[nodiscard]] double replayed_share(double cached, std::uint32_t jobs) const;
+
+  Facts m_facts;
+  mutable std::map<std::pair<double, std::uint32_t>, double> m_replayed;
+};
+
+}  // namespace dsanalyze

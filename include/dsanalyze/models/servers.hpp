@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+
+#include "dsanalyze/core/cache_policy.hpp"
+#include "dsanalyze/core/rates.hpp"
+#include "dsanalyze/core/sharing_modes.hpp"
+
+namespace dsanalyze {
+
+constexpr std::uint32_t most_servers = 4096;
+
+/// One data-parallel job on equal servers: in every epoch each server trains on a random 1/p of the dataset, another one each time.
+struct ServersSetup {
+  /// Of ONE server: G, P, C. S of one server's storage, or with StorageScope::shared of the one that all read from. Without G the answer is what the
+  /// data side can feed.
+  Rates rates;
+  std::uint32_t servers = 1;
+  PartitionMode partition = PartitionMode::none;
+  StorageScope storage_scope = StorageScope::server;
+  /// N: samples/s that ONE server gets from others' caches while all do so. [Yang-Cong]'s R_c and R_b are p N.
+  double network = std::numeric_limits<double>::infinity();
+
+  double cache_fraction = 0;           ///< of the dataset, in ONE server's cache
+  CacheKind cache = CacheKind::minio;  ///< of PartitionMode::none; the others are MinIO's (who holds what must not change)
+  /// The share of a server's reads that miss its cache, for PartitionMode::none, where it is known better (replayed, measured).
+  std::optional<double> missed_share;
+
+  double dataset_samples = 0;
+  double dataset_bytes = 0;
+  double local_batch = 1;  ///< samples of one server's share of a global batch: b of [Yang-Cong]; for locality
+};
+
+enum class FetchPart { storage, cache, network };
+/// "storage", "cache", "network"
+const char* fetch_part_name(FetchPart part);
+
+struct ServersAnswer {
+  double samples_per_s = 0;         ///< of all servers together
+  double samples_per_s_server = 0;  ///< of each
+  double fetch = 0;                 ///< F of one server, samples/s
+  // Where a server's samples come from; the three add up to 1.
+  double from_cache = 0;    ///< its own
+  double from_network = 0;  ///< others' caches
+  double from_storage = 0;
+  double balance_traffic = 0;             ///< beta; 0 but for locality
+  double storage_bytes_server_epoch = 0;  ///< that one server reads from storage in an epoch
+  double network_bytes_server_epoch = 0;  ///< that one server gets from others
+  Resource resource = Resource::gpu;
+  FetchPart fetch_part = FetchPart::storage;  ///< what takes the most of the fetch time; the detail when io binds
+  Resource next = Resource::gpu;
+};
+
+/// The closed form. Fetch time per sample of a server is Eq 4's [DS-Analyzer] with a third term, local / C + remote / N + storage / S, inside min(F,
+/// P, G); shared storage gives each server S / p, so that its part is D / R an epoch, whatever p: the plateau of [Yang-Cong] Eq 2.
+/// - none: the server's cache misses as a reader of 1/p of the data does: 1 - x (MinIO), or more (core/page_cache_forms.hpp); rest local.
+/// - partitioned: all caches together hold alpha = min(1, p x) [CoorDL, section 4.2]; local x, remote alpha - x, storage 1 - alpha. What a cache has
+/// room for
+///   beyond its part holds replicas, so for p x <= 1 this is [Yang-Cong] Eq 7 with its local hits' time added.
+/// - locality: storage 1 - alpha, remote alpha beta, local alpha (1 - beta) [Yang-Cong, Eq 8], beta from mean_balance_traffic().
+/// Throws std::domain_error naming the field for a rate that is not above 0, a fraction outside [0, 1], no servers or more than most_servers, no
+/// dataset, for locality a global batch larger than the dataset, and for a cache without a closed form when missed_share is not given. Pure.
+ServersAnswer answer_servers(const ServersSetup& setup);
+
+}  // namespace dsanalyze

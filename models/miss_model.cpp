@@ -1,0 +1,95 @@
+#include "dsanalyze/models/miss_model.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "dsanalyze/core/page_cache_forms.hpp"
+#include "dsanalyze/models/cache_simulator.hpp"
+
+namespace dsanalyze {
+namespace {
+
+constexpr std::uint32_t replayed_samples = 10'000;  // misses are shares: more samples change the third digit
+constexpr std::uint32_t replayed_epochs = 8;
+constexpr std::uint32_t first_steady_epoch = 4;
+constexpr std::uint32_t sizes_a_quantile = 10;
+
+ReplayPolicy replay_policy(CacheKind kind) {
+  switch (kind) {
+    case CacheKind::none:
+      return ReplayPolicy::none;
+    case CacheKind::minio:
+      return ReplayPolicy::minio;
+    case CacheKind::lru:
+      return ReplayPolicy::lru;
+    case CacheKind::page_model_random:
+      return ReplayPolicy::page_model_random;
+    case CacheKind::page:  // the kernel's own, as the model of it
+    case CacheKind::page_model_linux:
+      break;
+  }
+  return ReplayPolicy::page_model_linux;
+}
+
+}  // namespace
+
+double MissModel::storage_share(double cached, std::uint32_t jobs) const {
+  cached = std::clamp(cached, 0.0, 1.0);
+  if (cached >= 1) return 0;
+  switch (m_facts.kind) {
+    case CacheKind::none:
+      return 1;
+    case CacheKind::minio:
+      return m_facts.admission == Admission::cost_aware ? cost_aware_share(cached) : 1 - cached;
+    case CacheKind::lru:
+      if (jobs == 1 && m_facts.order == OrderKind::random) return lru_misses(cached);
+      break;
+    case CacheKind::page_model_random:
+      if (jobs == 1 && m_facts.order == OrderKind::random) return random_replacement_misses(cached);
+      if (jobs == 1 && m_facts.order == OrderKind::sequential) return random_replacement_misses_in_order(cached);
+      break;
+    case CacheKind::page:
+    case CacheKind::page_model_linux:
+      break;
+  }
+  return cached <= 0 && jobs == 1 ? 1 : replayed_share(cached, jobs);
+}
+
+double MissModel::cost_aware_share(double cached) const {
+  std::vector<double> sizes;
+  const std::vector<double>& quantiles = m_facts.size_quantiles;
+  for (std::size_t i = 0; i + 1 < quantiles.size(); ++i)
+    for (std::uint32_t j = 0; j < sizes_a_quantile; ++j) sizes.push_back(std::lerp(quantiles[i], quantiles[i + 1], (j + 0.5) / sizes_a_quantile));
+  std::vector<IndexRecord> records(sizes.size());
+  Bytes sum = 0;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    records[i].length = static_cast<std::uint64_t>(std::llround(sizes[i]));
+    sum += records[i].length;
+  }
+  if (sum == 0 || m_facts.cost.seconds(1) <= 0) return 1 - cached;
+  return cost_aware_remaining_share(records, m_facts.cost, static_cast<Bytes>(std::llround(cached * static_cast<double>(sum))));
+}
+
+double MissModel::replayed_share(double cached, std::uint32_t jobs) const {
+  const auto key = std::make_pair(std::round(cached * 1000) / 1000, jobs);
+  if (const auto known = m_replayed.find(key); known != m_replayed.end()) return known->second;
+  JobOrders orders;
+  // Shards of a dataset that is not here: their samples lie together, so for a cache they are read as good as one by one in random order.
+  orders.order.kind = m_facts.order == OrderKind::sequential ? OrderKind::sequential : OrderKind::random;
+  orders.samples = replayed_samples;
+  orders.sizes.each = std::max<Bytes>(m_facts.sample_bytes, 1);
+  orders.epochs = replayed_epochs;
+  orders.jobs = jobs;
+  orders.stagger = 1.0 / jobs;
+  const auto source = make_order_source(orders);
+  const std::array cases{CacheCase{replay_policy(m_facts.kind),
+                                   static_cast<Bytes>(std::llround(key.first * replayed_samples * static_cast<double>(orders.sizes.each))), 0}};
+  const std::vector<CaseCounts> counted = replay(*source, cases);
+  AccessCounts steady;
+  for (const EpochCounts& epoch : counted.front().epochs)
+    if (epoch.epoch >= first_steady_epoch) steady.add(epoch.counts);
+  return m_replayed[key] = steady.miss_share();
+}
+
+}  // namespace dsanalyze

@@ -1,0 +1,107 @@
+#include "dsanalyze/models/servers.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "dsanalyze/core/data_parallel.hpp"
+#include "dsanalyze/core/page_cache_forms.hpp"
+#include "setup_checks.hpp"
+
+namespace dsanalyze {
+namespace {
+
+void check(const ServersSetup& setup) {
+  require_rates(setup.rates);
+  if (setup.servers == 0 || setup.servers > most_servers)
+    throw std::domain_error(fmt::format("the number of servers must lie between 1 and {}, found {}", most_servers, setup.servers));
+  require_rate("the network's rate N", setup.network);
+  require_share("the cached fraction", setup.cache_fraction);
+  if (setup.missed_share) require_share("the missed share", *setup.missed_share);
+  require_at_least("the dataset's samples", 1, setup.dataset_samples);
+  require_at_least("the dataset's bytes", 1, setup.dataset_bytes);
+  require_at_least("the local batch", 1, setup.local_batch);
+}
+
+/// Of the reads of a server that nobody else serves.
+double missed_share(const ServersSetup& setup) {
+  if (setup.missed_share) return *setup.missed_share;
+  switch (setup.cache) {
+    case CacheKind::none:
+      return 1;
+    case CacheKind::minio:
+      return 1 - setup.cache_fraction;
+    case CacheKind::lru:
+      return lru_misses_of_server(setup.cache_fraction, setup.servers);
+    case CacheKind::page_model_random:
+      return random_replacement_misses_of_server(setup.cache_fraction, setup.servers);
+    case CacheKind::page:
+    case CacheKind::page_model_linux:
+      break;
+  }
+  throw std::domain_error(fmt::format("the cache {} has no closed form: give the share that it misses", cache_kind_name(setup.cache)));
+}
+
+/// Where a server's samples come from.
+void place_reads(const ServersSetup& setup, ServersAnswer& answer) {
+  const double held = std::min(1.0, setup.servers * setup.cache_fraction);
+  switch (setup.partition) {
+    case PartitionMode::none:
+      answer.from_storage = missed_share(setup);
+      break;
+    case PartitionMode::partitioned:
+      answer.from_storage = 1 - held;
+      answer.from_network = held - setup.cache_fraction;
+      break;
+    case PartitionMode::locality:
+      answer.balance_traffic = mean_balance_traffic(setup.servers, setup.local_batch, setup.dataset_samples);
+      answer.from_storage = 1 - held;
+      answer.from_network = held * answer.balance_traffic;
+      break;
+  }
+  answer.from_cache = 1 - answer.from_storage - answer.from_network;
+}
+
+}  // namespace
+
+const char* fetch_part_name(FetchPart part) {
+  switch (part) {
+    case FetchPart::storage:
+      return "storage";
+    case FetchPart::cache:
+      return "cache";
+    case FetchPart::network:
+      break;
+  }
+  return "network";
+}
+
+ServersAnswer answer_servers(const ServersSetup& setup) {
+  check(setup);
+  const double servers = setup.servers;
+  ServersAnswer answer;
+  place_reads(setup, answer);
+
+  const double storage = setup.storage_scope == StorageScope::shared ? setup.rates.storage / servers : setup.rates.storage;
+  const double storage_seconds = answer.from_storage / storage;
+  const double cache_seconds = answer.from_cache / setup.rates.cache;
+  const double network_seconds = answer.from_network / setup.network;
+  answer.fetch = 1 / (storage_seconds + cache_seconds + network_seconds);
+  answer.fetch_part = FetchPart::storage;
+  if (network_seconds > storage_seconds) answer.fetch_part = FetchPart::network;
+  if (cache_seconds > std::max(storage_seconds, network_seconds)) answer.fetch_part = FetchPart::cache;
+
+  const BottleneckRule rule = bottleneck(answer.fetch, setup.rates.prep, setup.rates.ingestion);
+  answer.resource = rule.resource;
+  answer.next = rule.next;
+  answer.samples_per_s_server = rule.samples_per_s;
+  answer.samples_per_s = servers * rule.samples_per_s;
+
+  const double read_bytes = setup.dataset_bytes / servers;
+  answer.storage_bytes_server_epoch = answer.from_storage * read_bytes;
+  answer.network_bytes_server_epoch = answer.from_network * read_bytes;
+  return answer;
+}
+
+}  // namespace dsanalyze

@@ -1,0 +1,52 @@
+#include "saved_inputs.hpp"
+
+#include <fmt/format.h>
+
+#include "data_files.hpp"
+#include "dsanalyze/base/error.hpp"
+#include "dsanalyze/base/host.hpp"
+#include "dsanalyze/core/workload.hpp"
+#include "dsanalyze/loaders/dataset.hpp"
+
+namespace dsanalyze::cli {
+
+std::shared_ptr<const DatasetIndex> open_emulated_dataset(const ProfileSettings& settings) {
+  static const std::string prefix = "emulated:";
+  const std::string& text = settings.dataset;
+  if (!text.starts_with(prefix)) return nullptr;
+  std::string name;
+  std::uint64_t samples = 0;
+  for (const std::string& part : split_list(text.substr(prefix.size()))) {
+    if (name.empty()) {
+      name = part;
+    } else if (part.starts_with("samples=")) {
+      samples = static_cast<std::uint64_t>(parse_integer(part.substr(8), 1, 4'000'000'000));
+    } else {
+      throw UsageError(fmt::format("dataset {}: found \"{}\", expected emulated:NAME or emulated:NAME,samples=N", text, part));
+    }
+  }
+  const ConfigFile file = config_file(ConfigKind::dataset, name);
+  return make_emulated_index(parse_dataset_spec(file.text, file.source), samples, settings.scale, settings.seed);
+}
+
+ProfileInputs inputs_of(const ProfileResult& profile, const CommandContext& context) {
+  ProfileInputs inputs;
+  inputs.settings = profile.settings;
+  if (!profile.settings.workload.empty()) {
+    const ConfigFile file = config_file(ConfigKind::workload, profile.settings.workload);
+    inputs.image_prep = parse_workload(file.text, file.source).image_prep;
+  }
+  inputs.host = read_host_facts();
+  inputs.index = open_emulated_dataset(profile.settings);
+  if (!inputs.index) {
+    OpenOptions options;
+    options.seed = profile.settings.seed;
+    inputs.index = open_dataset(profile.settings.dataset, options, context.events, context.stop);
+  }
+  if (!profile.dataset.digest.empty() && inputs.index->facts().digest != profile.dataset.digest)
+    throw UsageError(fmt::format("the dataset {} is not the one that was profiled any more (digest {}, in the profile {}): profile again",
+                                 profile.settings.dataset, inputs.index->facts().digest, profile.dataset.digest));
+  return inputs;
+}
+
+}  // namespace dsanalyze::cli

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "command.hpp"
+#include "dsanalyze/core/search_result.hpp"
+#include "dsanalyze/models/search.hpp"
+#include "dsanalyze/models/whatif.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace dsanalyze::cli {
+
+/// "10min" (an epoch's time), "5000/s", "5000 samples/s" or "5k" (a rate). Throws UsageError that names --target.
+SearchQuestion::Target parse_search_target(const std::string& text);
+
+/// whatif --search with --prices, --target and --measured-accelerator.
+class SearchOptions {
+ public:
+  void declare(CLI::App& app);
+  /// Whether --search was given. Throws UsageError for one of the others without it.
+  [[nodiscard]] bool asked() const;
+  /// Searches the price list's set-ups; the question's lists of cores, caches and accelerators narrow the space, others are refused.
+  /// `measured_accelerator` is what the profile knows of it (may be empty). Ends within 30 s: what is left is then not simulated.
+  [[nodiscard]] SearchResult search(const RateModel& model, const WhatIfQuestion& asked_lists, const std::string& measured_accelerator,
+                                    const CommandContext& context) const;
+
+ private:
+  bool m_search = false;
+  std::string m_prices;
+  std::string m_target;
+  std::string m_measured_accelerator;
+};
+
+}  // namespace dsanalyze::cli

@@ -1,0 +1,36 @@
+#include "dsanalyze/core/depths.hpp"
+
+#include <algorithm>
+
+namespace dsanalyze {
+namespace {
+
+constexpr int least_prefetch = 4;
+constexpr std::size_t most_waiting_reads = 512;
+
+}  // namespace
+
+int prefetch_batches(const ProfileSettings& settings) { return std::max(least_prefetch, 2 * settings.accelerators); }
+
+std::size_t fetch_places(const ProfileSettings& settings) {
+  const auto depth = static_cast<std::size_t>(settings.fetch_concurrency);
+  const auto workers = static_cast<std::size_t>(settings.workers);
+  // A read keeps its place until it is prepared, and behind a batch's hits that takes a while: enough places that storage does not idle meanwhile.
+  std::size_t places = 2 * depth + 2 * workers + std::min(static_cast<std::size_t>(settings.batch_size), most_waiting_reads);
+  if (settings.storage == Seam::emulated) places = std::max(places, 2 * static_cast<std::size_t>(settings.storage_queue_depth) + 2 * workers);
+  const OrderSpec order = order_spec(settings);
+  if (order.buffers())
+    places += order.shuffle_buffer + static_cast<std::size_t>(settings.batch_size) * static_cast<std::size_t>(settings.accelerators);
+  return places;
+}
+
+OrderSpec order_spec(const ProfileSettings& settings) {
+  return {settings.order, static_cast<std::uint32_t>(settings.shuffle_buffer), 0, 1, static_cast<std::uint32_t>(settings.readers)};
+}
+
+StorageDeviceSpec storage_device(const ProfileSettings& settings) {
+  return {settings.storage_bytes_per_s / settings.scale, to_nanoseconds(settings.storage_latency_seconds),
+          static_cast<std::uint32_t>(settings.storage_queue_depth)};
+}
+
+}  // namespace dsanalyze

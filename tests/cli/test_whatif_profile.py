@@ -1,0 +1,135 @@
+"""What-if answers from a saved profile: by the closed form, by the epoch simulator and by running them; and profiles that are none."""
+
+import copy
+import json
+import math
+import unittest
+
+from program import ProgramTest
+
+DEVICES = ("emulated:imagenet-1k,samples=2000", "--storage", "emulated:60MB/s", "--prep", "emulated:500", "--cores", "4", "--accelerator", "emulated:3000",
+           "--batch-size", "32", "--cache-size", "50%", "--time-budget", "6s")
+
+
+class FromAProfile(ProgramTest):
+    profile_text = None
+
+    def setUp(self):
+        super().setUp()
+        self.path = self.folder / "profile.json"
+        if FromAProfile.profile_text is None:
+            self.succeeds("profile", *DEVICES, "-o", self.path)
+            FromAProfile.profile_text = self.path.read_text()
+        self.path.write_text(FromAProfile.profile_text)
+
+    def broken(self, change):
+        document = copy.deepcopy(json.loads(FromAProfile.profile_text))
+        change(document)
+        file = self.folder / "broken.json"
+        file.write_text(json.dumps(document))
+        return file
+
+    def test_the_profile_says_how_sizes_and_times_are_distributed(self):
+        document = json.loads(FromAProfile.profile_text)
+        distributions = document["distributions"]
+        for name in ("sample_bytes", "prep_seconds", "request_seconds"):
+            quantiles = distributions[name]["quantiles"]
+            self.assertEqual(len(quantiles), 101)
+            self.assertEqual(quantiles, sorted(quantiles))
+            self.assertLessEqual(quantiles[0], distributions[name]["mean"])
+            self.assertLessEqual(distributions[name]["mean"], quantiles[-1])
+        self.assertGreater(distributions["prep_seconds"]["mean"], 0.0015)  # 500 samples/s and core
+
+    def test_each_answer_is_simulated_over_the_profiles_subset(self):
+        result = self.json_of("whatif", self.path, "--cache-size", "0%,100%", "--simulate")
+        self.assertEqual(len(result["answers"]), 3)
+        for answer in result["answers"]:
+            simulated = answer["simulated"]
+            self.assertLess(simulated["ci95_samples_per_s"]["low"], simulated["samples_per_s"])
+            self.assertGreaterEqual(simulated["stall_p99_seconds"], simulated["stall_p50_seconds"])
+            self.assertGreater(simulated["first_batch_seconds"], 0)
+        text = self.succeeds("whatif", self.path, "--cache-size", "0%,100%", "--simulate").stdout
+        self.assertIn("simulated", text)
+        self.assertLessEqual(max(map(len, text.splitlines())), 96)
+
+    def test_answers_are_run_and_what_cannot_be_run_says_why(self):
+        done = self.run_program("whatif", self.path, "--cache-size", "0%", "--jobs", "2", "--validate", "--time-budget", "6s", "--json")
+        self.assertIn(done.returncode, (0, 1, 4))  # how near they come is no matter of this test
+        result = json.loads(done.stdout)
+        outcome = {0: "passed", 1: "failed", 4: "undecided"}[done.returncode]
+        self.assertEqual(result["validation"]["outcome"], outcome)
+        jobs = [answer for answer in result["answers"] if "jobs" in answer["change"]]
+        self.assertIn("several jobs", jobs[0]["not_measured"])
+        for answer in result["answers"]:
+            self.assertNotEqual("measured" in answer, "not_measured" in answer)
+        self.assertEqual(result["validation"]["measured"] + result["validation"]["not_measured"], 3)
+
+    def test_typed_rates_cannot_be_simulated_or_run(self):
+        for option in ("--simulate", "--validate"):
+            self.assertIn("needs a profile", self.fails(2, "whatif", "--rates", "G=1,P=2,C=3,S=4", option))
+        self.assertIn("--validate", self.fails(2, "whatif", self.path, "--time-budget", "10s"))
+
+    def test_jobs_servers_batches_and_reads_are_asked_about(self):
+        asked = ("whatif", self.path, "--jobs", "4", "--share", "none,coordinated,unified-producer", "--batch-size", "64", "--io-depth", "4",
+                 "--cache", "lru")
+        answers = self.json_of(*asked)["answers"]
+        alone = [one for one in answers if len(one["change"]) == 2 and one["change"].get("jobs") == 4]
+        self.assertEqual({one["change"]["share"] for one in alone}, {"none", "coordinated", "unified-producer"})
+        by_share = {one["change"]["share"]: one for one in alone}
+        self.assertAlmostEqual(by_share["none"]["P"], by_share["coordinated"]["P"] / 4, delta=1)
+        servers = self.json_of("whatif", self.path, "--servers", "2", "--partition", "partitioned,locality", "--network", "10Gbit/s")["answers"]
+        self.assertEqual({one["servers"]["fetch_detail"] for one in servers if "servers" in one} - {"storage", "cache", "network"}, set())
+        self.assertEqual(len(servers), 3)
+
+    def test_lists_that_lack_their_base_say_what_to_add(self):
+        self.assertIn("--jobs 8", self.fails(2, "whatif", self.path, "--share", "coordinated"))
+        self.assertIn("--servers 2", self.fails(2, "whatif", self.path, "--partition", "locality"))
+        self.assertIn("--network", self.fails(2, "whatif", self.path, "--servers", "2", "--partition", "locality"))
+        self.assertIn("one at a time", self.fails(2, "whatif", self.path, "--servers", "2", "--jobs", "2"))
+        self.assertIn("4096", self.fails(2, "whatif", self.path, "--servers", "5000").replace(",", ""))
+        self.assertIn('did you mean "coordinated"', self.fails(2, "whatif", self.path, "--jobs", "2", "--share", "coordinate"))
+
+    def test_a_dataset_that_changed_is_not_validated_against(self):
+        file = self.broken(lambda document: document["dataset"].update(digest="another"))
+        self.assertIn("profile again", self.fails(2, "whatif", file, "--validate"))
+
+    def test_profiles_that_are_none_name_the_field_and_answer_nothing(self):
+        def rate(name, **fields):
+            return lambda document: document["rates"][name].update(fields)
+
+        cases = (
+            (lambda document: document.update(schema="dsanalyze.profile/2"), "/schema"),
+            (lambda document: document["rates"].update(P=None), "prep"),
+            (lambda document: document["rates"].update(S=None), "fetch"),
+            (lambda document: document["rates"].pop("C"), "C"),
+            (rate("P", samples_per_s=-1), "/rates/P/samples_per_s"),
+            (rate("S", samples_per_s=0), "/rates/S/samples_per_s"),
+            (rate("G", samples_per_s="fast"), "/rates/G/samples_per_s"),
+            (rate("F", samples_per_s=1e9, ci95_samples_per_s={"low": 1e9, "high": 1e9}), "/rates/F/samples_per_s"),
+            (rate("P", ci95_samples_per_s={"low": 5, "high": 1}), "ci95_samples_per_s"),
+            (lambda document: document["distributions"]["prep_seconds"].update(quantiles=[2, 1]), "/distributions/prep_seconds/quantiles"),
+            (lambda document: document["dataset"].update(bytes=1), "/dataset/bytes"),
+        )
+        for change, field in cases:
+            with self.subTest(field=field):
+                done = self.run_program("whatif", self.broken(change), "--cache-size", "50%", "--json")
+                self.assertEqual(done.returncode, 2, done.stderr)
+                document = json.loads(done.stdout)
+                self.assertEqual(document["schema"], "dsanalyze.error/1")
+                self.assertIn(field, done.stdout)
+                self.assertNotIn("answers", document)
+
+    def test_numbers_that_json_does_not_have_and_files_cut_off_are_refused(self):
+        file = self.folder / "torn.json"
+        text = FromAProfile.profile_text
+        document = json.loads(text)
+        document["rates"]["S"]["samples_per_s"] = math.nan
+        file.write_text(json.dumps(document))
+        self.fails(2, "whatif", file)
+        for share in (0, 0.1, 0.5, 0.9, 0.99):
+            file.write_text(text[:int(len(text) * share)])
+            self.fails(2, "whatif", file)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,181 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "dsanalyze/base/error.hpp"
+#include "dsanalyze/models/whatif.hpp"
+
+using namespace dsanalyze;
+
+namespace {
+
+bool close(double a, double b, double relative = 1e-9) { return std::abs(a - b) <= relative * std::abs(b); }
+
+/// 8 accelerators and 24 cores, a dataset of a million samples of 100 kB.
+RateModel server() {
+  RateModel model =
+      rate_model_from_text("G=8000±1%,P=5000±1%,C=200000±1%,S=2000±2%", "cores=24,accelerators=8,batch=256,dataset=100GB,samples=1M,cache=35%");
+  return model;
+}
+
+bool has_code(const std::vector<Finding>& findings, const std::string& code) {
+  return std::ranges::any_of(findings, [&](const Finding& finding) { return finding.code == code; });
+}
+
+}  // namespace
+
+TEST_CASE("P goes by the law through the typed points, and its interval widens beyond them") {
+  const RateModel model = rate_model_from_text("G=80000,P=4800±1%,P@1=250±1%,P@8=1850±1%,C=200000,S=40000", "cores=24");
+  WhatIfQuestion question;
+  question.cores = {{48.0, std::nullopt}, {12.0, std::nullopt}};
+  const WhatIfResult result = answer(model, question);
+  const WhatIfAnswer& more = result.answers[1];
+  const WhatIfAnswer& fewer = result.answers[2];
+  CHECK(more.change.cores == 48);
+  CHECK(more.prep < 2 * 4800);
+  CHECK(more.prep > 4800);
+  CHECK(fewer.prep > 2400);
+  const auto width = [](const WhatIfAnswer& one) { return (one.ci95_samples_per_s.high - one.ci95_samples_per_s.low) / one.samples_per_s; };
+  CHECK(width(more) > width(result.answers[0]));
+  CHECK(has_code(result.findings, "prep-extrapolated"));
+}
+
+TEST_CASE("when prep peaks below what is wanted, no number of cores is found, and that is the advice") {
+  RateModel model = rate_model_from_text("G=80000,P=4800,C=200000,S=40000", "cores=24");
+  const ScalingLaw law{400, 0.02, 0.0015};
+  std::vector<ScalingPoint> points;
+  for (const double cores : {1.0, 4.0, 12.0, 24.0}) points.push_back({cores, law.rate(cores), 0.01});
+  model.scaling = FittedScaling(points, 1e9);
+  WhatIfQuestion question;
+  question.find = {"cores"};
+  const WhatIfResult result = answer(model, question);
+  CHECK_FALSE(result.found[0].value);
+  CHECK(result.found[0].then.find("no number of cores") != std::string::npos);
+  CHECK(std::ranges::any_of(result.advice, [](const AdviceRecord& one) { return one.code == "prep-does-not-scale"; }));
+}
+
+TEST_CASE("G goes with the batch size by the fitted step, and one point alone says that it does not know") {
+  WhatIfQuestion question;
+  question.batch_sizes = {128};
+  RateModel model = rate_model_from_text("G=8000,G@64=5000,P=50000,C=200000,S=100000", "batch=256");
+  WhatIfResult result = answer(model, question);
+  CHECK(*result.answers[1].ingestion > 5000);
+  CHECK(*result.answers[1].ingestion < 8000);
+  CHECK_FALSE(has_code(result.findings, "batch-not-measured"));
+  model.ingestion_by_batch.clear();
+  result = answer(model, question);
+  CHECK(result.answers[1].ingestion == 8000);
+  CHECK(has_code(result.findings, "batch-not-measured"));
+  model.any_batch_size = true;
+  CHECK_FALSE(has_code(answer(model, question).findings, "batch-not-measured"));
+  model.batch_size.reset();
+  CHECK_THROWS_WITH_AS(answer(model, question), doctest::Contains("--base batch="), UsageError);
+}
+
+TEST_CASE("packing samples into shards is an answer by the storage curve, and past its points says so") {
+  RateModel model = server();
+  std::vector<StoragePoint> points;
+  for (const double bytes : {16e3, 50e3, 100e3, 1e6}) points.push_back({bytes, 16, 16 * bytes / (0.0006 + bytes / 50e6)});
+  points.push_back({100e3, 64, 1.5 * 16 * 100e3 / (0.0006 + 100e3 / 50e6)});
+  model.storage_curve.emplace(points, 16);
+  model.request_bytes = 100e3;
+  model.fetch_concurrency = 16;
+  WhatIfQuestion question;
+  question.request_sizes = {1e6};
+  WhatIfResult result = answer(model, question);
+  CHECK(close(result.answers[1].fetch / result.answers[0].fetch,
+              effective_fetch_rate(0.35, 200'000, 2000 * points[3].bytes_per_s / points[2].bytes_per_s) / effective_fetch_rate(0.35, 200'000, 2000)));
+  CHECK_FALSE(has_code(result.findings, "storage-extrapolated"));
+  question.request_sizes = {4e6};
+  CHECK(has_code(answer(model, question).findings, "storage-extrapolated"));
+  question.request_sizes.clear();
+  question.concurrencies = {64};
+  result = answer(model, question);
+  CHECK(close(result.answers[1].fetch, effective_fetch_rate(0.35, 200'000, 3000)));
+  model.storage_curve.reset();
+  CHECK_THROWS_WITH_AS(answer(model, question), doctest::Contains("run \"fetch\""), UsageError);
+}
+
+TEST_CASE("eight jobs that share nothing divide prep, and coordinated ones all get it") {
+  const RateModel model = server();
+  WhatIfQuestion question;
+  question.jobs = {8};
+  question.shares = {JobSharing::none, JobSharing::coordinated};
+  const WhatIfResult result = answer(model, question);
+  REQUIRE(result.answers.size() == 3);
+  const WhatIfAnswer& coordinated = result.answers[1];
+  const WhatIfAnswer& apart = result.answers[2];
+  CHECK(coordinated.change.share == "coordinated");
+  CHECK(close(coordinated.prep, 8 * 5000));
+  CHECK(close(apart.prep, 5000));
+  CHECK(close(*apart.ingestion, 64'000));
+  REQUIRE(apart.jobs);
+  CHECK(close(apart.jobs->samples_per_s_each * 8, apart.samples_per_s));
+  CHECK(close(apart.epoch_seconds, 1e6 / apart.jobs->samples_per_s_each));
+  CHECK(close(apart.jobs->reads_over_dataset, 8 * 0.65));
+  CHECK(close(coordinated.jobs->reads_over_dataset, 0.65));
+  CHECK(close(coordinated.jobs->prepared_over_dataset, 1));
+}
+
+TEST_CASE("servers that part the dataset ask the network instead of storage") {
+  const RateModel model = server();
+  WhatIfQuestion question;
+  question.servers = {2};
+  question.partitions = {PartitionMode::none, PartitionMode::partitioned};
+  question.networks = {5e9};
+  const WhatIfResult result = answer(model, question);
+  REQUIRE(result.answers.size() == 3);
+  const WhatIfAnswer& parted = result.answers[1];
+  const WhatIfAnswer& apart = result.answers[2];
+  REQUIRE(parted.servers);
+  CHECK(parted.change.partition == "partitioned");
+  CHECK(close(parted.servers->storage_bytes_server_epoch, 0.5 * 100e9 * 0.3, 1e-6));
+  CHECK(close(apart.servers->storage_bytes_server_epoch, 0.5 * 100e9 * 0.65, 1e-6));
+  CHECK(parted.fetch > apart.fetch);
+  CHECK(close(*parted.ingestion, 16'000));
+}
+
+TEST_CASE("what jobs and servers need is asked for") {
+  const RateModel model = server();
+  const auto refused = [](const RateModel& asked, const WhatIfQuestion& question, const char* text) {
+    CHECK_THROWS_WITH_AS(answer(asked, question), doctest::Contains(text), UsageError);
+  };
+  WhatIfQuestion question;
+  question.shares = {JobSharing::coordinated};
+  refused(model, question, "--jobs 8");
+  question = {};
+  question.partitions = {PartitionMode::locality};
+  refused(model, question, "--servers 2");
+  question.servers = {2};
+  refused(model, question, "--network");
+  question.jobs = {2};
+  refused(model, question, "one at a time");
+  question = {};
+  question.servers = {2};
+  refused(rate_model_from_text("P=5000,C=200000,S=2000", ""), question, "--base dataset=");
+  RateModel lru = model;
+  MissModel::Facts facts;
+  facts.kind = CacheKind::lru;
+  lru.misses = MissModel(facts);
+  question.partitions = {PartitionMode::partitioned};
+  question.networks = {1e9};
+  refused(lru, question, "MinIO");
+}
+
+TEST_CASE("F above C and S both contradicts them") {
+  ProfileResult profile;
+  const auto rate = [](double value) {
+    RateRecord record;
+    record.samples_per_s = value;
+    record.ci95_samples_per_s = {value, value};
+    return record;
+  };
+  profile.prep = rate(100);
+  profile.cache = rate(5000);
+  profile.storage = rate(400);
+  profile.fetch = rate(4000);
+  CHECK_NOTHROW(rate_model(profile));
+  profile.fetch = rate(6000);
+  CHECK_THROWS_WITH_AS(rate_model(profile), doctest::Contains("/rates/F/samples_per_s"), UsageError);
+}

@@ -1,0 +1,45 @@
+#include "training.hpp"
+
+#include <doctest/doctest.h>
+
+#include <array>
+
+#include "dsanalyze/loaders/dataset.hpp"
+#include "dsanalyze/loaders/fetch_engine.hpp"
+#include "dsanalyze/loaders/prep.hpp"
+#include "dsanalyze/loaders/server_scope.hpp"
+
+namespace dsanalyze {
+namespace {
+
+TEST_CASE("the last step counts when the loader has ended, however long it lasts") {
+  DatasetSpec spec;
+  spec.name = "few";
+  spec.samples = 4;
+  spec.mean_sample_bytes = 100;
+  const auto index = make_emulated_index(spec, 0, 1, 1);
+  ServerHolder server({CacheKind::none, 0, index->size(), index->bytes(), 100, 16, 0}, system_timing());
+  FetchOptions fetch;
+  fetch.largest_made_up = 100;
+  const auto engine = make_null_engine(fetch, system_timing());
+  const auto prep = make_null_prep(TensorShape::images(DType::uint8, Layout::nhwc, 1, 1, 1, 1));
+  LoaderOptions options;
+  options.batch_size = 4;
+  options.start.samples = index->size();
+  options.epochs = 1;
+  Loader loader({index, engine.get(), &server.cache(), prep.get(), {}, system_timing()}, options);
+
+  // The accelerators' time only moves when someone waits: a step of two seconds takes none here.
+  ManualTiming manual;
+  manual.advance(system_timing().clock->now());
+  std::array<DeviceLane, 2> lanes;
+  const auto trainer = make_emulated_trainer({2, 2, StepMode::independent}, lanes, manual.timing());
+  const TrainingLog log = train(
+      loader, *trainer, [](const TrainingLog&) { return false; }, {}, manual.timing());
+  REQUIRE(log.completions.size() == 1);
+  CHECK(log.completions[0].samples == 4);
+  CHECK(log.completions[0].end - log.completions[0].begin == 2 * nanoseconds_per_second);
+}
+
+}  // namespace
+}  // namespace dsanalyze

@@ -1,0 +1,94 @@
+#include "conclusion.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+using namespace dsanalyze;
+
+namespace {
+
+WhatIfAnswer answered(double predicted, double measured, const char* predicted_bound = "cpu") {
+  WhatIfAnswer answer;
+  answer.ingestion = 5000;
+  answer.samples_per_s = predicted * 1.05;
+  answer.bottleneck = predicted_bound;
+  answer.ci95_samples_per_s = {predicted, predicted * 1.1};
+  answer.simulated = WhatIfAnswer::Simulated{};
+  answer.simulated->samples_per_s = predicted;
+  answer.simulated->ci95_samples_per_s = {predicted * 0.98, predicted * 1.02};
+  answer.simulated->bottleneck = predicted_bound;
+  answer.measured = WhatIfAnswer::Measured{};
+  answer.measured->samples_per_s = measured;
+  answer.measured->windows = 10;
+  return answer;
+}
+
+WhatIfAnswer judged(double predicted, double measured, const MeasuredVerdict& verdict = {"cpu", false}) {
+  WhatIfAnswer answer = answered(predicted, measured);
+  judge(answer, verdict);
+  return answer;
+}
+
+}  // namespace
+
+TEST_CASE("what binds is told by the differences between full, cached and the accelerators' rate") {
+  CHECK(measured_verdict(500, 1000, 2000, 0.015).bottleneck == "io");
+  CHECK(measured_verdict(998, 1000, 2000, 0.015).bottleneck == "cpu");
+  CHECK(measured_verdict(1990, 1995, 2000, 0.015).bottleneck == "gpu");
+  CHECK_FALSE(measured_verdict(500, 1000, 2000, 0.015).too_close);
+  CHECK(measured_verdict(980, 1000, 2000, 0.015).too_close);
+  CHECK(measured_verdict(1000, 1000, 1020, 0.015).too_close);
+  CHECK_FALSE(measured_verdict(1000, 1000, 1100, 0.015).too_close);
+}
+
+TEST_CASE("errors are the prediction's over the measured rate, the simulator's where there is one") {
+  const WhatIfAnswer answer = judged(1010, 1000);
+  CHECK(std::abs(answer.measured->error - 0.01) < 1e-12);
+  CHECK(std::abs(answer.measured->closed_form_error - 0.0605) < 1e-12);
+  CHECK(answer.measured->covered);
+  CHECK(answer.measured->verdict_right);
+  CHECK_FALSE(judged(1000, 970).measured->covered);
+
+  WhatIfAnswer closed = answered(1010, 1000);
+  closed.simulated.reset();
+  judge(closed, {"cpu", false});
+  CHECK(std::abs(closed.measured->error - 0.0605) < 1e-12);
+}
+
+TEST_CASE("a verdict is right when the same resource binds, or when either side says that it is too close to call") {
+  CHECK_FALSE(judged(1000, 1000, {"io", false}).measured->verdict_right);
+  CHECK(judged(1000, 1000, {"io", true}).measured->verdict_right);
+  WhatIfAnswer close = answered(1000, 1000);
+  close.simulated->too_close = true;
+  judge(close, {"io", false});
+  CHECK(close.measured->verdict_right);
+}
+
+TEST_CASE("a validation passes within its bounds, fails past them, and cannot tell when the machine drifted or nothing was left to it") {
+  const ValidationOptions options;
+  const WhatIfValidation passed = conclude_validation({judged(1010, 1000), judged(990, 1000), judged(1040, 1000)}, 0.01, options);
+  CHECK(passed.outcome == "passed");
+  CHECK(std::abs(passed.median_error - 0.01) < 1e-12);
+  CHECK(std::abs(passed.worst_error - 0.04) < 1e-12);
+  CHECK(std::abs(passed.covered_share - 2.0 / 3) < 1e-12);
+
+  CHECK(conclude_validation({judged(1010, 1000), judged(1060, 1000)}, 0.01, options).outcome == "failed");
+  CHECK(conclude_validation({judged(1030, 1000), judged(1030, 1000)}, 0.01, options).outcome == "failed");
+  CHECK(conclude_validation({judged(1010, 1000), judged(1060, 1000)}, -0.06, options).outcome == "undecided");
+  CHECK(conclude_validation({judged(1000, 1000, {"io", false})}, 0, options).outcome == "failed");
+
+  WhatIfAnswer disturbed = judged(1300, 1000);
+  disturbed.measured->windows = 0;
+  disturbed.measured->void_windows = 8;
+  const WhatIfValidation undecided = conclude_validation({disturbed}, 0, options);
+  CHECK(undecided.outcome == "undecided");
+  CHECK(undecided.void_share == 1);
+  const WhatIfValidation without = conclude_validation({disturbed, judged(1010, 1000)}, 0, options);
+  CHECK(without.outcome == "passed");
+  CHECK(without.measured == 1);
+  CHECK(std::abs(without.void_share - 8.0 / 18) < 1e-12);
+
+  CHECK(conclude_validation({WhatIfAnswer{}}, 0, options).outcome == "undecided");
+  CHECK(conclude_validation({WhatIfAnswer{}}, 0, options).not_measured == 1);
+}
