@@ -10,7 +10,7 @@ namespace {
 
 /// An epoch of fewer batches is mostly its beginning and end; more samples than this change nothing but the time that simulating takes.
 constexpr std::uint32_t most_samples = 200'000;
-constexpr std::uint64_t simulated_epochs = 4;
+constexpr std::uint64_t steady_samples = 150'000;  ///< draws enough that their mean is that of the distribution, to half a percent
 
 /// The quantiles, scaled so that their mean is `mean`; that mean alone where none were measured.
 Distribution with_mean(const std::optional<DistributionRecord>& measured, double mean, std::string_view field) {
@@ -133,7 +133,7 @@ std::optional<EpochSetup> simulated_setup(const ProfileResult& profile, const Wh
   setup.order = order_spec(settings);
   if (setup.order.kind == OrderKind::shards) setup.order = {};
   setup.seed = settings.seed;
-  setup.epochs = simulated_epochs;
+  setup.epochs = 2 + std::max<std::uint64_t>(2, steady_samples / samples);
   setup.batch_size = static_cast<std::uint32_t>(settings.batch_size);
   setup.prefetch_batches = static_cast<std::uint32_t>(prefetch_batches(settings));
   setup.storage = storage_of(profile, settings, answer);
