@@ -63,6 +63,11 @@ SimulatedPrep prep_of(const ProfileResult& profile, const ProfileSettings& setti
   return prep;
 }
 
+std::uint32_t simulated_samples(const ProfileResult& profile) {
+  const std::uint64_t subset = profile.dataset.subset_samples > 0 ? profile.dataset.subset_samples : profile.dataset.samples;
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(subset, most_samples));
+}
+
 bool has_policy(CacheKind kind) { return kind != CacheKind::page; }
 
 WhatIfAnswer::Simulated simulated_answer(const EpochSetup& setup, const WhatIfAnswer& answer) {
@@ -148,9 +153,21 @@ std::optional<EpochSetup> simulated_setup(const ProfileResult& profile, const Wh
   return setup;
 }
 
+WhatIfAnswer at_prep_speed(const ProfileResult& profile, const WhatIfAnswer& answer, double factor) {
+  WhatIfAnswer other = answer;
+  other.prep *= factor;
+  const BottleneckRule rule = bottleneck(other.fetch, other.prep, other.ingestion);
+  const double change = rule.samples_per_s / answer.samples_per_s;
+  other.samples_per_s = rule.samples_per_s;
+  other.ci95_samples_per_s = {answer.ci95_samples_per_s.low * change, answer.ci95_samples_per_s.high * change};
+  other.bottleneck = resource_name(rule.resource);
+  if (!answer.simulated) return other;
+  if (const auto setup = simulated_setup(profile, other, simulated_samples(profile))) other.simulated = simulated_answer(*setup, other);
+  return other;
+}
+
 void simulate_answers(const ProfileResult& profile, WhatIfResult& result, const std::function<void(double done)>& progress) {
-  const std::uint64_t subset = profile.dataset.subset_samples > 0 ? profile.dataset.subset_samples : profile.dataset.samples;
-  const auto samples = static_cast<std::uint32_t>(std::min<std::uint64_t>(subset, most_samples));
+  const std::uint32_t samples = simulated_samples(profile);
   for (std::size_t i = 0; i < result.answers.size(); ++i) {
     WhatIfAnswer& answer = result.answers[i];
     if (const auto setup = simulated_setup(profile, answer, samples)) answer.simulated = simulated_answer(*setup, answer);

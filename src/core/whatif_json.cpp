@@ -43,7 +43,9 @@ Json simulated_json(const WhatIfAnswer::Simulated& simulated) {
 Json measured_json(const WhatIfAnswer::Measured& measured) {
   return {{"samples_per_s", measured.samples_per_s},
           {"ci95_samples_per_s", interval_json(measured.ci95_samples_per_s)},
+          {"speed", measured.speed},
           {"error", measured.error},
+          {"error_as_profiled", measured.error_as_profiled},
           {"closed_form_error", measured.closed_form_error},
           {"covered", measured.covered},
           {"windows", measured.windows},
@@ -63,7 +65,8 @@ Json validation_json(const WhatIfValidation& validation) {
           {"closed_form_worst_error", validation.closed_form_worst_error},
           {"covered_share", validation.covered_share},
           {"void_share", validation.void_share},
-          {"drift", validation.drift},
+          {"worst_error_as_profiled", validation.worst_error_as_profiled},
+          {"speed", {{"slowest", validation.slowest}, {"fastest", validation.fastest}}},
           {"verdicts_right", validation.verdicts_right}};
 }
 

@@ -73,13 +73,15 @@ std::string validation_section(const WhatIfResult& result, const ConsoleStyle& s
   std::string text = "\n";
   for (const std::string& line : console::wrap(fmt::format("validation {}: {}", validation.outcome, validation.reason), width))
     text += paint(line, Ink::bold, style.colour) + "\n";
-  text += paragraph("  ",
-                    fmt::format("{} of {} verdicts right; {} of the rates lie in their 95 % intervals; closed form alone: {} (median), {} (worst); "
-                                "{} of the windows void; drift of the set-up as measured {:+.1f} %.",
-                                validation.verdicts_right, validation.measured, format_share(validation.covered_share),
-                                format_share(validation.closed_form_median_error), format_share(validation.closed_form_worst_error),
-                                format_share(validation.void_share), 100 * validation.drift),
-                    width);
+  text += paragraph(
+      "  ",
+      fmt::format("{} of {} verdicts right; {} of the rates lie in their 95 % intervals; closed form alone: {} (median), {} (worst); "
+                  "{} of the windows void. Prep ran at {} to {} of the profile's speed, which is taken into account; without that, {} (worst).",
+                  validation.verdicts_right, validation.measured, format_share(validation.covered_share),
+                  format_share(validation.closed_form_median_error), format_share(validation.closed_form_worst_error),
+                  format_share(validation.void_share), format_share(validation.slowest), format_share(validation.fastest),
+                  format_share(validation.worst_error_as_profiled)),
+      width);
   std::set<std::string> reasons;
   for (const WhatIfAnswer& answer : result.answers)
     if (!answer.measured && reasons.insert(answer.not_measured).second) text += paragraph("  not run: ", answer.not_measured + ".", width);

@@ -33,21 +33,21 @@ Prediction prediction_of(const WhatIfAnswer& answer) {
   return {answer.samples_per_s, answer.ci95_samples_per_s, answer.bottleneck, answer.too_close};
 }
 
-void judge(WhatIfAnswer& answer, const MeasuredVerdict& verdict) {
+void judge(WhatIfAnswer& answer, const WhatIfAnswer& now, const MeasuredVerdict& verdict) {
   if (!answer.measured) return;
   WhatIfAnswer::Measured& measured = *answer.measured;
-  const Prediction prediction = prediction_of(answer);
+  const Prediction prediction = prediction_of(now);
   measured.error = prediction.samples_per_s / measured.samples_per_s - 1;
-  measured.closed_form_error = answer.samples_per_s / measured.samples_per_s - 1;
+  measured.error_as_profiled = prediction_of(answer).samples_per_s / measured.samples_per_s - 1;
+  measured.closed_form_error = now.samples_per_s / measured.samples_per_s - 1;
   measured.covered = prediction.ci95.low <= measured.samples_per_s && measured.samples_per_s <= prediction.ci95.high;
   measured.bottleneck = verdict.bottleneck;
   measured.verdict_right = prediction.bottleneck == verdict.bottleneck || prediction.too_close || verdict.too_close;
 }
 
-WhatIfValidation conclude_validation(const std::vector<WhatIfAnswer>& answers, double drift, const ValidationOptions& options) {
+WhatIfValidation conclude_validation(const std::vector<WhatIfAnswer>& answers, const ValidationOptions& options) {
   WhatIfValidation validation;
-  validation.drift = drift;
-  std::vector<double> errors, closed_form;
+  std::vector<double> errors, closed_form, as_profiled, speeds;
   std::uint64_t windows = 0, voided = 0, covered = 0;
   for (const WhatIfAnswer& answer : answers) {
     if (!answer.measured) {
@@ -60,6 +60,8 @@ WhatIfValidation conclude_validation(const std::vector<WhatIfAnswer>& answers, d
     if (is_void(measured)) continue;
     ++validation.measured;
     errors.push_back(std::abs(measured.error));
+    as_profiled.push_back(std::abs(measured.error_as_profiled));
+    speeds.push_back(measured.speed);
     closed_form.push_back(std::abs(measured.closed_form_error));
     covered += measured.covered ? 1 : 0;
     validation.verdicts_right += measured.verdict_right ? 1 : 0;
@@ -75,6 +77,9 @@ WhatIfValidation conclude_validation(const std::vector<WhatIfAnswer>& answers, d
   validation.worst_error = std::ranges::max(errors);
   validation.closed_form_median_error = median(closed_form);
   validation.closed_form_worst_error = std::ranges::max(closed_form);
+  validation.worst_error_as_profiled = std::ranges::max(as_profiled);
+  validation.slowest = std::ranges::min(speeds);
+  validation.fastest = std::ranges::max(speeds);
   validation.covered_share = static_cast<double>(covered) / static_cast<double>(errors.size());
   const bool within = validation.median_error <= options.most_median_error && validation.worst_error <= options.most_worst_error;
   const std::string errors_text = fmt::format("errors of {} (median) and {} (worst) over {} set-ups", percent(validation.median_error),
@@ -82,9 +87,6 @@ WhatIfValidation conclude_validation(const std::vector<WhatIfAnswer>& answers, d
   if (within && validation.verdicts_right == errors.size()) {
     validation.outcome = "passed";
     validation.reason = errors_text;
-  } else if (std::abs(drift) > options.most_worst_error) {
-    validation.outcome = "undecided";
-    validation.reason = fmt::format("{}, but the set-up as measured itself drifted by {} while they ran", errors_text, percent(std::abs(drift)));
   } else {
     validation.outcome = "failed";
     validation.reason = fmt::format("{}; asked {} and {}; {} of {} verdicts right", errors_text, percent(options.most_median_error),

@@ -25,9 +25,9 @@ struct Prediction {
 };
 Prediction prediction_of(const WhatIfAnswer& answer);
 
-/// Errors, coverage and whether the verdict was right, once the measured rate is in.
-void judge(WhatIfAnswer& answer, const MeasuredVerdict& verdict);
+/// Errors, coverage and whether the verdict was right, once the measured rate is in. `now` is the answer at the speed that prep had at that minute.
+void judge(WhatIfAnswer& answer, const WhatIfAnswer& now, const MeasuredVerdict& verdict);
 /// Of all answers.
-WhatIfValidation conclude_validation(const std::vector<WhatIfAnswer>& answers, double drift, const ValidationOptions& options);
+WhatIfValidation conclude_validation(const std::vector<WhatIfAnswer>& answers, const ValidationOptions& options);
 
 }  // namespace dsanalyze

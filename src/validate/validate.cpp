@@ -5,10 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <set>
-#include <tuple>
 #include <vector>
 
 #include "conclusion.hpp"
@@ -19,10 +17,10 @@
 namespace dsanalyze {
 namespace {
 
-constexpr double least_run_seconds = 10;
-constexpr double epochs_in_a_run = 4;  ///< of the subset: the first, which fills the cache, and three to measure
-constexpr double starting_seconds = 4;
-constexpr double least_telling = 0.015;  ///< a smaller difference between runs says nothing about what binds
+constexpr double least_steady_seconds = 15;  ///< windows of a second: fewer leave an interval of several percent
+constexpr double measured_epochs = 3;
+constexpr double share_of_the_full_run = 0.8;  ///< of a profile's time budget
+constexpr double least_telling = 0.015;        ///< a smaller difference between runs says nothing about what binds
 
 /// The limit that real storage needs to be as slow as the answer's; nullopt when it needs none.
 std::optional<double> storage_limit(const ProfileResult& profile, const WhatIfAnswer& answer) {
@@ -54,40 +52,59 @@ class Runs {
     return record != nullptr ? *record : RunRecord{};
   }
 
-  /// Samples/s from memory, by cores, accelerators and batch size: run once for each.
-  double cached(const WhatIfAnswer& answer, double seconds) {
-    const ProfileSettings settings = changed_settings(m_profile, answer).settings;
-    const auto key = std::make_tuple(settings.cores, settings.accelerators, settings.batch_size, settings.accelerator_rate);
-    const auto known = m_cached.find(key);
-    if (known != m_cached.end()) return known->second;
-    return m_cached[key] = run(answer, "cached", seconds).samples_per_s;
-  }
-
  private:
   const ProfileInputs& m_base;
   const ProfileResult& m_profile;
   EventSink& m_events;
   std::stop_token m_stop;
   Timing m_timing;
-  std::map<std::tuple<int, int, int, double>, double> m_cached;
   std::set<std::string> m_said;  ///< codes of findings: once for all runs
 };
 
-/// What three epochs after the first take, and starting.
+/// How fast prep is just now, over the profile: a CPU that others share drifts by several percent within minutes, which is no error of a prediction.
+/// Emulated and null prep only wait: their speed does not change.
+class Speedometer {
+ public:
+  Speedometer(const ProfileInputs& base, const ProfileResult& profile, const std::stop_token& stop, Timing timing) : m_profile(profile) {
+    if (base.settings.prep != Seam::real || !profile.prep) return;
+    ProfileInputs inputs = base;
+    if (profile.dataset.subset_bytes > 0) inputs.settings.subset = ByteAmount{ByteAmount::Kind::bytes, profile.dataset.subset_bytes, 0};
+    m_gauge.emplace(inputs, stop, timing);
+  }
+
+  double speed() {
+    const double now = m_gauge ? m_gauge->samples_per_s(m_profile.settings.cores, gauge_seconds) : 0;
+    return now > 0 ? now / m_profile.prep->samples_per_s : 1;
+  }
+  /// P of the answer's cores: measured once for each number of them; the answer's own where prep only waits.
+  double prep(const WhatIfAnswer& answer) {
+    if (!m_gauge) return answer.prep;
+    const int cores = changed_settings(m_profile, answer).settings.cores;
+    const auto known = m_by_cores.find(cores);
+    if (known != m_by_cores.end()) return known->second;
+    return m_by_cores[cores] = m_gauge->samples_per_s(cores, gauge_seconds);
+  }
+
+ private:
+  static constexpr double gauge_seconds = 5;
+  const ProfileResult& m_profile;
+  std::optional<PrepGauge> m_gauge;
+  std::map<int, double> m_by_cores;
+};
+
+/// The first epoch, which fills the cache, and after it three epochs or so long that there are enough windows; a run takes a part of its time to
+/// start.
 double needed_seconds(const ProfileResult& profile, const WhatIfAnswer& answer) {
   const double subset = static_cast<double>(profile.dataset.subset_samples > 0 ? profile.dataset.subset_samples : profile.dataset.samples);
   const double first = subset / std::min({answer.storage, answer.prep, answer.ingestion.value_or(answer.prep)});
-  return std::max(least_run_seconds, starting_seconds + 1.3 * (first + (epochs_in_a_run - 1) * subset / answer.samples_per_s));
+  const double steady = std::max(least_steady_seconds, measured_epochs * subset / answer.samples_per_s);
+  return (1.2 * first + steady) / share_of_the_full_run;
 }
 
 std::vector<std::size_t> random_order(std::size_t count, std::uint64_t seed) {
   std::vector<std::uint32_t> permutation(count);
   random_permutation(mix(seed, 0x7a11da7e), permutation);
   return {permutation.begin(), permutation.end()};
-}
-
-std::string set_up_text(const WhatIfAnswer& answer, std::size_t at, std::size_t of) {
-  return fmt::format("set-up {} of {}: predicted {} samples/s", at, of, format_number(prediction_of(answer).samples_per_s));
 }
 
 }  // namespace
@@ -120,28 +137,31 @@ void validate(const ProfileInputs& base, const ProfileResult& profile, WhatIfRes
   std::vector<std::size_t> order;
   for (const std::size_t i : random_order(answers.size(), profile.settings.seed)) {
     answers[i].not_measured = cannot_run(base, profile, answers[i]);
-    if (answers[i].not_measured.empty() && i != 0) order.push_back(i);
+    if (answers[i].not_measured.empty()) order.push_back(i);
   }
-  const bool base_runs = !answers.empty() && answers[0].not_measured.empty();
-  if (base_runs) order.insert(order.begin(), 0);
   double needed = 0;
   for (const std::size_t i : order) needed += needed_seconds(profile, answers[i]);
   const double share = options.seconds > 0 && needed > 0 ? options.seconds / needed : 1;
   events.note(
       fmt::format("validation: {} set-ups of {} are run here, about {} in all", order.size(), answers.size(), format_seconds(share * needed)));
+  if (order.empty()) {
+    result.validation = conclude_validation(answers, options);
+    return;
+  }
 
   Runs runs(base, profile, events, stop, timing);
+  Speedometer speedometer(base, profile, stop, timing);
   double done = 0;
-  const auto run = [&](std::size_t i) {
-    const double seconds = share * needed_seconds(profile, answers[i]);
-    events.progress({fmt::format("validation, {} set-ups", order.size()), needed > 0 ? done / (share * needed) : 0, share * needed - done});
-    const RunRecord record = runs.run(answers[i], "full", seconds);
-    done += seconds;
-    return record;
-  };
+  double before = speedometer.speed();
   for (std::size_t at = 0; at < order.size(); ++at) {
     WhatIfAnswer& answer = answers[order[at]];
-    const RunRecord record = run(order[at]);
+    const double seconds = share * needed_seconds(profile, answer);
+    events.progress({fmt::format("validation, set-up {} of {}", at + 1, order.size()), done / (share * needed), share * needed - done});
+    const RunRecord record = runs.run(answer, "full", seconds);
+    done += seconds;
+    const double after = speedometer.speed();
+    const double speed = (before + after) / 2;
+    before = after;
     if (record.samples_per_s <= 0) {
       answer.not_measured = "its run gave no rate in the time: pass a longer --time-budget";
       continue;
@@ -151,14 +171,14 @@ void validate(const ProfileInputs& base, const ProfileResult& profile, WhatIfRes
     answer.measured->ci95_samples_per_s = record.ci95_samples_per_s;
     answer.measured->windows = record.windows;
     answer.measured->void_windows = record.void_windows;
-    const double cached = runs.cached(answer, std::max(least_run_seconds, share * least_run_seconds));
-    judge(answer, measured_verdict(record.samples_per_s, std::max(cached, record.samples_per_s), *answer.ingestion, least_telling));
-    events.note(fmt::format("{}, measured {} ({:+.1f} %)", set_up_text(answer, at + 1, order.size()), format_number(record.samples_per_s),
-                            100 * answer.measured->error));
+    answer.measured->speed = speed;
+    const WhatIfAnswer now = speed == 1 ? answer : at_prep_speed(profile, answer, speed);
+    const double cached = std::min(speedometer.prep(now), *answer.ingestion);
+    judge(answer, now, measured_verdict(record.samples_per_s, std::max(cached, record.samples_per_s), *answer.ingestion, least_telling));
+    events.note(fmt::format("set-up {} of {}: predicted {} samples/s, measured {} ({:+.1f} %)", at + 1, order.size(),
+                            format_number(prediction_of(now).samples_per_s), format_number(record.samples_per_s), 100 * answer.measured->error));
   }
-  double drift = 0;
-  if (base_runs && answers[0].measured && order.size() > 1) drift = run(0).samples_per_s / answers[0].measured->samples_per_s - 1;
-  result.validation = conclude_validation(answers, drift, options);
+  result.validation = conclude_validation(answers, options);
 }
 
 }  // namespace dsanalyze

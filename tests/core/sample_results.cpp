@@ -194,7 +194,7 @@ WhatIfResult full_whatif() {
   changed.jobs = WhatIfAnswer::Jobs{900, 0.65, 1, 18};
   changed.servers = WhatIfAnswer::Servers{4000, "network", 1e9, 2e9};
   changed.simulated = WhatIfAnswer::Simulated{7100, {6900, 7300}, 0.01, 0.2, 0.3, 1.5, "io", false};
-  changed.measured = WhatIfAnswer::Measured{7050, {7000, 7100}, 0.007, 0.015, true, 12, 1, "io", true};
+  changed.measured = WhatIfAnswer::Measured{7050, {7000, 7100}, 0.98, 0.007, 0.009, 0.015, true, 12, 1, "io", true};
   measured.not_measured = "this process may use 2 cores";
   changed.ingestion = std::nullopt;
   changed.epoch_seconds = 0;
@@ -204,7 +204,7 @@ WhatIfResult full_whatif() {
   result.found = {{"cache", 0.55, "fraction of the dataset", "prep binds"}, {"cores", std::nullopt, "cores", "storage binds"}};
   result.advice = {{"more-cache", "Cache more.", {}, {{"WebDataset", "cache_dir=..."}}}};
   result.search = full_search();
-  result.validation = WhatIfValidation{1, 1, 0.007, 0.007, 0.015, 0.015, 1, 0.08, -0.002, 1, "passed", "errors of 0.7 %"};
+  result.validation = WhatIfValidation{1, 1, 0.007, 0.007, 0.015, 0.015, 1, 0.08, 0.009, 0.98, 1.01, 1, "passed", "errors of 0.7 %"};
   result.findings = {{"not-minio", Finding::Severity::warning, "The cache was LRU."}};
   return result;
 }

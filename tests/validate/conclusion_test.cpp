@@ -26,7 +26,7 @@ WhatIfAnswer answered(double predicted, double measured, const char* predicted_b
 
 WhatIfAnswer judged(double predicted, double measured, const MeasuredVerdict& verdict = {"cpu", false}) {
   WhatIfAnswer answer = answered(predicted, measured);
-  judge(answer, verdict);
+  judge(answer, WhatIfAnswer(answer), verdict);
   return answer;
 }
 
@@ -52,8 +52,21 @@ TEST_CASE("errors are the prediction's over the measured rate, the simulator's w
 
   WhatIfAnswer closed = answered(1010, 1000);
   closed.simulated.reset();
-  judge(closed, {"cpu", false});
+  judge(closed, WhatIfAnswer(closed), {"cpu", false});
   CHECK(std::abs(closed.measured->error - 0.0605) < 1e-12);
+}
+
+TEST_CASE("errors are those at the speed that prep had, and those as predicted beside them") {
+  WhatIfAnswer answer = answered(1000, 950);
+  WhatIfAnswer now = answered(955, 950);
+  judge(answer, now, {"cpu", false});
+  CHECK(std::abs(answer.measured->error - 5.0 / 950) < 1e-12);
+  CHECK(std::abs(answer.measured->error_as_profiled - 50.0 / 950) < 1e-12);
+  answer.measured->speed = 0.955;
+  const WhatIfValidation validation = conclude_validation({answer}, {});
+  CHECK(validation.outcome == "passed");
+  CHECK(std::abs(validation.worst_error_as_profiled - 50.0 / 950) < 1e-12);
+  CHECK(validation.slowest == 0.955);
 }
 
 TEST_CASE("a verdict is right when the same resource binds, or when either side says that it is too close to call") {
@@ -61,34 +74,33 @@ TEST_CASE("a verdict is right when the same resource binds, or when either side 
   CHECK(judged(1000, 1000, {"io", true}).measured->verdict_right);
   WhatIfAnswer close = answered(1000, 1000);
   close.simulated->too_close = true;
-  judge(close, {"io", false});
+  judge(close, WhatIfAnswer(close), {"io", false});
   CHECK(close.measured->verdict_right);
 }
 
-TEST_CASE("a validation passes within its bounds, fails past them, and cannot tell when the machine drifted or nothing was left to it") {
+TEST_CASE("a validation passes within its bounds, fails past them, and cannot tell when nothing was left to it") {
   const ValidationOptions options;
-  const WhatIfValidation passed = conclude_validation({judged(1010, 1000), judged(990, 1000), judged(1040, 1000)}, 0.01, options);
+  const WhatIfValidation passed = conclude_validation({judged(1010, 1000), judged(990, 1000), judged(1040, 1000)}, options);
   CHECK(passed.outcome == "passed");
   CHECK(std::abs(passed.median_error - 0.01) < 1e-12);
   CHECK(std::abs(passed.worst_error - 0.04) < 1e-12);
   CHECK(std::abs(passed.covered_share - 2.0 / 3) < 1e-12);
 
-  CHECK(conclude_validation({judged(1010, 1000), judged(1060, 1000)}, 0.01, options).outcome == "failed");
-  CHECK(conclude_validation({judged(1030, 1000), judged(1030, 1000)}, 0.01, options).outcome == "failed");
-  CHECK(conclude_validation({judged(1010, 1000), judged(1060, 1000)}, -0.06, options).outcome == "undecided");
-  CHECK(conclude_validation({judged(1000, 1000, {"io", false})}, 0, options).outcome == "failed");
+  CHECK(conclude_validation({judged(1010, 1000), judged(1060, 1000)}, options).outcome == "failed");
+  CHECK(conclude_validation({judged(1030, 1000), judged(1030, 1000)}, options).outcome == "failed");
+  CHECK(conclude_validation({judged(1000, 1000, {"io", false})}, options).outcome == "failed");
 
   WhatIfAnswer disturbed = judged(1300, 1000);
   disturbed.measured->windows = 0;
   disturbed.measured->void_windows = 8;
-  const WhatIfValidation undecided = conclude_validation({disturbed}, 0, options);
+  const WhatIfValidation undecided = conclude_validation({disturbed}, options);
   CHECK(undecided.outcome == "undecided");
   CHECK(undecided.void_share == 1);
-  const WhatIfValidation without = conclude_validation({disturbed, judged(1010, 1000)}, 0, options);
+  const WhatIfValidation without = conclude_validation({disturbed, judged(1010, 1000)}, options);
   CHECK(without.outcome == "passed");
   CHECK(without.measured == 1);
   CHECK(std::abs(without.void_share - 8.0 / 18) < 1e-12);
 
-  CHECK(conclude_validation({WhatIfAnswer{}}, 0, options).outcome == "undecided");
-  CHECK(conclude_validation({WhatIfAnswer{}}, 0, options).not_measured == 1);
+  CHECK(conclude_validation({WhatIfAnswer{}}, options).outcome == "undecided");
+  CHECK(conclude_validation({WhatIfAnswer{}}, options).not_measured == 1);
 }

@@ -78,7 +78,9 @@ struct WhatIfAnswer {
   struct Measured {
     double samples_per_s = 0;
     Interval ci95_samples_per_s;
-    double error = 0;  ///< (predicted - measured) / measured, of the simulator's prediction where there is one
+    double speed = 1;              ///< of prep at that minute, over the profile's: what drift of the CPU is taken out of the errors below
+    double error = 0;              ///< (predicted - measured) / measured, of the simulator's prediction where there is one
+    double error_as_profiled = 0;  ///< the same with the drift
     double closed_form_error = 0;
     bool covered = false;  ///< the prediction's 95 % interval holds the measured rate
     std::uint64_t windows = 0;
@@ -100,7 +102,8 @@ struct WhatIfValidation {
   double closed_form_worst_error = 0;
   double covered_share = 0;
   double void_share = 0;  ///< of the windows
-  double drift = 0;       ///< of the set-up as measured, from its first run to its last
+  double worst_error_as_profiled = 0;
+  double slowest = 1, fastest = 1;  ///< prep's speed while the set-ups ran, over the profile's
   std::uint64_t verdicts_right = 0;
   std::string outcome;  ///< passed, failed, undecided
   std::string reason;   ///< a sentence

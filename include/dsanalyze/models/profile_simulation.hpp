@@ -23,8 +23,11 @@ ChangedSettings changed_settings(const ProfileResult& profile, const WhatIfAnswe
 /// what changed_settings() refuses, and for caches that the simulator has no policy of.
 std::optional<EpochSetup> simulated_setup(const ProfileResult& profile, const WhatIfAnswer& answer, std::uint32_t samples);
 
-/// What the simulator itself is off by, beside the errors of the rates: half of a 95 % interval as a share (docs/measurements.md, "The predictor").
+/// What the simulator itself is off by, beside the errors of the rates: half of a 95 % interval as a share (docs/predictor.md).
 constexpr double simulator_error = 0.01;
+
+/// The answer, had prep been so many times as fast as in the profile: P, what follows from it by the bottleneck rule, and the simulator's view.
+WhatIfAnswer at_prep_speed(const ProfileResult& profile, const WhatIfAnswer& answer, double factor);
 
 /// Adds to every answer what the epoch simulator says of it, over the profile's subset, with its interval: that of the closed form's answer, as
 /// a share, and the simulator's own. `progress` may be empty, and may throw to end it. Pure but for that.

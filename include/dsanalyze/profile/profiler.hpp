@@ -47,4 +47,21 @@ ProfilePlan plan_profile(ProfileInputs& inputs);
 /// when asked to stop.
 ProfileResult run_profile(const ProfileInputs& inputs, const ProfilePlan& plan, EventSink& events, std::stop_token stop, Timing timing);
 
+/// Measures P again and again, from one cache that is filled once: how fast this machine's cores are just now. Threads: one at a time.
+class PrepGauge {
+ public:
+  /// Reads the subset into memory as a profile of these inputs would. Throws Error when that fails, Interrupted when asked to stop.
+  PrepGauge(const ProfileInputs& inputs, std::stop_token stop, Timing timing);
+  ~PrepGauge();
+  PrepGauge(const PrepGauge&) = delete;
+  PrepGauge& operator=(const PrepGauge&) = delete;
+
+  /// Samples/s of so many cores, one worker each, over `seconds`; 0 when that was too short.
+  double samples_per_s(int cores, double seconds);
+
+ private:
+  struct State;
+  std::unique_ptr<State> m_state;
+};
+
 }  // namespace dsanalyze

@@ -10,7 +10,7 @@
 namespace dsanalyze {
 
 struct ValidationOptions {
-  double seconds = 0;  ///< of all runs together; 0: what each run needs for three epochs of the subset, 10 s at least
+  double seconds = 0;  ///< of all runs together; 0: what each needs for three epochs of the subset after the first, 15 s at least
   /// Bounds on the absolute relative errors of the set-ups whose windows were not void; past them the predictions failed.
   double most_median_error = 0.02;
   double most_worst_error = 0.05;
@@ -20,11 +20,11 @@ struct ValidationOptions {
 /// faster; real prep has the cores that this process may use.
 std::string cannot_run(const ProfileInputs& base, const ProfileResult& profile, const WhatIfAnswer& answer);
 
-/// Runs the set-up of every answer that this machine can run, over the profile's own subset, in a random order (by the profile's seed), the one as
-/// measured first and once more at the end (their difference is the machine's drift); and for each of their cores, accelerators and batch sizes once
-/// from memory alone, which tells what binds. Fills measured and not_measured of the answers, and the result's validation with its outcome:
-/// passed; failed (errors past the bounds); undecided (every window void, nothing could be run, or the machine drifted by more than the bound on
-/// the worst error). The simulator's prediction counts where there is one. `base` are the inputs of the profile, its index opened again.
+/// Runs the set-up of every answer that this machine can run, over the profile's own subset, in a random order (by the profile's seed). Before and
+/// after each, P is measured for some seconds: predictions are compared at the speed that prep had at that minute (Measured::speed), and as they
+/// were made too. P at each number of cores tells what binds. Fills measured and not_measured of the answers, and the result's validation with its
+/// outcome: passed; failed (errors past the bounds, or a wrong verdict); undecided (every window void, or nothing could be run). The simulator's
+/// prediction counts where there is one. `base` are the inputs of the profile, its index opened again.
 /// Throws Error when a run fails, Interrupted when asked to stop; control groups are left either way.
 void validate(const ProfileInputs& base, const ProfileResult& profile, WhatIfResult& result, const ValidationOptions& options, EventSink& events,
               const std::stop_token& stop, Timing timing);
