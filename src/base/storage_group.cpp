@@ -33,7 +33,7 @@ const ControlGroup::Purpose& purpose() {
 std::string disk_number_of(const fs::path& path, const fs::path& root) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) throw_errno("cannot look at", path.string(), errno);
-  const std::string number = fmt::format("{}:{}", major(info.st_dev), minor(info.st_dev));
+  std::string number = fmt::format("{}:{}", major(info.st_dev), minor(info.st_dev));
   const fs::path device = root / "sys/dev/block" / number;
   if (!fs::exists(device)) throw Error(fmt::format("{} lies on no disk of this machine, so reads of it cannot be limited", path.string()));
   if (!fs::exists(device / "partition")) return number;

@@ -52,7 +52,7 @@ class WhatIfCommand final : public Command {
       searched = m_search.search(source.model, m_lists.question(source.model), accelerator, context);
     }
     Outcome outcome;
-    if (m_simulate || m_validate) return proved(source, std::move(searched), context);
+    if (m_simulate || m_validate) return proved(source, searched, context);
     // JSON always holds every combination; on the console they would bury the answer.
     if (context.options.json || context.options.output) outcome.json = to_json(answered(source, searched, Combine::every_combination));
     if (!context.options.json) outcome.text = console_summary(answered(source, searched, combinations()), context.style);
@@ -73,7 +73,7 @@ class WhatIfCommand final : public Command {
   }
 
   /// The answers by the epoch simulator, and by running them: the same ones in JSON and on the console, for each takes time.
-  [[nodiscard]] Outcome proved(const Source& source, std::optional<SearchResult> searched, const CommandContext& context) const {
+  [[nodiscard]] Outcome proved(const Source& source, const std::optional<SearchResult>& searched, const CommandContext& context) const {
     if (!source.profile)
       throw UsageError(fmt::format("{}: needs a profile, which knows the loader, the dataset and how its times are distributed; typed rates do not",
                                    m_validate ? "--validate" : "--simulate"));

@@ -95,7 +95,7 @@ class Speedometer {
 /// The first epoch, which fills the cache, and after it three epochs or so long that there are enough windows; a run takes a part of its time to
 /// start.
 double needed_seconds(const ProfileResult& profile, const WhatIfAnswer& answer) {
-  const double subset = static_cast<double>(profile.dataset.subset_samples > 0 ? profile.dataset.subset_samples : profile.dataset.samples);
+  const auto subset = static_cast<double>(profile.dataset.subset_samples > 0 ? profile.dataset.subset_samples : profile.dataset.samples);
   const double first = subset / std::min({answer.storage, answer.prep, answer.ingestion.value_or(answer.prep)});
   const double steady = std::max(least_steady_seconds, measured_epochs * subset / answer.samples_per_s);
   return (1.2 * first + steady) / share_of_the_full_run;
