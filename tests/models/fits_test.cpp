@@ -15,6 +15,7 @@ bool close(double a, double b, double relative = 1e-6) { return std::abs(a - b) 
 
 std::vector<ScalingPoint> points_of(const ScalingLaw& law, const std::vector<double>& cores, double error = 0) {
   std::vector<ScalingPoint> points;
+  points.reserve(cores.size());
   for (const double n : cores) points.push_back({n, law.rate(n), error});
   return points;
 }
