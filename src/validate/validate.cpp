@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "conclusion.hpp"
+#include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/random.hpp"
 #include "dsanalyze/base/storage_group.hpp"
 #include "dsanalyze/models/profile_simulation.hpp"
@@ -20,6 +21,7 @@ namespace {
 constexpr double least_steady_seconds = 15;  ///< windows of a second: fewer leave an interval of several percent
 constexpr double measured_epochs = 3;
 constexpr double share_of_the_full_run = 0.8;  ///< of a profile's time budget
+constexpr double gauge_seconds = 5;            ///< for how fast prep is at that minute, after each run
 constexpr double least_telling = 0.015;        ///< a smaller difference between runs says nothing about what binds
 
 /// The limit that real storage needs to be as slow as the answer's; nullopt when it needs none.
@@ -29,17 +31,29 @@ std::optional<double> storage_limit(const ProfileResult& profile, const WhatIfAn
   return answer.storage * profile.dataset.mean_sample_bytes;
 }
 
-/// One set-up of the answers, and what it takes.
+/// Why storage cannot be made as slow as the answer's here (no root, no disk); empty when it can, or need not be.
+std::string slowing_refused(const ProfileInputs& base, const ProfileResult& profile, const WhatIfAnswer& answer) {
+  const auto limit = storage_limit(profile, answer);
+  if (!limit) return "";
+  try {
+    const StorageGroup permitted(base.index->facts().root, *limit);
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+/// Runs the set-ups of answers.
 class Runs {
  public:
   Runs(const ProfileInputs& base, const ProfileResult& profile, EventSink& events, const std::stop_token& stop, Timing timing)
       : m_base(base), m_profile(profile), m_events(events), m_stop(stop), m_timing(timing) {}
 
-  /// The run "full" (or "cached") of the answer's set-up.
-  RunRecord run(const WhatIfAnswer& answer, const char* name, double seconds) {
+  /// The run "full" of the answer's set-up.
+  RunRecord full(const WhatIfAnswer& answer, double seconds) {
     ProfileInputs inputs = m_base;
     inputs.settings = changed_settings(m_profile, answer).settings;
-    inputs.settings.runs = {name};
+    inputs.settings.runs = {"full"};
     inputs.settings.time_budget_seconds = seconds;
     if (m_profile.dataset.subset_bytes > 0) inputs.settings.subset = ByteAmount{ByteAmount::Kind::bytes, m_profile.dataset.subset_bytes, 0};
     std::optional<StorageGroup> slower;
@@ -48,7 +62,7 @@ class Runs {
     const ProfileResult result = run_profile(inputs, plan, null_events(), m_stop, m_timing);
     for (const Finding& finding : result.findings)
       if (finding.severity == Finding::Severity::error && m_said.insert(finding.code).second) m_events.finding(finding);
-    const RunRecord* record = result.run(name);
+    const RunRecord* record = result.run("full");
     return record != nullptr ? *record : RunRecord{};
   }
 
@@ -68,10 +82,13 @@ class Speedometer {
   Speedometer(const ProfileInputs& base, const ProfileResult& profile, const std::stop_token& stop, Timing timing) : m_profile(profile) {
     if (base.settings.prep != Seam::real || !profile.prep) return;
     ProfileInputs inputs = base;
-    if (profile.dataset.subset_bytes > 0) inputs.settings.subset = ByteAmount{ByteAmount::Kind::bytes, profile.dataset.subset_bytes, 0};
+    // In memory beside the runs' own caches: a random part of a large subset tells the speed as well.
+    const Bytes subset = profile.dataset.subset_bytes > 0 ? profile.dataset.subset_bytes : inputs.index->bytes();
+    inputs.settings.subset = ByteAmount{ByteAmount::Kind::bytes, std::min(subset, most_gauge_bytes), 0};
     m_gauge.emplace(inputs, stop, timing);
   }
 
+  [[nodiscard]] double seconds() const { return m_gauge ? gauge_seconds : 0; }
   double speed() {
     const double now = m_gauge ? m_gauge->samples_per_s(m_profile.settings.cores, gauge_seconds) : 0;
     return now > 0 ? now / m_profile.prep->samples_per_s : 1;
@@ -86,7 +103,7 @@ class Speedometer {
   }
 
  private:
-  static constexpr double gauge_seconds = 5;
+  static constexpr Bytes most_gauge_bytes = Bytes{1} << 30;
   const ProfileResult& m_profile;
   std::optional<PrepGauge> m_gauge;
   std::map<int, double> m_by_cores;
@@ -98,7 +115,8 @@ double needed_seconds(const ProfileResult& profile, const WhatIfAnswer& answer) 
   const auto subset = static_cast<double>(profile.dataset.subset_samples > 0 ? profile.dataset.subset_samples : profile.dataset.samples);
   const double first = subset / std::min({answer.storage, answer.prep, answer.ingestion.value_or(answer.prep)});
   const double steady = std::max(least_steady_seconds, measured_epochs * subset / answer.samples_per_s);
-  return (1.2 * first + steady) / share_of_the_full_run;
+  const double gauge = profile.settings.prep == Seam::real ? gauge_seconds : 0;
+  return (1.2 * first + steady) / share_of_the_full_run + gauge;
 }
 
 std::vector<std::size_t> random_order(std::size_t count, std::uint64_t seed) {
@@ -118,6 +136,7 @@ std::string cannot_run(const ProfileInputs& base, const ProfileResult& profile, 
     return fmt::format("this process may use {} cores", base.host.cpus_allowed.size());
   if (storage_limit(profile, answer) && profile.storage && answer.storage > profile.storage->samples_per_s * (1 + 1e-9))
     return "this machine's storage can be made slower, not faster";
+  if (const std::string refusal = slowing_refused(base, profile, answer); !refusal.empty()) return refusal;
   if (settings.cache == CacheKind::page && answer.change.cache_fraction)
     return "the kernel's page cache is held to a size by --memory-limit of a profile";
   try {
@@ -157,7 +176,7 @@ void validate(const ProfileInputs& base, const ProfileResult& profile, WhatIfRes
     WhatIfAnswer& answer = answers[order[at]];
     const double seconds = share * needed_seconds(profile, answer);
     events.progress({fmt::format("validation, set-up {} of {}", at + 1, order.size()), done / (share * needed), share * needed - done});
-    const RunRecord record = runs.run(answer, "full", seconds);
+    const RunRecord record = runs.full(answer, std::max(seconds - speedometer.seconds(), 1.0));
     done += seconds;
     const double after = speedometer.speed();
     const double speed = (before + after) / 2;
