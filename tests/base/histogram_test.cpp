@@ -57,6 +57,15 @@ TEST_CASE("histograms of several threads add up") {
   CHECK(std::abs(sum.mean_seconds() - 3e-6) < 1e-15);
 }
 
+TEST_CASE("durations known by their sum are counted at their mean, and their sum is kept") {
+  DurationHistogram histogram;
+  histogram.add_mean(1003, 4);
+  const DurationCounts counts = histogram.counts();
+  CHECK(counts.count() == 4);
+  CHECK(std::abs(counts.mean_seconds() - 1003e-9 / 4) < 1e-15);
+  CHECK(std::abs(counts.quantiles(3)[1] / 250e-9 - 1) < 0.04);
+}
+
 TEST_CASE("a histogram that saw nothing has no quantiles") {
   CHECK(DurationHistogram().counts().quantiles(11).empty());
   CHECK(DurationCounts().mean_seconds() == 0);

@@ -41,9 +41,11 @@ class DurationCounts {
 class DurationHistogram {
  public:
   DurationHistogram() : m_buckets(std::make_unique<Buckets>()) {}
-  void add(Nanoseconds duration) {
-    bump((*m_buckets)[DurationCounts::bucket_of(duration)], 1);
-    bump(m_sum, duration > 0 ? static_cast<std::uint64_t>(duration) : 0);
+  void add(Nanoseconds duration) { add_mean(duration, 1); }
+  /// `count` durations that took `total` together: each is counted at their mean. Requires count > 0.
+  void add_mean(Nanoseconds total, std::uint64_t count) {
+    bump((*m_buckets)[DurationCounts::bucket_of(total / static_cast<Nanoseconds>(count))], count);
+    bump(m_sum, total > 0 ? static_cast<std::uint64_t>(total) : 0);
   }
   [[nodiscard]] DurationCounts counts() const;
 

@@ -72,7 +72,7 @@ struct LoaderTotals {
 /// How long the loader's work on one sample took.
 struct LoaderTimes {
   DurationCounts request;  ///< a read, while as many others were under way as the engine allows
-  DurationCounts prep;     ///< one sample on one worker, its cache copy included
+  DurationCounts prep;     ///< one sample on one worker, its cache copy included; below a microsecond, the mean of its group
 };
 
 /// Joins sampler, cache, fetch engine, prep and slots into a stream of batches in the sampler's order. One feeder thread draws ids, asks the cache
