@@ -12,16 +12,6 @@ namespace {
 constexpr std::uint32_t most_samples = 200'000;
 constexpr std::uint64_t steady_samples = 150'000;  ///< draws enough that their mean is that of the distribution, to half a percent
 
-/// The quantiles, scaled so that their mean is `mean`; that mean alone where none were measured.
-Distribution with_mean(const std::optional<DistributionRecord>& measured, double mean, std::string_view field) {
-  if (!measured || measured->quantiles.size() < 2) return Distribution::constant(mean, field);
-  const double measured_mean = Distribution(measured->quantiles, field).mean();
-  if (!(measured_mean > 0)) return Distribution::constant(mean, field);
-  std::vector<double> scaled = measured->quantiles;
-  for (double& quantile : scaled) quantile *= mean / measured_mean;
-  return {std::move(scaled), field};
-}
-
 bool is_whole(double value) { return value >= 1 && std::abs(value - std::round(value)) < 1e-6; }
 
 SimulatedStorage storage_of(const ProfileResult& profile, const ProfileSettings& settings, const WhatIfAnswer& answer) {

@@ -104,12 +104,13 @@ void answer_target(SearchResult& result, const std::vector<SearchPoint>& by_cost
   if (likely != by_cost.end() && likely->cost_per_epoch < result.cheapest->cost_per_epoch * (1 - no_difference)) result.cheaper_maybe = *likely;
 }
 
-/// The most cores of a set-up that is shown.
-double most_cores(const SearchResult& result) {
-  double most = result.fastest.setup.cores;
+/// The most of something that a set-up has which is shown.
+template <typename Part>
+Part most_shown(const SearchResult& result, Part SearchSetup::*part) {
+  Part most = result.fastest.setup.*part;
   for (const auto* point : {&result.cheapest, &result.cheapest_hour, &result.cheaper_maybe})
-    if (*point) most = std::max(most, (*point)->setup.cores);
-  for (const SearchPoint& point : result.front) most = std::max(most, point.setup.cores);
+    if (*point) most = std::max(most, (*point)->setup.*part);
+  for (const SearchPoint& point : result.front) most = std::max(most, point.setup.*part);
   return most;
 }
 
@@ -122,10 +123,16 @@ void add_findings(SearchResult& result, const RateModel& model, const SearchQues
       "S of each storage follows from its listed bandwidth and latency, with the dataset's mean sample size and a full queue; it was not measured "
       "here, "
       "and its interval is that of the measured S.");
-  if (model.measured_cores_high && most_cores(result) > *model.measured_cores_high)
+  const double most_cores = most_shown(result, &SearchSetup::cores);
+  if (model.measured_cores_high && most_cores > *model.measured_cores_high)
     add("prep-extrapolated", warning,
         fmt::format("P was measured on up to {} cores; the set-ups shown have up to {}, for which it is extrapolated.",
-                    format_number(*model.measured_cores_high), format_number(most_cores(result))));
+                    format_number(*model.measured_cores_high), format_number(most_cores)));
+  if (most_shown(result, &SearchSetup::servers) > 1)
+    add("servers-in-closed-form", info,
+        "Several servers are answered by the closed form alone, not by the epoch simulator, and without the time in which their accelerators "
+        "exchange "
+        "gradients: what they reach is an upper bound where that does not overlap with the steps.");
   if (question.prices.core.threads > 1)
     add("cores-are-threads", info,
         fmt::format("The list sells a core with {} hardware threads; cores are counted here as the profile counts them, in hardware threads.",

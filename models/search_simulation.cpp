@@ -15,8 +15,9 @@ constexpr std::uint32_t usual_fetch_places = 64;
 
 }  // namespace
 
-std::function<std::optional<double>(const SearchPoint&)> epoch_simulation(const RateModel& model, const PriceList& prices) {
-  return [model, prices](const SearchPoint& point) -> std::optional<double> {
+std::function<std::optional<double>(const SearchPoint&)> epoch_simulation(const RateModel& model, const PriceList& prices,
+                                                                          const ProfileResult::Distributions& distributed) {
+  return [model, prices, distributed](const SearchPoint& point) -> std::optional<double> {
     if (!model.misses.is_minio() || !model.dataset_bytes || !model.dataset_samples || point.setup.servers != 1) return std::nullopt;
     const auto dataset_samples = static_cast<double>(*model.dataset_samples);
     const double sample_bytes = static_cast<double>(*model.dataset_bytes) / dataset_samples;
@@ -26,7 +27,7 @@ std::function<std::optional<double>(const SearchPoint&)> epoch_simulation(const 
     const double batch = model.batch_size.value_or(usual_batch_size);
     const double samples = std::min(dataset_samples, std::max(enough_samples, enough_steps * batch * point.setup.accelerators));
     setup.samples = static_cast<std::uint32_t>(samples);
-    setup.sample_bytes = SampleSizes::constant(sample_bytes, "bytes of a sample");
+    setup.sample_bytes = with_mean(distributed.sample_bytes, sample_bytes, "bytes of a sample");
     setup.epochs = 2;
     setup.batch_size = static_cast<std::uint32_t>(std::clamp(batch, 1.0, samples));
     setup.prefetch_batches = 2 * static_cast<std::uint32_t>(point.setup.accelerators);
@@ -43,7 +44,7 @@ std::function<std::optional<double>(const SearchPoint&)> epoch_simulation(const 
     setup.cache.copy_bytes_per_s = point.cache * sample_bytes;
 
     setup.prep.workers = static_cast<std::uint32_t>(std::max(1.0, std::round(point.setup.cores)));
-    setup.prep.seconds_per_sample = ServiceTimes::constant(setup.prep.workers / point.prep, "seconds of prep");
+    setup.prep.seconds_per_sample = with_mean(distributed.prep_seconds, setup.prep.workers / point.prep, "seconds of prep");
     setup.accelerators.count = static_cast<std::uint32_t>(point.setup.accelerators);
     setup.accelerators.samples_per_s = point.ingestion / point.setup.accelerators;
     return simulate_epochs(setup).steady.samples_per_s;

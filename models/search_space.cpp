@@ -22,13 +22,18 @@ constexpr double no_difference = 1e-9;
 
 /// How finely the lists are made. The exact values, at which a stage just keeps up, are in each of them.
 struct Grain {
-  double storage_factor;          ///< between one bandwidth and the next
-  std::size_t cores_stride;       ///< of the usual numbers of cores, every which one is taken
-  std::vector<double> fractions;  ///< of the dataset, cached
+  double storage_factor;           ///< between one bandwidth and the next
+  std::size_t cores_stride;        ///< of the usual numbers of cores, every which one is taken
+  std::vector<double> fractions;   ///< of the dataset, cached
+  std::size_t accelerator_counts;  ///< so many of the largest numbers of accelerators: a second server is bought when the first is full
 };
 const std::vector<Grain>& grains() {
-  static const std::vector<Grain> list{
-      {1.5, 1, {0, 0.1, 0.25, 0.35, 0.5, 0.75, 1}}, {2, 2, {0, 0.25, 0.5, 0.75, 1}}, {4, 2, {0, 0.5, 1}}, {1e9, 4, {0, 1}}};
+  constexpr std::size_t every = SIZE_MAX;
+  static const std::vector<Grain> list{{1.5, 1, {0, 0.1, 0.25, 0.35, 0.5, 0.75, 1}, every},
+                                       {2, 2, {0, 0.25, 0.5, 0.75, 1}, every},
+                                       {4, 2, {0, 0.5, 1}, every},
+                                       {1e9, 4, {0, 1}, every},
+                                       {1e9, every, {0, 1}, 2}};
   return list;
 }
 
@@ -70,7 +75,7 @@ struct AcceleratorChoice {
   double ingestion = 0;
 };
 
-std::vector<AcceleratorChoice> accelerator_choices(const SearchQuestion& question, const Base& base) {
+std::vector<AcceleratorChoice> accelerator_choices(const SearchQuestion& question, const Base& base, std::size_t most_counts) {
   std::vector<AcceleratorChoice> choices;
   for (const auto& [kind, price] : question.prices.accelerators) {
     std::vector<int> counts = question.accelerators;
@@ -78,10 +83,20 @@ std::vector<AcceleratorChoice> accelerator_choices(const SearchQuestion& questio
       for (int power = 1; power <= price.most; power *= 2)
         for (const int count : {power, power + power / 2})
           if (count <= price.most && (counts.empty() || count > counts.back())) counts.push_back(count);
+    if (question.accelerators.empty() && counts.size() > most_counts)
+      counts.erase(counts.begin(), counts.end() - static_cast<std::ptrdiff_t>(most_counts));
     for (const int count : counts)
       if (count <= price.most)
         choices.push_back({kind, count, base.ingestion * count / base.accelerators * price.relative_speed.value / base.measured_speed});
   }
+  return choices;
+}
+
+/// One server unless asked otherwise: without the time in which accelerators exchange gradients, as many as there are would always be cheapest.
+std::vector<int> server_choices(const SearchQuestion& question) {
+  if (question.servers.empty()) return {1};
+  std::vector<int> choices = question.servers;
+  std::erase_if(choices, [&question](int servers) { return servers > question.prices.server.most; });
   return choices;
 }
 
@@ -104,7 +119,7 @@ std::optional<double> cores_for_rate(const RateModel& model, const Base& base, c
 }
 
 std::set<double> core_choices(const RateModel& model, const SearchQuestion& question, const Base& base, double ingestion,
-                              const std::optional<SearchTarget>& target, std::size_t stride) {
+                              std::optional<double> target, std::size_t stride) {
   const PriceList& prices = question.prices;
   std::set<double> choices;
   for (const double cores : question.cores)
@@ -124,48 +139,53 @@ std::set<double> core_choices(const RateModel& model, const SearchQuestion& ques
     if (const auto cores = cores_for_rate(model, base, prices, rate, bound)) choices.insert(*cores);
   };
   add_for(ingestion, Bound::value);
-  if (target) add_for(target->samples_per_s, Bound::value);
-  if (target) add_for(target->samples_per_s, Bound::low_end);
+  if (target) add_for(*target, Bound::value);
+  if (target) add_for(*target, Bound::low_end);
   return choices;
 }
 
 /// Rounded up to a tenth of a percent, so that what is read is enough.
 double fraction_up(double fraction) { return std::min(1.0, std::ceil(fraction * 1000 * (1 - 1e-12)) / 1000); }
 
-/// Shares of the dataset to cache: those of the grid, and those at which F reaches one of the rates.
-std::set<double> fraction_choices(const RateModel& model, const SearchQuestion& question, const std::vector<double>& grid,
+/// Shares of the dataset to cache in each server: those of the grid, those at which F of one server reaches one of the rates, and that with which the
+/// servers' caches together hold everything.
+std::set<double> fraction_choices(const RateModel& model, const SearchQuestion& question, const std::vector<double>& grid, int servers,
                                   const std::vector<double>& wanted_rates, double storage_rate) {
   if (!question.cache_fractions.empty()) return {question.cache_fractions.begin(), question.cache_fractions.end()};
   // Only MinIO's share is known at once; of other caches a finer grid has to do.
   if (!model.misses.is_minio()) return {0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1};
   std::set<double> choices(grid.begin(), grid.end());
+  choices.insert(fraction_up(1.0 / servers));
   for (const double rate : wanted_rates)
     if (const auto fraction = cache_fraction_for(rate, model.rates.cache, storage_rate)) choices.insert(fraction_up(*fraction));
   return choices;
 }
 
-/// The target, and the rate of F whose interval's low end is the target.
-std::vector<double> fetch_targets(const RateModel& model, const std::optional<SearchTarget>& target) {
+/// The target of one server, and the rate of F whose interval's low end is the target.
+std::vector<double> fetch_targets(const RateModel& model, std::optional<double> target) {
   if (!target) return {};
   const double error = std::min(std::max(model.cache_error, model.storage_error), 0.99);
-  return {target->samples_per_s, target->samples_per_s / (1 - error) * (1 + no_difference)};
+  return {*target, *target / (1 - error) * (1 + no_difference)};
 }
 
+/// The points of so many servers; one more than `most` are enough to know that they are too many.
 std::vector<SearchPoint> space(const RateModel& model, const SearchQuestion& question, const Base& base, const std::optional<SearchTarget>& target,
-                               const Grain& grain) {
+                               const Grain& grain, int servers, std::size_t most) {
   std::vector<SearchPoint> points;
   const std::vector<StorageChoice> storages = storage_choices(question.prices, base, grain.storage_factor);
   const auto most_cache = static_cast<double>(question.prices.memory.most_bytes - question.prices.server.memory_bytes);
-  for (const AcceleratorChoice& accelerator : accelerator_choices(question, base)) {
-    for (const double cores : core_choices(model, question, base, accelerator.ingestion, target, grain.cores_stride)) {
+  const std::optional<double> part = target ? std::optional(target->samples_per_s / servers) : std::nullopt;
+  for (const AcceleratorChoice& accelerator : accelerator_choices(question, base, grain.accelerator_counts)) {
+    for (const double cores : core_choices(model, question, base, accelerator.ingestion, part, grain.cores_stride)) {
       const double prep = prep_rate(model, base, cores);
-      std::vector<double> wanted_fetch = fetch_targets(model, target);
+      std::vector<double> wanted_fetch = fetch_targets(model, part);
       wanted_fetch.push_back(std::min(prep, accelerator.ingestion));
       for (const StorageChoice& storage : storages)
-        for (const double fraction : fraction_choices(model, question, grain.fractions, wanted_fetch, storage.samples_per_s)) {
+        for (const double fraction : fraction_choices(model, question, grain.fractions, servers, wanted_fetch, storage.samples_per_s)) {
           if (fraction * base.dataset_bytes > most_cache) continue;
           SearchPoint& point = points.emplace_back();
-          point.setup = {1,
+          point.setup = {servers,
+                         PartitionMode::none,
                          cores,
                          accelerator.kind,
                          accelerator.count,
@@ -177,11 +197,28 @@ std::vector<SearchPoint> space(const RateModel& model, const SearchQuestion& que
           point.prep = prep;
           point.cache = model.rates.cache;
           point.storage = storage.samples_per_s;
-          if (points.size() > question.most_setups) return points;
+          if (points.size() > most) return points;
         }
     }
   }
   return points;
+}
+
+/// The points of so many servers at the finest grain of which there are not more than `most`; none when even the coarsest has more.
+std::vector<SearchPoint> finest_space(const RateModel& model, const SearchQuestion& question, const Base& base,
+                                      const std::optional<SearchTarget>& target, int servers, std::size_t most) {
+  for (const Grain& grain : grains())
+    if (auto points = space(model, question, base, target, grain, servers, most); points.size() <= most) return points;
+  return {};
+}
+
+/// Ways of parting the caches that the set-up allows, the simplest first.
+std::vector<PartitionMode> partition_modes(const RateModel& model, const whatif::Setup& setup, const Base& base) {
+  std::vector<PartitionMode> modes{PartitionMode::none};
+  if (setup.servers == 1 || !model.misses.is_minio() || !std::isfinite(setup.network)) return modes;
+  modes.push_back(PartitionMode::partitioned);
+  if (setup.servers * setup.local_batch <= base.dataset_samples) modes.push_back(PartitionMode::locality);
+  return modes;
 }
 
 void predict(SearchPoint& point, const RateModel& model, const SearchQuestion& question, const Base& base) {
@@ -191,12 +228,25 @@ void predict(SearchPoint& point, const RateModel& model, const SearchQuestion& q
   setup.prep_error = prep_error(model, base, point.setup.cores);
   setup.storage = point.storage;
   setup.cache_fraction = point.setup.cache_fraction;
-  const whatif::Evaluation evaluation = whatif::evaluate(model, setup);
+  setup.servers = static_cast<std::uint32_t>(point.setup.servers);
+  setup.local_batch *= point.setup.accelerators / base.accelerators;
+  if (question.prices.network) setup.network = question.prices.network->bytes_per_s / base.sample_bytes();
+  std::optional<whatif::Evaluation> best;
+  for (const PartitionMode mode : partition_modes(model, setup, base)) {
+    setup.partition = mode;
+    const whatif::Evaluation evaluation = whatif::evaluate(model, setup);
+    if (best && evaluation.rule.samples_per_s <= best->rule.samples_per_s * (1 + no_difference)) continue;
+    best = evaluation;
+    point.setup.partition = mode;
+  }
+  const whatif::Evaluation& evaluation = *best;
+  point.first_epoch_seconds = base.dataset_samples / (point.setup.servers * std::min({point.ingestion, point.prep, point.storage}));
+  point.ingestion = evaluation.ingestion->value;
+  point.prep = evaluation.prep.value;
   point.fetch = evaluation.fetch.value;
   point.samples_per_s = evaluation.rule.samples_per_s;
   point.ci95_samples_per_s = evaluation.ci95;
   point.epoch_seconds = base.dataset_samples / point.samples_per_s;
-  point.first_epoch_seconds = base.dataset_samples / std::min({point.ingestion, point.prep, point.storage});
   point.bottleneck = resource_name(evaluation.rule.resource);
   point.next = resource_name(evaluation.rule.next);
   point.next_samples_per_s = evaluation.rule.next_samples_per_s;
@@ -259,16 +309,22 @@ std::optional<SearchTarget> target_of(const SearchQuestion& question, const Base
 
 std::vector<SearchPoint> evaluated_space(const RateModel& model, const SearchQuestion& question, const Base& base,
                                          const std::optional<SearchTarget>& target, const SearchHooks& hooks) {
+  // The first number of servers, and finest, has half of the room; the others share what is left.
+  const std::vector<int> counts = server_choices(question);
   std::vector<SearchPoint> points;
-  for (const Grain& grain : grains()) {
-    points = space(model, question, base, target, grain);
-    if (points.size() <= question.most_setups) break;
+  for (std::size_t at = 0; at < counts.size(); ++at) {
+    const std::size_t room = question.most_setups - points.size();
+    const std::size_t share = at == 0 && counts.size() > 1 ? room / 2 : room / (counts.size() - at);
+    auto more = finest_space(model, question, base, target, counts[at], share);
+    if (more.empty() && space(model, question, base, target, grains().back(), counts[at], 0).size() > 0)
+      throw UsageError(fmt::format("--search: the lists make more than {} set-ups: shorten them", question.most_setups));
+    std::ranges::move(more, std::back_inserter(points));
   }
-  if (points.size() > question.most_setups)
-    throw UsageError(fmt::format("--search: the lists make more than {} set-ups: shorten them", question.most_setups));
   if (points.empty())
     throw UsageError(
-        "--search: no set-up is left: the lists ask for other cores, more accelerators or more memory than the price list has in one server");
+        "--search: no set-up is left: the lists ask for other cores, more accelerators or more memory than the price list has in one server, or for "
+        "more "
+        "servers");
   const std::size_t step = points.size() / progress_steps + 1;
   for (std::size_t at = 0; at < points.size(); ++at) {
     if (hooks.progress && at % step == 0)
@@ -299,7 +355,7 @@ SearchPoint::Costs costs_per_hour(const SearchSetup& setup, const PriceList& pri
 
 bool cheaper(const SearchPoint& left, const SearchPoint& right) {
   const auto key = [](const SearchPoint& point) {
-    return std::tie(point.cost_per_epoch, point.epoch_seconds, point.cost_per_hour, point.setup.cores, point.setup.accelerators,
+    return std::tie(point.cost_per_epoch, point.epoch_seconds, point.cost_per_hour, point.setup.servers, point.setup.cores, point.setup.accelerators,
                     point.setup.cache_fraction, point.setup.accelerator, point.setup.storage);
   };
   return key(left) < key(right);

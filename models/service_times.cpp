@@ -28,4 +28,13 @@ double Distribution::mean() const {
   return sum / m_steps;
 }
 
+Distribution with_mean(const std::optional<DistributionRecord>& measured, double mean, std::string_view field) {
+  if (!measured || measured->quantiles.size() < 2) return Distribution::constant(mean, field);
+  const double measured_mean = Distribution(measured->quantiles, field).mean();
+  if (!(measured_mean > 0)) return Distribution::constant(mean, field);
+  std::vector<double> scaled = measured->quantiles;
+  for (double& quantile : scaled) quantile *= mean / measured_mean;
+  return {std::move(scaled), field};
+}
+
 }  // namespace dsanalyze

@@ -43,7 +43,7 @@ ServersAnswer servers_answer(const RateModel& model, const Setup& setup) {
   servers.cache = kind == CacheKind::page || kind == CacheKind::page_model_linux ? CacheKind::page_model_random : kind;
   servers.dataset_samples = static_cast<double>(model.dataset_samples.value_or(0));
   servers.dataset_bytes = static_cast<double>(model.dataset_bytes.value_or(0));
-  servers.local_batch = model.batch_size.value_or(1) * model.accelerators.value_or(1);
+  servers.local_batch = setup.local_batch;
   return answer_servers(servers);
 }
 
@@ -89,6 +89,7 @@ Setup as_measured(const RateModel& model) {
   setup.cache_fraction = model.cache_fraction;
   setup.prep_error = model.prep_error;
   setup.network = model.network.value_or(setup.network);
+  setup.local_batch = model.batch_size.value_or(1) * model.accelerators.value_or(1);
   return setup;
 }
 

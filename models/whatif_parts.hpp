@@ -28,6 +28,7 @@ struct Setup {
   std::uint32_t servers = 1;
   PartitionMode partition = PartitionMode::none;
   StorageScope storage_scope = StorageScope::server;
+  double local_batch = 1;                   ///< samples of one server's share of a global batch
   std::shared_ptr<const MissModel> misses;  ///< of another kind of cache than the model's
 };
 Setup as_measured(const RateModel& model);

@@ -130,6 +130,7 @@ std::vector<Step> accelerator_steps(const RateModel& model, const WhatIfQuestion
                                    format_number(count)));
     steps.emplace_back([count, factor = count / *model.accelerators](Variant& variant) {
       *variant.setup.ingestion *= factor;
+      variant.setup.local_batch *= factor;
       variant.change.accelerators = count;
     });
   }
@@ -151,8 +152,9 @@ std::vector<Step> batch_steps(const RateModel& model, const WhatIfQuestion& ques
     require_positive(batch, "--batch-size");
     outside = outside || (!model.any_batch_size && (batch < least.batch_size || batch > most.batch_size));
     const double factor = model.any_batch_size ? 1 : law.rate(batch) / law.rate(*model.batch_size);
-    steps.emplace_back([batch, factor](Variant& variant) {
+    steps.emplace_back([batch, factor, of_measured = batch / *model.batch_size](Variant& variant) {
       *variant.setup.ingestion *= factor;
+      variant.setup.local_batch *= of_measured;
       variant.change.batch_size = batch;
     });
   }

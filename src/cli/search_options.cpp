@@ -28,18 +28,18 @@ std::optional<std::string> listed_accelerator(const std::string& name, const Pri
 void refuse_other_lists(const WhatIfQuestion& asked) {
   const auto refuse = [](bool given, const char* option) {
     if (given)
-      throw UsageError(fmt::format(
-          "{} does not go with --search: the price list says what there is to buy; --cores, --cache-size and --accelerators narrow the search",
-          option));
+      throw UsageError(
+          fmt::format("{} does not go with --search: the price list says what there is to buy; --cores, --cache-size, --accelerators and --servers "
+                      "narrow the search",
+                      option));
   };
   refuse(!asked.accelerator_speeds.empty(), "--accelerator-speed");
   refuse(!asked.storage.empty(), "--storage");
   refuse(!asked.batch_sizes.empty(), "--batch-size");
   refuse(!asked.request_sizes.empty(), "--request-size");
-  refuse(!asked.concurrencies.empty(), "--concurrency");
+  refuse(!asked.concurrencies.empty(), "--io-depth");
   refuse(!asked.jobs.empty(), "--jobs");
   refuse(!asked.shares.empty(), "--share");
-  refuse(!asked.servers.empty(), "--servers");
   refuse(!asked.partitions.empty(), "--partition");
   refuse(!asked.scopes.empty(), "--storage-scope");
   refuse(!asked.networks.empty(), "--network");
@@ -55,6 +55,7 @@ void narrow(SearchQuestion& question, const WhatIfQuestion& asked, const RateMod
     if (in_bytes && !model.dataset_bytes) continue;
     question.cache_fractions.push_back(std::min(1.0, in_bytes ? amount.share_of(*model.dataset_bytes) : amount.fraction));
   }
+  for (const std::uint32_t servers : asked.servers) question.servers.push_back(static_cast<int>(servers));
   for (const double count : asked.accelerators) question.accelerators.push_back(static_cast<int>(count));
 }
 
@@ -85,7 +86,7 @@ SearchQuestion::Target parse_search_target(const std::string& text) {
 
 void SearchOptions::declare(CLI::App& app) {
   app.add_flag("--search", m_search);
-  app.add_option("--prices", m_prices);
+  app.add_option("--prices", m_prices)->type_name("@prices|FILE");
   app.add_option("--target", m_target);
   app.add_option("--measured-accelerator", m_measured_accelerator);
 }
@@ -98,7 +99,7 @@ bool SearchOptions::asked() const {
   return false;
 }
 
-SearchResult SearchOptions::search(const RateModel& model, const WhatIfQuestion& asked_lists, const std::string& measured_accelerator,
+SearchResult SearchOptions::search(const RateModel& model, const WhatIfQuestion& asked_lists, const ProfileResult* profile,
                                    const CommandContext& context) const {
   if (m_prices.empty()) throw UsageError("--search needs prices: add --prices NAME or --prices FILE.json (known ones: dsanalyze list prices)");
   refuse_other_lists(asked_lists);
@@ -107,16 +108,18 @@ SearchResult SearchOptions::search(const RateModel& model, const WhatIfQuestion&
   question.prices = parse_price_list(file.text, file.source);
   question.prices_path = file.source;
   if (!m_target.empty()) question.target = parse_search_target(m_target);
-  question.measured_accelerator =
-      m_measured_accelerator.empty() ? listed_accelerator(measured_accelerator, question.prices) : std::optional(m_measured_accelerator);
+  if (!m_measured_accelerator.empty())
+    question.measured_accelerator = m_measured_accelerator;
+  else if (profile != nullptr)
+    question.measured_accelerator = listed_accelerator(profile->settings.accelerator_name, question.prices);
   narrow(question, asked_lists, model);
 
   const Clock& clock = *system_timing().clock;
   const Deadline deadline = clock.after(most_simulation_seconds);
   SearchHooks hooks;
-  hooks.simulate = [&, simulate = epoch_simulation(model, question.prices)](const SearchPoint& point) {
-    return clock.now() < deadline.at ? simulate(point) : std::nullopt;
-  };
+  hooks.simulate = [&, simulate =
+                           epoch_simulation(model, question.prices, profile != nullptr ? profile->distributions : ProfileResult::Distributions{})](
+                       const SearchPoint& point) { return clock.now() < deadline.at ? simulate(point) : std::nullopt; };
   hooks.progress = [&](const Progress& progress) {
     if (context.stop.stop_requested()) throw Interrupted();
     context.events.progress(progress);

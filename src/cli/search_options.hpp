@@ -23,9 +23,9 @@ class SearchOptions {
   void declare(CLI::App& app);
   /// Whether --search was given. Throws UsageError for one of the others without it.
   [[nodiscard]] bool asked() const;
-  /// Searches the price list's set-ups; the question's lists of cores, caches and accelerators narrow the space, others are refused.
-  /// `measured_accelerator` is what the profile knows of it (may be empty). Ends within 30 s: what is left is then not simulated.
-  [[nodiscard]] SearchResult search(const RateModel& model, const WhatIfQuestion& asked_lists, const std::string& measured_accelerator,
+  /// Searches the price list's set-ups; the question's lists of cores, caches, accelerators and servers narrow the space, others are refused.
+  /// `profile` is what the model came from, nullptr for typed rates. Ends within 30 s: what is left is then not simulated.
+  [[nodiscard]] SearchResult search(const RateModel& model, const WhatIfQuestion& asked_lists, const ProfileResult* profile,
                                     const CommandContext& context) const;
 
  private:

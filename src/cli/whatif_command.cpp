@@ -20,6 +20,8 @@ namespace {
 
 using Combine = WhatIfQuestion::Combine;
 
+constexpr std::size_t most_simulated = 1000;
+
 /// What the answers rest on.
 struct Source {
   std::string name;
@@ -47,10 +49,7 @@ class WhatIfCommand final : public Command {
     if (!m_time_budget.empty() && !m_validate) throw UsageError("--time-budget: is that of --validate, which runs the answers; add it");
     const Source source = read_source(context);
     std::optional<SearchResult> searched;
-    if (search) {
-      const std::string accelerator = source.profile ? source.profile->settings.accelerator_name : "";
-      searched = m_search.search(source.model, m_lists.question(source.model), accelerator, context);
-    }
+    if (search) searched = m_search.search(source.model, m_lists.question(source.model), source.profile ? &*source.profile : nullptr, context);
     Outcome outcome;
     if (m_simulate || m_validate) return proved(source, searched, context);
     // JSON always holds every combination; on the console they would bury the answer.
@@ -75,9 +74,15 @@ class WhatIfCommand final : public Command {
   /// The answers by the epoch simulator, and by running them: the same ones in JSON and on the console, for each takes time.
   [[nodiscard]] Outcome proved(const Source& source, const std::optional<SearchResult>& searched, const CommandContext& context) const {
     if (!source.profile)
-      throw UsageError(fmt::format("{}: needs a profile, which knows the loader, the dataset and how its times are distributed; typed rates do not",
-                                   m_validate ? "--validate" : "--simulate"));
+      throw UsageError(
+          fmt::format("{}: needs a profile, which knows the loader, the dataset and how its times are distributed; typed rates do not. `dsanalyze "
+                      "profile DATASET` makes one",
+                      m_validate ? "--validate" : "--simulate"));
     WhatIfResult result = answered(source, searched, combinations());
+    if (result.answers.size() > most_simulated)
+      throw UsageError(fmt::format(
+          "the lists make {} set-ups, of which each takes a part of a second to simulate: shorten them to {}, or leave out {}",
+          format_number(static_cast<double>(result.answers.size())), format_number(most_simulated), m_validate ? "--validate" : "--simulate"));
     simulate_answers(*source.profile, result, [&context](double done) {
       if (context.stop.stop_requested()) throw Interrupted();
       context.events.progress({"simulating epochs", done, -1});
@@ -99,7 +104,8 @@ class WhatIfCommand final : public Command {
       if (!m_profile.empty()) throw UsageError(fmt::format("both a profile ({}) and --rates are given: give one", m_profile));
       return {"typed rates", std::nullopt, rate_model_from_text(m_rates, m_base), {}};
     }
-    if (!m_base.empty()) throw UsageError("--base describes the set-up behind typed rates (--rates); a profile knows its own");
+    if (!m_base.empty())
+      throw UsageError("--base describes the set-up behind typed rates (--rates); a profile knows its own: leave --base out, or add --rates");
     const std::filesystem::path path = m_profile.empty() ? last_profile_path() : std::filesystem::path(m_profile);
     if (m_profile.empty()) context.events.note("using the last profile, " + path.string());
     Source source;

@@ -6,6 +6,7 @@ namespace {
 
 Json setup_json(const SearchSetup& setup) {
   return {{"servers", setup.servers},
+          {"partition", partition_mode_name(setup.partition)},
           {"cores", setup.cores},
           {"accelerator", setup.accelerator},
           {"accelerators", setup.accelerators},

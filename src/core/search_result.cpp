@@ -20,7 +20,8 @@ std::string reach_name(Reach reach) {
 }
 
 std::string setup_text(const SearchSetup& setup) {
-  const std::string servers = setup.servers > 1 ? fmt::format("{} servers of ", setup.servers) : "";
+  const std::string apart = setup.partition == PartitionMode::none ? "" : fmt::format(" ({})", partition_mode_name(setup.partition));
+  const std::string servers = setup.servers > 1 ? fmt::format("{} servers{} of ", setup.servers, apart) : "";
   const std::string cache =
       setup.cache_bytes > 0 ? fmt::format("{} cached ({})", format_share(setup.cache_fraction), format_bytes(setup.cache_bytes)) : "no cache";
   return fmt::format("{}{} cores, {} {}, {}, {} at {}", servers, format_number(setup.cores), setup.accelerators, setup.accelerator, cache,

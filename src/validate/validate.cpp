@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <optional>
 #include <set>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "dsanalyze/base/random.hpp"
 #include "dsanalyze/base/storage_group.hpp"
 #include "dsanalyze/models/profile_simulation.hpp"
+#include "speedometer.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -21,7 +21,6 @@ namespace {
 constexpr double least_steady_seconds = 15;  ///< windows of a second: fewer leave an interval of several percent
 constexpr double measured_epochs = 3;
 constexpr double share_of_the_full_run = 0.8;  ///< of a profile's time budget
-constexpr double gauge_seconds = 5;            ///< for how fast prep is at that minute, after each run
 constexpr double least_telling = 0.015;        ///< a smaller difference between runs says nothing about what binds
 
 /// The limit that real storage needs to be as slow as the answer's; nullopt when it needs none.
@@ -75,48 +74,13 @@ class Runs {
   std::set<std::string> m_said;  ///< codes of findings: once for all runs
 };
 
-/// How fast prep is just now, over the profile: a CPU that others share drifts by several percent within minutes, which is no error of a prediction.
-/// Emulated and null prep only wait: their speed does not change.
-class Speedometer {
- public:
-  Speedometer(const ProfileInputs& base, const ProfileResult& profile, const std::stop_token& stop, Timing timing) : m_profile(profile) {
-    if (base.settings.prep != Seam::real || !profile.prep) return;
-    ProfileInputs inputs = base;
-    // In memory beside the runs' own caches: a random part of a large subset tells the speed as well.
-    const Bytes subset = profile.dataset.subset_bytes > 0 ? profile.dataset.subset_bytes : inputs.index->bytes();
-    inputs.settings.subset = ByteAmount{ByteAmount::Kind::bytes, std::min(subset, most_gauge_bytes), 0};
-    m_gauge.emplace(inputs, stop, timing);
-  }
-
-  [[nodiscard]] double seconds() const { return m_gauge ? gauge_seconds : 0; }
-  double speed() {
-    const double now = m_gauge ? m_gauge->samples_per_s(m_profile.settings.cores, gauge_seconds) : 0;
-    return now > 0 ? now / m_profile.prep->samples_per_s : 1;
-  }
-  /// P of the answer's cores: measured once for each number of them; the answer's own where prep only waits.
-  double prep(const WhatIfAnswer& answer) {
-    if (!m_gauge) return answer.prep;
-    const int cores = changed_settings(m_profile, answer).settings.cores;
-    const auto known = m_by_cores.find(cores);
-    if (known != m_by_cores.end()) return known->second;
-    return m_by_cores[cores] = m_gauge->samples_per_s(cores, gauge_seconds);
-  }
-
- private:
-  static constexpr Bytes most_gauge_bytes = Bytes{1} << 30;
-  const ProfileResult& m_profile;
-  std::optional<PrepGauge> m_gauge;
-  std::map<int, double> m_by_cores;
-};
-
 /// The first epoch, which fills the cache, and after it three epochs or so long that there are enough windows; a run takes a part of its time to
 /// start.
 double needed_seconds(const ProfileResult& profile, const WhatIfAnswer& answer) {
   const auto subset = static_cast<double>(profile.dataset.subset_samples > 0 ? profile.dataset.subset_samples : profile.dataset.samples);
   const double first = subset / std::min({answer.storage, answer.prep, answer.ingestion.value_or(answer.prep)});
   const double steady = std::max(least_steady_seconds, measured_epochs * subset / answer.samples_per_s);
-  const double gauge = profile.settings.prep == Seam::real ? gauge_seconds : 0;
-  return (1.2 * first + steady) / share_of_the_full_run + gauge;
+  return (1.2 * first + steady) / share_of_the_full_run + Speedometer::seconds(profile);
 }
 
 std::vector<std::size_t> random_order(std::size_t count, std::uint64_t seed) {
@@ -136,7 +100,7 @@ std::string cannot_run(const ProfileInputs& base, const ProfileResult& profile, 
     return fmt::format("this process may use {} cores", base.host.cpus_allowed.size());
   if (storage_limit(profile, answer) && profile.storage && answer.storage > profile.storage->samples_per_s * (1 + 1e-9))
     return "this machine's storage can be made slower, not faster";
-  if (const std::string refusal = slowing_refused(base, profile, answer); !refusal.empty()) return refusal;
+  if (std::string refusal = slowing_refused(base, profile, answer); !refusal.empty()) return refusal;
   if (settings.cache == CacheKind::page && answer.change.cache_fraction)
     return "the kernel's page cache is held to a size by --memory-limit of a profile";
   try {
@@ -171,16 +135,14 @@ void validate(const ProfileInputs& base, const ProfileResult& profile, WhatIfRes
   Runs runs(base, profile, events, stop, timing);
   Speedometer speedometer(base, profile, stop, timing);
   double done = 0;
-  double before = speedometer.speed();
   for (std::size_t at = 0; at < order.size(); ++at) {
     WhatIfAnswer& answer = answers[order[at]];
     const double seconds = share * needed_seconds(profile, answer);
     events.progress({fmt::format("validation, set-up {} of {}", at + 1, order.size()), done / (share * needed), share * needed - done});
-    const RunRecord record = runs.full(answer, std::max(seconds - speedometer.seconds(), 1.0));
+    speedometer.begin(answer);
+    const RunRecord record = runs.full(answer, std::max(seconds - Speedometer::seconds(profile), 1.0));
+    const double speed = speedometer.end();
     done += seconds;
-    const double after = speedometer.speed();
-    const double speed = (before + after) / 2;
-    before = after;
     if (record.samples_per_s <= 0) {
       answer.not_measured = "its run gave no rate in the time: pass a longer --time-budget";
       continue;

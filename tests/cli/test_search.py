@@ -51,6 +51,16 @@ class Search(ProgramTest):
             self.assertIn(point["setup"]["cache_fraction"], (0.2, 0.5))
             self.assertEqual(point["setup"]["accelerators"], 2)
 
+    def test_several_servers_are_searched_when_asked_for_and_said_to_be_an_upper_bound(self):
+        alone = self.search("--target", "10s")
+        self.assertEqual(alone["reach"], "no")
+        several = self.search("--target", "10s", "--servers", "1,2,4,8,16,32")
+        self.assertEqual(several["reach"], "surely")
+        self.assertGreater(several["cheapest"]["setup"]["servers"], 1)
+        self.assertIn(several["cheapest"]["setup"]["partition"], ("none", "partitioned", "locality"))
+        self.assertIn("servers-in-closed-form", [finding["code"] for finding in several["findings"]])
+        self.assertEqual({point["setup"]["servers"] for point in alone["front"]}, {1})
+
     def test_the_console_fits_80_columns_and_names_list_and_day(self):
         text = self.succeeds("whatif", *RATES, *BASE, *SEARCH, "--target", "3min").stdout
         self.assertLessEqual(max(map(len, text.splitlines())), 80)

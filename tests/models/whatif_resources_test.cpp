@@ -136,6 +136,34 @@ TEST_CASE("servers that part the dataset ask the network instead of storage") {
   CHECK(close(*parted.ingestion, 16'000));
 }
 
+TEST_CASE("with locality, larger local batches move less: larger batches of each accelerator, or more accelerators in a server") {
+  RateModel model = server();
+  model.batch_size = 32;
+  model.any_batch_size = true;
+  WhatIfQuestion question;
+  question.servers = {8};
+  question.partitions = {PartitionMode::locality};
+  question.networks = {5e9};
+  question.combine = WhatIfQuestion::Combine::every_combination;
+  const auto moved = [&model](const WhatIfQuestion& asked) {
+    const auto answers = answer(model, asked).answers;
+    const auto found = std::ranges::find_if(answers, [&asked](const WhatIfAnswer& answer) {
+      return answer.servers && answer.change.batch_size.has_value() == !asked.batch_sizes.empty() &&
+             answer.change.accelerators.has_value() == !asked.accelerators.empty();
+    });
+    REQUIRE(found != answers.end());
+    return found->servers->network_bytes_server_epoch;
+  };
+  const double as_measured = moved(question);
+  WhatIfQuestion larger = question;
+  larger.batch_sizes = {4 * 32.0};
+  // The root law of [Yang-Cong, Figure 6]: four times the batch moves half.
+  CHECK(moved(larger) == doctest::Approx(as_measured / 2).epsilon(0.02));
+  WhatIfQuestion more = question;
+  more.accelerators = {4 * *model.accelerators};
+  CHECK(moved(more) == doctest::Approx(as_measured / 2).epsilon(0.02));
+}
+
 TEST_CASE("what jobs and servers need is asked for") {
   const RateModel model = server();
   const auto refused = [](const RateModel& asked, const WhatIfQuestion& question, const char* text) {

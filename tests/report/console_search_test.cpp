@@ -11,7 +11,7 @@ namespace {
 
 SearchPoint point_of(double cost, double seconds, double samples_per_s) {
   SearchPoint point;
-  point.setup = {1, 24, "v100", 8, 0.35, 54'867'197'952, "gp3", 5e8};
+  point.setup = {1, PartitionMode::none, 24, "v100", 8, 0.35, 54'867'197'952, "gp3", 5e8};
   point.cost_per_epoch = cost;
   point.epoch_seconds = seconds;
   point.samples_per_s = samples_per_s;

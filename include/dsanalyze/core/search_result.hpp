@@ -8,13 +8,15 @@
 #include "dsanalyze/base/events.hpp"
 #include "dsanalyze/base/statistics.hpp"
 #include "dsanalyze/base/units.hpp"
+#include "dsanalyze/core/sharing_modes.hpp"
 
 namespace dsanalyze {
 
-/// What a set-up is made of, as it is bought.
+/// What a set-up is made of, as it is bought: so many equal servers, and the parts of ONE of them.
 struct SearchSetup {
   int servers = 1;
-  double cores = 0;  ///< as the profile counts them
+  PartitionMode partition = PartitionMode::none;  ///< of several servers' caches: the one that brings most
+  double cores = 0;                               ///< as the profile counts them
   std::string accelerator;
   int accelerators = 0;
   double cache_fraction = 0;  ///< of the dataset
@@ -24,7 +26,7 @@ struct SearchSetup {
 
   bool operator==(const SearchSetup&) const = default;
 };
-/// "24 cores, 8 v100, 35 % cached (51 GiB), gp3 at 500 MB/s"
+/// "24 cores, 8 v100, 35 % cached (51 GiB), gp3 at 500 MB/s"; "4 servers (partitioned) of 24 cores, ..."
 std::string setup_text(const SearchSetup& setup);
 /// "12.34 USD": at least three digits that count.
 std::string format_cost(double cost, const std::string& currency);
@@ -33,13 +35,13 @@ std::string format_cost(double cost, const std::string& currency);
 enum class Reach { surely, maybe, no };
 std::string reach_name(Reach reach);  ///< "surely", "maybe", "no"
 
-/// One set-up with what it costs and what it reaches. Rates in samples/s.
+/// One set-up with what it costs and what it reaches. Rates in samples/s, G, P and F those of all servers together.
 struct SearchPoint {
   SearchSetup setup;
   double ingestion = 0;  ///< G
   double prep = 0;       ///< P
-  double cache = 0;      ///< C
-  double storage = 0;    ///< S
+  double cache = 0;      ///< C, of one server
+  double storage = 0;    ///< S, of one server
   double fetch = 0;      ///< F
   double samples_per_s = 0;
   Interval ci95_samples_per_s;

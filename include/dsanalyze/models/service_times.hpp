@@ -1,8 +1,11 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string_view>
 #include <vector>
+
+#include "dsanalyze/core/result.hpp"
 
 namespace dsanalyze {
 
@@ -33,6 +36,9 @@ class Distribution {
 };
 
 /// Seconds that one request, or one sample, keeps its place busy.
+/// Measured quantiles, scaled so that their mean is `mean`; that mean alone where none were measured. Throws as the constructor.
+Distribution with_mean(const std::optional<DistributionRecord>& measured, double mean, std::string_view field);
+
 using ServiceTimes = Distribution;
 /// Bytes a sample.
 using SampleSizes = Distribution;

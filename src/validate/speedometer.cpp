@@ -1,0 +1,54 @@
+#include "speedometer.hpp"
+
+#include <algorithm>
+
+#include "dsanalyze/models/profile_simulation.hpp"
+
+namespace dsanalyze {
+namespace {
+
+constexpr double gauge_seconds = 5;
+constexpr Bytes most_gauge_bytes =
+    Bytes{1} << 30;  ///< in memory beside the runs' own caches: a random part of a large subset tells the speed as well
+
+}  // namespace
+
+Speedometer::Speedometer(const ProfileInputs& base, const ProfileResult& profile, const std::stop_token& stop, Timing timing) : m_profile(profile) {
+  if (seconds(profile) == 0 || !profile.prep) return;
+  for (const CorePoint& point : profile.prep_by_cores) m_profiled[point.cores] = point.samples_per_s;
+  m_profiled[profile.settings.cores] = profile.prep->samples_per_s;
+  ProfileInputs inputs = base;
+  const Bytes subset = profile.dataset.subset_bytes > 0 ? profile.dataset.subset_bytes : inputs.index->bytes();
+  inputs.settings.subset = ByteAmount{ByteAmount::Kind::bytes, std::min(subset, most_gauge_bytes), 0};
+  m_gauge.emplace(inputs, stop, timing);
+}
+
+double Speedometer::seconds(const ProfileResult& profile) { return profile.settings.prep == Seam::real ? 2 * gauge_seconds : 0; }
+
+int Speedometer::cores_of(const WhatIfAnswer& answer) const { return changed_settings(m_profile, answer).settings.cores; }
+
+double Speedometer::gauge(int cores) { return m_gauge ? m_gauge->samples_per_s(cores, gauge_seconds) : 0; }
+
+void Speedometer::begin(const WhatIfAnswer& answer) {
+  const int own = cores_of(answer);
+  m_cores = m_profiled.contains(own) ? own : m_profile.settings.cores;
+  m_last = gauge(m_cores);
+}
+
+double Speedometer::end() {
+  const double after = gauge(m_cores);
+  if (m_last <= 0 || after <= 0) return 1;
+  m_while = (m_last + after) / 2;
+  m_last = after;
+  return m_while / m_profiled.at(m_cores);
+}
+
+double Speedometer::prep(const WhatIfAnswer& answer) {
+  if (!m_gauge) return answer.prep;
+  const int cores = cores_of(answer);
+  if (cores == m_cores && m_while > 0) return m_while;
+  const auto known = m_others.find(cores);
+  return known != m_others.end() ? known->second : m_others[cores] = gauge(cores);
+}
+
+}  // namespace dsanalyze
