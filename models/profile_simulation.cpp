@@ -60,13 +60,13 @@ std::uint32_t simulated_samples(const ProfileResult& profile) {
 
 bool has_policy(CacheKind kind) { return kind != CacheKind::page; }
 
-WhatIfAnswer::Simulated simulated_answer(const EpochSetup& setup, const WhatIfAnswer& answer) {
+WhatIfAnswer::Simulated simulated_answer(const ProfileResult& profile, const EpochSetup& setup, const WhatIfAnswer& answer) {
   const EpochSimulation simulation = simulate_epochs(setup);
   const SimulatedVerdict verdict = simulate_verdict(setup, simulation);
   WhatIfAnswer::Simulated simulated;
   simulated.samples_per_s = simulation.steady.samples_per_s;
   const double propagated = (answer.ci95_samples_per_s.high - answer.ci95_samples_per_s.low) / 2 / answer.samples_per_s;
-  const double half = simulated.samples_per_s * std::hypot(propagated, simulator_error);
+  const double half = simulated.samples_per_s * std::hypot(propagated, profile.settings.prep == Seam::real ? real_run_error : simulator_error);
   simulated.ci95_samples_per_s = {std::max(0.0, simulated.samples_per_s - half), simulated.samples_per_s + half};
   simulated.stall_p50_seconds = simulation.steady.stall_p50_seconds;
   simulated.stall_p99_seconds = simulation.steady.stall_p99_seconds;
@@ -152,7 +152,7 @@ WhatIfAnswer at_prep_speed(const ProfileResult& profile, const WhatIfAnswer& ans
   other.ci95_samples_per_s = {answer.ci95_samples_per_s.low * change, answer.ci95_samples_per_s.high * change};
   other.bottleneck = resource_name(rule.resource);
   if (!answer.simulated) return other;
-  if (const auto setup = simulated_setup(profile, other, simulated_samples(profile))) other.simulated = simulated_answer(*setup, other);
+  if (const auto setup = simulated_setup(profile, other, simulated_samples(profile))) other.simulated = simulated_answer(profile, *setup, other);
   return other;
 }
 
@@ -160,7 +160,7 @@ void simulate_answers(const ProfileResult& profile, WhatIfResult& result, const 
   const std::uint32_t samples = simulated_samples(profile);
   for (std::size_t i = 0; i < result.answers.size(); ++i) {
     WhatIfAnswer& answer = result.answers[i];
-    if (const auto setup = simulated_setup(profile, answer, samples)) answer.simulated = simulated_answer(*setup, answer);
+    if (const auto setup = simulated_setup(profile, answer, samples)) answer.simulated = simulated_answer(profile, *setup, answer);
     if (progress) progress(static_cast<double>(i + 1) / static_cast<double>(result.answers.size()));
   }
 }

@@ -53,6 +53,7 @@ class Pipeline {
   [[nodiscard]] FetchEngine& engine() { return *m_engine; }
   [[nodiscard]] const FetchEngine& engine() const { return *m_engine; }
   [[nodiscard]] const DatasetIndex& index() const { return *m_spec.index; }
+  [[nodiscard]] const PrepFactory& prep() const { return *m_prep; }
   [[nodiscard]] int prefetch_batches() const { return m_prefetch; }
   /// Bytes that reached storage so far: the meter's figure for real storage, the device's own for an emulated one.
   [[nodiscard]] std::function<std::optional<Bytes>()> storage_bytes() const;

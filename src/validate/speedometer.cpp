@@ -27,20 +27,25 @@ double Speedometer::seconds(const ProfileResult& profile) { return profile.setti
 
 int Speedometer::cores_of(const WhatIfAnswer& answer) const { return changed_settings(m_profile, answer).settings.cores; }
 
-double Speedometer::gauge(int cores) { return m_gauge ? m_gauge->samples_per_s(cores, gauge_seconds) : 0; }
+PrepGauge::Speed Speedometer::gauge(int cores) {
+  if (!m_gauge) return {};
+  const PrepGauge::Speed speed = m_gauge->speed(cores, gauge_seconds);
+  m_work[cores].add(speed);
+  return speed;
+}
 
 void Speedometer::begin(const WhatIfAnswer& answer) {
   const int own = cores_of(answer);
   m_cores = m_profiled.contains(own) ? own : m_profile.settings.cores;
-  m_last = gauge(m_cores);
+  m_before = gauge(m_cores);
+  if (m_gauge) m_gauge->begin_probe(m_cores);
 }
 
 double Speedometer::end() {
-  const double after = gauge(m_cores);
-  if (m_last <= 0 || after <= 0) return 1;
-  m_while = (m_last + after) / 2;
-  m_last = after;
-  return m_while / m_profiled.at(m_cores);
+  const double probe_seconds = m_gauge ? m_gauge->end_probe() : 0;
+  const PrepGauge::Speed after = gauge(m_cores);
+  m_while = m_gauge ? prep_while(after, probe_seconds) : 0;
+  return m_while > 0 ? m_while / m_profiled.at(m_cores) : 1;
 }
 
 double Speedometer::prep(const WhatIfAnswer& answer) {
@@ -48,7 +53,23 @@ double Speedometer::prep(const WhatIfAnswer& answer) {
   const int cores = cores_of(answer);
   if (cores == m_cores && m_while > 0) return m_while;
   const auto known = m_others.find(cores);
-  return known != m_others.end() ? known->second : m_others[cores] = gauge(cores);
+  return known != m_others.end() ? known->second : m_others[cores] = gauge(cores).samples_per_s;
+}
+
+double Speedometer::prep_while(const PrepGauge::Speed& after, double probe_seconds) const {
+  if (const auto probed = m_work.at(m_cores).prep(probe_seconds)) return *probed;
+  return m_before.samples_per_s > 0 && after.samples_per_s > 0 ? (m_before.samples_per_s + after.samples_per_s) / 2 : 0;
+}
+
+void ProbedWork::add(const PrepGauge::Speed& gauge) {
+  if (gauge.samples_per_s <= 0 || gauge.probe_seconds <= 0) return;
+  m_sum += gauge.samples_per_s * gauge.probe_seconds;
+  ++m_gauges;
+}
+
+std::optional<double> ProbedWork::prep(double probe_seconds) const {
+  if (m_gauges == 0 || probe_seconds <= 0) return std::nullopt;
+  return m_sum / m_gauges / probe_seconds;
 }
 
 }  // namespace dsanalyze

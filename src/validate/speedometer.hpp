@@ -10,10 +10,24 @@
 
 namespace dsanalyze {
 
-/// How fast prep is while a set-up runs, over the profile: a CPU that others share drifts by several percent within minutes, by other shares on one
-/// core than on all, which is no error of a prediction. Gauged before and after each run, at the set-up's own number of cores where the profile
-/// measured P of them (a P that was only fitted stays what it is: its error is one of the prediction), at the profile's number of them otherwise.
-/// Emulated and null prep only wait: their speed does not change. One thread at a time.
+/// What prep is worth in the probe's seconds: P times what a sample of the probe takes, over all gauges of one number of cores.
+class ProbedWork {
+ public:
+  /// Gauges that lack one of the two are left out.
+  void add(const PrepGauge::Speed& gauge);
+  /// P when a sample of the probe takes so long; nullopt without a gauge, or when that is 0 (not known).
+  [[nodiscard]] std::optional<double> prep(double probe_seconds) const;
+
+ private:
+  double m_sum = 0;
+  int m_gauges = 0;
+};
+
+/// How fast prep is while a set-up runs, over the profile: a CPU that others share drifts by several percent within minutes, which is no error of a
+/// prediction. Before and after the run P is gauged at the set-up's own number of cores (at the profile's where it measured no P of them: a P that
+/// was only fitted stays what it is, its error is one of the prediction); while it runs, a probe tells what a sample takes on these cores, as it
+/// does during the gauges. P times the probe's seconds is the same however fast the cores are, so its mean over all gauges so far, over the probe's
+/// seconds during the run, is P then. Emulated and null prep only wait: their speed does not change. One thread at a time.
 class Speedometer {
  public:
   Speedometer(const ProfileInputs& base, const ProfileResult& profile, const std::stop_token& stop, Timing timing);
@@ -21,9 +35,9 @@ class Speedometer {
   /// What begin() and end() of one set-up take together.
   static double seconds(const ProfileResult& profile);
 
-  /// Before the answer's set-up runs.
+  /// Right before the answer's set-up runs.
   void begin(const WhatIfAnswer& answer);
-  /// After it has run: P on average while it did, over the profile's.
+  /// Right after it has run: P on average while it did, over the profile's.
   double end();
   /// P of the answer's number of cores; of the latest begin() and end() where they gauged it, otherwise gauged now, once for each number of them. The
   /// answer's own where prep only waits.
@@ -31,14 +45,17 @@ class Speedometer {
 
  private:
   [[nodiscard]] int cores_of(const WhatIfAnswer& answer) const;
-  double gauge(int cores);
+  PrepGauge::Speed gauge(int cores);
+  /// P of m_cores while something ran, from the gauges before and after it and what a sample of the probe took meanwhile.
+  [[nodiscard]] double prep_while(const PrepGauge::Speed& after, double probe_seconds) const;
 
   const ProfileResult& m_profile;
   std::map<int, double> m_profiled;  ///< P by cores, measured
   std::optional<PrepGauge> m_gauge;
-  int m_cores = 0;     ///< of the latest begin()
-  double m_last = 0;   ///< P of m_cores, gauged last
-  double m_while = 0;  ///< the mean of the latest begin() and end()
+  int m_cores = 0;  ///< of the latest begin()
+  PrepGauge::Speed m_before;
+  double m_while = 0;  ///< P during the latest run
+  std::map<int, ProbedWork> m_work;
   std::map<int, double> m_others;
 };
 

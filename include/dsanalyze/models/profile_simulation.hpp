@@ -23,8 +23,10 @@ ChangedSettings changed_settings(const ProfileResult& profile, const WhatIfAnswe
 /// what changed_settings() refuses, and for caches that the simulator has no policy of.
 std::optional<EpochSetup> simulated_setup(const ProfileResult& profile, const WhatIfAnswer& answer, std::uint32_t samples);
 
-/// What the simulator itself is off by, beside the errors of the rates: half of a 95 % interval as a share (docs/predictor.md).
+/// What the simulator itself is off by, beside the errors of the rates: half of a 95 % interval as a share. Real prep beside real reads differs by
+/// more from one run to the next than the emulated kind, which only waits (docs/predictor.md).
 constexpr double simulator_error = 0.01;
+constexpr double real_run_error = 0.02;
 
 /// The answer, had prep been so many times as fast as in the profile: P, what follows from it by the bottleneck rule, and the simulator's view.
 WhatIfAnswer at_prep_speed(const ProfileResult& profile, const WhatIfAnswer& answer, double factor);

@@ -47,7 +47,8 @@ ProfilePlan plan_profile(ProfileInputs& inputs);
 /// when asked to stop.
 ProfileResult run_profile(const ProfileInputs& inputs, const ProfilePlan& plan, EventSink& events, std::stop_token stop, Timing timing);
 
-/// Measures P again and again, from one cache that is filled once: how fast this machine's cores are just now. Threads: one at a time.
+/// Measures P again and again, from one cache that is filled once: how fast this machine's cores are just now. While something else runs, a probe
+/// tells it: a few samples that are prepared in turn beside it, by the CPU's clock. Threads: one at a time.
 class PrepGauge {
  public:
   /// Reads the subset into memory as a profile of these inputs would. Throws Error when that fails, Interrupted when asked to stop.
@@ -56,8 +57,16 @@ class PrepGauge {
   PrepGauge(const PrepGauge&) = delete;
   PrepGauge& operator=(const PrepGauge&) = delete;
 
-  /// Samples/s of so many cores, one worker each, over `seconds`; 0 when that was too short.
-  double samples_per_s(int cores, double seconds);
+  /// P of so many cores, one worker each, over `seconds`, and what a sample of the probe took meanwhile.
+  struct Speed {
+    double samples_per_s = 0;  ///< 0: `seconds` were too short
+    double probe_seconds = 0;  ///< CPU seconds of one sample; 0: not known
+  };
+  Speed speed(int cores, double seconds);
+  /// The probe alone, from begin to end, on the CPUs that so many cores' workers have. Throws Error when there is no thread to be had.
+  void begin_probe(int cores);
+  /// CPU seconds of one sample; 0 when that was too short, or nothing was begun.
+  double end_probe();
 
  private:
   struct State;
