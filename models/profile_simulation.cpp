@@ -35,6 +35,27 @@ SimulatedStorage storage_of(const ProfileResult& profile, const ProfileSettings&
   return storage;
 }
 
+/// CPU seconds that reading one sample takes, of the run that only read; 0 where no run did.
+double read_cpu_seconds(const ProfileResult& profile) {
+  const RunRecord* fetch = profile.run("fetch");
+  if (fetch == nullptr || fetch->timeline.empty() || !(fetch->samples_per_s > 0)) return 0;
+  double cpu_fraction = 0;
+  for (const TimelineRecord& look : fetch->timeline) cpu_fraction += look.cpu_fraction;
+  return cpu_fraction / static_cast<double>(fetch->timeline.size()) * profile.host.cores / fetch->samples_per_s;
+}
+
+/// The share of samples that come from storage, from F by Eq 4.
+double read_share(const WhatIfAnswer& answer) {
+  const double share = (1 / answer.fetch - 1 / answer.cache) / (1 / answer.storage - 1 / answer.cache);
+  return std::isfinite(share) ? std::clamp(share, 0.0, 1.0) : 0;
+}
+
+/// What prep of a sample takes of a core beside reads, which take their part of it: P was measured with everything in memory.
+double prep_cpu_seconds(const ProfileResult& profile, const SimulatedPrep& prep, const WhatIfAnswer& answer) {
+  const double alone = std::min(prep.workers, prep.cores) / answer.prep;
+  return profile.settings.storage == Seam::real ? alone + read_share(answer) * read_cpu_seconds(profile) : alone;
+}
+
 SimulatedPrep prep_of(const ProfileResult& profile, const ProfileSettings& settings, const WhatIfAnswer& answer) {
   SimulatedPrep prep;
   prep.workers = static_cast<std::uint32_t>(std::max(settings.workers, 1));
@@ -47,7 +68,7 @@ SimulatedPrep prep_of(const ProfileResult& profile, const ProfileSettings& setti
       prep.seconds_per_sample = ServiceTimes::constant(1 / settings.prep_rate_per_core, "seconds of prep");
       break;
     case Seam::real:
-      prep.seconds_per_sample = with_mean(profile.distributions.prep_seconds, std::min(prep.workers, prep.cores) / answer.prep, "seconds of prep");
+      prep.seconds_per_sample = with_mean(profile.distributions.prep_seconds, prep_cpu_seconds(profile, prep, answer), "seconds of prep");
       break;
   }
   return prep;

@@ -19,8 +19,8 @@ struct ChangedSettings {
 ChangedSettings changed_settings(const ProfileResult& profile, const WhatIfAnswer& answer);
 
 /// The set-up of an answer for the epoch simulator: `samples` of the dataset, sizes, requests and prep as distributed in the profile and scaled so
-/// that their means give the answer's S and P; queues as the loader has them; accelerators as many and as fast as the answer's. nullopt for
-/// what changed_settings() refuses, and for caches that the simulator has no policy of.
+/// that their means give the answer's S and P, P less what the CPU does for real reads (of the run "fetch"); queues as the loader has them;
+/// accelerators as many and as fast as the answer's. nullopt for what changed_settings() refuses, and for caches that the simulator has no policy of.
 std::optional<EpochSetup> simulated_setup(const ProfileResult& profile, const WhatIfAnswer& answer, std::uint32_t samples);
 
 /// What the simulator itself is off by, beside the errors of the rates: half of a 95 % interval as a share. Real prep beside real reads differs by
