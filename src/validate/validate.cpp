@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <optional>
 #include <set>
 #include <vector>
@@ -21,7 +22,9 @@ namespace {
 constexpr double least_steady_seconds = 15;  ///< windows of a second: fewer leave an interval of several percent
 constexpr double measured_epochs = 3;
 constexpr double share_of_the_full_run = 0.8;  ///< of a profile's time budget
-constexpr double least_telling = 0.015;        ///< a smaller difference between runs says nothing about what binds
+
+/// A smaller difference between two rates says nothing about what binds.
+double least_telling(const ProfileSettings& settings) { return settings.prep == Seam::real ? std::numbers::sqrt2 * real_run_error : 0.015; }
 
 /// The limit that real storage needs to be as slow as the answer's; nullopt when it needs none.
 std::optional<double> storage_limit(const ProfileResult& profile, const WhatIfAnswer& answer) {
@@ -155,7 +158,8 @@ void validate(const ProfileInputs& base, const ProfileResult& profile, WhatIfRes
     answer.measured->speed = speed;
     const WhatIfAnswer now = speed == 1 ? answer : at_prep_speed(profile, answer, speed);
     const double cached = std::min(speedometer.prep(now), *answer.ingestion);
-    judge(answer, now, measured_verdict(record.samples_per_s, std::max(cached, record.samples_per_s), *answer.ingestion, least_telling));
+    judge(answer, now,
+          measured_verdict(record.samples_per_s, std::max(cached, record.samples_per_s), *answer.ingestion, least_telling(profile.settings)));
     events.note(fmt::format("set-up {} of {}: predicted {} samples/s, measured {} ({:+.1f} %)", at + 1, order.size(),
                             format_number(prediction_of(now).samples_per_s), format_number(record.samples_per_s), 100 * answer.measured->error));
   }
