@@ -316,7 +316,7 @@ std::vector<SearchPoint> evaluated_space(const RateModel& model, const SearchQue
     const std::size_t room = question.most_setups - points.size();
     const std::size_t share = at == 0 && counts.size() > 1 ? room / 2 : room / (counts.size() - at);
     auto more = finest_space(model, question, base, target, counts[at], share);
-    if (more.empty() && space(model, question, base, target, grains().back(), counts[at], 0).size() > 0)
+    if (more.empty() && !space(model, question, base, target, grains().back(), counts[at], 0).empty())
       throw UsageError(fmt::format("--search: the lists make more than {} set-ups: shorten them", question.most_setups));
     std::ranges::move(more, std::back_inserter(points));
   }
