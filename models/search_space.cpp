@@ -321,10 +321,10 @@ std::vector<SearchPoint> evaluated_space(const RateModel& model, const SearchQue
     std::ranges::move(more, std::back_inserter(points));
   }
   if (points.empty())
-    throw UsageError(
-        "--search: no set-up is left: the lists ask for other cores, more accelerators or more memory than the price list has in one server, or for "
-        "more "
-        "servers");
+    throw UsageError(fmt::format(
+        "--search: no set-up is left: the lists ask for other cores, more accelerators or more memory than the price list has in one server, "
+        "or for more servers than it has ({})",
+        question.prices.server.most));
   const std::size_t step = points.size() / progress_steps + 1;
   for (std::size_t at = 0; at < points.size(); ++at) {
     if (hooks.progress && at % step == 0)

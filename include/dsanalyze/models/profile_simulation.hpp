@@ -23,8 +23,8 @@ ChangedSettings changed_settings(const ProfileResult& profile, const WhatIfAnswe
 /// accelerators as many and as fast as the answer's. nullopt for what changed_settings() refuses, and for caches that the simulator has no policy of.
 std::optional<EpochSetup> simulated_setup(const ProfileResult& profile, const WhatIfAnswer& answer, std::uint32_t samples);
 
-/// What the simulator itself is off by, beside the errors of the rates: half of a 95 % interval as a share. Real prep beside real reads differs by
-/// more from one run to the next than the emulated kind, which only waits (docs/predictor.md).
+/// What the simulator itself is off by, beside the errors of the rates: half of a 95 % interval as a share. Real prep differs by more from
+/// one run to the next than the emulated kind, which only waits (docs/predictor.md).
 constexpr double simulator_error = 0.01;
 constexpr double real_run_error = 0.02;
 

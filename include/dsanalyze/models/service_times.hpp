@@ -35,10 +35,10 @@ class Distribution {
   double m_steps = 0;  // between quantiles
 };
 
-/// Seconds that one request, or one sample, keeps its place busy.
 /// Measured quantiles, scaled so that their mean is `mean`; that mean alone where none were measured. Throws as the constructor.
 Distribution with_mean(const std::optional<DistributionRecord>& measured, double mean, std::string_view field);
 
+/// Seconds that one request, or one sample, keeps its place busy.
 using ServiceTimes = Distribution;
 /// Bytes a sample.
 using SampleSizes = Distribution;
