@@ -7,6 +7,7 @@
 
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/files.hpp"
+#include "dsanalyze/base/text.hpp"
 #include "dsanalyze/models/whatif.hpp"
 #include "dsanalyze/profile/profiler.hpp"
 #include "profile_options.hpp"
@@ -46,19 +47,10 @@ std::vector<AdviceRecord> advise(const ProfileResult& result) {
   }
 }
 
-/// A word as a shell reads it.
-std::string quoted(const std::string& word) {
-  constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+=:,@%";
-  if (!word.empty() && word.find_first_not_of(plain) == std::string::npos) return word;
-  std::string text = "'";
-  for (const char letter : word) text += letter == '\'' ? "'\\''" : std::string(1, letter);
-  return text + "'";
-}
-
 /// Predictions need P, C and S; speeding accelerators up needs G too.
 std::string next_command(const ProfileResult& result, const std::string& profile) {
-  if (!result.prep || !result.cache || !result.storage) return fmt::format("dsanalyze profile {}", quoted(result.settings.dataset));
-  return fmt::format("dsanalyze whatif {} --cache-size 25%,50%,100% --cores 2x{} --find cache", quoted(profile),
+  if (!result.prep || !result.cache || !result.storage) return fmt::format("dsanalyze profile {}", shell_word(result.settings.dataset));
+  return fmt::format("dsanalyze whatif {} --cache-size 25%,50%,100% --cores 2x{} --find cache", shell_word(profile),
                      result.ingestion ? " --accelerator-speed 2x" : "");
 }
 
