@@ -83,10 +83,7 @@ std::string html_text(std::string_view text) {
 std::string markdown_text(std::string_view text) {
   const std::string shown = visible(text);
   std::string out;
-  if (opens_block(shown)) {
-    const std::size_t mark = shown.find_first_not_of("0123456789");
-    return shown.substr(0, mark) + "\\" + shown.substr(mark, 1) + markdown_text(std::string_view(shown).substr(mark + 1));
-  }
+  const std::size_t opening = opens_block(shown) ? shown.find_first_not_of("0123456789") : std::string::npos;
   for (std::size_t at = 0; at < shown.size(); ++at) {
     const char letter = shown[at];
     const char before = at > 0 ? shown[at - 1] : ' ';
@@ -94,7 +91,7 @@ std::string markdown_text(std::string_view text) {
       out += "&lt;";
     } else if (letter == '&') {
       out += "&amp;";
-    } else if (std::string_view("\\`*_[]>|~$").find(letter) != std::string_view::npos || (letter == '/' && before == ':')) {
+    } else if (std::string_view("\\`*_[]>|~$").find(letter) != std::string_view::npos || (letter == '/' && before == ':') || at == opening) {
       out += '\\';
       out += letter;
     } else if (letter == '.' && out.ends_with("www")) {
