@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "dsanalyze/base/utc.hpp"
 #include "result_json.hpp"
 
 namespace dsanalyze {
@@ -100,6 +101,39 @@ EpochRecord read_epoch(JsonObject& object) {
   return epoch;
 }
 
+std::optional<DistributionRecord> read_distribution(JsonObject& parent, std::string_view key) {
+  if (!is_known(parent, key)) return std::nullopt;
+  JsonObject object = parent.object(key);
+  DistributionRecord record{object.number("mean", 0, most), read_count(object, "count"), {}};
+  const nlohmann::json& quantiles = object.raw("quantiles");
+  if (!quantiles.is_array() || quantiles.size() < 2) object.fail("quantiles", "expected a list of at least two numbers");
+  for (const nlohmann::json& value : quantiles) {
+    const double previous = record.quantiles.empty() ? 0 : record.quantiles.back();
+    if (!value.is_number() || value.get<double>() < previous) object.fail("quantiles", "expected ascending numbers, none below 0");
+    record.quantiles.push_back(value.get<double>());
+  }
+  return record;
+}
+
+OperatorRecord read_operator(JsonObject& object) {
+  OperatorRecord record{object.text("name"), object.number("fraction", 0, 1 + 1e-9)};
+  if (is_known(object, "seconds_per_sample")) record.seconds_per_sample = object.number("seconds_per_sample", 0, most);
+  return record;
+}
+
+AcceleratorUtilisation read_utilisation(JsonObject object) {
+  return {object.number("value", 0, most), object.number("compute_seconds", 0, most), object.number("total_seconds", 0, most),
+          read_count(object, "steps"),     read_small(object, "accelerators"),        object.text("formula")};
+}
+
+/// "2026-11-20T21:05:33Z"; empty where it is not known.
+std::string read_instant(JsonObject& object, std::string_view key) {
+  if (!is_known(object, key)) return "";
+  const std::string text = object.text(key);
+  if (!is_utc_text(text)) object.fail(key, "expected an instant of UTC as \"2026-11-20T21:05:33Z\"");
+  return text;
+}
+
 RunRecord read_run(JsonObject& object) {
   RunRecord run;
   run.name = object.text("name");
@@ -126,7 +160,9 @@ RunRecord read_run(JsonObject& object) {
   if (object.has("failures")) {
     for (JsonObject& each : object.objects("failures")) run.failures.push_back({each.text("cause"), read_count(each, "count"), each.text("example")});
   }
-  for (JsonObject& each : object.objects("prep_operators")) run.prep_operators.push_back({each.text("name"), each.number("fraction", 0, 1 + 1e-9)});
+  for (JsonObject& each : object.objects("prep_operators")) run.prep_operators.push_back(read_operator(each));
+  run.stall_seconds = read_distribution(object, "stall_seconds");
+  if (is_known(object, "mlperf_storage_au")) run.mlperf_storage_au = read_utilisation(object.object("mlperf_storage_au"));
   for (JsonObject& each : object.objects("epochs")) run.epochs.push_back(read_epoch(each));
   for (JsonObject& each : object.objects("timeline")) {
     run.timeline.push_back({each.number("t_seconds", 0, most), each.number("cpu_fraction", 0, most), read_count(each, "memory_bytes"),
@@ -139,20 +175,6 @@ CorePoint read_core_point(JsonObject& object) {
   CorePoint point{read_small(object, "cores"), object.number("samples_per_s", 0, most), std::nullopt};
   if (is_known(object, "ci95_samples_per_s")) point.ci95_samples_per_s = read_interval(object, "ci95_samples_per_s", 0, most);
   return point;
-}
-
-std::optional<DistributionRecord> read_distribution(JsonObject& parent, std::string_view key) {
-  if (!is_known(parent, key)) return std::nullopt;
-  JsonObject object = parent.object(key);
-  DistributionRecord record{object.number("mean", 0, most), read_count(object, "count"), {}};
-  const nlohmann::json& quantiles = object.raw("quantiles");
-  if (!quantiles.is_array() || quantiles.size() < 2) object.fail("quantiles", "expected a list of at least two numbers");
-  for (const nlohmann::json& value : quantiles) {
-    const double previous = record.quantiles.empty() ? 0 : record.quantiles.back();
-    if (!value.is_number() || value.get<double>() < previous) object.fail("quantiles", "expected ascending numbers, none below 0");
-    record.quantiles.push_back(value.get<double>());
-  }
-  return record;
 }
 
 ProfileResult::Distributions read_distributions(JsonObject object) {
@@ -233,6 +255,7 @@ ProfileResult profile_from_json(std::string_view text, const std::string& source
   require_schema(root);
   ProfileResult result;
   result.tool = read_tool(root.object("tool"));
+  result.started_utc = read_instant(root, "started_utc");
   result.host = read_host(root.object("host"));
   result.settings = settings_from_json(root.object("settings"));
   result.dataset = read_dataset(root.object("dataset"));

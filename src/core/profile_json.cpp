@@ -65,6 +65,17 @@ Json distributions_json(const ProfileResult::Distributions& distributions) {
           {"request_seconds", distribution_json(distributions.request_seconds)}};
 }
 
+Json utilisation_json(const AcceleratorUtilisation& au) {
+  return {{"value", au.value}, {"compute_seconds", au.compute_seconds}, {"total_seconds", au.total_seconds},
+          {"steps", au.steps}, {"accelerators", au.accelerators},       {"formula", au.formula}};
+}
+
+Json operator_json(const OperatorRecord& each) {
+  Json object = {{"name", each.name}, {"fraction", each.fraction}};
+  add_if_known(object, "seconds_per_sample", each.seconds_per_sample);
+  return object;
+}
+
 Json epoch_json(const EpochRecord& epoch) {
   return {{"epoch", epoch.epoch},
           {"seconds", epoch.seconds},
@@ -105,7 +116,9 @@ Json run_json(const RunRecord& run) {
   for (const FailureRecord& each : run.failures) {
     object["failures"].push_back({{"cause", each.cause}, {"count", each.count}, {"example", each.example}});
   }
-  for (const OperatorRecord& each : run.prep_operators) object["prep_operators"].push_back({{"name", each.name}, {"fraction", each.fraction}});
+  for (const OperatorRecord& each : run.prep_operators) object["prep_operators"].push_back(operator_json(each));
+  if (run.stall_seconds) object["stall_seconds"] = distribution_json(run.stall_seconds);
+  if (run.mlperf_storage_au) object["mlperf_storage_au"] = utilisation_json(*run.mlperf_storage_au);
   for (const EpochRecord& each : run.epochs) object["epochs"].push_back(epoch_json(each));
   for (const TimelineRecord& each : run.timeline) {
     object["timeline"].push_back({{"t_seconds", each.t_seconds},
@@ -151,6 +164,7 @@ Json bottleneck_json(const std::optional<BottleneckRecord>& bottleneck) {
 std::string to_json(const ProfileResult& result) {
   Json document = {{"schema", "dsanalyze.profile/1"},
                    {"tool", tool_json(result.tool)},
+                   {"started_utc", result.started_utc.empty() ? Json(nullptr) : Json(result.started_utc)},
                    {"host", host_json(result.host)},
                    {"settings", settings_json(result.settings)},
                    {"dataset", dataset_json(result.dataset)},

@@ -243,6 +243,7 @@ Measured run_cached(RunContext& context, Pipeline& pipeline, double seconds) {
 
   Measured measured;
   measured.record = record_run("cached", context, pipeline, *loader, observer, log);
+  record_accelerators(measured.record, context.inputs.settings, log);
   measured.record.storage_bytes = difference(storage(), before);
   measured.rate = record_rate(context, "cached", rate_of(log), mean_sample_bytes(context), "cached subset with the accelerator");
   take_rate(context, measured);
@@ -308,6 +309,7 @@ Measured run_full(RunContext& context, double seconds) {
 
   Measured measured;
   measured.record = record_run("full", context, pipeline, *loader, observer, log);
+  record_accelerators(measured.record, settings, log);
   measured.record.storage_bytes = difference(storage(), before);
   measured.record.requested_bytes = pipeline.engine().requested();
   measured.rate = record_rate(context, "full", rate_of(log), mean_sample_bytes(context), "cold start, everything on, first epoch apart");

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 #include "dsanalyze/base/memory_group.hpp"
+#include "dsanalyze/base/utc.hpp"
 #include "io_choice.hpp"
 #include "pilot.hpp"
 #include "run_support.hpp"
@@ -134,6 +136,7 @@ void measure_prep(RunContext& context, Pipeline& warm, const TimeShares& shares,
 }  // namespace
 
 ProfileResult run_profile(const ProfileInputs& inputs, const ProfilePlan& plan, EventSink& events, std::stop_token stop, Timing timing) {
+  const auto started = std::chrono::system_clock::now();
   RunContext context{inputs, plan, inputs.index, 0, events, std::move(stop), timing, timing.clock->now(), {}, true, {}, {}};
   if (inputs.settings.memory_limit) const MemoryGroup permitted;  // throws now rather than when the full run's turn comes
   const TimeShares shares = share_time(inputs, plan);
@@ -150,6 +153,7 @@ ProfileResult run_profile(const ProfileInputs& inputs, const ProfilePlan& plan, 
 
   ProfileResult result;
   result.tool = this_tool();
+  result.started_utc = utc_text(started);
   result.settings = inputs.settings;
   result.settings.io = context.way.engine;
   result.settings.read_mode = context.way.mode;

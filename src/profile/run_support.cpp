@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 namespace dsanalyze {
@@ -39,21 +40,42 @@ namespace {
 constexpr std::size_t most_epochs_recorded = 200;  // tiny datasets run through thousands: the first and the last ones say it all
 
 /// Waits of the steady part: those of the first epoch, cold or filling, are left out when others follow.
-void record_stalls(RunRecord& record, const TrainingLog& log) {
-  if (log.completions.empty()) return;
+struct SteadyStalls {
+  std::vector<double> all, at_boundaries;
+};
+
+SteadyStalls steady_stalls(const TrainingLog& log) {
+  SteadyStalls stalls;
+  if (log.completions.empty()) return stalls;
   const std::uint64_t first = log.completions.front().epoch;
   const bool others_follow = log.completions.back().epoch > first;
-  std::vector<double> stalls, at_boundaries;
   std::uint64_t epoch = first;
   for (const BatchCompletion& completion : log.completions) {
     if (others_follow && completion.epoch == first) continue;
-    stalls.push_back(to_seconds(completion.stall));
-    if (completion.epoch != epoch) at_boundaries.push_back(stalls.back());
+    stalls.all.push_back(to_seconds(completion.stall));
+    if (completion.epoch != epoch) stalls.at_boundaries.push_back(stalls.all.back());
     epoch = completion.epoch;
   }
-  record.stall_p50_seconds = quantile(stalls, 0.5);
-  record.stall_p99_seconds = quantile(stalls, 0.99);
-  record.stall_epoch_boundary_seconds = mean(at_boundaries);
+  return stalls;
+}
+
+void record_stalls(RunRecord& record, const TrainingLog& log) {
+  const SteadyStalls stalls = steady_stalls(log);
+  record.stall_p50_seconds = quantile(stalls.all, 0.5);
+  record.stall_p99_seconds = quantile(stalls.all, 0.99);
+  record.stall_epoch_boundary_seconds = mean(stalls.at_boundaries);
+}
+
+/// How the waits spread, by the same rule as stall_p50 and stall_p99.
+DistributionRecord distribution_of(std::vector<double> values) {
+  std::ranges::sort(values);
+  DistributionRecord record{mean(values), values.size(), {}};
+  for (std::size_t i = 0; i < DistributionRecord::points; ++i) {
+    const double position = static_cast<double>(i * (values.size() - 1)) / (DistributionRecord::points - 1);
+    const auto below = static_cast<std::size_t>(position);
+    record.quantiles.push_back(std::lerp(values[below], values[std::min(below + 1, values.size() - 1)], position - static_cast<double>(below)));
+  }
+  return record;
 }
 
 void record_epochs(RunRecord& record, const Loader& loader, const TrainingLog& log) {
@@ -106,12 +128,24 @@ RunRecord record_run(const std::string& name, const RunContext& context, const P
   for (const Nanoseconds time : totals.operator_times) operators += time;
   const auto names = loader.operator_names();
   for (std::size_t i = 0; i < names.size() && operators > 0; ++i) {
-    record.prep_operators.push_back({std::string(names[i]), static_cast<double>(totals.operator_times[i]) / static_cast<double>(operators)});
+    const Nanoseconds time = totals.operator_times[i];
+    record.prep_operators.push_back({std::string(names[i]), static_cast<double>(time) / static_cast<double>(operators),
+                                     to_seconds(time) / static_cast<double>(std::max<std::uint64_t>(totals.prep.samples, 1))});
   }
 
   record_epochs(record, loader, log);
   record.timeline = observer.timeline();
   return record;
+}
+
+void record_accelerators(RunRecord& record, const ProfileSettings& settings, const TrainingLog& log) {
+  if (settings.accelerator != AcceleratorKind::emulated || log.completions.empty()) return;
+  record.stall_seconds = distribution_of(steady_stalls(log).all);
+  std::vector<AcceleratorBatch> batches;
+  batches.reserve(log.completions.size());
+  for (const BatchCompletion& each : log.completions) batches.push_back({each.begin, each.end, each.samples});
+  record.mlperf_storage_au = mlperf_storage_au(
+      batches, {static_cast<std::uint32_t>(settings.accelerators), static_cast<std::uint32_t>(settings.batch_size), settings.accelerator_rate});
 }
 
 RateRecord record_rate(RunContext& context, const std::string& run, const WindowedRate& rate, double mean_bytes, const std::string& method) {

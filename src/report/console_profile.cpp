@@ -191,6 +191,12 @@ std::string runs_section(const std::vector<RunRecord>& runs, std::size_t width) 
   return "\n" + table.text(width);
 }
 
+/// The figure's own name and formula, and that it is not theirs to vouch for.
+std::string utilisation_text(const AcceleratorUtilisation& au, const std::string& run) {
+  return fmt::format("{} % by MLPerf Storage's formula (no MLPerf result): {} of {} in the {} run, {} emulated accelerators", format_number(au.value),
+                     format_seconds(au.compute_seconds), format_seconds(au.total_seconds), run, au.accelerators);
+}
+
 std::string observed_text(const ProfileResult::Observed& observed) {
   return fmt::format("your own job reaches {} samples/s; {} of what this machine could feed with dsanalyze's own loader is unused",
                      format_number(observed.samples_per_s), format_share(observed.unused_fraction));
@@ -207,6 +213,8 @@ std::string console_summary(const ProfileResult& result, const ConsoleStyle& sty
   if (result.stalls) text += epoch_split(*result.stalls);
   text += labelled("do first", first_step, width);
   text += labelled("sure", console::confidence(result), width);
+  if (const RunRecord* full = result.run("full"); full != nullptr && full->mlperf_storage_au)
+    text += labelled("AU", utilisation_text(*full->mlperf_storage_au, full->name), width);
   if (result.observed) text += labelled("observed", observed_text(*result.observed), width);
 
   text += rates_section(result, width);

@@ -31,8 +31,9 @@ void check_refused(const json& document, const std::string& place) {
 
 TEST_CASE("a profile has the documented keys in the documented order") {
   const auto document = nlohmann::ordered_json::parse(to_json(test::full_profile()));
-  CHECK(keys_of(document) == std::vector<std::string>{"schema", "tool", "host", "settings", "dataset", "rates", "curves", "distributions", "order",
-                                                      "runs", "stalls", "bottleneck", "observed", "advice", "findings", "trusted"});
+  CHECK(keys_of(document) == std::vector<std::string>{"schema", "tool", "started_utc", "host", "settings", "dataset", "rates", "curves",
+                                                      "distributions", "order", "runs", "stalls", "bottleneck", "observed", "advice", "findings",
+                                                      "trusted"});
   CHECK(document["schema"] == "dsanalyze.profile/1");
   CHECK(keys_of(document["rates"]) == std::vector<std::string>{"G", "P", "C", "S", "F"});
   CHECK(document["host"]["storage"]["device"] == "vda");
@@ -107,6 +108,34 @@ TEST_CASE("a profile that contradicts itself is refused") {
   document = full_document();
   document["dataset"]["bytes"] = 99;
   check_refused(document, "/dataset/bytes");
+}
+
+TEST_CASE("when a profile began, its waits and its utilisation may be missing, but not be nonsense") {
+  json document = full_document();
+  CHECK(document["started_utc"] == "2026-11-20T21:05:33Z");
+  CHECK(document["runs"][1]["prep_operators"][0]["seconds_per_sample"] == 0.0021);
+  CHECK(document["runs"][1]["stall_seconds"]["count"] == 40);
+  CHECK(document["runs"][1]["mlperf_storage_au"]["value"] == 42.5);
+  CHECK_FALSE(document["runs"][0].contains("mlperf_storage_au"));
+  document.erase("started_utc");
+  document["runs"][1].erase("stall_seconds");
+  document["runs"][1].erase("mlperf_storage_au");
+  document["runs"][1]["prep_operators"][0].erase("seconds_per_sample");
+  const ProfileResult older = profile_from_json(document.dump(), "p.json");
+  CHECK(older.started_utc.empty());
+  CHECK_FALSE(older.run("full")->stall_seconds.has_value());
+  CHECK_FALSE(older.run("full")->mlperf_storage_au.has_value());
+  CHECK_FALSE(older.run("full")->prep_operators.front().seconds_per_sample.has_value());
+
+  document = full_document();
+  document["started_utc"] = "yesterday";
+  check_refused(document, "/started_utc");
+  document = full_document();
+  document["runs"][1]["mlperf_storage_au"]["value"] = -1;
+  check_refused(document, "/runs/1/mlperf_storage_au/value");
+  document = full_document();
+  document["runs"][1]["stall_seconds"]["quantiles"] = {3, 2, 1};
+  check_refused(document, "/runs/1/stall_seconds/quantiles");
 }
 
 TEST_CASE("numbers that JSON does not have are refused") {

@@ -26,7 +26,9 @@ RunRecord full_run() {
   run.prefetch_batches = 16;
   run.fetch_concurrency = 8;
   run.slot_bytes = 4096;
-  run.prep_operators = {{"decode", 0.7}, {"resize", 0.3}};
+  run.prep_operators = {{"decode", 0.7, 0.0021}, {"resize", 0.3}};
+  run.stall_seconds = DistributionRecord{0.002, 40, {0, 0.001, 0.1}};
+  run.mlperf_storage_au = AcceleratorUtilisation{42.5, 8.5, 20, 40, 8, "AU = ..."};
   run.epochs = {{0, 11, 3, 77, 78, 0, 3, "3-aa"}, {1, 10, 3, std::nullopt, 40, 1, 2, "3-aa"}};
   run.timeline = {{0.1, 0.9, 1 << 20, 1e6, 0.35}};
   return run;
@@ -89,6 +91,7 @@ ProfileResult least_profile() {
 ProfileResult full_profile() {
   ProfileResult result;
   result.tool = {"dsanalyze", "1.2.3", "abc"};
+  result.started_utc = "2026-11-20T21:05:33Z";
   result.host = {"a CPU", 1.5, 2, 2, 3, 4, "Linux 6", 2, "vda", "ext4", "block layer", "none"};
   result.settings = full_settings();
   result.dataset = {"/data", "folder", 100, 11'000, 110, "d1", true, 50, 5500};

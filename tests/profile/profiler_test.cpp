@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "dsanalyze/base/utc.hpp"
+
 #include "../loaders/jpeg_images.hpp"
 #include "../loaders/made_dataset.hpp"
 
@@ -57,7 +59,22 @@ TEST_CASE("a whole profile on emulated devices names what binds in I/O-, CPU- an
       CHECK(full->epochs[epoch].cache_hits == full->epochs[1].cache_hits);
       CHECK(full->epochs[epoch].digest == full->epochs[0].digest);
     }
+    CHECK(is_utc_text(result.started_utc));
+    for (const char* name : {"cached", "full"}) {
+      const RunRecord* run = result.run(name);
+      REQUIRE(run != nullptr);
+      CHECK(run->prep_operators.front().seconds_per_sample == doctest::Approx(1 / c.prep));
+      REQUIRE(run->stall_seconds.has_value());
+      CHECK(run->stall_seconds->quantiles.size() == DistributionRecord::points);
+      CHECK(run->stall_seconds->quantiles[50] == doctest::Approx(run->stall_p50_seconds));
+      CHECK(run->stall_seconds->quantiles[99] == doctest::Approx(run->stall_p99_seconds));
+      REQUIRE(run->mlperf_storage_au.has_value());
+      CHECK(run->mlperf_storage_au->value <= 100.001);
+      CHECK(run->mlperf_storage_au->value > 0);
+    }
     REQUIRE(result.run("prep") != nullptr);
+    CHECK_FALSE(result.run("prep")->mlperf_storage_au.has_value());
+    CHECK_FALSE(result.run("prep")->stall_seconds.has_value());
     CHECK(result.run("prep")->storage_bytes == Bytes{0});
     CHECK(result.run("cached")->storage_bytes == Bytes{0});
   }

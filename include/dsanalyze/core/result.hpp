@@ -12,6 +12,7 @@
 #include "dsanalyze/base/events.hpp"
 #include "dsanalyze/base/statistics.hpp"
 #include "dsanalyze/base/units.hpp"
+#include "dsanalyze/core/accelerator_utilisation.hpp"
 #include "dsanalyze/core/rates.hpp"
 #include "dsanalyze/core/settings.hpp"
 
@@ -84,7 +85,16 @@ struct TimelineRecord {
 
 struct OperatorRecord {
   std::string name;
-  double fraction = 0;
+  double fraction = 0;                            ///< of the time of all operators
+  std::optional<double> seconds_per_sample = {};  ///< busy, on one worker; mean
+};
+
+/// How something that differs from sample to sample, or from batch to batch, is distributed.
+struct DistributionRecord {
+  static constexpr std::size_t points = 101;
+  double mean = 0;
+  std::uint64_t count = 0;
+  std::vector<double> quantiles;  ///< equally spaced, ascending, from the smallest to the largest
 };
 
 /// Samples of one run that could not be used, by cause.
@@ -110,7 +120,9 @@ struct RunRecord {
   double first_batch_seconds = 0;
   double stall_p50_seconds = 0;  ///< an accelerator's wait for its next batch
   double stall_p99_seconds = 0;
-  double stall_epoch_boundary_seconds = 0;  ///< mean wait for the first batch of an epoch, the first epoch apart
+  double stall_epoch_boundary_seconds = 0;                  ///< mean wait for the first batch of an epoch, the first epoch apart
+  std::optional<DistributionRecord> stall_seconds;          ///< the waits behind stall_p50 and stall_p99; runs with an accelerator
+  std::optional<AcceleratorUtilisation> mlperf_storage_au;  ///< cached and full, with an accelerator
   int prefetch_batches = 0;
   int fetch_concurrency = 0;
   int fetch_places = 0;            ///< reads under way or waiting for prep at once, at most
@@ -171,16 +183,9 @@ struct StoragePoint {
   double bytes_per_s = 0;
 };
 
-/// How something that differs from sample to sample is distributed.
-struct DistributionRecord {
-  static constexpr std::size_t points = 101;
-  double mean = 0;
-  std::uint64_t count = 0;
-  std::vector<double> quantiles;  ///< equally spaced, ascending, from the smallest to the largest
-};
-
 struct ProfileResult {
   ToolRecord tool;
+  std::string started_utc;  ///< when the profile began, "2026-11-20T21:05:33Z"; empty: not known
   HostRecord host;
   ProfileSettings settings;
   DatasetRecord dataset;
