@@ -114,14 +114,18 @@ FittedScaling::FittedScaling(std::span<const ScalingPoint> points, double physic
   m_law = fit(m_points, physical_cores);
 }
 
-double FittedScaling::rate(double cores) const {
-  if (m_points.empty()) return m_law.rate(cores);
+std::vector<std::pair<double, double>> FittedScaling::corrections() const {
   std::vector<std::pair<double, double>> corrections;
   for (const ScalingPoint& point : m_points) {
     if (!corrections.empty() && point.cores <= corrections.back().first) continue;  // measured twice: the first
     corrections.emplace_back(point.cores, point.samples_per_s / m_law.rate(point.cores));
   }
-  return m_law.rate(cores) * log_log(corrections, cores);
+  return corrections;
+}
+
+double FittedScaling::rate(double cores) const {
+  if (m_points.empty()) return m_law.rate(cores);
+  return m_law.rate(cores) * log_log(corrections(), cores);
 }
 
 FittedScaling FittedScaling::linear(double one_core) {
@@ -142,18 +146,30 @@ std::optional<double> FittedScaling::cores_for(double target) const {
   return high;
 }
 
+std::vector<std::array<FittedScaling, 2>> FittedScaling::moved_by_errors() const {
+  std::vector<std::array<FittedScaling, 2>> fits;
+  for (std::size_t i = 0; i < m_points.size(); ++i) {
+    const double error = std::min(m_points[i].relative_error, 0.9);
+    if (error == 0) continue;
+    const auto moved = [&](double factor) {
+      std::vector<ScalingPoint> points = m_points;
+      points[i].samples_per_s *= factor;
+      const ScalingLaw law = fit(points, m_law.physical_cores);
+      return FittedScaling(std::move(points), law);
+    };
+    fits.push_back({moved(1 - error), moved(1 + error)});
+  }
+  return fits;
+}
+
 double FittedScaling::factor_error(double from, double to) const {
   if (from == to) return 0;
   const double value = factor(from, to);
   double sum = 0;
-  for (std::size_t i = 0; i < m_points.size(); ++i) {
+  for (const auto& both : moved_by_errors()) {
     double most = 0;
-    for (const double sign : {-1.0, 1.0}) {
-      std::vector<ScalingPoint> moved = m_points;
-      moved[i].samples_per_s *= 1 + sign * std::min(moved[i].relative_error, 0.9);
-      const FittedScaling other(moved, fit(moved, m_law.physical_cores));
+    for (const FittedScaling& other : both)
       if (other.m_law.one_core > 0) most = std::max(most, std::abs(other.factor(from, to) / value - 1));
-    }
     sum += most * most;
   }
   return std::sqrt(sum);

@@ -34,40 +34,67 @@ ReplayPolicy replay_policy(CacheKind kind) {
 
 }  // namespace
 
-double MissModel::storage_share(double cached, std::uint32_t jobs) const {
-  cached = std::clamp(cached, 0.0, 1.0);
-  if (cached >= 1) return 0;
+MissModel::MissModel(Facts facts) : m_facts(std::move(facts)) {
+  if (m_facts.kind != CacheKind::minio || m_facts.admission != Admission::cost_aware) return;
+  const std::vector<double>& quantiles = m_facts.size_quantiles;
+  for (std::size_t i = 0; i + 1 < quantiles.size(); ++i)
+    for (std::uint32_t j = 0; j < sizes_a_quantile; ++j)
+      m_sizes.push_back(static_cast<Bytes>(std::llround(std::lerp(quantiles[i], quantiles[i + 1], (j + 0.5) / sizes_a_quantile))));
+}
+
+MissModel::Form MissModel::form(std::uint32_t jobs) const {
+  const bool alone = jobs == 1;
   switch (m_facts.kind) {
     case CacheKind::none:
-      return 1;
-    case CacheKind::minio:
-      return m_facts.admission == Admission::cost_aware ? cost_aware_share(cached) : 1 - cached;
+      return Form::none;
+    case CacheKind::minio: {
+      // Where no size or no cost is known, all samples are worth the same.
+      const bool ranked = m_facts.cost.seconds(1) > 0 && std::ranges::any_of(m_sizes, [](Bytes bytes) { return bytes > 0; });
+      return ranked ? Form::cost_aware : Form::minio;
+    }
     case CacheKind::lru:
-      if (jobs == 1 && m_facts.order == OrderKind::random) return lru_misses(cached);
+      if (alone && m_facts.order == OrderKind::random) return Form::lru;
       break;
     case CacheKind::page_model_random:
-      if (jobs == 1 && m_facts.order == OrderKind::random) return random_replacement_misses(cached);
-      if (jobs == 1 && m_facts.order == OrderKind::sequential) return random_replacement_misses_in_order(cached);
+      if (alone && m_facts.order == OrderKind::random) return Form::random;
+      if (alone && m_facts.order == OrderKind::sequential) return Form::random_in_order;
       break;
     case CacheKind::page:
     case CacheKind::page_model_linux:
+      break;
+  }
+  return Form::replayed;
+}
+
+double MissModel::storage_share(double cached, std::uint32_t jobs) const {
+  cached = std::clamp(cached, 0.0, 1.0);
+  if (cached >= 1) return 0;
+  switch (form(jobs)) {
+    case Form::none:
+      return 1;
+    case Form::minio:
+      return 1 - cached;
+    case Form::cost_aware:
+      return cost_aware_share(cached);
+    case Form::lru:
+      return lru_misses(cached);
+    case Form::random:
+      return random_replacement_misses(cached);
+    case Form::random_in_order:
+      return random_replacement_misses_in_order(cached);
+    case Form::replayed:
       break;
   }
   return cached <= 0 && jobs == 1 ? 1 : replayed_share(cached, jobs);
 }
 
 double MissModel::cost_aware_share(double cached) const {
-  std::vector<double> sizes;
-  const std::vector<double>& quantiles = m_facts.size_quantiles;
-  for (std::size_t i = 0; i + 1 < quantiles.size(); ++i)
-    for (std::uint32_t j = 0; j < sizes_a_quantile; ++j) sizes.push_back(std::lerp(quantiles[i], quantiles[i + 1], (j + 0.5) / sizes_a_quantile));
-  std::vector<IndexRecord> records(sizes.size());
+  std::vector<IndexRecord> records(m_sizes.size());
   Bytes sum = 0;
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    records[i].length = static_cast<std::uint64_t>(std::llround(sizes[i]));
-    sum += records[i].length;
+  for (std::size_t i = 0; i < m_sizes.size(); ++i) {
+    records[i].length = m_sizes[i];
+    sum += m_sizes[i];
   }
-  if (sum == 0 || m_facts.cost.seconds(1) <= 0) return 1 - cached;
   return cost_aware_remaining_share(records, m_facts.cost, static_cast<Bytes>(std::llround(cached * static_cast<double>(sum))));
 }
 

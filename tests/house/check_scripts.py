@@ -10,7 +10,7 @@ import unittest
 import repository
 
 TOOLS = "awk bash c++ cat cut date dirname env g++ grep head id mkdir mktemp nproc pkg-config python3 rm sed sort tail tee".split()
-SCRIPTS = ["scripts/setup", "scripts/demo", "scripts/test", "scripts/lint", ".ci/run"]
+SCRIPTS = ["scripts/setup", "scripts/demo", "scripts/test", "scripts/lint", "scripts/browser-test", ".ci/run"]
 
 
 class Scripts(unittest.TestCase):
@@ -41,7 +41,7 @@ class Scripts(unittest.TestCase):
             self.assertTrue(os.access(repository.ROOT / script, os.X_OK), script)
 
     def test_an_unknown_option_ends_with_2_and_the_usage(self):
-        for script in ("scripts/setup", "scripts/demo", "scripts/test", "scripts/lint"):
+        for script in ("scripts/setup", "scripts/demo", "scripts/test", "scripts/lint", "scripts/browser-test"):
             run = self.run_script(script, "--no-such-option")
             self.assertEqual(run.returncode, 2, script)
             self.assertIn("usage", run.stderr)

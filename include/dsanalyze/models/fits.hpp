@@ -1,7 +1,9 @@
 #pragma once
 
+#include <array>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "dsanalyze/core/result.hpp"
@@ -36,6 +38,10 @@ class FittedScaling {
   [[nodiscard]] std::optional<double> cores_for(double rate) const;
   /// What the points' errors make of the factor's, as a share of it (each point moved by its error, the changes in quadrature).
   [[nodiscard]] double factor_error(double from, double to) const;
+  /// (cores, what the law is multiplied by there), cores rising: measured over the law's. None for virtual cores.
+  [[nodiscard]] std::vector<std::pair<double, double>> corrections() const;
+  /// The fits with one point lower and higher by its error, for each point that has one: what factor_error() is made from.
+  [[nodiscard]] std::vector<std::array<FittedScaling, 2>> moved_by_errors() const;
   [[nodiscard]] double most_measured() const;  ///< cores; infinite for virtual ones
 
  private:

@@ -23,12 +23,17 @@ class MissModel {
     StorageCost cost;                    ///< with cost-aware admission
   };
   MissModel() : MissModel(Facts{}) {}
-  explicit MissModel(Facts facts) : m_facts(std::move(facts)) {}
+  explicit MissModel(Facts facts);
 
   /// The share of storage's time that remains when the cache has room for `cached` of the dataset's bytes, read by `jobs` through it, staggered
   /// evenly over an epoch. MinIO: 1 - cached; cost-aware: by the Lorenz curve of the sizes (core/storage_cost.hpp); LRU and random replacement of one
   /// job in random order: closed forms (core/page_cache_forms.hpp); all else by replaying a small dataset through the policy (cache simulator).
   [[nodiscard]] double storage_share(double cached, std::uint32_t jobs = 1) const;
+  /// How storage_share() answers between an empty and a full cache; `replayed` in steps of a thousandth of the dataset.
+  enum class Form { none, minio, cost_aware, lru, random, random_in_order, replayed };
+  [[nodiscard]] Form form(std::uint32_t jobs = 1) const;
+  /// Bytes of the samples that stand for the dataset's; with cost-aware admission only.
+  [[nodiscard]] const std::vector<Bytes>& sizes() const { return m_sizes; }
   [[nodiscard]] const Facts& facts() const { return m_facts; }
   /// As many hits as it holds items: what Eq 4 is about [DS-Analyzer, App. C.2].
   [[nodiscard]] bool is_minio() const { return m_facts.kind == CacheKind::minio && m_facts.admission == Admission::first; }
@@ -38,6 +43,7 @@ class MissModel {
   [[nodiscard]] double replayed_share(double cached, std::uint32_t jobs) const;
 
   Facts m_facts;
+  std::vector<Bytes> m_sizes;
   mutable std::map<std::pair<double, std::uint32_t>, double> m_replayed;
 };
 

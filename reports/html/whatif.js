@@ -1,0 +1,280 @@
+// The page's what-if: the closed forms of `dsanalyze whatif` (include/dsanalyze/models/whatif.hpp), for one job on one server, and their sliders.
+// A model is what models/live_model.cpp writes. A position names the sliders that were moved ({cache_fraction: 0.5, cores: 8}), as `change` of the
+// record dsanalyze.whatif/1 does; what it does not name stays as measured.
+(function () {
+  'use strict';
+
+  // ---- The equations, each as in the file that is named.
+
+  // models/miss_model.cpp: which part of storage's time remains.
+  function costAwareShare(cache, cached) {
+    const samples = cache.sizes_bytes.map((bytes) => ({
+      bytes: bytes,
+      seconds: cache.seconds_per_request + cache.seconds_per_byte * bytes,
+      priority: bytes > 0 ? Math.fround(cache.seconds_per_request / bytes + cache.seconds_per_byte) : 0,
+    })).sort((a, b) => b.priority - a.priority);
+    let bytes = 0;
+    let seconds = 0;
+    for (const sample of samples) {
+      bytes += sample.bytes;
+      seconds += sample.seconds;
+    }
+    let room = Math.round(cached * bytes);
+    let held = 0;
+    for (let at = 0; at < samples.length;) {
+      const priority = samples[at].priority;
+      let groupBytes = 0;
+      let groupSeconds = 0;
+      for (; at < samples.length && samples[at].priority === priority; at += 1) {
+        if (samples[at].bytes === 0) continue;
+        groupBytes += samples[at].bytes;
+        groupSeconds += samples[at].seconds;
+      }
+      if (groupBytes > room) return Math.max(0, 1 - (held + groupSeconds * (room / groupBytes)) / seconds);
+      room -= groupBytes;
+      held += groupSeconds;
+    }
+    return Math.max(0, 1 - held / seconds);
+  }
+
+  // core/page_cache_forms.cpp: where f, positive at first, falls below 0 in (0, 1).
+  function root(f) {
+    let low = 0;
+    let high = 1;
+    for (let step = 0; step < 60; step += 1) {
+      const middle = (low + high) / 2;
+      if (f(middle) > 0) low = middle;
+      else high = middle;
+    }
+    return (low + high) / 2;
+  }
+
+  function storageShare(cache, fraction) {
+    if (fraction === null && cache.form === 'table') return cache.measured_storage_share;
+    const c = Math.min(1, Math.max(0, fraction === null ? cache.fraction : fraction));
+    if (c >= 1) return 0;
+    switch (cache.form) {
+      case 'none': return 1;
+      case 'cost_aware': return costAwareShare(cache, c);
+      case 'lru': return 1 - c - (1 - c) * Math.log1p(-c);
+      case 'random': return c === 0 ? 1 : 1 + c * Math.log1p(c * Math.expm1(-1 / c));
+      case 'random_in_order': return c === 0 ? 1 : root((m) => (m === 0 ? 1 : 1 - m - Math.exp(-m / c)));
+      // Replayed for each of the slider's values.
+      case 'table': return cache.storage_shares[Math.round(c * (cache.storage_shares.length - 1))];
+      default: return 1 - c;
+    }
+  }
+
+  // core/scaling.cpp and models/fits.cpp: what so many cores do together, corrected at the measured points.
+  function lawRate(fit, threads) {
+    const physical = fit.physical_cores === null ? Infinity : fit.physical_cores;
+    const beyond = threads > physical ? fit.thread_share * (threads - physical) : 0;
+    const n = Math.min(threads, physical) + beyond;
+    return fit.one_core * n / Math.max(1 + fit.contention * (n - 1) + fit.coherence * n * (n - 1), 1e-9);
+  }
+
+  function correction(points, cores) {
+    if (points.length === 0) return 1;
+    const last = points[points.length - 1];
+    if (cores <= points[0].cores) return points[0].factor;
+    if (cores >= last.cores) return last.factor;
+    const at = points.findIndex((point) => point.cores >= cores);
+    const below = points[at - 1];
+    const above = points[at];
+    const share = Math.log(cores / below.cores) / Math.log(above.cores / below.cores);
+    return below.factor * Math.pow(above.factor / below.factor, share);
+  }
+
+  function prepFactor(fit, from, to) {
+    const rate = (cores) => lawRate(fit, cores) * correction(fit.corrections, cores);
+    return rate(to) / rate(from);
+  }
+
+  function prepFactorError(scaling, from, to) {
+    if (from === to) return 0;
+    const value = prepFactor(scaling.fit, from, to);
+    let sum = 0;
+    for (const both of scaling.moved_by_errors) {
+      let most = 0;
+      for (const fit of [both.lower, both.higher])
+        if (fit.one_core > 0) most = Math.max(most, Math.abs(prepFactor(fit, from, to) / value - 1));
+      sum += most * most;
+    }
+    return Math.sqrt(sum);
+  }
+
+  // core/rates.cpp: F = 1 / (x/C + (1-x)/S)  [DS-Analyzer, Eq 4].
+  function fetchRate(hits, cacheRate, storageRate) {
+    return 1 / (hits / cacheRate + (1 - hits) / storageRate);
+  }
+
+  // models/whatif_evaluate.cpp: what an error of C or S makes of F, as a share of it.
+  function movedFetch(at, error) {
+    if (error <= 0) return 0;
+    const small = 1e-4;
+    const fetch = at(1);
+    return isFinite(fetch) ? (at(1 + small) - at(1 - small)) / (2 * small * fetch) * error : 0;
+  }
+
+  function withError(value, error) {
+    return { value: value, low: value * Math.max(0, 1 - error), high: value * (1 + error) };
+  }
+
+  function given(position, name) {
+    return position && position[name] !== undefined && position[name] !== null ? position[name] : null;
+  }
+
+  function evaluate(model, position) {
+    const errors = model.relative_errors;
+    const cores = given(position, 'cores');
+    let prep = model.P;
+    let prepError = errors.P;
+    if (cores !== null) {
+      prep *= prepFactor(model.prep_scaling.fit, model.cores, cores);
+      prepError = Math.hypot(prepError, prepFactorError(model.prep_scaling, model.cores, cores));
+    }
+    let ingestion = model.G;
+    if (ingestion !== null) {
+      if (given(position, 'accelerator_speed') !== null) ingestion *= position.accelerator_speed;
+      if (given(position, 'accelerators') !== null) ingestion *= position.accelerators / model.accelerators;
+    }
+    let storage = model.S;
+    if (given(position, 'storage_factor') !== null) storage *= position.storage_factor;
+    const cache = model.C === null ? Infinity : model.C;
+    const hits = 1 - storageShare(model.cache, given(position, 'cache_fraction'));
+    const fetch = fetchRate(hits, cache, storage);
+    const fetchError = Math.min(1, Math.hypot(
+      isFinite(cache) ? movedFetch((factor) => fetchRate(hits, cache * factor, storage), errors.C) : 0,
+      movedFetch((factor) => fetchRate(hits, cache, storage * factor), errors.S)));
+
+    // A tie goes to the accelerator first, then to prep: without a stall, nothing else is to blame.
+    const named = [];
+    if (ingestion !== null) named.push({ resource: 'gpu', rate: ingestion });
+    named.push({ resource: 'cpu', rate: prep }, { resource: 'io', rate: fetch });
+    named.sort((a, b) => a.rate - b.rate);
+
+    const estimates = [withError(prep, prepError), withError(fetch, fetchError)];
+    if (ingestion !== null) estimates.push(withError(ingestion, errors.G));
+    estimates.sort((a, b) => a.value - b.value);
+    return {
+      samples_per_s: named[0].rate,
+      ci95_samples_per_s: { low: Math.min(...estimates.map((e) => e.low)), high: Math.min(...estimates.map((e) => e.high)) },
+      G: ingestion, P: prep, F: fetch, C: cache, S: storage,
+      bottleneck: named[0].resource,
+      next: named[1].resource,
+      too_close: estimates[0].low <= estimates[1].high && estimates[1].low <= estimates[0].high,
+      epoch_seconds: model.dataset.samples === null ? null : model.dataset.samples / named[0].rate,
+      stalls: ingestion === null ? null : stallShares(fetch, prep, ingestion),
+    };
+  }
+
+  function stallShares(fetch, prep, ingestion) {
+    const compute = 1 / ingestion;
+    const cached = 1 / Math.min(prep, ingestion);
+    const full = 1 / Math.min(fetch, prep, ingestion);
+    return { compute: compute / full, prep: (cached - compute) / full, fetch: (full - cached) / full };
+  }
+
+  function compute(model, position) {
+    const result = evaluate(model, position);
+    result.speedup = result.samples_per_s / evaluate(model, {}).samples_per_s;
+    return result;
+  }
+
+  // ---- Words.
+
+  // A decimal that reads back as the same number, without the noise of binary fractions: 35, not 35.00000000000001.
+  function plain(value) {
+    return String(Number(value.toPrecision(12)));
+  }
+
+  function percents(fraction) {
+    return plain(fraction * 100) + '%';
+  }
+
+  function roundNumber(value) {
+    const digits = Math.abs(value) >= 99.5 ? { maximumFractionDigits: 0 } : { maximumSignificantDigits: 3 };
+    return value.toLocaleString('en-US', digits);
+  }
+
+  function share(value) {
+    return roundNumber(Math.round(value * 1000) / 10) + ' %';
+  }
+
+  function duration(seconds) {
+    if (seconds === null) return 'not known';
+    if (seconds < 59.95) return roundNumber(seconds) + ' s';
+    const whole = Math.round(seconds);
+    const two = (value) => String(value).padStart(2, '0');
+    if (whole < 3600) return Math.floor(whole / 60) + ' min ' + two(whole % 60) + ' s';
+    const minutes = Math.floor((whole + 30) / 60);
+    return roundNumber(Math.floor(minutes / 60)) + ' h ' + two(minutes % 60) + ' min';
+  }
+
+  function scaled(value, step, units) {
+    let unit = 0;
+    for (; unit + 1 < units.length && Math.round(value) >= step; unit += 1) value /= step;
+    return roundNumber(value) + ' ' + units[unit];
+  }
+
+  const binds = {
+    gpu: 'the accelerators bind [G]: data waits for them',
+    cpu: 'prep binds [P]: decoding and augmenting on the CPU',
+    io: 'fetch binds [F]: reading from storage and cache',
+  };
+  const resources = { gpu: 'the accelerators', cpu: 'prep', io: 'fetch' };
+
+  const sliderTexts = {
+    cache_fraction: {
+      label: 'Cache, of the dataset',
+      option: (value) => '--cache-size ' + percents(value),
+      text: (value, model) => plain(Math.round(value * 1000) / 10) + ' %' +
+        (model.dataset.bytes === null ? '' : ' (' + scaled(value * model.dataset.bytes, 1024, ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB']) + ')'),
+    },
+    cores: {
+      label: 'CPU cores for prep',
+      option: (value) => '--cores ' + plain(value),
+      text: (value) => plain(value) + (value === 1 ? ' core' : ' cores'),
+    },
+    accelerator_speed: {
+      label: 'Accelerator speed, of one',
+      option: (value) => '--accelerator-speed ' + plain(value) + 'x',
+      text: (value) => plain(value) + 'x',
+    },
+    accelerators: {
+      label: 'Number of accelerators',
+      option: (value) => '--accelerators ' + plain(value),
+      text: (value) => plain(value),
+    },
+    storage_factor: {
+      label: 'Storage speed',
+      option: (value) => '--storage ' + plain(value) + 'x',
+      text: (value, model) => plain(value) + 'x' +
+        (model.storage_bytes_per_s === null ? '' : ' (' + scaled(value * model.storage_bytes_per_s, 1000, ['B/s', 'kB/s', 'MB/s', 'GB/s', 'TB/s']) + ')'),
+    },
+  };
+
+  function commandLine(model, position) {
+    const options = model.sliders.filter((slider) => given(position, slider.name) !== null)
+      .map((slider) => sliderTexts[slider.name].option(position[slider.name]));
+    // All factors at once are one of the combinations that --all answers.
+    return [model.command, ...options, ...(options.length > 1 ? ['--all'] : [])].join(' ');
+  }
+
+  function sentence(result) {
+    const range = roundNumber(result.ci95_samples_per_s.low) + ' to ' + roundNumber(result.ci95_samples_per_s.high);
+    const change = Math.abs(result.speedup - 1) < 5e-4 ? 'as fast as profiled' : plain(Number(result.speedup.toPrecision(3))) + ' times as fast as profiled';
+    const epoch = result.epoch_seconds === null ? '' : ', ' + duration(result.epoch_seconds) + ' an epoch';
+    const close = result.too_close
+      ? 'What binds is too close to call: ' + resources[result.bottleneck] + ' or ' + resources[result.next] + '.'
+      : 'Here ' + binds[result.bottleneck] + '; after it, ' + resources[result.next] + '.';
+    const sides = result.G === null ? ' The accelerators’ rate is not known: this is what the data side can feed.' : '';
+    return roundNumber(result.samples_per_s) + ' samples/s (95 %: ' + range + '), ' + change + epoch + '. ' + close + sides;
+  }
+
+  window.DsanalyzeWhatIf = {
+    compute: compute,
+    commandLine: commandLine,
+    words: { sentence: sentence, share: share, duration: duration, number: roundNumber, resources: resources, sliders: sliderTexts },
+  };
+}());
