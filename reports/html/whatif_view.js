@@ -164,7 +164,8 @@
       sliders.forEach((slider) => slider.reset());
       changed();
     });
-    const form = make('fieldset', { class: 'whatif-sliders' }, make('legend', {}, 'Move what you could change'), ...sliders.map((slider) => slider.element), reset);
+    const legend = make('legend', {}, 'Move what you could change');
+    const form = make('fieldset', { class: 'whatif-sliders' }, legend, ...sliders.map((slider) => slider.element), reset);
     element.replaceChildren(
       form, result, bar.element, status, remark, table.element,
       make('p', { class: 'whatif-note' },

@@ -1,5 +1,6 @@
 """A headless Chromium, driven by selenium, that notices everything a page should not do."""
 
+import base64
 import json
 import os
 import pathlib
@@ -87,5 +88,4 @@ class Browser:
         size = self.driver.execute_cdp_cmd("Page.getLayoutMetrics", {})["cssContentSize"]
         shot = self.driver.execute_cdp_cmd("Page.captureScreenshot", {
             "format": "png", "captureBeyondViewport": True, "clip": {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}})
-        import base64
         pathlib.Path(path).write_bytes(base64.b64decode(shot["data"]))

@@ -43,8 +43,8 @@ class PageTest(unittest.TestCase):
             live = subprocess.run([os.environ["PRINT_LIVE_MODEL"], path], capture_output=True, text=True, check=True).stdout
             island = live.replace("<", "\\u003c")
             scripts = "".join(f"<script>{(SCRIPTS / script).read_text()}</script>" for script in ("whatif.js", "whatif_view.js"))
-            page.write_text(f'<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,"><section id="whatif"></section>'
-                            f'<script type="application/json" id="record">{{"live":[{island}]}}</script>{scripts}<script>'
-                            f"DsanalyzeWhatIf.mount(document.getElementById('whatif'), JSON.parse(document.getElementById('record').textContent).live[0]);</script>")
+            page.write_text('<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,"><section id="whatif"></section>'
+                            f'<script type="application/json" id="record">{{"live":[{island}]}}</script>{scripts}<script>DsanalyzeWhatIf.mount('
+                            "document.getElementById('whatif'), JSON.parse(document.getElementById('record').textContent).live[0]);</script>")
             self.pages[name] = (path, page)
         return self.pages[name]

@@ -10,8 +10,8 @@ INTERVAL = "ci95_samples_per_s"
 
 
 def rate(samples_per_s, error):
-    return {"samples_per_s": samples_per_s, "bytes_per_s": samples_per_s * 110_000, INTERVAL: {"low": samples_per_s * (1 - error), "high": samples_per_s * (1 + error)},
-            "windows": 12, "void_windows": 1, "method": "counted"}
+    return {"samples_per_s": samples_per_s, "bytes_per_s": samples_per_s * 110_000,
+            INTERVAL: {"low": samples_per_s * (1 - error), "high": samples_per_s * (1 + error)}, "windows": 12, "void_windows": 1, "method": "counted"}
 
 
 def full():

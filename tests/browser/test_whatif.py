@@ -121,8 +121,9 @@ class WhatIf(pages.PageTest):
             at = max(range(len(positions)), key=lambda i: len(positions[i]))
             shown = self.browser.run(MOVE, [positions[at]])[0]
             self.assertTrue(shown["command"].startswith("dsanalyze whatif "), shown["command"])
-            run = subprocess.run(["bash", "-c", 'dsanalyze() { "$PROGRAM" "$@"; }\n' + shown["command"] + " --json"], capture_output=True, text=True, check=False,
-                                 timeout=120, env={**self.environment, "PROGRAM": pages.PROGRAM})
+            script = 'dsanalyze() { "$PROGRAM" "$@"; }\n' + shown["command"] + " --json"
+            run = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False, timeout=120,
+                                 env={**self.environment, "PROGRAM": pages.PROGRAM})
             self.assertEqual(run.returncode, 0, run.stderr)
             answers = {key(answer["change"]): answer for answer in json.loads(run.stdout)["answers"]}
             self.same(answers[key(positions[at])], shown["result"], shown["command"])
