@@ -1,6 +1,7 @@
 #include <array>
 
 #include "command.hpp"
+#include "completions_command.hpp"
 #include "dataset_command.hpp"
 #include "list_command.hpp"
 #include "profile_command.hpp"
@@ -16,6 +17,7 @@ constexpr std::array table{
     CommandEntry{"simulate", "replays access orders and traces through cache policies", make_simulate_command},
     CommandEntry{"dataset", "makes, indexes, describes and verifies datasets", make_dataset_command},
     CommandEntry{"list", "lists the known workloads, servers, datasets and storage", make_list_command},
+    CommandEntry{"completions", "prints the script by which bash, fish or zsh completes", make_completions_command},
 };
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "dsanalyze/loaders/dataset.hpp"
 #include "dsanalyze/loaders/dataset_convert.hpp"
 #include "dsanalyze/loaders/dataset_make.hpp"
+#include "option_table.hpp"
 
 namespace dsanalyze::cli {
 namespace {
@@ -20,6 +21,9 @@ namespace {
 constexpr double no_stat_budget_seconds = 1e6;
 constexpr std::int64_t most_samples = 1'000'000'000;
 constexpr std::int64_t most_side = 4096;
+// What `convert` writes, and in which order.
+constexpr std::string_view formats = "folder|tar|npy";
+constexpr std::string_view orders = "index|random";
 
 std::string count(std::uint64_t number) { return format_number(static_cast<double>(number)); }
 
@@ -28,21 +32,21 @@ class DatasetCommand final : public Command {
   void declare(CLI::App& app) override {
     const auto action = [&](const std::string& name, Outcome (DatasetCommand::*member)(const CommandContext&)) {
       CLI::App* sub = app.add_subcommand(name);
-      sub->add_option("DATASET", m_folder);
+      sub->add_option("DATASET", m_folder)->type_name("FOLDER|FILE");
       sub->callback([this, member] { m_action = member; });
       return sub;
     };
     CLI::App* make = action("make", &DatasetCommand::make);
-    make->add_option("--preset", m_preset);
+    make->add_option("--preset", m_preset)->type_name(fmt::format("{}", fmt::join(make_presets(), "|")));
     make->add_option("--samples", m_samples);
     make->add_option("--bytes", m_bytes);
     for (CLI::App* sub : {action("index", &DatasetCommand::index), action("info", &DatasetCommand::info), action("verify", &DatasetCommand::verify)})
-      sub->add_option("--index", m_index);
+      sub->add_option("--index", m_index)->type_name("FILE");
     CLI::App* convert = action("convert", &DatasetCommand::convert);
-    convert->add_option("DEST", m_destination);
-    convert->add_option("--to", m_format);
+    convert->add_option("DEST", m_destination)->type_name("FOLDER");
+    convert->add_option("--to", m_format)->type_name(std::string(formats));
     convert->add_option("--shard-size", m_shard_size);
-    convert->add_option("--order", m_order);
+    convert->add_option("--order", m_order)->type_name(std::string(orders));
     convert->add_option("--side", m_side);
     convert->add_flag("--skip-bad", m_skip_bad);
   }
@@ -196,7 +200,7 @@ class DatasetCommand final : public Command {
     if (m_destination.empty()) throw UsageError("the destination is missing: dsanalyze dataset convert SOURCE DEST --to folder|tar|npy");
     if (m_format.empty()) throw UsageError("--to is missing: one of folder, tar, npy, for example: dsanalyze dataset convert SOURCE DEST --to tar");
     ConvertOptions options;
-    const std::string format = checked_choice("--to", m_format, {"folder", "tar", "npy"});
+    const std::string format = checked_choice("--to", m_format, words_of(formats));
     options.format = format == "folder" ? ConvertFormat::folder : format == "tar" ? ConvertFormat::tar : ConvertFormat::npy;
     const auto only_for = [&](std::string_view option, bool is_given, std::string_view wanted) {
       if (is_given && format != wanted) throw UsageError(fmt::format("{} is for --to {} only", option, wanted));
@@ -205,7 +209,7 @@ class DatasetCommand final : public Command {
     only_for("--side", !m_side.empty(), "npy");
     if (!m_order.empty()) {
       if (format == "folder") throw UsageError("--order is for --to tar and --to npy only: a folder's files have their names' order");
-      options.order = checked_choice("--order", m_order, {"index", "random"}) == "index" ? ConvertOrder::index : ConvertOrder::random;
+      options.order = checked_choice("--order", m_order, words_of(orders)) == "index" ? ConvertOrder::index : ConvertOrder::random;
     }
     if (!m_shard_size.empty()) options.shard_bytes = parsed("--shard-size", m_shard_size, [](const std::string& text) { return parse_bytes(text); });
     if (options.shard_bytes == 0) throw UsageError("--shard-size: found 0, expected a size above 0, for example 256MiB");

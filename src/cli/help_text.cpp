@@ -2,14 +2,14 @@
 
 #include <stdexcept>
 
-#include "help_pages.hpp"
+#include "embedded_texts.hpp"
 
 namespace dsanalyze::cli {
 namespace {
 
 std::string_view markdown_of(std::string_view name) {
-  for (const HelpPage& page : help_pages())
-    if (page.name == name) return page.markdown;
+  for (const EmbeddedText& page : help_pages())
+    if (page.name == name) return page.text;
   throw std::logic_error(fmt::format("no help page {}.md", name));
 }
 

@@ -12,11 +12,14 @@
 #include "dsanalyze/core/result.hpp"
 #include "dsanalyze/core/scenario.hpp"
 #include "dsanalyze/core/workload.hpp"
+#include "option_table.hpp"
 
 namespace dsanalyze::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kinds = "workloads|servers|datasets|storage|prices|scenarios";
 
 /// A number of a configuration file with its source, under its key path ("accelerator_rates_samples_per_s v100").
 struct ListedNumber {
@@ -90,10 +93,10 @@ std::string item_text(const ConfigFile& file, const Json& document, const std::v
 
 class ListCommand final : public Command {
  public:
-  void declare(CLI::App& app) override { app.add_option("WHAT", m_what); }
+  void declare(CLI::App& app) override { app.add_option("WHAT", m_what)->type_name(std::string(kinds)); }
 
   Outcome run(const CommandContext& context) override {
-    const std::vector<std::string> choices{"workloads", "servers", "datasets", "storage", "prices", "scenarios"};
+    const std::vector<std::string> choices = words_of(kinds);
     if (m_what.empty()) throw UsageError(fmt::format("what to list is missing: expected {}", fmt::join(choices, ", ")));
     const ConfigKind kind = kind_of(checked_choice("what to list", m_what, choices));
 

@@ -5,36 +5,14 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "common_options.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/json_reader.hpp"
 #include "dsanalyze/base/units.hpp"
+#include "option_table.hpp"
 
 namespace dsanalyze::cli {
 namespace {
-
-struct CommonTexts {
-  std::string colour = "auto";
-  std::string output;
-  std::string seed;
-};
-
-void declare_common(CLI::App& app, CommonOptions& options, CommonTexts& texts) {
-  // Help is found before parsing, so that no mistake elsewhere hides it.
-  app.set_help_flag();
-  app.add_flag("-h,--help");
-  app.add_flag("--json", options.json);
-  app.add_option("-o,--output", texts.output);
-  app.add_flag("-q,--quiet", options.quiet);
-  app.add_flag("-v,--verbose", options.verbose);
-  app.add_option("--color", texts.colour);
-  app.add_option("--seed", texts.seed);
-  // Unknown ones are reported here, with suggestions.
-  app.allow_extras();
-  for (CLI::App* action : app.get_subcommands({})) {
-    action->set_help_flag();
-    action->fallthrough();
-  }
-}
 
 std::vector<std::string> names_of(const CLI::App& app) {
   std::vector<std::string> names;
@@ -101,7 +79,7 @@ CommonOptions parse_options(const CommandEntry& entry, Command& command, const s
   }
   refuse_extras(app);
 
-  const std::string colour = checked_choice("--color", texts.colour, {"auto", "always", "never"});
+  const std::string colour = checked_choice("--color", texts.colour, words_of(colour_choices));
   options.colour = colour == "auto" ? ColourChoice::automatic : colour == "always" ? ColourChoice::always : ColourChoice::never;
   if (app.count("--output") > 0) {
     if (texts.output.empty()) throw UsageError("-o: expected the name of a file");
@@ -115,21 +93,6 @@ CommonOptions parse_options(const CommandEntry& entry, Command& command, const s
     }
   }
   return options;
-}
-
-std::vector<std::string> option_names(const CommandEntry& entry) {
-  CommonOptions options;
-  CommonTexts texts;
-  CLI::App app("", std::string(entry.name));
-  const auto command = entry.make();
-  command->declare(app);
-  declare_common(app, options, texts);
-  std::vector<std::string> names = names_of(app);
-  for (CLI::App* action : app.get_subcommands({})) {
-    const auto own = names_of(*action);
-    names.insert(names.end(), own.begin(), own.end());
-  }
-  return names;
 }
 
 bool has_flag(const std::vector<std::string>& arguments, std::initializer_list<std::string_view> names) {

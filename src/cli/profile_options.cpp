@@ -9,6 +9,7 @@
 #include "data_files.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/loaders/dataset.hpp"
+#include "option_table.hpp"
 #include "saved_inputs.hpp"
 
 namespace dsanalyze::cli {
@@ -16,6 +17,16 @@ namespace {
 
 constexpr std::string_view emulated_prefix = "emulated:";
 constexpr std::int64_t most_samples_a_batch = 65'536;
+
+// Choices in the order of their enums.
+constexpr std::string_view step_modes = "lockstep|independent";
+constexpr std::string_view layouts = "nchw|nhwc";
+constexpr std::string_view dtypes = "uint8|float32";
+constexpr std::string_view error_ways = "skip|fail|substitute";
+constexpr std::string_view io_engines = "auto|pread|uring";
+constexpr std::string_view order_kinds = "random|sequential|shards";
+constexpr std::string_view admissions = "first|cost-aware";
+constexpr std::string_view cache_kinds = "none|page|page-model:random|page-model:linux|minio|lru";
 
 bool is_emulated(const std::string& text) { return text.starts_with(emulated_prefix); }
 std::string after_prefix(const std::string& text) { return text.substr(emulated_prefix.size()); }
@@ -32,9 +43,10 @@ void set_if(Target& target, const char* option, const std::string& text, Parse p
   }
 }
 
-/// The value of the name's position in the list, which has the names in the order of the enum.
+/// The value of the name's position among the choices, which are in the order of the enum.
 template <typename Enum>
-Enum chosen(const char* option, const std::string& text, const std::vector<std::string>& names) {
+Enum chosen(const char* option, const std::string& text, std::string_view choices) {
+  const std::vector<std::string> names = words_of(choices);
   const std::string name = checked_choice(option, text, names);
   return static_cast<Enum>(std::find(names.begin(), names.end(), name) - names.begin());
 }
@@ -76,41 +88,41 @@ void use_storage(ProfileSettings& settings, const StorageSpec& storage) {
 }  // namespace
 
 void ProfileOptions::declare(CLI::App& app) {
-  app.add_option("DATASET", m_dataset);
-  app.add_option("--accelerator", m_accelerator);
+  app.add_option("DATASET", m_dataset)->type_name("FOLDER|FILE|emulated:@datasets");
+  app.add_option("--accelerator", m_accelerator)->type_name("emulated:|null");
   app.add_option("--accelerators", m_accelerators);
   app.add_option("--observed", m_observed);
-  app.add_option("--workload", m_workload);
+  app.add_option("--workload", m_workload)->type_name("@workloads|FILE");
   app.add_option("--batch-size", m_batch_size);
-  app.add_option("--step", m_step);
-  app.add_option("--workers", m_workers);
+  app.add_option("--step", m_step)->type_name(std::string(step_modes));
+  app.add_option("--workers", m_workers)->type_name("auto");
   app.add_option("--cores", m_cores);
-  app.add_option("--layout", m_layout);
-  app.add_option("--dtype", m_dtype);
-  app.add_option("--cache", m_cache);
-  app.add_option("--cache-size", m_cache_size);
-  app.add_option("--admit", m_admit);
+  app.add_option("--layout", m_layout)->type_name(std::string(layouts));
+  app.add_option("--dtype", m_dtype)->type_name(std::string(dtypes));
+  app.add_option("--cache", m_cache)->type_name(std::string(cache_kinds));
+  app.add_option("--cache-size", m_cache_size)->type_name("auto");
+  app.add_option("--admit", m_admit)->type_name(std::string(admissions));
   app.add_option("--memory-limit", m_memory_limit);
-  app.add_option("--order", m_order);
+  app.add_option("--order", m_order)->type_name(std::string(order_kinds));
   app.add_option("--shuffle-buffer", m_shuffle_buffer);
   app.add_option("--readers", m_readers);
-  app.add_option("--storage", m_storage);
-  app.add_option("--prep", m_prep);
-  app.add_option("--preset", m_preset);
+  app.add_option("--storage", m_storage)->type_name("real|null|emulated:@storage");
+  app.add_option("--prep", m_prep)->type_name("real|null|emulated:");
+  app.add_option("--preset", m_preset)->type_name("@servers|FILE");
   app.add_option("--scale", m_scale);
-  app.add_option("--io", m_io);
+  app.add_option("--io", m_io)->type_name(std::string(io_engines));
   app.add_flag("--direct", m_direct);
   app.add_option("--io-depth", m_concurrency);
   app.add_option("--max-storage-rate", m_max_storage_rate);
-  app.add_option("--runs", m_runs);
+  app.add_option("--runs", m_runs)->type_name("LIST synthetic|prep|cached|fetch|full");
   app.add_option("--epochs", m_epochs);
   app.add_option("--time-budget", m_time_budget);
   app.add_option("--subset", m_subset);
-  app.add_option("--index", m_index);
-  app.add_option("--on-error", m_on_error);
+  app.add_option("--index", m_index)->type_name("FILE");
+  app.add_option("--on-error", m_on_error)->type_name(std::string(error_ways));
   app.add_option("--error-budget", m_error_budget);
   app.add_flag("--require-trusted", m_require_trusted);
-  app.add_option("--trace", m_trace);
+  app.add_option("--trace", m_trace)->type_name("FILE");
   app.add_flag("--dry-run", m_dry_run);
 }
 
@@ -147,11 +159,11 @@ ProfileInputs ProfileOptions::resolve(std::uint64_t seed, EventSink& events, con
   set_if(settings.max_storage_bytes_per_s, "--max-storage-rate", m_max_storage_rate, parse_bytes_per_second);
   set_if(settings.error_budget, "--error-budget", m_error_budget, parse_share);
   set_if(settings.runs, "--runs", m_runs, split_list);
-  if (!m_step.empty()) settings.step = chosen<StepMode>("--step", m_step, {"lockstep", "independent"});
-  if (!m_layout.empty()) settings.layout = chosen<Layout>("--layout", m_layout, {"nchw", "nhwc"});
-  if (!m_dtype.empty()) settings.dtype = chosen<DType>("--dtype", m_dtype, {"uint8", "float32"});
-  if (!m_on_error.empty()) settings.on_error = chosen<OnError>("--on-error", m_on_error, {"skip", "fail", "substitute"});
-  if (!m_io.empty()) settings.io = chosen<IoEngine>("--io", m_io, {"auto", "pread", "uring"});
+  if (!m_step.empty()) settings.step = chosen<StepMode>("--step", m_step, step_modes);
+  if (!m_layout.empty()) settings.layout = chosen<Layout>("--layout", m_layout, layouts);
+  if (!m_dtype.empty()) settings.dtype = chosen<DType>("--dtype", m_dtype, dtypes);
+  if (!m_on_error.empty()) settings.on_error = chosen<OnError>("--on-error", m_on_error, error_ways);
+  if (!m_io.empty()) settings.io = chosen<IoEngine>("--io", m_io, io_engines);
   apply_order(settings);
   if (m_direct) settings.read_mode = ReadMode::direct;
   apply_accelerator(settings, workload);
@@ -266,7 +278,7 @@ void ProfileOptions::apply_prep(ProfileSettings& settings, const std::optional<W
 }
 
 void ProfileOptions::apply_order(ProfileSettings& settings) const {
-  if (!m_order.empty()) settings.order = chosen<OrderKind>("--order", m_order, {"random", "sequential", "shards"});
+  if (!m_order.empty()) settings.order = chosen<OrderKind>("--order", m_order, order_kinds);
   if (settings.order == OrderKind::random && !m_shuffle_buffer.empty())
     throw UsageError("--shuffle-buffer: a random order is shuffled whole and needs none; pass --order sequential or shards with it");
   if (settings.order != OrderKind::shards && !m_readers.empty())
@@ -278,9 +290,9 @@ void ProfileOptions::apply_order(ProfileSettings& settings) const {
 
 void ProfileOptions::apply_cache(ProfileSettings& settings) const {
   if (!m_cache.empty()) {
-    settings.cache = parse_cache_kind(checked_choice("--cache", m_cache, {"none", "page", "page-model:random", "page-model:linux", "minio", "lru"}));
+    settings.cache = parse_cache_kind(checked_choice("--cache", m_cache, words_of(cache_kinds)));
   }
-  if (!m_admit.empty()) settings.admission = chosen<Admission>("--admit", m_admit, {"first", "cost-aware"});
+  if (!m_admit.empty()) settings.admission = chosen<Admission>("--admit", m_admit, admissions);
   set_if(settings.memory_limit, "--memory-limit", m_memory_limit, parse_byte_amount);
   if (m_cache_size == "auto") {
     settings.cache_size.reset();

@@ -5,10 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "command.hpp"
+#include "complete.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/files.hpp"
 #include "dsanalyze/core/result.hpp"
-#include "help_pages.hpp"
+#include "embedded_texts.hpp"
 #include "interrupt.hpp"
 #include "option_parser.hpp"
 #include "terminal.hpp"
@@ -17,6 +18,9 @@ namespace dsanalyze::cli {
 namespace {
 
 enum class Form { text, json };
+
+/// What the shells' completion scripts say first; the words typed so far follow.
+constexpr std::string_view complete_request = "__complete";
 
 int exit_code_of(ErrorKind kind) {
   switch (kind) {
@@ -45,7 +49,7 @@ std::vector<std::string> command_names() {
 
 std::string command_list() {
   std::string text = "Commands\n\n";
-  for (const CommandEntry& entry : commands()) text += fmt::format("  {:<9} {}\n", entry.name, entry.summary);
+  for (const CommandEntry& entry : commands()) text += fmt::format("  {:<12} {}\n", entry.name, entry.summary);
   return text;
 }
 
@@ -130,6 +134,10 @@ class Program {
   }
 
   int dispatch() {
+    if (!m_arguments.empty() && m_arguments.front() == complete_request) {
+      print(completion_lines(complete({m_arguments.begin() + 1, m_arguments.end()})));
+      return exit_ok;
+    }
     Call call = take_apart(m_arguments);
     const bool asks_for_help = has_flag(m_arguments, {"--help", "-h"});
     if (call.command == "help") {

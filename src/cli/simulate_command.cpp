@@ -78,8 +78,8 @@ void drop_unfinished_epoch(SimulateResult& result) {
 class SimulateCommand final : public Command {
  public:
   void declare(CLI::App& app) override {
-    app.add_option("SCENARIO", m_scenario);
-    app.add_option("--trace", m_trace);
+    app.add_option("SCENARIO", m_scenario)->type_name("@scenarios|FILE");
+    app.add_option("--trace", m_trace)->type_name("FILE");
     app.add_option("--policy", m_policies);
     app.add_option("--cache-size", m_cache_sizes);
   }

@@ -33,7 +33,7 @@ struct Source {
 class WhatIfCommand final : public Command {
  public:
   void declare(CLI::App& app) override {
-    app.add_option("PROFILE", m_profile);
+    app.add_option("PROFILE", m_profile)->type_name("FILE");
     app.add_option("--rates", m_rates);
     app.add_option("--base", m_base);
     m_lists.declare(app);

@@ -10,6 +10,7 @@
 #include "dsanalyze/core/device.hpp"
 #include "dsanalyze/core/workload.hpp"
 #include "dsanalyze/models/servers.hpp"
+#include "option_table.hpp"
 
 namespace dsanalyze::cli {
 namespace {
@@ -17,6 +18,11 @@ namespace {
 /// A storage without limit, as a factor that JSON can hold.
 constexpr double no_limit_factor = 1e9;
 constexpr double most_cores = 1e6;
+
+constexpr std::string_view share_modes = "none|coordinated|unified-producer";
+constexpr std::string_view partition_modes = "none|partitioned|locality";
+constexpr std::string_view storage_scopes = "server|shared";
+constexpr std::string_view findable = "cache|cores|accelerators|storage";
 
 /// Parses each part of a list; errors name the option.
 template <typename Value, typename Parse>
@@ -96,13 +102,9 @@ double reads_under_way(const std::string& text) { return static_cast<double>(par
 std::uint32_t number_of_jobs(const std::string& text) { return static_cast<std::uint32_t>(parse_integer(text, 1, 1024)); }
 std::uint32_t number_of_servers(const std::string& text) { return static_cast<std::uint32_t>(parse_integer(text, 1, most_servers)); }
 
-JobSharing job_sharing(const std::string& text) {
-  return parse_job_sharing(checked_choice("the value", text, {"none", "coordinated", "unified-producer"}));
-}
-PartitionMode partition_mode(const std::string& text) {
-  return parse_partition_mode(checked_choice("the value", text, {"none", "partitioned", "locality"}));
-}
-StorageScope storage_scope(const std::string& text) { return parse_storage_scope(checked_choice("the value", text, {"server", "shared"})); }
+JobSharing job_sharing(const std::string& text) { return parse_job_sharing(checked_choice("the value", text, words_of(share_modes))); }
+PartitionMode partition_mode(const std::string& text) { return parse_partition_mode(checked_choice("the value", text, words_of(partition_modes))); }
+StorageScope storage_scope(const std::string& text) { return parse_storage_scope(checked_choice("the value", text, words_of(storage_scopes))); }
 
 /// profile's grammar: "emulated:40Gbit/s"; "40Gbit/s" too.
 double network_rate(const std::string& text) {
@@ -110,27 +112,27 @@ double network_rate(const std::string& text) {
   return parse_bytes_per_second(text.starts_with(emulated) ? text.substr(emulated.size()) : text);
 }
 
-std::string question_name(const std::string& text) { return checked_choice("the value", text, {"cache", "cores", "accelerators", "storage"}); }
+std::string question_name(const std::string& text) { return checked_choice("the value", text, words_of(findable)); }
 
 }  // namespace
 
 void WhatIfLists::declare(CLI::App& app) {
   app.add_option("--cache-size", m_cache_sizes);
-  app.add_option("--cache", m_caches);
+  app.add_option("--cache", m_caches)->type_name("LIST minio|minio:cost-aware|lru|page");
   app.add_option("--cores", m_cores);
   app.add_option("--accelerator-speed", m_accelerator_speeds);
   app.add_option("--accelerators", m_accelerators);
   app.add_option("--batch-size", m_batch_sizes);
-  app.add_option("--storage", m_storage);
+  app.add_option("--storage", m_storage)->type_name("LIST real|null|emulated:@storage");
   app.add_option("--request-size", m_request_sizes);
   app.add_option("--io-depth", m_concurrencies);
   app.add_option("--jobs", m_jobs);
-  app.add_option("--share", m_shares);
+  app.add_option("--share", m_shares)->type_name(fmt::format("LIST {}", share_modes));
   app.add_option("--servers", m_servers);
-  app.add_option("--partition", m_partitions);
-  app.add_option("--storage-scope", m_scopes);
+  app.add_option("--partition", m_partitions)->type_name(fmt::format("LIST {}", partition_modes));
+  app.add_option("--storage-scope", m_scopes)->type_name(fmt::format("LIST {}", storage_scopes));
   app.add_option("--network", m_networks);
-  app.add_option("--find", m_find);
+  app.add_option("--find", m_find)->type_name(fmt::format("LIST {}", findable));
 }
 
 WhatIfQuestion WhatIfLists::question(const RateModel& model) const {

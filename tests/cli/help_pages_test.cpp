@@ -5,8 +5,8 @@
 #include <set>
 
 #include "command.hpp"
-#include "help_pages.hpp"
-#include "option_parser.hpp"
+#include "embedded_texts.hpp"
+#include "option_table.hpp"
 
 using namespace dsanalyze::cli;
 
@@ -19,8 +19,10 @@ std::set<std::string> long_options_in(const std::string& text) {
 
 std::set<std::string> long_options_of(const CommandEntry& entry) {
   std::set<std::string> names;
-  for (const std::string& name : option_names(entry))
-    if (name.starts_with("--")) names.insert(name);
+  for (const ActionEntry& action : option_table(entry))
+    for (const OptionEntry& option : action.options)
+      for (const std::string& name : option.names)
+        if (name.starts_with("--")) names.insert(name);
   return names;
 }
 
@@ -42,7 +44,7 @@ TEST_CASE("every option that a command's help page names is known to its parser"
 
 TEST_CASE("every help page shows an example and fits 80 columns") {
   for (const CommandEntry& entry : commands()) CHECK_MESSAGE(help_text(entry.name).find("Example") != std::string::npos, entry.name);
-  for (const HelpPage& page : help_pages()) {
+  for (const EmbeddedText& page : help_pages()) {
     const std::string text = help_text(page.name);
     for (std::size_t at = 0; at < text.size();) {
       const std::size_t end = text.find('\n', at);

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace dsanalyze::cli {
+
+/// A text file of the sources that is part of the program (embed_texts.py writes the functions' source at build time).
+struct EmbeddedText {
+  std::string_view name;  ///< the file's, without its extension
+  std::string_view text;
+};
+
+/// The help pages of this folder, in Markdown.
+std::span<const EmbeddedText> help_pages();
+/// The scripts of completions/: bash, fish, zsh.
+std::span<const EmbeddedText> completion_scripts();
+
+/// The page for a terminal: headings without marks, code without back quotes, the options that all commands share at the end.
+/// Throws std::logic_error for a name without a page.
+std::string help_text(std::string_view name);
+
+}  // namespace dsanalyze::cli
