@@ -34,8 +34,9 @@ std::vector<double> factors(double low, double high) {
 std::vector<double> whole_numbers(double measured) {
   const double most = std::max(most_times, std::ceil(most_times * measured));
   const double step = std::ceil(most / most_values);
-  std::vector<double> values{1};
-  for (double value = step > 1 ? step : 2; value <= most; value += step) values.push_back(value);
+  std::vector<double> values;
+  if (step > 1) values.push_back(1);
+  for (int at = 1; at * step <= most; ++at) values.push_back(at * step);
   return values;
 }
 
