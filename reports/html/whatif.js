@@ -237,7 +237,7 @@
       text: (value) => plain(value) + (value === 1 ? ' core' : ' cores'),
     },
     accelerator_speed: {
-      label: 'Accelerator speed, of one',
+      label: 'Speed of an accelerator',
       option: (value) => '--accelerator-speed ' + plain(value) + 'x',
       text: (value) => plain(value) + 'x',
     },

@@ -25,7 +25,7 @@
   function sliderRow(slider, model, id, changed) {
     const texts = words.sliders[slider.name];
     if (slider.values.length === 0) {
-      const why = make('p', { class: 'whatif-absent' }, make('strong', {}, texts.label + ': '), slider.why_absent);
+      const why = make('p', { class: 'whatif-absent muted' }, make('strong', {}, texts.label + ': '), slider.why_absent);
       return { element: why, value: () => null, reset: () => {} };
     }
     const start = nearest(slider);
@@ -59,26 +59,32 @@
 
   const parts = [['compute', 'Compute'], ['prep', 'Prep stall'], ['fetch', 'Fetch stall']];
 
-  // An epoch's parts, side by side: a picture of what the table says.
+  // An epoch's parts, side by side, with what they are.
   function epochBar() {
-    const bar = make('div', { class: 'whatif-bar', role: 'img' });
-    const pieces = parts.map(([name]) => make('span', { class: 'whatif-part whatif-' + name }));
-    bar.append(...pieces);
-    return {
-      element: bar,
-      show: (stalls) => {
-        bar.hidden = stalls === null;
-        if (stalls === null) return;
-        parts.forEach(([name], at) => { pieces[at].style.width = Math.max(0, stalls[name] * 100) + '%'; });
-        bar.setAttribute('aria-label', 'Of an epoch: ' + parts.map(([name, label]) => label.toLowerCase() + ' ' + words.share(stalls[name])).join(', '));
-      },
+    const pieces = parts.map(([name]) => make('span', { class: name }));
+    const shares = parts.map(() => make('strong'));
+    const bar = make('div', { class: 'bar', 'aria-hidden': 'true' }, ...pieces);
+    const legend = make('ul', { class: 'legend' }, ...parts.map(([name, label], at) =>
+      make('li', {}, make('span', { class: 'key ' + name, 'aria-hidden': 'true' }), label + ' ', shares[at])));
+    const element = make('div', { class: 'epoch' }, bar, legend);
+    const show = (stalls) => {
+      element.hidden = stalls === null;
+      if (stalls === null) return;
+      parts.forEach(([name], at) => {
+        pieces[at].style.width = Math.max(0, stalls[name] * 100) + '%';
+        shares[at].textContent = words.share(stalls[name]);
+      });
     };
+    return { element: element, show: show };
   }
 
   function rows(base, now) {
     const number = (value) => (value === null ? 'not known' : words.number(value));
     const factor = (before, after) => (before === null || after === null ? '' : (after / before).toFixed(2) + 'x');
-    const points = (before, after) => ((after - before) * 100).toFixed(1) + ' points';
+    const points = (before, after) => {
+      const text = ((after - before) * 100).toFixed(1);
+      return (Number(text) > 0 ? '+' : '') + text + ' points';
+    };
     const rate = (label, name) => [label, number(base[name]), number(now[name]), factor(base[name], now[name])];
     const list = [
       rate('Samples/s', 'samples_per_s'),
@@ -96,10 +102,13 @@
 
   function comparison(base) {
     const body = make('tbody');
-    const head = make('tr', {}, ...['', 'As profiled', 'With the sliders', 'Change'].map((text) => (text ? make('th', { scope: 'col' }, text) : make('td'))));
-    const table = make('table', { class: 'whatif-table' }, make('caption', {}, 'As profiled, and as the sliders stand'), make('thead', {}, head), body);
+    const columns = ['As profiled', 'With the sliders', 'Change'].map((text) => make('th', { scope: 'col', class: 'number' }, text));
+    const head = make('tr', {}, make('td'), ...columns);
+    const title = 'As profiled, and as the sliders stand';
+    const table = make('div', { class: 'scroll', role: 'region', tabindex: '0', 'aria-label': title },
+      make('table', { class: 'whatif-table' }, make('caption', {}, title), make('thead', {}, head), body));
     const cells = rows(base, base).map(([label]) => {
-      const row = [make('td'), make('td'), make('td')];
+      const row = [1, 2, 3].map(() => make('td', { class: 'number' }));
       body.append(make('tr', {}, make('th', { scope: 'row' }, label), ...row));
       return row;
     });
@@ -168,11 +177,11 @@
     const form = make('fieldset', { class: 'whatif-sliders' }, legend, ...sliders.map((slider) => slider.element), reset);
     element.replaceChildren(
       form, result, bar.element, status, remark, table.element,
-      make('p', { class: 'whatif-note' },
+      make('p', { class: 'whatif-note muted' },
         'Computed in this page by the equations of dsanalyze whatif: samples/s = min(F, P, G), steady state, stages that overlap fully' +
         (model.emulated ? ', some of the rates emulated' : '') + '. Where two of the rates are within about 10 % of each other this is optimistic, because ' +
         'stages then wait for one another; add --simulate for the epoch simulator.'),
-      make('p', { class: 'whatif-note' }, 'The same answer in a terminal: ', command));
+      make('p', { class: 'whatif-note muted' }, 'The same answer in a terminal: ', command));
     show();
   }
 

@@ -27,8 +27,8 @@ struct LiveModel {
 };
 
 /// Pure. `command` is shown as it is given: quote what comes from outside (base/text.hpp). Where a cache's misses are replayed, this replays them for
-/// a hundred sizes, which takes seconds. Cache: 0 to 100 % in percents. Cores and accelerators: whole ones, from 1 to 4 times as many as measured (at
-/// least 4). Accelerator speed: 0.25x to 4x, storage: 0.1x to 10x, in steps of about 6 %.
+/// a hundred sizes, which takes a part of a second. Cache: 0 to 100 % in percents. Cores and accelerators: whole ones, from 1 to 4 times as many as
+/// measured (at least 4). Accelerator speed: 0.25x to 4x, storage: 0.1x to 10x, in steps of about 6 %.
 LiveModel live_model(RateModel model, std::string command);
 
 /// An object: command, rates and relative errors, cache (form and parameters of the miss model), prep_scaling, sliders, dataset. Numbers of full
