@@ -89,11 +89,15 @@ void BatchAssembly::close_gaps(Entry& entry) {
   entry.good = end;
 }
 
-void BatchAssembly::publish(std::uint32_t entry) { m_entries[entry].published.store(m_entries[entry].draw.sequence + 1, std::memory_order_release); }
+void BatchAssembly::publish(std::uint32_t entry) {
+  m_published.fetch_add(1, std::memory_order_relaxed);
+  m_entries[entry].published.store(m_entries[entry].draw.sequence + 1, std::memory_order_release);
+}
 
 bool BatchAssembly::take(std::uint64_t sequence, Batch& batch) {
   const Entry& entry = m_entries[sequence % m_entries.size()];
   if (entry.published.load(std::memory_order_acquire) != sequence + 1) return false;
+  m_taken.fetch_add(1, std::memory_order_release);
   const std::uint32_t slot = entry.draw.token.slot;
   batch = {.sequence = sequence,
            .step = entry.draw.step,

@@ -49,6 +49,11 @@ class BatchAssembly {
   /// The batch of that sequence, if it is published.
   bool take(std::uint64_t sequence, Batch& batch);
   [[nodiscard]] SamplerState state_after(std::uint64_t sequence) const { return m_entries[sequence % m_entries.size()].draw.state_after; }
+  /// Batches published and not yet taken.
+  [[nodiscard]] std::uint64_t ready() const {
+    const std::uint64_t taken = m_taken.load(std::memory_order_acquire);  // first: what is taken was published
+    return m_published.load(std::memory_order_relaxed) - taken;
+  }
   /// No batch from `sequence` on will come.
   void close(std::uint64_t sequence) { m_end.store(sequence, std::memory_order_release); }
   [[nodiscard]] bool ended_at(std::uint64_t sequence) const { return sequence >= m_end.load(std::memory_order_acquire); }
@@ -79,6 +84,8 @@ class BatchAssembly {
   OnError m_on_error;
   std::vector<Entry> m_entries;
   std::atomic<std::uint64_t> m_end{UINT64_MAX};
+  std::atomic<std::uint64_t> m_published{0};
+  std::atomic<std::uint64_t> m_taken{0};
   Signal m_completed;
 };
 

@@ -31,6 +31,7 @@ Loader::State::State(Parts given_parts, const LoaderOptions& given_options)
       hits(options.batch_size) {
   if (options.start.order.buffers()) make_window();
   for (std::uint32_t i = 0; i < options.workers; ++i) preps.push_back(parts.prep->make());
+  make_tracks();
   try {
     for (std::uint32_t i = 0; i < options.workers; ++i) threads.emplace_back([this] { guarded(&State::work); });
     threads.emplace_back([this] { guarded(&State::reap); });
@@ -44,6 +45,14 @@ Loader::State::State(Parts given_parts, const LoaderOptions& given_options)
 }
 
 Loader::State::~State() { stop(); }
+
+void Loader::State::make_tracks() {
+  worker_tracks.resize(options.workers);
+  if (parts.spans == nullptr) return;
+  sampler_track = &parts.spans->make_track(SpanTrack::Role::sampler);
+  read_track = &parts.spans->make_track(SpanTrack::Role::reads);
+  for (SpanTrack*& track : worker_tracks) track = &parts.spans->make_track(SpanTrack::Role::prep_worker);
+}
 
 void Loader::State::make_window() {
   const std::size_t step = std::size_t{options.batch_size} * options.slices;
@@ -119,6 +128,8 @@ LoaderTotals Loader::totals() const {
   for (const auto& counter : s.prep_counters) totals.prep += counter.totals();
   totals.hits = s.hit_total.load(std::memory_order_relaxed);
   totals.misses = s.miss_total.load(std::memory_order_relaxed);
+  totals.waiting_for_prep = s.ready.size();
+  totals.ready_batches = s.assembly.ready();
   totals.operator_times.resize(s.parts.prep->operator_names().size());
   for (const auto& prep : s.preps) {
     const auto times = prep->operator_times();

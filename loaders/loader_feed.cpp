@@ -28,7 +28,9 @@ void Loader::State::feed_epochs() {
 bool Loader::State::begin_epoch(std::uint64_t& current) {
   if (sampler.state().epoch == current) return true;
   sampler.prepare();  // the next order, while the last fetches of this one end
+  const Nanoseconds begun = sampler_track != nullptr ? timing.clock->now() : 0;
   if (!wait_settled()) return false;
+  if (sampler_track != nullptr) sampler_track->add({begun, timing.clock->now(), 0, 0, SpanKind::wait_settled});
   epochs.settle(current);
   current = sampler.state().epoch;
   epochs.begin(current);
@@ -45,9 +47,11 @@ bool Loader::State::feed_step(std::uint64_t& step) {
   const auto slices = std::min<std::uint32_t>(options.slices, static_cast<std::uint32_t>(global.size()));
   for (std::uint32_t slice = 0; slice < slices; ++slice) {
     ReleaseToken token;
+    const Nanoseconds slice_begun = sampler_track != nullptr ? timing.clock->now() : 0;
     while (!pool.acquire(token, soon())) {
       if (over()) return false;
     }
+    const Nanoseconds slot_found = sampler_track != nullptr ? timing.clock->now() : 0;
     const bool ends_step = slice + 1 == slices;
     const auto ids = Assignment::slice(global, static_cast<int>(slice), static_cast<int>(slices));
     const BatchAssembly::Draw draw{token, sequence, step, slice, slices, epoch, last && ends_step, ends_step ? sampler.state() : before};
@@ -57,6 +61,10 @@ bool Loader::State::feed_step(std::uint64_t& step) {
       draw_from_window(ids, entry);
     } else {
       dispatch(ids, epoch, entry);
+    }
+    if (sampler_track != nullptr) {
+      sampler_track->add({slice_begun, slot_found, sequence, 0, SpanKind::wait_slot});
+      sampler_track->add({slice_begun, timing.clock->now(), sequence, static_cast<std::uint32_t>(ids.size()), SpanKind::batch});
     }
     ++sequence;
   }
@@ -152,7 +160,9 @@ void Loader::State::submit(std::span<const FetchRequest> group) {
     }
     const Nanoseconds begun = timing.clock->now();
     room.wait(*timing.waiter, ticket, soon());
-    feed_counter.add_waiting(timing.clock->now() - begun);
+    const Nanoseconds ended = timing.clock->now();
+    feed_counter.add_waiting(ended - begun);
+    if (sampler_track != nullptr) sampler_track->add({begun, ended, 0, 0, SpanKind::wait_storage});
   }
 }
 

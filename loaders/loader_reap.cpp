@@ -67,6 +67,9 @@ LoaderWork Loader::State::take(const FetchCompletion& completion) {
   if (completion.status.ok()) {
     fetch_counter.add(1, completion.bytes.size(), 0);
     request_times.add(completion.took);
+    if (read_track != nullptr)
+      read_track->add({completion.done_at - completion.took, completion.done_at, completion.sample,
+                       static_cast<std::uint32_t>(completion.bytes.size()), SpanKind::read});
   } else {
     fetch_counter.add_failure();
   }

@@ -36,6 +36,7 @@ struct Loader::State {
   [[nodiscard]] bool over() const { return stopping.load(std::memory_order_acquire) || failures.fatal(); }
   [[nodiscard]] Deadline soon() const;
   void make_window();
+  void make_tracks();
   void guarded(void (State::*body)());
   void notify_all();
 
@@ -58,8 +59,9 @@ struct Loader::State {
   LoaderWork take(const FetchCompletion& completion);
 
   void work();
-  void keep(const LoaderWork& item);
-  std::uint64_t prepare(const LoaderWork& item, Prep& prep, std::vector<std::byte>& scratch, StageCounter& counter);
+  /// False where the cache does not await the item.
+  bool keep(const LoaderWork& item);
+  std::uint64_t prepare(const LoaderWork& item, Prep& prep, std::vector<std::byte>& scratch, StageCounter& counter, std::span<Nanoseconds> spent);
   void give_back(const LoaderWork& item);
   void finish(std::uint32_t entry, std::uint32_t done);
 
@@ -77,6 +79,9 @@ struct Loader::State {
   std::vector<StageCounter> prep_counters;
   std::vector<DurationHistogram> prep_times;  ///< of a sample, one each worker
   DurationHistogram request_times;
+  SpanTrack* sampler_track = nullptr;  ///< these: nullptr where nothing is traced
+  SpanTrack* read_track = nullptr;
+  std::vector<SpanTrack*> worker_tracks;
   StageCounter fetch_counter;
   StageCounter feed_counter;
   std::atomic<std::uint64_t> hit_total{0};

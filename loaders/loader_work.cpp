@@ -9,6 +9,43 @@ namespace {
 constexpr std::size_t worker_group = 32;
 /// Nanoseconds a sample; below, reading the clock for each would take a tenth of its time, and the group's mean stands for each.
 constexpr Nanoseconds worth_timing = 1000;
+constexpr std::size_t most_operators = 8;
+
+/// What one worker leaves for a trace: batches, in them samples, in them operators. Nothing without a track.
+class WorkerSpans {
+ public:
+  WorkerSpans(SpanTrack* track, std::size_t operators) : m_track(track), m_spent(std::min(operators, most_operators)) {}
+
+  [[nodiscard]] bool on() const { return m_track != nullptr; }
+  /// For PrepTask::spent.
+  [[nodiscard]] std::span<Nanoseconds> spent() { return on() ? std::span(m_times).first(m_spent) : std::span<Nanoseconds>(); }
+
+  void kept(Nanoseconds begin, Nanoseconds end, std::size_t samples) {
+    m_track->add({begin, end, 0, static_cast<std::uint32_t>(samples), SpanKind::keep});
+    m_kept_until = end;
+  }
+  /// Operators take turns, row by row; each one's time is one span, one after the other, the last ending with the sample. An emulated core may have
+  /// begun before its worker came: then only what the worker saw is shown.
+  void sample(Nanoseconds begin, Nanoseconds end, SampleId sample) {
+    if (!on()) return;
+    Nanoseconds operator_end = end;
+    for (std::size_t i = m_spent; i-- > 0;) {
+      const Nanoseconds operator_begin = std::max({operator_end - std::exchange(m_times[i], 0), begin, m_kept_until});
+      if (operator_begin < operator_end) m_track->add({operator_begin, operator_end, sample, static_cast<std::uint32_t>(i), SpanKind::prep});
+      operator_end = operator_begin;
+    }
+    m_track->add({begin, end, sample, 0, SpanKind::sample});
+  }
+  void batch(Nanoseconds begin, Nanoseconds end, std::uint64_t sequence, std::uint32_t samples) {
+    if (on()) m_track->add({begin, end, sequence, samples, SpanKind::batch});
+  }
+
+ private:
+  SpanTrack* m_track;
+  std::size_t m_spent;
+  std::array<Nanoseconds, most_operators> m_times{};
+  Nanoseconds m_kept_until = 0;
+};
 
 }  // namespace
 
@@ -20,6 +57,7 @@ void Loader::State::work() {
   std::array<LoaderWork, worker_group> items;
   std::array<CacheLookup, worker_group> used;
   std::vector<std::byte> scratch;
+  WorkerSpans spans(worker_tracks[worker], parts.prep->operator_names().size());
   bool each_timed = true;
   Nanoseconds idle_since = timing.clock->now();
   for (;;) {
@@ -31,27 +69,34 @@ void Loader::State::work() {
     const Nanoseconds begun = timing.clock->now();
     counter.add_waiting(begun - idle_since);
     // The cache first: the next epoch waits for it, and a second worker may need the item.
-    for (const LoaderWork& item : std::span(items).first(count)) keep(item);
+    std::size_t kept = 0;
+    for (const LoaderWork& item : std::span(items).first(count)) kept += keep(item) ? 1 : 0;
+    if (kept > 0 && spans.on()) spans.kept(begun, timing.clock->now(), kept);
     std::size_t hit_count = 0;
     std::size_t prepared = 0;
     std::uint32_t of_entry = 0;
     std::uint64_t bytes = 0;
     Nanoseconds item_begun = begun;
+    Nanoseconds entry_begun = begun;
     for (std::size_t i = 0; i < count; ++i) {
       const LoaderWork& item = items[i];
       if (!over()) {
-        bytes += prepare(item, prep, scratch, counter);
+        bytes += prepare(item, prep, scratch, counter, spans.spent());
         ++prepared;
         ++of_entry;
-        if (each_timed) {
+        if (each_timed || spans.on()) {
           const Nanoseconds now = timing.clock->now();
-          prep_times[worker].add(now - std::exchange(item_begun, now));
+          if (each_timed) prep_times[worker].add(now - item_begun);
+          spans.sample(std::exchange(item_begun, now), now, item.sample);
         }
       }
       give_back(item);
       if (item.hit.decision == CacheDecision::hit) used[hit_count++] = item.hit;
       const bool entry_ends = i + 1 == count || items[i + 1].entry != item.entry;
-      if (entry_ends && of_entry > 0) finish(item.entry, std::exchange(of_entry, 0));
+      if (entry_ends && of_entry > 0) {
+        spans.batch(std::exchange(entry_begun, item_begun), item_begun, assembly.draw(item.entry).sequence, of_entry);
+        finish(item.entry, std::exchange(of_entry, 0));
+      }
     }
     room.notify(*timing.waiter, 1);  // once for the group: the feeder's requests, and what wakes at their ends, come in groups too
     if (hit_count > 0) parts.cache->release(std::span(used).first(hit_count));
@@ -63,17 +108,19 @@ void Loader::State::work() {
   }
 }
 
-void Loader::State::keep(const LoaderWork& item) {
-  if (item.keep != LoaderWork::Keep::in_cache) return;
+bool Loader::State::keep(const LoaderWork& item) {
+  if (item.keep != LoaderWork::Keep::in_cache) return false;
   if (item.status.ok()) {
     static_cast<void>(parts.cache->store(item.sample, item.bytes).ok());  // an item that is not kept is fetched again
   } else {
     parts.cache->abandon(item.sample);
   }
   settle(1);
+  return true;
 }
 
-std::uint64_t Loader::State::prepare(const LoaderWork& item, Prep& prep, std::vector<std::byte>& scratch, StageCounter& counter) {
+std::uint64_t Loader::State::prepare(const LoaderWork& item, Prep& prep, std::vector<std::byte>& scratch, StageCounter& counter,
+                                     std::span<Nanoseconds> spent) {
   std::span<const std::byte> encoded = item.bytes;
   if (item.hit.decision == CacheDecision::hit) {
     if (item.hit.contiguous == nullptr && scratch.size() < item.hit.length) scratch.resize(item.hit.length);
@@ -82,7 +129,7 @@ std::uint64_t Loader::State::prepare(const LoaderWork& item, Prep& prep, std::ve
   const auto output = assembly.sample(item.entry, item.position);
   Status status = item.status;
   if (status.ok() && encoded.empty()) status = corrupt(Corruption::empty);
-  if (status.ok()) status = prep.prepare({encoded, item.sample, assembly.generation(item.entry), item.ready, output});
+  if (status.ok()) status = prep.prepare({encoded, item.sample, assembly.generation(item.entry), item.ready, output, spent});
   if (!status.ok()) {
     counter.add_failure();
     assembly.mark_failed(item.entry, item.position);

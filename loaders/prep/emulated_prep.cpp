@@ -18,6 +18,7 @@ class EmulatedPrep : public Prep {
     const Nanoseconds end = reserve_earliest(m_cores.lanes, task.ready, m_cores.service, m_cores.timing.clock->now());
     m_cores.timing.waiter->sleep_until(end);
     m_counter.add(1, task.encoded.size(), m_cores.service);
+    if (!task.spent.empty()) task.spent.front() += m_cores.service;
     return {};
   }
   [[nodiscard]] std::vector<Nanoseconds> operator_times() const override { return {m_counter.totals().busy}; }

@@ -50,6 +50,7 @@ class ImagePrepWorker : public Prep {
     for (const Operator which : {decode_operator, resize_operator, normalise_operator}) {
       const std::size_t bytes = which == decode_operator ? task.encoded.size() : m_output_bytes;
       m_counters[which].add(status.ok() ? 1 : 0, status.ok() ? bytes : 0, stopwatch.spent(which));
+      if (!task.spent.empty()) task.spent[which] += stopwatch.spent(which);
     }
     if (!status.ok()) m_counters[decode_operator].add_failure();
     return status;

@@ -72,6 +72,9 @@ class ProfileCommand final : public Command {
   void declare(CLI::App& app) override { m_options.declare(app); }
 
   Outcome run(const CommandContext& context) override {
+    std::vector<OutputFile> outputs = m_options.outputs();
+    outputs.push_back({"-o", context.options.output.value_or("")});
+    check_outputs(outputs);
     ProfileInputs inputs = m_options.resolve(context.options.seed, context.events, context.stop);
     const ProfilePlan plan = plan_profile(inputs);
     if (m_options.dry_run()) return {plan_json(plan), plan_text(plan)};

@@ -123,6 +123,7 @@ void ProfileOptions::declare(CLI::App& app) {
   app.add_option("--error-budget", m_error_budget);
   app.add_flag("--require-trusted", m_require_trusted);
   app.add_option("--trace", m_trace)->type_name("FILE");
+  app.add_option("--trace-events", m_trace_events)->type_name("FILE");
   app.add_flag("--dry-run", m_dry_run);
 }
 
@@ -175,6 +176,7 @@ ProfileInputs ProfileOptions::resolve(std::uint64_t seed, EventSink& events, con
         "--workload {}: its prep task is not run for real yet; pass --prep emulated (its rate is in `dsanalyze list workloads`)", workload->name));
   }
   inputs.trace_file = m_trace;
+  inputs.trace_events_file = m_trace_events;
   inputs.host = read_host_facts();
   inputs.index = open(settings, events, stop);
   return inputs;

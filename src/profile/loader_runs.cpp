@@ -6,6 +6,7 @@
 #include "io_choice.hpp"
 #include "page_cache_limit.hpp"
 #include "run_support.hpp"
+#include "run_trace.hpp"
 #include "storage_cost_fit.hpp"
 
 namespace dsanalyze {
@@ -267,7 +268,8 @@ Measured run_full(RunContext& context, double seconds) {
   const auto storage = pipeline.storage_bytes();
   const auto before = storage();
   const auto trace = make_trace(context, spec);
-  auto loader = pipeline.make_loader({.recorder = trace.get()});
+  const auto spans = make_span_recorder(context);
+  auto loader = pipeline.make_loader({.recorder = trace.get(), .spans = spans.get()});
   auto trainer = pipeline.make_trainer();
   Observer observer(*loader, storage, context.inputs.host, context.timing);
   const Nanoseconds begun = context.timing.clock->now();
@@ -330,6 +332,7 @@ Measured run_full(RunContext& context, double seconds) {
     prove_cold(context, "full", measured.record.storage_bytes, measured.record.requested_bytes);
   report_failures(context, "full", *loader);
   note_rate(context, "all together", measured.rate);
+  if (spans) write_run_trace(context, *spans, *loader, observer, log);
   return measured;
 }
 

@@ -74,4 +74,22 @@ std::vector<TimelineRecord> Observer::timeline() const {
   return timeline;
 }
 
+std::vector<TraceCounter> Observer::counters() const {
+  const std::scoped_lock lock(m_mutex);
+  TraceCounter hits{"cache hits, samples", {}};
+  TraceCounter waiting{"waiting for prep, samples", {}};
+  TraceCounter ready{"ready for accelerators, batches", {}};
+  TraceCounter storage{"storage, bytes/s", {}};
+  const Look* before = nullptr;
+  for (const Look& look : m_looks) {
+    hits.points.push_back({look.at, static_cast<double>(look.totals.hits)});
+    waiting.points.push_back({look.at, static_cast<double>(look.totals.waiting_for_prep)});
+    ready.points.push_back({look.at, static_cast<double>(look.totals.ready_batches)});
+    if (before != nullptr && before->storage && look.storage && look.at > before->at)
+      storage.points.push_back({look.at, static_cast<double>(*look.storage - *before->storage) / to_seconds(look.at - before->at)});
+    before = &look;
+  }
+  return {hits, waiting, ready, storage};
+}
+
 }  // namespace dsanalyze

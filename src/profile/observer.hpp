@@ -9,6 +9,7 @@
 #include "dsanalyze/base/clock.hpp"
 #include "dsanalyze/base/host.hpp"
 #include "dsanalyze/core/result.hpp"
+#include "dsanalyze/core/trace_events.hpp"
 #include "dsanalyze/loaders/loader.hpp"
 #include "windows.hpp"
 
@@ -28,6 +29,8 @@ class Observer {
   [[nodiscard]] std::vector<CpuPoint> cpu() const;
   /// At most 120 points, evenly thinned.
   [[nodiscard]] std::vector<TimelineRecord> timeline() const;
+  /// What a trace draws: every look.
+  [[nodiscard]] std::vector<TraceCounter> counters() const;
 
  private:
   struct Look {

@@ -113,8 +113,8 @@ std::unique_ptr<Loader> Pipeline::make_loader(const Use& use) {
   const auto& allowed = m_inputs.host.cpus_allowed;
   if (use.cores && *use.cores <= static_cast<int>(allowed.size())) options.worker_cpus.assign(allowed.begin(), allowed.begin() + *use.cores);
   const PrepFactory* prep = use.prep == PrepUse::none ? m_no_prep.get() : m_prep.get();
-  return std::make_unique<Loader>(Loader::Parts{m_spec.index, m_engine.get(), &m_server.cache(), prep, storage_bytes(), m_timing, use.recorder},
-                                  options);
+  return std::make_unique<Loader>(
+      Loader::Parts{m_spec.index, m_engine.get(), &m_server.cache(), prep, storage_bytes(), m_timing, use.recorder, use.spans}, options);
 }
 
 std::unique_ptr<Trainer> Pipeline::make_trainer() {

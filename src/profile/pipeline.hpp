@@ -45,6 +45,7 @@ class Pipeline {
     std::uint64_t epochs = 0;                 ///< 0: until stopped
     std::optional<int> cores = std::nullopt;  ///< prep on so many cores, one worker each, instead of the spec's workers
     AccessRecorder* recorder = nullptr;       ///< told what the cache is asked
+    SpanRecorder* spans = nullptr;            ///< told what each thread does
   };
   /// One loader at a time.
   std::unique_ptr<Loader> make_loader(const Use& use);

@@ -5,6 +5,7 @@
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/files.hpp"
 #include "dsanalyze/core/modes.hpp"
+#include "dsanalyze/core/trace_events.hpp"
 #include "dsanalyze/profile/profiler.hpp"
 #include "pipeline.hpp"
 
@@ -62,14 +63,18 @@ std::vector<std::string> running_order(const std::vector<std::string>& runs) {
 }
 
 /// What can be known of a trace file before hours of work for it.
-void check_trace(const ProfileInputs& inputs) {
-  if (inputs.trace_file.empty()) return;
+void check_trace(const ProfileInputs& inputs, const char* option, const std::filesystem::path& file) {
+  if (file.empty()) return;
   if (!is_among(inputs.settings.runs, "full")) {
-    throw UsageError(
-        fmt::format("--trace {}: it is the full run that is traced, and only {} will run; full needs an accelerator (emulated:RATE, or null)",
-                    inputs.trace_file.native(), fmt::join(inputs.settings.runs, ", ")));
+    throw UsageError(fmt::format("{} {}: it is the full run that is traced, and only {} will run; full needs an accelerator (emulated:RATE, or null)",
+                                 option, file.native(), fmt::join(inputs.settings.runs, ", ")));
   }
-  require_writable(inputs.trace_file);
+  require_writable(file);
+}
+
+/// Of the spans, and of their copy that is put in order.
+Bytes trace_memory(const ProfileInputs& inputs) {
+  return inputs.trace_events_file.empty() ? 0 : 2 * room_for_spans(inputs.most_trace_events) * sizeof(Span);
 }
 
 bool runs_cached(const ProfileSettings& settings) { return is_among(settings.runs, "prep") || is_among(settings.runs, "cached"); }
@@ -124,6 +129,9 @@ std::vector<std::string> describe(const ProfilePlan& plan, const ProfileInputs& 
                                 format_share(plan.cache_fraction)));
   }
   if (!inputs.trace_file.empty()) lines.push_back(fmt::format("writes: what the full run asks of its cache, to {}", inputs.trace_file.native()));
+  if (!inputs.trace_events_file.empty())
+    lines.push_back(fmt::format("writes: what each thread does in the full run, to {}; at most {} events, about 100 bytes each",
+                                inputs.trace_events_file.native(), format_number(static_cast<double>(inputs.most_trace_events))));
   return lines;
 }
 
@@ -153,7 +161,8 @@ ProfilePlan plan_profile(ProfileInputs& inputs) {
 
   ProfilePlan plan;
   plan.runs = running_order(settings.runs);
-  check_trace(inputs);
+  check_trace(inputs, "--trace", inputs.trace_file);
+  check_trace(inputs, "--trace-events", inputs.trace_events_file);
   plan.seconds = settings.time_budget_seconds;
   const auto memory = static_cast<Bytes>(memory_share * static_cast<double>(inputs.host.memory_usable));
   const Bytes slots = slot_memory(inputs);
@@ -203,7 +212,7 @@ ProfilePlan plan_profile(ProfileInputs& inputs) {
   plan.most_subset_bytes = std::min({subset_limit, index.bytes(), static_cast<Bytes>(static_cast<double>(for_cache) / held_share)});
   plan.most_subset_samples =
       std::clamp<std::uint64_t>(static_cast<std::uint64_t>(static_cast<double>(plan.most_subset_bytes) / std::max(mean, 1.0)), 1, index.size());
-  plan.memory_bytes = slots + buffers + static_cast<Bytes>(static_cast<double>(plan.most_subset_bytes) * held_share);
+  plan.memory_bytes = slots + buffers + trace_memory(inputs) + static_cast<Bytes>(static_cast<double>(plan.most_subset_bytes) * held_share);
 
   plan.lines = describe(plan, inputs, slots);
   return plan;

@@ -1,6 +1,7 @@
 // What the loader itself costs, and how prep scales over workers.
 //
 //   loader_bench overhead [--seconds N] [--json FILE]   null storage, null prep, null accelerator: nanoseconds a sample, by batch size and cache
+//   loader_bench spans [--seconds N]                    the same without and with a recorder of spans in turn, and the same without one twice
 //   loader_bench scaling DIR [--seconds N]              cached photographs, real prep: 1 and 2 workers in turn, beside a pure-ALU loop on 1 and 2
 //   threads
 
@@ -52,12 +53,12 @@ double measure(Loader& loader, double seconds, std::uint64_t skip_samples) {
 }
 
 std::unique_ptr<Loader> make_loader(const std::shared_ptr<const DatasetIndex>& index, FetchEngine& engine, RawCache& cache, const PrepFactory& prep,
-                                    std::uint32_t workers, std::uint32_t batch, std::uint64_t epoch) {
+                                    std::uint32_t workers, std::uint32_t batch, std::uint64_t epoch, SpanRecorder* spans = nullptr) {
   LoaderOptions options;
   options.batch_size = batch;
   options.workers = workers;
   options.start = {1, epoch, 0, index->size(), {}};
-  return std::make_unique<Loader>(Loader::Parts{index, &engine, &cache, &prep, {}, timing}, options);
+  return std::make_unique<Loader>(Loader::Parts{index, &engine, &cache, &prep, {}, timing, nullptr, spans}, options);
 }
 
 void overhead(double seconds, const std::string& json) {
@@ -93,6 +94,44 @@ void overhead(double seconds, const std::string& json) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(json.c_str(), "w"), &std::fclose);
   if (file == nullptr) throw Error("cannot write " + json);
   fmt::print(file.get(), "[{}]\n", fmt::join(records, ",\n "));
+}
+
+/// What recording costs a sample whose prep takes no time, so that nothing hides it: two workers, all in the cache.
+void spans(double seconds) {
+  constexpr int rounds = 15;
+  constexpr std::size_t room = 8'000'000;
+  DatasetSpec spec;
+  spec.name = "null";
+  spec.samples = 100'000;
+  spec.mean_sample_bytes = 1000;
+  const auto index = make_emulated_index(spec, 0, 1, 1);
+  FetchOptions fetch;
+  fetch.capacity = 256;
+  const auto engine = make_null_engine(fetch, timing);
+  const auto prep = make_null_prep(TensorShape::images(DType::uint8, Layout::nhwc, 1, 1, 1, 1));
+  ServerHolder server({CacheKind::minio, index->bytes(), index->size(), index->bytes(), 2000, 4096}, timing);
+  std::uint64_t epoch = 0;
+  const auto cost = [&](SpanRecorder* recorder) {
+    epoch += 1'000'000;
+    return 1e9 / measure(*make_loader(index, *engine, server.cache(), *prep, 2, 256, epoch, recorder), seconds / rounds / 3, 2 * spec.samples);
+  };
+  std::vector<double> off, on, off_again, differences, noise;
+  std::uint64_t dropped = 0;
+  for (int round = 0; round < rounds; ++round) {
+    SpanRecorder recorder(room);
+    off.push_back(cost(nullptr));
+    on.push_back(cost(&recorder));
+    off_again.push_back(cost(nullptr));
+    differences.push_back(on.back() - (off.back() + off_again.back()) / 2);
+    noise.push_back(off_again.back() - off.back());
+    dropped += recorder.dropped();
+  }
+  const Estimate difference = estimate_mean(differences);
+  const Estimate same = estimate_mean(noise);
+  fmt::print("off          {:>8.1f} ns a sample\n", median(off));
+  fmt::print("on           {:>8.1f} ns a sample ({} spans found no room)\n", median(on), dropped);
+  fmt::print("on - off     {:>8.1f} ns  (95 % {:.1f} to {:.1f})\n", difference.value, difference.ci95.low, difference.ci95.high);
+  fmt::print("off - off    {:>8.1f} ns  (95 % {:.1f} to {:.1f})\n", same.value, same.ci95.low, same.ci95.high);
 }
 
 /// Steps of a loop that never leaves the registers, a second, by all threads.
@@ -160,10 +199,12 @@ int run(const std::vector<std::string>& arguments) {
   }
   if (!arguments.empty() && arguments[0] == "overhead") {
     overhead(seconds / 12, json);
+  } else if (!arguments.empty() && arguments[0] == "spans") {
+    spans(seconds);
   } else if (arguments.size() >= 2 && arguments[0] == "scaling") {
     scaling(arguments[1], seconds);
   } else {
-    fmt::print(stderr, "usage: loader_bench overhead [--json FILE] | scaling DIR [--seconds N]\n");
+    fmt::print(stderr, "usage: loader_bench overhead [--json FILE] | spans [--seconds N] | scaling DIR [--seconds N]\n");
     return 2;
   }
   return 0;

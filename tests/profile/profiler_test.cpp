@@ -6,6 +6,8 @@
 
 #include "dsanalyze/base/utc.hpp"
 
+#include "../base/temporary_folder.hpp"
+#include "../core/trace_lines.hpp"
 #include "../loaders/jpeg_images.hpp"
 #include "../loaders/made_dataset.hpp"
 
@@ -148,6 +150,42 @@ TEST_CASE("a run that could not measure its rate has no epoch time, and the budg
   REQUIRE(result.run("full") != nullptr);
   CHECK(result.run("full")->samples_per_s == 0);
   CHECK(result.run("full")->epoch_seconds == 0);
+}
+
+TEST_CASE("a traced profile says so and leaves a trace; one whose trace cannot be written stands without it") {
+  const auto has = [](const ProfileResult& result, const std::string& code) {
+    return std::ranges::any_of(result.findings, [&](const Finding& finding) { return finding.code == code; });
+  };
+  ProfileInputs given = emulated(4e6, 1000, 1000);
+  given.settings.runs = {"full"};
+  given.settings.time_budget_seconds = 2;
+  const testing::TemporaryFolder folder;
+  given.trace_events_file = folder.path() / "trace.json";
+  ProfileResult result = profile(given);
+  CHECK(has(result, "traced"));
+  CHECK_FALSE(has(result, "trace-not-written"));
+  const test::ReadTrace trace = test::read_trace(given.trace_events_file.native());
+  CHECK(trace.named("prep worker").size() == 4);
+  CHECK(trace.named("accelerator").size() == 1);
+  CHECK(trace.named("epochs").size() == 1);
+  CHECK(trace.named("sampler").size() == 1);
+  CHECK(trace.counters.size() == 4);
+  CHECK(trace.facts["dataset"] == "emulated:test");
+  CHECK(folder.entries() == 1);
+
+  given.trace_events_file = "/dev/full";
+  result = profile(given);
+  CHECK(has(result, "trace-not-written"));
+  REQUIRE(result.run("full") != nullptr);
+  CHECK(result.run("full")->samples_per_s > 0);
+
+  given.trace_events_file = folder.path() / "short.json";
+  given.most_trace_events = 10'000;
+  given.settings.accelerator_rate = 5000;
+  given.settings.time_budget_seconds = 4;
+  result = profile(given);
+  CHECK(has(result, "trace-cut-short"));
+  CHECK(test::read_trace(given.trace_events_file.native()).events() <= 10'000);
 }
 
 TEST_CASE("a request to stop ends a profile") {

@@ -14,6 +14,7 @@
 #include "dsanalyze/core/batch.hpp"
 #include "dsanalyze/core/index.hpp"
 #include "dsanalyze/core/settings.hpp"
+#include "dsanalyze/core/span_recorder.hpp"
 #include "dsanalyze/core/storage_cost.hpp"
 #include "dsanalyze/loaders/cache.hpp"
 #include "dsanalyze/loaders/fetch_engine.hpp"
@@ -66,6 +67,8 @@ struct LoaderTotals {
   StageTotals prep;   ///< samples, bytes written, failures, busy, waiting
   std::uint64_t hits = 0;
   std::uint64_t misses = 0;
+  std::uint64_t waiting_for_prep = 0;  ///< samples whose bytes are there, just now
+  std::uint64_t ready_batches = 0;     ///< prepared and not yet taken, just now
   std::vector<Nanoseconds> operator_times;
 };
 
@@ -89,6 +92,7 @@ class Loader {
     std::function<std::optional<Bytes>()> storage_bytes;  ///< the meter; may be empty
     Timing timing;
     AccessRecorder* recorder = nullptr;  ///< told what the cache is asked, by the feeder; may be empty
+    SpanRecorder* spans = nullptr;       ///< given a track for the sampler, one for the reads and one for each prep worker; may be empty
   };
   Loader(Parts parts, const LoaderOptions& options);
   ~Loader();

@@ -20,9 +20,10 @@ namespace dsanalyze {
 struct PrepTask {
   std::span<const std::byte> encoded;
   SampleId sample = 0;
-  std::uint64_t generation = 0;  ///< prep generation: alone, the epoch
-  Nanoseconds ready = 0;         ///< when its bytes were there (emulated prep starts no earlier)
-  std::span<std::byte> output;   ///< exactly Prep::output_bytes()
+  std::uint64_t generation = 0;       ///< prep generation: alone, the epoch
+  Nanoseconds ready = 0;              ///< when its bytes were there (emulated prep starts no earlier)
+  std::span<std::byte> output;        ///< exactly Prep::output_bytes()
+  std::span<Nanoseconds> spent = {};  ///< what each operator took is added here, as operator_times() counts it; empty: nobody wants to know
 };
 
 /// Turns encoded samples into tensors: the augmentation is a pure function of (group seed, generation, sample), so a batch is bit-identical whichever

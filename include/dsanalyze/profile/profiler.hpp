@@ -23,7 +23,9 @@ struct ProfileInputs {
   std::shared_ptr<const DatasetIndex> index;  ///< of the dataset, or of a random sample of a large one
   ImagePrep image_prep;                       ///< of the workload
   HostFacts host;
-  std::filesystem::path trace_file;  ///< where to write what the full run asks of its cache (access_trace.hpp); empty: nowhere
+  std::filesystem::path trace_file;           ///< where to write what the full run asks of its cache (access_trace.hpp); empty: nowhere
+  std::filesystem::path trace_events_file;    ///< where to write what every thread did in the full run (trace_events.hpp); empty: nowhere
+  std::size_t most_trace_events = 1'000'000;  ///< of that file, at least 10,000; 64 bytes of memory each
 };
 
 /// What a profile will do, before it does it: a guest announces itself.

@@ -1,0 +1,50 @@
+#include "output_files.hpp"
+
+#include <fmt/format.h>
+
+#include <system_error>
+
+#include "dsanalyze/base/error.hpp"
+#include "dsanalyze/base/files.hpp"
+#include "dsanalyze/base/text.hpp"
+
+namespace dsanalyze::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_special(const fs::path& path) {
+  std::error_code hidden;  // what cannot be looked at is no special file
+  const fs::file_status status = fs::status(path, hidden);
+  return fs::exists(status) && !fs::is_regular_file(status);
+}
+
+/// What is written under that name: past links, in the folder as it is really called.
+fs::path written_file(const fs::path& path) {
+  std::error_code failed;
+  const fs::path canonical = fs::weakly_canonical(path, failed);
+  return failed ? fs::absolute(path, failed).lexically_normal() : canonical;
+}
+
+bool are_same(const fs::path& a, const fs::path& b) {
+  if (is_special(a) || is_special(b)) return false;
+  std::error_code hidden;
+  return written_file(a) == written_file(b) || fs::equivalent(a, b, hidden);
+}
+
+}  // namespace
+
+void check_outputs(std::span<const OutputFile> files) {
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (files[i].path.empty()) continue;
+    for (std::size_t j = 0; j < i; ++j) {
+      if (files[j].path.empty() || !are_same(files[i].path, files[j].path)) continue;
+      throw UsageError(fmt::format("{} and {} name the same file, {}: the one would replace the other. Give each a file of its own.", files[j].option,
+                                   files[i].option, printable(files[i].path.native())));
+    }
+  }
+  for (const OutputFile& file : files)
+    if (!file.path.empty()) require_writable(file.path);
+}
+
+}  // namespace dsanalyze::cli
