@@ -94,7 +94,8 @@ class SampleMaker {
     const double share = std::min(1.0, static_cast<double>(done) / static_cast<double>(expected_samples));
     const std::uint64_t left = expected_samples - std::min(done, expected_samples);
     const double eta = made > 0 ? elapsed / static_cast<double>(made) * static_cast<double>(left) : -1;
-    m_events.progress({fmt::format("making samples: {} of {}, {}", done, expected_samples, format_bytes(m_bytes)), share, eta});
+    m_events.progress({fmt::format("making samples: {} of {}, {}", done, expected_samples, format_bytes(m_bytes)), share, eta,
+                       elapsed > 0 ? static_cast<double>(made) / elapsed : -1});
   }
 
   const fs::path& m_folder;

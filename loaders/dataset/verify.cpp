@@ -129,7 +129,8 @@ VerifyReport verify_dataset(const DatasetIndex& index, int threads, EventSink& e
     findings.join(verify_piece(index, first, last, stop), last - first);
     const double share = static_cast<double>(findings.done()) / index.size();
     const double elapsed = to_seconds(clock.now() - begin);
-    events.progress({fmt::format("verifying {}", index.facts().root), share, elapsed * (1 - share) / share});
+    events.progress({fmt::format("verifying {}", index.facts().root), share, elapsed * (1 - share) / share,
+                     elapsed > 0 ? static_cast<double>(findings.done()) / elapsed : -1});
   });
   VerifyReport report = findings.finish();
   if (index.facts().format == "tar") verify_shards(index, threads, events, stop, report);

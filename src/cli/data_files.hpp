@@ -13,7 +13,8 @@ enum class ConfigKind { workload, server, dataset, storage, prices, scenario };
 /// "workloads", ...: the folder under configs/.
 std::string config_folder(ConfigKind kind);
 
-/// The folder that holds workloads/, servers/, ...: $DSANALYZE_DATA_DIR (that folder, or the one above with configs/ in it), else configs/ at most
+/// The folder that holds workloads/, servers/, ...: $DSANALYZE_DATA_DIR (that folder, or the one above with configs/ in it), else
+/// ../share/dsanalyze/configs as seen from the program (installed or unpacked), else configs/ at most
 /// four levels above the program (a build tree), else where the program was installed. Throws Error naming the places looked at.
 std::filesystem::path config_directory();
 

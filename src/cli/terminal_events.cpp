@@ -17,7 +17,8 @@ constexpr int bar_cells = 20;
 std::string figures(const Progress& progress) {
   std::string text;
   if (progress.fraction >= 0) text += fmt::format(" {:.0f} %", std::clamp(progress.fraction, 0.0, 1.0) * 100);
-  if (progress.eta_seconds >= 0) text += ", " + format_seconds(std::ceil(progress.eta_seconds)) + " left";
+  if (progress.samples_per_s >= 0) text += fmt::format("{} {} samples/s", text.empty() ? "" : ",", format_number(progress.samples_per_s));
+  if (progress.eta_seconds >= 0) text += (text.empty() ? " " : ", ") + format_seconds(std::ceil(progress.eta_seconds)) + " left";
   return text;
 }
 
@@ -38,10 +39,12 @@ std::string bar(const Progress& progress, int width) {
 TerminalEvents::TerminalEvents(Look look, std::function<void(std::string_view)> write, const Clock& clock)
     : m_look(look), m_write(std::move(write)), m_clock(clock), m_last_shown(clock.now()) {}
 
-void TerminalEvents::progress(const Progress& progress) {
+void TerminalEvents::progress(const Progress& reported) {
   if (m_look.mode == Mode::silent) return;
   const std::scoped_lock lock(m_mutex);
   const Nanoseconds now = m_clock.now();
+  Progress progress = reported;
+  if (progress.eta_seconds < 0) progress.eta_seconds = time_left(progress, now);
   if (now - m_last_shown < (m_look.mode == Mode::bar ? bar_period : line_period)) return;
   m_last_shown = now;
   if (m_look.mode == Mode::lines) {
@@ -51,6 +54,14 @@ void TerminalEvents::progress(const Progress& progress) {
   clear_bar();
   m_bar = bar(progress, m_look.width);
   m_write(m_bar);
+}
+
+double TerminalEvents::time_left(const Progress& progress, Nanoseconds now) {
+  if (progress.fraction < 0) return -1;
+  if (m_growth.begun == 0 || progress.fraction < m_growth.last) m_growth = {now, progress.fraction, progress.fraction};
+  m_growth.last = progress.fraction;
+  const double grown = progress.fraction - m_growth.first;
+  return grown > 0 ? to_seconds(now - m_growth.begun) * (1 - progress.fraction) / grown : -1;
 }
 
 void TerminalEvents::note(const std::string& line) {

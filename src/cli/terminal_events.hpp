@@ -33,6 +33,8 @@ class TerminalEvents final : public EventSink {
   void finish();
 
  private:
+  /// From how the fraction grew since it began, where whoever works does not know; negative as long as nothing can be told.
+  double time_left(const Progress& progress, Nanoseconds now);
   void write_line(const std::string& line);
   void clear_bar();
 
@@ -42,6 +44,12 @@ class TerminalEvents final : public EventSink {
   std::mutex m_mutex;
   Nanoseconds m_last_shown;
   std::string m_bar;  ///< as shown; empty when none is
+  struct Growth {
+    Nanoseconds begun = 0;
+    double first = 0;
+    double last = 0;
+  };
+  Growth m_growth;  ///< of the fraction, since it last fell
 };
 
 }  // namespace dsanalyze::cli

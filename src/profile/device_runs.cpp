@@ -36,7 +36,8 @@ std::vector<ProgressPoint> iterate(Trainer& trainer, const ProfileSettings& sett
     for (std::size_t i = 0; i < count; ++i) samples += done[i].samples;
     // The clock, not the device's own account, says when an iteration ended.
     if (count > 0) points.push_back({timing.clock->now(), samples});
-    show_progress(context, "synthetic", begun, seconds);
+    const double elapsed = to_seconds(timing.clock->now() - begun);
+    show_progress(context, "synthetic", begun, seconds, elapsed > 0 ? static_cast<double>(samples) / elapsed : -1);
   }
   return points;
 }

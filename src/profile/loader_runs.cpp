@@ -30,8 +30,8 @@ class EnoughTime {
     if (to_seconds(now - m_begun) >= m_seconds || m_context.budget_spent()) return true;
     if (now < m_next_look) return false;
     m_next_look = now + nanoseconds_per_second;
-    show_progress(m_context, m_run, m_begun, m_seconds);
     const WindowedRate known = rate();
+    show_progress(m_context, m_run, m_begun, m_seconds, known.kept > 0 ? known.estimate.value : -1);
     return known.kept >= 10 && known.estimate.relative_half_width() <= narrow_enough;
   }
 
@@ -42,6 +42,13 @@ class EnoughTime {
   Nanoseconds m_begun;
   Nanoseconds m_next_look = 0;
 };
+
+/// Samples/s since the run began, for who waits; the result's rates come from windows.
+double mean_rate(const TrainingLog& log, Nanoseconds now) {
+  std::uint64_t samples = 0;
+  for (const BatchCompletion& completion : log.completions) samples += completion.samples;
+  return samples > 0 ? static_cast<double>(samples) / to_seconds(now - log.begun) : -1;
+}
 
 /// The steady part of a run without an accelerator: from shortly after the first batch to the last look.
 Nanoseconds steady_begin(const TrainingLog& log) { return log.first_batch > 0 ? log.first_batch + to_nanoseconds(settle_seconds) : 0; }
@@ -159,8 +166,8 @@ bool fill_cache(RunContext& context, Pipeline& pipeline, double seconds) {
   bool in_time = true;
   train(
       *loader, *trainer,
-      [&](const TrainingLog&) {
-        show_progress(context, "filling the cache", begun, seconds);
+      [&](const TrainingLog& so_far) {
+        show_progress(context, "filling the cache", begun, seconds, mean_rate(so_far, context.timing.clock->now()));
         in_time = to_seconds(context.timing.clock->now() - begun) < seconds;
         return !in_time;
       },
@@ -297,7 +304,7 @@ Measured run_full(RunContext& context, double seconds) {
         if (now < next_look) return false;
         next_look = now + nanoseconds_per_second;
         page_cache.adjust();
-        show_progress(context, fmt::format("full, epoch {}", ended_epochs + 1), begun, seconds);
+        show_progress(context, fmt::format("full, epoch {}", ended_epochs + 1), begun, seconds, mean_rate(so_far, now));
         if (ended_epochs <= last_epoch) return false;
         const WindowedRate known = rate_of(so_far);
         return known.kept >= 10 && known.estimate.relative_half_width() <= narrow_enough;

@@ -192,12 +192,12 @@ void report_failures(RunContext& context, const std::string& run, const Loader& 
                   failures.size() > 3 ? ", ..." : ""));
 }
 
-void show_progress(RunContext& context, const std::string& run, Nanoseconds begun, double seconds) {
+void show_progress(RunContext& context, const std::string& run, Nanoseconds begun, double seconds, double samples_per_s) {
   const Nanoseconds now = context.timing.clock->now();
   const double whole = context.plan.seconds;
   const double done = to_seconds(now - context.begun);
   context.events.progress({fmt::format("{} run ({:.0f} of at most {:.0f} s)", run, to_seconds(now - begun), seconds),
-                           std::clamp(done / whole, 0.0, 1.0), std::max(0.0, whole - done)});
+                           std::clamp(done / whole, 0.0, 1.0), std::max(0.0, whole - done), samples_per_s});
 }
 
 void note_rate(RunContext& context, const std::string& what, const RateRecord& rate) {

@@ -20,7 +20,7 @@ void take_rate(const RunContext& context, Measured& measured);
 /// Samples that failed become a finding that names the first ones.
 void report_failures(RunContext& context, const std::string& run, const Loader& loader);
 /// Progress of a run that lasts at most `seconds`.
-void show_progress(RunContext& context, const std::string& run, Nanoseconds begun, double seconds);
+void show_progress(RunContext& context, const std::string& run, Nanoseconds begun, double seconds, double samples_per_s = -1);
 /// "fetch    2,100 ± 40 samples/s" for the log as a run ends.
 void note_rate(RunContext& context, const std::string& what, const RateRecord& rate);
 JudgeCpu judge_cpu(const RunContext& context);

@@ -32,22 +32,22 @@ std::string share_with_interval(const StallRecord& stall) {
   return share + " ± " + half_text;
 }
 
-/// One character for each 1/40 of the epoch: compute, then prep, then fetch.
-std::string epoch_bar(const ProfileResult::Stalls& stalls) {
-  constexpr double cells = 40;
-  const auto upto = [](double share) { return static_cast<std::size_t>(std::lround(std::clamp(share, 0.0, 1.0) * cells)); };
+/// The epoch in characters, 40 where there is room: compute, then prep, then fetch.
+std::string epoch_bar(const ProfileResult::Stalls& stalls, std::size_t width) {
+  const double cells = std::min(40.0, static_cast<double>(width - label_width) - 4);
+  const auto upto = [cells](double share) { return static_cast<std::size_t>(std::lround(std::clamp(share, 0.0, 1.0) * cells)); };
   const std::size_t compute = upto(stalls.compute.fraction);
   const std::size_t prep = std::max(upto(stalls.compute.fraction + stalls.prep.fraction), compute);
   return "[" + std::string(compute, '#') + std::string(prep - compute, '=') + std::string(static_cast<std::size_t>(cells) - prep, '.') + "]";
 }
 
-std::string epoch_split(const ProfileResult::Stalls& stalls) {
-  const auto row = [](char mark, const std::string& name, const StallRecord& stall) {
-    return fmt::format("  {:<{}}{} {:<8} {}{}\n", "", label_width, mark, name, share_with_interval(stall),
-                       stall.seconds_per_epoch > 0 ? ", " + format_seconds(stall.seconds_per_epoch) : "");
+std::string epoch_split(const ProfileResult::Stalls& stalls, std::size_t width) {
+  const auto row = [width](char mark, const std::string& name, const StallRecord& stall) {
+    return paragraph(fmt::format("  {:<{}}{} {:<8} ", "", label_width, mark, name),
+                     share_with_interval(stall) + (stall.seconds_per_epoch > 0 ? ", " + format_seconds(stall.seconds_per_epoch) : ""), width);
   };
-  return fmt::format("  {:<{}}{}\n", "epoch", label_width, epoch_bar(stalls)) + row('#', "compute", stalls.compute) + row('=', "prep", stalls.prep) +
-         row('.', "fetch", stalls.fetch);
+  return fmt::format("  {:<{}}{}\n", "epoch", label_width, epoch_bar(stalls, width)) + row('#', "compute", stalls.compute) +
+         row('=', "prep", stalls.prep) + row('.', "fetch", stalls.fetch);
 }
 
 std::string seam_text(Seam seam, const std::string& emulated) { return seam == Seam::real ? "real" : seam == Seam::null ? "null" : emulated; }
@@ -210,7 +210,7 @@ std::string console_summary(const ProfileResult& result, const ConsoleStyle& sty
   std::string text;
   for (const std::string& line : console::wrap(console::verdict(result), width)) text += paint(line, Ink::bold, style.colour) + "\n";
   text += "\n";
-  if (result.stalls) text += epoch_split(*result.stalls);
+  if (result.stalls) text += epoch_split(*result.stalls, width);
   text += labelled("do first", first_step, width);
   text += labelled("sure", console::confidence(result), width);
   if (const RunRecord* full = result.run("full"); full != nullptr && full->mlperf_storage_au)

@@ -48,7 +48,7 @@ std::string search_section(const SearchResult& search, const ConsoleStyle& style
                   search.simulated > 0 ? fmt::format(", {} simulated", search.simulated) : ""),
       width);
   for (const std::string& sentence : search.conclusions) text += paragraph("  - ", sentence, width);
-  text += "\n  what more speed costs; nothing else is both cheaper an epoch and faster\n" + front_lines(search, width);
+  text += "\n" + paragraph("  ", "what more speed costs; nothing else is both cheaper an epoch and faster", width) + front_lines(search, width);
   return text;
 }
 

@@ -101,7 +101,7 @@ std::string paragraph(std::string_view lead, std::string_view text, std::size_t 
   return result;
 }
 
-std::size_t layout_width(const ConsoleStyle& style) { return static_cast<std::size_t>(std::clamp(style.width, 72, 120)); }
+std::size_t layout_width(const ConsoleStyle& style) { return static_cast<std::size_t>(std::clamp(style.width, 40, 120)); }
 
 std::string paint(std::string_view text, Ink ink, Colour colour) {
   if (colour == Colour::off || ink == Ink::plain) return std::string(text);
@@ -119,6 +119,7 @@ std::string Table::text(std::size_t width) const {
   for (std::size_t at = 0; at < widths.size(); ++at)
     if (at != m_flexible) others += widths[at] + gap;
   const std::size_t room = width > others ? width - others : 0;
+  if (room < std::min(widths[m_flexible], narrowest_flexible)) return stacked(width);
   widths[m_flexible] = std::min(widths[m_flexible], std::max(room, narrowest_flexible));
 
   const auto line = [&](const std::vector<std::string>& cells) {
@@ -142,6 +143,20 @@ std::string Table::text(std::size_t width) const {
       std::vector<std::string> rest(row.size());
       rest[m_flexible] = parts[part];
       result += line(rest);
+    }
+  }
+  return result;
+}
+
+std::string Table::stacked(std::size_t width) const {
+  std::string result;
+  if (!m_columns.front().heading.empty()) result += paragraph(std::string(indent, ' '), m_columns.front().heading, width);
+  for (const auto& row : m_rows) {
+    result += paragraph(std::string(indent, ' '), row.front(), width);
+    for (std::size_t at = 1; at < row.size(); ++at) {
+      if (row[at].empty()) continue;
+      const std::string lead = m_columns[at].heading.empty() ? "" : m_columns[at].heading + ": ";
+      result += paragraph(std::string(2 * indent, ' '), lead + row[at], width);
     }
   }
   return result;

@@ -15,14 +15,15 @@ std::size_t display_width(std::string_view text);
 std::vector<std::string> wrap(std::string_view text, std::size_t width);
 /// wrap() as lines with ends; the first begins with `lead`, the others are indented by as much.
 std::string paragraph(std::string_view lead, std::string_view text, std::size_t width);
-/// The width to lay out for: at least 72 columns (the tables need them), at most 120, however the terminal is.
+/// The width to lay out for: at least 40 columns, at most 120, however the terminal is.
 std::size_t layout_width(const ConsoleStyle& style);
 
 enum class Ink { plain, bold, red, yellow, green };
 /// The text in the ink; unchanged where colour is off.
 std::string paint(std::string_view text, Ink ink, Colour colour);
 
-/// Aligned columns, two spaces apart, indented by two. The flexible column is wrapped when the whole would be wider than `width`.
+/// Aligned columns, two spaces apart, indented by two. The flexible column is wrapped when the whole would be wider than `width`; where even that does
+/// not suffice, each row becomes lines of its own, a cell a line behind its heading.
 class Table {
  public:
   enum class Align { left, right };
@@ -35,6 +36,8 @@ class Table {
   [[nodiscard]] std::string text(std::size_t width) const;
 
  private:
+  [[nodiscard]] std::string stacked(std::size_t width) const;
+
   std::vector<Column> m_columns;
   std::size_t m_flexible;
   std::vector<std::vector<std::string>> m_rows;

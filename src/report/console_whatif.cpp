@@ -113,9 +113,10 @@ std::string answers_table(const WhatIfResult& result, std::size_t width) {
     table.add(std::move(cells));
   }
   std::string text = table.text(width);
-  if (std::ranges::any_of(answers, &WhatIfAnswer::too_close)) text += "  ? too close to call: the two lowest rates' intervals overlap\n";
+  if (std::ranges::any_of(answers, &WhatIfAnswer::too_close))
+    text += paragraph("  ? ", "too close to call: the two lowest rates' intervals overlap", width);
   if (std::ranges::any_of(answers, [](const WhatIfAnswer& answer) { return answer.measured && !answer.measured->verdict_right; }))
-    text += "  ! another resource bound than was predicted\n";
+    text += paragraph("  ! ", "another resource bound than was predicted", width);
   return text;
 }
 
@@ -147,7 +148,7 @@ std::string found_section(const std::vector<WhatIfFound>& found, const ConsoleSt
 /// The first advice's steps; those of the others would bury them.
 std::string steps_section(const AdviceRecord& first, std::size_t count, std::size_t width) {
   if (first.steps.empty()) return "";
-  std::string text = count > 1 ? "  the first of them, in a loader of your own (all: --json)\n" : "  in a loader of your own\n";
+  std::string text = paragraph("  ", count > 1 ? "the first of them, in a loader of your own (all: --json)" : "in a loader of your own", width);
   for (const LoaderStep& step : first.steps) text += paragraph("    ", step.loader + ": " + step.text + ".", width);
   return text;
 }

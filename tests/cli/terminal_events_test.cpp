@@ -43,6 +43,22 @@ TEST_CASE("a terminal gets a bar rewritten in place, above which lines pass, and
   CHECK(screen.text == "\r\x1b[K");
 }
 
+TEST_CASE("the rate is told where there is one, and the time left from how the fraction grows where nobody else knows it") {
+  Screen screen({TerminalEvents::Mode::lines});
+  screen.after_seconds(5, {"making samples", 0.1, 45, 98.4});
+  CHECK(screen.text == "making samples: 10 %, 98.4 samples/s, 45 s left\n");
+  screen.text.clear();
+  screen.after_seconds(5, {"reading headers", 0.0, -1});
+  screen.after_seconds(5, {"reading headers", 0.25, -1});
+  CHECK(screen.text == "reading headers: 0 %\nreading headers: 25 %, 15 s left\n");
+  screen.text.clear();
+  screen.after_seconds(5, {"another", 0.1, -1});
+  CHECK(screen.text == "another: 10 %\n");
+  screen.text.clear();
+  screen.after_seconds(5, {"listing", -1, -1, 500});
+  CHECK(screen.text == "listing: 500 samples/s\n");
+}
+
 TEST_CASE("a bar never fills the terminal's line") {
   Screen screen({TerminalEvents::Mode::bar, TerminalEvents::Detail::usual, Colour::off, 30});
   screen.after_seconds(1, {"an activity with a long name", 0.5, 10});

@@ -267,12 +267,12 @@ TEST_CASE("without G the summary asks for it and gives what the data side can fe
 
 TEST_CASE("lines stay within the terminal and have no colour codes unless asked for") {
   for (const auto& result : {emulated_io_bound(), cpu_bound(), gpu_bound(), no_accelerator(), untrusted(), too_close()})
-    for (const int width : {72, 80, 100}) {
+    for (const int width : {40, 60, 72, 80, 100}) {
       CAPTURE(width);
       CHECK(widest_line(console_summary(result, {Colour::off, width})) <= static_cast<std::size_t>(width));
       CHECK_FALSE(says(console_summary(result, {Colour::off, width}), "\x1b["));
     }
-  for (const int width : {72, 80}) CHECK(widest_line(console_summary(what_if(), {Colour::off, width})) <= static_cast<std::size_t>(width));
+  for (const int width : {40, 60, 72, 80}) CHECK(widest_line(console_summary(what_if(), {Colour::off, width})) <= static_cast<std::size_t>(width));
   CHECK(says(console_summary(io_bound(), {Colour::on, 80}), "\x1b[1m"));
 }
 

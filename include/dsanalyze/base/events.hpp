@@ -14,11 +14,12 @@ struct Finding {
   bool operator==(const Finding&) const = default;
 };
 
-/// How far a piece of work is. `fraction` in [0, 1]; negative when unknown. `eta_seconds` negative when unknown.
+/// How far a piece of work is, and how fast. What is negative is not known; a sink may tell the time left from how the fraction grows.
 struct Progress {
   std::string activity;
-  double fraction = -1;
+  double fraction = -1;  ///< in [0, 1]
   double eta_seconds = -1;
+  double samples_per_s = -1;
 };
 
 /// Where libraries, which never print, say what happens. Implementations must be callable from any thread.

@@ -13,7 +13,7 @@ enum class Colour { off, on };
 /// How a view is laid out for a terminal.
 struct ConsoleStyle {
   Colour colour = Colour::off;
-  int width = 80;  ///< columns; lines are kept within it where there are at least 72, and within 120
+  int width = 80;  ///< columns; lines are kept within it where there are at least 40, and within 120
 };
 
 /// The summary that a person understands at a glance: the verdict, how much of the epoch is lost to prep and to fetch, what to do first, how sure and
