@@ -18,12 +18,12 @@ std::string utc_text(std::chrono::system_clock::time_point instant) {
                      static_cast<unsigned>(date.day()), time.hours().count(), time.minutes().count(), time.seconds().count());
 }
 
-bool is_utc_text(std::string_view text) {
+std::optional<std::chrono::system_clock::time_point> parse_utc(std::string_view text) {
   constexpr std::string_view form = "0000-00-00T00:00:00Z";
-  if (text.size() != form.size()) return false;
+  if (text.size() != form.size()) return std::nullopt;
   for (std::size_t i = 0; i < form.size(); ++i) {
     const bool fits = form[i] == '0' ? text[i] >= '0' && text[i] <= '9' : text[i] == form[i];
-    if (!fits) return false;
+    if (!fits) return std::nullopt;
   }
   const auto number = [&](std::size_t at, std::size_t count) {
     int value = 0;
@@ -32,7 +32,9 @@ bool is_utc_text(std::string_view text) {
   };
   using namespace std::chrono;
   const year_month_day date(year(number(0, 4)), month(static_cast<unsigned>(number(5, 2))), day(static_cast<unsigned>(number(8, 2))));
-  return date.ok() && number(11, 2) < 24 && number(14, 2) < 60 && number(17, 2) <= 60;  // a leap second is 60
+  const int hour = number(11, 2), minute = number(14, 2), second = number(17, 2);
+  if (!date.ok() || hour > 23 || minute > 59 || second > 60) return std::nullopt;
+  return sys_days(date) + hours(hour) + minutes(minute) + seconds(second);
 }
 
 }  // namespace dsanalyze

@@ -10,6 +10,7 @@
 #include "dsanalyze/base/text.hpp"
 #include "dsanalyze/models/whatif.hpp"
 #include "dsanalyze/profile/profiler.hpp"
+#include "dsanalyze/report/open_metrics.hpp"
 #include "profile_options.hpp"
 #include "saved_profiles.hpp"
 
@@ -67,6 +68,16 @@ std::string save(const ProfileResult& result, const std::string& json, const Com
   return fmt::format("\nsaved: {}\nnext:  {}\n", place.string(), next_command(result, place.string()));
 }
 
+/// For a scraper. Like the profile itself, no reason to lose the measurement.
+void write_metrics(const ProfileResult& result, const std::filesystem::path& file, EventSink& events) {
+  if (file.empty()) return;
+  try {
+    write_file_atomically(file, open_metrics(result));
+  } catch (const Error& error) {
+    events.finding({"metrics-not-written", Finding::Severity::warning, fmt::format("the profile stands, its metrics are lost: {}", error.what())});
+  }
+}
+
 class ProfileCommand final : public Command {
  public:
   void declare(CLI::App& app) override { m_options.declare(app); }
@@ -85,6 +96,7 @@ class ProfileCommand final : public Command {
     result.advice = advise(result);
 
     Outcome outcome;
+    write_metrics(result, m_options.metrics(), context.events);
     outcome.json = to_json(result);
     outcome.text = console_summary(result, context.style) + save(result, outcome.json, context);
     if (m_options.require_trusted() && !result.trusted) outcome.exit_code = exit_undecided;

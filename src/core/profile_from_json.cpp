@@ -130,7 +130,7 @@ AcceleratorUtilisation read_utilisation(JsonObject object) {
 std::string read_instant(JsonObject& object, std::string_view key) {
   if (!is_known(object, key)) return "";
   const std::string text = object.text(key);
-  if (!is_utc_text(text)) object.fail(key, "expected an instant of UTC as \"2026-11-20T21:05:33Z\"");
+  if (!parse_utc(text)) object.fail(key, "expected an instant of UTC as \"2026-11-20T21:05:33Z\"");
   return text;
 }
 

@@ -1,0 +1,166 @@
+#include "dsanalyze/report/open_metrics.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "dsanalyze/base/text.hpp"
+#include "dsanalyze/base/utc.hpp"
+
+namespace dsanalyze {
+namespace {
+
+using Labels = std::vector<std::pair<std::string_view, std::string>>;
+
+std::string quoted(const std::string& value) {
+  std::string text = "\"";
+  for (const char byte : printable(value)) {
+    if (byte == '"' || byte == '\\') text += '\\';
+    text += byte;
+  }
+  return text + '"';
+}
+
+/// One metric family at a time: its lines must stand together.
+class Exposition {
+ public:
+  explicit Exposition(const std::string& dataset) : m_dataset(quoted(dataset)) {}
+
+  /// `unit` is the end of `name`, or empty.
+  void begin(std::string_view type, std::string_view name, std::string_view unit, std::string_view help) {
+    m_name = name;
+    m_head = fmt::format("# TYPE {0} {1}\n{2}# HELP {0} {3}\n", name, type, unit.empty() ? "" : fmt::format("# UNIT {} {}\n", name, unit), help);
+  }
+  void gauge(std::string_view name, std::string_view unit, std::string_view help) { begin("gauge", name, unit, help); }
+  /// Of the family that was begun last. Nothing where the value is not a number.
+  void sample(double value, const Labels& labels, std::string_view suffix = "") {
+    if (!std::isfinite(value)) return;
+    m_text += std::exchange(m_head, "");
+    m_text += fmt::format("{}{}{{dataset={}", m_name, suffix, m_dataset);
+    for (const auto& [name, label] : labels) m_text += fmt::format(",{}={}", name, quoted(label));
+    m_text += fmt::format("}} {}\n", value);
+  }
+  [[nodiscard]] std::string finish() { return std::move(m_text) + "# EOF\n"; }
+
+ private:
+  std::string m_dataset;
+  std::string_view m_name;
+  std::string m_head;  ///< until the first sample
+  std::string m_text;
+};
+
+void write_profile(Exposition& out, const ProfileResult& result) {
+  out.gauge("dsanalyze_profile_info", "", "The profile that the other metrics are of; always 1.");
+  out.sample(1, {{"version", result.tool.version},
+                 {"workload", result.settings.workload},
+                 {"accelerator", result.host.accelerator},
+                 {"storage", result.host.storage_device}});
+  if (const auto started = parse_utc(result.started_utc)) {
+    out.gauge("dsanalyze_profile_started_timestamp_seconds", "seconds", "When the profile began, since 1970.");
+    out.sample(static_cast<double>(std::chrono::duration_cast<std::chrono::seconds>(started->time_since_epoch()).count()), {});
+  }
+  out.gauge("dsanalyze_profile_trusted", "", "1 when the measurement could prove itself, else 0.");
+  out.sample(result.trusted ? 1 : 0, {});
+  out.gauge("dsanalyze_profile_findings", "", "Findings by severity.");
+  for (const auto& [severity, name] :
+       {std::pair{Finding::Severity::info, "info"}, {Finding::Severity::warning, "warning"}, {Finding::Severity::error, "error"}}) {
+    std::size_t count = 0;
+    for (const Finding& finding : result.findings) count += finding.severity == severity ? 1 : 0;
+    out.sample(static_cast<double>(count), {{"severity", name}});
+  }
+}
+
+void write_rates(Exposition& out, const ProfileResult& result) {
+  const std::array<std::pair<const char*, const std::optional<RateRecord>&>, 5> rates{
+      {{"G", result.ingestion}, {"P", result.prep}, {"C", result.cache}, {"S", result.storage}, {"F", result.fetch}}};
+  const auto each = [&](auto value_of) {
+    for (const auto& [name, rate] : rates)
+      if (rate) out.sample(value_of(*rate), {{"rate", name}});
+  };
+  out.gauge("dsanalyze_rate_samples_per_second", "samples_per_second",
+            "What accelerators want (G), prep (P), the cache (C), storage (S) and fetch (F) can deliver.");
+  each([](const RateRecord& rate) { return rate.samples_per_s; });
+  out.gauge("dsanalyze_rate_ci95_low_samples_per_second", "samples_per_second", "Lower end of the 95 % interval.");
+  each([](const RateRecord& rate) { return rate.ci95_samples_per_s.low; });
+  out.gauge("dsanalyze_rate_ci95_high_samples_per_second", "samples_per_second", "Upper end of the 95 % interval.");
+  each([](const RateRecord& rate) { return rate.ci95_samples_per_s.high; });
+  out.gauge("dsanalyze_rate_bytes_per_second", "bytes_per_second", "The same rates in bytes of the samples as they are stored.");
+  each([](const RateRecord& rate) { return rate.bytes_per_s > 0 ? rate.bytes_per_s : std::nan(""); });
+}
+
+void write_stalls(Exposition& out, const ProfileResult& result) {
+  if (result.stalls) {
+    const std::array<std::pair<const char*, const StallRecord&>, 3> parts{
+        {{"compute", result.stalls->compute}, {"prep", result.stalls->prep}, {"fetch", result.stalls->fetch}}};
+    out.gauge("dsanalyze_epoch_ratio", "ratio", "Share of an epoch: computing, waiting for prep, waiting for fetch.");
+    for (const auto& [name, stall] : parts) out.sample(stall.fraction, {{"part", name}});
+    out.gauge("dsanalyze_epoch_ci95_low_ratio", "ratio", "Lower end of the 95 % interval.");
+    for (const auto& [name, stall] : parts) out.sample(stall.ci95_fraction.low, {{"part", name}});
+    out.gauge("dsanalyze_epoch_ci95_high_ratio", "ratio", "Upper end of the 95 % interval.");
+    for (const auto& [name, stall] : parts) out.sample(stall.ci95_fraction.high, {{"part", name}});
+    out.gauge("dsanalyze_epoch_seconds", "seconds", "The same in seconds of an epoch of the whole dataset.");
+    for (const auto& [name, stall] : parts) out.sample(stall.seconds_per_epoch, {{"part", name}});
+  }
+  if (!result.bottleneck) return;
+  out.gauge("dsanalyze_bottleneck", "", "1 for the resource that binds, 0 for the others.");
+  for (const char* resource : {"gpu", "cpu", "io"}) out.sample(result.bottleneck->resource == resource ? 1 : 0, {{"resource", resource}});
+  out.gauge("dsanalyze_bottleneck_confident", "", "1 when the intervals tell which binds, else 0.");
+  out.sample(result.bottleneck->confident ? 1 : 0, {});
+}
+
+template <typename Value>
+void each_run(Exposition& out, const ProfileResult& result, Value value_of) {
+  for (const RunRecord& run : result.runs) out.sample(value_of(run), {{"run", run.name}});
+}
+
+void write_waits(Exposition& out, const ProfileResult& result) {
+  out.begin("summary", "dsanalyze_run_stall_seconds", "seconds", "An accelerator's waits for its next batch.");
+  for (const RunRecord& run : result.runs) {
+    if (!run.stall_seconds || run.stall_seconds->quantiles.size() < 2) continue;
+    const DistributionRecord& waits = *run.stall_seconds;
+    for (const auto& [share, name] : {std::pair{0.5, "0.5"}, {0.9, "0.9"}, {0.99, "0.99"}, {1.0, "1"}}) {
+      const auto at = static_cast<std::size_t>(std::lround(share * static_cast<double>(waits.quantiles.size() - 1)));
+      out.sample(waits.quantiles[at], {{"run", run.name}, {"quantile", name}});
+    }
+    out.sample(static_cast<double>(waits.count), {{"run", run.name}}, "_count");
+    out.sample(waits.mean * static_cast<double>(waits.count), {{"run", run.name}}, "_sum");
+  }
+}
+
+void write_runs(Exposition& out, const ProfileResult& result) {
+  out.gauge("dsanalyze_run_samples_per_second", "samples_per_second", "Rate of each run.");
+  each_run(out, result, [](const RunRecord& run) { return run.samples_per_s; });
+  out.gauge("dsanalyze_run_epoch_seconds", "seconds", "An epoch of the subset, the first apart.");
+  each_run(out, result, [](const RunRecord& run) { return run.epoch_seconds > 0 ? run.epoch_seconds : std::nan(""); });
+  out.gauge("dsanalyze_run_storage_bytes", "bytes", "What came from storage.");
+  each_run(out, result, [](const RunRecord& run) { return run.storage_bytes ? static_cast<double>(*run.storage_bytes) : std::nan(""); });
+  out.gauge("dsanalyze_run_cache_hits", "", "Samples that the cache had.");
+  each_run(out, result, [](const RunRecord& run) { return static_cast<double>(run.cache_hits); });
+  out.gauge("dsanalyze_run_cache_misses", "", "Samples that were fetched.");
+  each_run(out, result, [](const RunRecord& run) { return static_cast<double>(run.cache_misses); });
+  out.gauge("dsanalyze_run_failed_samples", "", "Samples that could not be used.");
+  each_run(out, result, [](const RunRecord& run) { return static_cast<double>(run.samples_failed); });
+  write_waits(out, result);
+  out.gauge("dsanalyze_run_mlperf_storage_au_ratio", "ratio", "Accelerator utilisation by the formula of MLPerf Storage; no MLPerf result.");
+  each_run(out, result, [](const RunRecord& run) { return run.mlperf_storage_au ? run.mlperf_storage_au->value / 100 : std::nan(""); });
+  out.gauge("dsanalyze_prep_operator_seconds", "seconds", "Busy time of one worker in an operator, a sample.");
+  for (const RunRecord& run : result.runs)
+    for (const OperatorRecord& each : run.prep_operators)
+      out.sample(each.seconds_per_sample.value_or(std::nan("")), {{"run", run.name}, {"operator", each.name}});
+}
+
+}  // namespace
+
+std::string open_metrics(const ProfileResult& result) {
+  Exposition out(result.dataset.path);
+  write_profile(out, result);
+  write_rates(out, result);
+  write_stalls(out, result);
+  write_runs(out, result);
+  return out.finish();
+}
+
+}  // namespace dsanalyze

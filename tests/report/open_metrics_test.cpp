@@ -1,0 +1,81 @@
+#include "dsanalyze/report/open_metrics.hpp"
+
+#include <doctest/doctest.h>
+
+#include <limits>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "../core/sample_results.hpp"
+
+using namespace dsanalyze;
+
+namespace {
+
+bool has_line(const std::string& text, const std::string& line) { return ("\n" + text).find("\n" + line + "\n") != std::string::npos; }
+
+/// The form of each line, and that each family stands together, once.
+void check_form(const std::string& text) {
+  CHECK(text.ends_with("# EOF\n"));
+  std::set<std::string> families;
+  std::string family;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    CAPTURE(line);
+    CHECK(!line.empty());
+    if (line == "# EOF") break;
+    if (line.starts_with("# TYPE ")) {
+      family = line.substr(7, line.find(' ', 7) - 7);
+      CHECK(families.insert(family).second);
+    } else if (line.starts_with("# UNIT ")) {
+      CHECK(line.substr(7, family.size()) == family);
+      CHECK(family.ends_with("_" + line.substr(line.rfind(' ') + 1)));
+    } else if (!line.starts_with("# HELP ")) {
+      CHECK(line.starts_with(family));
+      CHECK(line.find("{dataset=\"") != std::string::npos);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a profile's figures are in the metrics as the record has them") {
+  const std::string text = open_metrics(test::full_profile());
+  check_form(text);
+  for (const char* line :
+       {R"(dsanalyze_profile_started_timestamp_seconds{dataset="/data"} 1795208733)", R"(dsanalyze_profile_trusted{dataset="/data"} 1)",
+        R"(dsanalyze_profile_findings{dataset="/data",severity="error"} 1)", R"(dsanalyze_rate_samples_per_second{dataset="/data",rate="S"} 4698.5)",
+        R"(dsanalyze_epoch_ratio{dataset="/data",part="fetch"} 0.5)", R"(dsanalyze_bottleneck{dataset="/data",resource="io"} 1)",
+        R"(dsanalyze_bottleneck{dataset="/data",resource="gpu"} 0)", R"(dsanalyze_run_storage_bytes{dataset="/data",run="full"} 77)",
+        R"(dsanalyze_run_stall_seconds{dataset="/data",run="full",quantile="0.5"} 0.001)",
+        R"(dsanalyze_run_stall_seconds_count{dataset="/data",run="full"} 40)", R"(dsanalyze_run_stall_seconds_sum{dataset="/data",run="full"} 0.08)",
+        R"(dsanalyze_run_mlperf_storage_au_ratio{dataset="/data",run="full"} 0.425)",
+        R"(dsanalyze_prep_operator_seconds{dataset="/data",run="full",operator="decode"} 0.0021)"}) {
+    CAPTURE(line);
+    CHECK(has_line(text, line));
+  }
+}
+
+TEST_CASE("what is not known has no line, not even a heading") {
+  const std::string text = open_metrics(test::least_profile());
+  check_form(text);
+  for (const char* name : {"started_timestamp", "rate=\"G\"", "epoch_ratio", "bottleneck", "dsanalyze_run"})
+    CHECK(text.find(name) == std::string::npos);
+  CHECK(text.find("rate=\"P\"") != std::string::npos);
+  ProfileResult odd = test::full_profile();
+  odd.prep->samples_per_s = std::numeric_limits<double>::infinity();
+  CHECK(open_metrics(odd).find(R"(rate_samples_per_second{dataset="/data",rate="P"})") == std::string::npos);
+}
+
+TEST_CASE("names of strangers end neither a label nor a line") {
+  ProfileResult result = test::full_profile();
+  result.dataset.path = "a\"} 1\n# EOF\n\\\x1b[2J\xff";
+  result.runs.back().prep_operators.front().name = "x\"\\";
+  const std::string text = open_metrics(result);
+  check_form(text);
+  CHECK(text.find('\x1b') == std::string::npos);
+  CHECK(text.find('\xff') == std::string::npos);
+  CHECK(text.find(R"(operator="x\"\\")") != std::string::npos);
+  CHECK(text.find("\n# EOF") == text.size() - std::string("\n# EOF\n").size());
+}
