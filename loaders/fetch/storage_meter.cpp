@@ -10,49 +10,10 @@
 #include <sstream>
 
 #include "dsanalyze/base/error.hpp"
+#include "dsanalyze/base/mounts.hpp"
 
 namespace dsanalyze {
 namespace {
-
-struct Mount {
-  std::string device_number, mount_point, filesystem, source;
-};
-
-/// mountinfo writes blanks of paths as octal escapes.
-std::string unescape(const std::string& text) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\\' && i + 3 < text.size()) {
-      out += static_cast<char>(std::stoi(text.substr(i + 1, 3), nullptr, 8));
-      i += 3;
-    } else {
-      out += text[i];
-    }
-  }
-  return out;
-}
-
-bool is_below(const std::string& path, const std::string& mount_point) {
-  if (mount_point == "/") return true;
-  return path.starts_with(mount_point) && (path.size() == mount_point.size() || path[mount_point.size()] == '/');
-}
-
-/// The innermost mount that holds `path`; of several on one point, the last.
-Mount find_mount(const std::filesystem::path& root, const std::string& path) {
-  std::ifstream mountinfo(root / "proc/self/mountinfo");
-  Mount best;
-  for (std::string line; std::getline(mountinfo, line);) {
-    std::istringstream fields(line);
-    std::string id, parent, number, inside, point, options, field;
-    fields >> id >> parent >> number >> inside >> point >> options;
-    while (fields >> field && field != "-") {
-    }
-    Mount mount{number, unescape(point), {}, {}};
-    fields >> mount.filesystem >> mount.source;
-    if (is_below(path, mount.mount_point) && mount.mount_point.size() >= best.mount_point.size()) best = mount;
-  }
-  return best;
-}
 
 std::optional<Bytes> read_process_io(const std::filesystem::path& root) {
   std::ifstream io(root / "proc/self/io");
@@ -97,10 +58,10 @@ std::string device_number_of(const std::filesystem::path& path) {
 StorageMeter::StorageMeter(const std::filesystem::path& path, const std::filesystem::path& root) : m_root(root) {
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::weakly_canonical(path, error);
-  Mount mount = find_mount(root, error ? path.string() : absolute.string());
+  MountEntry mount = mount_of(error ? path : absolute, root).value_or(MountEntry{});
   if (mount.device_number.empty()) mount.device_number = device_number_of(path);  // a chroot: its root is no mount of this namespace's table
   m_filesystem = mount.filesystem.empty() ? "unknown" : mount.filesystem;
-  m_mount_point = mount.mount_point;
+  m_mount_point = mount.point;
   m_device = mount.source.empty() ? "none" : mount.source;
   const std::string block = device_name(root, mount.device_number);
   if (!block.empty()) {

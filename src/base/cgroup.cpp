@@ -1,11 +1,14 @@
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <sstream>
+#include <utility>
 
 #include "cgroup_paths.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/files.hpp"
 #include "dsanalyze/base/host.hpp"
+#include "dsanalyze/base/mounts.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -41,22 +44,6 @@ std::optional<std::int64_t> integer_in(const fs::path& path) {
   return content ? to_integer(*content) : std::nullopt;
 }
 
-/// mountinfo and the cgroup file write blanks in paths as "\040".
-std::string unescaped(const std::string& text) {
-  std::string out;
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    unsigned code = 0;
-    const char* const digits = text.data() + at + 1;
-    if (text[at] == '\\' && at + 3 < text.size() && std::from_chars(digits, digits + 3, code, 8).ptr == digits + 3) {
-      out += static_cast<char>(code);
-      at += 3;
-    } else {
-      out += text[at];
-    }
-  }
-  return out;
-}
-
 struct Mount {
   std::string type;  // "cgroup" or "cgroup2"
   fs::path root;     // the group at which it is mounted
@@ -64,14 +51,11 @@ struct Mount {
   std::vector<std::string> controllers;  // v1: "cpu", "memory", ... among other options
 };
 
-std::vector<Mount> cgroup_mounts(const std::string& mountinfo) {
+std::vector<Mount> cgroup_mounts(const fs::path& root) {
   std::vector<Mount> mounts;
-  for (const std::string& line : split(mountinfo, '\n')) {
-    const auto fields = split(line, ' ');
-    const auto dash = std::ranges::find(fields, "-");
-    if (fields.size() < 5 || fields.end() - dash < 4) continue;
-    const std::string& type = *(dash + 1);
-    if (type == "cgroup" || type == "cgroup2") mounts.push_back({type, unescaped(fields[3]), unescaped(fields[4]), split(*(dash + 3), ',')});
+  for (const MountEntry& entry : read_mounts(root)) {
+    if (entry.filesystem == "cgroup" || entry.filesystem == "cgroup2")
+      mounts.push_back({entry.filesystem, entry.inside, entry.point, split(entry.filesystem_options, ',')});
   }
   return mounts;
 }
@@ -88,7 +72,7 @@ std::vector<Membership> memberships(const std::string& cgroup_file) {
     const std::size_t first = line.find(':');
     const std::size_t second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;
-    all.push_back({split(line.substr(first + 1, second - first - 1), ','), unescaped(line.substr(second + 1))});
+    all.push_back({split(line.substr(first + 1, second - first - 1), ','), without_octal_escapes(line.substr(second + 1))});
   }
   return all;
 }
@@ -147,17 +131,33 @@ std::optional<double> cpu_quota(const fs::path& folder, int version) {
 struct MemoryLimit {
   Bytes limit;
   Bytes in_use;
+  fs::path file;
   [[nodiscard]] Bytes left() const { return limit - std::min(in_use, limit); }
 };
 
 std::optional<MemoryLimit> memory_limit(const fs::path& folder, int version) {
-  std::optional<std::int64_t> limit = integer_in(folder / (version == 1 ? "memory.limit_in_bytes" : "memory.max"));
-  if (const auto high = version == 2 ? integer_in(folder / "memory.high") : std::nullopt) limit = std::min(limit.value_or(*high), *high);
+  fs::path file = folder / (version == 1 ? "memory.limit_in_bytes" : "memory.max");
+  std::optional<std::int64_t> limit = integer_in(file);
+  const auto high = version == 2 ? integer_in(folder / "memory.high") : std::nullopt;
+  if (high && *high < limit.value_or(std::numeric_limits<std::int64_t>::max())) {
+    limit = high;
+    file = folder / "memory.high";
+  }
   if (!limit || *limit < 0 || static_cast<Bytes>(*limit) >= unlimited) return std::nullopt;
   const auto usage =
       static_cast<Bytes>(std::max<std::int64_t>(integer_in(folder / (version == 1 ? "memory.usage_in_bytes" : "memory.current")).value_or(0), 0));
   const Bytes inactive = cgroup_statistic(folder / "memory.stat", version == 1 ? "total_inactive_file" : "inactive_file");
-  return MemoryLimit{static_cast<Bytes>(*limit), usage - std::min(usage, inactive)};
+  return MemoryLimit{static_cast<Bytes>(*limit), usage - std::min(usage, inactive), std::move(file)};
+}
+
+/// The group that leaves least; the same files in both versions.
+void read_threads(const std::vector<fs::path>& folders, CgroupLimits& limits) {
+  for (const fs::path& folder : folders) {
+    const auto limit = integer_in(folder / "pids.max");
+    if (!limit || *limit < 0) continue;
+    const std::int64_t left = std::max<std::int64_t>(*limit - integer_in(folder / "pids.current").value_or(0), 0);
+    if (!limits.threads_left || static_cast<std::uint64_t>(left) < *limits.threads_left) limits.threads_left = static_cast<std::uint64_t>(left);
+  }
 }
 
 }  // namespace
@@ -172,7 +172,7 @@ Bytes cgroup_statistic(const fs::path& file, const std::string& name) {
 }
 
 std::optional<OwnControlGroup> own_control_group(const std::string& controller, const fs::path& root) {
-  const auto mounts = cgroup_mounts(content_of(root / "proc/self/mountinfo").value_or(""));
+  const auto mounts = cgroup_mounts(root);
   const auto members = memberships(content_of(root / "proc/self/cgroup").value_or(""));
   const auto hierarchy = hierarchy_of(controller, mounts, members, root);
   if (!hierarchy) return std::nullopt;
@@ -180,15 +180,19 @@ std::optional<OwnControlGroup> own_control_group(const std::string& controller, 
 }
 
 CgroupLimits read_cgroup_limits(const fs::path& root) {
-  const auto mounts = cgroup_mounts(content_of(root / "proc/self/mountinfo").value_or(""));
+  const auto mounts = cgroup_mounts(root);
   const auto members = memberships(content_of(root / "proc/self/cgroup").value_or(""));
   CgroupLimits limits;
   if (const auto cpu = hierarchy_of("cpu", mounts, members, root)) {
     limits.version = cpu->version;
     for (const fs::path& folder : cpu->folders) {
-      if (const auto cores = cpu_quota(folder, cpu->version)) limits.cpu_cores = std::min(limits.cpu_cores.value_or(*cores), *cores);
+      const auto cores = cpu_quota(folder, cpu->version);
+      if (!cores || *cores >= limits.cpu_cores.value_or(std::numeric_limits<double>::infinity())) continue;
+      limits.cpu_cores = cores;
+      limits.cpu_file = folder / (cpu->version == 1 ? "cpu.cfs_quota_us" : "cpu.max");
     }
   }
+  if (const auto pids = hierarchy_of("pids", mounts, members, root)) read_threads(pids->folders, limits);
   if (const auto memory = hierarchy_of("memory", mounts, members, root)) {
     limits.version = limits.version == 0 ? memory->version : std::min(limits.version, memory->version);
     std::optional<MemoryLimit> tightest;
@@ -199,6 +203,7 @@ CgroupLimits read_cgroup_limits(const fs::path& root) {
     if (tightest) {
       limits.memory_limit = tightest->limit;
       limits.memory_in_use = tightest->in_use;
+      limits.memory_file = tightest->file;
     }
   }
   return limits;

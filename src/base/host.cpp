@@ -40,22 +40,6 @@ std::string first_line_or_nothing(const fs::path& path) {
   }
 }
 
-/// "0-3,8" -> 0, 1, 2, 3, 8.
-std::vector<int> parse_cpu_list(const std::string& text) {
-  std::vector<int> cpus;
-  std::istringstream ranges(text);
-  for (std::string range; std::getline(ranges, range, ',');) {
-    int first = 0;
-    const char* const end = range.data() + range.size();
-    const auto begin = std::from_chars(range.data(), end, first);
-    if (begin.ec != std::errc{}) continue;
-    int last = first;
-    if (begin.ptr != end && *begin.ptr == '-') std::from_chars(begin.ptr + 1, end, last);
-    for (int cpu = first; cpu <= last; ++cpu) cpus.push_back(cpu);
-  }
-  return cpus;
-}
-
 /// A line "MemTotal:  1234 kB" of /proc/meminfo.
 Bytes memory_field(const std::string& meminfo, std::string_view name) {
   Bytes kibibytes = 0;
@@ -90,6 +74,21 @@ int physical_cores(const fs::path& root, const std::vector<int>& cpus) {
 }
 
 }  // namespace
+
+std::vector<int> parse_cpu_list(std::string_view text) {
+  std::vector<int> cpus;
+  std::istringstream ranges{std::string(text)};
+  for (std::string range; std::getline(ranges, range, ',');) {
+    int first = 0;
+    const char* const end = range.data() + range.size();
+    const auto begin = std::from_chars(range.data(), end, first);
+    if (begin.ec != std::errc{}) continue;
+    int last = first;
+    if (begin.ptr != end && *begin.ptr == '-') std::from_chars(begin.ptr + 1, end, last);
+    for (int cpu = first; cpu <= last; ++cpu) cpus.push_back(cpu);
+  }
+  return cpus;
+}
 
 int HostFacts::worker_count() const { return std::max(1, static_cast<int>(cores_usable)); }
 

@@ -170,3 +170,28 @@ TEST_CASE("mount points with blanks are found") {
   folder.write("my groups/a/cpu.max", "100000 100000\n");
   CHECK(read_cgroup_limits(folder.path()).cpu_cores == 1);
 }
+
+TEST_CASE("the file that sets a limit is named, of the group that sets it") {
+  const TemporaryFolder folder;
+  folder.write("proc/self/mountinfo", unified_mount);
+  folder.write("proc/self/cgroup", "0::/user/job\n");
+  write_v2(folder, "/user", "100000 100000", "4000000", "900000", "300000");
+  write_v2(folder, "/user/job", "150000 100000", "max", "900000", "300000");
+  folder.write("sys/fs/cgroup/user/memory.high", "3000000\n");
+  const CgroupLimits limits = read_cgroup_limits(folder.path());
+  CHECK(limits.cpu_file == folder.path() / "sys/fs/cgroup/user/cpu.max");
+  CHECK(limits.memory_file == folder.path() / "sys/fs/cgroup/user/memory.high");
+}
+
+TEST_CASE("threads that may still be started are those of the group that leaves least") {
+  const TemporaryFolder folder;
+  folder.write("proc/self/mountinfo", unified_mount);
+  folder.write("proc/self/cgroup", "0::/user/job\n");
+  CHECK_FALSE(read_cgroup_limits(folder.path()).threads_left);
+  folder.write("sys/fs/cgroup/user/pids.max", "100\n");
+  folder.write("sys/fs/cgroup/user/pids.current", "90\n");
+  folder.write("sys/fs/cgroup/user/job/pids.max", "max\n");
+  CHECK(read_cgroup_limits(folder.path()).threads_left == 10);
+  folder.write("sys/fs/cgroup/user/pids.current", "190\n");
+  CHECK(read_cgroup_limits(folder.path()).threads_left == 0);
+}

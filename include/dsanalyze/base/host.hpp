@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dsanalyze/base/units.hpp"
@@ -15,8 +17,11 @@ namespace dsanalyze {
 struct CgroupLimits {
   int version = 0;                  ///< 1, 2, or 0 for none found
   std::optional<double> cpu_cores;  ///< quota / period
+  std::filesystem::path cpu_file;   ///< that sets the quota; empty for none
   std::optional<Bytes> memory_limit;
-  Bytes memory_in_use = 0;  ///< of the group that sets the limit, without its inactive page cache
+  std::filesystem::path memory_file;          ///< that sets the limit; empty for none
+  Bytes memory_in_use = 0;                    ///< of the group that sets the limit, without its inactive page cache
+  std::optional<std::uint64_t> threads_left;  ///< that may still be started (pids.max less those there are)
 };
 
 /// `root` stands for "/" in tests: reads <root>/proc/self/cgroup, <root>/proc/self/mountinfo and the mounts that it names.
@@ -39,6 +44,9 @@ struct HostFacts {
 };
 /// Throws Error if <root>/proc is not readable.
 HostFacts read_host_facts(const std::filesystem::path& root = "/");
+
+/// "0-3,8", as the kernel writes sets of CPUs and nodes: 0, 1, 2, 3, 8. What is no number is left out.
+std::vector<int> parse_cpu_list(std::string_view text);
 
 /// Restricts the calling thread, and threads that it starts, to `cpus`. Returns false if the system refuses.
 bool set_thread_affinity(const std::vector<int>& cpus);
