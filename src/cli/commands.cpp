@@ -3,6 +3,7 @@
 #include "command.hpp"
 #include "completions_command.hpp"
 #include "dataset_command.hpp"
+#include "doctor_command.hpp"
 #include "list_command.hpp"
 #include "profile_command.hpp"
 #include "simulate_command.hpp"
@@ -16,6 +17,7 @@ constexpr std::array table{
     CommandEntry{"whatif", "predicts other set-ups from the last profile or from typed rates", make_whatif_command},
     CommandEntry{"simulate", "replays access orders and traces through cache policies", make_simulate_command},
     CommandEntry{"dataset", "makes, indexes, describes and verifies datasets", make_dataset_command},
+    CommandEntry{"doctor", "says what on this machine spoils a measurement, and how to mend it", make_doctor_command},
     CommandEntry{"list", "lists the known workloads, servers, datasets and storage", make_list_command},
     CommandEntry{"completions", "prints the script by which bash, fish or zsh completes", make_completions_command},
 };

@@ -5,6 +5,7 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "doctor_command.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/files.hpp"
 #include "dsanalyze/base/text.hpp"
@@ -17,13 +18,14 @@
 namespace dsanalyze::cli {
 namespace {
 
-std::string plan_text(const ProfilePlan& plan) {
+std::string plan_text(const ProfilePlan& plan, const std::vector<Finding>& findings) {
   std::string text;
+  for (const Finding& finding : findings) text += fmt::format("warning: {} [{}]\n", finding.message, finding.code);
   for (const std::string& line : plan.lines) text += "plan: " + line + "\n";
   return text;
 }
 
-std::string plan_json(const ProfilePlan& plan) {
+std::string plan_json(const ProfilePlan& plan, const std::vector<Finding>& findings) {
   nlohmann::ordered_json json;
   json["schema"] = "dsanalyze.plan/1";
   json["runs"] = plan.runs;
@@ -33,6 +35,8 @@ std::string plan_json(const ProfilePlan& plan) {
   json["cache_fraction"] = plan.cache_fraction;
   json["memory_bytes"] = plan.memory_bytes;
   json["lines"] = plan.lines;
+  json["findings"] = nlohmann::ordered_json::array();
+  for (const Finding& finding : findings) json["findings"].push_back({{"code", finding.code}, {"severity", "warning"}, {"message", finding.message}});
   return json.dump(2) + "\n";
 }
 
@@ -87,12 +91,16 @@ class ProfileCommand final : public Command {
     outputs.push_back({"-o", context.options.output.value_or("")});
     check_outputs(outputs);
     ProfileInputs inputs = m_options.resolve(context.options.seed, context.events, context.stop);
+    const ProfileSettings asked = inputs.settings;
     const ProfilePlan plan = plan_profile(inputs);
-    if (m_options.dry_run()) return {plan_json(plan), plan_text(plan)};
+    const std::vector<Finding> warnings = doctor_before_profile(inputs, asked);
+    if (m_options.dry_run()) return {plan_json(plan, warnings), plan_text(plan, warnings)};
+    for (const Finding& warning : warnings) context.events.finding(warning);
     for (const std::string& line : plan.lines) context.events.note("plan: " + line);
 
     ProfileResult result = run_profile(inputs, plan, context.events, context.stop, system_timing());
     if (context.stop.stop_requested()) throw Interrupted();
+    result.findings.insert(result.findings.begin(), warnings.begin(), warnings.end());
     result.advice = advise(result);
 
     Outcome outcome;

@@ -87,25 +87,16 @@ void use_storage(ProfileSettings& settings, const StorageSpec& storage) {
 
 }  // namespace
 
-void ProfileOptions::declare(CLI::App& app) {
+void ProfileOptions::declare_set_up(CLI::App& app) {
   app.add_option("DATASET", m_dataset)->type_name("FOLDER|FILE|emulated:@datasets");
   app.add_option("--accelerator", m_accelerator)->type_name("emulated:|null");
   app.add_option("--accelerators", m_accelerators);
-  app.add_option("--observed", m_observed);
   app.add_option("--workload", m_workload)->type_name("@workloads|FILE");
-  app.add_option("--batch-size", m_batch_size);
-  app.add_option("--step", m_step)->type_name(std::string(step_modes));
   app.add_option("--workers", m_workers)->type_name("auto");
   app.add_option("--cores", m_cores);
-  app.add_option("--layout", m_layout)->type_name(std::string(layouts));
-  app.add_option("--dtype", m_dtype)->type_name(std::string(dtypes));
   app.add_option("--cache", m_cache)->type_name(std::string(cache_kinds));
   app.add_option("--cache-size", m_cache_size)->type_name("auto");
-  app.add_option("--admit", m_admit)->type_name(std::string(admissions));
-  app.add_option("--memory-limit", m_memory_limit);
   app.add_option("--order", m_order)->type_name(std::string(order_kinds));
-  app.add_option("--shuffle-buffer", m_shuffle_buffer);
-  app.add_option("--readers", m_readers);
   app.add_option("--storage", m_storage)->type_name("real|null|emulated:@storage");
   app.add_option("--prep", m_prep)->type_name("real|null|emulated:");
   app.add_option("--preset", m_preset)->type_name("@servers|FILE");
@@ -113,12 +104,25 @@ void ProfileOptions::declare(CLI::App& app) {
   app.add_option("--io", m_io)->type_name(std::string(io_engines));
   app.add_flag("--direct", m_direct);
   app.add_option("--io-depth", m_concurrency);
+  app.add_option("--index", m_index)->type_name("FILE");
+}
+
+void ProfileOptions::declare(CLI::App& app) {
+  declare_set_up(app);
+  app.add_option("--observed", m_observed);
+  app.add_option("--batch-size", m_batch_size);
+  app.add_option("--step", m_step)->type_name(std::string(step_modes));
+  app.add_option("--layout", m_layout)->type_name(std::string(layouts));
+  app.add_option("--dtype", m_dtype)->type_name(std::string(dtypes));
+  app.add_option("--admit", m_admit)->type_name(std::string(admissions));
+  app.add_option("--memory-limit", m_memory_limit);
+  app.add_option("--shuffle-buffer", m_shuffle_buffer);
+  app.add_option("--readers", m_readers);
   app.add_option("--max-storage-rate", m_max_storage_rate);
   app.add_option("--runs", m_runs)->type_name("LIST synthetic|prep|cached|fetch|full");
   app.add_option("--epochs", m_epochs);
   app.add_option("--time-budget", m_time_budget);
   app.add_option("--subset", m_subset);
-  app.add_option("--index", m_index)->type_name("FILE");
   app.add_option("--on-error", m_on_error)->type_name(std::string(error_ways));
   app.add_option("--error-budget", m_error_budget);
   app.add_flag("--require-trusted", m_require_trusted);
@@ -133,6 +137,12 @@ ProfileInputs ProfileOptions::resolve(std::uint64_t seed, EventSink& events, con
     throw UsageError(
         "which dataset? Give a folder of images, tar shards, a .npy file, or emulated:NAME (`dsanalyze list datasets`); `dsanalyze dataset make DIR` "
         "makes one to try");
+  ProfileInputs inputs = resolve_settings(seed);
+  inputs.index = open(inputs.settings, events, stop);
+  return inputs;
+}
+
+ProfileInputs ProfileOptions::resolve_settings(std::uint64_t seed) const {
   ProfileInputs inputs;
   ProfileSettings& settings = inputs.settings;
   settings.dataset = m_dataset;
@@ -179,7 +189,6 @@ ProfileInputs ProfileOptions::resolve(std::uint64_t seed, EventSink& events, con
   inputs.trace_file = m_trace;
   inputs.trace_events_file = m_trace_events;
   inputs.host = read_host_facts();
-  inputs.index = open(settings, events, stop);
   return inputs;
 }
 

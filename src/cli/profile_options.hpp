@@ -20,6 +20,11 @@ namespace dsanalyze::cli {
 class ProfileOptions {
  public:
   void declare(CLI::App& app);
+  /// Those that say what set-up is meant, without those of the measuring.
+  void declare_set_up(CLI::App& app);
+  [[nodiscard]] bool names_dataset() const { return !m_dataset.empty(); }
+  /// The settings alone, of a dataset that may be missing, and the workload's prep. Throws UsageError that names the option.
+  [[nodiscard]] ProfileInputs resolve_settings(std::uint64_t seed) const;
   /// Throws UsageError that names the option; opens the dataset last (Error).
   [[nodiscard]] ProfileInputs resolve(std::uint64_t seed, EventSink& events, const std::stop_token& stop) const;
 

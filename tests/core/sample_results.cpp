@@ -212,6 +212,48 @@ WhatIfResult full_whatif() {
   return result;
 }
 
+DoctorResult full_examination() {
+  DoctorResult result;
+  result.tool = {"dsanalyze", "1.2.3", "abc"};
+  result.cpu_model = "Made Up 9000";
+  result.cores_usable = 1.5;
+  result.cores_online = 8;
+  result.memory_usable_bytes = Bytes{16} << 30;
+  result.kernel = "6.1.0";
+  result.container = "docker";
+  result.dataset = "/data/a b";
+  using enum DoctorStatus;
+  using Where = DoctorCommand::Where;
+  result.checks = {{"cpu-quota",
+                    "cpu",
+                    "CPU quota",
+                    warning,
+                    "the control group allows 1.5 cores of 8",
+                    "Threads are stopped.",
+                    "Raise it:",
+                    {{Where::launch, "docker run --cpus=8 IMAGE"}}},
+                   {"swap",
+                    "memory",
+                    "swap",
+                    note,
+                    "8 GiB on /dev/sda2",
+                    "A hit may be read from disk.",
+                    "Keep the cache in memory:",
+                    {{Where::host, "sudo swapoff -a"}, {Where::here, "true"}}},
+                   {"filesystem",
+                    "storage",
+                    "filesystem",
+                    problem,
+                    "/data/a b lies on tmpfs",
+                    "No run is cold.",
+                    "Copy it:",
+                    {{Where::here, "cp -r '/data/a b' /LOCAL/DISK"}}},
+                   {"cpu-frequency", "cpu", "frequency scaling", unknown, "the kernel shows none", "Rates differ.", "", {}},
+                   {"clock-source", "machine", "clock", ok, "tsc", "Samples are timed.", "", {}},
+                   {"numa", "memory", "NUMA nodes", ok, "one node", "Memory of another is slower.", "", {}}};
+  return result;
+}
+
 DatasetCommandResult full_dataset_result() {
   DatasetCommandResult result;
   result.tool = {"dsanalyze", "1.2.3", "abc"};

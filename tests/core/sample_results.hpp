@@ -1,5 +1,6 @@
 #pragma once
 
+#include "dsanalyze/core/doctor_result.hpp"
 #include "dsanalyze/core/result.hpp"
 #include "dsanalyze/core/simulate_result.hpp"
 #include "dsanalyze/core/whatif_result.hpp"
@@ -13,5 +14,6 @@ SearchResult full_search();
 WhatIfResult full_whatif();
 DatasetCommandResult full_dataset_result();
 SimulateResult full_simulation();
+DoctorResult full_examination();
 
 }  // namespace dsanalyze::test

@@ -47,7 +47,7 @@ class DoctorSystem {
   virtual std::string device_number(const std::filesystem::path& path) = 0;
   struct Space {
     Bytes free = 0;
-    bool read_only = false;
+    bool writable = false;
   };
   /// For the caller, on the path's filesystem, or on that of the nearest folder above it that is there. Throws Error.
   virtual Space space(const std::filesystem::path& path) = 0;
@@ -69,7 +69,7 @@ struct DoctorInputs {
   ProfileSettings settings;                   ///< as asked for; what is left open (workers, cores, cache size) is taken as a profile would take it
   std::shared_ptr<const DatasetIndex> index;  ///< null: no dataset, and then nothing is asked of the disk
   HostFacts host;
-  std::filesystem::path state_directory;  ///< where profiles are saved
+  std::filesystem::path state_directory;  ///< where profiles are saved; empty: nobody says where
   Depth depth = Depth::thorough;
   std::filesystem::path root = "/";  ///< stands for "/" in tests: /proc, /sys, /dev and what a container leaves in the root
 };

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "dsanalyze/core/doctor_result.hpp"
 #include "dsanalyze/core/result.hpp"
 #include "dsanalyze/core/simulate_result.hpp"
 #include "dsanalyze/core/whatif_result.hpp"
@@ -23,5 +24,13 @@ std::string console_summary(const ProfileResult& result, const ConsoleStyle& sty
 std::string console_summary(const WhatIfResult& result, const ConsoleStyle& style);
 /// A table: policy and cache, then, of an epoch after the first, hits, misses, bytes read and read amplification; findings.
 std::string console_summary(const SimulateResult& result, const ConsoleStyle& style);
+
+enum class DoctorDetail {
+  usual,  ///< problems and warnings in full, notes and what is not known in short, the rest by title
+  all
+};
+/// How many of each, then the checks, the gravest first, with what was found, why it matters and the commands that mend it (lines that are not
+/// broken, however wide); machine and dataset last.
+std::string console_summary(const DoctorResult& result, const ConsoleStyle& style, DoctorDetail detail);
 
 }  // namespace dsanalyze

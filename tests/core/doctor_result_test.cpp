@@ -1,0 +1,48 @@
+#include "dsanalyze/core/doctor_result.hpp"
+
+#include <doctest/doctest.h>
+
+#include "sample_results.hpp"
+
+using namespace dsanalyze;
+
+namespace {
+
+std::string replaced(std::string text, const std::string& what, const std::string& by) {
+  const std::size_t at = text.find(what);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, what.size(), by);
+}
+
+std::string refusal(const std::string& text) {
+  try {
+    doctor_from_json(text, "x.json");
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("an examination is read back as it was written") {
+  const DoctorResult written = test::full_examination();
+  const DoctorResult read = doctor_from_json(to_json(written), "x.json");
+  CHECK(read.checks == written.checks);
+  CHECK(to_json(read) == to_json(written));
+  CHECK(written.count(DoctorStatus::ok) == 2);
+}
+
+TEST_CASE("an examination with an unknown status, a key too many, or counts that are not those of its checks is refused, and the place is named") {
+  const std::string text = to_json(test::full_examination());
+  CHECK(refusal(replaced(text, "\"status\": \"note\"", "\"status\": \"not\"")).find("/checks/1/status") != std::string::npos);
+  CHECK(refusal(replaced(text, "\"kernel\":", "\"kernels\": 1, \"kernel\":")).find("kernels") != std::string::npos);
+  CHECK(refusal(replaced(text, "\"problem\": 1", "\"problem\": 2")).find("/counts/problem") != std::string::npos);
+  CHECK(refusal(replaced(text, "dsanalyze.doctor/1", "dsanalyze.doctor/2")).find("/schema") != std::string::npos);
+}
+
+TEST_CASE("bytes of names that are no UTF-8 do not break the document") {
+  DoctorResult result = test::full_examination();
+  result.dataset = "/data/\xff";
+  CHECK(doctor_from_json(to_json(result), "x.json").dataset == "/data/\xef\xbf\xbd");
+}

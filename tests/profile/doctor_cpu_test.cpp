@@ -1,0 +1,149 @@
+#include "made_up_machine.hpp"
+
+using namespace dsanalyze;
+using testing::MadeUpMachine;
+using testing::mends_by;
+using enum DoctorStatus;
+
+namespace {
+constexpr auto here = DoctorCommand::Where::here;
+constexpr auto host = DoctorCommand::Where::host;
+constexpr auto launch = DoctorCommand::Where::launch;
+}  // namespace
+
+TEST_CASE("a quota below the cores asked for is a warning, one that nothing asked exceeds is a note, a wider one is nothing") {
+  MadeUpMachine machine;
+  CHECK(machine.status("cpu-quota") == ok);
+  machine.write("sys/fs/cgroup/cpu.max", "400000 100000\n");
+  machine.read_limits();
+  CHECK(machine.status("cpu-quota") == ok);
+  machine.write("sys/fs/cgroup/cpu.max", "150000 100000\n");
+  machine.read_limits();
+  const DoctorCheck alone = machine.check("cpu-quota");
+  CHECK(alone.status == note);
+  CHECK(alone.found.find("1.5 cores of 4 (/sys/fs/cgroup/cpu.max)") != std::string::npos);
+  CHECK(mends_by(alone, here, "echo max | sudo tee /sys/fs/cgroup/cpu.max"));
+  machine.inputs.settings.workers = 2;
+  CHECK(machine.status("cpu-quota") == warning);
+  machine.inputs.settings.workers = 1;
+  CHECK(machine.status("cpu-quota") == note);
+}
+
+TEST_CASE("a group that was stopped in many of its periods is a warning") {
+  MadeUpMachine machine;
+  machine.write("sys/fs/cgroup/cpu.max", "200000 100000\n");
+  machine.write("sys/fs/cgroup/cpu.stat", "usage_usec 5\nnr_periods 1000\nnr_throttled 300\n");
+  machine.read_limits();
+  CHECK(machine.check("cpu-quota").found.find("30 %") != std::string::npos);
+  CHECK(machine.status("cpu-quota") == warning);
+  machine.write("sys/fs/cgroup/cpu.stat", "nr_periods 1000\nnr_throttled 10\n");
+  CHECK(machine.status("cpu-quota") == note);
+}
+
+TEST_CASE("version 1's quota is mended in its own way, and as root without sudo") {
+  MadeUpMachine machine;
+  machine.write("proc/self/mountinfo", "32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n");
+  machine.write("proc/self/cgroup", "2:cpu:/\n");
+  machine.write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "100000\n");
+  machine.write("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+  machine.read_limits();
+  machine.system.root = true;
+  CHECK(mends_by(machine.check("cpu-quota"), here, "echo -1 > /sys/fs/cgroup/cpu/cpu.cfs_quota_us"));
+}
+
+TEST_CASE("in a container the quota is its launcher's to set, and a container without control groups leaves it unknown") {
+  MadeUpMachine machine;
+  machine.write("sys/fs/cgroup/cpu.max", "100000 100000\n");
+  machine.read_limits();
+  machine.write(".dockerenv", "");
+  CHECK(mends_by(machine.check("cpu-quota"), launch, "docker run --cpus=4 IMAGE"));
+  CHECK(machine.check("cpu-quota").commands.size() == 1);
+  machine.write("run/.containerenv", "");
+  CHECK(mends_by(machine.check("cpu-quota"), launch, "podman run --cpus=4 IMAGE"));
+  machine.write("var/run/secrets/kubernetes.io/serviceaccount/token", "");
+  CHECK(mends_by(machine.check("cpu-quota"), launch, "resources: {limits: {cpu: \"4\"}}"));
+  machine.write("proc/self/mountinfo", "");
+  machine.read_limits();
+  CHECK(machine.status("cpu-quota") == unknown);
+  CHECK(machine.status("memory-limit") == unknown);
+}
+
+TEST_CASE("a container is known by what it leaves: a file, a group's name, its first process's environment") {
+  MadeUpMachine machine;
+  CHECK(machine.examined().container.empty());
+  machine.write("proc/1/environ", std::string("PATH=/bin\0container=lxc\0", 24));
+  CHECK(machine.examined().container == "other");
+  machine.write("proc/self/cgroup", "4:memory:/docker/0123\n");
+  CHECK(machine.examined().container == "docker");
+  machine.write("proc/self/cgroup", "0::/kubepods.slice/pod1\n");
+  CHECK(machine.examined().container == "kubernetes");
+}
+
+TEST_CASE("fewer CPUs than are online are a note, and a problem when more are asked for") {
+  MadeUpMachine machine;
+  CHECK(machine.status("cpu-affinity") == ok);
+  machine.inputs.host.cpus_allowed = {0, 1};
+  machine.inputs.host.cores_usable = 2;
+  CHECK(machine.status("cpu-affinity") == note);
+  CHECK(mends_by(machine.check("cpu-affinity"), here, "taskset -pc 0-3 $$"));
+  machine.inputs.settings.cores = 3;
+  CHECK(machine.status("cpu-affinity") == problem);
+  machine.inputs.settings.prep = Seam::emulated;  // virtual cores
+  CHECK(machine.status("cpu-affinity") == note);
+}
+
+TEST_CASE("more workers than cores are a warning, fewer and hyper-threads a note") {
+  MadeUpMachine machine;
+  CHECK(machine.status("workers") == ok);
+  machine.inputs.settings.workers = 5;
+  CHECK(machine.status("workers") == warning);
+  CHECK(machine.check("workers").mend.find("--workers 4") != std::string::npos);
+  machine.inputs.settings.workers = 3;
+  CHECK(machine.status("workers") == note);
+  machine.inputs.settings.workers = 4;
+  CHECK(machine.status("workers") == ok);
+  machine.inputs.host.cores_physical = 2;
+  CHECK(machine.status("workers") == note);
+  machine.inputs.settings.prep = Seam::null;
+  CHECK_FALSE(machine.matters("workers"));
+}
+
+TEST_CASE("a governor that saves power, or a frequency held down, is a warning; one that goes by load is a note") {
+  MadeUpMachine machine;
+  CHECK(machine.status("cpu-frequency") == ok);
+  const std::string cpu = "sys/devices/system/cpu/cpu2/cpufreq/";
+  machine.write(cpu + "scaling_governor", "schedutil\n");
+  CHECK(machine.status("cpu-frequency") == note);
+  machine.write(cpu + "scaling_governor", "powersave\n");
+  CHECK(machine.status("cpu-frequency") == warning);
+  CHECK(mends_by(machine.check("cpu-frequency"), here, "echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"));
+  for (const int each : {0, 1, 2, 3})
+    machine.write("sys/devices/system/cpu/cpu" + std::to_string(each) + "/cpufreq/scaling_driver", "intel_pstate\n");
+  CHECK(machine.status("cpu-frequency") == note);
+  machine.write(cpu + "scaling_governor", "performance\n");
+  machine.write(cpu + "scaling_max_freq", "1500000\n");
+  CHECK(machine.status("cpu-frequency") == warning);
+  machine.write(".dockerenv", "");
+  CHECK(machine.check("cpu-frequency").commands.front().where == host);
+  machine.remove("sys/devices/system/cpu/cpu0/cpufreq");
+  CHECK(machine.status("cpu-frequency") == unknown);
+}
+
+TEST_CASE("steal is a warning from two per cent on, since the start or while watched, of the CPUs that we may use") {
+  MadeUpMachine machine;
+  CHECK(machine.status("cpu-steal") == ok);
+  CHECK(machine.system.burns == 1);
+  machine.write("proc/stat", "cpu0 1000 0 0 1000 0 0 0 30\n");
+  CHECK(machine.status("cpu-steal") == warning);
+  machine.write("proc/stat", "cpu0 1000 0 0 1000 0 0 0 10\ncpu7 1000 0 0 0 0 0 0 900\n");
+  CHECK(machine.status("cpu-steal") == ok);
+  machine.system.while_burning = [&] { machine.write("proc/stat", "cpu0 1015 0 0 1000 0 0 0 15\n"); };
+  CHECK(machine.status("cpu-steal") == warning);
+  machine.inputs.depth = DoctorInputs::Depth::quick;
+  machine.write("proc/stat", "cpu0 1000 0 0 1000 0 0 0 10\n");
+  const int before = machine.system.burns;
+  CHECK(machine.status("cpu-steal") == ok);
+  CHECK(machine.system.burns == before);
+  machine.remove("proc/stat");
+  CHECK(machine.status("cpu-steal") == unknown);
+}
