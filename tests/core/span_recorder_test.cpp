@@ -55,6 +55,7 @@ TEST_CASE("threads that record at once share the room and lose nothing while the
   for (std::size_t i = 0; i < threads; ++i) tracks.push_back(&recorder.make_track(SpanTrack::Role::prep_worker));
   {
     std::vector<std::jthread> workers;
+    workers.reserve(threads);
     for (SpanTrack* track : tracks) {
       workers.emplace_back([track] {
         for (std::uint64_t i = 0; i < each; ++i) track->add(span_number(i));

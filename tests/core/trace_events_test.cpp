@@ -85,7 +85,7 @@ TEST_CASE("whatever instants nested spans have, they nest in the file, in number
 TEST_CASE("reads and steps that overlap lie on tracks of their own, as many as were under way at once") {
   SpanRecorder recorder(few_events);
   SpanTrack& reads = recorder.make_track(SpanTrack::Role::reads);
-  for (const auto& [from, to] : {std::pair{0, 50}, {10, 20}, {15, 40}, {20, 30}, {60, 70}})
+  for (const auto& [from, to] : {std::pair<Nanoseconds, Nanoseconds>{0, 50}, {10, 20}, {15, 40}, {20, 30}, {60, 70}})
     reads.add({begun + from * 1000, begun + to * 1000, 1, 10, SpanKind::read});
   TracedRun run = run_over(recorder);
   run.steps = {{begun + 20'000, begun + 30'000, 5000, 1, 8}, {begun + 10'000, begun + 15'000, 0, 0, 8}, {begun + 12'000, begun + 29'000, 2000, 1, 8}};
@@ -128,8 +128,8 @@ TEST_CASE("however many spans there are, epochs, counters and names keep their r
   TracedRun run = run_over(recorder);
   run.epochs = {{begun + 1'000'000, 0}, {begun + 9'000'000, 1}};
   run.counters.push_back({"cache hits", {}});
-  for (int i = 0; i < 100'000; ++i) run.counters.front().points.push_back({begun + i * 1000, 1.0 * i});
-  for (int i = 0; i < 100'000; ++i) run.steps.push_back({begun + i * 1000, begun + i * 1000 + 900, 0, 1, 1});
+  for (Nanoseconds i = 0; i < 100'000; ++i) run.counters.front().points.push_back({begun + i * 1000, static_cast<double>(i)});
+  for (Nanoseconds i = 0; i < 100'000; ++i) run.steps.push_back({begun + i * 1000, begun + i * 1000 + 900, 0, 1, 1});
   const testing::TemporaryFolder folder;
   const std::string file = (folder.path() / "trace.json").native();
   const TraceEventsSummary written = write_trace_events(file, run, few_events);
