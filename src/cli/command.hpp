@@ -47,6 +47,7 @@ struct Outcome {
   std::string json;
   std::string text;
   int exit_code = exit_ok;
+  std::optional<std::string> file{};  ///< what -o FILE gets instead of `json`
 };
 
 /// One command. An object serves one run: declare(), parsing, run().

@@ -6,6 +6,7 @@
 #include "doctor_command.hpp"
 #include "list_command.hpp"
 #include "profile_command.hpp"
+#include "report_command.hpp"
 #include "simulate_command.hpp"
 #include "whatif_command.hpp"
 
@@ -16,6 +17,7 @@ constexpr std::array table{
     CommandEntry{"profile", "measures whether, where and why an accelerator waits for data", make_profile_command},
     CommandEntry{"whatif", "predicts other set-ups from the last profile or from typed rates", make_whatif_command},
     CommandEntry{"simulate", "replays access orders and traces through cache policies", make_simulate_command},
+    CommandEntry{"report", "shows saved results as HTML, Markdown or text, one or side by side", make_report_command},
     CommandEntry{"dataset", "makes, indexes, describes and verifies datasets", make_dataset_command},
     CommandEntry{"doctor", "says what on this machine spoils a measurement, and how to mend it", make_doctor_command},
     CommandEntry{"list", "lists the known workloads, servers, datasets and storage", make_list_command},

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <ctime>
 #include <nlohmann/json.hpp>
 
@@ -13,6 +14,8 @@
 #include "dsanalyze/profile/profiler.hpp"
 #include "dsanalyze/report/open_metrics.hpp"
 #include "profile_options.hpp"
+#include "report_assets.hpp"
+#include "report_inputs.hpp"
 #include "saved_profiles.hpp"
 
 namespace dsanalyze::cli {
@@ -59,17 +62,36 @@ std::string next_command(const ProfileResult& result, const std::string& profile
                      result.ingestion ? " --accelerator-speed 2x" : "");
 }
 
-/// Where the profile lies and what to do next. A profile that cannot be saved is still told: the measurement took minutes.
-std::string save(const ProfileResult& result, const std::string& json, const CommandContext& context) {
-  std::filesystem::path place;
+struct Saved {
+  std::filesystem::path place;  ///< empty: not saved
+  std::string text;             ///< where it lies and what to do next
+};
+
+/// A profile that cannot be saved is still told: the measurement took minutes.
+Saved save(const ProfileResult& result, const std::string& json, const CommandContext& context) {
   try {
-    place = context.options.output ? *context.options.output : new_profile_path(std::time(nullptr));
+    const std::filesystem::path place = context.options.output ? *context.options.output : new_profile_path(std::time(nullptr));
     if (!context.options.output) write_file_atomically(place, json);
+    return {place, fmt::format("\nsaved: {}\nnext:  {}\n", place.string(), next_command(result, place.string()))};
   } catch (const Error& error) {
     context.events.finding({"profile-not-saved", Finding::Severity::warning, fmt::format("the profile is not saved: {}", error.what())});
-    return fmt::format("\nnot saved: {}\n", error.what());
+    return {{}, fmt::format("\nnot saved: {}\n", error.what())};
   }
-  return fmt::format("\nsaved: {}\nnext:  {}\n", place.string(), next_command(result, place.string()));
+}
+
+/// The report of a profile that is told and saved whatever becomes of this; false when it could not be written.
+bool write_report(const std::filesystem::path& html, const std::filesystem::path& profile, const ProfileResult& result,
+                  const CommandContext& context) {
+  const std::string label = profile.empty() ? "profile" : profile.filename().string();
+  try {
+    write_file_atomically(html,
+                          html_report(std::array{report_input(label, profile.empty() ? "profile.json" : profile.string(), result)}, report_assets()));
+    return true;
+  } catch (const Error& error) {
+    context.events.finding({"report-not-written", Finding::Severity::error,
+                            fmt::format("the report is not written: {}. `dsanalyze report` makes it from the saved profile.", error.what())});
+    return false;
+  }
 }
 
 /// For a scraper. Like the profile itself, no reason to lose the measurement.
@@ -106,7 +128,14 @@ class ProfileCommand final : public Command {
     Outcome outcome;
     write_metrics(result, m_options.metrics(), context.events);
     outcome.json = to_json(result);
-    outcome.text = console_summary(result, context.style) + save(result, outcome.json, context);
+    const Saved saved = save(result, outcome.json, context);
+    outcome.text = console_summary(result, context.style) + saved.text;
+    if (const std::string& html = m_options.html(); !html.empty()) {
+      if (write_report(html, saved.place, result, context))
+        outcome.text += fmt::format("report: {}\n", html);
+      else
+        outcome.exit_code = exit_failed;
+    }
     if (m_options.require_trusted() && !result.trusted) outcome.exit_code = exit_undecided;
     return outcome;
   }

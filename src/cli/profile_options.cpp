@@ -129,6 +129,7 @@ void ProfileOptions::declare(CLI::App& app) {
   app.add_option("--trace", m_trace)->type_name("FILE");
   app.add_option("--trace-events", m_trace_events)->type_name("FILE");
   app.add_option("--metrics", m_metrics)->type_name("FILE");
+  app.add_option("--html", m_html)->type_name("FILE");
   app.add_flag("--dry-run", m_dry_run);
 }
 

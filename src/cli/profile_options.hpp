@@ -30,10 +30,12 @@ class ProfileOptions {
 
   /// What it was asked to write.
   [[nodiscard]] std::vector<OutputFile> outputs() const {
-    return {{"--trace", m_trace}, {"--trace-events", m_trace_events}, {"--metrics", m_metrics}};
+    return {{"--trace", m_trace}, {"--trace-events", m_trace_events}, {"--metrics", m_metrics}, {"--html", m_html}};
   }
   /// Where to write OpenMetrics text; empty: nowhere.
   [[nodiscard]] std::filesystem::path metrics() const { return m_metrics; }
+  /// Where to write the report; empty: none.
+  [[nodiscard]] const std::string& html() const { return m_html; }
   [[nodiscard]] bool dry_run() const { return m_dry_run; }
   [[nodiscard]] bool require_trusted() const { return m_require_trusted; }
 
@@ -48,7 +50,7 @@ class ProfileOptions {
 
   std::string m_dataset, m_accelerator, m_observed, m_workload, m_accelerators, m_batch_size, m_step, m_workers, m_cores, m_layout, m_dtype, m_cache,
       m_cache_size, m_storage, m_prep, m_preset, m_scale, m_runs, m_epochs, m_time_budget, m_subset, m_max_storage_rate, m_on_error, m_error_budget,
-      m_index, m_concurrency, m_io, m_admit, m_memory_limit, m_order, m_shuffle_buffer, m_readers, m_trace, m_trace_events, m_metrics;
+      m_index, m_concurrency, m_io, m_admit, m_memory_limit, m_order, m_shuffle_buffer, m_readers, m_trace, m_trace_events, m_metrics, m_html;
   bool m_direct = false;
   bool m_dry_run = false;
   bool m_require_trusted = false;

@@ -178,7 +178,7 @@ class Program {
       throw;
     }
     events.finish();
-    if (options.output) write_file_atomically(*options.output, ended(outcome.json));
+    if (options.output) write_file_atomically(*options.output, ended(outcome.file.value_or(outcome.json)));
     print(ended(m_form == Form::json ? outcome.json : outcome.text));
     return outcome.exit_code;
   }

@@ -7,6 +7,7 @@
 #include "console_verdict.hpp"
 #include "dsanalyze/core/rate_text.hpp"
 #include "dsanalyze/report/report.hpp"
+#include "profile_text.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -15,21 +16,12 @@ using console::Ink;
 using console::paint;
 using console::paragraph;
 using console::Table;
+using namespace report;
 
 constexpr std::size_t label_width = 10;
 
 std::string labelled(const std::string& label, const std::string& text, std::size_t width) {
   return paragraph(fmt::format("  {:<{}}", label, label_width), text, width);
-}
-
-/// "37 ± 2 %"
-std::string share_with_interval(const StallRecord& stall) {
-  const double half = (stall.ci95_fraction.high - stall.ci95_fraction.low) / 2;
-  if (!(half > 0)) return format_share(stall.fraction);
-  std::string share = format_share(stall.fraction);
-  const std::string half_text = format_share(half);
-  share.resize(share.size() - std::string(" %").size());
-  return share + " ± " + half_text;
 }
 
 /// The epoch in characters, 40 where there is room: compute, then prep, then fetch.
@@ -48,65 +40,6 @@ std::string epoch_split(const ProfileResult::Stalls& stalls, std::size_t width) 
   };
   return fmt::format("  {:<{}}{}\n", "epoch", label_width, epoch_bar(stalls, width)) + row('#', "compute", stalls.compute) +
          row('=', "prep", stalls.prep) + row('.', "fetch", stalls.fetch);
-}
-
-std::string seam_text(Seam seam, const std::string& emulated) { return seam == Seam::real ? "real" : seam == Seam::null ? "null" : emulated; }
-
-std::string setup_text(const ProfileResult& result) {
-  const ProfileSettings& settings = result.settings;
-  std::vector<std::string> parts;
-  const std::string storage =
-      settings.storage_name.empty() ? "emulated " + format_bytes_per_second(settings.storage_bytes_per_s) : settings.storage_name;
-  parts.push_back("storage " + seam_text(settings.storage, storage));
-  parts.push_back("prep " + seam_text(settings.prep, fmt::format("emulated {} samples/s a core", format_number(settings.prep_rate_per_core))));
-  switch (settings.accelerator) {
-    case AcceleratorKind::none:
-      parts.emplace_back("no accelerator");
-      break;
-    case AcceleratorKind::null:
-      parts.emplace_back("null accelerator");
-      break;
-    case AcceleratorKind::emulated:
-      parts.push_back(fmt::format("accelerators {} x {}", settings.accelerators, settings.accelerator_name));
-      break;
-  }
-  std::string cache = "cache " + cache_kind_name(settings.cache);
-  if (result.fetch && result.fetch->cache_fraction) cache += ", " + format_share(*result.fetch->cache_fraction) + " of the dataset";
-  if (settings.admission == Admission::cost_aware) cache += ", cost-aware admission";
-  parts.push_back(cache);
-  if (settings.storage == Seam::real && settings.io != IoEngine::automatic)
-    parts.push_back(fmt::format("reads by {}, {}", settings.io == IoEngine::uring ? "io_uring" : "threads",
-                                settings.read_mode == ReadMode::direct ? "direct" : "buffered"));
-  if (settings.scale != 1) parts.push_back(fmt::format("scale 1:{}", format_number(settings.scale)));
-  return fmt::format("{}", fmt::join(parts, "; "));
-}
-
-std::string dataset_text(const DatasetRecord& dataset) {
-  std::string text = fmt::format("{}: {} samples, {}{}", dataset.path, format_number(static_cast<double>(dataset.samples)),
-                                 format_bytes(dataset.bytes), dataset.sizes_sampled ? " (estimated from a sample of the files)" : "");
-  if (dataset.subset_samples > 0 && dataset.subset_samples < dataset.samples)
-    text += fmt::format("; the runs used a random subset of {} samples, {}", format_number(static_cast<double>(dataset.subset_samples)),
-                        format_bytes(dataset.subset_bytes));
-  return text;
-}
-
-std::string host_text(const HostRecord& host) {
-  std::vector<std::string> parts;
-  if (!host.cpu_model.empty()) parts.push_back(host.cpu_model);
-  parts.push_back(fmt::format("{} usable cores", format_number(host.cores)));
-  parts.push_back(format_bytes(host.memory_bytes) + " usable memory");
-  if (!host.storage_device.empty())
-    parts.push_back(fmt::format("{}{}", host.storage_device, host.storage_filesystem.empty() ? "" : " (" + host.storage_filesystem + ")"));
-  return fmt::format("{}", fmt::join(parts, ", "));
-}
-
-std::string rate_note(const RateRecord& rate) {
-  std::vector<std::string> notes;
-  if (rate.bytes_per_s > 0) notes.push_back(format_bytes_per_second(rate.bytes_per_s));
-  if (rate.cache_fraction) notes.push_back(format_share(*rate.cache_fraction) + " cached");
-  if (rate.windows == 1) notes.emplace_back("one window: interval not known");
-  if (rate.void_windows > 0) notes.push_back(fmt::format("{} of {} windows void", rate.void_windows, rate.windows + rate.void_windows));
-  return fmt::format("{}", fmt::join(notes, ", "));
 }
 
 std::string rates_section(const ProfileResult& result, std::size_t width) {
@@ -162,15 +95,6 @@ std::string storage_curve(const std::vector<StoragePoint>& points, std::size_t w
   return "\n" + table.text(width);
 }
 
-std::string order_text(const OrderRecord& order) {
-  if (order.kind == "random") return "random: every sample anywhere in the epoch";
-  return fmt::format(
-      "{}, shuffle buffer {} samples{}: samples move {} as far as in a random order, {} stay beside their neighbour, rank correlation "
-      "with the files {:.2f}, a batch draws on {} of the files that a random one does",
-      order.kind, order.shuffle_buffer, order.readers > 1 ? fmt::format(", {} readers", order.readers) : "", format_share(order.mean_displacement),
-      format_share(order.neighbours), order.rank_correlation, format_share(order.batch_files));
-}
-
 std::string runs_section(const std::vector<RunRecord>& runs, std::size_t width) {
   if (runs.empty()) return "";
   const bool failures = std::ranges::any_of(runs, [](const RunRecord& run) { return run.samples_failed > 0; });
@@ -189,17 +113,6 @@ std::string runs_section(const std::vector<RunRecord>& runs, std::size_t width) 
     table.add(std::move(cells));
   }
   return "\n" + table.text(width);
-}
-
-/// The figure's own name and formula, and that it is not theirs to vouch for.
-std::string utilisation_text(const AcceleratorUtilisation& au, const std::string& run) {
-  return fmt::format("{} % by MLPerf Storage's formula (no MLPerf result): {} of {} in the {} run, {} emulated accelerators", format_number(au.value),
-                     format_seconds(au.compute_seconds), format_seconds(au.total_seconds), run, au.accelerators);
-}
-
-std::string observed_text(const ProfileResult::Observed& observed) {
-  return fmt::format("your own job reaches {} samples/s; {} of what this machine could feed with dsanalyze's own loader is unused",
-                     format_number(observed.samples_per_s), format_share(observed.unused_fraction));
 }
 
 }  // namespace

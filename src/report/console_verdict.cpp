@@ -63,26 +63,34 @@ std::string data_side_verdict(const ProfileResult& result) {
 
 }  // namespace
 
-std::string verdict(const ProfileResult& result) {
+Verdict verdict_parts(const ProfileResult& result) {
   std::vector<std::string> reservations;
   if (rests_on_emulation(result.settings)) reservations.emplace_back("emulated");
   if (!result.trusted) reservations.emplace_back("not to be trusted (see findings)");
   const bool undecided = result.bottleneck && result.ingestion && result.trusted && !result.bottleneck->confident;
   if (undecided) reservations.emplace_back("too close to call");
 
-  std::string text;
+  Verdict verdict;
   if (!result.ingestion) {
-    text = data_side_verdict(result);
+    verdict.sentence = data_side_verdict(result);
   } else if (!result.bottleneck) {
-    text = fmt::format("no verdict, as not all runs were made: {}", compared_rates(result, ""));
+    verdict.sentence = fmt::format("no verdict, as not all runs were made: {}", compared_rates(result, ""));
   } else if (undecided) {
-    text =
-        fmt::format("with dsanalyze's own loader what binds cannot be told{}. {}", stall_sentence(result), with_capital(compared_rates(result, "")));
+    verdict.sentence = "with dsanalyze's own loader what binds cannot be told" + stall_sentence(result);
+    verdict.rates = with_capital(compared_rates(result, ""));
   } else {
-    text = fmt::format("with dsanalyze's own loader training {}{}. {}", what_is_waited_for(*result.bottleneck), stall_sentence(result),
-                       with_capital(compared_rates(result, result.bottleneck->resource)));
+    verdict.sentence = fmt::format("with dsanalyze's own loader training {}{}", what_is_waited_for(*result.bottleneck), stall_sentence(result));
+    verdict.rates = with_capital(compared_rates(result, result.bottleneck->resource));
   }
-  return reservations.empty() ? with_capital(text) + "." : fmt::format("{}: {}.", fmt::join(reservations, ", "), text);
+  verdict.sentence =
+      reservations.empty() ? with_capital(verdict.sentence) + "." : fmt::format("{}: {}.", fmt::join(reservations, ", "), verdict.sentence);
+  if (!verdict.rates.empty()) verdict.rates += ".";
+  return verdict;
+}
+
+std::string verdict(const ProfileResult& result) {
+  const Verdict parts = verdict_parts(result);
+  return parts.rates.empty() ? parts.sentence : parts.sentence + " " + parts.rates;
 }
 
 std::string first_step(const ProfileResult& result) {

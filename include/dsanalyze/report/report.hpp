@@ -1,8 +1,12 @@
 #pragma once
 
+#include <span>
 #include <string>
+#include <variant>
+#include <vector>
 
 #include "dsanalyze/core/doctor_result.hpp"
+#include "dsanalyze/core/report_curves.hpp"
 #include "dsanalyze/core/result.hpp"
 #include "dsanalyze/core/simulate_result.hpp"
 #include "dsanalyze/core/whatif_result.hpp"
@@ -32,5 +36,32 @@ enum class DoctorDetail {
 /// How many of each, then the checks, the gravest first, with what was found, why it matters and the commands that mend it (lines that are not
 /// broken, however wide); machine and dataset last.
 std::string console_summary(const DoctorResult& result, const ConsoleStyle& style, DoctorDetail detail);
+
+/// A result that a report is about, with what the models say of it.
+struct ReportInput {
+  std::string label;  ///< what tells it from the others: its file's name
+  std::variant<ProfileResult, WhatIfResult, SimulateResult> record;
+  ReportCurves curves;     ///< of a profile
+  std::string live_model;  ///< of a profile: a JSON object for the page's sliders; empty: none
+};
+
+/// GitHub-flavoured Markdown. Several profiles stand side by side, others one after another. Whatever names hold, no markup comes of them.
+std::string markdown_report(std::span<const ReportInput> inputs);
+
+/// What makes a page of a report, the same for all (reports/html).
+struct HtmlAssets {
+  std::string page;     ///< the template: {{policy}}, {{title}}, {{style}}, {{subtitle}}, {{navigation}}, {{sections}}, {{record}}, {{scripts}}
+  std::string policy;   ///< the content security policy, with the digests of style and scripts
+  std::string style;    ///< CSS
+  std::string scripts;  ///< the <script> elements
+};
+
+/// One HTML page that needs no network and no other file. Every number and sentence is static; scripts add charts and sliders. The records are in it
+/// as JSON, with long texts and lists cut.
+std::string html_report(std::span<const ReportInput> inputs, const HtmlAssets& assets);
+/// "dsanalyze.report/1": the records whole, with the curves.
+std::string json_report(std::span<const ReportInput> inputs);
+/// One result: its console_summary(). Several profiles: a table with a column each.
+std::string console_report(std::span<const ReportInput> inputs, const ConsoleStyle& style);
 
 }  // namespace dsanalyze

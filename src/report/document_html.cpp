@@ -1,0 +1,160 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "document_render.hpp"
+#include "dsanalyze/base/markup.hpp"
+#include "dsanalyze/base/units.hpp"
+
+namespace dsanalyze::report {
+namespace {
+
+constexpr std::size_t longest_text = 2000;
+
+/// Quoted; a percent sign stays with its number.
+std::string shown(const std::string& text) {
+  std::string html = html_text(shortened(text, longest_text));
+  for (std::size_t at = html.find(" %"); at != std::string::npos; at = html.find(" %", at)) html.replace(at, 1, "\u00a0");
+  return html;
+}
+
+/// Cells of so many characters are wrapped, and are given room for it.
+constexpr std::size_t long_cell = 40;
+
+std::string cell_class(const Cell& cell, Align align) {
+  std::string classes;
+  if (align == Align::right) classes = "number";
+  if (cell.look == Cell::Look::differs) classes += classes.empty() ? "differs" : " differs";
+  if (cell.look == Cell::Look::heat) classes += fmt::format("{}heat heat-{}", classes.empty() ? "" : " ", std::clamp(cell.heat, 0, 9));
+  if (cell.text.size() > long_cell) classes += classes.empty() ? "long" : " long";
+  return classes.empty() ? "" : fmt::format(" class=\"{}\"", classes);
+}
+
+std::string row_html(const Table& table, const std::vector<Cell>& row) {
+  std::string html = "<tr>";
+  for (std::size_t at = 0; at < row.size() && at < table.columns.size(); ++at) {
+    const bool heading = at == 0 && table.row_headings;
+    const std::string classes = cell_class(row[at], heading ? Align::left : table.columns[at].align);
+    html += heading ? fmt::format("<th scope=\"row\"{}>", classes) : fmt::format("<td{}>", classes);
+    html += shown(row[at].text) + (heading ? "</th>" : "</td>");
+  }
+  return html + "</tr>\n";
+}
+
+std::string table_html(const Table& table, const std::string& id) {
+  std::string caption = table.caption;
+  const std::size_t count = std::min(table.rows.size(), most_rows);
+  if (count < table.rows.size())
+    caption += fmt::format(" (the first {} of {} rows; the JSON record has them all)", count, format_number(static_cast<double>(table.rows.size())));
+  std::string html =
+      fmt::format("<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{}\">\n<table id=\"{}\">\n<caption>{}</caption>\n<thead><tr>",
+                  shown(table.caption), html_text(id), shown(caption));
+  for (std::size_t at = 0; at < table.columns.size(); ++at) {
+    const bool right = table.columns[at].align == Align::right && !(at == 0 && table.row_headings);
+    html += fmt::format("<th scope=\"col\"{}>{}</th>", right ? " class=\"number\"" : "", shown(table.columns[at].heading));
+  }
+  html += "</tr></thead>\n<tbody>\n";
+  for (std::size_t at = 0; at < count; ++at) html += row_html(table, table.rows[at]);
+  return html + "</tbody>\n</table>\n</div>\n";
+}
+
+std::string charts_html(const std::vector<Chart>& charts, const std::string& table_id) {
+  if (charts.empty()) return "";
+  std::string html = fmt::format("<div class=\"plots{}\" hidden>\n", charts.size() > 1 ? " many" : "");
+  for (const Chart& chart : charts) {
+    const bool low = chart.kind == Chart::Kind::points && chart.categories.size() < 7;
+    html += fmt::format(
+        "<div class=\"plot{}\"><canvas data-chart=\"{}\" role=\"img\" aria-label=\"{}. The table below holds its numbers.\" "
+        "aria-describedby=\"{}\"></canvas></div>\n",
+        low ? " low" : "", html_text(chart.name), shown("Chart: " + chart.title), html_text(table_id));
+  }
+  return html + "</div>\n";
+}
+
+class Writer {
+ public:
+  explicit Writer(const Section& section) : m_section(section) {}
+
+  void operator()(const Paragraph& paragraph) {
+    constexpr std::array classes{"", " class=\"muted\"", " class=\"warning\""};
+    m_html += fmt::format("<p{}>{}</p>\n", classes.at(static_cast<std::size_t>(paragraph.tone)), shown(paragraph.text));
+  }
+  void operator()(const List& list) {
+    m_html += "<ul>\n";
+    for (const std::string& item : list.items) m_html += "<li>" + shown(item) + "</li>\n";
+    m_html += "</ul>\n";
+  }
+  void operator()(const Terms& terms) {
+    m_html += "<dl>\n";
+    for (const Terms::Term& term : terms.terms)
+      m_html += fmt::format("<div{}><dt>{}</dt><dd>{}</dd></div>\n", term.weight == Terms::Term::Weight::first ? " class=\"first\"" : "",
+                            shown(term.term), shown(term.text));
+    m_html += "</dl>\n";
+  }
+  void operator()(const EpochSplit& split) {
+    m_html += "<div class=\"epoch\">\n";
+    if (!split.label.empty()) m_html += "<p class=\"label\">" + shown(split.label) + "</p>\n";
+    m_html += "<div class=\"bar\" aria-hidden=\"true\">";
+    for (const EpochSplit::Part& part : split.parts) {
+      const double width = std::isfinite(part.fraction) ? std::clamp(part.fraction, 0.0, 1.0) * 100 : 0;
+      m_html += fmt::format("<span class=\"{}\" style=\"width:{:.2f}%\"></span>", html_text(part.kind), width);
+    }
+    m_html += "</div>\n<ul class=\"legend\">\n";
+    for (const EpochSplit::Part& part : split.parts)
+      m_html += fmt::format("<li><span class=\"key {}\" aria-hidden=\"true\"></span>{} <strong>{}</strong>{}</li>\n", html_text(part.kind),
+                            shown(part.name), shown(part.share), part.time.empty() ? "" : " <span class=\"muted\">" + shown(part.time) + "</span>");
+    m_html += "</ul>\n</div>\n";
+  }
+  void operator()(const Figure& figure) {
+    const std::string table_id = fmt::format("table-{}-{}", m_section.id, ++m_figures);
+    m_html += "<div class=\"figure\">\n";
+    if (!figure.title.empty()) m_html += "<h3>" + shown(figure.title) + "</h3>\n";
+    if (!figure.text.empty()) m_html += "<p class=\"muted\">" + shown(figure.text) + "</p>\n";
+    m_html += charts_html(figure.charts, table_id);
+    const std::string table = table_html(figure.table, table_id);
+    m_html += figure.folding == Folding::open
+                  ? table
+                  : fmt::format("<details>\n<summary>{}</summary>\n{}</details>\n", shown("The numbers: " + figure.table.caption), table);
+    m_html += "</div>\n";
+  }
+  void operator()(const LivePlace& place) {
+    m_html += fmt::format(
+        "{}<div class=\"live\" data-live=\"{}\"><p class=\"muted\">The sliders need a browser that runs scripts. The tables of this page, and "
+        "`dsanalyze "
+        "whatif`, answer the same questions without.</p></div>\n",
+        place.label.empty() ? "" : "<h3>" + shown(place.label) + "</h3>\n", place.result);
+  }
+
+  [[nodiscard]] const std::string& html() const { return m_html; }
+
+ private:
+  const Section& m_section;
+  std::string m_html;
+  std::size_t m_figures = 0;
+};
+
+}  // namespace
+
+std::string html_navigation(const Document& document) {
+  std::string html;
+  for (const Section& section : document.sections)
+    if (&section != &document.sections.front()) html += fmt::format("<li><a href=\"#{}\">{}</a></li>\n", html_text(section.id), shown(section.title));
+  return html;
+}
+
+std::string html_sections(const Document& document) {
+  std::string html;
+  for (const Section& section : document.sections) {
+    const char level = &section == &document.sections.front() ? '1' : '2';
+    html += fmt::format("<section id=\"{0}\" aria-labelledby=\"{0}-title\">\n<h{1} id=\"{0}-title\">{2}</h{1}>\n", html_text(section.id), level,
+                        shown(section.title));
+    Writer writer(section);
+    for (const Block& block : section.blocks) std::visit(writer, block);
+    html += writer.html() + "</section>\n";
+  }
+  return html;
+}
+
+}  // namespace dsanalyze::report

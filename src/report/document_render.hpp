@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+#include "document.hpp"
+
+namespace dsanalyze::report {
+
+/// The navigation and the sections of a page, static: every number and sentence is there without a script.
+std::string html_navigation(const Document& document);
+std::string html_sections(const Document& document);
+/// What the scripts draw: a JSON object from the charts' names to what they hold, without line ends.
+std::string charts_json(const Document& document);
+/// The whole document as GitHub-flavoured Markdown.
+std::string markdown(const Document& document);
+
+}  // namespace dsanalyze::report

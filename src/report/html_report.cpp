@@ -1,0 +1,92 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "document_render.hpp"
+#include "dsanalyze/base/markup.hpp"
+#include "report_document.hpp"
+
+namespace dsanalyze {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t longest_text = 2000;
+constexpr std::size_t record_room = 150'000;
+
+/// Long texts cut, and of each list that is longer than `most` so many items, evenly spread.
+Json cut(const Json& value, std::size_t most) {
+  if (value.is_string()) return shortened(value.get_ref<const std::string&>(), longest_text);
+  if (value.is_array()) {
+    Json list = Json::array();
+    for (const std::size_t at : report::spread(value.size(), most)) list.push_back(cut(value[at], most));
+    return list;
+  }
+  if (!value.is_object()) return value;
+  Json object = Json::object();
+  for (const auto& item : value.items()) object[item.key()] = cut(item.value(), most);
+  return object;
+}
+
+/// What the page carries of the records: as much of their lists as there is room for.
+std::string records_json(std::span<const ReportInput> inputs) {
+  Json records = Json::array();
+  for (const ReportInput& input : inputs)
+    records.push_back(Json::parse(std::visit([](const auto& record) { return to_json(record); }, input.record)));
+  std::string text;
+  for (const std::size_t most : {1000, 300, 100, 30, 10, 3}) {
+    text = cut(records, most).dump(-1, ' ', false, Json::error_handler_t::replace);
+    if (text.size() <= record_room) break;
+  }
+  return text;
+}
+
+std::string labels_json(std::span<const ReportInput> inputs) {
+  Json labels = Json::array();
+  for (const ReportInput& input : inputs) labels.push_back(shortened(input.label, longest_text));
+  return labels.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string island(std::span<const ReportInput> inputs, const report::Document& document) {
+  std::string live;
+  for (const ReportInput& input : inputs) live += (live.empty() ? "" : ",") + (input.live_model.empty() ? std::string("null") : input.live_model);
+  return script_json(fmt::format(R"({{"labels":{},"results":{},"live":[{}],"charts":{}}})", labels_json(inputs), records_json(inputs), live,
+                                 report::charts_json(document)));
+}
+
+using Part = std::pair<std::string, std::string>;
+
+/// The template with its {{places}} filled; what is filled in is not looked at again.
+std::string filled(const std::string& page, std::span<const Part> parts) {
+  std::string html;
+  std::size_t at = 0;
+  for (;;) {
+    const std::size_t open = page.find("{{", at);
+    const std::size_t close = open == std::string::npos ? open : page.find("}}", open);
+    if (close == std::string::npos) return html + page.substr(at);
+    html += page.substr(at, open - at);
+    const std::string name = page.substr(open + 2, close - open - 2);
+    const auto part = std::ranges::find(parts, name, &Part::first);
+    if (part != parts.end()) html += part->second;
+    at = close + 2;
+  }
+}
+
+}  // namespace
+
+std::string html_report(std::span<const ReportInput> inputs, const HtmlAssets& assets) {
+  const report::Document document = report::report_document(inputs);
+  const std::array<Part, 8> parts{{{"policy", assets.policy},
+                                   {"title", html_text(shortened(document.title, longest_text))},
+                                   {"style", assets.style},
+                                   {"subtitle", html_text(shortened(document.subtitle, longest_text))},
+                                   {"navigation", report::html_navigation(document)},
+                                   {"sections", report::html_sections(document)},
+                                   {"record", island(inputs, document)},
+                                   {"scripts", assets.scripts}}};
+  return filled(assets.page, parts);
+}
+
+}  // namespace dsanalyze

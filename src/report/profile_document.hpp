@@ -1,0 +1,54 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "document.hpp"
+#include "dsanalyze/core/report_curves.hpp"
+#include "dsanalyze/core/result.hpp"
+
+namespace dsanalyze::report {
+
+/// One of the profiles that a report is about.
+struct ProfileView {
+  std::string label;
+  const ProfileResult* profile = nullptr;
+  const ReportCurves* curves = nullptr;  ///< may be none
+  bool live = false;                     ///< the page has sliders for it
+  std::size_t number = 0;                ///< among the report's results
+};
+using ProfileViews = std::span<const ProfileView>;
+
+/// One profile, or several side by side. Throws nothing for records with little in them: sections without content are left out.
+Document profile_document(ProfileViews views);
+
+// The parts. Those of several profiles have a column a profile; where there is nothing to show, a section has no blocks.
+
+Section verdict_section(ProfileViews views);
+Section rates_section(ProfileViews views);
+Section cache_curve_section(ProfileViews views);
+Section cores_curve_section(ProfileViews views);
+Section accelerator_curve_section(ProfileViews views);
+Section storage_section(ProfileViews views);
+Section runs_section(ProfileViews views);
+Section timeline_section(ProfileViews views);
+Section operators_section(ProfileViews views);
+Section stalls_section(ProfileViews views);
+Section distributions_section(ProfileViews views);
+Section settings_section(ProfileViews views);
+Section host_section(ProfileViews views);
+Section methods_section(ProfileViews views);
+
+/// The points of a run's timeline that a report holds: all runs of all its profiles share the room.
+std::vector<std::size_t> timeline_points(ProfileViews views, const RunRecord& run);
+
+/// The rates that a profile has, with their letters and words: "prep can deliver", 'P'.
+struct NamedRate {
+  char letter = ' ';
+  std::string words;
+  std::string colour;
+  const std::optional<RateRecord> ProfileResult::*rate = nullptr;
+};
+std::span<const NamedRate> named_rates();
+
+}  // namespace dsanalyze::report

@@ -1,0 +1,152 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "profile_document.hpp"
+#include "profile_tables.hpp"
+#include "profile_text.hpp"
+
+namespace dsanalyze::report {
+namespace {
+
+constexpr std::array shown_shares{0, 1, 5, 10, 25, 50, 75, 90, 95, 99, 100};
+
+/// Distributions of one thing, a line each.
+class DistributionFigure {
+ public:
+  /// Values are shown times `shown_as`, in `unit`; of so many `what`.
+  DistributionFigure(const std::string& name, const std::string& title, const std::string& unit, double shown_as, const std::string& what)
+      : m_title(title), m_shown_as(shown_as), m_table{title + ", " + unit, {{"", Align::left}, {"mean"}, {what}}} {
+    for (const int share : shown_shares) m_table.columns.push_back({share == 0 ? "least" : share == 100 ? "most" : fmt::format("{} % under", share)});
+    m_chart.name = name;
+    m_chart.title = title;
+    m_chart.x_label = "share of them that lie under, %";
+    m_chart.y_label = unit;
+  }
+
+  void add(const std::string& label, const std::optional<DistributionRecord>& record) {
+    if (!record || record->quantiles.size() < 2) return;
+    std::vector<std::string> cells{label, format_number(record->mean * m_shown_as), count_text(record->count)};
+    Chart::Series series{label, "", {}};
+    const double steps = static_cast<double>(record->quantiles.size() - 1);
+    for (const int share : shown_shares) {
+      const double value = record->quantiles[static_cast<std::size_t>(share / 100.0 * steps + 0.5)] * m_shown_as;
+      cells.push_back(format_number(value));
+      series.points.push_back({static_cast<double>(share), value});
+    }
+    m_table.add(cells);
+    m_chart.series.push_back(std::move(series));
+  }
+
+  void put_into(Section& section, const std::string& text) && {
+    if (!m_table.rows.empty()) section.blocks.emplace_back(Figure{m_title, text, {std::move(m_chart)}, std::move(m_table)});
+  }
+
+ private:
+  std::string m_title;
+  double m_shown_as;
+  Table m_table;
+  Chart m_chart;
+};
+
+Figure waits(ProfileViews views) {
+  Table table{"how long an accelerator waits for its next batch",
+              with_label(views, {{"run", Align::left}, {"first batch"}, {"half of the waits under"}, {"99 % under"}, {"first batch of an epoch"}})};
+  for (const ProfileView& view : views)
+    for (const RunRecord& run : view.profile->runs)
+      if (run.name == "cached" || run.name == "full")
+        add_row(views, view, table,
+                {run.name, format_seconds(run.first_batch_seconds), format_seconds(run.stall_p50_seconds), format_seconds(run.stall_p99_seconds),
+                 format_seconds(run.stall_epoch_boundary_seconds)});
+  return {"Waits for a batch",
+          "In the run cached everything comes from the cache, so what is waited for is prep; the run full reads what the cache does not hold.",
+          {},
+          std::move(table)};
+}
+
+std::string points_apart(double share, double from) { return fmt::format("{:+.1f} points", (share - from) * 100); }
+
+Table stall_shares(ProfileViews views) {
+  Table table{"shares of an epoch with 95 % intervals", {{"an epoch's time", Align::left}}};
+  const ProfileResult::Stalls* first = nullptr;
+  for (const ProfileView& view : views) {
+    if (!view.profile->stalls) continue;
+    table.columns.push_back({views.size() > 1 ? view.label : "share"});
+    table.columns.push_back({first == nullptr ? "time an epoch" : "difference"});
+    if (first == nullptr) first = &*view.profile->stalls;
+  }
+  const std::array<std::pair<std::string, StallRecord ProfileResult::Stalls::*>, 3> parts{
+      {{"compute", &ProfileResult::Stalls::compute}, {"prep stall", &ProfileResult::Stalls::prep}, {"fetch stall", &ProfileResult::Stalls::fetch}}};
+  if (first == nullptr) return table;
+  for (const auto& [name, part] : parts) {
+    std::vector<std::string> cells{name};
+    for (const ProfileView& view : views) {
+      if (!view.profile->stalls) continue;
+      const StallRecord& stall = (*view.profile->stalls).*part;
+      cells.push_back(share_with_interval(stall));
+      cells.push_back(&*view.profile->stalls == first ? seconds_text(stall.seconds_per_epoch)
+                                                      : points_apart(stall.fraction, (first->*part).fraction));
+    }
+    table.add(cells);
+  }
+  return table;
+}
+
+/// Whatever MLPerf Storage calls it, under its own name and formula.
+void add_utilisation(ProfileViews views, Section& section) {
+  Table table{
+      "AU as MLPerf Storage defines it; these are no MLPerf results",
+      with_label(views,
+                 {{"run", Align::left}, {"AU, %"}, {"compute time"}, {"total time"}, {"batches"}, {"accelerators"}, {"formula", Align::left}})};
+  for (const ProfileView& view : views)
+    for (const RunRecord& run : view.profile->runs)
+      if (const auto& au = run.mlperf_storage_au)
+        add_row(views, view, table,
+                {run.name, format_number(au->value), format_seconds(au->compute_seconds), format_seconds(au->total_seconds), count_text(au->steps),
+                 fmt::format("{}", au->accelerators), au->formula});
+  if (table.rows.empty()) return;
+  section.blocks.emplace_back(
+      Figure{"Accelerator utilisation (MLPerf Storage AU)", "The share of the time in which the accelerators compute.", {}, std::move(table)});
+}
+
+}  // namespace
+
+Section stalls_section(ProfileViews views) {
+  Section section{"stalls", "What is lost to waiting"};
+  Table shares = stall_shares(views);
+  if (!shares.rows.empty())
+    section.blocks.emplace_back(
+        Figure{"",
+               "A prep stall is time in which accelerators wait for the CPU, a fetch stall time in which they wait for storage or the "
+               "cache, in spite of reading and preparing ahead: the differences between runs with and without that part.",
+               {},
+               std::move(shares)});
+  Figure figure = waits(views);
+  if (!figure.table.rows.empty()) section.blocks.emplace_back(std::move(figure));
+  DistributionFigure all_waits("stalls", "How the waits are distributed", "ms", 1000, "waits");
+  for (const ProfileView& view : views)
+    for (const RunRecord& run : view.profile->runs) all_waits.add(views.size() > 1 ? view.label + ", " + run.name : run.name, run.stall_seconds);
+  std::move(all_waits).put_into(section, "An accelerator's waits for its next batch.");
+  add_utilisation(views, section);
+  return section;
+}
+
+Section distributions_section(ProfileViews views) {
+  Section section{"distributions", "How samples differ"};
+  DistributionFigure bytes("distribution-bytes", "Size of a sample", "KiB", 1 / 1024.0, "samples");
+  DistributionFigure prep("distribution-prep", "Prep of a sample on one worker", "ms", 1000, "samples");
+  DistributionFigure requests("distribution-reads", "One read, among as many as the run had under way", "ms", 1000, "reads");
+  for (const ProfileView& view : views) {
+    const std::string label = views.size() > 1 ? view.label : "this profile";
+    bytes.add(label, view.profile->distributions.sample_bytes);
+    prep.add(label, view.profile->distributions.prep_seconds);
+    requests.add(label, view.profile->distributions.request_seconds);
+  }
+  std::move(bytes).put_into(section, "");
+  std::move(prep).put_into(section, "");
+  std::move(requests).put_into(section, "");
+  return section;
+}
+
+}  // namespace dsanalyze::report

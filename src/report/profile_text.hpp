@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+
+#include "dsanalyze/core/result.hpp"
+
+namespace dsanalyze::report {
+
+// What a profile says, in words: the same in every view.
+
+/// "37 ± 2 %"
+std::string share_with_interval(const StallRecord& stall);
+/// Storage, prep, accelerators, cache: what of them is real.
+std::string setup_text(const ProfileResult& result);
+std::string dataset_text(const DatasetRecord& dataset);
+std::string host_text(const HostRecord& host);
+/// Bytes per second, share cached, void windows; empty where there is nothing to add to a rate.
+std::string rate_note(const RateRecord& rate);
+std::string order_text(const OrderRecord& order);
+/// The figure's own name and formula, and that it is not theirs to vouch for.
+std::string utilisation_text(const AcceleratorUtilisation& au, const std::string& run);
+std::string observed_text(const ProfileResult::Observed& observed);
+
+}  // namespace dsanalyze::report

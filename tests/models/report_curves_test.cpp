@@ -1,0 +1,63 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "dsanalyze/models/report_curves.hpp"
+
+using namespace dsanalyze;
+
+namespace {
+
+constexpr const char* rates = "G=12000,P=10208,C=251952,S=4698.5";
+constexpr const char* base = "cores=24,accelerators=8,dataset=146GB,cache=35%";
+
+const CurvePoint* point_at(const ReportCurve& curve, double x) {
+  const auto place = std::ranges::find_if(curve.points, [&](const CurvePoint& point) { return point.x == doctest::Approx(x); });
+  return place == curve.points.end() ? nullptr : &*place;
+}
+
+}  // namespace
+
+TEST_CASE("each curve of a report holds the set-up as it stands and the point where its factor no longer binds") {
+  const RateModel model = rate_model_from_text(rates, base);
+  const ReportCurves curves = report_curves(model);
+  REQUIRE(curves.cache);
+  REQUIRE(curves.cores);
+  REQUIRE(curves.accelerator_speed);
+  const double reached = answer(model, {}).answers.at(0).samples_per_s;
+  for (const ReportCurve* curve : {&*curves.cache, &*curves.cores, &*curves.accelerator_speed}) {
+    CHECK(std::ranges::is_sorted(curve->points, {}, &CurvePoint::x));
+    const CurvePoint* now = point_at(*curve, curve->now);
+    REQUIRE(now != nullptr);
+    CHECK(now->samples_per_s == doctest::Approx(reached));
+    REQUIRE(curve->crossing);
+    CHECK(point_at(*curve, *curve->crossing) != nullptr);
+  }
+}
+
+TEST_CASE("a report's cache curve crosses where whatif finds the smallest cache, and says what binds there") {
+  const RateModel model = rate_model_from_text(rates, base);
+  WhatIfQuestion question;
+  question.find = {"cache"};
+  const WhatIfFound found = answer(model, question).found.at(0);
+  const ReportCurve curve = *report_curves(model).cache;
+  CHECK(*curve.crossing >= *found.value);
+  CHECK(*curve.crossing == doctest::Approx(*found.value).epsilon(0.002));
+  CHECK(curve.crossing_text.find("prep binds at 10,208 samples/s [P]") != std::string::npos);
+  CHECK(point_at(curve, 0)->bottleneck == "io");
+  CHECK(point_at(curve, 1)->bottleneck == "cpu");
+}
+
+TEST_CASE("where a factor does not bind its curve says that there is enough") {
+  const ReportCurves curves = report_curves(rate_model_from_text("G=1000,P=10208,C=251952,S=4698.5", base));
+  CHECK(*curves.cache->crossing == 0);
+  CHECK(curves.cache->crossing_text.find("would be enough") != std::string::npos);
+  CHECK(curves.accelerator_speed->crossing_text.find("up to 7.16x") != std::string::npos);
+}
+
+TEST_CASE("a curve whose base the rates lack is left out") {
+  const ReportCurves curves = report_curves(rate_model_from_text("P=10208,C=251952,S=4698.5", ""));
+  CHECK(curves.cache);
+  CHECK_FALSE(curves.cores);
+  CHECK_FALSE(curves.accelerator_speed);
+}

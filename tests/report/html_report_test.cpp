@@ -1,0 +1,100 @@
+#include <doctest/doctest.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+
+#include "report_samples.hpp"
+
+using namespace dsanalyze;
+using namespace dsanalyze::test;
+
+namespace {
+
+const HtmlAssets assets{"<title>{{title}}</title><p>{{subtitle}}</p><nav>{{navigation}}</nav>{{sections}}<island>{{record}}</island>{{scripts}}", "",
+                        "", "<script>{{record}}</script>"};
+
+bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+std::string page_of(const ReportInput& input) { return html_report(std::array{input}, assets); }
+
+nlohmann::json island_of(const std::string& page) {
+  const std::size_t begin = page.find("<island>") + 8;
+  return nlohmann::json::parse(page.substr(begin, page.find("</island>") - begin));
+}
+
+std::multiset<std::string> all_of(const std::string& page, const std::string& pattern) {
+  const std::regex expression(pattern);
+  std::multiset<std::string> found;
+  for (std::sregex_iterator at(page.begin(), page.end(), expression), end; at != end; ++at) found.insert((*at)[1]);
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("the page's record holds the result, its model and the charts, and the template's places are filled once") {
+  const std::string page = page_of(full_input("full.json"));
+  const nlohmann::json island = island_of(page);
+  CHECK(island["results"][0]["schema"] == "dsanalyze.profile/1");
+  CHECK(island["results"][0]["settings"]["seed"] == 0xffff'ffff'ffff'fffe);
+  CHECK(island["live"][0].contains("rates"));
+  CHECK(island["charts"]["cache-curve"]["marks"].size() == 2);
+  CHECK(says(page, "<script>{{record}}</script>"));
+}
+
+TEST_CASE("every chart stands above a table that is there, and no two things have one id") {
+  for (const ReportInput& other : {full_input("b.json"), ReportInput{"least", least_profile(), {}, ""}}) {
+    const std::string page = html_report(std::array{full_input("a.json"), other}, assets);
+    const auto ids = all_of(page, "id=\"([^\"]*)\"");
+    for (const std::string& id : ids) CHECK_MESSAGE(ids.count(id) == 1, id);
+    const auto tables = all_of(page, "aria-describedby=\"([^\"]*)\"");
+    CHECK(tables.size() > 5);
+    for (const std::string& table : tables) CHECK_MESSAGE(ids.count(table) == 1, table);
+    const nlohmann::json charts = island_of(page)["charts"];
+    for (const std::string& chart : all_of(page, "data-chart=\"([^\"]*)\"")) CHECK_MESSAGE(charts.contains(chart), chart);
+    for (const std::string& link : all_of(page, "href=\"#([^\"]*)\"")) CHECK_MESSAGE(ids.count(link) == 1, link);
+  }
+}
+
+TEST_CASE("a stranger finds what binds, how sure that is and what to do in the first section, with the letters in words") {
+  const std::string page = page_of(full_input("full.json"));
+  const std::string first = page.substr(0, page.find("</section>"));
+  for (const char* part :
+       {"training waits for storage", "How sure", "yes: the lowest", "Do first", "Cache more.", "prep decodes and changes them on the CPU [P]"})
+    CHECK_MESSAGE(says(first, part), part);
+}
+
+TEST_CASE("names that hold markup end no element, in the text and in the record") {
+  ReportInput input = full_input("</script><script>alert(1)</script>");
+  auto& profile = std::get<ProfileResult>(input.record);
+  const std::string hostile = "\"'><img src=x onerror=alert(1)></script><!--\xff\x00\x1b]";  // NOLINT(bugprone-string-literal-with-embedded-nul)
+  profile.host.cpu_model = hostile;
+  profile.dataset.path = hostile;
+  profile.runs[0].name = hostile;
+  profile.advice[0].text = hostile;
+  profile.findings[0].message = hostile;
+  profile.settings.workload = hostile;
+  input.live_model = R"({"command":"</script>"})";
+  const std::string page = page_of(input);
+  CHECK(all_of(page, "(<img)").empty());
+  CHECK(all_of(page, "(<!--)").empty());
+  CHECK(all_of(page, "(</script)").size() == 1);
+  CHECK(island_of(page)["live"][0]["command"] == "</script>");
+}
+
+TEST_CASE("a record with nearly nothing, or a hundred findings and texts of megabytes, makes a page of bounded size") {
+  const std::string least = page_of({"least", least_profile(), {}, ""});
+  CHECK(says(least, "How sure"));
+  ReportInput input = full_input("huge");
+  auto& profile = std::get<ProfileResult>(input.record);
+  for (int at = 0; at < 100; ++at) profile.findings.push_back({"code", Finding::Severity::warning, "finding number " + std::to_string(at)});
+  profile.host.cpu_model = std::string(10'000'000, 'x');
+  profile.runs[1].timeline.assign(100'000, {0.1, 0.9, 1 << 20, 1e6, 0.35});
+  profile.runs[1].epochs.assign(50'000, profile.runs[1].epochs.front());
+  const std::string page = page_of(input);
+  CHECK(page.size() < 400'000);
+  CHECK(says(page, "finding number 99"));
+  CHECK(says(page, "9.54 MiB in all"));
+  CHECK(says(page, "500 of 100,000 readings are shown"));
+}
