@@ -83,7 +83,7 @@
     const factor = (before, after) => (before === null || after === null ? '' : (after / before).toFixed(2) + 'x');
     const points = (before, after) => {
       const text = ((after - before) * 100).toFixed(1);
-      return (Number(text) > 0 ? '+' : '') + text + ' points';
+      return Number(text) === 0 ? 'none' : (after > before ? '+' : '') + text + ' points';
     };
     const rate = (label, name) => [label, number(base[name]), number(now[name]), factor(base[name], now[name])];
     const list = [
@@ -105,7 +105,7 @@
     const columns = ['As profiled', 'With the sliders', 'Change'].map((text) => make('th', { scope: 'col', class: 'number' }, text));
     const head = make('tr', {}, make('td'), ...columns);
     const title = 'As profiled, and as the sliders stand';
-    const table = make('div', { class: 'scroll', role: 'region', tabindex: '0', 'aria-label': title },
+    const table = make('div', { class: 'scroll', role: 'group', tabindex: '0', 'aria-label': title },
       make('table', { class: 'whatif-table' }, make('caption', {}, title), make('thead', {}, head), body));
     const cells = rows(base, base).map(([label]) => {
       const row = [1, 2, 3].map(() => make('td', { class: 'number' }));
@@ -128,6 +128,10 @@
   }
 
   function mount(element, model) {
+    if (!model) {
+      element.replaceChildren(make('p', { class: 'muted' }, 'The profile lacks one of the rates P, C and S, so nothing can be said about other set-ups.'));
+      return;
+    }
     mounted += 1;
     const prefix = 'whatif-' + mounted + '-';
     const base = whatif.compute(model, {});

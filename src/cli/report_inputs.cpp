@@ -7,10 +7,9 @@
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/files.hpp"
 #include "dsanalyze/base/json_reader.hpp"
-#include "dsanalyze/base/text.hpp"
-#include "dsanalyze/models/live_model.hpp"
 #include "dsanalyze/models/report_curves.hpp"
 #include "dsanalyze/models/whatif.hpp"
+#include "live_models.hpp"
 
 namespace dsanalyze::cli {
 namespace {
@@ -33,9 +32,8 @@ std::string label_of(const std::filesystem::path& file, const std::vector<std::f
 ReportInput report_input(const std::string& label, const std::string& file, ProfileResult profile) {
   ReportInput input{label, std::move(profile), {}, ""};
   try {
-    const RateModel model = rate_model(std::get<ProfileResult>(input.record));
-    input.curves = report_curves(model);
-    input.live_model = to_json(live_model(model, "dsanalyze whatif " + shell_word(file)));
+    input.curves = report_curves(rate_model(std::get<ProfileResult>(input.record)));
+    input.live_model = live_model_json(std::get<ProfileResult>(input.record), file);
   } catch (const Error&) {
     // Rates that the models refuse are no reason to leave out what was measured.
   }

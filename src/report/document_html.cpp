@@ -52,6 +52,10 @@ std::string table_html(const Table& table, const std::string& id) {
       fmt::format("<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{}\">\n<table id=\"{}\">\n<caption>{}</caption>\n<thead><tr>",
                   shown(table.caption), html_text(id), shown(caption));
   for (std::size_t at = 0; at < table.columns.size(); ++at) {
+    if (table.columns[at].heading.empty()) {
+      html += "<td></td>";  // a corner is no heading
+      continue;
+    }
     const bool right = table.columns[at].align == Align::right && !(at == 0 && table.row_headings);
     html += fmt::format("<th scope=\"col\"{}>{}</th>", right ? " class=\"number\"" : "", shown(table.columns[at].heading));
   }

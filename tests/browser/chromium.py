@@ -4,15 +4,17 @@ import base64
 import json
 import os
 import pathlib
+import shutil
 import tempfile
 import time
 
 from selenium import webdriver
+from selenium.common.exceptions import SessionNotCreatedException
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 
-CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
-DRIVER = os.environ.get("CHROMEDRIVER", "/usr/bin/chromedriver")
+CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
+DRIVER = shutil.which("chromedriver") or "/usr/bin/chromedriver"
 WIDTHS = (1280, 390)
 SCHEMES = ("light", "dark")
 PATIENCE = 30  # seconds for what a page does by itself
@@ -23,21 +25,25 @@ class Browser:
 
     def __init__(self):
         self.folder = tempfile.TemporaryDirectory(prefix="dsanalyze-browser-")
+        try:
+            # Chromium refuses to be root in its sandbox; where users may have no namespaces, nobody has one. All pages are this project's own.
+            self.driver = self.started(["--no-sandbox"] if os.geteuid() == 0 else [])
+        except SessionNotCreatedException:
+            self.driver = self.started(["--no-sandbox"])
+        self.driver.set_script_timeout(PATIENCE)
+        self.driver.set_page_load_timeout(PATIENCE)
+        self.look(WIDTHS[0], "light")
+
+    def started(self, more):
         options = Options()
         options.binary_location = CHROMIUM
         for argument in ("--headless=new", "--disable-gpu", "--disable-dev-shm-usage", "--force-color-profile=srgb", "--lang=en-US", "--no-first-run",
                          "--disable-background-networking", "--disable-component-update", "--disable-extensions", "--disable-sync", "--mute-audio",
-                         f"--user-data-dir={self.folder.name}"):
+                         f"--user-data-dir={self.folder.name}", *more):
             options.add_argument(argument)
-        if os.geteuid() == 0:
-            options.add_argument("--no-sandbox")  # Chromium refuses to be root in its sandbox
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
         options.set_capability("unhandledPromptBehavior", "ignore")  # an alert() is to be found, not closed
-        service = Service(DRIVER, log_path=str(pathlib.Path(self.folder.name) / "driver.log"))
-        self.driver = webdriver.Chrome(service=service, options=options)
-        self.driver.set_script_timeout(PATIENCE)
-        self.driver.set_page_load_timeout(PATIENCE)
-        self.look(WIDTHS[0], "light")
+        return webdriver.Chrome(service=Service(DRIVER, log_path=str(pathlib.Path(self.folder.name) / "driver.log")), options=options)
 
     def close(self):
         self.driver.quit()

@@ -1,4 +1,4 @@
-"""Pages made of the sample profiles, and one browser for all tests."""
+"""Pages made of the sample profiles by the built program, and one browser for a class of tests."""
 
 import json
 import os
@@ -12,7 +12,10 @@ import chromium
 import records
 
 PROGRAM = os.environ.get("DSANALYZE", "dsanalyze")
-SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "reports" / "html"
+# A name that HTML, scripts and shells would trip over.
+HOSTILE_FILE = "it's \"<script>alert(1)<&$(touch x)`touch y`;.json"
+EMULATED = ("emulated:imagenet-1k,samples=2000", "--storage", "emulated:60MB/s", "--prep", "emulated:500", "--cores", "4", "--accelerator", "emulated:3000",
+            "--batch-size", "32", "--cache-size", "50%", "--time-budget", "6s")
 
 
 class PageTest(unittest.TestCase):
@@ -22,6 +25,7 @@ class PageTest(unittest.TestCase):
         cls.addClassCleanup(shutil.rmtree, cls.folder)
         cls.environment = dict(os.environ, XDG_STATE_HOME=str(cls.folder / "state"), XDG_CACHE_HOME=str(cls.folder / "cache"))
         cls.kinds = records.all_kinds()
+        cls.records = {}
         cls.pages = {}
         cls.browser = chromium.Browser()
         cls.addClassCleanup(cls.browser.close)
@@ -33,18 +37,23 @@ class PageTest(unittest.TestCase):
             raise AssertionError(f"dsanalyze {' '.join(map(str, arguments))}: {run.stderr}")
         return run
 
-    def page(self, name):
-        """(profile, page) of a kind of profile. The hostile one has a name that HTML, scripts and shells would trip over."""
-        if name not in self.pages:
-            hostile = name == "hostile"
-            path = self.folder / ("it's \"<script>alert(1)<&$(touch x)`touch y`;.json" if hostile else f"{name}.json")
-            path.write_text(json.dumps(self.kinds["minio" if hostile else name]))
-            page = self.folder / f"{name}.html"
-            live = subprocess.run([os.environ["PRINT_LIVE_MODEL"], path], capture_output=True, text=True, check=True).stdout
-            island = live.replace("<", "\\u003c")
-            scripts = "".join(f"<script>{(SCRIPTS / script).read_text()}</script>" for script in ("whatif.js", "whatif_view.js"))
-            page.write_text('<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,"><section id="whatif"></section>'
-                            f'<script type="application/json" id="record">{{"live":[{island}]}}</script>{scripts}<script>DsanalyzeWhatIf.mount('
-                            "document.getElementById('whatif'), JSON.parse(document.getElementById('record').textContent).live[0]);</script>")
-            self.pages[name] = (path, page)
-        return self.pages[name]
+    @classmethod
+    def record(cls, name):
+        """The file of a kind of profile: a sample one, or one that the program makes on emulated devices."""
+        if name not in cls.records:
+            path = cls.folder / (HOSTILE_FILE if name == "hostile" else f"{name}.json")
+            if name == "emulated":
+                cls.program("profile", *EMULATED, "--quiet", "-o", path)
+            else:
+                path.write_text(json.dumps(cls.kinds[name]))
+            cls.records[name] = path
+        return cls.records[name]
+
+    @classmethod
+    def page_of(cls, *names):
+        """The page of these records."""
+        if names not in cls.pages:
+            page = cls.folder / f"{'-'.join(names)}.html"
+            cls.program("report", *map(cls.record, names), "--format", "html", "--quiet", "-o", page)
+            cls.pages[names] = page
+        return cls.pages[names]

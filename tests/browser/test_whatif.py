@@ -25,7 +25,7 @@ COMPUTE = """
 # Through the page's own sliders, as a hand moves them.
 MOVE = """
   const [positions] = arguments;
-  const section = document.getElementById('whatif');
+  const section = document.querySelector('#whatif [data-live]');
   const model = JSON.parse(document.getElementById('record').textContent).live[0];
   const values = Object.fromEntries(model.sliders.map((slider) => [slider.name, slider.values]));
   const answers = [];
@@ -91,8 +91,8 @@ class WhatIf(pages.PageTest):
         chance = random.Random(SEED)
         computed = moved = 0
         worst = 0.0
-        for name in records.all_kinds():
-            path, page = self.page(name)
+        for name in records.equation_kinds():
+            path, page = self.record(name), self.page_of(name)
             self.browser.open(page)
             model = self.browser.run("return JSON.parse(document.getElementById('record').textContent).live[0];")
             for _ in range(2):
@@ -113,7 +113,7 @@ class WhatIf(pages.PageTest):
     def test_the_command_line_that_the_page_shows_gives_the_same_answer(self):
         chance = random.Random(SEED + 1)
         for name in ("minio", "no-accelerator", "page-model-random", "hostile"):
-            path, page = self.page(name)
+            path, page = self.record(name), self.page_of(name)
             self.browser.open(page)
             model = self.browser.run("return JSON.parse(document.getElementById('record').textContent).live[0];")
             expected = self.answers(path, {slider: values[:1] for slider, values in self.lists(model, chance).items()})
@@ -130,7 +130,7 @@ class WhatIf(pages.PageTest):
             self.assertTrue(shown["said"].startswith(f"{shown['result']['samples_per_s']:,.0f} samples/s"), shown["said"])
 
     def test_at_first_and_after_the_reset_the_page_stands_as_profiled(self):
-        path, page = self.page("minio")
+        path, page = self.record("minio"), self.page_of("minio")
         self.browser.open(page)
         measured = self.answers(path, {})[0]
         at_first = self.browser.run("return document.querySelector('.whatif-result').textContent;")
@@ -146,8 +146,8 @@ class WhatIf(pages.PageTest):
         self.same(measured, self.browser.run(MOVE, [{}])[0]["result"], "as profiled")
 
     def test_a_quantity_without_a_base_has_no_slider_and_the_page_says_why(self):
-        for name, absent in (("no-accelerator", ["Accelerator speed, of one", "Number of accelerators"]), ("no-cores", ["CPU cores for prep"])):
-            _, page = self.page(name)
+        for name, absent in (("no-accelerator", ["Speed of an accelerator", "Number of accelerators"]), ("no-cores", ["CPU cores for prep"])):
+            page = self.page_of(name)
             self.browser.open(page)
             said = self.browser.run("return [...document.querySelectorAll('.whatif-absent')].map((line) => line.textContent);")
             self.assertEqual([re.match(r"[^:]*", line).group() for line in said], absent)
@@ -155,7 +155,7 @@ class WhatIf(pages.PageTest):
             self.assertEqual(len(self.browser.run("return [...document.querySelectorAll('#whatif input[type=range]')].map(String);")), 5 - len(absent))
 
     def test_what_is_said_aloud_waits_until_the_slider_rests(self):
-        _, page = self.page("minio")
+        page = self.page_of("minio")
         self.browser.open(page)
         self.assertEqual(self.browser.run("return document.querySelector('.whatif-status').textContent;"), "")
         self.browser.run(MOVE, [{"cache_fraction": 0.9}])
