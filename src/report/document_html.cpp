@@ -49,7 +49,7 @@ std::string table_html(const Table& table, const std::string& id) {
   if (count < table.rows.size())
     caption += fmt::format(" (the first {} of {} rows; the JSON record has them all)", count, format_number(static_cast<double>(table.rows.size())));
   std::string html =
-      fmt::format("<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{}\">\n<table id=\"{}\">\n<caption>{}</caption>\n<thead><tr>",
+      fmt::format("<div class=\"scroll\" role=\"group\" tabindex=\"0\" aria-label=\"{}\">\n<table id=\"{}\">\n<caption>{}</caption>\n<thead><tr>",
                   shown(table.caption), html_text(id), shown(caption));
   for (std::size_t at = 0; at < table.columns.size(); ++at) {
     if (table.columns[at].heading.empty()) {
