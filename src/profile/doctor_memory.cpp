@@ -166,7 +166,7 @@ std::optional<DoctorAnswer> look_at_numa(const DoctorContext& context) {
   std::vector<Node> nodes;
   for (const std::string& name : context.names_in(folder)) {
     const auto numbers = name.starts_with("node") ? parse_cpu_list(name.substr(4)) : std::vector<int>{};
-    const auto list = numbers.empty() ? KernelText{} : context.read(folder + "/" + name + "/cpulist");
+    const auto list = numbers.empty() ? KernelText{} : context.read(fmt::format("{}/{}/cpulist", folder, name));
     if (!list.text) continue;
     const auto cpus = parse_cpu_list(*list.text);
     const auto allowed = std::ranges::count_if(cpus, [&](int cpu) { return std::ranges::find(host.cpus_allowed, cpu) != host.cpus_allowed.end(); });
