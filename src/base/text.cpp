@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
 
 namespace dsanalyze {
@@ -58,6 +59,17 @@ std::string shell_word(std::string_view word) {
 std::string printable(std::string_view text) {
   return rewritten(
       text, [](std::string_view letter) { return std::string(letter); }, [](unsigned char byte) { return fmt::format("\\x{:02x}", byte); });
+}
+
+std::string printable_lines(std::string_view text) {
+  std::string out;
+  while (true) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    out += printable(text.substr(0, end));
+    if (end == text.size()) return out;
+    out += '\n';
+    text.remove_prefix(end + 1);
+  }
 }
 
 }  // namespace dsanalyze

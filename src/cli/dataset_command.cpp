@@ -8,6 +8,7 @@
 
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/host.hpp"
+#include "dsanalyze/base/text.hpp"
 #include "dsanalyze/core/result.hpp"
 #include "dsanalyze/loaders/dataset.hpp"
 #include "dsanalyze/loaders/dataset_convert.hpp"
@@ -54,7 +55,9 @@ class DatasetCommand final : public Command {
   Outcome run(const CommandContext& context) override {
     if (m_action == nullptr) throw UsageError("expected one of make, index, info, verify, convert, for example: dsanalyze dataset info DIR");
     if (m_folder.empty()) throw UsageError("the dataset's folder is missing: dsanalyze dataset ACTION DATASET");
-    return (this->*m_action)(context);
+    Outcome outcome = (this->*m_action)(context);
+    outcome.text = printable_lines(outcome.text);
+    return outcome;
   }
 
  private:

@@ -72,10 +72,10 @@ Saved save(const ProfileResult& result, const std::string& json, const CommandCo
   try {
     const std::filesystem::path place = context.options.output ? *context.options.output : new_profile_path(std::time(nullptr));
     if (!context.options.output) write_file_atomically(place, json);
-    return {place, fmt::format("\nsaved: {}\nnext:  {}\n", place.string(), next_command(result, place.string()))};
+    return {place, fmt::format("\nsaved: {}\nnext:  {}\n", printable(place.native()), next_command(result, place.string()))};
   } catch (const Error& error) {
     context.events.finding({"profile-not-saved", Finding::Severity::warning, fmt::format("the profile is not saved: {}", error.what())});
-    return {{}, fmt::format("\nnot saved: {}\n", error.what())};
+    return {{}, fmt::format("\nnot saved: {}\n", printable_lines(error.what()))};
   }
 }
 

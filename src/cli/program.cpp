@@ -8,6 +8,7 @@
 #include "complete.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/files.hpp"
+#include "dsanalyze/base/text.hpp"
 #include "dsanalyze/core/result.hpp"
 #include "embedded_texts.hpp"
 #include "interrupt.hpp"
@@ -185,7 +186,7 @@ class Program {
 
   int fail(ErrorKind kind, const std::string& message) {
     const int exit_code = exit_code_of(kind);
-    std::string text = fmt::format("dsanalyze{}: error: {}\n", m_command.empty() ? "" : " " + m_command, message);
+    std::string text = printable_lines(fmt::format("dsanalyze{}: error: {}\n", m_command.empty() ? "" : " " + m_command, message));
     if (kind == ErrorKind::usage) text += fmt::format("see: dsanalyze{} --help\n", known_command() ? " " + m_command : "");
     write_error(text);
     if (m_form == Form::json && m_interrupt.claim_output()) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "dsanalyze/base/text.hpp"
 #include "dsanalyze/base/units.hpp"
 
 namespace dsanalyze::cli {
@@ -44,6 +45,7 @@ void TerminalEvents::progress(const Progress& reported) {
   const std::scoped_lock lock(m_mutex);
   const Nanoseconds now = m_clock.now();
   Progress progress = reported;
+  progress.activity = printable(reported.activity);
   if (progress.eta_seconds < 0) progress.eta_seconds = time_left(progress, now);
   if (now - m_last_shown < (m_look.mode == Mode::bar ? bar_period : line_period)) return;
   m_last_shown = now;
@@ -67,7 +69,7 @@ double TerminalEvents::time_left(const Progress& progress, Nanoseconds now) {
 void TerminalEvents::note(const std::string& line) {
   if (m_look.mode == Mode::silent) return;
   const std::scoped_lock lock(m_mutex);
-  write_line(line);
+  write_line(printable_lines(line));
 }
 
 void TerminalEvents::finding(const Finding& finding) {
@@ -79,7 +81,7 @@ void TerminalEvents::finding(const Finding& finding) {
   const std::string colour = finding.severity == Finding::Severity::error ? "31" : "33";
   const std::string lead = m_look.colour == Colour::on ? fmt::format("\x1b[{}m{}:\x1b[0m", colour, word) : word + ":";
   const std::scoped_lock lock(m_mutex);
-  write_line(fmt::format("{} {}", lead, finding.message));
+  write_line(fmt::format("{} {}", lead, printable_lines(finding.message)));
 }
 
 void TerminalEvents::finish() {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "dsanalyze/base/text.hpp"
+
 namespace dsanalyze::console {
 namespace {
 
@@ -61,7 +63,9 @@ Ink severity_ink(Finding::Severity severity) {
 
 std::size_t display_width(std::string_view text) { return static_cast<std::size_t>(std::ranges::count_if(text, starts_code_point)); }
 
-std::vector<std::string> wrap(std::string_view text, std::size_t width) {
+std::vector<std::string> wrap(std::string_view outside, std::size_t width) {
+  const std::string shown = printable_lines(outside);
+  const std::string_view text = shown;
   width = std::max<std::size_t>(width, 1);
   std::vector<std::string> lines;
   std::string line;
@@ -107,6 +111,11 @@ std::string paint(std::string_view text, Ink ink, Colour colour) {
   if (colour == Colour::off || ink == Ink::plain) return std::string(text);
   static constexpr std::array<std::string_view, 5> codes{"0", "1", "31", "33", "32"};
   return fmt::format("\x1b[{}m{}\x1b[0m", codes[static_cast<std::size_t>(ink)], text);
+}
+
+void Table::add(std::vector<std::string> cells) {
+  for (std::string& cell : cells) cell = printable(cell);
+  m_rows.push_back(std::move(cells));
 }
 
 std::string Table::text(std::size_t width) const {

@@ -11,7 +11,7 @@ namespace dsanalyze::console {
 
 /// Columns that UTF-8 text takes on a terminal: one for each code point (the console's own words need no wider ones).
 std::size_t display_width(std::string_view text);
-/// The text's words in lines of at most `width` columns; a longer word is cut.
+/// The text's words in lines of at most `width` columns; a longer word is cut. What a terminal would obey is made visible (base/text.hpp).
 std::vector<std::string> wrap(std::string_view text, std::size_t width);
 /// wrap() as lines with ends; the first begins with `lead`, the others are indented by as much.
 std::string paragraph(std::string_view lead, std::string_view text, std::size_t width);
@@ -32,7 +32,7 @@ class Table {
     Align align = Align::right;
   };
   Table(std::vector<Column> columns, std::size_t flexible) : m_columns(std::move(columns)), m_flexible(flexible) {}
-  void add(std::vector<std::string> cells) { m_rows.push_back(std::move(cells)); }
+  void add(std::vector<std::string> cells);
   [[nodiscard]] std::string text(std::size_t width) const;
 
  private:

@@ -63,3 +63,9 @@ TEST_CASE("control characters and bytes that are no UTF-8 are shown by their num
   CHECK(printable("cut \xe7\x94") == "cut \\xe7\\x94");
   CHECK(printable("\xc0\xaf\xed\xa0\x80\xf4\x90\x80\x80") == "\\xc0\\xaf\\xed\\xa0\\x80\\xf4\\x90\\x80\\x80");
 }
+
+TEST_CASE("lines keep their ends, and everything else that a terminal would obey is shown") {
+  CHECK(printable_lines("a\nb\x1b[2J\n") == "a\nb\\x1b[2J\n");
+  CHECK(printable_lines("").empty());
+  CHECK(printable_lines("one\r") == "one\\x0d");
+}

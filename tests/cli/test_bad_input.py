@@ -258,6 +258,16 @@ class BadInput(ProgramTest):
         for words in (str(locked), "Permission denied", "make it readable"):
             self.assertIn(words, run.stderr)
 
+    def test_names_from_outside_do_not_reach_the_terminal_as_commands(self):
+        folder = self.folder / "a\x1b[2J\rb"
+        folder.mkdir()
+        (folder / "broken\x1b[31m.jpg").write_bytes(b"no photograph")
+        for arguments in (("profile", folder), ("profile", folder / "nowhere"), ("\x1b[2J",), ("profile", "--\x1b[2J"), ("whatif", folder), ("dataset", "info", folder)):
+            run = self.run_program(*arguments)
+            for text in (run.stdout, run.stderr):
+                self.assertNotIn("\x1b", text, arguments)
+                self.assertNotIn("\r", text, arguments)
+
 
 if __name__ == "__main__":
     unittest.main()

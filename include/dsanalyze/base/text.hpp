@@ -13,5 +13,7 @@ std::string shell_word(std::string_view word);
 
 /// The text for a terminal or a log: control characters, among them those of C1 that UTF-8 can write, become "\x1b"; bytes that are not UTF-8 too.
 std::string printable(std::string_view text);
+/// printable() line by line: ends of lines stay.
+std::string printable_lines(std::string_view text);
 
 }  // namespace dsanalyze
