@@ -12,7 +12,7 @@ namespace {
 /// Names and values, a column a profile; of several, those that differ come first and are marked.
 class Facts {
  public:
-  Facts(std::string caption, ProfileViews views) : m_views(views), m_table{std::move(caption), {{"", Align::left}}} {
+  Facts(std::string caption, ProfileViews views) : m_views(views), m_table{std::move(caption), {{"what", Align::left}}} {
     for (const ProfileView& view : views) m_table.columns.push_back({views.size() > 1 ? view.label : "value", Align::left});
   }
   void add(const std::string& name, std::vector<std::string> values) {

@@ -14,9 +14,14 @@ namespace {
 std::string ratio_text(double value, double to) { return to > 0 ? fmt::format("{:.3f}x", value / to) : "-"; }
 
 Table one_profiles_rates(const ProfileResult& result) {
-  Table table{
-      "rates with 95 % intervals",
-      {{"rate", Align::left}, {"letter", Align::left}, {"samples/s"}, {"from", Align::right}, {"to", Align::right}, {"windows"}, {"", Align::left}}};
+  Table table{"rates with 95 % intervals",
+              {{"rate", Align::left},
+               {"letter", Align::left},
+               {"samples/s"},
+               {"from", Align::right},
+               {"to", Align::right},
+               {"windows"},
+               {"remarks", Align::left}}};
   for (const NamedRate& named : named_rates()) {
     const auto& rate = result.*named.rate;
     if (!rate) continue;

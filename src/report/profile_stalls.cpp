@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "profile_document.hpp"
 #include "profile_tables.hpp"
@@ -17,7 +18,7 @@ class DistributionFigure {
  public:
   /// Values are shown times `shown_as`, in `unit`; of so many `what`.
   DistributionFigure(const std::string& name, const std::string& title, const std::string& unit, double shown_as, const std::string& what)
-      : m_title(title), m_shown_as(shown_as), m_table{title + ", " + unit, {{"", Align::left}, {"mean"}, {what}}} {
+      : m_title(title), m_shown_as(shown_as), m_table{title + ", " + unit, {{"of", Align::left}, {"mean"}, {what}}} {
     for (const int share : shown_shares) m_table.columns.push_back({share == 0 ? "least" : share == 100 ? "most" : fmt::format("{} % under", share)});
     m_chart.name = name;
     m_chart.title = title;
@@ -29,9 +30,9 @@ class DistributionFigure {
     if (!record || record->quantiles.size() < 2) return;
     std::vector<std::string> cells{label, format_number(record->mean * m_shown_as), count_text(record->count)};
     Chart::Series series{label, "", {}};
-    const double steps = static_cast<double>(record->quantiles.size() - 1);
+    const auto steps = static_cast<double>(record->quantiles.size() - 1);
     for (const int share : shown_shares) {
-      const double value = record->quantiles[static_cast<std::size_t>(share / 100.0 * steps + 0.5)] * m_shown_as;
+      const double value = record->quantiles[static_cast<std::size_t>(std::lround(share / 100.0 * steps))] * m_shown_as;
       cells.push_back(format_number(value));
       series.points.push_back({static_cast<double>(share), value});
     }

@@ -57,6 +57,12 @@ TEST_CASE("every chart stands above a table that is there, and no two things hav
   }
 }
 
+TEST_CASE("every column of a table has a heading") {
+  const std::string page = html_report(std::array{full_input("a.json"), full_input("b.json")}, assets);
+  CHECK(all_of(page, "<th scope=\"col\"[^>]*>([^<]*)</th>").size() > 50);
+  CHECK(all_of(page, "<th scope=\"col\"[^>]*>(</th>)").empty());
+}
+
 TEST_CASE("a stranger finds what binds, how sure that is and what to do in the first section, with the letters in words") {
   const std::string page = page_of(full_input("full.json"));
   const std::string first = page.substr(0, page.find("</section>"));
