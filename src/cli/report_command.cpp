@@ -55,7 +55,7 @@ class ReportCommand final : public Command {
   /// --format; without it what the name of -o FILE says, and else the console's.
   [[nodiscard]] std::string chosen_format(const CommonOptions& options) const {
     if (!m_format.empty()) {
-      const std::string format = checked_choice("--format", m_format, words_of(formats));
+      std::string format = checked_choice("--format", m_format, words_of(formats));
       if (options.json && format != "json" && !options.output)
         throw UsageError(
             fmt::format("--json and --format {} both want the output: write the {} to a file with -o FILE, or leave out --json", format, format));

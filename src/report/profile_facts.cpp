@@ -48,6 +48,7 @@ std::string value_text(const std::string& name, const nlohmann::ordered_json& va
   if (value.is_object()) return amount_text(value);
   if (value.is_array()) {
     std::vector<std::string> items;
+    items.reserve(value.size());
     for (const auto& item : value) items.push_back(item.is_string() ? item.get<std::string>() : item.dump());
     return fmt::format("{}", fmt::join(items, ", "));
   }
@@ -148,6 +149,7 @@ Section methods_section(ProfileViews views) {
       if (several) cells.insert(cells.begin(), view.label);
       table.add(cells);
     }
+  // NOLINTBEGIN(bugprone-suspicious-missing-comma): sentences over several lines
   section.blocks.emplace_back(List{
       {"F = 1 / (x/C + (1 − x)/S) with a share x of the dataset in the cache [DS-Analyzer, Eq 4]. What binds is the lowest of F, P and G.",
        "A rate is the mean of time windows; its 95 % interval follows from how much they differ. Windows in which other processes took more than 2 % "
@@ -159,6 +161,7 @@ Section methods_section(ProfileViews views) {
        "What storage delivered is counted by the kernel, not by the loader: cached must have read nothing, fetch must not have read from memory. "
        "Where that is not proved, the result is not trusted.",
        "Curves over cache, cores and accelerator speed are predictions by these equations from the measured rates, not measurements."}});
+  // NOLINTEND(bugprone-suspicious-missing-comma)
   if (!table.rows.empty()) section.blocks.emplace_back(Figure{"", "", {}, std::move(table)});
   return section;
 }

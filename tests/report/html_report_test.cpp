@@ -95,7 +95,7 @@ TEST_CASE("a record with nearly nothing, or a hundred findings and texts of mega
   ReportInput input = full_input("huge");
   auto& profile = std::get<ProfileResult>(input.record);
   for (int at = 0; at < 100; ++at) profile.findings.push_back({"code", Finding::Severity::warning, "finding number " + std::to_string(at)});
-  profile.host.cpu_model = std::string(10'000'000, 'x');
+  profile.host.cpu_model = std::string(10'000'000, 'x');  // NOLINT(bugprone-string-constructor)
   profile.runs[1].timeline.assign(100'000, {0.1, 0.9, 1 << 20, 1e6, 0.35});
   profile.runs[1].epochs.assign(50'000, profile.runs[1].epochs.front());
   const std::string page = page_of(input);
