@@ -91,9 +91,11 @@ Section settings_section(ProfileViews views) {
   Section section{"settings", "Settings"};
   Facts facts("every setting of the profile", views);
   std::vector<nlohmann::ordered_json> settings;
+  settings.reserve(views.size());
   for (const ProfileView& view : views) settings.push_back(settings_of(*view.profile));
   for (const auto& item : settings.front().items()) {
     std::vector<std::string> values;
+    values.reserve(settings.size());
     for (const auto& each : settings) values.push_back(value_text(item.key(), each[item.key()]));
     facts.add(name_text(item.key()), std::move(values));
   }
