@@ -40,7 +40,7 @@ struct CommandContext {
 };
 
 /// Exit codes of the program (0 also with findings).
-enum ExitCode { exit_ok = 0, exit_failed = 1, exit_usage = 2, exit_undecided = 4, exit_interrupted = 130 };
+enum ExitCode { exit_ok = 0, exit_failed = 1, exit_usage = 2, exit_regression = 3, exit_undecided = 4, exit_interrupted = 130 };
 
 /// What a command leaves: the frame writes `json` to stdout with --json and to -o FILE, `text` to stdout otherwise.
 struct Outcome {

@@ -4,6 +4,7 @@
 #include "completions_command.hpp"
 #include "dataset_command.hpp"
 #include "doctor_command.hpp"
+#include "gate_command.hpp"
 #include "list_command.hpp"
 #include "profile_command.hpp"
 #include "report_command.hpp"
@@ -16,6 +17,7 @@ namespace {
 constexpr std::array table{
     CommandEntry{"profile", "measures whether, where and why an accelerator waits for data", make_profile_command},
     CommandEntry{"whatif", "predicts other set-ups from the last profile or from typed rates", make_whatif_command},
+    CommandEntry{"gate", "tells whether the data path got slower, for continuous integration", make_gate_command},
     CommandEntry{"simulate", "replays access orders and traces through cache policies", make_simulate_command},
     CommandEntry{"report", "shows saved results as HTML, Markdown or text, one or side by side", make_report_command},
     CommandEntry{"dataset", "makes, indexes, describes and verifies datasets", make_dataset_command},

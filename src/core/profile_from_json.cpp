@@ -219,18 +219,6 @@ std::vector<AdviceRecord> read_advice(JsonObject& root) {
   return advice;
 }
 
-std::vector<Finding> read_findings(JsonObject& root) {
-  std::vector<Finding> findings;
-  for (JsonObject& object : root.objects("findings")) {
-    const std::string severity = object.choice("severity", {"info", "warning", "error"});
-    const Finding::Severity level = severity == "info"      ? Finding::Severity::info
-                                    : severity == "warning" ? Finding::Severity::warning
-                                                            : Finding::Severity::error;
-    findings.push_back({object.text("code"), level, object.text("message")});
-  }
-  return findings;
-}
-
 void require_schema(JsonObject& root) {
   const std::string schema = root.text("schema");
   if (schema == "dsanalyze.profile/1") return;

@@ -53,6 +53,18 @@ Json advice_json(const std::vector<AdviceRecord>& advice) {
   return list;
 }
 
+std::vector<Finding> read_findings(JsonObject& root) {
+  std::vector<Finding> findings;
+  for (JsonObject& object : root.objects("findings")) {
+    const std::string severity = object.choice("severity", {"info", "warning", "error"});
+    const Finding::Severity level = severity == "info"      ? Finding::Severity::info
+                                    : severity == "warning" ? Finding::Severity::warning
+                                                            : Finding::Severity::error;
+    findings.push_back({object.text("code"), level, object.text("message")});
+  }
+  return findings;
+}
+
 std::string document_text(const Json& document) { return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
 
 bool is_known(JsonObject& object, std::string_view key) { return object.has(key) && !object.raw(key).is_null(); }

@@ -18,6 +18,7 @@ using Json = nlohmann::ordered_json;
 Json tool_json(const ToolRecord& tool);
 Json interval_json(const Interval& interval);
 Json findings_json(const std::vector<Finding>& findings);
+std::vector<Finding> read_findings(JsonObject& root);
 Json advice_json(const std::vector<AdviceRecord>& advice);
 Json search_json(const SearchResult& result);
 /// The document as text: indented, doubles in their shortest form that reads back equal, bytes that are not UTF-8 (file names) replaced.

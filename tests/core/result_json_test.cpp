@@ -196,3 +196,14 @@ TEST_CASE("the program knows its version") {
   CHECK_FALSE(this_tool().version.empty());
   CHECK_FALSE(this_tool().commit.empty());
 }
+
+TEST_CASE("a gate's record reads back as it was written, and every field of it is needed") {
+  const std::string text = to_json(test::full_gate());
+  CHECK(to_json(gate_from_json(text, "gate.json")) == text);
+  const auto document = nlohmann::json::parse(text);
+  for (const char* field : {"schema", "tool", "mode", "verdict", "min_effect", "baseline", "metrics", "absent", "findings"}) {
+    auto broken = document;
+    broken.erase(field);
+    CHECK_THROWS_WITH_AS(gate_from_json(broken.dump(), "gate.json"), doctest::Contains(field), UsageError);
+  }
+}

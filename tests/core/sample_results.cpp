@@ -281,4 +281,25 @@ DatasetCommandResult full_dataset_result() {
   return result;
 }
 
+GateResult full_gate() {
+  GateResult result;
+  result.tool = {"dsanalyze", "1.2.3", "abc"};
+  result.mode = "commands";
+  result.verdict = GateVerdict::regression;
+  result.reason = "P got worse";
+  result.min_effect = 0.04;
+  result.confidence = 0.97;
+  result.unit = GateUnit::pair;
+  result.baseline = {{"old profile"}, 6, 1, {"dsanalyze 1.2.2"}, 1234.5};
+  result.current = {{"new profile"}, 7, 2, {"dsanalyze 1.2.3"}, 1235.5};
+  result.ignored = {{"settings.workers", "2", "3"}};
+  result.normalized = true;
+  result.metrics = {{"P", GateScale::ratio, 2000, 1900, 6, 7, -0.05, Interval{-0.06, -0.04}, GateVerdict::regression, "5.0 % slower", std::nullopt},
+                    {"prep-stall", GateScale::difference, 0.3, 0.31, 6, 7, 0.01, std::nullopt, GateVerdict::cannot_tell, "open", 12}};
+  result.absent = {{"S", "was not measured"}};
+  result.seconds = 33.5;
+  result.findings = {{"normalized", Finding::Severity::info, "By the calibration."}};
+  return result;
+}
+
 }  // namespace dsanalyze::test

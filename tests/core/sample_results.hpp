@@ -1,6 +1,7 @@
 #pragma once
 
 #include "dsanalyze/core/doctor_result.hpp"
+#include "dsanalyze/core/gate_result.hpp"
 #include "dsanalyze/core/result.hpp"
 #include "dsanalyze/core/simulate_result.hpp"
 #include "dsanalyze/core/whatif_result.hpp"
@@ -15,5 +16,6 @@ WhatIfResult full_whatif();
 DatasetCommandResult full_dataset_result();
 SimulateResult full_simulation();
 DoctorResult full_examination();
+GateResult full_gate();
 
 }  // namespace dsanalyze::test

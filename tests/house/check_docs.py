@@ -143,7 +143,8 @@ class Documents(unittest.TestCase):
         if PROGRAM is None:
             self.skipTest("no program given")
         helps = Helps()
-        commands = [(), ("profile",), ("report",), ("whatif",), ("list",), ("dataset",), *(("dataset", word) for word in ("make", "info", "index", "verify"))]
+        commands = [(), ("profile",), ("report",), ("whatif",), ("gate",), ("list",), ("dataset",),
+                    *(("dataset", word) for word in ("make", "info", "index", "verify"))]
         known = {option for command in commands for option in OPTION.findall(helps.of(*command) or "")} | OTHERS_OPTIONS
         for script in ("setup", "demo", "test"):
             known |= set(OPTION.findall((repository.ROOT / "scripts" / script).read_text()))

@@ -7,6 +7,7 @@
 
 #include "dsanalyze/core/doctor_result.hpp"
 #include "dsanalyze/core/report_curves.hpp"
+#include "dsanalyze/core/gate_result.hpp"
 #include "dsanalyze/core/result.hpp"
 #include "dsanalyze/core/simulate_result.hpp"
 #include "dsanalyze/core/whatif_result.hpp"
@@ -28,6 +29,8 @@ std::string console_summary(const ProfileResult& result, const ConsoleStyle& sty
 std::string console_summary(const WhatIfResult& result, const ConsoleStyle& style);
 /// A table: policy and cache, then, of an epoch after the first, hits, misses, bytes read and read amplification; findings.
 std::string console_summary(const SimulateResult& result, const ConsoleStyle& style);
+/// The verdict in one line; a table: metric, both sides, change, interval, verdict; why what is undecided is; what was compared; findings.
+std::string console_summary(const GateResult& result, const ConsoleStyle& style);
 
 enum class DoctorDetail {
   usual,  ///< problems and warnings in full, notes and what is not known in short, the rest by title

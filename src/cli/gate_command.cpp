@@ -1,0 +1,184 @@
+#include "gate_command.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "dsanalyze/base/error.hpp"
+#include "dsanalyze/base/files.hpp"
+#include "dsanalyze/base/text.hpp"
+#include "dsanalyze/gate/gate.hpp"
+
+namespace dsanalyze::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Parses the text of an option, if it was given; errors name the option.
+template <typename Parse>
+auto parsed(const std::string& option, const std::string& text, const Parse& parse) {
+  try {
+    return parse(text);
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("{}: {}", option, error.what()));
+  }
+}
+
+struct OutputFile {
+  std::string option;
+  fs::path path;
+  std::string (*content)(const GateResult& result);
+};
+
+class GateCommand final : public Command {
+ public:
+  void declare(CLI::App& app) override {
+    app.add_option("CURRENT", m_results);
+    for (const auto& [name, text] : std::initializer_list<std::pair<const char*, std::string*>>{{"--baseline-command", &m_baseline_command},
+                                                                                                {"--current-command", &m_current_command},
+                                                                                                {"--min-effect", &m_min_effect},
+                                                                                                {"--metrics", &m_metrics},
+                                                                                                {"--pairs", &m_pairs},
+                                                                                                {"--warm-ups", &m_warm_ups},
+                                                                                                {"--time-budget", &m_time_budget},
+                                                                                                {"--run-timeout", &m_run_timeout},
+                                                                                                {"--junit", &m_junit},
+                                                                                                {"--markdown", &m_markdown},
+                                                                                                {"--annotations", &m_annotations}})
+      app.add_option(name, *text);
+    app.add_option("--baseline", m_baseline)->allow_extra_args(false);
+    app.add_option("--ignore", m_ignore)->allow_extra_args(false);
+    app.add_flag("--allow-untrusted", m_allow_untrusted);
+    CLI::App* accept = app.add_subcommand("accept");
+    accept->add_option("RESULT", m_results);
+    accept->add_flag("--replace", m_replace);
+    accept->callback([this] { m_accepts = true; });
+  }
+
+  Outcome run(const CommandContext& context) override {
+    const GateOptions options = gate_options(context.options.seed);
+    if (m_accepts) return accept(options);
+    const std::vector<OutputFile> files = output_files(context.options);
+    const bool by_commands = !m_baseline_command.empty() || !m_current_command.empty();
+    const GateResult result = by_commands ? compare_by_turns(options, context) : compare_files(options);
+    for (const OutputFile& file : files) write_file_atomically(file.path, file.content(result));
+    std::string text = console_summary(result, context.style);
+    if (m_annotations == "github") text += "\n" + gate_github_annotations(result);
+    return {to_json(result), text, gate_exit_code(result.verdict)};
+  }
+
+ private:
+  [[nodiscard]] GateOptions gate_options(std::uint64_t seed) const {
+    GateOptions options;
+    options.seed = seed;
+    if (!m_min_effect.empty()) options.min_effect = parsed("--min-effect", m_min_effect, parse_share);
+    if (!m_metrics.empty()) options.metrics = parsed("--metrics", m_metrics, split_list);
+    for (const std::string& list : m_ignore)
+      for (std::string& field : parsed("--ignore", list, split_list)) options.ignore.push_back(std::move(field));
+    if (m_allow_untrusted) options.untrusted = Untrusted::accept;
+    options.validate();
+    return options;
+  }
+
+  /// Checked before anything is measured.
+  [[nodiscard]] std::vector<OutputFile> output_files(const CommonOptions& common) const {
+    std::vector<OutputFile> files;
+    if (!m_junit.empty()) files.push_back({"--junit", m_junit, gate_junit});
+    if (!m_markdown.empty()) files.push_back({"--markdown", m_markdown, gate_markdown});
+    static const std::string gitlab = "gitlab:";
+    if (m_annotations.starts_with(gitlab) && m_annotations.size() > gitlab.size()) {
+      files.push_back({"--annotations", m_annotations.substr(gitlab.size()), gate_gitlab_report});
+    } else if (m_annotations == "github" && common.json) {
+      throw UsageError("--annotations github writes lines to stdout, which --json keeps for one document: use -o FILE for the JSON");
+    } else if (!m_annotations.empty() && m_annotations != "github") {
+      throw UsageError(fmt::format("--annotations: found \"{}\", expected github, or gitlab:FILE for a code quality report", m_annotations));
+    }
+    std::vector<std::pair<std::string, fs::path>> places;
+    if (common.output) places.emplace_back("-o", *common.output);
+    for (const OutputFile& file : files) {
+      for (const auto& [option, path] : places)
+        if (fs::weakly_canonical(path) == fs::weakly_canonical(file.path))
+          throw UsageError(fmt::format("{} and {} both write {}: give each a file of its own", option, file.option, printable(file.path.string())));
+      require_writable(file.path);
+      places.emplace_back(file.option, file.path);
+    }
+    return files;
+  }
+
+  [[nodiscard]] GateResult compare_by_turns(const GateOptions& options, const CommandContext& context) const {
+    if (!m_baseline.empty() || !m_results.empty())
+      throw UsageError(
+          "results and commands are both given: compare results (--baseline FILE|DIR CURRENT...) or run commands by turns "
+          "(--baseline-command CMD --current-command CMD)");
+    GateCommands commands;
+    commands.baseline = m_baseline_command;
+    commands.current = m_current_command;
+    if (!m_pairs.empty()) commands.most_pairs = whole("--pairs", m_pairs, 2, 1000);
+    if (!m_warm_ups.empty()) commands.warm_ups = whole("--warm-ups", m_warm_ups, 0, 10);
+    if (!m_time_budget.empty()) commands.time_budget_seconds = parsed("--time-budget", m_time_budget, parse_seconds);
+    if (!m_run_timeout.empty()) commands.run_seconds = parsed("--run-timeout", m_run_timeout, parse_seconds);
+    return compare_commands(commands, options, shell_runner(commands, context.stop), context.events, context.stop, *system_timing().clock);
+  }
+
+  [[nodiscard]] GateResult compare_files(const GateOptions& options) const {
+    for (const auto& [option, text] : std::initializer_list<std::pair<const char*, const std::string*>>{
+             {"--pairs", &m_pairs}, {"--warm-ups", &m_warm_ups}, {"--time-budget", &m_time_budget}, {"--run-timeout", &m_run_timeout}})
+      if (!text->empty()) throw UsageError(fmt::format("{} belongs to --baseline-command and --current-command: nothing is run here", option));
+    if (m_baseline.empty())
+      throw UsageError(
+          "what to compare with is missing: --baseline FILE|DIR CURRENT..., or, better, as it cancels the machine's drift, "
+          "--baseline-command CMD --current-command CMD");
+    if (m_results.empty()) throw UsageError("the results to judge are missing: dsanalyze gate --baseline FILE|DIR CURRENT.json...");
+    const std::vector<GateRun> current = read_gate_runs({m_results.begin(), m_results.end()});
+    if (current.empty()) throw UsageError(fmt::format("there is no result in {}", printable(fmt::format("{}", fmt::join(m_results, ", ")))));
+    if (there_is_no_store()) return result_without_baseline(m_baseline, current, options);
+    const std::vector<GateRun> baseline = read_gate_runs({m_baseline.begin(), m_baseline.end()});
+    return baseline.empty() ? result_without_baseline(m_baseline, current, options) : compare_results(baseline, current, options);
+  }
+
+  /// A store that is still to be made; a result that is not there is a mistake.
+  [[nodiscard]] bool there_is_no_store() const {
+    const fs::path place = m_baseline.front();
+    return m_baseline.size() == 1 && place.extension() != ".json" && !fs::exists(place);
+  }
+
+  [[nodiscard]] Outcome accept(const GateOptions& options) const {
+    for (const auto& [option, given] : std::initializer_list<std::pair<const char*, bool>>{{"--baseline-command", !m_baseline_command.empty()},
+                                                                                           {"--current-command", !m_current_command.empty()},
+                                                                                           {"--junit", !m_junit.empty()},
+                                                                                           {"--markdown", !m_markdown.empty()},
+                                                                                           {"--annotations", !m_annotations.empty()},
+                                                                                           {"--metrics", !m_metrics.empty()}})
+      if (given) throw UsageError(fmt::format("{} has no meaning with `gate accept`, which compares nothing", option));
+    if (m_baseline.size() != 1) throw UsageError("the store is missing: dsanalyze gate accept RESULT.json... --baseline DIR");
+    const auto accepted =
+        accept_baselines(m_baseline.front(), read_gate_runs({m_results.begin(), m_results.end()}), options, m_replace ? Replace::yes : Replace::no);
+    nlohmann::ordered_json json = {
+        {"schema", "dsanalyze.accepted/1"}, {"store", printable(m_baseline.front())}, {"accepted", nlohmann::ordered_json::array()}};
+    std::string text;
+    for (const AcceptedResult& each : accepted) {
+      json["accepted"].push_back({{"path", printable(each.path.string())}, {"already_there", each.already_there}});
+      text += fmt::format("{}: {}\n", each.already_there ? "already there" : "accepted", printable(each.path.string()));
+    }
+    return {json.dump(2) + "\n", text};
+  }
+
+  [[nodiscard]] static int whole(const std::string& option, const std::string& text, int low, int high) {
+    return parsed(option, text, [&](const std::string& number) { return static_cast<int>(parse_integer(number, low, high)); });
+  }
+
+  std::vector<std::string> m_results, m_baseline, m_ignore;
+  std::string m_baseline_command, m_current_command, m_min_effect, m_metrics, m_pairs, m_warm_ups, m_time_budget, m_run_timeout, m_junit, m_markdown,
+      m_annotations;
+  bool m_allow_untrusted = false;
+  bool m_replace = false;
+  bool m_accepts = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_gate_command() { return std::make_unique<GateCommand>(); }
+
+}  // namespace dsanalyze::cli

@@ -1,0 +1,161 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "dsanalyze/base/error.hpp"
+#include "dsanalyze/base/statistics.hpp"
+#include "dsanalyze/base/text.hpp"
+#include "judge.hpp"
+#include "sessions.hpp"
+
+namespace dsanalyze {
+namespace gate {
+namespace {
+
+using SessionValues = std::map<std::size_t, std::vector<double>>;
+
+SessionValues by_session(const std::vector<double>& values, const std::vector<std::size_t>& sessions) {
+  SessionValues groups;
+  for (std::size_t i = 0; i < values.size(); ++i) groups[sessions[i]].push_back(values[i]);
+  return groups;
+}
+
+std::vector<double> session_means(const SessionValues& groups) {
+  std::vector<double> means;
+  for (const auto& [session, values] : groups) means.push_back(mean(values));
+  return means;
+}
+
+std::set<std::size_t> shared_sessions(const Sessions& sessions) {
+  const std::set<std::size_t> of_baseline(sessions.baseline.begin(), sessions.baseline.end());
+  std::set<std::size_t> shared;
+  for (const std::size_t session : sessions.current)
+    if (of_baseline.contains(session)) shared.insert(session);
+  return shared;
+}
+
+/// Runs that met the same machine at the same time: what a session did to both sides is taken off both.
+Compared within_sessions(const Series& series, const Sessions& sessions, const std::set<std::size_t>& shared) {
+  const SessionValues before = by_session(series.baseline, sessions.baseline);
+  const SessionValues after = by_session(series.current, sessions.current);
+  std::vector<double> baseline, current;
+  double level = 0;
+  for (const std::size_t session : shared) {
+    const double centre = (mean(before.at(session)) + mean(after.at(session))) / 2;
+    for (const double value : before.at(session)) baseline.push_back(value - centre);
+    for (const double value : after.at(session)) current.push_back(value - centre);
+    level += centre / static_cast<double>(shared.size());
+  }
+  Compared compared{series.kind, mean(baseline) + level, mean(current) + level, baseline.size(), current.size(), welch(baseline, current)};
+  // Every centre but the first is one more figure that was taken from these runs.
+  compared.contrast.degrees = std::max(compared.contrast.degrees - static_cast<double>(shared.size() - 1), 0.0);
+  return compared;
+}
+
+Compared across_sessions(const Series& series, const Sessions& sessions) {
+  const std::vector<double> baseline = session_means(by_session(series.baseline, sessions.baseline));
+  const std::vector<double> current = session_means(by_session(series.current, sessions.current));
+  return {series.kind, mean(baseline), mean(current), baseline.size(), current.size(), between_sessions(baseline, current)};
+}
+
+void require_different(std::span<const GateRun> baseline, std::span<const GateRun> current) {
+  for (const GateRun& one : baseline)
+    for (const GateRun& other : current) {
+      if (one.content == 0 || one.content != other.content) continue;
+      throw UsageError(
+          one.source == other.source
+              ? fmt::format("{} is on both sides: a result compared with itself says nothing", printable(one.source))
+              : fmt::format("{} and {} are the same result: compared with itself it says nothing", printable(one.source), printable(other.source)));
+    }
+}
+
+std::string no_scatter_reason(const Sessions& sessions, GateUnit unit) {
+  if (unit == GateUnit::run) return "one run a side shows no scatter to compare with";
+  if (!sessions.times_known) return "when the runs began is not known, so that a machine's drift between the sides cannot be told from a change";
+  return "the baseline is of one session, which cannot know how far this machine drifts from session to session";
+}
+
+void find_about_sessions(const Sessions& sessions, GateUnit unit, std::size_t left_out, std::vector<Finding>& findings) {
+  if (!sessions.times_known)
+    findings.push_back({"start-not-known", Finding::Severity::warning,
+                        "results of older versions do not say when they began: profile again, or compare by turns with --baseline-command and "
+                        "--current-command."});
+  if (unit == GateUnit::session)
+    findings.push_back(
+        {"other-session", Finding::Severity::warning,
+         "baseline and current ran at different times, between which a machine drifts (CPU by some percent, disks by far more), so a session "
+         "counts as one observation. Accept baselines on several days, or compare by turns with --baseline-command and --current-command."});
+  if (left_out > 0)
+    findings.push_back(
+        {"runs-left-out", Finding::Severity::info,
+         fmt::format("{} of sessions in which only one side ran: what ran together is compared.", gate_count_text(GateUnit::run, left_out))});
+  if (unit == GateUnit::run && sessions.one_after_the_other)
+    findings.push_back(
+        {"one-after-the-other", Finding::Severity::info,
+         "all runs of one side ended before those of the other began: what the machine drifted meanwhile looks like a change. By turns it cancels: "
+         "--baseline-command and --current-command."});
+}
+
+}  // namespace
+}  // namespace gate
+
+GateResult compare_results(std::span<const GateRun> baseline, std::span<const GateRun> current, const GateOptions& options) {
+  using namespace gate;
+  options.validate();
+  if (baseline.empty() || current.empty()) throw UsageError("a comparison needs at least one result a side");
+  require_different(baseline, current);
+  GateResult result = begin_result(baseline, current, options);
+  result.mode = "files";
+
+  const Sessions sessions = sessions_of(baseline, current);
+  const auto shared = sessions.times_known ? shared_sessions(sessions) : std::set<std::size_t>{};
+  result.unit = shared.empty() ? GateUnit::session : GateUnit::run;
+  const auto distinct = [](const std::vector<std::size_t>& numbers) { return std::set<std::size_t>(numbers.begin(), numbers.end()).size(); };
+  result.baseline.sessions = sessions.times_known ? distinct(sessions.baseline) : 0;
+  result.current.sessions = sessions.times_known ? distinct(sessions.current) : 0;
+
+  Collected collected = collect(baseline, current, options);
+  std::vector<Compared> compared;
+  for (const Series& series : collected.series)
+    compared.push_back(result.unit == GateUnit::run ? within_sessions(series, sessions, shared) : across_sessions(series, sessions));
+  result.absent = std::move(collected.absent);
+
+  const Judgement judgement{options.min_effect, level_of(compared, family_alpha), result.unit, distrust(baseline, current, options),
+                            no_scatter_reason(sessions, result.unit)};
+  for (const Compared& each : compared) result.metrics.push_back(judge(each, judgement));
+  const std::size_t used = compared.empty() ? 0 : compared.front().observations_baseline + compared.front().observations_current;
+  find_about_sessions(sessions, result.unit, result.unit == GateUnit::run && used > 0 ? baseline.size() + current.size() - used : 0, result.findings);
+  conclude(result, options);
+  return result;
+}
+
+GateResult result_without_baseline(const std::vector<std::string>& places, std::span<const GateRun> current, const GateOptions& options) {
+  using namespace gate;
+  options.validate();
+  GateResult result = begin_result(current, current, options);
+  result.mode = "files";
+  result.baseline = GateSide{};
+  result.baseline.sources = places;
+  result.reason = "there is no baseline yet";
+  std::string command = "dsanalyze gate accept";
+  constexpr std::size_t named = 3;
+  for (std::size_t i = 0; i < std::min(current.size(), named); ++i) command += " " + shell_word(current[i].source);
+  if (current.size() > named) command += " ...";
+  result.findings.push_back(
+      {"no-baseline", Finding::Severity::warning,
+       fmt::format("{} holds no results, so this is neither a pass nor a failure (exit code 4). If these results are as they should be, make them "
+                   "the baseline: {} --baseline {}; and keep that folder with the code.",
+                   places.front(), command, shell_word(places.front()))});
+  return result;
+}
+
+void GateOptions::validate() const {
+  if (!(min_effect > 0 && min_effect < 1))
+    throw UsageError(fmt::format("--min-effect: found {}, expected a share above 0 and below 100%", min_effect));
+  static_cast<void>(gate::chosen_metrics(metrics));
+}
+
+}  // namespace dsanalyze

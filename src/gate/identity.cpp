@@ -1,0 +1,134 @@
+#include "identity.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "dsanalyze/base/error.hpp"
+#include "dsanalyze/base/json_reader.hpp"
+#include "dsanalyze/base/text.hpp"
+
+namespace dsanalyze::gate {
+namespace {
+
+/// Settings that may differ: where the data lies, how long and with which seed is measured, which runs are made (what is missing is not compared),
+/// what another loader reaches, and the way of reading, which is chosen by measuring unless it is asked for.
+const std::set<std::string> free_settings = {"dataset", "time_budget_seconds", "seed", "runs", "observed_samples_per_s", "io", "read_mode"};
+
+const std::vector<std::string> groups = {"dataset", "host", "settings"};
+
+/// "6.1" of "6.1.0-18-amd64": fixes within a series leave speed as it is, mostly.
+std::string kernel_series(const std::string& kernel) {
+  const auto first = kernel.find('.');
+  if (first == std::string::npos) return kernel;
+  return kernel.substr(0, kernel.find_first_not_of("0123456789", first + 1));
+}
+
+/// What a kernel reserves differs by some megabytes from boot to boot.
+std::string memory_text(Bytes bytes) {
+  constexpr double quarter = 0.25 * (Bytes{1} << 30);
+  return fmt::format("{} GiB", std::round(static_cast<double>(bytes) / quarter) / 4);
+}
+
+std::string group_of(const std::string& field) { return field.substr(0, field.find('.')); }
+
+bool is_ignored(const std::string& field, const GateOptions& options) {
+  return std::ranges::any_of(options.ignore, [&field](const std::string& name) { return name == field || name == group_of(field); });
+}
+
+std::string value_of(const Identity& identity, const std::string& field) {
+  const auto at = identity.find(field);
+  return at == identity.end() ? "not there" : at->second;
+}
+
+std::set<std::string> differing(const Identity& one, const Identity& other) {
+  std::set<std::string> fields;
+  for (const auto& [field, value] : one)
+    if (value_of(other, field) != value) fields.insert(field);
+  for (const auto& [field, value] : other)
+    if (!one.contains(field)) fields.insert(field);
+  return fields;
+}
+
+}  // namespace
+
+Identity identity_of(const ProfileResult& profile) {
+  const HostRecord& host = profile.host;
+  Identity identity = {{"host.cpu_model", host.cpu_model},
+                       {"host.cores", fmt::format("{}", host.cores)},
+                       {"host.cores_physical", fmt::format("{}", host.cores_physical)},
+                       {"host.memory_total", memory_text(host.memory_total_bytes)},
+                       {"host.kernel", kernel_series(host.kernel)},
+                       {"host.storage_device", host.storage_device},
+                       {"host.storage_filesystem", host.storage_filesystem},
+                       {"host.accelerator", host.accelerator},
+                       {"dataset.digest", profile.dataset.digest},
+                       {"dataset.format", profile.dataset.format},
+                       {"dataset.samples", fmt::format("{}", profile.dataset.samples)}};
+  // From the record's own form, so that a setting which is added later is a field at once.
+  ProfileResult bare;
+  bare.settings = profile.settings;
+  const auto settings = nlohmann::json::parse(to_json(bare)).at("settings");
+  for (const auto& [key, value] : settings.items())
+    if (!free_settings.contains(key)) identity["settings." + key] = value.is_string() ? value.get<std::string>() : value.dump();
+  return identity;
+}
+
+void require_known_fields(const Identity& identity, const std::vector<std::string>& ignore) {
+  std::vector<std::string> known = groups;
+  for (const auto& [field, value] : identity) known.push_back(field);
+  for (const std::string& name : ignore) {
+    if (std::ranges::find(known, name) != known.end()) continue;
+    const auto near = nearest_name(name, known);
+    throw UsageError(fmt::format("--ignore: there is no field \"{}\"{}; fields are {}", name,
+                                 near ? fmt::format(" (did you mean \"{}\"?)", *near) : "", fmt::join(known, ", ")));
+  }
+}
+
+std::vector<GateDifference> require_comparable(std::span<const GateRun> baseline, std::span<const GateRun> current, const GateOptions& options) {
+  const GateRun& first = baseline.front();
+  const Identity reference = identity_of(first.profile);
+  require_known_fields(reference, options.ignore);
+  std::vector<GateDifference> passed;
+  std::string refused;
+  std::set<std::string> seen;
+  const auto hold = [&](const GateRun& run) {
+    const Identity identity = identity_of(run.profile);
+    for (const std::string& field : differing(reference, identity)) {
+      if (!seen.insert(field).second) continue;
+      const std::string expected = value_of(reference, field);
+      const std::string found = value_of(identity, field);
+      if (is_ignored(field, options)) {
+        passed.push_back({field, expected, found});
+      } else {
+        refused +=
+            fmt::format("\n  {}: {} in {}, {} in {}", field, printable(expected), printable(first.source), printable(found), printable(run.source));
+      }
+    }
+  };
+  for (const GateRun& run : baseline.subspan(1)) hold(run);
+  for (const GateRun& run : current) hold(run);
+  if (!refused.empty())
+    throw UsageError(
+        fmt::format("the results cannot be compared, as they differ in{}\nCompare results of one machine, dataset and settings; where a difference "
+                    "does not matter or is what you compare, --ignore FIELD",
+                    refused));
+  return passed;
+}
+
+void find_chosen_differently(std::span<const GateRun> baseline, std::span<const GateRun> current, std::vector<Finding>& findings) {
+  const ProfileSettings& first = baseline.front().profile.settings;
+  const auto differs = [&first](const GateRun& run) {
+    return run.profile.settings.io != first.io || run.profile.settings.read_mode != first.read_mode;
+  };
+  if (std::ranges::none_of(baseline, differs) && std::ranges::none_of(current, differs)) return;
+  findings.push_back(
+      {"reads-chosen-differently", Finding::Severity::warning,
+       "the runs read storage in different ways (threads or io_uring, buffered or direct), which `profile` chooses by measuring: S, full and "
+       "fetch-stall scatter more. Fix the way with --io pread or --io uring, and --direct."});
+}
+
+}  // namespace dsanalyze::gate

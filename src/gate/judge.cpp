@@ -1,0 +1,222 @@
+#include "judge.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "dsanalyze/base/distributions.hpp"
+#include "identity.hpp"
+
+namespace dsanalyze::gate {
+namespace {
+
+/// Where there is no scatter to plan from: what CPU-bound runs of equal settings commonly have.
+constexpr double typical_scatter = 0.03;
+
+double effect_of(const MetricKind& kind, double estimate) { return kind.scale == GateScale::ratio ? std::expm1(estimate) : estimate; }
+double level_value(const MetricKind& kind, double value) { return kind.scale == GateScale::ratio ? std::exp(value) : value; }
+double worse_by(const MetricKind& kind, double effect) { return kind.worse == Worse::lower ? -effect : effect; }
+
+/// "5.1 %", "2.3 points": the size of a change.
+std::string size_text(const MetricKind& kind, double size) {
+  return fmt::format("{:.{}f} {}", 100 * size, size < 0.001 ? 2 : 1, kind.scale == GateScale::ratio ? "%" : "points");
+}
+
+std::string worse_word(const MetricKind& kind) { return kind.scale == GateScale::ratio ? "slower" : "more stall"; }
+std::string better_word(const MetricKind& kind) { return kind.scale == GateScale::ratio ? "faster" : "less stall"; }
+
+/// Repetitions that the plan for a further comparison needs beside those there are.
+std::int64_t more_repetitions(const Compared& compared, const Judgement& judgement) {
+  const double size = std::fabs(effect_of(compared.kind, compared.contrast.estimate));
+  // A change near the least that counts would take for ever to place on either side: the plan takes half of that as the least distance.
+  const double distance = std::max(size >= judgement.min_effect ? size : judgement.min_effect - size, judgement.min_effect / 2);
+  const bool of_pairs = judgement.unit == GateUnit::pair;
+  const double deviation = compared.contrast.degrees > 0 ? compared.contrast.deviation : typical_scatter * std::sqrt(2.0);
+  const std::int64_t needed = needed_repetitions(deviation, distance, judgement.level * compared.kind.weight, of_pairs ? 1 : 2);
+  const auto there = static_cast<std::int64_t>(std::min(compared.observations_baseline, compared.observations_current));
+  return std::max<std::int64_t>(needed - there, 1);
+}
+
+std::string more_text(const Compared& compared, const Judgement& judgement, std::int64_t more) {
+  const auto count = gate_count_text(judgement.unit, static_cast<std::size_t>(more));
+  const std::string least =
+      more >= most_repetitions / 2 ? "thousands of further " + gate_unit_name(judgement.unit) + "s" : "about " + count + " more";
+  const std::string each = judgement.unit == GateUnit::pair ? "" : " a side";
+  const std::string guess = compared.contrast.degrees > 0 ? "" : fmt::format(", if they scatter by {:.0f} %,", 100 * typical_scatter);
+  return fmt::format("{}{}{} would decide", least, each, guess);
+}
+
+std::string unknown_reason(const Compared& compared, const Judgement& judgement, const Interval& interval) {
+  const double effect = effect_of(compared.kind, compared.contrast.estimate);
+  const bool sound = interval.low > 0 || interval.high < 0;
+  const std::string least = size_text(compared.kind, judgement.min_effect);
+  if (sound)
+    return fmt::format("{} {} for sure, but whether by {} or more is open", size_text(compared.kind, std::fabs(effect)),
+                       worse_by(compared.kind, effect) > 0 ? worse_word(compared.kind) : better_word(compared.kind), least);
+  return fmt::format("a change of {} is neither shown nor ruled out", least);
+}
+
+}  // namespace
+
+Collected collect(std::span<const GateRun> baseline, std::span<const GateRun> current, const GateOptions& options) {
+  Collected collected;
+  for (const MetricKind& kind : chosen_metrics(options.metrics)) {
+    Series series{kind, {}, {}};
+    std::string missing;
+    const auto take = [&](std::string_view side, std::span<const GateRun> runs, std::vector<double>& values) {
+      std::size_t lacking = 0;
+      std::string reason;
+      for (const GateRun& run : runs) {
+        const MetricValue found = metric_value(run.profile, kind);
+        if (found.value) {
+          values.push_back(kind.scale == GateScale::ratio ? std::log(*found.value) : *found.value);
+        } else if (lacking++ == 0) {
+          reason = found.missing;
+        }
+      }
+      if (lacking > 0)
+        missing += fmt::format("{}{} of the {} {} {}", missing.empty() ? reason + " in " : " and ", lacking, runs.size(), side,
+                               runs.size() == 1 ? "run" : "runs");
+    };
+    take("baseline", baseline, series.baseline);
+    take("current", current, series.current);
+    if (missing.empty()) {
+      collected.series.push_back(std::move(series));
+    } else {
+      collected.absent.push_back({kind.name, missing});
+    }
+  }
+  return collected;
+}
+
+GateMetric judge(const Compared& compared, const Judgement& judgement) {
+  const MetricKind& kind = compared.kind;
+  const Contrast& contrast = compared.contrast;
+  GateMetric metric;
+  metric.name = kind.name;
+  metric.scale = kind.scale;
+  metric.baseline = level_value(kind, compared.baseline);
+  metric.current = level_value(kind, compared.current);
+  metric.observations_baseline = compared.observations_baseline;
+  metric.observations_current = compared.observations_current;
+  metric.effect = effect_of(kind, contrast.estimate);
+  const auto undecided = [&](const std::string& why) {
+    metric.verdict = GateVerdict::cannot_tell;
+    if (!judgement.distrusted.empty()) {
+      metric.reason = judgement.distrusted;
+      return;
+    }
+    metric.more = more_repetitions(compared, judgement);
+    metric.reason = fmt::format("{}; {}", why, more_text(compared, judgement, *metric.more));
+  };
+  if (contrast.degrees <= 0) {
+    undecided(judgement.one_sided);
+    return metric;
+  }
+  // Beyond any effect there is: an interval that is open in practice must still be a number in the record.
+  constexpr double widest = 20;
+  const double half = student_t_quantile(1 - judgement.level * kind.weight, contrast.degrees) * contrast.standard_error;
+  const auto at = [&](double value) { return effect_of(kind, std::clamp(value, -widest, widest)); };
+  metric.interval = Interval{at(contrast.estimate - half), at(contrast.estimate + half)};
+  const double worse = worse_by(kind, metric.effect);
+  const bool sound = metric.interval->low > 0 || metric.interval->high < 0;
+  const bool within = metric.interval->low > -judgement.min_effect && metric.interval->high < judgement.min_effect;
+  if (!judgement.distrusted.empty()) {
+    undecided("");
+  } else if (sound && worse >= judgement.min_effect) {
+    metric.verdict = GateVerdict::regression;
+    metric.reason = fmt::format("{} {}", size_text(kind, worse), worse_word(kind));
+  } else if (sound && -worse >= judgement.min_effect) {
+    metric.verdict = GateVerdict::improvement;
+    metric.reason = fmt::format("{} {}", size_text(kind, -worse), better_word(kind));
+  } else if (within) {
+    metric.verdict = GateVerdict::no_change;
+    metric.reason = fmt::format("any change is below {}", size_text(kind, judgement.min_effect));
+  } else {
+    undecided(unknown_reason(compared, judgement, *metric.interval));
+  }
+  return metric;
+}
+
+double level_of(const std::vector<Compared>& compared, double alpha) {
+  std::vector<std::vector<double>> residuals;
+  std::vector<double> weights;
+  for (const Compared& each : compared) {
+    weights.push_back(each.kind.weight);
+    residuals.push_back(each.contrast.residuals);
+    if (each.kind.worse == Worse::lower)
+      for (double& value : residuals.back()) value = -value;
+  }
+  return simultaneous_level(residuals, weights, alpha);
+}
+
+void conclude(GateResult& result, const GateOptions& options) {
+  const auto names_with = [&result](GateVerdict verdict) {
+    std::vector<std::string> names;
+    for (const GateMetric& metric : result.metrics)
+      if (metric.verdict == verdict) names.push_back(metric.name);
+    return names;
+  };
+  const auto listed = [&names_with](GateVerdict verdict) { return fmt::format("{}", fmt::join(names_with(verdict), ", ")); };
+  const auto any = [&names_with](GateVerdict verdict) { return !names_with(verdict).empty(); };
+  std::vector<std::string> asked_for_absent;
+  for (const GateAbsence& each : result.absent)
+    if (std::ranges::find(options.metrics, each.metric) != options.metrics.end()) asked_for_absent.push_back(each.metric);
+  using enum GateVerdict;
+  if (any(regression)) {
+    result.verdict = regression;
+    result.reason = listed(regression) + " got worse";
+  } else if (result.metrics.empty()) {
+    result.verdict = cannot_tell;
+    result.reason = "no metric is there on both sides";
+  } else if (any(cannot_tell) || !asked_for_absent.empty()) {
+    result.verdict = cannot_tell;
+    result.reason = any(cannot_tell) ? listed(cannot_tell) + (names_with(cannot_tell).size() == 1 ? " is" : " are") + " undecided"
+                                     : fmt::format("{} was asked for and is not there on both sides", fmt::join(asked_for_absent, ", "));
+  } else if (any(improvement)) {
+    result.verdict = improvement;
+    result.reason = listed(improvement) + " got better, nothing got worse";
+  } else {
+    result.verdict = no_change;
+    result.reason = fmt::format("every metric stayed within ± {:.3g} %", 100 * options.min_effect);
+  }
+}
+
+GateResult begin_result(std::span<const GateRun> baseline, std::span<const GateRun> current, const GateOptions& options) {
+  GateResult result;
+  result.tool = this_tool();
+  result.min_effect = options.min_effect;
+  result.confidence = 1 - 2 * family_alpha;
+  result.ignored = require_comparable(baseline, current, options);
+  const auto describe = [](std::span<const GateRun> runs, GateSide& side) {
+    std::set<std::string> tools;
+    for (const GateRun& run : runs) {
+      if (std::ranges::find(side.sources, run.source) == side.sources.end()) side.sources.push_back(run.source);
+      const ToolRecord& tool = run.profile.tool;
+      tools.insert(fmt::format("{} {}{}", tool.name, tool.version, tool.commit.empty() ? "" : " (" + tool.commit + ")"));
+    }
+    side.runs = runs.size();
+    side.tools.assign(tools.begin(), tools.end());
+  };
+  describe(baseline, result.baseline);
+  describe(current, result.current);
+  find_chosen_differently(baseline, current, result.findings);
+  return result;
+}
+
+std::string distrust(std::span<const GateRun> baseline, std::span<const GateRun> current, const GateOptions& options) {
+  if (options.untrusted == Untrusted::accept) return "";
+  for (const std::span<const GateRun> runs : {baseline, current})
+    for (const GateRun& run : runs)
+      if (!run.profile.trusted) {
+        const auto& findings = run.profile.findings;
+        const auto cause = std::ranges::find(findings, Finding::Severity::error, &Finding::severity);
+        return fmt::format("{} is not trusted{}; measure it again, leave it out, or --allow-untrusted", run.source,
+                           cause == findings.end() ? "" : " (" + cause->code + ")");
+      }
+  return "";
+}
+
+}  // namespace dsanalyze::gate

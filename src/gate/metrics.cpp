@@ -1,0 +1,81 @@
+#include "metrics.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "dsanalyze/base/error.hpp"
+#include "dsanalyze/base/json_reader.hpp"
+
+namespace dsanalyze::gate {
+namespace {
+
+const std::string never_gated = "G";
+
+MetricValue rate_value(const std::optional<RateRecord>& rate) {
+  if (!rate) return {std::nullopt, "was not measured"};
+  return {rate->samples_per_s, ""};
+}
+
+MetricValue run_value(const RunRecord* run) {
+  if (run == nullptr) return {std::nullopt, "the run was not made"};
+  if (!(run->samples_per_s > 0)) return {std::nullopt, "the run made 0 samples/s, so that no ratio can be taken"};
+  return {run->samples_per_s, ""};
+}
+
+MetricValue stall_value(const ProfileResult& profile, StallRecord ProfileResult::Stalls::*which) {
+  if (!profile.stalls) return {std::nullopt, "is not known without an accelerator (--accelerator) and the runs cached and full"};
+  return {((*profile.stalls).*which).fraction, ""};
+}
+
+}  // namespace
+
+const std::vector<MetricKind>& metric_kinds() {
+  using enum GateScale;
+  static const std::vector<MetricKind> kinds = {
+      {"P", "prep can deliver", ratio, Worse::lower, true, 1},
+      {"C", "the cache can deliver", ratio, Worse::lower, false, 0.25},
+      {"S", "storage can deliver", ratio, Worse::lower, true, 0.5},
+      {"F", "fetch (cache and storage)", ratio, Worse::lower, false, 0.25},
+      {"cached", "training from a warm cache", ratio, Worse::lower, true, 1},
+      {"full", "training as it is", ratio, Worse::lower, true, 1},
+      {"prep-stall", "of the epoch, waits for prep", difference, Worse::higher, true, 0.25},
+      {"fetch-stall", "of the epoch, waits for fetch", difference, Worse::higher, true, 0.25},
+  };
+  return kinds;
+}
+
+const MetricKind& metric_kind(const std::string& name) {
+  return *std::ranges::find_if(metric_kinds(), [&name](const MetricKind& kind) { return kind.name == name; });
+}
+
+std::vector<MetricKind> chosen_metrics(const std::vector<std::string>& names) {
+  std::vector<std::string> known;
+  for (const MetricKind& kind : metric_kinds()) known.push_back(kind.name);
+  for (const std::string& name : names) {
+    if (name == never_gated)
+      throw UsageError("--metrics: G is never gated: what emulated accelerators train at was asked for and not measured; gate cached and full");
+    if (name == "all" || std::ranges::find(known, name) != known.end()) continue;
+    const auto near = nearest_name(name, known);
+    throw UsageError(fmt::format("--metrics: found \"{}\", expected {} or all{}", name, fmt::join(known, ", "),
+                                 near ? fmt::format(" (did you mean \"{}\"?)", *near) : ""));
+  }
+  const auto named = [&names](const std::string& name) { return std::ranges::find(names, name) != names.end(); };
+  std::vector<MetricKind> chosen;
+  for (const MetricKind& kind : metric_kinds())
+    if (names.empty() ? kind.by_default : named("all") || named(kind.name)) chosen.push_back(kind);
+  return chosen;
+}
+
+MetricValue metric_value(const ProfileResult& profile, const MetricKind& kind) {
+  if (kind.name == "P") return rate_value(profile.prep);
+  if (kind.name == "C") return rate_value(profile.cache);
+  if (kind.name == "S") return rate_value(profile.storage);
+  if (kind.name == "F") return rate_value(profile.fetch);
+  if (kind.name == "prep-stall") return stall_value(profile, &ProfileResult::Stalls::prep);
+  if (kind.name == "fetch-stall") return stall_value(profile, &ProfileResult::Stalls::fetch);
+  return run_value(profile.run(kind.name));
+}
+
+}  // namespace dsanalyze::gate

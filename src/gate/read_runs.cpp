@@ -1,0 +1,70 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dsanalyze/base/error.hpp"
+#include "dsanalyze/base/files.hpp"
+#include "dsanalyze/base/random.hpp"
+#include "dsanalyze/base/text.hpp"
+#include "dsanalyze/gate/gate.hpp"
+
+namespace dsanalyze {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr Bytes largest_record = Bytes{256} << 20;
+
+std::uint64_t hash_of(std::string_view text) {
+  std::uint64_t hash = mix(text.size());
+  for (std::size_t at = 0; at < text.size(); at += 8) {
+    std::uint64_t word = 0;
+    for (const char letter : text.substr(at, 8)) word = word << 8 | static_cast<unsigned char>(letter);
+    hash = mix(hash, word);
+  }
+  return std::max<std::uint64_t>(hash, 1);
+}
+
+/// The *.json files of a folder, hidden ones apart.
+std::vector<fs::path> records_in(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with('.') && entry.path().extension() == ".json") files.push_back(entry.path());
+  }
+  if (error) throw UsageError(fmt::format("cannot read the folder {}: {}", printable(folder.string()), error.message()));
+  std::ranges::sort(files);
+  return files;
+}
+
+GateRun read_run(const fs::path& file) {
+  std::string text;
+  try {
+    text = read_file(file, largest_record);
+  } catch (const Error& error) {
+    throw UsageError(error.what());
+  }
+  return {file.string(), profile_from_json(text, printable(file.string())), hash_of(text)};
+}
+
+}  // namespace
+
+std::vector<GateRun> read_gate_runs(const std::vector<fs::path>& places) {
+  std::vector<GateRun> runs;
+  for (const fs::path& place : places) {
+    std::error_code error;
+    const std::vector<fs::path> files = fs::is_directory(place, error) ? records_in(place) : std::vector{place};
+    for (const fs::path& file : files) {
+      GateRun run = read_run(file);
+      const auto same = std::ranges::find(runs, run.content, &GateRun::content);
+      if (same != runs.end())
+        throw UsageError(
+            fmt::format("{} and {} are the same result: a repetition must be a run of its own", printable(same->source), printable(run.source)));
+      runs.push_back(std::move(run));
+    }
+  }
+  return runs;
+}
+
+}  // namespace dsanalyze

@@ -1,0 +1,80 @@
+#include "statistics.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "dsanalyze/base/distributions.hpp"
+#include "dsanalyze/base/statistics.hpp"
+
+namespace dsanalyze::gate {
+namespace {
+
+double square(double value) { return value * value; }
+
+void add_residuals(std::span<const double> values, std::vector<double>& residuals) {
+  const double centre = mean(values);
+  for (const double value : values) residuals.push_back(value - centre);
+}
+
+}  // namespace
+
+Contrast welch(std::span<const double> baseline, std::span<const double> current) {
+  Contrast contrast;
+  contrast.estimate = mean(current) - mean(baseline);
+  add_residuals(baseline, contrast.residuals);
+  add_residuals(current, contrast.residuals);
+  const auto n = static_cast<double>(baseline.size());
+  const auto m = static_cast<double>(current.size());
+  if (n < 2 && m < 2) return contrast;
+  const double others = standard_deviation(n < 2 ? current : baseline);
+  const double of_baseline = square(others) / n;
+  const double of_current = square(m < 2 ? others : standard_deviation(current)) / m;
+  contrast.standard_error = std::sqrt(of_baseline + of_current);
+  contrast.deviation = std::sqrt(of_baseline * n + of_current * m);
+  if (n < 2 || m < 2) {
+    contrast.degrees = std::max(n, m) - 1;
+  } else if (contrast.standard_error > 0) {
+    contrast.degrees = square(of_baseline + of_current) / (square(of_baseline) / (n - 1) + square(of_current) / (m - 1));
+  } else {
+    contrast.degrees = n + m - 2;
+  }
+  return contrast;
+}
+
+Contrast paired(std::span<const double> differences) {
+  Contrast contrast;
+  contrast.estimate = mean(differences);
+  add_residuals(differences, contrast.residuals);
+  if (differences.size() < 2) return contrast;
+  contrast.deviation = standard_deviation(differences);
+  contrast.standard_error = contrast.deviation / std::sqrt(static_cast<double>(differences.size()));
+  contrast.degrees = static_cast<double>(differences.size()) - 1;
+  return contrast;
+}
+
+Contrast between_sessions(std::span<const double> baseline, std::span<const double> current) {
+  if (baseline.size() >= 2) return welch(baseline, current);
+  // One baseline session says nothing of how far a machine drifts, whatever the current ones do.
+  Contrast contrast;
+  contrast.estimate = mean(current) - mean(baseline);
+  add_residuals(baseline, contrast.residuals);
+  add_residuals(current, contrast.residuals);
+  return contrast;
+}
+
+std::int64_t needed_repetitions(double deviation, double distance, double level, double degrees_per_repetition) {
+  const auto enough = [&](std::int64_t n) {
+    const double degrees = degrees_per_repetition * static_cast<double>(n - 1);
+    const double factor = student_t_quantile(1 - level, degrees) + student_t_quantile(0.8, degrees);
+    return factor * deviation / std::sqrt(static_cast<double>(n)) <= distance;
+  };
+  std::int64_t low = 1;  // one repetition has no scatter
+  std::int64_t high = most_repetitions;
+  while (high - low > 1) {
+    const std::int64_t middle = (low + high) / 2;
+    (enough(middle) ? high : low) = middle;
+  }
+  return high;
+}
+
+}  // namespace dsanalyze::gate

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <string>
+
+#include "dsanalyze/core/gate_result.hpp"
+
+namespace dsanalyze::gate {
+
+/// "P: -5.1 % (interval -6.2 to -4.0), regression: 5.1 % slower".
+std::string metric_line(const GateMetric& metric);
+
+}  // namespace dsanalyze::gate

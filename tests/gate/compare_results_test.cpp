@@ -1,0 +1,192 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "dsanalyze/base/error.hpp"
+#include "simulated_profiles.hpp"
+
+using namespace dsanalyze;
+using test::Scatter;
+using test::SimulatedMachine;
+using test::Speeds;
+
+namespace {
+
+const GateMetric& metric(const GateResult& result, const std::string& name) {
+  const auto found = std::ranges::find(result.metrics, name, &GateMetric::name);
+  REQUIRE(found != result.metrics.end());
+  return *found;
+}
+
+bool has_finding(const GateResult& result, const std::string& code) {
+  return std::ranges::find(result.findings, code, &Finding::code) != result.findings.end();
+}
+
+}  // namespace
+
+TEST_CASE("a loader that is a fifth slower is a regression of what it slows, and of nothing else") {
+  SimulatedMachine machine(1, {.each = 0.01});
+  const auto baseline = machine.runs({}, 8);
+  const auto current = machine.runs(Speeds{}.slower(0.2), 8);
+  const GateResult result = compare_results(baseline, current, {});
+  CHECK(result.verdict == GateVerdict::regression);
+  CHECK(gate_exit_code(result.verdict) == 3);
+  CHECK(metric(result, "P").verdict == GateVerdict::regression);
+  CHECK(metric(result, "P").effect == doctest::Approx(-0.2).epsilon(0.1));
+  CHECK(metric(result, "S").verdict != GateVerdict::regression);
+  CHECK(result.unit == GateUnit::run);
+  CHECK(has_finding(result, "one-after-the-other"));
+}
+
+TEST_CASE("equal runs that scatter little are no change, and that is shown") {
+  SimulatedMachine machine(2, {.each = 0.005});
+  const auto baseline = machine.runs({}, 8);
+  const auto current = machine.runs({}, 8);
+  const GateResult result = compare_results(baseline, current, {});
+  CHECK(result.verdict == GateVerdict::no_change);
+  CHECK(gate_exit_code(result.verdict) == 0);
+}
+
+TEST_CASE("one run a side cannot tell, and says how many would") {
+  SimulatedMachine machine(3, {});
+  const auto baseline = machine.runs({}, 1);
+  const auto current = machine.runs(Speeds{}.slower(0.3), 1);
+  const GateResult result = compare_results(baseline, current, {});
+  CHECK(result.verdict == GateVerdict::cannot_tell);
+  CHECK(gate_exit_code(result.verdict) == 4);
+  for (const GateMetric& each : result.metrics) {
+    CHECK_FALSE(each.interval.has_value());
+    CHECK(each.more.value_or(0) > 0);
+    CHECK(each.reason.find("one run a side") != std::string::npos);
+  }
+}
+
+TEST_CASE("a baseline of one day cannot judge another day, however many runs it has") {
+  SimulatedMachine machine(4, {.each = 0.003, .session = 0.05});
+  const auto baseline = machine.runs({}, 20);
+  machine.next_session();
+  const auto current = machine.runs({}, 20);
+  const GateResult result = compare_results(baseline, current, {});
+  CHECK(result.unit == GateUnit::session);
+  CHECK(result.verdict == GateVerdict::cannot_tell);
+  CHECK(metric(result, "P").reason.find("one session") != std::string::npos);
+  CHECK(has_finding(result, "other-session"));
+}
+
+TEST_CASE("baselines of several days know how far days lie apart") {
+  const auto verdict_at = [](double slower) {
+    SimulatedMachine machine(5, {.each = 0.005, .session = 0.02});
+    std::vector<GateRun> baseline;
+    for (int day = 0; day < 12; ++day) {
+      machine.next_session();
+      for (GateRun& run : machine.runs({}, 3)) baseline.push_back(std::move(run));
+    }
+    machine.next_session();
+    const auto current = machine.runs(Speeds{}.slower(slower), 3);
+    return compare_results(baseline, current, {});
+  };
+  const GateResult slow = verdict_at(0.3);
+  CHECK(slow.verdict == GateVerdict::regression);
+  CHECK(metric(slow, "P").observations_baseline == 12);
+  CHECK(metric(slow, "P").observations_current == 1);
+  CHECK(verdict_at(0).verdict == GateVerdict::cannot_tell);
+}
+
+TEST_CASE("what ran in the same sessions is compared within them, whatever the sessions did") {
+  SimulatedMachine machine(6, {.each = 0.005, .session = 0.2});
+  std::vector<GateRun> baseline, current;
+  for (int day = 0; day < 3; ++day) {
+    machine.next_session();
+    for (int i = 0; i < 4; ++i) {
+      baseline.push_back(machine.run({}));
+      current.push_back(machine.run(Speeds{}.slower(0.05)));
+    }
+  }
+  machine.next_session();
+  baseline.push_back(machine.run({}));
+  const GateResult result = compare_results(baseline, current, {});
+  CHECK(result.unit == GateUnit::run);
+  CHECK(metric(result, "P").verdict == GateVerdict::regression);
+  CHECK(metric(result, "P").effect == doctest::Approx(-0.05).epsilon(0.2));
+  CHECK(metric(result, "P").observations_baseline == 12);
+  CHECK(has_finding(result, "runs-left-out"));
+}
+
+TEST_CASE("results that do not say when they began are not taken for runs of one session") {
+  SimulatedMachine machine(7, {.each = 0.005});
+  auto baseline = machine.runs({}, 5);
+  auto current = machine.runs(Speeds{}.slower(0.2), 5);
+  current[2].profile.started_utc.clear();
+  const GateResult result = compare_results(baseline, current, {});
+  CHECK(result.verdict == GateVerdict::cannot_tell);
+  CHECK(has_finding(result, "start-not-known"));
+}
+
+TEST_CASE("a metric that a run lacks is named and not compared; one that was asked for leaves the comparison undecided") {
+  SimulatedMachine machine(8, {.each = 0.002});
+  auto baseline = machine.runs({}, 5);
+  auto current = machine.runs({}, 5);
+  current[1].profile.storage.reset();
+  GateResult result = compare_results(baseline, current, {});
+  REQUIRE(result.absent.size() == 1);
+  CHECK(result.absent[0].metric == "S");
+  CHECK(result.absent[0].reason == "was not measured in 1 of the 5 current runs");
+  CHECK(result.verdict == GateVerdict::no_change);
+  GateOptions options;
+  options.metrics = {"P", "S"};
+  result = compare_results(baseline, current, options);
+  CHECK(result.verdict == GateVerdict::cannot_tell);
+}
+
+TEST_CASE("a run of 0 samples/s is named, not divided by") {
+  SimulatedMachine machine(9, {.each = 0.002});
+  const auto baseline = machine.runs({}, 3);
+  auto current = machine.runs({}, 3);
+  current[0].profile.runs[1].samples_per_s = 0;
+  const GateResult result = compare_results(baseline, current, {});
+  REQUIRE(result.absent.size() == 1);
+  CHECK(result.absent[0].metric == "full");
+}
+
+TEST_CASE("a run that is not trusted leaves everything undecided unless it is accepted") {
+  SimulatedMachine machine(10, {.each = 0.005});
+  const auto baseline = machine.runs({}, 6);
+  auto current = machine.runs(Speeds{}.slower(0.2), 6);
+  current[3].profile.trusted = false;
+  current[3].profile.findings = {{"not-cold", Finding::Severity::error, "read from memory"}};
+  GateResult result = compare_results(baseline, current, {});
+  CHECK(result.verdict == GateVerdict::cannot_tell);
+  CHECK(result.metrics[0].reason.find("not-cold") != std::string::npos);
+  GateOptions options;
+  options.untrusted = Untrusted::accept;
+  CHECK(compare_results(baseline, current, options).verdict == GateVerdict::regression);
+}
+
+TEST_CASE("a result is not compared with itself") {
+  SimulatedMachine machine(11, {});
+  const auto runs = machine.runs({}, 2);
+  CHECK_THROWS_WITH_AS(compare_results(runs, runs, {}), doctest::Contains("both sides"), UsageError);
+}
+
+TEST_CASE("without a baseline the result is undecided and says how to begin one") {
+  SimulatedMachine machine(12, {});
+  const auto runs = machine.runs({}, 2);
+  const GateResult result = result_without_baseline({"my baselines"}, runs, {});
+  CHECK(result.verdict == GateVerdict::cannot_tell);
+  REQUIRE(result.findings.size() == 1);
+  CHECK(result.findings[0].message.find("gate accept " + runs[0].source) != std::string::npos);
+  CHECK(result.findings[0].message.find("--baseline 'my baselines'") != std::string::npos);
+}
+
+TEST_CASE("the record reads back as it was written") {
+  SimulatedMachine machine(13, {});
+  const auto baseline = machine.runs({}, 3);
+  auto current = machine.runs({}, 3);
+  for (GateRun& run : current) run.profile.settings.workers = 9;
+  GateOptions options;
+  options.ignore = {"settings.workers"};
+  options.metrics = {"all"};
+  const std::string text = to_json(compare_results(baseline, current, options));
+  CHECK(to_json(gate_from_json(text, "x")) == text);
+  CHECK_THROWS_AS(gate_from_json("{\"schema\": \"dsanalyze.profile/1\"}", "x"), UsageError);
+}

@@ -1,0 +1,88 @@
+#include <doctest/doctest.h>
+
+#include "dsanalyze/base/error.hpp"
+#include "identity.hpp"
+#include "simulated_profiles.hpp"
+
+using namespace dsanalyze;
+using namespace dsanalyze::gate;
+
+namespace {
+
+std::vector<GateRun> one(const ProfileResult& profile, const std::string& source) { return {{source, profile, 0}}; }
+
+std::string refusal(const ProfileResult& current, const GateOptions& options = {}) {
+  try {
+    require_comparable(one(test::plain_profile(), "a.json"), one(current, "b.json"), options);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("results of another machine, dataset or setting are refused with every differing field and both values") {
+  ProfileResult other = test::plain_profile();
+  other.host.cpu_model = "another CPU";
+  other.dataset.digest = "other";
+  other.settings.workers = 3;
+  const std::string text = refusal(other);
+  for (const char* part : {"host.cpu_model: a CPU in a.json, another CPU in b.json", "dataset.digest", "settings.workers: 0 in a.json, 3 in b.json"})
+    CHECK_MESSAGE(text.find(part) != std::string::npos, part);
+}
+
+TEST_CASE("where, how long and with which seed was measured makes no difference") {
+  ProfileResult other = test::plain_profile();
+  other.settings.dataset = "/elsewhere";
+  other.settings.time_budget_seconds = 1;
+  other.settings.seed = 99;
+  other.host.kernel = "6.1.0-22-amd64";
+  other.host.memory_bytes = 1;
+  other.host.memory_total_bytes += 20 << 20;
+  other.tool.commit = "def";
+  CHECK(refusal(other).empty());
+}
+
+TEST_CASE("another series of the kernel makes one") {
+  ProfileResult other = test::plain_profile();
+  other.host.kernel = "6.12.1";
+  CHECK(refusal(other).find("host.kernel: 6.1 in") != std::string::npos);
+}
+
+TEST_CASE("an ignored field, or a group of them, passes and is noted") {
+  ProfileResult other = test::plain_profile();
+  other.settings.workers = 3;
+  for (const char* name : {"settings.workers", "settings"}) {
+    GateOptions options;
+    options.ignore = {name};
+    const auto passed = require_comparable(one(test::plain_profile(), "a"), one(other, "b"), options);
+    REQUIRE(passed.size() == 1);
+    CHECK(passed[0].field == "settings.workers");
+    CHECK(passed[0].current == "3");
+  }
+}
+
+TEST_CASE("a field that there is not cannot be ignored, and the nearest is named") {
+  GateOptions options;
+  options.ignore = {"setings.workers"};
+  CHECK(refusal(test::plain_profile(), options).find("did you mean \"settings.workers\"") != std::string::npos);
+}
+
+TEST_CASE("control characters in a stranger's result do not reach the terminal") {
+  ProfileResult other = test::plain_profile();
+  other.host.cpu_model = "evil\x1b[2J";
+  const std::string text = refusal(other);
+  CHECK(text.find('\x1b') == std::string::npos);
+  CHECK(text.find("\\x1b") != std::string::npos);
+}
+
+TEST_CASE("ways of reading that were chosen differently are a finding, no refusal") {
+  ProfileResult other = test::plain_profile();
+  other.settings.read_mode = ReadMode::direct;
+  CHECK(refusal(other).empty());
+  std::vector<Finding> findings;
+  find_chosen_differently(one(test::plain_profile(), "a"), one(other, "b"), findings);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].code == "reads-chosen-differently");
+}

@@ -1,0 +1,106 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "dsanalyze/gate/gate.hpp"
+
+using namespace dsanalyze;
+
+namespace {
+
+GateMetric metric(const std::string& name, double effect, GateVerdict verdict, const std::string& reason) {
+  GateMetric made;
+  made.name = name;
+  made.scale = name.ends_with("stall") ? GateScale::difference : GateScale::ratio;
+  made.baseline = made.scale == GateScale::ratio ? 2000 : 0.3;
+  made.current = made.scale == GateScale::ratio ? 2000 * (1 + effect) : 0.3 + effect;
+  made.observations_baseline = made.observations_current = 6;
+  made.effect = effect;
+  made.interval = Interval{effect - 0.01, effect + 0.01};
+  made.verdict = verdict;
+  made.reason = reason;
+  return made;
+}
+
+GateResult result_of(std::vector<GateMetric> metrics) {
+  GateResult result;
+  result.tool = {"dsanalyze", "0.1.0", "abc"};
+  result.mode = "files";
+  result.verdict = GateVerdict::regression;
+  result.reason = "P got worse";
+  result.baseline = {{"base/a.json"}, 6, 1, {"dsanalyze 0.1.0 (abc)"}, {}};
+  result.current = {{"b.json"}, 6, 1, {"dsanalyze 0.1.0 (def)"}, {}};
+  result.metrics = std::move(metrics);
+  return result;
+}
+
+std::size_t lines_of(const std::string& text) { return static_cast<std::size_t>(std::ranges::count(text, '\n')); }
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+const std::string hostile = "<b>|`x`\x01\xff]]>&\"\n::error::\xef\xbf\xbf%";
+
+}  // namespace
+
+TEST_CASE("in JUnit a regression fails, what cannot be told is skipped, and the counts agree") {
+  GateResult result = result_of({metric("P", -0.05, GateVerdict::regression, "5.0 % slower"), metric("S", 0, GateVerdict::cannot_tell, "open"),
+                                 metric("full", 0, GateVerdict::no_change, "below 3 %")});
+  result.absent = {{"prep-stall", "no accelerator"}};
+  const std::string text = gate_junit(result);
+  CHECK(has(text, "tests=\"4\" failures=\"1\" errors=\"0\" skipped=\"2\""));
+  CHECK(has(text, "<failure type=\"regression\" message=\"P: -5.0 %"));
+  CHECK(has(text, "<skipped message=\"S: "));
+  CHECK(has(text, "<skipped message=\"not compared: no accelerator\"/>"));
+}
+
+TEST_CASE("hostile text breaks no format") {
+  GateResult result = result_of({metric("P", -0.05, GateVerdict::regression, hostile)});
+  result.reason = hostile;
+  result.baseline.sources = {hostile};
+  result.findings = {{"code", Finding::Severity::warning, hostile}};
+  const std::string xml = gate_junit(result);
+  CHECK_FALSE(has(xml, "<b>"));
+  CHECK_FALSE(has(xml, "\x01"));
+  CHECK_FALSE(has(xml, "\xff"));
+  CHECK_FALSE(has(xml, "\xef\xbf\xbf"));
+  CHECK_FALSE(has(xml, "]]>"));
+  const std::string markdown = gate_markdown(result);
+  CHECK_FALSE(has(markdown, "<b>"));
+  for (std::size_t at = markdown.find("<b"); at != std::string::npos; at = markdown.find("<b", at + 1)) FAIL("markup");
+  CHECK(has(markdown, "\\|"));
+  const std::string github = gate_github_annotations(result);
+  CHECK(lines_of(github) == 2);
+  CHECK(has(github, "%25"));
+  CHECK_FALSE(has(github, "\x01"));
+  const auto gitlab = nlohmann::json::parse(gate_gitlab_report(result));
+  CHECK(gitlab.size() == 1);
+}
+
+TEST_CASE("GitHub gets regressions first, at most nine lines and one that counts the rest") {
+  std::vector<GateMetric> metrics;
+  for (int i = 0; i < 8; ++i) metrics.push_back(metric("S", 0, GateVerdict::cannot_tell, "open"));
+  for (int i = 0; i < 4; ++i) metrics.push_back(metric("P", -0.05, GateVerdict::regression, "slower"));
+  const std::string text = gate_github_annotations(result_of(metrics));
+  CHECK(lines_of(text) == 10);
+  CHECK(text.starts_with("::error title=dsanalyze gate%2C P%3A regression::P: -5.0 %25 "));
+  CHECK(has(text, "::notice title=dsanalyze gate%2C more::3 more"));
+  CHECK(gate_github_annotations(result_of({metric("P", 0, GateVerdict::no_change, "below")})).empty());
+}
+
+TEST_CASE("a GitLab report has one issue for each regression, with a fingerprint of its own that stays") {
+  const auto report = nlohmann::json::parse(
+      gate_gitlab_report(result_of({metric("P", -0.05, GateVerdict::regression, "slower"), metric("full", -0.04, GateVerdict::regression, "slower"),
+                                    metric("S", 0, GateVerdict::no_change, "below")})));
+  REQUIRE(report.size() == 2);
+  CHECK(report[0]["severity"] == "major");
+  CHECK(report[0]["fingerprint"] != report[1]["fingerprint"]);
+  for (const char* field : {"description", "check_name", "fingerprint", "severity", "location"}) CHECK(report[0].contains(field));
+  CHECK(gate_gitlab_report(result_of({})) == "[]\n");
+}
+
+TEST_CASE("Markdown shows every metric with its unit: percent for rates, points for stalls") {
+  const std::string text = gate_markdown(
+      result_of({metric("P", -0.05, GateVerdict::regression, "5.0 % slower"), metric("prep-stall", 0.02, GateVerdict::cannot_tell, "open")}));
+  CHECK(has(text, "| P | 2,000 | 1,900 | -5.0 % | -6.0 to -4.0 | :x: regression | 5.0 % slower |"));
+  CHECK(has(text, "| prep-stall | 30 % | 32 % | +2.0 points | +1.0 to +3.0 | :grey_question: cannot tell | open |"));
+}
