@@ -39,13 +39,14 @@ GateVerdict by_turns(std::uint64_t seed, const Scatter& scatter, const Speeds& c
 
 }  // namespace
 
-TEST_CASE("equal runs raise an alarm in at most one comparison of a hundred") {
+TEST_CASE("equal runs hardly raise an alarm, however they scatter and drift") {
+  // 0.75 of a hundred are expected at most; more than three would be seen in one draw of a hundred and fifty.
   using enum GateVerdict;
-  CHECK(share_of(regression, [](std::uint64_t seed) { return of_files(seed, {}, {}); }) <= 0.01);
-  CHECK(share_of(regression, [](std::uint64_t seed) { return of_files(seed, {.each = 0.1}, {}, 4); }) <= 0.01);
-  CHECK(share_of(regression, [](std::uint64_t seed) { return of_files(seed, {.each = 0.03, .noise = Noise::heavy_tailed}, {}); }) <= 0.01);
-  CHECK(share_of(regression, [](std::uint64_t seed) { return by_turns(seed, {}, {}); }) <= 0.01);
-  CHECK(share_of(regression, [](std::uint64_t seed) { return by_turns(seed, {.each = 0.02, .drift = -0.2}, {}); }) <= 0.01);
+  CHECK(share_of(regression, [](std::uint64_t seed) { return of_files(seed, {}, {}); }) <= 0.03);
+  CHECK(share_of(regression, [](std::uint64_t seed) { return of_files(seed, {.each = 0.1}, {}, 4); }) <= 0.03);
+  CHECK(share_of(regression, [](std::uint64_t seed) { return of_files(seed, {.each = 0.03, .noise = Noise::heavy_tailed}, {}); }) <= 0.03);
+  CHECK(share_of(regression, [](std::uint64_t seed) { return by_turns(seed, {}, {}); }) <= 0.03);
+  CHECK(share_of(regression, [](std::uint64_t seed) { return by_turns(seed, {.each = 0.02, .drift = -0.2}, {}); }) <= 0.03);
 }
 
 TEST_CASE("a loader that is 5 % slower is found in 95 of 100 comparisons at 3 % scatter") {
