@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cstdlib>
 #include <ctime>
 #include <nlohmann/json.hpp>
 
@@ -10,6 +11,7 @@
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/files.hpp"
 #include "dsanalyze/base/text.hpp"
+#include "dsanalyze/base/units.hpp"
 #include "dsanalyze/models/whatif.hpp"
 #include "dsanalyze/profile/profiler.hpp"
 #include "dsanalyze/report/open_metrics.hpp"
@@ -104,6 +106,22 @@ void write_metrics(const ProfileResult& result, const std::filesystem::path& fil
   }
 }
 
+constexpr const char* slow_prep_variable = "DSANALYZE_TEST_SLOW_PREP";
+
+/// A slow-down of known size for tests of the gate, from the environment. 0: none.
+double slow_prep_share() {
+  const char* const given = std::getenv(slow_prep_variable);
+  if (given == nullptr || *given == '\0') return 0;
+  double share = 0;
+  try {
+    share = parse_share(given);
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("{}: {}", slow_prep_variable, error.what()));
+  }
+  if (!(share >= 0 && share <= 1)) throw UsageError(fmt::format("{}: found {}, expected a share from 0 to 1", slow_prep_variable, printable(given)));
+  return share;
+}
+
 class ProfileCommand final : public Command {
  public:
   void declare(CLI::App& app) override { m_options.declare(app); }
@@ -112,7 +130,12 @@ class ProfileCommand final : public Command {
     std::vector<OutputFile> outputs = m_options.outputs();
     outputs.push_back({"-o", context.options.output.value_or("")});
     check_outputs(outputs);
+    const double slow_prep = slow_prep_share();
     ProfileInputs inputs = m_options.resolve(context.options.seed, context.events, context.stop);
+    inputs.slow_prep = slow_prep;
+    if (slow_prep > 0 && inputs.settings.prep != Seam::real)
+      throw UsageError(
+          fmt::format("{} burns CPU time of real prep, and --prep is not real here: unset it, or ask for another emulated rate", slow_prep_variable));
     const ProfileSettings asked = inputs.settings;
     const ProfilePlan plan = plan_profile(inputs);
     const std::vector<Finding> warnings = doctor_before_profile(inputs, asked);

@@ -15,10 +15,10 @@ namespace {
 
 constexpr int least_pairs = 3;  // before which a scatter is a guess
 
-/// After how many pairs is looked: 30, 40, 60, 80 and 100 % of the most.
+/// After how many pairs is looked: 40, 60, 80 and 100 % of the most.
 std::vector<int> planned_looks(int most) {
   std::vector<int> looks;
-  for (const double share : {0.3, 0.4, 0.6, 0.8, 1.0}) {
+  for (const double share : {0.4, 0.6, 0.8, 1.0}) {
     const int pairs = std::max(static_cast<int>(std::lround(share * most)), least_pairs);
     if (looks.empty() || pairs > looks.back()) looks.push_back(std::min(pairs, most));
   }

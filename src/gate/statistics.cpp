@@ -68,13 +68,12 @@ std::int64_t needed_repetitions(double deviation, double distance, double level,
     const double factor = student_t_quantile(1 - level, degrees) + student_t_quantile(0.8, degrees);
     return factor * deviation / std::sqrt(static_cast<double>(n)) <= distance;
   };
-  std::int64_t low = 1;  // one repetition has no scatter
-  std::int64_t high = most_repetitions;
-  while (high - low > 1) {
-    const std::int64_t middle = (low + high) / 2;
-    (enough(middle) ? high : low) = middle;
-  }
-  return high;
+  // The normal distribution needs a little less than Student's t: from there it is a few steps.
+  const double normal = (normal_quantile(1 - level) + normal_quantile(0.8)) * deviation / distance;
+  if (!(normal * normal < most_repetitions)) return most_repetitions;
+  std::int64_t n = std::max<std::int64_t>(std::llround(std::floor(normal * normal)), 2);  // one repetition has no scatter
+  while (n < most_repetitions && !enough(n)) ++n;
+  return n;
 }
 
 }  // namespace dsanalyze::gate

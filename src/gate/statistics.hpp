@@ -40,7 +40,7 @@ double simultaneous_level(const std::vector<std::vector<double>>& residuals, con
 /// with probability `alpha`: by the spending function alpha * t^spending_power  [Kim and DeMets, Biometrika 74, 1987], for normal increments by
 /// numerical integration  [Armitage, McPherson, Rowe, J. R. Statist. Soc. A 132, 1969]. Level k is one-sided, P(Z_k > c_k).
 std::vector<double> look_levels(std::span<const double> information, double alpha);
-constexpr double spending_power = 1.0;
+constexpr double spending_power = 1.5;
 
 /// The least repetitions a side with which a change of `distance` is seen in 4 of 5 cases at one-sided `level`: the least n with
 /// (t(1 - level) + t(0.8)) * deviation / sqrt(n) <= distance, with degrees_per_repetition * (n - 1) degrees of freedom. At most `most_repetitions`.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dsanalyze/base/error.hpp"
+#include "dsanalyze/loaders/slowed_prep.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -56,8 +57,8 @@ std::unique_ptr<PrepFactory> make_prep(const ProfileInputs& inputs, ServerDevice
     const auto cores = static_cast<std::size_t>(settings.cores);
     return make_emulated_prep(unwritten_tensor(), 1 / settings.prep_rate_per_core, std::span(devices.cores).first(cores), timing);
   }
-  if (array) return make_array_prep(*array);
-  return make_image_prep({inputs.image_prep, settings.dtype, settings.layout, settings.seed});
+  auto prep = array ? make_array_prep(*array) : make_image_prep({inputs.image_prep, settings.dtype, settings.layout, settings.seed});
+  return inputs.slow_prep > 0 ? make_slowed_prep(std::move(prep), inputs.slow_prep) : std::move(prep);
 }
 
 /// Hits that may be unreleased at once: of every slot's batch and, with a shuffle buffer, of those that wait in it.

@@ -1,19 +1,12 @@
 #include "prep_probe.hpp"
 
-#include <ctime>
-
 #include "dsanalyze/base/host.hpp"
+#include "dsanalyze/base/thread_time.hpp"
 
 namespace dsanalyze {
 namespace {
 
 constexpr double period_seconds = 0.1;
-
-double thread_cpu_seconds() {
-  timespec time{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
 
 }  // namespace
 
@@ -36,11 +29,11 @@ void PrepProbe::run(const std::stop_token& stop) {
   double of_this_turn = 0;
   for (std::size_t at = 0; !stop.stop_requested(); at = (at + 1) % m_samples.size()) {
     const Nanoseconds next = m_timing.clock->after(period_seconds).at;
-    const double begun = thread_cpu_seconds();
+    const Nanoseconds begun = thread_cpu_time();
     // A sample that cannot be prepared takes its time as well, and the same each time.
     const Status ignored = m_prep->prepare({m_samples[at], static_cast<SampleId>(at), 0, m_timing.clock->now(), m_output});
     static_cast<void>(ignored);
-    of_this_turn += thread_cpu_seconds() - begun;
+    of_this_turn += to_seconds(thread_cpu_time() - begun);
     if (at + 1 == m_samples.size()) {
       m_seconds += of_this_turn;
       ++m_turns;

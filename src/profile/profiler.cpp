@@ -80,6 +80,14 @@ void state_reservations(RunContext& context) {
         fmt::format("reads were held to {} as asked (--max-storage-rate): S and the full run are bound by that limit, the disk may deliver more.",
                     format_bytes_per_second(settings.max_storage_bytes_per_s)));
   }
+  if (context.inputs.slow_prep > 0) {
+    context.find(
+        Finding::Severity::warning, "prep-slowed",
+        fmt::format(
+            "prep was slowed on purpose: each sample burned {:.3g} % of its CPU time once more (DSANALYZE_TEST_SLOW_PREP), which is for tests of "
+            "`dsanalyze gate`; unset it to measure this machine.",
+            100 * context.inputs.slow_prep));
+  }
   if (settings.order != OrderKind::random && settings.storage == Seam::emulated) {
     context.find(Finding::Severity::info, "order-not-priced",
                  "emulated storage charges each request alike, wherever it lies: what an order saves in seeks does not show here.");

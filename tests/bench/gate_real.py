@@ -1,13 +1,14 @@
-"""The gate over real runs on this machine, by turns, as `dsanalyze gate` would make them.
+"""The gate over real runs on this machine.
 
 usage: gate_real.py PROGRAM DIR {equals|slower|seam|time} [--comparisons N] [--json FILE]
 
-equals  profiles of one and the same set-up are made in a row; each comparison takes SIDE runs a side, alternating, from a window of the row that no other
-        comparison overlaps within its pool, and `dsanalyze gate --baseline ... CURRENT...` judges it. Windows of one pool share no run; further comparisons swap
-        the sides and the assignment within the window (ABBA, BAAB, ABAB, BABA), so they are not all independent. No comparison may be a regression.
-seam    --prep emulated:RATE against 0.95 RATE, by turns.
-slower  real prep against the same program held still for 4.8 of every 100 ms, which takes the CPU from prep as burning it there would, by turns.
-time    what one comparison by turns takes, of a 5 % slow-down through the emulated seam.
+equals  false alarms: profiles of one and the same set-up are made in a row, of emulated devices and of real prep by turns, and compared through `dsanalyze gate`
+        as commands that run by turns would be (each reads the next result of its part of the row). Windows of PAIRS pairs start at every second run of the row and
+        each is compared with the sides in the order ABBA..., and swapped: comparisons share runs, so they are not independent, which the output says.
+slower  real prep against the same program that burns CPU time in prep (DSANALYZE_TEST_SLOW_PREP), 5 % fewer samples/s.
+seam    --prep emulated:RATE against 0.95 RATE.
+        Both: rows of slow and fast runs are made by turns (ABBA, BAAB drawn), each comparison is a window of PAIRS pairs of such a row, a new one at every pair.
+time    what `dsanalyze gate --baseline-command ... --current-command ...` takes for a 5 % slow-down in prep at this machine's noise; each on its own.
 
 DIR is a dataset for real prep (dsanalyze dataset make DIR).
 """
@@ -15,99 +16,174 @@ DIR is a dataset for real prep (dsanalyze dataset make DIR).
 import argparse
 import collections
 import json
+import math
+import os
 import pathlib
+import random
 import shlex
 import subprocess
+import sys
 import tempfile
 import time
 
-SIDE = 5
-PATTERNS = ("ABBA", "BAAB", "ABAB", "BABA")
+PAIRS = 20
+BURN = 1 / 0.95 - 1  # of each sample's CPU time: 5 % fewer samples/s
+EMULATED_AT_ONCE = 4  # such runs wait, so they do not disturb one another
 
 
-def emulated(rate):
+def note(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def emulated(rate=500):
     return ["emulated:imagenet-1k,samples=1000", "--scale", "1:1000", "--storage", "emulated:530MB/s", "--prep", f"emulated:{rate}", "--cores", "4", "--accelerator",
             "emulated:4000", "--time-budget", "4s"]
 
 
 def real(folder):
-    return [folder, "--runs", "prep", "--io", "pread", "--time-budget", "3s"]
+    return [folder, "--runs", "prep", "--io", "pread", "--time-budget", "2s"]
 
 
-def command(program, arguments):
-    return shlex.join([program, "profile", *arguments, "--quiet", "--json", "-o", "/dev/null"])
+def wilson(found, of):
+    """95 % interval of a share, in percent."""
+    z, share = 1.96, found / of
+    centre = (share + z * z / (2 * of)) / (1 + z * z / of)
+    half = z * math.sqrt(share * (1 - share) / of + z * z / (4 * of * of)) / (1 + z * z / of)
+    return round(100 * max(centre - half, 0), 2), round(100 * min(centre + half, 1), 2)
 
 
-def pool(program, arguments, runs, folder):
-    files = []
-    for i in range(runs):
-        files.append(folder / f"run-{len(list(folder.iterdir())):04}.json")
-        subprocess.run([program, "profile", *arguments, "--quiet", "-o", files[-1]], check=True, stdout=subprocess.DEVNULL)
+def begin_profile(program, arguments, file, burn):
+    environment = dict(os.environ, DSANALYZE_TEST_SLOW_PREP=f"{burn:.6f}" if burn else "")
+    return subprocess.Popen([program, "profile", *arguments, "--quiet", "-o", file], stdout=subprocess.DEVNULL, env=environment)
+
+
+def row_of_runs(program, sets, count, folder, name, at_once=1):
+    """`count` results; run i has the arguments and the burn of sets[i]. At most `at_once` run at a time, in order."""
+    files, running = [], []
+
+    def wait():
+        if running.pop(0).wait() != 0:
+            raise SystemExit(f"{name}: a profile failed")
+
+    for i in range(count):
+        files.append(folder / f"{name}-{i:04}.json")
+        running.append(begin_profile(program, *sets[i][:1], files[-1], sets[i][1]))
+        if len(running) == at_once:
+            wait()
+        if i % 20 == 19:
+            note(f"{name}: {i + 1} of {count} runs")
+    while running:
+        wait()
     return files
 
 
-def compare_files(program, baseline, current):
-    run = subprocess.run([program, "gate", *[word for file in baseline for word in ("--baseline", file)], *current, "--json", "--allow-untrusted"],
+def printing(files, folder, name):
+    """A command that prints the next of the files each time it runs."""
+    counter, script = folder / f"{name}.count", folder / f"{name}.sh"
+    counter.write_text("0")
+    words = " ".join(shlex.quote(str(file)) for file in files)
+    script.write_text(f'read -r n < {shlex.quote(str(counter))}\necho $((n + 1)) > {shlex.quote(str(counter))}\nset -- {words}\nshift "$n"\ncat "$1"\n')
+    return f"sh {shlex.quote(str(script))}"
+
+
+def gate(program, old, new, metrics, pairs, warm_ups, seed):
+    run = subprocess.run([program, "gate", "--baseline-command", old, "--current-command", new, "--metrics", metrics, "--pairs", str(pairs), "--warm-ups",
+                          str(warm_ups), "--seed", str(seed), "--ignore", "settings.prep_samples_per_s_per_core", "--json", "--quiet", "--allow-untrusted"],
                          capture_output=True, text=True, check=False)
     if run.returncode not in (0, 3, 4):
         raise SystemExit(run.stderr)
     return json.loads(run.stdout)
 
 
+def judged(program, old, new, metrics, folder, seed):
+    return gate(program, printing(old, folder, "old"), printing(new, folder, "new"), metrics, len(old), 0, seed)["verdict"]
+
+
+def table_row(name, verdict, verdicts, runs, seconds):
+    comparisons = sum(verdicts.values())
+    low, high = wilson(verdicts[verdict], comparisons)
+    return {"name": name, "comparisons": comparisons, "runs": runs, "verdicts": dict(verdicts), "share_percent": round(100 * verdicts[verdict] / comparisons, 2),
+            "interval_percent": [low, high], "seconds": round(seconds, 1)}
+
+
 def equals(options, folder):
-    verdicts = collections.Counter()
-    windows = -(-options.comparisons // (2 * len(PATTERNS)))
-    for number, arguments in enumerate((emulated(500), real(options.folder))):
-        place = folder / str(number)
-        place.mkdir()
-        files = pool(options.program, arguments, windows * 2 * SIDE, place)
-        for window in range(windows):
-            row = files[window * 2 * SIDE:(window + 1) * 2 * SIDE]
-            for pattern in PATTERNS:
-                sides = {"A": [], "B": []}
-                for place_in_row, file in enumerate(row):
-                    sides[pattern[place_in_row % 4]].append(file)
-                verdicts[compare_files(options.program, sides["A"], sides["B"])["verdict"]] += 1
-    return dict(verdicts)
+    rows = []
+    kinds = (("emulated devices", emulated(), "P,cached,full", EMULATED_AT_ONCE), ("real prep", real(options.folder), "P", 1))
+    each = -(-options.comparisons // (2 * len(kinds)))  # windows of a kind, each in two orders
+    for name, arguments, metrics, at_once in kinds:
+        begin = time.monotonic()
+        runs = 2 * PAIRS + 2 * (-(-each // 2) - 1)  # a window at every second run, of PAIRS and of PAIRS - 4 pairs
+        files = row_of_runs(options.program, [(arguments, 0)] * runs, runs, folder, name.split()[0], at_once)
+        verdicts = collections.Counter()
+        windows = [(start, pairs) for start in range(0, runs - 2 * PAIRS + 1, 2) for pairs in (PAIRS, PAIRS - 4)][:each]
+        for number, (start, pairs) in enumerate(windows):
+            sides = ([], [])
+            for pair in range(pairs):
+                first, second = files[start + 2 * pair], files[start + 2 * pair + 1]
+                for side, file in zip(sides, (first, second) if pair % 2 == 0 else (second, first)):
+                    side.append(file)
+            for old, new in (sides, sides[::-1]):
+                verdicts[judged(options.program, old, new, metrics, folder, number)] += 1
+        rows.append(table_row(f"equal, {name}", "regression", verdicts, runs, time.monotonic() - begin))
+    return rows
 
 
-def by_turns(options, old, new, *more):
+def found(options, folder, name, fast, slow, metrics, at_once):
     begin = time.monotonic()
-    run = subprocess.run([options.program, "gate", "--baseline-command", old, "--current-command", new, "--ignore", "settings.prep_samples_per_s_per_core", "--json",
-                          "--allow-untrusted", *more], capture_output=True, text=True, check=False)
-    if run.returncode not in (0, 3, 4):
-        raise SystemExit(run.stderr)
-    record = json.loads(run.stdout)
-    return {"verdict": record["verdict"], "reason": record["reason"], "pairs": record["baseline"]["runs"], "seconds": time.monotonic() - begin}
+    drawn = random.Random(1)
+    pairs = PAIRS + options.comparisons - 1
+    order = []
+    for _ in range(-(-pairs // 2)):  # blocks of two pairs, each side first once
+        first = drawn.random() < 0.5
+        order += [first, not first]
+    order = order[:pairs]
+    sets = [side for fast_first in order for side in ((fast, slow) if fast_first else (slow, fast))]
+    files = row_of_runs(options.program, sets, len(sets), folder, name.split()[0], at_once)
+    old = [files[2 * pair + (0 if fast_first else 1)] for pair, fast_first in enumerate(order)]
+    new = [files[2 * pair + (1 if fast_first else 0)] for pair, fast_first in enumerate(order)]
+    verdicts = collections.Counter(judged(options.program, old[start:start + PAIRS], new[start:start + PAIRS], metrics, folder, start)
+                                   for start in range(options.comparisons))
+    return [table_row(name, "regression", verdicts, len(files), time.monotonic() - begin)]
 
 
-def seam(options, _):
-    return [by_turns(options, command(options.program, emulated(500)), command(options.program, emulated(475)), "--metrics", "P,cached,full", "--seed", str(seed))
-            for seed in range(options.comparisons)]
+def seam(options, folder):
+    return found(options, folder, "seam: emulated prep 5 % slower", (emulated(), 0), (emulated(475), 0), "P,cached,full", EMULATED_AT_ONCE)
 
 
-def slower(options, _):
-    """Of every 100 ms the prep of the slower side stands still for 4.8: 1 / 0.952 of the time, by SIGSTOP, as if as much CPU was burnt in it."""
-    plain = command(options.program, real(options.folder))
-    halted = f"{plain} & p=$!; while kill -STOP $p 2>/dev/null; do sleep 0.0048; kill -CONT $p; sleep 0.0952; done; wait $p"
-    return [by_turns(options, plain, halted, "--metrics", "P", "--seed", str(seed)) for seed in range(options.comparisons)]
+def slower(options, folder):
+    return found(options, folder, "slower: CPU burnt in real prep", (real(options.folder), 0), (real(options.folder), BURN), "P", 1)
+
+
+def timed(options, _):
+    rows = []
+    plain = shlex.join([options.program, "profile", *real(options.folder), "--quiet", "--json", "-o", "/dev/null"])
+    for seed in range(options.comparisons):
+        record = gate(options.program, plain, f"DSANALYZE_TEST_SLOW_PREP={BURN:.6f} {plain}", "P", 20, 1, seed)
+        rows.append({"name": f"time, seed {seed}", "verdict": record["verdict"], "pairs": record["baseline"]["runs"], "seconds": round(record["seconds"], 1)})
+        note(f"{rows[-1]}")
+    return rows
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
     parser.add_argument("folder")
-    parser.add_argument("mode", choices=["equals", "slower", "seam", "time"])
-    parser.add_argument("--comparisons", type=int, default=None)
+    modes = {"equals": (equals, 304), "slower": (slower, 76), "seam": (seam, 76), "time": (timed, 3)}
+    parser.add_argument("mode", choices=modes)
+    parser.add_argument("--comparisons", type=int)
     parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
-    options.comparisons = options.comparisons or {"equals": 304, "time": 1}.get(options.mode, 20)
+    run, usual = modes[options.mode]
+    options.comparisons = max(options.comparisons or usual, 1)
     with tempfile.TemporaryDirectory(prefix="dsanalyze-gate-") as folder:
-        found = {"equals": equals, "slower": slower, "seam": seam, "time": seam}[options.mode](options, pathlib.Path(folder))
-    text = json.dumps({"mode": options.mode, "result": found}, indent=2)
-    print(text)
+        rows = run(options, pathlib.Path(folder))
+    for row in rows:
+        print("  ".join(f"{key} {value}" for key, value in row.items()))
+    sharing = None if options.mode == "time" else "comparisons are windows of rows of runs and share runs with their neighbours: the intervals take them for independent"
+    if sharing:
+        print(sharing)
     if options.json:
-        options.json.write_text(text + "\n")
+        options.json.write_text(json.dumps({"mode": options.mode, "rows": rows, "note": sharing}, indent=2) + "\n")
 
 
 if __name__ == "__main__":

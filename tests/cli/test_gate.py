@@ -217,7 +217,7 @@ class ByTurns(Gate):
     def test_a_slow_down_ends_the_comparison_at_the_first_look(self):
         old, new = self.printing("old", self.results("a", 25)), self.printing("new", self.results("b", 25, factor=0.8))
         record = json.loads(self.gate(3, "--baseline-command", old, "--current-command", new, "--json").stdout)
-        self.assertEqual((record["unit"], record["baseline"]["runs"]), ("pair", 6))
+        self.assertEqual((record["unit"], record["baseline"]["runs"]), ("pair", 8))
         self.assertIn("P", [metric["name"] for metric in record["metrics"] if metric["verdict"] == "regression"])
 
     def test_equal_commands_pass(self):
@@ -255,6 +255,37 @@ class ByTurns(Gate):
                                "--allow-untrusted")
         self.assertIn(run.returncode, (0, 3, 4), run.stderr)
         self.assertEqual(json.loads(run.stdout)["metrics"][0]["name"], "P")
+
+
+class SlowedPrep(Gate):
+    """The seam by which tests of the gate slow real prep down."""
+
+    def test_slowed_prep_is_found_in_the_record_and_does_not_hinder_a_comparison(self):
+        data = self.photographs(20)
+        files = []
+        for share in ("", "0.05"):
+            self.environment["DSANALYZE_TEST_SLOW_PREP"] = share
+            files.append(self.folder / f"slowed{share}.json")
+            self.succeeds("profile", data, "--runs", "prep", "--time-budget", "1s", "--quiet", "-o", files[-1])
+        plain, slowed = (json.loads(file.read_text()) for file in files)
+        found = [[finding["code"] for finding in record["findings"]] for record in (plain, slowed)]
+        self.assertNotIn("prep-slowed", found[0])
+        self.assertIn("prep-slowed", found[1])
+        for record in (plain, slowed):
+            self.complete(record)
+        files[0].write_text(json.dumps(plain))
+        files[1].write_text(json.dumps(slowed))
+        self.gate(4, "--baseline", files[0], files[1], "--metrics", "P")
+
+    def test_a_share_that_is_none_is_an_error(self):
+        for text in ("fast", "-0.1", "2", "nan"):
+            with self.subTest(text):
+                self.environment["DSANALYZE_TEST_SLOW_PREP"] = text
+                self.assertIn("DSANALYZE_TEST_SLOW_PREP", self.fails(2, "profile", self.folder, "--dry-run"))
+
+    def test_emulated_prep_has_no_time_to_burn(self):
+        self.environment["DSANALYZE_TEST_SLOW_PREP"] = "0.05"
+        self.assertIn("--prep", self.fails(2, "profile", "emulated:imagenet-1k,samples=400", "--prep", "emulated:500", "--storage", "emulated:530MB/s", "--dry-run"))
 
 
 if __name__ == "__main__":

@@ -36,10 +36,10 @@ TEST_CASE("a large slow-down ends the comparison at the first look") {
   SimulatedMachine machine(1, {.each = 0.01});
   const GateResult result = rig.compare(machine, Speeds{}.slower(0.2));
   CHECK(result.verdict == GateVerdict::regression);
-  CHECK(result.baseline.runs == 6);
+  CHECK(result.baseline.runs == 8);
   CHECK(result.unit == GateUnit::pair);
-  CHECK(result.seconds == doctest::Approx(14));
-  CHECK(rig.order.size() == 14);
+  CHECK(result.seconds == doctest::Approx(18));
+  CHECK(rig.order.size() == 18);
 }
 
 TEST_CASE("a steady drift of the machine is no change") {

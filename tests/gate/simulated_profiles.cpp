@@ -45,14 +45,15 @@ ProfileResult plain_profile() {
 
 double SimulatedMachine::noise(double deviation) {
   if (m_scatter.noise == Noise::normal) return deviation * m_random.normal();
-  // Student's t with 3 degrees of freedom, brought to deviation 1.
+  // Student's t with 4 degrees of freedom, brought to deviation 1.
+  constexpr int degrees = 4;
   const double numerator = m_random.normal();
   double squares = 0;
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < degrees; ++i) {
     const double value = m_random.normal();
     squares += value * value;
   }
-  return deviation * numerator / std::sqrt(squares / 3) / std::sqrt(3.0);
+  return deviation * numerator / std::sqrt(squares / degrees) / std::sqrt(degrees / (degrees - 2.0));
 }
 
 GateRun SimulatedMachine::run(const Speeds& speeds) {

@@ -69,7 +69,7 @@ TEST_CASE("one look has the whole level, and of several the first are stricter")
   CHECK(look_levels(std::vector{1.0}, 0.01).front() == doctest::Approx(0.01).epsilon(1e-3));
   const auto levels = look_levels(std::vector{0.3, 0.4, 0.6, 0.8, 1.0}, 0.01);
   REQUIRE(levels.size() == 5);
-  CHECK(levels.front() == doctest::Approx(0.003).epsilon(1e-3));
+  CHECK(levels.front() == doctest::Approx(0.01 * std::pow(0.3, spending_power)).epsilon(1e-3));
   for (const double level : levels) CHECK(level < 0.01);
 }
 
