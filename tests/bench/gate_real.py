@@ -62,12 +62,20 @@ def row_of_runs(program, sets, count, folder, name, at_once=1):
     files, running = [], []
 
     def wait():
-        if running.pop(0).wait() != 0:
-            raise SystemExit(f"{name}: a profile failed")
+        arguments, file, burn, run = running.pop(0)
+        for _ in range(4):
+            if run.wait() != 0:
+                raise SystemExit(f"{name}: a profile failed")
+            if json.loads(file.read_text())["rates"].get("P"):
+                return
+            note(f"{name}: a run was too short to measure anything, once more")
+            run = begin_profile(program, arguments, file, burn)
+        raise SystemExit(f"{name}: runs are too short for this machine")
 
     for i in range(count):
         files.append(folder / f"{name}-{i:04}.json")
-        running.append(begin_profile(program, *sets[i][:1], files[-1], sets[i][1]))
+        arguments, burn = sets[i]
+        running.append((arguments, files[-1], burn, begin_profile(program, arguments, files[-1], burn)))
         if len(running) == at_once:
             wait()
         if i % 20 == 19:
