@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "command.hpp"
+#include "dsanalyze/base/process_groups.hpp"
 
 namespace dsanalyze::cli {
 namespace {
@@ -45,6 +46,7 @@ void InterruptWatch::watch() {
       write_plainly(STDERR_FILENO, m_notice);
       continue;
     }
+    kill_started_groups();
     if (claim_output()) write_plainly(STDOUT_FILENO, m_last_words);
     ::_exit(exit_interrupted);
   }

@@ -58,6 +58,13 @@ std::string unknown_reason(const Compared& compared, const Judgement& judgement,
   return fmt::format("a change of {} is neither shown nor ruled out", least);
 }
 
+/// "the baseline run", "all 3 baseline runs", "1 of the 3 baseline runs"
+std::string lacking_text(std::size_t lacking, std::size_t runs, std::string_view side) {
+  if (runs == 1) return fmt::format("the {} run", side);
+  if (lacking == runs) return fmt::format("all {} {} runs", runs, side);
+  return fmt::format("{} of the {} {} runs", lacking, runs, side);
+}
+
 }  // namespace
 
 Collected collect(std::span<const GateRun> baseline, std::span<const GateRun> current, const GateOptions& options) {
@@ -76,9 +83,7 @@ Collected collect(std::span<const GateRun> baseline, std::span<const GateRun> cu
           reason = found.missing;
         }
       }
-      if (lacking > 0)
-        missing += fmt::format("{}{} of the {} {} {}", missing.empty() ? reason + " in " : " and ", lacking, runs.size(), side,
-                               runs.size() == 1 ? "run" : "runs");
+      if (lacking > 0) missing += (missing.empty() ? reason + " in " : " and ") + lacking_text(lacking, runs.size(), side);
     };
     take("baseline", baseline, series.baseline);
     take("current", current, series.current);

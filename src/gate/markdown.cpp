@@ -32,8 +32,9 @@ std::string mark_of(GateVerdict verdict) {
 }
 
 std::string side_line(const std::string& name, const GateSide& side) {
-  return fmt::format("- {}: {}, {}; {}\n", name, gate_runs_text(side), markdown_text(fmt::format("{}", fmt::join(side.tools, ", "))),
-                     markdown_text(shortened(fmt::format("{}", fmt::join(side.sources, ", ")), most_source_bytes)));
+  const std::string sources = markdown_text(shortened(fmt::format("{}", fmt::join(side.sources, ", ")), most_source_bytes));
+  if (side.runs == 0) return fmt::format("- {}: no runs yet in {}\n", name, sources);
+  return fmt::format("- {}: {}, {}; {}\n", name, gate_runs_text(side), markdown_text(fmt::format("{}", fmt::join(side.tools, ", "))), sources);
 }
 
 }  // namespace

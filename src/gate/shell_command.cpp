@@ -9,10 +9,12 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <optional>
 
 #include "dsanalyze/base/clock.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/files.hpp"
+#include "dsanalyze/base/process_groups.hpp"
 
 namespace dsanalyze::gate {
 namespace {
@@ -55,6 +57,7 @@ class Group {
     if (m_leader < 0) throw_errno("cannot start", "/bin/sh", errno);
     if (m_leader == 0) become_shell(command.c_str(), output.writing.get(), errors.writing.get(), parent);
     ::setpgid(m_leader, m_leader);  // whoever is first
+    m_started.emplace(m_leader);
     output.writing.reset();
     errors.writing.reset();
   }
@@ -81,6 +84,7 @@ class Group {
  private:
   int wait(int options) {
     int status = 0;
+    m_started.reset();
     while (::waitpid(m_leader, &status, options) < 0 && errno == EINTR) continue;
     m_ended = true;
     return status;
@@ -88,6 +92,7 @@ class Group {
 
   pid_t m_leader = -1;
   bool m_ended = false;
+  std::optional<StartedGroup> m_started;
 };
 
 /// Takes what there is to read. False at the end of the stream.

@@ -41,8 +41,9 @@ std::string metrics_table(const GateResult& result, std::size_t width) {
 }
 
 std::string side_paragraph(const std::string& name, const GateSide& side, std::size_t width) {
-  std::string text = fmt::format("{}; {}; {}", gate_runs_text(side), fmt::join(side.tools, ", "),
-                                 shortened(fmt::format("{}", fmt::join(side.sources, ", ")), most_source_bytes));
+  const std::string sources = shortened(fmt::format("{}", fmt::join(side.sources, ", ")), most_source_bytes);
+  if (side.runs == 0) return paragraph(fmt::format("  {:<10}", name), printable("no runs yet in " + sources), width);
+  std::string text = fmt::format("{}; {}; {}", gate_runs_text(side), fmt::join(side.tools, ", "), sources);
   if (side.calibration) text += fmt::format("; calibration {} passes/s", format_number(*side.calibration));
   return paragraph(fmt::format("  {:<10}", name), printable(text), width);
 }

@@ -1,5 +1,5 @@
 // How often the gate raises a false alarm and how often it finds a slow-down, over simulated comparisons:
-//   gate_power [COMPARISONS]      (1,000; twice as many of equal sides)
+//   gate_power [COMPARISONS [WORD]]      1,000; twice as many of equal sides; only rows with that word in their form or name
 // Runs scatter by 3 % unless the row says otherwise: each metric by itself, or all together (correlations of 0.84), normal or by Student's t with 4
 // degrees of freedom. "Loader" is P, cached and full all 5 % slower, "prep alone" is --metrics P.
 
@@ -35,6 +35,7 @@ struct Tally {
 };
 
 constexpr double slow_down = 0.05;
+std::string chosen_word;
 
 struct Row {
   std::string name;
@@ -97,6 +98,7 @@ Tally tally_of(const Row& row, int comparisons, const Compare& compare) {
 
 template <typename Compare>
 void print_row(const std::string& form, const Row& row, int comparisons, const Compare& compare) {
+  if ((form + ", " + row.name).find(chosen_word) == std::string::npos) return;
   const int count = row.slower > 0 ? comparisons : 2 * comparisons;
   const Tally tally = tally_of(row, count, compare);
   const auto percent = [count](int found) { return 100.0 * found / count; };
@@ -143,8 +145,9 @@ void print_rows(int comparisons) {
 
 int main(int argc, char** argv) {
   const int comparisons = argc > 1 ? std::atoi(argv[1]) : 1000;
+  if (argc > 2) chosen_word = argv[2];
   if (comparisons < 1) {
-    fmt::print(stderr, "usage: gate_power [COMPARISONS]\n");
+    fmt::print(stderr, "usage: gate_power [COMPARISONS [WORD]]\n");
     return 2;
   }
   print_rows(comparisons);

@@ -6,6 +6,8 @@ import json
 import os
 import random
 import shlex
+import signal
+import subprocess
 import time
 import unittest
 import xml.etree.ElementTree
@@ -106,6 +108,7 @@ class Results(Gate):
                 place.mkdir()
             run = self.gate(4, "--baseline", place, *files, "--junit", self.folder / "gate.xml")
             self.assertIn("dsanalyze gate accept", " ".join(run.stdout.split()))
+            self.assertIn("baseline no runs yet in", " ".join(run.stdout.split()))
             xml.etree.ElementTree.parse(self.folder / "gate.xml")
 
     def test_another_machine_is_refused_with_the_fields_and_passes_when_they_are_ignored(self):
@@ -236,6 +239,24 @@ class ByTurns(Gate):
                              f"sleep 1000 & echo $! > {shlex.quote(str(mark))}; wait")
         self.assertIn("--run-timeout", message)
         deadline = time.monotonic() + 30
+        while self.runs(int(mark.read_text())) and time.monotonic() < deadline:
+            os.sched_yield()
+        self.assertFalse(self.runs(int(mark.read_text())))
+
+    def test_a_second_interrupt_ends_what_a_command_started_too(self):
+        mark = self.folder / "pid"
+        command = f"trap '' TERM; sleep 1000 & echo $! > {shlex.quote(str(mark))}.new; mv {shlex.quote(str(mark))}.new {shlex.quote(str(mark))}; wait"
+        gate = subprocess.Popen([PROGRAM, "gate", "--baseline-command", command, "--current-command", "true"], stderr=subprocess.PIPE, text=True,
+                                env=self.environment)
+        self.addCleanup(gate.stderr.close)
+        deadline = time.monotonic() + 30
+        while not mark.exists() and time.monotonic() < deadline:
+            os.sched_yield()
+        gate.send_signal(signal.SIGINT)
+        while "once more" not in gate.stderr.readline():
+            continue
+        gate.send_signal(signal.SIGINT)
+        self.assertEqual(gate.wait(30), 130)
         while self.runs(int(mark.read_text())) and time.monotonic() < deadline:
             os.sched_yield()
         self.assertFalse(self.runs(int(mark.read_text())))
