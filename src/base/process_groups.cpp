@@ -9,7 +9,7 @@ namespace {
 
 struct Groups {
   std::mutex mutex;
-  std::vector<pid_t> leaders;
+  std::vector<int> leaders;
 };
 
 Groups& groups() {
@@ -19,7 +19,7 @@ Groups& groups() {
 
 }  // namespace
 
-StartedGroup::StartedGroup(pid_t leader) : m_leader(leader) {
+StartedGroup::StartedGroup(int leader) : m_leader(leader) {
   const std::lock_guard lock(groups().mutex);
   groups().leaders.push_back(leader);
 }
@@ -31,7 +31,7 @@ StartedGroup::~StartedGroup() {
 
 void kill_started_groups() {
   const std::lock_guard lock(groups().mutex);
-  for (const pid_t leader : groups().leaders) ::kill(-leader, SIGKILL);
+  for (const int leader : groups().leaders) ::kill(-leader, SIGKILL);
 }
 
 }  // namespace dsanalyze
