@@ -23,8 +23,7 @@ EpochSplit epoch_split(const ProfileResult::Stalls& stalls, const std::string& l
 
 const std::string explanation =
     "An epoch is one pass over the data. Fetch reads samples, from the cache [C] or from storage [S], both together [F]; prep decodes and changes "
-    "them "
-    "on the CPU [P]; the accelerators could train so many if they never waited [G]. All in samples/s; the lowest of F, P and G is what binds.";
+    "them on the CPU [P]; the accelerators could train so many if they never waited [G]. All in samples/s; the lowest of F, P and G is what binds.";
 
 void add_one(const ProfileView& view, Section& section) {
   const ProfileResult& result = *view.profile;

@@ -87,8 +87,9 @@ std::string order_text(const OrderRecord& order) {
 }
 
 std::string utilisation_text(const AcceleratorUtilisation& au, const std::string& run) {
-  return fmt::format("{} % by MLPerf Storage's formula (no MLPerf result): {} of {} in the {} run, {} emulated accelerators", format_number(au.value),
-                     format_seconds(au.compute_seconds), format_seconds(au.total_seconds), run, au.accelerators);
+  return fmt::format("{} % by MLPerf Storage's formula (no MLPerf result): {} of {} in the {} run, {} emulated accelerator{}",
+                     format_number(au.value), format_seconds(au.compute_seconds), format_seconds(au.total_seconds), run, au.accelerators,
+                     au.accelerators == 1 ? "" : "s");
 }
 
 std::string observed_text(const ProfileResult::Observed& observed) {
