@@ -301,15 +301,16 @@ Measured run_full(RunContext& context, double seconds) {
         const double elapsed = to_seconds(now - begun);
         if (ended_epochs >= 2 && elapsed >= seconds) return true;
         if (elapsed >= 1.5 * seconds || context.budget_spent() || (trace && trace->failed())) return true;
+        page_cache.adjust(now);
         if (now < next_look) return false;
         next_look = now + nanoseconds_per_second;
-        page_cache.adjust();
         show_progress(context, fmt::format("full, epoch {}", ended_epochs + 1), begun, seconds, mean_rate(so_far, now));
         if (ended_epochs <= last_epoch) return false;
         const WindowedRate known = rate_of(so_far);
         return known.kept >= 10 && known.estimate.relative_half_width() <= narrow_enough;
       },
       context.stop, context.timing);
+  page_cache.end();
   observer.stop();
   if (trace) {
     trace->finish();
@@ -330,10 +331,15 @@ Measured run_full(RunContext& context, double seconds) {
     context.find(Finding::Severity::warning, "fewer-epochs",
                  fmt::format("run \"full\" ended after {} epochs of {}: the time budget was over.", ended_epochs, settings.epochs));
   }
-  if (page_cache.active()) {
-    context.find(Finding::Severity::info, "page-cache-limited",
-                 fmt::format("the kernel's page cache was held to {} by a control group and had {} at the end.", format_bytes(page_cache.target()),
-                             format_bytes(page_cache.held())));
+  if (page_cache.was_active()) {
+    const bool as_asked = page_cache.asked() >= PageCacheLimit::least;
+    context.find(as_asked ? Finding::Severity::info : Finding::Severity::warning, "page-cache-limited",
+                 fmt::format("the kernel's page cache was held to {} by a control group and had {} at the end.{}", format_bytes(page_cache.target()),
+                             format_bytes(page_cache.held()),
+                             as_asked ? ""
+                                      : fmt::format(" Less ({} was asked for) cannot be held beside a process that works; the hits are those of the "
+                                                    "larger cache. Take a larger dataset.",
+                                                    format_bytes(page_cache.asked()))));
   }
   if (settings.storage == Seam::real && settings.cache != CacheKind::page)
     prove_cold(context, "full", measured.record.storage_bytes, measured.record.requested_bytes);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <memory>
+#include <algorithm>
 #include <optional>
 
 #include "dsanalyze/base/memory_group.hpp"
@@ -9,22 +9,29 @@
 namespace dsanalyze {
 
 /// Holds the kernel's page cache to what the user asked for while it exists (--memory-limit): the group's limit follows the process's own memory, so
-/// that what is left for pages of files stays the same. Nothing without a limit.
+/// that what is left for pages of files stays the same. What the process takes between two looks comes out of the page cache, so below `least` the
+/// kernel might find nothing to evict and kill the process: less is not held. Nothing without a limit.
 class PageCacheLimit {
  public:
   /// Throws Error where control groups are not permitted.
   explicit PageCacheLimit(RunContext& context);
-  /// To be called now and then while the run goes on.
-  void adjust();
-  /// Page cache held, at most and as seen last. 0 without a limit.
+  /// To be called while the run goes on, as often as one likes: it looks ten times a second.
+  void adjust(Nanoseconds now);
+  /// The run is over: the process may take what memory it needs.
+  void end();
+  static constexpr Bytes least = Bytes{32} << 20;
+  /// Page cache as seen last, what was asked for, and what is held at most; 0 without a limit.
   [[nodiscard]] Bytes held() const { return m_held; }
-  [[nodiscard]] Bytes target() const { return m_target; }
-  [[nodiscard]] bool active() const { return m_group.has_value(); }
+  [[nodiscard]] Bytes asked() const { return m_asked; }
+  [[nodiscard]] Bytes target() const { return std::max(m_asked, least); }
+  [[nodiscard]] bool was_active() const { return m_was_active; }
 
  private:
   std::optional<MemoryGroup> m_group;
-  Bytes m_target = 0;
+  bool m_was_active = false;
+  Bytes m_asked = 0;
   Bytes m_held = 0;
+  Nanoseconds m_next_look = 0;
 };
 
 }  // namespace dsanalyze

@@ -13,6 +13,7 @@ constexpr double look_up_seconds = 0.25;
 
 std::vector<ProgressPoint> TrainingLog::progress() const {
   std::vector<ProgressPoint> points;
+  points.reserve(completions.size());
   std::uint64_t samples = 0;
   for (const BatchCompletion& completion : completions) {
     samples += completion.samples;

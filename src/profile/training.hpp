@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <stop_token>
 #include <vector>
@@ -13,9 +14,9 @@ namespace dsanalyze {
 /// What happened on the accelerators of one run.
 struct TrainingLog {
   Nanoseconds begun = 0;
-  Nanoseconds ended = 0;                     ///< before the loader was stopped: what comes after is no part of any rate
-  Nanoseconds first_batch = 0;               ///< when the first batch was prepared
-  std::vector<BatchCompletion> completions;  ///< in the order of their ends, as reaped
+  Nanoseconds ended = 0;                    ///< before the loader was stopped: what comes after is no part of any rate
+  Nanoseconds first_batch = 0;              ///< when the first batch was prepared
+  std::deque<BatchCompletion> completions;  ///< in the order of their ends, as reaped
 
   /// Samples trained up to each step's end.
   [[nodiscard]] std::vector<ProgressPoint> progress() const;

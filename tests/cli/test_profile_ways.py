@@ -124,6 +124,7 @@ class Ways(ProgramTest):
             self.assertIn("systemd-run", run.stdout)
         else:
             self.assertIn("page-cache-limited", run.stdout)
+            self.assertIn("cannot be held", run.stdout)
         left = [group for group in pathlib.Path("/sys/fs/cgroup").glob("**/dsanalyze-*") if not pathlib.Path("/proc", group.name.split("-")[1]).exists()]
         self.assertEqual(left, [])
         self.assertIn("--cache page", self.fails(2, "profile", self.photographs(), "--memory-limit", "50%"))
