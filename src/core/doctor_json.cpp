@@ -79,8 +79,7 @@ DoctorResult doctor_from_json(std::string_view text, const std::string& source) 
   JsonObject root = parse_json_object(text, source);
   root.choice("schema", {"dsanalyze.doctor/1"});
   DoctorResult result;
-  JsonObject tool = root.object("tool");
-  result.tool = {tool.text("name"), tool.text("version"), tool.text("commit")};
+  result.tool = read_tool(root.object("tool"));
   JsonObject host = root.object("host");
   result.cpu_model = host.text("cpu_model");
   result.cores_usable = host.number("cores", 0, std::numeric_limits<int>::max());

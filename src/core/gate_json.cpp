@@ -46,17 +46,6 @@ Json metric_json(const GateMetric& metric) {
           {"more", or_null(metric.more)}};
 }
 
-std::vector<std::string> read_texts(JsonObject& object, std::string_view key) {
-  const nlohmann::json& list = object.raw(key);
-  if (!list.is_array()) object.fail(key, "found no list, expected a list of texts");
-  std::vector<std::string> texts;
-  for (const nlohmann::json& item : list) {
-    if (!item.is_string()) object.fail(key, "found an item that is no text, expected a list of texts");
-    texts.push_back(item.get<std::string>());
-  }
-  return texts;
-}
-
 std::size_t read_count(JsonObject& object, std::string_view key) { return static_cast<std::size_t>(object.integer(key, 0, most_integer)); }
 
 GateSide read_side(JsonObject object) {
@@ -131,11 +120,9 @@ std::string to_json(const GateResult& result) {
 
 GateResult gate_from_json(std::string_view text, const std::string& source) {
   JsonObject root = parse_json_object(text, source);
-  const std::string schema = root.text("schema");
-  if (schema != "dsanalyze.gate/1") root.fail("schema", fmt::format(R"(found "{}", expected "dsanalyze.gate/1")", schema));
+  require_schema(root, "dsanalyze.gate/1", "dsanalyze gate");
   GateResult result;
-  JsonObject tool = root.object("tool");
-  result.tool = {tool.text("name"), tool.text("version"), tool.text("commit")};
+  result.tool = read_tool(root.object("tool"));
   result.mode = root.choice("mode", {"files", "commands"});
   result.verdict = read_name<GateVerdict>(root, "verdict", verdict_names);
   result.reason = root.text("reason");

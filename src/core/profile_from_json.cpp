@@ -9,7 +9,7 @@
 namespace dsanalyze {
 namespace {
 
-constexpr double most = std::numeric_limits<double>::max();
+constexpr double most = most_number;
 constexpr std::int64_t most_integer = std::numeric_limits<std::int64_t>::max();
 
 std::uint64_t read_count(JsonObject& object, std::string_view key) { return static_cast<std::uint64_t>(object.integer(key, 0, most_integer)); }
@@ -20,13 +20,6 @@ std::optional<Bytes> read_known_count(JsonObject& object, std::string_view key) 
 }
 
 int read_small(JsonObject& object, std::string_view key) { return static_cast<int>(object.integer(key, 0, std::numeric_limits<int>::max())); }
-
-Interval read_interval(JsonObject parent, std::string_view key, double low, double high) {
-  JsonObject object = parent.object(key);
-  const Interval interval{object.number("low", low, high), object.number("high", low, high)};
-  if (interval.low > interval.high) object.fail("low", fmt::format("found {}, expected at most /high ({})", interval.low, interval.high));
-  return interval;
-}
 
 std::optional<RateRecord> read_rate(JsonObject rates, std::string_view key) {
   if (!is_known(rates, key)) return std::nullopt;
@@ -48,8 +41,6 @@ std::optional<RateRecord> read_rate(JsonObject rates, std::string_view key) {
   if (is_known(object, "cache_fraction")) rate.cache_fraction = object.number("cache_fraction", 0, 1);
   return rate;
 }
-
-ToolRecord read_tool(JsonObject object) { return {object.text("name"), object.text("version"), object.text("commit")}; }
 
 HostRecord read_host(JsonObject object) {
   HostRecord host;
@@ -202,29 +193,6 @@ BottleneckRecord read_bottleneck(JsonObject object) {
           object.text("next")};
 }
 
-std::vector<AdviceRecord> read_advice(JsonObject& root) {
-  std::vector<AdviceRecord> advice;
-  for (JsonObject& object : root.objects("advice")) {
-    AdviceRecord each{object.text("code"), object.text("text"), {}};
-    const nlohmann::json& evidence = object.raw("evidence");
-    if (!evidence.is_array()) object.fail("evidence", "found no list, expected a list of texts");
-    for (const nlohmann::json& line : evidence) {
-      if (!line.is_string()) object.fail("evidence", "found an item that is no text, expected a list of texts");
-      each.evidence.push_back(line.get<std::string>());
-    }
-    if (is_known(object, "steps"))
-      for (JsonObject& step : object.objects("steps")) each.steps.push_back({step.text("loader"), step.text("text")});
-    advice.push_back(std::move(each));
-  }
-  return advice;
-}
-
-void require_schema(JsonObject& root) {
-  const std::string schema = root.text("schema");
-  if (schema == "dsanalyze.profile/1") return;
-  root.fail("schema", fmt::format(R"(found "{}", expected "dsanalyze.profile/1", the result of `dsanalyze profile`)", schema));
-}
-
 void read_rates(JsonObject& root, ProfileResult& result) {
   const JsonObject rates = root.object("rates");
   result.ingestion = read_rate(rates, "G");
@@ -240,7 +208,7 @@ void read_rates(JsonObject& root, ProfileResult& result) {
 
 ProfileResult profile_from_json(std::string_view text, const std::string& source) {
   JsonObject root = parse_json_object(text, source);
-  require_schema(root);
+  require_schema(root, "dsanalyze.profile/1", "dsanalyze profile");
   ProfileResult result;
   result.tool = read_tool(root.object("tool"));
   result.started_utc = read_instant(root, "started_utc");

@@ -1,5 +1,7 @@
 #include "result_json.hpp"
 
+#include <fmt/format.h>
+
 namespace dsanalyze {
 namespace {
 
@@ -51,6 +53,42 @@ Json advice_json(const std::vector<AdviceRecord>& advice) {
     list.push_back({{"code", each.code}, {"text", each.text}, {"evidence", each.evidence}, {"steps", std::move(steps)}});
   }
   return list;
+}
+
+void require_schema(JsonObject& root, const std::string& schema, const std::string& command) {
+  const std::string found = root.text("schema");
+  if (found != schema) root.fail("schema", fmt::format(R"(found "{}", expected "{}", the result of `{}`)", found, schema, command));
+}
+
+ToolRecord read_tool(JsonObject object) { return {object.text("name"), object.text("version"), object.text("commit")}; }
+
+Interval read_interval(JsonObject parent, std::string_view key, double low, double high) {
+  JsonObject object = parent.object(key);
+  const Interval interval{object.number("low", low, high), object.number("high", low, high)};
+  if (interval.low > interval.high) object.fail("low", fmt::format("found {}, expected at most /high ({})", interval.low, interval.high));
+  return interval;
+}
+
+std::vector<std::string> read_texts(JsonObject& object, std::string_view key) {
+  const nlohmann::json& list = object.raw(key);
+  if (!list.is_array()) object.fail(key, "found no list, expected a list of texts");
+  std::vector<std::string> texts;
+  for (const nlohmann::json& item : list) {
+    if (!item.is_string()) object.fail(key, "found an item that is no text, expected a list of texts");
+    texts.push_back(item.get<std::string>());
+  }
+  return texts;
+}
+
+std::vector<AdviceRecord> read_advice(JsonObject& root) {
+  std::vector<AdviceRecord> advice;
+  for (JsonObject& object : root.objects("advice")) {
+    AdviceRecord each{object.text("code"), object.text("text"), read_texts(object, "evidence")};
+    if (is_known(object, "steps"))
+      for (JsonObject& step : object.objects("steps")) each.steps.push_back({step.text("loader"), step.text("text")});
+    advice.push_back(std::move(each));
+  }
+  return advice;
 }
 
 std::vector<Finding> read_findings(JsonObject& root) {

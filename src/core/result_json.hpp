@@ -1,5 +1,6 @@
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,9 +19,21 @@ using Json = nlohmann::ordered_json;
 Json tool_json(const ToolRecord& tool);
 Json interval_json(const Interval& interval);
 Json findings_json(const std::vector<Finding>& findings);
-std::vector<Finding> read_findings(JsonObject& root);
 Json advice_json(const std::vector<AdviceRecord>& advice);
 Json search_json(const SearchResult& result);
+
+// What reads them again. All throw UsageError that names the field.
+constexpr double most_number = std::numeric_limits<double>::max();
+/// `schema` is "dsanalyze.profile/1", `command` what writes such records.
+void require_schema(JsonObject& root, const std::string& schema, const std::string& command);
+ToolRecord read_tool(JsonObject object);
+/// `low` and `high` bound both ends.
+Interval read_interval(JsonObject parent, std::string_view key, double low, double high);
+std::vector<std::string> read_texts(JsonObject& object, std::string_view key);
+std::vector<Finding> read_findings(JsonObject& root);
+std::vector<AdviceRecord> read_advice(JsonObject& root);
+SearchResult search_from_json(JsonObject object);
+
 /// The document as text: indented, doubles in their shortest form that reads back equal, bytes that are not UTF-8 (file names) replaced.
 std::string document_text(const Json& document);
 

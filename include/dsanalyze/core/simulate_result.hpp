@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dsanalyze/base/events.hpp"
@@ -68,5 +69,8 @@ std::uint64_t later_epoch_count(const CaseCounts& counts);
 double read_amplification(Bytes bytes_read, std::uint64_t epochs, Bytes dataset_bytes);
 
 std::string to_json(const SimulateResult& result);
+/// Strict: throws UsageError that names the field, also for counts that contradict each other. Unknown fields, and shares that follow from the
+/// counts, are ignored. CacheCase::least_priority is not recorded.
+SimulateResult simulate_from_json(std::string_view text, const std::string& source);
 
 }  // namespace dsanalyze

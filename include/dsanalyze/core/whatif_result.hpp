@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dsanalyze/core/result.hpp"
@@ -131,5 +132,7 @@ struct WhatIfResult {
   std::vector<Finding> findings;
 };
 std::string to_json(const WhatIfResult& result);
+/// Strict: throws UsageError that names the field. Unknown fields are ignored (fields are only added within a version). There is at least one answer.
+WhatIfResult whatif_from_json(std::string_view text, const std::string& source);
 
 }  // namespace dsanalyze
