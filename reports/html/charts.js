@@ -96,6 +96,18 @@ window.DsanalyzeCharts = (() => {
     };
   }
 
+  // Long names of rows in lines of at most 28 letters, at most three.
+  function wrapped(text) {
+    const lines = [""];
+    for (const word of text.split(" ")) {
+      const last = lines[lines.length - 1];
+      if (last !== "" && last.length + word.length >= 28) lines.push(word);
+      else lines[lines.length - 1] = last === "" ? word : `${last} ${word}`;
+    }
+    if (lines.length > 3) lines.splice(3, lines.length, "…");
+    return lines.map((line) => (line.length > 30 ? `${line.slice(0, 29)}…` : line));
+  }
+
   function axis(spec, side) {
     const own = spec[side];
     return {
@@ -117,6 +129,14 @@ window.DsanalyzeCharts = (() => {
     scale.ticks.callback = (value) => ([1, 2, 5].some((step) => Math.abs(value / 10 ** Math.floor(Math.log10(value) + 1e-9) / step - 1) < 1e-6) ? number(value) : "");
   }
 
+  // A linear axis of rows has room for every interval and mark.
+  function room(scale, values) {
+    const low = Math.min(...values);
+    const high = Math.max(...values);
+    const margin = 0.06 * (high - low) || 0.1 * Math.abs(high) || 1;
+    Object.assign(scale, { suggestedMin: low - margin, suggestedMax: high + margin });
+  }
+
   function scales(spec) {
     const x = axis(spec, "x");
     const y = axis(spec, "y");
@@ -124,9 +144,10 @@ window.DsanalyzeCharts = (() => {
     if (spec.kind === "lines") spread(spec, x, points.map((point) => point[0]));
     spread(spec, spec.kind === "points" ? x : y, points.flatMap((point) => point.slice(1)));
     if (spec.kind === "points") {
+      if (spec.x.scale !== "logarithmic") room(x, [...points.flatMap((point) => point.slice(1)), ...spec.marks.map((mark) => mark.x)]);
       Object.assign(y, { type: "linear", min: -0.5, max: spec.categories.length - 0.5, reverse: true, beginAtZero: false });
       y.afterBuildTicks = (scale) => { scale.ticks = spec.categories.map((_, value) => ({ value })); };
-      y.ticks = { color: colour("ink"), autoSkip: false, callback: (value) => spec.categories[value] };
+      y.ticks = { color: colour("ink"), autoSkip: false, callback: (value) => wrapped(spec.categories[value] || "") };
       y.grid.display = false;
     }
     if (spec.kind === "bars") {

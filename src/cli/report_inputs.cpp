@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/files.hpp"
@@ -18,8 +19,31 @@ ReportInput read_one(const std::filesystem::path& file, const std::string& label
   const std::string text = read_file(file);
   JsonObject root = parse_json_object(text, file.string());
   const std::string schema = root.text("schema");
-  if (schema.starts_with("dsanalyze.profile/")) return report_input(label, file.string(), profile_from_json(text, file.string()));
-  root.fail("schema", fmt::format(R"(found "{}", expected the result of `dsanalyze profile`, "dsanalyze.profile/1")", schema));
+  const std::string source = file.string();
+  const auto without_models = [&](auto record) { return ReportInput{label, std::move(record), {}, ""}; };
+  if (schema.starts_with("dsanalyze.profile/")) return report_input(label, source, profile_from_json(text, source));
+  if (schema.starts_with("dsanalyze.whatif/")) return without_models(whatif_from_json(text, source));
+  if (schema.starts_with("dsanalyze.simulate/")) return without_models(simulate_from_json(text, source));
+  if (schema.starts_with("dsanalyze.doctor/")) return without_models(doctor_from_json(text, source));
+  if (schema.starts_with("dsanalyze.gate/")) return without_models(gate_from_json(text, source));
+  root.fail("schema",
+            fmt::format(R"(found "{}", expected the result of `dsanalyze profile`, whatif, simulate, doctor or gate: "dsanalyze.profile/1" )"
+                        "and so on",
+                        schema));
+}
+
+/// "dsanalyze whatif"
+std::string command_of(const ReportInput& input) {
+  constexpr std::array commands{"profile", "whatif", "simulate", "doctor", "gate"};
+  static_assert(commands.size() == std::variant_size_v<decltype(ReportInput::record)>);
+  return fmt::format("`dsanalyze {}`", commands.at(input.record.index()));
+}
+
+void refuse_mixed_kinds(const std::vector<ReportInput>& inputs) {
+  for (const ReportInput& input : inputs)
+    if (input.record.index() != inputs.front().record.index())
+      throw UsageError(fmt::format("{} is a result of {}, {} one of {}: only results of one kind go into one report; make a report of each kind",
+                                   inputs.front().label, command_of(inputs.front()), input.label, command_of(input)));
 }
 
 std::string label_of(const std::filesystem::path& file, const std::vector<std::filesystem::path>& all) {
@@ -44,6 +68,7 @@ std::vector<ReportInput> read_report_inputs(const std::vector<std::filesystem::p
   std::vector<ReportInput> inputs;
   inputs.reserve(files.size());
   for (const std::filesystem::path& file : files) inputs.push_back(read_one(file, label_of(file, files)));
+  refuse_mixed_kinds(inputs);
   return inputs;
 }
 

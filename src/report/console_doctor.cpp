@@ -1,9 +1,7 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
-
 #include "console_table.hpp"
+#include "doctor_text.hpp"
 #include "dsanalyze/base/text.hpp"
 #include "dsanalyze/report/report.hpp"
 
@@ -15,7 +13,6 @@ using console::paint;
 using console::paragraph;
 
 constexpr std::size_t lead_columns = 11;
-constexpr std::array by_weight{DoctorStatus::problem, DoctorStatus::warning, DoctorStatus::note, DoctorStatus::unknown, DoctorStatus::ok};
 
 Ink ink_of(DoctorStatus status) {
   switch (status) {
@@ -41,23 +38,11 @@ std::string with_ink(std::string text, std::string_view word, Ink ink, Colour co
   return text;
 }
 
-std::string_view place_of(DoctorCommand::Where where) {
-  switch (where) {
-    case DoctorCommand::Where::host:
-      return "on host";
-    case DoctorCommand::Where::launch:
-      return "at start";
-    case DoctorCommand::Where::here:
-      break;
-  }
-  return "here";
-}
-
 /// Command lines are not broken, however wide: they are there to be copied.
 std::string commands_of(const DoctorCheck& check) {
   std::string text;
   for (const DoctorCommand& each : check.commands)
-    text += fmt::format("{}{:<10}{}\n", std::string(lead_columns, ' '), place_of(each.where), printable(each.command));
+    text += fmt::format("{}{:<10}{}\n", std::string(lead_columns, ' '), report::place_of(each.where), printable(each.command));
   return text;
 }
 
@@ -79,17 +64,6 @@ std::string in_short(const DoctorCheck& check, const ConsoleStyle& style) {
   return check.status == DoctorStatus::note ? text + commands_of(check) : text;
 }
 
-/// "1 problem, 2 warnings, 3 notes, 1 not known, 12 fine".
-std::string summary(const DoctorResult& result) {
-  const auto counted = [&](DoctorStatus status, const char* one, const char* many) {
-    const std::size_t count = result.count(status);
-    return count == 0 ? std::string() : fmt::format("{} {}, ", count, count == 1 ? one : many);
-  };
-  return counted(DoctorStatus::problem, "problem", "problems") + counted(DoctorStatus::warning, "warning", "warnings") +
-         counted(DoctorStatus::note, "note", "notes") + counted(DoctorStatus::unknown, "not known", "not known") +
-         fmt::format("{} fine", result.count(DoctorStatus::ok));
-}
-
 std::string fine_ones(const DoctorResult& result, const ConsoleStyle& style) {
   std::string titles;
   for (const DoctorCheck& check : result.checks)
@@ -102,8 +76,8 @@ std::string fine_ones(const DoctorResult& result, const ConsoleStyle& style) {
 
 std::string console_summary(const DoctorResult& result, const ConsoleStyle& style, DoctorDetail detail) {
   const std::size_t width = console::layout_width(style);
-  std::string text = paint(summary(result), Ink::bold, style.colour) + "\n\n";
-  for (const DoctorStatus status : by_weight) {
+  std::string text = paint(report::doctor_counts(result), Ink::bold, style.colour) + "\n\n";
+  for (const DoctorStatus status : report::doctor_by_weight) {
     std::string section;
     for (const DoctorCheck& check : result.checks) {
       if (check.status != status) continue;
@@ -116,12 +90,7 @@ std::string console_summary(const DoctorResult& result, const ConsoleStyle& styl
     if (status == DoctorStatus::ok && detail == DoctorDetail::usual) section = fine_ones(result, style);
     if (!section.empty()) text += section + "\n";
   }
-  const std::string container = result.container.empty() ? "" : fmt::format("; in a container ({})", result.container);
-  text += paragraph(
-      lead("machine"),
-      fmt::format("{}, {} of {} cores usable, {} usable memory, Linux {}{}", printable(result.cpu_model), format_number(result.cores_usable),
-                  result.cores_online, format_bytes(result.memory_usable_bytes), printable(result.kernel), container),
-      width);
+  text += paragraph(lead("machine"), report::machine_line(result), width);
   text += paragraph(lead("dataset"),
                     result.dataset.empty() ? "none given: nothing was asked of a disk (dsanalyze doctor DATASET)" : printable(result.dataset), width);
   return text;

@@ -4,8 +4,10 @@
 
 #include "console_table.hpp"
 #include "console_verdict.hpp"
+#include "dsanalyze/base/text.hpp"
 #include "dsanalyze/core/rate_text.hpp"
 #include "profile_text.hpp"
+#include "record_documents.hpp"
 #include "report_document.hpp"
 
 namespace dsanalyze {
@@ -55,12 +57,43 @@ std::string stalls_table(ProfileViews views, std::size_t width) {
   return any ? "\n" + table.text(width) : "";
 }
 
+/// A document's table for a terminal.
+std::string sweep_text(const std::optional<report::SweepMap>& map, std::size_t width) {
+  if (!map) return "";
+  std::vector<Table::Column> columns;
+  for (const report::Column& column : map->table.columns)
+    columns.push_back({column.heading, columns.empty() ? Table::Align::left : Table::Align::right});
+  Table table(std::move(columns), 0);
+  for (const auto& row : map->table.rows) {
+    std::vector<std::string> cells;
+    for (const report::Cell& cell : row) cells.push_back(cell.text);
+    table.add(std::move(cells));
+  }
+  std::string text = "\n" + console::paragraph("", map->table.caption, width) + table.text(width);
+  if (!map->held.empty()) text += console::paragraph("  ", "held where the best answer has it: " + map->held, width);
+  return text;
+}
+
+/// A result alone.
+struct Summary {
+  const ConsoleStyle& style;
+  std::string operator()(const DoctorResult& result) const { return console_summary(result, style, DoctorDetail::usual); }
+  std::string operator()(const WhatIfResult& result) const {
+    return console_summary(result, style) + sweep_text(report::whatif_sweep(result), console::layout_width(style));
+  }
+  template <typename Result>
+  std::string operator()(const Result& result) const {
+    return console_summary(result, style);
+  }
+};
+
 std::string compared(ProfileViews views, const ConsoleStyle& style) {
   const std::size_t width = console::layout_width(style);
   std::string text;
   for (const ProfileView& view : views)
-    text += console::paint(view.label, console::Ink::bold, style.colour) + "\n" +
+    text += console::paint(printable(view.label), console::Ink::bold, style.colour) + "\n" +
             console::paragraph("  ", console::verdict_parts(*view.profile).sentence, width);
+  text += sweep_text(report::profile_sweep(views), width);
   text += "\n" + rates_table(views, width) + stalls_table(views, width);
   std::string differing;
   const report::Section settings = report::settings_section(views);
@@ -84,7 +117,8 @@ std::string console_report(std::span<const ReportInput> inputs, const ConsoleSty
   for (const ReportInput& input : inputs) {
     if (profiles.size() > 1 && std::holds_alternative<ProfileResult>(input.record)) continue;
     if (!text.empty()) text += "\n";
-    text += std::visit([&](const auto& record) { return console_summary(record, style); }, input.record);
+    if (inputs.size() > 1) text += console::paint(printable(input.label), console::Ink::bold, style.colour) + "\n\n";
+    text += std::visit(Summary{style}, input.record);
   }
   return text;
 }

@@ -8,6 +8,7 @@
 #include "console_table.hpp"
 #include "dsanalyze/core/rate_text.hpp"
 #include "dsanalyze/report/report.hpp"
+#include "whatif_text.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -16,42 +17,14 @@ using console::Ink;
 using console::paint;
 using console::paragraph;
 using console::Table;
-
-std::string change_text(const WhatIfChange& change) {
-  std::vector<std::string> parts;
-  if (change.cache_fraction) {
-    parts.push_back("cache " + format_share(*change.cache_fraction));
-    if (change.cache_bytes) parts.back() += " (" + format_bytes(*change.cache_bytes) + ")";
-  }
-  if (!change.cache.empty()) parts.push_back("cache kind " + change.cache);
-  if (change.cores) parts.push_back(format_number(*change.cores) + (*change.cores == 1 ? " core" : " cores"));
-  if (change.cores_factor) parts.push_back(fmt::format("{}x cores", format_number(*change.cores_factor)));
-  if (change.accelerator_speed) parts.push_back(fmt::format("{}x accelerator speed", format_number(*change.accelerator_speed)));
-  if (change.accelerators) parts.push_back(format_number(*change.accelerators) + (*change.accelerators == 1 ? " accelerator" : " accelerators"));
-  if (change.storage_bytes_per_s) parts.push_back("storage " + format_bytes_per_second(*change.storage_bytes_per_s));
-  if (change.storage_factor)
-    parts.push_back(*change.storage_factor >= 1e9 ? "storage without limit" : fmt::format("{}x storage", format_number(*change.storage_factor)));
-  if (change.request_bytes) parts.push_back("reads of " + format_bytes(static_cast<Bytes>(*change.request_bytes)));
-  if (change.fetch_concurrency) parts.push_back(format_number(*change.fetch_concurrency) + " reads under way");
-  if (change.batch_size) parts.push_back("batches of " + format_number(*change.batch_size));
-  if (change.jobs) parts.push_back(fmt::format("{} jobs, {}", *change.jobs, change.share == "none" ? "each for itself" : change.share));
-  if (change.servers) {
-    parts.push_back(fmt::format("{} servers", *change.servers));
-    if (change.partition != "none") parts.push_back(change.partition);
-    if (change.storage_scope == "shared") parts.emplace_back("shared storage");
-    if (change.network_bytes_per_s) parts.push_back(format_bytes_per_second(*change.network_bytes_per_s) + " network");
-  }
-  return parts.empty() ? "as measured" : fmt::format("{}", fmt::join(parts, ", "));
-}
-
-std::string binding_text(const WhatIfAnswer& answer) {
-  const std::string words = answer.bottleneck == "gpu" ? "accelerators [G]" : answer.bottleneck == "cpu" ? "prep [P]" : "fetch [F]";
-  return answer.too_close ? words + " ?" : words;
-}
+using report::binding_text;
+using report::change_text;
+using report::question_text;
+using report::value_text;
 
 /// The letter alone, where the table is wide.
 std::string binding_letter(const WhatIfAnswer& answer) {
-  const std::string letter = answer.bottleneck == "gpu" ? "[G]" : answer.bottleneck == "cpu" ? "[P]" : "[F]";
+  const std::string letter = report::resource_letter(answer.bottleneck);
   return letter + (answer.too_close ? " ?" : "") + (answer.measured && !answer.measured->verdict_right ? " !" : "");
 }
 
@@ -118,20 +91,6 @@ std::string answers_table(const WhatIfResult& result, std::size_t width) {
   if (std::ranges::any_of(answers, [](const WhatIfAnswer& answer) { return answer.measured && !answer.measured->verdict_right; }))
     text += paragraph("  ! ", "another resource bound than was predicted", width);
   return text;
-}
-
-std::string question_text(const std::string& question) {
-  if (question == "cache") return "smallest cache without a fetch stall";
-  if (question == "cores") return "fewest cores without a prep stall";
-  if (question == "accelerators") return "most accelerators that the data can feed";
-  return "slowest storage without a fetch stall";
-}
-
-/// Rounded up where less would not do, so that what is read is enough.
-std::string value_text(double value, const std::string& unit) {
-  if (unit == "of the dataset") return format_share(std::ceil(value * 1000 * (1 - 1e-12)) / 1000) + " " + unit;
-  if (unit == "bytes/s") return format_bytes_per_second(value);
-  return format_number(value) + " " + unit;
 }
 
 std::string found_section(const std::vector<WhatIfFound>& found, const ConsoleStyle& style) {

@@ -68,11 +68,12 @@ std::string charts_html(const std::vector<Chart>& charts, const std::string& tab
   if (charts.empty()) return "";
   std::string html = fmt::format("<div class=\"plots{}\" hidden>\n", charts.size() > 1 ? " many" : "");
   for (const Chart& chart : charts) {
-    const bool low = chart.kind == Chart::Kind::points && chart.categories.size() < 7;
+    const bool rows = chart.kind == Chart::Kind::points;
+    const char* height = !rows || chart.categories.size() == 7 ? "" : chart.categories.size() < 7 ? " low" : " tall";
     html += fmt::format(
         "<div class=\"plot{}\"><canvas data-chart=\"{}\" role=\"img\" aria-label=\"{}. The table below holds its numbers.\" "
         "aria-describedby=\"{}\"></canvas></div>\n",
-        low ? " low" : "", html_text(chart.name), shown("Chart: " + chart.title), html_text(table_id));
+        height, html_text(chart.name), shown("Chart: " + chart.title), html_text(table_id));
   }
   return html + "</div>\n";
 }

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "console_verdict.hpp"
 #include "profile_text.hpp"
+#include "shared_sections.hpp"
 
 namespace dsanalyze::report {
 namespace {
@@ -28,9 +28,7 @@ const std::string explanation =
 void add_one(const ProfileView& view, Section& section) {
   const ProfileResult& result = *view.profile;
   const console::Verdict verdict = console::verdict_parts(result);
-  section.title = verdict.sentence;
-  // "emulated: ..." begins a title here.
-  if (section.title.front() >= 'a' && section.title.front() <= 'z') section.title.front() = static_cast<char>(section.title.front() - 'a' + 'A');
+  section.title = begun(verdict.sentence);  // "emulated: ..." begins a title here
   if (!verdict.rates.empty()) section.blocks.emplace_back(Paragraph{verdict.rates});
   if (result.stalls) section.blocks.emplace_back(epoch_split(*result.stalls, ""));
   Terms terms{{{"Do first", console::first_step(result), Terms::Term::Weight::first}, {"How sure", console::confidence(result)}}};
@@ -54,18 +52,8 @@ void add_several(ProfileViews views, Section& section) {
 Section advice_section(ProfileViews views) {
   Section section{"advice", "What to do"};
   for (const ProfileView& view : views) {
-    const auto& advice = view.profile->advice;
-    if (advice.empty()) continue;
-    if (views.size() > 1) section.blocks.emplace_back(Paragraph{view.label + ":"});
-    List list;
-    for (const AdviceRecord& one : advice) list.items.push_back(one.text);
-    section.blocks.emplace_back(std::move(list));
-    if (!advice.front().evidence.empty())
-      section.blocks.emplace_back(Paragraph{fmt::format("This rests on: {}.", fmt::join(advice.front().evidence, "; ")), Paragraph::Tone::muted});
-    Table steps{"the steps in a loader of your own", {{"what", Align::left}, {"loader", Align::left}, {"step", Align::left}}};
-    for (const AdviceRecord& one : advice)
-      for (const LoaderStep& step : one.steps) steps.add({one.code, step.loader, step.text});
-    if (!steps.rows.empty()) section.blocks.emplace_back(Figure{"", "", {}, std::move(steps)});
+    if (!view.profile->advice.empty() && views.size() > 1) section.blocks.emplace_back(Paragraph{view.label + ":"});
+    add_advice(view.profile->advice, section);
   }
   return section;
 }
@@ -76,12 +64,11 @@ Section findings_section(ProfileViews views) {
   Table table{"what was found while measuring, the most severe first", {}};
   if (several) table.columns.push_back({"result", Align::left});
   table.columns.insert(table.columns.end(), {{"severity", Align::left}, {"finding", Align::left}, {"code", Align::left}});
-  constexpr std::array words{"note", "warning", "error"};
   for (const auto severity : {Finding::Severity::error, Finding::Severity::warning, Finding::Severity::info})
     for (const ProfileView& view : views)
       for (const Finding& finding : view.profile->findings) {
         if (finding.severity != severity) continue;
-        std::vector<std::string> cells{words.at(static_cast<std::size_t>(severity)), finding.message, finding.code};
+        std::vector<std::string> cells{severity_word(severity), finding.message, finding.code};
         if (several) cells.insert(cells.begin(), view.label);
         table.add(cells);
       }
@@ -128,9 +115,9 @@ Document profile_document(ProfileViews views) {
   document.title = views.size() == 1 ? "dsanalyze: " + views.front().label : fmt::format("dsanalyze: {} results", views.size());
   document.subtitle = subtitle(views);
   document.sections.push_back(verdict_section(views));
-  for (const auto& make : {rates_section, stalls_section, advice_section, cache_curve_section, cores_curve_section, accelerator_curve_section,
-                           live_section, storage_section, runs_section, timeline_section, operators_section, distributions_section, findings_section,
-                           settings_section, host_section, methods_section}) {
+  for (const auto& make : {sweep_section, rates_section, stalls_section, advice_section, cache_curve_section, cores_curve_section,
+                           accelerator_curve_section, live_section, storage_section, runs_section, timeline_section, operators_section,
+                           distributions_section, findings_section, settings_section, host_section, methods_section}) {
     Section section = make(views);
     if (!section.blocks.empty()) document.sections.push_back(std::move(section));
   }

@@ -6,6 +6,7 @@
 #include "document.hpp"
 #include "dsanalyze/core/report_curves.hpp"
 #include "dsanalyze/core/result.hpp"
+#include "sweep.hpp"
 
 namespace dsanalyze::report {
 
@@ -38,6 +39,17 @@ Section distributions_section(ProfileViews views);
 Section settings_section(ProfileViews views);
 Section host_section(ProfileViews views);
 Section methods_section(ProfileViews views);
+
+/// A setting's name and value as people read them; all results have the same, in the same order.
+struct Setting {
+  std::string name, text;
+  std::optional<double> number;  ///< what its values are ordered by, if they are numbers
+};
+std::vector<Setting> settings_of(const ProfileResult& result);
+/// Profiles that are a sweep of two settings: what the full run of each reaches. nullopt when they differ in another number of settings, or when a
+/// combination lacks or is there twice. Settings that change together (cores, workers) are one.
+std::optional<SweepMap> profile_sweep(ProfileViews views);
+Section sweep_section(ProfileViews views);
 
 /// The points of a run's timeline that a report holds: all runs of all its profiles share the room.
 std::vector<std::size_t> timeline_points(ProfileViews views, const RunRecord& run);

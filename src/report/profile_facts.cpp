@@ -69,8 +69,6 @@ std::string name_text(std::string name) {
   return name;
 }
 
-nlohmann::ordered_json settings_of(const ProfileResult& result) { return nlohmann::ordered_json::parse(to_json(result))["settings"]; }
-
 std::string or_not_known(const std::string& text) { return text.empty() ? "not known" : text; }
 
 std::string cores_text(const HostRecord& host) {
@@ -85,19 +83,35 @@ std::string windows_text(const RateRecord& rate) {
   return rate.void_windows > 0 ? fmt::format("{} and {} void", rate.windows, rate.void_windows) : fmt::format("{}", rate.windows);
 }
 
+/// What orders a setting's values: their number, if they have one.
+std::optional<double> number_of(const nlohmann::ordered_json& value) {
+  if (value.is_number()) return value.get<double>();
+  if (value.is_object() && value.contains("fraction")) return value["fraction"].get<double>();
+  if (value.is_object() && value.contains("bytes")) return value["bytes"].get<double>();
+  return std::nullopt;
+}
+
 }  // namespace
+
+std::vector<Setting> settings_of(const ProfileResult& result) {
+  std::vector<Setting> settings;
+  const auto record = nlohmann::ordered_json::parse(to_json(result));
+  for (const auto& item : record["settings"].items())
+    settings.push_back({name_text(item.key()), value_text(item.key(), item.value()), number_of(item.value())});
+  return settings;
+}
 
 Section settings_section(ProfileViews views) {
   Section section{"settings", "Settings"};
   Facts facts("every setting of the profile", views);
-  std::vector<nlohmann::ordered_json> settings;
+  std::vector<std::vector<Setting>> settings;
   settings.reserve(views.size());
   for (const ProfileView& view : views) settings.push_back(settings_of(*view.profile));
-  for (const auto& item : settings.front().items()) {
+  for (std::size_t at = 0; at < settings.front().size(); ++at) {
     std::vector<std::string> values;
     values.reserve(settings.size());
-    for (const auto& each : settings) values.push_back(value_text(item.key(), each[item.key()]));
-    facts.add(name_text(item.key()), std::move(values));
+    for (const auto& each : settings) values.push_back(each[at].text);
+    facts.add(settings.front()[at].name, std::move(values));
   }
   if (views.size() == 1) section.blocks.emplace_back(Paragraph{setup_text(*views.front().profile) + "."});
   if (views.size() > 1)

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "document_render.hpp"
+#include "record_documents.hpp"
 
 namespace dsanalyze::report {
 namespace {
@@ -23,6 +24,14 @@ void append(Document& whole, Document part, std::size_t& parts) {
   }
 }
 
+struct MakeDocument {
+  Document operator()(const ProfileResult&) const { return {}; }  // profiles stand side by side, in one document
+  Document operator()(const WhatIfResult& result) const { return whatif_document(result); }
+  Document operator()(const SimulateResult& result) const { return simulate_document(result); }
+  Document operator()(const DoctorResult& result) const { return doctor_document(result); }
+  Document operator()(const GateResult& result) const { return gate_document(result); }
+};
+
 }  // namespace
 
 std::vector<ProfileView> profile_views(std::span<const ReportInput> inputs) {
@@ -38,6 +47,14 @@ Document report_document(std::span<const ReportInput> inputs) {
   std::size_t parts = 0;
   const std::vector<ProfileView> profiles = profile_views(inputs);
   if (!profiles.empty()) append(whole, profile_document(profiles), parts);
+  for (const ReportInput& input : inputs) {
+    if (std::holds_alternative<ProfileResult>(input.record)) continue;
+    Document part = std::visit(MakeDocument{}, input.record);
+    part.title = inputs.size() == 1 ? "dsanalyze: " + input.label : fmt::format("dsanalyze: {} results", inputs.size());
+    if (inputs.size() > 1)
+      for (Section& section : part.sections) section.title = input.label + ": " + section.title;
+    append(whole, std::move(part), parts);
+  }
   return whole;
 }
 

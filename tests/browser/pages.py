@@ -18,6 +18,12 @@ EMULATED = ("emulated:imagenet-1k,samples=2000", "--storage", "emulated:60MB/s",
             "--batch-size", "32", "--cache-size", "50%", "--time-budget", "6s")
 
 
+# Records that the program makes, by their names: what it is asked.
+ASKED = {"whatif-sweep": ("whatif", "--rates", "G=9800,P=10200±2%,C=252000,S=4700±2%", "--base", "cores=24,accelerators=8,batch=512,dataset=146GiB,cache=35%",
+                          "--cache-size", "25%,50%,75%,100%", "--cores", "12,36,48", "--accelerator-speed", "2x", "--find", "cache", "--all"),
+         "simulate-sizes": ("simulate", "ds-analyzer-figure-16-alexnet")}
+
+
 class PageTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -39,11 +45,13 @@ class PageTest(unittest.TestCase):
 
     @classmethod
     def record(cls, name):
-        """The file of a kind of profile: a sample one, or one that the program makes on emulated devices."""
+        """The file of a kind of record: a sample one, or one that the program makes."""
         if name not in cls.records:
             path = cls.folder / (HOSTILE_FILE if name == "hostile" else f"{name}.json")
             if name == "emulated":
                 cls.program("profile", *EMULATED, "--quiet", "-o", path)
+            elif name in ASKED:
+                path.write_text(cls.program(*ASKED[name], "--json").stdout)
             else:
                 path.write_text(json.dumps(cls.kinds[name]))
             cls.records[name] = path

@@ -108,5 +108,27 @@ def equation_kinds():
     }
 
 
+def swept_profiles():
+    """By name: profiles of two settings, every combination, with what their full runs reach."""
+    profiles = {}
+    for cache in (0.25, 0.5, 1.0):
+        for cores in (4, 8):
+            record = changed(full(), cores=cores, workers=cores, cache_size={"fraction": cache})
+            run = record["runs"][1]
+            run["samples_per_s"] = 3000 + 4000 * cache + 100 * cores
+            run[INTERVAL] = {"low": run["samples_per_s"] - 50, "high": run["samples_per_s"] + 50}
+            profiles[f"sweep-{int(100 * cache)}-{cores}"] = record
+    return profiles
+
+
+def hostile_examination():
+    record = sample("doctor")
+    record["dataset"] = HOSTILE
+    for check in record["checks"]:
+        check.update(title=HOSTILE, found=HOSTILE, why=HOSTILE, mend=HOSTILE, commands=[{"where": "here", "command": HOSTILE}])
+    return record
+
+
 def all_kinds():
-    return {**equation_kinds(), "hostile": hostile(), "least": sample("least_profile")}
+    return {**equation_kinds(), "hostile": hostile(), "least": sample("least_profile"), **swept_profiles(), "whatif": sample("whatif"),
+            "simulate": sample("simulate"), "doctor": sample("doctor"), "gate": sample("gate"), "hostile-doctor": hostile_examination()}

@@ -8,14 +8,45 @@ import unittest
 from program import ProgramTest
 
 SCHEMA = pathlib.Path(__file__).resolve().parents[2] / "reports" / "schemas" / "report-1.json"
-EMULATED = ("profile", "emulated:imagenet-1k,samples=2000", "--preset", "config-ssd-v100", "--workload", "resnet18", "--scale", "1:1000", "--time-budget", "2s")
+EMULATED = ("profile", "emulated:imagenet-1k,samples=2000", "--preset", "config-ssd-v100", "--workload", "resnet18", "--scale", "1:1000", "--time-budget", "6s")
+RATES = ("whatif", "--rates", "G=9800,P=10200±2%,C=252000,S=4700±2%", "--base", "cores=24,accelerators=8,batch=512,dataset=146GiB,samples=1281167,cache=35%")
+SCENARIO = {"name": "small", "description": "one job, small", "source": "made up", "dataset": {"samples": 500, "mean_sample_bytes": 1000},
+            "policies": ["minio", "lru"], "cache_sizes": ["25%", "50%"], "seed": 1}
 
 
 class Report(ProgramTest):
+    record_text = ""  # one profile for all tests: long enough to have its rates on a busy machine
+
     def setUp(self):
         super().setUp()
         self.profile = self.folder / "a.json"
-        self.succeeds(*EMULATED, "-o", self.profile)
+        if not Report.record_text:
+            self.succeeds(*EMULATED, "-o", self.profile)
+            Report.record_text = self.profile.read_text()
+        self.profile.write_text(Report.record_text)
+
+    def saved(self, name, *command):
+        """The JSON record that a command prints, in a file."""
+        place = self.folder / name
+        place.write_text(json.dumps(self.json_of(*command)))
+        return place
+
+    def every_kind(self):
+        scenario = self.folder / "scenario.json"
+        scenario.write_text(json.dumps(SCENARIO))
+        return {"whatif": self.saved("whatif.json", *RATES, "--cache-size", "25%,75%", "--cores", "12,48", "--find", "cache"),
+                "simulate": self.saved("simulate.json", "simulate", scenario),
+                "doctor": self.saved("doctor.json", "doctor"),
+                "gate": self.saved_gate("gate.json")}
+
+    def saved_gate(self, name):
+        """Of one run a side nothing can be told: exit 4, and a record all the same."""
+        other = self.changed("other.json", lambda record: record["rates"]["P"].update(windows=1))
+        run = self.run_program("gate", "--baseline", self.profile, other, "--json")
+        self.assertEqual(run.returncode, 4, run.stderr)
+        place = self.folder / name
+        place.write_text(run.stdout)
+        return place
 
     def page(self, *files):
         place = self.folder / "report.html"
@@ -83,6 +114,47 @@ class Report(ProgramTest):
         page = self.page(self.profile, other)
         self.assertIn("2 results side by side", page)
         self.assertRegex(page, r'<th scope="row">batch size</th><td class="differs">512</td><td class="differs">7</td>')
+
+    def test_records_of_every_kind_are_shown_in_every_format(self):
+        for kind, place in self.every_kind().items():
+            with self.subTest(kind=kind):
+                page = self.page(place)
+                self.assertTrue(page.startswith("<!DOCTYPE html>"))
+                self.assertIn(f"<title>dsanalyze: {place.name}</title>", page)
+                self.assertTrue(self.succeeds("report", place, "--format", "markdown").stdout.startswith("# "))
+                self.assertGreater(len(self.succeeds("report", place).stdout), 100)
+                document = self.json_of("report", place)
+                self.assertEqual(document["results"][0]["record"], json.loads(place.read_text()))
+                self.assertIsNone(document["results"][0]["curves"])
+
+    def test_every_combination_of_two_factors_is_a_map_in_every_format(self):
+        place = self.every_kind()["whatif"]
+        self.assertRegex(self.page(place), r'<td class="number heat heat-9">[\d,]+ \[[FPG]\]</td>')
+        self.assertIn("samples/s; rows: cache, columns: cores", self.succeeds("report", place).stdout)
+        self.assertIn("| 35 % (as measured) |", self.succeeds("report", place, "--format", "markdown").stdout)
+
+    def test_profiles_that_differ_in_two_settings_and_fill_a_grid_are_a_map(self):
+        def set_up(cache, cores):
+            def change(record):
+                record["settings"].update(cores=cores, cache_size={"fraction": cache})
+            return change
+
+        sweep = [self.changed(f"{cache}-{cores}.json", set_up(cache, cores)) for cache in (0.25, 0.5) for cores in (8, 16)]
+        self.assertIn("Two settings at once", self.page(*sweep))
+        self.assertNotIn("Two settings at once", self.page(*sweep[:3]))
+
+    def test_results_of_several_kinds_in_one_report_are_refused_by_name(self):
+        whatif = self.saved("whatif.json", *RATES, "--cores", "12")
+        message = self.fails(2, "report", self.profile, whatif)
+        self.assertIn("a.json is a result of `dsanalyze profile`, whatif.json one of `dsanalyze whatif`", message)
+        self.assertIn("only results of one kind", message)
+
+    def test_a_record_with_a_wrong_field_is_refused_by_its_place(self):
+        record = json.loads(self.saved("whatif.json", *RATES, "--cores", "12").read_text())
+        record["answers"][1]["bottleneck"] = "tpu"
+        place = self.folder / "wrong.json"
+        place.write_text(json.dumps(record))
+        self.assertIn("wrong.json: /answers/1/bottleneck", self.fails(2, "report", place))
 
     def test_profile_writes_the_page_of_its_result_and_refuses_one_file_for_both(self):
         html, record = self.folder / "p.html", self.folder / "p.json"

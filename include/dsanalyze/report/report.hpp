@@ -43,7 +43,7 @@ std::string console_summary(const DoctorResult& result, const ConsoleStyle& styl
 /// A result that a report is about, with what the models say of it.
 struct ReportInput {
   std::string label;  ///< what tells it from the others: its file's name
-  std::variant<ProfileResult, WhatIfResult, SimulateResult> record;
+  std::variant<ProfileResult, WhatIfResult, SimulateResult, DoctorResult, GateResult> record;
   ReportCurves curves;     ///< of a profile
   std::string live_model;  ///< of a profile: a JSON object for the page's sliders; empty: none
 };
@@ -64,7 +64,7 @@ struct HtmlAssets {
 std::string html_report(std::span<const ReportInput> inputs, const HtmlAssets& assets);
 /// "dsanalyze.report/1": the records whole, with the curves.
 std::string json_report(std::span<const ReportInput> inputs);
-/// One result: its console_summary(). Several profiles: a table with a column each.
+/// One result: its console_summary(), and the table of a sweep where it is one. Several profiles: a table with a column each.
 std::string console_report(std::span<const ReportInput> inputs, const ConsoleStyle& style);
 
 }  // namespace dsanalyze

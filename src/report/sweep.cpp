@@ -1,0 +1,102 @@
+#include "sweep.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace dsanalyze::report {
+namespace {
+
+using Point = Sweep::Point;
+using Grid = std::map<double, std::map<double, const Point*>>;
+
+/// The values that a factor takes, by their places.
+std::map<double, SweepLevel> levels_of(const Sweep& sweep, std::size_t factor) {
+  std::map<double, SweepLevel> levels;
+  for (const Point& point : sweep.points) {
+    const SweepLevel& level = point.levels[factor];
+    const auto [at, is_new] = levels.try_emplace(level.place, level);
+    if (!is_new && at->second.as_measured) at->second = level;
+  }
+  return levels;
+}
+
+const Point& highest(const Sweep& sweep) { return *std::ranges::max_element(sweep.points, {}, &Point::value); }
+
+/// The points that stand where the best one does in all factors but two, by row and column.
+Grid grid_of(const Sweep& sweep, const Point& best, std::size_t rows, std::size_t columns) {
+  Grid grid;
+  for (const Point& point : sweep.points) {
+    bool held = true;
+    for (std::size_t factor = 0; factor < sweep.factors.size(); ++factor)
+      held = held && (factor == rows || factor == columns || point.levels[factor].place == best.levels[factor].place);
+    if (held) grid[point.levels[rows].place].try_emplace(point.levels[columns].place, &point);
+  }
+  return grid;
+}
+
+bool is_full(const Grid& grid, const std::map<double, SweepLevel>& rows, const std::map<double, SweepLevel>& columns) {
+  if (rows.size() < 2 || columns.size() < 2) return false;
+  return std::ranges::all_of(rows, [&](const auto& row) {
+    const auto found = grid.find(row.first);
+    return found != grid.end() && std::ranges::all_of(columns, [&](const auto& column) { return found->second.contains(column.first); });
+  });
+}
+
+void leave_out_as_measured(std::map<double, SweepLevel>& levels) {
+  std::erase_if(levels, [](const auto& level) { return level.second.as_measured; });
+}
+
+int heat_of(double value, double low, double high) { return high > low ? static_cast<int>(std::lround(9 * (value - low) / (high - low))) : 0; }
+
+}  // namespace
+
+std::optional<SweepMap> sweep_map(const Sweep& sweep, const std::string& what) {
+  if (sweep.points.empty()) return std::nullopt;
+  std::vector<std::size_t> factors;
+  std::vector<std::map<double, SweepLevel>> levels;
+  for (std::size_t factor = 0; factor < sweep.factors.size(); ++factor) {
+    factors.push_back(factor);
+    levels.push_back(levels_of(sweep, factor));
+  }
+  std::ranges::stable_sort(factors, std::ranges::greater(), [&](std::size_t factor) { return levels[factor].size(); });
+  if (factors.size() < 2) return std::nullopt;
+  const std::size_t row_factor = factors[0], column_factor = factors[1];
+  auto& rows = levels[row_factor];
+  auto& columns = levels[column_factor];
+  const Point& best = highest(sweep);
+  const Grid grid = grid_of(sweep, best, row_factor, column_factor);
+  if (!is_full(grid, rows, columns)) {
+    leave_out_as_measured(rows);
+    leave_out_as_measured(columns);
+    if (!is_full(grid, rows, columns)) return std::nullopt;
+  }
+
+  double low = best.value, high = 0;
+  for (const auto& row : rows)
+    for (const auto& column : columns) {
+      const double value = grid.at(row.first).at(column.first)->value;
+      low = std::min(low, value);
+      high = std::max(high, value);
+    }
+  SweepMap map;
+  map.table.caption = fmt::format("{}; rows: {}, columns: {}", what, sweep.factors[row_factor], sweep.factors[column_factor]);
+  map.table.columns.push_back({sweep.factors[row_factor], Align::left});
+  for (const auto& column : columns) map.table.columns.push_back({column.second.text, Align::right});
+  for (const auto& row : rows) {
+    auto& cells = map.table.rows.emplace_back();
+    cells.push_back({row.second.text});
+    for (const auto& column : columns) {
+      const Point& point = *grid.at(row.first).at(column.first);
+      cells.push_back({point.text, Cell::Look::heat, heat_of(point.value, low, high)});
+    }
+  }
+  for (const std::size_t factor : factors)
+    if (factor != row_factor && factor != column_factor && levels[factor].size() > 1)
+      map.held += fmt::format("{}{} {}", map.held.empty() ? "" : ", ", sweep.factors[factor], levels[factor].at(best.levels[factor].place).text);
+  return map;
+}
+
+}  // namespace dsanalyze::report

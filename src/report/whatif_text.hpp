@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+
+#include "dsanalyze/core/whatif_result.hpp"
+
+namespace dsanalyze::report {
+
+// What a what-if says, in words: the same in every view.
+
+/// "cache 75 %, 48 cores"; "as measured" where nothing changes.
+std::string change_text(const WhatIfChange& change);
+/// "prep [P]", with " ?" where it is too close to call. Of "gpu", "cpu" and "io": the second without the letter, the third the letter alone.
+std::string binding_text(const WhatIfAnswer& answer);
+std::string resource_words(const std::string& bottleneck);
+std::string resource_letter(const std::string& bottleneck);
+/// What --find asked, a phrase.
+std::string question_text(const std::string& question);
+/// What it found. Rounded up where less would not do, so that what is read is enough.
+std::string value_text(double value, const std::string& unit);
+
+}  // namespace dsanalyze::report
