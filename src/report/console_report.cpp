@@ -66,6 +66,7 @@ std::string sweep_text(const std::optional<report::SweepMap>& map, std::size_t w
   Table table(std::move(columns), 0);
   for (const auto& row : map->table.rows) {
     std::vector<std::string> cells;
+    cells.reserve(row.size());
     for (const report::Cell& cell : row) cells.push_back(cell.text);
     table.add(std::move(cells));
   }

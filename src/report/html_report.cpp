@@ -14,7 +14,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t longest_text = 2000;
-constexpr std::size_t record_room = 150'000;
+// What a page may take, and what of it the records get: what all else leaves, within these bounds.
+constexpr std::size_t page_room = 580'000;
+constexpr std::size_t most_record_room = 150'000;
+constexpr std::size_t least_record_room = 20'000;
 
 /// Long texts cut, and of each list that is longer than `most` so many items, evenly spread.
 Json cut(const Json& value, std::size_t most) {
@@ -31,14 +34,14 @@ Json cut(const Json& value, std::size_t most) {
 }
 
 /// What the page carries of the records: as much of their lists as there is room for.
-std::string records_json(std::span<const ReportInput> inputs) {
+std::string records_json(std::span<const ReportInput> inputs, std::size_t room) {
   Json records = Json::array();
   for (const ReportInput& input : inputs)
     records.push_back(Json::parse(std::visit([](const auto& record) { return to_json(record); }, input.record)));
   std::string text;
   for (const std::size_t most : {1000, 300, 100, 30, 10, 3}) {
     text = cut(records, most).dump(-1, ' ', false, Json::error_handler_t::replace);
-    if (text.size() <= record_room) break;
+    if (text.size() <= room) break;
   }
   return text;
 }
@@ -49,11 +52,15 @@ std::string labels_json(std::span<const ReportInput> inputs) {
   return labels.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-std::string island(std::span<const ReportInput> inputs, const report::Document& document) {
+/// `others`: bytes of the page without the island.
+std::string island(std::span<const ReportInput> inputs, const report::Document& document, std::size_t others) {
   std::string live;
   for (const ReportInput& input : inputs) live += (live.empty() ? "" : ",") + (input.live_model.empty() ? std::string("null") : input.live_model);
-  return script_json(fmt::format(R"({{"labels":{},"results":{},"live":[{}],"charts":{}}})", labels_json(inputs), records_json(inputs), live,
-                                 report::charts_json(document)));
+  const std::string charts = report::charts_json(document);
+  const std::size_t taken = std::min(page_room, others + live.size() + charts.size());
+  const std::size_t room = std::clamp(page_room - taken, least_record_room, most_record_room);
+  return script_json(
+      fmt::format(R"({{"labels":{},"results":{},"live":[{}],"charts":{}}})", labels_json(inputs), records_json(inputs, room), live, charts));
 }
 
 using Part = std::pair<std::string, std::string>;
@@ -78,13 +85,15 @@ std::string filled(const std::string& page, std::span<const Part> parts) {
 
 std::string html_report(std::span<const ReportInput> inputs, const HtmlAssets& assets) {
   const report::Document document = report::report_document(inputs);
+  const std::string sections = report::html_sections(document);
+  const std::size_t others = assets.page.size() + assets.style.size() + assets.scripts.size() + sections.size();
   const std::array<Part, 8> parts{{{"policy", assets.policy},
                                    {"title", html_text(shortened(document.title, longest_text))},
                                    {"style", assets.style},
                                    {"subtitle", html_text(shortened(document.subtitle, longest_text))},
                                    {"navigation", report::html_navigation(document)},
-                                   {"sections", report::html_sections(document)},
-                                   {"record", island(inputs, document)},
+                                   {"sections", sections},
+                                   {"record", island(inputs, document, others)},
                                    {"scripts", assets.scripts}}};
   return filled(assets.page, parts);
 }

@@ -90,6 +90,7 @@ Section answers_section(const WhatIfResult& result) {
   for (const AnswerColumn& column : columns) table.columns.push_back(column.column);
   for (const WhatIfAnswer& answer : result.answers) {
     std::vector<std::string> cells;
+    cells.reserve(columns.size());
     for (const AnswerColumn& column : columns) cells.push_back(column.text(answer));
     table.add(cells);
   }
