@@ -150,6 +150,21 @@ TEST_CASE("factors that were changed one at a time are no map, and what lacks wi
   CHECK_FALSE(report::whatif_sweep(result));
 }
 
+TEST_CASE("kinds of caches, which have no order, are rows as they come") {
+  WhatIfResult result = swept_whatif();
+  for (WhatIfAnswer& answer : result.answers) {
+    if (answer.change.cache_fraction)
+      answer.change.cache = *answer.change.cache_fraction > 0.6 ? "page" : *answer.change.cache_fraction > 0.3 ? "lru" : "minio";
+    answer.change.cache_fraction.reset();
+  }
+  const auto map = report::whatif_sweep(result);
+  REQUIRE(map);
+  std::vector<std::string> rows;
+  for (const auto& row : map->table.rows) rows.push_back(row.front().text);
+  CHECK(rows == std::vector<std::string>{"as measured", "page", "minio", "lru"});
+  CHECK(map->table.rows[1][3].text == "8,982 [F]");
+}
+
 TEST_CASE("simulated answers are mapped by what the simulator says of them") {
   WhatIfResult result = swept_whatif();
   for (WhatIfAnswer& answer : result.answers)
