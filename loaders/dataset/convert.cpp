@@ -73,7 +73,7 @@ void ConvertRun::report_progress() {
   const double share = static_cast<double>(m_samples) / static_cast<double>(m_source.size());
   const double elapsed = to_seconds(m_clock.now() - m_begin);
   m_events.progress({fmt::format("converting {} samples", m_source.size()), share, share > 0 ? elapsed * (1 - share) / share : -1,
-                       elapsed > 0 ? static_cast<double>(m_samples) / elapsed : -1});
+                     elapsed > 0 ? static_cast<double>(m_samples) / elapsed : -1});
 }
 
 void ConvertRun::for_each(std::size_t count, const std::function<void(std::size_t, std::size_t)>& body) const {

@@ -22,8 +22,8 @@ enum class Ink { plain, bold, red, yellow, green };
 /// The text in the ink; unchanged where colour is off.
 std::string paint(std::string_view text, Ink ink, Colour colour);
 
-/// Aligned columns, two spaces apart, indented by two. The flexible column is wrapped when the whole would be wider than `width`; where even that does
-/// not suffice, each row becomes lines of its own, a cell a line behind its heading.
+/// Aligned columns, two spaces apart, indented by two. The flexible column is wrapped when the whole would be wider than `width`; where even that
+/// does not suffice, each row becomes lines of its own, a cell a line behind its heading.
 class Table {
  public:
   enum class Align { left, right };

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "dsanalyze/core/doctor_result.hpp"
-#include "dsanalyze/core/report_curves.hpp"
 #include "dsanalyze/core/gate_result.hpp"
+#include "dsanalyze/core/report_curves.hpp"
 #include "dsanalyze/core/result.hpp"
 #include "dsanalyze/core/simulate_result.hpp"
 #include "dsanalyze/core/whatif_result.hpp"
