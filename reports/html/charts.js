@@ -134,7 +134,8 @@ window.DsanalyzeCharts = (() => {
     const low = Math.min(...values);
     const high = Math.max(...values);
     const margin = 0.06 * (high - low) || 0.1 * Math.abs(high) || 1;
-    Object.assign(scale, { suggestedMin: low - margin, suggestedMax: high + margin });
+    // What is never negative has no room below 0.
+    Object.assign(scale, { suggestedMin: low >= 0 ? Math.max(0, low - margin) : low - margin, suggestedMax: high + margin });
   }
 
   function scales(spec) {
