@@ -51,6 +51,7 @@ class GateCommand final : public Command {
     app.add_option("--baseline", m_baseline)->allow_extra_args(false);
     app.add_option("--ignore", m_ignore)->allow_extra_args(false);
     app.add_flag("--allow-untrusted", m_allow_untrusted);
+    app.add_flag("--normalize", m_normalize);
     CLI::App* accept = app.add_subcommand("accept");
     accept->add_option("RESULT", m_results);
     accept->add_flag("--replace", m_replace);
@@ -78,6 +79,7 @@ class GateCommand final : public Command {
     for (const std::string& list : m_ignore)
       for (std::string& field : parsed("--ignore", list, split_list)) options.ignore.push_back(std::move(field));
     if (m_allow_untrusted) options.untrusted = Untrusted::accept;
+    if (m_normalize) options.normalize = Normalize::by_calibration;
     options.validate();
     return options;
   }
@@ -150,7 +152,8 @@ class GateCommand final : public Command {
                                                                                            {"--junit", !m_junit.empty()},
                                                                                            {"--markdown", !m_markdown.empty()},
                                                                                            {"--annotations", !m_annotations.empty()},
-                                                                                           {"--metrics", !m_metrics.empty()}})
+                                                                                           {"--metrics", !m_metrics.empty()},
+                                                                                           {"--normalize", m_normalize}})
       if (given) throw UsageError(fmt::format("{} has no meaning with `gate accept`, which compares nothing", option));
     if (m_baseline.size() != 1) throw UsageError("the store is missing: dsanalyze gate accept RESULT.json... --baseline DIR");
     const auto accepted =
@@ -173,6 +176,7 @@ class GateCommand final : public Command {
   std::string m_baseline_command, m_current_command, m_min_effect, m_metrics, m_pairs, m_warm_ups, m_time_budget, m_run_timeout, m_junit, m_markdown,
       m_annotations;
   bool m_allow_untrusted = false;
+  bool m_normalize = false;
   bool m_replace = false;
   bool m_accepts = false;
 };

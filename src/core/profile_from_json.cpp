@@ -48,6 +48,7 @@ HostRecord read_host(JsonObject object) {
   host.cores = object.number("cores", 0, most);
   host.cores_online = read_small(object, "cores_online");
   if (object.has("cores_physical")) host.cores_physical = read_small(object, "cores_physical");
+  host.calibration_passes_per_s = object.optional_number("calibration_passes_per_s", std::numeric_limits<double>::min(), most);
   host.memory_bytes = read_count(object, "memory_bytes");
   host.memory_total_bytes = read_count(object, "memory_total_bytes");
   host.kernel = object.text("kernel");

@@ -4,16 +4,18 @@ namespace dsanalyze {
 namespace {
 
 Json host_json(const HostRecord& host) {
-  return {{"cpu_model", host.cpu_model},
-          {"cores", host.cores},
-          {"cores_online", host.cores_online},
-          {"cores_physical", host.cores_physical},
-          {"memory_bytes", host.memory_bytes},
-          {"memory_total_bytes", host.memory_total_bytes},
-          {"kernel", host.kernel},
-          {"cgroup_version", host.cgroup_version},
-          {"storage", {{"device", host.storage_device}, {"filesystem", host.storage_filesystem}, {"meter", host.storage_meter}}},
-          {"accelerator", {{"description", host.accelerator}}}};
+  Json object = {{"cpu_model", host.cpu_model},
+                 {"cores", host.cores},
+                 {"cores_online", host.cores_online},
+                 {"cores_physical", host.cores_physical},
+                 {"memory_bytes", host.memory_bytes},
+                 {"memory_total_bytes", host.memory_total_bytes},
+                 {"kernel", host.kernel},
+                 {"cgroup_version", host.cgroup_version},
+                 {"storage", {{"device", host.storage_device}, {"filesystem", host.storage_filesystem}, {"meter", host.storage_meter}}},
+                 {"accelerator", {{"description", host.accelerator}}}};
+  add_if_known(object, "calibration_passes_per_s", host.calibration_passes_per_s);
+  return object;
 }
 
 Json dataset_json(const DatasetRecord& dataset) {

@@ -10,6 +10,7 @@
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/json_reader.hpp"
 #include "dsanalyze/base/text.hpp"
+#include "normalizing.hpp"
 
 namespace dsanalyze::gate {
 namespace {
@@ -36,6 +37,7 @@ std::string memory_text(Bytes bytes) {
 std::string group_of(const std::string& field) { return field.substr(0, field.find('.')); }
 
 bool is_ignored(const std::string& field, const GateOptions& options) {
+  if (options.normalize == Normalize::by_calibration && is_covered_by_normalizing(field)) return true;
   return std::ranges::any_of(options.ignore, [&field](const std::string& name) { return name == field || name == group_of(field); });
 }
 

@@ -8,6 +8,7 @@
 
 #include "dsanalyze/base/distributions.hpp"
 #include "identity.hpp"
+#include "normalizing.hpp"
 
 namespace dsanalyze::gate {
 namespace {
@@ -69,7 +70,17 @@ std::string lacking_text(std::size_t lacking, std::size_t runs, std::string_view
 
 Collected collect(std::span<const GateRun> baseline, std::span<const GateRun> current, const GateOptions& options) {
   Collected collected;
+  const bool normalized = options.normalize == Normalize::by_calibration;
+  const double reference = normalized ? mean_calibration(baseline) : 1;
   for (const MetricKind& kind : chosen_metrics(options.metrics)) {
+    const NormalizingRule rule = normalized ? normalizing_rule(kind, baseline, current) : NormalizingRule{};
+    if (rule.way == Normalizing::left_out) {
+      collected.absent.push_back({kind.name, rule.reason});
+      continue;
+    }
+    const auto log_speed = [&](const GateRun& run) {
+      return rule.way == Normalizing::divided ? std::log(run.profile.host.calibration_passes_per_s.value_or(reference) / reference) : 0;
+    };
     Series series{kind, {}, {}};
     std::string missing;
     const auto take = [&](std::string_view side, std::span<const GateRun> runs, std::vector<double>& values) {
@@ -78,7 +89,7 @@ Collected collect(std::span<const GateRun> baseline, std::span<const GateRun> cu
       for (const GateRun& run : runs) {
         const MetricValue found = metric_value(run.profile, kind);
         if (found.value) {
-          values.push_back(kind.scale == GateScale::ratio ? std::log(*found.value) : *found.value);
+          values.push_back(kind.scale == GateScale::ratio ? std::log(*found.value) - log_speed(run) : *found.value);
         } else if (lacking++ == 0) {
           reason = found.missing;
         }
@@ -208,6 +219,18 @@ GateResult begin_result(std::span<const GateRun> baseline, std::span<const GateR
   describe(baseline, result.baseline);
   describe(current, result.current);
   find_chosen_differently(baseline, current, result.findings);
+  if (options.normalize == Normalize::by_calibration) {
+    require_calibrations(baseline, current);
+    result.normalized = true;
+    result.baseline.calibration = mean_calibration(baseline);
+    result.current.calibration = mean_calibration(current);
+    result.findings.push_back(
+        {"normalized", Finding::Severity::info,
+         fmt::format(
+             "P, cached and full are brought to the speed of the baseline's CPU by the calibration in each result: {:.4g} passes/s against {:.4g} "
+             "({:+.1f} %). CPUs differ in more than that (caches, memory, vector units): take a verdict between machines as a hint.",
+             *result.current.calibration, *result.baseline.calibration, 100 * (*result.current.calibration / *result.baseline.calibration - 1))});
+  }
   return result;
 }
 

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "calibration.hpp"
 #include "dsanalyze/base/memory_group.hpp"
 #include "dsanalyze/base/utc.hpp"
 #include "io_choice.hpp"
@@ -166,6 +167,9 @@ ProfileResult run_profile(const ProfileInputs& inputs, const ProfilePlan& plan, 
   result.settings.io = context.way.engine;
   result.settings.read_mode = context.way.mode;
   result.host = host_record(inputs);
+  // Only real prep is as fast as the CPU.
+  if (inputs.settings.prep == Seam::real)
+    if (const double speed = calibrate_cpu(timing); speed > 0) result.host.calibration_passes_per_s = speed;
   result.dataset = dataset_record(inputs, *context.subset);
   result.order = order_record(context);
   result.distributions.sample_bytes = size_distribution(*context.subset);

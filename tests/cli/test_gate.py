@@ -126,6 +126,25 @@ class Results(Gate):
         self.assertIn("another CPU", run.stdout)
         self.assertIn('did you mean "host.cpu_model"', self.fails(2, "gate", "--baseline", store, *files, "--ignore", "host.cpu_modl"))
 
+    def test_normalizing_needs_calibrations_and_shows_them(self):
+        emulated = self.results("emulated", 1)[0]
+        self.assertIn("prep is not real", self.fails(2, "gate", "--baseline", emulated, self.results("other", 1)[0], "--normalize"))
+
+        def on_a_cpu_of_speed(speed):
+            def change(record):
+                record["settings"]["prep"] = "real"
+                record["host"].update(cpu_model=f"CPU {speed}", calibration_passes_per_s=4000 * speed)
+
+            return change
+
+        old = self.results("old", 6, scatter=0.002, change=on_a_cpu_of_speed(1))
+        new = self.results("new", 6, factor=2, scatter=0.002, change=on_a_cpu_of_speed(2))
+        arguments = [word for file in old for word in ("--baseline", file)] + new
+        self.assertIn("host.cpu_model", self.fails(2, "gate", *arguments))
+        run = self.gate(0, *arguments, "--normalize", "--metrics", "P,S", "-o", self.folder / "gate.json")
+        self.assertIn("calibration 8,000 passes/s", " ".join(run.stdout.split()))
+        self.assertTrue(json.loads((self.folder / "gate.json").read_text())["normalized"])
+
     def test_a_baseline_of_another_day_is_no_ground_for_a_verdict(self):
         run = self.gate(4, "--baseline", self.baselines(), *self.results("later", 6, factor=0.8, days=3))
         self.assertIn("one session", " ".join(run.stdout.split()))

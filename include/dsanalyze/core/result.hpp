@@ -50,6 +50,8 @@ struct HostRecord {
   std::string storage_filesystem;  ///< "ext4"
   std::string storage_meter;       ///< what proves the bytes: "block layer and process counters", "none"
   std::string accelerator;         ///< "none", "emulated, 8 x 2000 samples/s"
+  /// How fast one core was before the runs, by work that no version changes; with real prep only.
+  std::optional<double> calibration_passes_per_s{};
 };
 
 struct DatasetRecord {

@@ -24,13 +24,16 @@ namespace dsanalyze {
 // anything else cannot tell. The comparison's verdict is the gravest: regression, cannot tell, improvement, no change.
 
 enum class Untrusted { refuse, accept };
+/// by_calibration: rates that the CPU bounds are divided by the speed that each result's calibration found; others that depend on it are left out.
+enum class Normalize { no, by_calibration };
 
 struct GateOptions {
   double min_effect = 0.03;                 ///< share of a rate; of stalls 0.03 is three percentage points
   std::vector<std::string> metrics;         ///< empty: P, S, cached, full, prep-stall, fetch-stall
   std::vector<std::string> ignore;          ///< identity fields ("host.kernel") or groups of them ("host") that may differ
   Untrusted untrusted = Untrusted::refuse;  ///< refuse: verdicts that rest on a run that is not trusted cannot tell
-  std::uint64_t seed = 1;                   ///< of the order within pairs
+  Normalize normalize = Normalize::no;
+  std::uint64_t seed = 1;  ///< of the order within pairs
 
   /// Throws UsageError that names the option.
   void validate() const;
