@@ -201,8 +201,6 @@ void read_rates(JsonObject& root, ProfileResult& result) {
   result.cache = read_rate(rates, "C");
   result.storage = read_rate(rates, "S");
   result.fetch = read_rate(rates, "F");
-  const bool any = result.ingestion || result.prep || result.cache || result.storage || result.fetch;
-  if (!any) root.fail("rates", "found no rate, expected at least one of G, P, C, S and F");
 }
 
 }  // namespace
@@ -226,6 +224,8 @@ ProfileResult profile_from_json(std::string_view text, const std::string& source
   if (is_known(root, "distributions")) result.distributions = read_distributions(root.object("distributions"));
   if (is_known(root, "order")) result.order = read_order(root.object("order"));
   for (JsonObject& run : root.objects("runs")) result.runs.push_back(read_run(run));
+  const bool any_rate = result.ingestion || result.prep || result.cache || result.storage || result.fetch;
+  if (!any_rate && result.runs.empty()) root.fail("rates", "found no rate, and no run: expected at least one of G, P, C, S and F, or a run");
   if (is_known(root, "stalls")) {
     JsonObject stalls = root.object("stalls");
     result.stalls = {read_stall(stalls, "compute"), read_stall(stalls, "prep"), read_stall(stalls, "fetch")};

@@ -83,6 +83,7 @@ TEST_CASE("a profile without rates, or with rates that cannot be, is refused by 
   document.erase("rates");
   check_refused(document, "/rates");
   document["rates"] = {{"P", nullptr}};
+  document["runs"] = nlohmann::ordered_json::array();
   check_refused(document, "/rates");
   for (const json& wrong : {json(0), json(-1), json(nullptr), json("fast"), json(true)}) {
     document = full_document();
@@ -206,4 +207,12 @@ TEST_CASE("a gate's record reads back as it was written, and every field of it i
     broken.erase(field);
     CHECK_THROWS_WITH_AS(gate_from_json(broken.dump(), "gate.json"), doctest::Contains(field), UsageError);
   }
+}
+
+TEST_CASE("a profile whose time was too short for any rate is read again, and one without even a run is refused") {
+  ProfileResult result = test::full_profile();
+  result.ingestion = result.prep = result.cache = result.storage = result.fetch = std::nullopt;
+  CHECK(profile_from_json(to_json(result), "short.json").runs.size() == result.runs.size());
+  result.runs.clear();
+  CHECK_THROWS_WITH_AS(profile_from_json(to_json(result), "short.json"), doctest::Contains("no run"), UsageError);
 }
