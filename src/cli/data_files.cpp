@@ -53,7 +53,7 @@ fs::path config_directory() {
       if (holds_configs(folder)) return folder;
     throw UsageError(fmt::format("DSANALYZE_DATA_DIR is \"{}\", but there is no folder workloads or configs/workloads in it", given));
   }
-  const fs::path beside = executable_folder().parent_path() / "share" / "dsanalyze" / "configs";  // installed, wherever that was moved to
+  fs::path beside = executable_folder().parent_path() / "share" / "dsanalyze" / "configs";  // installed, wherever that was moved to
   if (holds_configs(beside)) return beside;
   constexpr int levels = 4;
   fs::path above = executable_folder();

@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "dsanalyze/base/error.hpp"
+#include "dsanalyze/base/text.hpp"
 #include "option_table.hpp"
 #include "report_assets.hpp"
 #include "report_inputs.hpp"
@@ -52,7 +53,7 @@ class ReportCommand final : public Command {
   }
 
  private:
-  /// --format; without it what the name of -o FILE says, and else the console's.
+  /// --format; without it what the name of -o FILE says; without that the console's.
   [[nodiscard]] std::string chosen_format(const CommonOptions& options) const {
     if (!m_format.empty()) {
       std::string format = checked_choice("--format", m_format, words_of(formats));
@@ -65,7 +66,10 @@ class ReportCommand final : public Command {
     const std::string extension = options.output->extension().string();
     if (extension == ".html" || extension == ".htm") return "html";
     if (extension == ".md" || extension == ".markdown") return "markdown";
-    return extension == ".txt" ? "console" : "json";
+    if (extension == ".txt") return "console";
+    if (extension == ".json" || options.json) return "json";
+    throw UsageError(fmt::format("-o {}: its name does not say which form (.html, .md, .txt, .json): pass --format html, markdown, console or json",
+                                 printable(options.output->string())));
   }
 
   static void refuse_overwriting(const std::vector<std::filesystem::path>& files, const std::filesystem::path& output) {

@@ -85,17 +85,21 @@ std::string gate_github_annotations(const GateResult& result) {
 
 std::string gate_gitlab_report(const GateResult& result) {
   auto issues = nlohmann::ordered_json::array();
+  const auto add = [&issues](const std::string& what, const std::string& line, const std::string& severity) {
+    std::uint64_t fingerprint = mix(0x6761'7465);
+    for (const char letter : what) fingerprint = mix(fingerprint, static_cast<unsigned char>(letter));
+    // GitLab shows issues of files only, so the one that holds what is measured stands in.
+    issues.push_back({{"description", printable("dsanalyze gate, " + line)},
+                      {"check_name", "dsanalyze-gate-" + what},
+                      {"fingerprint", fmt::format("{:016x}", fingerprint)},
+                      {"severity", severity},
+                      {"location", {{"path", ".gitlab-ci.yml"}, {"lines", {{"begin", 1}}}}}});
+  };
   for (const GateMetric& metric : result.metrics) {
     if (metric.verdict != GateVerdict::regression && metric.verdict != GateVerdict::cannot_tell) continue;
-    std::uint64_t fingerprint = mix(0x6761'7465);
-    for (const char letter : metric.name) fingerprint = mix(fingerprint, static_cast<unsigned char>(letter));
-    // GitLab shows issues of files only, so the one that holds what is measured stands in.
-    issues.push_back({{"description", printable("dsanalyze gate, " + gate::metric_line(metric))},
-                      {"check_name", "dsanalyze-gate-" + metric.name},
-                      {"fingerprint", fmt::format("{:016x}", fingerprint)},
-                      {"severity", metric.verdict == GateVerdict::regression ? "major" : "info"},
-                      {"location", {{"path", ".gitlab-ci.yml"}, {"lines", {{"begin", 1}}}}}});
+    add(metric.name, gate::metric_line(metric), metric.verdict == GateVerdict::regression ? "major" : "info");
   }
+  if (result.metrics.empty()) add("comparison", fmt::format("{}: {}", gate_verdict_name(result.verdict), result.reason), "info");
   return issues.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

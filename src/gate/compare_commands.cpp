@@ -14,6 +14,9 @@ namespace gate {
 namespace {
 
 constexpr int least_pairs = 3;  // before which a scatter is a guess
+/// Pairs with a run that is not trusted are run again, but not for ever: for every so many pairs one, and at least so many.
+constexpr int pairs_a_repetition = 4;
+constexpr int least_repetitions = 3;
 
 /// After how many pairs is looked: 40, 60, 80 and 100 % of the most.
 std::vector<int> planned_looks(int most) {
@@ -64,19 +67,22 @@ class Interleaving {
     std::optional<GateResult> result;
     const std::vector<int> looks = planned_looks(m_commands.most_pairs);
     int pairs = 0;
-    for (; pairs < m_commands.most_pairs && (pairs == 0 || time_for_another()); ++pairs) {
+    for (; pairs < m_commands.most_pairs && !m_distrusted && (pairs == 0 || time_for_another()); ++pairs) {
       run_pair(pairs, turns.first(pairs));
       if (std::ranges::find(looks, pairs + 1) == looks.end()) continue;
       result = look(pairs + 1);
       m_events.note(fmt::format("after {} pairs: {}, {}", pairs + 1, gate_verdict_name(result->verdict), result->reason));
       if (result->verdict != GateVerdict::cannot_tell) break;
     }
-    const bool out_of_time = pairs < m_commands.most_pairs && (!result || result->verdict == GateVerdict::cannot_tell);
-    if (m_seen.empty() || (out_of_time && m_seen.back() != pairs)) result = look(pairs);
+    const bool out_of_time = pairs < m_commands.most_pairs && !m_distrusted && (!result || result->verdict == GateVerdict::cannot_tell);
+    if (m_seen.empty() || ((out_of_time || m_distrusted) && m_seen.back() != pairs)) result = look(pairs);
     if (out_of_time)
       result->findings.push_back(
           {"time-budget-spent", Finding::Severity::warning,
            fmt::format("the time budget ended the comparison after {} of {} pairs: give it more with --time-budget.", pairs, m_commands.most_pairs)});
+    if (m_repeated > 0)
+      result->findings.push_back({"pairs-repeated", Finding::Severity::info,
+                                  fmt::format("{} pairs were run again, as a run of theirs was not trusted ({}).", m_repeated, m_repetition_cause)});
     result->seconds = to_seconds(m_clock.now() - m_begin);
     return *result;
   }
@@ -106,6 +112,15 @@ class Interleaving {
       (side == GateSideName::baseline ? m_baseline : m_current).push_back(run(side));
     }
     if (pair == 0) require_alike(m_baseline, m_current);
+    const std::string cause = distrust({&m_baseline.back(), 1}, {&m_current.back(), 1}, m_options);
+    if (cause.empty()) return;
+    m_distrusted = m_repeated >= std::max(least_repetitions, m_commands.most_pairs / pairs_a_repetition) || !time_for_another();
+    if (m_distrusted) return;
+    ++m_repeated;
+    m_repetition_cause = cause;
+    m_baseline.pop_back();
+    m_current.pop_back();
+    run_pair(pair, first);
   }
 
   void require_alike(std::span<const GateRun> baseline, std::span<const GateRun> current) const {
@@ -147,6 +162,9 @@ class Interleaving {
   Nanoseconds m_longest = 0;
   std::vector<GateRun> m_warm, m_baseline, m_current;
   std::vector<int> m_seen;  ///< pairs at each look so far
+  int m_repeated = 0;
+  std::string m_repetition_cause;  ///< of the last one
+  bool m_distrusted = false;       ///< so many runs were not trusted that going on would not help
 };
 
 }  // namespace

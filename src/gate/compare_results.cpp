@@ -94,7 +94,7 @@ void find_about_sessions(const Sessions& sessions, GateUnit unit, std::size_t le
          fmt::format("{} of sessions in which only one side ran: what ran together is compared.", gate_count_text(GateUnit::run, left_out))});
   if (unit == GateUnit::run && sessions.one_after_the_other)
     findings.push_back(
-        {"one-after-the-other", Finding::Severity::info,
+        {"one-after-the-other", Finding::Severity::warning,
          "all runs of one side ended before those of the other began: what the machine drifted meanwhile looks like a change. By turns it cancels: "
          "--baseline-command and --current-command."});
 }

@@ -37,9 +37,11 @@ std::string outcome_of(const GateMetric& metric) {
 
 std::string gate_junit(const GateResult& result) {
   const auto count = [&result](GateVerdict verdict) { return std::ranges::count(result.metrics, verdict, &GateMetric::verdict); };
-  const auto skipped = static_cast<std::size_t>(count(GateVerdict::cannot_tell)) + result.absent.size();
+  // A report without a test case would be taken for a pass.
+  const std::size_t stand_in = result.metrics.empty() && result.absent.empty() ? 1 : 0;
+  const auto skipped = static_cast<std::size_t>(count(GateVerdict::cannot_tell)) + result.absent.size() + stand_in;
   const std::string counts =
-      fmt::format("tests=\"{}\" failures=\"{}\" errors=\"0\" skipped=\"{}\" time=\"{:.3f}\"", result.metrics.size() + result.absent.size(),
+      fmt::format("tests=\"{}\" failures=\"{}\" errors=\"0\" skipped=\"{}\" time=\"{:.3f}\"", result.metrics.size() + result.absent.size() + stand_in,
                   count(GateVerdict::regression), skipped, result.seconds.value_or(0));
   std::string text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
   text += fmt::format("<testsuites name=\"dsanalyze gate\" {}>\n  <testsuite name=\"dsanalyze gate\" {}>\n", counts, counts);
@@ -51,6 +53,10 @@ std::string gate_junit(const GateResult& result) {
     text += fmt::format(
         "    <testcase classname=\"dsanalyze.gate\" name=\"{}\" time=\"0\">\n      <skipped message=\"not compared: {}\"/>\n    </testcase>\n",
         xml_text(each.metric), xml_text(each.reason));
+  if (stand_in > 0)
+    text +=
+        fmt::format("    <testcase classname=\"dsanalyze.gate\" name=\"comparison\" time=\"0\">\n      <skipped message=\"{}\"/>\n    </testcase>\n",
+                    xml_text(result.reason));
   std::string notes = fmt::format("{}: {}", gate_verdict_name(result.verdict), result.reason);
   for (const Finding& finding : result.findings) notes += fmt::format(" | {} [{}]", finding.message, finding.code);
   return text + fmt::format("    <system-out>{}</system-out>\n  </testsuite>\n</testsuites>\n", xml_text(notes));

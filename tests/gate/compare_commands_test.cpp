@@ -119,6 +119,38 @@ TEST_CASE("a stop ends it between runs, and what fails is passed on") {
   CHECK_THROWS_WITH_AS(compare_commands(rig.commands, rig.options, failing, null_events(), {}, rig.timing), "no disk", Error);
 }
 
+TEST_CASE("a pair with a run that is not trusted is run again") {
+  Rig rig;
+  SimulatedMachine machine(10, {.each = 0.002});
+  int runs = 0;
+  const auto runner = [&](GateSideName) {
+    ProfileResult profile = machine.run({}).profile;
+    profile.trusted = ++runs != 5;
+    return profile;
+  };
+  const GateResult result = compare_commands(rig.commands, rig.options, runner, null_events(), {}, rig.timing);
+  CHECK(result.verdict == GateVerdict::no_change);
+  CHECK(runs == 2 * (1 + 8 + 1));
+  REQUIRE(result.findings.size() == 1);
+  CHECK(result.findings[0].code == "pairs-repeated");
+}
+
+TEST_CASE("runs that are never trusted end the comparison undecided, and soon") {
+  Rig rig;
+  SimulatedMachine machine(11, {.each = 0.002});
+  int runs = 0;
+  const auto runner = [&](GateSideName) {
+    ++runs;
+    ProfileResult profile = machine.run({}).profile;
+    profile.trusted = false;
+    return profile;
+  };
+  const GateResult result = compare_commands(rig.commands, rig.options, runner, null_events(), {}, rig.timing);
+  CHECK(result.verdict == GateVerdict::cannot_tell);
+  CHECK(result.metrics[0].reason.find("not trusted") != std::string::npos);
+  CHECK(runs == 2 * (1 + 6));
+}
+
 TEST_CASE("both commands are needed") {
   Rig rig;
   rig.commands.current = "  ";

@@ -95,7 +95,17 @@ TEST_CASE("a GitLab report has one issue for each regression, with a fingerprint
   CHECK(report[0]["severity"] == "major");
   CHECK(report[0]["fingerprint"] != report[1]["fingerprint"]);
   for (const char* field : {"description", "check_name", "fingerprint", "severity", "location"}) CHECK(report[0].contains(field));
-  CHECK(gate_gitlab_report(result_of({})) == "[]\n");
+  CHECK(gate_gitlab_report(result_of({metric("P", 0, GateVerdict::no_change, "below")})) == "[]\n");
+}
+
+TEST_CASE("a comparison of nothing is undecided in every view, not an empty report that reads as a pass") {
+  GateResult nothing = result_of({});
+  nothing.reason = "there is no baseline yet";
+  CHECK(has(gate_junit(nothing), "tests=\"1\" failures=\"0\" errors=\"0\" skipped=\"1\""));
+  CHECK(has(gate_junit(nothing), "<skipped message=\"there is no baseline yet\"/>"));
+  const auto report = nlohmann::json::parse(gate_gitlab_report(nothing));
+  REQUIRE(report.size() == 1);
+  CHECK(report[0]["severity"] == "info");
 }
 
 TEST_CASE("Markdown shows every metric with its unit: percent for rates, points for stalls") {

@@ -82,7 +82,8 @@ GateRunner shell_runner(const GateCommands& commands, std::stop_token stop);
 
 /// Runs both sides by turns (the order within pairs is random, in blocks ABBA or BAAB), looks after 40, 60, 80 and 100 % of the pairs and ends at
 /// the first look that finds a regression or has decided every metric. All looks together err with the probability of one. A time budget that ends
-/// before a planned look is a look too. Threads: calls the runner from the calling thread.
+/// before a planned look is a look too. A pair with a run that is not trusted is run again, at most as often as a quarter of the pairs; then the
+/// comparison ends undecided. Threads: calls the runner from the calling thread.
 GateResult compare_commands(const GateCommands& commands, const GateOptions& options, const GateRunner& runner, EventSink& events,
                             const std::stop_token& stop, const Clock& clock);
 
