@@ -89,7 +89,7 @@ ReportCurve cores_curve(const RateModel& model) {
   }
   const double step = std::max(1.0, std::ceil(most / static_cast<double>(most_core_points)));
   std::vector<double> numbers{1, curve.now, curve.crossing.value_or(curve.now)};
-  for (double cores = step; cores <= most; cores += step) numbers.push_back(cores);
+  for (int point = 1; point * step <= most; ++point) numbers.push_back(point * step);
   sort_out(numbers);
   WhatIfQuestion question;
   for (const double cores : numbers) question.cores.push_back({cores, std::nullopt});
