@@ -41,15 +41,16 @@ std::string visible(std::string_view text) {
 
 bool is_word(char letter) { return std::isalnum(static_cast<unsigned char>(letter)) != 0; }
 
-/// Whether the text's first mark would begin a list, a heading or a rule where it opens a line.
-bool opens_block(std::string_view text) {
-  if (text.empty()) return false;
-  const std::size_t digits = text.find_first_not_of("0123456789");
-  if (digits == std::string_view::npos) return false;
-  const std::string_view marks = digits > 0 ? ".)" : "#+-=";
-  if (marks.find(text[digits]) == std::string_view::npos) return false;
-  const std::string_view behind = text.substr(digits + 1);
-  return behind.empty() || behind.front() == ' ' || behind.front() == text[digits];
+/// Where the mark stands that would begin a list, a heading or a rule if the text opened a line, blanks before it aside; npos: there is none.
+std::size_t opening_mark(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(' ');
+  if (begin == std::string_view::npos) return begin;
+  const std::size_t mark = text.find_first_not_of("0123456789", begin);
+  if (mark == std::string_view::npos) return mark;
+  const std::string_view marks = mark > begin ? ".)" : "#+-=";
+  if (marks.find(text[mark]) == std::string_view::npos) return std::string_view::npos;
+  const std::string_view behind = text.substr(mark + 1);
+  return behind.empty() || behind.front() == ' ' || behind.front() == text[mark] ? mark : std::string_view::npos;
 }
 
 }  // namespace
@@ -83,7 +84,7 @@ std::string html_text(std::string_view text) {
 std::string markdown_text(std::string_view text) {
   const std::string shown = visible(text);
   std::string out;
-  const std::size_t opening = opens_block(shown) ? shown.find_first_not_of("0123456789") : std::string::npos;
+  const std::size_t opening = opening_mark(shown);
   for (std::size_t at = 0; at < shown.size(); ++at) {
     const char letter = shown[at];
     const char before = at > 0 ? shown[at - 1] : ' ';

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
 
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/files.hpp"
@@ -15,11 +16,34 @@
 namespace dsanalyze::cli {
 namespace {
 
+[[noreturn]] void refuse(const std::string& source, const std::string& why) {
+  throw UsageError(fmt::format(
+      "{}: no result of dsanalyze{}: give the JSON that `dsanalyze profile -o FILE` (or whatif, simulate, doctor, gate) wrote", source, why));
+}
+
+std::string text_of(const std::filesystem::path& file) {
+  try {
+    return read_file(file);
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}; give the JSON that `dsanalyze profile -o FILE` wrote", error.what()));
+  }
+}
+
+/// A record that was cut or edited is told where; of any other file the parser's words would say nothing.
+JsonObject object_of(const std::string& text, const std::string& source) {
+  const std::size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin == std::string::npos) refuse(source, " (it is empty)");
+  if (text[begin] != '{') refuse(source, "");
+  JsonObject root = parse_json_object(text, source);
+  if (!root.has("schema")) refuse(source, " (it has no \"schema\")");
+  return root;
+}
+
 ReportInput read_one(const std::filesystem::path& file, const std::string& label) {
-  const std::string text = read_file(file);
-  JsonObject root = parse_json_object(text, file.string());
-  const std::string schema = root.text("schema");
+  const std::string text = text_of(file);
   const std::string source = file.string();
+  JsonObject root = object_of(text, source);
+  const std::string schema = root.text("schema");
   const auto without_models = [&](auto record) { return ReportInput{label, std::move(record), {}, ""}; };
   if (schema.starts_with("dsanalyze.profile/")) return report_input(label, source, profile_from_json(text, source));
   if (schema.starts_with("dsanalyze.whatif/")) return without_models(whatif_from_json(text, source));
@@ -58,7 +82,7 @@ ReportInput report_input(const std::string& label, const std::string& file, Prof
   try {
     input.curves = report_curves(rate_model(std::get<ProfileResult>(input.record)));
     input.live_model = live_model_json(std::get<ProfileResult>(input.record), file);
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     // Rates that the models refuse are no reason to leave out what was measured.
   }
   return input;

@@ -67,7 +67,7 @@ DatasetRecord read_dataset(JsonObject object) {
   dataset.format = object.text("format");
   dataset.samples = read_count(object, "samples");
   dataset.bytes = read_count(object, "bytes");
-  dataset.mean_sample_bytes = object.number("mean_sample_bytes", 0, most);
+  dataset.mean_sample_bytes = object.number("mean_sample_bytes", 0, most_bytes);
   dataset.digest = object.text("digest");
   dataset.sizes_sampled = object.boolean("sizes_sampled");
   dataset.subset_samples = read_count(object, "subset_samples");
@@ -219,7 +219,7 @@ ProfileResult profile_from_json(std::string_view text, const std::string& source
   for (JsonObject& point : curves.objects("P_by_cores")) result.prep_by_cores.push_back(read_core_point(point));
   for (JsonObject& point : curves.objects("S_by_request")) {
     result.storage_by_request.push_back(
-        {point.number("request_bytes", 0, most), read_small(point, "concurrency"), point.number("bytes_per_s", 0, most)});
+        {point.number("request_bytes", 0, most_bytes), read_small(point, "concurrency"), point.number("bytes_per_s", 0, most)});
   }
   if (is_known(root, "distributions")) result.distributions = read_distributions(root.object("distributions"));
   if (is_known(root, "order")) result.order = read_order(root.object("order"));

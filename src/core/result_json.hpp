@@ -24,6 +24,7 @@ Json search_json(const SearchResult& result);
 
 // What reads them again. All throw UsageError that names the field.
 constexpr double most_number = std::numeric_limits<double>::max();
+constexpr double most_bytes = 4e18;  ///< of bytes that are shown as a whole number
 /// `schema` is "dsanalyze.profile/1", `command` what writes such records.
 void require_schema(JsonObject& root, const std::string& schema, const std::string& command);
 ToolRecord read_tool(JsonObject object);

@@ -30,7 +30,7 @@ WhatIfChange read_change(JsonObject object) {
   change.accelerators = read_known(object, "accelerators");
   change.storage_bytes_per_s = read_known(object, "storage_bytes_per_s");
   change.storage_factor = read_known(object, "storage_factor");
-  change.request_bytes = read_known(object, "request_bytes");
+  change.request_bytes = object.optional_number("request_bytes", 0, most_bytes);
   change.fetch_concurrency = read_known(object, "fetch_concurrency");
   change.batch_size = read_known(object, "batch_size");
   change.jobs = read_known_count(object, "jobs");

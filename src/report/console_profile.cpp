@@ -81,7 +81,7 @@ std::string storage_curve(const std::vector<StoragePoint>& points, std::size_t w
   sort_out(sizes);
   sort_out(concurrencies);
   if (sizes.size() < 2 && concurrencies.size() < 2) return "";
-  std::vector<Table::Column> columns{{"storage, MB/s, by request and number under way", Table::Align::left}};
+  std::vector<Table::Column> columns{{"request", Table::Align::left}};
   for (const int concurrency : concurrencies) columns.push_back({fmt::format("{}", concurrency), Table::Align::right});
   Table table(columns, 0);
   for (const double size : sizes) {
@@ -92,7 +92,7 @@ std::string storage_curve(const std::vector<StoragePoint>& points, std::size_t w
     }
     table.add(std::move(cells));
   }
-  return "\n" + table.text(width);
+  return "\n" + paragraph("  ", "storage, MB/s, by size of a request and number under way", width) + table.text(width);
 }
 
 std::string runs_section(const std::vector<RunRecord>& runs, std::size_t width) {

@@ -49,7 +49,10 @@ void leave_out_as_measured(std::map<double, SweepLevel>& levels) {
   std::erase_if(levels, [](const auto& level) { return level.second.as_measured; });
 }
 
-int heat_of(double value, double low, double high) { return high > low ? static_cast<int>(std::lround(9 * (value - low) / (high - low))) : 0; }
+int heat_of(double value, double low, double high) {
+  constexpr double hottest = 9;
+  return high > low ? static_cast<int>(std::lround(hottest * std::clamp((value - low) / (high - low), 0.0, 1.0))) : 0;
+}
 
 }  // namespace
 

@@ -30,6 +30,9 @@ TEST_CASE("text in Markdown makes no cell, markup, HTML, link or mention") {
 
 TEST_CASE("text in Markdown opens no block") {
   CHECK(markdown_text("# head") == "\\# head");
+  CHECK(markdown_text(" # head") == " \\# head");
+  CHECK(markdown_text("  12) item") == "  12\\) item");
+  CHECK(markdown_text("   ") == "   ");
   CHECK(markdown_text("- item") == "\\- item");
   CHECK(markdown_text("12. item") == "12\\. item");
   CHECK(markdown_text("12.5 %") == "12.5 %");

@@ -59,6 +59,11 @@ class Completions(ProgramTest):
         self.assertEqual(self.in_bash("dsanalyze profile --step "), ["lockstep", "independent"])
         self.assertEqual(self.in_bash("dsanalyze profile --index a"), ["a file.json"])
 
+    def test_bash_asks_a_program_that_is_called_by_the_home_folder(self):
+        self.environment["HOME"] = str(self.folder)
+        (self.folder / "dsanalyze").symlink_to(PROGRAM)
+        self.assertEqual(self.in_bash("~/dsanalyze whati"), ["whatif"])
+
     def test_bash_replaces_only_what_stands_behind_a_colon_or_an_equals_sign(self):
         self.assertEqual(self.in_bash("dsanalyze profile --storage emulated:s"), ["ssd"])
         self.assertEqual(self.in_bash("dsanalyze profile --step=l"), ["lockstep"])

@@ -185,6 +185,14 @@ class Report(ProgramTest):
         torn.write_text("{")
         self.assertIn("torn.json", self.fails(2, "report", torn))
         self.assertIn("not-there.json", self.fails(1, "report", self.folder / "not-there.json"))
+        for name, content in (("page.html", "<!doctype html>"), ("empty.json", ""), ("other.json", '{"a": 1}'), ("list.json", "[1]")):
+            other = self.folder / name
+            other.write_text(content)
+            message = self.fails(2, "report", other)
+            self.assertIn(f"{name}: no result of dsanalyze", message)
+            self.assertIn("dsanalyze profile -o FILE", message)
+            self.assertNotIn("syntax error", message)
+        self.assertIn("dsanalyze profile -o FILE", self.fails(1, "report", self.folder / "not-there.json"))
         self.assertIn('did you mean "html"?', self.fails(2, "report", self.profile, "--format", "htlm"))
 
     def test_a_report_does_not_overwrite_its_own_result(self):

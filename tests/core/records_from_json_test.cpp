@@ -135,3 +135,12 @@ TEST_CASE("wrong fields of a simulation's record are refused by their place, and
   uneven["cases"][1].erase("pipeline");
   CHECK_THROWS_WITH_AS(simulate_from_json(uneven.dump(), "r.json"), doctest::Contains("/cases/1/pipeline"), UsageError);
 }
+
+TEST_CASE("bytes of a request that no whole number holds are refused") {
+  WhatIfResult result = test::full_whatif();
+  result.answers.back().change.request_bytes = 1e300;
+  CHECK_THROWS_WITH_AS(whatif_from_json(to_json(result), "r.json"), doctest::Contains("request_bytes"), UsageError);
+  ProfileResult profile = test::full_profile();
+  profile.storage_by_request.push_back({1e300, 1, 1e6});
+  CHECK_THROWS_WITH_AS(profile_from_json(to_json(profile), "r.json"), doctest::Contains("request_bytes"), UsageError);
+}

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <sstream>
 
 #include "dsanalyze/core/rate_text.hpp"
@@ -91,6 +92,9 @@ ProfileResult cpu_bound() {
   result.prep = rate(980, 12);
   result.prep->void_windows = 2;
   result.prep_by_cores = {{1, 490, std::nullopt}, {2, 980, std::nullopt}};
+  for (const double request_bytes : {16'384.0, 65'536.0, 118'784.0, 262'144.0})
+    for (const int concurrency : {1, 2, 4, 8, 16})
+      result.storage_by_request.push_back({request_bytes, concurrency, 1e6 * concurrency * std::sqrt(request_bytes)});
   result.stalls = ProfileResult::Stalls{stall(0.1, 1.02), stall(0.9, 9.2), {0, 0, {0, 0}}};
   result.bottleneck = BottleneckRecord{"cpu", "prep", true, "P is 3.3 times lower than F, the next", "io"};
   result.advice = {{"add-cores", "Give prep 7 cores instead of 2: 980 ± 12 to 3,207 ± 60 samples/s (3.27x); then fetch binds [F].", {}}};

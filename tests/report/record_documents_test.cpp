@@ -165,6 +165,15 @@ TEST_CASE("kinds of caches, which have no order, are rows as they come") {
   CHECK(map->table.rows[1][3].text == "8,982 [F]");
 }
 
+TEST_CASE("rates near the greatest number there is have their colours") {
+  WhatIfResult result = swept_whatif();
+  for (WhatIfAnswer& answer : result.answers) answer.samples_per_s *= 1e304;
+  const auto map = report::whatif_sweep(result);
+  REQUIRE(map);
+  CHECK(map->table.rows[3][3].heat == 9);
+  CHECK(map->table.rows[0][1].heat == 0);
+}
+
 TEST_CASE("simulated answers are mapped by what the simulator says of them") {
   WhatIfResult result = swept_whatif();
   for (WhatIfAnswer& answer : result.answers)
