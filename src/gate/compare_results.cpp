@@ -37,6 +37,21 @@ std::set<std::size_t> shared_sessions(const Sessions& sessions) {
   return shared;
 }
 
+double degrees_within(std::size_t runs, std::size_t sessions) { return static_cast<double>(runs) - static_cast<double>(sessions) - 1; }
+
+/// Every centre but the first is one more figure that was taken from these runs: what is left of them scatters less than the runs do.
+void take_off_centres(Contrast& contrast, std::size_t runs, std::size_t sessions) {
+  const double left = degrees_within(runs, sessions);
+  if (left <= 0) {
+    contrast.degrees = 0;
+    return;
+  }
+  const double share = left / (static_cast<double>(runs) - 2);
+  contrast.standard_error /= std::sqrt(share);
+  contrast.deviation /= std::sqrt(share);
+  contrast.degrees *= share;
+}
+
 /// Runs that met the same machine at the same time: what a session did to both sides is taken off both.
 Compared within_sessions(const Series& series, const Sessions& sessions, const std::set<std::size_t>& shared) {
   const SessionValues before = by_session(series.baseline, sessions.baseline);
@@ -50,9 +65,33 @@ Compared within_sessions(const Series& series, const Sessions& sessions, const s
     level += centre / static_cast<double>(shared.size());
   }
   Compared compared{series.kind, mean(baseline) + level, mean(current) + level, baseline.size(), current.size(), welch(baseline, current)};
-  // Every centre but the first is one more figure that was taken from these runs.
-  compared.contrast.degrees = std::max(compared.contrast.degrees - static_cast<double>(shared.size() - 1), 0.0);
+  take_off_centres(compared.contrast, baseline.size() + current.size(), shared.size());
   return compared;
+}
+
+std::size_t distinct(const std::vector<std::size_t>& sessions) { return std::set<std::size_t>(sessions.begin(), sessions.end()).size(); }
+
+std::size_t runs_of(const std::set<std::size_t>& chosen, const std::vector<std::size_t>& sessions) {
+  return static_cast<std::size_t>(std::ranges::count_if(sessions, [&chosen](std::size_t session) { return chosen.contains(session); }));
+}
+
+/// Runs within shared sessions, unless few of them would throw away what many sessions know.
+GateUnit unit_of(const Sessions& sessions, const std::set<std::size_t>& shared) {
+  constexpr double enough_degrees = 4;
+  if (shared.empty()) return GateUnit::session;
+  const double within = degrees_within(runs_of(shared, sessions.baseline) + runs_of(shared, sessions.current), shared.size());
+  const double across = static_cast<double>(distinct(sessions.baseline)) - 1;
+  return within >= enough_degrees || within >= across ? GateUnit::run : GateUnit::session;
+}
+
+/// Of the runs that are compared: what is left out spoils nothing.
+std::string distrust_of_used(std::span<const GateRun> runs, const std::vector<std::size_t>& sessions, const std::set<std::size_t>& used,
+                             const GateOptions& options) {
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (!used.contains(sessions[i])) continue;
+    if (std::string cause = distrust(runs.subspan(i, 1), {}, options); !cause.empty()) return cause;
+  }
+  return "";
 }
 
 Compared across_sessions(const Series& series, const Sessions& sessions) {
@@ -95,7 +134,7 @@ void find_about_sessions(const Sessions& sessions, GateUnit unit, std::size_t le
   if (unit == GateUnit::run && sessions.one_after_the_other)
     findings.push_back(
         {"one-after-the-other", Finding::Severity::warning,
-         "all runs of one side ended before those of the other began: what the machine drifted meanwhile looks like a change. By turns it cancels: "
+         "all runs of one side began before those of the other did: what the machine drifted meanwhile looks like a change. By turns it cancels: "
          "--baseline-command and --current-command."});
 }
 
@@ -112,8 +151,7 @@ GateResult compare_results(std::span<const GateRun> baseline, std::span<const Ga
 
   const Sessions sessions = sessions_of(baseline, current);
   const auto shared = sessions.times_known ? shared_sessions(sessions) : std::set<std::size_t>{};
-  result.unit = shared.empty() ? GateUnit::session : GateUnit::run;
-  const auto distinct = [](const std::vector<std::size_t>& numbers) { return std::set<std::size_t>(numbers.begin(), numbers.end()).size(); };
+  result.unit = unit_of(sessions, shared);
   result.baseline.sessions = sessions.times_known ? distinct(sessions.baseline) : 0;
   result.current.sessions = sessions.times_known ? distinct(sessions.current) : 0;
 
@@ -123,8 +161,12 @@ GateResult compare_results(std::span<const GateRun> baseline, std::span<const Ga
     compared.push_back(result.unit == GateUnit::run ? within_sessions(series, sessions, shared) : across_sessions(series, sessions));
   result.absent = std::move(collected.absent);
 
-  const Judgement judgement{options.min_effect, level_of(compared, family_alpha), result.unit, distrust(baseline, current, options),
-                            no_scatter_reason(sessions, result.unit)};
+  std::string distrusted = distrust(baseline, current, options);
+  if (result.unit == GateUnit::run) {
+    distrusted = distrust_of_used(baseline, sessions.baseline, shared, options);
+    if (distrusted.empty()) distrusted = distrust_of_used(current, sessions.current, shared, options);
+  }
+  const Judgement judgement{options.min_effect, level_of(compared, family_alpha), result.unit, distrusted, no_scatter_reason(sessions, result.unit)};
   for (const Compared& each : compared) result.metrics.push_back(judge(each, judgement));
   const std::size_t used = compared.empty() ? 0 : compared.front().observations_baseline + compared.front().observations_current;
   find_about_sessions(sessions, result.unit, result.unit == GateUnit::run && used > 0 ? baseline.size() + current.size() - used : 0, result.findings);

@@ -16,7 +16,13 @@ namespace {
 /// Where there is no scatter to plan from: what CPU-bound runs of equal settings commonly have.
 constexpr double typical_scatter = 0.03;
 
-double effect_of(const MetricKind& kind, double estimate) { return kind.scale == GateScale::ratio ? std::expm1(estimate) : estimate; }
+/// Beyond any effect there is: what is open in practice, or absurd, must still be a number in the record.
+constexpr double widest = 20;
+
+double effect_of(const MetricKind& kind, double estimate) {
+  const double bounded = std::clamp(estimate, -widest, widest);
+  return kind.scale == GateScale::ratio ? std::expm1(bounded) : bounded;
+}
 double level_value(const MetricKind& kind, double value) { return kind.scale == GateScale::ratio ? std::exp(value) : value; }
 double worse_by(const MetricKind& kind, double effect) { return kind.worse == Worse::lower ? -effect : effect; }
 
@@ -131,11 +137,8 @@ GateMetric judge(const Compared& compared, const Judgement& judgement) {
     undecided(judgement.one_sided);
     return metric;
   }
-  // Beyond any effect there is: an interval that is open in practice must still be a number in the record.
-  constexpr double widest = 20;
   const double half = student_t_quantile(1 - judgement.level * kind.weight, contrast.degrees) * contrast.standard_error;
-  const auto at = [&](double value) { return effect_of(kind, std::clamp(value, -widest, widest)); };
-  metric.interval = Interval{at(contrast.estimate - half), at(contrast.estimate + half)};
+  metric.interval = Interval{effect_of(kind, contrast.estimate - half), effect_of(kind, contrast.estimate + half)};
   const double worse = worse_by(kind, metric.effect);
   const bool sound = metric.interval->low > 0 || metric.interval->high < 0;
   const bool within = metric.interval->low > -judgement.min_effect && metric.interval->high < judgement.min_effect;

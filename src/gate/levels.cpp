@@ -1,9 +1,12 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <numeric>
 
 #include "dsanalyze/base/distributions.hpp"
+#include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/random.hpp"
 #include "statistics.hpp"
 
@@ -127,6 +130,7 @@ double bound_for(const Density& before, double deviation, double spent) {
 double simultaneous_level(const std::vector<std::vector<double>>& residuals, const std::vector<double>& weights, double alpha) {
   const std::size_t size = residuals.size();
   if (size == 0) return alpha;
+  if (size > most_metrics) throw Error(fmt::format("{} metrics in one comparison; the draws are for at most {}", size, most_metrics));
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   if (size == 1) return alpha / sum;
   const Matrix triangle = copula(residuals);

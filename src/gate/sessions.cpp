@@ -4,6 +4,7 @@
 #include <charconv>
 #include <chrono>
 #include <limits>
+#include <map>
 
 namespace dsanalyze::gate {
 namespace {
@@ -36,6 +37,40 @@ std::optional<std::int64_t> utc_seconds(const std::string& text) {
   return ((days * 24 + hours) * 60 + minutes) * 60 + seconds;
 }
 
+namespace {
+
+struct Range {
+  std::int64_t first = std::numeric_limits<std::int64_t>::max();
+  std::int64_t last = std::numeric_limits<std::int64_t>::min();
+};
+using Ranges = std::map<std::size_t, Range>;
+
+/// When the runs of each session began; all of them say it.
+Ranges ranges_by_session(std::span<const GateRun> runs, const std::vector<std::size_t>& sessions) {
+  Ranges ranges;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const std::int64_t at = utc_seconds(runs[i].profile.started_utc).value_or(0);
+    Range& range = ranges[sessions[i]];
+    range = {std::min(range.first, at), std::max(range.last, at)};
+  }
+  return ranges;
+}
+
+/// Where sessions begin with either side in turn, a drift cancels between them.
+bool one_after_the_other(const Ranges& baseline, const Ranges& current) {
+  std::size_t shared = 0, baseline_first = 0, current_first = 0;
+  for (const auto& [session, before] : baseline) {
+    const auto at = current.find(session);
+    if (at == current.end()) continue;
+    ++shared;
+    if (before.last < at->second.first) ++baseline_first;
+    if (at->second.last < before.first) ++current_first;
+  }
+  return 2 * std::max(baseline_first, current_first) > shared;
+}
+
+}  // namespace
+
 Sessions sessions_of(std::span<const GateRun> baseline, std::span<const GateRun> current) {
   Sessions sessions;
   sessions.baseline.assign(baseline.size(), 0);
@@ -47,7 +82,6 @@ Sessions sessions_of(std::span<const GateRun> baseline, std::span<const GateRun>
   };
   std::vector<Start> starts;
   const auto add = [&](std::span<const GateRun> runs, std::vector<std::size_t>& numbers) {
-    std::pair<std::int64_t, std::int64_t> range{std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min()};
     for (std::size_t i = 0; i < runs.size(); ++i) {
       const auto at = utc_seconds(runs[i].profile.started_utc);
       if (!at) {
@@ -55,14 +89,11 @@ Sessions sessions_of(std::span<const GateRun> baseline, std::span<const GateRun>
         continue;
       }
       starts.push_back({*at, &numbers[i]});
-      range = {std::min(range.first, *at), std::max(range.second, *at)};
     }
-    return range;
   };
-  const auto of_baseline = add(baseline, sessions.baseline);
-  const auto of_current = add(current, sessions.current);
+  add(baseline, sessions.baseline);
+  add(current, sessions.current);
   if (!sessions.times_known) return sessions;
-  sessions.one_after_the_other = of_baseline.second < of_current.first || of_current.second < of_baseline.first;
   std::ranges::sort(starts, {}, &Start::at);
   std::size_t number = 0;
   for (std::size_t i = 0; i < starts.size(); ++i) {
@@ -70,6 +101,7 @@ Sessions sessions_of(std::span<const GateRun> baseline, std::span<const GateRun>
     *starts[i].session = number;
   }
   sessions.count = number + 1;
+  sessions.one_after_the_other = one_after_the_other(ranges_by_session(baseline, sessions.baseline), ranges_by_session(current, sessions.current));
   return sessions;
 }
 

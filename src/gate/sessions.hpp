@@ -20,7 +20,7 @@ struct Sessions {
   std::vector<std::size_t> baseline, current;  ///< a session's number for each run
   std::size_t count = 0;
   bool times_known = true;           ///< else all runs of a side are taken for one session, and the sides' for different ones
-  bool one_after_the_other = false;  ///< every run of one side began before every run of the other
+  bool one_after_the_other = false;  ///< in most sessions that both sides share, every run of the same side began before every run of the other
 };
 Sessions sessions_of(std::span<const GateRun> baseline, std::span<const GateRun> current);
 

@@ -1,9 +1,12 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 
+#include "dsanalyze/base/distributions.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "simulated_profiles.hpp"
+#include "statistics.hpp"
 
 using namespace dsanalyze;
 using test::Scatter;
@@ -110,6 +113,77 @@ TEST_CASE("what ran in the same sessions is compared within them, whatever the s
   CHECK(metric(result, "P").effect == doctest::Approx(-0.05).epsilon(0.2));
   CHECK(metric(result, "P").observations_baseline == 12);
   CHECK(has_finding(result, "runs-left-out"));
+}
+
+TEST_CASE("one run a side in each of several sessions has the interval of paired differences") {
+  SimulatedMachine machine(14, {.each = 0.01, .session = 0.2});
+  std::vector<GateRun> baseline, current;
+  std::vector<double> differences;
+  for (int day = 0; day < 6; ++day) {
+    machine.next_session();
+    baseline.push_back(machine.run({}));
+    current.push_back(machine.run({}));
+    differences.push_back(std::log(current.back().profile.prep->samples_per_s / baseline.back().profile.prep->samples_per_s));
+  }
+  GateOptions options;
+  options.metrics = {"P"};
+  const GateResult result = compare_results(baseline, current, options);
+  CHECK(result.unit == GateUnit::run);
+  const gate::Contrast expected = gate::paired(differences);
+  const double half = student_t_quantile(1 - gate::family_alpha, expected.degrees) * expected.standard_error;
+  REQUIRE(metric(result, "P").interval.has_value());
+  CHECK(metric(result, "P").interval->low == doctest::Approx(std::expm1(expected.estimate - half)).epsilon(1e-6));
+  CHECK(metric(result, "P").interval->high == doctest::Approx(std::expm1(expected.estimate + half)).epsilon(1e-6));
+}
+
+TEST_CASE("a session that both sides share does not throw away a baseline of many days") {
+  SimulatedMachine machine(15, {.each = 0.005, .session = 0.02});
+  std::vector<GateRun> baseline;
+  for (int day = 0; day < 12; ++day) {
+    machine.next_session();
+    baseline.push_back(machine.run({}));
+  }
+  const std::vector<GateRun> current = machine.runs(Speeds{}.slower(0.3), 1);
+  const GateResult result = compare_results(baseline, current, {});
+  CHECK(result.unit == GateUnit::session);
+  CHECK(metric(result, "P").observations_baseline == 12);
+  CHECK(result.verdict == GateVerdict::regression);
+}
+
+TEST_CASE("that one side came first is told of the sessions in which both ran") {
+  const auto told = [](const std::vector<int>& swapped_days) {
+    SimulatedMachine machine(16, {.each = 0.005});
+    std::vector<GateRun> baseline, current;
+    for (int day = 0; day < 4; ++day) {
+      machine.next_session();
+      const bool swapped = std::ranges::find(swapped_days, day) != swapped_days.end();
+      for (GateRun& run : machine.runs({}, 2)) (swapped ? current : baseline).push_back(std::move(run));
+      for (GateRun& run : machine.runs({}, 2)) (swapped ? baseline : current).push_back(std::move(run));
+    }
+    return has_finding(compare_results(baseline, current, {}), "one-after-the-other");
+  };
+  CHECK(told({}));
+  CHECK_FALSE(told({1, 3}));
+}
+
+TEST_CASE("a run that is left out decides nothing by not being trusted, a run that is used does") {
+  SimulatedMachine machine(17, {.each = 0.005});
+  auto baseline = machine.runs({}, 6);
+  const auto current = machine.runs(Speeds{}.slower(0.2), 6);
+  machine.next_session();
+  baseline.push_back(machine.run({}));
+  baseline.back().profile.trusted = false;
+  CHECK(compare_results(baseline, current, {}).verdict == GateVerdict::regression);
+  baseline[2].profile.trusted = false;
+  CHECK(compare_results(baseline, current, {}).verdict == GateVerdict::cannot_tell);
+}
+
+TEST_CASE("rates that are absurdly far apart leave a record that can be read") {
+  SimulatedMachine machine(18, {.each = 0.005});
+  const auto baseline = machine.runs({.prep = 1e-300}, 4);
+  const auto current = machine.runs({.prep = 1e300}, 4);
+  const std::string text = to_json(compare_results(baseline, current, {}));
+  CHECK(to_json(gate_from_json(text, "x")) == text);
 }
 
 TEST_CASE("results that do not say when they began are not taken for runs of one session") {

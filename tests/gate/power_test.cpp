@@ -45,6 +45,18 @@ GateVerdict of_files(std::uint64_t seed, const Scatter& scatter, const Speeds& c
   return compare_results(before, machine.runs(current, runs), {}).verdict;
 }
 
+/// A run a side on each of several days.
+GateVerdict day_by_day(std::uint64_t seed, const Scatter& scatter, int days) {
+  SimulatedMachine machine(mix(seed, 3), scatter);
+  std::vector<GateRun> before, after;
+  for (int day = 0; day < days; ++day) {
+    machine.next_session();
+    before.push_back(machine.run({}));
+    after.push_back(machine.run({}));
+  }
+  return compare_results(before, after, {}).verdict;
+}
+
 GateVerdict by_turns(std::uint64_t seed, const Scatter& scatter, const Speeds& current, const std::vector<std::string>& metrics = {}) {
   SimulatedMachine machine(mix(seed, 2), scatter);
   const GateCommands commands{.baseline = "old", .current = "new"};
@@ -71,6 +83,7 @@ TEST_CASE("equal runs raise an alarm no more often than the stated level lets th
   CHECK(count_of(regression, [](std::uint64_t seed) { return of_files(seed, {}, {}); }) <= most);
   CHECK(count_of(regression, [](std::uint64_t seed) { return of_files(seed, {.each = 0.1}, {}, 4); }) <= most);
   CHECK(count_of(regression, [&](std::uint64_t seed) { return of_files(seed, together, {}); }) <= most);
+  CHECK(count_of(regression, [](std::uint64_t seed) { return day_by_day(seed, {.each = 0.1, .session = 0.2}, 6); }) <= most);
   CHECK(count_of(regression, [&](std::uint64_t seed) { return of_files(seed, heavy, {}); }) <= most);
   CHECK(count_of(regression, [](std::uint64_t seed) { return by_turns(seed, {}, {}); }) <= most);
   CHECK(count_of(regression, [&](std::uint64_t seed) { return by_turns(seed, together, {}); }) <= most);

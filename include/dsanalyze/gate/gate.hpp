@@ -51,7 +51,8 @@ struct GateRun {
 std::vector<GateRun> read_gate_runs(const std::vector<std::filesystem::path>& places);
 
 /// Compares results that are there. Results that began within an hour of one another are one session. What ran in the same session is compared run by
-/// run; else a session is one observation, as a machine's drift is shared by all its runs, and one baseline session cannot tell.
+/// run, unless the baseline's sessions tell more; else a session is one observation, as a machine's drift is shared by all its runs, and one baseline
+/// session cannot tell.
 /// Throws UsageError where results are not comparable, with all differing fields; where a result is on both sides; for unknown metrics and fields.
 /// At least one run a side.
 GateResult compare_results(std::span<const GateRun> baseline, std::span<const GateRun> current, const GateOptions& options);
