@@ -23,7 +23,8 @@ struct Column {
   Align align = Align::right;
 };
 
-/// The first cell of a row is its heading. At most `most_rows` rows are shown; the caption says when there were more.
+/// The first cell of a row is its heading. At most `most_rows` rows are shown, on a page fewer where they are long; the caption says when there were
+/// more.
 struct Table {
   std::string caption;
   std::vector<Column> columns;

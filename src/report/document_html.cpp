@@ -43,9 +43,19 @@ std::string row_html(const Table& table, const std::vector<Cell>& row) {
   return html + "</tr>\n";
 }
 
-std::string table_html(const Table& table, const std::string& id) {
+/// What tables may take: each, and all of a page. Their first row is always there.
+constexpr std::size_t most_table_bytes = 200'000;
+constexpr std::size_t tables_room = 230'000;
+
+std::string table_html(const Table& table, const std::string& id, std::size_t room) {
+  std::string rows;
+  std::size_t count = 0;
+  for (; count < std::min(table.rows.size(), most_rows); ++count) {
+    const std::string row = row_html(table, table.rows[count]);
+    if (count > 0 && rows.size() + row.size() > room) break;
+    rows += row;
+  }
   std::string caption = table.caption;
-  const std::size_t count = std::min(table.rows.size(), most_rows);
   if (count < table.rows.size())
     caption += fmt::format(" (the first {} of {} rows; the JSON record has them all)", count, format_number(static_cast<double>(table.rows.size())));
   std::string html =
@@ -59,9 +69,7 @@ std::string table_html(const Table& table, const std::string& id) {
     const bool right = table.columns[at].align == Align::right && !(at == 0 && table.row_headings);
     html += fmt::format("<th scope=\"col\"{}>{}</th>", right ? " class=\"number\"" : "", shown(table.columns[at].heading));
   }
-  html += "</tr></thead>\n<tbody>\n";
-  for (std::size_t at = 0; at < count; ++at) html += row_html(table, table.rows[at]);
-  return html + "</tbody>\n</table>\n</div>\n";
+  return html + "</tr></thead>\n<tbody>\n" + rows + "</tbody>\n</table>\n</div>\n";
 }
 
 std::string charts_html(const std::vector<Chart>& charts, const std::string& table_id) {
@@ -80,7 +88,8 @@ std::string charts_html(const std::vector<Chart>& charts, const std::string& tab
 
 class Writer {
  public:
-  explicit Writer(const Section& section) : m_section(section) {}
+  /// `room`: what the page's tables may still take.
+  Writer(const Section& section, std::size_t& room) : m_section(section), m_room(room) {}
 
   void operator()(const Paragraph& paragraph) {
     constexpr std::array classes{"", " class=\"muted\"", " class=\"warning\""};
@@ -118,7 +127,8 @@ class Writer {
     if (!figure.title.empty()) m_html += "<h3>" + shown(figure.title) + "</h3>\n";
     if (!figure.text.empty()) m_html += "<p class=\"muted\">" + shown(figure.text) + "</p>\n";
     m_html += charts_html(figure.charts, table_id);
-    const std::string table = table_html(figure.table, table_id);
+    const std::string table = table_html(figure.table, table_id, std::min(m_room, most_table_bytes));
+    m_room -= std::min(m_room, table.size());
     m_html += figure.folding == Folding::open
                   ? table
                   : fmt::format("<details>\n<summary>{}</summary>\n{}</details>\n", shown("The numbers: " + figure.table.caption), table);
@@ -136,6 +146,7 @@ class Writer {
 
  private:
   const Section& m_section;
+  std::size_t& m_room;
   std::string m_html;
   std::size_t m_figures = 0;
 };
@@ -151,11 +162,12 @@ std::string html_navigation(const Document& document) {
 
 std::string html_sections(const Document& document) {
   std::string html;
+  std::size_t room = tables_room;
   for (const Section& section : document.sections) {
     const char level = &section == &document.sections.front() ? '1' : '2';
     html += fmt::format("<section id=\"{0}\" aria-labelledby=\"{0}-title\">\n<h{1} id=\"{0}-title\">{2}</h{1}>\n", html_text(section.id), level,
                         shown(section.title));
-    Writer writer(section);
+    Writer writer(section, room);
     for (const Block& block : section.blocks) std::visit(writer, block);
     html += writer.html() + "</section>\n";
   }

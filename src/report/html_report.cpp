@@ -19,12 +19,18 @@ constexpr std::size_t page_room = 580'000;
 constexpr std::size_t most_record_room = 150'000;
 constexpr std::size_t least_record_room = 20'000;
 
-/// Long texts cut, and of each list that is longer than `most` so many items, evenly spread.
-Json cut(const Json& value, std::size_t most) {
-  if (value.is_string()) return shortened(value.get_ref<const std::string&>(), longest_text);
+/// How much of a record is kept: so many items of a list, so many bytes of a text.
+struct Measure {
+  std::size_t items;
+  std::size_t text;
+};
+
+/// Longer texts cut, and of each longer list so many items, evenly spread.
+Json cut(const Json& value, const Measure& most) {
+  if (value.is_string()) return shortened(value.get_ref<const std::string&>(), most.text);
   if (value.is_array()) {
     Json list = Json::array();
-    for (const std::size_t at : report::spread(value.size(), most)) list.push_back(cut(value[at], most));
+    for (const std::size_t at : report::spread(value.size(), most.items)) list.push_back(cut(value[at], most));
     return list;
   }
   if (!value.is_object()) return value;
@@ -33,34 +39,40 @@ Json cut(const Json& value, std::size_t most) {
   return object;
 }
 
-/// What the page carries of the records: as much of their lists as there is room for.
+/// As it stands in a script element.
+std::string embedded(const Json& value) { return script_json(value.dump(-1, ' ', false, Json::error_handler_t::replace)); }
+
+/// "results" and "shortened" of the island: as much of the records' lists and texts as there is room for, and whether that is not all.
 std::string records_json(std::span<const ReportInput> inputs, std::size_t room) {
   Json records = Json::array();
   for (const ReportInput& input : inputs)
     records.push_back(Json::parse(std::visit([](const auto& record) { return to_json(record); }, input.record)));
+  constexpr std::array<Measure, 6> measures{{{1000, longest_text}, {300, longest_text}, {100, longest_text}, {30, 500}, {10, 200}, {3, 100}}};
+  Json kept;
   std::string text;
-  for (const std::size_t most : {1000, 300, 100, 30, 10, 3}) {
-    text = cut(records, most).dump(-1, ' ', false, Json::error_handler_t::replace);
+  for (const Measure& most : measures) {
+    kept = cut(records, most);
+    text = embedded(kept);
     if (text.size() <= room) break;
   }
-  return text;
+  return fmt::format(R"("results":{},"shortened":{})", text, kept != records);
 }
 
 std::string labels_json(std::span<const ReportInput> inputs) {
   Json labels = Json::array();
   for (const ReportInput& input : inputs) labels.push_back(shortened(input.label, longest_text));
-  return labels.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return embedded(labels);
 }
 
 /// `others`: bytes of the page without the island.
 std::string island(std::span<const ReportInput> inputs, const report::Document& document, std::size_t others) {
   std::string live;
   for (const ReportInput& input : inputs) live += (live.empty() ? "" : ",") + (input.live_model.empty() ? std::string("null") : input.live_model);
-  const std::string charts = report::charts_json(document);
+  live = script_json(live);
+  const std::string charts = script_json(report::charts_json(document));
   const std::size_t taken = std::min(page_room, others + live.size() + charts.size());
   const std::size_t room = std::clamp(page_room - taken, least_record_room, most_record_room);
-  return script_json(
-      fmt::format(R"({{"labels":{},"results":{},"live":[{}],"charts":{}}})", labels_json(inputs), records_json(inputs, room), live, charts));
+  return fmt::format(R"({{"labels":{},{},"live":[{}],"charts":{}}})", labels_json(inputs), records_json(inputs, room), live, charts);
 }
 
 using Part = std::pair<std::string, std::string>;

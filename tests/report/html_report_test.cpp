@@ -104,3 +104,18 @@ TEST_CASE("a record with nearly nothing, or a hundred findings and texts of mega
   CHECK(says(page, "9.54 MiB in all"));
   CHECK(says(page, "500 of 100,000 readings are shown"));
 }
+
+TEST_CASE("four hundred long findings make no page of megabytes, and what is left out is said") {
+  HtmlAssets heavy = assets;
+  heavy.scripts = std::string(300'000, 's');
+  ReportInput input = full_input("long");
+  auto& profile = std::get<ProfileResult>(input.record);
+  for (int at = 0; at < 400; ++at)
+    profile.findings.push_back({"code", Finding::Severity::error, "number " + std::to_string(at) + std::string(8000, '<')});
+  const std::string page = html_report(std::array{input}, heavy);
+  CHECK(page.size() <= 600'000);
+  CHECK(says(page, "number 0&lt;"));
+  CHECK(all_of(page, "(the first [0-9]+ of 40[0-9] rows)").size() == 1);
+  CHECK(island_of(page)["shortened"] == true);
+  CHECK(island_of(page_of(full_input("full.json")))["shortened"] == false);
+}
