@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "doctor_context.hpp"
+#include "dsanalyze/base/text.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -124,11 +125,13 @@ std::optional<DoctorAnswer> look_at_workers(const DoctorContext& context) {
   const int workers = context.workers();
   const int cores = std::min<int>(context.cores(), host.worker_count());
   const std::string found = fmt::format("{} prep worker{} on {} usable core{}", workers, workers == 1 ? "" : "s", cores, cores == 1 ? "" : "s");
+  const DoctorCommand as_many{
+      DoctorCommand::Where::here,
+      fmt::format("dsanalyze profile {} --workers {}", context.inputs.index ? shell_word(context.inputs.settings.dataset) : "DATASET", cores)};
   if (workers > cores)
-    return DoctorAnswer{
-        DoctorStatus::warning, found, fmt::format("Pass --workers {}, or leave --workers out: it is chosen by the cores.", cores), {}};
+    return DoctorAnswer{DoctorStatus::warning, found, "Leave --workers out, which chooses them by the cores, or ask for as many:", {as_many}};
   if (workers < cores)
-    return DoctorAnswer{DoctorStatus::note, found, fmt::format("P is that of {} cores. Pass --workers {} for all of them.", workers, cores), {}};
+    return DoctorAnswer{DoctorStatus::note, found, fmt::format("P is that of {} of the cores. For all of them:", workers), {as_many}};
   if (workers > host.cores_physical)
     return DoctorAnswer{DoctorStatus::note,
                         fmt::format("{}, which are {} cores with hyper-threads", found, host.cores_physical),

@@ -41,7 +41,7 @@ std::optional<DoctorAnswer> look_at_direct_io(const DoctorContext& context) {
   if (!context.reads_files() || settings.cache == CacheKind::page) return std::nullopt;
   if (place.file.empty()) return not_known("the dataset has no file with bytes in it to try with");
   const auto attempt = context.system.direct_read(place.file);
-  if (attempt.done) return fine("a read of 4 KiB past the page cache worked");
+  if (attempt.done) return fine("a read past the page cache worked");
   const std::string where =
       fmt::format("{} on {}", printable(place.path), place.filesystem.empty() ? "an unknown filesystem" : printable(place.filesystem));
   if (attempt.error != EINVAL && attempt.error != EOPNOTSUPP)

@@ -61,6 +61,7 @@ std::optional<DoctorAnswer> look_at_locked_memory(const DoctorContext& context) 
   const std::string found = limits.soft ? format_bytes(*limits.soft) : "unlimited";
   if (at_least(limits.soft, bytes_of_rings)) return fine(found);
   const bool counted = older_than(context.inputs.host.kernel, 5, 12);
+  if (counted && context.system.is_root()) return fine(fmt::format("{}, which does not bind root", found));
   if (!counted) return fine(fmt::format("{}; this kernel does not count io_uring's rings", found));
   DoctorAnswer answer{
       DoctorStatus::warning, fmt::format("{}; io_uring's rings want {}", found, format_bytes(bytes_of_rings)), "Raise the limit of this shell:", {}};
@@ -94,9 +95,10 @@ std::optional<DoctorAnswer> look_at_threads(const DoctorContext& context) {
     answer.commands = raise(context, limits, 4096, "u", 1, "nproc", "nproc");
     return answer;
   }
-  const std::uint64_t most = std::min(of_group.value_or(UINT64_MAX), context.system.is_root() ? UINT64_MAX : limits.soft.value_or(UINT64_MAX));
-  return fine(most == UINT64_MAX ? "no limit that matters"
-                                 : fmt::format("{} more may be started; {}", format_number(static_cast<double>(most)), wants));
+  std::vector<std::string> allowed;
+  if (of_group) allowed.push_back(fmt::format("the control group allows {} more", limit_text(of_group)));
+  if (limits.soft && !context.system.is_root()) allowed.push_back(fmt::format("at most {} of this user's", limit_text(limits.soft)));
+  return fine(allowed.empty() ? "no limit that matters" : fmt::format("{}; {}", fmt::join(allowed, ", "), wants));
 }
 
 }  // namespace dsanalyze

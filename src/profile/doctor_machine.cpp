@@ -53,6 +53,7 @@ std::optional<DoctorAnswer> look_at_gpu(const DoctorContext& context) {
     if (on_bus == 0 && nodes.empty() && !std::filesystem::exists(context.place("/sys/bus/pci/devices")))
       return not_known("the kernel shows neither a PCI bus nor an NVIDIA driver");
     if (on_bus == 0 && nodes.empty()) return DoctorAnswer{DoctorStatus::note, "none of NVIDIA's, and no driver of theirs", ask, {}};
+    if (on_bus == 0) return not_known(fmt::format("/dev/{} is there, yet the kernel shows neither a GPU on the bus nor a driver", nodes.front()));
     DoctorAnswer answer{DoctorStatus::warning, fmt::format("{} of NVIDIA's on the bus, without a driver", on_bus), "Install the driver:", {}};
     answer.commands = {context.as_root("apt install nvidia-driver")};
     return answer;
@@ -79,6 +80,12 @@ std::optional<DoctorAnswer> look_at_gpu(const DoctorContext& context) {
     return answer;
   }
   const char* const hidden = std::getenv("CUDA_VISIBLE_DEVICES");
+  const std::string_view visible = hidden != nullptr ? hidden : "0";
+  if (visible.empty() || visible.starts_with("-1"))
+    return DoctorAnswer{DoctorStatus::warning,
+                        fmt::format("{} with driver {}, all hidden from CUDA: CUDA_VISIBLE_DEVICES={}", nodes.size(), version, shell_word(hidden)),
+                        "Show them to what this shell starts:",
+                        {{DoctorCommand::Where::here, "unset CUDA_VISIBLE_DEVICES"}}};
   const std::string hides = hidden != nullptr ? fmt::format("; CUDA_VISIBLE_DEVICES={}", shell_word(hidden)) : "";
   return fine(fmt::format("{} with driver {}{}", nodes.size(), version, hides));
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 
 #include "doctor_context.hpp"
 #include "dsanalyze/base/error.hpp"
@@ -23,10 +24,13 @@ std::string lies_on(const DatasetPlace& place) {
 /// Copying the dataset to a place of the user's choice.
 DoctorCommand copy_of(const DatasetPlace& place) { return {DoctorCommand::Where::here, fmt::format("cp -r {} /LOCAL/DISK", shell_word(place.path))}; }
 
+/// In quotes: every JSON text is one of YAML.
+std::string yaml_text(const std::string& text) { return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace); }
+
 DoctorCommand volume_of(const DoctorContext& context, const DatasetPlace& place) {
   return context
       .launch(fmt::format("-v /DATA/ON/HOST:{}:ro", shell_word(place.path)),
-              fmt::format("volumeMounts: [{{name: data, mountPath: {}, readOnly: true}}]", shell_word(place.path)))
+              fmt::format("volumeMounts: [{{name: data, mountPath: {}, readOnly: true}}]", yaml_text(place.path)))
       .front();
 }
 

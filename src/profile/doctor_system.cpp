@@ -21,7 +21,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t page_bytes = 4096;
+/// 4 KiB, or 16 or 64 on some ARM and POWER machines.
+std::size_t page_size() {
+  static const long bytes = ::sysconf(_SC_PAGESIZE);
+  constexpr std::size_t usual = 4096;
+  return bytes > 0 ? static_cast<std::size_t>(bytes) : usual;
+}
 
 class RealSystem final : public DoctorSystem {
  public:
@@ -47,6 +52,7 @@ class RealSystem final : public DoctorSystem {
   Attempt direct_read(const fs::path& file) override {
     const FileDescriptor descriptor = open_file(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_DIRECT);
     if (!descriptor.valid()) return {false, errno};
+    const std::size_t page_bytes = page_size();
     struct Free {
       void operator()(void* memory) const { std::free(memory); }
     };
@@ -63,12 +69,15 @@ class RealSystem final : public DoctorSystem {
     // To others than owners the kernel says that everything is resident.
     const bool tells = info.st_uid == ::geteuid() || ::geteuid() == 0 || ::faccessat(descriptor.get(), "", W_OK, AT_EMPTY_PATH | AT_EACCESS) == 0;
     if (!tells) return {false, EACCES};
+    const std::size_t page_bytes = page_size();
     const auto last = static_cast<off_t>((static_cast<std::size_t>(info.st_size) - 1) / page_bytes * page_bytes);
     char byte = 0;
     ::posix_fadvise(descriptor.get(), 0, 0, POSIX_FADV_RANDOM);
     if (::pread(descriptor.get(), &byte, 1, last) < 0) return {false, errno};
-    ::sync_file_range(descriptor.get(), last, page_bytes, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
-    if (const int error = ::posix_fadvise(descriptor.get(), last, page_bytes, POSIX_FADV_DONTNEED); error != 0) return {false, error};
+    ::sync_file_range(descriptor.get(), last, static_cast<off_t>(page_bytes),
+                      SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+    if (const int error = ::posix_fadvise(descriptor.get(), last, static_cast<off_t>(page_bytes), POSIX_FADV_DONTNEED); error != 0)
+      return {false, error};
     void* const map = ::mmap(nullptr, page_bytes, PROT_READ, MAP_SHARED, descriptor.get(), last);
     if (map == MAP_FAILED) return {false, errno};
     unsigned char resident = 0;

@@ -97,7 +97,7 @@ TEST_CASE("more workers than cores are a warning, fewer and hyper-threads a note
   CHECK(machine.status("workers") == ok);
   machine.inputs.settings.workers = 5;
   CHECK(machine.status("workers") == warning);
-  CHECK(machine.check("workers").mend.find("--workers 4") != std::string::npos);
+  CHECK(machine.check("workers").commands.at(0).command.ends_with(" --workers 4"));
   machine.inputs.settings.workers = 3;
   CHECK(machine.status("workers") == note);
   machine.inputs.settings.workers = 4;

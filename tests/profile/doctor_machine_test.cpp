@@ -1,6 +1,7 @@
 #include "made_up_machine.hpp"
 
 #include <cerrno>
+#include <cstdlib>
 #include <set>
 
 #include "dsanalyze/base/files.hpp"
@@ -26,6 +27,25 @@ TEST_CASE("a GPU with its driver is fine; with a driver and no device, or no rig
   CHECK(machine.status("gpu") == warning);
   machine.write(".dockerenv", "");
   CHECK(mends_by(machine.check("gpu"), launch, "docker run --gpus all IMAGE"));
+}
+
+TEST_CASE("GPUs that CUDA is told to hide are a warning") {
+  MadeUpMachine machine;
+  for (const char* const hidden : {"", "-1", "-1,0", "0", "1,0"}) {
+    ::setenv("CUDA_VISIBLE_DEVICES", hidden, 1);
+    const DoctorCheck check = machine.check("gpu");
+    ::unsetenv("CUDA_VISIBLE_DEVICES");
+    CAPTURE(hidden);
+    CHECK((check.status == warning) == (*hidden == '\0' || *hidden == '-'));
+    CHECK(mends_by(check, here, "unset CUDA_VISIBLE_DEVICES") == (check.status == warning));
+  }
+}
+
+TEST_CASE("a device file of a GPU that neither bus nor driver shows is unknown") {
+  MadeUpMachine machine;
+  machine.remove("proc/driver");
+  machine.remove("sys/bus/pci/devices");
+  CHECK(machine.status("gpu") == unknown);
 }
 
 TEST_CASE("a GPU on the bus without a driver is a warning, none at all a note, and no bus to look at unknown") {

@@ -146,6 +146,9 @@ TEST_CASE("locked memory matters where the kernel counts io_uring's rings, and i
   machine.inputs.host.kernel = "5.10.0-8-amd64";
   CHECK(machine.status("locked-memory") == warning);
   CHECK(mends_by(machine.check("locked-memory"), here, "sudo prlimit --pid $$ --memlock=8388608:8388608"));
+  machine.system.root = true;
+  CHECK(machine.status("locked-memory") == ok);
+  machine.system.root = false;
   machine.system.limits[locked_memory] = {65536, std::nullopt};
   CHECK(mends_by(machine.check("locked-memory"), here, "ulimit -l 8192"));
   machine.system.limits[locked_memory] = {1 << 20, 1 << 20};
@@ -165,6 +168,8 @@ TEST_CASE("threads are limited by the control group for all, and by the user's l
   machine.write("sys/fs/cgroup/pids.max", "max\n");
   machine.read_limits();
   CHECK(machine.status("threads") == ok);
+  machine.system.limits[processes] = {4000, 4096};
+  CHECK(machine.check("threads").found.starts_with("at most 4,000 of this user's; about "));
   machine.system.limits[processes] = {20, 4096};
   CHECK(machine.status("threads") == warning);
   machine.system.root = true;

@@ -53,6 +53,8 @@ TEST_CASE("in a container an image's layers are left by a volume") {
   machine.write(".dockerenv", "");
   CHECK(machine.check("filesystem").commands.front().where == launch);
   CHECK(machine.check("filesystem").commands.front().command.starts_with("docker run -v /DATA/ON/HOST:"));
+  machine.write("var/run/secrets/kubernetes.io/serviceaccount/token", "");
+  CHECK(machine.check("filesystem").commands.front().command.find("mountPath: \"/") != std::string::npos);
 }
 
 TEST_CASE("what is mounted may be called anything: it is quoted for the shell, and shown without control characters") {
