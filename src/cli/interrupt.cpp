@@ -3,11 +3,15 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <array>
+
 #include "command.hpp"
 #include "dsanalyze/base/process_groups.hpp"
 
 namespace dsanalyze::cli {
 namespace {
+
+constexpr std::array stop_signals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
 void write_plainly(int descriptor, const std::string& text) {
   // Nothing can be done about a failure here: the process is about to stop.
@@ -23,7 +27,7 @@ bool is_ignored(int signal) {
 
 InterruptWatch::InterruptWatch(std::string notice, std::string last_words) : m_notice(std::move(notice)), m_last_words(std::move(last_words)) {
   ::sigemptyset(&m_signals);
-  for (const int signal : {SIGINT, SIGTERM})
+  for (const int signal : stop_signals)
     if (!is_ignored(signal)) ::sigaddset(&m_signals, signal);
   // The destructor wakes the thread with this one.
   ::sigaddset(&m_signals, SIGUSR2);
@@ -55,7 +59,8 @@ void InterruptWatch::watch() {
 void InterruptWatch::unblock_in_child() {
   sigset_t signals;
   ::sigemptyset(&signals);
-  for (const int signal : {SIGINT, SIGTERM, SIGUSR2}) ::sigaddset(&signals, signal);
+  for (const int signal : stop_signals) ::sigaddset(&signals, signal);
+  ::sigaddset(&signals, SIGUSR2);
   ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
 }
 

@@ -67,15 +67,15 @@ class Interleaving {
     std::optional<GateResult> result;
     const std::vector<int> looks = planned_looks(m_commands.most_pairs);
     int pairs = 0;
-    for (; pairs < m_commands.most_pairs && !m_distrusted && (pairs == 0 || time_for_another()); ++pairs) {
+    for (; pairs < m_commands.most_pairs && !is_hopeless() && (pairs == 0 || time_for_another()); ++pairs) {
       run_pair(pairs, turns.first(pairs));
       if (std::ranges::find(looks, pairs + 1) == looks.end()) continue;
       result = look(pairs + 1);
       m_events.note(fmt::format("after {} pairs: {}, {}", pairs + 1, gate_verdict_name(result->verdict), result->reason));
       if (result->verdict != GateVerdict::cannot_tell) break;
     }
-    const bool out_of_time = pairs < m_commands.most_pairs && !m_distrusted && (!result || result->verdict == GateVerdict::cannot_tell);
-    if (m_seen.empty() || ((out_of_time || m_distrusted) && m_seen.back() != pairs)) result = look(pairs);
+    const bool out_of_time = pairs < m_commands.most_pairs && !is_hopeless() && (!result || result->verdict == GateVerdict::cannot_tell);
+    if (m_seen.empty() || ((out_of_time || is_hopeless()) && m_seen.back() != pairs)) result = look(pairs);
     if (out_of_time)
       result->findings.push_back(
           {"time-budget-spent", Finding::Severity::warning,
@@ -111,7 +111,10 @@ class Interleaving {
                static_cast<double>(pair) / m_commands.most_pairs);
       (side == GateSideName::baseline ? m_baseline : m_current).push_back(run(side));
     }
-    if (pair == 0) require_alike(m_baseline, m_current);
+    if (pair == 0) {
+      require_alike(m_baseline, m_current);
+      m_nothing_shared = collect(m_baseline, m_current, m_options).series.empty();
+    }
     const std::string cause = distrust({&m_baseline.back(), 1}, {&m_current.back(), 1}, m_options);
     if (cause.empty()) return;
     m_distrusted = m_repeated >= std::max(least_repetitions, m_commands.most_pairs / pairs_a_repetition) || !time_for_another();
@@ -129,6 +132,9 @@ class Interleaving {
   }
 
   [[nodiscard]] bool time_for_another() const { return to_seconds(m_clock.now() - m_begin + 2 * m_longest) <= m_commands.time_budget_seconds; }
+
+  /// Going on would not help.
+  [[nodiscard]] bool is_hopeless() const { return m_distrusted || m_nothing_shared; }
 
   void progress(const std::string& activity, double fraction) { m_events.progress({activity, fraction, -1}); }
 
@@ -164,7 +170,8 @@ class Interleaving {
   std::vector<int> m_seen;  ///< pairs at each look so far
   int m_repeated = 0;
   std::string m_repetition_cause;  ///< of the last one
-  bool m_distrusted = false;       ///< so many runs were not trusted that going on would not help
+  bool m_distrusted = false;       ///< too many runs were not trusted
+  bool m_nothing_shared = false;   ///< no metric is on both sides of the first pair, so none is in all
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -28,10 +29,16 @@ std::string kernel_series(const std::string& kernel) {
   return kernel.substr(0, kernel.find_first_not_of("0123456789", first + 1));
 }
 
+constexpr const char* memory_field = "host.memory_total";
+
+std::string memory_text(Bytes bytes) { return fmt::format("{:.4g} GiB", static_cast<double>(bytes) / (Bytes{1} << 30)); }
+
 /// What a kernel reserves differs by some megabytes from boot to boot.
-std::string memory_text(Bytes bytes) {
-  constexpr double quarter = 0.25 * (Bytes{1} << 30);
-  return fmt::format("{} GiB", std::round(static_cast<double>(bytes) / quarter) / 4);
+bool is_same_memory(const std::string& one, const std::string& other) {
+  constexpr double tolerance = 0.02;
+  const double first = std::strtod(one.c_str(), nullptr);
+  const double second = std::strtod(other.c_str(), nullptr);
+  return std::fabs(first - second) <= tolerance * std::max(first, second);
 }
 
 std::string group_of(const std::string& field) { return field.substr(0, field.find('.')); }
@@ -49,7 +56,8 @@ std::string value_of(const Identity& identity, const std::string& field) {
 std::set<std::string> differing(const Identity& one, const Identity& other) {
   std::set<std::string> fields;
   for (const auto& [field, value] : one)
-    if (value_of(other, field) != value) fields.insert(field);
+    if (const std::string found = value_of(other, field); found != value && !(field == memory_field && is_same_memory(value, found)))
+      fields.insert(field);
   for (const auto& [field, value] : other)
     if (!one.contains(field)) fields.insert(field);
   return fields;
@@ -62,7 +70,7 @@ Identity identity_of(const ProfileResult& profile) {
   Identity identity = {{"host.cpu_model", host.cpu_model},
                        {"host.cores", fmt::format("{}", host.cores)},
                        {"host.cores_physical", fmt::format("{}", host.cores_physical)},
-                       {"host.memory_total", memory_text(host.memory_total_bytes)},
+                       {memory_field, memory_text(host.memory_total_bytes)},
                        {"host.kernel", kernel_series(host.kernel)},
                        {"host.storage_device", host.storage_device},
                        {"host.storage_filesystem", host.storage_filesystem},

@@ -7,6 +7,7 @@
 #include "dsanalyze/base/random.hpp"
 #include "dsanalyze/base/text.hpp"
 #include "dsanalyze/gate/gate.hpp"
+#include "read_runs.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -25,8 +26,34 @@ std::uint64_t hash_of(std::string_view text) {
   return std::max<std::uint64_t>(hash, 1);
 }
 
-/// The *.json files of a folder, hidden ones apart.
-std::vector<fs::path> records_in(const fs::path& folder) {
+GateRun read_run(const fs::path& file) {
+  std::string text;
+  try {
+    text = read_file(file, largest_record);
+  } catch (const Error& error) {
+    throw UsageError(error.what());
+  }
+  ProfileResult profile = profile_from_json(text, printable(file.string()));
+  const std::uint64_t content = hash_of(text);
+  return {file.string(), std::move(profile), content, std::move(text)};
+}
+
+/// The records of a folder. A pipe among them would be waited for without end.
+std::vector<fs::path> regular_records_in(const fs::path& folder) {
+  std::vector<fs::path> files = gate::records_in(folder);
+  for (const fs::path& file : files) {
+    std::error_code hidden;  // what cannot be looked at is no regular file
+    if (!fs::is_regular_file(file, hidden))
+      throw UsageError(
+          fmt::format("{} is no regular file, and every *.json of a folder is read as a result: take it away, or name the results one by one",
+                      printable(file.string())));
+  }
+  return files;
+}
+
+}  // namespace
+
+std::vector<fs::path> gate::records_in(const fs::path& folder) {
   std::vector<fs::path> files;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
@@ -38,23 +65,11 @@ std::vector<fs::path> records_in(const fs::path& folder) {
   return files;
 }
 
-GateRun read_run(const fs::path& file) {
-  std::string text;
-  try {
-    text = read_file(file, largest_record);
-  } catch (const Error& error) {
-    throw UsageError(error.what());
-  }
-  return {file.string(), profile_from_json(text, printable(file.string())), hash_of(text)};
-}
-
-}  // namespace
-
 std::vector<GateRun> read_gate_runs(const std::vector<fs::path>& places) {
   std::vector<GateRun> runs;
   for (const fs::path& place : places) {
     std::error_code error;
-    const std::vector<fs::path> files = fs::is_directory(place, error) ? records_in(place) : std::vector{place};
+    const std::vector<fs::path> files = fs::is_directory(place, error) ? regular_records_in(place) : std::vector{place};
     for (const fs::path& file : files) {
       GateRun run = read_run(file);
       const auto same = std::ranges::find(runs, run.content, &GateRun::content);

@@ -41,17 +41,24 @@ Pipe make_pipe() {
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  for (const int signal : {SIGINT, SIGTERM, SIGPIPE}) ::signal(signal, SIG_DFL);
+  for (const int signal : {SIGINT, SIGTERM, SIGPIPE, SIGCHLD}) ::signal(signal, SIG_DFL);
   const int nothing = ::open("/dev/null", O_RDONLY);
   if (nothing < 0 || ::dup2(nothing, STDIN_FILENO) < 0 || ::dup2(output, STDOUT_FILENO) < 0 || ::dup2(errors, STDERR_FILENO) < 0) ::_exit(127);
   ::execl("/bin/sh", "sh", "-c", command, static_cast<char*>(nullptr));
   ::_exit(127);
 }
 
+/// Where nobody asked for it, the system collects children by itself, and how they ended is lost.
+void keep_ended_children() {
+  struct sigaction action {};
+  if (::sigaction(SIGCHLD, nullptr, &action) == 0 && action.sa_handler == SIG_IGN) ::signal(SIGCHLD, SIG_DFL);
+}
+
 /// The process group of one command.
 class Group {
  public:
   Group(const std::string& command, Pipe& output, Pipe& errors) {
+    keep_ended_children();
     const pid_t parent = ::getpid();
     m_leader = ::fork();
     if (m_leader < 0) throw_errno("cannot start", "/bin/sh", errno);
@@ -64,8 +71,9 @@ class Group {
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
   ~Group() {
+    if (m_ended) return;  // the number may be somebody else's by now
     ::kill(-m_leader, SIGKILL);
-    if (!m_ended) wait(0);
+    collect();
   }
 
   void signal(int number) const { ::kill(-m_leader, number); }
@@ -73,21 +81,27 @@ class Group {
   bool ended() {
     if (m_ended) return true;
     siginfo_t info{};
-    return ::waitid(P_PID, static_cast<id_t>(m_leader), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == m_leader;
+    if (::waitid(P_PID, static_cast<id_t>(m_leader), &info, WEXITED | WNOHANG | WNOWAIT) == 0) return info.si_pid == m_leader;
+    return errno == ECHILD;
   }
-  /// Ends what is left of the group and collects the shell.
+  /// Ends what is left of the group and collects the shell. Throws Error when somebody else collected it.
   int finish() {
     ::kill(-m_leader, SIGKILL);
-    return wait(0);
+    const std::optional<int> status = collect();
+    if (!status) throw_errno("cannot tell how a command ended:", "/bin/sh", ECHILD);
+    return *status;
   }
 
  private:
-  int wait(int options) {
+  std::optional<int> collect() {
     int status = 0;
     m_started.reset();
-    while (::waitpid(m_leader, &status, options) < 0 && errno == EINTR) continue;
+    pid_t collected = 0;
+    do {
+      collected = ::waitpid(m_leader, &status, 0);
+    } while (collected < 0 && errno == EINTR);
     m_ended = true;
-    return status;
+    return collected == m_leader ? std::optional(status) : std::nullopt;
   }
 
   pid_t m_leader = -1;
@@ -105,34 +119,37 @@ bool drain(FileDescriptor& stream, std::string& text) {
   return got > 0;
 }
 
-/// Reads both streams for a moment at most.
-void read_streams(Pipe& output, Pipe& errors, ShellOutcome& outcome) {
-  std::array<pollfd, 2> entries{pollfd{output.reading.get(), POLLIN, 0}, pollfd{errors.reading.get(), POLLIN, 0}};  // poll passes over -1
-  if (::poll(entries.data(), entries.size(), poll_milliseconds) <= 0) return;
-  if (entries[0].revents != 0) drain(output.reading, outcome.output);
-  if (entries[1].revents != 0) drain(errors.reading, outcome.errors);
-  if (outcome.errors.size() > most_errors) outcome.errors.erase(0, outcome.errors.size() - most_errors);
-}
+/// What the group says.
+struct Streams {
+  Pipe output = make_pipe();
+  Pipe errors = make_pipe();
+  std::size_t most_output = 0;
 
-/// What the pipes hold after the group's end; a process that left the group may keep them open, so nobody waits for their end.
-void read_rest(Pipe& pipe, std::string& text) {
-  while (pipe.reading.valid()) {
-    pollfd entry{pipe.reading.get(), POLLIN, 0};
-    if (::poll(&entry, 1, 0) <= 0 || !drain(pipe.reading, text)) return;
+  [[nodiscard]] bool open() const { return output.reading.valid() || errors.reading.valid(); }
+
+  /// Reads for so long at most; of too much output, one byte too many is kept. False when there was nothing to read.
+  bool read(int milliseconds, ShellOutcome& outcome) {
+    std::array<pollfd, 2> entries{pollfd{output.reading.get(), POLLIN, 0}, pollfd{errors.reading.get(), POLLIN, 0}};  // poll passes over -1
+    if (::poll(entries.data(), entries.size(), milliseconds) <= 0) return false;
+    if (entries[0].revents != 0) drain(output.reading, outcome.output);
+    if (entries[1].revents != 0) drain(errors.reading, outcome.errors);
+    if (outcome.output.size() > most_output) outcome.output.resize(most_output + 1);
+    if (outcome.errors.size() > most_errors) outcome.errors.erase(0, outcome.errors.size() - most_errors);
+    return true;
   }
-}
+};
 
 }  // namespace
 
 ShellOutcome run_shell(const std::string& command, double seconds, std::size_t most_output, const std::stop_token& stop) {
   const Clock& clock = *system_timing().clock;
   ShellOutcome outcome;
-  Pipe output = make_pipe();
-  Pipe errors = make_pipe();
-  Group group(command, output, errors);
+  Streams streams;
+  streams.most_output = most_output;
+  Group group(command, streams.output, streams.errors);
   const Deadline deadline = clock.after(seconds);
   while (!group.ended()) {
-    read_streams(output, errors, outcome);
+    streams.read(poll_milliseconds, outcome);
     using enum ShellOutcome::End;
     outcome.end = stop.stop_requested()                 ? stopped
                   : clock.now() >= deadline.at          ? timed_out
@@ -140,17 +157,13 @@ ShellOutcome run_shell(const std::string& command, double seconds, std::size_t m
                                                         : exited;
     if (outcome.end != exited) break;
   }
-  if (outcome.end != ShellOutcome::End::exited) {
-    group.signal(SIGTERM);
-    const Deadline patience = clock.after(patience_seconds);
-    while (!group.ended() && clock.now() < patience.at) {
-      read_streams(output, errors, outcome);
-      outcome.output.clear();
-    }
-  }
+  // What the shell started holds the pipes, mostly, so their end tells of its own. A process that left the group may keep them open for ever.
+  group.signal(SIGTERM);
+  const Deadline patience = clock.after(patience_seconds);
+  while ((!group.ended() || streams.open()) && clock.now() < patience.at) streams.read(poll_milliseconds, outcome);
   const int status = group.finish();
-  read_rest(output, outcome.output);
-  read_rest(errors, outcome.errors);
+  const Deadline rest = clock.after(patience_seconds);
+  while (streams.open() && outcome.output.size() <= most_output && clock.now() < rest.at && streams.read(0, outcome)) continue;
   if (outcome.end == ShellOutcome::End::exited && WIFSIGNALED(status)) outcome.end = ShellOutcome::End::killed;
   outcome.status = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
   if (outcome.end == ShellOutcome::End::exited && outcome.output.size() > most_output) outcome.end = ShellOutcome::End::too_much_output;

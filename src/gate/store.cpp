@@ -7,6 +7,7 @@
 #include "dsanalyze/base/text.hpp"
 #include "dsanalyze/gate/gate.hpp"
 #include "identity.hpp"
+#include "read_runs.hpp"
 #include "sessions.hpp"
 
 namespace dsanalyze {
@@ -38,8 +39,11 @@ std::vector<AcceptedResult> accept_baselines(const fs::path& store, std::span<co
   std::error_code error;
   if (fs::exists(store, error) && !fs::is_directory(store, error))
     throw UsageError(fmt::format("--baseline: {} is no folder, and a store of baselines is one", printable(store.string())));
-  const std::vector<GateRun> held = fs::is_directory(store, error) ? read_gate_runs({store}) : std::vector<GateRun>{};
-  const std::span<const GateRun> reference = replace == Replace::no && !held.empty() ? std::span<const GateRun>(held) : results;
+  const bool is_there = fs::is_directory(store, error);
+  // What is replaced may be broken: it is only listed.
+  const std::vector<fs::path> replaced = is_there && replace == Replace::yes ? gate::records_in(store) : std::vector<fs::path>{};
+  const std::vector<GateRun> held = is_there && replace == Replace::no ? read_gate_runs({store}) : std::vector<GateRun>{};
+  const std::span<const GateRun> reference = held.empty() ? results : std::span<const GateRun>(held);
   try {
     gate::require_comparable(reference, results, options);
   } catch (const UsageError& found) {
@@ -53,12 +57,13 @@ std::vector<AcceptedResult> accept_baselines(const fs::path& store, std::span<co
     const auto same = std::ranges::find(held, run.content, &GateRun::content);
     const fs::path place = same != held.end() ? fs::path(same->source) : store / name_of(run);
     accepted.push_back({place, same != held.end()});
-    if (same == held.end()) write_file_atomically(place, read_file(run.source));
+    if (same == held.end()) write_file_atomically(place, run.text);
   }
   // Last, so that there is a whole baseline at any moment.
-  if (replace == Replace::yes)
-    for (const GateRun& run : held)
-      if (std::ranges::find(accepted, fs::path(run.source), &AcceptedResult::path) == accepted.end()) fs::remove(run.source);
+  for (const fs::path& file : replaced) {
+    if (std::ranges::find(accepted, file, &AcceptedResult::path) != accepted.end()) continue;
+    if (!fs::remove(file, error) && error) throw Error(fmt::format("cannot remove {}: {}", printable(file.string()), error.message()));
+  }
   return accepted;
 }
 

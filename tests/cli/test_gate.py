@@ -262,23 +262,44 @@ class ByTurns(Gate):
             os.sched_yield()
         self.assertFalse(self.runs(int(mark.read_text())))
 
-    def test_a_second_interrupt_ends_what_a_command_started_too(self):
+    def started(self, command):
+        """A gate whose first command has said in the file `pid` what it started."""
         mark = self.folder / "pid"
-        command = f"trap '' TERM; sleep 1000 & echo $! > {shlex.quote(str(mark))}.new; mv {shlex.quote(str(mark))}.new {shlex.quote(str(mark))}; wait"
-        gate = subprocess.Popen([PROGRAM, "gate", "--baseline-command", command, "--current-command", "true"], stderr=subprocess.PIPE, text=True,
-                                env=self.environment)
+        gate = subprocess.Popen([PROGRAM, "gate", "--baseline-command", command.replace("MARK", shlex.quote(str(mark))), "--current-command", "true"],
+                                stderr=subprocess.PIPE, text=True, env=self.environment)
         self.addCleanup(gate.stderr.close)
         deadline = time.monotonic() + 30
-        while not mark.exists() and time.monotonic() < deadline:
+        while not mark.exists() and gate.poll() is None and time.monotonic() < deadline:
             os.sched_yield()
+        self.assertTrue(mark.exists(), "the gate ended, or its command never began")
+        return gate, int(mark.read_text())
+
+    def ends(self, process):
+        deadline = time.monotonic() + 30
+        while self.runs(process) and time.monotonic() < deadline:
+            os.sched_yield()
+        self.assertFalse(self.runs(process))
+
+    def test_a_second_interrupt_ends_what_a_command_started_too(self):
+        gate, process = self.started("trap '' TERM; sleep 1000 & echo $! > MARK.new; mv MARK.new MARK; wait")
         gate.send_signal(signal.SIGINT)
-        while "once more" not in gate.stderr.readline():
-            continue
+        for line in gate.stderr:
+            if "once more" in line:
+                break
+        else:
+            self.fail("the gate ended without a word of the interrupt")
         gate.send_signal(signal.SIGINT)
         self.assertEqual(gate.wait(30), 130)
-        while self.runs(int(mark.read_text())) and time.monotonic() < deadline:
-            os.sched_yield()
-        self.assertFalse(self.runs(int(mark.read_text())))
+        self.ends(process)
+
+    def test_a_terminal_that_goes_away_ends_what_a_command_started_too(self):
+        for number in (signal.SIGHUP, signal.SIGQUIT):
+            with self.subTest(number.name):
+                gate, process = self.started("sleep 1000 & echo $! > MARK.new; mv MARK.new MARK; wait")
+                gate.send_signal(number)
+                self.assertEqual(gate.wait(30), 130)
+                self.ends(process)
+                (self.folder / "pid").unlink()
 
     @staticmethod
     def runs(process):

@@ -151,6 +151,26 @@ TEST_CASE("runs that are never trusted end the comparison undecided, and soon") 
   CHECK(runs == 2 * (1 + 6));
 }
 
+TEST_CASE("a first pair without a metric on both sides ends the comparison with the reason") {
+  GateOptions options;
+  options.metrics = {"S"};
+  int runs = 0;
+  SimulatedMachine machine(12, {});
+  ManualTiming timing;
+  const auto without_storage = [&](GateSideName) {
+    ++runs;
+    ProfileResult profile = machine.run({}).profile;
+    profile.storage.reset();
+    return profile;
+  };
+  const GateCommands commands{.baseline = "old", .current = "new", .warm_ups = 0};
+  const GateResult result = compare_commands(commands, options, without_storage, null_events(), {}, timing);
+  CHECK(runs == 2);
+  CHECK(result.verdict == GateVerdict::cannot_tell);
+  REQUIRE(result.absent.size() == 1);
+  CHECK(result.absent[0].reason.find("was not measured") != std::string::npos);
+}
+
 TEST_CASE("both commands are needed") {
   Rig rig;
   rig.commands.current = "  ";

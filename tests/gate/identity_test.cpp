@@ -44,6 +44,17 @@ TEST_CASE("where, how long and with which seed was measured makes no difference"
   CHECK(refusal(other).empty());
 }
 
+TEST_CASE("memory may differ by what a kernel reserves, wherever rounding would put it") {
+  ProfileResult other = test::plain_profile();
+  const Bytes memory = other.host.memory_total_bytes;
+  for (const Bytes less : {memory / 400, memory / 130, memory / 60}) {
+    other.host.memory_total_bytes = memory - less;
+    CHECK(refusal(other).empty());
+  }
+  other.host.memory_total_bytes = memory - memory / 30;
+  CHECK(refusal(other).find("host.memory_total: 16 GiB in") != std::string::npos);
+}
+
 TEST_CASE("another series of the kernel makes one") {
   ProfileResult other = test::plain_profile();
   other.host.kernel = "6.12.1";

@@ -90,6 +90,32 @@ TEST_CASE("what a command leaves behind in its group does not outlive it") {
   CHECK(gone(file));
 }
 
+TEST_CASE("what a command started has time to end in good order too") {
+  const auto folder = testing::TemporaryFolder();
+  const auto file = folder.path() / "in_good_order";
+  folder.write("child.sh", "trap 'touch \"" + file.string() + "\"; exit 0' TERM; echo > '" + file.string() + ".ready'; while :; do :; done");
+  const std::string command = "sh '" + (folder.path() / "child.sh").string() + "' & until test -e '" + file.string() + ".ready'; do :; done";
+  CHECK(run_shell(command, long_enough, megabyte, {}).end == End::exited);
+  CHECK(std::filesystem::exists(file));
+}
+
+TEST_CASE("a process that left the group and writes without end is not read without end") {
+  const auto folder = testing::TemporaryFolder();
+  const auto file = folder.path() / "pid";
+  const ShellOutcome outcome = run_shell(
+      "setsid sh -c 'echo $$ > \"" + file.string() + "\"; exec yes' & until test -s '" + file.string() + "'; do :; done", long_enough, megabyte, {});
+  ::kill(std::stoi(read_file(file)), SIGKILL);
+  CHECK(outcome.output.size() <= megabyte + 1);
+}
+
+TEST_CASE("a program that was started with SIGCHLD ignored still learns how a command ended") {
+  const auto before = ::signal(SIGCHLD, SIG_IGN);
+  const ShellOutcome outcome = run_shell("exit 3", long_enough, megabyte, {});
+  CHECK(outcome.end == End::exited);
+  CHECK(outcome.status == 3);
+  ::signal(SIGCHLD, before);
+}
+
 TEST_CASE("output without end is cut off") { CHECK(run_shell("yes", long_enough, megabyte, {}).end == End::too_much_output); }
 
 TEST_CASE("a command that dies by a signal says which") {

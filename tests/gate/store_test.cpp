@@ -1,6 +1,10 @@
 #include <doctest/doctest.h>
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <fstream>
+#include <thread>
 
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/files.hpp"
@@ -89,6 +93,37 @@ TEST_CASE("what is not trusted, and what differs from the store, is not accepted
   const auto held = read_gate_runs({store});
   REQUIRE(held.size() == 1);
   CHECK(held[0].profile.host.cpu_model == "another CPU");
+}
+
+TEST_CASE("a result that comes through a pipe is accepted whole") {
+  const TemporaryFolder folder;
+  test::SimulatedMachine machine(5, {});
+  const std::string text = to_json(machine.run({}).profile);
+  const auto pipe = folder.path() / "pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  std::thread writer([&] { std::ofstream(pipe) << text; });
+  const auto runs = read_gate_runs({pipe});
+  writer.join();
+  const auto accepted = accept_baselines(folder.path() / "store", runs, {}, Replace::no);
+  REQUIRE(accepted.size() == 1);
+  CHECK(read_file(accepted[0].path) == text);
+}
+
+TEST_CASE("a pipe in a store is refused, not waited for") {
+  const TemporaryFolder folder;
+  REQUIRE(::mkfifo((folder.path() / "x.json").c_str(), 0600) == 0);
+  CHECK_THROWS_WITH_AS(read_gate_runs({folder.path()}), doctest::Contains("no regular file"), UsageError);
+}
+
+TEST_CASE("what is replaced may be broken") {
+  const TemporaryFolder folder;
+  test::SimulatedMachine machine(6, {});
+  const auto runs = read_gate_runs(written(folder, machine.runs({}, 2)));
+  const auto store = folder.path() / "store";
+  folder.write("store/torn.json", "{");
+  CHECK_THROWS_AS(accept_baselines(store, runs, {}, Replace::no), UsageError);
+  accept_baselines(store, runs, {}, Replace::yes);
+  CHECK(read_gate_runs({store}).size() == 2);
 }
 
 TEST_CASE("a file is no store") {

@@ -44,10 +44,12 @@ struct GateRun {
   std::string source;
   ProfileResult profile;
   std::uint64_t content = 0;  ///< hash of the record's text; 0: not from a file
+  std::string text = {};      ///< the record as it was read, which a pipe gives once; empty: not from a file
 };
 
 /// Reads profiles: files, and folders of which every *.json is one, in order of their names (other files there are passed over). Throws UsageError
-/// that names the file: not there, not whole, not a profile, over 256 MiB, the same result twice; an empty folder gives no runs.
+/// that names the file: not there, not whole, not a profile, over 256 MiB, the same result twice, in a folder what is no regular file (one named by
+/// itself may be a pipe); an empty folder gives no runs.
 std::vector<GateRun> read_gate_runs(const std::vector<std::filesystem::path>& places);
 
 /// Compares results that are there. Results that began within an hour of one another are one session. What ran in the same session is compared run by
@@ -84,7 +86,7 @@ GateRunner shell_runner(const GateCommands& commands, std::stop_token stop);
 /// Runs both sides by turns (the order within pairs is random, in blocks ABBA or BAAB), looks after 40, 60, 80 and 100 % of the pairs and ends at
 /// the first look that finds a regression or has decided every metric. All looks together err with the probability of one. A time budget that ends
 /// before a planned look is a look too. A pair with a run that is not trusted is run again, at most as often as a quarter of the pairs; then the
-/// comparison ends undecided. Threads: calls the runner from the calling thread.
+/// comparison ends undecided; so does one of which the first pair has no metric on both sides. Threads: calls the runner from the calling thread.
 GateResult compare_commands(const GateCommands& commands, const GateOptions& options, const GateRunner& runner, EventSink& events,
                             const std::stop_token& stop, const Clock& clock);
 
@@ -97,7 +99,7 @@ struct AcceptedResult {
 };
 /// Puts results into the store, which is made if need be; each file appears whole or not at all. Throws UsageError, before anything is written, for
 /// results that are not trusted (unless `untrusted` accepts), and for identity fields that differ among them or from what the store holds (unless
-/// replaced or ignored).
+/// replaced or ignored). What is replaced is not read, so it may be broken.
 std::vector<AcceptedResult> accept_baselines(const std::filesystem::path& store, std::span<const GateRun> results, const GateOptions& options,
                                              Replace replace);
 
