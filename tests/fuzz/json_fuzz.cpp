@@ -4,9 +4,13 @@
 #include <string>
 
 #include "dsanalyze/base/json_reader.hpp"
+#include "dsanalyze/core/doctor_result.hpp"
+#include "dsanalyze/core/gate_result.hpp"
 #include "dsanalyze/core/price_list.hpp"
 #include "dsanalyze/core/result.hpp"
 #include "dsanalyze/core/scenario.hpp"
+#include "dsanalyze/core/simulate_result.hpp"
+#include "dsanalyze/core/whatif_result.hpp"
 #include "dsanalyze/core/workload.hpp"
 #include "fuzz.hpp"
 
@@ -94,6 +98,18 @@ void check_profile(const ProfileResult& profile, std::string_view text) {
   require(agrees(nlohmann::json::parse(written), nlohmann::json::parse(text)), "what was read is what is written");
 }
 
+/// Of every kind of record: what is accepted can be written, and what was written says the same when it is read.
+template <typename Read>
+void check_record(const Read& read, std::string_view text) {
+  using Record = decltype(read(text, source));
+  Record record;
+  if (!reads([&] { record = read(text, source); })) return;
+  const std::string written = to_json(record);
+  Record again;
+  require(reads([&] { again = read(written, source); }), "a record that was read can be written and read");
+  require(to_json(again) == written, "and says the same");
+}
+
 /// Walks an object by the reader's own means: every value answers to one type.
 void walk(JsonObject& object, int depth) {
   require(depth <= 64, "nesting is bounded");
@@ -142,6 +158,10 @@ void read_as_records(const JsonObject& object, std::string_view text) {
   if (object.has("schema")) {
     ProfileResult profile;
     if (reads([&] { profile = profile_from_json(text, source); })) check_profile(profile, text);
+    check_record(whatif_from_json, text);
+    check_record(simulate_from_json, text);
+    check_record(doctor_from_json, text);
+    check_record(gate_from_json, text);
   }
 }
 

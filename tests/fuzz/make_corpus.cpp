@@ -10,9 +10,10 @@
 #include "index_bytes.hpp"
 #include "jpeg_images.hpp"
 #include "png_images.hpp"
+#include "sample_results.hpp"
 #include "webp_images.hpp"
 
-// Writes the corpora of images, indexes and traces below a folder.
+// Writes the corpora of images, indexes, traces and records below a folder.
 
 namespace dsanalyze {
 namespace {
@@ -113,6 +114,14 @@ void write_traces(const std::filesystem::path& folder) {
   write(folder / "torn", std::as_bytes(std::span(whole)).first(whole.size() - 30));
 }
 
+void write_records(const std::filesystem::path& folder) {
+  const auto write_text = [&folder](const char* name, const std::string& text) { write(folder / name, std::as_bytes(std::span(text))); };
+  write_text("whatif-record", to_json(test::full_whatif()));
+  write_text("simulate-record", to_json(test::full_simulation()));
+  write_text("doctor-record", to_json(test::full_examination()));
+  write_text("gate-record", to_json(test::full_gate()));
+}
+
 }  // namespace
 }  // namespace dsanalyze
 
@@ -127,5 +136,6 @@ int main(int count, char** arguments) {
   dsanalyze::write_webps(folder / "webp");
   dsanalyze::write_indexes(folder / "index");
   dsanalyze::write_traces(folder / "trace");
+  dsanalyze::write_records(folder / "json");
   return 0;
 }

@@ -1,4 +1,4 @@
-"""Writes the corpora that are made by programs: images and indexes by ours, archives by Python's tarfile. The rest was written by hand, or found.
+"""Writes the corpora that are made by programs: images, indexes, traces and records by ours, archives by Python's tarfile. The rest was written by hand, or found.
 
 usage: make_corpus.py BUILD_FOLDER     (after: ninja -C BUILD_FOLDER tests/fuzz/make_fuzz_corpus)
 """
