@@ -121,7 +121,7 @@ AcceleratorUtilisation read_utilisation(JsonObject object) {
 /// "2026-11-20T21:05:33Z"; empty where it is not known.
 std::string read_instant(JsonObject& object, std::string_view key) {
   if (!is_known(object, key)) return "";
-  const std::string text = object.text(key);
+  std::string text = object.text(key);
   if (!parse_utc(text)) object.fail(key, "expected an instant of UTC as \"2026-11-20T21:05:33Z\"");
   return text;
 }

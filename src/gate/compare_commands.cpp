@@ -102,7 +102,7 @@ class Interleaving {
   void warm_up(GateSideName side) {
     progress(fmt::format("warm-up, {}", gate_side_word(side)), 0);
     m_warm.push_back(run(side));
-    if (m_warm.size() == 2) require_alike({&m_warm[0], 1}, {&m_warm[1], 1});
+    if (m_warm.size() == 2) require_alike({&m_warm.front(), 1}, {&m_warm.back(), 1});
   }
 
   void run_pair(int pair, GateSideName first) {

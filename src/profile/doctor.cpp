@@ -87,6 +87,7 @@ bool told_by_profile(const DoctorCheck& check) {
 
 std::vector<DoctorCheckDescription> doctor_checks() {
   std::vector<DoctorCheckDescription> all;
+  all.reserve(table.size());
   for (const Entry& entry : table) all.push_back(entry.description);
   return all;
 }

@@ -46,9 +46,8 @@ bool made_by_hypervisor(const DoctorContext& context, const std::string& disk) {
   if (disk.starts_with("vd") || disk.starts_with("xvd")) return true;
   std::string maker = context.read("/sys/block/" + disk + "/device/vendor").text.value_or("");
   maker += " " + context.read("/sys/block/" + disk + "/device/model").text.value_or("");
-  for (const char* const name : {"QEMU", "VMware", "Msft", "Virtual", "Google", "Amazon", "VBOX", "Xen"})
-    if (maker.find(name) != std::string::npos) return true;
-  return false;
+  constexpr std::array makers{"QEMU", "VMware", "Msft", "Virtual", "Google", "Amazon", "VBOX", "Xen"};
+  return std::ranges::any_of(makers, [&](const char* name) { return maker.find(name) != std::string::npos; });
 }
 
 }  // namespace
