@@ -42,12 +42,24 @@ struct CommandContext {
 /// Exit codes of the program (0 also with findings).
 enum ExitCode { exit_ok = 0, exit_failed = 1, exit_usage = 2, exit_regression = 3, exit_undecided = 4, exit_interrupted = 130 };
 
+/// A file that a command leaves, whole.
+struct LeftFile {
+  std::filesystem::path path;
+  std::string content;
+};
+
+/// result_first: what a file that cannot be written must not cost is printed before any is; each failure is told, and ends with exit code 1, but a
+/// regression stays one.
+enum class WriteOrder { files_first, result_first };
+
 /// What a command leaves: the frame writes `json` to stdout with --json and to -o FILE, `text` to stdout otherwise.
 struct Outcome {
   std::string json;
   std::string text;
   int exit_code = exit_ok;
   std::optional<std::string> file{};  ///< what -o FILE gets instead of `json`
+  std::vector<LeftFile> files{};      ///< written beside -o FILE
+  WriteOrder order = WriteOrder::files_first;
 };
 
 /// One command. An object serves one run: declare(), parsing, run().

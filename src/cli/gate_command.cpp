@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/files.hpp"
 #include "dsanalyze/base/text.hpp"
 #include "dsanalyze/gate/gate.hpp"
+#include "output_files.hpp"
 
 namespace dsanalyze::cli {
 namespace {
@@ -26,16 +26,15 @@ auto parsed(const std::string& option, const std::string& text, const Parse& par
   }
 }
 
-struct OutputFile {
-  std::string option;
-  fs::path path;
+struct View {
+  OutputFile file;
   std::string (*content)(const GateResult& result);
 };
 
 class GateCommand final : public Command {
  public:
   void declare(CLI::App& app) override {
-    app.add_option("CURRENT", m_results);
+    app.add_option("CURRENT", m_results)->type_name("FILE|FOLDER");
     for (const auto& [name, text] : std::initializer_list<std::pair<const char*, std::string*>>{{"--baseline-command", &m_baseline_command},
                                                                                                 {"--current-command", &m_current_command},
                                                                                                 {"--min-effect", &m_min_effect},
@@ -43,31 +42,35 @@ class GateCommand final : public Command {
                                                                                                 {"--pairs", &m_pairs},
                                                                                                 {"--warm-ups", &m_warm_ups},
                                                                                                 {"--time-budget", &m_time_budget},
-                                                                                                {"--run-timeout", &m_run_timeout},
-                                                                                                {"--junit", &m_junit},
-                                                                                                {"--markdown", &m_markdown},
-                                                                                                {"--annotations", &m_annotations}})
+                                                                                                {"--run-timeout", &m_run_timeout}})
       app.add_option(name, *text);
-    app.add_option("--baseline", m_baseline)->allow_extra_args(false);
+    app.add_option("--junit", m_junit)->type_name("FILE");
+    app.add_option("--markdown", m_markdown)->type_name("FILE");
+    app.add_option("--annotations", m_annotations)->type_name("github|gitlab:");
+    app.add_option("--baseline", m_baseline)->type_name("FILE|FOLDER")->allow_extra_args(false);
     app.add_option("--ignore", m_ignore)->allow_extra_args(false);
     app.add_flag("--allow-untrusted", m_allow_untrusted);
     app.add_flag("--normalize", m_normalize);
     CLI::App* accept = app.add_subcommand("accept");
-    accept->add_option("RESULT", m_results);
+    accept->add_option("RESULT", m_results)->type_name("FILE|FOLDER");
     accept->add_flag("--replace", m_replace);
     accept->callback([this] { m_accepts = true; });
   }
 
   Outcome run(const CommandContext& context) override {
     const GateOptions options = gate_options(context.options.seed);
-    if (m_accepts) return accept(options);
-    const std::vector<OutputFile> files = output_files(context.options);
+    if (m_accepts) return accept(options, context.options);
+    const std::vector<View> views = wanted_views(context.options);
     const bool by_commands = !m_baseline_command.empty() || !m_current_command.empty();
     const GateResult result = by_commands ? compare_by_turns(options, context) : compare_files(options);
-    for (const OutputFile& file : files) write_file_atomically(file.path, file.content(result));
-    std::string text = console_summary(result, context.style);
-    if (m_annotations == "github") text += "\n" + gate_github_annotations(result);
-    return {to_json(result), text, gate_exit_code(result.verdict)};
+    Outcome outcome;
+    outcome.json = to_json(result);
+    outcome.text = console_summary(result, context.style);
+    if (m_annotations == "github") outcome.text += "\n" + gate_github_annotations(result);
+    outcome.exit_code = gate_exit_code(result.verdict);
+    for (const View& view : views) outcome.files.push_back({view.file.path, view.content(result)});
+    outcome.order = WriteOrder::result_first;
+    return outcome;
   }
 
  private:
@@ -85,28 +88,28 @@ class GateCommand final : public Command {
   }
 
   /// Checked before anything is measured.
-  [[nodiscard]] std::vector<OutputFile> output_files(const CommonOptions& common) const {
-    std::vector<OutputFile> files;
-    if (!m_junit.empty()) files.push_back({"--junit", m_junit, gate_junit});
-    if (!m_markdown.empty()) files.push_back({"--markdown", m_markdown, gate_markdown});
+  [[nodiscard]] std::vector<View> wanted_views(const CommonOptions& common) const {
+    std::vector<View> views;
+    if (!m_junit.empty()) views.push_back({{"--junit", m_junit}, gate_junit});
+    if (!m_markdown.empty()) views.push_back({{"--markdown", m_markdown}, gate_markdown});
     static const std::string gitlab = "gitlab:";
     if (m_annotations.starts_with(gitlab) && m_annotations.size() > gitlab.size()) {
-      files.push_back({"--annotations", m_annotations.substr(gitlab.size()), gate_gitlab_report});
+      views.push_back({{"--annotations", m_annotations.substr(gitlab.size())}, gate_gitlab_report});
     } else if (m_annotations == "github" && common.json) {
       throw UsageError("--annotations github writes lines to stdout, which --json keeps for one document: use -o FILE for the JSON");
     } else if (!m_annotations.empty() && m_annotations != "github") {
       throw UsageError(fmt::format("--annotations: found \"{}\", expected github, or gitlab:FILE for a code quality report", m_annotations));
     }
-    std::vector<std::pair<std::string, fs::path>> places;
-    if (common.output) places.emplace_back("-o", *common.output);
-    for (const OutputFile& file : files) {
-      for (const auto& [option, path] : places)
-        if (fs::weakly_canonical(path) == fs::weakly_canonical(file.path))
-          throw UsageError(fmt::format("{} and {} both write {}: give each a file of its own", option, file.option, printable(file.path.string())));
-      require_writable(file.path);
-      places.emplace_back(file.option, file.path);
-    }
-    return files;
+    std::vector<OutputFile> files = {{"-o", common.output.value_or("")}};
+    for (const View& view : views) files.push_back(view.file);
+    check_outputs(files, inputs());
+    return views;
+  }
+
+  [[nodiscard]] std::vector<fs::path> inputs() const {
+    std::vector<fs::path> places(m_results.begin(), m_results.end());
+    places.insert(places.end(), m_baseline.begin(), m_baseline.end());
+    return places;
   }
 
   [[nodiscard]] GateResult compare_by_turns(const GateOptions& options, const CommandContext& context) const {
@@ -146,7 +149,7 @@ class GateCommand final : public Command {
     return m_baseline.size() == 1 && place.extension() != ".json" && !fs::exists(place);
   }
 
-  [[nodiscard]] Outcome accept(const GateOptions& options) const {
+  [[nodiscard]] Outcome accept(const GateOptions& options, const CommonOptions& common) const {
     for (const auto& [option, given] : std::initializer_list<std::pair<const char*, bool>>{{"--baseline-command", !m_baseline_command.empty()},
                                                                                            {"--current-command", !m_current_command.empty()},
                                                                                            {"--junit", !m_junit.empty()},
@@ -156,6 +159,7 @@ class GateCommand final : public Command {
                                                                                            {"--normalize", m_normalize}})
       if (given) throw UsageError(fmt::format("{} has no meaning with `gate accept`, which compares nothing", option));
     if (m_baseline.size() != 1) throw UsageError("the store is missing: dsanalyze gate accept RESULT.json... --baseline DIR");
+    check_outputs(std::vector<OutputFile>{{"-o", common.output.value_or("")}}, inputs());
     const auto accepted =
         accept_baselines(m_baseline.front(), read_gate_runs({m_results.begin(), m_results.end()}), options, m_replace ? Replace::yes : Replace::no);
     nlohmann::ordered_json json = {

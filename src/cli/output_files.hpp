@@ -13,7 +13,8 @@ struct OutputFile {
 };
 
 /// Before the work: throws UsageError that names both options when two of them mean the same regular file, however it is spelt (links, "..", folders
-/// that are links), and Error when one of them cannot be written. Special files (/dev/null) may be named twice.
-void check_outputs(std::span<const OutputFile> files);
+/// that are links), or when one means an input, and Error when one of them cannot be written. Special files (/dev/null) may be named twice.
+/// `inputs`: files that the command reads; a folder stands for every *.json in it, there already or not; what is not there is passed over.
+void check_outputs(std::span<const OutputFile> files, std::span<const std::filesystem::path> inputs = {});
 
 }  // namespace dsanalyze::cli

@@ -129,7 +129,7 @@ class ProfileCommand final : public Command {
   Outcome run(const CommandContext& context) override {
     std::vector<OutputFile> outputs = m_options.outputs();
     outputs.push_back({"-o", context.options.output.value_or("")});
-    check_outputs(outputs);
+    check_outputs(outputs, m_options.inputs());
     const double slow_prep = slow_prep_share();
     ProfileInputs inputs = m_options.resolve(context.options.seed, context.events, context.stop);
     inputs.slow_prep = slow_prep;

@@ -32,6 +32,8 @@ class ProfileOptions {
   [[nodiscard]] std::vector<OutputFile> outputs() const {
     return {{"--trace", m_trace}, {"--trace-events", m_trace_events}, {"--metrics", m_metrics}, {"--html", m_html}};
   }
+  /// What no output may replace.
+  [[nodiscard]] std::vector<std::filesystem::path> inputs() const { return {m_index}; }
   /// Where to write OpenMetrics text; empty: nowhere.
   [[nodiscard]] std::filesystem::path metrics() const { return m_metrics; }
   /// Where to write the report; empty: none.

@@ -179,9 +179,28 @@ class Program {
       throw;
     }
     events.finish();
-    if (options.output) write_file_atomically(*options.output, ended(outcome.file.value_or(outcome.json)));
-    print(ended(m_form == Form::json ? outcome.json : outcome.text));
+    if (options.output) outcome.files.push_back({*options.output, ended(outcome.file.value_or(outcome.json))});
+    const std::string result = ended(m_form == Form::json ? outcome.json : outcome.text);
+    if (outcome.order == WriteOrder::result_first) return leave_result_first(outcome, result);
+    for (const LeftFile& file : outcome.files) write_file_atomically(file.path, file.content);
+    print(result);
     return outcome.exit_code;
+  }
+
+  /// Does all that can be done, whatever fails.
+  int leave_result_first(const Outcome& outcome, const std::string& result) {
+    int exit_code = outcome.exit_code;
+    const auto attempt = [&](const auto& step) {
+      try {
+        step();
+      } catch (const std::exception& error) {
+        const int failed = fail(ErrorKind::failed, error.what());
+        if (exit_code != exit_regression) exit_code = failed;
+      }
+    };
+    attempt([&] { print(result); });
+    for (const LeftFile& file : outcome.files) attempt([&] { write_file_atomically(file.path, file.content); });
+    return exit_code;
   }
 
   int fail(ErrorKind kind, const std::string& message) {

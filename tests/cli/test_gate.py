@@ -193,6 +193,33 @@ class Results(Gate):
         self.assertIn("nowhere", self.fails(1, "gate", "--baseline", files[0], files[1], "--junit", self.folder / "nowhere" / "x.xml"))
         self.assertFalse(same.exists())
 
+    def test_no_output_replaces_an_input_or_becomes_a_baseline(self):
+        store = self.baselines()
+        files = self.results("some", 2)
+        (self.folder / "link.json").symlink_to(files[0])
+        held = sorted(os.listdir(store))
+        texts = [file.read_bytes() for file in files]
+        for output in (("--junit", files[0]), ("-o", self.folder / "link.json"), ("--markdown", store / held[0]), ("-o", store / "new.json"),
+                       ("--annotations", f"gitlab:{files[1]}")):
+            with self.subTest(output):
+                self.assertIn("which this command reads", self.fails(2, "gate", "--baseline", store, *files, *output))
+        self.assertIn("which this command reads", self.fails(2, "gate", "accept", files[0], "--baseline", store, "-o", files[0]))
+        self.assertIn("which this command reads", self.fails(2, "gate", "accept", files[0], "--baseline", store, "-o", store / "new.json"))
+        self.assertEqual([file.read_bytes() for file in files], texts)
+        self.assertEqual(sorted(os.listdir(store)), held)
+
+    def test_an_output_that_cannot_be_written_costs_no_comparison(self):
+        store = self.baselines(scatter=0.004)
+        outputs = ("--junit", "/dev/full", "--markdown", self.folder / "gate.md", "-o", "/dev/full")
+        for exit_code, factor in ((3, 0.8), (1, 1)):
+            with self.subTest(factor):
+                files = self.results(f"by {factor}", 6, factor=factor, scatter=0.004)
+                run = self.gate(exit_code, "--baseline", store, *files, *outputs)
+                self.assertIn("regression: P" if exit_code == 3 else "no change", run.stdout)
+                self.assertEqual(run.stderr.count("No space left"), 2)
+                self.assertIn("| P |", (self.folder / "gate.md").read_text())
+                self.assertEqual(json.loads(self.gate(exit_code, "--baseline", store, *files, *outputs, "--json").stdout)["schema"], "dsanalyze.gate/1")
+
     def test_wrong_options_teach(self):
         for arguments, part in (([], "--baseline-command"), (["--baseline", "x"], "results to judge"), (["--metrics", "G", "--baseline", "a", "b"], "never gated"),
                                 (["--min-effect", "0", "--baseline", "a", "b"], "--min-effect"), (["--baseline-command", "true"], "--current-command"),
