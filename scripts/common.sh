@@ -25,9 +25,11 @@ build_jobs() {
   if [ "$gibibytes" -lt "$cores" ]; then echo "$gibibytes"; else echo "$cores"; fi
 }
 
-# configure_release FOLDER: the build that the demo runs and that packages are made of. Libraries are linked in where there are static ones.
+# configure_release FOLDER: the build that the demo runs and that packages are made of. Libraries are linked in; fmt, of which Debian has
+# no static library, is compiled in.
 configure_release() {
-  configure "$1" --buildtype=release -Dprefix=/usr -Dprefer_static=true '-Dcpp_link_args=-static-libstdc++ -static-libgcc' -Dtests=disabled -Dbench=disabled
+  configure "$1" --buildtype=release -Dprefix=/usr -Dprefer_static=true -Dcpp_args=-DFMT_HEADER_ONLY \
+    '-Dcpp_link_args=-static-libstdc++ -static-libgcc' -Dtests=disabled -Dbench=disabled
 }
 
 # configure FOLDER OPTION...: meson setup, once.
