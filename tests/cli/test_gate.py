@@ -17,6 +17,13 @@ from program import PROGRAM, ProgramTest
 BEGIN = datetime.datetime(2026, 11, 20, 21, 0, 0)
 
 
+
+def signals_as_usual():
+    """Under nohup, or in the background of a script, a program inherits that it is to ignore some."""
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+
+
 class Gate(ProgramTest):
     template = None
 
@@ -293,7 +300,9 @@ class ByTurns(Gate):
         """A gate whose first command has said in the file `pid` what it started."""
         mark = self.folder / "pid"
         gate = subprocess.Popen([PROGRAM, "gate", "--baseline-command", command.replace("MARK", shlex.quote(str(mark))), "--current-command", "true"],
-                                stderr=subprocess.PIPE, text=True, env=self.environment)
+                                stderr=subprocess.PIPE, text=True, env=self.environment, preexec_fn=signals_as_usual)
+        self.addCleanup(gate.wait, 30)
+        self.addCleanup(gate.kill)
         self.addCleanup(gate.stderr.close)
         deadline = time.monotonic() + 30
         while not mark.exists() and gate.poll() is None and time.monotonic() < deadline:
