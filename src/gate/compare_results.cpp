@@ -39,33 +39,24 @@ std::set<std::size_t> shared_sessions(const Sessions& sessions) {
 
 double degrees_within(std::size_t runs, std::size_t sessions) { return static_cast<double>(runs) - static_cast<double>(sessions) - 1; }
 
-/// Every centre but the first is one more figure that was taken from these runs: what is left of them scatters less than the runs do.
-void take_off_centres(Contrast& contrast, std::size_t runs, std::size_t sessions) {
-  const double left = degrees_within(runs, sessions);
-  if (left <= 0) {
-    contrast.degrees = 0;
-    return;
-  }
-  const double share = left / (static_cast<double>(runs) - 2);
-  contrast.standard_error /= std::sqrt(share);
-  contrast.deviation /= std::sqrt(share);
-  contrast.degrees *= share;
-}
-
-/// Runs that met the same machine at the same time: what a session did to both sides is taken off both.
+/// Runs that met the same machine at the same time: what a session did to both sides is taken off both. Within one session each side has a scatter of
+/// its own; over several there are too few runs of each to tell.
 Compared within_sessions(const Series& series, const Sessions& sessions, const std::set<std::size_t>& shared) {
   const SessionValues before = by_session(series.baseline, sessions.baseline);
   const SessionValues after = by_session(series.current, sessions.current);
-  std::vector<double> baseline, current;
-  double level = 0;
+  std::vector<Block> blocks;
+  Compared compared;
+  compared.kind = series.kind;
   for (const std::size_t session : shared) {
-    const double centre = (mean(before.at(session)) + mean(after.at(session))) / 2;
-    for (const double value : before.at(session)) baseline.push_back(value - centre);
-    for (const double value : after.at(session)) current.push_back(value - centre);
-    level += centre / static_cast<double>(shared.size());
+    const Block& block = blocks.emplace_back(before.at(session), after.at(session));
+    const double centre = (mean(block.baseline) + mean(block.current)) / 2;
+    compared.baseline += centre / static_cast<double>(shared.size());
+    compared.observations_baseline += block.baseline.size();
+    compared.observations_current += block.current.size();
   }
-  Compared compared{series.kind, mean(baseline) + level, mean(current) + level, baseline.size(), current.size(), welch(baseline, current)};
-  take_off_centres(compared.contrast, baseline.size() + current.size(), shared.size());
+  compared.contrast = blocks.size() == 1 ? welch(blocks.front().baseline, blocks.front().current) : blocked(blocks);
+  compared.current = compared.baseline + compared.contrast.estimate / 2;
+  compared.baseline -= compared.contrast.estimate / 2;
   return compared;
 }
 

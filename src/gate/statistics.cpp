@@ -41,6 +41,42 @@ Contrast welch(std::span<const double> baseline, std::span<const double> current
   return contrast;
 }
 
+Contrast blocked(std::span<const Block> blocks) {
+  // A session's own difference weighs as much as it is sure: n m / (n + m) of the runs' scatter.
+  const auto count = [](const std::vector<double>& values) { return static_cast<double>(values.size()); };
+  const auto weight = [&](const Block& block) {
+    return count(block.baseline) * count(block.current) / (count(block.baseline) + count(block.current));
+  };
+  double weights = 0;
+  double runs = 0;
+  Contrast contrast;
+  for (const Block& block : blocks) {
+    contrast.estimate += weight(block) * (mean(block.current) - mean(block.baseline));
+    weights += weight(block);
+    runs += count(block.baseline) + count(block.current);
+  }
+  contrast.estimate /= weights;
+  double squares = 0;
+  const auto add = [&](double value, double fitted) {
+    contrast.residuals.push_back(value - fitted);
+    squares += square(value - fitted);
+  };
+  for (const Block& block : blocks) {
+    const double n = count(block.baseline);
+    const double m = count(block.current);
+    const double session = (n * mean(block.baseline) + m * (mean(block.current) - contrast.estimate)) / (n + m);
+    for (const double value : block.baseline) add(value, session);
+    for (const double value : block.current) add(value, session + contrast.estimate);
+  }
+  const double degrees = runs - static_cast<double>(blocks.size()) - 1;
+  if (degrees <= 0) return contrast;
+  const double scatter = std::sqrt(squares / degrees);
+  contrast.degrees = degrees;
+  contrast.standard_error = scatter / std::sqrt(weights);
+  contrast.deviation = scatter * std::sqrt(2.0);
+  return contrast;
+}
+
 Contrast paired(std::span<const double> differences) {
   Contrast contrast;
   contrast.estimate = mean(differences);

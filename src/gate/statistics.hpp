@@ -24,6 +24,13 @@ struct Contrast {
 
 /// Two independent samples with scatters of their own  [Welch, Biometrika 34, 1947]. A side with one value has none of its own: the other's is taken.
 Contrast welch(std::span<const double> baseline, std::span<const double> current);
+/// What ran in the same session, both sides with at least one value.
+struct Block {
+  std::vector<double> baseline, current;
+};
+/// Two samples in sessions that each shift both of their sides alike: least squares of a mean for each session and one change, with one scatter for
+/// all runs and (runs - sessions - 1) degrees of freedom. With one run a side it is paired(). At least one block.
+Contrast blocked(std::span<const Block> blocks);
 /// Differences of pairs.
 Contrast paired(std::span<const double> differences);
 /// The means of sessions: the scatter between the baseline's sessions says how far a further session may lie off. `current` may be one session.

@@ -107,3 +107,27 @@ TEST_CASE("an instant is read as the calendar has it") {
   for (const char* text : {"", "2026-11-20", "2026-02-30T00:00:00Z", "2026-11-20T25:00:00Z", "2026-11-20T21:05:33", "2026-1x-20T21:05:33Z"})
     CHECK_FALSE(utc_seconds(text).has_value());
 }
+
+TEST_CASE("sessions that shift both sides are fitted by least squares, however many runs each side has in each") {
+  const std::vector<Block> blocks{{{1.0, 1.2, 1.1}, {1.5}}, {{3.0}, {3.3, 3.5, 3.1}}, {{2.0, 2.2}, {2.4, 2.6}}};
+  const Contrast contrast = blocked(blocks);
+  // The normal equations of three sessions and one change, solved apart.
+  CHECK(contrast.estimate == doctest::Approx(0.37));
+  CHECK(contrast.degrees == 8);
+  CHECK(contrast.standard_error == doctest::Approx(0.0852203).epsilon(1e-5));
+  double sum = 0;
+  for (const double residual : contrast.residuals) sum += residual;
+  CHECK(sum == doctest::Approx(0));
+}
+
+TEST_CASE("one run a side in each session is a comparison of pairs, and one session alone tells nothing") {
+  const std::vector<double> differences{0.1, 0.3, 0.25, 0.2};
+  std::vector<Block> blocks;
+  for (const double difference : differences) blocks.push_back({{5 * difference}, {6 * difference}});
+  const Contrast expected = paired(differences);
+  const Contrast contrast = blocked(blocks);
+  CHECK(contrast.estimate == doctest::Approx(expected.estimate));
+  CHECK(contrast.standard_error == doctest::Approx(expected.standard_error));
+  CHECK(contrast.degrees == expected.degrees);
+  CHECK(blocked(std::vector<Block>{{{1.0}, {2.0}}}).degrees == 0);
+}
