@@ -45,10 +45,12 @@ Compared within_sessions(const Series& series, const Sessions& sessions, const s
   const SessionValues before = by_session(series.baseline, sessions.baseline);
   const SessionValues after = by_session(series.current, sessions.current);
   std::vector<Block> blocks;
+  blocks.reserve(shared.size());
   Compared compared;
   compared.kind = series.kind;
   for (const std::size_t session : shared) {
-    const Block& block = blocks.emplace_back(before.at(session), after.at(session));
+    blocks.push_back({before.at(session), after.at(session)});
+    const Block& block = blocks.back();
     const double centre = (mean(block.baseline) + mean(block.current)) / 2;
     compared.baseline += centre / static_cast<double>(shared.size());
     compared.observations_baseline += block.baseline.size();
