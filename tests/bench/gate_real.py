@@ -1,14 +1,17 @@
 """The gate over real runs on this machine.
 
-usage: gate_real.py PROGRAM DIR {equals|slower|seam|time} [--comparisons N] [--json FILE]
+usage: gate_real.py PROGRAM DIR {equals-emulated|equals-prep|slower|seam|time} [--comparisons N] [--every RUNS] [--run-seconds S] [--json FILE]
 
-equals  false alarms: profiles of one and the same set-up are made in a row, of emulated devices and of real prep by turns, and compared through `dsanalyze gate`
-        as commands that run by turns would be (each reads the next result of its part of the row). Windows of PAIRS pairs start at every second run of the row and
-        each is compared with the sides in the order ABBA..., and swapped: comparisons share runs, so they are not independent, which the output says.
+equals-emulated, equals-prep
+        false alarms: profiles of one and the same set-up are made in a row, of emulated devices or of real prep, and compared through
+        `dsanalyze gate` as commands that run by turns would be (each reads the next result of its part of the row). Windows of PAIRS pairs begin at every
+        --every runs of the row and each is compared with the sides in the order ABBA..., and swapped, so that its false improvements count as well.
 slower  real prep against the same program that burns CPU time in prep (DSANALYZE_TEST_SLOW_PREP), 5 % fewer samples/s.
 seam    --prep emulated:RATE against 0.95 RATE.
-        Both: rows of slow and fast runs are made by turns (ABBA, BAAB drawn), each comparison is a window of PAIRS pairs of such a row, a new one at every pair.
-time    what `dsanalyze gate --baseline-command ... --current-command ...` takes for a 5 % slow-down in prep at this machine's noise; each on its own.
+        Both: rows of slow and fast runs are made by turns (ABBA, BAAB drawn), each comparison is a window of PAIRS pairs of it, a new one at every pair.
+time    what `dsanalyze gate --baseline-command ... --current-command ...` takes for a 5 % slow-down in prep at this machine's noise, with runs of 4 s as
+        docs/gate.md has them; each on its own.
+Windows share runs with their neighbours; "disjoint" is how many of them share none, which is what they are worth at least.
 
 DIR is a dataset for real prep (dsanalyze dataset make DIR).
 """
@@ -36,12 +39,12 @@ def note(text):
 
 
 def emulated(rate=500):
-    return ["emulated:imagenet-1k,samples=1000", "--scale", "1:1000", "--storage", "emulated:530MB/s", "--prep", f"emulated:{rate}", "--cores", "4", "--accelerator",
-            "emulated:4000", "--time-budget", "4s"]
+    return ["emulated:imagenet-1k,samples=1000", "--scale", "1:1000", "--storage", "emulated:530MB/s", "--prep", f"emulated:{rate}", "--cores", "4",
+            "--accelerator", "emulated:4000", "--time-budget", "4s"]
 
 
-def real(folder):
-    return [folder, "--runs", "prep", "--io", "pread", "--time-budget", "2s"]
+def real(folder, seconds):
+    return [folder, "--runs", "prep", "--io", "pread", "--time-budget", f"{seconds:g}s"]
 
 
 def wilson(found, of):
@@ -110,30 +113,33 @@ def judged(program, old, new, metrics, folder, seed):
 def table_row(name, verdict, verdicts, runs, seconds):
     comparisons = sum(verdicts.values())
     low, high = wilson(verdicts[verdict], comparisons)
-    return {"name": name, "comparisons": comparisons, "runs": runs, "verdicts": dict(verdicts), "share_percent": round(100 * verdicts[verdict] / comparisons, 2),
+    return {"name": name, "comparisons": comparisons, "runs": runs, "disjoint": runs // (2 * PAIRS), "verdicts": dict(verdicts),
+            "share_percent": round(100 * verdicts[verdict] / comparisons, 2),
             "interval_percent": [low, high], "seconds": round(seconds, 1)}
 
 
-def equals(options, folder):
-    rows = []
-    kinds = (("emulated devices", emulated(), "P,cached,full", EMULATED_AT_ONCE), ("real prep", real(options.folder), "P", 1))
-    each = -(-options.comparisons // (2 * len(kinds)))  # windows of a kind, each in two orders
-    for name, arguments, metrics, at_once in kinds:
-        begin = time.monotonic()
-        runs = 2 * PAIRS + 2 * (-(-each // 2) - 1)  # a window at every second run, of PAIRS and of PAIRS - 4 pairs
-        files = row_of_runs(options.program, [(arguments, 0)] * runs, runs, folder, name.split()[0], at_once)
-        verdicts = collections.Counter()
-        windows = [(start, pairs) for start in range(0, runs - 2 * PAIRS + 1, 2) for pairs in (PAIRS, PAIRS - 4)][:each]
-        for number, (start, pairs) in enumerate(windows):
-            sides = ([], [])
-            for pair in range(pairs):
-                first, second = files[start + 2 * pair], files[start + 2 * pair + 1]
-                for side, file in zip(sides, (first, second) if pair % 2 == 0 else (second, first)):
-                    side.append(file)
-            for old, new in (sides, sides[::-1]):
-                verdicts[judged(options.program, old, new, metrics, folder, number)] += 1
-        rows.append(table_row(f"equal, {name}", "regression", verdicts, runs, time.monotonic() - begin))
-    return rows
+def equals(options, folder, name, arguments, metrics, at_once):
+    begin = time.monotonic()
+    windows = -(-options.comparisons // 2)
+    runs = 2 * PAIRS + options.every * (windows - 1)
+    files = row_of_runs(options.program, [(arguments, 0)] * runs, runs, folder, "equal", at_once)
+    verdicts = collections.Counter()
+    for window in range(windows):
+        row = files[options.every * window:][:2 * PAIRS]
+        sides = ([], [])
+        for place, file in enumerate(row):
+            sides[(place + place // 2) % 2].append(file)  # ABBA ABBA ...
+        for old, new in (sides, sides[::-1]):
+            verdicts[judged(options.program, old, new, metrics, folder, window)] += 1
+    return [table_row(name, "regression", verdicts, runs, time.monotonic() - begin)]
+
+
+def equals_emulated(options, folder):
+    return equals(options, folder, "equal, emulated devices", emulated(), "P,cached,full", EMULATED_AT_ONCE)
+
+
+def equals_prep(options, folder):
+    return equals(options, folder, "equal, real prep", real(options.folder, options.run_seconds), "P", 1)
 
 
 def found(options, folder, name, fast, slow, metrics, at_once):
@@ -159,12 +165,12 @@ def seam(options, folder):
 
 
 def slower(options, folder):
-    return found(options, folder, "slower: CPU burnt in real prep", (real(options.folder), 0), (real(options.folder), BURN), "P", 1)
+    return found(options, folder, "slower: CPU burnt in real prep", *((real(options.folder, options.run_seconds), burn) for burn in (0, BURN)), "P", 1)
 
 
 def timed(options, _):
     rows = []
-    plain = shlex.join([options.program, "profile", *real(options.folder), "--quiet", "--json", "-o", "/dev/null"])
+    plain = shlex.join([options.program, "profile", *real(options.folder, 4), "--quiet", "--json", "-o", "/dev/null"])
     for seed in range(options.comparisons):
         record = gate(options.program, plain, f"DSANALYZE_TEST_SLOW_PREP={BURN:.6f} {plain}", "P", 20, 1, seed)
         rows.append({"name": f"time, seed {seed}", "verdict": record["verdict"], "pairs": record["baseline"]["runs"], "seconds": round(record["seconds"], 1)})
@@ -176,9 +182,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
     parser.add_argument("folder")
-    modes = {"equals": (equals, 304), "slower": (slower, 76), "seam": (seam, 76), "time": (timed, 3)}
+    modes = {"equals-emulated": (equals_emulated, 152), "equals-prep": (equals_prep, 152), "slower": (slower, 76), "seam": (seam, 76), "time": (timed, 3)}
     parser.add_argument("mode", choices=modes)
     parser.add_argument("--comparisons", type=int)
+    parser.add_argument("--every", type=int, default=8, help="equals: a window begins at every so many runs (an even number; 40 has no run in two windows)")
+    parser.add_argument("--run-seconds", type=float, default=1, help="time budget of a run of real prep")
     parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
     run, usual = modes[options.mode]
@@ -187,7 +195,7 @@ def main():
         rows = run(options, pathlib.Path(folder))
     for row in rows:
         print("  ".join(f"{key} {value}" for key, value in row.items()))
-    sharing = None if options.mode == "time" else "comparisons are windows of rows of runs and share runs with their neighbours: the intervals take them for independent"
+    sharing = None if options.mode == "time" else "windows share runs with their neighbours; the intervals take all for independent, which only the disjoint ones are"
     if sharing:
         print(sharing)
     if options.json:
