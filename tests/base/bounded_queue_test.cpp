@@ -6,13 +6,10 @@
 #include <numeric>
 #include <thread>
 
+#include "soon.hpp"
+
 using namespace dsanalyze;
-
-namespace {
-
-Deadline soon() { return system_timing().clock->after(60); }
-
-}  // namespace
+using testing::soon;
 
 TEST_CASE("items come out in the order in which they went in, around the ring's end too") {
   ManualTiming manual;

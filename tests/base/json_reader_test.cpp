@@ -6,20 +6,12 @@
 #include <nlohmann/json.hpp>
 
 #include "dsanalyze/base/error.hpp"
+#include "texts.hpp"
 
 using namespace dsanalyze;
+using testing::message_of;
 
 namespace {
-
-template <typename Action>
-std::string message_of(const Action& action) {
-  try {
-    action();
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "accepted";
-}
 
 JsonObject parse(std::string_view text) { return parse_json_object(text, "x.json"); }
 

@@ -12,15 +12,15 @@
 
 #include "child_process.hpp"
 #include "dsanalyze/base/shared_memory.hpp"
+#include "soon.hpp"
 
 using namespace dsanalyze;
 using testing::in_child;
+using testing::soon;
 
 namespace {
 
 std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text.data(), text.size())); }
-
-Deadline soon() { return system_timing().clock->after(60); }
 
 std::size_t open_descriptors() {
   return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator()));

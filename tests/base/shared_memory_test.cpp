@@ -10,23 +10,15 @@
 
 #include "child_process.hpp"
 #include "dsanalyze/base/error.hpp"
+#include "texts.hpp"
 
 using namespace dsanalyze;
 using testing::in_child;
+using testing::message_of;
 
 namespace {
 
 FileDescriptor copy_of(const MemorySegment& segment) { return FileDescriptor(::fcntl(segment.descriptor(), F_DUPFD_CLOEXEC, 0)); }
-
-template <typename Action>
-std::string message_of(const Action& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "accepted";
-}
 
 }  // namespace
 
@@ -48,7 +40,7 @@ TEST_CASE("a segment without huge pages takes memory as it is touched, a page at
 }
 
 TEST_CASE("more memory than this process may use is refused, with what is needed and what there is") {
-  const std::string message = message_of([] { MemorySegment::create("cache", std::size_t{1} << 60); });
+  const std::string message = message_of<Error>([] { MemorySegment::create("cache", std::size_t{1} << 60); });
   CHECK(message.find("it needs 1 EiB") != std::string::npos);
   CHECK(message.find("may use") != std::string::npos);
   CHECK_THROWS_AS(MemorySegment::create("cache", std::numeric_limits<std::size_t>::max()), Error);
@@ -91,7 +83,8 @@ TEST_CASE("after future writers are forbidden the filler still writes, others on
 
 TEST_CASE("only sealed memory of at least the size expected is attached") {
   const MemorySegment segment = MemorySegment::create("test", 4096);
-  CHECK(message_of([&] { MemorySegment::attach(copy_of(segment), Access::read_only, 4097); }).find("4096 bytes, at least 4097") != std::string::npos);
+  CHECK(message_of<Error>([&] { MemorySegment::attach(copy_of(segment), Access::read_only, 4097); }).find("4096 bytes, at least 4097") !=
+        std::string::npos);
   FileDescriptor unsealed(::memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   REQUIRE(::ftruncate(unsealed.get(), 4096) == 0);
   CHECK_THROWS_AS(MemorySegment::attach(std::move(unsealed), Access::read_only, 1), Error);

@@ -6,21 +6,16 @@
 #include <stdexcept>
 
 #include "dsanalyze/base/error.hpp"
+#include "texts.hpp"
 
 using namespace dsanalyze;
+using testing::says;
 
 namespace {
 
-std::string message_of(double (*parse)(std::string_view), std::string_view text) {
-  try {
-    parse(text);
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "accepted";
+std::string refusal_by(double (*parse)(std::string_view), std::string_view text) {
+  return testing::message_of([&] { parse(text); });
 }
-
-bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 
@@ -60,14 +55,14 @@ TEST_CASE("a size beyond any machine is refused, not wrapped around") {
 }
 
 TEST_CASE("an error names the text, what was expected, an example and the known units") {
-  const std::string message = message_of(parse_bytes_per_second, "4XB/s");
-  CHECK(contains(message, "\"4XB/s\""));
-  CHECK(contains(message, "unknown unit \"XB/s\""));
-  CHECK(contains(message, "MiB/s"));
-  CHECK(contains(message, "530MB/s"));
-  CHECK(contains(message_of(parse_bytes_per_second, "530"), "unit is missing"));
-  CHECK(contains(message_of(parse_seconds, "-5s"), "must not be negative"));
-  CHECK(contains(message_of(parse_share, "35"), "did you mean 35%?"));
+  const std::string message = refusal_by(parse_bytes_per_second, "4XB/s");
+  CHECK(says(message, "\"4XB/s\""));
+  CHECK(says(message, "unknown unit \"XB/s\""));
+  CHECK(says(message, "MiB/s"));
+  CHECK(says(message, "530MB/s"));
+  CHECK(says(refusal_by(parse_bytes_per_second, "530"), "unit is missing"));
+  CHECK(says(refusal_by(parse_seconds, "-5s"), "must not be negative"));
+  CHECK(says(refusal_by(parse_share, "35"), "did you mean 35%?"));
 }
 
 TEST_CASE("an amount is a size or a share") {
@@ -123,7 +118,7 @@ TEST_CASE("rates tell bits from bytes") {
 TEST_CASE("a rate that may mean bits or bytes is not guessed") {
   for (const std::string_view text : {"530Mb/s", "530mb/s", "40GBps", "40GBPS", "8b/s"}) {
     CAPTURE(text);
-    CHECK(contains(message_of(parse_bytes_per_second, text), "may mean bits or bytes"));
+    CHECK(says(refusal_by(parse_bytes_per_second, text), "may mean bits or bytes"));
   }
 }
 

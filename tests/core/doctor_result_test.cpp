@@ -2,17 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include "../base/texts.hpp"
 #include "sample_results.hpp"
 
 using namespace dsanalyze;
+using testing::replaced;
 
 namespace {
-
-std::string replaced(std::string text, const std::string& what, const std::string& by) {
-  const std::size_t at = text.find(what);
-  REQUIRE(at != std::string::npos);
-  return text.replace(at, what.size(), by);
-}
 
 std::string refusal(const std::string& text) {
   try {

@@ -13,25 +13,24 @@ using namespace dsanalyze::testing;
 
 namespace {
 
-constexpr std::uint32_t items = 20'000;
 constexpr double near = 0.005;
 
 /// The share missed from epoch `first` on by jobs that take turns, job j a share `stagger` x j of an epoch late, each in orders of its own.
 double jobs_miss(CacheKind kind, double cached, std::uint32_t jobs, double stagger) {
   constexpr std::uint32_t epochs = 10;
   constexpr std::uint32_t first = 5;
-  PolicyRig cache(kind, static_cast<Bytes>(cached * items), items);
+  PolicyRig cache(kind, static_cast<Bytes>(cached * page_model_items), page_model_items);
   std::vector<std::vector<std::uint32_t>> orders(jobs);
   std::uint64_t hits = 0;
   std::uint64_t accesses = 0;
-  for (std::uint64_t now = 0; now < std::uint64_t{epochs} * items; ++now) {
+  for (std::uint64_t now = 0; now < std::uint64_t{epochs} * page_model_items; ++now) {
     for (std::uint32_t job = 0; job < jobs; ++job) {
-      const auto late = static_cast<std::uint64_t>(stagger * job * items);
+      const auto late = static_cast<std::uint64_t>(stagger * job * page_model_items);
       if (now < late) continue;
-      const std::uint64_t at = (now - late) % items;
-      if (at == 0) orders[job] = epoch_order(mix(now, job), items);
+      const std::uint64_t at = (now - late) % page_model_items;
+      if (at == 0) orders[job] = epoch_order(mix(now, job), page_model_items);
       const bool hit = cache.access(orders[job][at], 1) == CacheDecision::hit;
-      if (now < std::uint64_t{first} * items) continue;
+      if (now < std::uint64_t{first} * page_model_items) continue;
       ++accesses;
       hits += hit ? 1 : 0;
     }
@@ -41,12 +40,12 @@ double jobs_miss(CacheKind kind, double cached, std::uint32_t jobs, double stagg
 
 /// The share missed by a server that reads a random 1/servers of the items in each epoch.
 double server_misses(CacheKind kind, double cached, std::uint32_t servers) {
-  PolicyRig cache(kind, static_cast<Bytes>(cached * items), items);
+  PolicyRig cache(kind, static_cast<Bytes>(cached * page_model_items), page_model_items);
   std::uint64_t hits = 0;
   std::uint64_t accesses = 0;
   for (std::uint64_t epoch = 0; epoch < 40; ++epoch) {
-    const std::vector<std::uint32_t> order = epoch_order(epoch, items);
-    for (std::uint32_t at = 0; at < items / servers; ++at) {
+    const std::vector<std::uint32_t> order = epoch_order(epoch, page_model_items);
+    for (std::uint32_t at = 0; at < page_model_items / servers; ++at) {
       const bool hit = cache.access(order[at], 1) == CacheDecision::hit;
       if (epoch < 20) continue;
       ++accesses;

@@ -12,31 +12,30 @@ using namespace dsanalyze::testing;
 
 namespace {
 
-constexpr std::size_t items = 20'000;
-constexpr Bytes page = 4096;
+constexpr Bytes page_bytes = 4096;
 
-Bytes share_of_all(double share) { return static_cast<Bytes>(share * items) * page; }
+Bytes share_of_all(double share) { return static_cast<Bytes>(share * page_model_items) * page_bytes; }
 
 /// Misses over accesses of epochs `first` to `last`, all of one size.
 double miss_share(PolicyRig& cache, const std::function<std::vector<std::uint32_t>(std::uint64_t)>& order, std::uint64_t first, std::uint64_t last) {
-  const std::vector<Bytes> sizes(items, page);
+  const std::vector<Bytes> sizes(page_model_items, page_bytes);
   std::uint64_t hits = 0;
   for (std::uint64_t epoch = 0; epoch < last; ++epoch) {
     const std::uint64_t found = cache.hits_of(order(epoch), sizes);
     if (epoch >= first) hits += found;
   }
-  return 1 - static_cast<double>(hits) / static_cast<double>((last - first) * items);
+  return 1 - static_cast<double>(hits) / static_cast<double>((last - first) * page_model_items);
 }
 
-std::vector<std::uint32_t> shuffled(std::uint64_t epoch) { return epoch_order(epoch + 1, items); }
-std::vector<std::uint32_t> sequential(std::uint64_t /*epoch*/) { return file_order(items); }
+std::vector<std::uint32_t> shuffled(std::uint64_t epoch) { return epoch_order(epoch + 1, page_model_items); }
+std::vector<std::uint32_t> sequential(std::uint64_t /*epoch*/) { return file_order(page_model_items); }
 
 }  // namespace
 
 TEST_CASE("random replacement in sequential order misses m with 1 - m = exp(-m/c)") {
   for (const double c : {0.25, 0.35, 0.5, 0.65, 0.8}) {
     CAPTURE(c);
-    PolicyRig cache(CacheKind::page_model_random, share_of_all(c), items);
+    PolicyRig cache(CacheKind::page_model_random, share_of_all(c), page_model_items);
     CHECK(std::abs(miss_share(cache, sequential, 4, 12) - random_replacement_misses_in_order(c)) < 0.004);
   }
 }
@@ -44,7 +43,7 @@ TEST_CASE("random replacement in sequential order misses m with 1 - m = exp(-m/c
 TEST_CASE("random replacement in shuffled order misses m = c ln(c + (1 - c) exp(1/c))") {
   for (const double c : {0.25, 0.35, 0.5, 0.65, 0.8}) {
     CAPTURE(c);
-    PolicyRig cache(CacheKind::page_model_random, share_of_all(c), items);
+    PolicyRig cache(CacheKind::page_model_random, share_of_all(c), page_model_items);
     const double exact = random_replacement_misses(c);
     CHECK(exact == doctest::Approx(c * std::log(c + (1 - c) * std::exp(1 / c))));
     CHECK(std::abs(miss_share(cache, shuffled, 4, 16) - exact) < 0.003);
@@ -84,42 +83,44 @@ TEST_CASE("two caches of random replacement decide alike on one trace, and a for
 }
 
 TEST_CASE("page model of Linux: a second touch moves to the active list, which a scan cannot push out") {
-  PolicyRig cache(CacheKind::page_model_linux, 100 * page, 1000);
+  PolicyRig cache(CacheKind::page_model_linux, 100 * page_bytes, 1000);
   for (std::uint64_t round = 0; round < 2; ++round) {
-    for (std::uint64_t key = 0; key < 40; ++key) cache.access(key, page);  // 40 % of the cache, twice: active
+    for (std::uint64_t key = 0; key < 40; ++key) cache.access(key, page_bytes);  // 40 % of the cache, twice: active
   }
-  for (std::uint64_t key = 100; key < 1000; ++key) CHECK(cache.access(key, page) == CacheDecision::admit);  // seen once: through the inactive list
-  for (std::uint64_t key = 0; key < 40; ++key) CHECK(cache.access(key, page) == CacheDecision::hit);
+  for (std::uint64_t key = 100; key < 1000; ++key)
+    CHECK(cache.access(key, page_bytes) == CacheDecision::admit);  // seen once: through the inactive list
+  for (std::uint64_t key = 0; key < 40; ++key) CHECK(cache.access(key, page_bytes) == CacheDecision::hit);
 
-  PolicyRig once(CacheKind::page_model_linux, 100 * page, 1000);
-  for (std::uint64_t key = 0; key < 40; ++key) once.access(key, page);
-  for (std::uint64_t key = 100; key < 1000; ++key) once.access(key, page);
-  for (std::uint64_t key = 0; key < 40; ++key) CHECK(once.access(key, page) == CacheDecision::admit);
+  PolicyRig once(CacheKind::page_model_linux, 100 * page_bytes, 1000);
+  for (std::uint64_t key = 0; key < 40; ++key) once.access(key, page_bytes);
+  for (std::uint64_t key = 100; key < 1000; ++key) once.access(key, page_bytes);
+  for (std::uint64_t key = 0; key < 40; ++key) CHECK(once.access(key, page_bytes) == CacheDecision::admit);
 }
 
 TEST_CASE("page model of Linux: an active list longer than the inactive one gives way to what comes") {
-  PolicyRig cache(CacheKind::page_model_linux, 100 * page, 2000);
+  PolicyRig cache(CacheKind::page_model_linux, 100 * page_bytes, 2000);
   for (std::uint64_t round = 0; round < 2; ++round) {
-    for (std::uint64_t key = 0; key < 90; ++key) cache.access(key, page);
+    for (std::uint64_t key = 0; key < 90; ++key) cache.access(key, page_bytes);
   }
-  for (std::uint64_t key = 100; key < 2000; ++key) cache.access(key, page);
+  for (std::uint64_t key = 100; key < 2000; ++key) cache.access(key, page_bytes);
   std::uint64_t left = 0;
-  for (std::uint64_t key = 0; key < 90; ++key) left += cache.access(key, page) == CacheDecision::hit ? 1 : 0;
+  for (std::uint64_t key = 0; key < 90; ++key) left += cache.access(key, page_bytes) == CacheDecision::hit ? 1 : 0;
   CHECK(left > 35);
   CHECK(left <= 60);  // about half of the cache, for a cache of less than a GiB
 }
 
 TEST_CASE("page model of Linux: what comes back within the active list's length goes to the active list at once") {
   const auto found_after_refault = [](std::uint64_t away) {
-    PolicyRig cache(CacheKind::page_model_linux, 100 * page, 3000);
+    PolicyRig cache(CacheKind::page_model_linux, 100 * page_bytes, 3000);
     for (std::uint64_t round = 0; round < 2; ++round) {
-      for (std::uint64_t key = 0; key < 30; ++key) cache.access(key, page);  // active: 30
+      for (std::uint64_t key = 0; key < 30; ++key) cache.access(key, page_bytes);  // active: 30
     }
-    for (std::uint64_t key = 1000; key < 1070; ++key) cache.access(key, page);         // fills the inactive list
-    for (std::uint64_t key = 1100; key < 1101 + away; ++key) cache.access(key, page);  // the first of these evicts 1000, so many more the others
-    CHECK(cache.access(1000, page) == CacheDecision::admit);
-    for (std::uint64_t key = 2000; key < 2080; ++key) cache.access(key, page);  // more than the inactive list holds
-    return cache.access(1000, page) == CacheDecision::hit;
+    for (std::uint64_t key = 1000; key < 1070; ++key) cache.access(key, page_bytes);  // fills the inactive list
+    for (std::uint64_t key = 1100; key < 1101 + away; ++key)
+      cache.access(key, page_bytes);  // the first of these evicts 1000, so many more the others
+    CHECK(cache.access(1000, page_bytes) == CacheDecision::admit);
+    for (std::uint64_t key = 2000; key < 2080; ++key) cache.access(key, page_bytes);  // more than the inactive list holds
+    return cache.access(1000, page_bytes) == CacheDecision::hit;
   };
   CHECK(found_after_refault(10));
   CHECK_FALSE(found_after_refault(40));
@@ -128,7 +129,7 @@ TEST_CASE("page model of Linux: what comes back within the active list's length 
 TEST_CASE("page model of Linux: a loop larger than the cache finds nothing, as LRU does") {
   for (const double c : {0.35, 0.65, 0.95}) {
     CAPTURE(c);
-    PolicyRig cache(CacheKind::page_model_linux, share_of_all(c), items);
+    PolicyRig cache(CacheKind::page_model_linux, share_of_all(c), page_model_items);
     CHECK(miss_share(cache, sequential, 0, 6) == 1);
   }
 }
@@ -137,11 +138,11 @@ TEST_CASE("page model of Linux: a loop larger than the cache finds nothing, as L
 TEST_CASE("page models thrash in shuffled order: more misses than MinIO's 1 - c, fewer hits lost than LRU loses") {
   for (const double c : {0.25, 0.35, 0.5, 0.65}) {
     CAPTURE(c);
-    PolicyRig lru(CacheKind::lru, share_of_all(c), items);
+    PolicyRig lru(CacheKind::lru, share_of_all(c), page_model_items);
     const double most = miss_share(lru, shuffled, 4, 10);
     for (const CacheKind kind : {CacheKind::page_model_random, CacheKind::page_model_linux}) {
       CAPTURE(cache_kind_name(kind));
-      PolicyRig cache(kind, share_of_all(c), items);
+      PolicyRig cache(kind, share_of_all(c), page_model_items);
       const double missed = miss_share(cache, shuffled, 4, 10);
       CHECK(missed > 1 - c + 0.1);
       CHECK(missed < most);
@@ -158,7 +159,7 @@ TEST_CASE("page model of Linux: misses as a kernel's page cache was measured to 
   for (const Measured& measured : {Measured{0.681, 0.603}, Measured{0.531, 0.760}, Measured{0.381, 0.863}}) {
     CAPTURE(measured.cached);
     constexpr std::size_t pieces = 4000;
-    constexpr Bytes piece = 27 * page;
+    constexpr Bytes piece = 27 * page_bytes;
     const std::vector<Bytes> sizes(pieces, piece);
     PolicyRig cache(CacheKind::page_model_linux, static_cast<Bytes>(measured.cached * pieces) * piece, pieces);
     std::uint64_t hits = 0;
@@ -174,41 +175,41 @@ TEST_CASE("page model of Linux: how large items are makes no difference") {
   for (const double c : {0.25, 0.65}) {
     CAPTURE(c);
     const auto missed = [c](Bytes bytes) {
-      const std::vector<Bytes> sizes(items, bytes);
-      PolicyRig cache(CacheKind::page_model_linux, static_cast<Bytes>(c * items) * bytes, items);
+      const std::vector<Bytes> sizes(page_model_items, bytes);
+      PolicyRig cache(CacheKind::page_model_linux, static_cast<Bytes>(c * page_model_items) * bytes, page_model_items);
       std::uint64_t hits = 0;
       for (std::uint64_t epoch = 0; epoch < 12; ++epoch) {
-        const std::uint64_t found = cache.hits_of(epoch_order(epoch + 1, items), sizes);
+        const std::uint64_t found = cache.hits_of(epoch_order(epoch + 1, page_model_items), sizes);
         if (epoch >= 6) hits += found;
       }
-      return 1 - static_cast<double>(hits) / (6.0 * items);
+      return 1 - static_cast<double>(hits) / (6.0 * page_model_items);
     };
-    const double as_usual = missed(10 * page);
-    for (const Bytes bytes : {Bytes{1}, Bytes{100}, page, 3 * page}) CHECK(std::abs(missed(bytes) - as_usual) < 0.006);
+    const double as_usual = missed(10 * page_bytes);
+    for (const Bytes bytes : {Bytes{1}, Bytes{100}, page_bytes, 3 * page_bytes}) CHECK(std::abs(missed(bytes) - as_usual) < 0.006);
   }
 }
 
 TEST_CASE("page model of Linux: with counters an epoch old the active list grows and collapses in turns, with fresh ones it does not") {
   const auto swing = [](Bytes counter_bytes) {
-    PolicyState state(cache_policy_state_bytes(CacheKind::page_model_linux, items));
-    const auto cache = make_cache_policy(CacheKind::page_model_linux, share_of_all(0.35), items, state.bytes(), 0, counter_bytes);
+    PolicyState state(cache_policy_state_bytes(CacheKind::page_model_linux, page_model_items));
+    const auto cache = make_cache_policy(CacheKind::page_model_linux, share_of_all(0.35), page_model_items, state.bytes(), 0, counter_bytes);
     std::vector<std::uint64_t> evicted;
     double least = 1;
     double most = 0;
     for (std::uint64_t epoch = 0; epoch < 24; ++epoch) {
       std::uint64_t missed = 0;
-      for (const std::uint32_t key : epoch_order(epoch + 1, items)) {
-        const CacheAccess one{key, page, 0, 0};
+      for (const std::uint32_t key : epoch_order(epoch + 1, page_model_items)) {
+        const CacheAccess one{key, page_bytes, 0, 0};
         CacheDecision decision{};
         cache->access({&one, 1}, {&decision, 1}, evicted);
         missed += decision == CacheDecision::hit ? 0 : 1;
       }
       if (epoch < 8) continue;
-      least = std::min(least, static_cast<double>(missed) / items);
-      most = std::max(most, static_cast<double>(missed) / items);
+      least = std::min(least, static_cast<double>(missed) / page_model_items);
+      most = std::max(most, static_cast<double>(missed) / page_model_items);
     }
     return most - least;
   };
   CHECK(swing(0) < 0.02);
-  CHECK(swing(items * page) > 0.08);
+  CHECK(swing(page_model_items * page_bytes) > 0.08);
 }

@@ -47,6 +47,9 @@ struct PolicyRig {
   std::vector<std::uint64_t> evicted;
 };
 
+/// Of a replay whose share of misses is to settle within half a percent.
+constexpr std::uint32_t page_model_items = 20'000;
+
 inline std::vector<std::uint32_t> epoch_order(std::uint64_t epoch, std::size_t samples) {
   std::vector<std::uint32_t> order(samples);
   random_permutation(epoch, order);

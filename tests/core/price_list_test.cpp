@@ -4,9 +4,11 @@
 
 #include <string>
 
+#include "../base/texts.hpp"
 #include "dsanalyze/base/error.hpp"
 
 using namespace dsanalyze;
+using testing::replaced;
 
 namespace {
 
@@ -37,16 +39,9 @@ const std::string list_text = R"({
   "network": {"bytes_per_s": {"value": 1250000000, "provenance": "assumed", "source": "a test"}}
 })";
 
-std::string replaced(const std::string& from, const std::string& to) {
-  std::string text = list_text;
-  const std::size_t place = text.find(from);
-  REQUIRE(place != std::string::npos);
-  return text.replace(place, from.size(), to);
-}
-
-void check_refused(const std::string& from, const std::string& to, const std::string& place) {
+void check_list_refused(const std::string& from, const std::string& to, const std::string& place) {
   CAPTURE(to);
-  CHECK_THROWS_WITH_AS(parse_price_list(replaced(from, to), "p.json"), doctest::Contains(("p.json: " + place).c_str()), UsageError);
+  CHECK_THROWS_WITH_AS(parse_price_list(replaced(list_text, from, to), "p.json"), doctest::Contains(("p.json: " + place).c_str()), UsageError);
 }
 
 }  // namespace
@@ -95,30 +90,30 @@ TEST_CASE("bandwidth that comes with a volume grows with its size up to the most
 }
 
 TEST_CASE("a mistake in a price list is named by file and place") {
-  check_refused("0.04", "0", "/core/price/value: found 0, expected a number above 0");
-  check_refused("0.04", "-0.04", "/core/price/value");
-  check_refused("0.04", "1e999", "");
-  check_refused("0.04", "NaN", "");
-  check_refused("0.04", R"("4 cents")", "/core/price/value");
-  check_refused(R"("per": "hour")", R"("per": "day")", "/core/price/per");
-  check_refused(R"("page 1")", R"("")", "/core/price/source");
-  check_refused(R"("paper")", R"("heard")", "/memory/price_per_gib/provenance");
-  check_refused(R"("EUR")", R"("euros")", "/currency");
-  check_refused("2024-02-29", "29.2.2024", "/date");
-  check_refused(R"("least": {"value": 3)", R"("least": {"value": 65)", R"(/core/least: found 65, expected at most "most" (64))");
-  check_refused("68719476736", "1024", "/memory/most_bytes");
-  check_refused(R"("threads")", R"("thread")", "/core");
-  check_refused("730", "1e-300", "/hours_per_month/value");
-  check_refused(R"("value": 1.5)", R"("value": 0)", "/accelerators/fast/relative_speed/value");
-  check_refused("100000000,", "1000000000,", "/storage/disk/included_bytes_per_s");
-  check_refused(R"("network": {)", R"("network": {"latency": 1, )", "/network/latency");
+  check_list_refused("0.04", "0", "/core/price/value: found 0, expected a number above 0");
+  check_list_refused("0.04", "-0.04", "/core/price/value");
+  check_list_refused("0.04", "1e999", "");
+  check_list_refused("0.04", "NaN", "");
+  check_list_refused("0.04", R"("4 cents")", "/core/price/value");
+  check_list_refused(R"("per": "hour")", R"("per": "day")", "/core/price/per");
+  check_list_refused(R"("page 1")", R"("")", "/core/price/source");
+  check_list_refused(R"("paper")", R"("heard")", "/memory/price_per_gib/provenance");
+  check_list_refused(R"("EUR")", R"("euros")", "/currency");
+  check_list_refused("2024-02-29", "29.2.2024", "/date");
+  check_list_refused(R"("least": {"value": 3)", R"("least": {"value": 65)", R"(/core/least: found 65, expected at most "most" (64))");
+  check_list_refused("68719476736", "1024", "/memory/most_bytes");
+  check_list_refused(R"("threads")", R"("thread")", "/core");
+  check_list_refused("730", "1e-300", "/hours_per_month/value");
+  check_list_refused(R"("value": 1.5)", R"("value": 0)", "/accelerators/fast/relative_speed/value");
+  check_list_refused("100000000,", "1000000000,", "/storage/disk/included_bytes_per_s");
+  check_list_refused(R"("network": {)", R"("network": {"latency": 1, )", "/network/latency");
 }
 
 TEST_CASE("a price by the month without the hours of a month is refused") {
   const std::string hours = R"("hours_per_month": {"value": 730, "provenance": "derived", "source": "8,760 h / 12"},)";
-  check_refused(hours, "", "/memory/price_per_gib/per: found month, but the list has no hours_per_month");
+  check_list_refused(hours, "", "/memory/price_per_gib/per: found month, but the list has no hours_per_month");
   const std::string lifetime = R"("lifetime_hours": {"value": 20000, "provenance": "assumed", "source": "a test"},)";
-  check_refused(lifetime, "", "/server/price/per: found lifetime");
+  check_list_refused(lifetime, "", "/server/price/per: found lifetime");
 }
 
 TEST_CASE("a price list without accelerators, storage or bandwidth is refused") {

@@ -3,15 +3,15 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <limits>
 #include <stdexcept>
 
+#include "../base/numbers.hpp"
 #include "dsanalyze/base/random.hpp"
 
 using namespace dsanalyze;
+using testing::infinite;
 
 namespace {
-constexpr double infinite = std::numeric_limits<double>::infinity();
 const double not_a_number = std::nan("");
 }  // namespace
 

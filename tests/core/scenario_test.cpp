@@ -4,9 +4,11 @@
 
 #include <string>
 
+#include "../base/texts.hpp"
 #include "dsanalyze/base/error.hpp"
 
 using namespace dsanalyze;
+using testing::replaced;
 
 namespace {
 
@@ -17,13 +19,6 @@ const std::string whole = R"({
   "jobs": 2, "job_orders": "same", "stagger_fraction": 0.5, "turn_samples": 16, "epochs": 4, "unit_bytes": 4096,
   "storage": "hdd", "policies": ["minio:cost-aware", "belady"], "cache_sizes": ["35%", "4GiB"], "seed": 9
 })";
-
-std::string replaced(const std::string& what, const std::string& by) {
-  std::string text = whole;
-  const std::size_t at = text.find(what);
-  REQUIRE(at != std::string::npos);
-  return text.replace(at, what.size(), by);
-}
 
 std::string failure_of(const std::string& text) {
   try {
@@ -94,20 +89,20 @@ TEST_CASE("a pipeline needs storage, one job, and rates above 0") {
 }
 
 TEST_CASE("what is wrong in a scenario is named with file, pointer, what was found and what was expected") {
-  CHECK(failure_of(replaced("\"jobs\": 2", "\"jobs\": 0")) == "s.json: /jobs: found 0, expected an integer in [1, 1024]");
-  CHECK(failure_of(replaced("\"samples\": 1000", "\"samples\": 1e30")).starts_with("s.json: /dataset/samples: found 1e+30"));
-  CHECK(failure_of(replaced("\"samples\": 1000", "\"samples\": 4294967295")).starts_with("s.json: /dataset/samples: "));
-  CHECK(failure_of(replaced("\"shards\"", "\"shard\"")).starts_with("s.json: /order/kind: "));
-  CHECK(failure_of(replaced("0.5", "-1")).starts_with("s.json: /stagger_fraction: found -1"));
-  CHECK(failure_of(replaced("\"jobs\": 2", "\"job\": 2")).find("s.json: /job") == 0);
-  CHECK(failure_of(replaced("\"jobs\": 2", "\"job\": 2")).find("\"jobs\"") != std::string::npos);
-  CHECK(failure_of(replaced("\"belady\"", "\"belaby\"")).find("s.json: /policies/1: found 'belaby'") == 0);
-  CHECK(failure_of(replaced("\"belady\"", "\"belaby\"")).find("did you mean belady?") != std::string::npos);
-  CHECK(failure_of(replaced("\"belady\"", "7")).starts_with("s.json: /policies/1: found 7, expected a text"));
-  CHECK(failure_of(replaced("[\"35%\", \"4GiB\"]", "[]")).starts_with("s.json: /cache_sizes: "));
-  CHECK(failure_of(replaced("\"35%\"", "\"0%\"")).starts_with("s.json: /cache_sizes/0: found '0%', expected a size above 0"));
-  CHECK(failure_of(replaced("\"35%\"", "\"-4GiB\"")).starts_with("s.json: /cache_sizes/0: "));
-  CHECK(failure_of(replaced("\"storage\": \"hdd\", ", "")).starts_with("s.json: /policies: found minio:cost-aware, expected /storage"));
-  CHECK(failure_of(replaced("\"name\": \"two-jobs\", ", "")).starts_with("s.json: /name: "));
+  CHECK(failure_of(replaced(whole, "\"jobs\": 2", "\"jobs\": 0")) == "s.json: /jobs: found 0, expected an integer in [1, 1024]");
+  CHECK(failure_of(replaced(whole, "\"samples\": 1000", "\"samples\": 1e30")).starts_with("s.json: /dataset/samples: found 1e+30"));
+  CHECK(failure_of(replaced(whole, "\"samples\": 1000", "\"samples\": 4294967295")).starts_with("s.json: /dataset/samples: "));
+  CHECK(failure_of(replaced(whole, "\"shards\"", "\"shard\"")).starts_with("s.json: /order/kind: "));
+  CHECK(failure_of(replaced(whole, "0.5", "-1")).starts_with("s.json: /stagger_fraction: found -1"));
+  CHECK(failure_of(replaced(whole, "\"jobs\": 2", "\"job\": 2")).find("s.json: /job") == 0);
+  CHECK(failure_of(replaced(whole, "\"jobs\": 2", "\"job\": 2")).find("\"jobs\"") != std::string::npos);
+  CHECK(failure_of(replaced(whole, "\"belady\"", "\"belaby\"")).find("s.json: /policies/1: found 'belaby'") == 0);
+  CHECK(failure_of(replaced(whole, "\"belady\"", "\"belaby\"")).find("did you mean belady?") != std::string::npos);
+  CHECK(failure_of(replaced(whole, "\"belady\"", "7")).starts_with("s.json: /policies/1: found 7, expected a text"));
+  CHECK(failure_of(replaced(whole, "[\"35%\", \"4GiB\"]", "[]")).starts_with("s.json: /cache_sizes: "));
+  CHECK(failure_of(replaced(whole, "\"35%\"", "\"0%\"")).starts_with("s.json: /cache_sizes/0: found '0%', expected a size above 0"));
+  CHECK(failure_of(replaced(whole, "\"35%\"", "\"-4GiB\"")).starts_with("s.json: /cache_sizes/0: "));
+  CHECK(failure_of(replaced(whole, "\"storage\": \"hdd\", ", "")).starts_with("s.json: /policies: found minio:cost-aware, expected /storage"));
+  CHECK(failure_of(replaced(whole, "\"name\": \"two-jobs\", ", "")).starts_with("s.json: /name: "));
   CHECK(failure_of(whole.substr(0, 100)).starts_with("s.json: "));
 }

@@ -4,14 +4,15 @@
 
 #include <cmath>
 #include <functional>
-#include <limits>
 #include <string>
 #include <vector>
 
+#include "../base/numbers.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/core/modes.hpp"
 
 using namespace dsanalyze;
+using testing::infinite;
 
 namespace {
 
@@ -41,7 +42,6 @@ TEST_CASE("a cache larger than the dataset is valid") {
 
 TEST_CASE("zero and absurd numbers are refused by the name of their option") {
   const double nan = std::nan("");
-  const double infinite = std::numeric_limits<double>::infinity();
   const std::vector<Mistake> mistakes = {
       {"DATASET", [](ProfileSettings& s) { s.dataset.clear(); }},
       {"--batch-size", [](ProfileSettings& s) { s.batch_size = 0; }},
@@ -49,7 +49,7 @@ TEST_CASE("zero and absurd numbers are refused by the name of their option") {
       {"--accelerators", [](ProfileSettings& s) { s.accelerators = 0; }},
       {"--accelerators", [](ProfileSettings& s) { s.accelerators = -8; }},
       {"--accelerator", [](ProfileSettings& s) { s.accelerator = AcceleratorKind::emulated; }},
-      {"--accelerator", [=](ProfileSettings& s) { s.accelerator = AcceleratorKind::emulated, s.accelerator_rate = infinite; }},
+      {"--accelerator", [](ProfileSettings& s) { s.accelerator = AcceleratorKind::emulated, s.accelerator_rate = infinite; }},
       {"--observed", [](ProfileSettings& s) { s.observed_rate = 0; }},
       {"--storage", [](ProfileSettings& s) { s.storage = Seam::emulated; }},
       {"--storage", [](ProfileSettings& s) { s.storage = Seam::emulated, s.storage_bytes_per_s = 1e8, s.storage_queue_depth = 0; }},
@@ -75,7 +75,7 @@ TEST_CASE("zero and absurd numbers are refused by the name of their option") {
        }},
       {"--epochs", [](ProfileSettings& s) { s.epochs = 1; }},
       {"--time-budget", [](ProfileSettings& s) { s.time_budget_seconds = 0; }},
-      {"--time-budget", [=](ProfileSettings& s) { s.time_budget_seconds = infinite; }},
+      {"--time-budget", [](ProfileSettings& s) { s.time_budget_seconds = infinite; }},
       {"--error-budget", [](ProfileSettings& s) { s.error_budget = 1.1; }},
       {"--runs", [](ProfileSettings& s) { s.runs = {}; }},
       {"--runs", [](ProfileSettings& s) { s.runs = {"warm"}; }},

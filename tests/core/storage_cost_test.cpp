@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "../base/numbers.hpp"
 #include "policy_rig.hpp"
 
 using namespace dsanalyze;
@@ -63,9 +64,6 @@ double all_seconds(const std::vector<IndexRecord>& records, const StorageCost& c
   return seconds;
 }
 
-/// Relative to the expected value, however small that is.
-bool close(double value, double expected, double share = 1e-9) { return std::abs(value - expected) <= share * std::abs(expected); }
-
 /// What the closed form says, by sorting.
 double plain_remaining_share(std::vector<IndexRecord> records, const StorageCost& cost, Bytes capacity) {
   std::ranges::sort(records, {}, &IndexRecord::length);  // the priority falls with the size
@@ -104,7 +102,7 @@ TEST_CASE("the closed form is one minus the Lorenz curve, as sorting gives it") 
   for (const StorageCost& cost : {hard_disk, StorageCost{1e-4, 1 / 530e6}, StorageCost{8e-3, 0}}) {
     for (const double share : {0.0, 0.01, 0.35, 0.8, 1.0}) {
       const auto capacity = static_cast<Bytes>(share * static_cast<double>(bytes_of(records)));
-      CHECK(close(cost_aware_remaining_share(records, cost, capacity), plain_remaining_share(records, cost, capacity), 1e-9));
+      CHECK(close_to(cost_aware_remaining_share(records, cost, capacity), plain_remaining_share(records, cost, capacity), 1e-9));
     }
   }
 }
@@ -151,8 +149,8 @@ TEST_CASE("everything is admitted when everything fits, nothing is saved where n
   std::vector<IndexRecord> records = imagenet_like(100);
   records.push_back({0, 0, 0, 0});
   CHECK(admission_threshold(records, hard_disk, bytes_of(records)) == 0);
-  CHECK(close(cost_aware_remaining_share(records, hard_disk, 2 * bytes_of(records)), 8e-3 / all_seconds(records, hard_disk)));
-  CHECK(close(cost_aware_remaining_share(records, hard_disk, 0), 1));
+  CHECK(close_to(cost_aware_remaining_share(records, hard_disk, 2 * bytes_of(records)), 8e-3 / all_seconds(records, hard_disk)));
+  CHECK(close_to(cost_aware_remaining_share(records, hard_disk, 0), 1));
   CHECK(admission_threshold({}, hard_disk, 0) == 0);
   CHECK(cost_aware_remaining_share({}, hard_disk, 0) == 0);
 }
@@ -164,8 +162,8 @@ TEST_CASE("a fit gives back the cost that made the points, and no negative part"
   std::vector<CostPoint> points;
   for (const double bytes : {4e3, 16e3, 64e3, 256e3, 1e6, 4e6}) points.push_back(point(hard_disk, bytes));
   const StorageCost fitted = fit_storage_cost(points);
-  CHECK(close(fitted.seconds_per_request, 8e-3));
-  CHECK(close(fitted.seconds_per_byte, 1 / 150e6));
+  CHECK(close_to(fitted.seconds_per_request, 8e-3));
+  CHECK(close_to(fitted.seconds_per_byte, 1 / 150e6));
 
   // The same relative error counts the same at either end: 4 MB read 10 % slower is more time than 4 kB takes in all, and must not decide its cost.
   points.clear();
@@ -173,12 +171,12 @@ TEST_CASE("a fit gives back the cost that made the points, and no negative part"
   points.back().bytes_per_s /= 1.1;
   const StorageCost noisy = fit_storage_cost(points);
   for (const CostPoint& each : points) {
-    CHECK(close(noisy.seconds(static_cast<Bytes>(each.request_bytes)), each.request_bytes / each.bytes_per_s, 0.12));
+    CHECK(close_to(noisy.seconds(static_cast<Bytes>(each.request_bytes)), each.request_bytes / each.bytes_per_s, 0.12));
   }
 
   const std::array one = {CostPoint{128e3, 530e6}};
   CHECK(fit_storage_cost(one).seconds_per_request == 0);
-  CHECK(close(fit_storage_cost(one).seconds_per_byte, 1 / 530e6));
+  CHECK(close_to(fit_storage_cost(one).seconds_per_byte, 1 / 530e6));
   const std::array slower_when_larger = {CostPoint{4e3, 500e6}, CostPoint{1e6, 400e6}};
   CHECK(fit_storage_cost(slower_when_larger).seconds_per_request == 0);
   CHECK(fit_storage_cost(slower_when_larger).seconds_per_byte > 1 / 500e6);

@@ -4,9 +4,11 @@
 
 #include <string>
 
+#include "../base/texts.hpp"
 #include "dsanalyze/base/error.hpp"
 
 using namespace dsanalyze;
+using testing::replaced;
 
 namespace {
 
@@ -18,13 +20,7 @@ const std::string workload_text = R"({
   "prep_rate_samples_per_s_per_core": {"value": 250, "provenance": "measured", "source": "here"}
 })";
 
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  const std::size_t place = text.find(from);
-  REQUIRE(place != std::string::npos);
-  return text.replace(place, from.size(), to);
-}
-
-void check_refused(const std::string& from, const std::string& to, const std::string& place) {
+void check_workload_refused(const std::string& from, const std::string& to, const std::string& place) {
   CAPTURE(to);
   CHECK_THROWS_WITH_AS(parse_workload(replaced(workload_text, from, to), "w.json"), doctest::Contains(("w.json: " + place).c_str()), UsageError);
 }
@@ -53,17 +49,17 @@ TEST_CASE("a workload file is read whole, with the source of each number") {
 }
 
 TEST_CASE("a mistake in a workload file is named by file and place") {
-  check_refused("192", "-224", "/prep/crop/size");
-  check_refused("[0.1, 0.9]", "[0.9, 0.1]", "/prep/crop/scale");
-  check_refused("0.25", "1.5", "/prep/flip_probability");
-  check_refused("[0.4, 0.5, 0.6]", "[0.4, 0.5]", "/prep/deviation");
-  check_refused("\"value\": 64", "\"value\": 64.5", "/batch_size/value");
-  check_refused("1234.5", "0", "/accelerator_rates_samples_per_s/v100/value");
-  check_refused("\"paper\"", "\"rumour\"", "/accelerator_rates_samples_per_s/v100/provenance");
-  check_refused("\"Table 9\"", "\"\"", "/accelerator_rates_samples_per_s/v100/source");
-  check_refused("image_classification", "video", "/task");
-  check_refused("tiny-net", "../tiny", "/name");
-  check_refused("\"flip_probability\"", "\"flip_probabilty\"", "/prep/flip_prob");
+  check_workload_refused("192", "-224", "/prep/crop/size");
+  check_workload_refused("[0.1, 0.9]", "[0.9, 0.1]", "/prep/crop/scale");
+  check_workload_refused("0.25", "1.5", "/prep/flip_probability");
+  check_workload_refused("[0.4, 0.5, 0.6]", "[0.4, 0.5]", "/prep/deviation");
+  check_workload_refused("\"value\": 64", "\"value\": 64.5", "/batch_size/value");
+  check_workload_refused("1234.5", "0", "/accelerator_rates_samples_per_s/v100/value");
+  check_workload_refused("\"paper\"", "\"rumour\"", "/accelerator_rates_samples_per_s/v100/provenance");
+  check_workload_refused("\"Table 9\"", "\"\"", "/accelerator_rates_samples_per_s/v100/source");
+  check_workload_refused("image_classification", "video", "/task");
+  check_workload_refused("tiny-net", "../tiny", "/name");
+  check_workload_refused("\"flip_probability\"", "\"flip_probabilty\"", "/prep/flip_prob");
 }
 
 TEST_CASE("an unknown key of a workload file is refused") {
