@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "../base/texts.hpp"
 #include "dataset/convert_names.hpp"
 #include "dataset/npy_header.hpp"
 #include "dataset_folder.hpp"
@@ -11,14 +12,16 @@
 #include "dsanalyze/loaders/dataset.hpp"
 #include "dsanalyze/loaders/dataset_convert.hpp"
 #include "jpeg_images.hpp"
+#include "opened_dataset.hpp"
 #include "png_images.hpp"
 #include "tar_files.hpp"
 
 using namespace dsanalyze;
-using testing::contains;
 using testing::DatasetFolder;
 using testing::error_of;
 using testing::file_member;
+using testing::open_index;
+using testing::says;
 using testing::tar_end;
 using testing::text_of;
 
@@ -26,10 +29,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::shared_ptr<const DatasetIndex> open(const fs::path& path) { return open_dataset(path, {}, null_events(), {}); }
-
 ConvertReport convert(const fs::path& from, const fs::path& to, const ConvertOptions& options) {
-  return convert_dataset(*open(from), to, options, null_events(), {});
+  return convert_dataset(*open_index(from), to, options, null_events(), {});
 }
 
 /// Path and content of each file below.
@@ -41,11 +42,11 @@ std::map<std::string, std::string> files_below(const fs::path& folder) {
   return files;
 }
 
-std::string picture(int quality) { return text_of(test::encode_picture({.quality = quality})); }
+std::string jpeg_of_quality(int quality) { return text_of(test::encode_picture({.quality = quality})); }
 
 void add_photographs(const DatasetFolder& folder) {
   for (int number = 0; number < 30; ++number) {
-    folder.add((number % 3 == 0 ? "ant/" : number % 3 == 1 ? "bee.2/deep/" : "") + std::to_string(number) + ".jpg", picture(number + 1));
+    folder.add((number % 3 == 0 ? "ant/" : number % 3 == 1 ? "bee.2/deep/" : "") + std::to_string(number) + ".jpg", jpeg_of_quality(number + 1));
   }
 }
 
@@ -53,7 +54,7 @@ constexpr ConvertOptions to_tar{.format = ConvertFormat::tar};
 constexpr ConvertOptions to_folder{.format = ConvertFormat::folder};
 constexpr ConvertOptions to_npy{.format = ConvertFormat::npy, .side = 32};
 
-std::string content_digest(const fs::path& path) { return verify_dataset(*open(path), 2, null_events(), {}).content_digest; }
+std::string content_digest(const fs::path& path) { return verify_dataset(*open_index(path), 2, null_events(), {}).content_digest; }
 
 bool is_empty_but_for(const fs::path& folder, std::size_t entries) {
   return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator())) == entries;
@@ -69,11 +70,11 @@ TEST_CASE("folder to tar and back gives the same files, names and labels, and th
   const ConvertReport report = convert(folder.root(), folder.path() / "shards", options);
   CHECK(report.samples == 30);
   CHECK(report.files > 3);
-  CHECK(open(folder.path() / "shards")->labels() == open(folder.root())->labels());
+  CHECK(open_index(folder.path() / "shards")->labels() == open_index(folder.root())->labels());
   CHECK(content_digest(folder.path() / "shards") == content_digest(folder.root()));
   convert(folder.path() / "shards", folder.path() / "back", to_folder);
   CHECK(files_below(folder.path() / "back") == files_below(folder.root()));
-  CHECK(open(folder.path() / "back")->facts().digest == open(folder.root())->facts().digest);
+  CHECK(open_index(folder.path() / "back")->facts().digest == open_index(folder.root())->facts().digest);
 }
 
 TEST_CASE("the same seed writes the same shards whatever the threads; another seed another order; index order keeps it") {
@@ -92,8 +93,8 @@ TEST_CASE("the same seed writes the same shards whatever the threads; another se
   CHECK(shards("two", 1, 5) == one);
   CHECK(shards("three", 2, 2) != one);
   shards("four", 1, 2, ConvertOrder::index);
-  const auto source = open(folder.root());
-  const auto kept = open(folder.path() / "four");
+  const auto source = open_index(folder.root());
+  const auto kept = open_index(folder.path() / "four");
   for (SampleId sample = 0; sample < source->size(); ++sample) CHECK((*kept)[sample].length == (*source)[sample].length);
 }
 
@@ -102,11 +103,11 @@ TEST_CASE("images become rows of one array, arrays become files and tar members,
   add_photographs(folder);
   const fs::path rows = folder.path() / "rows";
   convert(folder.root(), rows, to_npy);
-  const auto index = open(rows);
+  const auto index = open_index(rows);
   CHECK(index->size() == 30);
   CHECK(*index->facts().array == ArrayDescription{"|u1", {32, 32, 3}, 3072});
-  CHECK(index->labels() == open(folder.root())->labels());
-  CHECK((*index)[29].label == (*open(folder.root()))[29].label);
+  CHECK(index->labels() == open_index(folder.root())->labels());
+  CHECK((*index)[29].label == (*open_index(folder.root()))[29].label);
   ConvertOptions by_index = to_tar;
   by_index.order = ConvertOrder::index;
   convert(rows, folder.path() / "members", by_index);
@@ -147,18 +148,18 @@ TEST_CASE("a row is the middle of the image, of which the shorter side is resize
 
 TEST_CASE("keys stay apart where names differ in their dots or extension alone, and files without extension get one") {
   const DatasetFolder folder;
-  folder.add("a/x.1.jpg", picture(1));
-  folder.add("a/x_1.jpg", picture(2));
-  folder.add("a/x.jpg", picture(3));
+  folder.add("a/x.1.jpg", jpeg_of_quality(1));
+  folder.add("a/x_1.jpg", jpeg_of_quality(2));
+  folder.add("a/x.jpg", jpeg_of_quality(3));
   folder.add("a/x.png", "png");
   convert(folder.root(), folder.path() / "shards", to_tar);
-  CHECK(open(folder.path() / "shards")->size() == 4);
-  CHECK(open(folder.path() / "shards")->facts().findings.empty());
+  CHECK(open_index(folder.path() / "shards")->size() == 4);
+  CHECK(open_index(folder.path() / "shards")->facts().findings.empty());
 
   const DatasetFolder bare;
-  bare.add("a/0001", picture(1));
+  bare.add("a/0001", jpeg_of_quality(1));
   convert(bare.root(), bare.path() / "shards", to_tar);
-  CHECK(contains(sample_name(*open(bare.path() / "shards"), 0), "a/0001.jpg"));
+  CHECK(says(sample_name(*open_index(bare.path() / "shards"), 0), "a/0001.jpg"));
 }
 
 TEST_CASE("shards that use the same names become folders of their own; numbered labels become folders that sort as they count") {
@@ -175,7 +176,7 @@ TEST_CASE("shards that use the same names become folders of their own; numbered 
   const auto files = files_below(folder.path() / "files");
   CHECK(files.size() == 22);
   CHECK(files.at("02/s1/2.jpg") == "s1.tar");
-  const auto index = open(folder.path() / "files");
+  const auto index = open_index(folder.path() / "files");
   CHECK(index->labels().size() == 11);
   CHECK((*index)[21].label == 10);
 }
@@ -189,8 +190,8 @@ TEST_CASE("names that lead out of the destination are refused by name, hidden on
   const DatasetFolder folder;
   folder.add("x.tar", file_member("good.jpg", "1") + file_member("../../evil.jpg", "2") + tar_end());
   const std::string error = error_of([&] { convert(folder.root(), folder.path() / "files", to_folder); });
-  CHECK(contains(error, "../../evil.jpg"));
-  CHECK(contains(error, "leads out"));
+  CHECK(says(error, "../../evil.jpg"));
+  CHECK(says(error, "leads out"));
   CHECK_FALSE(fs::exists(folder.path() / "files"));
   ConvertOptions skip = to_folder;
   skip.bad = BadSamples::skip;
@@ -208,14 +209,14 @@ TEST_CASE("a sample that cannot be read ends a conversion by its name and leaves
   for (const ConvertOptions& options : {to_tar, to_npy}) {
     ConvertOptions skip = options;
     const fs::path place = folder.path() / ("out" + std::to_string(static_cast<int>(options.format)));
-    CHECK(contains(error_of([&] { convert(folder.root(), place, skip); }), "ant/"));
+    CHECK(says(error_of([&] { convert(folder.root(), place, skip); }), "ant/"));
     CHECK(is_empty_but_for(folder.path(), options.format == ConvertFormat::tar ? 1 : 2));
     skip.bad = BadSamples::skip;
     const ConvertReport report = convert(folder.root(), place, skip);
     const bool decodes = options.format == ConvertFormat::npy;
     CHECK(report.failed == (decodes ? 2 : 1));
     CHECK(report.failures.at(0).path == "ant/7.jpg");
-    CHECK(open(place)->size() == report.samples);
+    CHECK(open_index(place)->size() == report.samples);
     CHECK(report.samples + report.failed == 32);
   }
   // What is left of the rows are the good ones, in their order.
@@ -227,23 +228,23 @@ TEST_CASE("a sample that cannot be read ends a conversion by its name and leaves
 
 TEST_CASE("a file that grew or shrank since it was indexed is not written as a part of itself") {
   const DatasetFolder folder;
-  folder.add("a/x.jpg", picture(1));
-  const auto index = open(folder.root());
-  folder.add("a/x.jpg", picture(90));
-  CHECK(contains(error_of([&] { convert_dataset(*index, folder.path() / "out", to_tar, null_events(), {}); }), "when the index was made"));
+  folder.add("a/x.jpg", jpeg_of_quality(1));
+  const auto index = open_index(folder.root());
+  folder.add("a/x.jpg", jpeg_of_quality(90));
+  CHECK(says(error_of([&] { convert_dataset(*index, folder.path() / "out", to_tar, null_events(), {}); }), "when the index was made"));
 }
 
 TEST_CASE("places that cannot be written to are refused before anything is written") {
   const DatasetFolder folder;
-  folder.add("a/x.jpg", picture(1));
+  folder.add("a/x.jpg", jpeg_of_quality(1));
   const auto error = [&](const fs::path& place) { return error_of([&] { convert(folder.root(), place, to_tar); }); };
-  CHECK(contains(error(folder.root()), "lies inside the dataset"));
-  CHECK(contains(error(folder.root() / "shards"), "lies inside the dataset"));
-  CHECK(contains(error(folder.path() / "no" / "where"), "there is no folder"));
+  CHECK(says(error(folder.root()), "lies inside the dataset"));
+  CHECK(says(error(folder.root() / "shards"), "lies inside the dataset"));
+  CHECK(says(error(folder.path() / "no" / "where"), "there is no folder"));
   folder.write("taken/x", "1");
-  CHECK(contains(error(folder.path() / "taken"), "not empty"));
-  CHECK(contains(error(folder.path() / "taken" / "x"), "no folder"));
-  CHECK(contains(error("/proc/dsanalyze-out"), "/proc"));
+  CHECK(says(error(folder.path() / "taken"), "not empty"));
+  CHECK(says(error(folder.path() / "taken" / "x"), "no folder"));
+  CHECK(says(error("/proc/dsanalyze-out"), "/proc"));
   fs::create_directories(folder.path() / "empty");
   CHECK(error(folder.path() / "empty").empty());
   CHECK(is_empty_but_for(folder.path(), 3));
@@ -255,7 +256,7 @@ TEST_CASE("a stop leaves nothing, and what a killed conversion left is removed b
   add_photographs(folder);
   std::stop_source source;
   source.request_stop();
-  const auto index = open(folder.root());
+  const auto index = open_index(folder.root());
   CHECK_THROWS_AS(convert_dataset(*index, folder.path() / "out", to_tar, null_events(), source.get_token()), Interrupted);
   CHECK(is_empty_but_for(folder.path(), 1));
   folder.write(".out.converting/shard-000000.tar", "half");

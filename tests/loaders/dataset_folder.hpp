@@ -69,6 +69,4 @@ std::string error_of(const Work& work) {
   return {};
 }
 
-inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 }  // namespace dsanalyze::testing

@@ -7,26 +7,26 @@
 #include <algorithm>
 #include <atomic>
 
+#include "../base/texts.hpp"
 #include "dataset/folder_listing.hpp"
 #include "dataset/format_names.hpp"
 #include "dataset/parallel_ranges.hpp"
 #include "dataset_folder.hpp"
 #include "jpeg_images.hpp"
+#include "opened_dataset.hpp"
 
 using namespace dsanalyze;
-using testing::contains;
 using testing::DatasetFolder;
 using testing::error_of;
 using testing::KeptEvents;
+using testing::open_error;
+using testing::open_index;
+using testing::says;
 using testing::text_of;
 
 namespace {
 
 namespace fs = std::filesystem;
-
-std::shared_ptr<const DatasetIndex> open(const DatasetFolder& folder, const OpenOptions& options = {}) {
-  return open_dataset(folder.root(), options, null_events(), {});
-}
 
 std::vector<std::string> paths_of(const DatasetIndex& index) {
   std::vector<std::string> paths;
@@ -35,10 +35,6 @@ std::vector<std::string> paths_of(const DatasetIndex& index) {
 }
 
 std::string label_of(const DatasetIndex& index, SampleId sample) { return index.labels().at(index[sample].label); }
-
-std::string open_error(const DatasetFolder& folder, const std::string& below = "") {
-  return error_of([&] { open_dataset(folder.root() / below, {}, null_events(), {}); });
-}
 
 /// While it lives, files are accessed as a user without rights.
 class WithoutRights {
@@ -63,7 +59,7 @@ class WithoutRights {
 TEST_CASE("JPEG, PNG and WebP files make one dataset, in any case and mixture") {
   const DatasetFolder folder;
   for (const char* name : {"a/1.jpg", "a/2.PNG", "a/3.webp", "b/4.JPEG", "b/5.WebP", "b/6.png"}) folder.add(name);
-  const auto index = open(folder);
+  const auto index = open_index(folder);
   CHECK(index->size() == 6);
   CHECK(index->facts().skipped_count == 0);
   CHECK(sample_name(*index, 4) == "b/5.WebP");
@@ -81,11 +77,11 @@ TEST_CASE("in a mixture the kind that nine in ten files have is read, with a fin
   CHECK(index->facts().skipped_count == 2);
   REQUIRE(events.findings.size() == 1);
   CHECK(events.findings[0].code == "kinds-left-out");
-  CHECK(contains(events.findings[0].message, "1 tar shards, 1 NumPy arrays"));
+  CHECK(says(events.findings[0].message, "1 tar shards, 1 NumPy arrays"));
   folder.add("older.tar");
   const std::string error = open_error(folder);
-  CHECK(contains(error, "18 image files, 2 tar shards, 1 NumPy arrays"));
-  CHECK(contains(error, "sub-folder"));
+  CHECK(says(error, "18 image files, 2 tar shards, 1 NumPy arrays"));
+  CHECK(says(error, "sub-folder"));
 }
 
 TEST_CASE("class folders give labels in byte order, and samples come sorted by folder and name") {
@@ -94,7 +90,7 @@ TEST_CASE("class folders give labels in byte order, and samples come sorted by f
   folder.add("dog/a.JPEG", "123");
   folder.add("cat/deep/er/z.jpe", "1");
   folder.add("cat/m.jpeg", "");
-  const auto index = open(folder);
+  const auto index = open_index(folder);
   CHECK(paths_of(*index) == std::vector<std::string>{"cat/m.jpeg", "cat/deep/er/z.jpe", "dog/a.JPEG", "dog/b.jpg"});
   CHECK(index->labels() == std::vector<std::string>{"cat", "dog"});
   CHECK(label_of(*index, 0) == "cat");
@@ -113,7 +109,7 @@ TEST_CASE("files directly in the root have label 0") {
   const DatasetFolder folder;
   folder.add("!early/x.jpg");
   folder.add("y.jpg");
-  const auto index = open(folder);
+  const auto index = open_index(folder);
   CHECK(paths_of(*index) == std::vector<std::string>{"y.jpg", "!early/x.jpg"});
   CHECK((*index)[0].label == 0);
   CHECK(label_of(*index, 1) == "!early");
@@ -126,7 +122,7 @@ TEST_CASE("hidden files, other files and things that are no files are no samples
   folder.add(".cache/y.jpg");
   folder.add("a/notes.txt");
   REQUIRE(::mkfifo((folder.root() / "a" / "pipe.jpg").c_str(), 0600) == 0);
-  const auto index = open(folder);
+  const auto index = open_index(folder);
   CHECK(paths_of(*index) == std::vector<std::string>{"a/x.jpg"});
   CHECK(index->facts().skipped_count == 2);
   CHECK(index->facts().skipped == std::vector<std::string>{"a/notes.txt", "a/pipe.jpg"});
@@ -140,8 +136,8 @@ TEST_CASE("the listing is the same whatever the number of threads") {
   one.threads = 1;
   OpenOptions many;
   many.threads = 7;
-  const auto a = open(folder, one);
-  const auto b = open(folder, many);
+  const auto a = open_index(folder, one);
+  const auto b = open_index(folder, many);
   CHECK(a->size() == 200);
   CHECK(paths_of(*a) == paths_of(*b));
   CHECK(a->facts().digest == b->facts().digest);
@@ -155,7 +151,7 @@ TEST_CASE("links to files and folders are followed, links back up are not") {
   fs::create_symlink(folder.path() / "elsewhere" / "y.jpg", folder.root() / "a" / "linked.jpg");
   fs::create_directory_symlink(folder.root(), folder.root() / "a" / "up");
   fs::create_directory_symlink(".", folder.root() / "a" / "here");
-  const auto index = open(folder);
+  const auto index = open_index(folder);
   CHECK(paths_of(*index) == std::vector<std::string>{"a/linked.jpg", "a/x.jpg", "b.v2/y.jpg"});
   CHECK((*index)[0].length == 5);
 }
@@ -164,7 +160,7 @@ TEST_CASE("a link that leads nowhere is a sample that will fail by name") {
   const DatasetFolder folder;
   folder.add("a/x.jpg");
   fs::create_symlink("gone.jpg", folder.root() / "a" / "lost.jpg");
-  const auto index = open(folder);
+  const auto index = open_index(folder);
   REQUIRE(index->size() == 2);
   CHECK(index->file_path(0) == "a/lost.jpg");
   CHECK((*index)[0].length == 0);
@@ -176,18 +172,18 @@ TEST_CASE("folders nest to any depth") {
   std::string deep = "a";
   for (int level = 0; level < 300; ++level) deep += "/d";
   folder.add(deep + "/x.jpg");
-  CHECK(paths_of(*open(folder)).at(0) == deep + "/x.jpg");
+  CHECK(paths_of(*open_index(folder)).at(0) == deep + "/x.jpg");
 }
 
 TEST_CASE("what is wrong with a dataset is said by name") {
   const DatasetFolder folder;
-  CHECK(contains(open_error(folder, "nowhere"), "no such folder"));
-  CHECK(contains(open_error(folder), "is empty"));
+  CHECK(says(open_error(folder, "nowhere"), "no such folder"));
+  CHECK(says(open_error(folder), "is empty"));
   fs::create_directories(folder.root() / "empty-class");
-  CHECK(contains(open_error(folder), "is empty"));
+  CHECK(says(open_error(folder), "is empty"));
   folder.add("photo.jpg", text_of(test::encode_picture({})));
-  CHECK(contains(open_error(folder, "photo.jpg"), "one image file"));
-  CHECK(contains(open_error(folder, "photo.jpg/x"), "no such folder"));
+  CHECK(says(open_error(folder, "photo.jpg"), "one image file"));
+  CHECK(says(open_error(folder, "photo.jpg/x"), "no such folder"));
 }
 
 TEST_CASE("a folder that may not be read is an error that names it") {
@@ -203,8 +199,8 @@ TEST_CASE("a folder that may not be read is an error that names it") {
   }
   fs::permissions(folder.root() / "locked", fs::perms::owner_all);
   INFO(error);
-  CHECK(contains(error, (folder.root() / "locked").string()));
-  CHECK(contains(error, "Permission denied"));
+  CHECK(says(error, (folder.root() / "locked").string()));
+  CHECK(says(error, "Permission denied"));
 }
 
 TEST_CASE("files without extension are samples when their bytes are a JPEG's and no file has its extension") {
@@ -213,9 +209,9 @@ TEST_CASE("files without extension are samples when their bytes are a JPEG's and
   folder.add("a/0001", jpeg);
   folder.add("a/0002", jpeg);
   folder.add("a/list.txt", "0001 0002");
-  CHECK(paths_of(*open(folder)) == std::vector<std::string>{"a/0001", "a/0002"});
+  CHECK(paths_of(*open_index(folder)) == std::vector<std::string>{"a/0001", "a/0002"});
   folder.add("a/0003.jpg", jpeg);
-  CHECK(paths_of(*open(folder)) == std::vector<std::string>{"a/0003.jpg"});
+  CHECK(paths_of(*open_index(folder)) == std::vector<std::string>{"a/0003.jpg"});
 }
 
 TEST_CASE("formats that are not read yet are named, with the way to convert them, and never called empty") {
@@ -248,13 +244,13 @@ TEST_CASE("formats that are not read yet are named, with the way to convert them
     folder.add(one.file);
     const std::string error = open_error(folder);
     INFO(error);
-    CHECK(contains(error, one.name));
-    CHECK(contains(error, "not yet"));
-    CHECK(contains(error, one.command));
-    CHECK(contains(error, one.file));
-    CHECK_FALSE(contains(error, "empty"));
-    CHECK_FALSE(contains(error, "{{"));
-    CHECK(contains(open_error(folder, one.file), one.name));
+    CHECK(says(error, one.name));
+    CHECK(says(error, "not yet"));
+    CHECK(says(error, one.command));
+    CHECK(says(error, one.file));
+    CHECK_FALSE(says(error, "empty"));
+    CHECK_FALSE(says(error, "{{"));
+    CHECK(says(open_error(folder, one.file), one.name));
   }
 }
 
@@ -270,7 +266,7 @@ TEST_CASE("formats are known by their bytes too") {
                                     {lmdb, "LMDB"}}) {
     const DatasetFolder folder;
     folder.add("shard", bytes);
-    CHECK(contains(open_error(folder), name));
+    CHECK(says(open_error(folder), name));
   }
   CHECK(unread_format_of_bytes("") == nullptr);
   CHECK(unread_format_of_name("train.jpg") == nullptr);
@@ -281,15 +277,15 @@ TEST_CASE("an index beside its records names the records") {
   const DatasetFolder folder;
   folder.add("train.idx");
   folder.add("train.rec");
-  CHECK(contains(open_error(folder), "'train.rec'"));
+  CHECK(says(open_error(folder), "'train.rec'"));
 }
 
 TEST_CASE("files of no known kind are named and not called an empty dataset") {
   const DatasetFolder folder;
   folder.add("a.dat", "hello");
   const std::string error = open_error(folder);
-  CHECK(contains(error, "a.dat"));
-  CHECK_FALSE(contains(error, "empty"));
+  CHECK(says(error, "a.dat"));
+  CHECK_FALSE(says(error, "empty"));
 }
 
 TEST_CASE("a sampled dataset estimates the whole from the subset") {
@@ -298,7 +294,7 @@ TEST_CASE("a sampled dataset estimates the whole from the subset") {
   OpenOptions options;
   options.stat_budget_seconds = 0;
   options.sampled_samples = 50;
-  const auto index = open(folder, options);
+  const auto index = open_index(folder, options);
   CHECK(index->size() == 50);
   CHECK(index->file_count() == 50);
   CHECK(index->facts().sizes_sampled);
@@ -306,21 +302,21 @@ TEST_CASE("a sampled dataset estimates the whole from the subset") {
   CHECK(index->facts().total_bytes == 40'000);
   CHECK(index->facts().digest.starts_with("sampled:"));
   folder.add("a/more.jpg", std::string(100, 'x'));
-  CHECK(open(folder, options)->facts().digest != index->facts().digest);
+  CHECK(open_index(folder, options)->facts().digest != index->facts().digest);
 }
 
 TEST_CASE("the index in the user's cache is used as long as no folder changed") {
   const DatasetFolder folder;
   folder.add("a/x.jpg", "123");
   folder.add("b/y.txt");
-  write_index_file(*open(folder), default_index_file(folder.root()));
+  write_index_file(*open_index(folder), default_index_file(folder.root()));
   // The file grows, which no folder tells: an index that is used shows the old size.
   folder.add("a/x.jpg", "123456");
-  CHECK((*open(folder))[0].length == 3);
+  CHECK((*open_index(folder))[0].length == 3);
 
   folder.add("b/new.jpg", "1");
-  CHECK(open(folder)->size() == 2);
-  CHECK((*open(folder))[0].length == 6);
+  CHECK(open_index(folder)->size() == 2);
+  CHECK((*open_index(folder))[0].length == 6);
 }
 
 TEST_CASE("a damaged index in the user's cache is said and not used") {
@@ -331,7 +327,7 @@ TEST_CASE("a damaged index in the user's cache is said and not used") {
   KeptEvents events;
   CHECK(open_dataset(folder.root(), {}, events, {})->size() == 1);
   REQUIRE(events.notes.size() == 1);
-  CHECK(contains(events.notes[0], file.string()));
+  CHECK(says(events.notes[0], file.string()));
 }
 
 TEST_CASE("an index file that the user names is used, with a warning when folders changed") {
@@ -339,7 +335,7 @@ TEST_CASE("an index file that the user names is used, with a warning when folder
   folder.add("a/x.jpg", "123");
   OpenOptions options;
   options.index_file = folder.path() / "mine.dsidx";
-  write_index_file(*open(folder), *options.index_file);
+  write_index_file(*open_index(folder), *options.index_file);
   KeptEvents events;
   CHECK(open_dataset(folder.root(), options, events, {})->size() == 1);
   CHECK(events.findings.empty());
@@ -350,7 +346,7 @@ TEST_CASE("an index file that the user names is used, with a warning when folder
   CHECK(events.findings[0].code == "index-outdated");
 
   folder.write("other/z.jpg", "1");
-  CHECK(contains(error_of([&] { open_dataset(folder.path() / "other", options, events, {}); }), "belongs to the dataset"));
+  CHECK(says(error_of([&] { open_dataset(folder.path() / "other", options, events, {}); }), "belongs to the dataset"));
 }
 
 TEST_CASE("opening a dataset stops on request") {

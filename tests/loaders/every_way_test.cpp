@@ -20,7 +20,7 @@ namespace {
 using namespace testing;
 
 enum class Engine { threads, threads_direct, uring, uring_direct, emulated, null };
-constexpr std::array real_engines{Engine::threads, Engine::threads_direct, Engine::uring, Engine::uring_direct, Engine::emulated};
+constexpr std::array reading_engines{Engine::threads, Engine::threads_direct, Engine::uring, Engine::uring_direct, Engine::emulated};
 
 const char* engine_name(Engine engine) {
   constexpr std::array names{"threads", "threads, direct", "io_uring", "io_uring, direct", "emulated", "null"};
@@ -192,7 +192,7 @@ void check_every_way() {
   REQUIRE(index.size() == every_format_samples + 3);
   REQUIRE(data.bad().size() == 3);
   std::vector<Delivered> content;
-  for (const Engine engine : real_engines) {
+  for (const Engine engine : reading_engines) {
     CAPTURE(engine_name(engine));
     if (const std::string why = refusal(engine, index); !why.empty()) {
       MESSAGE("left out: ", why);
@@ -248,7 +248,7 @@ template <typename Dataset>
 void check_substitutes() {
   const Dataset data;
   const DatasetIndex& index = *data.index();
-  for (const Engine engine : real_engines) {
+  for (const Engine engine : reading_engines) {
     CAPTURE(engine_name(engine));
     if (!refusal(engine, index).empty()) continue;
     for (const OrderSpec& order : orders_of(index)) {

@@ -17,13 +17,13 @@ using testing::fetch_options;
 using testing::FileDataset;
 using testing::real_engines;
 
-constexpr std::size_t samples = 300;
-constexpr std::size_t sample_bytes = 61'000;  // never at a page's edge
+constexpr std::size_t shard_samples = 300;
+constexpr std::size_t shard_sample_bytes = 61'000;  // never at a page's edge
 
 std::shared_ptr<const DatasetIndex> shards(FileDataset& data) {
   for (const char* name : {"a", "b"}) {
     std::vector<std::string> contents;
-    for (std::size_t i = 0; i < samples / 2; ++i) contents.push_back(testing::content_of(sample_bytes, i));
+    for (std::size_t i = 0; i < shard_samples / 2; ++i) contents.push_back(testing::content_of(shard_sample_bytes, i));
     data.add_shard(name, contents);
   }
   return data.index();
@@ -68,15 +68,15 @@ TEST_CASE("random extents cost no more bytes than their pages, and leave nothing
   FileDataset data;
   const auto index = shards(data);
   if (!reads_are_counted(index)) return;
-  std::vector<SampleId> order(samples);
-  for (std::size_t i = 0; i < samples; ++i) order[i] = static_cast<SampleId>(i);
+  std::vector<SampleId> order(shard_samples);
+  for (std::size_t i = 0; i < shard_samples; ++i) order[i] = static_cast<SampleId>(i);
   std::shuffle(order.begin(), order.end(), std::minstd_rand(7));
   order.resize(60);
   for (const auto& make : real_engines()) {
     CAPTURE(make.name);
     const auto engine = make(index, fetch_options(8));
     const Cold cold = read_cold(*engine, *index, order);
-    constexpr std::size_t pages_of_each = (sample_bytes + 4094) / 4096 + 1;  // wherever in a page it begins
+    constexpr std::size_t pages_of_each = (shard_sample_bytes + 4094) / 4096 + 1;  // wherever in a page it begins
     const auto pages = static_cast<double>(order.size() * pages_of_each * 4096);
     CHECK(static_cast<double>(cold.read) <= 1.01 * pages);
     CHECK(static_cast<double>(cold.read) >= 0.99 * static_cast<double>(cold.asked));
@@ -88,8 +88,8 @@ TEST_CASE("reading a shard in order reads each page of it once, and drops it beh
   FileDataset data;
   const auto index = shards(data);
   if (!reads_are_counted(index)) return;
-  std::vector<SampleId> order(samples);
-  for (std::size_t i = 0; i < samples; ++i) order[i] = static_cast<SampleId>(i);
+  std::vector<SampleId> order(shard_samples);
+  for (std::size_t i = 0; i < shard_samples; ++i) order[i] = static_cast<SampleId>(i);
   for (const auto& make : real_engines()) {
     CAPTURE(make.name);
     FetchOptions options = fetch_options(8);
@@ -107,8 +107,8 @@ TEST_CASE("the second time in order, nothing of the first is left in the page ca
   FileDataset data;
   const auto index = shards(data);
   if (!reads_are_counted(index)) return;
-  std::vector<SampleId> order(samples);
-  for (std::size_t i = 0; i < samples; ++i) order[i] = static_cast<SampleId>(i);
+  std::vector<SampleId> order(shard_samples);
+  for (std::size_t i = 0; i < shard_samples; ++i) order[i] = static_cast<SampleId>(i);
   for (const auto& make : real_engines()) {
     CAPTURE(make.name);
     FetchOptions options = fetch_options(8);

@@ -9,13 +9,14 @@
 #include <cstddef>
 
 #include "../base/child_process.hpp"
+#include "../base/texts.hpp"
 #include "fetch/uring.hpp"
 #include "fetch_engines.hpp"
 
 namespace dsanalyze {
 namespace {
 
-using testing::contains;
+using testing::says;
 
 /// From here on a system call of this process fails, as a container's security profile makes it.
 bool forbid(unsigned number, unsigned error) {
@@ -37,9 +38,9 @@ TEST_CASE("where a security profile forbids io_uring, a person is told so, and t
   const int status = testing::in_child([&] {
     if (!forbid(__NR_io_uring_setup, EPERM)) return no_seccomp;
     const IoSupport support = try_uring();
-    if (support.usable || !contains(support.reason, "security profile forbids it")) return 1;
+    if (support.usable || !says(support.reason, "security profile forbids it")) return 1;
     const std::string refusal = testing::error_of([&] { make_uring_engine(index, {}, system_timing()); });
-    if (!contains(refusal, "io_uring cannot be used: ") || !contains(refusal, "security profile")) return 2;
+    if (!says(refusal, "io_uring cannot be used: ") || !says(refusal, "security profile")) return 2;
     // Threads read on.
     const auto engine = make_thread_engine(index, testing::fetch_options(4), system_timing());
     return testing::fetch_all(*engine, *index).at(0).bytes == "a" ? 0 : 3;
@@ -51,7 +52,7 @@ TEST_CASE("a kernel without io_uring is named as such") {
   const int status = testing::in_child([] {
     if (!forbid(__NR_io_uring_setup, ENOSYS)) return no_seccomp;
     const IoSupport support = try_uring();
-    return !support.usable && contains(support.reason, "has no io_uring") ? 0 : 1;
+    return !support.usable && says(support.reason, "has no io_uring") ? 0 : 1;
   });
   if (status != no_seccomp) CHECK(status == 0);
 }
@@ -60,7 +61,7 @@ TEST_CASE("no descriptor for a ring is too many open files, not a forbidden io_u
   const int status = testing::in_child([] {
     if (!forbid(__NR_io_uring_setup, EMFILE)) return no_seccomp;
     const IoSupport support = try_uring();
-    return !support.usable && contains(support.reason, "too many files are open") ? 0 : 1;
+    return !support.usable && says(support.reason, "too many files are open") ? 0 : 1;
   });
   if (status != no_seccomp) CHECK(status == 0);
 }

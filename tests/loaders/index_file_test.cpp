@@ -8,15 +8,16 @@
 #include <utility>
 #include <vector>
 
+#include "../base/texts.hpp"
 #include "dataset/index_bytes.hpp"
 #include "dataset_folder.hpp"
 #include "dsanalyze/base/files.hpp"
 #include "dsanalyze/loaders/dataset.hpp"
 
 using namespace dsanalyze;
-using testing::contains;
 using testing::DatasetFolder;
 using testing::error_of;
+using testing::says;
 
 namespace {
 
@@ -127,7 +128,7 @@ TEST_CASE("an index file keeps what the arrays of a dataset are, and refuses row
   write(24);
   CHECK(read_index_file(folder.path() / "x")->facts().array == ArrayDescription{"<f4", {2, 3}, 24});
   write(25);
-  CHECK(contains(error_of([&] { read_index_file(folder.path() / "x"); }), "size of the array's rows"));
+  CHECK(says(error_of([&] { read_index_file(folder.path() / "x"); }), "size of the array's rows"));
 }
 
 TEST_CASE("an index is read from bytes alone, at an address that suits its records") {
@@ -204,37 +205,37 @@ TEST_CASE("an index file's errors name the file and the cause") {
   const DatasetFolder folder;
   const std::filesystem::path file = folder.path() / "x.dsidx";
   const auto error = [&] { return error_of([&] { read_index_file(file); }); };
-  CHECK(contains(error(), "No such file"));
+  CHECK(says(error(), "No such file"));
 
   put(file, "hello, this is a text of more than sixty-four bytes and no index at all, sorry");
-  CHECK(contains(error(), "no index file"));
-  CHECK(contains(error(), file.string()));
+  CHECK(says(error(), "no index file"));
+  CHECK(says(error(), file.string()));
 
   write_index_file(*small_index(), file);
   const std::string good = read_file(file);
   std::string other = good;
   other[version_place] = 9;
   put(file, other);
-  CHECK(contains(error(), "version 9"));
+  CHECK(says(error(), "version 9"));
 
   std::string far_file = good;
   far_file[header_bytes + 16] = 2;
   seal(far_file);
   put(file, far_file);
-  CHECK(contains(error(), "file 2 of 2"));
+  CHECK(says(error(), "file 2 of 2"));
 
   std::string far_label = good;
   far_label[header_bytes + 20] = 5;
   seal(far_label);
   put(file, far_label);
-  CHECK(contains(error(), "label 5 of 2"));
+  CHECK(says(error(), "label 5 of 2"));
 }
 
 TEST_CASE("an index file whose paths lead out of the dataset is refused") {
   const DatasetFolder folder;
   for (const char* path : {"../secret.jpg", "dog/../../secret.jpg", "/etc/passwd", "dog/.."}) {
     write_index_file(*small_index(path), folder.path() / "x");
-    CHECK(contains(error_of([&] { read_index_file(folder.path() / "x"); }), "leads out of the dataset"));
+    CHECK(says(error_of([&] { read_index_file(folder.path() / "x"); }), "leads out of the dataset"));
   }
   for (const char* path : {"dog/a..b.jpg", "dog/...jpg", "..dog/a.jpg"}) {
     write_index_file(*small_index(path), folder.path() / "x");

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <set>
 
+#include "../base/texts.hpp"
 #include "loader_rig.hpp"
 
 namespace dsanalyze {
@@ -158,7 +159,7 @@ TEST_CASE("with on_error fail the first bad sample ends the run with its name") 
   options.on_error = OnError::fail;
   auto loader = rig.loader(options);
   CHECK(consume(*loader).end.code == StatusCode::corrupt);
-  CHECK(testing::contains(loader->failure(), "3.jpg"));
+  CHECK(testing::says(loader->failure(), "3.jpg"));
 }
 
 TEST_CASE("more failures than the error budget allows end the run") {
@@ -166,7 +167,7 @@ TEST_CASE("more failures than the error budget allows end the run") {
   Rig rig(pictures(data, {1, 2}), CacheKind::none, 0, small_prep());
   auto loader = rig.loader(loader_options(5, 0));
   CHECK(consume(*loader).end.code == StatusCode::corrupt);
-  CHECK(testing::contains(loader->failure(), "error budget"));
+  CHECK(testing::says(loader->failure(), "error budget"));
   loader.reset();
   LoaderOptions generous = loader_options(5, 20);
   generous.error_budget = 0.25;

@@ -9,7 +9,7 @@
 namespace dsanalyze::testing {
 namespace {
 
-constexpr std::size_t room = 100'000;
+constexpr std::size_t span_room = 100'000;
 
 std::vector<Span> spans_of(const SpanRecorder& recorder, SpanTrack::Role role, SpanKind kind) {
   std::vector<Span> found;
@@ -35,7 +35,7 @@ void check_nested(const SpanTrack& track) {
 }
 
 struct Traced {
-  Traced(Rig& rig, LoaderOptions options) : recorder(room) {
+  Traced(Rig& rig, LoaderOptions options) : recorder(span_room) {
     options.start.samples = rig.index->size();
     Loader loader({rig.index, rig.engine.get(), &rig.server.cache(), rig.prep.get(), {}, system_timing(), nullptr, &recorder}, options);
     consume(loader);

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <set>
 
+#include "../base/texts.hpp"
 #include "dataset/jpeg_file.hpp"
 #include "dataset/make_run.hpp"
 #include "dataset/photograph_files.hpp"
@@ -15,9 +16,9 @@
 #include "dsanalyze/loaders/dataset_make.hpp"
 
 using namespace dsanalyze;
-using testing::contains;
 using testing::DatasetFolder;
 using testing::error_of;
+using testing::says;
 using testing::text_of;
 
 namespace {
@@ -54,7 +55,7 @@ class MakeFolder : public DatasetFolder {
   [[nodiscard]] MakeReport make(std::uint64_t samples) const { return make_dataset(root(), options(samples), null_events(), {}); }
 };
 
-std::set<std::string> files_below(const fs::path& folder) {
+std::set<std::string> names_below(const fs::path& folder) {
   std::set<std::string> files;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     if (!entry.is_directory()) files.insert(fs::relative(entry.path(), folder).string());
@@ -64,7 +65,7 @@ std::set<std::string> files_below(const fs::path& folder) {
 
 std::set<std::string> contents_below(const fs::path& folder) {
   std::set<std::string> contents;
-  for (const std::string& file : files_below(folder)) {
+  for (const std::string& file : names_below(folder)) {
     if (file != "README.md") contents.insert(read_file(folder / file));
   }
   return contents;
@@ -75,7 +76,7 @@ class StoppingEvents : public testing::KeptEvents {
  public:
   explicit StoppingEvents(int after) : m_left(after) {}
   void progress(const Progress& progress) override {
-    if (contains(progress.activity, "making samples") && --m_left == 0) source.request_stop();
+    if (says(progress.activity, "making samples") && --m_left == 0) source.request_stop();
   }
   std::stop_source source;
 
@@ -149,7 +150,7 @@ TEST_CASE("an interrupt leaves whole samples and nothing else, and the same comm
   (void)whole.make(100);
   StoppingEvents events(2);
   CHECK_THROWS_AS(make_dataset(stopped.root(), stopped.options(100), events, events.source.get_token()), Interrupted);
-  const auto files = files_below(stopped.root());
+  const auto files = names_below(stopped.root());
   CHECK(files.size() < 100);
   for (const std::string& file : files) CHECK((file == "README.md" || file.ends_with(".jpg")));
   const MakeReport rest = stopped.make(100);
@@ -165,11 +166,11 @@ TEST_CASE("a full disk is said with path, what is there and what to do, and leav
   MakeOptions options = folder.options(100);
   options.threads = 1;  // with more, a sample may still be on its way when the message counts
   const std::string error = error_of([&] { make_dataset_with(folder.root(), options, full, null_events(), {}); });
-  CHECK(contains(error, folder.root().string()));
-  CHECK(contains(error, "No space left on device"));
-  CHECK(contains(error, "20 samples ("));
-  CHECK(contains(error, "goes on where it stopped"));
-  CHECK(files_below(folder.root()).size() == 21);
+  CHECK(says(error, folder.root().string()));
+  CHECK(says(error, "No space left on device"));
+  CHECK(says(error, "20 samples ("));
+  CHECK(says(error, "goes on where it stopped"));
+  CHECK(names_below(folder.root()).size() == 21);
   CHECK(folder.make(100).already_there == 20);
 }
 
@@ -177,8 +178,8 @@ TEST_CASE("a dataset larger than the free space is refused before it starts") {
   const MakeFolder folder;
   MakeOptions options = folder.options(0);
   options.bytes = Bytes{1} << 60;
-  CHECK(contains(error_of([&] { make_dataset(folder.root(), options, null_events(), {}); }), "free"));
-  CHECK(files_below(folder.root()).empty());
+  CHECK(says(error_of([&] { make_dataset(folder.root(), options, null_events(), {}); }), "free"));
+  CHECK(names_below(folder.root()).empty());
 }
 
 TEST_CASE("bytes as a goal are reached within a sample or so, at the same sample whatever the threads") {
@@ -198,12 +199,12 @@ TEST_CASE("bytes as a goal are reached within a sample or so, at the same sample
 TEST_CASE("folders that hold something else are left alone") {
   const MakeFolder folder;
   folder.add("thesis.txt", "years of work");
-  CHECK(contains(error_of([&] { (void)folder.make(10); }), "thesis.txt"));
-  CHECK(files_below(folder.root()) == std::set<std::string>{"thesis.txt"});
+  CHECK(says(error_of([&] { (void)folder.make(10); }), "thesis.txt"));
+  CHECK(names_below(folder.root()) == std::set<std::string>{"thesis.txt"});
   folder.add("README.md", "# My thesis\n");
-  CHECK(contains(error_of([&] { (void)folder.make(10); }), "holds other files"));
+  CHECK(says(error_of([&] { (void)folder.make(10); }), "holds other files"));
   CHECK(read_file(folder.root() / "README.md") == "# My thesis\n");
-  CHECK(contains(error_of([&] { make_dataset(folder.root() / "thesis.txt", folder.options(1), null_events(), {}); }), "not a folder"));
+  CHECK(says(error_of([&] { make_dataset(folder.root() / "thesis.txt", folder.options(1), null_events(), {}); }), "not a folder"));
 }
 
 TEST_CASE("a dataset of another seed, preset or photographs is not mixed in") {
@@ -211,13 +212,13 @@ TEST_CASE("a dataset of another seed, preset or photographs is not mixed in") {
   (void)folder.make(10);
   MakeOptions options = folder.options(10);
   options.seed = 9;
-  CHECK(contains(error_of([&] { make_dataset(folder.root(), options, null_events(), {}); }), "seed=9"));
+  CHECK(says(error_of([&] { make_dataset(folder.root(), options, null_events(), {}); }), "seed=9"));
   options = folder.options(10);
   options.preset = "openimages";
-  CHECK(contains(error_of([&] { make_dataset(folder.root(), options, null_events(), {}); }), "preset=openimages"));
+  CHECK(says(error_of([&] { make_dataset(folder.root(), options, null_events(), {}); }), "preset=openimages"));
   options = folder.options(10);
   options.photographs.push_back(folder.path() / "photographs" / "a.jpg");
-  CHECK(contains(error_of([&] { make_dataset(folder.root(), options, null_events(), {}); }), "made otherwise"));
+  CHECK(says(error_of([&] { make_dataset(folder.root(), options, null_events(), {}); }), "made otherwise"));
 }
 
 TEST_CASE("presets are known by name, and a near name is suggested") {
@@ -226,21 +227,21 @@ TEST_CASE("presets are known by name, and a near name is suggested") {
   MakeOptions options = folder.options(1);
   options.preset = "imagenet-1";
   CHECK_THROWS_AS(make_dataset(folder.root(), options, null_events(), {}), UsageError);
-  CHECK(contains(error_of([&] { make_dataset(folder.root(), options, null_events(), {}); }), "did you mean 'imagenet-1k'"));
+  CHECK(says(error_of([&] { make_dataset(folder.root(), options, null_events(), {}); }), "did you mean 'imagenet-1k'"));
 }
 
 TEST_CASE("photographs that are missing or broken are named") {
   const MakeFolder folder;
   MakeOptions options = folder.options(1);
   options.photographs = {folder.path() / "nowhere.jpg"};
-  CHECK(contains(error_of([&] { make_dataset(folder.root(), options, null_events(), {}); }), "nowhere.jpg"));
+  CHECK(says(error_of([&] { make_dataset(folder.root(), options, null_events(), {}); }), "nowhere.jpg"));
   folder.write("broken.jpg", "no photograph");
   options.photographs = {folder.path() / "broken.jpg"};
-  CHECK(contains(error_of([&] { make_dataset(folder.root(), options, null_events(), {}); }), "cannot decode the photograph"));
+  CHECK(says(error_of([&] { make_dataset(folder.root(), options, null_events(), {}); }), "cannot decode the photograph"));
   fs::create_directories(folder.path() / "empty");
   options.photographs = {folder.path() / "empty"};
-  CHECK(contains(error_of([&] { make_dataset(folder.root(), options, null_events(), {}); }), "holds no JPEG files"));
-  CHECK(files_below(folder.root()).empty());
+  CHECK(says(error_of([&] { make_dataset(folder.root(), options, null_events(), {}); }), "holds no JPEG files"));
+  CHECK(names_below(folder.root()).empty());
 }
 
 TEST_CASE("a photograph smaller than the samples is scaled up") {
@@ -264,7 +265,7 @@ TEST_CASE("both ways to write a sample give a whole file or none") {
     CHECK(write(file, bytes.first(3)) == 0);
     CHECK(read_file(file) == "012");
     CHECK(write(folder.root() / "nowhere" / "x.jpg", bytes) == ENOENT);
-    CHECK(files_below(folder.root()).size() == 1);
+    CHECK(names_below(folder.root()).size() == 1);
     fs::remove(file);
   }
 }
@@ -276,7 +277,7 @@ TEST_CASE("temporary files of a killed writer are removed, those of a living one
   folder.add("n00000000/.mine.tmp");
   folder.add("n00000000/.jpg.tmp");
   remove_left_over_files(folder.root());
-  CHECK(files_below(folder.root()).size() == 3);
+  CHECK(names_below(folder.root()).size() == 3);
   CHECK_FALSE(fs::exists(folder.root() / "n00000000/.00000001.jpg.999999999.tmp"));
 }
 
@@ -303,8 +304,8 @@ TEST_CASE("every photograph of the source is named with author and licence, as i
     const std::size_t begin = text.find("Files: 16.04/" + photograph.file + "\n");
     REQUIRE(begin != std::string::npos);
     const std::string entry = text.substr(begin, text.find("\n\n", begin) - begin);
-    CHECK(contains(entry, photograph.author));
-    CHECK(contains(entry + "\n", "License: " + photograph.licence + "\n"));
+    CHECK(says(entry, photograph.author));
+    CHECK(says(entry + "\n", "License: " + photograph.licence + "\n"));
   }
 }
 
@@ -322,11 +323,11 @@ TEST_CASE("samples from the Debian photographs have ImageNet's mean size, and th
   CHECK(report.mean_bytes <= 150e3);
   CHECK(contents_below(folder.root()).size() == 300);
   const std::string readme = read_file(folder.root() / "README.md");
-  CHECK(contains(readme, source.package));
-  CHECK(contains(readme, "CC-BY-SA-4.0 are adapted material"));
+  CHECK(says(readme, source.package));
+  CHECK(says(readme, "CC-BY-SA-4.0 are adapted material"));
   for (const auto& photograph : source.photographs) {
-    CHECK(contains(readme, photograph.file));
-    CHECK(contains(readme, photograph.author));
+    CHECK(says(readme, photograph.file));
+    CHECK(says(readme, photograph.author));
   }
-  CHECK(contains(*contents_below(folder.root()).begin(), "cut from "));
+  CHECK(says(*contents_below(folder.root()).begin(), "cut from "));
 }

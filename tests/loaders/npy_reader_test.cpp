@@ -4,15 +4,19 @@
 #include <string>
 #include <vector>
 
+#include "../base/texts.hpp"
 #include "dataset/npy_header.hpp"
 #include "dataset/sample_bytes.hpp"
 #include "dataset_folder.hpp"
 #include "dsanalyze/loaders/dataset.hpp"
+#include "opened_dataset.hpp"
 
 using namespace dsanalyze;
-using testing::contains;
 using testing::DatasetFolder;
 using testing::error_of;
+using testing::open_error;
+using testing::open_index;
+using testing::says;
 
 namespace {
 
@@ -25,11 +29,6 @@ std::string array(const std::string& dtype, const Shape& shape, const std::strin
 std::string fortran(std::string text) {
   const std::size_t place = text.find("False");
   return text.replace(place, 5, "True ");
-}
-
-std::shared_ptr<const DatasetIndex> open(const fs::path& path) { return open_dataset(path, {}, null_events(), {}); }
-std::string open_error(const fs::path& path) {
-  return error_of([&] { open(path); });
 }
 
 std::string content(const DatasetIndex& index, SampleId sample) {
@@ -45,7 +44,7 @@ TEST_CASE("the rows of a named array are samples, with labels from the file besi
   folder.add("x.npy", array("<i2", {3, 2}, "aabbccddeeff"));
   folder.add("x.labels.npy", array(">i2", {3}, std::string("\0\2\0\0\0\1", 6)));
   folder.add("x.labels.txt", "ant\nbee\ncat\n");
-  const auto index = open(folder.root() / "x.npy");
+  const auto index = open_index(folder.root() / "x.npy");
   REQUIRE(index->size() == 3);
   CHECK(index->facts().format == "npy");
   REQUIRE(index->facts().array);
@@ -63,7 +62,7 @@ TEST_CASE("in a folder each array file is a sample, class folders give labels; s
   const DatasetFolder folder;
   folder.add("a/1.npy", array("|u1", {2}, "xy"));
   folder.add("b/2.npy", array("|u1", {2}, "zw"));
-  const auto files = open(folder.root());
+  const auto files = open_index(folder.root());
   REQUIRE(files->size() == 2);
   CHECK(files->facts().array->shape == Shape{2});
   CHECK(content(*files, 1) == "zw");
@@ -73,12 +72,12 @@ TEST_CASE("in a folder each array file is a sample, class folders give labels; s
   const DatasetFolder rows;
   rows.add("samples.npy", array("|u1", {2, 1}, "xy"));
   rows.add("samples.labels.npy", array("<i8", {2}, std::string(16, '\0')));
-  CHECK(open(rows.root())->size() == 2);
-  CHECK(open(rows.root())->facts().skipped_count == 0);
+  CHECK(open_index(rows.root())->size() == 2);
+  CHECK(open_index(rows.root())->facts().skipped_count == 0);
 
   const DatasetFolder single;
   single.add("train.npy", array("|u1", {2, 1}, "xy"));
-  const auto one = open(single.root());
+  const auto one = open_index(single.root());
   CHECK(one->size() == 1);
   REQUIRE(one->facts().findings.size() == 1);
   CHECK(one->facts().findings[0].code == "npy-single-file");
@@ -89,8 +88,8 @@ TEST_CASE("arrays that differ are an error that names two and says what each is"
   folder.add("1.npy", array("|u1", {2}, "xy"));
   folder.add("2.npy", array("|i1", {2}, "xy"));
   const std::string error = open_error(folder.root());
-  CHECK(contains(error, "1.npy is 2 of |u1"));
-  CHECK(contains(error, "2.npy is 2 of |i1"));
+  CHECK(says(error, "1.npy is 2 of |u1"));
+  CHECK(says(error, "2.npy is 2 of |i1"));
 }
 
 TEST_CASE("array files that are none are samples that fail, and are named") {
@@ -99,24 +98,24 @@ TEST_CASE("array files that are none are samples that fail, and are named") {
   folder.add("2.npy", array("|u1", {2}, "xy"));
   folder.add("3.npy", std::string(500, 'x'));
   folder.add("4.npy", array("|u1", {2}, "x"));
-  const auto index = open(folder.root());
+  const auto index = open_index(folder.root());
   REQUIRE(index->size() == 4);
   CHECK(content(*index, 1) == "xy");
-  for (const SampleId bad : {0U, 2U, 3U}) CHECK(contains(content(*index, bad), "cannot"));
+  for (const SampleId bad : {0U, 2U, 3U}) CHECK(says(content(*index, bad), "cannot"));
   REQUIRE(index->facts().findings.size() == 1);
-  CHECK(contains(index->facts().findings[0].message, "2 files"));
+  CHECK(says(index->facts().findings[0].message, "2 files"));
   CHECK(verify_dataset(*index, 1, null_events(), {}).failed == 3);
 }
 
 TEST_CASE("a torn array keeps its whole rows; the next one fails, and what is missing is counted") {
   const DatasetFolder folder;
   folder.add("x.npy", array("|u1", {1'000'000'000'000, 4}, "aaaabbbbcc"));
-  const auto index = open(folder.root() / "x.npy");
+  const auto index = open_index(folder.root() / "x.npy");
   REQUIRE(index->size() == 3);
   CHECK(content(*index, 1) == "bbbb");
-  CHECK(contains(content(*index, 2), "cannot"));
+  CHECK(says(content(*index, 2), "cannot"));
   REQUIRE(index->facts().findings.size() == 1);
-  CHECK(contains(index->facts().findings[0].message, "2 of its 1000000000000 rows"));
+  CHECK(says(index->facts().findings[0].message, "2 of its 1000000000000 rows"));
 }
 
 TEST_CASE("arrays whose rows are not what they should be are refused with the reason") {
@@ -125,12 +124,12 @@ TEST_CASE("arrays whose rows are not what they should be are refused with the re
     folder.add("x.npy", bytes);
     return open_error(folder.root() / "x.npy");
   };
-  CHECK(contains(error(fortran(array("|u1", {2, 2}, "xxxx"))), "Fortran"));
+  CHECK(says(error(fortran(array("|u1", {2, 2}, "xxxx"))), "Fortran"));
   CHECK(error(fortran(array("|u1", {2}, "xx"))).empty());
-  CHECK(contains(error(array("|u1", {}, "x")), "without rows"));
-  CHECK(contains(error(array("|u1", {0, 3}, "")), "no items"));
-  CHECK(contains(error(array("|O", {2}, "xx")), "pickled"));
-  CHECK(contains(error("\x93NUMPY"), "cut off"));
+  CHECK(says(error(array("|u1", {}, "x")), "without rows"));
+  CHECK(says(error(array("|u1", {0, 3}, "")), "no items"));
+  CHECK(says(error(array("|O", {2}, "xx")), "pickled"));
+  CHECK(says(error("\x93NUMPY"), "cut off"));
 }
 
 TEST_CASE("labels that are no whole numbers, or fewer than rows, are refused by their file's name") {
@@ -140,13 +139,13 @@ TEST_CASE("labels that are no whole numbers, or fewer than rows, are refused by 
     folder.add("x.labels.npy", labels);
     return open_error(folder.root() / "x.npy");
   };
-  CHECK(contains(error(array("<f4", {3}, std::string(12, 'x'))), "x.labels.npy"));
-  CHECK(contains(error(array("<i9", {3}, std::string(27, 'x'))), "whole numbers"));
-  CHECK(contains(error(array("|u1", {3, 1}, "abc")), "whole numbers"));
-  CHECK(contains(error(array("|u1", {2}, "ab")), "fewer labels"));
-  CHECK(contains(error(array("|u1", {3}, "ab")), "fewer labels"));
+  CHECK(says(error(array("<f4", {3}, std::string(12, 'x'))), "x.labels.npy"));
+  CHECK(says(error(array("<i9", {3}, std::string(27, 'x'))), "whole numbers"));
+  CHECK(says(error(array("|u1", {3, 1}, "abc")), "whole numbers"));
+  CHECK(says(error(array("|u1", {2}, "ab")), "fewer labels"));
+  CHECK(says(error(array("|u1", {3}, "ab")), "fewer labels"));
   CHECK(error(array("|i1", {3}, "\xff\x01\x02")).empty());
-  CHECK(open(folder.root() / "x.npy")->labels() == std::vector<std::string>{"-1", "1", "2"});
+  CHECK(open_index(folder.root() / "x.npy")->labels() == std::vector<std::string>{"-1", "1", "2"});
 }
 
 TEST_CASE("an array's index is made anew when the array or its labels changed") {
@@ -154,9 +153,9 @@ TEST_CASE("an array's index is made anew when the array or its labels changed") 
   const fs::path path = folder.root() / "x.npy";
   folder.add("x.npy", array("|u1", {2}, "ab"));
   folder.add("x.labels.npy", array("|u1", {2}, std::string(2, '\1')));
-  write_index_file(*open(path), default_index_file(path));
+  write_index_file(*open_index(path), default_index_file(path));
   folder.add("x.labels.npy", array("|u1", {3}, std::string(3, '\2')));
-  CHECK((*open(path))[0].label == 2);
+  CHECK((*open_index(path))[0].label == 2);
   folder.add("x.npy", array("|u1", {3}, "abc"));
-  CHECK(open(path)->size() == 3);
+  CHECK(open_index(path)->size() == 3);
 }

@@ -23,16 +23,16 @@ using test::WebpCoding;
 
 namespace {
 
-constexpr int size = 40;
+constexpr int prepared_size = 40;
 
 ImagePrepOptions byte_options(CropRule crop = CropRule::random_resized) {
   ImagePrepOptions options{.prep = {}, .dtype = DType::uint8, .layout = Layout::nhwc, .seed = 4, .crop = crop};
-  options.prep.crop_size = size;
+  options.prep.crop_size = prepared_size;
   return options;
 }
 
 std::vector<int> prepare(Prep& prep, std::span<const std::byte> file, SampleId sample) {
-  std::vector<std::byte> output(std::size_t{size} * size * 3);
+  std::vector<std::byte> output(std::size_t{prepared_size} * prepared_size * 3);
   REQUIRE(prep.prepare({file, sample, 3, 0, output}).ok());
   std::vector<int> values;
   std::transform(output.begin(), output.end(), std::back_inserter(values), [](std::byte byte) { return std::to_integer<int>(byte); });
@@ -49,13 +49,13 @@ std::vector<int> cut_and_resize(const std::vector<std::uint8_t>& whole, int widt
   }
   cut.resize(cut.size() + PixelRows::padding);
   const ScaledCrop scaled = scale_crop_by(drawn.crop, width, height, 1);
-  Resizer resizer(size);
+  Resizer resizer(prepared_size);
   resizer.begin(scaled.horizontal, scaled.vertical, drawn.mirror);
   resizer.add_rows({cut.data(), static_cast<std::size_t>(drawn.crop.width) * 4, drawn.crop.height});
   std::vector<int> values;
-  for (int row = 0; row < size; ++row) {
+  for (int row = 0; row < prepared_size; ++row) {
     const std::uint8_t* pixels = resizer.result_rows(row, 1);
-    for (int at = 0; at < size * 4; ++at) {
+    for (int at = 0; at < prepared_size * 4; ++at) {
       if (at % 4 != 3) values.push_back(pixels[at]);
     }
   }
@@ -92,8 +92,8 @@ Taps taps_of(int output, int inputs, int outputs) {
 double centre_value(int width, int height, int x, int y, int channel) {
   const int shorter = std::min(width, height);
   const auto axis = [&](int at, int length) {
-    const int resized = size * length / shorter;
-    return taps_of(at + static_cast<int>(std::nearbyint((resized - size) / 2.0)), length, resized);
+    const int resized = prepared_size * length / shorter;
+    return taps_of(at + static_cast<int>(std::nearbyint((resized - prepared_size) / 2.0)), length, resized);
   };
   const Taps horizontal = axis(x, width);
   const Taps vertical = axis(y, height);
@@ -162,7 +162,7 @@ TEST_CASE("a format is what the first bytes say") {
 TEST_CASE("what is no image is corrupt, other kinds of image are unsupported, and the next good one of any format is prepared") {
   const auto prep = make_image_prep(byte_options())->make();
   const auto code = [&](std::span<const std::byte> file) {
-    std::vector<std::byte> output(std::size_t{size} * size * 3);
+    std::vector<std::byte> output(std::size_t{prepared_size} * prepared_size * 3);
     return prep->prepare({file, 0, 0, 0, output}).code;
   };
   const auto text = [](const std::string& bytes) { return std::as_bytes(std::span(bytes)); };
@@ -194,10 +194,11 @@ TEST_CASE("a centre crop is the middle of the image whose shorter side was resiz
     CAPTURE(height);
     const std::vector<int> values = prepare(*prep, encode_png({.width = width, .height = height}), 0);
     double most = 0;
-    for (int y = 0; y < size; ++y) {
-      for (int x = 0; x < size; ++x) {
+    for (int y = 0; y < prepared_size; ++y) {
+      for (int x = 0; x < prepared_size; ++x) {
         for (int channel = 0; channel < 3; ++channel) {
-          const int value = values[(static_cast<std::size_t>(y) * size + static_cast<std::size_t>(x)) * 3 + static_cast<std::size_t>(channel)];
+          const int value =
+              values[(static_cast<std::size_t>(y) * prepared_size + static_cast<std::size_t>(x)) * 3 + static_cast<std::size_t>(channel)];
           most = std::max(most, std::abs(value - centre_value(width, height, x, y, channel)));
         }
       }
@@ -214,7 +215,7 @@ TEST_CASE("nothing is drawn for a centre crop, and a JPEG is decoded smaller for
   CHECK(prepare(*make_image_prep(options)->make(), file, 17) == expected);
   const auto png = encode_png({.width = 1500, .height = 1000});
   CHECK(mean_difference(prepare(*make_image_prep(options)->make(), png, 0), expected) < 2);
-  CHECK(scale_centre(1500, 1000, size, 8).denominator == 8);
-  CHECK(scale_centre(1500, 1000, size, 1).denominator == 1);
-  CHECK(scale_centre(1500, 159, size, 8).denominator == 1);
+  CHECK(scale_centre(1500, 1000, prepared_size, 8).denominator == 8);
+  CHECK(scale_centre(1500, 1000, prepared_size, 1).denominator == 1);
+  CHECK(scale_centre(1500, 159, prepared_size, 8).denominator == 1);
 }

@@ -63,18 +63,18 @@ double filtered(int inputs, int outputs, int output, const Value& value) {
   return sum / total;
 }
 
-struct Shape {
+struct ResizeCase {
   int width;
   int height;
   int size;
 };
-constexpr Shape shapes[] = {{500, 375, 224}, {100, 80, 224}, {224, 224, 224}, {223, 225, 224}, {1, 1, 8},   {2, 3, 5},
-                            {37, 1, 13},     {900, 40, 32},  {300, 411, 97},  {640, 480, 1},   {50, 49, 33}};
+constexpr ResizeCase resize_cases[] = {{500, 375, 224}, {100, 80, 224}, {224, 224, 224}, {223, 225, 224}, {1, 1, 8},   {2, 3, 5},
+                                       {37, 1, 13},     {900, 40, 32},  {300, 411, 97},  {640, 480, 1},   {50, 49, 33}};
 
 }  // namespace
 
 TEST_CASE("a resize is the triangle filter, to the rounding of a byte in each direction") {
-  for (const Shape& shape : shapes) {
+  for (const ResizeCase& shape : resize_cases) {
     CAPTURE(shape.width);
     CAPTURE(shape.size);
     const Image image = noise(shape.width, shape.height, 3);
@@ -95,7 +95,7 @@ TEST_CASE("the fast resize gives the bytes of the plain one") {
     MESSAGE("this processor has no fast resize");
     return;
   }
-  for (const Shape& shape : shapes) {
+  for (const ResizeCase& shape : resize_cases) {
     for (const Mirror mirror : {Mirror::none, Mirror::horizontal}) {
       CAPTURE(shape.width);
       CAPTURE(shape.size);

@@ -13,7 +13,6 @@ namespace dsanalyze {
 namespace {
 
 using namespace testing;
-constexpr std::uint32_t samples = server_samples;
 
 std::unique_ptr<ServerScope> attach_here(ServerHolder& holder, Timing timing = system_timing()) {
   auto [mine, theirs] = socket_pair();
@@ -72,12 +71,12 @@ TEST_CASE("a second process attaches to cache and emulated devices; the one that
   Child second(holder, [](FileDescriptor socket) {
     const auto server = attach_server(std::move(socket), system_timing());
     const int right = fill(server->cache(), 0, 60);
-    fill(server->cache(), 60, samples);
-    return right == 60 && fill(server->cache(), 0, samples) == samples ? 0 : 1;
+    fill(server->cache(), 60, server_samples);
+    return right == 60 && fill(server->cache(), 0, server_samples) == server_samples ? 0 : 1;
   });
   CHECK(second.wait() == 0);
   REQUIRE(all_gone(holder));
-  CHECK(fill(holder.cache(), 0, samples) == samples);
+  CHECK(fill(holder.cache(), 0, server_samples) == server_samples);
 }
 
 TEST_CASE("several processes that fill one MinIO cache together never exceed its capacity, and agree on what is held") {
@@ -87,7 +86,7 @@ TEST_CASE("several processes that fill one MinIO cache together never exceed its
   for (int child = 0; child < 4; ++child) {
     children.push_back(std::make_unique<Child>(holder, [child](FileDescriptor socket) {
       const auto server = attach_server(std::move(socket), system_timing());
-      for (int round = 0; round < 3; ++round) fill(server->cache(), static_cast<std::uint64_t>(child) * 20, samples);
+      for (int round = 0; round < 3; ++round) fill(server->cache(), static_cast<std::uint64_t>(child) * 20, server_samples);
       return 0;
     }));
   }
@@ -95,7 +94,7 @@ TEST_CASE("several processes that fill one MinIO cache together never exceed its
   REQUIRE(all_gone(holder));
   CHECK(holder.cache().totals().items == 37);
   CHECK(holder.cache().totals().bytes == 37 * sample_bytes);
-  CHECK(fill(holder.cache(), 0, samples) == 37);
+  CHECK(fill(holder.cache(), 0, server_samples) == 37);
 }
 
 TEST_CASE("cost-aware admission asks the same priority of every process") {
@@ -179,8 +178,8 @@ TEST_CASE("a process that cannot have memory for what it would keep keeps nothin
     CHECK(look_up(cache, 3).decision == CacheDecision::bypass);  // not asked for: it could not be kept
   }
   clock.move(1.5);
-  fill(cache, 0, samples);
-  CHECK(fill(cache, 0, samples) == samples);  // had 1 or 2 not been abandoned, they would be a bypass for ever
+  fill(cache, 0, server_samples);
+  CHECK(fill(cache, 0, server_samples) == server_samples);  // had 1 or 2 not been abandoned, they would be a bypass for ever
 }
 
 TEST_CASE("a process that comes when the cache is nearly full takes memory for the rest, not for the whole cache") {
@@ -188,9 +187,9 @@ TEST_CASE("a process that comes when the cache is nearly full takes memory for t
   fill(holder.cache(), 0, 90);
   const auto server = attach_here(holder);
   const FileSizeLimit limit(std::uint64_t{11} * (sample_bytes + 64));
-  CHECK(fill(server->cache(), 0, samples) == 90);
-  CHECK(fill(server->cache(), 90, samples) == 10);
-  CHECK(fill(holder.cache(), 0, samples) == samples);
+  CHECK(fill(server->cache(), 0, server_samples) == 90);
+  CHECK(fill(server->cache(), 90, server_samples) == 10);
+  CHECK(fill(holder.cache(), 0, server_samples) == server_samples);
 }
 
 TEST_CASE("bytes that exceed what was admitted are not kept, and the item is free again") {
@@ -210,7 +209,7 @@ TEST_CASE("keys that are no sample's are a bypass") {
   ServerHolder holder(minio(all_bytes), system_timing());
   const auto server = attach_here(holder);
   for (RawCache* cache : {&holder.cache(), &server->cache()}) {
-    CHECK(look_up(*cache, samples).decision == CacheDecision::bypass);
+    CHECK(look_up(*cache, server_samples).decision == CacheDecision::bypass);
     CHECK(look_up(*cache, UINT64_MAX).decision == CacheDecision::bypass);
     CHECK(look_up(*cache, 0).decision == CacheDecision::admit);  // the line still stands
     cache->abandon(0);

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "../base/texts.hpp"
 #include "dataset_folder.hpp"
 
 namespace dsanalyze {
@@ -48,7 +49,7 @@ TEST_CASE("where the filesystem counts nothing, the meter says why instead of gu
   const StorageMeter meter("/mnt/s3/images", system.path());
   CHECK_FALSE(meter.can_tell());
   CHECK_FALSE(meter.process_bytes().has_value());
-  CHECK(testing::contains(meter.method(), "fuse.s3fs"));
+  CHECK(testing::says(meter.method(), "fuse.s3fs"));
   const FakeSystem nfs("30 20 0:50 / /mnt/x rw - nfs filer:/x rw");
   CHECK_FALSE(StorageMeter("/mnt/x", nfs.path()).can_tell());
 }

@@ -4,21 +4,24 @@
 #include <filesystem>
 #include <set>
 
+#include "../base/texts.hpp"
 #include "dataset/npy_header.hpp"
 #include "dataset/sample_bytes.hpp"
 #include "dataset/tar_shard.hpp"
 #include "dataset_folder.hpp"
 #include "dsanalyze/loaders/dataset.hpp"
+#include "opened_dataset.hpp"
 #include "tar_files.hpp"
 
 using namespace dsanalyze;
-using testing::contains;
 using testing::DatasetFolder;
 using testing::error_of;
 using testing::file_member;
 using testing::KeptEvents;
 using testing::member;
+using testing::open_error;
 using testing::pax;
+using testing::says;
 using testing::tar_end;
 
 namespace {
@@ -43,10 +46,6 @@ struct Opened {
     return {};
   }
 };
-
-std::string open_error(const fs::path& path) {
-  return error_of([&] { open_dataset(path, {}, null_events(), {}); });
-}
 
 /// Three samples of several blocks and sizes, each with a label.
 std::string three_samples() {
@@ -85,16 +84,16 @@ TEST_CASE("one file, a folder with sub-folders and a brace range open; shards co
     for (SampleId sample = 0; sample < opened.index->size(); ++sample) all.push_back(opened.content(sample));
     return all;
   };
-  using Texts = std::vector<std::string>;
-  CHECK(contents(Opened(folder.root())) == Texts{"a0", "b1", "c"});
-  CHECK(contents(Opened(folder.root() / "c.tar")) == Texts{"c"});
-  CHECK(contents(Opened(folder.root() / "{c,b/1}.tar")) == Texts{"b1", "c"});
-  CHECK(contents(Opened(folder.root() / "b" / "{1..1}.tar")) == Texts{"b1"});
+  using Contents = std::vector<std::string>;
+  CHECK(contents(Opened(folder.root())) == Contents{"a0", "b1", "c"});
+  CHECK(contents(Opened(folder.root() / "c.tar")) == Contents{"c"});
+  CHECK(contents(Opened(folder.root() / "{c,b/1}.tar")) == Contents{"b1", "c"});
+  CHECK(contents(Opened(folder.root() / "b" / "{1..1}.tar")) == Contents{"b1"});
   CHECK(Opened(folder.root() / "c.tar").index->facts().source == fs::canonical(folder.root() / "c.tar").string());
   const std::string missing = open_error(folder.root() / "a-{0..3}.tar");
-  CHECK(contains(missing, "3 are missing"));
-  CHECK(contains(missing, "a-1.tar"));
-  CHECK(contains(open_error(folder.root() / "nowhere" / "{0..3}.tar"), "no such folder"));
+  CHECK(says(missing, "3 are missing"));
+  CHECK(says(missing, "a-1.tar"));
+  CHECK(says(open_error(folder.root() / "nowhere" / "{0..3}.tar"), "no such folder"));
 }
 
 TEST_CASE("names are found in ustar, GNU, pax and V7 headers, and named in full") {
@@ -110,9 +109,9 @@ TEST_CASE("names are found in ustar, GNU, pax and V7 headers, and named in full"
   REQUIRE(opened.index->size() == 3);
   CHECK(opened.content(1) == "gnu");
   CHECK(opened.content(2) == "v7");
-  CHECK(contains(sample_name(*opened.index, 0), "x.tar: deep/b.jpg"));
-  CHECK(contains(sample_name(*opened.index, 1), long_name));
-  CHECK(contains(opened.finding("tar-keys-with-several-data"), std::string(180, 'n')));
+  CHECK(says(sample_name(*opened.index, 0), "x.tar: deep/b.jpg"));
+  CHECK(says(sample_name(*opened.index, 1), long_name));
+  CHECK(says(opened.finding("tar-keys-with-several-data"), std::string(180, 'n')));
 }
 
 TEST_CASE("a pax size wins over the header's, a local record over a global one") {
@@ -122,7 +121,7 @@ TEST_CASE("a pax size wins over the header's, a local record over a global one")
   const Opened opened(folder.root());
   REQUIRE(opened.index->size() == 2);
   CHECK(opened.content(0) == "1234");
-  CHECK(contains(sample_name(*opened.index, 1), "b.jpg"));
+  CHECK(says(sample_name(*opened.index, 1), "b.jpg"));
 }
 
 TEST_CASE("members of one key that are not side by side are an error that names shard, key and both places") {
@@ -130,10 +129,10 @@ TEST_CASE("members of one key that are not side by side are an error that names 
   folder.add("x.tar", file_member("a.jpg", "1") + file_member("b.jpg", "2") + file_member("a.cls", "3") + tar_end());
   const std::string error = open_error(folder.root());
   INFO(error);
-  CHECK(contains(error, "x.tar"));
-  CHECK(contains(error, "'a'"));
-  CHECK(contains(error, "offset 0 "));
-  CHECK(contains(error, "offset 2048"));
+  CHECK(says(error, "x.tar"));
+  CHECK(says(error, "'a'"));
+  CHECK(says(error, "offset 0 "));
+  CHECK(says(error, "offset 2048"));
 }
 
 TEST_CASE("folders, links, devices, names without a dot and keys without data are no samples; links and keys are named") {
@@ -145,10 +144,10 @@ TEST_CASE("folders, links, devices, names without a dot and keys without data ar
   const Opened opened(folder.root());
   REQUIRE(opened.index->size() == 1);
   CHECK(opened.content(0) == "a");
-  CHECK(contains(opened.finding("tar-links"), "2 members"));
-  CHECK(contains(opened.finding("tar-links"), "hard.jpg -> a.jpg"));
-  CHECK(contains(opened.finding("tar-keys-without-data"), "x.tar: no"));
-  CHECK(contains(opened.finding("tar-keys-with-several-data"), "x.tar: a"));
+  CHECK(says(opened.finding("tar-links"), "2 members"));
+  CHECK(says(opened.finding("tar-links"), "hard.jpg -> a.jpg"));
+  CHECK(says(opened.finding("tar-keys-without-data"), "x.tar: no"));
+  CHECK(says(opened.finding("tar-keys-with-several-data"), "x.tar: a"));
   CHECK(opened.index->facts().skipped_count == 6);
   CHECK(opened.index->facts().skipped.size() == 5);
 }
@@ -160,8 +159,8 @@ TEST_CASE("samples without a label among others that have one count as label 0, 
   const Opened opened(folder.root());
   CHECK((*opened.index)[0].label == 5);
   CHECK((*opened.index)[1].label == 0);
-  CHECK(contains(opened.finding("labels-missing"), "2 of 3"));
-  CHECK(contains(opened.finding("tar-labels-unreadable"), "x.tar: c.cls"));
+  CHECK(says(opened.finding("labels-missing"), "2 of 3"));
+  CHECK(says(opened.finding("tar-labels-unreadable"), "x.tar: c.cls"));
 }
 
 TEST_CASE("labels that would need a huge table are counted through, and names come from labels.txt") {
@@ -217,7 +216,7 @@ TEST_CASE("a tar cut anywhere keeps its whole samples; the torn one fails when i
     bool ends_within_a_member = false;
     for (const Member& one : members) ends_within_a_member |= length > one.begin && length < one.data_end;
     CHECK(opened.finding("tar-torn").empty() == !ends_within_a_member);
-    if (ends_within_a_member) CHECK(contains(opened.finding("tar-torn"), "x.tar ends within"));
+    if (ends_within_a_member) CHECK(says(opened.finding("tar-torn"), "x.tar ends within"));
   }
 }
 
@@ -226,7 +225,7 @@ TEST_CASE("garbage in the middle of a tar keeps what is before it and names shar
   folder.add("x.tar", file_member("a.jpg", "a") + std::string(512, 'x') + file_member("b.jpg", "b") + tar_end());
   const Opened opened(folder.root());
   CHECK(opened.index->size() == 1);
-  CHECK(contains(opened.finding("tar-damaged"), "x.tar has no valid header at offset 1024"));
+  CHECK(says(opened.finding("tar-damaged"), "x.tar has no valid header at offset 1024"));
   REQUIRE(opened.events.findings.size() == 1);
   CHECK(opened.events.findings[0].severity == Finding::Severity::warning);
 }
@@ -248,8 +247,8 @@ TEST_CASE("hostile lengths in headers end the shard with a finding and take no m
   const Opened opened(folder.root());
   REQUIRE(opened.index->size() == 2);
   CHECK((*opened.index)[1].length < 10'000);
-  CHECK(contains(opened.content(1), "cannot"));
-  CHECK(contains(opened.finding("tar-torn"), "b.jpg"));
+  CHECK(says(opened.content(1), "cannot"));
+  CHECK(says(opened.finding("tar-torn"), "b.jpg"));
 }
 
 TEST_CASE("a member of more than 8 GiB is indexed at its size") {
@@ -273,14 +272,14 @@ TEST_CASE("what is no tar, compressed or sparse is refused with what to do") {
     folder.add("x.tar", bytes);
     return open_error(folder.root());
   };
-  CHECK(contains(error_of_bytes("hello, this is text"), "no tar archive"));
-  CHECK(contains(error_of_bytes(std::string(2000, 'x')), "no tar archive"));
-  CHECK(contains(error_of_bytes("\x1f\x8b" + std::string(600, 'x')), "gunzip -k 'x.tar'"));
-  CHECK(contains(error_of_bytes("\x28\xb5\x2f\xfd" + std::string(600, 'x')), "zstd -d"));
-  CHECK(contains(error_of_bytes(member({.name = "a.jpg", .kind = 'S'}) + tar_end()), "sparse"));
-  CHECK(contains(error_of_bytes(pax("22 GNU.sparse.major=1\n") + file_member("a.jpg", "a") + tar_end()), "sparse"));
-  CHECK(contains(error_of_bytes(file_member("a.txt", "a") + tar_end()), "no image or array"));
-  CHECK(contains(error_of_bytes(tar_end()), "no image or array"));
+  CHECK(says(error_of_bytes("hello, this is text"), "no tar archive"));
+  CHECK(says(error_of_bytes(std::string(2000, 'x')), "no tar archive"));
+  CHECK(says(error_of_bytes("\x1f\x8b" + std::string(600, 'x')), "gunzip -k 'x.tar'"));
+  CHECK(says(error_of_bytes("\x28\xb5\x2f\xfd" + std::string(600, 'x')), "zstd -d"));
+  CHECK(says(error_of_bytes(member({.name = "a.jpg", .kind = 'S'}) + tar_end()), "sparse"));
+  CHECK(says(error_of_bytes(pax("22 GNU.sparse.major=1\n") + file_member("a.jpg", "a") + tar_end()), "sparse"));
+  CHECK(says(error_of_bytes(file_member("a.txt", "a") + tar_end()), "no image or array"));
+  CHECK(says(error_of_bytes(tar_end()), "no image or array"));
 }
 
 TEST_CASE("another archive behind the end of the first is named") {
@@ -288,7 +287,7 @@ TEST_CASE("another archive behind the end of the first is named") {
   folder.add("x.tar", file_member("a.jpg", "a") + tar_end() + file_member("b.jpg", "b") + tar_end());
   const Opened opened(folder.root());
   CHECK(opened.index->size() == 1);
-  CHECK(contains(opened.finding("tar-joined"), "offset 2048"));
+  CHECK(says(opened.finding("tar-joined"), "offset 2048"));
 }
 
 TEST_CASE("arrays in a tar are samples without their headers; other shapes are refused") {
@@ -302,17 +301,17 @@ TEST_CASE("arrays in a tar are samples without their headers; other shapes are r
     REQUIRE(opened.index->facts().array);
     CHECK(*opened.index->facts().array == ArrayDescription{"|u1", {2, 3}, 6});
     CHECK(opened.content(1) == "abcdef");
-    CHECK(contains(sample_name(*opened.index, 1), "x.tar: b.npy"));
+    CHECK(says(sample_name(*opened.index, 1), "x.tar: b.npy"));
   }
   folder.add("y.tar", file_member("a.npy", make_npy_header("|u1", other) + "123456") + tar_end());
-  CHECK(contains(open_error(folder.root()), "y.tar"));
+  CHECK(says(open_error(folder.root()), "y.tar"));
   folder.add("y.tar", file_member("a.npy", make_npy_header("|u1", shape) + "12345") + tar_end());
-  CHECK(contains(open_error(folder.root()), "a.npy"));
+  CHECK(says(open_error(folder.root()), "a.npy"));
   folder.add("y.tar", (file_member("a.npy", make_npy_header("|u1", shape) + "123456")).substr(0, 600));
   const Opened torn(folder.root());
   REQUIRE(torn.index->size() == 3);
   CHECK((*torn.index)[2].length == 6);
-  CHECK(contains(torn.content(2), "cannot"));
+  CHECK(says(torn.content(2), "cannot"));
 }
 
 TEST_CASE("the index of shards is used as long as they are as they were") {
@@ -341,5 +340,5 @@ TEST_CASE("verify looks at shards anew and names a damaged one") {
   CHECK(report.failures.at(0).path == "x.tar: a.jpg (offset 512)");
   REQUIRE(report.damaged_files.size() == 1);
   CHECK(report.damaged_files[0].path == "x.tar");
-  CHECK(contains(report.damaged_files[0].cause, "offset 1024"));
+  CHECK(says(report.damaged_files[0].cause, "offset 1024"));
 }

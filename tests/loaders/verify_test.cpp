@@ -1,19 +1,16 @@
 #include <doctest/doctest.h>
 
+#include "../base/texts.hpp"
 #include "dataset_folder.hpp"
 #include "dsanalyze/loaders/dataset.hpp"
 #include "jpeg_images.hpp"
+#include "opened_dataset.hpp"
 
 using namespace dsanalyze;
-using testing::contains;
 using testing::DatasetFolder;
+using testing::open_index;
+using testing::says;
 using testing::text_of;
-
-namespace {
-
-std::shared_ptr<const DatasetIndex> open(const DatasetFolder& folder) { return open_dataset(folder.root(), {}, null_events(), {}); }
-
-}  // namespace
 
 TEST_CASE("verify decodes every sample and names those that do not decode") {
   const DatasetFolder folder;
@@ -28,7 +25,7 @@ TEST_CASE("verify decodes every sample and names those that do not decode") {
   folder.add("a/progressive.jpg", text_of(progressive));
   folder.add("a/short.jpg", text_of(good).substr(0, good.size() / 2));
   folder.add("a/text.jpg", "this is no image");
-  const auto index = open(folder);
+  const auto index = open_index(folder);
   const VerifyReport report = verify_dataset(*index, 3, null_events(), {});
   CHECK(report.samples == 9);
   CHECK(report.bytes == index->bytes());
@@ -36,16 +33,16 @@ TEST_CASE("verify decodes every sample and names those that do not decode") {
   CHECK(report.failed == 5);
   REQUIRE(report.failures.size() == 5);
   CHECK(report.failures[0].path == "a/empty.jpg");
-  CHECK(contains(report.failures[1].cause, "absurd dimensions"));
-  CHECK(contains(report.failures[2].cause, "PNG"));
-  CHECK(contains(report.failures[3].cause, "remature end"));
+  CHECK(says(report.failures[1].cause, "absurd dimensions"));
+  CHECK(says(report.failures[2].cause, "PNG"));
+  CHECK(says(report.failures[3].cause, "remature end"));
   CHECK(report.failures[4].cause == "not a JPEG, PNG or WebP file");
 }
 
 TEST_CASE("the content digest does not depend on threads and notices a changed byte") {
   const DatasetFolder folder;
   for (int number = 0; number < 100; ++number) folder.add(std::to_string(number) + ".jpg", text_of(test::encode_picture({.quality = 1 + number})));
-  const auto index = open(folder);
+  const auto index = open_index(folder);
   const std::string digest = verify_dataset(*index, 1, null_events(), {}).content_digest;
   CHECK(verify_dataset(*index, 5, null_events(), {}).content_digest == digest);
   std::string changed = text_of(test::encode_picture({.quality = 1}));
@@ -57,9 +54,9 @@ TEST_CASE("the content digest does not depend on threads and notices a changed b
 TEST_CASE("verify says when a file became shorter, and stops on request") {
   const DatasetFolder folder;
   folder.add("x.jpg", text_of(test::encode_picture({})));
-  const auto index = open(folder);
+  const auto index = open_index(folder);
   folder.add("x.jpg", "short");
-  CHECK(contains(verify_dataset(*index, 1, null_events(), {}).failures.at(0).cause, "fewer than when the index was made"));
+  CHECK(says(verify_dataset(*index, 1, null_events(), {}).failures.at(0).cause, "fewer than when the index was made"));
   std::stop_source source;
   source.request_stop();
   CHECK_THROWS_AS(verify_dataset(*index, 1, null_events(), source.get_token()), Interrupted);

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include "../base/texts.hpp"
 #include "../loaders/made_dataset.hpp"
 #include "dsanalyze/profile/profiler.hpp"
 
@@ -54,7 +55,7 @@ TEST_CASE("a cache that memory cannot hold, or a subset that cannot be cached, i
   CHECK_THROWS_AS(plan_profile(given), UsageError);
   ProfileInputs wide = inputs(1'000'000, 100'000);
   wide.settings.subset = ByteAmount{ByteAmount::Kind::bytes, 20 * GiB, 0};
-  CHECK(testing::contains(testing::error_of([&] { plan_profile(wide); }), "--subset"));
+  CHECK(testing::says(testing::error_of([&] { plan_profile(wide); }), "--subset"));
 }
 
 TEST_CASE("without an accelerator the runs that need one are left out, and asking for them is an error that says how to get G") {
@@ -65,7 +66,7 @@ TEST_CASE("without an accelerator the runs that need one are left out, and askin
   ProfileInputs asked = inputs(1000, 1000);
   asked.settings.accelerator = AcceleratorKind::none;
   asked.settings.runs = {"cached"};
-  CHECK(testing::contains(testing::error_of([&] { plan_profile(asked); }), "--accelerator"));
+  CHECK(testing::says(testing::error_of([&] { plan_profile(asked); }), "--accelerator"));
 }
 
 TEST_CASE("more real cores than this process may use are refused, virtual ones are not") {
@@ -82,10 +83,10 @@ TEST_CASE("more real cores than this process may use are refused, virtual ones a
 TEST_CASE("an emulated dataset cannot be decoded or read from a real disk") {
   ProfileInputs prep = inputs(1000, 1000);
   prep.settings.prep = Seam::real;
-  CHECK(testing::contains(testing::error_of([&] { plan_profile(prep); }), "--prep"));
+  CHECK(testing::says(testing::error_of([&] { plan_profile(prep); }), "--prep"));
   ProfileInputs storage = inputs(1000, 1000);
   storage.settings.storage = Seam::real;
-  CHECK(testing::contains(testing::error_of([&] { plan_profile(storage); }), "--storage"));
+  CHECK(testing::says(testing::error_of([&] { plan_profile(storage); }), "--storage"));
 }
 
 }  // namespace
