@@ -6,13 +6,17 @@
 #include <string>
 #include <vector>
 
+#include "../base/texts.hpp"
+#include "answers.hpp"
 #include "dsanalyze/models/whatif.hpp"
 
 using namespace dsanalyze;
+using testing::advice_for;
+using testing::says;
 
 namespace {
 
-RateModel model_of(std::optional<double> ingestion, double prep, double storage, double cache_fraction = 0) {
+RateModel server_of(std::optional<double> ingestion, double prep, double storage, double cache_fraction = 0) {
   RateModel model;
   model.rates = {ingestion, prep, 100'000, storage};
   model.cache_fraction = cache_fraction;
@@ -27,12 +31,6 @@ RateModel with_curve(RateModel model, double packed) {
   model.fetch_concurrency = 8;
   model.storage_curve.emplace(std::vector<StoragePoint>{{100'000, 8, 100e6}, {4'000'000, 8, packed}}, 8);
   return model;
-}
-
-std::vector<AdviceRecord> advice_for(const RateModel& model, std::vector<std::uint32_t> jobs = {}) {
-  WhatIfQuestion question;
-  question.jobs = std::move(jobs);
-  return answer(model, question).advice;
 }
 
 const AdviceRecord* find_code(const std::vector<AdviceRecord>& advice, const std::string& code) {
@@ -51,32 +49,30 @@ std::string text_of(const RateModel& model, const std::string& code, std::vector
   return one->text;
 }
 
-bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 }  // namespace
 
 TEST_CASE("what a larger cache buys ends with what would buy more: cores where prep binds next") {
-  const std::string text = text_of(model_of(20'000, 10'000, 5000), "add-cache");
+  const std::string text = text_of(server_of(20'000, 10'000, 5000), "add-cache");
   CHECK(says(text, "5,000 to 10,000 samples/s (2.00x); then prep binds [P]: more memory buys nothing, 10 more cores would."));
   // Prep that feeds the accelerators just so leaves nothing for cores to do.
-  CHECK(says(text_of(model_of(10'000, 10'000, 5000), "add-cache"), "more memory buys nothing."));
-  CHECK(says(text_of(model_of(9000, 10'000, 5000), "add-cache"), "then the accelerators bind [G]: more memory buys nothing."));
+  CHECK(says(text_of(server_of(10'000, 10'000, 5000), "add-cache"), "more memory buys nothing."));
+  CHECK(says(text_of(server_of(9000, 10'000, 5000), "add-cache"), "then the accelerators bind [G]: more memory buys nothing."));
 }
 
 TEST_CASE("a single core is one core, and without their number cores are a factor") {
-  RateModel model = model_of(11'000, 10'000, 5000);
+  RateModel model = server_of(11'000, 10'000, 5000);
   CHECK(says(text_of(model, "faster-storage"), "1 more core would."));
   model.cores = std::nullopt;
   CHECK(says(text_of(model, "faster-storage"), "1.10x the cores would."));
 }
 
 TEST_CASE("more cores are followed by cache and storage where fetch binds next") {
-  CHECK(says(text_of(model_of(20'000, 2000, 5000), "add-cores"), "more cores buy nothing, a larger cache or faster storage would."));
-  CHECK(says(text_of(model_of(4000, 2000, 5000), "add-cores"), "then the accelerators bind [G]: more cores buy nothing."));
+  CHECK(says(text_of(server_of(20'000, 2000, 5000), "add-cores"), "more cores buy nothing, a larger cache or faster storage would."));
+  CHECK(says(text_of(server_of(4000, 2000, 5000), "add-cores"), "then the accelerators bind [G]: more cores buy nothing."));
 }
 
 TEST_CASE("shards are advised where larger reads bring more by the storage curve, and not where they hardly do") {
-  const RateModel files = model_of(20'000, 3000, 1000);
+  const RateModel files = server_of(20'000, 3000, 1000);
   const std::string text = text_of(with_curve(files, 250e6), "pack-into-shards");
   CHECK(says(text, "in pieces of 3.81 MiB: 1,000 to 2,500 samples/s (2.50x); then fetch binds [F]"));
   CHECK_FALSE(advises(with_curve(files, 104e6), "pack-into-shards"));
@@ -84,7 +80,7 @@ TEST_CASE("shards are advised where larger reads bring more by the storage curve
   CHECK_FALSE(advises(files, "pack-into-shards"));
   // Prep takes over at once.
   CHECK(says(text_of(with_curve(files, 900e6), "pack-into-shards"), "then prep binds [P]"));
-  CHECK_FALSE(advises(with_curve(model_of(20'000, 900, 1000), 900e6), "pack-into-shards"));
+  CHECK_FALSE(advises(with_curve(server_of(20'000, 900, 1000), 900e6), "pack-into-shards"));
   // Within the intervals nothing is promised.
   RateModel unsure = with_curve(files, 112e6);
   CHECK(advises(unsure, "pack-into-shards"));
@@ -93,7 +89,7 @@ TEST_CASE("shards are advised where larger reads bring more by the storage curve
 }
 
 TEST_CASE("jobs that fight for prep are advised to share it, and those that have enough are not") {
-  RateModel model = model_of(1000, 4000, 50'000, 1);
+  RateModel model = server_of(1000, 4000, 50'000, 1);
   model.batch_size = 256;
   CHECK(says(text_of(model, "share-prep", {8}), "Let the 8 jobs share one sweep"));
   CHECK_FALSE(advises(model, "share-prep", {4}));
@@ -102,7 +98,7 @@ TEST_CASE("jobs that fight for prep are advised to share it, and those that have
 }
 
 TEST_CASE("a loader that reaches less than the machine feeds is advised more workers first") {
-  RateModel model = model_of(20'000, 10'000, 5000);
+  RateModel model = server_of(20'000, 10'000, 5000);
   model.observed = 2500;
   const auto advice = advice_for(model);
   CHECK(advice.front().code == "more-workers");
@@ -118,21 +114,22 @@ TEST_CASE("a loader that reaches less than the machine feeds is advised more wor
 }
 
 TEST_CASE("accelerators that do nothing are named, down to the last") {
-  CHECK(says(text_of(model_of(8000, 2500, 50'000), "fewer-accelerators"), "3 of the 8 accelerators do the same work: they want 3,000 samples/s [G]"));
-  CHECK(says(text_of(model_of(8000, 6990, 50'000), "fewer-accelerators"), "7 of the 8"));
-  CHECK_FALSE(advises(model_of(8000, 7010, 50'000), "fewer-accelerators"));
-  RateModel model = model_of(8000, 6950, 50'000);
+  CHECK(
+      says(text_of(server_of(8000, 2500, 50'000), "fewer-accelerators"), "3 of the 8 accelerators do the same work: they want 3,000 samples/s [G]"));
+  CHECK(says(text_of(server_of(8000, 6990, 50'000), "fewer-accelerators"), "7 of the 8"));
+  CHECK_FALSE(advises(server_of(8000, 7010, 50'000), "fewer-accelerators"));
+  RateModel model = server_of(8000, 6950, 50'000);
   model.prep_error = 0.01;
   CHECK_FALSE(advises(model, "fewer-accelerators"));
   model.prep_error = 0.005;
   CHECK(advises(model, "fewer-accelerators"));
-  model = model_of(8000, 100, 50'000);
+  model = server_of(8000, 100, 50'000);
   model.accelerators = 1;
   CHECK_FALSE(advises(model, "fewer-accelerators"));
 }
 
 TEST_CASE("where it is open what binds, that is the only advice") {
-  RateModel model = model_of(20'000, 5000, 5300);
+  RateModel model = server_of(20'000, 5000, 5300);
   model.prep_error = model.storage_error = 0.03;
   const auto advice = advice_for(model);
   REQUIRE(advice.size() == 1);
@@ -143,13 +140,13 @@ TEST_CASE("where it is open what binds, that is the only advice") {
 }
 
 TEST_CASE("accelerators that bind leave nothing to gain") {
-  const auto advice = advice_for(model_of(1000, 5000, 6000));
+  const auto advice = advice_for(server_of(1000, 5000, 6000));
   REQUIRE(advice.size() == 1);
   CHECK(advice[0].code == "nothing-to-gain");
 }
 
 TEST_CASE("without G only measuring it is advised, beside more workers") {
-  RateModel model = model_of(std::nullopt, 5000, 2000);
+  RateModel model = server_of(std::nullopt, 5000, 2000);
   model.observed = 500;
   const auto advice = advice_for(model);
   REQUIRE(advice.size() == 2);
@@ -158,16 +155,16 @@ TEST_CASE("without G only measuring it is advised, beside more workers") {
 }
 
 TEST_CASE("each advice has evidence and, but for too-close, a step for each of the three loaders") {
-  RateModel observed = model_of(20'000, 10'000, 5000);
+  RateModel observed = server_of(20'000, 10'000, 5000);
   observed.observed = 100;
-  RateModel unsure = model_of(20'000, 5000, 5001);
+  RateModel unsure = server_of(20'000, 5000, 5001);
   unsure.prep_error = unsure.storage_error = 0.03;
-  RateModel sharing = model_of(1000, 4000, 50'000, 1);
+  RateModel sharing = server_of(1000, 4000, 50'000, 1);
   std::set<std::string> seen;
   for (const auto& [model, jobs] : std::vector<std::pair<RateModel, std::vector<std::uint32_t>>>{{with_curve(observed, 500e6), {}},
-                                                                                                 {model_of(20'000, 2000, 5000), {}},
-                                                                                                 {model_of(1000, 5000, 6000), {}},
-                                                                                                 {model_of(std::nullopt, 5000, 6000), {}},
+                                                                                                 {server_of(20'000, 2000, 5000), {}},
+                                                                                                 {server_of(1000, 5000, 6000), {}},
+                                                                                                 {server_of(std::nullopt, 5000, 6000), {}},
                                                                                                  {unsure, {}},
                                                                                                  {sharing, {8}}})
     for (const AdviceRecord& one : advice_for(model, jobs)) {

@@ -10,7 +10,7 @@ using namespace dsanalyze;
 
 namespace {
 
-constexpr double sample_bytes = 100'000;
+constexpr double simulated_sample_bytes = 100'000;
 
 Distribution always(double value) { return Distribution::constant(value, "test"); }
 
@@ -18,7 +18,7 @@ Distribution always(double value) { return Distribution::constant(value, "test")
 EpochSetup nothing_to_wait_for() {
   EpochSetup setup;
   setup.samples = 6400;
-  setup.sample_bytes = always(sample_bytes);
+  setup.sample_bytes = always(simulated_sample_bytes);
   setup.batch_size = 32;
   setup.storage.fetch_places = 128;
   return setup;
@@ -104,9 +104,9 @@ TEST_CASE("k requests at once of constant service reach k / service") {
 TEST_CASE("an emulated disk gives its bandwidth, or what its latency allows, or what fetch places and concurrency leave of it") {
   EpochSetup setup = nothing_to_wait_for();
   setup.storage.kind = SimulatedStorage::Kind::device;
-  setup.storage.device = {sample_bytes * 1000, 0, 4};
+  setup.storage.device = {simulated_sample_bytes * 1000, 0, 4};
   CHECK(steady_rate(setup) == doctest::Approx(1000).epsilon(1e-6));
-  setup.storage.device = {sample_bytes * 1000, to_nanoseconds(0.009), 4};  // 10 ms a request, 4 at once
+  setup.storage.device = {simulated_sample_bytes * 1000, to_nanoseconds(0.009), 4};  // 10 ms a request, 4 at once
   CHECK(steady_rate(setup) == doctest::Approx(400).epsilon(0.005));
   setup.storage.concurrency = 2;
   CHECK(steady_rate(setup) == doctest::Approx(200).epsilon(0.005));
@@ -140,7 +140,7 @@ TEST_CASE("in lockstep, a prefetch depth below the accelerators starves them: P 
 TEST_CASE("without a cache every epoch reads everything; a full one reads it once and leaves prep to bind; a MinIO cache hits what it holds") {
   EpochSetup setup = with_rates(500, 2000, 4000);
   const EpochSimulation none = simulate_epochs(setup);
-  for (const SimulatedEpoch& epoch : none.epochs) CHECK(epoch.storage_bytes == static_cast<Bytes>(6400 * sample_bytes));
+  for (const SimulatedEpoch& epoch : none.epochs) CHECK(epoch.storage_bytes == static_cast<Bytes>(6400 * simulated_sample_bytes));
 
   setup.cache = {CacheKind::minio, 1, SimulatedCache::Start::empty, 0};
   const EpochSimulation full = simulate_epochs(setup);
@@ -167,7 +167,7 @@ TEST_CASE("a cost-aware MinIO cache holds the samples that its priority admits: 
 TEST_CASE("copies out of the cache share the rate that they are given") {
   EpochSetup setup = nothing_to_wait_for();
   set_prep_rate(setup, 8000, 8);
-  setup.cache = {CacheKind::minio, 1, SimulatedCache::Start::warm, sample_bytes * 900};
+  setup.cache = {CacheKind::minio, 1, SimulatedCache::Start::warm, simulated_sample_bytes * 900};
   CHECK(steady_rate(setup) == doctest::Approx(900).epsilon(0.01));
 }
 
@@ -182,7 +182,7 @@ TEST_CASE("the first batch comes when its last sample is read and prepared") {
   }
   SUBCASE("a disk of 4 ms latency, 1 ms transfer, depth 2: read at 5, 6, 10, 11; prepared in half a ms") {
     setup.storage.kind = SimulatedStorage::Kind::device;
-    setup.storage.device = {sample_bytes * 1000, to_nanoseconds(0.004), 2};
+    setup.storage.device = {simulated_sample_bytes * 1000, to_nanoseconds(0.004), 2};
     set_prep_rate(setup, 2000, 1);
     CHECK(simulate_epochs(setup).first_batch_seconds == doctest::Approx(0.0115));
   }
@@ -251,7 +251,7 @@ TEST_CASE("each sample is drawn once an epoch, in every order, through every cac
         const EpochSimulation simulation = simulate_epochs(setup);
         REQUIRE(simulation.epochs.size() == 3);
         for (const SimulatedEpoch& epoch : simulation.epochs) CHECK(epoch.hits + epoch.misses == 1037);
-        for (const SimulatedEpoch& epoch : simulation.epochs) CHECK(epoch.storage_bytes == epoch.misses * static_cast<Bytes>(sample_bytes));
+        for (const SimulatedEpoch& epoch : simulation.epochs) CHECK(epoch.storage_bytes == epoch.misses * static_cast<Bytes>(simulated_sample_bytes));
       }
     }
   }

@@ -9,7 +9,7 @@ using namespace dsanalyze;
 namespace {
 
 constexpr const char* rates = "G=12000,P=10208,C=251952,S=4698.5";
-constexpr const char* base = "cores=24,accelerators=8,dataset=146GB,cache=35%";
+constexpr const char* curves_base = "cores=24,accelerators=8,dataset=146GB,cache=35%";
 
 const CurvePoint* point_at(const ReportCurve& curve, double x) {
   const auto place = std::ranges::find_if(curve.points, [&](const CurvePoint& point) { return point.x == doctest::Approx(x); });
@@ -19,7 +19,7 @@ const CurvePoint* point_at(const ReportCurve& curve, double x) {
 }  // namespace
 
 TEST_CASE("each curve of a report holds the set-up as it stands and the point where its factor no longer binds") {
-  const RateModel model = rate_model_from_text(rates, base);
+  const RateModel model = rate_model_from_text(rates, curves_base);
   const ReportCurves curves = report_curves(model);
   REQUIRE(curves.cache);
   REQUIRE(curves.cores);
@@ -36,7 +36,7 @@ TEST_CASE("each curve of a report holds the set-up as it stands and the point wh
 }
 
 TEST_CASE("a report's cache curve crosses where whatif finds the smallest cache, and says what binds there") {
-  const RateModel model = rate_model_from_text(rates, base);
+  const RateModel model = rate_model_from_text(rates, curves_base);
   WhatIfQuestion question;
   question.find = {"cache"};
   const WhatIfFound found = answer(model, question).found.at(0);
@@ -49,7 +49,7 @@ TEST_CASE("a report's cache curve crosses where whatif finds the smallest cache,
 }
 
 TEST_CASE("where a factor does not bind its curve says that there is enough") {
-  const ReportCurves curves = report_curves(rate_model_from_text("G=1000,P=10208,C=251952,S=4698.5", base));
+  const ReportCurves curves = report_curves(rate_model_from_text("G=1000,P=10208,C=251952,S=4698.5", curves_base));
   CHECK(*curves.cache->crossing == 0);
   CHECK(curves.cache->crossing_text.find("would be enough") != std::string::npos);
   CHECK(curves.accelerator_speed->crossing_text.find("up to 7.16x") != std::string::npos);

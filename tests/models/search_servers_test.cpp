@@ -2,11 +2,15 @@
 
 #include <cmath>
 
+#include "../base/texts.hpp"
+#include "answers.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "search_shop.hpp"
 
 using namespace dsanalyze;
 using namespace dsanalyze::test_shop;
+using testing::has_code;
+using testing::says;
 
 namespace {
 
@@ -40,11 +44,11 @@ TEST_CASE("a target that no single server reaches is reached by several, and one
   REQUIRE(beyond.cheapest);
   CHECK(beyond.cheapest->setup.servers > 1);
   CHECK(beyond.cheapest->samples_per_s >= 3 * one * (1 - 1e-9));
-  CHECK(has_code(beyond, "servers-in-closed-form"));
+  CHECK(has_code(beyond.findings, "servers-in-closed-form"));
   CHECK(says(beyond.conclusions.front(), "servers"));
   const SearchResult within = search_setups(measured_model(), servers_question(16, 5e9, one / 20));
   REQUIRE(within.cheapest_hour.value_or(*within.cheapest).setup.servers == 1);
-  CHECK_FALSE(has_code(search_setups(measured_model(), servers_question(1, 5e9)), "servers-in-closed-form"));
+  CHECK_FALSE(has_code(search_setups(measured_model(), servers_question(1, 5e9)).findings, "servers-in-closed-form"));
 }
 
 TEST_CASE("what several servers reach is what the what-if answers say of them, with the way of parting their caches that brings most") {

@@ -1,8 +1,6 @@
 #pragma once
 
-#include <algorithm>
 #include <optional>
-#include <string>
 
 #include "dsanalyze/models/search.hpp"
 
@@ -67,11 +65,5 @@ inline SearchQuestion question_of(std::optional<double> target = std::nullopt) {
   if (target) question.target = SearchQuestion::Target{"target", target, std::nullopt};
   return question;
 }
-
-inline bool has_code(const SearchResult& result, const std::string& code) {
-  return std::ranges::any_of(result.findings, [&](const Finding& finding) { return finding.code == code; });
-}
-
-inline bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace dsanalyze::test_shop

@@ -7,12 +7,16 @@
 #include <set>
 #include <string>
 
+#include "../base/texts.hpp"
+#include "answers.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/random.hpp"
 #include "search_shop.hpp"
 
 using namespace dsanalyze;
 using namespace dsanalyze::test_shop;
+using testing::has_code;
+using testing::says;
 
 namespace {
 
@@ -205,10 +209,10 @@ TEST_CASE("a target that no set-up reaches is called out of reach, with the best
   const SearchResult result = search_setups(measured_model(), question_of(1e6));
   CHECK(result.reach == Reach::no);
   CHECK_FALSE(result.cheapest);
-  CHECK(has_code(result, "target-out-of-reach"));
+  CHECK(has_code(result.findings, "target-out-of-reach"));
   CHECK(result.fastest.samples_per_s > 10'000);
   CHECK(says(result.conclusions.at(0), "Out of reach"));
-  CHECK_FALSE(has_code(search_setups(measured_model(), question_of(1000)), "target-out-of-reach"));
+  CHECK_FALSE(has_code(search_setups(measured_model(), question_of(1000)).findings, "target-out-of-reach"));
 }
 
 TEST_CASE("a target within the interval of the fastest is only maybe reached") {
@@ -218,12 +222,12 @@ TEST_CASE("a target within the interval of the fastest is only maybe reached") {
   REQUIRE(close.cheapest);
   CHECK(close.cheapest->ci95_samples_per_s.low < most * 0.99);
   CHECK(close.cheapest->ci95_samples_per_s.high >= most * 0.99);
-  CHECK(has_code(close, "target-not-sure"));
+  CHECK(has_code(close.findings, "target-not-sure"));
   CHECK(says(close.conclusions.at(0), "may"));
 
   const SearchResult sure = search_setups(measured_model(0.1), question_of(most * 0.85));
   CHECK(sure.reach == Reach::surely);
-  CHECK_FALSE(has_code(sure, "target-not-sure"));
+  CHECK_FALSE(has_code(sure.findings, "target-not-sure"));
 }
 
 TEST_CASE("surely reaching costs more than only maybe reaching, by the width of the interval") {
@@ -265,8 +269,8 @@ TEST_CASE("the simulator's figures order the front, and turn down an answer that
   REQUIRE(refined.cheapest->simulated);
   if (refined.cheapest->reach == Reach::surely) CHECK(refined.cheapest->simulated->samples_per_s >= 3000 * (1 - 1e-9));
   CHECK(refined.cheapest->cost_per_epoch >= plain.cheapest->cost_per_epoch);
-  CHECK(has_code(refined, "simulator-disagrees"));
-  CHECK_FALSE(has_code(plain, "simulator-disagrees"));
+  CHECK(has_code(refined.findings, "simulator-disagrees"));
+  CHECK_FALSE(has_code(plain.findings, "simulator-disagrees"));
   for (const SearchPoint& one : refined.front)
     for (const SearchPoint& other : refined.front)
       if (one.simulated && other.simulated)
@@ -316,8 +320,8 @@ TEST_CASE("an accelerator that the list lacks is refused with the nearest, and o
   question.measured_accelerator = "usul";
   CHECK_THROWS_WITH_AS(search_setups(measured_model(), question), doctest::Contains("did you mean \"usual\"?"), UsageError);
   question.measured_accelerator = std::nullopt;
-  CHECK(has_code(search_setups(measured_model(), question), "accelerator-kind-assumed"));
-  CHECK_FALSE(has_code(search_setups(measured_model(), question_of()), "accelerator-kind-assumed"));
+  CHECK(has_code(search_setups(measured_model(), question).findings, "accelerator-kind-assumed"));
+  CHECK_FALSE(has_code(search_setups(measured_model(), question_of()).findings, "accelerator-kind-assumed"));
 }
 
 TEST_CASE("other kinds of accelerators are predicted by their relative speed") {

@@ -3,16 +3,15 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <limits>
 
+#include "../base/numbers.hpp"
 #include "dsanalyze/core/data_parallel.hpp"
 #include "dsanalyze/core/page_cache_forms.hpp"
 
 using namespace dsanalyze;
+using testing::infinite;
 
 namespace {
-
-constexpr double infinite = std::numeric_limits<double>::infinity();
 
 /// OpenImages over servers with hard disks, 65 % of it cached in each.
 ServersSetup two_servers() {

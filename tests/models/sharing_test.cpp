@@ -3,15 +3,14 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <limits>
 
+#include "../base/numbers.hpp"
 #include "dsanalyze/core/page_cache_forms.hpp"
 
 using namespace dsanalyze;
+using testing::infinite;
 
 namespace {
-
-constexpr double infinite = std::numeric_limits<double>::infinity();
 
 /// Eight one-accelerator jobs: G 2,600 each, P 10,200 of all cores, a tenth of C from storage.
 JobsSetup eight_jobs() {

@@ -1,26 +1,23 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cmath>
 
+#include "../base/numbers.hpp"
+#include "answers.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/models/whatif.hpp"
 
 using namespace dsanalyze;
+using testing::close_to;
+using testing::has_code;
 
 namespace {
-
-bool close(double a, double b, double relative = 1e-9) { return std::abs(a - b) <= relative * std::abs(b); }
 
 /// 8 accelerators and 24 cores, a dataset of a million samples of 100 kB.
 RateModel server() {
   RateModel model =
       rate_model_from_text("G=8000±1%,P=5000±1%,C=200000±1%,S=2000±2%", "cores=24,accelerators=8,batch=256,dataset=100GB,samples=1M,cache=35%");
   return model;
-}
-
-bool has_code(const std::vector<Finding>& findings, const std::string& code) {
-  return std::ranges::any_of(findings, [&](const Finding& finding) { return finding.code == code; });
 }
 
 }  // namespace
@@ -84,15 +81,16 @@ TEST_CASE("packing samples into shards is an answer by the storage curve, and pa
   WhatIfQuestion question;
   question.request_sizes = {1e6};
   WhatIfResult result = answer(model, question);
-  CHECK(close(result.answers[1].fetch / result.answers[0].fetch,
-              effective_fetch_rate(0.35, 200'000, 2000 * points[3].bytes_per_s / points[2].bytes_per_s) / effective_fetch_rate(0.35, 200'000, 2000)));
+  CHECK(close_to(
+      result.answers[1].fetch / result.answers[0].fetch,
+      effective_fetch_rate(0.35, 200'000, 2000 * points[3].bytes_per_s / points[2].bytes_per_s) / effective_fetch_rate(0.35, 200'000, 2000)));
   CHECK_FALSE(has_code(result.findings, "storage-extrapolated"));
   question.request_sizes = {4e6};
   CHECK(has_code(answer(model, question).findings, "storage-extrapolated"));
   question.request_sizes.clear();
   question.concurrencies = {64};
   result = answer(model, question);
-  CHECK(close(result.answers[1].fetch, effective_fetch_rate(0.35, 200'000, 3000)));
+  CHECK(close_to(result.answers[1].fetch, effective_fetch_rate(0.35, 200'000, 3000)));
   model.storage_curve.reset();
   CHECK_THROWS_WITH_AS(answer(model, question), doctest::Contains("run \"fetch\""), UsageError);
 }
@@ -107,15 +105,15 @@ TEST_CASE("eight jobs that share nothing divide prep, and coordinated ones all g
   const WhatIfAnswer& coordinated = result.answers[1];
   const WhatIfAnswer& apart = result.answers[2];
   CHECK(coordinated.change.share == "coordinated");
-  CHECK(close(coordinated.prep, 8 * 5000));
-  CHECK(close(apart.prep, 5000));
-  CHECK(close(*apart.ingestion, 64'000));
+  CHECK(close_to(coordinated.prep, 8 * 5000));
+  CHECK(close_to(apart.prep, 5000));
+  CHECK(close_to(*apart.ingestion, 64'000));
   REQUIRE(apart.jobs);
-  CHECK(close(apart.jobs->samples_per_s_each * 8, apart.samples_per_s));
-  CHECK(close(apart.epoch_seconds, 1e6 / apart.jobs->samples_per_s_each));
-  CHECK(close(apart.jobs->reads_over_dataset, 8 * 0.65));
-  CHECK(close(coordinated.jobs->reads_over_dataset, 0.65));
-  CHECK(close(coordinated.jobs->prepared_over_dataset, 1));
+  CHECK(close_to(apart.jobs->samples_per_s_each * 8, apart.samples_per_s));
+  CHECK(close_to(apart.epoch_seconds, 1e6 / apart.jobs->samples_per_s_each));
+  CHECK(close_to(apart.jobs->reads_over_dataset, 8 * 0.65));
+  CHECK(close_to(coordinated.jobs->reads_over_dataset, 0.65));
+  CHECK(close_to(coordinated.jobs->prepared_over_dataset, 1));
 }
 
 TEST_CASE("servers that part the dataset ask the network instead of storage") {
@@ -130,10 +128,10 @@ TEST_CASE("servers that part the dataset ask the network instead of storage") {
   const WhatIfAnswer& apart = result.answers[2];
   REQUIRE(parted.servers);
   CHECK(parted.change.partition == "partitioned");
-  CHECK(close(parted.servers->storage_bytes_server_epoch, 0.5 * 100e9 * 0.3, 1e-6));
-  CHECK(close(apart.servers->storage_bytes_server_epoch, 0.5 * 100e9 * 0.65, 1e-6));
+  CHECK(close_to(parted.servers->storage_bytes_server_epoch, 0.5 * 100e9 * 0.3, 1e-6));
+  CHECK(close_to(apart.servers->storage_bytes_server_epoch, 0.5 * 100e9 * 0.65, 1e-6));
   CHECK(parted.fetch > apart.fetch);
-  CHECK(close(*parted.ingestion, 16'000));
+  CHECK(close_to(*parted.ingestion, 16'000));
 }
 
 TEST_CASE("with locality, larger local batches move less: larger batches of each accelerator, or more accelerators in a server") {

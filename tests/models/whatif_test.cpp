@@ -5,10 +5,15 @@
 #include <algorithm>
 #include <cmath>
 
+#include "../base/texts.hpp"
+#include "answers.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/core/page_cache_forms.hpp"
 
 using namespace dsanalyze;
+using testing::advice_for;
+using testing::has_code;
+using testing::says;
 
 namespace {
 
@@ -25,14 +30,6 @@ RateModel model_of(double ingestion, double prep, double cache, double storage, 
 
 ByteAmount share(double fraction) { return {ByteAmount::Kind::fraction, 0, fraction}; }
 
-bool has_code(const std::vector<Finding>& findings, const std::string& code) {
-  return std::ranges::any_of(findings, [&](const Finding& finding) { return finding.code == code; });
-}
-bool has_code(const std::vector<AdviceRecord>& advice, const std::string& code) {
-  return std::ranges::any_of(advice, [&](const AdviceRecord& one) { return one.code == code; });
-}
-std::vector<AdviceRecord> advice_for(const RateModel& model) { return answer(model, {}).advice; }
-
 const WhatIfAnswer& with_cache(const WhatIfResult& result, double fraction) {
   return *std::ranges::find_if(result.answers, [&](const WhatIfAnswer& one) { return one.change.cache_fraction == fraction; });
 }
@@ -42,8 +39,6 @@ WhatIfFound found_for(const RateModel& model, const std::string& question) {
   asked.find = {question};
   return answer(model, asked).found.at(0);
 }
-
-bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 ProfileResult small_profile() {
   const auto rate = [](double value, double half) {

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dsanalyze/models/whatif.hpp"
+
+// What tests ask of answers.
+
+namespace dsanalyze::testing {
+
+/// Whether one of the findings, or of the pieces of advice, has the code.
+template <typename Item>
+bool has_code(const std::vector<Item>& items, const std::string& code) {
+  return std::ranges::any_of(items, [&](const Item& item) { return item.code == code; });
+}
+
+/// What the set-up as it is, and with several jobs, is advised.
+inline std::vector<AdviceRecord> advice_for(const RateModel& model, std::vector<std::uint32_t> jobs = {}) {
+  WhatIfQuestion question;
+  question.jobs = std::move(jobs);
+  return answer(model, question).advice;
+}
+
+}  // namespace dsanalyze::testing
