@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "../base/texts.hpp"
 #include "dsanalyze/gate/gate.hpp"
 
 using namespace dsanalyze;
+using testing::says;
 
 namespace {
 
@@ -36,7 +38,6 @@ GateResult result_of(std::vector<GateMetric> metrics) {
 }
 
 std::size_t lines_of(const std::string& text) { return static_cast<std::size_t>(std::ranges::count(text, '\n')); }
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 const std::string hostile = "<b>|`x`\x01\xff]]>&\"\n::error::\xef\xbf\xbf%";
 
@@ -47,10 +48,10 @@ TEST_CASE("in JUnit a regression fails, what cannot be told is skipped, and the 
                                  metric("full", 0, GateVerdict::no_change, "below 3 %")});
   result.absent = {{"prep-stall", "no accelerator"}};
   const std::string text = gate_junit(result);
-  CHECK(has(text, "tests=\"4\" failures=\"1\" errors=\"0\" skipped=\"2\""));
-  CHECK(has(text, "<failure type=\"regression\" message=\"P: -5.0 %"));
-  CHECK(has(text, "<skipped message=\"S: "));
-  CHECK(has(text, "<skipped message=\"not compared: no accelerator\"/>"));
+  CHECK(says(text, "tests=\"4\" failures=\"1\" errors=\"0\" skipped=\"2\""));
+  CHECK(says(text, "<failure type=\"regression\" message=\"P: -5.0 %"));
+  CHECK(says(text, "<skipped message=\"S: "));
+  CHECK(says(text, "<skipped message=\"not compared: no accelerator\"/>"));
 }
 
 TEST_CASE("hostile text breaks no format") {
@@ -59,19 +60,19 @@ TEST_CASE("hostile text breaks no format") {
   result.baseline.sources = {hostile};
   result.findings = {{"code", Finding::Severity::warning, hostile}};
   const std::string xml = gate_junit(result);
-  CHECK_FALSE(has(xml, "<b>"));
-  CHECK_FALSE(has(xml, "\x01"));
-  CHECK_FALSE(has(xml, "\xff"));
-  CHECK_FALSE(has(xml, "\xef\xbf\xbf"));
-  CHECK_FALSE(has(xml, "]]>"));
+  CHECK_FALSE(says(xml, "<b>"));
+  CHECK_FALSE(says(xml, "\x01"));
+  CHECK_FALSE(says(xml, "\xff"));
+  CHECK_FALSE(says(xml, "\xef\xbf\xbf"));
+  CHECK_FALSE(says(xml, "]]>"));
   const std::string markdown = gate_markdown(result);
-  CHECK_FALSE(has(markdown, "<b>"));
+  CHECK_FALSE(says(markdown, "<b>"));
   for (std::size_t at = markdown.find("<b"); at != std::string::npos; at = markdown.find("<b", at + 1)) FAIL("markup");
-  CHECK(has(markdown, "\\|"));
+  CHECK(says(markdown, "\\|"));
   const std::string github = gate_github_annotations(result);
   CHECK(lines_of(github) == 2);
-  CHECK(has(github, "%25"));
-  CHECK_FALSE(has(github, "\x01"));
+  CHECK(says(github, "%25"));
+  CHECK_FALSE(says(github, "\x01"));
   const auto gitlab = nlohmann::json::parse(gate_gitlab_report(result));
   CHECK(gitlab.size() == 1);
 }
@@ -83,7 +84,7 @@ TEST_CASE("GitHub gets regressions first, at most nine lines and one that counts
   const std::string text = gate_github_annotations(result_of(metrics));
   CHECK(lines_of(text) == 10);
   CHECK(text.starts_with("::error title=dsanalyze gate%2C P%3A regression::P: -5.0 %25 "));
-  CHECK(has(text, "::notice title=dsanalyze gate%2C more::3 more"));
+  CHECK(says(text, "::notice title=dsanalyze gate%2C more::3 more"));
   CHECK(gate_github_annotations(result_of({metric("P", 0, GateVerdict::no_change, "below")})).empty());
 }
 
@@ -101,8 +102,8 @@ TEST_CASE("a GitLab report has one issue for each regression, with a fingerprint
 TEST_CASE("a comparison of nothing is undecided in every view, not an empty report that reads as a pass") {
   GateResult nothing = result_of({});
   nothing.reason = "there is no baseline yet";
-  CHECK(has(gate_junit(nothing), "tests=\"1\" failures=\"0\" errors=\"0\" skipped=\"1\""));
-  CHECK(has(gate_junit(nothing), "<skipped message=\"there is no baseline yet\"/>"));
+  CHECK(says(gate_junit(nothing), "tests=\"1\" failures=\"0\" errors=\"0\" skipped=\"1\""));
+  CHECK(says(gate_junit(nothing), "<skipped message=\"there is no baseline yet\"/>"));
   const auto report = nlohmann::json::parse(gate_gitlab_report(nothing));
   REQUIRE(report.size() == 1);
   CHECK(report[0]["severity"] == "info");
@@ -111,6 +112,6 @@ TEST_CASE("a comparison of nothing is undecided in every view, not an empty repo
 TEST_CASE("Markdown shows every metric with its unit: percent for rates, points for stalls") {
   const std::string text = gate_markdown(
       result_of({metric("P", -0.05, GateVerdict::regression, "5.0 % slower"), metric("prep-stall", 0.02, GateVerdict::cannot_tell, "open")}));
-  CHECK(has(text, "| P | 2,000 | 1,900 | -5.0 % | -6.0 to -4.0 | :x: regression | 5.0 % slower |"));
-  CHECK(has(text, "| prep-stall | 30 % | 32 % | +2.0 points | +1.0 to +3.0 | :grey_question: cannot tell | open |"));
+  CHECK(says(text, "| P | 2,000 | 1,900 | -5.0 % | -6.0 to -4.0 | :x: regression | 5.0 % slower |"));
+  CHECK(says(text, "| prep-stall | 30 % | 32 % | +2.0 points | +1.0 to +3.0 | :grey_question: cannot tell | open |"));
 }

@@ -3,9 +3,11 @@
 #include <sstream>
 #include <string>
 
+#include "../base/texts.hpp"
 #include "dsanalyze/report/report.hpp"
 
 using namespace dsanalyze;
+using testing::says;
 
 namespace {
 
@@ -38,8 +40,6 @@ WhatIfResult searched() {
   result.search = search;
   return result;
 }
-
-bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 

@@ -4,12 +4,14 @@
 #include <cmath>
 #include <sstream>
 
+#include "../base/texts.hpp"
 #include "dsanalyze/core/rate_text.hpp"
 #include "dsanalyze/report/report.hpp"
 #include "golden.hpp"
 
 using namespace dsanalyze;
 using testing::check_golden;
+using testing::says;
 
 namespace {
 
@@ -181,8 +183,6 @@ WhatIfResult what_if() {
   result.findings = {{"prep-extrapolated", Finding::Severity::warning, "P was measured on up to 24 cores; up to 48 it is extrapolated."}};
   return result;
 }
-
-bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 SimulateResult simulation() {
   SimulateResult result;

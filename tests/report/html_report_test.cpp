@@ -2,33 +2,26 @@
 
 #include <array>
 #include <nlohmann/json.hpp>
-#include <regex>
-#include <set>
 
+#include "../base/texts.hpp"
+#include "pages.hpp"
 #include "report_samples.hpp"
 
 using namespace dsanalyze;
 using namespace dsanalyze::test;
+using testing::all_of;
+using testing::says;
 
 namespace {
 
 const HtmlAssets assets{"<title>{{title}}</title><p>{{subtitle}}</p><nav>{{navigation}}</nav>{{sections}}<island>{{record}}</island>{{scripts}}", "",
                         "", "<script>{{record}}</script>"};
 
-bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 std::string page_of(const ReportInput& input) { return html_report(std::array{input}, assets); }
 
 nlohmann::json island_of(const std::string& page) {
   const std::size_t begin = page.find("<island>") + 8;
   return nlohmann::json::parse(page.substr(begin, page.find("</island>") - begin));
-}
-
-std::multiset<std::string> all_of(const std::string& page, const std::string& pattern) {
-  const std::regex expression(pattern);
-  std::multiset<std::string> found;
-  for (std::sregex_iterator at(page.begin(), page.end(), expression), end; at != end; ++at) found.insert((*at)[1]);
-  return found;
 }
 
 }  // namespace

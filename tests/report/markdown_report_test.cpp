@@ -2,16 +2,16 @@
 
 #include <array>
 
+#include "../base/texts.hpp"
 #include "golden.hpp"
 #include "report_samples.hpp"
 
 using namespace dsanalyze;
 using namespace dsanalyze::test;
 using testing::check_golden_file;
+using testing::says;
 
 namespace {
-
-bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 ReportInput slower(const std::string& label) {
   ReportInput input = full_input(label);

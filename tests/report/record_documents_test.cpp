@@ -2,31 +2,24 @@
 
 #include <array>
 #include <nlohmann/json.hpp>
-#include <regex>
-#include <set>
 
+#include "../base/texts.hpp"
 #include "golden.hpp"
+#include "pages.hpp"
 #include "record_documents.hpp"
 #include "record_samples.hpp"
 
 using namespace dsanalyze;
 using namespace dsanalyze::test;
+using testing::all_of;
 using testing::check_golden_file;
+using testing::says;
 
 namespace {
 
-const HtmlAssets assets{"<title>{{title}}</title><nav>{{navigation}}</nav>{{sections}}<island>{{record}}</island>", "", "", ""};
+const HtmlAssets bare_assets{"<title>{{title}}</title><nav>{{navigation}}</nav>{{sections}}<island>{{record}}</island>", "", "", ""};
 
-bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-std::multiset<std::string> all_of(const std::string& page, const std::string& pattern) {
-  const std::regex expression(pattern);
-  std::multiset<std::string> found;
-  for (std::sregex_iterator at(page.begin(), page.end(), expression), end; at != end; ++at) found.insert((*at)[1]);
-  return found;
-}
-
-std::string page_of(const ReportInput& input) { return html_report(std::array{input}, assets); }
+std::string bare_page_of(const ReportInput& input) { return html_report(std::array{input}, bare_assets); }
 
 std::vector<ReportInput> every_kind() {
   return {record_input("whatif.json", full_whatif()),       record_input("sweep.json", swept_whatif()),
@@ -64,7 +57,7 @@ TEST_CASE("the Markdown of every kind of record is as its golden file") {
 TEST_CASE("pages of every kind have a table that is there below each chart, ids of one thing each, and columns with headings") {
   for (const ReportInput& input : every_kind()) {
     CAPTURE(input.label);
-    const std::string page = page_of(input);
+    const std::string page = bare_page_of(input);
     const auto ids = all_of(page, "id=\"([^\"]*)\"");
     for (const std::string& id : ids) CHECK_MESSAGE(ids.count(id) == 1, id);
     for (const std::string& table : all_of(page, "aria-describedby=\"([^\"]*)\"")) CHECK_MESSAGE(ids.count(table) == 1, table);
@@ -79,7 +72,7 @@ TEST_CASE("pages of every kind have a table that is there below each chart, ids 
 }
 
 TEST_CASE("two records of one kind keep their ids and names apart") {
-  const std::string page = html_report(std::array{record_input("a.json", full_gate()), record_input("b.json", full_gate())}, assets);
+  const std::string page = html_report(std::array{record_input("a.json", full_gate()), record_input("b.json", full_gate())}, bare_assets);
   const auto ids = all_of(page, "id=\"([^\"]*)\"");
   for (const std::string& id : ids) CHECK_MESSAGE(ids.count(id) == 1, id);
   CHECK(says(page, "b.json: Regression"));
@@ -107,7 +100,7 @@ TEST_CASE("names in records of every kind end no element and make no markup") {
   for (const ReportInput& input :
        {record_input(hostile, whatif), record_input(hostile, simulation), record_input(hostile, examination), record_input(hostile, gate)}) {
     CAPTURE(input.record.index());
-    const std::string page = page_of(input);
+    const std::string page = bare_page_of(input);
     CHECK(all_of(page, "(<img|<!--|</script)").empty());
     CHECK(says(page, "alert(1)"));
     const std::string markdown = markdown_report(std::array{input});
@@ -130,7 +123,7 @@ TEST_CASE("a what-if of several factors is a map of the two with most values, th
   CHECK(map->table.rows[3][3].heat == 9);
   CHECK(map->table.rows[0][1].heat == 0);
   CHECK(map->table.rows[3][3].look == report::Cell::Look::heat);
-  const std::string page = page_of(record_input("sweep.json", swept_whatif()));
+  const std::string page = bare_page_of(record_input("sweep.json", swept_whatif()));
   CHECK(says(page, "<td class=\"number heat heat-9\">8,982 [F]</td>"));
   CHECK(says(console_report(std::array{record_input("sweep.json", swept_whatif())}, {}), "35 % (as measured)"));
 }
@@ -185,7 +178,7 @@ TEST_CASE("simulated answers are mapped by what the simulator says of them") {
 
 TEST_CASE("profiles that fill a grid of two settings are a map of their full runs; those that change together are one setting") {
   std::vector<ReportInput> inputs = swept_profiles();
-  const std::string page = html_report(inputs, assets);
+  const std::string page = html_report(inputs, bare_assets);
   CHECK(says(page, "rows: cache size, columns: workers, cores"));
   CHECK(says(page, "<td class=\"number heat heat-9\">1,016 ± 10</td>"));
   CHECK(says(page, "<td class=\"number heat heat-0\">258 ± 10</td>"));
@@ -194,13 +187,13 @@ TEST_CASE("profiles that fill a grid of two settings are a map of their full run
   SUBCASE("one is there twice") { inputs.push_back(inputs.front()); }
   SUBCASE("a third setting differs") { std::get<ProfileResult>(inputs[0].record).settings.batch_size = 7; }
   SUBCASE("one has no full run") { std::get<ProfileResult>(inputs[0].record).runs.clear(); }
-  CHECK_FALSE(says(html_report(inputs, assets), "heat-9"));
+  CHECK_FALSE(says(html_report(inputs, bare_assets), "heat-9"));
 }
 
 TEST_CASE("misses over several sizes of the cache are lines, over one bars") {
-  const std::string lines = page_of(record_input("sizes.json", sized_simulation()));
+  const std::string lines = bare_page_of(record_input("sizes.json", sized_simulation()));
   CHECK(says(lines, R"("kind":"lines")"));
-  CHECK(says(page_of(record_input("one.json", full_simulation())), R"("kind":"bars")"));
+  CHECK(says(bare_page_of(record_input("one.json", full_simulation())), R"("kind":"bars")"));
   CHECK(says(lines, "Least is missed by lru with 50"));
   CHECK(says(lines, "which knows the future"));
 }
