@@ -3,6 +3,7 @@
 #include <array>
 #include <string>
 
+#include "datasets.hpp"
 #include "dsanalyze/models/sharing.hpp"
 #include "rows.hpp"
 
@@ -11,7 +12,6 @@ using namespace dsanalyze::fidelity;
 
 namespace {
 
-constexpr double image_net_sample_bytes = 146e9 / 1'281'167;
 constexpr double memory = 1e6;  // C in samples/s: binds nowhere here
 
 /// Eight one-accelerator jobs whose data lies in memory.
@@ -52,9 +52,9 @@ constexpr std::array<Table7, 7> table7{shufflenet,          alexnet, resnet18, {
                                        {"VGG11", 552, 1.22}};
 
 // P from measurements other than Table 7.
-constexpr double alexnet_prep = 10208;                             // App. C.2, Fig 16: F(55 %)
-constexpr double resnet18_prep = 1062e6 / image_net_sample_bytes;  // Fig 1, with the GPU's help
-constexpr double cpu_prep = 735e6 / image_net_sample_bytes;        // Fig 1, 24 cores alone
+constexpr double alexnet_prep = 10208;                            // App. C.2, Fig 16: F(55 %)
+constexpr double resnet18_prep = 1062e6 / imagenet_sample_bytes;  // Fig 1, with the GPU's help
+constexpr double cpu_prep = 735e6 / imagenet_sample_bytes;        // Fig 1, 24 cores alone
 
 // OpenImages' larger images take longer to prepare: P falls to this share, fitted on section 1's and Fig 9's 1.9 × of ResNet50.
 constexpr double open_images = resnet50.factor / 1.9;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 
+#include "datasets.hpp"
 #include "dsanalyze/core/page_cache_forms.hpp"
 #include "readers.hpp"
 #include "rows.hpp"
@@ -12,8 +13,6 @@ using namespace dsanalyze;
 using namespace dsanalyze::fidelity;
 
 namespace {
-
-constexpr double open_images_gb = 645;  // Table 1, OpenImages-Extended; Config-SSD-V100 caches 65 % of it
 
 const char* const shuffled_random = "random replacement, new order each epoch, replayed";
 

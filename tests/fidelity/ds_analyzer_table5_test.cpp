@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "datasets.hpp"
 #include "dsanalyze/core/rates.hpp"
 #include "rows.hpp"
 
@@ -17,8 +18,6 @@ struct Column {
 };
 constexpr std::array<Column, 3> table5{{{0.25, 6226}, {0.35, 7164}, {0.50, 9225}}};
 
-constexpr double sample_bytes = 146e9 / 1'281'167;  // Table 1 and ILSVRC 2012
-
 struct Rate {
   double cache = 0;
   double storage = 0;
@@ -33,7 +32,7 @@ Rate solve(const Column& one, const Column& other) {
 }
 
 const Rate outer = solve(table5[0], table5[2]);
-const double prep = effective_fetch_rate(0.55, outer.cache, outer.storage);
+const double prep_at_55 = effective_fetch_rate(0.55, outer.cache, outer.storage);
 constexpr double ingestion = 8 * 2620;
 
 }  // namespace
@@ -49,38 +48,39 @@ TEST_CASE("Table 5: each column's F from C and S of the two others, within 0.5 %
 }
 
 TEST_CASE("Table 5's S is the server's SSD of 530 MB/s, and its C memory of tens of GB/s") {
-  check("rates", "Table 2 and 5", "S in bytes, from the columns 25 and 50 %", 530, outer.storage * sample_bytes / 1e6, {"MB/s", 0},
+  check("rates", "Table 2 and 5", "S in bytes, from the columns 25 and 50 %", 530, outer.storage * imagenet_sample_bytes / 1e6, {"MB/s", 0},
         within_share(0.015), "146 GB in 1,281,167 samples");
-  check("rates", "App. C.1 and Table 5", "C in bytes, from the same columns (\"few tens of GBps\")", 30, outer.cache * sample_bytes / 1e9,
+  check("rates", "App. C.1 and Table 5", "C in bytes, from the same columns (\"few tens of GBps\")", 30, outer.cache * imagenet_sample_bytes / 1e9,
         {"GB/s", 1}, between(20, 100), "");
 }
 
 TEST_CASE("Figure 16: fetch stalls end at a cache of 55 %, and more memory is useless beyond") {
-  const auto fraction = cache_fraction_for(prep, outer.cache, outer.storage);
+  const auto fraction = cache_fraction_for(prep_at_55, outer.cache, outer.storage);
   REQUIRE(fraction.has_value());
   check("rates", "Fig 16, App. C.2", "cache that ends fetch stalls", 0.55, *fraction, percent(), within(0.005),
         "P fitted: where F(55 %) meets it, the figure has no number for P");
   for (const double cached : {0.25, 0.35, 0.50, 0.54})
-    CHECK(bottleneck(effective_fetch_rate(cached, outer.cache, outer.storage), prep, ingestion).resource == Resource::io);
-  const double at_56 = bottleneck(effective_fetch_rate(0.56, outer.cache, outer.storage), prep, ingestion).samples_per_s;
-  const BottleneckRule full = bottleneck(effective_fetch_rate(1, outer.cache, outer.storage), prep, ingestion);
+    CHECK(bottleneck(effective_fetch_rate(cached, outer.cache, outer.storage), prep_at_55, ingestion).resource == Resource::io);
+  const double at_56 = bottleneck(effective_fetch_rate(0.56, outer.cache, outer.storage), prep_at_55, ingestion).samples_per_s;
+  const BottleneckRule full = bottleneck(effective_fetch_rate(1, outer.cache, outer.storage), prep_at_55, ingestion);
   CHECK(full.resource == Resource::cpu);
   check("rates", "Fig 16", "speed with everything cached, over that with 56 % (\"not beneficial beyond this point\")", 1, full.samples_per_s / at_56,
         {"×", 3}, within(0), "prep binds from 55 % on");
 }
 
 TEST_CASE("Figure 16 and Table 7: P of 10,208 samples/s is 8 jobs of 1,399") {
-  check("rates", "Table 7 and Fig 16", "P: eight AlexNet jobs that prep binds, 8 x 1399", 8 * 1399, prep, {"samples/s", 0}, within_share(0.1),
+  check("rates", "Table 7 and Fig 16", "P: eight AlexNet jobs that prep binds, 8 x 1399", 8 * 1399, prep_at_55, {"samples/s", 0}, within_share(0.1),
         "ours is F(55 %) of Table 5's C and S");
 }
 
 TEST_CASE("Figure 1: 802 MB/s of fetching at 35 % cached on the 530 MB/s SSD") {
-  const double fetched = effective_fetch_rate(0.35, outer.cache, 530e6 / sample_bytes) * sample_bytes;
+  const double fetched = effective_fetch_rate(0.35, outer.cache, 530e6 / imagenet_sample_bytes) * imagenet_sample_bytes;
   check("rates", "Fig 1", "effective fetch at 35 % cached", 802, fetched / 1e6, {"MB/s", 0}, within_share(0.01), "530 MB/s and Table 5's C");
 }
 
 TEST_CASE("Figure 1: prep of 735 MB/s binds against accelerators of 2283 MB/s") {
-  const BottleneckRule rule = bottleneck(effective_fetch_rate(0.35, outer.cache, 530e6 / sample_bytes) * sample_bytes, 735e6, 2283e6);
+  const BottleneckRule rule =
+      bottleneck(effective_fetch_rate(0.35, outer.cache, 530e6 / imagenet_sample_bytes) * imagenet_sample_bytes, 735e6, 2283e6);
   CHECK(rule.resource == Resource::cpu);
   check("rates", "Fig 1", "what binds at 35 % cached: prep, at", 735, rule.samples_per_s / 1e6, {"MB/s", 0}, within_share(0.001),
         "with prep partly on the GPU, 1062 MB/s, fetching would bind");

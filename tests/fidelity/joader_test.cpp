@@ -5,6 +5,7 @@
 #include <limits>
 #include <string>
 
+#include "datasets.hpp"
 #include "dsanalyze/models/sharing.hpp"
 #include "rows.hpp"
 
@@ -17,8 +18,7 @@ namespace {
 constexpr std::array<double, 6> baseline{31.74, 35.01, 40.04, 52.11, 57.67, 67.85};
 constexpr std::array<double, 6> joader{32.70, 32.49, 33.72, 36.32, 37.44, 37.55};
 
-constexpr double samples = 1'281'167;
-constexpr double batch = 256;
+constexpr double joader_batch = 256;
 
 struct Fit {
   double exponent = 0;           ///< how well training and prep overlap
@@ -45,18 +45,18 @@ Fit fit_independent() {
 JobsSetup setup_of(const Fit& fit, std::uint32_t jobs, JobSharing sharing) {
   JobsSetup setup;
   constexpr double nothing = std::numeric_limits<double>::infinity();  // "the I/O speed is not the bottleneck" [JOADER, section 5]
-  setup.rates = {samples / (60 * fit.training_minutes), samples / (60 * fit.prep_minutes), nothing, nothing};
+  setup.rates = {imagenet_samples / (60 * fit.training_minutes), imagenet_samples / (60 * fit.prep_minutes), nothing, nothing};
   setup.jobs = jobs;
   setup.sharing = sharing;
   setup.cache_fraction = 1;
-  setup.batch_samples = batch;
+  setup.batch_samples = joader_batch;
   setup.hand_over_seconds = fit.hand_over_seconds;
   setup.overlap_exponent = fit.exponent;
   return setup;
 }
 
 double minutes(const Fit& fit, std::uint32_t jobs, JobSharing sharing) {
-  return samples / answer_jobs(setup_of(fit, jobs, sharing)).samples_per_s_per_job / 60;
+  return imagenet_samples / answer_jobs(setup_of(fit, jobs, sharing)).samples_per_s_per_job / 60;
 }
 
 /// The hand-over of JOADER, a batch, so that 2 and 3 jobs' mean is the table's.

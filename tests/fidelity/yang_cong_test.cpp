@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "datasets.hpp"
 #include "dsanalyze/base/random.hpp"
 #include "dsanalyze/core/data_parallel.hpp"
 #include "dsanalyze/models/servers.hpp"
@@ -16,14 +17,13 @@ using namespace dsanalyze::fidelity;
 
 namespace {
 
-constexpr std::uint32_t samples = 1'281'167;  // ImageNet-1k
 constexpr std::array<std::uint32_t, 5> server_counts{16, 32, 64, 128, 256};
 
-struct Batch {
+struct LocalBatch {
   std::uint32_t local;
   double paper;  // section V-C: medians of Fig 6, "approximately"
 };
-constexpr std::array<Batch, 3> batches{{{32, 0.069}, {64, 0.048}, {128, 0.034}}};
+constexpr std::array<LocalBatch, 3> batches{{{32, 0.069}, {64, 0.048}, {128, 0.034}}};
 
 /// Deficits over the global batch, mean over batches drawn one after the other from a random order, as section V-C describes its simulation: sample s
 /// is held by server s mod p.
@@ -50,39 +50,40 @@ double epoch_seconds(std::uint32_t servers, PartitionMode partition) {
   setup.partition = partition;
   setup.cache = CacheKind::none;
   setup.cache_fraction = partition == PartitionMode::none ? 0 : 1.0 / servers;
-  setup.dataset_samples = samples;
+  setup.dataset_samples = imagenet_samples;
   setup.dataset_bytes = 150e9;
   setup.local_batch = 128;
-  return samples / answer_servers(setup).samples_per_s;
+  return imagenet_samples / answer_servers(setup).samples_per_s;
 }
 
 }  // namespace
 
 TEST_CASE("Figure 6: the closed form of balance traffic is the mean of a simulation, within 0.3 points") {
-  std::vector<std::uint32_t> order(samples);
+  std::vector<std::uint32_t> order(imagenet_samples);
   random_permutation(1, order);
-  for (const Batch& batch : batches) {
+  for (const LocalBatch& batch : batches) {
     for (const std::uint32_t servers : server_counts) {
       CAPTURE(batch.local);
       CAPTURE(servers);
       const double simulated = simulated_traffic(servers, batch.local, order);
-      CHECK(std::abs(mean_balance_traffic(servers, batch.local, samples) - simulated) < 0.003);
+      CHECK(std::abs(mean_balance_traffic(servers, batch.local, imagenet_samples) - simulated) < 0.003);
     }
   }
 }
 
 TEST_CASE("Figure 6: balance traffic of 6.9, 4.8 and 3.4 % for local batches of 32, 64 and 128, on 16 to 256 servers") {
-  std::vector<std::uint32_t> order(samples);
+  std::vector<std::uint32_t> order(imagenet_samples);
   random_permutation(2, order);
-  for (const Batch& batch : batches) {
+  for (const LocalBatch& batch : batches) {
     for (const std::uint32_t servers : {server_counts.front(), server_counts.back()}) {
       const std::string what = "b = " + std::to_string(batch.local) + ", p = " + std::to_string(servers);
-      check("locality", "[Yang-Cong] Fig 6", what, batch.paper, mean_balance_traffic(servers, batch.local, samples), percent(2), within(0.003),
-            "closed form, nothing fitted; D of ImageNet-1k");
+      check("locality", "[Yang-Cong] Fig 6", what, batch.paper, mean_balance_traffic(servers, batch.local, imagenet_samples), percent(2),
+            within(0.003), "closed form, nothing fitted; D of ImageNet-1k");
       check("locality", "[Yang-Cong] Fig 6", what + ", simulated", batch.paper, simulated_traffic(servers, batch.local, order), percent(2),
             within(0.003), "fixed seed");
     }
-    for (const std::uint32_t servers : server_counts) CHECK(std::abs(mean_balance_traffic(servers, batch.local, samples) - batch.paper) < 0.003);
+    for (const std::uint32_t servers : server_counts)
+      CHECK(std::abs(mean_balance_traffic(servers, batch.local, imagenet_samples) - batch.paper) < 0.003);
   }
 }
 
@@ -95,9 +96,9 @@ TEST_CASE("Eq 2, 6 and Figure 8: the regular loader's epoch no longer gets short
 }
 
 TEST_CASE("Eq 4 adds what a pipeline overlaps: larger than either part, at most twice the longer") {
-  const DataParallel job{samples, 16, 1500, 20'000, 16 * 50'000.0, 4000, 1};
+  const DataParallel job{imagenet_samples, 16, 1500, 20'000, 16 * 50'000.0, 4000, 1};
   const double serial = serial_loading_seconds(job);
   CHECK(serial == doctest::Approx(storage_read_seconds(job) + prep_seconds(job)));
   CHECK(serial > std::max(storage_read_seconds(job), prep_seconds(job)));
-  CHECK(locality_seconds(job, mean_balance_traffic(16, 128, samples)) < 0.05 * distributed_cache_seconds(job));
+  CHECK(locality_seconds(job, mean_balance_traffic(16, 128, imagenet_samples)) < 0.05 * distributed_cache_seconds(job));
 }

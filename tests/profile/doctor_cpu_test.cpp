@@ -4,12 +4,7 @@ using namespace dsanalyze;
 using testing::MadeUpMachine;
 using testing::mends_by;
 using enum DoctorStatus;
-
-namespace {
-constexpr auto here = DoctorCommand::Where::here;
-constexpr auto host = DoctorCommand::Where::host;
-constexpr auto launch = DoctorCommand::Where::launch;
-}  // namespace
+using enum DoctorCommand::Where;
 
 TEST_CASE("a quota below the cores asked for is a warning, one that nothing asked exceeds is a note, a wider one is nothing") {
   MadeUpMachine machine;

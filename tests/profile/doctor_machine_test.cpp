@@ -10,11 +10,7 @@ using namespace dsanalyze;
 using testing::MadeUpMachine;
 using testing::mends_by;
 using enum DoctorStatus;
-
-namespace {
-constexpr auto here = DoctorCommand::Where::here;
-constexpr auto launch = DoctorCommand::Where::launch;
-}  // namespace
+using enum DoctorCommand::Where;
 
 TEST_CASE("a GPU with its driver is fine; with a driver and no device, or no right to it, a warning") {
   MadeUpMachine machine;

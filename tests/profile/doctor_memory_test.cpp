@@ -4,11 +4,9 @@ using namespace dsanalyze;
 using testing::MadeUpMachine;
 using testing::mends_by;
 using enum DoctorStatus;
+using enum DoctorCommand::Where;
 
 namespace {
-
-constexpr auto here = DoctorCommand::Where::here;
-constexpr auto launch = DoctorCommand::Where::launch;
 
 ByteAmount gibibytes(std::uint64_t count) { return {ByteAmount::Kind::bytes, count << 30, 0}; }
 ByteAmount share(double fraction) { return {ByteAmount::Kind::fraction, 0, fraction}; }

@@ -6,12 +6,7 @@ using namespace dsanalyze;
 using testing::MadeUpMachine;
 using testing::mends_by;
 using enum DoctorStatus;
-
-namespace {
-constexpr auto here = DoctorCommand::Where::here;
-constexpr auto host = DoctorCommand::Where::host;
-constexpr auto launch = DoctorCommand::Where::launch;
-}  // namespace
+using enum DoctorCommand::Where;
 
 TEST_CASE("a machine without faults has no finding, and without a dataset nothing is asked of a disk") {
   MadeUpMachine machine;
