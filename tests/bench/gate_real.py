@@ -195,7 +195,9 @@ def main():
         rows = run(options, pathlib.Path(folder))
     for row in rows:
         print("  ".join(f"{key} {value}" for key, value in row.items()))
-    sharing = None if options.mode == "time" else "windows share runs with their neighbours; the intervals take all for independent, which only the disjoint ones are"
+    sharing = "windows share runs with their neighbours; the intervals take all for independent, which only the disjoint ones are"
+    if options.mode == "time":
+        sharing = None
     if sharing:
         print(sharing)
     if options.json:
