@@ -156,7 +156,9 @@ void read_threads(const std::vector<fs::path>& folders, CgroupLimits& limits) {
     const auto limit = integer_in(folder / "pids.max");
     if (!limit || *limit < 0) continue;
     const std::int64_t left = std::max<std::int64_t>(*limit - integer_in(folder / "pids.current").value_or(0), 0);
-    if (!limits.threads_left || static_cast<std::uint64_t>(left) < *limits.threads_left) limits.threads_left = static_cast<std::uint64_t>(left);
+    if (limits.threads_left && static_cast<std::uint64_t>(left) >= *limits.threads_left) continue;
+    limits.threads_left = static_cast<std::uint64_t>(left);
+    limits.threads_file = folder / "pids.max";
   }
 }
 

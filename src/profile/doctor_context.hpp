@@ -81,6 +81,8 @@ class DoctorContext {
   DatasetPlace m_dataset;
 };
 
+/// "cp -r DATASET /LOCAL/DISK", a place of the user's choice.
+DoctorCommand copy_of(const DatasetPlace& place);
 DatasetPlace find_dataset(const DoctorInputs& inputs, DoctorSystem& system);
 
 template <typename... More>

@@ -49,8 +49,8 @@ std::optional<DoctorAnswer> look_at_direct_io(const DoctorContext& context) {
   if (settings.read_mode == ReadMode::direct)
     return DoctorAnswer{DoctorStatus::problem,
                         fmt::format("{} refuses it, and --direct asks for it", where),
-                        "Leave --direct out, or move the dataset to ext4 or XFS on a disk with blocks of at most 4 KiB.",
-                        {}};
+                        "Leave --direct out, or move the dataset to ext4 or XFS on a disk with blocks of at most 4 KiB:",
+                        {copy_of(place)}};
   return DoctorAnswer{DoctorStatus::note,
                       fmt::format("{} refuses it, or wants blocks larger than 4 KiB", where),
                       "Reads go through the page cache, and what they leave there is dropped. ext4 and XFS allow direct reads.",

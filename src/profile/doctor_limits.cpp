@@ -83,7 +83,12 @@ std::optional<DoctorAnswer> look_at_threads(const DoctorContext& context) {
                         "Raise it, or pass fewer --workers and a smaller --io-depth:",
                         {}};
     answer.commands = context.launch("--pids-limit=4096", "");
-    if (!context.in_container()) answer.mend = "Pass fewer --workers and a smaller --io-depth, or raise pids.max (systemd: TasksMax) of the group.";
+    if (!context.in_container()) {
+      answer.mend = "Pass fewer --workers and a smaller --io-depth, or lift the limit (systemd's TasksMax):";
+      answer.commands = {context.write_file("max", context.name_of(context.inputs.host.cgroup.threads_file))};
+    } else if (answer.commands.empty()) {
+      answer.mend = "Pass fewer --workers and a smaller --io-depth, or raise podPidsLimit of the node's kubelet: a Kubernetes manifest cannot.";
+    }
     return answer;
   }
   // Root's processes are not counted, others' are with all that this user runs.

@@ -1,7 +1,10 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "doctor_context.hpp"
 #include "dsanalyze/base/mounts.hpp"
+#include "dsanalyze/base/text.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -32,6 +35,8 @@ fs::path some_file(const DatasetIndex& index) {
 }
 
 }  // namespace
+
+DoctorCommand copy_of(const DatasetPlace& place) { return {DoctorCommand::Where::here, fmt::format("cp -r {} /LOCAL/DISK", shell_word(place.path))}; }
 
 DatasetPlace find_dataset(const DoctorInputs& inputs, DoctorSystem& system) {
   DatasetPlace place;

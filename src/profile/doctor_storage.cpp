@@ -21,9 +21,6 @@ std::string lies_on(const DatasetPlace& place) {
   return fmt::format("{} lies on {} ({})", printable(place.path), printable(place.filesystem), printable(place.source));
 }
 
-/// Copying the dataset to a place of the user's choice.
-DoctorCommand copy_of(const DatasetPlace& place) { return {DoctorCommand::Where::here, fmt::format("cp -r {} /LOCAL/DISK", shell_word(place.path))}; }
-
 /// In quotes: every JSON text is one of YAML.
 std::string yaml_text(const std::string& text) { return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace); }
 

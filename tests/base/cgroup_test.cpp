@@ -192,6 +192,7 @@ TEST_CASE("threads that may still be started are those of the group that leaves 
   folder.write("sys/fs/cgroup/user/pids.current", "90\n");
   folder.write("sys/fs/cgroup/user/job/pids.max", "max\n");
   CHECK(read_cgroup_limits(folder.path()).threads_left == 10);
+  CHECK(read_cgroup_limits(folder.path()).threads_file == folder.path() / "sys/fs/cgroup/user/pids.max");
   folder.write("sys/fs/cgroup/user/pids.current", "190\n");
   CHECK(read_cgroup_limits(folder.path()).threads_left == 0);
 }

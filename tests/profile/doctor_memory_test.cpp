@@ -163,6 +163,12 @@ TEST_CASE("threads are limited by the control group for all, and by the user's l
   machine.write("sys/fs/cgroup/pids.current", "1\n");
   machine.read_limits();
   CHECK(machine.status("threads") == problem);
+  CHECK(mends_by(machine.check("threads"), here, "echo max | sudo tee /sys/fs/cgroup/pids.max"));
+  machine.write(".dockerenv", "");
+  CHECK(mends_by(machine.check("threads"), launch, "docker run --pids-limit=4096 IMAGE"));
+  machine.write("var/run/secrets/kubernetes.io/serviceaccount/token", "");
+  CHECK(machine.check("threads").commands.empty());
+  CHECK(machine.check("threads").mend.find("podPidsLimit") != std::string::npos);
   machine.write("sys/fs/cgroup/pids.max", "max\n");
   machine.read_limits();
   CHECK(machine.status("threads") == ok);

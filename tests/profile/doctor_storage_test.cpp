@@ -170,6 +170,7 @@ TEST_CASE("direct I/O that a filesystem refuses is a note, a problem with --dire
   CHECK(machine.status("direct-io") == note);
   machine.inputs.settings.read_mode = ReadMode::direct;
   CHECK(machine.status("direct-io") == problem);
+  CHECK(machine.check("direct-io").commands.front().command.ends_with(" /LOCAL/DISK"));
   machine.system.direct = {false, EIO};
   CHECK(machine.status("direct-io") == unknown);
   machine.inputs.settings.read_mode = ReadMode::buffered;

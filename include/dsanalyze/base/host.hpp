@@ -22,6 +22,7 @@ struct CgroupLimits {
   std::filesystem::path memory_file;          ///< that sets the limit; empty for none
   Bytes memory_in_use = 0;                    ///< of the group that sets the limit, without its inactive page cache
   std::optional<std::uint64_t> threads_left;  ///< that may still be started (pids.max less those there are)
+  std::filesystem::path threads_file;         ///< pids.max of the group that leaves so few; empty for none
 };
 
 /// `root` stands for "/" in tests: reads <root>/proc/self/cgroup, <root>/proc/self/mountinfo and the mounts that it names.
