@@ -23,6 +23,8 @@ constexpr mode_t permission_bits = 07777;
 
 [[noreturn]] void fail_to_write(const fs::path& path, int error_number) { throw_errno("cannot write", path.native(), error_number); }
 
+}  // namespace
+
 /// A name that nothing has yet, in the folder of `target`; removed on destruction unless keep() was called.
 class TemporaryName {
  public:
@@ -49,6 +51,8 @@ class TemporaryName {
   fs::path m_path;
   bool m_exists = false;
 };
+
+namespace {
 
 /// errno, or 0.
 int write_all(int descriptor, std::string_view content) {

@@ -13,7 +13,7 @@
 namespace dsanalyze {
 namespace {
 
-const ControlGroup::Purpose& purpose() {
+const ControlGroup::Purpose& memory_purpose() {
   static const ControlGroup::Purpose limiting{
       "memory",
       "memory",
@@ -27,11 +27,11 @@ const ControlGroup::Purpose& purpose() {
 
 }  // namespace
 
-MemoryGroup::MemoryGroup(const std::filesystem::path& root) : m_group(std::make_unique<ControlGroup>(purpose(), root)) {}
+MemoryGroup::MemoryGroup(const std::filesystem::path& root) : m_group(std::make_unique<ControlGroup>(memory_purpose(), root)) {}
 MemoryGroup::~MemoryGroup() = default;
 
 void MemoryGroup::limit(Bytes bytes) {
-  const int refused = m_group->write(m_group->version() == 1 ? purpose().file_v1 : purpose().file_v2, std::to_string(bytes));
+  const int refused = m_group->write(m_group->version() == 1 ? memory_purpose().file_v1 : memory_purpose().file_v2, std::to_string(bytes));
   // Busy: the kernel could not evict enough just now; what it could is evicted, and the next call goes further.
   if (refused != 0 && refused != EBUSY) {
     throw Error(fmt::format("the kernel refused a memory limit of {}: {}", format_bytes(bytes), describe_errno(refused)));

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const ControlGroup::Purpose& purpose() {
+const ControlGroup::Purpose& storage_purpose() {
   static const ControlGroup::Purpose limiting{"blkio",
                                               "io",
                                               "blkio.throttle.read_bps_device",
@@ -44,11 +44,11 @@ std::string disk_number_of(const fs::path& path, const fs::path& root) {
 
 StorageGroup::StorageGroup(const fs::path& path, double bytes_per_second, const fs::path& root) {
   const std::string disk = disk_number_of(path, root);
-  m_group = std::make_unique<ControlGroup>(purpose(), root);
+  m_group = std::make_unique<ControlGroup>(storage_purpose(), root);
   const auto limit = static_cast<unsigned long long>(std::llround(bytes_per_second));
   const bool first = m_group->version() == 1;
-  const int refused = first ? m_group->write(purpose().file_v1, fmt::format("{} {}", disk, limit))
-                            : m_group->write(purpose().file_v2, fmt::format("{} rbps={}", disk, limit));
+  const int refused = first ? m_group->write(storage_purpose().file_v1, fmt::format("{} {}", disk, limit))
+                            : m_group->write(storage_purpose().file_v2, fmt::format("{} rbps={}", disk, limit));
   if (refused != 0)
     throw Error(fmt::format("the kernel refused to limit reads of disk {} to {}: {}", disk, format_bytes_per_second(bytes_per_second),
                             describe_errno(refused)));

@@ -13,18 +13,19 @@
 namespace dsanalyze {
 namespace {
 
-constexpr std::array<const char*, 7> names = {"none", "minio", "minio:cost-aware", "lru", "page-model:random", "page-model:linux", "belady"};
+constexpr std::array<const char*, 7> policy_names = {"none", "minio", "minio:cost-aware", "lru", "page-model:random", "page-model:linux", "belady"};
 
 }  // namespace
 
 ReplayPolicy parse_replay_policy(const std::string& text) {
-  const auto found = std::ranges::find(names, text);
-  if (found != names.end()) return static_cast<ReplayPolicy>(found - names.begin());
+  const auto found = std::ranges::find(policy_names, text);
+  if (found != policy_names.end()) return static_cast<ReplayPolicy>(found - policy_names.begin());
   const std::optional<std::string> near = nearest_name(text, replay_policy_names());
-  throw UsageError(fmt::format("found '{}', expected {}{}", text, fmt::join(names, ", "), near ? fmt::format("; did you mean {}?", *near) : ""));
+  throw UsageError(
+      fmt::format("found '{}', expected {}{}", text, fmt::join(policy_names, ", "), near ? fmt::format("; did you mean {}?", *near) : ""));
 }
 
-std::string replay_policy_name(ReplayPolicy policy) { return names[static_cast<std::size_t>(policy)]; }
+std::string replay_policy_name(ReplayPolicy policy) { return policy_names[static_cast<std::size_t>(policy)]; }
 
 ReplayPolicy replay_policy_of(CacheKind kind, Admission admission) {
   switch (kind) {
@@ -76,6 +77,6 @@ void CaseCounts::add_up() {
   for (const auto& [epoch, counts] : sums) epochs.push_back({epoch, counts});
 }
 
-std::vector<std::string> replay_policy_names() { return {names.begin(), names.end()}; }
+std::vector<std::string> replay_policy_names() { return {policy_names.begin(), policy_names.end()}; }
 
 }  // namespace dsanalyze

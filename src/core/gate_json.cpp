@@ -1,16 +1,12 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <limits>
 
 #include "dsanalyze/core/gate_result.hpp"
 #include "result_json.hpp"
 
 namespace dsanalyze {
 namespace {
-
-constexpr double most = std::numeric_limits<double>::max();
-constexpr std::int64_t most_integer = std::numeric_limits<std::int64_t>::max();
 
 // Names in the order of the enums' values.
 const std::array<std::string, 4> verdict_names = {"regression", "improvement", "no change", "cannot tell"};
@@ -46,25 +42,23 @@ Json metric_json(const GateMetric& metric) {
           {"more", or_null(metric.more)}};
 }
 
-std::size_t read_count(JsonObject& object, std::string_view key) { return static_cast<std::size_t>(object.integer(key, 0, most_integer)); }
-
 GateSide read_side(JsonObject object) {
   return {read_texts(object, "sources"), read_count(object, "runs"), read_count(object, "sessions"), read_texts(object, "tools"),
-          object.optional_number("calibration_passes_per_s", 0, most)};
+          object.optional_number("calibration_passes_per_s", 0, most_number)};
 }
 
 GateMetric read_metric(JsonObject& object) {
   GateMetric metric;
   metric.name = object.text("name");
   metric.scale = read_name<GateScale>(object, "scale", scale_names);
-  metric.baseline = object.number("baseline", -most, most);
-  metric.current = object.number("current", -most, most);
+  metric.baseline = object.number("baseline", -most_number, most_number);
+  metric.current = object.number("current", -most_number, most_number);
   JsonObject observations = object.object("observations");
   metric.observations_baseline = read_count(observations, "baseline");
   metric.observations_current = read_count(observations, "current");
-  metric.effect = object.number("effect", -most, most);
+  metric.effect = object.number("effect", -most_number, most_number);
   if (auto interval = object.optional_object("interval")) {
-    metric.interval = Interval{interval->number("low", -most, most), interval->number("high", -most, most)};
+    metric.interval = Interval{interval->number("low", -most_number, most_number), interval->number("high", -most_number, most_number)};
     if (metric.interval->low > metric.interval->high) object.fail("interval", "found low above high");
   }
   metric.verdict = read_name<GateVerdict>(object, "verdict", verdict_names);
@@ -135,7 +129,7 @@ GateResult gate_from_json(std::string_view text, const std::string& source) {
   result.normalized = root.boolean("normalized");
   for (JsonObject& each : root.objects("metrics")) result.metrics.push_back(read_metric(each));
   for (JsonObject& each : root.objects("absent")) result.absent.push_back({each.text("metric"), each.text("reason")});
-  result.seconds = root.optional_number("seconds", 0, most);
+  result.seconds = root.optional_number("seconds", 0, most_number);
   result.findings = read_findings(root);
   return result;
 }

@@ -6,12 +6,10 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "cached_fraction.hpp"
+
 namespace dsanalyze {
 namespace {
-
-void require_fraction(double cached) {
-  if (!(cached >= 0 && cached <= 1)) throw std::domain_error(fmt::format("a cached fraction lies between 0 and 1, found {}", cached));
-}
 
 void require_servers(double servers) {
   if (!(servers >= 1) || std::isinf(servers)) throw std::domain_error(fmt::format("the number of servers must be at least 1, found {}", servers));
@@ -69,7 +67,7 @@ double product_reaches(double z, double least) {
 }  // namespace
 
 double random_replacement_misses_of_server(double cached, double servers) {
-  require_fraction(cached);
+  require_cached_fraction(cached);
   require_servers(servers);
   if (cached == 0 || cached == 1) return 1 - cached;
   // pc ln(e^(1/(pc)) (1 - c + c e^(-1/(pc)))), so that a small c does not overflow.
@@ -79,7 +77,7 @@ double random_replacement_misses_of_server(double cached, double servers) {
 double random_replacement_misses(double cached) { return random_replacement_misses_of_server(cached, 1); }
 
 double random_replacement_misses_even(double cached) {
-  require_fraction(cached);
+  require_cached_fraction(cached);
   if (cached == 0 || cached == 1) return 1 - cached;
   return root(1, [cached](double m) {
     const double h = m / cached;
@@ -88,14 +86,14 @@ double random_replacement_misses_even(double cached) {
 }
 
 double random_replacement_misses_in_order(double cached) {
-  require_fraction(cached);
+  require_cached_fraction(cached);
   if (cached == 0 || cached == 1) return 1 - cached;
   // 1 - m - e^(-m/c) is 0 at m = 0 too, and positive between the roots.
   return root(1, [cached](double m) { return m == 0 ? 1 : 1 - m - std::exp(-m / cached); });
 }
 
 double random_replacement_misses_of_jobs(double cached, std::uint32_t jobs) {
-  require_fraction(cached);
+  require_cached_fraction(cached);
   require_jobs(jobs);
   if (jobs == 1) return random_replacement_misses(cached);
   if (cached == 0 || cached == 1) return 1 - cached;
@@ -103,12 +101,12 @@ double random_replacement_misses_of_jobs(double cached, std::uint32_t jobs) {
 }
 
 double lru_misses(double cached) {
-  require_fraction(cached);
+  require_cached_fraction(cached);
   return cached == 1 ? 0 : 1 - cached - (1 - cached) * std::log1p(-cached);
 }
 
 double lru_misses_of_server(double cached, double servers) {
-  require_fraction(cached);
+  require_cached_fraction(cached);
   require_servers(servers);
   if (servers == 1) return lru_misses(cached);
   if (cached == 0 || cached == 1) return 1 - cached;
@@ -123,7 +121,7 @@ double lru_misses_of_server(double cached, double servers) {
 }
 
 double lru_misses_of_jobs(double cached, std::uint32_t jobs) {
-  require_fraction(cached);
+  require_cached_fraction(cached);
   require_jobs(jobs);
   if (jobs == 1) return lru_misses(cached);
   if (cached == 0 || cached == 1) return 1 - cached;

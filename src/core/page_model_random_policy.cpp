@@ -4,7 +4,7 @@
 namespace dsanalyze {
 namespace {
 
-constexpr std::uint64_t seed = 0x72616e646f6d;
+constexpr std::uint64_t eviction_seed = 0x72616e646f6d;
 
 /// Held keys stand in a dense array, so that any of them is as likely to go as any other, in O(1).
 class PageModelRandomPolicy final : public PolicyOverState<PageModelRandomPolicy, RandomEntry> {
@@ -21,7 +21,7 @@ class PageModelRandomPolicy final : public PolicyOverState<PageModelRandomPolicy
     if (m_entries[item.key].bytes_plus_one != 0) return CacheDecision::hit;
     if (item.bytes > m_header->capacity) return CacheDecision::bypass;
     while (!fits(item.bytes)) {
-      const std::uint64_t place = RandomStream(mix(seed, m_header->draws++)).below(m_header->items_held);
+      const std::uint64_t place = RandomStream(mix(eviction_seed, m_header->draws++)).below(m_header->items_held);
       evicted.push_back(m_entries[place].held_key);
       drop(m_entries[place].held_key);
     }

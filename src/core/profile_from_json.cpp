@@ -9,26 +9,19 @@
 namespace dsanalyze {
 namespace {
 
-constexpr double most = most_number;
-constexpr std::int64_t most_integer = std::numeric_limits<std::int64_t>::max();
-
-std::uint64_t read_count(JsonObject& object, std::string_view key) { return static_cast<std::uint64_t>(object.integer(key, 0, most_integer)); }
-
 std::optional<Bytes> read_known_count(JsonObject& object, std::string_view key) {
   if (!is_known(object, key)) return std::nullopt;
   return read_count(object, key);
 }
 
-int read_small(JsonObject& object, std::string_view key) { return static_cast<int>(object.integer(key, 0, std::numeric_limits<int>::max())); }
-
 std::optional<RateRecord> read_rate(JsonObject rates, std::string_view key) {
   if (!is_known(rates, key)) return std::nullopt;
   JsonObject object = rates.object(key);
   RateRecord rate;
-  rate.samples_per_s = object.number("samples_per_s", 0, most);
+  rate.samples_per_s = object.number("samples_per_s", 0, most_number);
   if (rate.samples_per_s <= 0) object.fail("samples_per_s", "found 0, expected a rate above 0");
-  rate.bytes_per_s = object.number("bytes_per_s", 0, most);
-  rate.ci95_samples_per_s = read_interval(object, "ci95_samples_per_s", 0, most);
+  rate.bytes_per_s = object.number("bytes_per_s", 0, most_number);
+  rate.ci95_samples_per_s = read_interval(object, "ci95_samples_per_s", 0, most_number);
   // Their last digits may differ where the mean was computed apart from the interval.
   const double slack = 1e-9 * rate.samples_per_s;
   if (rate.samples_per_s < rate.ci95_samples_per_s.low - slack || rate.samples_per_s > rate.ci95_samples_per_s.high + slack) {
@@ -45,10 +38,10 @@ std::optional<RateRecord> read_rate(JsonObject rates, std::string_view key) {
 HostRecord read_host(JsonObject object) {
   HostRecord host;
   host.cpu_model = object.text("cpu_model");
-  host.cores = object.number("cores", 0, most);
+  host.cores = object.number("cores", 0, most_number);
   host.cores_online = read_small(object, "cores_online");
   if (object.has("cores_physical")) host.cores_physical = read_small(object, "cores_physical");
-  host.calibration_passes_per_s = object.optional_number("calibration_passes_per_s", std::numeric_limits<double>::min(), most);
+  host.calibration_passes_per_s = object.optional_number("calibration_passes_per_s", std::numeric_limits<double>::min(), most_number);
   host.memory_bytes = read_count(object, "memory_bytes");
   host.memory_total_bytes = read_count(object, "memory_total_bytes");
   host.kernel = object.text("kernel");
@@ -67,7 +60,7 @@ DatasetRecord read_dataset(JsonObject object) {
   dataset.format = object.text("format");
   dataset.samples = read_count(object, "samples");
   dataset.bytes = read_count(object, "bytes");
-  dataset.mean_sample_bytes = object.number("mean_sample_bytes", 0, most_bytes);
+  dataset.mean_sample_bytes = object.number("mean_sample_bytes", 0, most_record_bytes);
   dataset.digest = object.text("digest");
   dataset.sizes_sampled = object.boolean("sizes_sampled");
   dataset.subset_samples = read_count(object, "subset_samples");
@@ -83,7 +76,7 @@ DatasetRecord read_dataset(JsonObject object) {
 EpochRecord read_epoch(JsonObject& object) {
   EpochRecord epoch;
   epoch.epoch = read_count(object, "epoch");
-  epoch.seconds = object.number("seconds", 0, most);
+  epoch.seconds = object.number("seconds", 0, most_number);
   epoch.samples = read_count(object, "samples");
   epoch.storage_bytes = read_known_count(object, "storage_bytes");
   epoch.requested_bytes = read_count(object, "requested_bytes");
@@ -96,7 +89,7 @@ EpochRecord read_epoch(JsonObject& object) {
 std::optional<DistributionRecord> read_distribution(JsonObject& parent, std::string_view key) {
   if (!is_known(parent, key)) return std::nullopt;
   JsonObject object = parent.object(key);
-  DistributionRecord record{object.number("mean", 0, most), read_count(object, "count"), {}};
+  DistributionRecord record{object.number("mean", 0, most_number), read_count(object, "count"), {}};
   const nlohmann::json& quantiles = object.raw("quantiles");
   if (!quantiles.is_array() || quantiles.size() < 2) object.fail("quantiles", "expected a list of at least two numbers");
   for (const nlohmann::json& value : quantiles) {
@@ -109,13 +102,17 @@ std::optional<DistributionRecord> read_distribution(JsonObject& parent, std::str
 
 OperatorRecord read_operator(JsonObject& object) {
   OperatorRecord record{object.text("name"), object.number("fraction", 0, 1 + 1e-9)};
-  if (is_known(object, "seconds_per_sample")) record.seconds_per_sample = object.number("seconds_per_sample", 0, most);
+  if (is_known(object, "seconds_per_sample")) record.seconds_per_sample = object.number("seconds_per_sample", 0, most_number);
   return record;
 }
 
 AcceleratorUtilisation read_utilisation(JsonObject object) {
-  return {object.number("value", 0, most), object.number("compute_seconds", 0, most), object.number("total_seconds", 0, most),
-          read_count(object, "steps"),     read_small(object, "accelerators"),        object.text("formula")};
+  return {object.number("value", 0, most_number),
+          object.number("compute_seconds", 0, most_number),
+          object.number("total_seconds", 0, most_number),
+          read_count(object, "steps"),
+          read_small(object, "accelerators"),
+          object.text("formula")};
 }
 
 /// "2026-11-20T21:05:33Z"; empty where it is not known.
@@ -129,20 +126,20 @@ std::string read_instant(JsonObject& object, std::string_view key) {
 RunRecord read_run(JsonObject& object) {
   RunRecord run;
   run.name = object.text("name");
-  run.samples_per_s = object.number("samples_per_s", 0, most);
-  run.ci95_samples_per_s = read_interval(object, "ci95_samples_per_s", 0, most);
-  run.epoch_seconds = object.number("epoch_seconds", 0, most);
-  run.seconds = object.number("seconds", 0, most);
+  run.samples_per_s = object.number("samples_per_s", 0, most_number);
+  run.ci95_samples_per_s = read_interval(object, "ci95_samples_per_s", 0, most_number);
+  run.epoch_seconds = object.number("epoch_seconds", 0, most_number);
+  run.seconds = object.number("seconds", 0, most_number);
   run.storage_bytes = read_known_count(object, "storage_bytes");
   run.requested_bytes = read_count(object, "requested_bytes");
   run.cache_hits = read_count(object, "cache_hits");
   run.cache_misses = read_count(object, "cache_misses");
   run.samples = read_count(object, "samples");
   run.samples_failed = read_count(object, "samples_failed");
-  run.first_batch_seconds = object.number("first_batch_seconds", 0, most);
-  run.stall_p50_seconds = object.number("stall_p50_seconds", 0, most);
-  run.stall_p99_seconds = object.number("stall_p99_seconds", 0, most);
-  run.stall_epoch_boundary_seconds = object.number("stall_epoch_boundary_seconds", 0, most);
+  run.first_batch_seconds = object.number("first_batch_seconds", 0, most_number);
+  run.stall_p50_seconds = object.number("stall_p50_seconds", 0, most_number);
+  run.stall_p99_seconds = object.number("stall_p99_seconds", 0, most_number);
+  run.stall_epoch_boundary_seconds = object.number("stall_epoch_boundary_seconds", 0, most_number);
   run.prefetch_batches = read_small(object, "prefetch_batches");
   run.fetch_concurrency = read_small(object, "fetch_concurrency");
   run.fetch_places = read_small(object, "fetch_places");
@@ -157,15 +154,15 @@ RunRecord read_run(JsonObject& object) {
   if (is_known(object, "mlperf_storage_au")) run.mlperf_storage_au = read_utilisation(object.object("mlperf_storage_au"));
   for (JsonObject& each : object.objects("epochs")) run.epochs.push_back(read_epoch(each));
   for (JsonObject& each : object.objects("timeline")) {
-    run.timeline.push_back({each.number("t_seconds", 0, most), each.number("cpu_fraction", 0, most), read_count(each, "memory_bytes"),
-                            each.number("storage_bytes_per_s", 0, most), each.number("cache_hit_fraction", 0, 1)});
+    run.timeline.push_back({each.number("t_seconds", 0, most_number), each.number("cpu_fraction", 0, most_number), read_count(each, "memory_bytes"),
+                            each.number("storage_bytes_per_s", 0, most_number), each.number("cache_hit_fraction", 0, 1)});
   }
   return run;
 }
 
 CorePoint read_core_point(JsonObject& object) {
-  CorePoint point{read_small(object, "cores"), object.number("samples_per_s", 0, most), std::nullopt};
-  if (is_known(object, "ci95_samples_per_s")) point.ci95_samples_per_s = read_interval(object, "ci95_samples_per_s", 0, most);
+  CorePoint point{read_small(object, "cores"), object.number("samples_per_s", 0, most_number), std::nullopt};
+  if (is_known(object, "ci95_samples_per_s")) point.ci95_samples_per_s = read_interval(object, "ci95_samples_per_s", 0, most_number);
   return point;
 }
 
@@ -177,16 +174,17 @@ OrderRecord read_order(JsonObject object) {
   return {object.choice("kind", {"random", "sequential", "shards"}),
           read_small(object, "shuffle_buffer_samples"),
           read_small(object, "readers"),
-          object.number("mean_displacement", 0, most),
+          object.number("mean_displacement", 0, most_number),
           object.number("rank_correlation", -1.1, 1.1),
           object.number("neighbours", 0, 1),
-          object.number("batch_files", 0, most)};
+          object.number("batch_files", 0, most_number)};
 }
 
 // Shares are differences of measured times: noise may carry one a little below 0 or above 1.
 StallRecord read_stall(JsonObject stalls, std::string_view key) {
   JsonObject object = stalls.object(key);
-  return {object.number("seconds_per_epoch", -most, most), object.number("fraction", -1, 2), read_interval(object, "ci95_fraction", -most, most)};
+  return {object.number("seconds_per_epoch", -most_number, most_number), object.number("fraction", -1, 2),
+          read_interval(object, "ci95_fraction", -most_number, most_number)};
 }
 
 BottleneckRecord read_bottleneck(JsonObject object) {
@@ -219,7 +217,7 @@ ProfileResult profile_from_json(std::string_view text, const std::string& source
   for (JsonObject& point : curves.objects("P_by_cores")) result.prep_by_cores.push_back(read_core_point(point));
   for (JsonObject& point : curves.objects("S_by_request")) {
     result.storage_by_request.push_back(
-        {point.number("request_bytes", 0, most_bytes), read_small(point, "concurrency"), point.number("bytes_per_s", 0, most)});
+        {point.number("request_bytes", 0, most_record_bytes), read_small(point, "concurrency"), point.number("bytes_per_s", 0, most_number)});
   }
   if (is_known(root, "distributions")) result.distributions = read_distributions(root.object("distributions"));
   if (is_known(root, "order")) result.order = read_order(root.object("order"));
@@ -233,7 +231,7 @@ ProfileResult profile_from_json(std::string_view text, const std::string& source
   if (is_known(root, "bottleneck")) result.bottleneck = read_bottleneck(root.object("bottleneck"));
   if (is_known(root, "observed")) {
     JsonObject observed = root.object("observed");
-    result.observed = {observed.number("samples_per_s", 0, most), observed.number("unused_fraction", -most, most)};
+    result.observed = {observed.number("samples_per_s", 0, most_number), observed.number("unused_fraction", -most_number, most_number)};
   }
   result.advice = read_advice(root);
   result.findings = read_findings(root);

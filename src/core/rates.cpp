@@ -8,16 +8,14 @@
 #include <limits>
 #include <stdexcept>
 
+#include "cached_fraction.hpp"
+
 namespace dsanalyze {
 namespace {
 
 // Written so that NaN fails it.
 void require_positive(const char* name, double value) {
   if (!(value > 0)) throw std::domain_error(fmt::format("{} must be above 0, found {}", name, value));
-}
-
-void require_fraction(double x) {
-  if (!(x >= 0 && x <= 1)) throw std::domain_error(fmt::format("a cached fraction lies between 0 and 1, found {}", x));
 }
 
 double seconds_per_sample(double x, double cache_rate, double storage_rate) { return x / cache_rate + (1 - x) / storage_rate; }
@@ -45,7 +43,7 @@ double ingestion_rate(double iterations, double global_batch_size, double second
 
 double fetch_seconds(double samples, double x, double cache_rate, double storage_rate) {
   require_positive("the number of samples", samples);
-  require_fraction(x);
+  require_cached_fraction(x);
   require_positive("the cache's rate C", cache_rate);
   require_positive("the storage's rate S", storage_rate);
   return samples * seconds_per_sample(x, cache_rate, storage_rate);

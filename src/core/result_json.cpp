@@ -69,6 +69,10 @@ Interval read_interval(JsonObject parent, std::string_view key, double low, doub
   return interval;
 }
 
+std::uint64_t read_count(JsonObject& object, std::string_view key) { return static_cast<std::uint64_t>(object.integer(key, 0, most_integer)); }
+
+int read_small(JsonObject& object, std::string_view key) { return static_cast<int>(object.integer(key, 0, std::numeric_limits<int>::max())); }
+
 std::vector<std::string> read_texts(JsonObject& object, std::string_view key) {
   const nlohmann::json& list = object.raw(key);
   if (!list.is_array()) object.fail(key, "found no list, expected a list of texts");

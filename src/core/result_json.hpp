@@ -24,7 +24,12 @@ Json search_json(const SearchResult& result);
 
 // What reads them again. All throw UsageError that names the field.
 constexpr double most_number = std::numeric_limits<double>::max();
-constexpr double most_bytes = 4e18;  ///< of bytes that are shown as a whole number
+constexpr double most_record_bytes = 4e18;  ///< of bytes that are shown as a whole number
+constexpr std::int64_t most_integer = std::numeric_limits<std::int64_t>::max();
+/// A whole number of things, none below 0.
+std::uint64_t read_count(JsonObject& object, std::string_view key);
+/// The same where it fits an int.
+int read_small(JsonObject& object, std::string_view key);
 /// `schema` is "dsanalyze.profile/1", `command` what writes such records.
 void require_schema(JsonObject& root, const std::string& schema, const std::string& command);
 ToolRecord read_tool(JsonObject object);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t most_samples = std::numeric_limits<std::uint32_t>::max() - 1;
 constexpr std::int64_t most_epochs = 10'000;
-constexpr std::int64_t most_32_bits = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t most_signed_32_bits = std::numeric_limits<std::int32_t>::max();
 
 template <typename Number>
 void read_if_given(JsonObject& object, std::string_view key, Number& value, std::int64_t low, std::int64_t high) {
@@ -39,7 +39,7 @@ void read_dataset(JsonObject object, Scenario& scenario) {
 void read_order(JsonObject object, Scenario& scenario) {
   scenario.order.kind = parse_order_kind(object.choice("kind", {"random", "sequential", "shards"}));
   if (scenario.order.kind == OrderKind::random) return;
-  read_if_given(object, "shuffle_buffer_samples", scenario.order.shuffle_buffer, 0, most_32_bits);
+  read_if_given(object, "shuffle_buffer_samples", scenario.order.shuffle_buffer, 0, most_signed_32_bits);
   if (scenario.order.kind != OrderKind::shards) return;
   read_if_given(object, "readers", scenario.order.readers, 1, 1024);
   read_if_given(object, "shard_samples", scenario.shard_samples, 1, most_samples);
@@ -106,7 +106,7 @@ Scenario parse_scenario(std::string_view text, const std::string& source) {
   read_if_given(root, "jobs", scenario.jobs, 1, most_replay_jobs);
   if (root.has("job_orders") && root.choice("job_orders", {"own", "same"}) == "same") scenario.job_orders = Scenario::JobOrders::same;
   if (root.has("stagger_fraction")) scenario.stagger = root.number("stagger_fraction", 0, 1000);
-  read_if_given(root, "turn_samples", scenario.turn_samples, 1, most_32_bits);
+  read_if_given(root, "turn_samples", scenario.turn_samples, 1, most_signed_32_bits);
   read_if_given(root, "epochs", scenario.epochs, 1, most_epochs);
   read_if_given(root, "unit_bytes", scenario.unit_bytes, 1, std::int64_t{1} << 30);
   if (root.has("seed")) scenario.seed = static_cast<std::uint64_t>(root.integer("seed", 0, std::numeric_limits<std::int64_t>::max()));

@@ -1,15 +1,8 @@
-#include <limits>
-
 #include "dsanalyze/core/search_result.hpp"
 #include "result_json.hpp"
 
 namespace dsanalyze {
 namespace {
-
-constexpr double most = most_number;
-constexpr std::int64_t most_integer = std::numeric_limits<std::int64_t>::max();
-
-int read_small(JsonObject& object, std::string_view key) { return static_cast<int>(object.integer(key, 0, std::numeric_limits<int>::max())); }
 
 std::optional<Reach> read_reach(JsonObject& object) {
   if (!is_known(object, "reach")) return std::nullopt;
@@ -21,44 +14,44 @@ SearchSetup read_setup(JsonObject object) {
   SearchSetup setup;
   setup.servers = read_small(object, "servers");
   setup.partition = parse_partition_mode(object.choice("partition", {"none", "partitioned", "locality"}));
-  setup.cores = object.number("cores", 0, most);
+  setup.cores = object.number("cores", 0, most_number);
   setup.accelerator = object.text("accelerator");
   setup.accelerators = read_small(object, "accelerators");
-  setup.cache_fraction = object.number("cache_fraction", 0, most);
+  setup.cache_fraction = object.number("cache_fraction", 0, most_number);
   setup.cache_bytes = static_cast<Bytes>(object.integer("cache_bytes", 0, most_integer));
   setup.storage = object.text("storage");
-  setup.storage_bytes_per_s = object.number("storage_bytes_per_s", 0, most);
+  setup.storage_bytes_per_s = object.number("storage_bytes_per_s", 0, most_number);
   return setup;
 }
 
 SearchPoint::Costs read_costs(JsonObject object) {
-  return {object.number("server", 0, most),       object.number("cores", 0, most),   object.number("memory", 0, most),
-          object.number("accelerators", 0, most), object.number("storage", 0, most), object.number("network", 0, most)};
+  return {object.number("server", 0, most_number),       object.number("cores", 0, most_number),   object.number("memory", 0, most_number),
+          object.number("accelerators", 0, most_number), object.number("storage", 0, most_number), object.number("network", 0, most_number)};
 }
 
 SearchPoint read_point(JsonObject object) {
   SearchPoint point;
   point.setup = read_setup(object.object("setup"));
-  point.ingestion = object.number("G", 0, most);
-  point.prep = object.number("P", 0, most);
-  point.cache = object.number("C", 0, most);
-  point.storage = object.number("S", 0, most);
-  point.fetch = object.number("F", 0, most);
-  point.samples_per_s = object.number("samples_per_s", 0, most);
-  point.ci95_samples_per_s = read_interval(object, "ci95_samples_per_s", -most, most);
-  point.epoch_seconds = object.number("epoch_seconds", 0, most);
-  point.first_epoch_seconds = object.number("first_epoch_seconds", 0, most);
+  point.ingestion = object.number("G", 0, most_number);
+  point.prep = object.number("P", 0, most_number);
+  point.cache = object.number("C", 0, most_number);
+  point.storage = object.number("S", 0, most_number);
+  point.fetch = object.number("F", 0, most_number);
+  point.samples_per_s = object.number("samples_per_s", 0, most_number);
+  point.ci95_samples_per_s = read_interval(object, "ci95_samples_per_s", -most_number, most_number);
+  point.epoch_seconds = object.number("epoch_seconds", 0, most_number);
+  point.first_epoch_seconds = object.number("first_epoch_seconds", 0, most_number);
   point.bottleneck = object.choice("bottleneck", {"gpu", "cpu", "io"});
   point.next = object.choice("next", {"gpu", "cpu", "io"});
-  point.next_samples_per_s = object.number("next_samples_per_s", 0, most);
+  point.next_samples_per_s = object.number("next_samples_per_s", 0, most_number);
   point.too_close = object.boolean("too_close");
   point.costs_per_hour = read_costs(object.object("costs_per_hour"));
-  point.cost_per_hour = object.number("cost_per_hour", 0, most);
-  point.cost_per_epoch = object.number("cost_per_epoch", 0, most);
+  point.cost_per_hour = object.number("cost_per_hour", 0, most_number);
+  point.cost_per_epoch = object.number("cost_per_epoch", 0, most_number);
   point.reach = read_reach(object);
   if (auto simulated = object.optional_object("simulated"))
-    point.simulated = {simulated->number("samples_per_s", 0, most), simulated->number("epoch_seconds", 0, most),
-                       simulated->number("cost_per_epoch", 0, most)};
+    point.simulated = {simulated->number("samples_per_s", 0, most_number), simulated->number("epoch_seconds", 0, most_number),
+                       simulated->number("cost_per_epoch", 0, most_number)};
   point.close_to_cheaper = object.boolean("close_to_cheaper");
   return point;
 }
@@ -80,7 +73,7 @@ SearchResult search_from_json(JsonObject object) {
   result.setups = static_cast<std::uint64_t>(object.integer("setups", 0, most_integer));
   result.simulated = static_cast<std::uint64_t>(object.integer("simulated", 0, most_integer));
   if (auto target = object.optional_object("target"))
-    result.target = {target->text("text"), target->number("samples_per_s", 0, most), target->number("epoch_seconds", 0, most)};
+    result.target = {target->text("text"), target->number("samples_per_s", 0, most_number), target->number("epoch_seconds", 0, most_number)};
   result.reach = read_reach(object);
   result.cheapest = read_optional_point(object, "cheapest");
   result.cheapest_hour = read_optional_point(object, "cheapest_hour");

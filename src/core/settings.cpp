@@ -9,13 +9,10 @@
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/core/device.hpp"
 #include "dsanalyze/core/modes.hpp"
+#include "rate_bounds.hpp"
 
 namespace dsanalyze {
 namespace {
-
-// Rates above this are typing mistakes: no device makes or takes a billion samples, or a petabyte, a second.
-constexpr double most_samples_per_s = 1e9;
-constexpr double most_bytes_per_s = 1e15;
 
 void require_integer(std::string_view option, std::int64_t value, std::int64_t low, std::int64_t high) {
   if (value < low || value > high) throw UsageError(fmt::format("{}: found {}, expected an integer in [{}, {}]", option, value, low, high));

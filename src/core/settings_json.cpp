@@ -29,8 +29,6 @@ Json amount_json(const std::optional<ByteAmount>& amount) {
   return {{"fraction", amount->fraction}};
 }
 
-constexpr double most = std::numeric_limits<double>::max();
-
 // Reads fields into a struct that holds the defaults; fields that are not there, or null, keep theirs.
 class FieldReader {
  public:
@@ -40,10 +38,10 @@ class FieldReader {
     if (is_known(m_object, key)) value = m_object.text(key);
   }
   void read(std::string_view key, double& value) {
-    if (is_known(m_object, key)) value = m_object.number(key, 0, most);
+    if (is_known(m_object, key)) value = m_object.number(key, 0, most_number);
   }
   void read(std::string_view key, std::optional<double>& value) {
-    if (is_known(m_object, key)) value = m_object.number(key, 0, most);
+    if (is_known(m_object, key)) value = m_object.number(key, 0, most_number);
   }
   void read(std::string_view key, int& value) {
     if (is_known(m_object, key)) value = static_cast<int>(m_object.integer(key, 0, std::numeric_limits<int>::max()));
@@ -64,7 +62,7 @@ class FieldReader {
     if (!is_known(m_object, key)) return;
     JsonObject amount = m_object.object(key);
     if (amount.has("fraction")) {
-      value = ByteAmount{ByteAmount::Kind::fraction, 0, amount.number("fraction", 0, most)};
+      value = ByteAmount{ByteAmount::Kind::fraction, 0, amount.number("fraction", 0, most_number)};
     } else {
       value = ByteAmount{ByteAmount::Kind::bytes, static_cast<Bytes>(amount.integer("bytes", 0, std::numeric_limits<std::int64_t>::max())), 0};
     }

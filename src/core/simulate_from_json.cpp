@@ -8,16 +8,12 @@
 namespace dsanalyze {
 namespace {
 
-constexpr double most = most_number;
-constexpr std::int64_t most_integer = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t most_32_bits = std::numeric_limits<std::uint32_t>::max();
 
-std::uint64_t read_count(JsonObject& object, std::string_view key) { return static_cast<std::uint64_t>(object.integer(key, 0, most_integer)); }
+std::uint32_t read_32_bits(JsonObject& object, std::string_view key) { return static_cast<std::uint32_t>(object.integer(key, 0, most_32_bits)); }
 
-std::uint32_t read_small(JsonObject& object, std::string_view key) { return static_cast<std::uint32_t>(object.integer(key, 0, most_32_bits)); }
-
-EpochCounts read_epoch(JsonObject& object) {
-  EpochCounts epoch{read_small(object, "epoch"), {}};
+EpochCounts read_epoch_counts(JsonObject& object) {
+  EpochCounts epoch{read_32_bits(object, "epoch"), {}};
   AccessCounts& counts = epoch.counts;
   counts.accesses = read_count(object, "accesses");
   counts.hits = read_count(object, "hits");
@@ -32,7 +28,7 @@ EpochCounts read_epoch(JsonObject& object) {
 std::vector<EpochCounts> read_epochs(JsonObject object) {
   std::vector<EpochCounts> epochs;
   for (JsonObject& each : object.objects("epochs")) {
-    epochs.push_back(read_epoch(each));
+    epochs.push_back(read_epoch_counts(each));
     if (epochs.size() > 1 && epochs[epochs.size() - 2].epoch >= epochs.back().epoch)
       each.fail("epoch", fmt::format("found {}, expected the epochs' numbers to rise", epochs.back().epoch));
   }
@@ -52,24 +48,24 @@ CaseCounts read_case(JsonObject object) {
 }
 
 /// null: it takes no time.
-double read_rate(JsonObject& object, std::string_view key) {
-  return object.raw(key).is_null() ? std::numeric_limits<double>::infinity() : object.number(key, 0, most);
+double read_rate_or_endless(JsonObject& object, std::string_view key) {
+  return object.raw(key).is_null() ? std::numeric_limits<double>::infinity() : object.number(key, 0, most_number);
 }
 
 PipelineTimes read_times(JsonObject object) {
   PipelineTimes times;
-  times.samples_per_s = object.number("samples_per_s", 0, most);
-  times.epoch_seconds = object.number("epoch_seconds", 0, most);
-  times.first_batch_seconds = object.number("first_batch_seconds", 0, most);
-  times.stall_p50_seconds = object.number("stall_p50_seconds", 0, most);
-  times.stall_p99_seconds = object.number("stall_p99_seconds", 0, most);
-  times.boundary_stall_seconds = object.number("boundary_stall_seconds", 0, most);
-  times.fetch = read_rate(object, "F");
-  times.prep = read_rate(object, "P");
-  times.ingestion = read_rate(object, "G");
+  times.samples_per_s = object.number("samples_per_s", 0, most_number);
+  times.epoch_seconds = object.number("epoch_seconds", 0, most_number);
+  times.first_batch_seconds = object.number("first_batch_seconds", 0, most_number);
+  times.stall_p50_seconds = object.number("stall_p50_seconds", 0, most_number);
+  times.stall_p99_seconds = object.number("stall_p99_seconds", 0, most_number);
+  times.boundary_stall_seconds = object.number("boundary_stall_seconds", 0, most_number);
+  times.fetch = read_rate_or_endless(object, "F");
+  times.prep = read_rate_or_endless(object, "P");
+  times.ingestion = read_rate_or_endless(object, "G");
   JsonObject stalls = object.object("stalls");
-  times.prep_stall = stalls.number("prep", -most, most);
-  times.fetch_stall = stalls.number("fetch", -most, most);
+  times.prep_stall = stalls.number("prep", -most_number, most_number);
+  times.fetch_stall = stalls.number("fetch", -most_number, most_number);
   times.bottleneck = object.choice("bottleneck", {"gpu", "cpu", "io"});
   times.too_close = object.boolean("too_close");
   return times;
@@ -78,11 +74,11 @@ PipelineTimes read_times(JsonObject object) {
 SimulatedOrders read_orders(JsonObject object) {
   SimulatedOrders orders;
   orders.order = object.choice("order", {"random", "sequential", "shards"});
-  orders.shuffle_buffer = read_small(object, "shuffle_buffer_samples");
-  orders.readers = read_small(object, "readers");
+  orders.shuffle_buffer = read_32_bits(object, "shuffle_buffer_samples");
+  orders.readers = read_32_bits(object, "readers");
   orders.job_orders = object.choice("job_orders", {"own", "same"});
-  orders.stagger = object.number("stagger_fraction", 0, most);
-  orders.turn_samples = read_small(object, "turn_samples");
+  orders.stagger = object.number("stagger_fraction", 0, most_number);
+  orders.turn_samples = read_32_bits(object, "turn_samples");
   orders.unit_bytes = read_count(object, "unit_bytes");
   orders.seed = read_count(object, "seed");
   return orders;
@@ -104,7 +100,7 @@ SimulateResult simulate_from_json(std::string_view text, const std::string& sour
   result.samples = read_count(dataset, "samples");
   result.dataset_bytes = read_count(dataset, "bytes");
   result.digest = dataset.optional_text("digest").value_or("");
-  result.jobs = read_small(root, "jobs");
+  result.jobs = read_32_bits(root, "jobs");
   result.accesses = read_count(root, "accesses");
   if (auto orders = root.optional_object("orders")) result.orders = read_orders(*orders);
   if (scenario != result.orders.has_value()) root.fail("orders", "expected them for a scenario, and null for a trace");

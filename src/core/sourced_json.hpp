@@ -5,6 +5,7 @@
 
 #include "dsanalyze/base/json_reader.hpp"
 #include "dsanalyze/core/workload.hpp"
+#include "rate_bounds.hpp"
 
 namespace dsanalyze {
 
@@ -12,7 +13,6 @@ namespace dsanalyze {
 
 enum class Zero { allowed, refused };
 
-constexpr double most_bytes_per_s = 1e15;
 constexpr double most_bytes = 1e18;
 
 /// {"value": 688, "provenance": "derived", "source": "..."}; the caller may have read further keys of the object.

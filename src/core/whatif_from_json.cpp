@@ -6,15 +6,11 @@
 namespace dsanalyze {
 namespace {
 
-constexpr double most = most_number;
-constexpr std::int64_t most_integer = std::numeric_limits<std::int64_t>::max();
 const std::vector<std::string> resources = {"gpu", "cpu", "io"};
 
-std::uint64_t read_count(JsonObject& object, std::string_view key) { return static_cast<std::uint64_t>(object.integer(key, 0, most_integer)); }
+std::optional<double> read_known(JsonObject& object, std::string_view key) { return object.optional_number(key, 0, most_number); }
 
-std::optional<double> read_known(JsonObject& object, std::string_view key) { return object.optional_number(key, 0, most); }
-
-std::optional<std::uint32_t> read_known_count(JsonObject& object, std::string_view key) {
+std::optional<std::uint32_t> read_known_machines(JsonObject& object, std::string_view key) {
   const auto count = object.optional_integer(key, 1, std::numeric_limits<std::uint32_t>::max());
   return count ? std::optional(static_cast<std::uint32_t>(*count)) : std::nullopt;
 }
@@ -30,12 +26,12 @@ WhatIfChange read_change(JsonObject object) {
   change.accelerators = read_known(object, "accelerators");
   change.storage_bytes_per_s = read_known(object, "storage_bytes_per_s");
   change.storage_factor = read_known(object, "storage_factor");
-  change.request_bytes = object.optional_number("request_bytes", 0, most_bytes);
+  change.request_bytes = object.optional_number("request_bytes", 0, most_record_bytes);
   change.fetch_concurrency = read_known(object, "fetch_concurrency");
   change.batch_size = read_known(object, "batch_size");
-  change.jobs = read_known_count(object, "jobs");
+  change.jobs = read_known_machines(object, "jobs");
   if (change.jobs) change.share = object.text("share");
-  change.servers = read_known_count(object, "servers");
+  change.servers = read_known_machines(object, "servers");
   if (change.servers) {
     change.partition = object.text("partition");
     change.storage_scope = object.text("storage_scope");
@@ -46,12 +42,12 @@ WhatIfChange read_change(JsonObject object) {
 
 WhatIfAnswer::Simulated read_simulated(JsonObject object) {
   WhatIfAnswer::Simulated simulated;
-  simulated.samples_per_s = object.number("samples_per_s", 0, most);
-  simulated.ci95_samples_per_s = read_interval(object, "ci95_samples_per_s", -most, most);
-  simulated.stall_p50_seconds = object.number("stall_p50_seconds", 0, most);
-  simulated.stall_p99_seconds = object.number("stall_p99_seconds", 0, most);
-  simulated.stall_epoch_boundary_seconds = object.number("stall_epoch_boundary_seconds", 0, most);
-  simulated.first_batch_seconds = object.number("first_batch_seconds", 0, most);
+  simulated.samples_per_s = object.number("samples_per_s", 0, most_number);
+  simulated.ci95_samples_per_s = read_interval(object, "ci95_samples_per_s", -most_number, most_number);
+  simulated.stall_p50_seconds = object.number("stall_p50_seconds", 0, most_number);
+  simulated.stall_p99_seconds = object.number("stall_p99_seconds", 0, most_number);
+  simulated.stall_epoch_boundary_seconds = object.number("stall_epoch_boundary_seconds", 0, most_number);
+  simulated.first_batch_seconds = object.number("first_batch_seconds", 0, most_number);
   simulated.bottleneck = object.choice("bottleneck", resources);
   simulated.too_close = object.boolean("too_close");
   return simulated;
@@ -59,12 +55,12 @@ WhatIfAnswer::Simulated read_simulated(JsonObject object) {
 
 WhatIfAnswer::Measured read_measured(JsonObject object) {
   WhatIfAnswer::Measured measured;
-  measured.samples_per_s = object.number("samples_per_s", 0, most);
-  measured.ci95_samples_per_s = read_interval(object, "ci95_samples_per_s", -most, most);
-  measured.speed = object.number("speed", 0, most);
-  measured.error = object.number("error", -most, most);
-  measured.error_as_profiled = object.number("error_as_profiled", -most, most);
-  measured.closed_form_error = object.number("closed_form_error", -most, most);
+  measured.samples_per_s = object.number("samples_per_s", 0, most_number);
+  measured.ci95_samples_per_s = read_interval(object, "ci95_samples_per_s", -most_number, most_number);
+  measured.speed = object.number("speed", 0, most_number);
+  measured.error = object.number("error", -most_number, most_number);
+  measured.error_as_profiled = object.number("error_as_profiled", -most_number, most_number);
+  measured.closed_form_error = object.number("closed_form_error", -most_number, most_number);
   measured.covered = object.boolean("covered");
   measured.windows = read_count(object, "windows");
   measured.void_windows = read_count(object, "void_windows");
@@ -74,34 +70,35 @@ WhatIfAnswer::Measured read_measured(JsonObject object) {
 }
 
 WhatIfAnswer::Servers read_servers(JsonObject object) {
-  return {object.number("samples_per_s_each", 0, most), object.text("fetch_detail"), object.number("storage_bytes_server_epoch", 0, most),
-          object.number("network_bytes_server_epoch", 0, most)};
+  return {object.number("samples_per_s_each", 0, most_number), object.text("fetch_detail"),
+          object.number("storage_bytes_server_epoch", 0, most_number), object.number("network_bytes_server_epoch", 0, most_number)};
 }
 
 WhatIfAnswer read_answer(JsonObject& object) {
   WhatIfAnswer answer;
   answer.change = read_change(object.object("change"));
   answer.ingestion = read_known(object, "G");
-  answer.prep = object.number("P", 0, most);
-  answer.fetch = object.number("F", 0, most);
-  answer.cache = object.number("C", 0, most);
-  answer.storage = object.number("S", 0, most);
-  answer.samples_per_s = object.number("samples_per_s", 0, most);
-  answer.ci95_samples_per_s = read_interval(object, "ci95_samples_per_s", -most, most);
+  answer.prep = object.number("P", 0, most_number);
+  answer.fetch = object.number("F", 0, most_number);
+  answer.cache = object.number("C", 0, most_number);
+  answer.storage = object.number("S", 0, most_number);
+  answer.samples_per_s = object.number("samples_per_s", 0, most_number);
+  answer.ci95_samples_per_s = read_interval(object, "ci95_samples_per_s", -most_number, most_number);
   answer.epoch_seconds = read_known(object, "epoch_seconds").value_or(0);
   answer.bottleneck = object.choice("bottleneck", resources);
   answer.too_close = object.boolean("too_close");
   if (answer.ingestion) {
     JsonObject stalls = object.object("stalls");
-    answer.stalls = {stalls.number("compute", -most, most), stalls.number("prep", -most, most), stalls.number("fetch", -most, most)};
+    answer.stalls = {stalls.number("compute", -most_number, most_number), stalls.number("prep", -most_number, most_number),
+                     stalls.number("fetch", -most_number, most_number)};
   }
-  answer.speedup = object.number("speedup", 0, most);
+  answer.speedup = object.number("speedup", 0, most_number);
   if (auto simulated = object.optional_object("simulated")) answer.simulated = read_simulated(*simulated);
   if (auto measured = object.optional_object("measured")) answer.measured = read_measured(*measured);
   answer.not_measured = object.optional_text("not_measured").value_or("");
   if (auto jobs = object.optional_object("jobs"))
-    answer.jobs = {jobs->number("samples_per_s_each", 0, most), jobs->number("reads_over_dataset", 0, most),
-                   jobs->number("prepared_over_dataset", 0, most), jobs->number("prepared_batches", 0, most)};
+    answer.jobs = {jobs->number("samples_per_s_each", 0, most_number), jobs->number("reads_over_dataset", 0, most_number),
+                   jobs->number("prepared_over_dataset", 0, most_number), jobs->number("prepared_batches", 0, most_number)};
   if (auto servers = object.optional_object("servers")) answer.servers = read_servers(*servers);
   return answer;
 }
@@ -112,16 +109,16 @@ WhatIfValidation read_validation(JsonObject object) {
   validation.reason = object.text("reason");
   validation.measured = read_count(object, "measured");
   validation.not_measured = read_count(object, "not_measured");
-  validation.median_error = object.number("median_error", 0, most);
-  validation.worst_error = object.number("worst_error", 0, most);
-  validation.closed_form_median_error = object.number("closed_form_median_error", 0, most);
-  validation.closed_form_worst_error = object.number("closed_form_worst_error", 0, most);
+  validation.median_error = object.number("median_error", 0, most_number);
+  validation.worst_error = object.number("worst_error", 0, most_number);
+  validation.closed_form_median_error = object.number("closed_form_median_error", 0, most_number);
+  validation.closed_form_worst_error = object.number("closed_form_worst_error", 0, most_number);
   validation.covered_share = object.number("covered_share", 0, 1);
   validation.void_share = object.number("void_share", 0, 1);
-  validation.worst_error_as_profiled = object.number("worst_error_as_profiled", 0, most);
+  validation.worst_error_as_profiled = object.number("worst_error_as_profiled", 0, most_number);
   JsonObject speed = object.object("speed");
-  validation.slowest = speed.number("slowest", 0, most);
-  validation.fastest = speed.number("fastest", 0, most);
+  validation.slowest = speed.number("slowest", 0, most_number);
+  validation.fastest = speed.number("fastest", 0, most_number);
   validation.verdicts_right = read_count(object, "verdicts_right");
   return validation;
 }
@@ -130,11 +127,11 @@ void read_source(JsonObject source, WhatIfResult& result) {
   result.source = source.text("from");
   result.model = source.text("model");
   result.rates.ingestion = read_known(source, "G");
-  result.rates.prep = source.number("P", 0, most);
-  result.rates.cache = source.number("C", 0, most);
-  result.rates.storage = source.number("S", 0, most);
+  result.rates.prep = source.number("P", 0, most_number);
+  result.rates.cache = source.number("C", 0, most_number);
+  result.rates.storage = source.number("S", 0, most_number);
   result.network = read_known(source, "N");
-  result.base_cache_fraction = source.number("cache_fraction", 0, most);
+  result.base_cache_fraction = source.number("cache_fraction", 0, most_number);
 }
 
 }  // namespace

@@ -11,8 +11,6 @@
 namespace dsanalyze {
 namespace {
 
-constexpr double most_samples_per_s = 1e9;
-
 void cite(std::string& sources, std::string_view what, const SourcedNumber& number) {
   sources += fmt::format("{}{}: {} ({})", sources.empty() ? "" : "; ", what, number.source, provenance_name(number.provenance));
 }
