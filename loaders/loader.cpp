@@ -4,13 +4,9 @@
 
 #include "dsanalyze/base/error.hpp"
 #include "loader_state.hpp"
+#include "waiting.hpp"
 
 namespace dsanalyze {
-namespace {
-
-constexpr double look_up_seconds = 0.25;  // how often a waiting thread looks whether it should end
-
-}  // namespace
 
 Loader::State::State(Parts given_parts, const LoaderOptions& given_options)
     : parts(std::move(given_parts)),

@@ -6,8 +6,8 @@
 namespace dsanalyze {
 namespace {
 
-constexpr double look_up_seconds = 0.01;  // how often this thread looks whether the run has ended: nothing else tells it while no read is under way
-constexpr double drain_seconds = 30;      // longest wait for reads that the kernel has begun when the loader stops
+constexpr double reap_seconds = 0.01;  // how often this thread looks whether the run has ended: nothing else tells it while no read is under way
+constexpr double drain_seconds = 30;   // longest wait for reads that the kernel has begun when the loader stops
 
 }  // namespace
 
@@ -41,7 +41,7 @@ void Loader::State::reap_completions() {
       drained = timing.clock->after(drain_seconds);
     }
     if (timing.clock->now() >= drained.at) return;
-    const std::size_t count = parts.engine->reap(completions, timing.clock->after(look_up_seconds));
+    const std::size_t count = parts.engine->reap(completions, timing.clock->after(reap_seconds));
     if (count == 0) continue;
     std::size_t passed_on = 0;
     for (std::size_t i = 0; i < count; ++i) {

@@ -2,11 +2,12 @@
 
 #include <numeric>
 
+#include "round_up.hpp"
+
 namespace dsanalyze {
 namespace {
 
 constexpr std::size_t slot_alignment = 4096;
-constexpr std::size_t round_up(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "all_samples.hpp"
 #include "convert_run.hpp"
 #include "dataset_source.hpp"
 #include "dsanalyze/base/error.hpp"
@@ -18,9 +19,6 @@ namespace dsanalyze {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::size_t failures_named = 100;
-constexpr std::size_t piece_samples = 32;
 
 void require_other_place(const DatasetIndex& source, const fs::path& destination) {
   if (!source.facts().source.empty()) return;  // files that were named: their folder may hold other things too

@@ -11,7 +11,7 @@ namespace {
 bool is_image_bytes(std::string_view first_bytes) { return !image_extension_of_bytes(first_bytes).empty(); }
 bool is_array_name(std::string_view file_name) { return is_npy_name(file_name) && !is_labels_name(file_name); }
 
-constexpr std::array readers{
+constexpr std::array all_readers{
     DatasetReader{"folder", "image files", is_image_name, is_image_bytes, read_image_folder},
     DatasetReader{"tar", "tar shards", is_tar_name, is_tar_bytes, read_tar_shards},
     DatasetReader{"npy", "NumPy arrays", is_array_name, is_npy_bytes, read_npy_arrays},
@@ -19,7 +19,7 @@ constexpr std::array readers{
 
 }  // namespace
 
-std::span<const DatasetReader> dataset_readers() { return readers; }
+std::span<const DatasetReader> dataset_readers() { return all_readers; }
 
 DatasetIndex::Facts start_facts(const DatasetFiles& files) {
   DatasetIndex::Facts facts;

@@ -12,26 +12,23 @@
 #include "dsanalyze/base/error.hpp"
 
 namespace dsanalyze {
-namespace {
-
-constexpr std::uint64_t most_pixels = std::uint64_t{1} << 28;
 
 /// libjpeg's errors as a text. The library knows only jumps, so nothing with a destructor may live between guarded() and what it calls.
-struct ErrorCatcher {
+struct JpegErrorCatcher {
   jpeg_error_mgr base{};
   std::jmp_buf jump{};
   std::array<char, JMSG_LENGTH_MAX> text{};
   bool failed = false;
 
-  ErrorCatcher() {
+  JpegErrorCatcher() {
     jpeg_std_error(&base);
     base.error_exit = [](j_common_ptr info) {
-      auto* self = reinterpret_cast<ErrorCatcher*>(info->err);
+      auto* self = reinterpret_cast<JpegErrorCatcher*>(info->err);
       self->keep_text(info);
       std::longjmp(self->jump, 1);
     };
     base.emit_message = [](j_common_ptr info, int level) {
-      auto* self = reinterpret_cast<ErrorCatcher*>(info->err);
+      auto* self = reinterpret_cast<JpegErrorCatcher*>(info->err);
       const int code = info->err->msg_code;
       const bool harmless = code == JWRN_EXTRANEOUS_DATA || code == JWRN_JFIF_MAJOR || code == JWRN_BOGUS_PROGRESSION;
       if (level < 0 && !harmless && !self->failed) self->keep_text(info);
@@ -46,16 +43,20 @@ struct ErrorCatcher {
   }
 };
 
+namespace {
+
+constexpr std::uint64_t most_pixels = std::uint64_t{1} << 28;
+
 /// False if libjpeg gave up inside `work`, which must keep nothing that has a destructor.
 template <typename Work>
-bool guarded(ErrorCatcher& errors, const Work& work) {
+bool guarded(JpegErrorCatcher& errors, const Work& work) {
   if (setjmp(errors.jump) != 0) return false;  // NOLINT(*-err52-cpp): the library's only way out
   work();
   return true;
 }
 
 struct Decompressor {
-  ErrorCatcher errors;
+  JpegErrorCatcher errors;
   jpeg_decompress_struct info{};
 
   Decompressor() {
@@ -136,7 +137,7 @@ JpegCheck check_jpeg(std::span<const std::byte> encoded) {
 }
 
 struct JpegEncoder::State {
-  ErrorCatcher errors;
+  JpegErrorCatcher errors;
   jpeg_compress_struct info{};
   unsigned char* memory = nullptr;
   unsigned long size = 0;  // NOLINT(google-runtime-int): jpeg_mem_dest's type

@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t usual_samples = 2000;
-constexpr std::size_t piece_samples = 8;
+constexpr std::size_t samples_made_at_a_time = 8;
 
 void make_folder(const fs::path& folder) {
   std::error_code failure;
@@ -46,7 +46,7 @@ class SampleMaker {
 
   /// Makes those of [first, last) that are not there yet.
   void make(std::uint64_t first, std::uint64_t last, std::uint64_t expected_samples) {
-    parallel_ranges(last - first, piece_samples, m_options.threads, m_stop, [&](std::size_t begin, std::size_t end) {
+    parallel_ranges(last - first, samples_made_at_a_time, m_options.threads, m_stop, [&](std::size_t begin, std::size_t end) {
       make_piece(first + begin, first + end);
       report_progress(expected_samples);
     });

@@ -14,9 +14,9 @@ namespace {
 
 using namespace std::string_view_literals;
 
-constexpr std::string_view magic = "\x93NUMPY"sv;
+constexpr std::string_view npy_magic = "\x93NUMPY"sv;
 constexpr std::uint64_t most_data_bytes = std::numeric_limits<std::int64_t>::max();
-constexpr std::size_t most_dimensions = 64;  // NumPy's own limit is 32, or 64 in version 2
+constexpr std::size_t most_header_dimensions = 64;  // NumPy's own limit is 32, or 64 in version 2
 constexpr std::size_t alignment = 64;
 
 std::uint8_t byte_at(std::span<const std::byte> bytes, std::size_t place) { return static_cast<std::uint8_t>(bytes[place]); }
@@ -103,7 +103,7 @@ class HeaderText {
       m_rest.remove_prefix(static_cast<std::size_t>(end - m_rest.data()));
       if (m_rest.starts_with('L')) m_rest.remove_prefix(1);  // Python 2 wrote long numbers so
       result.push_back(length);
-      if (result.size() > most_dimensions) throw Error(fmt::format("its shape has more than {} dimensions", most_dimensions));
+      if (result.size() > most_header_dimensions) throw Error(fmt::format("its shape has more than {} dimensions", most_header_dimensions));
       if (!take(',')) {
         require(')');
         break;
@@ -145,7 +145,7 @@ std::string shape_text(std::span<const std::uint64_t> shape) {
 
 }  // namespace
 
-bool is_npy_bytes(std::string_view first_bytes) { return first_bytes.starts_with(magic); }
+bool is_npy_bytes(std::string_view first_bytes) { return first_bytes.starts_with(npy_magic); }
 
 std::size_t npy_header_bytes(std::span<const std::byte> preamble) {
   if (!is_npy_bytes({reinterpret_cast<const char*>(preamble.data()), preamble.size()})) throw Error("it is no .npy file");
@@ -192,7 +192,7 @@ std::string make_npy_header(std::string_view dtype, std::span<const std::uint64_
   const std::size_t length = padded(begin);
   text.resize(length - 1, ' ');
   text.push_back('\n');
-  std::string header(magic);
+  std::string header(npy_magic);
   header.push_back(is_long ? '\2' : '\1');
   header.push_back('\0');
   for (std::size_t byte = 0; byte < begin - 8; ++byte) header.push_back(static_cast<char>(length >> (8 * byte) & 0xff));

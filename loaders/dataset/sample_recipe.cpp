@@ -21,7 +21,7 @@ constexpr int least_quality = 60;
 constexpr double tolerance = 0.2;               // a first try this near its target is taken as it is
 constexpr double log_bytes_per_quality = 0.12;  // measured on the Debian photographs between 94 and 98
 constexpr int fraction_bits = 8;
-constexpr int one = 1 << fraction_bits;
+constexpr int fixed_one = 1 << fraction_bits;
 
 int random_side(RandomStream& random, const MakePreset& preset) {
   return preset.least_side + static_cast<int>(random.below(static_cast<std::uint64_t>(preset.most_side - preset.least_side) + 1));
@@ -40,7 +40,7 @@ std::vector<Tap> make_taps(double begin, double length, int outputs, int limit) 
   for (int place = 0; place < outputs; ++place) {
     const double centre = std::clamp(begin + (place + 0.5) * step - 0.5, 0.0, static_cast<double>(limit - 1));
     const int first = static_cast<int>(centre);
-    taps[static_cast<std::size_t>(place)] = {first, std::min(first + 1, limit - 1), static_cast<int>((centre - first) * one)};
+    taps[static_cast<std::size_t>(place)] = {first, std::min(first + 1, limit - 1), static_cast<int>((centre - first) * fixed_one)};
   }
   return taps;
 }
@@ -119,14 +119,14 @@ void cut_out(const RgbImage& photograph, const SampleRecipe& recipe, RgbImage& o
     const std::uint8_t* upper = photograph.row(row.first) + from;
     const std::uint8_t* lower = photograph.row(row.second) + from;
     for (std::size_t x = 0; x < blended.size(); ++x) {
-      blended[x] = static_cast<std::uint16_t>(upper[x] * (one - row.weight) + lower[x] * row.weight);
+      blended[x] = static_cast<std::uint16_t>(upper[x] * (fixed_one - row.weight) + lower[x] * row.weight);
     }
     std::uint8_t* target = out.row(y);
     for (const Tap& column : columns) {
       const std::uint16_t* left = blended.data() + (column.first * 3 - from);
       const std::uint16_t* right = blended.data() + (column.second * 3 - from);
       for (int channel = 0; channel < 3; ++channel) {
-        const int sum = left[channel] * (one - column.weight) + right[channel] * column.weight;
+        const int sum = left[channel] * (fixed_one - column.weight) + right[channel] * column.weight;
         *target++ = static_cast<std::uint8_t>((sum + (1 << (2 * fraction_bits - 1))) >> (2 * fraction_bits));
       }
     }

@@ -41,7 +41,7 @@ std::optional<std::uint64_t> parse_base256(std::string_view field) {
 }
 
 /// Octal digits between spaces, up to a zero byte or the field's end; an empty field is 0. GNU's base 256 when the first bit is set.
-std::optional<std::uint64_t> parse_number(std::string_view field) {
+std::optional<std::uint64_t> parse_field(std::string_view field) {
   if ((static_cast<unsigned char>(field.front()) & 0x80) != 0) return parse_base256(field);
   field = field.substr(0, field.find('\0'));
   field.remove_prefix(std::min(field.find_first_not_of(' '), field.size()));
@@ -56,7 +56,7 @@ std::optional<std::uint64_t> parse_number(std::string_view field) {
 
 /// The sum of a header's bytes with its own checksum taken as spaces; old programs added them as signed numbers.
 bool checksum_is_right(TarBlock block) {
-  const std::optional<std::uint64_t> stated = parse_number(bytes_of(block, checksum_field));
+  const std::optional<std::uint64_t> stated = parse_field(bytes_of(block, checksum_field));
   if (!stated) return false;
   std::int64_t sum = 0;
   std::int64_t signed_sum = 0;
@@ -149,7 +149,7 @@ bool tar_kind_has_data(TarKind kind) {
 TarBlockKind parse_tar_block(TarBlock block, TarHeader& header) {
   if (std::all_of(block.begin(), block.end(), [](std::byte byte) { return byte == std::byte{0}; })) return TarBlockKind::zeros;
   if (!checksum_is_right(block)) return TarBlockKind::garbage;
-  const std::optional<std::uint64_t> size = parse_number(bytes_of(block, size_field));
+  const std::optional<std::uint64_t> size = parse_field(bytes_of(block, size_field));
   if (!size) return TarBlockKind::garbage;
   header.name = name_of(block);
   header.link = text_of(block, link_field);

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "all_samples.hpp"
 #include "dsanalyze/base/clock.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/loaders/dataset.hpp"
@@ -20,8 +21,6 @@ namespace dsanalyze {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::size_t failures_named = 100;
 
 /// A sum of 128-bit digests, so that the order in which threads finish does not matter.
 struct DigestSum {
@@ -124,7 +123,6 @@ VerifyReport verify_dataset(const DatasetIndex& index, int threads, EventSink& e
   const Clock& clock = *system_timing().clock;
   const Nanoseconds begin = clock.now();
   Findings findings(index.size());
-  constexpr std::size_t piece_samples = 32;
   parallel_ranges(index.size(), piece_samples, threads, stop, [&](std::size_t first, std::size_t last) {
     findings.join(verify_piece(index, first, last, stop), last - first);
     const double share = static_cast<double>(findings.done()) / index.size();

@@ -8,16 +8,17 @@
 #include <numeric>
 #include <utility>
 
+#include "kernel_reads.hpp"
+
 namespace dsanalyze {
 namespace {
 
-constexpr std::size_t page = 4096;
 constexpr std::size_t huge_page = std::size_t{2} << 20;
 constexpr std::size_t region_bytes = std::size_t{32} << 20;  // of addresses: memory comes with the first touch
-constexpr std::size_t region_pages = region_bytes / page;
+constexpr std::size_t region_pages = region_bytes / page_bytes;
 constexpr std::size_t largest_shared = region_bytes / 8;
 
-constexpr std::size_t pages_of(std::size_t bytes) { return (bytes + page - 1) / page; }
+constexpr std::size_t pages_of(std::size_t bytes) { return (bytes + page_bytes - 1) / page_bytes; }
 
 std::byte* map(std::size_t bytes) {
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -118,7 +119,7 @@ std::size_t BufferPool::free_places() const {
 std::size_t BufferPool::arena_bytes() const {
   const std::scoped_lock lock(m_mutex);
   std::size_t bytes = 0;
-  for (const Region& region : m_regions) bytes += region.highest * page;
+  for (const Region& region : m_regions) bytes += region.highest * page_bytes;
   for (const Large& large : m_large) bytes += large.size;
   return bytes;
 }
@@ -129,7 +130,7 @@ std::span<std::byte> BufferPool::memory(std::uint32_t id, std::size_t bytes) {
   free_memory(place);
   try {
     const bool taken = bytes > largest_shared ? take_large(place, bytes) : take_pages(place, std::max<std::size_t>(pages_of(bytes), 1));
-    if (taken) return {place.data, place.pages * page};
+    if (taken) return {place.data, place.pages * page_bytes};
   } catch (const std::bad_alloc&) {  // as if the system had none for the bytes themselves
     return {};
   }
@@ -146,7 +147,7 @@ bool BufferPool::take_pages(Place& place, std::size_t pages) {
     set_bits(region.used, at, pages, true);
     region.free_pages -= pages;
     region.highest = std::max(region.highest, at + pages);
-    place = {region.data + at * page, pages, i, false};
+    place = {region.data + at * page_bytes, pages, i, false};
     return true;
   }
 }
@@ -163,7 +164,7 @@ bool BufferPool::take_large(Place& place, std::size_t bytes) {
   if (best == nullptr) best = &m_large.emplace_back();
   if (best->size < bytes) {
     if (best->data != nullptr) munmap(best->data, best->size);
-    const std::size_t wanted = pages_of(bytes + bytes / 16) * page;
+    const std::size_t wanted = pages_of(bytes + bytes / 16) * page_bytes;
     *best = {map(wanted), wanted, false};
     if (best->data == nullptr) {
       best->size = 0;
@@ -171,7 +172,7 @@ bool BufferPool::take_large(Place& place, std::size_t bytes) {
     }
   }
   best->taken = true;
-  place = {best->data, best->size / page, static_cast<std::size_t>(best - m_large.data()), true};
+  place = {best->data, best->size / page_bytes, static_cast<std::size_t>(best - m_large.data()), true};
   return true;
 }
 
@@ -190,7 +191,7 @@ void BufferPool::free_memory(Place& place) {
     m_large[place.part].taken = false;
   } else {
     Region& region = m_regions[place.part];
-    set_bits(region.used, static_cast<std::size_t>(place.data - region.data) / page, place.pages, false);
+    set_bits(region.used, static_cast<std::size_t>(place.data - region.data) / page_bytes, place.pages, false);
     region.free_pages += place.pages;
   }
   place = {};

@@ -9,13 +9,12 @@
 #include <climits>
 #include <utility>
 
+#include "kernel_reads.hpp"
+
 namespace dsanalyze {
 namespace {
 
-constexpr std::uint64_t largest_read = std::uint64_t{1} << 30;  // the kernel's limit for one call is just below 2 GiB
-constexpr int most_retries = 100;
 constexpr double most_wait_seconds = 10;  // for a descriptor, while other reads go on: longer than a slow one takes
-constexpr std::uint64_t page = 4096;
 
 void drop(int descriptor, std::uint64_t begin, std::uint64_t length) {
   posix_fadvise(descriptor, static_cast<off_t>(begin), static_cast<off_t>(length), POSIX_FADV_DONTNEED);
@@ -106,8 +105,8 @@ void FileReader::drop_pages(const FetchRequest& request, const ReadPlan& plan, c
     return;
   }
   // Outwards to whole pages: the kernel leaves those that the range covers in part.
-  const std::uint64_t begin = plan.begin / page * page;
-  drop(use.descriptor, begin, plan.begin + plan.size + page - begin);
+  const std::uint64_t begin = plan.begin / page_bytes * page_bytes;
+  drop(use.descriptor, begin, plan.begin + plan.size + page_bytes - begin);
 }
 
 void FileReader::end_use(const FetchRequest& request, const ReadPlan& plan, const Use& use, Status status) {
@@ -129,7 +128,7 @@ Status FileReader::read_range(int descriptor, const ReadPlan& plan, std::span<st
     const ssize_t n = preadv2(descriptor, &part, 1, static_cast<off_t>(plan.begin + got), flags);
     if (n < 0) {
       const int error = errno;
-      if (m_access.try_without_dropping(error, flags) || ((error == EINTR || error == EAGAIN) && ++retries < most_retries)) continue;
+      if (m_access.try_without_dropping(error, flags) || (passes(error) && ++retries < most_retries)) continue;
       return FileAccess::status_of_errno(error);
     }
     got += static_cast<std::uint64_t>(n);

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "kernel_reads.hpp"
+
 namespace dsanalyze {
 
 std::size_t KeptFiles::most_files() {
@@ -42,11 +44,10 @@ void KeptFiles::pin(std::size_t entry) {
 DropMark::Stretch DropMark::passed(std::uint64_t offset, std::uint64_t span) {
   constexpr std::uint64_t step = std::uint64_t{8} << 20;
   constexpr std::uint64_t largest_folio = std::uint64_t{2} << 20;  // the kernel drops whole folios only: one may lie across the last stretch's end
-  constexpr std::uint64_t page = 4096;
-  if (offset + span < m_dropped) m_dropped = offset / page * page;  // the file is read again
+  if (offset + span < m_dropped) m_dropped = offset / page_bytes * page_bytes;  // the file is read again
   if (offset < m_dropped + span + step) return {};
   const std::uint64_t begin = m_dropped - std::min(m_dropped, largest_folio);
-  m_dropped = (offset - span) / page * page;
+  m_dropped = (offset - span) / page_bytes * page_bytes;
   return {begin, m_dropped - begin};
 }
 

@@ -10,11 +10,10 @@
 
 #include "dsanalyze/base/files.hpp"
 #include "dsanalyze/loaders/storage_meter.hpp"
+#include "kernel_reads.hpp"
 
 namespace dsanalyze {
 namespace {
-
-constexpr std::size_t page_bytes = 4096;
 
 FileDescriptor open_indexed(const DatasetIndex& index, std::uint32_t file) {
   const std::filesystem::path path = std::filesystem::path(index.facts().root) / index.file_path(file);

@@ -4,11 +4,10 @@
 
 #include <algorithm>
 
+#include "kernel_reads.hpp"
+
 namespace dsanalyze {
 namespace {
-
-constexpr std::uint64_t largest_read = std::uint64_t{1} << 30;
-constexpr std::uint64_t page = 4096;
 
 /// liburing prepares the entry from scratch, so what says whose it is comes after.
 void name(io_uring_sqe* entry, std::uint32_t number, UringStep step, unsigned flags) {
@@ -63,9 +62,9 @@ bool UringChains::read_once(UringRead& read) {
   add_read(read, place)->flags |= IOSQE_IO_HARDLINK;
   const DropBehind how = m_access.drop_behind(read.plan);
   if (how == DropBehind::by_call || how == DropBehind::stretches) {
-    const std::uint64_t begin = read.plan.begin / page * page;
+    const std::uint64_t begin = read.plan.begin / page_bytes * page_bytes;
     io_uring_sqe* entry = m_ring.next();
-    prepare_advice(entry, place, begin, read.plan.whole_file ? 0 : read.plan.begin + read.plan.size + page - begin, POSIX_FADV_DONTNEED);
+    prepare_advice(entry, place, begin, read.plan.whole_file ? 0 : read.plan.begin + read.plan.size + page_bytes - begin, POSIX_FADV_DONTNEED);
     name(entry, read.number, UringStep::close, IOSQE_FIXED_FILE | IOSQE_IO_HARDLINK);
     ++read.pending;
   }

@@ -2,17 +2,10 @@
 #include <cerrno>
 #include <utility>
 
+#include "kernel_reads.hpp"
 #include "uring_worker.hpp"
 
 namespace dsanalyze {
-namespace {
-
-constexpr int most_retries = 100;
-constexpr std::uint64_t page = 4096;
-
-bool passes(int error) { return error == EINTR || error == EAGAIN; }
-
-}  // namespace
 
 void UringWorker::issue(UringRead& read) {
   if (!read.plan.whole_file) {
@@ -128,8 +121,8 @@ void UringWorker::drop_pages(const UringRead& read) {
   KeptFile& kept = m_files[read.kept];
   const Extent& extent = read.job.request.extent;
   if (how == DropBehind::by_call) {
-    const std::uint64_t begin = read.plan.begin / page * page;
-    m_chains.drop(read.kept, begin, read.plan.begin + read.plan.size + page - begin);
+    const std::uint64_t begin = read.plan.begin / page_bytes * page_bytes;
+    m_chains.drop(read.kept, begin, read.plan.begin + read.plan.size + page_bytes - begin);
   } else if (how == DropBehind::stretches) {
     const DropMark::Stretch stretch = kept.mark.passed(extent.offset, m_access.reads_span(extent));
     if (stretch.length > 0) m_chains.drop(read.kept, stretch.begin, stretch.length);

@@ -13,7 +13,7 @@
 namespace dsanalyze {
 namespace {
 
-constexpr std::size_t most_dimensions = 3;  ///< of a sample, beside the samples' number
+constexpr std::size_t most_sample_dimensions = 3;  ///< of a sample, beside the samples' number
 constexpr std::uint64_t most_sample_bytes = std::uint64_t{1} << 40;
 
 /// Bytes of one number of a NumPy type.
@@ -50,9 +50,9 @@ TensorShape tensor_of(const ArrayDescription& array) {
   const bool is_float = array.dtype == "<f4";
   const DType dtype = is_float ? DType::float32 : DType::uint8;
   const auto elements = static_cast<std::int64_t>(is_float ? bytes / dtype_bytes(DType::float32) : bytes);
-  std::array<std::int64_t, 1 + most_dimensions> dimensions{1, elements};
+  std::array<std::int64_t, 1 + most_sample_dimensions> dimensions{1, elements};
   std::size_t count = 2;
-  if ((is_float || array.dtype == "|u1") && !array.shape.empty() && array.shape.size() <= most_dimensions) {
+  if ((is_float || array.dtype == "|u1") && !array.shape.empty() && array.shape.size() <= most_sample_dimensions) {
     std::transform(array.shape.begin(), array.shape.end(), dimensions.begin() + 1,
                    [](std::uint64_t length) { return static_cast<std::int64_t>(length); });
     count = 1 + array.shape.size();

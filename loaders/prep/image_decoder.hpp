@@ -6,6 +6,7 @@
 
 #include "dsanalyze/base/status.hpp"
 #include "dsanalyze/loaders/prep.hpp"
+#include "pixel_bytes.hpp"
 
 namespace dsanalyze {
 
@@ -20,7 +21,7 @@ struct PixelRectangle {
 /// Some decoded rows, four bytes a pixel: red, green, blue and one without meaning. `padding` more bytes may be read behind the last row.
 struct PixelRows {
   static constexpr std::size_t padding = 64;
-  static constexpr std::size_t bytes_per_pixel = 4;
+  static constexpr std::size_t bytes_per_pixel = dsanalyze::bytes_per_pixel;
   const std::uint8_t* first = nullptr;
   std::size_t stride = 0;
   int count = 0;
@@ -30,6 +31,12 @@ struct PixelRows {
 /// million pixels on and refuses from 358 million on.)
 constexpr std::int64_t max_image_pixels = 256'000'000;
 constexpr int max_image_side = 65'535;
+
+/// Decoders that unpack rows one by one give out so many at a time, at most.
+constexpr int strip_rows = 16;
+/// Upsampled colour at the edge of what is decoded is made without its outer neighbour. So decoders whose library does that take so many
+/// more pixels at each side, and those that are used are never at the edge, unless the image's.
+constexpr int upsampling_margin = 2;
 
 /// Size of an image, or a part of it, that is decoded at 1/denominator, rounded up.
 constexpr int scaled_size(int size, int denominator) { return (size + denominator - 1) / denominator; }

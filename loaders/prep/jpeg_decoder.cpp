@@ -12,12 +12,6 @@
 namespace dsanalyze {
 namespace {
 
-constexpr int strip_rows = 16;
-constexpr std::size_t bytes_per_pixel = PixelRows::bytes_per_pixel;
-
-/// Upsampled colour of an edge column is made without its outer neighbour; so the columns that we use are never at the edge, unless the image's.
-constexpr int upsampling_margin = 2;
-
 /// Each block of 8 x 8 samples takes at least a bit; in the sparsest legal sampling an image has one block for 128 pixels. Twice that is allowed. So
 /// a small file cannot make us allocate for a huge image.
 constexpr std::int64_t max_pixels_per_byte = 2048;

@@ -22,7 +22,6 @@ float convert(std::uint8_t value, const SampleTarget& target, std::size_t channe
 template <typename Value, Order order>
 void write_plain(const SampleRows& rows, const SampleTarget& target) {
   constexpr std::size_t channels = 3;
-  constexpr std::size_t bytes_per_pixel = 4;
   const auto width = static_cast<std::size_t>(target.width);
   const std::size_t plane = width * static_cast<std::size_t>(target.height);
   auto* sample = static_cast<std::byte*>(target.sample);

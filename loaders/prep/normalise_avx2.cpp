@@ -5,7 +5,6 @@
 namespace dsanalyze {
 namespace {
 
-constexpr std::ptrdiff_t bytes_per_pixel = 4;
 constexpr std::ptrdiff_t channels = 3;
 constexpr std::ptrdiff_t group = 8;  ///< pixels at a time
 

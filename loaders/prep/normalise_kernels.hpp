@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "pixel_bytes.hpp"
+
 namespace dsanalyze {
 
 /// Rows of a sample as they come from the resize, and where they go: red, green, blue and one more byte a pixel.

@@ -13,8 +13,7 @@
 namespace dsanalyze {
 namespace {
 
-constexpr int strip_rows = 16;
-constexpr int passes = 7;
+constexpr int interlace_passes = 7;
 
 /// Deflate makes at most 1032 bytes of one. So a small file cannot make us allocate for a huge image.
 constexpr std::uint64_t max_stored_per_byte = 1040;
@@ -136,8 +135,8 @@ Status PngDecoder::skip_rows(int count) {
 Status PngDecoder::unpack_interlaced() {
   if (setjmp(m_jump) != 0) return fail();
   const int end = m_rectangle.top + m_rectangle.height;
-  for (int pass = 0; pass < passes; ++pass) {
-    const int rows = pass == passes - 1 ? end : m_info.height;
+  for (int pass = 0; pass < interlace_passes; ++pass) {
+    const int rows = pass == interlace_passes - 1 ? end : m_info.height;
     for (int row = 0; row < rows; ++row) {
       const bool kept = row >= m_rectangle.top && row < end;
       png_bytep place = kept ? m_stored.data() + m_stored_stride * static_cast<std::size_t>(row - m_rectangle.top) : nullptr;

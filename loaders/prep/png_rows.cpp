@@ -8,11 +8,6 @@
 #include "image_decoder.hpp"
 
 namespace dsanalyze {
-namespace {
-
-constexpr std::size_t bytes_per_pixel = PixelRows::bytes_per_pixel;
-
-}  // namespace
 
 template <int pixel_bytes, int red, int green, int blue>
 void PngRowConverter::convert_values(const std::uint8_t* stored, int left, int width, std::uint8_t* target) const {

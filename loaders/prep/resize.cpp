@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "../round_up.hpp"
+
 namespace dsanalyze {
 namespace {
 
-constexpr int bytes_per_pixel = 4;
 constexpr int rounding = 1 << (AxisTaps::weight_bits - 1);
-
-std::size_t round_up(std::size_t value, std::size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
 /// For positive values; negative ones may come out as zero.
 int nearest(double value) {

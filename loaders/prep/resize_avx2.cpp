@@ -5,8 +5,6 @@
 namespace dsanalyze {
 namespace {
 
-constexpr std::ptrdiff_t bytes_per_pixel = 4;
-
 __m256i rounding() { return _mm256_set1_epi32(1 << (AxisTaps::weight_bits - 1)); }
 
 /// Two neighbouring weights, side by side in all lanes.

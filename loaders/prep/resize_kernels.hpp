@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "pixel_bytes.hpp"
+
 namespace dsanalyze {
 
 /// What one axis of a resize adds up: output i is the sum of `taps` inputs from first[i] on, each with its weight of weights[i * taps ...].

@@ -7,17 +7,13 @@ namespace dsanalyze {
 namespace {
 
 constexpr std::size_t riff_bytes = 8;
-constexpr std::size_t bytes_per_pixel = PixelRows::bytes_per_pixel;
-
-/// Upsampled colour at the edge of what is decoded is made without its outer neighbour, so the pixels that we use are never at the edge, unless the
-/// image's. The library begins at even columns and rows.
-constexpr int upsampling_margin = 2;
 
 struct Side {
   int first = 0;
   int length = 0;
 };
 
+/// With the margin; the library begins at even columns and rows.
 Side widen(int first, int length, int image_size) {
   const int begin = std::max(first - upsampling_margin, 0) & ~1;
   const int end = std::min(first + length + upsampling_margin, image_size);

@@ -13,6 +13,7 @@
 #include "../cache/no_cache.hpp"
 #include "../cache/replacing_cache.hpp"
 #include "../cache/slab.hpp"
+#include "../waiting.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/shared_memory.hpp"
 #include "dsanalyze/loaders/server_scope.hpp"
@@ -26,8 +27,6 @@ namespace {
 using server_protocol::Kind;
 using server_protocol::Reply;
 using server_protocol::Request;
-
-constexpr double look_up_seconds = 0.25;
 
 /// Each slab takes a descriptor here; most are left to sockets and files.
 std::size_t slab_bound() {
