@@ -14,7 +14,7 @@
 namespace dsanalyze::cli {
 namespace {
 
-constexpr std::array table{
+constexpr std::array command_table{
     CommandEntry{"profile", "measures whether, where and why an accelerator waits for data", make_profile_command},
     CommandEntry{"whatif", "predicts other set-ups from the last profile or from typed rates", make_whatif_command},
     CommandEntry{"gate", "tells whether the data path got slower, for continuous integration", make_gate_command},
@@ -28,6 +28,6 @@ constexpr std::array table{
 
 }  // namespace
 
-std::span<const CommandEntry> commands() { return table; }
+std::span<const CommandEntry> commands() { return command_table; }
 
 }  // namespace dsanalyze::cli

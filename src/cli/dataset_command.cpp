@@ -23,7 +23,7 @@ constexpr double no_stat_budget_seconds = 1e6;
 constexpr std::int64_t most_samples = 1'000'000'000;
 constexpr std::int64_t most_side = 4096;
 // What `convert` writes, and in which order.
-constexpr std::string_view formats = "folder|tar|npy";
+constexpr std::string_view written_formats = "folder|tar|npy";
 constexpr std::string_view orders = "index|random";
 
 std::string count(std::uint64_t number) { return format_number(static_cast<double>(number)); }
@@ -45,7 +45,7 @@ class DatasetCommand final : public Command {
       sub->add_option("--index", m_index)->type_name("FILE");
     CLI::App* convert = action("convert", &DatasetCommand::convert);
     convert->add_option("DEST", m_destination)->type_name("FOLDER");
-    convert->add_option("--to", m_format)->type_name(std::string(formats));
+    convert->add_option("--to", m_format)->type_name(std::string(written_formats));
     convert->add_option("--shard-size", m_shard_size);
     convert->add_option("--order", m_order)->type_name(std::string(orders));
     convert->add_option("--side", m_side);
@@ -203,7 +203,7 @@ class DatasetCommand final : public Command {
     if (m_destination.empty()) throw UsageError("the destination is missing: dsanalyze dataset convert SOURCE DEST --to folder|tar|npy");
     if (m_format.empty()) throw UsageError("--to is missing: one of folder, tar, npy, for example: dsanalyze dataset convert SOURCE DEST --to tar");
     ConvertOptions options;
-    const std::string format = checked_choice("--to", m_format, words_of(formats));
+    const std::string format = checked_choice("--to", m_format, words_of(written_formats));
     options.format = format == "folder" ? ConvertFormat::folder : format == "tar" ? ConvertFormat::tar : ConvertFormat::npy;
     const auto only_for = [&](std::string_view option, bool is_given, std::string_view wanted) {
       if (is_given && format != wanted) throw UsageError(fmt::format("{} is for --to {} only", option, wanted));

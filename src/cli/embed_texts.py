@@ -18,9 +18,9 @@ def main():
     pathlib.Path(output).write_text(
         '#include "embedded_texts.hpp"\n\n#include <array>\n\n'
         "namespace dsanalyze::cli {\nnamespace {\n\n"
-        f"constexpr std::array<EmbeddedText, {len(entries)}> texts{{{{\n" + "".join(entries) + "}};\n\n"
+        f"constexpr std::array<EmbeddedText, {len(entries)}> {function}_texts{{{{\n" + "".join(entries) + "}};\n\n"
         "}  // namespace\n\n"
-        f"std::span<const EmbeddedText> {function}() {{ return texts; }}\n\n"
+        f"std::span<const EmbeddedText> {function}() {{ return {function}_texts; }}\n\n"
         "}  // namespace dsanalyze::cli\n",
         encoding="utf-8",
     )

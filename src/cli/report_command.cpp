@@ -15,14 +15,14 @@
 namespace dsanalyze::cli {
 namespace {
 
-constexpr const char* formats = "console|json|markdown|html";
+constexpr const char* report_formats = "console|json|markdown|html";
 constexpr std::size_t most_results = 12;
 
 class ReportCommand final : public Command {
  public:
   void declare(CLI::App& app) override {
     app.add_option("RESULT", m_files)->type_name("FILE");
-    app.add_option("--format", m_format)->type_name(formats);
+    app.add_option("--format", m_format)->type_name(report_formats);
   }
 
   Outcome run(const CommandContext& context) override {
@@ -56,7 +56,7 @@ class ReportCommand final : public Command {
   /// --format; without it what the name of -o FILE says; without that the console's.
   [[nodiscard]] std::string chosen_format(const CommonOptions& options) const {
     if (!m_format.empty()) {
-      std::string format = checked_choice("--format", m_format, words_of(formats));
+      std::string format = checked_choice("--format", m_format, words_of(report_formats));
       if (options.json && format != "json" && !options.output)
         throw UsageError(
             fmt::format("--json and --format {} both want the output: write the {} to a file with -o FILE, or leave out --json", format, format));

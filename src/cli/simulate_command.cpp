@@ -9,22 +9,11 @@
 #include "data_files.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/core/access_trace.hpp"
+#include "parsed_list.hpp"
 #include "simulated_scenario.hpp"
 
 namespace dsanalyze::cli {
 namespace {
-
-/// Parses each part of a list; errors name the option.
-template <typename Value, typename Parse>
-std::vector<Value> parsed_list(const std::string& option, const std::string& text, Parse parse) {
-  std::vector<Value> values;
-  try {
-    for (const std::string& part : split_list(text)) values.push_back(parse(part));
-  } catch (const Error& error) {
-    throw UsageError(fmt::format("{}: {}", option, error.what()));
-  }
-  return values;
-}
 
 std::vector<ReplayPolicy> policy_list(const std::string& text) { return parsed_list<ReplayPolicy>("--policy", text, parse_replay_policy); }
 

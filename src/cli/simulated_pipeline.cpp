@@ -8,7 +8,6 @@ namespace dsanalyze::cli {
 namespace {
 
 constexpr std::uint32_t least_prefetch = 4;
-constexpr std::uint32_t reads_under_way = 16;
 constexpr std::uint32_t most_waiting_reads = 512;
 
 /// As a profile with emulated devices sets its loader up.
@@ -21,7 +20,7 @@ void set_up_loader(const Scenario::Pipeline& pipeline, const StorageSpec& storag
   setup.storage.kind = SimulatedStorage::Kind::device;
   setup.storage.device = {storage.bandwidth_bytes_per_s.value, to_nanoseconds(storage.request_latency_seconds.value), queue_depth};
   setup.storage.fetch_places =
-      std::max(2 * reads_under_way + 2 * cores + std::min(setup.batch_size, most_waiting_reads), 2 * queue_depth + 2 * cores);
+      std::max(2 * simulated_reads_under_way + 2 * cores + std::min(setup.batch_size, most_waiting_reads), 2 * queue_depth + 2 * cores);
   if (order.buffers()) setup.storage.fetch_places += order.shuffle_buffer + setup.batch_size * accelerators;
   setup.prep.kind = SimulatedPrep::Kind::emulated;
   setup.prep.workers = cores;

@@ -26,12 +26,11 @@ DatasetSpec dataset_of(const Scenario& scenario) {
 
 /// What a read costs, as a profile of that device would fit it: from the rates of some request sizes.
 StorageCost storage_cost_of(const StorageSpec& storage) {
-  constexpr int reads_under_way = 16;
   const StorageDeviceSpec device{storage.bandwidth_bytes_per_s.value, to_nanoseconds(storage.request_latency_seconds.value),
                                  static_cast<std::uint32_t>(storage.queue_depth)};
   std::vector<CostPoint> curve;
   for (const double bytes : {4096.0, 16'384.0, 65'536.0, 262'144.0, 1'048'576.0})
-    curve.push_back({bytes, storage_device_rate(device, bytes, reads_under_way)});
+    curve.push_back({bytes, storage_device_rate(device, bytes, simulated_reads_under_way)});
   return fit_storage_cost(curve);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -12,6 +13,8 @@
 #include "dsanalyze/models/cache_simulator.hpp"
 
 namespace dsanalyze::cli {
+
+constexpr std::uint32_t simulated_reads_under_way = 16;  ///< as a profile with emulated devices keeps
 
 /// A scenario with its presets looked up and its samples made up: what a replay needs.
 class SimulatedScenario {

@@ -11,6 +11,7 @@
 #include "dsanalyze/core/workload.hpp"
 #include "dsanalyze/models/servers.hpp"
 #include "option_table.hpp"
+#include "parsed_list.hpp"
 
 namespace dsanalyze::cli {
 namespace {
@@ -24,17 +25,10 @@ constexpr std::string_view partition_modes = "none|partitioned|locality";
 constexpr std::string_view storage_scopes = "server|shared";
 constexpr std::string_view findable = "cache|cores|accelerators|storage";
 
-/// Parses each part of a list; errors name the option.
+/// Empty where the option was not given.
 template <typename Value, typename Parse>
-std::vector<Value> parsed_list(const std::string& option, const std::string& text, Parse parse) {
-  std::vector<Value> values;
-  if (text.empty()) return values;
-  try {
-    for (const std::string& part : split_list(text)) values.push_back(parse(part));
-  } catch (const Error& error) {
-    throw UsageError(fmt::format("{}: {}", option, error.what()));
-  }
-  return values;
+std::vector<Value> given_list(const std::string& option, const std::string& text, Parse parse) {
+  return text.empty() ? std::vector<Value>() : parsed_list<Value>(option, text, parse);
 }
 
 bool is_factor(const std::string& text) { return text.ends_with('x') || text.ends_with('X'); }
@@ -137,23 +131,23 @@ void WhatIfLists::declare(CLI::App& app) {
 
 WhatIfQuestion WhatIfLists::question(const RateModel& model) const {
   WhatIfQuestion question;
-  question.cache_sizes = parsed_list<ByteAmount>("--cache-size", m_cache_sizes, parse_byte_amount);
-  question.caches = parsed_list<WhatIfQuestion::CacheChange>("--cache", m_caches, cache_change);
-  question.cores = parsed_list<WhatIfQuestion::CoreChange>("--cores", m_cores, core_change);
-  question.accelerator_speeds = parsed_list<double>("--accelerator-speed", m_accelerator_speeds, positive_factor);
-  question.accelerators = parsed_list<double>("--accelerators", m_accelerators, accelerator_count);
-  question.batch_sizes = parsed_list<double>("--batch-size", m_batch_sizes, positive_count);
+  question.cache_sizes = given_list<ByteAmount>("--cache-size", m_cache_sizes, parse_byte_amount);
+  question.caches = given_list<WhatIfQuestion::CacheChange>("--cache", m_caches, cache_change);
+  question.cores = given_list<WhatIfQuestion::CoreChange>("--cores", m_cores, core_change);
+  question.accelerator_speeds = given_list<double>("--accelerator-speed", m_accelerator_speeds, positive_factor);
+  question.accelerators = given_list<double>("--accelerators", m_accelerators, accelerator_count);
+  question.batch_sizes = given_list<double>("--batch-size", m_batch_sizes, positive_count);
   question.storage =
-      parsed_list<WhatIfQuestion::StorageChange>("--storage", m_storage, [&model](const std::string& text) { return storage_change(text, model); });
-  question.request_sizes = parsed_list<double>("--request-size", m_request_sizes, positive_bytes);
-  question.concurrencies = parsed_list<double>("--io-depth", m_concurrencies, reads_under_way);
-  question.jobs = parsed_list<std::uint32_t>("--jobs", m_jobs, number_of_jobs);
-  question.shares = parsed_list<JobSharing>("--share", m_shares, job_sharing);
-  question.servers = parsed_list<std::uint32_t>("--servers", m_servers, number_of_servers);
-  question.partitions = parsed_list<PartitionMode>("--partition", m_partitions, partition_mode);
-  question.scopes = parsed_list<StorageScope>("--storage-scope", m_scopes, storage_scope);
-  question.networks = parsed_list<double>("--network", m_networks, network_rate);
-  question.find = parsed_list<std::string>("--find", m_find, question_name);
+      given_list<WhatIfQuestion::StorageChange>("--storage", m_storage, [&model](const std::string& text) { return storage_change(text, model); });
+  question.request_sizes = given_list<double>("--request-size", m_request_sizes, positive_bytes);
+  question.concurrencies = given_list<double>("--io-depth", m_concurrencies, reads_under_way);
+  question.jobs = given_list<std::uint32_t>("--jobs", m_jobs, number_of_jobs);
+  question.shares = given_list<JobSharing>("--share", m_shares, job_sharing);
+  question.servers = given_list<std::uint32_t>("--servers", m_servers, number_of_servers);
+  question.partitions = given_list<PartitionMode>("--partition", m_partitions, partition_mode);
+  question.scopes = given_list<StorageScope>("--storage-scope", m_scopes, storage_scope);
+  question.networks = given_list<double>("--network", m_networks, network_rate);
+  question.find = given_list<std::string>("--find", m_find, question_name);
   return question;
 }
 

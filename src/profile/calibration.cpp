@@ -6,7 +6,7 @@
 namespace dsanalyze {
 namespace {
 
-constexpr std::size_t words = (std::size_t{1} << 20) / sizeof(std::uint64_t);
+constexpr std::size_t block_words = (std::size_t{1} << 20) / sizeof(std::uint64_t);
 constexpr int passes = 600;
 
 /// Never change this: figures of different versions would not be comparable.
@@ -22,7 +22,7 @@ std::uint64_t hash_pass(std::vector<std::uint64_t>& block, std::uint64_t hash) {
 }  // namespace
 
 double calibrate_cpu(Timing timing) {
-  std::vector<std::uint64_t> block(words, 1);
+  std::vector<std::uint64_t> block(block_words, 1);
   std::uint64_t hash = hash_pass(block, 1);  // pages and clocks are up
   const Nanoseconds begin = timing.clock->now();
   for (int pass = 0; pass < passes; ++pass) hash = hash_pass(block, hash);

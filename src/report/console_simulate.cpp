@@ -11,7 +11,6 @@ namespace dsanalyze {
 namespace {
 
 using console::paragraph;
-using console::Table;
 using report::dataset_line;
 using report::share_of;
 
@@ -30,7 +29,7 @@ std::string caches_line(const SimulateResult& result) {
   return text;
 }
 
-void add_row(Table& table, const std::string& name, const CaseCounts& counts, Bytes dataset_bytes) {
+void add_row(console::Table& table, const std::string& name, const CaseCounts& counts, Bytes dataset_bytes) {
   std::vector<std::string> cells = {name, counts.cache.policy == ReplayPolicy::none ? "" : format_share(share_of(counts.cache, dataset_bytes)),
                                     counts.epochs.empty() ? "" : format_share(counts.epochs.front().counts.miss_share())};
   const auto later = later_epochs(counts);
@@ -46,9 +45,9 @@ void add_row(Table& table, const std::string& name, const CaseCounts& counts, By
 }
 
 std::string times_table(const SimulateResult& result, std::size_t width) {
-  using enum Table::Align;
-  Table table({{"policy", left}, {"cache", right}, {"samples/s", right}, {"epoch", right}, {"p99 wait", right}, {"stalls", right}, {"binds", left}},
-              0);
+  using enum console::Table::Align;
+  console::Table table(
+      {{"policy", left}, {"cache", right}, {"samples/s", right}, {"epoch", right}, {"p99 wait", right}, {"stalls", right}, {"binds", left}}, 0);
   for (std::size_t i = 0; i < result.cases.size() && i < result.times.size(); ++i) {
     if (!result.times[i]) continue;
     const PipelineTimes& times = *result.times[i];
@@ -73,8 +72,9 @@ std::string console_summary(const SimulateResult& result, const ConsoleStyle& st
   std::string text = paragraph("", result.name.empty() ? "trace " + result.source : result.name + ": " + result.description, width);
   text += paragraph("", dataset_line(result), width);
   text += paragraph("", caches_line(result), width) + "\n";
-  using enum Table::Align;
-  Table table({{"policy", left}, {"cache", right}, {"first", right}, {"hits", right}, {"missed", right}, {"read", right}, {"of dataset", right}}, 0);
+  using enum console::Table::Align;
+  console::Table table(
+      {{"policy", left}, {"cache", right}, {"first", right}, {"hits", right}, {"missed", right}, {"read", right}, {"of dataset", right}}, 0);
   if (result.recorded) add_row(table, "(recorded)", *result.recorded, result.dataset_bytes);
   for (const CaseCounts& counts : result.cases) add_row(table, replay_policy_name(counts.cache.policy), counts, result.dataset_bytes);
   text += table.text(width);

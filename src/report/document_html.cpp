@@ -11,11 +11,9 @@
 namespace dsanalyze::report {
 namespace {
 
-constexpr std::size_t longest_text = 2000;
-
 /// Quoted; a percent sign stays with its number.
-std::string shown(const std::string& text) {
-  std::string html = html_text(shortened(text, longest_text));
+std::string shown_html(const std::string& text) {
+  std::string html = html_text(shortened(text, longest_html_text));
   for (std::size_t at = html.find(" %"); at != std::string::npos; at = html.find(" %", at)) html.replace(at, 1, "\u00a0");
   return html;
 }
@@ -38,7 +36,7 @@ std::string row_html(const Table& table, const std::vector<Cell>& row) {
     const bool heading = at == 0 && table.row_headings;
     const std::string classes = cell_class(row[at], heading ? Align::left : table.columns[at].align);
     html += heading ? fmt::format("<th scope=\"row\"{}>", classes) : fmt::format("<td{}>", classes);
-    html += shown(row[at].text) + (heading ? "</th>" : "</td>");
+    html += shown_html(row[at].text) + (heading ? "</th>" : "</td>");
   }
   return html + "</tr>\n";
 }
@@ -60,14 +58,14 @@ std::string table_html(const Table& table, const std::string& id, std::size_t ro
     caption += fmt::format(" (the first {} of {} rows; the JSON record has them all)", count, format_number(static_cast<double>(table.rows.size())));
   std::string html =
       fmt::format("<div class=\"scroll\" role=\"group\" tabindex=\"0\" aria-label=\"{}\">\n<table id=\"{}\">\n<caption>{}</caption>\n<thead><tr>",
-                  shown(table.caption), html_text(id), shown(caption));
+                  shown_html(table.caption), html_text(id), shown_html(caption));
   for (std::size_t at = 0; at < table.columns.size(); ++at) {
     if (table.columns[at].heading.empty()) {
       html += "<td></td>";  // a corner is no heading
       continue;
     }
     const bool right = table.columns[at].align == Align::right && !(at == 0 && table.row_headings);
-    html += fmt::format("<th scope=\"col\"{}>{}</th>", right ? " class=\"number\"" : "", shown(table.columns[at].heading));
+    html += fmt::format("<th scope=\"col\"{}>{}</th>", right ? " class=\"number\"" : "", shown_html(table.columns[at].heading));
   }
   return html + "</tr></thead>\n<tbody>\n" + rows + "</tbody>\n</table>\n</div>\n";
 }
@@ -81,35 +79,35 @@ std::string charts_html(const std::vector<Chart>& charts, const std::string& tab
     html += fmt::format(
         "<div class=\"plot{}\"><canvas data-chart=\"{}\" role=\"img\" aria-label=\"{}. The table below holds its numbers.\" "
         "aria-describedby=\"{}\"></canvas></div>\n",
-        height, html_text(chart.name), shown("Chart: " + chart.title), html_text(table_id));
+        height, html_text(chart.name), shown_html("Chart: " + chart.title), html_text(table_id));
   }
   return html + "</div>\n";
 }
 
-class Writer {
+class HtmlWriter {
  public:
   /// `room`: what the page's tables may still take.
-  Writer(const Section& section, std::size_t& room) : m_section(section), m_room(room) {}
+  HtmlWriter(const Section& section, std::size_t& room) : m_section(section), m_room(room) {}
 
   void operator()(const Paragraph& paragraph) {
     constexpr std::array classes{"", " class=\"muted\"", " class=\"warning\""};
-    m_html += fmt::format("<p{}>{}</p>\n", classes.at(static_cast<std::size_t>(paragraph.tone)), shown(paragraph.text));
+    m_html += fmt::format("<p{}>{}</p>\n", classes.at(static_cast<std::size_t>(paragraph.tone)), shown_html(paragraph.text));
   }
   void operator()(const List& list) {
     m_html += "<ul>\n";
-    for (const std::string& item : list.items) m_html += "<li>" + shown(item) + "</li>\n";
+    for (const std::string& item : list.items) m_html += "<li>" + shown_html(item) + "</li>\n";
     m_html += "</ul>\n";
   }
   void operator()(const Terms& terms) {
     m_html += "<dl>\n";
     for (const Terms::Term& term : terms.terms)
       m_html += fmt::format("<div{}><dt>{}</dt><dd>{}</dd></div>\n", term.weight == Terms::Term::Weight::first ? " class=\"first\"" : "",
-                            shown(term.term), shown(term.text));
+                            shown_html(term.term), shown_html(term.text));
     m_html += "</dl>\n";
   }
   void operator()(const EpochSplit& split) {
     m_html += "<div class=\"epoch\">\n";
-    if (!split.label.empty()) m_html += "<p class=\"label\">" + shown(split.label) + "</p>\n";
+    if (!split.label.empty()) m_html += "<p class=\"label\">" + shown_html(split.label) + "</p>\n";
     m_html += "<div class=\"bar\" aria-hidden=\"true\">";
     for (const EpochSplit::Part& part : split.parts) {
       const double width = std::isfinite(part.fraction) ? std::clamp(part.fraction, 0.0, 1.0) * 100 : 0;
@@ -118,20 +116,21 @@ class Writer {
     m_html += "</div>\n<ul class=\"legend\">\n";
     for (const EpochSplit::Part& part : split.parts)
       m_html += fmt::format("<li><span class=\"key {}\" aria-hidden=\"true\"></span>{} <strong>{}</strong>{}</li>\n", html_text(part.kind),
-                            shown(part.name), shown(part.share), part.time.empty() ? "" : " <span class=\"muted\">" + shown(part.time) + "</span>");
+                            shown_html(part.name), shown_html(part.share),
+                            part.time.empty() ? "" : " <span class=\"muted\">" + shown_html(part.time) + "</span>");
     m_html += "</ul>\n</div>\n";
   }
   void operator()(const Figure& figure) {
     const std::string table_id = fmt::format("table-{}-{}", m_section.id, ++m_figures);
     m_html += "<div class=\"figure\">\n";
-    if (!figure.title.empty()) m_html += "<h3>" + shown(figure.title) + "</h3>\n";
-    if (!figure.text.empty()) m_html += "<p class=\"muted\">" + shown(figure.text) + "</p>\n";
+    if (!figure.title.empty()) m_html += "<h3>" + shown_html(figure.title) + "</h3>\n";
+    if (!figure.text.empty()) m_html += "<p class=\"muted\">" + shown_html(figure.text) + "</p>\n";
     m_html += charts_html(figure.charts, table_id);
     const std::string table = table_html(figure.table, table_id, std::min(m_room, most_table_bytes));
     m_room -= std::min(m_room, table.size());
     m_html += figure.folding == Folding::open
                   ? table
-                  : fmt::format("<details>\n<summary>{}</summary>\n{}</details>\n", shown("The numbers: " + figure.table.caption), table);
+                  : fmt::format("<details>\n<summary>{}</summary>\n{}</details>\n", shown_html("The numbers: " + figure.table.caption), table);
     m_html += "</div>\n";
   }
   void operator()(const LivePlace& place) {
@@ -139,7 +138,7 @@ class Writer {
         "{}<div class=\"live\" data-live=\"{}\"><p class=\"muted\">The sliders need a browser that runs scripts. The tables of this page, and "
         "`dsanalyze "
         "whatif`, answer the same questions without.</p></div>\n",
-        place.label.empty() ? "" : "<h3>" + shown(place.label) + "</h3>\n", place.result);
+        place.label.empty() ? "" : "<h3>" + shown_html(place.label) + "</h3>\n", place.result);
   }
 
   [[nodiscard]] const std::string& html() const { return m_html; }
@@ -156,7 +155,8 @@ class Writer {
 std::string html_navigation(const Document& document) {
   std::string html;
   for (const Section& section : document.sections)
-    if (&section != &document.sections.front()) html += fmt::format("<li><a href=\"#{}\">{}</a></li>\n", html_text(section.id), shown(section.title));
+    if (&section != &document.sections.front())
+      html += fmt::format("<li><a href=\"#{}\">{}</a></li>\n", html_text(section.id), shown_html(section.title));
   return html;
 }
 
@@ -166,8 +166,8 @@ std::string html_sections(const Document& document) {
   for (const Section& section : document.sections) {
     const char level = &section == &document.sections.front() ? '1' : '2';
     html += fmt::format("<section id=\"{0}\" aria-labelledby=\"{0}-title\">\n<h{1} id=\"{0}-title\">{2}</h{1}>\n", html_text(section.id), level,
-                        shown(section.title));
-    Writer writer(section, room);
+                        shown_html(section.title));
+    HtmlWriter writer(section, room);
     for (const Block& block : section.blocks) std::visit(writer, block);
     html += writer.html() + "</section>\n";
   }

@@ -1,10 +1,13 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "document.hpp"
 
 namespace dsanalyze::report {
+
+constexpr std::size_t longest_html_text = 2000;  ///< bytes of one text of a page
 
 /// The navigation and the sections of a page, static: every number and sentence is there without a script.
 std::string html_navigation(const Document& document);

@@ -13,7 +13,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t longest_text = 2000;
 // What a page may take, and what of it the records get: what all else leaves, within these bounds.
 constexpr std::size_t page_room = 580'000;
 constexpr std::size_t most_record_room = 150'000;
@@ -47,7 +46,8 @@ std::string records_json(std::span<const ReportInput> inputs, std::size_t room) 
   Json records = Json::array();
   for (const ReportInput& input : inputs)
     records.push_back(Json::parse(std::visit([](const auto& record) { return to_json(record); }, input.record)));
-  constexpr std::array<Measure, 6> measures{{{1000, longest_text}, {300, longest_text}, {100, longest_text}, {30, 500}, {10, 200}, {3, 100}}};
+  constexpr std::array<Measure, 6> measures{
+      {{1000, report::longest_html_text}, {300, report::longest_html_text}, {100, report::longest_html_text}, {30, 500}, {10, 200}, {3, 100}}};
   Json kept;
   std::string text;
   for (const Measure& most : measures) {
@@ -60,7 +60,7 @@ std::string records_json(std::span<const ReportInput> inputs, std::size_t room) 
 
 std::string labels_json(std::span<const ReportInput> inputs) {
   Json labels = Json::array();
-  for (const ReportInput& input : inputs) labels.push_back(shortened(input.label, longest_text));
+  for (const ReportInput& input : inputs) labels.push_back(shortened(input.label, report::longest_html_text));
   return embedded(labels);
 }
 
@@ -100,9 +100,9 @@ std::string html_report(std::span<const ReportInput> inputs, const HtmlAssets& a
   const std::string sections = report::html_sections(document);
   const std::size_t others = assets.page.size() + assets.style.size() + assets.scripts.size() + sections.size();
   const std::array<Part, 8> parts{{{"policy", assets.policy},
-                                   {"title", html_text(shortened(document.title, longest_text))},
+                                   {"title", html_text(shortened(document.title, report::longest_html_text))},
                                    {"style", assets.style},
-                                   {"subtitle", html_text(shortened(document.subtitle, longest_text))},
+                                   {"subtitle", html_text(shortened(document.subtitle, report::longest_html_text))},
                                    {"navigation", report::html_navigation(document)},
                                    {"sections", sections},
                                    {"record", island(inputs, document, others)},

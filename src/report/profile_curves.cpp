@@ -11,7 +11,7 @@ namespace dsanalyze::report {
 namespace {
 
 /// One of the curves: how its x is shown.
-struct Factor {
+struct CurveFactor {
   std::string id, title, text, x_label, column;
   std::optional<ReportCurve> ReportCurves::*curve;
   double shown_as;  ///< x times this is shown
@@ -19,9 +19,9 @@ struct Factor {
   std::string mark;  ///< at the crossing
 };
 
-std::string x_text(const Factor& factor, double x) { return format_number(x * factor.shown_as) + factor.unit; }
+std::string x_text(const CurveFactor& factor, double x) { return format_number(x * factor.shown_as) + factor.unit; }
 
-const ReportCurve* curve_of(const Factor& factor, const ProfileView& view) {
+const ReportCurve* curve_of(const CurveFactor& factor, const ProfileView& view) {
   if (view.curves == nullptr || !(view.curves->*factor.curve)) return nullptr;
   const ReportCurve& curve = *(view.curves->*factor.curve);
   return curve.points.empty() ? nullptr : &curve;
@@ -31,7 +31,7 @@ std::string binding_words(const std::string& bottleneck) {
   return bottleneck == "gpu" ? "accelerators [G]" : bottleneck == "cpu" ? "prep [P]" : "fetch [F]";
 }
 
-Table one_curves_table(const Factor& factor, const ReportCurve& curve) {
+Table one_curves_table(const CurveFactor& factor, const ReportCurve& curve) {
   const bool with_ingestion = std::ranges::any_of(curve.points, [](const CurvePoint& point) { return point.ingestion.has_value(); });
   Table table{factor.title + ", samples/s by the model", {{factor.column, Align::left}, {"training reaches"}, {"fetch [F]"}, {"prep [P]"}}};
   if (with_ingestion) table.columns.push_back({"accelerators [G]"});
@@ -46,7 +46,7 @@ Table one_curves_table(const Factor& factor, const ReportCurve& curve) {
   return table;
 }
 
-Table several_curves_table(const Factor& factor, ProfileViews views) {
+Table several_curves_table(const CurveFactor& factor, ProfileViews views) {
   Table table{factor.title + ", samples/s by the model", {{factor.column, Align::left}}};
   std::map<double, std::vector<std::string>> rows;
   std::size_t column = 0;
@@ -71,7 +71,7 @@ Table several_curves_table(const Factor& factor, ProfileViews views) {
 
 Chart::Series line(const std::string& label, const std::string& colour, Chart::Series::Line look) { return {label, colour, {}, look}; }
 
-void add_lines(const Factor& factor, const ReportCurve& curve, Chart& chart) {
+void add_lines(const CurveFactor& factor, const ReportCurve& curve, Chart& chart) {
   using Line = Chart::Series::Line;
   Chart::Series reached = line("training reaches", "result", Line::solid), fetch = line("fetch [F]", "fetch", Line::dashed),
                 prep = line("prep [P]", "prep", Line::dashed), ingestion = line("accelerators [G]", "compute", Line::dashed);
@@ -92,7 +92,7 @@ void add_lines(const Factor& factor, const ReportCurve& curve, Chart& chart) {
   chart.series.push_back(std::move(reached));
 }
 
-Section curve_section(const Factor& factor, ProfileViews views) {
+Section curve_section(const CurveFactor& factor, ProfileViews views) {
   Section section{factor.id, factor.title};
   Chart chart;
   chart.name = factor.id;

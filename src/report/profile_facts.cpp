@@ -42,7 +42,7 @@ std::string amount_text(const nlohmann::ordered_json& amount) {
 }
 
 /// A setting's value as a person reads it; its unit is the last part of its name.
-std::string value_text(const std::string& name, const nlohmann::ordered_json& value) {
+std::string setting_text(const std::string& name, const nlohmann::ordered_json& value) {
   if (value.is_null()) return "not given";
   if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
   if (value.is_object()) return amount_text(value);
@@ -97,7 +97,7 @@ std::vector<Setting> settings_of(const ProfileResult& result) {
   std::vector<Setting> settings;
   const auto record = nlohmann::ordered_json::parse(to_json(result));
   for (const auto& item : record["settings"].items())
-    settings.push_back({name_text(item.key()), value_text(item.key(), item.value()), number_of(item.value())});
+    settings.push_back({name_text(item.key()), setting_text(item.key(), item.value()), number_of(item.value())});
   return settings;
 }
 

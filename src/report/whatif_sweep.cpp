@@ -12,7 +12,7 @@ namespace dsanalyze::report {
 namespace {
 
 /// What an answer may change. `level` is nullopt where it does not; `base` is the place of what was measured, where it is known.
-struct Factor {
+struct SweepFactor {
   const char* name;
   std::function<std::optional<SweepLevel>(const WhatIfChange&)> level;
   std::optional<double> base = std::nullopt;
@@ -50,7 +50,7 @@ std::optional<SweepLevel> storage_level(const WhatIfChange& change) {
   return numbered(*change.storage_factor, factor_text(*change.storage_factor));
 }
 
-std::vector<Factor> factors_of(const WhatIfResult& result) {
+std::vector<SweepFactor> factors_of(const WhatIfResult& result) {
   using Change = WhatIfChange;
   return {{"cache", number_of(&Change::cache_fraction, format_share), result.base_cache_fraction,
            format_share(result.base_cache_fraction) + " (as measured)"},
@@ -72,7 +72,7 @@ std::vector<Factor> factors_of(const WhatIfResult& result) {
 }
 
 /// The levels of one factor in all answers, those that are as measured with the place that belongs to them.
-std::vector<SweepLevel> levels_in(const Factor& factor, const std::vector<WhatIfAnswer>& answers) {
+std::vector<SweepLevel> levels_in(const SweepFactor& factor, const std::vector<WhatIfAnswer>& answers) {
   std::vector<SweepLevel> levels;
   std::vector<std::string> words;
   for (const WhatIfAnswer& answer : answers) {
@@ -98,7 +98,7 @@ std::optional<SweepMap> whatif_sweep(const WhatIfResult& result) {
     const std::string letter = resource_letter(simulated ? answer.simulated->bottleneck : answer.bottleneck);
     sweep.points.push_back({{}, value, format_number(value) + " " + letter});
   }
-  for (const Factor& factor : factors_of(result)) {
+  for (const SweepFactor& factor : factors_of(result)) {
     const std::vector<SweepLevel> levels = levels_in(factor, answers);
     if (std::ranges::all_of(levels, &SweepLevel::as_measured)) continue;
     sweep.factors.emplace_back(factor.name);
