@@ -71,10 +71,16 @@ std::optional<DoctorAnswer> look_at_page_cache(const DoctorContext& context) {
                         {}};
   }
   if (attempt.error != 0) return not_known(fmt::format("the try on {} failed: {}", file, describe_errno(attempt.error)));
-  return DoctorAnswer{DoctorStatus::warning,
+  const DoctorCommand who{DoctorCommand::Where::here, "fuser -v " + file};
+  DoctorAnswer answer{DoctorStatus::warning,
                       fmt::format("a page of {} stayed although it was asked to be dropped", file),
                       "Another program maps or locks the dataset's files: end it, then drop what it left:",
-                      {{DoctorCommand::Where::here, "fuser -v " + file}, context.as_root("sysctl vm.drop_caches=1")}};
+                      {who, context.as_root("sysctl vm.drop_caches=1")}};
+  if (place.filesystem == "overlay" || place.filesystem == "aufs") {
+    answer.mend = "Its layers lie in memory, or another program maps or locks the dataset's files. Copy it to a disk, or end that program:";
+    answer.commands = {copy_of(place), who};
+  }
+  return answer;
 }
 
 }  // namespace dsanalyze

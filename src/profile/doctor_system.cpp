@@ -28,6 +28,19 @@ std::size_t page_size() {
   return bytes > 0 ? static_cast<std::size_t>(bytes) : usual;
 }
 
+/// Asks for the page at `at` to be dropped, and whether it went.
+DoctorSystem::Attempt drop_page(int descriptor, off_t at) {
+  const std::size_t page_bytes = page_size();
+  if (const int error = ::posix_fadvise(descriptor, at, static_cast<off_t>(page_bytes), POSIX_FADV_DONTNEED); error != 0) return {false, error};
+  void* const map = ::mmap(nullptr, page_bytes, PROT_READ, MAP_SHARED, descriptor, at);
+  if (map == MAP_FAILED) return {false, errno};
+  unsigned char resident = 0;
+  const int result = ::mincore(map, page_bytes, &resident);
+  const int error = errno;
+  ::munmap(map, page_bytes);
+  return result == 0 ? DoctorSystem::Attempt{(resident & 1U) == 0, 0} : DoctorSystem::Attempt{false, error};
+}
+
 class RealSystem final : public DoctorSystem {
  public:
   Limits limit(Limit which) override {
@@ -76,15 +89,11 @@ class RealSystem final : public DoctorSystem {
     if (::pread(descriptor.get(), &byte, 1, last) < 0) return {false, errno};
     ::sync_file_range(descriptor.get(), last, static_cast<off_t>(page_bytes),
                       SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
-    if (const int error = ::posix_fadvise(descriptor.get(), last, static_cast<off_t>(page_bytes), POSIX_FADV_DONTNEED); error != 0)
-      return {false, error};
-    void* const map = ::mmap(nullptr, page_bytes, PROT_READ, MAP_SHARED, descriptor.get(), last);
-    if (map == MAP_FAILED) return {false, errno};
-    unsigned char resident = 0;
-    const int result = ::mincore(map, page_bytes, &resident);
-    const int error = errno;
-    ::munmap(map, page_bytes);
-    return result == 0 ? Attempt{(resident & 1U) == 0, 0} : Attempt{false, error};
+    const Attempt attempt = drop_page(descriptor.get(), last);
+    if (attempt.done || attempt.error != 0) return attempt;
+    // An image's layers (overlay) do not pass on to write one range, and a page that is not written yet stays.
+    ::fdatasync(descriptor.get());
+    return drop_page(descriptor.get(), last);
   }
 
   std::string device_number(const fs::path& path) override {

@@ -5,6 +5,7 @@ condition that could not be made true is a failure. Nothing is left behind: name
 import ctypes
 import functools
 import json
+import mmap
 import os
 import pathlib
 import shlex
@@ -53,6 +54,22 @@ def end(process):
 
 def filesystem_of(folder):
     return subprocess.run(["stat", "-f", "-c", "%T", str(folder)], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def lies_in_memory(folder):
+    """Files there, or the layers below them, are never dropped from memory."""
+    if filesystem_of(folder) in MEMORY_FILESYSTEMS:
+        return True
+    with tempfile.TemporaryFile(dir=folder) as file:
+        file.write(bytes(4096))
+        file.flush()
+        os.fdatasync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        with mmap.mmap(file.fileno(), 0) as pages:
+            address = ctypes.addressof(ctypes.c_char.from_buffer(pages))
+            resident = ctypes.c_ubyte()
+            ctypes.CDLL(None).mincore(ctypes.c_void_p(address), ctypes.c_size_t(1), ctypes.byref(resident))
+            return resident.value & 1 == 1
 
 
 class DoctorTest(ProgramTest):
@@ -122,7 +139,7 @@ class DoctorTest(ProgramTest):
     def folder_on_a_disk(self):
         """Whose files the page cache holds copies of, where temporary files lie in memory too."""
         for place in (tempfile.gettempdir(), "/var/tmp", pathlib.Path(shutil.which(PROGRAM)).parent):
-            if os.access(place, os.W_OK) and filesystem_of(place) not in MEMORY_FILESYSTEMS:
+            if os.access(place, os.W_OK) and not lies_in_memory(place):
                 folder = pathlib.Path(tempfile.mkdtemp(prefix="dsanalyze-test-", dir=place))
                 self.addCleanup(shutil.rmtree, folder)
                 return folder

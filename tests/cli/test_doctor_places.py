@@ -4,20 +4,21 @@ the files in which the kernel describes them."""
 import mmap
 import os
 import pathlib
+import shlex
 import unittest
 
-from doctor_program import DoctorTest, forbid_io_uring
+from doctor_program import DoctorTest, filesystem_of, forbid_io_uring
 
 ARRAY = "x.npy"
 
 
 class DoctorOfPlaces(DoctorTest):
-    def mounted(self, mount, *more):
+    def mounted(self, mount, before="true", first="true"):
         """A copy of the dataset where `mount` (with PLACE for the folder) mounts; its folder, and the words before a command that see it."""
         place = self.folder / "mounted"
         place.mkdir(exist_ok=True)
-        copy = f"mkdir '{place}/d' && cp '{self.dataset()}/{ARRAY}' '{place}/d/'"
-        return place / "d", self.in_mount_namespace(*more, mount.replace("PLACE", f"'{place}'"), copy)
+        copy = f"rm -rf '{place}/d' && mkdir '{place}/d' && cp '{self.dataset()}/{ARRAY}' '{place}/d/'"
+        return place / "d", self.in_mount_namespace(first, before, mount.replace("PLACE", f"'{place}'"), copy)
 
     def on_disk(self, disk="sdx", filesystem="ext4", source="/dev/sdx", queue=()):
         """The dataset, and the words before a command that take its disk for `disk`."""
@@ -35,9 +36,12 @@ class DoctorOfPlaces(DoctorTest):
         data, prefix = data_and_prefix
         return self.finds(code, status, says, data, *arguments, mends=mends, prefix=prefix, **how)
 
-    def lacks_on(self, data_and_prefix, code, *arguments, **how):
+    def examine_on(self, data_and_prefix):
         data, prefix = data_and_prefix
-        self.assert_not_found(self.examine(data, *arguments, prefix=prefix, **how), code)
+        return self.examine(data, prefix=prefix)
+
+    def lacks_on(self, data_and_prefix, code):
+        self.assert_not_found(self.examine_on(data_and_prefix), code)
 
     def test_files_of_a_dataset_that_this_user_may_not_read_are_found(self):
         images = self.folder / "images of mine"
@@ -57,14 +61,26 @@ class DoctorOfPlaces(DoctorTest):
         self.lacks_on(self.on_disk(), "filesystem")
 
     def test_a_dataset_in_an_images_layers_is_found(self):
-        memory, lower = self.folder / "memory", self.folder / "lower"
-        memory.mkdir()
-        lower.mkdir()
-        layers = (f"mount -t tmpfs none '{memory}'", f"mkdir '{memory}/u' '{memory}/w'")
-        mount = f"mount -t overlay overlay -o 'lowerdir={lower},upperdir={memory}/u,workdir={memory}/w' PLACE"
         self.require_filesystem("overlay")
-        self.finds_on(self.mounted(mount, *layers), "filesystem", "warning", ("overlay", "layers of an image"),
-                      mends=("cp -r ", "-v /DATA/ON/HOST", "mountPath"))
+        memory = self.folder / "memory"
+        memory.mkdir()
+        checks = self.finds_on(self.mounted(*self.layers_in(memory), f"mount -t tmpfs none '{memory}'"), "filesystem", "warning",
+                               ("overlay", "layers of an image"), mends=("cp -r ", "-v /DATA/ON/HOST", "mountPath"))
+        self.assert_found(checks, "page-cache", "warning", "stayed although it was asked to be dropped", mends="cp -r ")
+
+    def test_pages_of_an_images_layers_on_a_disk_are_dropped_also_before_they_are_written(self):
+        self.require_filesystem("overlay")
+        disk = self.folder_on_a_disk()
+        if filesystem_of(disk) == "overlayfs":
+            self.skipTest("temporary files lie in an image's layers, on which there can be no others")
+        layers = self.mounted(*self.layers_in(disk))
+        self.addCleanup((disk / "w" / "work").chmod, 0o700)  # which the kernel closed to all
+        self.assertEqual(self.examine_on(layers)["page-cache"]["status"], "ok")
+
+    def layers_in(self, folder):
+        """What mounts layers that lie there, and makes their folders."""
+        place = shlex.quote(str(folder))
+        return (f"mount -t overlay overlay -o lowerdir={place}/l,upperdir={place}/u,workdir={place}/w PLACE", f"mkdir -p {place}/l {place}/u {place}/w")
 
     def require_filesystem(self, name):
         """After the kernel was asked for it, which loads its module."""

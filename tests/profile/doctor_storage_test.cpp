@@ -183,6 +183,9 @@ TEST_CASE("a page that stays is a warning, another user's file a note, a failed 
   CHECK(machine.status("page-cache") == ok);
   machine.system.drop = {false, 0};
   CHECK(machine.status("page-cache") == warning);
+  CHECK(machine.check("page-cache").commands.front().command.starts_with("fuser -v "));
+  machine.mount_data("overlay", "overlay");
+  CHECK(machine.check("page-cache").commands.front().command.starts_with("cp -r "));
   machine.system.drop = {false, EACCES};
   CHECK(machine.status("page-cache") == note);
   machine.system.drop = {false, EIO};
