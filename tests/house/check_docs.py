@@ -1,4 +1,5 @@
-"""The documents speak of things that exist: links, paths, scripts, commands and options; the PyTorch script is ten lines that Python can read.
+"""The documents and the examples for CI speak of things that exist: links, paths, scripts, commands and options; the PyTorch script is ten lines that
+Python can read.
 
 usage: check_docs.py [PROGRAM]      without PROGRAM, commands and options are not looked up
 """
@@ -76,6 +77,20 @@ def command_lines(text):
     return lines
 
 
+def example_lines(text):
+    """Every `dsanalyze ...` of an example for CI, its words: in scripts (continued lines joined), in the quoted commands within them, in code of remarks."""
+    lines = []
+    for line in text.replace("\\\n", " ").splitlines():
+        remark = line.lstrip().startswith(("#", "//"))
+        parts = CODE.findall(line) if remark else [re.sub(r"'[^']*'", "'...'", line), *re.findall(r"'([^']*)'", line)]
+        for command in [command for part in parts for command in re.split(r"[;|&#]", part)]:
+            words = command.replace("'", " ").split()
+            begin = next((at for at, word in enumerate(words) if is_program(word)), len(words))
+            if begin < len(words):
+                lines.append(words[begin:])
+    return lines
+
+
 def help_text(*words):
     return subprocess.run([PROGRAM, *words, "--help"], capture_output=True, text=True, timeout=60, check=False)
 
@@ -139,6 +154,14 @@ class Documents(unittest.TestCase):
         helps = Helps()
         self.each(lambda path, text: [problem for words in command_lines(text) if is_program(words[0]) for problem in helps.problems(words)])
 
+    def test_examples_for_ci_call_the_program_as_it_is(self):
+        for example in sorted((repository.ROOT / "docs" / "examples").iterdir()):
+            with self.subTest(example.name):
+                lines = example_lines(example.read_text())
+                self.assertIn("gate", [words[1] for words in lines])
+                if PROGRAM is not None:
+                    self.assertEqual([problem for words in lines for problem in Helps().problems(words)], [])
+
     def test_every_option_that_the_readme_names_is_in_some_help(self):
         if PROGRAM is None:
             self.skipTest("no program given")
@@ -185,6 +208,11 @@ class TheCheckItself(unittest.TestCase):
     def test_command_lines_are_read_from_fences(self):
         text = "```console\n$ scripts/demo && dsanalyze list\noutput --of-it\n```\n```sh\na \\\n  --b\n```\n"
         self.assertEqual(command_lines(text), [["scripts/demo"], ["dsanalyze", "list"], ["a", "--b"]])
+
+    def test_command_lines_are_read_from_examples(self):
+        text = "# see dsanalyze, and `dsanalyze list x`\n  - run: for a in 1; do b/dsanalyze gate \\\n  --baseline-command 'old/dsanalyze profile data' --x; done  # y\n"
+        self.assertEqual(example_lines(text), [["dsanalyze", "list", "x"], ["b/dsanalyze", "gate", "--baseline-command", "...", "--x"],
+                                               ["old/dsanalyze", "profile", "data"]])
 
 
 if __name__ == "__main__":

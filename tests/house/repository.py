@@ -11,8 +11,10 @@ def files(*suffixes, under=ROOT):
     """Every file of the repository below `under`, by name; all when no suffix is given. Build folders are not ours, whatever their name."""
     found = []
     for path in sorted(under.iterdir()) if under.is_dir() else []:
+        if path.name in NOT_OURS:  # in a work tree of its own, .git is a file
+            continue
         if path.is_dir():
-            if path.name not in NOT_OURS and not (path / "meson-private").exists():
+            if not (path / "meson-private").exists():
                 found += files(*suffixes, under=path)
         elif not suffixes or path.suffix in suffixes:
             found.append(path)
