@@ -18,7 +18,10 @@ std::span<const EmbeddedText> help_pages();
 std::span<const EmbeddedText> completion_scripts();
 
 /// The page for a terminal: headings without marks, code without back quotes, the options that all commands share at the end.
-/// Throws std::logic_error for a name without a page.
-std::string help_text(std::string_view name);
+/// As it is written where there are 80 columns; in fewer, down to 40, sentences and what is said of options are laid out anew. Lines to copy, and
+/// JSON, are never broken. Throws std::logic_error for a name without a page.
+std::string help_text(std::string_view name, int width = 80);
+/// The same for Markdown that is no page.
+std::string laid_out_help(std::string_view markdown, int width);
 
 }  // namespace dsanalyze::cli

@@ -48,10 +48,10 @@ std::vector<std::string> command_names() {
   return names;
 }
 
-std::string command_list() {
-  std::string text = "Commands\n\n";
+std::string command_list(int width) {
+  std::string text = "## Commands\n\n```\n";
   for (const CommandEntry& entry : commands()) text += fmt::format("  {:<12} {}\n", entry.name, entry.summary);
-  return text;
+  return laid_out_help(text, width);
 }
 
 /// Help as the one document of stdout.
@@ -159,10 +159,11 @@ class Program {
   }
 
   int help(const std::string& command) {
+    const int width = m_form == Form::text ? width_of(Stream::output) : 80;
     if (command.empty())
-      print(help_document("", ended(help_text("dsanalyze")) + "\n" + command_list(), m_form));
+      print(help_document("", ended(help_text("dsanalyze", width)) + "\n" + command_list(width), m_form));
     else
-      print(help_document(command, help_text(find_command(command).name), m_form));
+      print(help_document(command, help_text(find_command(command).name, width), m_form));
     return exit_ok;
   }
 

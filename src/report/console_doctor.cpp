@@ -10,7 +10,6 @@ namespace {
 
 using console::Ink;
 using console::paint;
-using console::paragraph;
 
 constexpr std::size_t lead_columns = 11;
 

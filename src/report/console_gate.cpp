@@ -11,7 +11,6 @@ namespace {
 
 using console::Ink;
 using console::paint;
-using console::paragraph;
 using console::Table;
 
 constexpr std::size_t most_source_bytes = 160;
@@ -53,7 +52,7 @@ std::string side_paragraph(const std::string& name, const GateSide& side, std::s
 std::string console_summary(const GateResult& result, const ConsoleStyle& style) {
   const std::size_t width = console::layout_width(style);
   std::string text;
-  for (const std::string& line : console::wrap(fmt::format("{}: {}", gate_verdict_name(result.verdict), printable(result.reason)), width))
+  for (const std::string& line : wrap(fmt::format("{}: {}", gate_verdict_name(result.verdict), printable(result.reason)), width))
     text += paint(line, ink_of(result.verdict), style.colour) + "\n";
   text += "\n" + (result.metrics.empty() ? "" : metrics_table(result, width) + "\n");
   for (const GateMetric& metric : result.metrics)

@@ -14,7 +14,6 @@ namespace {
 
 using console::Ink;
 using console::paint;
-using console::paragraph;
 using console::Table;
 using namespace report;
 
@@ -121,7 +120,7 @@ std::string console_summary(const ProfileResult& result, const ConsoleStyle& sty
   const std::size_t width = console::layout_width(style);
   const std::string first_step = console::first_step(result);
   std::string text;
-  for (const std::string& line : console::wrap(console::verdict(result), width)) text += paint(line, Ink::bold, style.colour) + "\n";
+  for (const std::string& line : wrap(console::verdict(result), width)) text += paint(line, Ink::bold, style.colour) + "\n";
   text += "\n";
   if (result.stalls) text += epoch_split(*result.stalls, width);
   text += labelled("do first", first_step, width);

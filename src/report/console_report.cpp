@@ -70,8 +70,8 @@ std::string sweep_text(const std::optional<report::SweepMap>& map, std::size_t w
     for (const report::Cell& cell : row) cells.push_back(cell.text);
     table.add(std::move(cells));
   }
-  std::string text = "\n" + console::paragraph("", map->table.caption, width) + table.text(width);
-  if (!map->held.empty()) text += console::paragraph("  ", "held where the best answer has it: " + map->held, width);
+  std::string text = "\n" + paragraph("", map->table.caption, width) + table.text(width);
+  if (!map->held.empty()) text += paragraph("  ", "held where the best answer has it: " + map->held, width);
   return text;
 }
 
@@ -93,7 +93,7 @@ std::string compared(ProfileViews views, const ConsoleStyle& style) {
   std::string text;
   for (const ProfileView& view : views)
     text += console::paint(printable(view.label), console::Ink::bold, style.colour) + "\n" +
-            console::paragraph("  ", console::verdict_parts(*view.profile).sentence, width);
+            paragraph("  ", console::verdict_parts(*view.profile).sentence, width);
   text += sweep_text(report::profile_sweep(views), width);
   text += "\n" + rates_table(views, width) + stalls_table(views, width);
   std::string differing;
@@ -104,7 +104,7 @@ std::string compared(ProfileViews views, const ConsoleStyle& style) {
         if (row.size() < 2 || row[1].look != report::Cell::Look::differs) continue;
         std::vector<std::string> values;
         for (std::size_t at = 1; at < row.size(); ++at) values.push_back(row[at].text);
-        differing += console::paragraph("  " + row.front().text + ": ", fmt::format("{}", fmt::join(values, " | ")), width);
+        differing += paragraph("  " + row.front().text + ": ", fmt::format("{}", fmt::join(values, " | ")), width);
       }
   return text + "\nsettings that differ\n" + (differing.empty() ? "  none\n" : differing);
 }

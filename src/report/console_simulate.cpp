@@ -10,7 +10,6 @@
 namespace dsanalyze {
 namespace {
 
-using console::paragraph;
 using report::dataset_line;
 using report::share_of;
 

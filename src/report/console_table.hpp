@@ -5,16 +5,11 @@
 #include <vector>
 
 #include "dsanalyze/base/events.hpp"
+#include "dsanalyze/base/text_layout.hpp"
 #include "dsanalyze/report/report.hpp"
 
 namespace dsanalyze::console {
 
-/// Columns that UTF-8 text takes on a terminal: one for each code point (the console's own words need no wider ones).
-std::size_t display_width(std::string_view text);
-/// The text's words in lines of at most `width` columns; a longer word is cut. What a terminal would obey is made visible (base/text.hpp).
-std::vector<std::string> wrap(std::string_view text, std::size_t width);
-/// wrap() as lines with ends; the first begins with `lead`, the others are indented by as much.
-std::string paragraph(std::string_view lead, std::string_view text, std::size_t width);
 /// The width to lay out for: at least 40 columns, at most 120, however the terminal is.
 std::size_t layout_width(const ConsoleStyle& style);
 

@@ -15,7 +15,6 @@ namespace {
 
 using console::Ink;
 using console::paint;
-using console::paragraph;
 using console::Table;
 using report::binding_text;
 using report::change_text;
@@ -44,7 +43,7 @@ std::string validation_section(const WhatIfResult& result, const ConsoleStyle& s
   const WhatIfValidation& validation = *result.validation;
   const std::size_t width = console::layout_width(style);
   std::string text = "\n";
-  for (const std::string& line : console::wrap(fmt::format("validation {}: {}", validation.outcome, validation.reason), width))
+  for (const std::string& line : wrap(fmt::format("validation {}: {}", validation.outcome, validation.reason), width))
     text += paint(line, Ink::bold, style.colour) + "\n";
   text += paragraph(
       "  ",
@@ -98,7 +97,7 @@ std::string found_section(const std::vector<WhatIfFound>& found, const ConsoleSt
   for (const WhatIfFound& one : found) {
     const std::string heading = question_text(one.question) + ": " + (one.value ? value_text(*one.value, one.unit) : "none");
     text += "\n";
-    for (const std::string& line : console::wrap(heading, console::layout_width(style))) text += paint(line, Ink::bold, style.colour) + "\n";
+    for (const std::string& line : wrap(heading, console::layout_width(style))) text += paint(line, Ink::bold, style.colour) + "\n";
     text += paragraph("  ", one.then + ".", console::layout_width(style));
   }
   return text;

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <regex>
 #include <set>
+#include <sstream>
 
 #include "command.hpp"
+#include "dsanalyze/base/text_layout.hpp"
 #include "embedded_texts.hpp"
 #include "option_table.hpp"
 
@@ -51,6 +53,34 @@ TEST_CASE("every help page shows an example and fits 80 columns") {
       const std::string line = text.substr(at, end - at);
       CHECK_MESSAGE(std::ranges::count_if(line, [](char byte) { return (byte & 0xC0) != 0x80; }) <= 80, page.name, ": ", line);
       at = end + 1;
+    }
+  }
+}
+
+TEST_CASE("in narrow terminals help pages say the same in the same order, within the width but for lines to copy") {
+  const auto lines_of = [](const std::string& text) {
+    std::istringstream stream(text);
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(stream, line);) lines.push_back(line);
+    return lines;
+  };
+  const auto letters_of = [](std::string text) {
+    std::erase_if(text, [](char byte) { return byte == ' ' || byte == '\n'; });
+    return text;
+  };
+  for (const EmbeddedText& page : help_pages()) {
+    const std::string written = help_text(page.name);
+    CHECK(help_text(page.name, 120) == written);
+    CHECK(help_text(page.name, 1) == help_text(page.name, 40));
+    const auto written_lines = lines_of(written);
+    for (int width = 40; width < 80; ++width) {
+      const std::string text = help_text(page.name, width);
+      CHECK(letters_of(text) == letters_of(written));
+      for (const std::string& line : lines_of(text)) {
+        const bool to_copy = std::ranges::any_of(
+            written_lines, [&](const std::string& other) { return line.starts_with("  ") && !line.starts_with("  -") && other.starts_with(line); });
+        CHECK_MESSAGE((to_copy || static_cast<int>(dsanalyze::display_width(line)) <= width), page.name, " at ", width, ": ", line);
+      }
     }
   }
 }

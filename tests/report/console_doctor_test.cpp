@@ -23,7 +23,7 @@ TEST_CASE("an examination keeps to the width but for its commands, and names in 
   const std::string text = console_summary(result, {}, DoctorDetail::all);
   CHECK(text.find('\x1b') == std::string::npos);
   std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) CHECK(console::display_width(line) <= 80);
+  for (std::string line; std::getline(lines, line);) CHECK(display_width(line) <= 80);
 }
 
 TEST_CASE("colour changes no letter of an examination") {

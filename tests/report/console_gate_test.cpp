@@ -26,5 +26,5 @@ TEST_CASE("a comparison keeps to the width, and names in it cannot move the curs
   const std::string text = console_summary(result, {});
   CHECK(text.find('\x1b') == std::string::npos);
   std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) CHECK(console::display_width(line) <= 80);
+  for (std::string line; std::getline(lines, line);) CHECK(display_width(line) <= 80);
 }
