@@ -51,6 +51,8 @@ void InterruptWatch::watch() {
       continue;
     }
     kill_started_groups();
+    // The bar or the "^C" that the terminal wrote would stand before the shell's prompt.
+    if (::isatty(STDERR_FILENO) == 1) write_plainly(STDERR_FILENO, "\n");
     if (claim_output()) write_plainly(STDOUT_FILENO, m_last_words);
     ::_exit(exit_interrupted);
   }

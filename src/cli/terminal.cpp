@@ -53,7 +53,7 @@ TerminalEvents::Look event_look(const CommonOptions& options) {
     look.mode = TerminalEvents::Mode::bar;
   look.detail = options.verbose ? TerminalEvents::Detail::verbose : TerminalEvents::Detail::usual;
   look.colour = colour_of(Stream::error, options.colour);
-  look.width = width_of(Stream::error);
+  look.width = [] { return width_of(Stream::error); };
   return look;
 }
 

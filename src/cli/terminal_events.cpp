@@ -23,22 +23,30 @@ std::string figures(const Progress& progress) {
   return text;
 }
 
+std::string with_detail(const Progress& progress) {
+  return progress.detail.empty() ? progress.activity : fmt::format("{} ({})", progress.activity, progress.detail);
+}
+
+std::string cells(double fraction) {
+  const int done = static_cast<int>(std::lround(std::clamp(fraction, 0.0, 1.0) * bar_cells));
+  return fmt::format("[{}{}] ", std::string(static_cast<std::size_t>(done), '#'), std::string(static_cast<std::size_t>(bar_cells - done), '.'));
+}
+
+/// What fits the width: the rate and the time left longest, the detail of the activity least long. Activities are plain ASCII.
 std::string bar(const Progress& progress, int width) {
-  std::string text;
-  if (progress.fraction >= 0) {
-    const int done = static_cast<int>(std::lround(std::clamp(progress.fraction, 0.0, 1.0) * bar_cells));
-    text = fmt::format("[{}{}] ", std::string(static_cast<std::size_t>(done), '#'), std::string(static_cast<std::size_t>(bar_cells - done), '.'));
-  }
-  text += progress.activity + figures(progress);
-  // A line that fills the terminal would wrap, and then could not be rewritten in place. Activities are plain ASCII.
+  // A line that fills the terminal would wrap, and then could not be rewritten in place.
   const auto room = static_cast<std::size_t>(std::max(width - 1, 1));
-  return text.size() > room ? text.substr(0, room) : text;
+  const std::string known = figures(progress);
+  const std::string front = progress.fraction >= 0 ? cells(progress.fraction) : "";
+  for (const std::string& text : {front + with_detail(progress) + known, front + progress.activity + known, progress.activity + known})
+    if (text.size() <= room) return text;
+  return (known.empty() ? progress.activity : known.substr(1)).substr(0, room);
 }
 
 }  // namespace
 
 TerminalEvents::TerminalEvents(Look look, std::function<void(std::string_view)> write, const Clock& clock)
-    : m_look(look), m_write(std::move(write)), m_clock(clock), m_last_shown(clock.now()) {}
+    : m_look(std::move(look)), m_write(std::move(write)), m_clock(clock), m_last_shown(clock.now()) {}
 
 void TerminalEvents::progress(const Progress& reported) {
   if (m_look.mode == Mode::silent) return;
@@ -46,16 +54,17 @@ void TerminalEvents::progress(const Progress& reported) {
   const Nanoseconds now = m_clock.now();
   Progress progress = reported;
   progress.activity = printable(reported.activity);
+  progress.detail = printable(reported.detail);
   if (progress.eta_seconds < 0) progress.eta_seconds = time_left(progress, now);
   if (now - m_last_shown < (m_look.mode == Mode::bar ? bar_period : line_period)) return;
   m_last_shown = now;
   if (m_look.mode == Mode::lines) {
-    m_write(progress.activity + ":" + figures(progress) + "\n");
+    m_write(with_detail(progress) + ":" + figures(progress) + "\n");
     return;
   }
   clear_bar();
-  m_bar = bar(progress, m_look.width);
-  m_write(m_bar);
+  m_shown = progress;
+  draw_bar();
 }
 
 double TerminalEvents::time_left(const Progress& progress, Nanoseconds now) {
@@ -87,20 +96,21 @@ void TerminalEvents::finding(const Finding& finding) {
 void TerminalEvents::finish() {
   const std::scoped_lock lock(m_mutex);
   clear_bar();
+  m_shown.reset();
 }
 
 void TerminalEvents::write_line(const std::string& line) {
-  const std::string shown = m_bar;
   clear_bar();
   m_write(line + "\n");
-  m_bar = shown;
-  if (!m_bar.empty()) m_write(m_bar);
+  draw_bar();
+}
+
+void TerminalEvents::draw_bar() {
+  if (m_shown) m_write(bar(*m_shown, m_look.width()));
 }
 
 void TerminalEvents::clear_bar() {
-  if (m_bar.empty()) return;
-  m_write("\r\x1b[K");
-  m_bar.clear();
+  if (m_shown) m_write("\r\x1b[K");
 }
 
 }  // namespace dsanalyze::cli

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -21,7 +22,7 @@ class TerminalEvents final : public EventSink {
     Mode mode = Mode::lines;
     Detail detail = Detail::usual;
     Colour colour = Colour::off;
-    int width = 80;
+    std::function<int()> width = [] { return 80; };  ///< columns; asked for each bar, as windows change their size
   };
   /// `write` takes text for stderr; called under a lock.
   TerminalEvents(Look look, std::function<void(std::string_view)> write, const Clock& clock);
@@ -36,6 +37,7 @@ class TerminalEvents final : public EventSink {
   /// From how the fraction grew since it began, where whoever works does not know; negative as long as nothing can be told.
   double time_left(const Progress& progress, Nanoseconds now);
   void write_line(const std::string& line);
+  void draw_bar();
   void clear_bar();
 
   Look m_look;
@@ -43,7 +45,7 @@ class TerminalEvents final : public EventSink {
   const Clock& m_clock;
   std::mutex m_mutex;
   Nanoseconds m_last_shown;
-  std::string m_bar;  ///< as shown; empty when none is
+  std::optional<Progress> m_shown;  ///< what the bar shows; empty when there is none
   struct Growth {
     Nanoseconds begun = 0;
     double first = 0;

@@ -196,8 +196,8 @@ void show_progress(RunContext& context, const std::string& run, Nanoseconds begu
   const Nanoseconds now = context.timing.clock->now();
   const double whole = context.plan.seconds;
   const double done = to_seconds(now - context.begun);
-  context.events.progress({fmt::format("{} run ({:.0f} of at most {:.0f} s)", run, to_seconds(now - begun), seconds),
-                           std::clamp(done / whole, 0.0, 1.0), std::max(0.0, whole - done), samples_per_s});
+  context.events.progress({run + " run", std::clamp(done / whole, 0.0, 1.0), std::max(0.0, whole - done), samples_per_s,
+                           fmt::format("{:.0f} of at most {:.0f} s", to_seconds(now - begun), seconds)});
 }
 
 void note_rate(RunContext& context, const std::string& what, const RateRecord& rate) {

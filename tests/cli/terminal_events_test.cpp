@@ -59,10 +59,30 @@ TEST_CASE("the rate is told where there is one, and the time left from how the f
   CHECK(screen.text == "listing: 500 samples/s\n");
 }
 
-TEST_CASE("a bar never fills the terminal's line") {
-  Screen screen({TerminalEvents::Mode::bar, TerminalEvents::Detail::usual, Colour::off, 30});
-  screen.after_seconds(1, {"an activity with a long name", 0.5, 10});
-  CHECK(screen.text.size() == 29);
+TEST_CASE("a bar never fills the terminal's line, however wide the window has become, and keeps the rate and the time left longest") {
+  int width = 200;
+  Screen screen({TerminalEvents::Mode::bar, TerminalEvents::Detail::usual, Colour::off, [&width] { return width; }});
+  const auto shown_at = [&](int columns) {
+    width = columns;
+    screen.after_seconds(1, {"cached run", 0.5, 10, 1234, "3 of at most 12 s"});
+    screen.events.finish();
+    std::string shown = screen.text.substr(0, screen.text.find('\r'));
+    screen.text.clear();
+    return shown;
+  };
+  const std::string figures = "50 %, 1,234 samples/s, 10 s left";
+  CHECK(shown_at(200) == "[##########..........] cached run (3 of at most 12 s) " + figures);
+  CHECK(shown_at(80) == "[##########..........] cached run " + figures);
+  CHECK(shown_at(60) == "cached run " + figures);
+  CHECK(shown_at(40) == figures);
+  CHECK(shown_at(10) == "50 %, 1,2");
+  for (int columns = 1; columns <= 100; ++columns) CHECK(shown_at(columns).size() <= std::max<std::size_t>(columns - 1, 1));
+}
+
+TEST_CASE("a bar without figures is cut") {
+  Screen screen({TerminalEvents::Mode::bar, TerminalEvents::Detail::usual, Colour::off, [] { return 30; }});
+  screen.after_seconds(1, {"an activity with quite a long name"});
+  CHECK(screen.text == "an activity with quite a long");
 }
 
 TEST_CASE("nothing is shown when silent") {

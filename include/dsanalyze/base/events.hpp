@@ -20,6 +20,7 @@ struct Progress {
   double fraction = -1;  ///< in [0, 1]
   double eta_seconds = -1;
   double samples_per_s = -1;
+  std::string detail{};  ///< of the activity, where there is room to show it
 };
 
 /// Where libraries, which never print, say what happens. Implementations must be callable from any thread.
