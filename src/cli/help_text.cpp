@@ -19,9 +19,9 @@ std::string_view markdown_of(std::string_view name) {
 }
 
 /// Takes the lines of a page one by one, without their marks.
-class Layout {
+class PageLayout {
  public:
-  explicit Layout(int width) : m_width(static_cast<std::size_t>(std::max(width, least_width))), m_as_written(width >= written_width) {}
+  explicit PageLayout(int width) : m_width(static_cast<std::size_t>(std::max(width, least_width))), m_as_written(width >= written_width) {}
 
   void fence() {
     end_text();
@@ -83,7 +83,7 @@ class Layout {
 }  // namespace
 
 std::string laid_out_help(std::string_view markdown, int width) {
-  Layout layout(width);
+  PageLayout layout(width);
   while (!markdown.empty()) {
     const auto end = std::min(markdown.find('\n'), markdown.size());
     std::string_view line = markdown.substr(0, end);

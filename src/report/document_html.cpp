@@ -41,9 +41,23 @@ std::string row_html(const Table& table, const std::vector<Cell>& row) {
   return html + "</tr>\n";
 }
 
-/// What tables may take: each, and all of a page. Their first row is always there.
+/// What tables and lists may take: each, and all of a page. Their first row or item is always there.
 constexpr std::size_t most_table_bytes = 200'000;
-constexpr std::size_t tables_room = 230'000;
+constexpr std::size_t most_list_bytes = 40'000;
+constexpr std::size_t long_blocks_room = 230'000;
+
+std::string list_html(const List& list, std::size_t room) {
+  std::string items;
+  std::size_t count = 0;
+  for (; count < list.items.size(); ++count) {
+    const std::string item = "<li>" + shown_html(list.items[count]) + "</li>\n";
+    if (count > 0 && items.size() + item.size() > room) break;
+    items += item;
+  }
+  if (count < list.items.size())
+    items += fmt::format("<li>and {} more; the JSON record has them all</li>\n", format_number(static_cast<double>(list.items.size() - count)));
+  return "<ul>\n" + items + "</ul>\n";
+}
 
 std::string table_html(const Table& table, const std::string& id, std::size_t room) {
   std::string rows;
@@ -86,7 +100,7 @@ std::string charts_html(const std::vector<Chart>& charts, const std::string& tab
 
 class HtmlWriter {
  public:
-  /// `room`: what the page's tables may still take.
+  /// `room`: what the page's tables and lists may still take.
   HtmlWriter(const Section& section, std::size_t& room) : m_section(section), m_room(room) {}
 
   void operator()(const Paragraph& paragraph) {
@@ -94,9 +108,9 @@ class HtmlWriter {
     m_html += fmt::format("<p{}>{}</p>\n", classes.at(static_cast<std::size_t>(paragraph.tone)), shown_html(paragraph.text));
   }
   void operator()(const List& list) {
-    m_html += "<ul>\n";
-    for (const std::string& item : list.items) m_html += "<li>" + shown_html(item) + "</li>\n";
-    m_html += "</ul>\n";
+    const std::string html = list_html(list, std::min(m_room, most_list_bytes));
+    m_room -= std::min(m_room, html.size());
+    m_html += html;
   }
   void operator()(const Terms& terms) {
     m_html += "<dl>\n";
@@ -162,7 +176,7 @@ std::string html_navigation(const Document& document) {
 
 std::string html_sections(const Document& document) {
   std::string html;
-  std::size_t room = tables_room;
+  std::size_t room = long_blocks_room;
   for (const Section& section : document.sections) {
     const char level = &section == &document.sections.front() ? '1' : '2';
     html += fmt::format("<section id=\"{0}\" aria-labelledby=\"{0}-title\">\n<h{1} id=\"{0}-title\">{2}</h{1}>\n", html_text(section.id), level,

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "console_verdict.hpp"
+#include "dsanalyze/base/markup.hpp"
 #include "profile_text.hpp"
 #include "shared_sections.hpp"
 
@@ -25,15 +26,19 @@ const std::string explanation =
     "An epoch is one pass over the data. Fetch reads samples, from the cache [C] or from storage [S], both together [F]; prep decodes and changes "
     "them on the CPU [P]; the accelerators could train so many if they never waited [G]. All in samples/s; the lowest of F, P and G is what binds.";
 
+/// Bytes of what may quote names from outside, so that verdict, split and advice are seen without scrolling; further down it stands whole.
+constexpr std::size_t first_screen_text = 250;
+
 void add_one(const ProfileView& view, Section& section) {
   const ProfileResult& result = *view.profile;
   const console::Verdict verdict = console::verdict_parts(result);
   section.title = begun(verdict.sentence);  // "emulated: ..." begins a title here
-  if (!verdict.rates.empty()) section.blocks.emplace_back(Paragraph{verdict.rates});
   if (result.stalls) section.blocks.emplace_back(epoch_split(*result.stalls, ""));
-  Terms terms{{{"Do first", console::first_step(result), Terms::Term::Weight::first}, {"How sure", console::confidence(result)}}};
+  Terms terms{{{"Do first", shortened(console::first_step(result), first_screen_text), Terms::Term::Weight::first},
+               {"How sure", shortened(console::confidence(result), first_screen_text)}}};
   if (result.observed) terms.terms.push_back({"Your own job", observed_text(*result.observed)});
   section.blocks.emplace_back(std::move(terms));
+  if (!verdict.rates.empty()) section.blocks.emplace_back(Paragraph{verdict.rates});
   section.blocks.emplace_back(Paragraph{explanation, Paragraph::Tone::muted});
 }
 

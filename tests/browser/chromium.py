@@ -89,9 +89,9 @@ class Browser:
         """Until the page has drawn once more."""
         self.driver.execute_async_script("const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(done));")
 
-    def screenshot(self, path):
-        """The whole page, not only what the window shows."""
+    def screenshot(self, path, height=None):
+        """The whole page, not only what the window shows; or its first so many pixels."""
         size = self.driver.execute_cdp_cmd("Page.getLayoutMetrics", {})["cssContentSize"]
         shot = self.driver.execute_cdp_cmd("Page.captureScreenshot", {
-            "format": "png", "captureBeyondViewport": True, "clip": {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}})
+            "format": "png", "captureBeyondViewport": True, "clip": {"x": 0, "y": 0, "width": size["width"], "height": height or size["height"], "scale": 1}})
         pathlib.Path(path).write_bytes(base64.b64decode(shot["data"]))

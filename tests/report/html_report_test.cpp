@@ -112,3 +112,17 @@ TEST_CASE("four hundred long findings make no page of megabytes, and what is lef
   CHECK(island_of(page)["shortened"] == true);
   CHECK(island_of(page_of(full_input("full.json")))["shortened"] == false);
 }
+
+TEST_CASE("thousands of pieces of advice make no page of megabytes, the first ones are shown, and how many are not is said") {
+  HtmlAssets heavy = assets;
+  heavy.scripts = std::string(300'000, 's');
+  ReportInput input = full_input("advised");
+  auto& profile = std::get<ProfileResult>(input.record);
+  profile.advice.clear();
+  for (int at = 0; at < 5000; ++at)
+    profile.advice.push_back({"code", "advice " + std::to_string(at) + std::string(300, '<'), {}, {{"PyTorch", "step " + std::string(3000, '<')}}});
+  const std::string page = html_report(std::array{input}, heavy);
+  CHECK(page.size() <= 600'000);
+  CHECK(says(page, "<li>advice 0&lt;"));
+  CHECK(all_of(page, "(and 4,9[0-9]+ more; the JSON record has them all)").size() == 1);
+}
