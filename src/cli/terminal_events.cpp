@@ -38,7 +38,8 @@ std::string bar(const Progress& progress, int width) {
   const auto room = static_cast<std::size_t>(std::max(width - 1, 1));
   const std::string known = figures(progress);
   const std::string front = progress.fraction >= 0 ? cells(progress.fraction) : "";
-  for (const std::string& text : {front + with_detail(progress) + known, front + progress.activity + known, progress.activity + known})
+  for (const std::string& text : {fmt::format("{}{}{}", front, with_detail(progress), known), fmt::format("{}{}{}", front, progress.activity, known),
+                                  progress.activity + known})
     if (text.size() <= room) return text;
   return (known.empty() ? progress.activity : known.substr(1)).substr(0, room);
 }
