@@ -55,12 +55,10 @@ std::uint64_t rows_of(const NpyHeader& header, std::uint64_t row_bytes, std::uin
 }
 
 std::int64_t integer_at(const char* place, std::size_t bytes, bool is_big, bool is_signed) {
-  std::uint64_t value = 0;
-  for (std::size_t byte = 0; byte < bytes; ++byte) {
-    value |= std::uint64_t{static_cast<unsigned char>(place[is_big ? bytes - 1 - byte : byte])} << (8 * byte);
-  }
-  const auto unused = static_cast<unsigned>(64 - 8 * bytes);
-  return is_signed ? static_cast<std::int64_t>(value << unused) >> unused : static_cast<std::int64_t>(value);
+  const auto byte_at = [&](std::size_t from_highest) { return static_cast<unsigned char>(place[is_big ? from_highest : bytes - 1 - from_highest]); };
+  std::uint64_t value = is_signed && byte_at(0) >= 0x80 ? ~std::uint64_t{0} : 0;
+  for (std::size_t byte = 0; byte < bytes; ++byte) value = value << 8 | byte_at(byte);
+  return static_cast<std::int64_t>(value);
 }
 
 /// The numbers of a labels file: one whole number a row.

@@ -28,7 +28,7 @@ Reservation reserve_on(DeviceLane& lane, Nanoseconds ready, Nanoseconds service,
 
 Reservation reserve_on_earliest(std::span<DeviceLane> lanes, Nanoseconds ready, Nanoseconds service, Nanoseconds now) {
   while (true) {
-    DeviceLane* earliest = nullptr;
+    DeviceLane* earliest = &lanes.front();
     Nanoseconds seen = 0;
     Nanoseconds earliest_free = std::numeric_limits<Nanoseconds>::max();
     for (DeviceLane& lane : lanes) {

@@ -82,10 +82,11 @@ std::optional<DoctorAnswer> look_at_gpu(const DoctorContext& context) {
   const char* const hidden = std::getenv("CUDA_VISIBLE_DEVICES");
   const std::string_view visible = hidden != nullptr ? hidden : "0";
   if (visible.empty() || visible.starts_with("-1"))
-    return DoctorAnswer{DoctorStatus::warning,
-                        fmt::format("{} with driver {}, all hidden from CUDA: CUDA_VISIBLE_DEVICES={}", nodes.size(), version, shell_word(hidden)),
-                        "Show them to what this shell starts:",
-                        {{DoctorCommand::Where::here, "unset CUDA_VISIBLE_DEVICES"}}};
+    return DoctorAnswer{
+        DoctorStatus::warning,
+        fmt::format("{} with driver {}, all hidden from CUDA: CUDA_VISIBLE_DEVICES={}", nodes.size(), version, shell_word(std::string(visible))),
+        "Show them to what this shell starts:",
+        {{DoctorCommand::Where::here, "unset CUDA_VISIBLE_DEVICES"}}};
   const std::string hides = hidden != nullptr ? fmt::format("; CUDA_VISIBLE_DEVICES={}", shell_word(hidden)) : "";
   return fine(fmt::format("{} with driver {}{}", nodes.size(), version, hides));
 }
