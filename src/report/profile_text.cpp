@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <vector>
 
 namespace dsanalyze::report {
@@ -12,12 +14,11 @@ std::string seam_text(Seam seam, const std::string& emulated) { return seam == S
 }  // namespace
 
 std::string share_with_interval(const StallRecord& stall) {
-  const double half = (stall.ci95_fraction.high - stall.ci95_fraction.low) / 2;
+  const double half = (stall.ci95_fraction.high - stall.ci95_fraction.low) / 2 * 100;
   if (!(half > 0)) return format_share(stall.fraction);
-  std::string share = format_share(stall.fraction);
-  const std::string half_text = format_share(half);
-  share.resize(share.size() - std::string(" %").size());
-  return share + " ± " + half_text;
+  // Two digits of the uncertainty, and the share to the same place; never beyond a hundredth of a percent.
+  const int decimals = half >= 9.95 ? 0 : half >= 0.995 ? 1 : 2;
+  return fmt::format("{:.{}f} ± {:.{}f} %", stall.fraction * 100, decimals, std::max(half, std::pow(10, -decimals)), decimals);
 }
 
 std::string setup_text(const ProfileResult& result) {

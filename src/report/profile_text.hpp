@@ -8,7 +8,7 @@ namespace dsanalyze::report {
 
 // What a profile says, in words: the same in every view.
 
-/// "37 ± 2 %"
+/// "37.2 ± 1.6 %": two digits of the half-width of the 95 % interval, and the share to the same place.
 std::string share_with_interval(const StallRecord& stall);
 /// Storage, prep, accelerators, cache: what of them is real.
 std::string setup_text(const ProfileResult& result);
