@@ -152,7 +152,7 @@ def found(options, folder, name, fast, slow, metrics, at_once):
         order += [first, not first]
     order = order[:pairs]
     sets = [side for fast_first in order for side in ((fast, slow) if fast_first else (slow, fast))]
-    files = row_of_runs(options.program, sets, len(sets), folder, name.split()[0], at_once)
+    files = row_of_runs(options.program, sets, len(sets), folder, name.split()[0].strip(":"), at_once)
     old = [files[2 * pair + (0 if fast_first else 1)] for pair, fast_first in enumerate(order)]
     new = [files[2 * pair + (1 if fast_first else 0)] for pair, fast_first in enumerate(order)]
     verdicts = collections.Counter(judged(options.program, old[start:start + PAIRS], new[start:start + PAIRS], metrics, folder, start)
@@ -186,7 +186,7 @@ def main():
     parser.add_argument("mode", choices=modes)
     parser.add_argument("--comparisons", type=int)
     parser.add_argument("--every", type=int, default=8, help="equals: a window begins at every so many runs (an even number; 40 has no run in two windows)")
-    parser.add_argument("--run-seconds", type=float, default=1, help="time budget of a run of real prep")
+    parser.add_argument("--run-seconds", type=float, default=1.5, help="time budget of a run of real prep")
     parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
     run, usual = modes[options.mode]
