@@ -35,7 +35,7 @@ void add_one(const ProfileView& view, Section& section) {
   section.title = begun(verdict.sentence);  // "emulated: ..." begins a title here
   if (result.stalls) section.blocks.emplace_back(epoch_split(*result.stalls, ""));
   Terms terms{{{"Do first", shortened(console::first_step(result), first_screen_text), Terms::Term::Weight::first},
-               {"How sure", shortened(console::confidence(result), first_screen_text)}}};
+               {"Is it sure", shortened(console::confidence(result), first_screen_text)}}};
   if (result.observed) terms.terms.push_back({"Your own job", observed_text(*result.observed)});
   section.blocks.emplace_back(std::move(terms));
   if (!verdict.rates.empty()) section.blocks.emplace_back(Paragraph{verdict.rates});

@@ -24,6 +24,7 @@ import os
 import pathlib
 import random
 import shlex
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -110,11 +111,19 @@ def judged(program, old, new, metrics, folder, seed):
     return gate(program, printing(old, folder, "old"), printing(new, folder, "new"), metrics, len(old), 0, seed)["verdict"]
 
 
-def table_row(name, verdict, verdicts, runs, seconds):
+def scatter_percent(old, new):
+    """Of one run of prep: from how the pairs' differences scatter, without what drifts or differs on the whole."""
+    rate = {file: json.loads(file.read_text())["rates"]["P"]["samples_per_s"] for file in (*old, *new)}
+    differences = [math.log(rate[after] / rate[before]) for before, after in zip(old, new)]
+    return round(100 * statistics.stdev(differences) / math.sqrt(2), 2)
+
+
+def table_row(name, verdict, verdicts, old, new, seconds):
+    runs = len(old) + len(new)
     comparisons = sum(verdicts.values())
     low, high = wilson(verdicts[verdict], comparisons)
     return {"name": name, "comparisons": comparisons, "runs": runs, "disjoint": runs // (2 * PAIRS), "verdicts": dict(verdicts),
-            "share_percent": round(100 * verdicts[verdict] / comparisons, 2),
+            "scatter_percent": scatter_percent(old, new), "share_percent": round(100 * verdicts[verdict] / comparisons, 2),
             "interval_percent": [low, high], "seconds": round(seconds, 1)}
 
 
@@ -131,7 +140,7 @@ def equals(options, folder, name, arguments, metrics, at_once):
             sides[(place + place // 2) % 2].append(file)  # ABBA ABBA ...
         for old, new in (sides, sides[::-1]):
             verdicts[judged(options.program, old, new, metrics, folder, window)] += 1
-    return [table_row(name, "regression", verdicts, runs, time.monotonic() - begin)]
+    return [table_row(name, "regression", verdicts, files[::2], files[1::2], time.monotonic() - begin)]
 
 
 def equals_emulated(options, folder):
@@ -157,7 +166,7 @@ def found(options, folder, name, fast, slow, metrics, at_once):
     new = [files[2 * pair + (1 if fast_first else 0)] for pair, fast_first in enumerate(order)]
     verdicts = collections.Counter(judged(options.program, old[start:start + PAIRS], new[start:start + PAIRS], metrics, folder, start)
                                    for start in range(options.comparisons))
-    return [table_row(name, "regression", verdicts, len(files), time.monotonic() - begin)]
+    return [table_row(name, "regression", verdicts, old, new, time.monotonic() - begin)]
 
 
 def seam(options, folder):

@@ -15,7 +15,7 @@ ENDS = """
   const end = (element) => element ? element.getBoundingClientRect().bottom + window.scrollY : null;
   const term = (name) => [...document.querySelectorAll('section:first-child dl > div')].find((one) => one.firstChild.textContent === name);
   return { verdict: end(document.querySelector('h1')), split: end(document.querySelector('section:first-child .epoch')),
-           advice: end(term('Do first')), confidence: end(term('How sure')) };
+           advice: end(term('Do first')), confidence: end(term('Is it sure')) };
 """
 
 

@@ -60,7 +60,7 @@ TEST_CASE("a stranger finds what binds, how sure that is and what to do in the f
   const std::string page = page_of(full_input("full.json"));
   const std::string first = page.substr(0, page.find("</section>"));
   for (const char* part :
-       {"training waits for storage", "How sure", "yes: the lowest", "Do first", "Cache more.", "prep decodes and changes them on the CPU [P]"})
+       {"training waits for storage", "Is it sure", "yes: the lowest", "Do first", "Cache more.", "prep decodes and changes them on the CPU [P]"})
     CHECK_MESSAGE(says(first, part), part);
 }
 
@@ -84,7 +84,7 @@ TEST_CASE("names that hold markup end no element, in the text and in the record"
 
 TEST_CASE("a record with nearly nothing, or a hundred findings and texts of megabytes, makes a page of bounded size") {
   const std::string least = page_of({"least", least_profile(), {}, ""});
-  CHECK(says(least, "How sure"));
+  CHECK(says(least, "Is it sure"));
   ReportInput input = full_input("huge");
   auto& profile = std::get<ProfileResult>(input.record);
   for (int at = 0; at < 100; ++at) profile.findings.push_back({"code", Finding::Severity::warning, "finding number " + std::to_string(at)});
