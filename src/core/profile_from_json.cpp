@@ -188,8 +188,7 @@ StallRecord read_stall(JsonObject stalls, std::string_view key) {
 }
 
 BottleneckRecord read_bottleneck(JsonObject object) {
-  return {object.choice("resource", {"gpu", "cpu", "io"}), object.text("detail"), object.boolean("confident"), object.text("reason"),
-          object.text("next")};
+  return {read_resource(object, "resource"), object.text("detail"), object.boolean("confident"), object.text("reason"), object.text("next")};
 }
 
 void read_rates(JsonObject& root, ProfileResult& result) {

@@ -73,6 +73,8 @@ std::uint64_t read_count(JsonObject& object, std::string_view key) { return stat
 
 int read_small(JsonObject& object, std::string_view key) { return static_cast<int>(object.integer(key, 0, std::numeric_limits<int>::max())); }
 
+std::string read_resource(JsonObject& object, std::string_view key) { return object.choice(key, {"gpu", "cpu", "io"}); }
+
 std::vector<std::string> read_texts(JsonObject& object, std::string_view key) {
   const nlohmann::json& list = object.raw(key);
   if (!list.is_array()) object.fail(key, "found no list, expected a list of texts");

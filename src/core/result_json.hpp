@@ -30,6 +30,8 @@ constexpr std::int64_t most_integer = std::numeric_limits<std::int64_t>::max();
 std::uint64_t read_count(JsonObject& object, std::string_view key);
 /// The same where it fits an int.
 int read_small(JsonObject& object, std::string_view key);
+/// What may bind: "gpu", "cpu" or "io".
+std::string read_resource(JsonObject& object, std::string_view key);
 /// `schema` is "dsanalyze.profile/1", `command` what writes such records.
 void require_schema(JsonObject& root, const std::string& schema, const std::string& command);
 ToolRecord read_tool(JsonObject object);

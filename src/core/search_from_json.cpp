@@ -41,8 +41,8 @@ SearchPoint read_point(JsonObject object) {
   point.ci95_samples_per_s = read_interval(object, "ci95_samples_per_s", -most_number, most_number);
   point.epoch_seconds = object.number("epoch_seconds", 0, most_number);
   point.first_epoch_seconds = object.number("first_epoch_seconds", 0, most_number);
-  point.bottleneck = object.choice("bottleneck", {"gpu", "cpu", "io"});
-  point.next = object.choice("next", {"gpu", "cpu", "io"});
+  point.bottleneck = read_resource(object, "bottleneck");
+  point.next = read_resource(object, "next");
   point.next_samples_per_s = object.number("next_samples_per_s", 0, most_number);
   point.too_close = object.boolean("too_close");
   point.costs_per_hour = read_costs(object.object("costs_per_hour"));

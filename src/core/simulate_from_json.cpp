@@ -66,7 +66,7 @@ PipelineTimes read_times(JsonObject object) {
   JsonObject stalls = object.object("stalls");
   times.prep_stall = stalls.number("prep", -most_number, most_number);
   times.fetch_stall = stalls.number("fetch", -most_number, most_number);
-  times.bottleneck = object.choice("bottleneck", {"gpu", "cpu", "io"});
+  times.bottleneck = read_resource(object, "bottleneck");
   times.too_close = object.boolean("too_close");
   return times;
 }

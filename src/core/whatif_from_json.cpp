@@ -6,8 +6,6 @@
 namespace dsanalyze {
 namespace {
 
-const std::vector<std::string> resources = {"gpu", "cpu", "io"};
-
 std::optional<double> read_known(JsonObject& object, std::string_view key) { return object.optional_number(key, 0, most_number); }
 
 std::optional<std::uint32_t> read_known_machines(JsonObject& object, std::string_view key) {
@@ -48,7 +46,7 @@ WhatIfAnswer::Simulated read_simulated(JsonObject object) {
   simulated.stall_p99_seconds = object.number("stall_p99_seconds", 0, most_number);
   simulated.stall_epoch_boundary_seconds = object.number("stall_epoch_boundary_seconds", 0, most_number);
   simulated.first_batch_seconds = object.number("first_batch_seconds", 0, most_number);
-  simulated.bottleneck = object.choice("bottleneck", resources);
+  simulated.bottleneck = read_resource(object, "bottleneck");
   simulated.too_close = object.boolean("too_close");
   return simulated;
 }
@@ -85,7 +83,7 @@ WhatIfAnswer read_answer(JsonObject& object) {
   answer.samples_per_s = object.number("samples_per_s", 0, most_number);
   answer.ci95_samples_per_s = read_interval(object, "ci95_samples_per_s", -most_number, most_number);
   answer.epoch_seconds = read_known(object, "epoch_seconds").value_or(0);
-  answer.bottleneck = object.choice("bottleneck", resources);
+  answer.bottleneck = read_resource(object, "bottleneck");
   answer.too_close = object.boolean("too_close");
   if (answer.ingestion) {
     JsonObject stalls = object.object("stalls");
