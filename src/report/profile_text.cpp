@@ -18,7 +18,9 @@ std::string share_with_interval(const StallRecord& stall) {
   if (!(half > 0)) return format_share(stall.fraction);
   // Two digits of the uncertainty, and the share to the same place; never beyond a hundredth of a percent.
   const int decimals = half >= 9.95 ? 0 : half >= 0.995 ? 1 : 2;
-  return fmt::format("{:.{}f} ± {:.{}f} %", stall.fraction * 100, decimals, std::max(half, std::pow(10, -decimals)), decimals);
+  const double last_place = std::pow(10, -decimals);
+  const double share = std::abs(stall.fraction * 100) < last_place / 2 ? 0 : stall.fraction * 100;  // no "-0.00"
+  return fmt::format("{:.{}f} ± {:.{}f} %", share, decimals, std::max(half, last_place), decimals);
 }
 
 std::string setup_text(const ProfileResult& result) {

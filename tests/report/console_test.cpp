@@ -8,6 +8,7 @@
 #include "dsanalyze/core/rate_text.hpp"
 #include "dsanalyze/report/report.hpp"
 #include "golden.hpp"
+#include "profile_text.hpp"
 
 using namespace dsanalyze;
 using testing::check_golden;
@@ -215,6 +216,20 @@ SimulateResult simulation() {
 }
 
 }  // namespace
+
+TEST_CASE("a share and its uncertainty are shown to the same place, by two digits of the uncertainty and never beyond a hundredth of a percent") {
+  const auto shown = [](double fraction, double half) {
+    StallRecord stall;
+    stall.fraction = fraction;
+    stall.ci95_fraction = {fraction - half, fraction + half};
+    return report::share_with_interval(stall);
+  };
+  CHECK(shown(0.59512, 0.00023) == "59.51 ± 0.02 %");
+  CHECK(shown(0.59512, 0.013) == "59.5 ± 1.3 %");
+  CHECK(shown(0.59512, 0.123) == "60 ± 12 %");
+  CHECK(shown(0.59512, 0.000001) == "59.51 ± 0.01 %");
+  CHECK(shown(-0.00001, 0.0002) == "0.00 ± 0.02 %");
+}
 
 TEST_CASE("the console summary of each kind of profile is as its golden file") {
   check_golden("profile_emulated_io_bound", console_summary(emulated_io_bound(), {}));
