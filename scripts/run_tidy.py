@@ -12,6 +12,7 @@ import bisect
 import collections
 import concurrent.futures
 import hashlib
+import itertools
 import json
 import pathlib
 import re
@@ -57,8 +58,8 @@ class Joined:
 
 
 def flags_of(command):
-    """Of a compilation: without the compiler, input and outputs."""
-    kept, words = [], iter(command[1:])
+    """Of a compilation: without the compiler (which may stand behind ccache), input and outputs."""
+    kept, words = [], itertools.dropwhile(lambda word: not word.startswith("-"), command)
     for word in words:
         if word in ("-o", "-MF", "-MQ", "-c"):
             next(words, None)
