@@ -1,0 +1,88 @@
+#include <fmt/format.h>
+
+#include <optional>
+#include <utility>
+
+#include "dsanalyze/base/error.hpp"
+#include "keeper.hpp"
+#include "stepping.hpp"
+
+namespace dsanalyze {
+
+using namespace staging;
+
+struct StagingCoordinator::State final : public StagingProducer {
+  State(const StagingFacts& given_facts, Liveness lives, Timing timing, StagingObserver observer)
+      : facts(checked(given_facts)),
+        board(make_board(facts)),
+        view(*board_of(board)),
+        mapped(view),
+        stepping{timing, std::move(observer), [] { return true; }, mapped},
+        keeper(view, *board_of(board), std::move(lives), timing) {
+    if (facts.producers != StagingProducers::coordinator) return;
+    own = make_slab(facts);
+    view.map_slab(coordinator_place, slab_of(own));
+    filler.emplace(view, *slab_of(own), coordinator_place, timing);
+  }
+  static const StagingFacts& checked(const StagingFacts& facts) {
+    facts.validate();
+    return facts;
+  }
+
+  Status claim(StagingClaim& claim, Deadline deadline) override { return stepping.claim(filler.value(), slab_of(own), facts, claim, deadline); }
+  void publish(const StagingClaim& claim, const StagedFacts& staged) override { stepping.publish(filler.value(), claim, staged); }
+
+  const StagingFacts facts;
+  MemorySegment board;
+  View view;
+  Mapped mapped;
+  Stepping stepping;
+  Keeper keeper;
+  MemorySegment own;
+  std::optional<Filler> filler;
+};
+
+StagingCoordinator::StagingCoordinator(const StagingFacts& facts, Liveness lives, Timing timing, StagingObserver observer)
+    : m_state(std::make_unique<State>(facts, std::move(lives), timing, std::move(observer))) {}
+StagingCoordinator::~StagingCoordinator() = default;
+
+int StagingCoordinator::board() const { return m_state->board.descriptor(); }
+
+std::uint32_t StagingCoordinator::admit(FileDescriptor page, FileDescriptor slab) {
+  State& state = *m_state;
+  const bool makes = state.facts.producers == StagingProducers::jobs;
+  if (makes != slab.valid()) throw Error(fmt::format("cannot take a job in: it came {} batch slots of its own", makes ? "without" : "with"));
+  MemorySegment page_segment = attach_sealed(std::move(page), sizeof(ControlPage));
+  MemorySegment slab_segment = makes ? attach_sealed(std::move(slab), slab_bytes(state.facts)) : MemorySegment();
+  if (slab_segment.size() > slab_bytes(state.facts)) throw Error("cannot take a job in: its slab is larger than the group agreed on");
+  const std::uint32_t place = state.keeper.admit();
+  if (place == nobody) {
+    throw Error(fmt::format("cannot take a job in: the group has its {} jobs, or batches of one that went are still in use until the epoch ends",
+                            state.facts.jobs));
+  }
+  state.mapped.attach(place, std::move(page_segment), std::move(slab_segment));
+  return place;
+}
+
+int StagingCoordinator::page(std::uint32_t place) const { return m_state->mapped.page(place); }
+
+int StagingCoordinator::slab(std::uint32_t place) const {
+  return place == coordinator_place ? m_state->own.descriptor() : m_state->mapped.slab(place);
+}
+
+StagingRound StagingCoordinator::survey() {
+  State& state = *m_state;
+  StagingRound round;
+  for (Outcome outcome = Outcome::again; outcome != Outcome::ready;) {
+    state.stepping.observe(state.keeper.next_step());
+    outcome = state.keeper.step(round).outcome;
+  }
+  for (const std::uint32_t place : round.vacated) state.mapped.detach(place);
+  return round;
+}
+
+StagingProducer& StagingCoordinator::producer() { return *m_state; }
+void StagingCoordinator::begin() { m_state->keeper.begin(); }
+void StagingCoordinator::end() { m_state->keeper.end(); }
+
+}  // namespace dsanalyze

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <atomic>
+
+#include "step.hpp"
+#include "view.hpp"
+
+namespace dsanalyze::staging {
+
+/// The making side of a job, or of the coordinator. Each step() is one protocol step towards a slot for the first batch that is its to make.
+/// Threads: step() one; publish() and wake() any.
+class Filler {
+ public:
+  /// All outlive it; `slab` is its own.
+  Filler(const View& view, SlabHead& slab, std::uint32_t place, Timing timing) : m_view(view), m_slab(slab), m_place(place), m_timing(timing) {}
+
+  /// ready: claim() is it.
+  Progress step();
+  [[nodiscard]] const StagingClaim& claimed() const { return m_claim; }
+  [[nodiscard]] StagingStep next_step() const;
+
+  /// The claim's slot holds the batch. To be followed by wake().
+  void publish(const StagingClaim& claim, const StagedFacts& facts);
+  void wake(Waiter& waiter);
+
+ private:
+  enum class Phase : std::uint8_t { choosing, claiming, retracted };
+  Progress choose();
+  Progress claim();
+  Progress settle_retracted();
+  Progress wait(const View::Slowest& slowest, std::uint32_t board_seen) const;
+  [[nodiscard]] bool mine_to_make(Sequence sequence) const;
+  [[nodiscard]] bool has(Sequence sequence) const;
+  [[nodiscard]] Tag tag(std::uint32_t slot) const { return Tag::of(m_slab.slots[slot].tag.load(std::memory_order_relaxed)); }
+
+  const View& m_view;
+  SlabHead& m_slab;
+  const std::uint32_t m_place;
+  const Timing m_timing;
+  Phase m_phase = Phase::choosing;
+  bool m_was_member = false;
+  Sequence m_chosen = 0;
+  std::uint32_t m_slot = 0;
+  Tag m_retracted;
+  StagingClaim m_claim;
+};
+
+}  // namespace dsanalyze::staging

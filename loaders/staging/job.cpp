@@ -1,0 +1,116 @@
+#include <fmt/format.h>
+
+#include <optional>
+#include <utility>
+
+#include "dsanalyze/base/error.hpp"
+#include "stepping.hpp"
+#include "taker.hpp"
+
+namespace dsanalyze {
+
+using namespace staging;
+
+struct StagingJob::State {
+  State(FileDescriptor given_board, std::function<bool()> coordinator_lives, Timing timing, StagingObserver observer)
+      : board(attach_board(std::move(given_board))),
+        facts(board_of(board)->facts),
+        view(*board_of(board)),
+        mapped(view),
+        stepping{timing, std::move(observer), std::move(coordinator_lives), mapped},
+        page(make_page()) {
+    if (facts.producers == StagingProducers::jobs) slab = make_slab(facts);
+  }
+
+  static MemorySegment attach_board(FileDescriptor descriptor) {
+    MemorySegment segment = attach_sealed(std::move(descriptor), sizeof(Board));
+    const Board& board = *board_of(segment);
+    if (board.mark.load() != board_mark || board.written_by != version) {
+      throw Error(fmt::format("cannot join the group: its board is of version {}, this program's is {}; start both from the same version",
+                              board.written_by, version));
+    }
+    board.facts.validate();
+    return segment;
+  }
+
+  MemorySegment board;
+  const StagingFacts facts;
+  View view;
+  Mapped mapped;
+  Stepping stepping;
+  MemorySegment page;
+  MemorySegment slab;
+  std::optional<Taker> taker;
+  std::optional<Filler> filler;
+  std::uint32_t place = nobody;
+};
+
+StagingJob::StagingJob(FileDescriptor board, std::function<bool()> coordinator_lives, Timing timing, StagingObserver observer)
+    : m_state(std::make_unique<State>(std::move(board), std::move(coordinator_lives), timing, std::move(observer))) {}
+StagingJob::~StagingJob() = default;
+
+const StagingFacts& StagingJob::facts() const { return m_state->facts; }
+int StagingJob::page() const { return m_state->page.descriptor(); }
+int StagingJob::slab() const { return m_state->slab.descriptor(); }
+
+void StagingJob::join(std::uint32_t place) {
+  State& state = *m_state;
+  if (place >= most_jobs || state.taker) throw Error(fmt::format("cannot join the group at place {}: no such place, or joined already", place));
+  state.place = place;
+  state.view.map_page(place, page_of(state.page));
+  state.taker.emplace(state.view, *page_of(state.page), place, state.stepping.timing);
+  if (state.slab.size() == 0) return;
+  state.view.map_slab(place, slab_of(state.slab));
+  state.filler.emplace(state.view, *slab_of(state.slab), place, state.stepping.timing);
+}
+
+void StagingJob::attach(std::uint32_t place, FileDescriptor page, FileDescriptor slab) {
+  State& state = *m_state;
+  if (place > most_jobs || place == state.place) throw Error(fmt::format("cannot attach the job at place {}: no such place", place));
+  state.mapped.attach(place, page.valid() ? attach_sealed(std::move(page), sizeof(ControlPage)) : MemorySegment(),
+                      slab.valid() ? attach_sealed(std::move(slab), slab_bytes(state.facts)) : MemorySegment());
+}
+
+void StagingJob::detach(std::uint32_t place) {
+  if (place <= most_jobs && place != m_state->place) m_state->mapped.detach(place);
+}
+
+Status StagingJob::take(StagedBatch& batch, Deadline deadline) {
+  State& state = *m_state;
+  const Status status = state.stepping.run(*state.taker, deadline);
+  if (!status.ok()) return status;
+  batch = state.taker->batch();
+  const View::Place found = state.taker->found();
+  // This job has not released the batch, so its slab is not let go of.
+  batch.bytes = slot_of(state.view.slab(found.producer), state.facts, found.slot);
+  return {};
+}
+
+Status StagingJob::release(std::uint64_t sequence) {
+  State& state = *m_state;
+  const bool counted = state.taker->counted(sequence);
+  if (!state.taker->mark_released(sequence)) return {StatusCode::corrupt, 0};
+  state.stepping.observe(StagingStep::release);
+  if (state.taker->step_release(*state.stepping.timing.waiter)) {
+    state.stepping.observe(StagingStep::wake_producers);
+    state.taker->step_release(*state.stepping.timing.waiter);
+  }
+  return {counted ? StatusCode::ok : StatusCode::cancelled, 0};
+}
+
+void StagingJob::leave_after(std::uint64_t epoch) { m_state->taker->leave_after(epoch); }
+
+void StagingJob::leave() {
+  m_state->stepping.observe(StagingStep::leave);
+  m_state->taker->leave();
+}
+
+Status StagingJob::claim(StagingClaim& claim, Deadline deadline) {
+  State& state = *m_state;
+  if (!state.filler) return {StatusCode::unsupported, 0};
+  return state.stepping.claim(*state.filler, slab_of(state.slab), state.facts, claim, deadline);
+}
+
+void StagingJob::publish(const StagingClaim& claim, const StagedFacts& facts) { m_state->stepping.publish(*m_state->filler, claim, facts); }
+
+}  // namespace dsanalyze

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "dsanalyze/loaders/staging.hpp"
+
+namespace dsanalyze::testing {
+
+/// What befalls a job before the scheduler's step `at`.
+struct StagingFault {
+  enum class Kind : std::uint8_t {
+    kill,          ///< its process ends
+    stop,          ///< it is not scheduled for a second of simulated time
+    garbage_page,  ///< it writes nonsense all over its control page, and hangs
+    rewind_page,   ///< its control page goes back to the beginning, and it hangs
+    garbage_slab,  ///< it writes nonsense over its slot headers, and hangs
+    leave,         ///< it leaves at once
+    join           ///< a new job comes (`job` is not used)
+  };
+  Kind kind = Kind::kill;
+  std::uint32_t job = 0;  ///< in order of coming
+  std::uint64_t at = 0;
+};
+
+/// One schedule: who runs next is drawn from the seed, or, with `preemptions`, whoever runs goes on until it waits, but at these steps the next one
+/// takes over.
+struct StagingSchedule {
+  StagingFacts facts;
+  std::uint64_t epochs = 1;
+  std::uint64_t seed = 0;
+  bool systematic = false;
+  std::vector<std::uint64_t> preemptions;
+  std::vector<StagingFault> faults;
+};
+
+struct StagingCoverage {
+  std::array<std::uint64_t, staging_steps> taken{};   ///< how often each step was taken
+  std::array<std::uint64_t, staging_steps> killed{};  ///< how often a job was killed right before it
+  void operator+=(const StagingCoverage& other);
+};
+
+struct StagingRun {
+  std::string problem;  ///< empty: every claim held
+  std::uint64_t steps = 0;
+  std::uint64_t made = 0;         ///< batches published
+  std::uint32_t most_staged = 0;  ///< batches in slots at once
+  std::uint64_t departed = 0;
+  std::uint64_t late = 0;            ///< reports answered by a broadcast
+  Nanoseconds longest_takeover = 0;  ///< from a death to the moment when it counts no more
+  Nanoseconds longest_gap = 0;       ///< simulated time in which no job got anything
+  StagingCoverage coverage;
+};
+
+/// Runs takers, fillers and the keeper over plain memory, one protocol step at a time, and checks after each that no batch is read before it is
+/// whole or overwritten before all live jobs released it, that every live job gets every batch once and in order, that memory stays within its
+/// bound and that all comes to an end.
+StagingRun explore(const StagingSchedule& schedule);
+
+}  // namespace dsanalyze::testing

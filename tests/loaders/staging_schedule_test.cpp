@@ -1,0 +1,195 @@
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "dsanalyze/base/random.hpp"
+#include "staging_explorer.hpp"
+
+namespace dsanalyze {
+namespace {
+
+using namespace testing;
+using Kind = StagingFault::Kind;
+
+StagingFacts facts_of(std::uint32_t jobs, std::uint64_t batches, std::uint32_t prefetch = 0) {
+  StagingFacts facts;
+  facts.jobs = jobs;
+  facts.batches_per_epoch = batches;
+  facts.prefetch = prefetch;
+  return facts;
+}
+
+/// A group drawn from the seed: 1 to 5 jobs, short epochs and long, both producers, both boundaries.
+StagingSchedule drawn(std::uint64_t seed) {
+  RandomStream random(mix(seed, 99));
+  StagingSchedule schedule;
+  schedule.seed = seed;
+  schedule.facts = facts_of(1 + static_cast<std::uint32_t>(random.below(5)), 1 + random.below(12), static_cast<std::uint32_t>(random.below(6)));
+  schedule.facts.first_epoch = random.below(3);
+  schedule.facts.held = 1 + static_cast<std::uint32_t>(random.below(2));
+  schedule.facts.producers = random.below(3) == 0 ? StagingProducers::coordinator : StagingProducers::jobs;
+  schedule.facts.boundary = random.below(3) == 0 ? StagingBoundary::synchronised : StagingBoundary::overlapped;
+  schedule.epochs = 1 + random.below(4);
+  return schedule;
+}
+
+/// Runs it; a schedule that breaks a claim is shown with all that it takes to run it again.
+StagingRun checked(const StagingSchedule& schedule, StagingCoverage& coverage) {
+  StagingRun run = explore(schedule);
+  coverage += run.coverage;
+  std::string faults;
+  for (const StagingFault& fault : schedule.faults) faults += fmt::format(" {}:{}@{}", static_cast<int>(fault.kind), fault.job, fault.at);
+  const std::string told = fmt::format("seed {}, {} jobs, {} batches, {} epochs, faults{}: {}", schedule.seed, schedule.facts.jobs,
+                                       schedule.facts.batches_per_epoch, schedule.epochs, faults, run.problem);
+  CHECK_MESSAGE(run.problem.empty(), told);
+  return run;
+}
+
+std::string table(const std::array<std::uint64_t, staging_steps>& counts) {
+  std::string text;
+  for (std::size_t i = 0; i < staging_steps; ++i) text += fmt::format(" {} {}", staging_step_name(static_cast<StagingStep>(i)), counts[i]);
+  return text;
+}
+
+TEST_CASE("without faults every job gets every batch once and in order, each is made once, and nobody oversleeps") {
+  StagingCoverage coverage;
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    const StagingRun run = checked(drawn(seed), coverage);
+    REQUIRE(run.departed == 0);
+  }
+}
+
+TEST_CASE("two jobs with two batches hold their claims in every schedule with up to two preemptions") {
+  StagingCoverage coverage;
+  StagingSchedule schedule;
+  schedule.facts = facts_of(2, 2);
+  schedule.systematic = true;
+  const std::uint64_t steps = checked(schedule, coverage).steps;
+  REQUIRE(steps < 200);
+  for (std::uint64_t first = 0; first < steps; ++first) {
+    for (std::uint64_t second = first + 1; second < steps + 20; ++second) {
+      schedule.preemptions = {first, second};
+      if (!checked(schedule, coverage).problem.empty()) return;
+    }
+  }
+}
+
+/// Places faults anywhere in the schedule that would run without them.
+template <typename Draw>
+StagingSchedule with_faults(std::uint64_t seed, const Draw& draw) {
+  StagingSchedule schedule = drawn(seed);
+  const std::uint64_t steps = explore(schedule).steps;
+  RandomStream random(mix(seed, 5));
+  draw(schedule, random, steps);
+  return schedule;
+}
+
+std::uint32_t any_job(const StagingSchedule& schedule, RandomStream& random) { return static_cast<std::uint32_t>(random.below(schedule.facts.jobs)); }
+
+constexpr std::array killable{StagingStep::enter,         StagingStep::announce,       StagingStep::look,    StagingStep::wait_for_batch,
+                              StagingStep::release,       StagingStep::wake_producers, StagingStep::leave,   StagingStep::choose,
+                              StagingStep::wait_for_room, StagingStep::claim,          StagingStep::publish, StagingStep::wake_jobs};
+
+TEST_CASE("a job killed before any step of any schedule with one preemption costs the other nothing") {
+  StagingCoverage coverage;
+  StagingSchedule schedule;
+  schedule.facts = facts_of(2, 3);
+  schedule.systematic = true;
+  const std::uint64_t steps = checked(schedule, coverage).steps;
+  for (std::uint64_t preemption = 0; preemption < steps; ++preemption) {
+    for (std::uint64_t at = 0; at < steps; ++at) {
+      schedule.preemptions = {preemption};
+      schedule.faults = {{Kind::kill, static_cast<std::uint32_t>((preemption + at) % 2), at}};
+      if (!checked(schedule, coverage).problem.empty()) return;
+    }
+  }
+  MESSAGE("killed before:" << table(coverage.killed));
+  for (const StagingStep step : killable) CHECK_MESSAGE(coverage.killed[static_cast<std::size_t>(step)] > 0, staging_step_name(step));
+}
+
+TEST_CASE("jobs killed at any moment, two at once too, are taken over within 40 ms, and the others get on within 100 ms") {
+  StagingCoverage coverage;
+  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+    const StagingRun run = checked(with_faults(seed,
+                                               [](StagingSchedule& schedule, RandomStream& random, std::uint64_t steps) {
+                                                 for (std::uint64_t i = 0; i <= random.below(3); ++i) {
+                                                   const std::uint64_t at = random.below(steps);
+                                                   schedule.faults.push_back({Kind::kill, any_job(schedule, random), at});
+                                                   if (random.below(2) == 0) schedule.faults.push_back({Kind::kill, any_job(schedule, random), at});
+                                                 }
+                                               }),
+                                   coverage);
+    REQUIRE_MESSAGE(run.longest_takeover < 40'000'000, seed);
+    REQUIRE_MESSAGE(run.longest_gap < 100'000'000, seed);
+  }
+  MESSAGE("taken:" << table(coverage.taken));
+  MESSAGE("killed before:" << table(coverage.killed));
+  CHECK(coverage.taken[static_cast<std::size_t>(StagingStep::retract)] > 0);
+}
+
+TEST_CASE("a job that is stopped is waited for, told of by the others, and never taken over") {
+  StagingCoverage coverage;
+  std::uint64_t late = 0;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    const StagingRun run = checked(with_faults(seed,
+                                               [](StagingSchedule& schedule, RandomStream& random, std::uint64_t steps) {
+                                                 schedule.faults.push_back({Kind::stop, any_job(schedule, random), random.below(steps)});
+                                               }),
+                                   coverage);
+    late += run.late;
+  }
+  CHECK(late > 0);
+  CHECK(coverage.taken[static_cast<std::size_t>(StagingStep::report)] > 0);
+  CHECK(coverage.taken[static_cast<std::size_t>(StagingStep::broadcast_retry)] > 0);
+}
+
+TEST_CASE("a job that writes garbage over what it shares harms nobody else") {
+  StagingCoverage coverage;
+  for (const Kind kind : {Kind::garbage_page, Kind::rewind_page, Kind::garbage_slab}) {
+    for (std::uint64_t seed = 0; seed < 150; ++seed) {
+      checked(with_faults(seed,
+                          [kind](StagingSchedule& schedule, RandomStream& random, std::uint64_t steps) {
+                            schedule.faults.push_back({kind, any_job(schedule, random), random.below(steps)});
+                            if (random.below(4) == 0) schedule.faults.push_back({Kind::kill, any_job(schedule, random), random.below(steps)});
+                          }),
+              coverage);
+    }
+  }
+  CHECK(coverage.taken[static_cast<std::size_t>(StagingStep::close_slab)] > 0);
+}
+
+TEST_CASE("jobs that leave in mid-epoch and jobs that come take nothing from the others, and who comes begins with an epoch") {
+  StagingCoverage coverage;
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    checked(
+        with_faults(seed,
+                    [](StagingSchedule& schedule, RandomStream& random, std::uint64_t steps) {
+                      schedule.faults.push_back({random.below(2) == 0 ? Kind::leave : Kind::kill, any_job(schedule, random), random.below(steps)});
+                      for (std::uint64_t at = 0; at < steps; at += 20) schedule.faults.push_back({Kind::join, 0, at});
+                    }),
+        coverage);
+  }
+  CHECK(coverage.taken[static_cast<std::size_t>(StagingStep::uncount)] > 0);
+}
+
+TEST_CASE("all misfortunes together leave a group that gets on, and every step of the protocol was taken") {
+  StagingCoverage coverage;
+  for (std::uint64_t seed = 1000; seed < 1500; ++seed) {
+    checked(
+        with_faults(seed,
+                    [](StagingSchedule& schedule, RandomStream& random, std::uint64_t steps) {
+                      for (std::uint64_t i = 0; i <= random.below(6); ++i) {
+                        const auto kind = static_cast<Kind>(random.below(static_cast<std::uint64_t>(Kind::join) + 1));
+                        schedule.faults.push_back({kind, static_cast<std::uint32_t>(random.below(schedule.facts.jobs + 2)), random.below(2 * steps)});
+                      }
+                    }),
+        coverage);
+  }
+  MESSAGE("taken:" << table(coverage.taken));
+  for (std::size_t i = 0; i < staging_steps; ++i) CHECK_MESSAGE(coverage.taken[i] > 0, staging_step_name(static_cast<StagingStep>(i)));
+}
+
+}  // namespace
+}  // namespace dsanalyze
