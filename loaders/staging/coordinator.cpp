@@ -9,37 +9,37 @@
 
 namespace dsanalyze {
 
-using namespace staging;
-
 struct StagingCoordinator::State final : public StagingProducer {
   State(const StagingFacts& given_facts, Liveness lives, Timing timing, StagingObserver observer)
       : facts(checked(given_facts)),
-        board(make_board(facts)),
-        view(*board_of(board)),
+        board(staging::make_board(facts)),
+        view(*staging::board_of(board)),
         mapped(view),
         stepping{timing, std::move(observer), [] { return true; }, mapped},
-        keeper(view, *board_of(board), std::move(lives), timing) {
+        keeper(view, *staging::board_of(board), std::move(lives), timing) {
     if (facts.producers != StagingProducers::coordinator) return;
-    own = make_slab(facts);
-    view.map_slab(coordinator_place, slab_of(own));
-    filler.emplace(view, *slab_of(own), coordinator_place, timing);
+    own = staging::make_slab(facts);
+    view.map_slab(staging::coordinator_place, staging::slab_of(own));
+    filler.emplace(view, *staging::slab_of(own), staging::coordinator_place, timing);
   }
   static const StagingFacts& checked(const StagingFacts& facts) {
     facts.validate();
     return facts;
   }
 
-  Status claim(StagingClaim& claim, Deadline deadline) override { return stepping.claim(filler.value(), slab_of(own), facts, claim, deadline); }
+  Status claim(StagingClaim& claim, Deadline deadline) override {
+    return stepping.claim(filler.value(), staging::slab_of(own), facts, claim, deadline);
+  }
   void publish(const StagingClaim& claim, const StagedFacts& staged) override { stepping.publish(filler.value(), claim, staged); }
 
   const StagingFacts facts;
   MemorySegment board;
-  View view;
-  Mapped mapped;
-  Stepping stepping;
-  Keeper keeper;
+  staging::View view;
+  staging::Mapped mapped;
+  staging::Stepping stepping;
+  staging::Keeper keeper;
   MemorySegment own;
-  std::optional<Filler> filler;
+  std::optional<staging::Filler> filler;
 };
 
 StagingCoordinator::StagingCoordinator(const StagingFacts& facts, Liveness lives, Timing timing, StagingObserver observer)
@@ -52,11 +52,11 @@ std::uint32_t StagingCoordinator::admit(FileDescriptor page, FileDescriptor slab
   State& state = *m_state;
   const bool makes = state.facts.producers == StagingProducers::jobs;
   if (makes != slab.valid()) throw Error(fmt::format("cannot take a job in: it came {} batch slots of its own", makes ? "without" : "with"));
-  MemorySegment page_segment = attach_sealed(std::move(page), sizeof(ControlPage));
-  MemorySegment slab_segment = makes ? attach_sealed(std::move(slab), slab_bytes(state.facts)) : MemorySegment();
-  if (slab_segment.size() > slab_bytes(state.facts)) throw Error("cannot take a job in: its slab is larger than the group agreed on");
+  MemorySegment page_segment = staging::attach_sealed(std::move(page), sizeof(staging::ControlPage));
+  MemorySegment slab_segment = makes ? staging::attach_sealed(std::move(slab), staging::slab_bytes(state.facts)) : MemorySegment();
+  if (slab_segment.size() > staging::slab_bytes(state.facts)) throw Error("cannot take a job in: its slab is larger than the group agreed on");
   const std::uint32_t place = state.keeper.admit();
-  if (place == nobody) {
+  if (place == staging::nobody) {
     throw Error(fmt::format("cannot take a job in: the group has its {} jobs, or batches of one that went are still in use until the epoch ends",
                             state.facts.jobs));
   }
@@ -67,13 +67,13 @@ std::uint32_t StagingCoordinator::admit(FileDescriptor page, FileDescriptor slab
 int StagingCoordinator::page(std::uint32_t place) const { return m_state->mapped.page(place); }
 
 int StagingCoordinator::slab(std::uint32_t place) const {
-  return place == coordinator_place ? m_state->own.descriptor() : m_state->mapped.slab(place);
+  return place == staging::coordinator_place ? m_state->own.descriptor() : m_state->mapped.slab(place);
 }
 
 StagingRound StagingCoordinator::survey() {
   State& state = *m_state;
   StagingRound round;
-  for (Outcome outcome = Outcome::again; outcome != Outcome::ready;) {
+  for (staging::Outcome outcome = staging::Outcome::again; outcome != staging::Outcome::ready;) {
     state.stepping.observe(state.keeper.next_step());
     outcome = state.keeper.step(round).outcome;
   }

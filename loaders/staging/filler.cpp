@@ -16,7 +16,7 @@ StagingStep Filler::next_step() const {
   return StagingStep::restore;
 }
 
-Progress Filler::step() {
+StepResult Filler::step() {
   switch (m_phase) {
     case Phase::choosing:
       return choose();
@@ -41,7 +41,7 @@ bool Filler::mine_to_make(Sequence sequence) const {
   return m_view.at_home(sequence, m_place) || !m_view.in_hand(sequence);
 }
 
-Progress Filler::wait(const View::Slowest& slowest, std::uint32_t board_seen) const {
+StepResult Filler::wait(const View::Slowest& slowest, std::uint32_t board_seen) const {
   const Nanoseconds until = m_timing.clock->now() + m_view.facts().look_again;
   const Board& board = m_view.board();
   const ControlPage* const page = slowest.place == nobody ? nullptr : m_view.page(slowest.place);
@@ -54,7 +54,7 @@ Progress Filler::wait(const View::Slowest& slowest, std::uint32_t board_seen) co
   return {StagingStep::wait_for_room, Outcome::wait, &page->changes, seen, {until}};
 }
 
-Progress Filler::choose() {
+StepResult Filler::choose() {
   const std::uint32_t board_seen = m_view.board().changes.load(std::memory_order_acquire);
   const std::uint64_t opened = m_view.opened();
   if (m_place != coordinator_place && opened > m_view.facts().first_epoch) {
@@ -92,7 +92,7 @@ Progress Filler::choose() {
   return {StagingStep::retract, Outcome::again, nullptr, 0, {}};
 }
 
-Progress Filler::settle_retracted() {
+StepResult Filler::settle_retracted() {
   if (!m_view.held(m_retracted.sequence)) {
     m_phase = Phase::claiming;
     return {StagingStep::restore, Outcome::again, nullptr, 0, {}};
@@ -102,7 +102,7 @@ Progress Filler::settle_retracted() {
   return {StagingStep::restore, Outcome::again, nullptr, 0, {}};
 }
 
-Progress Filler::claim() {
+StepResult Filler::claim() {
   m_slab.slots[m_slot].tag.store(Tag{m_chosen, SlotState::filling}.word(), std::memory_order_seq_cst);
   m_claim = {m_chosen, m_view.epoch_of(m_chosen), m_chosen % m_view.facts().batches_per_epoch, m_slot, {}};
   m_phase = Phase::choosing;

@@ -15,7 +15,7 @@ class Filler {
   Filler(const View& view, SlabHead& slab, std::uint32_t place, Timing timing) : m_view(view), m_slab(slab), m_place(place), m_timing(timing) {}
 
   /// ready: claim() is it.
-  Progress step();
+  StepResult step();
   [[nodiscard]] const StagingClaim& claimed() const { return m_claim; }
   [[nodiscard]] StagingStep next_step() const;
 
@@ -25,10 +25,10 @@ class Filler {
 
  private:
   enum class Phase : std::uint8_t { choosing, claiming, retracted };
-  Progress choose();
-  Progress claim();
-  Progress settle_retracted();
-  Progress wait(const View::Slowest& slowest, std::uint32_t board_seen) const;
+  StepResult choose();
+  StepResult claim();
+  StepResult settle_retracted();
+  StepResult wait(const View::Slowest& slowest, std::uint32_t board_seen) const;
   [[nodiscard]] bool mine_to_make(Sequence sequence) const;
   [[nodiscard]] bool has(Sequence sequence) const;
   [[nodiscard]] Tag tag(std::uint32_t slot) const { return Tag::of(m_slab.slots[slot].tag.load(std::memory_order_relaxed)); }

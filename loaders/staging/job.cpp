@@ -9,25 +9,23 @@
 
 namespace dsanalyze {
 
-using namespace staging;
-
 struct StagingJob::State {
   State(FileDescriptor given_board, std::function<bool()> coordinator_lives, Timing timing, StagingObserver observer)
       : board(attach_board(std::move(given_board))),
-        facts(board_of(board)->facts),
-        view(*board_of(board)),
+        facts(staging::board_of(board)->facts),
+        view(*staging::board_of(board)),
         mapped(view),
         stepping{timing, std::move(observer), std::move(coordinator_lives), mapped},
-        page(make_page()) {
-    if (facts.producers == StagingProducers::jobs) slab = make_slab(facts);
+        page(staging::make_page()) {
+    if (facts.producers == StagingProducers::jobs) slab = staging::make_slab(facts);
   }
 
   static MemorySegment attach_board(FileDescriptor descriptor) {
-    MemorySegment segment = attach_sealed(std::move(descriptor), sizeof(Board));
-    const Board& board = *board_of(segment);
-    if (board.mark.load() != board_mark || board.written_by != version) {
+    MemorySegment segment = staging::attach_sealed(std::move(descriptor), sizeof(staging::Board));
+    const staging::Board& board = *staging::board_of(segment);
+    if (board.mark.load() != staging::board_mark || board.written_by != staging::version) {
       throw Error(fmt::format("cannot join the group: its board is of version {}, this program's is {}; start both from the same version",
-                              board.written_by, version));
+                              board.written_by, staging::version));
     }
     board.facts.validate();
     return segment;
@@ -35,14 +33,14 @@ struct StagingJob::State {
 
   MemorySegment board;
   const StagingFacts facts;
-  View view;
-  Mapped mapped;
-  Stepping stepping;
+  staging::View view;
+  staging::Mapped mapped;
+  staging::Stepping stepping;
   MemorySegment page;
   MemorySegment slab;
-  std::optional<Taker> taker;
-  std::optional<Filler> filler;
-  std::uint32_t place = nobody;
+  std::optional<staging::Taker> taker;
+  std::optional<staging::Filler> filler;
+  std::uint32_t place = staging::nobody;
 };
 
 StagingJob::StagingJob(FileDescriptor board, std::function<bool()> coordinator_lives, Timing timing, StagingObserver observer)
@@ -55,24 +53,25 @@ int StagingJob::slab() const { return m_state->slab.descriptor(); }
 
 void StagingJob::join(std::uint32_t place) {
   State& state = *m_state;
-  if (place >= most_jobs || state.taker) throw Error(fmt::format("cannot join the group at place {}: no such place, or joined already", place));
+  if (place >= staging::most_jobs || state.taker)
+    throw Error(fmt::format("cannot join the group at place {}: no such place, or joined already", place));
   state.place = place;
-  state.view.map_page(place, page_of(state.page));
-  state.taker.emplace(state.view, *page_of(state.page), place, state.stepping.timing);
+  state.view.map_page(place, staging::page_of(state.page));
+  state.taker.emplace(state.view, *staging::page_of(state.page), place, state.stepping.timing);
   if (state.slab.size() == 0) return;
-  state.view.map_slab(place, slab_of(state.slab));
-  state.filler.emplace(state.view, *slab_of(state.slab), place, state.stepping.timing);
+  state.view.map_slab(place, staging::slab_of(state.slab));
+  state.filler.emplace(state.view, *staging::slab_of(state.slab), place, state.stepping.timing);
 }
 
 void StagingJob::attach(std::uint32_t place, FileDescriptor page, FileDescriptor slab) {
   State& state = *m_state;
-  if (place > most_jobs || place == state.place) throw Error(fmt::format("cannot attach the job at place {}: no such place", place));
-  state.mapped.attach(place, page.valid() ? attach_sealed(std::move(page), sizeof(ControlPage)) : MemorySegment(),
-                      slab.valid() ? attach_sealed(std::move(slab), slab_bytes(state.facts)) : MemorySegment());
+  if (place > staging::most_jobs || place == state.place) throw Error(fmt::format("cannot attach the job at place {}: no such place", place));
+  state.mapped.attach(place, page.valid() ? staging::attach_sealed(std::move(page), sizeof(staging::ControlPage)) : MemorySegment(),
+                      slab.valid() ? staging::attach_sealed(std::move(slab), staging::slab_bytes(state.facts)) : MemorySegment());
 }
 
 void StagingJob::detach(std::uint32_t place) {
-  if (place <= most_jobs && place != m_state->place) m_state->mapped.detach(place);
+  if (place <= staging::most_jobs && place != m_state->place) m_state->mapped.detach(place);
 }
 
 Status StagingJob::take(StagedBatch& batch, Deadline deadline) {
@@ -80,9 +79,9 @@ Status StagingJob::take(StagedBatch& batch, Deadline deadline) {
   const Status status = state.stepping.run(*state.taker, deadline);
   if (!status.ok()) return status;
   batch = state.taker->batch();
-  const View::Place found = state.taker->found();
+  const staging::View::Place found = state.taker->found();
   // This job has not released the batch, so its slab is not let go of.
-  batch.bytes = slot_of(state.view.slab(found.producer), state.facts, found.slot);
+  batch.bytes = staging::slot_of(state.view.slab(found.producer), state.facts, found.slot);
   return {};
 }
 
@@ -108,7 +107,7 @@ void StagingJob::leave() {
 Status StagingJob::claim(StagingClaim& claim, Deadline deadline) {
   State& state = *m_state;
   if (!state.filler) return {StatusCode::unsupported, 0};
-  return state.stepping.claim(*state.filler, slab_of(state.slab), state.facts, claim, deadline);
+  return state.stepping.claim(*state.filler, staging::slab_of(state.slab), state.facts, claim, deadline);
 }
 
 void StagingJob::publish(const StagingClaim& claim, const StagedFacts& facts) { m_state->stepping.publish(*m_state->filler, claim, facts); }

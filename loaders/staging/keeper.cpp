@@ -9,7 +9,7 @@ constexpr Nanoseconds most_ahead = 600 * nanoseconds_per_second;  // of now: a h
 
 }  // namespace
 
-Progress Keeper::did(StagingStep step, Phase then) {
+StepResult Keeper::did(StagingStep step, Phase then) {
   m_phase = then;
   return {step, Outcome::again, nullptr, 0, {}};
 }
@@ -46,7 +46,7 @@ std::uint32_t Keeper::admit() {
   return static_cast<std::uint32_t>(there - m_jobs.begin());
 }
 
-Progress Keeper::step(StagingRound& round) {
+StepResult Keeper::step(StagingRound& round) {
   switch (m_phase) {
     case Phase::looking:
       return look(round);
@@ -70,7 +70,7 @@ Progress Keeper::step(StagingRound& round) {
   return did(StagingStep::end_group, Phase::announcing);
 }
 
-Progress Keeper::look(StagingRound& round) {
+StepResult Keeper::look(StagingRound& round) {
   while (m_place < most_jobs && m_jobs[m_place].state == Job::State::none) ++m_place;
   if (m_place == most_jobs) return did(StagingStep::survey, Phase::writing);
   const std::uint32_t place = m_place;
@@ -161,21 +161,21 @@ bool Keeper::in_open_epoch(std::uint32_t place) const {
   return false;
 }
 
-Progress Keeper::close_slab() {
+StepResult Keeper::close_slab() {
   OpenEpoch* const epoch = with_bit(m_place, &OpenEpoch::readable);
   if (epoch == nullptr) return did(StagingStep::close_slab, Phase::uncounting);
   epoch->readable.fetch_and(~bit(m_place), std::memory_order_acq_rel);
   return did(StagingStep::close_slab, Phase::closing);
 }
 
-Progress Keeper::uncount() {
+StepResult Keeper::uncount() {
   OpenEpoch* const epoch = with_bit(m_place, &OpenEpoch::live);
   if (epoch == nullptr) return did(StagingStep::uncount, Phase::announcing);
   epoch->live.fetch_and(~bit(m_place), std::memory_order_acq_rel);
   return did(StagingStep::uncount, Phase::uncounting);
 }
 
-Progress Keeper::announce() {
+StepResult Keeper::announce() {
   m_board.changes.fetch_add(1, std::memory_order_release);
   m_timing.waiter->wake(m_board.changes, all_waiters);
   // Whoever waits for a word of a job that is gone.
@@ -209,7 +209,7 @@ bool Keeper::due(std::uint64_t epoch, JobSet jobs) const {
   return position + facts.window() >= start && position >= m_view.start_of(epoch - 1);
 }
 
-Progress Keeper::consider_epoch() {
+StepResult Keeper::consider_epoch() {
   m_place = 0;
   if (m_ending && m_board.ended.load(std::memory_order_relaxed) == 0) return did(StagingStep::write_epoch, Phase::ending);
   const std::uint64_t epoch = m_view.opened();
@@ -228,7 +228,7 @@ Progress Keeper::consider_epoch() {
   return did(StagingStep::write_epoch, Phase::opening);
 }
 
-Progress Keeper::open() {
+StepResult Keeper::open() {
   m_board.opened.fetch_add(1, std::memory_order_release);
   m_begun = false;
   m_opened_in_round = true;

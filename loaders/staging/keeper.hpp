@@ -20,7 +20,7 @@ class Keeper {
   /// Whether no open epoch needs anything of the place, and its job is gone.
   [[nodiscard]] bool vacant(std::uint32_t place) const { return m_jobs[place].state == Job::State::none; }
 
-  Progress step(StagingRound& round);
+  StepResult step(StagingRound& round);
   /// The next epoch may open: the first one without jobs that are missing, a synchronised one when all have released the one before.
   void begin() { m_begun = true; }
   void end() { m_ending = true; }
@@ -37,12 +37,12 @@ class Keeper {
   /// What is left of a round: looks, then what follows from them, then epochs.
   enum class Phase : std::uint8_t { looking, closing, uncounting, retrying, announcing, writing, opening, ending };
 
-  Progress look(StagingRound& round);
-  Progress close_slab();
-  Progress uncount();
-  Progress announce();
-  Progress consider_epoch();
-  Progress open();
+  StepResult look(StagingRound& round);
+  StepResult close_slab();
+  StepResult uncount();
+  StepResult announce();
+  StepResult consider_epoch();
+  StepResult open();
   [[nodiscard]] bool sound(const Job& job, std::uint32_t place) const;
   [[nodiscard]] bool sound_page(const Job& job, const ControlPage& page) const;
   [[nodiscard]] bool sound_slab(const SlabHead& slab) const;
@@ -51,7 +51,7 @@ class Keeper {
   [[nodiscard]] bool in_open_epoch(std::uint32_t place) const;
   bool take_report(std::uint32_t place, StagingRound& round);
   OpenEpoch* with_bit(std::uint32_t place, std::atomic<JobSet> OpenEpoch::*set);
-  Progress did(StagingStep step, Phase then);
+  StepResult did(StagingStep step, Phase then);
 
   const View& m_view;
   Board& m_board;

@@ -14,7 +14,7 @@ enum class Outcome : std::uint8_t {
 };
 
 /// What a step did, and what to wait for where there is nothing to do.
-struct Progress {
+struct StepResult {
   StagingStep did = StagingStep::look;
   Outcome outcome = Outcome::again;
   const std::atomic<std::uint32_t>* word = nullptr;  ///< nullptr: until the time alone

@@ -26,7 +26,7 @@ struct Stepping {
     while (true) {
       const auto kept = mapped.keep();
       observe(machine.next_step());
-      const Progress progress = machine.step();
+      const StepResult progress = machine.step();
       switch (progress.outcome) {
         case Outcome::again:
           continue;

@@ -18,7 +18,7 @@ StagingStep Taker::next_step() const {
   return StagingStep::report;
 }
 
-Progress Taker::step() {
+StepResult Taker::step() {
   m_page.heartbeat.store(m_timing.clock->now(), std::memory_order_relaxed);
   switch (m_phase) {
     case Phase::outside:
@@ -33,13 +33,13 @@ Progress Taker::step() {
   return report();
 }
 
-Progress Taker::wait_for_board(StagingStep step, std::uint32_t seen) const {
+StepResult Taker::wait_for_board(StagingStep step, std::uint32_t seen) const {
   const Board& board = m_view.board();
   if (board.ended.load(std::memory_order_acquire) != 0) return {step, Outcome::ended, nullptr, 0, {}};
   return {step, Outcome::wait, &board.changes, seen, {m_timing.clock->now() + m_view.facts().look_again}};
 }
 
-Progress Taker::enter() {
+StepResult Taker::enter() {
   const std::uint32_t seen = m_view.board().changes.load(std::memory_order_acquire);  // before looking: what comes after moves it
   for (std::uint64_t epoch = m_view.oldest_open(); epoch < m_view.opened(); ++epoch) {
     const auto of = m_view.members(epoch);
@@ -57,7 +57,7 @@ Progress Taker::enter() {
   return wait_for_board(StagingStep::enter, seen);
 }
 
-Progress Taker::announce() {
+StepResult Taker::announce() {
   if (m_next - m_released.load(std::memory_order_acquire) >= m_view.facts().held) return {StagingStep::announce, Outcome::busy, nullptr, 0, {}};
   m_page.taking.store(m_next + 1, std::memory_order_seq_cst);
   m_since = m_timing.clock->now();
@@ -71,7 +71,7 @@ bool Taker::counted(Sequence sequence) const {
   return of && (of->live & bit(m_place)) != 0;
 }
 
-Progress Taker::look() {
+StepResult Taker::look() {
   const std::uint32_t board_seen = m_view.board().changes.load(std::memory_order_acquire);
   const std::uint64_t epoch = m_view.epoch_of(m_next);
   const auto of = m_view.members(epoch);
@@ -119,7 +119,7 @@ Progress Taker::look() {
           {std::min(now + m_view.facts().look_again, overdue)}};
 }
 
-Progress Taker::report() {
+StepResult Taker::report() {
   m_page.reported.store(m_next, std::memory_order_relaxed);
   m_page.reports.fetch_add(1, std::memory_order_release);
   m_since = m_timing.clock->now();

@@ -14,7 +14,7 @@ class Taker {
   Taker(const View& view, ControlPage& page, std::uint32_t place, Timing timing) : m_view(view), m_page(page), m_place(place), m_timing(timing) {}
 
   /// Goes towards the next batch. ready: batch() is it. busy: as many are held as may be.
-  Progress step();
+  StepResult step();
   /// Of the last ready.
   [[nodiscard]] const StagedBatch& batch() const { return m_batch; }
   [[nodiscard]] View::Place found() const { return m_found; }
@@ -31,11 +31,11 @@ class Taker {
 
  private:
   enum class Phase : std::uint8_t { outside, between, announced, overdue };
-  Progress enter();
-  Progress announce();
-  Progress look();
-  Progress report();
-  [[nodiscard]] Progress wait_for_board(StagingStep step, std::uint32_t seen) const;
+  StepResult enter();
+  StepResult announce();
+  StepResult look();
+  StepResult report();
+  [[nodiscard]] StepResult wait_for_board(StagingStep step, std::uint32_t seen) const;
 
   const View& m_view;
   ControlPage& m_page;

@@ -17,7 +17,7 @@ std::optional<View::Members> View::members(std::uint64_t epoch) const {
   if (epoch >= opened() || entry.epoch.load(std::memory_order_acquire) != epoch) return {};
   const Members members{entry.members.load(std::memory_order_acquire), entry.live.load(std::memory_order_acquire),
                         entry.readable.load(std::memory_order_acquire)};
-  if (entry.epoch.load(std::memory_order_acquire) != epoch) return {};  // it made room meanwhile
+  if (entry.epoch.load(std::memory_order_acquire) != epoch || members.members == 0) return {};  // it made room meanwhile
   return members;
 }
 

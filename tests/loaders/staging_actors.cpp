@@ -25,7 +25,7 @@ class TakerActor final : public Actor {
       release(me);
       return;
     }
-    const Progress progress = me.taker->step();
+    const StepResult progress = me.taker->step();
     simulation.note(progress.did);
     const bool stuck = progress.outcome == Outcome::wait || progress.outcome == Outcome::ended;
     if (progress.outcome == Outcome::wait && m_held.empty()) Simulation::sleep_at(*this, progress);
@@ -98,7 +98,7 @@ class FillerActor final : public Actor {
       fill(filler, simulation.draw(m_making.size()));
       return;
     }
-    const Progress progress = filler.step();
+    const StepResult progress = filler.step();
     simulation.note(progress.did);
     if (progress.outcome == Outcome::wait && m_making.empty()) Simulation::sleep_at(*this, progress);
     m_idle = progress.outcome == Outcome::wait;
@@ -146,7 +146,7 @@ class KeeperActor final : public Actor {
   using Actor::Actor;
   void run() override {
     StagingRound round;
-    const Progress progress = simulation.keeper->step(round);
+    const StepResult progress = simulation.keeper->step(round);
     simulation.note(progress.did);
     simulation.departed(round);
     if (progress.outcome == Outcome::ready) {

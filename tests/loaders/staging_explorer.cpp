@@ -174,7 +174,7 @@ Actor* Simulation::choose() {
 
 void Simulation::dispatch(Actor& actor) {
   if (actor.about_to_wait) {
-    const Progress wait = *actor.about_to_wait;
+    const StepResult wait = *actor.about_to_wait;
     actor.about_to_wait.reset();
     actor.word = wait.word;
     actor.until = wait.until;

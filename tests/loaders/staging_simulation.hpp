@@ -20,9 +20,9 @@ using staging::coordinator_place;
 using staging::Filler;
 using staging::Keeper;
 using staging::nobody;
-using staging::Progress;
 using staging::Sequence;
 using staging::SlabHead;
+using staging::StepResult;
 using staging::Taker;
 using staging::View;
 
@@ -50,7 +50,7 @@ class Actor {
   const std::uint32_t job;  ///< number in `jobs`; nobody: the coordinator's
   bool done = false;
   bool asleep = false;
-  std::optional<Progress> about_to_wait;
+  std::optional<StepResult> about_to_wait;
   StagingStep waits_in = StagingStep::look;
   Deadline until;
   const std::atomic<std::uint32_t>* word = nullptr;
@@ -100,7 +100,7 @@ class Simulation {
   }
   void note(StagingStep step) { ++result.coverage.taken[static_cast<std::size_t>(step)]; }
   /// A step that waits: the actor looks at the word once more when it is scheduled next, as the kernel does.
-  static void sleep_at(Actor& actor, const Progress& progress) {
+  static void sleep_at(Actor& actor, const StepResult& progress) {
     actor.about_to_wait = progress;
     actor.waits_in = progress.did;
   }

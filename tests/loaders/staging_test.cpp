@@ -13,8 +13,6 @@
 namespace dsanalyze {
 namespace {
 
-using namespace staging;
-
 FileDescriptor copy_of(int descriptor) { return FileDescriptor(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0)); }
 
 StagingFacts one_job() {
@@ -75,24 +73,24 @@ TEST_CASE("every step has a name of its own") {
 TEST_CASE("slots begin on 4 KiB boundaries behind the headers and do not overlap") {
   StagingFacts facts;
   facts.slot_bytes = 8192;
-  const MemorySegment segment = make_slab(facts);
-  SlabHead* const slab = slab_of(segment);
+  const MemorySegment segment = staging::make_slab(facts);
+  staging::SlabHead* const slab = staging::slab_of(segment);
   for (std::uint32_t slot = 0; slot < facts.slots(); ++slot) {
-    const auto bytes = slot_of(slab, facts, slot);
+    const auto bytes = staging::slot_of(slab, facts, slot);
     CHECK(reinterpret_cast<std::uintptr_t>(bytes.data()) % 4096 == 0);
-    CHECK(bytes.data() >= segment.data() + sizeof(SlabHead) + slot * facts.slot_bytes);
+    CHECK(bytes.data() >= segment.data() + sizeof(staging::SlabHead) + slot * facts.slot_bytes);
     CHECK(bytes.data() + bytes.size() <= segment.data() + segment.size());
   }
 }
 
 TEST_CASE("nobody else can write what a process shares, and what anybody could write is not attached") {
-  const MemorySegment page = make_page();
-  void* const writable = ::mmap(nullptr, sizeof(ControlPage), PROT_READ | PROT_WRITE, MAP_SHARED, page.descriptor(), 0);
+  const MemorySegment page = staging::make_page();
+  void* const writable = ::mmap(nullptr, sizeof(staging::ControlPage), PROT_READ | PROT_WRITE, MAP_SHARED, page.descriptor(), 0);
   CHECK(writable == MAP_FAILED);
-  CHECK_NOTHROW(attach_sealed(copy_of(page.descriptor()), sizeof(ControlPage)));
-  CHECK_THROWS_AS(attach_sealed(copy_of(page.descriptor()), sizeof(ControlPage) + 1), Error);
-  const MemorySegment open_to_all = MemorySegment::create("page", sizeof(ControlPage));
-  CHECK_THROWS_AS(attach_sealed(copy_of(open_to_all.descriptor()), sizeof(ControlPage)), Error);
+  CHECK_NOTHROW(staging::attach_sealed(copy_of(page.descriptor()), sizeof(staging::ControlPage)));
+  CHECK_THROWS_AS(staging::attach_sealed(copy_of(page.descriptor()), sizeof(staging::ControlPage) + 1), Error);
+  const MemorySegment open_to_all = MemorySegment::create("page", sizeof(staging::ControlPage));
+  CHECK_THROWS_AS(staging::attach_sealed(copy_of(open_to_all.descriptor()), sizeof(staging::ControlPage)), Error);
 }
 
 /// A coordinator and one job in this process.

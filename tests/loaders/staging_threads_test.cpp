@@ -14,20 +14,18 @@
 namespace dsanalyze {
 namespace {
 
-using namespace staging;
-
 constexpr std::uint64_t epochs = 6;
 
 /// All participants as threads over one piece of memory, so that a thread sanitizer sees each access; a batch is plain bytes.
 class GroupOfThreads {
  public:
   explicit GroupOfThreads(const StagingFacts& facts) : m_facts(facts), m_view(*prepared(*m_board, facts)), m_mapped(m_view) {
-    m_keeper = std::make_unique<Keeper>(
+    m_keeper = std::make_unique<staging::Keeper>(
         m_view, *m_board, [](std::uint32_t) { return true; }, system_timing());
-    if (facts.producers == StagingProducers::coordinator) add_slab(coordinator_place);
+    if (facts.producers == StagingProducers::coordinator) add_slab(staging::coordinator_place);
     for (std::uint32_t i = 0; i < facts.jobs; ++i) {
       const std::uint32_t place = m_keeper->admit();
-      m_pages.push_back(std::make_unique<ControlPage>());
+      m_pages.push_back(std::make_unique<staging::ControlPage>());
       m_view.map_page(place, m_pages.back().get());
       if (facts.producers == StagingProducers::jobs) add_slab(place);
     }
@@ -50,10 +48,10 @@ class GroupOfThreads {
  private:
   struct OwnedSlab {
     std::uint32_t place = 0;
-    SlabHead head;
+    staging::SlabHead head;
     std::vector<std::vector<std::uint64_t>> slots;
   };
-  static Board* prepared(Board& board, const StagingFacts& facts) {
+  static staging::Board* prepared(staging::Board& board, const StagingFacts& facts) {
     board.facts = facts;
     return &board;
   }
@@ -64,7 +62,7 @@ class GroupOfThreads {
     m_view.map_slab(place, &m_slabs.back()->head);
   }
   void produce(OwnedSlab& slab) {
-    Filler filler(m_view, slab.head, slab.place, system_timing());
+    staging::Filler filler(m_view, slab.head, slab.place, system_timing());
     while (m_stepping.run(filler, system_timing().clock->after(30)).ok()) {
       const StagingClaim claim = filler.claimed();
       for (std::size_t i = 0; i < 64; ++i) slab.slots[claim.slot][i] = mix(claim.sequence, i);
@@ -72,7 +70,7 @@ class GroupOfThreads {
     }
   }
   void consume(std::uint32_t place) {
-    Taker taker(m_view, *m_pages[place], place, system_timing());
+    staging::Taker taker(m_view, *m_pages[place], place, system_timing());
     taker.leave_after(epochs - 1);
     std::uint64_t next = 0;
     while (m_stepping.run(taker, system_timing().clock->after(30)).ok()) {
@@ -91,23 +89,23 @@ class GroupOfThreads {
   void keep(const std::atomic<bool>& over) {
     while (!over) {
       StagingRound round;
-      const Progress progress = m_keeper->step(round);
-      if (progress.outcome != Outcome::ready) continue;
+      const staging::StepResult progress = m_keeper->step(round);
+      if (progress.outcome != staging::Outcome::ready) continue;
       if (m_view.opened() == epochs) m_keeper->end();
       system_timing().waiter->sleep_until(progress.until.at);
     }
     m_keeper->end();
     StagingRound last;
-    while (m_keeper->step(last).outcome != Outcome::ready) continue;
+    while (m_keeper->step(last).outcome != staging::Outcome::ready) continue;
   }
 
   const StagingFacts m_facts;
-  std::unique_ptr<Board> m_board = std::make_unique<Board>();
-  View m_view;
-  Mapped m_mapped;
-  Stepping m_stepping{system_timing(), {}, [] { return true; }, m_mapped};
-  std::unique_ptr<Keeper> m_keeper;
-  std::vector<std::unique_ptr<ControlPage>> m_pages;
+  std::unique_ptr<staging::Board> m_board = std::make_unique<staging::Board>();
+  staging::View m_view;
+  staging::Mapped m_mapped;
+  staging::Stepping m_stepping{system_timing(), {}, [] { return true; }, m_mapped};
+  std::unique_ptr<staging::Keeper> m_keeper;
+  std::vector<std::unique_ptr<staging::ControlPage>> m_pages;
   std::vector<std::unique_ptr<OwnedSlab>> m_slabs;
   std::atomic<std::uint64_t> m_wrong{0};
 };
