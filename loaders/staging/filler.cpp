@@ -62,7 +62,7 @@ StepResult Filler::choose() {
     const bool member = of && (of->live & bit(m_place)) != 0;
     const auto before = opened - 1 > m_view.facts().first_epoch ? m_view.members(opened - 2) : of;
     const bool member_before = before && (before->live & bit(m_place)) != 0;
-    if (m_was_member && !member && !member_before) return {StagingStep::choose, Outcome::put_out, nullptr, 0, {}};
+    if (m_was_member && !member && !member_before) return {StagingStep::choose, Outcome::ended, nullptr, 0, {}};
     m_was_member = m_was_member || member;
   }
   const View::Slowest slowest = m_view.slowest();

@@ -103,7 +103,6 @@ class FillerActor final : public Actor {
     if (progress.outcome == Outcome::wait && m_making.empty()) Simulation::sleep_at(*this, progress);
     m_idle = progress.outcome == Outcome::wait;
     if (progress.outcome == Outcome::ended) done = true;
-    if (progress.outcome == Outcome::put_out) done = true;
     if (progress.outcome == Outcome::ready) {
       const StagingClaim& claim = filler.claimed();
       simulation.slots_of(place())[claim.slot].fill(0xdeadULL);

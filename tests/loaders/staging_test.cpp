@@ -143,7 +143,7 @@ TEST_CASE("one job makes, takes and releases its batches through sealed segments
   REQUIRE(round.departed.size() == 1);
   CHECK(round.departed.front().why == StagingDeparture::left);
   StagingClaim claim;
-  CHECK(group.job.claim(claim, in_time()).code == StatusCode::cancelled);
+  CHECK(group.job.claim(claim, in_time()).code == StatusCode::end);
 }
 
 TEST_CASE("a job that waits for a batch ends with its deadline, and with the coordinator") {

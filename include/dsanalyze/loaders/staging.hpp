@@ -125,8 +125,8 @@ using StagingObserver = std::function<void(StagingStep)>;
 class StagingProducer {
  public:
   virtual ~StagingProducer() = default;
-  /// The first batch that is this producer's to make, and a slot for it. timeout; end when the group has ended or this producer has left it;
-  /// cancelled when it was put out (its page was garbage).
+  /// The first batch that is this producer's to make, and a slot for it. timeout; end when the group has ended, or this producer counts no
+  /// more: it left, finished or was put out.
   virtual Status claim(StagingClaim& claim, Deadline deadline) = 0;
   /// All of the batch is in its slot. Once a claim.
   virtual void publish(const StagingClaim& claim, const StagedFacts& facts) = 0;
