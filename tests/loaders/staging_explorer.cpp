@@ -122,6 +122,10 @@ void Simulation::apply(const StagingFault& fault) {
 
 void Simulation::departed(const StagingRound& round) {
   result.late += round.late.size();
+  for (const std::uint32_t place : round.vacated) {  // whoever still needs something of it will miss it
+    view->map_page(place, nullptr);
+    view->map_slab(place, nullptr);
+  }
   for (const auto& [place, why] : round.departed) {
     ++result.departed;
     const SimulatedJob& job = newest_at(place);
