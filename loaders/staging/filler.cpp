@@ -41,6 +41,19 @@ bool Filler::mine_to_make(Sequence sequence) const {
   return m_view.at_home(sequence, m_place) || !m_view.in_hand(sequence);
 }
 
+Sequence Filler::awaited(Sequence slowest) const {
+  Sequence oldest = 0;
+  bool any = false;
+  for (std::uint32_t slot = 0; slot < m_view.facts().slots(); ++slot) {
+    const Tag there = tag(slot);
+    if (there.state == SlotState::free) return slowest;
+    if (there.state != SlotState::published || there.sequence < slowest || (any && there.sequence > oldest)) continue;
+    oldest = there.sequence;
+    any = true;
+  }
+  return any ? oldest : slowest;
+}
+
 StepResult Filler::wait(const View::Slowest& slowest, std::uint32_t board_seen) const {
   const Nanoseconds until = m_timing.clock->now() + m_view.facts().look_again;
   const Board& board = m_view.board();
@@ -49,9 +62,13 @@ StepResult Filler::wait(const View::Slowest& slowest, std::uint32_t board_seen) 
     if (board.ended.load(std::memory_order_acquire) != 0) return {StagingStep::wait_for_room, Outcome::ended, nullptr, 0, {}};
     return {StagingStep::wait_for_room, Outcome::wait, &board.changes, board_seen, {until}};
   }
-  const std::uint32_t seen = page->changes.load(std::memory_order_acquire);
-  if (m_view.slowest().position != slowest.position) return {StagingStep::wait_for_room, Outcome::again, nullptr, 0, {}};
-  return {StagingStep::wait_for_room, Outcome::wait, &page->changes, seen, {until}};
+  const Sequence batch = awaited(slowest.position);
+  const std::atomic<std::uint32_t>& word = page->changes[batch % release_words];
+  const std::uint32_t seen = word.load(std::memory_order_acquire);
+  // Only now: whether the slowest job, which is the last to release the batch, has still to do so and will move the word.
+  const View::Slowest now = m_view.slowest();
+  if (now.place != slowest.place || now.position > batch) return {StagingStep::wait_for_room, Outcome::again, nullptr, 0, {}};
+  return {StagingStep::wait_for_room, Outcome::wait, &word, seen, {until}};
 }
 
 StepResult Filler::choose() {

@@ -29,6 +29,8 @@ class Filler {
   StepResult claim();
   StepResult settle_retracted();
   StepResult wait(const View::Slowest& slowest, std::uint32_t board_seen) const;
+  /// The batch whose release makes room: the oldest in this producer's slots where they are full, else the first that somebody has not released.
+  [[nodiscard]] Sequence awaited(Sequence slowest) const;
   [[nodiscard]] bool mine_to_make(Sequence sequence) const;
   [[nodiscard]] bool has(Sequence sequence) const;
   [[nodiscard]] Tag tag(std::uint32_t slot) const { return Tag::of(m_slab.slots[slot].tag.load(std::memory_order_relaxed)); }

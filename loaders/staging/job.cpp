@@ -92,7 +92,7 @@ Status StagingJob::release(std::uint64_t sequence) {
   state.stepping.observe(StagingStep::release);
   if (state.taker->step_release(*state.stepping.timing.waiter)) {
     state.stepping.observe(StagingStep::wake_producers);
-    state.taker->step_release(*state.stepping.timing.waiter);
+    while (state.taker->step_release(*state.stepping.timing.waiter)) continue;
   }
   return {counted ? StatusCode::ok : StatusCode::cancelled, 0};
 }

@@ -182,7 +182,7 @@ StepResult Keeper::announce() {
   for (std::uint32_t place = 0; place < most_jobs; ++place) {
     const ControlPage* const page = m_view.page(place);
     const SlabHead* const slab = m_view.slab(place);
-    if (page != nullptr) m_timing.waiter->wake(page->changes, all_waiters);
+    for (std::uint32_t word = 0; page != nullptr && word < release_words; ++word) m_timing.waiter->wake(page->changes[word], all_waiters);
     if (slab != nullptr) m_timing.waiter->wake(slab->changes, all_waiters);
   }
   return did(StagingStep::announce_change, Phase::looking);

@@ -56,15 +56,18 @@ struct alignas(4096) SlabHead {
 
 enum class PageState : std::uint32_t { joining, ready, left };
 
+/// A batch's release moves one of these words, so that it wakes the producer whose slot it frees and hardly any other.
+constexpr std::uint32_t release_words = 16;
+
 /// A job's own page. A batch x is the job's to read while released <= x < taking.
 struct alignas(4096) ControlPage {
   std::atomic<std::uint32_t> mark{page_mark};
   std::atomic<PageState> state{PageState::joining};
   std::atomic<std::uint64_t> last_epoch{no_epoch};  ///< after this epoch the job leaves
   alignas(64) std::atomic<Sequence> taking{0};
-  alignas(64) std::atomic<Sequence> released{0};       ///< every batch below it
-  std::atomic<std::uint32_t> changes{0};               ///< moves with `released`; producers without a free slot wait here
-  alignas(64) std::atomic<std::uint64_t> reported{0};  ///< the batch that did not come in time
+  alignas(64) std::atomic<Sequence> released{0};        ///< every batch below it
+  std::atomic<std::uint32_t> changes[release_words]{};  ///< of batch x: changes[x % release_words]; producers without a free slot wait here
+  alignas(64) std::atomic<std::uint64_t> reported{0};   ///< the batch that did not come in time
   std::atomic<std::uint32_t> reports{0};
   std::atomic<Nanoseconds> heartbeat{0};
 };

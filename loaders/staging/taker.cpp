@@ -137,18 +137,20 @@ bool Taker::mark_released(Sequence sequence) {
 }
 
 std::optional<StagingStep> Taker::step_release(Waiter& waiter) {
-  if (m_wake_owed) {
-    m_page.changes.fetch_add(1, std::memory_order_release);
-    waiter.wake(m_page.changes, all_waiters);
-    m_wake_owed = false;
+  Sequence released = m_released.load(std::memory_order_relaxed);
+  if (m_wakes_owed > 0) {
+    std::atomic<std::uint32_t>& word = m_page.changes[(released - m_wakes_owed--) % release_words];
+    word.fetch_add(1, std::memory_order_release);
+    waiter.wake(word, all_waiters);
     return StagingStep::wake_producers;
   }
-  Sequence released = m_released.load(std::memory_order_relaxed);
   if ((m_released_ahead & 1U) == 0) return {};
-  for (; (m_released_ahead & 1U) != 0; m_released_ahead >>= 1U) ++released;
+  for (; (m_released_ahead & 1U) != 0; m_released_ahead >>= 1U) {
+    ++released;
+    ++m_wakes_owed;
+  }
   m_page.released.store(released, std::memory_order_seq_cst);
   m_released.store(released, std::memory_order_release);
-  m_wake_owed = true;
   return StagingStep::release;
 }
 

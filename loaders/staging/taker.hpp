@@ -52,7 +52,7 @@ class Taker {
   std::atomic<std::uint64_t> m_taken{0};  ///< first not taken
   std::atomic<Sequence> m_released{0};    ///< as on the page
   std::uint64_t m_released_ahead = 0;     ///< bit i: batch m_released + i is released
-  bool m_wake_owed = false;
+  std::uint64_t m_wakes_owed = 0;
 };
 
 }  // namespace dsanalyze::staging

@@ -68,14 +68,14 @@ std::pair<double, std::uint64_t> share_empty_batches(const StagingFacts& facts, 
   {
     std::vector<std::jthread> threads;
     if (facts.producers == StagingProducers::coordinator) threads.emplace_back([&] { make(group.coordinator().producer()); });
-    for (const auto& job : group.jobs()) {
-      threads.emplace_back([&, &job = *job] {
+    for (const auto& member : group.jobs()) {
+      threads.emplace_back([&, &job = *member] {
         StagedBatch batch;
         while (!over) {
           if (job.take(batch, soon()).ok() && job.release(batch.sequence).ok() && &job == group.jobs().front().get()) ++batches;
         }
       });
-      if (facts.producers == StagingProducers::jobs) threads.emplace_back([&, &job = *job] { make(job); });
+      if (facts.producers == StagingProducers::jobs) threads.emplace_back([&, &job = *member] { make(job); });
     }
     const Deadline end = system_timing().clock->after(seconds);
     while (system_timing().clock->now() < end.at) {

@@ -64,7 +64,7 @@ class TakerActor final : public Actor {
       m_full = false;
     }
     const auto did = me.taker->step_release(simulation.time);
-    m_releasing = did == StagingStep::release;
+    m_releasing = did.has_value();
     if (did) simulation.note(*did);
   }
   struct Held {

@@ -34,7 +34,7 @@ class GroupOfThreads {
   /// Wrong or missing batches.
   std::uint64_t run() {
     std::vector<std::jthread> threads;
-    for (const auto& slab : m_slabs) threads.emplace_back([this, &slab = *slab] { produce(slab); });
+    for (const auto& owned : m_slabs) threads.emplace_back([this, &slab = *owned] { produce(slab); });
     std::vector<std::jthread> takers;
     for (std::uint32_t place = 0; place < m_facts.jobs; ++place) takers.emplace_back([this, place] { consume(place); });
     std::atomic<bool> over{false};
