@@ -46,8 +46,8 @@ Sequence Filler::awaited(Sequence slowest) const {
   bool any = false;
   for (std::uint32_t slot = 0; slot < m_view.facts().slots(); ++slot) {
     const Tag there = tag(slot);
-    if (there.state == SlotState::free) return slowest;
-    if (there.state != SlotState::published || there.sequence < slowest || (any && there.sequence > oldest)) continue;
+    if (there.state == SlotState::free || (there.state == SlotState::published && there.sequence < slowest)) return slowest;
+    if (there.state != SlotState::published || (any && there.sequence > oldest)) continue;
     oldest = there.sequence;
     any = true;
   }

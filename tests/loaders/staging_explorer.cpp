@@ -127,7 +127,6 @@ void Simulation::departed(const StagingRound& round) {
     view->map_slab(place, nullptr);
   }
   for (const auto& [place, why] : round.departed) {
-    ++result.departed;
     const SimulatedJob& job = newest_at(place);
     if (job.died_at != 0) result.longest_takeover = std::max(result.longest_takeover, time.now() - job.died_at);
     if (job.lives && !job.hangs && !job.finished) problem(fmt::format("a working job at place {} was put out", place));
