@@ -13,7 +13,7 @@ constexpr std::array<std::string_view, staging_steps> step_names{
     "enter",           "announce",        "look",        "wait-for-batch", "report",   "release", "wake-producers", "leave",      "choose",
     "wait-for-room",   "claim",           "publish",     "wake-jobs",      "retract",  "restore", "survey",         "close-slab", "uncount",
     "broadcast-retry", "announce-change", "write-epoch", "open-epoch",     "end-group"};
-constexpr Bytes slot_alignment = 4096;
+constexpr Bytes staged_slot_alignment = 4096;
 constexpr std::uint32_t most_held = 32;
 
 }  // namespace
@@ -36,8 +36,8 @@ void StagingFacts::validate() const {
   within("the first epoch", first_epoch, 0, std::uint64_t{1} << 28U);
   within("the batch size", batch_size, 1, UINT32_MAX);
   within("the wait before looking again, in ns", static_cast<std::uint64_t>(look_again), 1000, 1'000'000'000);
-  if (slot_bytes == 0 || slot_bytes % slot_alignment != 0) {
-    throw UsageError(fmt::format("a staging area: a slot is {} bytes, expected a multiple of {}", slot_bytes, slot_alignment));
+  if (slot_bytes == 0 || slot_bytes % staged_slot_alignment != 0) {
+    throw UsageError(fmt::format("a staging area: a slot is {} bytes, expected a multiple of {}", slot_bytes, staged_slot_alignment));
   }
 }
 

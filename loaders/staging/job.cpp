@@ -53,8 +53,9 @@ int StagingJob::slab() const { return m_state->slab.descriptor(); }
 
 void StagingJob::join(std::uint32_t place) {
   State& state = *m_state;
-  if (place >= staging::most_jobs || state.taker)
+  if (place >= staging::most_jobs || state.taker) {
     throw Error(fmt::format("cannot join the group at place {}: no such place, or joined already", place));
+  }
   state.place = place;
   state.view.map_page(place, staging::page_of(state.page));
   state.taker.emplace(state.view, *staging::page_of(state.page), place, state.stepping.timing);

@@ -45,8 +45,8 @@ struct StagingCoverage {
 struct StagingRun {
   std::string problem;  ///< empty: every claim held
   std::uint64_t steps = 0;
-  std::uint64_t made = 0;         ///< batches published
-  std::uint32_t most_staged = 0;  ///< batches in slots at once
+  std::uint64_t made = 0;            ///< batches published
+  std::uint32_t most_staged = 0;     ///< batches in slots at once
   std::uint64_t late = 0;            ///< reports answered by a broadcast
   Nanoseconds longest_takeover = 0;  ///< from a death to the moment when it counts no more
   Nanoseconds longest_gap = 0;       ///< simulated time in which no job got anything

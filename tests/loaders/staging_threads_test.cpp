@@ -14,7 +14,7 @@
 namespace dsanalyze {
 namespace {
 
-constexpr std::uint64_t epochs = 6;
+constexpr std::uint64_t thread_epochs = 6;
 
 /// All participants as threads over one piece of memory, so that a thread sanitizer sees each access; a batch is plain bytes.
 class GroupOfThreads {
@@ -71,7 +71,7 @@ class GroupOfThreads {
   }
   void consume(std::uint32_t place) {
     staging::Taker taker(m_view, *m_pages[place], place, system_timing());
-    taker.leave_after(epochs - 1);
+    taker.leave_after(thread_epochs - 1);
     std::uint64_t next = 0;
     while (m_stepping.run(taker, system_timing().clock->after(30)).ok()) {
       const std::uint64_t sequence = taker.batch().sequence;
@@ -83,7 +83,7 @@ class GroupOfThreads {
       taker.mark_released(sequence);
       while (taker.step_release(*system_timing().waiter)) continue;
     }
-    m_wrong += epochs * m_facts.batches_per_epoch - next;
+    m_wrong += thread_epochs * m_facts.batches_per_epoch - next;
     taker.leave();
   }
   void keep(const std::atomic<bool>& over) {
@@ -91,7 +91,7 @@ class GroupOfThreads {
       StagingRound round;
       const staging::StepResult progress = m_keeper->step(round);
       if (progress.outcome != staging::Outcome::ready) continue;
-      if (m_view.opened() == epochs) m_keeper->end();
+      if (m_view.opened() == thread_epochs) m_keeper->end();
       system_timing().waiter->sleep_until(progress.until.at);
     }
     m_keeper->end();
