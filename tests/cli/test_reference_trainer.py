@@ -70,8 +70,8 @@ class ReferenceTrainer(ProgramTest):
         data = self.photographs()
         flat = self.folder / "flat"
         flat.mkdir()
-        for file in data.rglob("*.jpg"):
-            file.rename(flat / file.name)
+        for number, file in enumerate(data.rglob("*.jpg")):
+            file.rename(flat / f"{number}.jpg")
         self.assertIn("A folder for each class gives labels", self.fails(2, "profile", flat, "--accelerator", "cpu"))
         self.assertIn("--prep emulated", self.fails(2, "profile", flat, "--accelerator", "cpu", "--prep", "emulated:100"))
         self.assertIn("--step independent", self.fails(2, "profile", flat, "--accelerator", "cpu", "--step", "independent"))

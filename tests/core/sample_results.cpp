@@ -94,7 +94,7 @@ ProfileResult full_profile() {
   ProfileResult result;
   result.tool = {"dsanalyze", "1.2.3", "abc"};
   result.started_utc = "2026-11-20T21:05:33Z";
-  result.host = {"a CPU", 1.5, 2, 2, 3, 4, "Linux 6", 2, "vda", "ext4", "block layer", "none", 4321.5};
+  result.host = {"a CPU", 1.5, 2, 2, 3, 4, "Linux 6", 2, "vda", "ext4", "block layer", "none", true, 4321.5};
   result.settings = full_settings();
   result.dataset = {"/data", "folder", 100, 11'000, 110, "d1", true, 50, 5500};
   result.ingestion = rate(20'000);

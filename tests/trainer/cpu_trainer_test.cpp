@@ -2,12 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <condition_variable>
-#include <limits>
 #include <mutex>
-#include <string>
 #include <thread>
+#include <vector>
 
 #include "dsanalyze/base/error.hpp"
 #include "loss_history.hpp"
