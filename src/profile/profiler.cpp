@@ -91,10 +91,8 @@ void state_reservations(RunContext& context) {
   if (settings.accelerator == AcceleratorKind::cpu) {
     context.find(Finding::Severity::warning, "accelerator-shares-cores",
                  "the CPU trains (--accelerator cpu) and takes cores that prep needs: together they reach less than the lower of P and G, and what "
-                 "lacks is told as "
-                 "stalls. G is what this CPU makes of a small reference network and says nothing of your accelerator: measure that one's, and pass "
-                 "--accelerator "
-                 "emulated:RATE.");
+                 "lacks is told as stalls. G is what this CPU makes of a small reference network and says nothing of your accelerator: measure that "
+                 "one's, and pass --accelerator emulated:RATE.");
   }
   if (context.inputs.slow_prep > 0) {
     context.find(
