@@ -57,8 +57,7 @@ std::vector<MetricKind> chosen_metrics(const std::vector<std::string>& names) {
     if (name == never_gated)
       throw UsageError(
           "--metrics: G is never gated: what emulated accelerators train at was asked for and not measured, and what the CPU trains at is no "
-          "accelerator's; "
-          "gate cached and full");
+          "accelerator's; gate cached and full");
     if (name == "all" || std::ranges::find(known, name) != known.end()) continue;
     const auto near = nearest_name(name, known);
     throw UsageError(fmt::format("--metrics: found \"{}\", expected {} or all{}", name, fmt::join(known, ", "),

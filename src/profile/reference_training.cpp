@@ -34,8 +34,7 @@ void require_labels(const DatasetIndex& index) {
   if (labels < 2) {
     throw UsageError(
         "--accelerator cpu: the reference network learns labels, and all samples of this dataset have the same. A folder for each class gives "
-        "labels, a "
-        ".cls member of each sample in shards, X.labels.npy beside X.npy; or pass --accelerator emulated:RATE, which needs none");
+        "labels, a .cls member of each sample in shards, X.labels.npy beside X.npy; or pass --accelerator emulated:RATE, which needs none");
   }
   if (labels > most_classes) {
     throw UsageError(fmt::format(
