@@ -127,6 +127,8 @@ ChangedSettings changed_settings(const ProfileResult& profile, const WhatIfAnswe
     if (!is_whole(*change.batch_size)) return refuse("a batch has a whole number of samples");
     settings.batch_size = static_cast<int>(std::lround(*change.batch_size));
   }
+  if (settings.accelerator == AcceleratorKind::cpu && (change.accelerators || change.accelerator_speed))
+    return refuse("the CPU trains, and is as fast as it is: accelerators of another number or speed have to be emulated");
   if (change.accelerators) settings.accelerators = static_cast<int>(std::lround(*change.accelerators));
   if (settings.accelerator == AcceleratorKind::emulated && answer.ingestion) settings.accelerator_rate = *answer.ingestion / settings.accelerators;
   if (change.fetch_concurrency) settings.fetch_concurrency = static_cast<int>(std::lround(*change.fetch_concurrency));

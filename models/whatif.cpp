@@ -105,6 +105,11 @@ WhatIfResult answer(const RateModel& model, const WhatIfQuestion& question) {
         {"data-side-only", Finding::Severity::info,
          "The accelerators' rate G is not known: the answers are what the data side can feed, min(F, P). Give G by profiling with "
          "--accelerator or by --rates G=..."});
+  if (model.accelerator_shares_cores)
+    result.findings.push_back(
+        {"accelerator-shares-cores", Finding::Severity::warning,
+         "The CPU trained in this profile and took cores that prep needs; the answers take the two for independent, so they promise too "
+         "much, the more the nearer P and G are. Profile with --accelerator emulated:RATE."});
   if (auto finding = closeness_finding(model)) result.findings.push_back(std::move(*finding));
 
   const std::vector<std::vector<Step>> lists = whatif::steps_of(model, question, result.findings);

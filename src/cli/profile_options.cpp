@@ -89,7 +89,7 @@ void use_storage(ProfileSettings& settings, const StorageSpec& storage) {
 
 void ProfileOptions::declare_set_up(CLI::App& app) {
   app.add_option("DATASET", m_dataset)->type_name("FOLDER|FILE|emulated:@datasets");
-  app.add_option("--accelerator", m_accelerator)->type_name("emulated:|null");
+  app.add_option("--accelerator", m_accelerator)->type_name("cpu|cpu:double|emulated:|null");
   app.add_option("--accelerators", m_accelerators);
   app.add_option("--workload", m_workload)->type_name("@workloads|FILE");
   app.add_option("--workers", m_workers)->type_name("auto");
@@ -220,13 +220,19 @@ void ProfileOptions::apply_accelerator(ProfileSettings& settings, const std::opt
     settings.accelerator_name = m_accelerator;
     return;
   }
-  if (m_accelerator == "cuda" || m_accelerator == "cpu") {
-    throw UsageError(
-        fmt::format("--accelerator {}: not built yet; measure G with the script in README.md and pass --accelerator emulated:G", m_accelerator));
+  if (m_accelerator == "cuda")
+    throw UsageError("--accelerator cuda: not built yet; measure G with the script in README.md and pass --accelerator emulated:G");
+  if (m_accelerator == "cpu" || m_accelerator == "cpu:float" || m_accelerator == "cpu:double") {
+    settings.accelerator = AcceleratorKind::cpu;
+    settings.accelerator_name = m_accelerator;
+    settings.accelerator_rate = 0;  // a preset's
+    settings.accelerator_precision = m_accelerator == "cpu:double" ? Precision::float64 : Precision::float32;
+    return;
   }
   if (!is_emulated(m_accelerator)) {
-    throw UsageError(fmt::format("--accelerator: found \"{}\"{}, expected emulated:RATE (samples/s of one), emulated:KIND with --workload, or null",
-                                 m_accelerator, did_you_mean(m_accelerator, {"emulated:2000", "null"})));
+    throw UsageError(fmt::format(
+        "--accelerator: found \"{}\"{}, expected emulated:RATE (samples/s of one), emulated:KIND with --workload, cpu, cpu:double, or null",
+        m_accelerator, did_you_mean(m_accelerator, {"cpu", "cpu:double", "emulated:2000", "null"})));
   }
   const std::string what = after_prefix(m_accelerator);
   settings.accelerator = AcceleratorKind::emulated;

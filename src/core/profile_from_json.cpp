@@ -50,7 +50,9 @@ HostRecord read_host(JsonObject object) {
   host.storage_device = storage.text("device");
   host.storage_filesystem = storage.text("filesystem");
   host.storage_meter = storage.text("meter");
-  host.accelerator = object.object("accelerator").text("description");
+  JsonObject accelerator = object.object("accelerator");
+  host.accelerator = accelerator.text("description");
+  if (is_known(accelerator, "shares_cores")) host.accelerator_shares_cores = accelerator.boolean("shares_cores");
   return host;
 }
 
@@ -115,6 +117,22 @@ AcceleratorUtilisation read_utilisation(JsonObject object) {
           object.text("formula")};
 }
 
+TrainingRecord read_training(JsonObject object) {
+  TrainingRecord training;
+  training.precision = object.choice("precision", {"float", "double"});
+  training.inputs = static_cast<std::uint32_t>(read_small(object, "inputs"));
+  training.hidden = static_cast<std::uint32_t>(read_small(object, "hidden"));
+  training.classes = static_cast<std::uint32_t>(read_small(object, "classes"));
+  training.parameters = read_count(object, "parameters");
+  training.learning_rate = object.number("learning_rate", 0, most_number);
+  training.momentum = object.number("momentum", 0, 1);
+  training.steps = read_count(object, "steps");
+  for (JsonObject& each : object.objects("loss_by_step")) training.by_step.push_back({read_count(each, "step"), each.number("loss", 0, most_number)});
+  for (JsonObject& each : object.objects("loss_by_epoch"))
+    training.by_epoch.push_back({read_count(each, "epoch"), read_count(each, "samples"), each.number("loss", 0, most_number)});
+  return training;
+}
+
 /// "2026-11-20T21:05:33Z"; empty where it is not known.
 std::string read_instant(JsonObject& object, std::string_view key) {
   if (!is_known(object, key)) return "";
@@ -152,6 +170,7 @@ RunRecord read_run(JsonObject& object) {
   for (JsonObject& each : object.objects("prep_operators")) run.prep_operators.push_back(read_operator(each));
   run.stall_seconds = read_distribution(object, "stall_seconds");
   if (is_known(object, "mlperf_storage_au")) run.mlperf_storage_au = read_utilisation(object.object("mlperf_storage_au"));
+  if (is_known(object, "training")) run.training = read_training(object.object("training"));
   for (JsonObject& each : object.objects("epochs")) run.epochs.push_back(read_epoch(each));
   for (JsonObject& each : object.objects("timeline")) {
     run.timeline.push_back({each.number("t_seconds", 0, most_number), each.number("cpu_fraction", 0, most_number), read_count(each, "memory_bytes"),

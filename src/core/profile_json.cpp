@@ -13,7 +13,7 @@ Json host_json(const HostRecord& host) {
                  {"kernel", host.kernel},
                  {"cgroup_version", host.cgroup_version},
                  {"storage", {{"device", host.storage_device}, {"filesystem", host.storage_filesystem}, {"meter", host.storage_meter}}},
-                 {"accelerator", {{"description", host.accelerator}}}};
+                 {"accelerator", {{"description", host.accelerator}, {"shares_cores", host.accelerator_shares_cores}}}};
   add_if_known(object, "calibration_passes_per_s", host.calibration_passes_per_s);
   return object;
 }
@@ -72,6 +72,17 @@ Json utilisation_json(const AcceleratorUtilisation& au) {
           {"steps", au.steps}, {"accelerators", au.accelerators},       {"formula", au.formula}};
 }
 
+Json training_json(const TrainingRecord& training) {
+  Json object = {{"precision", training.precision}, {"inputs", training.inputs},         {"hidden", training.hidden},
+                 {"classes", training.classes},     {"parameters", training.parameters}, {"learning_rate", training.learning_rate},
+                 {"momentum", training.momentum},   {"steps", training.steps},           {"loss_by_step", Json::array()},
+                 {"loss_by_epoch", Json::array()}};
+  for (const auto& each : training.by_step) object["loss_by_step"].push_back({{"step", each.step}, {"loss", each.loss}});
+  for (const auto& each : training.by_epoch)
+    object["loss_by_epoch"].push_back({{"epoch", each.epoch}, {"samples", each.samples}, {"loss", each.loss}});
+  return object;
+}
+
 Json operator_json(const OperatorRecord& each) {
   Json object = {{"name", each.name}, {"fraction", each.fraction}};
   add_if_known(object, "seconds_per_sample", each.seconds_per_sample);
@@ -121,6 +132,7 @@ Json run_json(const RunRecord& run) {
   for (const OperatorRecord& each : run.prep_operators) object["prep_operators"].push_back(operator_json(each));
   if (run.stall_seconds) object["stall_seconds"] = distribution_json(run.stall_seconds);
   if (run.mlperf_storage_au) object["mlperf_storage_au"] = utilisation_json(*run.mlperf_storage_au);
+  if (run.training) object["training"] = training_json(*run.training);
   for (const EpochRecord& each : run.epochs) object["epochs"].push_back(epoch_json(each));
   for (const TimelineRecord& each : run.timeline) {
     object["timeline"].push_back({{"t_seconds", each.t_seconds},

@@ -8,7 +8,8 @@ namespace {
 
 // Names in the order of the enums' values.
 constexpr std::array seam_names = {"real", "null", "emulated"};
-constexpr std::array accelerator_names = {"none", "null", "emulated"};
+constexpr std::array accelerator_names = {"none", "null", "emulated", "cpu"};
+constexpr std::array precision_names = {"float", "double"};
 constexpr std::array step_names = {"lockstep", "independent"};
 constexpr std::array on_error_names = {"skip", "fail", "substitute"};
 constexpr std::array read_mode_names = {"buffered", "direct"};
@@ -54,6 +55,10 @@ class FieldReader {
       if (found == names[i]) value = static_cast<Enum>(i);
     }
   }
+  template <typename Enum, std::size_t count>
+  void read(std::string_view key, std::optional<Enum>& value, const std::array<const char*, count>& names) {
+    if (is_known(m_object, key)) read(key, value.emplace(), names);
+  }
   void read(std::string_view key, CacheKind& value) {
     if (is_known(m_object, key))
       value = parse_cache_kind(m_object.choice(key, {"none", "page", "minio", "lru", "page-model:random", "page-model:linux"}));
@@ -89,6 +94,8 @@ class FieldReader {
 
 }  // namespace
 
+std::string precision_name(Precision precision) { return name_of(precision_names, precision); }
+
 Json settings_json(const ProfileSettings& settings) {
   return {{"dataset", settings.dataset},
           {"workload", settings.workload},
@@ -97,6 +104,7 @@ Json settings_json(const ProfileSettings& settings) {
           {"accelerator", name_of(accelerator_names, settings.accelerator)},
           {"accelerator_name", settings.accelerator_name},
           {"accelerator_samples_per_s", settings.accelerator_rate},
+          {"accelerator_precision", settings.accelerator_precision ? Json(precision_name(*settings.accelerator_precision)) : Json(nullptr)},
           {"accelerators", settings.accelerators},
           {"batch_size", settings.batch_size},
           {"step", name_of(step_names, settings.step)},
@@ -142,6 +150,7 @@ ProfileSettings settings_from_json(JsonObject object) {
   reader.read("accelerator", settings.accelerator, accelerator_names);
   reader.read("accelerator_name", settings.accelerator_name);
   reader.read("accelerator_samples_per_s", settings.accelerator_rate);
+  reader.read("accelerator_precision", settings.accelerator_precision, precision_names);
   reader.read("accelerators", settings.accelerators);
   reader.read("batch_size", settings.batch_size);
   reader.read("step", settings.step, step_names);

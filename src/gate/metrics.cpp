@@ -55,7 +55,9 @@ std::vector<MetricKind> chosen_metrics(const std::vector<std::string>& names) {
   for (const MetricKind& kind : metric_kinds()) known.push_back(kind.name);
   for (const std::string& name : names) {
     if (name == never_gated)
-      throw UsageError("--metrics: G is never gated: what emulated accelerators train at was asked for and not measured; gate cached and full");
+      throw UsageError(
+          "--metrics: G is never gated: what emulated accelerators train at was asked for and not measured, and what the CPU trains at is no "
+          "accelerator's; gate cached and full");
     if (name == "all" || std::ranges::find(known, name) != known.end()) continue;
     const auto near = nearest_name(name, known);
     throw UsageError(fmt::format("--metrics: found \"{}\", expected {} or all{}", name, fmt::join(known, ", "),

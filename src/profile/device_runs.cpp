@@ -2,10 +2,13 @@
 
 #include <array>
 #include <atomic>
+#include <cmath>
+#include <optional>
 #include <thread>
 
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/random.hpp"
+#include "reference_training.hpp"
 #include "run_support.hpp"
 
 namespace dsanalyze {
@@ -13,31 +16,60 @@ namespace {
 
 constexpr std::size_t synthetic_iterations = 100;  // [DS-Analyzer, App. C.1]
 constexpr std::size_t least_iterations = 10;
+constexpr std::size_t rough_iterations = 5;
 constexpr double reap_seconds = 0.25;
 
+/// The settings' accelerators, and a batch for them that is always there.
+class Alone {
+ public:
+  explicit Alone(const RunContext& context) {
+    const ProfileSettings& settings = context.inputs.settings;
+    const auto accelerators = static_cast<std::uint32_t>(settings.accelerators);
+    m_batch.count = static_cast<std::uint32_t>(settings.batch_size);
+    if (settings.accelerator == AcceleratorKind::cpu) {
+      m_made_up.emplace(context.inputs);
+      m_batch = m_made_up->batch();
+      CpuTrainerOptions options = cpu_trainer_options(context.inputs);
+      options.memory = [memory = m_made_up->memory()](const Batch&) { return memory; };
+      m_trainer = make_cpu_trainer(options, context.timing);
+    } else {
+      m_lanes = std::vector<DeviceLane>(accelerators);
+      m_trainer = make_emulated_trainer({accelerators, settings.accelerator_rate, settings.step}, m_lanes, context.timing);
+    }
+    m_batch.ready_at = context.timing.clock->now();
+    m_batch.slices = settings.step == StepMode::lockstep ? accelerators : 1;
+  }
+  [[nodiscard]] const Batch& batch() const { return m_batch; }
+  Trainer& trainer() { return *m_trainer; }
+
+ private:
+  std::optional<MadeUpBatch> m_made_up;
+  std::vector<DeviceLane> m_lanes;
+  Batch m_batch;
+  std::unique_ptr<Trainer> m_trainer;
+};
+
 /// Ends of the iterations of a trainer whose batches are always there.
-std::vector<ProgressPoint> iterate(Trainer& trainer, const ProfileSettings& settings, double seconds,
-                                   const std::function<bool(const std::vector<ProgressPoint>&)>& enough, RunContext& context) {
+std::vector<ProgressPoint> iterate(const std::string& run, double seconds, const std::function<bool(const std::vector<ProgressPoint>&)>& enough,
+                                   RunContext& context) {
   const Timing timing = context.timing;
+  Alone alone(context);
+  Trainer& trainer = alone.trainer();
   const Nanoseconds begun = timing.clock->now();
   std::vector<ProgressPoint> points;
   std::array<BatchCompletion, 256> done;
   std::uint64_t samples = 0;
-  Batch batch;
-  batch.count = static_cast<std::uint32_t>(settings.batch_size);
-  batch.ready_at = begun;
-  batch.slices = settings.step == StepMode::lockstep ? static_cast<std::uint32_t>(settings.accelerators) : 1;
   while (!enough(points) && to_seconds(timing.clock->now() - begun) < seconds) {
     if (context.stop.stop_requested()) throw Interrupted();
     while (trainer.wants_batch()) {
-      if (!trainer.submit(batch).ok()) break;
+      if (!trainer.submit(alone.batch()).ok()) break;
     }
     const std::size_t count = trainer.reap(done, timing.clock->after(reap_seconds));
     for (std::size_t i = 0; i < count; ++i) samples += done[i].samples;
     // The clock, not the device's own account, says when an iteration ended.
     if (count > 0) points.push_back({timing.clock->now(), samples});
     const double elapsed = to_seconds(timing.clock->now() - begun);
-    show_progress(context, "synthetic", begun, seconds, elapsed > 0 ? static_cast<double>(samples) / elapsed : -1);
+    show_progress(context, run, begun, seconds, elapsed > 0 ? static_cast<double>(samples) / elapsed : -1);
   }
   return points;
 }
@@ -63,13 +95,9 @@ WindowedRate iteration_rate(const std::vector<ProgressPoint>& points) {
 }  // namespace
 
 Measured run_synthetic(RunContext& context, double seconds) {
-  const ProfileSettings& settings = context.inputs.settings;
-  std::vector<DeviceLane> lanes(static_cast<std::size_t>(settings.accelerators));
-  auto trainer =
-      make_emulated_trainer({static_cast<std::uint32_t>(settings.accelerators), settings.accelerator_rate, settings.step}, lanes, context.timing);
   const Nanoseconds begun = context.timing.clock->now();
   const auto points = iterate(
-      *trainer, settings, seconds,
+      "synthetic", seconds,
       [](const std::vector<ProgressPoint>& so_far) {
         if (so_far.size() > synthetic_iterations) return true;
         return so_far.size() > least_iterations && iteration_rate(so_far).estimate.relative_half_width() <= narrow_enough;
@@ -80,11 +108,20 @@ Measured run_synthetic(RunContext& context, double seconds) {
   measured.record.name = "synthetic";
   measured.record.seconds = to_seconds(context.timing.clock->now() - begun);
   measured.record.samples = points.empty() ? 0 : points.back().samples;
-  measured.rate = record_rate(context, "synthetic", iteration_rate(points), mean_sample_bytes(context),
-                              fmt::format("emulated: {} iterations on batches that were there already", points.empty() ? 0 : points.size() - 1));
+  measured.rate =
+      record_rate(context, "synthetic", iteration_rate(points), mean_sample_bytes(context),
+                  fmt::format("{}: {} iterations on batches that were there already",
+                              context.inputs.settings.accelerator == AcceleratorKind::cpu ? "the CPU, with nothing else to do" : "emulated",
+                              points.empty() ? 0 : points.size() - 1));
   take_rate(context, measured);
   note_rate(context, "the accelerators want [G]", measured.rate);
   return measured;
+}
+
+double rough_training_rate(RunContext& context, double seconds) {
+  const auto points = iterate(
+      "pilot", seconds, [](const std::vector<ProgressPoint>& so_far) { return so_far.size() > rough_iterations; }, context);
+  return points.size() > 1 ? iteration_rate(points).estimate.value : INFINITY;
 }
 
 RateRecord measure_cache(RunContext& context, Pipeline& pipeline, double seconds) {

@@ -32,6 +32,13 @@ bool is_gpu_node(const std::string& name) {
          std::ranges::all_of(name.substr(stem.size()), [](char c) { return c >= '0' && c <= '9'; });
 }
 
+/// What to do, or that nothing is to be done.
+std::string without_gpu(AcceleratorKind accelerator) {
+  if (accelerator == AcceleratorKind::cpu) return "The CPU trains, as asked.";
+  if (accelerator != AcceleratorKind::none) return "The accelerator is emulated, as asked.";
+  return "Measure G where you train, and pass --accelerator emulated:RATE.";
+}
+
 /// "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.54.03  ..." -> 535.54.03; the first word that begins with a digit.
 std::string driver_version(const std::string& text) {
   std::istringstream words(text.substr(0, text.find('\n')));
@@ -47,8 +54,7 @@ std::optional<DoctorAnswer> look_at_gpu(const DoctorContext& context) {
   std::vector<std::string> nodes;
   std::ranges::copy_if(context.names_in("/dev"), std::back_inserter(nodes), is_gpu_node);
   const int on_bus = nvidia_devices(context);
-  const bool emulated = context.inputs.settings.accelerator != AcceleratorKind::none;
-  const std::string ask = emulated ? "The accelerator is emulated, as asked." : "Measure G where you train, and pass --accelerator emulated:RATE.";
+  const std::string ask = without_gpu(context.inputs.settings.accelerator);
   if (!driver.text) {
     if (on_bus == 0 && nodes.empty() && !std::filesystem::exists(context.place("/sys/bus/pci/devices")))
       return not_known("the kernel shows neither a PCI bus nor an NVIDIA driver");

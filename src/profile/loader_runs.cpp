@@ -237,7 +237,7 @@ Measured run_cached(RunContext& context, Pipeline& pipeline, double seconds) {
   const auto storage = pipeline.storage_bytes();
   const auto before = storage();
   auto loader = pipeline.make_loader({.first_epoch = 1});
-  auto trainer = pipeline.make_trainer();
+  auto trainer = pipeline.make_trainer(*loader);
   Observer observer(*loader, storage, context.inputs.host, context.timing);
   EnoughTime enough(context, "cached", seconds);
   const auto rate_of = [&](const TrainingLog& log) {
@@ -251,7 +251,7 @@ Measured run_cached(RunContext& context, Pipeline& pipeline, double seconds) {
 
   Measured measured;
   measured.record = record_run("cached", context, pipeline, *loader, observer, log);
-  record_accelerators(measured.record, context.inputs.settings, log);
+  record_accelerators(measured.record, context.inputs.settings, log, *trainer);
   measured.record.storage_bytes = difference(storage(), before);
   measured.rate = record_rate(context, "cached", rate_of(log), mean_sample_bytes(context), "cached subset with the accelerator");
   take_rate(context, measured);
@@ -277,7 +277,7 @@ Measured run_full(RunContext& context, double seconds) {
   const auto trace = make_trace(context, spec);
   const auto spans = make_span_recorder(context);
   auto loader = pipeline.make_loader({.recorder = trace.get(), .spans = spans.get()});
-  auto trainer = pipeline.make_trainer();
+  auto trainer = pipeline.make_trainer(*loader);
   Observer observer(*loader, storage, context.inputs.host, context.timing);
   const Nanoseconds begun = context.timing.clock->now();
   Nanoseconds next_look = 0;
@@ -319,7 +319,7 @@ Measured run_full(RunContext& context, double seconds) {
 
   Measured measured;
   measured.record = record_run("full", context, pipeline, *loader, observer, log);
-  record_accelerators(measured.record, settings, log);
+  record_accelerators(measured.record, settings, log, *trainer);
   measured.record.storage_bytes = difference(storage(), before);
   measured.record.requested_bytes = pipeline.engine().requested();
   measured.rate = record_rate(context, "full", rate_of(log), mean_sample_bytes(context), "cold start, everything on, first epoch apart");

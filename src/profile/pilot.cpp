@@ -60,7 +60,9 @@ TimeShares share_time(const ProfileInputs& inputs, const ProfilePlan& plan) {
 
 PilotRates run_pilot(RunContext& context, double seconds) {
   const ProfileSettings& settings = context.inputs.settings;
-  PilotRates rates{INFINITY, INFINITY};
+  PilotRates rates{INFINITY, INFINITY, INFINITY};
+  if (settings.accelerator == AcceleratorKind::emulated) rates.training = settings.accelerator_rate * settings.accelerators;
+  if (settings.accelerator == AcceleratorKind::cpu) rates.training = rough_training_rate(context, seconds / 2);
   if (settings.storage == Seam::emulated) rates.storage = nominal_storage(context.inputs, mean_sample_bytes(context));
   if (settings.prep == Seam::emulated) rates.prep = settings.prep_rate_per_core * settings.cores;
   if (settings.storage != Seam::real && settings.prep != Seam::real) return rates;
@@ -98,9 +100,11 @@ PilotRates run_pilot(RunContext& context, double seconds) {
 std::uint64_t choose_subset(const ProfileInputs& inputs, const ProfilePlan& plan, const PilotRates& rates, const TimeShares& shares) {
   if (inputs.settings.subset) return plan.most_subset_samples;
   const ProfileSettings& settings = inputs.settings;
-  const double compute = settings.accelerator == AcceleratorKind::emulated ? settings.accelerator_rate * settings.accelerators : INFINITY;
-  const double cold = std::min({rates.storage, rates.prep, compute});
-  const double later = std::min({effective_fetch_rate(plan.cache_fraction, INFINITY, rates.storage), rates.prep, compute});
+  // The CPU does the one or the other.
+  const double prep_and_compute =
+      settings.accelerator == AcceleratorKind::cpu ? 1 / (1 / rates.prep + 1 / rates.training) : std::min(rates.prep, rates.training);
+  const double cold = std::min(rates.storage, prep_and_compute);
+  const double later = std::min(effective_fetch_rate(plan.cache_fraction, INFINITY, rates.storage), prep_and_compute);
   const double mean_bytes = static_cast<double>(inputs.index->bytes()) / std::max(1U, inputs.index->size());
   auto samples = static_cast<double>(plan.most_subset_samples);
   if (std::isfinite(cold)) {

@@ -10,6 +10,7 @@ namespace dsanalyze {
 struct PilotRates {
   double storage = 0;
   double prep = 0;
+  double training = 0;  ///< of all accelerators; infinite without
 };
 /// Known figures of emulated devices; a second or two of real reading and decoding otherwise.
 PilotRates run_pilot(RunContext& context, double seconds);

@@ -4,6 +4,7 @@
 
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/loaders/slowed_prep.hpp"
+#include "reference_training.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -49,15 +50,20 @@ std::unique_ptr<FetchEngine> make_engine(const ProfileSettings& settings, const 
 /// Slots of samples that nobody writes need no room.
 TensorShape unwritten_tensor() { return TensorShape::images(DType::uint8, Layout::nhwc, 1, 1, 1, 1); }
 
-std::unique_ptr<PrepFactory> make_prep(const ProfileInputs& inputs, ServerDevices& devices, Timing timing) {
+std::unique_ptr<PrepFactory> make_real_prep(const ProfileInputs& inputs) {
   const ProfileSettings& settings = inputs.settings;
   const std::optional<ArrayDescription>& array = inputs.index->facts().array;
+  return array ? make_array_prep(*array) : make_image_prep({inputs.image_prep, settings.dtype, settings.layout, settings.seed});
+}
+
+std::unique_ptr<PrepFactory> make_prep(const ProfileInputs& inputs, ServerDevices& devices, Timing timing) {
+  const ProfileSettings& settings = inputs.settings;
   if (settings.prep == Seam::null) return make_null_prep(unwritten_tensor());
   if (settings.prep == Seam::emulated) {
     const auto cores = static_cast<std::size_t>(settings.cores);
     return make_emulated_prep(unwritten_tensor(), 1 / settings.prep_rate_per_core, std::span(devices.cores).first(cores), timing);
   }
-  auto prep = array ? make_array_prep(*array) : make_image_prep({inputs.image_prep, settings.dtype, settings.layout, settings.seed});
+  auto prep = make_real_prep(inputs);
   return inputs.slow_prep > 0 ? make_slowed_prep(std::move(prep), inputs.slow_prep) : std::move(prep);
 }
 
@@ -78,6 +84,8 @@ CacheOptions cache_options(const Pipeline::Spec& spec, int samples_in_flight) {
 }
 
 }  // namespace
+
+TensorShape prepared_tensor(const ProfileInputs& inputs, std::int64_t count) { return make_real_prep(inputs)->tensor(count); }
 
 bool only_waits(const ProfileSettings& settings) { return settings.storage != Seam::real && settings.prep != Seam::real; }
 
@@ -118,8 +126,13 @@ std::unique_ptr<Loader> Pipeline::make_loader(const Use& use) {
       Loader::Parts{m_spec.index, m_engine.get(), &m_server.cache(), prep, storage_bytes(), m_timing, use.recorder, use.spans}, options);
 }
 
-std::unique_ptr<Trainer> Pipeline::make_trainer() {
+std::unique_ptr<Trainer> Pipeline::make_trainer(const Loader& loader) {
   const ProfileSettings& settings = m_inputs.settings;
+  if (settings.accelerator == AcceleratorKind::cpu) {
+    CpuTrainerOptions options = cpu_trainer_options(m_inputs);
+    options.memory = [&loader](const Batch&) { return static_cast<const std::byte*>(loader.memory()); };
+    return make_cpu_trainer(options, m_timing);
+  }
   if (settings.accelerator != AcceleratorKind::emulated) return make_null_trainer();
   return make_emulated_trainer({static_cast<std::uint32_t>(settings.accelerators), settings.accelerator_rate, settings.step},
                                m_server.devices().accelerators, m_timing);

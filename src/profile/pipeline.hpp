@@ -49,7 +49,8 @@ class Pipeline {
   };
   /// One loader at a time.
   std::unique_ptr<Loader> make_loader(const Use& use);
-  std::unique_ptr<Trainer> make_trainer();
+  /// What the settings' accelerators do with the loader's batches; it must end before the loader does.
+  std::unique_ptr<Trainer> make_trainer(const Loader& loader);
   [[nodiscard]] RawCache& cache() { return m_server.cache(); }
   [[nodiscard]] FetchEngine& engine() { return *m_engine; }
   [[nodiscard]] const FetchEngine& engine() const { return *m_engine; }
@@ -70,6 +71,9 @@ class Pipeline {
   std::unique_ptr<PrepFactory> m_no_prep;
   std::unique_ptr<FetchEngine> m_engine;
 };
+
+/// So many samples as real prep writes them.
+TensorShape prepared_tensor(const ProfileInputs& inputs, std::int64_t count);
 
 /// All devices are emulated or null, so the run only waits.
 bool only_waits(const ProfileSettings& settings);

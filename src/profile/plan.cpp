@@ -8,13 +8,12 @@
 #include "dsanalyze/core/trace_events.hpp"
 #include "dsanalyze/profile/profiler.hpp"
 #include "pipeline.hpp"
+#include "reference_training.hpp"
 
 namespace dsanalyze {
 namespace {
 
 constexpr double memory_share = 0.6;  ///< of what is available, for everything that a profile holds: a guest leaves room
-
-bool has_accelerator(const ProfileSettings& settings) { return settings.accelerator == AcceleratorKind::emulated; }
 
 void resolve_cores(ProfileSettings& settings, const HostFacts& host) {
   const int usable = host.worker_count();
@@ -38,12 +37,12 @@ void resolve_runs(ProfileSettings& settings) {
   static const std::vector<std::string> all{"synthetic", "prep", "cached", "fetch", "full"};
   static const std::vector<std::string> without_accelerator{"prep", "fetch", "full"};
   if (settings.runs.empty()) {
-    settings.runs = has_accelerator(settings) ? all : without_accelerator;
+    settings.runs = trains(settings) ? all : without_accelerator;
     return;
   }
   for (const std::string& run : settings.runs) {
     if (!is_among(all, run)) throw UsageError(fmt::format("--runs: '{}' is none of {}", run, fmt::join(all, ", ")));
-    if (!has_accelerator(settings) && !is_among(without_accelerator, run)) {
+    if (!trains(settings) && !is_among(without_accelerator, run)) {
       throw UsageError(
           fmt::format("--runs {}: needs an accelerator; pass --accelerator emulated:RATE, or measure G with the script in README.md", run));
     }
@@ -92,6 +91,10 @@ Bytes slot_memory(const ProfileInputs& inputs) {
   return slots * static_cast<Bytes>(settings.batch_size) * prepared_sample_bytes(inputs);
 }
 
+Bytes training_memory(const ProfileInputs& inputs) {
+  return inputs.settings.accelerator == AcceleratorKind::cpu ? cpu_trainer_memory(cpu_trainer_options(inputs)) : 0;
+}
+
 /// For people: what is read, evicted, held, for how long.
 std::vector<std::string> describe(const ProfilePlan& plan, const ProfileInputs& inputs, Bytes slots) {
   const ProfileSettings& settings = inputs.settings;
@@ -119,6 +122,8 @@ std::vector<std::string> describe(const ProfilePlan& plan, const ProfileInputs& 
   }
   lines.push_back(fmt::format("cores: {}{}, {} prep workers; {} reads under way", settings.cores, settings.prep == Seam::emulated ? " virtual" : "",
                               settings.workers, settings.fetch_concurrency));
+  if (settings.accelerator == AcceleratorKind::cpu)
+    lines.push_back(fmt::format("trains: a {}, on the CPU; it takes cores that prep needs", reference_network_text(inputs)));
   if (settings.cache == CacheKind::page) {
     lines.push_back(settings.memory_limit ? fmt::format("cache: the kernel's page cache, held to {} of the dataset by a control group",
                                                         format_share(plan.cache_fraction))
@@ -159,6 +164,8 @@ ProfilePlan plan_profile(ProfileInputs& inputs) {
         "dataset convert SOURCE DEST --to tar");
   }
 
+  if (settings.accelerator == AcceleratorKind::cpu) require_labels(index);
+
   ProfilePlan plan;
   plan.runs = running_order(settings.runs);
   check_trace(inputs, "--trace", inputs.trace_file);
@@ -178,7 +185,14 @@ ProfilePlan plan_profile(ProfileInputs& inputs) {
                     "--shuffle-buffer, --io-depth or --batch-size",
                     fetch_places(settings), format_bytes(buffers), format_bytes(slots), memory_share * 100, format_bytes(inputs.host.memory_usable)));
   }
-  const Bytes for_cache = memory - slots - buffers;
+  const Bytes training = training_memory(inputs);
+  if (training > memory - slots - buffers) {
+    throw UsageError(
+        fmt::format("--accelerator cpu: the reference network and its threads' gradients need {} beside {} for batches, more than {:.0f} % of the {} "
+                    "available; pass fewer --accelerators or a smaller --batch-size",
+                    format_bytes(training), format_bytes(slots + buffers), memory_share * 100, format_bytes(inputs.host.memory_usable)));
+  }
+  const Bytes for_cache = memory - slots - buffers - training;
   const Bytes dataset_bytes = std::max<Bytes>(index.facts().total_bytes, 1);
 
   if (holds_samples(settings.cache)) {
@@ -212,7 +226,8 @@ ProfilePlan plan_profile(ProfileInputs& inputs) {
   plan.most_subset_bytes = std::min({subset_limit, index.bytes(), static_cast<Bytes>(static_cast<double>(for_cache) / held_share)});
   plan.most_subset_samples =
       std::clamp<std::uint64_t>(static_cast<std::uint64_t>(static_cast<double>(plan.most_subset_bytes) / std::max(mean, 1.0)), 1, index.size());
-  plan.memory_bytes = slots + buffers + trace_memory(inputs) + static_cast<Bytes>(static_cast<double>(plan.most_subset_bytes) * held_share);
+  plan.memory_bytes =
+      slots + buffers + training + trace_memory(inputs) + static_cast<Bytes>(static_cast<double>(plan.most_subset_bytes) * held_share);
 
   plan.lines = describe(plan, inputs, slots);
   return plan;

@@ -11,6 +11,7 @@
 #include "dsanalyze/base/utc.hpp"
 #include "io_choice.hpp"
 #include "pilot.hpp"
+#include "reference_training.hpp"
 #include "run_support.hpp"
 #include "runs.hpp"
 #include "storage_cost_fit.hpp"
@@ -18,6 +19,13 @@
 
 namespace dsanalyze {
 namespace {
+
+std::string accelerator_text(const ProfileInputs& inputs) {
+  const ProfileSettings& settings = inputs.settings;
+  if (settings.accelerator == AcceleratorKind::cpu) return "the CPU: " + reference_network_text(inputs);
+  if (settings.accelerator != AcceleratorKind::emulated) return "none";
+  return fmt::format("emulated, {} x {} samples/s", settings.accelerators, format_number(settings.accelerator_rate));
+}
 
 HostRecord host_record(const ProfileInputs& inputs) {
   const HostFacts& host = inputs.host;
@@ -42,9 +50,8 @@ HostRecord host_record(const ProfileInputs& inputs) {
     record.storage_filesystem = "none";
     record.storage_meter = "the emulated device's own count";
   }
-  record.accelerator = settings.accelerator == AcceleratorKind::emulated
-                           ? fmt::format("emulated, {} x {} samples/s", settings.accelerators, format_number(settings.accelerator_rate))
-                           : "none";
+  record.accelerator = accelerator_text(inputs);
+  record.accelerator_shares_cores = settings.accelerator == AcceleratorKind::cpu;
   return record;
 }
 
@@ -80,6 +87,12 @@ void state_reservations(RunContext& context) {
         Finding::Severity::warning, "storage-rate-limited",
         fmt::format("reads were held to {} as asked (--max-storage-rate): S and the full run are bound by that limit, the disk may deliver more.",
                     format_bytes_per_second(settings.max_storage_bytes_per_s)));
+  }
+  if (settings.accelerator == AcceleratorKind::cpu) {
+    context.find(Finding::Severity::warning, "accelerator-shares-cores",
+                 "the CPU trains (--accelerator cpu) and takes cores that prep needs: together they reach less than the lower of P and G, and what "
+                 "lacks is told as stalls. G is what this CPU makes of a small reference network and says nothing of your accelerator: measure that "
+                 "one's, and pass --accelerator emulated:RATE.");
   }
   if (context.inputs.slow_prep > 0) {
     context.find(

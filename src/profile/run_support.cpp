@@ -138,9 +138,11 @@ RunRecord record_run(const std::string& name, const RunContext& context, const P
   return record;
 }
 
-void record_accelerators(RunRecord& record, const ProfileSettings& settings, const TrainingLog& log) {
-  if (settings.accelerator != AcceleratorKind::emulated || log.completions.empty()) return;
+void record_accelerators(RunRecord& record, const ProfileSettings& settings, const TrainingLog& log, const Trainer& trainer) {
+  if (!trains(settings) || log.completions.empty()) return;
+  record.training = trainer.training();
   record.stall_seconds = distribution_of(steady_stalls(log).all);
+  if (settings.accelerator != AcceleratorKind::emulated) return;  // utilisation is of the accelerator's own rate, which is stated for emulated ones
   std::vector<AcceleratorBatch> batches;
   batches.reserve(log.completions.size());
   for (const BatchCompletion& each : log.completions) batches.push_back({each.begin, each.end, each.samples});

@@ -11,8 +11,8 @@ namespace dsanalyze {
 /// Fills what every loader run records: totals, epochs, timeline, operators, stalls.
 RunRecord record_run(const std::string& name, const RunContext& context, const Pipeline& pipeline, const Loader& loader, const Observer& observer,
                      const TrainingLog& log);
-/// What accelerators of a run had of it: the distribution of their waits, their utilisation. Nothing without accelerators.
-void record_accelerators(RunRecord& record, const ProfileSettings& settings, const TrainingLog& log);
+/// What accelerators of a run had of it: the distribution of their waits, their utilisation, what they learned. Nothing without accelerators.
+void record_accelerators(RunRecord& record, const ProfileSettings& settings, const TrainingLog& log, const Trainer& trainer);
 /// A rate as the result has it; void windows become findings.
 RateRecord record_rate(RunContext& context, const std::string& run, const WindowedRate& rate, double mean_bytes, const std::string& method);
 /// The record's rate, interval and epoch time from the measured rate.

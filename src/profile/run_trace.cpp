@@ -12,7 +12,7 @@ namespace {
 
 std::vector<AcceleratorStep> accelerator_steps(const RunContext& context, const TrainingLog& log) {
   std::vector<AcceleratorStep> steps;
-  if (context.inputs.settings.accelerator != AcceleratorKind::emulated) return steps;
+  if (!trains(context.inputs.settings)) return steps;
   steps.reserve(log.completions.size());
   for (const BatchCompletion& each : log.completions) steps.push_back({each.begin, each.end, each.stall, each.step, each.samples});
   return steps;
@@ -39,7 +39,9 @@ TracedRun traced_run(const RunContext& context, const SpanRecorder& spans, const
   run.facts = {{"tool", fmt::format("{} {}", tool.name, tool.version)},
                {"dataset", context.inputs.settings.dataset},
                {"times", "microseconds since the run began, floored to 1/8; each operator's time in a sample as one span"},
-               {"accelerators", run.steps.empty() ? "none" : "emulated"}};
+               {"accelerators", run.steps.empty()                                             ? "none"
+                                : context.inputs.settings.accelerator == AcceleratorKind::cpu ? "the CPU"
+                                                                                              : "emulated"}};
   return run;
 }
 

@@ -46,6 +46,8 @@ struct Measured {
 
 /// G: batches that are on the accelerators already; 100 iterations or an interval of 1 %, whichever is first, within `seconds`.
 Measured run_synthetic(RunContext& context, double seconds);
+/// G of the CPU, roughly, from a few iterations; infinite where `seconds` were too short for two.
+double rough_training_rate(RunContext& context, double seconds);
 /// S: cold, storage alone, no prep, at the full run's own concurrency and request size.
 Measured run_fetch(RunContext& context, double seconds);
 /// S over request size and concurrency: random requests in the subset's files, cold. Sizes that no file has are left out; so are the less telling

@@ -116,9 +116,10 @@ void compare_with_closed_form(ProfileResult& result) {
   if (std::abs(full->samples_per_s / promised - 1) <= most_difference) return;
   result.findings.push_back({"closed-form-differs", Finding::Severity::warning,
                              fmt::format("run \"full\" reached {} samples/s where the rates promise {}: what runs at once here disturbs each other "
-                                         "(reading costs CPU that prep needs), "
+                                         "({} CPU that prep needs), "
                                          "or two rates are close to each other. Believe the run; predictions are off by as much.",
-                                         format_number(full->samples_per_s), format_number(promised))});
+                                         format_number(full->samples_per_s), format_number(promised),
+                                         result.host.accelerator_shares_cores ? "training and reading cost" : "reading costs")});
 }
 
 }  // namespace

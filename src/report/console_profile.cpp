@@ -127,6 +127,8 @@ std::string console_summary(const ProfileResult& result, const ConsoleStyle& sty
   text += labelled("sure", console::confidence(result), width);
   if (const RunRecord* full = result.run("full"); full != nullptr && full->mlperf_storage_au)
     text += labelled("AU", utilisation_text(*full->mlperf_storage_au, full->name), width);
+  if (const RunRecord* full = result.run("full"); full != nullptr && !learned_text(*full).empty())
+    text += labelled("learned", learned_text(*full), width);
   if (result.observed) text += labelled("observed", observed_text(*result.observed), width);
 
   text += rates_section(result, width);

@@ -35,6 +35,7 @@ Section runs_section(ProfileViews views);
 Section timeline_section(ProfileViews views);
 Section operators_section(ProfileViews views);
 Section stalls_section(ProfileViews views);
+Section training_section(ProfileViews views);
 Section distributions_section(ProfileViews views);
 Section settings_section(ProfileViews views);
 Section host_section(ProfileViews views);

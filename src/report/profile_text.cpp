@@ -37,6 +37,10 @@ std::string setup_text(const ProfileResult& result) {
     case AcceleratorKind::null:
       parts.emplace_back("null accelerator");
       break;
+    case AcceleratorKind::cpu:
+      parts.push_back(fmt::format("the CPU trains, {} thread{}{}", settings.accelerators, settings.accelerators == 1 ? "" : "s",
+                                  settings.accelerator_precision ? ", " + precision_name(*settings.accelerator_precision) : ""));
+      break;
     case AcceleratorKind::emulated:
       parts.push_back(fmt::format("accelerators {} x {}", settings.accelerators, settings.accelerator_name));
       break;
@@ -93,6 +97,14 @@ std::string utilisation_text(const AcceleratorUtilisation& au, const std::string
   return fmt::format("{} % by MLPerf Storage's formula (no MLPerf result): {} of {} in the {} run, {} emulated accelerator{}",
                      format_number(au.value), format_seconds(au.compute_seconds), format_seconds(au.total_seconds), run, au.accelerators,
                      au.accelerators == 1 ? "" : "s");
+}
+
+std::string learned_text(const RunRecord& run) {
+  if (!run.training || run.training->by_epoch.empty()) return "";
+  const auto& epochs = run.training->by_epoch;
+  if (epochs.size() == 1) return fmt::format("loss {} in the only epoch (run {})", format_number(epochs.front().loss), run.name);
+  return fmt::format("loss {} in the first epoch, {} in the last of {} (run {})", format_number(epochs.front().loss),
+                     format_number(epochs.back().loss), format_number(static_cast<double>(epochs.back().epoch + 1)), run.name);
 }
 
 std::string observed_text(const ProfileResult::Observed& observed) {

@@ -29,6 +29,7 @@ RunRecord full_run() {
   run.prep_operators = {{"decode", 0.7, 0.0021}, {"resize", 0.3}};
   run.stall_seconds = DistributionRecord{0.002, 40, {0, 0.001, 0.1}};
   run.mlperf_storage_au = AcceleratorUtilisation{42.5, 8.5, 20, 40, 8, "AU = ..."};
+  run.training = TrainingRecord{"double", 192, 64, 10, 13'002, 0.02, 0.9, 1500, {{0, 2.31}, {2, 2.2999999999999998}}, {{0, 3, 2.3}, {1, 2, 1.75}}};
   run.epochs = {{0, 11, 3, 77, 78, 0, 3, "3-aa"}, {1, 10, 3, std::nullopt, 40, 1, 2, "3-aa"}};
   run.timeline = {{0.1, 0.9, 1 << 20, 1e6, 0.35}};
   return run;
@@ -43,6 +44,7 @@ ProfileSettings full_settings() {
   settings.accelerator = AcceleratorKind::emulated;
   settings.accelerator_name = "emulated:v100";
   settings.accelerator_rate = 2504;
+  settings.accelerator_precision = Precision::float64;
   settings.accelerators = 8;
   settings.batch_size = 512;
   settings.step = StepMode::independent;
@@ -92,7 +94,7 @@ ProfileResult full_profile() {
   ProfileResult result;
   result.tool = {"dsanalyze", "1.2.3", "abc"};
   result.started_utc = "2026-11-20T21:05:33Z";
-  result.host = {"a CPU", 1.5, 2, 2, 3, 4, "Linux 6", 2, "vda", "ext4", "block layer", "none", 4321.5};
+  result.host = {"a CPU", 1.5, 2, 2, 3, 4, "Linux 6", 2, "vda", "ext4", "block layer", "none", true, 4321.5};
   result.settings = full_settings();
   result.dataset = {"/data", "folder", 100, 11'000, 110, "d1", true, 50, 5500};
   result.ingestion = rate(20'000);

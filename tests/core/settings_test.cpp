@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <string>
@@ -140,8 +141,19 @@ TEST_CASE("every mode rule gives a reason, and each is broken by some settings")
       all.push_back(settings);
     }
   }
+  std::vector<ProfileSettings> on_cpu(4, valid_settings());
+  for (ProfileSettings& settings : on_cpu) settings.accelerator = AcceleratorKind::cpu;
+  CHECK_FALSE(broken_mode_rule(on_cpu.front()).has_value());
+  on_cpu[0].prep = Seam::emulated;
+  on_cpu[1].prep = Seam::null;
+  on_cpu[2].storage = Seam::null;
+  on_cpu[3].step = StepMode::independent;
   for (const ModeRule& rule : mode_rules()) {
     CHECK_FALSE(rule.reason.empty());
+    if (rule.mode == "--accelerator cpu") {
+      CHECK(std::ranges::count_if(on_cpu, rule.applies) == 1);
+      continue;
+    }
     CHECK(std::any_of(all.begin(), all.end(), [&rule](const ProfileSettings& settings) { return rule.applies(settings); }));
   }
   for (const ProfileSettings& settings : all) {

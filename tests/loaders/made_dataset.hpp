@@ -14,9 +14,9 @@ namespace dsanalyze::testing {
 /// An index over files that exist in a folder, in the order of adding; content and length as given.
 class FileDataset {
  public:
-  void add(const std::string& name, const std::string& content) {
+  void add(const std::string& name, const std::string& content, std::uint32_t label = 0) {
     m_folder.add(name, content);
-    m_builder.add_sample({0, content.size(), m_builder.add_file(name), 0});
+    m_builder.add_sample({0, content.size(), m_builder.add_file(name), label});
   }
   /// One file that holds several samples, one after another.
   void add_shard(const std::string& name, const std::vector<std::string>& samples) {

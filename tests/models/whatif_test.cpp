@@ -331,6 +331,16 @@ TEST_CASE("answers from emulated rates begin with the word emulated") {
   CHECK(answer(rate_model(profile), {}).model.starts_with("emulated"));
 }
 
+TEST_CASE("answers from a profile in which the CPU trained say that they promise too much, others do not") {
+  const auto warns = [](const ProfileResult& profile) {
+    return std::ranges::count(answer(rate_model(profile), {}).findings, "accelerator-shares-cores", &Finding::code) == 1;
+  };
+  ProfileResult profile = small_profile();
+  CHECK_FALSE(warns(profile));
+  profile.host.accelerator_shares_cores = true;
+  CHECK(warns(profile));
+}
+
 TEST_CASE("a profile without a rate names the run to add") {
   ProfileResult profile = small_profile();
   profile.storage.reset();

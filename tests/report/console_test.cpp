@@ -288,6 +288,21 @@ TEST_CASE("a profile with nothing measured is still said in words") {
   CHECK(says(text, "was not measured"));
 }
 
+TEST_CASE("what a network learned is told in a line, and nothing is told of one that did not learn") {
+  ProfileResult result = io_bound();
+  CHECK_FALSE(says(console_summary(result, {}), "learned"));
+  TrainingRecord training;
+  training.by_epoch = {{0, 100, 2.25}, {1, 100, 1.5}, {2, 40, 0.5}};
+  result.runs.back().training = training;
+  CHECK(says(console_summary(result, {}), "loss 2.25 in the first epoch, 0.5 in the last of 3 (run full)"));
+  result.runs.back().training->by_epoch.resize(1);
+  CHECK(says(console_summary(result, {}), "loss 2.25 in the only epoch (run full)"));
+  result.settings.accelerator = AcceleratorKind::cpu;
+  result.settings.accelerators = 2;
+  result.settings.accelerator_precision = Precision::float64;
+  CHECK(says(console_summary(result, {}), "the CPU trains, 2 threads, double"));
+}
+
 TEST_CASE("a rate is printed with its interval when one is known") {
   CHECK(format_rate(2100, {2060, 2140}) == "2,100 ± 40");
   CHECK(format_rate(2100, {2100, 2100}) == "2,100");

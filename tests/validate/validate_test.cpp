@@ -105,6 +105,9 @@ TEST_CASE("what this machine cannot run is said with its reason") {
                           q.cores = {{4096.0, std::nullopt}};
                         }))
             .find("this process may use") != std::string::npos);
+  measured.settings.accelerator = AcceleratorKind::cpu;
+  for (const auto change : {+[](WhatIfQuestion& q) { q.accelerators = {4}; }, +[](WhatIfQuestion& q) { q.accelerator_speeds = {2}; }})
+    CHECK(cannot_run(real, measured, with(measured, change)).find("the CPU trains") != std::string::npos);
 }
 
 TEST_CASE("every answer that can be run is run, and says what it measured") {

@@ -15,6 +15,7 @@
 #include "dsanalyze/core/accelerator_utilisation.hpp"
 #include "dsanalyze/core/rates.hpp"
 #include "dsanalyze/core/settings.hpp"
+#include "dsanalyze/core/training_record.hpp"
 
 namespace dsanalyze {
 
@@ -46,10 +47,11 @@ struct HostRecord {
   Bytes memory_total_bytes = 0;
   std::string kernel;
   int cgroup_version = 0;
-  std::string storage_device;      ///< "vda", "nfs server:/x", "emulated ssd"
-  std::string storage_filesystem;  ///< "ext4"
-  std::string storage_meter;       ///< what proves the bytes: "block layer and process counters", "none"
-  std::string accelerator;         ///< "none", "emulated, 8 x 2000 samples/s"
+  std::string storage_device;             ///< "vda", "nfs server:/x", "emulated ssd"
+  std::string storage_filesystem;         ///< "ext4"
+  std::string storage_meter;              ///< what proves the bytes: "block layer and process counters", "none"
+  std::string accelerator;                ///< "none", "emulated, 8 x 2000 samples/s"
+  bool accelerator_shares_cores = false;  ///< it is the CPU: training and prep take each other's cores
   /// How fast one core was before the runs, by work that no version changes; with real prep only.
   std::optional<double> calibration_passes_per_s{};
 };
@@ -124,7 +126,8 @@ struct RunRecord {
   double stall_p99_seconds = 0;
   double stall_epoch_boundary_seconds = 0;                  ///< mean wait for the first batch of an epoch, the first epoch apart
   std::optional<DistributionRecord> stall_seconds;          ///< the waits behind stall_p50 and stall_p99; runs with an accelerator
-  std::optional<AcceleratorUtilisation> mlperf_storage_au;  ///< cached and full, with an accelerator
+  std::optional<AcceleratorUtilisation> mlperf_storage_au;  ///< cached and full, with an emulated accelerator
+  std::optional<TrainingRecord> training;                   ///< cached and full, where a network learned
   int prefetch_batches = 0;
   int fetch_concurrency = 0;
   int fetch_places = 0;            ///< reads under way or waiting for prep at once, at most

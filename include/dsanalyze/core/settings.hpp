@@ -13,7 +13,10 @@
 namespace dsanalyze {
 
 enum class Seam { real, null, emulated };
-enum class AcceleratorKind { none, null, emulated };  ///< none: not given, so G is not known
+enum class AcceleratorKind { none, null, emulated, cpu };  ///< none: not given, so G is not known
+enum class Precision { float32, float64 };
+/// "float", "double"
+std::string precision_name(Precision precision);
 enum class StepMode { lockstep, independent };
 enum class OnError { skip, fail, substitute };
 enum class ReadMode { buffered, direct };
@@ -30,8 +33,9 @@ struct ProfileSettings {
   double scale = 1;      ///< 1000 for --scale 1:1000: divides bytes a sample, cache, slots and bandwidths
 
   AcceleratorKind accelerator = AcceleratorKind::none;
-  std::string accelerator_name;  ///< as given: "emulated:2000", "emulated:v100"
-  double accelerator_rate = 0;   ///< samples/s of one accelerator, when emulated
+  std::string accelerator_name;                    ///< as given: "emulated:2000", "emulated:v100", "cpu:double"
+  double accelerator_rate = 0;                     ///< samples/s of one accelerator, when emulated
+  std::optional<Precision> accelerator_precision;  ///< of the reference network, when the accelerator is the CPU
   int accelerators = 1;
   int batch_size = 256;  ///< per accelerator
   StepMode step = StepMode::lockstep;
@@ -74,5 +78,10 @@ struct ProfileSettings {
   /// Throws UsageError that names the option for values out of range or that do not go together (see modes.hpp).
   void validate() const;
 };
+
+/// Batches take an accelerator's time, so that G and stalls can be measured.
+inline bool trains(const ProfileSettings& settings) {
+  return settings.accelerator == AcceleratorKind::emulated || settings.accelerator == AcceleratorKind::cpu;
+}
 
 }  // namespace dsanalyze

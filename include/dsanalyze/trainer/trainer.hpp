@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "dsanalyze/base/clock.hpp"
@@ -10,6 +11,7 @@
 #include "dsanalyze/core/batch.hpp"
 #include "dsanalyze/core/device.hpp"
 #include "dsanalyze/core/settings.hpp"
+#include "dsanalyze/core/training_record.hpp"
 
 namespace dsanalyze {
 
@@ -36,6 +38,8 @@ class Trainer {
   virtual std::size_t reap(std::span<BatchCompletion> completions, Deadline deadline) = 0;
   /// More batches are welcome now: an accelerator has nothing to do.
   [[nodiscard]] virtual bool wants_batch() const = 0;
+  /// What was learned in the steps that were reaped; nullopt for those that only take their time.
+  [[nodiscard]] virtual std::optional<TrainingRecord> training() const { return std::nullopt; }
 };
 
 struct EmulatedTrainerOptions {

@@ -1,0 +1,83 @@
+#include "reference_training.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "dsanalyze/base/error.hpp"
+#include "dsanalyze/base/random.hpp"
+#include "dsanalyze/trainer/reference_network.hpp"
+#include "pipeline.hpp"
+
+namespace dsanalyze {
+namespace {
+
+std::uint64_t count_labels(const DatasetIndex& index) {
+  std::uint64_t labels = index.labels().size();
+  for (const IndexRecord& record : index.records()) labels = std::max<std::uint64_t>(labels, std::uint64_t{record.label} + 1);
+  return labels;
+}
+
+template <typename Value, typename Draw>
+void fill(std::span<std::byte> bytes, Draw draw) {
+  for (std::size_t at = 0; at + sizeof(Value) <= bytes.size(); at += sizeof(Value)) {
+    const Value value = draw();
+    std::memcpy(bytes.data() + at, &value, sizeof(Value));
+  }
+}
+
+}  // namespace
+
+void require_labels(const DatasetIndex& index) {
+  const std::uint64_t labels = count_labels(index);
+  if (labels < 2) {
+    throw UsageError(
+        "--accelerator cpu: the reference network learns labels, and all samples of this dataset have the same. A folder for each class gives "
+        "labels, a .cls member of each sample in shards, X.labels.npy beside X.npy; or pass --accelerator emulated:RATE, which needs none");
+  }
+  if (labels > most_classes) {
+    throw UsageError(fmt::format(
+        "--accelerator cpu: the dataset's labels go up to {}, and the reference network has room for {}; pass --accelerator emulated:RATE",
+        labels - 1, most_classes));
+  }
+}
+
+CpuTrainerOptions cpu_trainer_options(const ProfileInputs& inputs) {
+  CpuTrainerOptions options;
+  options.accelerators = static_cast<std::uint32_t>(inputs.settings.accelerators);
+  options.precision = inputs.settings.accelerator_precision.value_or(Precision::float32);
+  options.tensor = prepared_tensor(inputs, 1);
+  options.classes = static_cast<std::uint32_t>(count_labels(*inputs.index));
+  options.seed = inputs.settings.seed;
+  return options;
+}
+
+std::string reference_network_text(const ProfileInputs& inputs) {
+  const CpuTrainerOptions options = cpu_trainer_options(inputs);
+  return fmt::format("reference network of {} parameters, {}, {} thread{}", format_number(static_cast<double>(network_options(options).parameters())),
+                     precision_name(options.precision), options.accelerators, options.accelerators == 1 ? "" : "s");
+}
+
+MadeUpBatch::MadeUpBatch(const ProfileInputs& inputs) {
+  const auto count = static_cast<std::uint32_t>(inputs.settings.batch_size);
+  const auto labels = static_cast<std::uint32_t>(count_labels(*inputs.index));
+  m_batch.count = count;
+  m_batch.tensor = prepared_tensor(inputs, count);
+  const std::size_t samples = (m_batch.tensor.sample_bytes() * count + 63) / 64 * 64;
+  m_batch.ids_offset = samples;
+  m_batch.labels_offset = samples + count * sizeof(SampleId);
+  m_memory.resize(m_batch.labels_offset + count * sizeof(std::uint32_t));
+  RandomStream random(mix(inputs.settings.seed, 0x6d616465));
+  const std::span<std::byte> bytes(m_memory);
+  if (m_batch.tensor.dtype == DType::uint8) {
+    fill<std::uint64_t>(bytes.first(samples), [&] { return random.next(); });
+  } else {
+    fill<float>(bytes.first(samples), [&] { return static_cast<float>(random.uniform(-1, 1)); });
+  }
+  SampleId id = 0;
+  fill<SampleId>(bytes.subspan(m_batch.ids_offset, count * sizeof(SampleId)), [&] { return id++; });
+  fill<std::uint32_t>(bytes.subspan(m_batch.labels_offset), [&] { return static_cast<std::uint32_t>(random.below(labels)); });
+}
+
+}  // namespace dsanalyze
