@@ -11,12 +11,18 @@ constexpr std::size_t slot_alignment = 4096;
 
 }  // namespace
 
-SlotPool::SlotPool(std::uint32_t slots, const TensorShape& batch_tensor, Timing timing) : m_generations(slots), m_free(slots, timing) {
+SlotLayout::SlotLayout(const TensorShape& batch_tensor) {
   const auto batch = static_cast<std::size_t>(batch_tensor.shape[0]);
-  m_ids_at = round_up(batch * batch_tensor.sample_bytes(), 64);
-  m_labels_at = m_ids_at + round_up(batch * sizeof(SampleId), 64);
-  m_slot_bytes = round_up(m_labels_at + batch * sizeof(std::uint32_t), slot_alignment);
-  m_segment = MemorySegment::create("batch slots", m_slot_bytes * slots);
+  ids_at = round_up(batch * batch_tensor.sample_bytes(), 64);
+  labels_at = ids_at + round_up(batch * sizeof(SampleId), 64);
+  bytes = round_up(labels_at + batch * sizeof(std::uint32_t), slot_alignment);
+}
+
+SlotPool::SlotPool(std::uint32_t slots, const TensorShape& batch_tensor, Timing timing)
+    : m_layout(batch_tensor),
+      m_segment(MemorySegment::create("batch slots", m_layout.bytes * slots)),
+      m_generations(slots),
+      m_free(slots, timing) {
   m_segment.populate();  // or the first batches would pay for it, and a short run take it for the pace of prep
   std::vector<std::uint32_t> all(slots);
   std::iota(all.begin(), all.end(), 0U);

@@ -9,7 +9,17 @@
 
 namespace dsanalyze {
 
-/// Batch slots in one shared segment; each begins on a 4 KiB boundary (pinnable) and holds samples, then ids, then labels.
+/// Where a slot has what of a batch: samples from its begin, then ids, then labels. A slot begins on a 4 KiB boundary (pinnable).
+struct SlotLayout {
+  SlotLayout() = default;
+  /// Of slots for batches of the tensor's number of samples.
+  explicit SlotLayout(const TensorShape& batch);
+  std::size_t ids_at = 0;
+  std::size_t labels_at = 0;
+  std::size_t bytes = 0;  ///< of the slot; a multiple of 4096
+};
+
+/// Batch slots in one shared segment.
 /// Threads: any, at once. A slot belongs to whoever acquired it until its token is released.
 class SlotPool {
  public:
@@ -22,15 +32,13 @@ class SlotPool {
   Status release(ReleaseToken token);
   void close() { m_free.close(); }
 
-  [[nodiscard]] std::byte* data(std::uint32_t slot) const { return m_segment.data() + slot * m_slot_bytes; }
-  [[nodiscard]] std::uint64_t samples_offset(std::uint32_t slot) const { return slot * m_slot_bytes; }
-  [[nodiscard]] std::uint64_t ids_offset(std::uint32_t slot) const { return slot * m_slot_bytes + m_ids_at; }
-  [[nodiscard]] std::uint64_t labels_offset(std::uint32_t slot) const { return slot * m_slot_bytes + m_labels_at; }
+  [[nodiscard]] const SlotLayout& layout() const { return m_layout; }
+  [[nodiscard]] std::byte* data(std::uint32_t slot) const { return m_segment.data() + slot * m_layout.bytes; }
   [[nodiscard]] const MemorySegment& segment() const { return m_segment; }
   [[nodiscard]] std::uint32_t slots() const { return static_cast<std::uint32_t>(m_generations.size()); }
 
  private:
-  std::size_t m_ids_at = 0, m_labels_at = 0, m_slot_bytes = 0;
+  SlotLayout m_layout;
   MemorySegment m_segment;
   std::vector<std::atomic<std::uint64_t>> m_generations;  ///< odd while in use
   BoundedQueue<std::uint32_t> m_free;
