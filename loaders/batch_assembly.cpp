@@ -7,23 +7,22 @@
 
 namespace dsanalyze {
 
-BatchAssembly::BatchAssembly(SlotPool& pool, std::uint32_t batch_size, const TensorShape& tensor, OnError on_error)
-    : m_pool(pool), m_tensor(tensor), m_sample_bytes(tensor.sample_bytes()), m_on_error(on_error), m_entries(pool.slots()) {
-  for (auto& entry : m_entries) entry.bad.resize(batch_size);
+BatchAssembly::BatchAssembly(std::uint32_t entries, const TensorShape& tensor, OnError on_error)
+    : m_tensor(tensor), m_layout(tensor), m_sample_bytes(tensor.sample_bytes()), m_on_error(on_error), m_entries(entries) {
+  for (auto& entry : m_entries) entry.bad.resize(static_cast<std::size_t>(tensor.shape[0]));
 }
 
 std::span<SampleId> BatchAssembly::ids(const Entry& entry) const {
-  auto* first = reinterpret_cast<SampleId*>(m_pool.segment().data() + m_pool.ids_offset(entry.draw.token.slot));
+  auto* first = reinterpret_cast<SampleId*>(entry.draw.slot + m_layout.ids_at);
   return {first, entry.drawn};
 }
 
 std::span<std::uint32_t> BatchAssembly::labels(const Entry& entry) const {
-  auto* first = reinterpret_cast<std::uint32_t*>(m_pool.segment().data() + m_pool.labels_offset(entry.draw.token.slot));
+  auto* first = reinterpret_cast<std::uint32_t*>(entry.draw.slot + m_layout.labels_at);
   return {first, entry.drawn};
 }
 
-std::uint32_t BatchAssembly::begin(const Draw& draw, std::span<const SampleId> drawn_ids, const DatasetIndex& index) {
-  const auto number = static_cast<std::uint32_t>(draw.sequence % m_entries.size());
+void BatchAssembly::begin(std::uint32_t number, const Draw& draw, std::span<const SampleId> drawn_ids, const DatasetIndex& index) {
   Entry& entry = m_entries[number];
   entry.draw = draw;
   entry.drawn = static_cast<std::uint32_t>(drawn_ids.size());
@@ -33,11 +32,10 @@ std::uint32_t BatchAssembly::begin(const Draw& draw, std::span<const SampleId> d
   std::ranges::copy(drawn_ids, ids(entry).begin());
   const auto label = labels(entry);
   for (std::size_t i = 0; i < drawn_ids.size(); ++i) label[i] = index[drawn_ids[i]].label;
-  return number;
 }
 
 std::span<std::byte> BatchAssembly::sample(std::uint32_t entry, std::uint32_t position) const {
-  return {m_pool.data(m_entries[entry].draw.token.slot) + position * m_sample_bytes, m_sample_bytes};
+  return {m_entries[entry].draw.slot + position * m_sample_bytes, m_sample_bytes};
 }
 
 void BatchAssembly::mark_failed(std::uint32_t entry, std::uint32_t position) {
@@ -61,7 +59,7 @@ bool BatchAssembly::finish(std::uint32_t number, std::uint32_t done, Nanoseconds
 }
 
 void BatchAssembly::copy_sample(const Entry& entry, std::uint32_t from, std::uint32_t to) {
-  std::byte* samples = m_pool.data(entry.draw.token.slot);
+  std::byte* samples = entry.draw.slot;
   std::memcpy(samples + to * m_sample_bytes, samples + from * m_sample_bytes, m_sample_bytes);
   ids(entry)[to] = ids(entry)[from];
   labels(entry)[to] = labels(entry)[from];
@@ -89,16 +87,20 @@ void BatchAssembly::close_gaps(Entry& entry) {
   entry.good = end;
 }
 
+BatchAssembly::Finished BatchAssembly::finished(std::uint32_t number) const {
+  const Entry& entry = m_entries[number];
+  return {entry.good, entry.failed.load(std::memory_order_relaxed), entry.ready_at};
+}
+
 void BatchAssembly::publish(std::uint32_t entry) {
   m_published.fetch_add(1, std::memory_order_relaxed);
   m_entries[entry].published.store(m_entries[entry].draw.sequence + 1, std::memory_order_release);
 }
 
 bool BatchAssembly::take(std::uint64_t sequence, Batch& batch) {
-  const Entry& entry = m_entries[sequence % m_entries.size()];
+  const Entry& entry = m_entries[entry_of(sequence)];
   if (entry.published.load(std::memory_order_acquire) != sequence + 1) return false;
   m_taken.fetch_add(1, std::memory_order_release);
-  const std::uint32_t slot = entry.draw.token.slot;
   batch = {.sequence = sequence,
            .step = entry.draw.step,
            .slice = entry.draw.slice,
@@ -109,9 +111,9 @@ bool BatchAssembly::take(std::uint64_t sequence, Batch& batch) {
            .failed = entry.failed.load(std::memory_order_relaxed),
            .last_of_epoch = entry.draw.last,
            .tensor = m_tensor,
-           .samples_offset = m_pool.samples_offset(slot),
-           .ids_offset = m_pool.ids_offset(slot),
-           .labels_offset = m_pool.labels_offset(slot),
+           .samples_offset = 0,
+           .ids_offset = m_layout.ids_at,
+           .labels_offset = m_layout.labels_at,
            .ready_at = entry.ready_at,
            .token = entry.draw.token};
   batch.tensor.shape[0] = entry.good;

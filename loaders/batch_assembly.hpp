@@ -22,6 +22,7 @@ class BatchAssembly {
  public:
   struct Draw {
     ReleaseToken token;
+    std::byte* slot = nullptr;
     std::uint64_t sequence = 0;
     std::uint64_t step = 0;
     std::uint32_t slice = 0;
@@ -31,10 +32,13 @@ class BatchAssembly {
     SamplerState state_after;
   };
 
-  BatchAssembly(SlotPool& pool, std::uint32_t batch_size, const TensorShape& tensor, OnError on_error);
+  /// `tensor`: of a full batch. With as many entries as there are slots.
+  BatchAssembly(std::uint32_t entries, const TensorShape& tensor, OnError on_error);
 
-  /// Takes the entry of the draw's sequence, writes ids and labels into the slot. Returns the entry's number.
-  std::uint32_t begin(const Draw& draw, std::span<const SampleId> ids, const DatasetIndex& index);
+  /// Batches that take() gives out lie in the entry of their sequence.
+  [[nodiscard]] std::uint32_t entry_of(std::uint64_t sequence) const { return static_cast<std::uint32_t>(sequence % m_entries.size()); }
+  /// Takes the entry, which no batch has any more, writes ids and labels into the draw's slot.
+  void begin(std::uint32_t entry, const Draw& draw, std::span<const SampleId> ids, const DatasetIndex& index);
   [[nodiscard]] std::span<std::byte> sample(std::uint32_t entry, std::uint32_t position) const;
   [[nodiscard]] std::uint64_t generation(std::uint32_t entry) const { return m_entries[entry].draw.epoch; }
   void mark_failed(std::uint32_t entry, std::uint32_t position);
@@ -42,6 +46,13 @@ class BatchAssembly {
   bool finish(std::uint32_t entry, std::uint32_t done, Nanoseconds now);
   [[nodiscard]] const Draw& draw(std::uint32_t entry) const { return m_entries[entry].draw; }
   [[nodiscard]] std::uint32_t drawn(std::uint32_t entry) const { return m_entries[entry].drawn; }
+  /// Of a finished batch.
+  struct Finished {
+    std::uint32_t good = 0;
+    std::uint32_t failed = 0;
+    Nanoseconds ready_at = 0;
+  };
+  [[nodiscard]] Finished finished(std::uint32_t entry) const;
   /// Of the good samples of a finished batch.
   [[nodiscard]] const SampleSetDigest& digest(std::uint32_t entry) const { return m_entries[entry].digest; }
   void publish(std::uint32_t entry);
@@ -78,8 +89,8 @@ class BatchAssembly {
   [[nodiscard]] std::span<SampleId> ids(const Entry& entry) const;
   [[nodiscard]] std::span<std::uint32_t> labels(const Entry& entry) const;
 
-  SlotPool& m_pool;
   TensorShape m_tensor;
+  SlotLayout m_layout;
   std::size_t m_sample_bytes;
   OnError m_on_error;
   std::vector<Entry> m_entries;

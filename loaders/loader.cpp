@@ -7,15 +7,24 @@
 #include "waiting.hpp"
 
 namespace dsanalyze {
+namespace {
+
+std::optional<SlotPool> own_slots(const Loader::Parts& parts, const LoaderOptions& options, const TensorShape& tensor) {
+  if (parts.staging != nullptr) return std::nullopt;
+  return std::optional<SlotPool>(std::in_place, options.prefetch_batches + options.held_batches, tensor, parts.timing);
+}
+
+}  // namespace
 
 Loader::State::State(Parts given_parts, const LoaderOptions& given_options)
     : parts(std::move(given_parts)),
       options(given_options),
       timing(parts.timing),
       sampler(options.start, options.batch_size * options.slices, parts.index->records()),
-      pool(options.prefetch_batches + options.held_batches, parts.prep->tensor(options.batch_size), timing),
-      assembly(pool, options.batch_size, parts.prep->tensor(options.batch_size), options.on_error),
-      ready(std::size_t{pool.slots()} * options.batch_size, timing),
+      tensor(parts.prep->tensor(options.batch_size)),
+      pool(own_slots(parts, options, tensor)),
+      assembly(slots(), tensor, options.on_error),
+      ready(std::size_t{slots()} * options.batch_size, timing),
       epochs(*parts.engine, parts.storage_bytes),
       failures(*parts.index, options.on_error, options.error_budget),
       prep_counters(options.workers),
@@ -25,7 +34,11 @@ Loader::State::State(Parts given_parts, const LoaderOptions& given_options)
       lookups(options.batch_size),
       decisions(parts.recorder != nullptr ? options.batch_size : 0),
       hits(options.batch_size) {
-  if (options.start.order.buffers()) make_window();
+  if (parts.staging != nullptr) {
+    claims.resize(slots());
+  } else if (options.start.order.buffers()) {
+    make_window();
+  }
   for (std::uint32_t i = 0; i < options.workers; ++i) preps.push_back(parts.prep->make());
   make_tracks();
   try {
@@ -58,12 +71,12 @@ void Loader::State::make_window() {
                                  options.start.order.shuffle_buffer, step, parts.engine->capacity()));
   }
   // Those that wait for their batch, and those that a batch waits for.
-  window.emplace(waiting + std::size_t{pool.slots()} * options.batch_size, parts.index->size());
+  window.emplace(waiting + std::size_t{slots()} * options.batch_size, parts.index->size());
 }
 
 void Loader::State::stop() {
   stopping.store(true);
-  pool.close();
+  if (pool) pool->close();
   notify_all();
   if (threads.size() < std::size_t{options.workers} + 2) ready.close();  // nobody reaps who would
   threads.clear();
@@ -112,8 +125,10 @@ Status Loader::next(Batch& batch, Deadline deadline) {
   }
 }
 
-void Loader::release(ReleaseToken token) { static_cast<void>(m_state->pool.release(token).ok()); }
-std::byte* Loader::memory() const { return m_state->pool.segment().data(); }
+void Loader::release(ReleaseToken token) {
+  if (m_state->pool) static_cast<void>(m_state->pool->release(token).ok());
+}
+const std::byte* Loader::memory(const Batch& batch) const { return m_state->pool ? m_state->pool->data(batch.token.slot) : nullptr; }
 void Loader::stop() { m_state->stop(); }
 
 LoaderTotals Loader::totals() const {
@@ -150,7 +165,7 @@ SamplerState Loader::state() const {
   const std::scoped_lock lock(m_state->delivered_mutex);
   return m_state->delivered_state;
 }
-Bytes Loader::slot_bytes() const { return m_state->pool.segment().size(); }
+Bytes Loader::slot_bytes() const { return m_state->pool ? m_state->pool->segment().size() : 0; }
 std::vector<std::string_view> Loader::operator_names() const { return m_state->parts.prep->operator_names(); }
 
 }  // namespace dsanalyze

@@ -8,9 +8,9 @@
 namespace dsanalyze {
 
 void Loader::State::feed() {
-  feed_epochs();
+  parts.staging != nullptr ? feed_claims() : feed_epochs();
   feeding_ended.store(true);
-  assembly.close(sequence);
+  assembly.close(parts.staging != nullptr ? 0 : sequence);
   notify_all();
 }
 
@@ -48,14 +48,16 @@ bool Loader::State::feed_step(std::uint64_t& step) {
   for (std::uint32_t slice = 0; slice < slices; ++slice) {
     ReleaseToken token;
     const Nanoseconds slice_begun = sampler_track != nullptr ? timing.clock->now() : 0;
-    while (!pool.acquire(token, soon())) {
+    while (!pool->acquire(token, soon())) {
       if (over()) return false;
     }
     const Nanoseconds slot_found = sampler_track != nullptr ? timing.clock->now() : 0;
     const bool ends_step = slice + 1 == slices;
     const auto ids = Assignment::slice(global, static_cast<int>(slice), static_cast<int>(slices));
-    const BatchAssembly::Draw draw{token, sequence, step, slice, slices, epoch, last && ends_step, ends_step ? sampler.state() : before};
-    const std::uint32_t entry = assembly.begin(draw, ids, *parts.index);
+    const BatchAssembly::Draw draw{
+        token, pool->data(token.slot), sequence, step, slice, slices, epoch, last && ends_step, ends_step ? sampler.state() : before};
+    const std::uint32_t entry = assembly.entry_of(sequence);
+    assembly.begin(entry, draw, ids, *parts.index);
     failures.drew(ids.size());  // before any of them can fail, or a budget would be spent by batches still under way
     if (window) {
       draw_from_window(ids, entry);

@@ -42,6 +42,9 @@ struct Loader::State {
 
   void feed();
   void feed_epochs();
+  void feed_claims();
+  void feed_claim(const StagingClaim& claim, std::span<const SampleId> ids);
+  [[nodiscard]] std::uint32_t slots() const { return parts.staging != nullptr ? parts.staging_slots : pool->slots(); }
   bool feed_step(std::uint64_t& step);
   bool begin_epoch(std::uint64_t& current);
   void look_ahead(std::span<const SampleId> ids, std::uint64_t epoch);
@@ -69,7 +72,8 @@ struct Loader::State {
   LoaderOptions options;
   Timing timing;
   Sampler sampler;
-  SlotPool pool;
+  TensorShape tensor;            ///< of a full batch
+  std::optional<SlotPool> pool;  ///< of batches that next() gives out
   BatchAssembly assembly;
   std::optional<ShuffleWindow> window;  ///< with a shuffle buffer
   BoundedQueue<LoaderWork> ready;
@@ -101,6 +105,7 @@ struct Loader::State {
   std::vector<CacheDecision> decisions;
   std::vector<LoaderWork> hits;
   std::uint64_t sequence = 0;
+  std::vector<StagingClaim> claims;  ///< by entry; with staging
   std::vector<std::jthread> threads;
 };
 

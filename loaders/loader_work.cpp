@@ -147,6 +147,11 @@ void Loader::State::give_back(const LoaderWork& item) {
 void Loader::State::finish(std::uint32_t entry, std::uint32_t done) {
   if (!assembly.finish(entry, done, timing.clock->now())) return;
   epochs.finished(assembly.draw(entry).epoch, assembly.digest(entry), assembly.drawn(entry));
+  if (parts.staging != nullptr) {
+    const BatchAssembly::Finished batch = assembly.finished(entry);
+    parts.staging->publish(claims[entry], {batch.good, batch.failed, batch.ready_at});
+    return;
+  }
   assembly.publish(entry);
   assembly.completed().notify(*timing.waiter, 1);
 }

@@ -237,7 +237,7 @@ Measured run_cached(RunContext& context, Pipeline& pipeline, double seconds) {
   const auto storage = pipeline.storage_bytes();
   const auto before = storage();
   auto loader = pipeline.make_loader({.first_epoch = 1});
-  auto trainer = pipeline.make_trainer(*loader);
+  auto trainer = make_trainer(context.inputs, pipeline.server().devices(), 0, *loader, context.timing);
   Observer observer(*loader, storage, context.inputs.host, context.timing);
   EnoughTime enough(context, "cached", seconds);
   const auto rate_of = [&](const TrainingLog& log) {
@@ -277,7 +277,7 @@ Measured run_full(RunContext& context, double seconds) {
   const auto trace = make_trace(context, spec);
   const auto spans = make_span_recorder(context);
   auto loader = pipeline.make_loader({.recorder = trace.get(), .spans = spans.get()});
-  auto trainer = pipeline.make_trainer(*loader);
+  auto trainer = make_trainer(context.inputs, pipeline.server().devices(), 0, *loader, context.timing);
   Observer observer(*loader, storage, context.inputs.host, context.timing);
   const Nanoseconds begun = context.timing.clock->now();
   Nanoseconds next_look = 0;

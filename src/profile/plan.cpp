@@ -7,7 +7,7 @@
 #include "dsanalyze/core/modes.hpp"
 #include "dsanalyze/core/trace_events.hpp"
 #include "dsanalyze/profile/profiler.hpp"
-#include "pipeline.hpp"
+#include "dsanalyze/share/pipeline.hpp"
 #include "reference_training.hpp"
 
 namespace dsanalyze {

@@ -7,8 +7,8 @@
 
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/random.hpp"
+#include "dsanalyze/share/pipeline.hpp"
 #include "dsanalyze/trainer/reference_network.hpp"
-#include "pipeline.hpp"
 
 namespace dsanalyze {
 namespace {

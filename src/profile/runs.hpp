@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "dsanalyze/profile/profiler.hpp"
-#include "pipeline.hpp"
+#include "dsanalyze/share/pipeline.hpp"
 #include "windows.hpp"
 
 namespace dsanalyze {

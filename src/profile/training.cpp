@@ -3,6 +3,7 @@
 #include <array>
 
 #include "dsanalyze/base/error.hpp"
+#include "reference_training.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -26,7 +27,7 @@ std::vector<ProgressPoint> TrainingLog::progress() const {
   return points;
 }
 
-TrainingLog train(Loader& loader, Trainer& trainer, const std::function<bool(const TrainingLog&)>& enough, const std::stop_token& stop,
+TrainingLog train(BatchSource& batches, Trainer& trainer, const std::function<bool(const TrainingLog&)>& enough, const std::stop_token& stop,
                   Timing timing) {
   TrainingLog log;
   log.begun = timing.clock->now();
@@ -36,8 +37,8 @@ TrainingLog train(Loader& loader, Trainer& trainer, const std::function<bool(con
     if (stop.stop_requested()) throw Interrupted();
     if (more && trainer.wants_batch()) {
       Batch batch;
-      const Status status = loader.next(batch, timing.clock->after(look_up_seconds));
-      if (status.code == StatusCode::corrupt) throw Error(loader.failure());
+      const Status status = batches.next(batch, timing.clock->after(look_up_seconds));
+      if (status.code == StatusCode::corrupt || status.code == StatusCode::io) throw Error(batches.failure());
       if (status.code == StatusCode::end || status.code == StatusCode::cancelled) more = false;
       if (status.ok()) {
         if (log.first_batch == 0) log.first_batch = batch.ready_at;
@@ -49,13 +50,27 @@ TrainingLog train(Loader& loader, Trainer& trainer, const std::function<bool(con
     const std::size_t count = trainer.reap(done, deadline);
     for (std::size_t i = 0; i < count; ++i) {
       log.completions.push_back(done[i]);
-      loader.release(done[i].token);
+      batches.release(done[i].token);
     }
     if (!more && count == 0 && timing.clock->now() < deadline.at) break;  // nothing runs any more; a step may last longer than a look
   }
   log.ended = timing.clock->now();
-  loader.stop();
+  batches.stop();
   return log;
+}
+
+std::unique_ptr<Trainer> make_trainer(const ProfileInputs& inputs, ServerDevices& devices, std::uint32_t first, const BatchSource& batches,
+                                      Timing timing) {
+  const ProfileSettings& settings = inputs.settings;
+  if (settings.accelerator == AcceleratorKind::cpu) {
+    CpuTrainerOptions options = cpu_trainer_options(inputs);
+    options.memory = [&batches](const Batch& batch) { return batches.memory(batch); };
+    return make_cpu_trainer(options, timing);
+  }
+  if (settings.accelerator != AcceleratorKind::emulated) return make_null_trainer();
+  const auto accelerators = static_cast<std::uint32_t>(settings.accelerators);
+  return make_emulated_trainer({accelerators, settings.accelerator_rate, settings.step}, std::span(devices.accelerators).subspan(first, accelerators),
+                               timing);
 }
 
 }  // namespace dsanalyze

@@ -2,10 +2,13 @@
 
 #include <deque>
 #include <functional>
+#include <memory>
 #include <stop_token>
 #include <vector>
 
-#include "dsanalyze/loaders/loader.hpp"
+#include "dsanalyze/core/batch_source.hpp"
+#include "dsanalyze/loaders/server_scope.hpp"
+#include "dsanalyze/profile/profiler.hpp"
 #include "dsanalyze/trainer/trainer.hpp"
 #include "windows.hpp"
 
@@ -22,9 +25,13 @@ struct TrainingLog {
   [[nodiscard]] std::vector<ProgressPoint> progress() const;
 };
 
-/// Feeds the trainer from the loader until `enough` says so (asked after each completion and at least four times a second), then stops the loader.
-/// Throws Error when the loader fails (names the sample), Interrupted when asked to stop.
-TrainingLog train(Loader& loader, Trainer& trainer, const std::function<bool(const TrainingLog&)>& enough, const std::stop_token& stop,
+/// Feeds the trainer until `enough` says so (asked after each completion and at least four times a second), then stops the source of batches.
+/// Throws Error when that fails (names the sample), Interrupted when asked to stop.
+TrainingLog train(BatchSource& batches, Trainer& trainer, const std::function<bool(const TrainingLog&)>& enough, const std::stop_token& stop,
                   Timing timing);
+
+/// What accelerators of one job do with its batches: those from `first` on of the server's. It must end before `batches` does.
+std::unique_ptr<Trainer> make_trainer(const ProfileInputs& inputs, ServerDevices& devices, std::uint32_t first, const BatchSource& batches,
+                                      Timing timing);
 
 }  // namespace dsanalyze

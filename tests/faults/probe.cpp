@@ -52,10 +52,10 @@ CacheOptions cache_options(const std::string& name, const DatasetIndex& index) {
 }
 
 void say_batch(const Loader& loader, const Batch& batch) {
-  const auto* ids = reinterpret_cast<const SampleId*>(loader.memory() + batch.ids_offset);
+  const auto* ids = reinterpret_cast<const SampleId*>(loader.memory(batch) + batch.ids_offset);
   const std::size_t bytes = batch.tensor.sample_bytes();
   for (std::uint32_t i = 0; i < batch.count; ++i) {
-    const std::uint64_t digest = XXH3_64bits(loader.memory() + batch.samples_offset + i * bytes, bytes);
+    const std::uint64_t digest = XXH3_64bits(loader.memory(batch) + batch.samples_offset + i * bytes, bytes);
     std::printf("sample %llu %u %016llx\n", static_cast<unsigned long long>(batch.epoch), ids[i], static_cast<unsigned long long>(digest));
   }
 }

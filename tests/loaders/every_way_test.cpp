@@ -117,11 +117,11 @@ std::vector<Delivered> run(Loader& loader, std::uint64_t& failed) {
   while ((status = loader.next(batch, system_timing().clock->after(20))).ok()) {
     if (epochs.size() <= batch.epoch) epochs.resize(batch.epoch + 1);
     Delivered& epoch = epochs[batch.epoch];
-    const auto* ids = reinterpret_cast<const SampleId*>(loader.memory() + batch.ids_offset);
+    const auto* ids = reinterpret_cast<const SampleId*>(loader.memory(batch) + batch.ids_offset);
     const std::size_t bytes = batch.tensor.sample_bytes();
     for (std::uint32_t i = 0; i < batch.count; ++i) {
       epoch.ids.push_back(ids[i]);
-      epoch.content += XXH3_64bits_withSeed(loader.memory() + batch.samples_offset + i * bytes, bytes, ids[i]);
+      epoch.content += XXH3_64bits_withSeed(loader.memory(batch) + batch.samples_offset + i * bytes, bytes, ids[i]);
     }
     failed += batch.failed;
     loader.release(batch.token);

@@ -96,7 +96,7 @@ TEST_CASE("a sample that waited in the shuffle buffer is ready for prep when its
   const Nanoseconds given_back = system_timing().clock->now();
   loader->release(batches[0].token);
   REQUIRE(loader->next(batches[2], system_timing().clock->after(20)).ok());
-  const auto* ids = reinterpret_cast<const SampleId*>(loader->memory() + batches[2].ids_offset);
+  const auto* ids = reinterpret_cast<const SampleId*>(loader->memory(batches[2]) + batches[2].ids_offset);
   for (std::uint32_t i = 0; i < batches[2].count; ++i) CHECK(ready[ids[i]] >= given_back);
 }
 

@@ -71,9 +71,9 @@ inline Seen consume(Loader& loader, std::uint64_t most_batches = UINT64_MAX) {
     if (!seen.end.ok()) break;
     CHECK(batch.sequence == count);
     if (seen.epochs.size() <= batch.epoch) seen.epochs.resize(batch.epoch + 1);
-    const auto* ids = reinterpret_cast<const SampleId*>(loader.memory() + batch.ids_offset);
+    const auto* ids = reinterpret_cast<const SampleId*>(loader.memory(batch) + batch.ids_offset);
     seen.epochs[batch.epoch].insert(seen.epochs[batch.epoch].end(), ids, ids + batch.count);
-    const auto* data = loader.memory() + batch.samples_offset;
+    const auto* data = loader.memory(batch) + batch.samples_offset;
     seen.samples.emplace_back(data, data + batch.count * batch.tensor.sample_bytes());
     seen.failed += batch.failed;
     loader.release(batch.token);

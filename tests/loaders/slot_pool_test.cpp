@@ -9,12 +9,13 @@ const TensorShape tensor = TensorShape::images(DType::float32, Layout::nchw, 3, 
 
 TEST_CASE("slots begin on 4 KiB boundaries and hold samples, ids and labels without overlap") {
   const SlotPool pool(4, tensor, system_timing());
-  for (std::uint32_t slot = 0; slot < 4; ++slot) {
-    CHECK(pool.samples_offset(slot) % 4096 == 0);
-    CHECK(pool.ids_offset(slot) >= pool.samples_offset(slot) + 3 * tensor.sample_bytes());
-    CHECK(pool.labels_offset(slot) >= pool.ids_offset(slot) + 3 * sizeof(SampleId));
-    CHECK(pool.labels_offset(slot) + 3 * sizeof(std::uint32_t) <= (slot + 1 < 4 ? pool.samples_offset(slot + 1) : pool.segment().size()));
-  }
+  const SlotLayout& layout = pool.layout();
+  CHECK(layout.ids_at >= 3 * tensor.sample_bytes());
+  CHECK(layout.labels_at >= layout.ids_at + 3 * sizeof(SampleId));
+  CHECK(layout.bytes >= layout.labels_at + 3 * sizeof(std::uint32_t));
+  CHECK(layout.bytes % 4096 == 0);
+  for (std::uint32_t slot = 0; slot < 4; ++slot) CHECK(pool.data(slot) == pool.segment().data() + slot * layout.bytes);
+  CHECK(pool.segment().size() >= 4 * layout.bytes);
 }
 
 TEST_CASE("a slot comes back with its token, once, and a stale or invented token is refused") {

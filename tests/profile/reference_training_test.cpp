@@ -7,7 +7,7 @@
 #include "../base/texts.hpp"
 #include "../loaders/jpeg_images.hpp"
 #include "../loaders/made_dataset.hpp"
-#include "pipeline.hpp"
+#include "dsanalyze/share/pipeline.hpp"
 #include "training.hpp"
 
 namespace dsanalyze {
@@ -36,10 +36,10 @@ ProfileInputs two_classes(testing::FileDataset& data, int samples = 48) {
 
 /// What is learned in three epochs of a pipeline with so many workers and such a cache.
 TrainingRecord learned(const ProfileInputs& given, int workers, CacheKind cache) {
-  Pipeline pipeline(given, {given.index, cache, cache == CacheKind::none ? 0 : given.index->bytes() / 2, PageCacheUse::keep, workers, {}, {}, {}, 0},
+  Pipeline pipeline(given, {given.index, cache, cache == CacheKind::none ? 0 : given.index->bytes() / 2, PageCacheUse::keep, workers, {}, {}, {}, 0, {}},
                     system_timing());
   const auto loader = pipeline.make_loader({.epochs = 3});
-  const auto trainer = pipeline.make_trainer(*loader);
+  const auto trainer = make_trainer(given, pipeline.server().devices(), 0, *loader, system_timing());
   train(
       *loader, *trainer, [](const TrainingLog&) { return false; }, {}, system_timing());
   REQUIRE(trainer->training().has_value());

@@ -12,6 +12,7 @@
 #include "dsanalyze/base/histogram.hpp"
 #include "dsanalyze/core/access_trace.hpp"
 #include "dsanalyze/core/batch.hpp"
+#include "dsanalyze/core/batch_source.hpp"
 #include "dsanalyze/core/index.hpp"
 #include "dsanalyze/core/settings.hpp"
 #include "dsanalyze/core/span_recorder.hpp"
@@ -20,6 +21,7 @@
 #include "dsanalyze/loaders/fetch_engine.hpp"
 #include "dsanalyze/loaders/prep.hpp"
 #include "dsanalyze/loaders/sampler.hpp"
+#include "dsanalyze/loaders/staging.hpp"
 
 namespace dsanalyze {
 
@@ -82,7 +84,11 @@ struct LoaderTimes {
 /// and submits misses; one thread reaps; `workers` threads prep straight into the slots. Everything between them is bounded. A fetch of one epoch
 /// settles before the next epoch's first lookup, so that MinIO's hits from the second epoch on are exactly the items held. Threads: next() one
 /// caller; release() and totals() any. The parts given must outlive the loader; an engine serves one loader at a time.
-class Loader {
+///
+/// With `staging`, the batches are those that the group's producer claims, made in the slots that it gives: next() gives none out, and ends when the
+/// producer has no more to make. Order, batch size and seed are the options' (`start`, without a buffer); start's epoch and position, `epochs`,
+/// slices and depths are not asked.
+class Loader final : public BatchSource {
  public:
   struct Parts {
     std::shared_ptr<const DatasetIndex> index;
@@ -93,21 +99,22 @@ class Loader {
     Timing timing;
     AccessRecorder* recorder = nullptr;  ///< told what the cache is asked, by the feeder; may be empty
     SpanRecorder* spans = nullptr;       ///< given a track for the sampler, one for the reads and one for each prep worker; may be empty
+    StagingProducer* staging = nullptr;  ///< whose batches are made; empty: this loader's own
+    std::uint32_t staging_slots = 0;     ///< of that producer
   };
   Loader(Parts parts, const LoaderOptions& options);
-  ~Loader();
+  ~Loader() override;
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
   /// The next batch. end after the last epoch; timeout; cancelled after stop(); corrupt when a sample failed and on_error is fail, or the error
   /// budget is spent: failure() says which and why.
-  Status next(Batch& batch, Deadline deadline);
-  /// The batch's memory may be written again.
-  void release(ReleaseToken token);
-  [[nodiscard]] std::byte* memory() const;  ///< base of the offsets in Batch
+  Status next(Batch& batch, Deadline deadline) override;
+  void release(ReleaseToken token) override;
+  [[nodiscard]] const std::byte* memory(const Batch& batch) const override;
   /// Ends all work and waits for its threads (reads that the kernel has begun are waited for): counters stand still from then on. What was not given
   /// out is dropped; batches given out stay valid until the loader is destroyed.
-  void stop();
+  void stop() override;
 
   [[nodiscard]] LoaderTotals totals() const;
   [[nodiscard]] LoaderTimes times() const;
@@ -115,7 +122,7 @@ class Loader {
   [[nodiscard]] std::vector<SampleFailure> failures() const;  ///< the first hundred
   [[nodiscard]] std::vector<FailureCount> failure_counts() const;
   [[nodiscard]] std::uint64_t failed_samples() const;
-  [[nodiscard]] std::string failure() const;
+  [[nodiscard]] std::string failure() const override;
   /// Where to go on after the batches given out so far.
   [[nodiscard]] SamplerState state() const;
   [[nodiscard]] Bytes slot_bytes() const;

@@ -13,20 +13,15 @@
 #include "dsanalyze/core/index.hpp"
 #include "dsanalyze/core/result.hpp"
 #include "dsanalyze/core/settings.hpp"
-#include "dsanalyze/core/workload.hpp"
+#include "dsanalyze/share/pipeline.hpp"
 
 namespace dsanalyze {
 
 /// Everything a profile needs, looked up and opened by the caller.
-struct ProfileInputs {
-  ProfileSettings settings;                   ///< resolved and validated
-  std::shared_ptr<const DatasetIndex> index;  ///< of the dataset, or of a random sample of a large one
-  ImagePrep image_prep;                       ///< of the workload
-  HostFacts host;
+struct ProfileInputs : LoadInputs {
   std::filesystem::path trace_file;           ///< where to write what the full run asks of its cache (access_trace.hpp); empty: nowhere
   std::filesystem::path trace_events_file;    ///< where to write what every thread did in the full run (trace_events.hpp); empty: nowhere
   std::size_t most_trace_events = 1'000'000;  ///< of that file, at least 10,000; 64 bytes of memory each
-  double slow_prep = 0;                       ///< share of each sample's CPU time that real prep burns once more; 0: none. A finding says so
 };
 
 /// What a profile will do, before it does it: a guest announces itself.

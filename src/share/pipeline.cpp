@@ -1,10 +1,9 @@
-#include "pipeline.hpp"
+#include "dsanalyze/share/pipeline.hpp"
 
 #include <algorithm>
 
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/loaders/slowed_prep.hpp"
-#include "reference_training.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -50,13 +49,13 @@ std::unique_ptr<FetchEngine> make_engine(const ProfileSettings& settings, const 
 /// Slots of samples that nobody writes need no room.
 TensorShape unwritten_tensor() { return TensorShape::images(DType::uint8, Layout::nhwc, 1, 1, 1, 1); }
 
-std::unique_ptr<PrepFactory> make_real_prep(const ProfileInputs& inputs) {
+std::unique_ptr<PrepFactory> make_real_prep(const LoadInputs& inputs) {
   const ProfileSettings& settings = inputs.settings;
   const std::optional<ArrayDescription>& array = inputs.index->facts().array;
   return array ? make_array_prep(*array) : make_image_prep({inputs.image_prep, settings.dtype, settings.layout, settings.seed});
 }
 
-std::unique_ptr<PrepFactory> make_prep(const ProfileInputs& inputs, ServerDevices& devices, Timing timing) {
+std::unique_ptr<PrepFactory> make_prep(const LoadInputs& inputs, ServerDevices& devices, Timing timing) {
   const ProfileSettings& settings = inputs.settings;
   if (settings.prep == Seam::null) return make_null_prep(unwritten_tensor());
   if (settings.prep == Seam::emulated) {
@@ -85,20 +84,24 @@ CacheOptions cache_options(const Pipeline::Spec& spec, int samples_in_flight) {
 
 }  // namespace
 
-TensorShape prepared_tensor(const ProfileInputs& inputs, std::int64_t count) { return make_real_prep(inputs)->tensor(count); }
+TensorShape prepared_tensor(const LoadInputs& inputs, std::int64_t count) { return make_real_prep(inputs)->tensor(count); }
 
 bool only_waits(const ProfileSettings& settings) { return settings.storage != Seam::real && settings.prep != Seam::real; }
 
-Pipeline::Pipeline(const ProfileInputs& inputs, const Spec& spec, Timing timing)
+Pipeline::Pipeline(const LoadInputs& inputs, const Spec& spec, Timing timing)
     : m_inputs(inputs),
       m_spec(spec),
       m_timing(timing),
       m_prefetch(dsanalyze::prefetch_batches(inputs.settings)),
       m_meter(spec.index->facts().root),
-      m_server(cache_options(spec, samples_in_flight(inputs.settings)), timing),
-      m_prep(make_prep(inputs, m_server.devices(), timing)),
+      m_server(spec.server ? spec.server : make_server(inputs, spec, 1, timing)),
+      m_prep(make_prep(inputs, m_server->devices(), timing)),
       m_no_prep(make_null_prep(unwritten_tensor())),
-      m_engine(make_engine(inputs.settings, spec, m_server.devices(), timing)) {}
+      m_engine(make_engine(inputs.settings, spec, m_server->devices(), timing)) {}
+
+std::shared_ptr<ServerHolder> Pipeline::make_server(const LoadInputs& inputs, const Spec& spec, int users, Timing timing) {
+  return std::make_shared<ServerHolder>(cache_options(spec, users * samples_in_flight(inputs.settings)), timing);
+}
 
 std::function<std::optional<Bytes>()> Pipeline::storage_bytes() const {
   if (m_inputs.settings.storage == Seam::real) return [this] { return m_meter.process_bytes(); };
@@ -122,20 +125,9 @@ std::unique_ptr<Loader> Pipeline::make_loader(const Use& use) {
   const auto& allowed = m_inputs.host.cpus_allowed;
   if (use.cores && *use.cores <= static_cast<int>(allowed.size())) options.worker_cpus.assign(allowed.begin(), allowed.begin() + *use.cores);
   const PrepFactory* prep = use.prep == PrepUse::none ? m_no_prep.get() : m_prep.get();
-  return std::make_unique<Loader>(
-      Loader::Parts{m_spec.index, m_engine.get(), &m_server.cache(), prep, storage_bytes(), m_timing, use.recorder, use.spans}, options);
-}
-
-std::unique_ptr<Trainer> Pipeline::make_trainer(const Loader& loader) {
-  const ProfileSettings& settings = m_inputs.settings;
-  if (settings.accelerator == AcceleratorKind::cpu) {
-    CpuTrainerOptions options = cpu_trainer_options(m_inputs);
-    options.memory = [&loader](const Batch&) { return static_cast<const std::byte*>(loader.memory()); };
-    return make_cpu_trainer(options, m_timing);
-  }
-  if (settings.accelerator != AcceleratorKind::emulated) return make_null_trainer();
-  return make_emulated_trainer({static_cast<std::uint32_t>(settings.accelerators), settings.accelerator_rate, settings.step},
-                               m_server.devices().accelerators, m_timing);
+  return std::make_unique<Loader>(Loader::Parts{m_spec.index, m_engine.get(), &m_server->cache(), prep, storage_bytes(), m_timing, use.recorder,
+                                                use.spans, use.staging, use.staging_slots},
+                                  options);
 }
 
 }  // namespace dsanalyze

@@ -3,16 +3,26 @@
 #include <memory>
 #include <optional>
 
+#include "dsanalyze/base/host.hpp"
 #include "dsanalyze/core/depths.hpp"
+#include "dsanalyze/core/settings.hpp"
+#include "dsanalyze/core/workload.hpp"
 #include "dsanalyze/loaders/fetch_engine.hpp"
 #include "dsanalyze/loaders/loader.hpp"
 #include "dsanalyze/loaders/prep.hpp"
 #include "dsanalyze/loaders/server_scope.hpp"
 #include "dsanalyze/loaders/storage_meter.hpp"
-#include "dsanalyze/profile/profiler.hpp"
-#include "dsanalyze/trainer/trainer.hpp"
 
 namespace dsanalyze {
+
+/// What loading needs, looked up and opened by the caller.
+struct LoadInputs {
+  ProfileSettings settings;                   ///< resolved and validated
+  std::shared_ptr<const DatasetIndex> index;  ///< of the dataset, or of a random sample of a large one
+  ImagePrep image_prep;                       ///< of the workload
+  HostFacts host;
+  double slow_prep = 0;  ///< share of each sample's CPU time that real prep burns once more; 0: none. A finding says so
+};
 
 enum class PrepUse { as_set, none };
 
@@ -22,7 +32,7 @@ struct FetchWay {
   ReadMode mode = ReadMode::buffered;
 };
 
-/// One server with its cache, storage and prep, ready to run loaders over one (sub)set of samples. Loaders made from it share the cache.
+/// A server with its cache, storage and prep, ready to run loaders over one (sub)set of samples. Loaders made from it share the cache.
 class Pipeline {
  public:
   struct Spec {
@@ -35,8 +45,11 @@ class Pipeline {
     FetchWay way;
     StorageCost storage_cost;  ///< with least_priority: of cost-aware admission
     float least_priority = 0;
+    std::shared_ptr<ServerScope> server{};  ///< whose cache and devices are used, with others; empty: this pipeline's own server
   };
-  Pipeline(const ProfileInputs& inputs, const Spec& spec, Timing timing);
+  Pipeline(const LoadInputs& inputs, const Spec& spec, Timing timing);
+  /// A server as pipelines of these inputs make it, for `users` of them at once.
+  static std::shared_ptr<ServerHolder> make_server(const LoadInputs& inputs, const Spec& spec, int users, Timing timing);
 
   /// How one loader uses the pipeline.
   struct Use {
@@ -46,12 +59,13 @@ class Pipeline {
     std::optional<int> cores = std::nullopt;  ///< prep on so many cores, one worker each, instead of the spec's workers
     AccessRecorder* recorder = nullptr;       ///< told what the cache is asked
     SpanRecorder* spans = nullptr;            ///< told what each thread does
+    StagingProducer* staging = nullptr;       ///< a group's, whose batches are made instead of this loader's own
+    std::uint32_t staging_slots = 0;          ///< of that producer
   };
   /// One loader at a time.
   std::unique_ptr<Loader> make_loader(const Use& use);
-  /// What the settings' accelerators do with the loader's batches; it must end before the loader does.
-  std::unique_ptr<Trainer> make_trainer(const Loader& loader);
-  [[nodiscard]] RawCache& cache() { return m_server.cache(); }
+  [[nodiscard]] ServerScope& server() { return *m_server; }
+  [[nodiscard]] RawCache& cache() { return m_server->cache(); }
   [[nodiscard]] FetchEngine& engine() { return *m_engine; }
   [[nodiscard]] const FetchEngine& engine() const { return *m_engine; }
   [[nodiscard]] const DatasetIndex& index() const { return *m_spec.index; }
@@ -61,19 +75,19 @@ class Pipeline {
   [[nodiscard]] std::function<std::optional<Bytes>()> storage_bytes() const;
 
  private:
-  const ProfileInputs& m_inputs;
+  const LoadInputs& m_inputs;
   Spec m_spec;
   Timing m_timing;
   int m_prefetch;
   StorageMeter m_meter;
-  ServerHolder m_server;
+  std::shared_ptr<ServerScope> m_server;
   std::unique_ptr<PrepFactory> m_prep;
   std::unique_ptr<PrepFactory> m_no_prep;
   std::unique_ptr<FetchEngine> m_engine;
 };
 
 /// So many samples as real prep writes them.
-TensorShape prepared_tensor(const ProfileInputs& inputs, std::int64_t count);
+TensorShape prepared_tensor(const LoadInputs& inputs, std::int64_t count);
 
 /// All devices are emulated or null, so the run only waits.
 bool only_waits(const ProfileSettings& settings);

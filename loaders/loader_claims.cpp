@@ -1,0 +1,80 @@
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "dsanalyze/core/order.hpp"
+#include "loader_state.hpp"
+
+namespace dsanalyze {
+namespace {
+
+/// The orders of the epochs that a producer may be at: the newest, and the one before it while somebody's work of it is taken over.
+class ClaimedOrders {
+ public:
+  ClaimedOrders(const SamplerState& start, std::span<const IndexRecord> records, std::uint32_t batch_size)
+      : m_start(start), m_records(records), m_batch_size(batch_size) {}
+
+  std::span<const SampleId> batch(std::uint64_t epoch, std::uint64_t index) {
+    const std::span<const SampleId> all = order_of(epoch).training;
+    const std::uint64_t begin = std::min<std::uint64_t>(index * m_batch_size, all.size());
+    return all.subspan(begin, std::min<std::uint64_t>(m_batch_size, all.size() - begin));
+  }
+
+ private:
+  struct Known {
+    std::uint64_t epoch = UINT64_MAX;
+    EpochOrder order;
+  };
+  const EpochOrder& order_of(std::uint64_t epoch) {
+    Known& known = m_known[epoch % m_known.size()];
+    if (known.epoch != epoch) {
+      make_epoch_order(m_start.order, m_start.seed, epoch, m_records, static_cast<std::uint32_t>(m_start.samples), known.order);
+      known.epoch = epoch;
+    }
+    return known.order;
+  }
+
+  SamplerState m_start;
+  std::span<const IndexRecord> m_records;
+  std::uint32_t m_batch_size;
+  std::array<Known, 2> m_known;
+};
+
+}  // namespace
+
+void Loader::State::feed_claims() {
+  ClaimedOrders orders(options.start, parts.index->records(), options.batch_size);
+  std::optional<std::uint64_t> current;
+  while (!over()) {
+    StagingClaim claim;
+    const Status status = parts.staging->claim(claim, soon());
+    if (status.code == StatusCode::timeout) continue;
+    if (status.code == StatusCode::io) return failures.fail("the group's coordinator is gone: no more batches are made");
+    if (!status.ok()) break;
+    if (current != claim.epoch) {
+      if (current) {
+        if (!wait_settled()) return;
+        epochs.settle(*current);
+      }
+      current = claim.epoch;
+      epochs.begin(claim.epoch);
+    }
+    feed_claim(claim, orders.batch(claim.epoch, claim.index));
+  }
+  if (current && wait_settled()) epochs.settle(*current);
+}
+
+void Loader::State::feed_claim(const StagingClaim& claim, std::span<const SampleId> ids) {
+  const Nanoseconds begun = sampler_track != nullptr ? timing.clock->now() : 0;
+  const BatchAssembly::Draw draw{{claim.slot, claim.sequence}, claim.bytes.data(), claim.sequence, claim.sequence, 0, 1, claim.epoch, false, {}};
+  // The slot is this producer's until the batch is published, and no two claims have the same.
+  claims[claim.slot] = claim;
+  assembly.begin(claim.slot, draw, ids, *parts.index);
+  failures.drew(ids.size());
+  dispatch(ids, claim.epoch, claim.slot);
+  if (sampler_track != nullptr)
+    sampler_track->add({begun, timing.clock->now(), claim.sequence, static_cast<std::uint32_t>(ids.size()), SpanKind::batch});
+  ++sequence;
+}
+
+}  // namespace dsanalyze
