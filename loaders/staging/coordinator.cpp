@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -54,7 +55,6 @@ std::uint32_t StagingCoordinator::admit(FileDescriptor page, FileDescriptor slab
   if (makes != slab.valid()) throw Error(fmt::format("cannot take a job in: it came {} batch slots of its own", makes ? "without" : "with"));
   MemorySegment page_segment = staging::attach_sealed(std::move(page), sizeof(staging::ControlPage));
   MemorySegment slab_segment = makes ? staging::attach_sealed(std::move(slab), staging::slab_bytes(state.facts)) : MemorySegment();
-  if (slab_segment.size() > staging::slab_bytes(state.facts)) throw Error("cannot take a job in: its slab is larger than the group agreed on");
   const std::uint32_t place = state.keeper.admit();
   if (place == staging::nobody) {
     throw Error(fmt::format("cannot take a job in: the group has its {} jobs, or batches of one that went are still in use until the epoch ends",
@@ -68,6 +68,16 @@ int StagingCoordinator::page(std::uint32_t place) const { return m_state->mapped
 
 int StagingCoordinator::slab(std::uint32_t place) const {
   return place == staging::coordinator_place ? m_state->own.descriptor() : m_state->mapped.slab(place);
+}
+
+StagingProgress StagingCoordinator::progress() const {
+  const staging::View& view = m_state->view;
+  StagingProgress progress;
+  progress.next_epoch = view.opened();
+  progress.released = view.slowest().position;
+  const staging::Sequence opens_at = m_state->keeper.opens_at(progress.next_epoch);
+  progress.until_next = opens_at - std::min(opens_at, progress.released);
+  return progress;
 }
 
 StagingRound StagingCoordinator::survey() {

@@ -14,7 +14,6 @@ constexpr std::array<std::string_view, staging_steps> step_names{
     "wait-for-room",   "claim",           "publish",     "wake-jobs",      "retract",  "restore", "survey",         "close-slab", "uncount",
     "broadcast-retry", "announce-change", "write-epoch", "open-epoch",     "end-group"};
 constexpr Bytes staged_slot_alignment = 4096;
-constexpr std::uint32_t most_held = 32;
 
 }  // namespace
 
@@ -31,7 +30,7 @@ void StagingFacts::validate() const {
   within("the number of jobs", jobs, 1, staging_most_jobs);
   within("prefetch", prefetch, 0, staging_most_slots);
   within("slots of a producer", slots(), 1, staging_most_slots);
-  within("batches that a job may hold", held, 1, std::min(most_held, window()));
+  within("batches that a job may hold", held, 1, std::min(staging_most_held, slots()));
   within("batches per epoch", batches_per_epoch, 1, UINT32_MAX);
   within("the first epoch", first_epoch, 0, std::uint64_t{1} << 28U);
   within("the batch size", batch_size, 1, UINT32_MAX);

@@ -10,10 +10,12 @@ StagingStep Filler::next_step() const {
       return StagingStep::choose;
     case Phase::claiming:
       return StagingStep::claim;
+    case Phase::retracting:
+      return StagingStep::retract;
     case Phase::retracted:
       break;
   }
-  return StagingStep::restore;
+  return m_view.held(m_retracted.sequence) ? StagingStep::restore : StagingStep::claim;
 }
 
 StepResult Filler::step() {
@@ -22,6 +24,8 @@ StepResult Filler::step() {
       return choose();
     case Phase::claiming:
       return claim();
+    case Phase::retracting:
+      return retract();
     case Phase::retracted:
       break;
   }
@@ -59,7 +63,10 @@ StepResult Filler::wait(const View::Slowest& slowest, std::uint32_t board_seen) 
   const Board& board = m_view.board();
   const ControlPage* const page = slowest.place == nobody ? nullptr : m_view.page(slowest.place);
   if (page == nullptr) {
-    if (board.ended.load(std::memory_order_acquire) != 0) return {StagingStep::wait_for_room, Outcome::ended, nullptr, 0, {}};
+    if (slowest.place == nobody && board.ended.load(std::memory_order_acquire) != 0) {
+      // The last epoch may have opened, and the group ended, since this producer looked.
+      return {StagingStep::wait_for_room, m_view.slowest().place == nobody ? Outcome::ended : Outcome::again, nullptr, 0, {}};
+    }
     return {StagingStep::wait_for_room, Outcome::wait, &board.changes, board_seen, {until}};
   }
   const Sequence batch = awaited(slowest.position);
@@ -104,16 +111,18 @@ StepResult Filler::choose() {
   // All slots hold batches that come after one which has become this producer's: no job gets past that one, so the last of them gives way.
   m_slot = last;
   m_retracted = tag(last);
-  m_slab.slots[last].tag.store(0, std::memory_order_seq_cst);
+  m_phase = Phase::retracting;
+  return {StagingStep::choose, Outcome::again, nullptr, 0, {}};
+}
+
+StepResult Filler::retract() {
+  m_slab.slots[m_slot].tag.store(0, std::memory_order_seq_cst);
   m_phase = Phase::retracted;
   return {StagingStep::retract, Outcome::again, nullptr, 0, {}};
 }
 
 StepResult Filler::settle_retracted() {
-  if (!m_view.held(m_retracted.sequence)) {
-    m_phase = Phase::claiming;
-    return {StagingStep::restore, Outcome::again, nullptr, 0, {}};
-  }
+  if (!m_view.held(m_retracted.sequence)) return claim();
   m_slab.slots[m_slot].tag.store(m_retracted.word(), std::memory_order_seq_cst);
   m_phase = Phase::choosing;
   return {StagingStep::restore, Outcome::again, nullptr, 0, {}};

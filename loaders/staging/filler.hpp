@@ -24,9 +24,10 @@ class Filler {
   void wake(Waiter& waiter);
 
  private:
-  enum class Phase : std::uint8_t { choosing, claiming, retracted };
+  enum class Phase : std::uint8_t { choosing, claiming, retracting, retracted };
   StepResult choose();
   StepResult claim();
+  StepResult retract();
   StepResult settle_retracted();
   StepResult wait(const View::Slowest& slowest, std::uint32_t board_seen) const;
   /// The batch whose release makes room: the oldest in this producer's slots where they are full, else the first that somebody has not released.

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <array>
 #include <optional>
 #include <utility>
 
@@ -41,11 +43,17 @@ struct StagingJob::State {
   std::optional<staging::Taker> taker;
   std::optional<staging::Filler> filler;
   std::uint32_t place = staging::nobody;
+  const pid_t process = ::getpid();
+  /// By batch: its memory stays mapped while it is held, whatever is detached.
+  std::array<std::shared_ptr<const void>, staging_most_held> kept;
 };
 
 StagingJob::StagingJob(FileDescriptor board, std::function<bool()> coordinator_lives, Timing timing, StagingObserver observer)
     : m_state(std::make_unique<State>(std::move(board), std::move(coordinator_lives), timing, std::move(observer))) {}
-StagingJob::~StagingJob() = default;
+StagingJob::~StagingJob() {
+  // A child that was forked has this object too, and its page, but is not the job.
+  if (m_state->taker && m_state->process == ::getpid()) m_state->taker->leave();
+}
 
 const StagingFacts& StagingJob::facts() const { return m_state->facts; }
 int StagingJob::page() const { return m_state->page.descriptor(); }
@@ -77,12 +85,13 @@ void StagingJob::detach(std::uint32_t place) {
 
 Status StagingJob::take(StagedBatch& batch, Deadline deadline) {
   State& state = *m_state;
-  const Status status = state.stepping.run(*state.taker, deadline);
+  std::shared_ptr<const void> kept;
+  const Status status = state.stepping.run(*state.taker, deadline, kept);
   if (!status.ok()) return status;
   batch = state.taker->batch();
   const staging::View::Place found = state.taker->found();
-  // This job has not released the batch, so its slab is not let go of.
-  batch.bytes = staging::slot_of(state.view.slab(found.producer), state.facts, found.slot);
+  batch.bytes = staging::slot_of(found.slab, state.facts, found.slot);
+  state.kept[batch.sequence % staging_most_held] = std::move(kept);
   return {};
 }
 
@@ -90,6 +99,7 @@ Status StagingJob::release(std::uint64_t sequence) {
   State& state = *m_state;
   const bool counted = state.taker->counted(sequence);
   if (!state.taker->mark_released(sequence)) return {StatusCode::corrupt, 0};
+  state.kept[sequence % staging_most_held].reset();
   state.stepping.observe(StagingStep::release);
   if (state.taker->step_release(*state.stepping.timing.waiter)) {
     state.stepping.observe(StagingStep::wake_producers);

@@ -1,5 +1,7 @@
 #include "segments.hpp"
 
+#include <fmt/format.h>
+
 #include <new>
 #include <utility>
 
@@ -36,6 +38,9 @@ MemorySegment make_slab(const StagingFacts& facts) {
 MemorySegment attach_sealed(FileDescriptor descriptor, std::size_t bytes) {
   MemorySegment segment = MemorySegment::attach(std::move(descriptor), Access::read_only, bytes);
   if (!segment.future_writers_forbidden()) throw Error("cannot attach staging memory: it is not sealed against other writers");
+  if (segment.size() != bytes) {
+    throw Error(fmt::format("cannot attach staging memory: it has {} bytes, the group agreed on {}", segment.size(), bytes));
+  }
   return segment;
 }
 

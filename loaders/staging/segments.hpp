@@ -14,7 +14,7 @@ std::size_t slab_bytes(const StagingFacts& facts);
 MemorySegment make_board(const StagingFacts& facts);
 MemorySegment make_page();
 MemorySegment make_slab(const StagingFacts& facts);
-/// Another process's segment, to be read. Throws Error for one that is too small or that anyone could still change the size of or write anew.
+/// Another process's segment, to be read. Throws Error for one of another size or that anyone could still change the size of or write anew.
 MemorySegment attach_sealed(FileDescriptor descriptor, std::size_t bytes);
 
 inline Board* board_of(const MemorySegment& segment) { return reinterpret_cast<Board*>(segment.data()); }

@@ -16,15 +16,25 @@ struct Stepping {
   StagingObserver observer;
   std::function<bool()> coordinator_lives;
   const Mapped& mapped;
+  mutable std::atomic<Nanoseconds> looked_for_coordinator{0};
 
   void observe(StagingStep step) const {
     if (observer) observer(step);
   }
-  /// Until there is a batch or a slot (ok), or the reason why there is none.
+  /// A job whose batches are always there never waits, and is told all the same.
+  [[nodiscard]] bool lost_coordinator() const {
+    constexpr Nanoseconds seldom = 20'000'000;
+    const Nanoseconds now = timing.clock->now();
+    if (now - looked_for_coordinator.load(std::memory_order_relaxed) < seldom) return false;
+    looked_for_coordinator.store(now, std::memory_order_relaxed);
+    return !coordinator_lives();
+  }
+  /// Until there is a batch or a slot (ok), or the reason why there is none. `kept`: what has to stay mapped for as long as it is used.
   template <typename Machine>
-  [[nodiscard]] Status run(Machine& machine, Deadline deadline) const {
+  [[nodiscard]] Status run(Machine& machine, Deadline deadline, std::shared_ptr<const void>& kept) const {
+    if (lost_coordinator()) return {StatusCode::io, EPIPE};
     while (true) {
-      const auto kept = mapped.keep();
+      kept = mapped.keep();
       observe(machine.next_step());
       const StepResult progress = machine.step();
       switch (progress.outcome) {
@@ -53,7 +63,8 @@ struct Stepping {
     }
   }
   [[nodiscard]] Status claim(Filler& filler, SlabHead* slab, const StagingFacts& facts, StagingClaim& claimed, Deadline deadline) const {
-    const Status status = run(filler, deadline);
+    std::shared_ptr<const void> kept;
+    const Status status = run(filler, deadline, kept);
     if (!status.ok()) return status;
     claimed = filler.claimed();
     claimed.bytes = slot_of(slab, facts, claimed.slot);

@@ -33,15 +33,19 @@ StepResult Taker::step() {
   return report();
 }
 
-StepResult Taker::wait_for_board(StagingStep step, std::uint32_t seen) const {
+StepResult Taker::wait_for_board(StagingStep step, std::uint32_t seen, std::uint64_t opened) const {
   const Board& board = m_view.board();
-  if (board.ended.load(std::memory_order_acquire) != 0) return {step, Outcome::ended, nullptr, 0, {}};
+  if (board.ended.load(std::memory_order_acquire) != 0) {
+    // The last epoch may have opened, and the group ended, since this job looked.
+    return {step, m_view.opened() == opened ? Outcome::ended : Outcome::again, nullptr, 0, {}};
+  }
   return {step, Outcome::wait, &board.changes, seen, {m_timing.clock->now() + m_view.facts().look_again}};
 }
 
 StepResult Taker::enter() {
   const std::uint32_t seen = m_view.board().changes.load(std::memory_order_acquire);  // before looking: what comes after moves it
-  for (std::uint64_t epoch = m_view.oldest_open(); epoch < m_view.opened(); ++epoch) {
+  const std::uint64_t opened = m_view.opened();
+  for (std::uint64_t epoch = m_view.oldest_open(); epoch < opened; ++epoch) {
     const auto of = m_view.members(epoch);
     if (!of || (of->live & bit(m_place)) == 0) continue;
     m_next = m_view.start_of(epoch);
@@ -54,7 +58,7 @@ StepResult Taker::enter() {
     m_phase = Phase::between;
     return {StagingStep::enter, Outcome::again, nullptr, 0, {}};
   }
-  return wait_for_board(StagingStep::enter, seen);
+  return wait_for_board(StagingStep::enter, seen, opened);
 }
 
 StepResult Taker::announce() {
@@ -74,11 +78,13 @@ bool Taker::counted(Sequence sequence) const {
 StepResult Taker::look() {
   const std::uint32_t board_seen = m_view.board().changes.load(std::memory_order_acquire);
   const std::uint64_t epoch = m_view.epoch_of(m_next);
+  const std::uint64_t opened = m_view.opened();
   const auto of = m_view.members(epoch);
   if (!of) {
+    if (epoch < opened) return {StagingStep::look, Outcome::put_out, nullptr, 0, {}};  // it made room: this job has not counted for long
     if (epoch > m_page.last_epoch.load(std::memory_order_relaxed)) return {StagingStep::look, Outcome::ended, nullptr, 0, {}};
     m_since = m_timing.clock->now();  // it is nobody's to make yet
-    return wait_for_board(StagingStep::look, board_seen);
+    return wait_for_board(StagingStep::look, board_seen, opened);
   }
   if ((of->members & bit(m_place)) == 0) return {StagingStep::look, Outcome::ended, nullptr, 0, {}};
   if ((of->live & bit(m_place)) == 0) return {StagingStep::look, Outcome::put_out, nullptr, 0, {}};
@@ -87,7 +93,7 @@ StepResult Taker::look() {
   const std::uint32_t seen = slab == nullptr ? 0 : slab->changes.load(std::memory_order_acquire);
   const Nanoseconds now = m_timing.clock->now();
   if (const auto found = m_view.find(m_next)) {
-    const SlotHeader& header = m_view.slab(found->producer)->slots[found->slot];
+    const SlotHeader& header = found->slab->slots[found->slot];
     m_found = *found;
     m_batch = {m_next,
                epoch,

@@ -35,7 +35,7 @@ class Taker {
   StepResult announce();
   StepResult look();
   StepResult report();
-  [[nodiscard]] StepResult wait_for_board(StagingStep step, std::uint32_t seen) const;
+  [[nodiscard]] StepResult wait_for_board(StagingStep step, std::uint32_t seen, std::uint64_t opened) const;
 
   const View& m_view;
   ControlPage& m_page;

@@ -28,7 +28,8 @@ std::uint64_t View::oldest_open() const {
 
 Sequence View::released(std::uint32_t place) const {
   const ControlPage* const there = page(place);
-  return there == nullptr ? 0 : there->released.load(std::memory_order_acquire);
+  const Sequence released = there == nullptr ? 0 : there->released.load(std::memory_order_acquire);
+  return released <= start_of(opened()) ? released : 0;  // nobody has released what is not open: garbage, or of one who had this place before
 }
 
 View::Slowest View::slowest() const {
@@ -95,11 +96,11 @@ bool View::any_producer(JobSet jobs, const Visit& visit) const {
   return false;
 }
 
-std::optional<std::uint32_t> View::slot_with(std::uint32_t producer, Tag tag) const {
+std::optional<View::Place> View::slot_with(std::uint32_t producer, Tag tag) const {
   const SlabHead* const there = slab(producer);
   const std::uint32_t slots = there == nullptr ? 0 : m_facts.slots();
   for (std::uint32_t slot = 0; slot < slots; ++slot) {
-    if (there->slots[slot].tag.load(std::memory_order_seq_cst) == tag.word()) return slot;
+    if (there->slots[slot].tag.load(std::memory_order_seq_cst) == tag.word()) return Place{producer, slot, there};
   }
   return {};
 }
@@ -109,9 +110,8 @@ std::optional<View::Place> View::find(Sequence sequence) const {
   if (!of) return {};
   std::optional<Place> found;
   any_producer(of->readable, [&](std::uint32_t producer) {
-    const auto slot = slot_with(producer, {sequence, SlotState::published});
-    if (slot) found = {producer, *slot};
-    return slot.has_value();
+    found = slot_with(producer, {sequence, SlotState::published});
+    return found.has_value();
   });
   return found;
 }

@@ -56,6 +56,7 @@ class View {
   struct Place {
     std::uint32_t producer = nobody;
     std::uint32_t slot = 0;
+    const SlabHead* slab = nullptr;  ///< as it was mapped when it was found
   };
   /// Where a batch can be read.
   [[nodiscard]] std::optional<Place> find(Sequence sequence) const;
@@ -64,7 +65,7 @@ class View {
 
  private:
   [[nodiscard]] Sequence released(std::uint32_t place) const;
-  [[nodiscard]] std::optional<std::uint32_t> slot_with(std::uint32_t producer, Tag tag) const;
+  [[nodiscard]] std::optional<Place> slot_with(std::uint32_t producer, Tag tag) const;
   template <typename Visit>
   bool any_producer(JobSet jobs, const Visit& visit) const;
 

@@ -11,7 +11,7 @@ namespace dsanalyze {
 namespace {
 
 using namespace testing;
-using Kind = StagingFault::Kind;
+using Misfortune = StagingFault::Kind;
 
 StagingFacts facts_of(std::uint32_t jobs, std::uint64_t batches, std::uint32_t prefetch = 0) {
   StagingFacts facts;
@@ -104,7 +104,7 @@ TEST_CASE("a job killed before any step of any schedule with one preemption cost
   for (std::uint64_t preemption = 0; preemption < steps; preemption += 3) {
     for (std::uint64_t at = 0; at < steps; ++at) {
       schedule.preemptions = {preemption};
-      schedule.faults = {{Kind::kill, static_cast<std::uint32_t>((preemption + at) % 2), at}};
+      schedule.faults = {{Misfortune::kill, static_cast<std::uint32_t>((preemption + at) % 2), at}};
       if (!checked(schedule, coverage).problem.empty()) return;
     }
   }
@@ -119,8 +119,9 @@ TEST_CASE("jobs killed at any moment, two at once too, are taken over within 40 
                                                [](StagingSchedule& schedule, RandomStream& random, std::uint64_t steps) {
                                                  for (std::uint64_t i = 0; i <= random.below(3); ++i) {
                                                    const std::uint64_t at = random.below(steps);
-                                                   schedule.faults.push_back({Kind::kill, any_job(schedule, random), at});
-                                                   if (random.below(2) == 0) schedule.faults.push_back({Kind::kill, any_job(schedule, random), at});
+                                                   schedule.faults.push_back({Misfortune::kill, any_job(schedule, random), at});
+                                                   if (random.below(2) == 0)
+                                                     schedule.faults.push_back({Misfortune::kill, any_job(schedule, random), at});
                                                  }
                                                }),
                                    coverage);
@@ -138,7 +139,7 @@ TEST_CASE("a job that is stopped is waited for, told of by the others, and never
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     const StagingRun run = checked(with_faults(seed,
                                                [](StagingSchedule& schedule, RandomStream& random, std::uint64_t steps) {
-                                                 schedule.faults.push_back({Kind::stop, any_job(schedule, random), random.below(steps)});
+                                                 schedule.faults.push_back({Misfortune::stop, any_job(schedule, random), random.below(steps)});
                                                }),
                                    coverage);
     late += run.late;
@@ -150,12 +151,12 @@ TEST_CASE("a job that is stopped is waited for, told of by the others, and never
 
 TEST_CASE("a job that writes garbage over what it shares harms nobody else") {
   StagingCoverage coverage;
-  for (const Kind kind : {Kind::garbage_page, Kind::rewind_page, Kind::garbage_slab}) {
+  for (const Misfortune kind : {Misfortune::garbage_page, Misfortune::rewind_page, Misfortune::garbage_slab}) {
     for (std::uint64_t seed = 0; seed < 150; ++seed) {
       checked(with_faults(seed,
                           [kind](StagingSchedule& schedule, RandomStream& random, std::uint64_t steps) {
                             schedule.faults.push_back({kind, any_job(schedule, random), random.below(steps)});
-                            if (random.below(4) == 0) schedule.faults.push_back({Kind::kill, any_job(schedule, random), random.below(steps)});
+                            if (random.below(4) == 0) schedule.faults.push_back({Misfortune::kill, any_job(schedule, random), random.below(steps)});
                           }),
               coverage);
     }
@@ -166,13 +167,13 @@ TEST_CASE("a job that writes garbage over what it shares harms nobody else") {
 TEST_CASE("jobs that leave in mid-epoch and jobs that come take nothing from the others, and who comes begins with an epoch") {
   StagingCoverage coverage;
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
-    checked(
-        with_faults(seed,
-                    [](StagingSchedule& schedule, RandomStream& random, std::uint64_t steps) {
-                      schedule.faults.push_back({random.below(2) == 0 ? Kind::leave : Kind::kill, any_job(schedule, random), random.below(steps)});
-                      for (std::uint64_t at = 0; at < steps; at += 20) schedule.faults.push_back({Kind::join, 0, at});
-                    }),
-        coverage);
+    checked(with_faults(seed,
+                        [](StagingSchedule& schedule, RandomStream& random, std::uint64_t steps) {
+                          schedule.faults.push_back(
+                              {random.below(2) == 0 ? Misfortune::leave : Misfortune::kill, any_job(schedule, random), random.below(steps)});
+                          for (std::uint64_t at = 0; at < steps; at += 20) schedule.faults.push_back({Misfortune::join, 0, at});
+                        }),
+            coverage);
   }
   CHECK(coverage.taken[static_cast<std::size_t>(StagingStep::uncount)] > 0);
 }
@@ -184,7 +185,7 @@ TEST_CASE("all misfortunes together leave a group that gets on, and every step o
         with_faults(seed,
                     [](StagingSchedule& schedule, RandomStream& random, std::uint64_t steps) {
                       for (std::uint64_t i = 0; i <= random.below(6); ++i) {
-                        const auto kind = static_cast<Kind>(random.below(static_cast<std::uint64_t>(Kind::join) + 1));
+                        const auto kind = static_cast<Misfortune>(random.below(static_cast<std::uint64_t>(Misfortune::join) + 1));
                         schedule.faults.push_back({kind, static_cast<std::uint32_t>(random.below(schedule.facts.jobs + 2)), random.below(2 * steps)});
                       }
                     }),

@@ -88,7 +88,9 @@ TEST_CASE("nobody else can write what a process shares, and what anybody could w
   void* const writable = ::mmap(nullptr, sizeof(staging::ControlPage), PROT_READ | PROT_WRITE, MAP_SHARED, page.descriptor(), 0);
   CHECK(writable == MAP_FAILED);
   CHECK_NOTHROW(staging::attach_sealed(copy_of(page.descriptor()), sizeof(staging::ControlPage)));
-  CHECK_THROWS_AS(staging::attach_sealed(copy_of(page.descriptor()), sizeof(staging::ControlPage) + 1), Error);
+  for (const std::size_t other : {sizeof(staging::ControlPage) + 1, sizeof(staging::ControlPage) - 1}) {
+    CHECK_THROWS_AS(staging::attach_sealed(copy_of(page.descriptor()), other), Error);
+  }
   const MemorySegment open_to_all = MemorySegment::create("page", sizeof(staging::ControlPage));
   CHECK_THROWS_AS(staging::attach_sealed(copy_of(open_to_all.descriptor()), sizeof(staging::ControlPage)), Error);
 }
@@ -162,6 +164,11 @@ TEST_CASE("a group takes in as many jobs as it has slots for") {
       copy_of(group.coordinator.board()), [] { return true; }, system_timing());
   CHECK_THROWS_WITH_AS(group.coordinator.admit(copy_of(second.page()), copy_of(second.slab())), doctest::Contains("the group has its 1 jobs"), Error);
   CHECK_THROWS_AS(group.coordinator.admit(copy_of(second.page()), FileDescriptor()), Error);
+  CHECK(group.coordinator.progress().next_epoch == 0);
+  group.coordinator.survey();
+  CHECK(group.coordinator.progress().next_epoch == 1);
+  CHECK(group.coordinator.progress().released == 0);
+  CHECK(group.coordinator.progress().until_next == 1);  // two slots: the next epoch of three batches opens when one is released
   group.job.leave();
   std::vector<std::uint32_t> vacated;
   for (int round = 0; round < 3; ++round) {

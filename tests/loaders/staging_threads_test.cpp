@@ -63,7 +63,8 @@ class GroupOfThreads {
   }
   void produce(OwnedSlab& slab) {
     staging::Filler filler(m_view, slab.head, slab.place, system_timing());
-    while (m_stepping.run(filler, system_timing().clock->after(30)).ok()) {
+    std::shared_ptr<const void> kept;
+    while (m_stepping.run(filler, system_timing().clock->after(30), kept).ok()) {
       const StagingClaim claim = filler.claimed();
       for (std::size_t i = 0; i < 64; ++i) slab.slots[claim.slot][i] = mix(claim.sequence, i);
       m_stepping.publish(filler, claim, {1, 0, 0});
@@ -73,7 +74,8 @@ class GroupOfThreads {
     staging::Taker taker(m_view, *m_pages[place], place, system_timing());
     taker.leave_after(thread_epochs - 1);
     std::uint64_t next = 0;
-    while (m_stepping.run(taker, system_timing().clock->after(30)).ok()) {
+    std::shared_ptr<const void> kept;
+    while (m_stepping.run(taker, system_timing().clock->after(30), kept).ok()) {
       const std::uint64_t sequence = taker.batch().sequence;
       if (sequence != next++) ++m_wrong;
       for (const auto& slab : m_slabs) {

@@ -20,6 +20,7 @@ namespace dsanalyze {
 
 constexpr std::uint32_t staging_most_jobs = 64;    ///< of a group at once
 constexpr std::uint32_t staging_most_slots = 512;  ///< of one producer
+constexpr std::uint32_t staging_most_held = 32;    ///< by one job at once
 
 /// Who makes the batches.
 enum class StagingProducers : std::uint32_t {
@@ -39,7 +40,7 @@ struct StagingFacts {
   std::uint64_t first_epoch = 0;
   std::uint32_t jobs = 1;      ///< as many take part at most; the first epoch waits for all of them
   std::uint32_t prefetch = 0;  ///< batches beside two a job
-  std::uint32_t held = 1;      ///< batches that a job may hold at once
+  std::uint32_t held = 1;      ///< batches that a job may hold at once: at most slots(), so that a job whose fellows all died can still have them
   std::uint32_t batch_size = 1;
   Bytes slot_bytes = 4096;  ///< of one batch; a multiple of 4096
   StagingProducers producers = StagingProducers::jobs;
@@ -52,8 +53,8 @@ struct StagingFacts {
   [[nodiscard]] std::uint32_t window() const;
   /// Memory of all slots, in bytes.
   [[nodiscard]] Bytes staged_bytes() const { return Bytes{window()} * slot_bytes; }
-  /// Throws UsageError that names what does not fit: no jobs or more than 64, a job that may hold more than it can be given, a slot that is no
-  /// multiple of 4096 bytes, too many slots.
+  /// Throws UsageError that names what does not fit: no jobs or more than 64, a job that may hold more than one producer has slots for, a
+  /// slot that is no multiple of 4096 bytes, too many slots.
   void validate() const;
 };
 
@@ -135,10 +136,12 @@ class StagingProducer {
 /// A job of a group: takes every batch of the epochs in which it takes part, once each and in order, and makes its share of them.
 ///
 /// Makes its own segments (control page, and with StagingProducers::jobs a slab), sealed against resizing and future writers; hands the descriptors
-/// to the coordinator; attaches what the coordinator hands back. Threads: take() and leave_after() one, release() one, attach() one; each any.
+/// to the coordinator; attaches what the coordinator hands back. Leaves when it is destroyed, but not in a child that was forked. Threads: take() and
+/// leave_after() one, release() one, attach() one; each any.
 class StagingJob final : public StagingProducer {
  public:
-  /// `board` as the coordinator made it. `coordinator_lives`: asked in every wait; when it says no, take() and claim() end with io. Throws Error
+  /// `board` as the coordinator made it. `coordinator_lives`: asked in every wait, and by calls that need none, from any of the threads; when it says
+  /// no, take() and claim() end with io, at most 20 ms later or at the next call. Throws Error
   /// (no board of this version, no memory).
   StagingJob(FileDescriptor board, std::function<bool()> coordinator_lives, Timing timing, StagingObserver observer = {});
   ~StagingJob() override;
@@ -162,7 +165,7 @@ class StagingJob final : public StagingProducer {
   /// corrupt for a batch that is not held. In any order; slots are freed in the order of batches. cancelled: this job was put out of the group, and
   /// the batch may have been overwritten while it was read.
   Status release(std::uint64_t sequence);
-  /// This job takes no part in epochs after this one.
+  /// This job takes no part in epochs after this one; one that is open already it leaves at its end all the same.
   void leave_after(std::uint64_t epoch);
   /// At once: what it has not released counts no more, what it has not made becomes others' work.
   void leave();
@@ -199,6 +202,13 @@ struct StagingRound {
   std::vector<std::uint32_t> vacated;  ///< nothing of these places is needed any more: everyone may let go of their segments
 };
 
+/// How far a group is.
+struct StagingProgress {
+  std::uint64_t next_epoch = 0;  ///< the first that is not open
+  std::uint64_t released = 0;    ///< the first batch that somebody who counts has not released; the first of next_epoch when there is none
+  std::uint64_t until_next = 0;  ///< batches to be released by all before the next epoch opens: so many iterations waits who comes now
+};
+
 /// Holds what a group shares, decides who takes part, finds who is gone. Threads: one, but the producer's claim() and publish().
 class StagingCoordinator {
  public:
@@ -216,6 +226,7 @@ class StagingCoordinator {
   /// Descriptors of a place for the others; -1 for none.
   [[nodiscard]] int page(std::uint32_t place) const;
   [[nodiscard]] int slab(std::uint32_t place) const;
+  [[nodiscard]] StagingProgress progress() const;
   /// One round over all jobs: to be called every `look_again`, and at once when a process ended.
   StagingRound survey();
   /// With StagingProducers::coordinator: what this process makes.
