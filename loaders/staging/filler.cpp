@@ -78,6 +78,24 @@ StepResult Filler::wait(const View::Slowest& slowest, std::uint32_t board_seen) 
   return {StagingStep::wait_for_room, Outcome::wait, &word, seen, {until}};
 }
 
+std::optional<Sequence> Filler::missing_before_epoch_of(Sequence chosen, Sequence slowest) const {
+  const Sequence start = m_view.start_of(m_view.epoch_of(chosen));
+  for (Sequence sequence = slowest; sequence < start; ++sequence) {
+    if (!m_view.find(sequence)) return sequence;
+  }
+  return {};
+}
+
+StepResult Filler::wait_published(Sequence sequence, std::uint32_t board_seen) const {
+  const Nanoseconds until = m_timing.clock->now() + m_view.facts().look_again;
+  const std::uint32_t producer = m_view.responsible(sequence);
+  const SlabHead* const slab = producer == nobody ? nullptr : m_view.slab(producer);
+  if (slab == nullptr) return {StagingStep::wait_for_room, Outcome::wait, &m_view.board().changes, board_seen, {until}};
+  const std::uint32_t seen = slab->changes.load(std::memory_order_acquire);
+  if (m_view.find(sequence) || m_view.responsible(sequence) != producer) return {StagingStep::wait_for_room, Outcome::again, nullptr, 0, {}};
+  return {StagingStep::wait_for_room, Outcome::wait, &slab->changes, seen, {until}};
+}
+
 StepResult Filler::choose() {
   const std::uint32_t board_seen = m_view.board().changes.load(std::memory_order_acquire);
   const std::uint64_t opened = m_view.opened();
@@ -94,6 +112,7 @@ StepResult Filler::choose() {
   Sequence chosen = slowest.position;
   while (chosen < end && !mine_to_make(chosen)) ++chosen;
   if (chosen >= end) return wait(slowest, board_seen);
+  if (const auto missing = missing_before_epoch_of(chosen, slowest.position)) return wait_published(*missing, board_seen);
 
   m_chosen = chosen;
   std::uint32_t last = nobody;  // of this producer's published batches that nobody is reading

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <optional>
 
 #include "step.hpp"
 #include "view.hpp"
@@ -29,6 +30,10 @@ class Filler {
   StepResult claim();
   StepResult retract();
   StepResult settle_retracted();
+  /// The first batch of an earlier epoch than the chosen one's that is not published. The fetches of one epoch end before those of the next begin, so
+  /// that what the one stores in the cache is a hit in the other.
+  [[nodiscard]] std::optional<Sequence> missing_before_epoch_of(Sequence chosen, Sequence slowest) const;
+  StepResult wait_published(Sequence sequence, std::uint32_t board_seen) const;
   StepResult wait(const View::Slowest& slowest, std::uint32_t board_seen) const;
   /// The batch whose release makes room: the oldest in this producer's slots where they are full, else the first that somebody has not released.
   [[nodiscard]] Sequence awaited(Sequence slowest) const;
