@@ -106,6 +106,7 @@ class FillerActor final : public Actor {
     if (progress.outcome == Outcome::ready) {
       const StagingClaim& claim = filler.claimed();
       simulation.slots_of(place())[claim.slot].fill(0xdeadULL);
+      if (!simulation.faulty) check_epoch_before(claim);
       m_making.push_back({claim, 0});
     }
   }
@@ -121,6 +122,15 @@ class FillerActor final : public Actor {
     StagingClaim claim;
     std::size_t words;
   };
+  void check_epoch_before(const StagingClaim& claim) const {
+    const Sequence start = claim.sequence - claim.index;
+    const Sequence before = std::max(start - std::min<Sequence>(start, simulation.schedule.facts.batches_per_epoch),
+                                     simulation.schedule.facts.first_epoch * simulation.schedule.facts.batches_per_epoch);
+    for (Sequence sequence = before; sequence < start; ++sequence) {
+      if (!simulation.published.contains(sequence))
+        simulation.problem(fmt::format("batch {} is begun before batch {} of the epoch before it is published", claim.sequence, sequence));
+    }
+  }
   void fill(Filler& filler, std::size_t which) {
     Making& making = m_making[which];
     if (making.words < words_of_slot) {
@@ -129,6 +139,7 @@ class FillerActor final : public Actor {
       return;
     }
     filler.publish(making.claim, {1, 0, simulation.time.now()});
+    simulation.published.insert(making.claim.sequence);
     simulation.note(StagingStep::publish);
     ++simulation.result.made;
     m_making.erase(m_making.begin() + static_cast<std::ptrdiff_t>(which));

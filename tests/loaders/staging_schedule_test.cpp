@@ -64,6 +64,16 @@ TEST_CASE("without faults every job gets every batch once and in order, each is 
   }
 }
 
+TEST_CASE("an epoch that opens early is begun when all batches of the one before are published") {
+  StagingCoverage coverage;
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    StagingSchedule schedule = drawn(seed);
+    schedule.facts.look_again = 2000;  // the coordinator looks about as often as jobs move
+    schedule.facts.boundary = StagingBoundary::overlapped;
+    checked(schedule, coverage);
+  }
+}
+
 TEST_CASE("two jobs with two batches hold their claims in every schedule with up to two preemptions") {
   StagingCoverage coverage;
   StagingSchedule schedule;

@@ -5,6 +5,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -119,6 +120,7 @@ class Simulation {
   SimulatedJob coordinator;
   std::optional<Keeper> keeper;
   Nanoseconds last_take = 0;
+  std::set<Sequence> published;
   bool faulty = false;
 
  private:
