@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -68,6 +69,16 @@ int StagingCoordinator::page(std::uint32_t place) const { return m_state->mapped
 
 int StagingCoordinator::slab(std::uint32_t place) const {
   return place == staging::coordinator_place ? m_state->own.descriptor() : m_state->mapped.slab(place);
+}
+
+StagingProgress StagingCoordinator::progress() const {
+  const staging::View& view = m_state->view;
+  StagingProgress progress;
+  progress.next_epoch = view.opened();
+  progress.released = view.slowest().position;
+  const staging::Sequence opens_at = m_state->keeper.opens_at(progress.next_epoch);
+  progress.until_next = opens_at - std::min(opens_at, progress.released);
+  return progress;
 }
 
 StagingRound StagingCoordinator::survey() {

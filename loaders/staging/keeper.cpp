@@ -198,15 +198,19 @@ JobSet Keeper::candidates(std::uint64_t epoch) const {
   return jobs;
 }
 
+Sequence Keeper::opens_at(std::uint64_t epoch) const {
+  const StagingFacts& facts = m_view.facts();
+  const Sequence start = m_view.start_of(epoch);
+  if (epoch == facts.first_epoch || facts.boundary == StagingBoundary::synchronised) return start;
+  // The epoch before the last one makes room for this one: all have released all of it.
+  return start - std::min<Sequence>(facts.window(), facts.batches_per_epoch);
+}
+
 bool Keeper::due(std::uint64_t epoch, JobSet jobs) const {
   const StagingFacts& facts = m_view.facts();
   if (jobs == 0 || m_opened_in_round || m_board.ended.load(std::memory_order_relaxed) != 0) return false;
   if (epoch == facts.first_epoch) return m_begun || count(jobs) >= facts.jobs;
-  const Sequence start = m_view.start_of(epoch);
-  const Sequence position = m_view.slowest().position;
-  if (facts.boundary == StagingBoundary::synchronised) return m_begun && position >= start;
-  // The epoch before the last one makes room for this one: all have released all of it.
-  return position + facts.window() >= start && position >= m_view.start_of(epoch - 1);
+  return (m_begun || facts.boundary == StagingBoundary::overlapped) && m_view.slowest().position >= opens_at(epoch);
 }
 
 StepResult Keeper::consider_epoch() {

@@ -25,6 +25,8 @@ class Keeper {
   void begin() { m_begun = true; }
   void end() { m_ending = true; }
   [[nodiscard]] StagingStep next_step() const;
+  /// All batches below it are released when the epoch opens.
+  [[nodiscard]] Sequence opens_at(std::uint64_t epoch) const;
 
  private:
   struct Job {

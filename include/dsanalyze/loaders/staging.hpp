@@ -201,6 +201,13 @@ struct StagingRound {
   std::vector<std::uint32_t> vacated;  ///< nothing of these places is needed any more: everyone may let go of their segments
 };
 
+/// How far a group is.
+struct StagingProgress {
+  std::uint64_t next_epoch = 0;  ///< the first that is not open
+  std::uint64_t released = 0;    ///< the first batch that somebody who counts has not released; the first of next_epoch when there is none
+  std::uint64_t until_next = 0;  ///< batches to be released by all before the next epoch opens: so many iterations waits who comes now
+};
+
 /// Holds what a group shares, decides who takes part, finds who is gone. Threads: one, but the producer's claim() and publish().
 class StagingCoordinator {
  public:
@@ -218,6 +225,7 @@ class StagingCoordinator {
   /// Descriptors of a place for the others; -1 for none.
   [[nodiscard]] int page(std::uint32_t place) const;
   [[nodiscard]] int slab(std::uint32_t place) const;
+  [[nodiscard]] StagingProgress progress() const;
   /// One round over all jobs: to be called every `look_again`, and at once when a process ended.
   StagingRound survey();
   /// With StagingProducers::coordinator: what this process makes.
