@@ -319,6 +319,23 @@ std::shared_ptr<const DatasetIndex> read_index_file(const std::filesystem::path&
   }
 }
 
+MemorySegment share_index(const DatasetIndex& index) {
+  const std::string content = make_index_bytes(index);
+  MemorySegment segment = MemorySegment::create("dataset index", content.size(), HugePages::never);
+  std::memcpy(segment.data(), content.data(), content.size());
+  segment.forbid_future_writers();
+  return segment;
+}
+
+std::shared_ptr<const DatasetIndex> attach_index(FileDescriptor shared) {
+  const auto mapped = std::make_shared<const MemorySegment>(MemorySegment::attach(std::move(shared), Access::read_only, sizeof(IndexFileHeader)));
+  try {
+    return parse_index_bytes(mapped->span(), mapped);
+  } catch (const Error& error) {
+    throw Error(std::string("cannot use the index that another process shares: ") + error.what() + "; are both programs of the same version?");
+  }
+}
+
 std::filesystem::path default_index_file(const std::filesystem::path& root) {
   const std::string whole = absolute_name(root);
   const std::string name = std::filesystem::path(whole).filename().string();

@@ -215,8 +215,9 @@ bool Keeper::due(std::uint64_t epoch, JobSet jobs) const {
 
 StepResult Keeper::consider_epoch() {
   m_place = 0;
-  if (m_ending && m_board.ended.load(std::memory_order_relaxed) == 0) return did(StagingStep::write_epoch, Phase::ending);
   const std::uint64_t epoch = m_view.opened();
+  const bool was_last = m_view.facts().epochs != 0 && epoch - m_view.facts().first_epoch >= m_view.facts().epochs;
+  if ((m_ending || was_last) && m_board.ended.load(std::memory_order_relaxed) == 0) return did(StagingStep::write_epoch, Phase::ending);
   const JobSet jobs = candidates(epoch);
   if (!due(epoch, jobs)) {
     m_opened_in_round = false;

@@ -17,8 +17,9 @@ namespace {
 
 constexpr std::size_t most_descriptors = 16;
 
+constexpr std::size_t descriptors_space = CMSG_SPACE(most_descriptors * sizeof(int));
 struct alignas(cmsghdr) ControlBuffer {
-  std::array<std::byte, CMSG_SPACE(most_descriptors * sizeof(int))> bytes{};
+  std::array<std::byte, descriptors_space + CMSG_SPACE(sizeof(ucred))> bytes{};
 };
 
 Status io_error(int error_number) { return {StatusCode::io, error_number}; }
@@ -53,9 +54,12 @@ bool same_user(int socket) {
   return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == ::geteuid();
 }
 
-void take_descriptors(msghdr& header, std::vector<FileDescriptor>& descriptors) {
+/// Takes the descriptors, and the sender's credentials where they are asked for and there.
+void take_control(msghdr& header, std::vector<FileDescriptor>& descriptors, ucred* sender) {
   for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr; part = CMSG_NXTHDR(&header, part)) {
-    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
+    if (part->cmsg_level != SOL_SOCKET) continue;
+    if (part->cmsg_type == SCM_CREDENTIALS && sender != nullptr) std::memcpy(sender, CMSG_DATA(part), sizeof *sender);
+    if (part->cmsg_type != SCM_RIGHTS) continue;
     const std::size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
     for (std::size_t index = 0; index < count; ++index) {
       int descriptor = -1;
@@ -63,6 +67,35 @@ void take_descriptors(msghdr& header, std::vector<FileDescriptor>& descriptors) 
       descriptors.emplace_back(descriptor);
     }
   }
+}
+
+Status receive(int socket, std::span<std::byte> buffer, std::size_t& size, std::vector<FileDescriptor>& descriptors, ucred* sender,
+               Deadline deadline) {
+  size = 0;
+  descriptors.clear();
+  if (!same_user(socket)) return io_error(EPERM);
+  iovec content{buffer.data(), buffer.size()};
+  ControlBuffer control;
+  msghdr header{};
+  ssize_t got = 0;
+  const Status received = until_ready(socket, POLLIN, deadline, [&] {
+    header = msghdr{};
+    header.msg_iov = &content;
+    header.msg_iovlen = 1;
+    header.msg_control = control.bytes.data();
+    header.msg_controllen = sender == nullptr ? descriptors_space : control.bytes.size();
+    return got = ::recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+  });
+  if (received.code == StatusCode::io && received.detail == ECONNRESET) return {StatusCode::end};
+  if (!received.ok()) return received;
+  take_control(header, descriptors, sender);
+  const bool truncated = (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0;
+  if (truncated || got == 0) {
+    descriptors.clear();
+    return {truncated ? StatusCode::corrupt : StatusCode::end};
+  }
+  size = static_cast<std::size_t>(got);
+  return {};
 }
 
 }  // namespace
@@ -93,32 +126,24 @@ Status send_message(int socket, std::span<const std::byte> message, std::span<co
   return until_ready(socket, POLLOUT, deadline, [&] { return ::sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT); });
 }
 
+void name_senders(int socket) {
+  const int on = 1;
+  if (::setsockopt(socket, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0) throw_errno("cannot have the senders named of", "a socket", errno);
+}
+
 Status receive_message(int socket, std::span<std::byte> buffer, std::size_t& size, std::vector<FileDescriptor>& descriptors, Deadline deadline) {
-  size = 0;
+  return receive(socket, buffer, size, descriptors, nullptr, deadline);
+}
+
+Status receive_message(int socket, std::span<std::byte> buffer, std::size_t& size, std::vector<FileDescriptor>& descriptors, MessageSender& sender,
+                       Deadline deadline) {
+  ucred credentials{0, static_cast<uid_t>(-1), static_cast<gid_t>(-1)};
+  const Status status = receive(socket, buffer, size, descriptors, &credentials, deadline);
+  sender.process = credentials.pid;
+  if (!status.ok() || credentials.uid == ::getuid()) return status;
   descriptors.clear();
-  if (!same_user(socket)) return io_error(EPERM);
-  iovec content{buffer.data(), buffer.size()};
-  ControlBuffer control;
-  msghdr header{};
-  ssize_t got = 0;
-  const Status received = until_ready(socket, POLLIN, deadline, [&] {
-    header = msghdr{};
-    header.msg_iov = &content;
-    header.msg_iovlen = 1;
-    header.msg_control = control.bytes.data();
-    header.msg_controllen = control.bytes.size();
-    return got = ::recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-  });
-  if (received.code == StatusCode::io && received.detail == ECONNRESET) return {StatusCode::end};
-  if (!received.ok()) return received;
-  take_descriptors(header, descriptors);
-  const bool truncated = (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0;
-  if (truncated || got == 0) {
-    descriptors.clear();
-    return {truncated ? StatusCode::corrupt : StatusCode::end};
-  }
-  size = static_cast<std::size_t>(got);
-  return {};
+  size = 0;
+  return io_error(EPERM);
 }
 
 }  // namespace dsanalyze

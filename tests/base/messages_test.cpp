@@ -71,6 +71,27 @@ TEST_CASE("descriptors cross between processes and are close-on-exec") {
   CHECK(segment.data()[5] == std::byte{77});
 }
 
+TEST_CASE("the sender is named by the process that sends, not by the one that made the socket") {
+  const auto [left, right] = socket_pair();
+  name_senders(right.get());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const std::vector<int> descriptors(16, left.get());
+    ::_exit(send_message(left.get(), bytes_of("x"), descriptors, soon()).ok() ? 0 : 1);
+  }
+  std::array<std::byte, 10> buffer{};
+  std::size_t size = 0;
+  std::vector<FileDescriptor> descriptors;
+  MessageSender sender;
+  CHECK(receive_message(right.get(), buffer, size, descriptors, sender, soon()).ok());
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  CHECK(status == 0);
+  CHECK(size == 1);
+  CHECK(descriptors.size() == 16);
+  CHECK(sender.process == child);
+}
+
 TEST_CASE("sixteen descriptors cross, seventeen are refused") {
   const auto [left, right] = socket_pair();
   const std::vector<int> descriptors(17, left.get());
@@ -169,4 +190,23 @@ TEST_CASE("a sender of another user is refused") {
           const Received received = receive(right, soon());
           return received.status.code == StatusCode::io && received.status.detail == EPERM ? 0 : 3;
         }) == 0);
+}
+
+TEST_CASE("a line of this user's that another one sends on is refused") {
+  if (::geteuid() != 0) {
+    MESSAGE("skipped: only root can become another user");
+    return;
+  }
+  const auto [left, right] = socket_pair();
+  name_senders(right.get());
+  CHECK(in_child([&left = left] {
+          return ::setresuid(65534, 65534, 65534) == 0 && send_message(left.get(), bytes_of("x"), {}, soon()).ok() ? 0 : 1;
+        }) == 0);
+  std::array<std::byte, 10> buffer{};
+  std::size_t size = 0;
+  std::vector<FileDescriptor> descriptors;
+  MessageSender sender;
+  const Status status = receive_message(right.get(), buffer, size, descriptors, sender, soon());
+  CHECK(status.code == StatusCode::io);
+  CHECK(status.detail == EPERM);
 }

@@ -1,5 +1,6 @@
 #define XXH_INLINE_ALL
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <xxhash.h>
 
 #include <cstring>
@@ -141,6 +142,16 @@ TEST_CASE("an index is read from bytes alone, at an address that suits its recor
   CHECK(parse_index_bytes({place, content.size()}, words)->size() == 2);
   std::memmove(place + 1, place, content.size());
   CHECK_THROWS_AS(parse_index_bytes({place + 1, content.size()}, words), Error);
+}
+
+TEST_CASE("an index crosses to another process in memory that nobody can change") {
+  MemorySegment shared = share_index(*small_index());
+  const auto copy = [](const MemorySegment& segment) { return FileDescriptor(::fcntl(segment.descriptor(), F_DUPFD_CLOEXEC, 0)); };
+  CHECK(shared.future_writers_forbidden());
+  CHECK(dataset_digest(*attach_index(copy(shared))) == dataset_digest(*small_index()));
+  CHECK(attach_index(copy(shared))->facts().findings.size() == 1);
+  shared.data()[header_bytes] ^= std::byte{1};
+  CHECK(says(error_of([&] { attach_index(copy(shared)); }), "the index that another process shares: its checksum is wrong"));
 }
 
 TEST_CASE("an emulated dataset's index survives its file") {

@@ -55,6 +55,7 @@ TEST_CASE("facts that cannot be are refused by name") {
   CHECK(message([](StagingFacts& facts) { facts.slot_bytes = 5000; }).find("multiple of 4096") != std::string::npos);
   CHECK(message([](StagingFacts& facts) { facts.held = 3; }).find("may hold is 3, expected 1 to 2") != std::string::npos);
   CHECK(message([](StagingFacts& facts) { facts.batches_per_epoch = 0; }).find("batches per epoch") != std::string::npos);
+  CHECK(message([](StagingFacts& facts) { facts.epochs = std::uint64_t{1} << 29U; }).find("the number of epochs") != std::string::npos);
   CHECK(message([](StagingFacts& facts) { facts.prefetch = 10000; }).find("prefetch") != std::string::npos);
 }
 
@@ -156,6 +157,24 @@ TEST_CASE("a job that waits for a batch ends with its deadline, and with the coo
   CHECK(group.job.take(batch, in_time()).code == StatusCode::io);
   StagingClaim claim;
   CHECK(group.job.claim(claim, in_time()).code == StatusCode::io);
+}
+
+TEST_CASE("a group of so many epochs ends by itself") {
+  StagingFacts facts = one_job();
+  facts.first_epoch = 5;
+  facts.epochs = 2;
+  OneJob group(facts);
+  std::uint64_t taken = 0;
+  for (StagedBatch batch;; ++taken) {
+    group.coordinator.survey();
+    if (StagingClaim claim; taken < 6 && group.job.claim(claim, in_time()).ok()) group.job.publish(claim, {1, 0, 0});
+    const Status status = group.job.take(batch, in_time());
+    if (status.code == StatusCode::end) break;
+    REQUIRE(status.ok());
+    CHECK(batch.sequence == 15 + taken);
+    CHECK(group.job.release(batch.sequence).ok());
+  }
+  CHECK(taken == 6);
 }
 
 TEST_CASE("a group takes in as many jobs as it has slots for") {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -60,5 +61,15 @@ Status send_message(int socket, std::span<const std::byte> message, std::span<co
 /// Receives one message into `buffer`, which it may not overflow (corrupt then). `size` is its length; end when the peer closed. Descriptors are
 /// close-on-exec. The sender must be of this user (SO_PEERCRED), else io with EPERM.
 Status receive_message(int socket, std::span<std::byte> buffer, std::size_t& size, std::vector<FileDescriptor>& descriptors, Deadline deadline);
+
+/// Who sent a message, by the kernel's word: also where the socket was made by one process and is used by another.
+struct MessageSender {
+  std::int64_t process = 0;  ///< 0: not visible from here (another PID namespace)
+};
+/// What comes in from now on names its sender; sockets accepted from this one do too. Throws Error.
+void name_senders(int socket);
+/// receive_message() from a socket that names senders. Each message's sender must be of this user, else io with EPERM.
+Status receive_message(int socket, std::span<std::byte> buffer, std::size_t& size, std::vector<FileDescriptor>& descriptors, MessageSender& sender,
+                       Deadline deadline);
 
 }  // namespace dsanalyze

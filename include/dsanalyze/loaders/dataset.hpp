@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "dsanalyze/base/events.hpp"
+#include "dsanalyze/base/files.hpp"
+#include "dsanalyze/base/shared_memory.hpp"
 #include "dsanalyze/core/index.hpp"
 #include "dsanalyze/core/workload.hpp"
 
@@ -52,6 +54,10 @@ std::shared_ptr<const DatasetIndex> make_emulated_index(const DatasetSpec& spec,
 void write_index_file(const DatasetIndex& index, const std::filesystem::path& file);
 /// Throws Error naming file and cause (not an index, other version, cut off, offsets out of bounds). Hostile files are refused, not read past.
 std::shared_ptr<const DatasetIndex> read_index_file(const std::filesystem::path& file);
+/// The index in memory that other processes of this server can map; nobody can change it any more. Throws Error without the memory.
+MemorySegment share_index(const DatasetIndex& index);
+/// The index that another process shares: mapped, not copied. Throws Error as read_index_file() does.
+std::shared_ptr<const DatasetIndex> attach_index(FileDescriptor shared);
 /// Where the user's index of this dataset lives: <user cache>/index/<name>-<hash of the absolute path>.dsidx
 std::filesystem::path default_index_file(const std::filesystem::path& path);
 

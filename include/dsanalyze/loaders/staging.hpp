@@ -38,6 +38,7 @@ enum class StagingBoundary : std::uint32_t {
 struct StagingFacts {
   std::uint64_t batches_per_epoch = 1;
   std::uint64_t first_epoch = 0;
+  std::uint64_t epochs = 0;    ///< as many are opened, then the group ends by itself; 0: until end()
   std::uint32_t jobs = 1;      ///< as many take part at most; the first epoch waits for all of them
   std::uint32_t prefetch = 0;  ///< batches beside two a job
   std::uint32_t held = 1;      ///< batches that a job may hold at once: at most slots(), so that a job whose fellows all died can still have them
@@ -56,6 +57,7 @@ struct StagingFacts {
   /// Throws UsageError that names what does not fit: no jobs or more than 64, a job that may hold more than one producer has slots for, a
   /// slot that is no multiple of 4096 bytes, too many slots.
   void validate() const;
+  bool operator==(const StagingFacts&) const = default;
 };
 
 /// How long a job waits for a batch before it reports: ten of its iterations [CoorDL, section 4.4], at least `floor`, at most a minute.
