@@ -1,5 +1,6 @@
 #include "dsanalyze/core/modes.hpp"
 
+#include <algorithm>
 #include <array>
 
 namespace dsanalyze {
@@ -7,6 +8,12 @@ namespace {
 
 bool is_page_model(const ProfileSettings& settings) {
   return settings.cache == CacheKind::page_model_random || settings.cache == CacheKind::page_model_linux;
+}
+
+bool is_coordinated(const ProfileSettings& settings) { return settings.share == JobSharing::coordinated; }
+
+bool lives_in_one_process(CacheKind cache) {
+  return cache == CacheKind::lru || cache == CacheKind::page_model_random || cache == CacheKind::page_model_linux;
 }
 
 constexpr std::array rules = {
@@ -45,6 +52,32 @@ constexpr std::array rules = {
     ModeRule{"--memory-limit", "any cache but page",
              "the limit is that of the kernel's page cache; the loader's own caches have --cache-size. Use --cache page, or leave out --memory-limit",
              [](const ProfileSettings& settings) { return settings.memory_limit.has_value() && settings.cache != CacheKind::page; }},
+    ModeRule{"--producers coordinator", "--share none",
+             "jobs that share nothing prepare for themselves; use --share coordinated, or leave out --producers",
+             [](const ProfileSettings& settings) { return settings.producers == Producers::coordinator && !is_coordinated(settings); }},
+    ModeRule{"--share coordinated", "--cache lru or page-model, while --producers is jobs",
+             "a cache that replaces what it holds lives in one process for now, and here every job fetches its part; use --producers coordinator, or "
+             "--cache minio, page or none",
+             [](const ProfileSettings& settings) {
+               return is_coordinated(settings) && settings.producers == Producers::jobs && lives_in_one_process(settings.cache);
+             }},
+    ModeRule{"--share coordinated", "--order sequential or shards",
+             "each producer reads single batches of the epoch and not one after another, so neighbours in the files would not be read together; "
+             "use --order random, or --share none",
+             [](const ProfileSettings& settings) { return is_coordinated(settings) && settings.order != OrderKind::random; }},
+    ModeRule{"--share coordinated", "--step independent", "every job takes every batch, in the group's order; leave out --step, or use --share none",
+             [](const ProfileSettings& settings) { return is_coordinated(settings) && settings.step == StepMode::independent; }},
+    ModeRule{"--jobs or --share coordinated", "--runs without full",
+             "it is the full run that several jobs make, the others measure the server; add full to --runs, or leave out --runs",
+             [](const ProfileSettings& settings) { return runs_jobs(settings) && std::ranges::find(settings.runs, "full") == settings.runs.end(); }},
+    ModeRule{"--trials", "one job", "a search tries several set-ups side by side; use --jobs 2 or more, or leave out --trials",
+             [](const ProfileSettings& settings) { return settings.trials > 0 && settings.jobs < 2; }},
+    ModeRule{"--trials", "more --jobs than trials", "some jobs would have nothing to try; use more --trials or fewer --jobs",
+             [](const ProfileSettings& settings) { return settings.trials > 0 && settings.trials < settings.jobs; }},
+    ModeRule{"--stop-at", "no --trials", "only a search stops those that do worse; pass --trials N with it, or leave out --stop-at",
+             [](const ProfileSettings& settings) { return settings.stop_at_epochs.has_value() && settings.trials == 0; }},
+    ModeRule{"--stop-at", "no more --epochs than that", "every trial would be over before it is judged; use more --epochs, or a smaller --stop-at",
+             [](const ProfileSettings& settings) { return settings.stop_at_epochs.has_value() && *settings.stop_at_epochs >= settings.epochs; }},
 };
 
 }  // namespace

@@ -9,11 +9,6 @@
 namespace dsanalyze {
 namespace {
 
-std::optional<Bytes> read_known_count(JsonObject& object, std::string_view key) {
-  if (!is_known(object, key)) return std::nullopt;
-  return read_count(object, key);
-}
-
 std::optional<RateRecord> read_rate(JsonObject rates, std::string_view key) {
   if (!is_known(rates, key)) return std::nullopt;
   JsonObject object = rates.object(key);
@@ -115,22 +110,6 @@ AcceleratorUtilisation read_utilisation(JsonObject object) {
           read_count(object, "steps"),
           read_small(object, "accelerators"),
           object.text("formula")};
-}
-
-TrainingRecord read_training(JsonObject object) {
-  TrainingRecord training;
-  training.precision = object.choice("precision", {"float", "double"});
-  training.inputs = static_cast<std::uint32_t>(read_small(object, "inputs"));
-  training.hidden = static_cast<std::uint32_t>(read_small(object, "hidden"));
-  training.classes = static_cast<std::uint32_t>(read_small(object, "classes"));
-  training.parameters = read_count(object, "parameters");
-  training.learning_rate = object.number("learning_rate", 0, most_number);
-  training.momentum = object.number("momentum", 0, 1);
-  training.steps = read_count(object, "steps");
-  for (JsonObject& each : object.objects("loss_by_step")) training.by_step.push_back({read_count(each, "step"), each.number("loss", 0, most_number)});
-  for (JsonObject& each : object.objects("loss_by_epoch"))
-    training.by_epoch.push_back({read_count(each, "epoch"), read_count(each, "samples"), each.number("loss", 0, most_number)});
-  return training;
 }
 
 /// "2026-11-20T21:05:33Z"; empty where it is not known.
@@ -240,6 +219,7 @@ ProfileResult profile_from_json(std::string_view text, const std::string& source
   if (is_known(root, "distributions")) result.distributions = read_distributions(root.object("distributions"));
   if (is_known(root, "order")) result.order = read_order(root.object("order"));
   for (JsonObject& run : root.objects("runs")) result.runs.push_back(read_run(run));
+  read_jobs(root, result);
   const bool any_rate = result.ingestion || result.prep || result.cache || result.storage || result.fetch;
   if (!any_rate && result.runs.empty()) root.fail("rates", "found no rate, and no run: expected at least one of G, P, C, S and F, or a run");
   if (is_known(root, "stalls")) {

@@ -72,17 +72,6 @@ Json utilisation_json(const AcceleratorUtilisation& au) {
           {"steps", au.steps}, {"accelerators", au.accelerators},       {"formula", au.formula}};
 }
 
-Json training_json(const TrainingRecord& training) {
-  Json object = {{"precision", training.precision}, {"inputs", training.inputs},         {"hidden", training.hidden},
-                 {"classes", training.classes},     {"parameters", training.parameters}, {"learning_rate", training.learning_rate},
-                 {"momentum", training.momentum},   {"steps", training.steps},           {"loss_by_step", Json::array()},
-                 {"loss_by_epoch", Json::array()}};
-  for (const auto& each : training.by_step) object["loss_by_step"].push_back({{"step", each.step}, {"loss", each.loss}});
-  for (const auto& each : training.by_epoch)
-    object["loss_by_epoch"].push_back({{"epoch", each.epoch}, {"samples", each.samples}, {"loss", each.loss}});
-  return object;
-}
-
 Json operator_json(const OperatorRecord& each) {
   Json object = {{"name", each.name}, {"fraction", each.fraction}};
   add_if_known(object, "seconds_per_sample", each.seconds_per_sample);
@@ -193,6 +182,7 @@ std::string to_json(const ProfileResult& result) {
                    {"order", order_json(result.order)},
                    {"runs", Json::array()}};
   for (const RunRecord& run : result.runs) document["runs"].push_back(run_json(run));
+  add_jobs(document, result);
   document["stalls"] = stalls_json(result.stalls);
   document["bottleneck"] = bottleneck_json(result.bottleneck);
   document["observed"] = nullptr;

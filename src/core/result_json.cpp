@@ -71,6 +71,11 @@ Interval read_interval(JsonObject parent, std::string_view key, double low, doub
 
 std::uint64_t read_count(JsonObject& object, std::string_view key) { return static_cast<std::uint64_t>(object.integer(key, 0, most_integer)); }
 
+std::optional<std::uint64_t> read_known_count(JsonObject& object, std::string_view key) {
+  if (!is_known(object, key)) return std::nullopt;
+  return read_count(object, key);
+}
+
 int read_small(JsonObject& object, std::string_view key) { return static_cast<int>(object.integer(key, 0, std::numeric_limits<int>::max())); }
 
 std::string read_resource(JsonObject& object, std::string_view key) { return object.choice(key, {"gpu", "cpu", "io"}); }

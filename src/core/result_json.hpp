@@ -55,10 +55,20 @@ void add_if_known(Json& object, const char* key, const std::optional<T>& value) 
   if (value) object[key] = *value;
 }
 
+Json training_json(const TrainingRecord& training);
+TrainingRecord read_training(JsonObject object);
+
+/// Adds "sharing", "jobs" and "trials", those that are there.
+void add_jobs(Json& document, const ProfileResult& result);
+void read_jobs(JsonObject& root, ProfileResult& result);
+
 Json settings_json(const ProfileSettings& settings);
 /// Throws UsageError that names the field. Fields that are not there keep their defaults; the range of values is ProfileSettings::validate()'s
 /// matter.
 ProfileSettings settings_from_json(JsonObject object);
+
+/// A count, where it is known.
+std::optional<std::uint64_t> read_known_count(JsonObject& object, std::string_view key);
 
 /// Whether the key is there with anything but null.
 bool is_known(JsonObject& object, std::string_view key);

@@ -68,6 +68,14 @@ void validate_amounts(const ProfileSettings& settings) {
   require_number("--error-budget", settings.error_budget, 0, 1);
 }
 
+void validate_jobs(const ProfileSettings& settings) {
+  require_integer("--jobs", settings.jobs, 1, ProfileSettings::most_jobs);
+  if (settings.share == JobSharing::unified_producer)
+    throw UsageError("--share: found unified-producer, expected none or coordinated; one process that prepares for all is --producers coordinator");
+  require_integer("--trials", settings.trials, 0, 10'000);
+  if (settings.stop_at_epochs) require_integer("--stop-at (epochs)", *settings.stop_at_epochs, 1, 10'000);
+}
+
 void validate_runs(const ProfileSettings& settings) {
   constexpr std::array<std::string_view, 5> known = {"synthetic", "prep", "cached", "fetch", "full"};
   if (settings.runs.empty()) throw UsageError(fmt::format("--runs: found none, expected some of {}", fmt::join(known, ", ")));
@@ -86,6 +94,7 @@ void ProfileSettings::validate() const {
   if (dataset.empty()) throw UsageError("DATASET: no dataset given; expected a folder or emulated:NAME");
   validate_devices(*this);
   validate_amounts(*this);
+  validate_jobs(*this);
   validate_runs(*this);
   if (const std::optional<ModeRule> rule = broken_mode_rule(*this)) {
     throw UsageError(fmt::format("{} does not go together with {}: {}", rule->mode, rule->refused_with, rule->reason));

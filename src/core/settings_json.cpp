@@ -15,6 +15,9 @@ constexpr std::array on_error_names = {"skip", "fail", "substitute"};
 constexpr std::array read_mode_names = {"buffered", "direct"};
 constexpr std::array io_names = {"auto", "pread", "uring"};
 constexpr std::array admission_names = {"first", "cost-aware"};
+// A profile has no unified-producer: that is coordinated, with producers of its own.
+constexpr std::array share_names = {"none", "coordinated"};
+constexpr std::array producer_choices = {"jobs", "coordinator"};
 constexpr std::array order_names = {"random", "sequential", "shards"};
 constexpr std::array dtype_names = {"uint8", "float32"};
 constexpr std::array layout_names = {"nchw", "nhwc"};
@@ -43,6 +46,9 @@ class FieldReader {
   }
   void read(std::string_view key, std::optional<double>& value) {
     if (is_known(m_object, key)) value = m_object.number(key, 0, most_number);
+  }
+  void read(std::string_view key, std::optional<int>& value) {
+    if (is_known(m_object, key)) read(key, value.emplace());
   }
   void read(std::string_view key, int& value) {
     if (is_known(m_object, key)) value = static_cast<int>(m_object.integer(key, 0, std::numeric_limits<int>::max()));
@@ -131,6 +137,11 @@ Json settings_json(const ProfileSettings& settings) {
           {"order", name_of(order_names, settings.order)},
           {"shuffle_buffer_samples", settings.shuffle_buffer},
           {"readers", settings.readers},
+          {"jobs", settings.jobs},
+          {"share", job_sharing_name(settings.share)},
+          {"producers", producers_name(settings.producers)},
+          {"trials", settings.trials},
+          {"stop_at_epochs", or_null(settings.stop_at_epochs)},
           {"runs", settings.runs},
           {"epochs", settings.epochs},
           {"time_budget_seconds", settings.time_budget_seconds},
@@ -177,6 +188,11 @@ ProfileSettings settings_from_json(JsonObject object) {
   reader.read("order", settings.order, order_names);
   reader.read("shuffle_buffer_samples", settings.shuffle_buffer);
   reader.read("readers", settings.readers);
+  reader.read("jobs", settings.jobs);
+  reader.read("share", settings.share, share_names);
+  reader.read("producers", settings.producers, producer_choices);
+  reader.read("trials", settings.trials);
+  reader.read("stop_at_epochs", settings.stop_at_epochs);
   reader.read("runs", settings.runs);
   reader.read("epochs", settings.epochs);
   reader.read("time_budget_seconds", settings.time_budget_seconds);

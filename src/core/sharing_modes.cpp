@@ -11,6 +11,7 @@ namespace dsanalyze {
 namespace {
 
 constexpr std::array<const char*, 3> job_sharings = {"none", "coordinated", "unified-producer"};
+constexpr std::array<const char*, 2> producer_names = {"jobs", "coordinator"};
 constexpr std::array<const char*, 3> partition_modes = {"none", "partitioned", "locality"};
 constexpr std::array<const char*, 2> storage_scopes = {"server", "shared"};
 
@@ -25,6 +26,9 @@ Mode parse(const std::array<const char*, count>& names, const std::string& text)
 
 JobSharing parse_job_sharing(const std::string& text) { return parse<JobSharing>(job_sharings, text); }
 std::string job_sharing_name(JobSharing sharing) { return job_sharings[static_cast<std::size_t>(sharing)]; }
+
+Producers parse_producers(const std::string& text) { return parse<Producers>(producer_names, text); }
+std::string producers_name(Producers producers) { return producer_names[static_cast<std::size_t>(producers)]; }
 
 PartitionMode parse_partition_mode(const std::string& text) { return parse<PartitionMode>(partition_modes, text); }
 std::string partition_mode_name(PartitionMode mode) { return partition_modes[static_cast<std::size_t>(mode)]; }

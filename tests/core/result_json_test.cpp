@@ -31,9 +31,9 @@ void check_refused(const json& document, const std::string& place) {
 
 TEST_CASE("a profile has the documented keys in the documented order") {
   const auto document = nlohmann::ordered_json::parse(to_json(test::full_profile()));
-  CHECK(keys_of(document) == std::vector<std::string>{"schema", "tool", "started_utc", "host", "settings", "dataset", "rates", "curves",
-                                                      "distributions", "order", "runs", "stalls", "bottleneck", "observed", "advice", "findings",
-                                                      "trusted"});
+  CHECK(keys_of(document) == std::vector<std::string>{"schema", "tool",          "started_utc", "host",   "settings", "dataset", "rates",
+                                                      "curves", "distributions", "order",       "runs",   "sharing",  "jobs",    "trials",
+                                                      "stalls", "bottleneck",    "observed",    "advice", "findings", "trusted"});
   CHECK(document["schema"] == "dsanalyze.profile/1");
   CHECK(keys_of(document["rates"]) == std::vector<std::string>{"G", "P", "C", "S", "F"});
   CHECK(document["host"]["storage"]["device"] == "vda");
@@ -64,7 +64,9 @@ TEST_CASE("a profile reads back equal, to the last digit") {
 
 TEST_CASE("fields that a later version added are ignored") {
   json document = full_document();
-  document["jobs"] = json::array({1, 2});
+  document["ranks"] = json::array({1, 2});
+  document["sharing"]["transport"] = "wire";
+  document["jobs"][0]["node"] = 3;
   document["rates"]["N"] = {{"samples_per_s", 1}};
   document["settings"]["partition"] = "none";
   CHECK(to_json(profile_from_json(document.dump(), "p.json")) == to_json(test::full_profile()));
@@ -137,6 +139,77 @@ TEST_CASE("when a profile began, its waits and its utilisation may be missing, b
   document = full_document();
   document["runs"][1]["stall_seconds"]["quantiles"] = {3, 2, 1};
   check_refused(document, "/runs/1/stall_seconds/quantiles");
+}
+
+TEST_CASE("a profile of one job has no keys of several, and one from before there were jobs is of one") {
+  const json least = json::parse(to_json(test::least_profile()));
+  for (const char* key : {"sharing", "jobs", "trials"}) CHECK_FALSE(least.contains(key));
+  json older = full_document();
+  for (const char* key : {"sharing", "jobs", "trials"}) older.erase(key);
+  for (const char* key : {"jobs", "share", "producers", "trials", "stop_at_epochs"}) older["settings"].erase(key);
+  const ProfileResult read = profile_from_json(older.dump(), "p.json");
+  CHECK(read.jobs.empty());
+  CHECK_FALSE(read.sharing.has_value());
+  CHECK(read.settings.jobs == 1);
+  CHECK(read.settings.share == JobSharing::none);
+  CHECK(read.settings.producers == Producers::jobs);
+  CHECK(read.settings.trials == 0);
+  CHECK_FALSE(read.settings.stop_at_epochs.has_value());
+}
+
+TEST_CASE("several jobs read back with what each did") {
+  const ProfileResult read = profile_from_json(to_json(test::full_profile()), "p.json");
+  REQUIRE(read.jobs.size() == 2);
+  CHECK(read.jobs[0].end == "died");
+  CHECK_FALSE(read.jobs[0].storage_bytes.has_value());
+  CHECK(read.jobs[1].samples_per_s == 617.25);
+  CHECK(read.jobs[1].epochs[1].digest == "50-aa");
+  CHECK(read.jobs[1].training->by_epoch.front().loss == 2.3);
+  CHECK(read.jobs[1].trial == 7);
+  CHECK(read.sharing->handover_seconds_per_batch == 0.000'014);
+  CHECK(read.trials[1].end == "stopped");
+  CHECK(read.settings.stop_at_epochs == 2);
+}
+
+TEST_CASE("wrong fields of several jobs are refused by their place") {
+  const std::vector<std::pair<std::string, json>> wrongs = {
+      {"/settings/share", "unified-producer"},
+      {"/settings/producers", "all"},
+      {"/settings/jobs", "8"},
+      {"/settings/stop_at_epochs", -1},
+      {"/jobs", 2},
+      {"/jobs/0", nullptr},
+      {"/jobs/0/end", "well"},
+      {"/jobs/0/job", -1},
+      {"/jobs/1/stall_fraction", 1.5},
+      {"/jobs/1/ci95_samples_per_s/low", 1e9},
+      {"/jobs/1/epochs/0/digest", 5},
+      {"/jobs/1/epochs/0/samples", 0.5},
+      {"/jobs/1/training/precision", "half"},
+      {"/sharing", 1},
+      {"/sharing/share", "all"},
+      {"/sharing/staged_bytes", -1},
+      {"/sharing/jobs", "two"},
+      {"/sharing/handover_seconds_per_batch", -1},
+      {"/trials/0/judged_by", "taste"},
+      {"/trials/1/end", ""},
+  };
+  for (const auto& [pointer, value] : wrongs) {
+    json document = full_document();
+    document[json::json_pointer(pointer)] = value;
+    CAPTURE(pointer);
+    CHECK_THROWS_WITH_AS(profile_from_json(document.dump(), "p.json"), doctest::Contains(pointer.c_str()), UsageError);
+  }
+  for (const char* place : {"/jobs/0", "/jobs/1/epochs/0", "/sharing", "/trials/0"}) {
+    const json object = full_document()[json::json_pointer(place)];
+    for (const auto& item : object.items()) {
+      if (item.key() == "storage_bytes" || item.key() == "handover_seconds_per_batch") continue;
+      json document = full_document();
+      document[json::json_pointer(place)].erase(item.key());
+      CAPTURE(item.key());
+      CHECK_THROWS_WITH_AS(profile_from_json(document.dump(), "p.json"), doctest::Contains(item.key().c_str()), UsageError);
+    }
+  }
 }
 
 TEST_CASE("numbers that JSON does not have are refused") {

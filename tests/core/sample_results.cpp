@@ -35,6 +35,31 @@ RunRecord full_run() {
   return run;
 }
 
+std::vector<JobRecord> full_jobs() {
+  JobRecord finished;
+  finished.job = 1;
+  finished.end = "finished";
+  finished.samples_per_s = 617.25;
+  finished.ci95_samples_per_s = {610, 620};
+  finished.epoch_seconds = 10.2;
+  finished.seconds = 31.25;
+  finished.samples = 150;
+  finished.samples_failed = 2;
+  finished.samples_prepared = 76;
+  finished.cache_hits = 50;
+  finished.cache_misses = 26;
+  finished.requested_bytes = 4000;
+  finished.storage_bytes = 4096;
+  finished.first_batch_seconds = 0.5;
+  finished.stall_fraction = 0.125;
+  finished.epochs = {{0, 11, 50, "50-aa", 25}, {1, 10, 50, "50-aa", 26}};
+  finished.training = TrainingRecord{"float", 192, 64, 10, 13'002, 0.02, 0.9, 2, {{0, 2.31}}, {{0, 3, 2.3}}};
+  finished.trial = 7;
+  JobRecord dead;
+  dead.end = "died";
+  return {dead, finished};
+}
+
 ProfileSettings full_settings() {
   ProfileSettings settings;
   settings.dataset = "emulated:imagenet-1k";
@@ -65,6 +90,11 @@ ProfileSettings full_settings() {
   settings.layout = Layout::nhwc;
   settings.cache = CacheKind::lru;
   settings.cache_size = ByteAmount{ByteAmount::Kind::fraction, 0, 0.35};
+  settings.jobs = 4;
+  settings.share = JobSharing::coordinated;
+  settings.producers = Producers::coordinator;
+  settings.trials = 9;
+  settings.stop_at_epochs = 2;
   settings.runs = {"prep", "full"};
   settings.epochs = 4;
   settings.time_budget_seconds = 60;
@@ -111,6 +141,9 @@ ProfileResult full_profile() {
   RunRecord short_run;
   short_run.name = "prep";
   result.runs = {short_run, full_run()};
+  result.jobs = full_jobs();
+  result.sharing = SharingRecord{"coordinated", "coordinator", 2, 300, 1.02, 5, 9, 36'864, 99'000, 3, 4, 1, 0.000'014, 0};
+  result.trials = {{0, 1, 3, 30.5, "loss", 1.75, "finished"}, {1, 0, 1, 10.5, "samples_per_s", 99.5, "stopped"}};
   result.stalls = {{1, 0.2, {0.1, 0.3}}, {2, 0.3, {0.2, 0.4}}, {3, 0.5, {0.4, 0.6}}};
   result.bottleneck = {"io", "storage", true, "the lowest", "cpu"};
   result.observed = {999.5, 0.6};

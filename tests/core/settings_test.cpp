@@ -24,6 +24,19 @@ ProfileSettings valid_settings() {
   return settings;
 }
 
+ProfileSettings coordinated_settings() {
+  ProfileSettings settings = valid_settings();
+  settings.jobs = 8;
+  settings.share = JobSharing::coordinated;
+  return settings;
+}
+
+bool is_of_jobs(const ModeRule& rule) {
+  for (const char* option : {"--share", "--jobs", "--producers", "--trials", "--stop-at"})
+    if (rule.mode.starts_with(option)) return true;
+  return false;
+}
+
 struct Mistake {
   std::string option;
   std::function<void(ProfileSettings&)> make;
@@ -78,6 +91,11 @@ TEST_CASE("zero and absurd numbers are refused by the name of their option") {
       {"--time-budget", [](ProfileSettings& s) { s.time_budget_seconds = 0; }},
       {"--time-budget", [](ProfileSettings& s) { s.time_budget_seconds = infinite; }},
       {"--error-budget", [](ProfileSettings& s) { s.error_budget = 1.1; }},
+      {"--jobs", [](ProfileSettings& s) { s.jobs = 0; }},
+      {"--jobs", [](ProfileSettings& s) { s.jobs = 65; }},
+      {"--share", [](ProfileSettings& s) { s.share = JobSharing::unified_producer; }},
+      {"--trials", [](ProfileSettings& s) { s.trials = -1; }},
+      {"--stop-at", [](ProfileSettings& s) { s.stop_at_epochs = 0; }},
       {"--runs", [](ProfileSettings& s) { s.runs = {}; }},
       {"--runs", [](ProfileSettings& s) { s.runs = {"warm"}; }},
       {"--runs",
@@ -150,6 +168,7 @@ TEST_CASE("every mode rule gives a reason, and each is broken by some settings")
   on_cpu[3].step = StepMode::independent;
   for (const ModeRule& rule : mode_rules()) {
     CHECK_FALSE(rule.reason.empty());
+    if (is_of_jobs(rule)) continue;
     if (rule.mode == "--accelerator cpu") {
       CHECK(std::ranges::count_if(on_cpu, rule.applies) == 1);
       continue;
@@ -163,5 +182,60 @@ TEST_CASE("every mode rule gives a reason, and each is broken by some settings")
     const bool admission = settings.admission == Admission::cost_aware && (settings.cache != CacheKind::minio || settings.storage == Seam::null);
     const bool refused = page || model || admission || (settings.memory_limit.has_value() && settings.cache != CacheKind::page);
     CHECK(broken_mode_rule(settings).has_value() == refused);
+  }
+}
+
+TEST_CASE("jobs go with and without sharing, one of them alone too, and with a search") {
+  ProfileSettings settings = coordinated_settings();
+  CHECK_NOTHROW(settings.validate());
+  settings.producers = Producers::coordinator;
+  for (const CacheKind cache : {CacheKind::none, CacheKind::minio, CacheKind::lru}) {
+    settings.cache = cache;
+    CHECK_NOTHROW(settings.validate());
+  }
+  settings.jobs = 1;
+  CHECK_NOTHROW(settings.validate());
+  settings = coordinated_settings();
+  settings.share = JobSharing::none;
+  settings.step = StepMode::independent;
+  settings.cache = CacheKind::lru;
+  CHECK_NOTHROW(settings.validate());
+  settings.trials = 8;
+  CHECK_NOTHROW(settings.validate());
+  settings.stop_at_epochs = settings.epochs - 1;
+  CHECK_NOTHROW(settings.validate());
+}
+
+TEST_CASE("what several jobs cannot do is refused with the reason, each by one rule, and every rule of jobs is broken by some settings") {
+  const std::vector<Mistake> mistakes = {
+      {"--producers coordinator", [](ProfileSettings& s) { s.producers = Producers::coordinator, s.share = JobSharing::none; }},
+      {"--cache lru or page-model", [](ProfileSettings& s) { s.cache = CacheKind::lru; }},
+      {"--cache lru or page-model",
+       [](ProfileSettings& s) { s.cache = CacheKind::page_model_linux, s.storage = Seam::emulated, s.storage_bytes_per_s = 530e6; }},
+      {"--order sequential or shards", [](ProfileSettings& s) { s.order = OrderKind::sequential; }},
+      {"--order sequential or shards", [](ProfileSettings& s) { s.order = OrderKind::shards; }},
+      {"--step independent", [](ProfileSettings& s) { s.step = StepMode::independent; }},
+      {"--runs without full",
+       [](ProfileSettings& s) {
+         s.runs = {"prep", "fetch"};
+       }},
+      {"--runs without full", [](ProfileSettings& s) { s.jobs = 1, s.runs = {"prep"}; }},
+      {"--trials does not go together with one job", [](ProfileSettings& s) { s.jobs = 1, s.trials = 4; }},
+      {"more --jobs than trials", [](ProfileSettings& s) { s.trials = 7; }},
+      {"no --trials", [](ProfileSettings& s) { s.stop_at_epochs = 1; }},
+      {"no more --epochs", [](ProfileSettings& s) { s.trials = 16, s.stop_at_epochs = s.epochs; }},
+  };
+  std::vector<ProfileSettings> broken;
+  for (const Mistake& mistake : mistakes) {
+    ProfileSettings settings = coordinated_settings();
+    mistake.make(settings);
+    CAPTURE(mistake.option);
+    CHECK_THROWS_WITH_AS(settings.validate(), doctest::Contains(mistake.option.c_str()), UsageError);
+    CHECK(std::ranges::count_if(mode_rules(), [&settings](const ModeRule& rule) { return rule.applies(settings); }) == 1);
+    broken.push_back(settings);
+  }
+  for (const ModeRule& rule : mode_rules()) {
+    CAPTURE(rule.refused_with);
+    if (is_of_jobs(rule)) CHECK(std::ranges::any_of(broken, rule.applies));
   }
 }

@@ -13,6 +13,7 @@
 #include "dsanalyze/base/statistics.hpp"
 #include "dsanalyze/base/units.hpp"
 #include "dsanalyze/core/accelerator_utilisation.hpp"
+#include "dsanalyze/core/jobs_record.hpp"
 #include "dsanalyze/core/rates.hpp"
 #include "dsanalyze/core/settings.hpp"
 #include "dsanalyze/core/training_record.hpp"
@@ -204,7 +205,10 @@ struct ProfileResult {
   };
   Distributions distributions;
   std::optional<OrderRecord> order;
-  std::vector<RunRecord> runs;
+  std::vector<RunRecord> runs;            ///< the full run is that of all jobs together
+  std::vector<JobRecord> jobs;            ///< in the full run; empty: one, as any
+  std::optional<SharingRecord> sharing;   ///< with `jobs`
+  std::vector<SearchTrialRecord> trials;  ///< of a search, in the order in which they were begun
   struct Stalls {
     StallRecord compute, prep, fetch;
   };

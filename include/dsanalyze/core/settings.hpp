@@ -9,6 +9,7 @@
 #include "dsanalyze/core/batch.hpp"
 #include "dsanalyze/core/cache_policy.hpp"
 #include "dsanalyze/core/order.hpp"
+#include "dsanalyze/core/sharing_modes.hpp"
 
 namespace dsanalyze {
 
@@ -26,6 +27,7 @@ enum class IoEngine { automatic, pread, uring };  ///< automatic: measured brief
 /// repeat the run. The text forms of the command line are the cli's business.
 struct ProfileSettings {
   static constexpr int default_shuffle_buffer = 1024;
+  static constexpr int most_jobs = 64;
 
   std::string dataset;   ///< path as given, or "emulated:NAME"
   std::string workload;  ///< name, or empty
@@ -67,6 +69,12 @@ struct ProfileSettings {
   int shuffle_buffer = default_shuffle_buffer;  ///< samples; of sequential and shards orders
   int readers = 1;                              ///< shards read by turns, each by its reader
 
+  int jobs = 1;                           ///< of this server, each with `accelerators` of its own, at most `most_jobs`
+  JobSharing share = JobSharing::none;    ///< none or coordinated
+  Producers producers = Producers::jobs;  ///< of coordinated jobs
+  int trials = 0;                         ///< set-ups that a search tries, `jobs` of them at a time; 0: no search
+  std::optional<int> stop_at_epochs;  ///< a search: every so many epochs the worse half of the trials ends and others begin; nullopt: each runs out
+
   std::vector<std::string> runs;  ///< subset of synthetic, prep, cached, fetch, full, in order
   int epochs = 3;                 ///< of the full run, the first apart
   double time_budget_seconds = 180;
@@ -78,6 +86,9 @@ struct ProfileSettings {
   /// Throws UsageError that names the option for values out of range or that do not go together (see modes.hpp).
   void validate() const;
 };
+
+/// Several processes take part, or one that is a group of itself.
+inline bool runs_jobs(const ProfileSettings& settings) { return settings.jobs > 1 || settings.share != JobSharing::none; }
 
 /// Batches take an accelerator's time, so that G and stalls can be measured.
 inline bool trains(const ProfileSettings& settings) {

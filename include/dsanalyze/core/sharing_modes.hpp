@@ -8,11 +8,20 @@ namespace dsanalyze {
 enum class JobSharing {
   none,              ///< each fetches and prepares for itself; the cache alone is shared
   coordinated,       ///< each fetches and prepares its part, all take every batch from a staging area [CoorDL, section 4.3]
-  unified_producer,  ///< one process fetches and prepares with all cores and hands every batch to every job (Py-CoorDL) [CoorDL, App. E.2.2]
+  unified_producer,  ///< what-if's name for coordinated with Producers::coordinator (Py-CoorDL) [CoorDL, App. E.2.2]; a profile has the two settings
 };
 /// "none", "coordinated", "unified-producer". parse_ throws UsageError naming what it found.
 JobSharing parse_job_sharing(const std::string& text);
 std::string job_sharing_name(JobSharing sharing);
+
+/// Who prepares the batches that coordinated jobs share.
+enum class Producers {
+  jobs,         ///< batch i of an epoch is the work of job i mod n [CoorDL, section 4.3]
+  coordinator,  ///< one process fetches and prepares with all cores and hands every batch to every job (Py-CoorDL) [CoorDL, App. E.2.2]
+};
+/// "jobs", "coordinator".
+Producers parse_producers(const std::string& text);
+std::string producers_name(Producers producers);
 
 /// How the servers of one data-parallel job part the dataset in their caches. In each epoch every server trains on its share of the global batches.
 enum class PartitionMode {
