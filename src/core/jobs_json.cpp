@@ -139,4 +139,13 @@ void read_jobs(JsonObject& root, ProfileResult& result) {
     for (JsonObject& trial : root.objects("trials")) result.trials.push_back(read_trial(trial));
 }
 
+std::string to_json(const JobRecord& job) { return job_json(job).dump(); }
+
+JobRecord job_from_json(std::string_view text, const std::string& source) {
+  JsonObject root = parse_json_object(text, source);
+  const JobRecord job = read_job(root);
+  root.finish();
+  return job;
+}
+
 }  // namespace dsanalyze

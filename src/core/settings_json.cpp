@@ -203,4 +203,13 @@ ProfileSettings settings_from_json(JsonObject object) {
   return settings;
 }
 
+std::string to_json(const ProfileSettings& settings) { return settings_json(settings).dump(); }
+
+ProfileSettings settings_from_json(std::string_view text, const std::string& source) {
+  JsonObject root = parse_json_object(text, source);
+  const ProfileSettings settings = settings_from_json(root);
+  root.finish();
+  return settings;
+}
+
 }  // namespace dsanalyze

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/json_reader.hpp"
@@ -57,6 +58,21 @@ PrepTaskKind read_task(JsonObject& root) {
 }
 
 }  // namespace
+
+std::string to_json(const ImagePrep& prep) {
+  return nlohmann::ordered_json{{"crop", {{"size", prep.crop_size}, {"scale", prep.scale}, {"ratio", prep.ratio}}},
+                                {"flip_probability", prep.flip_probability},
+                                {"mean", prep.mean},
+                                {"deviation", prep.deviation}}
+      .dump();
+}
+
+ImagePrep image_prep_from_json(std::string_view text, const std::string& source) {
+  JsonObject root = parse_json_object(text, source);
+  const ImagePrep prep = read_image_prep(root);
+  root.finish();
+  return prep;
+}
 
 Workload parse_workload(std::string_view text, const std::string& source) {
   JsonObject root = parse_json_object(text, source);

@@ -86,6 +86,10 @@ CacheOptions cache_options(const Pipeline::Spec& spec, int samples_in_flight) {
 
 TensorShape prepared_tensor(const LoadInputs& inputs, std::int64_t count) { return make_real_prep(inputs)->tensor(count); }
 
+TensorShape slot_tensor(const LoadInputs& inputs, std::int64_t count) {
+  return inputs.settings.prep == Seam::real ? prepared_tensor(inputs, count) : make_null_prep(unwritten_tensor())->tensor(count);
+}
+
 bool only_waits(const ProfileSettings& settings) { return settings.storage != Seam::real && settings.prep != Seam::real; }
 
 Pipeline::Pipeline(const LoadInputs& inputs, const Spec& spec, Timing timing)

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dsanalyze/base/statistics.hpp"
@@ -41,6 +42,9 @@ struct JobRecord {
   std::optional<TrainingRecord> training;
   std::optional<int> trial;  ///< the last one that it ran, of a search
 };
+/// As a result has it in "jobs", and back. Throws UsageError that names the field.
+std::string to_json(const JobRecord& job);
+JobRecord job_from_json(std::string_view text, const std::string& source);
 /// "finished", "stopped" (a trial that lost), "died", "refused".
 const std::vector<std::string>& job_ends();
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dsanalyze/base/units.hpp"
@@ -94,5 +95,9 @@ inline bool runs_jobs(const ProfileSettings& settings) { return settings.jobs > 
 inline bool trains(const ProfileSettings& settings) {
   return settings.accelerator == AcceleratorKind::emulated || settings.accelerator == AcceleratorKind::cpu;
 }
+
+/// As a result has them under "settings", and back. Throws UsageError that names the field; values out of range are validate()'s matter.
+std::string to_json(const ProfileSettings& settings);
+ProfileSettings settings_from_json(std::string_view text, const std::string& source);
 
 }  // namespace dsanalyze

@@ -89,6 +89,9 @@ struct DatasetSpec {
 
 // Readers of configs/*/NAME.json. `text` is the file's content, `source` its path for messages. Throw UsageError naming file and JSON pointer.
 Workload parse_workload(std::string_view text, const std::string& source);
+/// "prep" of a workload file, and back.
+std::string to_json(const ImagePrep& prep);
+ImagePrep image_prep_from_json(std::string_view text, const std::string& source);
 Server parse_server(std::string_view text, const std::string& source);
 StorageSpec parse_storage(std::string_view text, const std::string& source);
 DatasetSpec parse_dataset_spec(std::string_view text, const std::string& source);

@@ -88,6 +88,8 @@ class Pipeline {
 
 /// So many samples as real prep writes them.
 TensorShape prepared_tensor(const LoadInputs& inputs, std::int64_t count);
+/// So many samples as slots hold them: of real prep, or of none that writes anything.
+TensorShape slot_tensor(const LoadInputs& inputs, std::int64_t count);
 
 /// All devices are emulated or null, so the run only waits.
 bool only_waits(const ProfileSettings& settings);

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "dsanalyze/share/group.hpp"
+#include "dsanalyze/share/pipeline.hpp"
+
+namespace dsanalyze {
+
+/// What a member of a group needs to prepare batches as the others do, beside the index and the server: it travels as GroupTerms::settings.
+struct LoadPlan {
+  ProfileSettings settings;
+  ImagePrep image_prep;
+  double slow_prep = 0;
+  FetchWay way;
+  PageCacheUse page_cache = PageCacheUse::drop;
+  StorageCost storage_cost;
+  int workers = 1;  ///< of one member that prepares
+};
+std::string to_json(const LoadPlan& plan);
+/// Throws UsageError that names the field.
+LoadPlan load_plan_from_json(std::string_view text, const std::string& source);
+
+/// What prep there is, in words that are the same for the same prep: jobs that want another do not fit a group.
+std::string prep_text(const LoadInputs& inputs);
+/// Terms of a group of `jobs` that shares one pass over the index an epoch, `epochs` times (0: until it is ended). Its batches are of one
+/// accelerator. Throws UsageError for what does not fit together.
+GroupTerms group_terms(const LoadInputs& inputs, const LoadPlan& plan, std::uint64_t epochs);
+
+/// The server-side producer of a group: prepares every batch with all cores (StagingProducers::coordinator). Stops with its end.
+std::unique_ptr<Loader> make_group_loader(Pipeline& pipeline, GroupHost& host, const GroupTerms& terms);
+
+}  // namespace dsanalyze

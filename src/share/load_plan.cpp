@@ -1,0 +1,102 @@
+#include "dsanalyze/share/load_plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "dsanalyze/base/error.hpp"
+#include "dsanalyze/base/json_reader.hpp"
+#include "dsanalyze/core/depths.hpp"
+#include "dsanalyze/loaders/slot_pool.hpp"
+
+namespace dsanalyze {
+namespace {
+
+using PlanJson = nlohmann::ordered_json;
+
+constexpr std::array<const char*, 2> engine_choices{"pread", "uring"};
+constexpr std::array<const char*, 2> read_choices{"buffered", "direct"};
+constexpr std::array<const char*, 2> page_cache_choices{"keep", "drop"};
+
+template <typename Choices>
+std::size_t read_choice(JsonObject& object, std::string_view key, const Choices& choices) {
+  const std::string found = object.choice(key, {choices.begin(), choices.end()});
+  return static_cast<std::size_t>(std::ranges::find(choices, found) - choices.begin());
+}
+
+}  // namespace
+
+std::string to_json(const LoadPlan& plan) {
+  const PlanJson document{{"settings", PlanJson::parse(to_json(plan.settings))},
+                          {"prep", PlanJson::parse(to_json(plan.image_prep))},
+                          {"slow_prep_fraction", plan.slow_prep},
+                          {"io", engine_choices.at(plan.way.engine == IoEngine::uring ? 1 : 0)},
+                          {"reads", read_choices.at(plan.way.mode == ReadMode::direct ? 1 : 0)},
+                          {"page_cache", page_cache_choices.at(plan.page_cache == PageCacheUse::drop ? 1 : 0)},
+                          {"storage_seconds_per_request", plan.storage_cost.seconds_per_request},
+                          {"storage_seconds_per_byte", plan.storage_cost.seconds_per_byte},
+                          {"workers", plan.workers}};
+  return document.dump(-1, ' ', false, PlanJson::error_handler_t::replace);
+}
+
+LoadPlan load_plan_from_json(std::string_view text, const std::string& source) {
+  JsonObject root = parse_json_object(text, source);
+  LoadPlan plan;
+  plan.settings = settings_from_json(root.raw("settings").dump(), source + ": settings");
+  plan.image_prep = image_prep_from_json(root.raw("prep").dump(), source + ": prep");
+  plan.slow_prep = root.number("slow_prep_fraction", 0, 1e6);
+  plan.way.engine = read_choice(root, "io", engine_choices) == 1 ? IoEngine::uring : IoEngine::pread;
+  plan.way.mode = read_choice(root, "reads", read_choices) == 1 ? ReadMode::direct : ReadMode::buffered;
+  plan.page_cache = read_choice(root, "page_cache", page_cache_choices) == 1 ? PageCacheUse::drop : PageCacheUse::keep;
+  plan.storage_cost.seconds_per_request = root.number("storage_seconds_per_request", 0, 1e9);
+  plan.storage_cost.seconds_per_byte = root.number("storage_seconds_per_byte", 0, 1e9);
+  plan.workers = static_cast<int>(root.integer("workers", 1, 4096));
+  root.finish();
+  plan.settings.validate();
+  return plan;
+}
+
+std::string prep_text(const LoadInputs& inputs) {
+  const ProfileSettings& settings = inputs.settings;
+  if (settings.prep == Seam::null) return "none";
+  if (settings.prep == Seam::emulated) return fmt::format("emulated, {} samples/s a core", settings.prep_rate_per_core);
+  if (inputs.index->facts().array) return "arrays as they are";
+  const ImagePrep& prep = inputs.image_prep;
+  return fmt::format(
+      "image {0} x {0}, crop area {1} to {2}, ratio {3:.4g} to {4:.4g}, flipped {5:.3g}, {6}{7}", prep.crop_size, prep.scale[0], prep.scale[1],
+      prep.ratio[0], prep.ratio[1], prep.flip_probability,
+      settings.dtype == DType::uint8 ? "uint8" : fmt::format("float32 less {} over {}", fmt::join(prep.mean, "/"), fmt::join(prep.deviation, "/")),
+      settings.layout == Layout::nchw ? ", NCHW" : ", NHWC");
+}
+
+GroupTerms group_terms(const LoadInputs& inputs, const LoadPlan& plan, std::uint64_t epochs) {
+  const ProfileSettings& settings = inputs.settings;
+  GroupTerms terms;
+  terms.samples = inputs.index->size();
+  terms.seed = settings.seed;
+  terms.dataset_digest = inputs.index->facts().digest;
+  terms.prep = prep_text(inputs);
+  const auto batch_size = static_cast<std::uint32_t>(settings.batch_size);
+  terms.tensor = slot_tensor(inputs, batch_size);
+  terms.settings = to_json(plan);
+  StagingFacts& staging = terms.staging;
+  staging.batches_per_epoch = (terms.samples + batch_size - 1) / batch_size;
+  staging.epochs = epochs;
+  staging.jobs = static_cast<std::uint32_t>(settings.jobs);
+  staging.held = static_cast<std::uint32_t>(settings.accelerators);
+  staging.prefetch = static_cast<std::uint32_t>(prefetch_batches(settings));
+  staging.batch_size = batch_size;
+  staging.slot_bytes = SlotLayout(terms.tensor).bytes;
+  staging.producers = settings.producers == Producers::jobs ? StagingProducers::jobs : StagingProducers::coordinator;
+  staging.boundary = settings.trials > 0 ? StagingBoundary::synchronised : StagingBoundary::overlapped;
+  staging.validate();
+  return terms;
+}
+
+std::unique_ptr<Loader> make_group_loader(Pipeline& pipeline, GroupHost& host, const GroupTerms& terms) {
+  return pipeline.make_loader({.staging = &host.producer(), .staging_slots = terms.staging.slots()});
+}
+
+}  // namespace dsanalyze
