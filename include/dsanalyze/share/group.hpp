@@ -138,8 +138,10 @@ class GroupMember {
   /// After enter().
   [[nodiscard]] StagingJob& job();
   [[nodiscard]] std::uint32_t place() const;
-  /// The host is gone: every wait ends with io.
+  /// The host is gone: every wait ends with io. True in a child that was forked, too: it is not the member.
   [[nodiscard]] bool lost() const;
+  /// Why it is lost, in words.
+  [[nodiscard]] std::string failure() const;
   /// Moves when the host is lost or a batch may have come; for event loops: readable then. Drained by who reads it.
   [[nodiscard]] int event_descriptor() const;
 
