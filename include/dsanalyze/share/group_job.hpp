@@ -14,6 +14,7 @@ class GroupJob final : public BatchSource {
  public:
   /// Is told the terms. Throws as GroupMember's.
   GroupJob(GroupMember::Parts parts, HostFacts host);
+  /// Leaves; not in a child that was forked.
   ~GroupJob() override;
   GroupJob(const GroupJob&) = delete;
   GroupJob& operator=(const GroupJob&) = delete;
