@@ -1,4 +1,5 @@
 #include "profile_options.hpp"
+#include "job_process.hpp"
 
 #include <fmt/format.h>
 
@@ -187,6 +188,7 @@ ProfileInputs ProfileOptions::resolve_settings(std::uint64_t seed) const {
     throw UsageError(fmt::format(
         "--workload {}: its prep task is not run for real yet; pass --prep emulated (its rate is in `dsanalyze list workloads`)", workload->name));
   }
+  inputs.start_job = start_job_process;
   inputs.trace_file = m_trace;
   inputs.trace_events_file = m_trace_events;
   inputs.host = read_host_facts();

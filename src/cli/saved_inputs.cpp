@@ -1,4 +1,5 @@
 #include "saved_inputs.hpp"
+#include "job_process.hpp"
 
 #include <fmt/format.h>
 
@@ -37,6 +38,7 @@ ProfileInputs inputs_of(const ProfileResult& profile, const CommandContext& cont
     inputs.image_prep = parse_workload(file.text, file.source).image_prep;
   }
   inputs.host = read_host_facts();
+  inputs.start_job = start_job_process;
   inputs.index = open_emulated_dataset(profile.settings);
   if (!inputs.index) {
     OpenOptions options;

@@ -4,6 +4,7 @@
 
 #include "dsanalyze/base/error.hpp"
 #include "io_choice.hpp"
+#include "job_runs.hpp"
 #include "page_cache_limit.hpp"
 #include "run_support.hpp"
 #include "run_trace.hpp"
@@ -261,8 +262,7 @@ Measured run_cached(RunContext& context, Pipeline& pipeline, double seconds) {
   return measured;
 }
 
-Measured run_full(RunContext& context, double seconds) {
-  make_cold(context);
+Pipeline::Spec full_spec(RunContext& context) {
   const ProfileSettings& settings = context.inputs.settings;
   Pipeline::Spec spec = run_spec(context, holds_samples(settings.cache) ? settings.cache : CacheKind::none, context.subset_cache_bytes);
   if (settings.cache == CacheKind::page) spec.page_cache = PageCacheUse::keep;
@@ -270,6 +270,13 @@ Measured run_full(RunContext& context, double seconds) {
     spec.storage_cost = fitted_storage_cost(context);
     spec.least_priority = admission_threshold(context.subset->records(), spec.storage_cost, context.subset_cache_bytes);
   }
+  return spec;
+}
+
+Measured run_full(RunContext& context, double seconds) {
+  make_cold(context);
+  const ProfileSettings& settings = context.inputs.settings;
+  const Pipeline::Spec spec = full_spec(context);
   PageCacheLimit page_cache(context);
   Pipeline pipeline(context.inputs, spec, context.timing);
   const auto storage = pipeline.storage_bytes();
