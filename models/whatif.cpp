@@ -110,6 +110,13 @@ WhatIfResult answer(const RateModel& model, const WhatIfQuestion& question) {
         {"accelerator-shares-cores", Finding::Severity::warning,
          "The CPU trained in this profile and took cores that prep needs; the answers take the two for independent, so they promise too "
          "much, the more the nearer P and G are. Profile with --accelerator emulated:RATE."});
+  if (model.profiled_jobs > 1)
+    result.findings.push_back(
+        {"one-job-alone", Finding::Severity::info,
+         fmt::format(
+             "The profile ran {0} jobs side by side; its rates P, C and S are the server's and G is one job's, so what is said as measured is of "
+             "one job alone on this server. For jobs side by side ask with --jobs {0} --share none,coordinated.",
+             model.profiled_jobs)});
   if (auto finding = closeness_finding(model)) result.findings.push_back(std::move(*finding));
 
   const std::vector<std::vector<Step>> lists = whatif::steps_of(model, question, result.findings);
