@@ -1,5 +1,4 @@
 #include "profile_options.hpp"
-#include "job_process.hpp"
 
 #include <fmt/format.h>
 
@@ -10,6 +9,7 @@
 #include "data_files.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/loaders/dataset.hpp"
+#include "job_process.hpp"
 #include "option_table.hpp"
 #include "saved_inputs.hpp"
 

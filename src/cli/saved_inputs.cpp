@@ -1,5 +1,4 @@
 #include "saved_inputs.hpp"
-#include "job_process.hpp"
 
 #include <fmt/format.h>
 
@@ -8,6 +7,7 @@
 #include "dsanalyze/base/host.hpp"
 #include "dsanalyze/core/workload.hpp"
 #include "dsanalyze/loaders/dataset.hpp"
+#include "job_process.hpp"
 
 namespace dsanalyze::cli {
 

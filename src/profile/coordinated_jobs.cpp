@@ -82,6 +82,7 @@ JobsMeasured run_coordinated_jobs(RunContext& context, double seconds) {
   Deadline deadline{INT64_MAX};
   while (children.running() > 0) {
     children.look(context.timing.clock->after(0.1));
+    measured.sharing.shared_bytes = std::max(measured.sharing.shared_bytes, host.state().shared_bytes);
     if (context.stop.stop_requested()) throw Interrupted();
     const Nanoseconds now = context.timing.clock->now();
     const double elapsed = to_seconds(now - begun);
@@ -102,7 +103,6 @@ JobsMeasured run_coordinated_jobs(RunContext& context, double seconds) {
   }
   if (loader != nullptr) loader->stop();
   measured.jobs = children.records();
-  measured.sharing.shared_bytes = host.state().shared_bytes;
   if (loader != nullptr) {
     const LoaderTotals totals = loader->totals();
     measured.sharing.samples_prepared += totals.prep.samples;
