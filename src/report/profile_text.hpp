@@ -21,6 +21,8 @@ std::string order_text(const OrderRecord& order);
 std::string utilisation_text(const AcceleratorUtilisation& au, const std::string& run);
 std::string observed_text(const ProfileResult::Observed& observed);
 
+/// Five digits: runs are compared by their losses, which differ little where something is wrong.
+std::string loss_text(double loss);
 /// "loss 2.303 in the first epoch, 0.412 in the last of 5 (run full)"; empty where nothing was learned.
 std::string learned_text(const RunRecord& run);
 
