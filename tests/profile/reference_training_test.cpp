@@ -108,6 +108,18 @@ TEST_CASE("a profile with the CPU as accelerator measures G, holds losses, and s
   CHECK(again.run("full")->training->by_step == result.run("full")->training->by_step);
 }
 
+TEST_CASE("a network that is no better than a guess after two epochs is said to have learned nothing") {
+  TrainingRecord training;
+  training.classes = 4;  // a guess has the loss 1.386
+  training.by_epoch = {{0, 100, 9}};
+  CHECK(nothing_learned_text("full", training).empty());
+  training.by_epoch = {{0, 100, 1.5}, {1, 100, 1.38}};
+  CHECK(nothing_learned_text("full", training).empty());
+  training.by_epoch.back().loss = 1.39;
+  training.by_epoch.push_back({2, 7, 1.2});  // by chance: a few batches of an epoch
+  CHECK(testing::says(nothing_learned_text("full", training), "no lower than the 1.386 of a guess among 4 classes"));
+}
+
 TEST_CASE("a dataset whose labels teach nothing is refused, and so is prep that writes nothing") {
   testing::FileDataset one_label;
   one_label.add("a.jpg", "a");
