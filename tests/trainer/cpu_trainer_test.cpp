@@ -293,7 +293,7 @@ TEST_CASE("options that make no network are refused") {
   options = toy_options(toys, Precision::float32, 0);
   CHECK_THROWS_AS(make_cpu_trainer(options, system_timing()), UsageError);
   options = toy_options(toys, Precision::float32);
-  CHECK(cpu_trainer_memory(options) >= 4 * 64 * options.classes * sizeof(float));
+  CHECK(cpu_trainer_memory(options) >= sizeof(float) * 4 * 64 * options.classes);
 }
 
 TEST_CASE("losses of a long run are thinned evenly, those of its epochs keep the first and the last") {
