@@ -6,6 +6,7 @@
 #include "io_choice.hpp"
 #include "job_runs.hpp"
 #include "page_cache_limit.hpp"
+#include "reference_training.hpp"
 #include "run_support.hpp"
 #include "run_trace.hpp"
 #include "storage_cost_fit.hpp"
@@ -327,6 +328,10 @@ Measured run_full(RunContext& context, double seconds) {
   Measured measured;
   measured.record = record_run("full", context, pipeline, *loader, observer, log);
   record_accelerators(measured.record, settings, log, *trainer);
+  if (measured.record.training) {
+    const std::string text = nothing_learned_text("full", *measured.record.training);
+    if (!text.empty()) context.find(Finding::Severity::info, "nothing-learned", text);
+  }
   measured.record.storage_bytes = difference(storage(), before);
   measured.record.requested_bytes = pipeline.engine().requested();
   measured.rate = record_rate(context, "full", rate_of(log), mean_sample_bytes(context), "cold start, everything on, first epoch apart");

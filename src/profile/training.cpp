@@ -1,5 +1,6 @@
 #include "training.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "dsanalyze/base/error.hpp"
@@ -41,7 +42,7 @@ TrainingLog train(BatchSource& batches, Trainer& trainer, const std::function<bo
       if (status.code == StatusCode::corrupt || status.code == StatusCode::io) throw Error(batches.failure());
       if (status.code == StatusCode::end || status.code == StatusCode::cancelled) more = false;
       if (status.ok()) {
-        if (log.first_batch == 0) log.first_batch = batch.ready_at;
+        if (log.first_batch == 0) log.first_batch = std::max(batch.ready_at, log.begun);
         if (!trainer.submit(batch).ok()) throw Error("the accelerator refused a batch that it asked for");
       }
       if (status.ok() && trainer.wants_batch()) continue;  // a lockstep step needs more

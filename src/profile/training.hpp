@@ -18,7 +18,7 @@ namespace dsanalyze {
 struct TrainingLog {
   Nanoseconds begun = 0;
   Nanoseconds ended = 0;                    ///< before the loader was stopped: what comes after is no part of any rate
-  Nanoseconds first_batch = 0;              ///< when the first batch was prepared
+  Nanoseconds first_batch = 0;              ///< when the first batch was there; not before the begin, though loaders begin earlier
   std::deque<BatchCompletion> completions;  ///< in the order of their ends, as reaped
 
   /// Samples trained up to each step's end.

@@ -127,12 +127,14 @@ std::string utilisation_text(const AcceleratorUtilisation& au, const std::string
                      au.accelerators == 1 ? "" : "s");
 }
 
+std::string loss_text(double loss) { return fmt::format("{:.5g}", loss); }
+
 std::string learned_text(const RunRecord& run) {
   if (!run.training || run.training->by_epoch.empty()) return "";
   const auto& epochs = run.training->by_epoch;
-  if (epochs.size() == 1) return fmt::format("loss {} in the only epoch (run {})", format_number(epochs.front().loss), run.name);
-  return fmt::format("loss {} in the first epoch, {} in the last of {} (run {})", format_number(epochs.front().loss),
-                     format_number(epochs.back().loss), format_number(static_cast<double>(epochs.back().epoch + 1)), run.name);
+  if (epochs.size() == 1) return fmt::format("loss {} in the only epoch (run {})", loss_text(epochs.front().loss), run.name);
+  return fmt::format("loss {} in the first epoch, {} in the last of {} (run {})", loss_text(epochs.front().loss), loss_text(epochs.back().loss),
+                     format_number(static_cast<double>(epochs.back().epoch + 1)), run.name);
 }
 
 std::string sharing_text(const SharingRecord& sharing) {

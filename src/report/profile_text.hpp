@@ -28,6 +28,8 @@ std::string job_end_text(const JobRecord& job);
 /// "loss", "samples/s".
 std::string judged_by_text(const SearchTrialRecord& trial);
 
+/// Five digits: runs are compared by their losses, which differ little where something is wrong.
+std::string loss_text(double loss);
 /// "loss 2.303 in the first epoch, 0.412 in the last of 5 (run full)"; empty where nothing was learned.
 std::string learned_text(const RunRecord& run);
 

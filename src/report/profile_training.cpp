@@ -104,7 +104,7 @@ Figure loss_figure(ProfileViews views, const Losses& losses, Folding folding) {
       series.points.push_back(losses.point(training, at));
       std::vector<std::string> cells = losses.cells(training, at);
       cells.insert(cells.begin(), run);
-      cells.push_back(format_number(series.points.back().y));
+      cells.push_back(loss_text(series.points.back().y));
       add_row(views, view, table, std::move(cells));
     }
     chart.series.push_back(std::move(series));
