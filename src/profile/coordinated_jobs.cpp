@@ -70,8 +70,10 @@ JobsMeasured run_coordinated_jobs(RunContext& context, double seconds) {
   GroupHost host({terms, {}, context.subset, server.get(), context.timing, [&log](const GroupEvent& event) { log(event); }, {}});
   std::optional<Pipeline> pipeline;
   std::unique_ptr<Loader> loader;
+  std::optional<Bytes> before;
   if (settings.producers == Producers::coordinator) {
     pipeline.emplace(inputs, spec, context.timing);
+    before = pipeline->storage_bytes()();
     loader = make_group_loader(*pipeline, host, terms);
   }
 
@@ -111,7 +113,10 @@ JobsMeasured run_coordinated_jobs(RunContext& context, double seconds) {
     measured.all.record.requested_bytes += pipeline->engine().requested();
   }
   sum_up(context, measured, to_seconds(context.timing.clock->now() - begun));
-  if (loader != nullptr) measured.all.record.storage_bytes = pipeline->storage_bytes()();
+  if (loader != nullptr) {
+    const auto after = pipeline->storage_bytes()();
+    measured.all.record.storage_bytes = after && before ? std::optional<Bytes>(*after - *before) : std::nullopt;
+  }
   for (const std::string& error : children.errors()) context.distrust("job-failed", error);
 
   SharingRecord& sharing = measured.sharing;
