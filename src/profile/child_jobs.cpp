@@ -66,6 +66,7 @@ void ChildJobs::take(Child& child, const std::string& line) {
     job_messages::Message message = job_messages::parse(line);
     switch (message.kind) {
       case job_messages::Message::Kind::epoch:
+        child.standing = {child.job, message.epoch.loss, message.epoch.samples_per_s, message.epoch.seconds};
         break;
       case job_messages::Message::Kind::record:
         child.record = std::move(message.record);
@@ -94,6 +95,23 @@ void ChildJobs::reap(Child& child) {
   if (!child.error.empty() || child.record.end != "died") return;
   child.error = WIFSIGNALED(how) ? fmt::format("job {} was killed by signal {} ({})", child.job, WTERMSIG(how), ::strsignal(WTERMSIG(how)))
                                  : fmt::format("job {} ended with status {} and said nothing", child.job, WEXITSTATUS(how));
+}
+
+std::optional<std::vector<TrialSearch::Standing>> ChildJobs::standings() const {
+  std::vector<TrialSearch::Standing> standings;
+  for (const Child& child : m_children) {
+    if (!child.runs) continue;
+    if (!child.standing) return std::nullopt;
+    standings.push_back(*child.standing);
+  }
+  return standings.empty() ? std::nullopt : std::optional(std::move(standings));
+}
+
+void ChildJobs::answer(int job, const std::string& line) {
+  Child& child = *std::ranges::find(m_children, job, &Child::job);
+  child.standing.reset();
+  // A job that does not hear it is gone, or will be seen not to end.
+  static_cast<void>(child.channel.send(line, m_timing, m_timing.clock->after(1)).ok());
 }
 
 void ChildJobs::kill_all() {

@@ -8,6 +8,7 @@
 #include "dsanalyze/share/group.hpp"
 #include "job_channel.hpp"
 #include "job_messages.hpp"
+#include "trial_search.hpp"
 
 namespace dsanalyze {
 
@@ -27,6 +28,10 @@ class ChildJobs {
   /// Reads what they say and sees who ended, until the deadline or until one ended.
   void look(Deadline deadline);
   void kill_all();
+  /// The standings of all that run, once each of them has ended an epoch and waits to be told what now; in a search.
+  [[nodiscard]] std::optional<std::vector<TrialSearch::Standing>> standings() const;
+  /// Tells a job what now.
+  void answer(int job, const std::string& line);
   /// Of all that were started, in that order; those of jobs that died say so.
   [[nodiscard]] std::vector<JobRecord> records() const;
   /// What went wrong, a sentence each.
@@ -39,6 +44,7 @@ class ChildJobs {
     JobChannel channel;
     bool talks = true;
     bool runs = true;
+    std::optional<TrialSearch::Standing> standing;  ///< unanswered
     JobRecord record;
     std::string error;
   };

@@ -54,6 +54,20 @@ class GroupLog {
   std::uint64_t m_departures = 0;
 };
 
+/// Tells each job what now. Returns how many of them go on.
+std::size_t answer_all(TrialSearch& search, std::span<const TrialSearch::Standing> standings, ChildJobs& children) {
+  std::size_t going_on = 0;
+  const std::vector<TrialSearch::Decision> decisions = search.decide(standings);
+  for (std::size_t i = 0; i < standings.size(); ++i) {
+    const TrialSearch::Decision& decision = decisions[i];
+    if (decision.kind != TrialSearch::Decision::Kind::stop) ++going_on;
+    children.answer(standings[i].job, decision.kind == TrialSearch::Decision::Kind::go     ? std::string(job_messages::go)
+                                      : decision.kind == TrialSearch::Decision::Kind::stop ? std::string(job_messages::stop)
+                                                                                           : job_messages::trial(decision.trial));
+  }
+  return going_on;
+}
+
 }  // namespace
 
 JobsMeasured run_coordinated_jobs(RunContext& context, double seconds) {
@@ -80,12 +94,27 @@ JobsMeasured run_coordinated_jobs(RunContext& context, double seconds) {
   JobsMeasured measured;
   const Nanoseconds begun = context.timing.clock->now();
   ChildJobs children(inputs, host, context.timing);
-  for (int job = 0; job < settings.jobs; ++job) children.start(job);
+  std::optional<TrialSearch> search;
+  if (settings.trials > 0) search.emplace(settings);
+  for (int job = 0; job < settings.jobs; ++job) {
+    children.start(job);
+    if (search) children.answer(job, job_messages::trial(search->begin(job).value_or(0)));
+  }
+  std::optional<std::size_t> epoch_due;  // when no more than so many jobs run
   Deadline deadline{INT64_MAX};
   while (children.running() > 0) {
     children.look(context.timing.clock->after(0.1));
     measured.sharing.shared_bytes = std::max(measured.sharing.shared_bytes, host.state().shared_bytes);
     if (context.stop.stop_requested()) throw Interrupted();
+    if (search) {
+      if (const auto standings = children.standings()) epoch_due = answer_all(*search, *standings, children);
+    } else if (host.state().opened_epochs == 0 && children.running() < static_cast<std::size_t>(settings.jobs)) {
+      epoch_due = children.running();  // some came to nothing before the first epoch, which waits for all
+    }
+    if (epoch_due && children.running() <= *epoch_due) {
+      epoch_due.reset();
+      host.begin();
+    }
     const Nanoseconds now = context.timing.clock->now();
     const double elapsed = to_seconds(now - begun);
     if (deadline.at == INT64_MAX && (elapsed >= 1.5 * seconds || context.budget_spent())) {
@@ -105,6 +134,7 @@ JobsMeasured run_coordinated_jobs(RunContext& context, double seconds) {
   }
   if (loader != nullptr) loader->stop();
   measured.jobs = children.records();
+  if (search) measured.trials = search->records();
   if (loader != nullptr) {
     const LoaderTotals totals = loader->totals();
     measured.sharing.samples_prepared += totals.prep.samples;

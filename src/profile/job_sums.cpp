@@ -62,8 +62,7 @@ void sum_up(RunContext& context, JobsMeasured& measured, double seconds) {
     const double own = static_cast<double>(job.samples) / std::max(1U, context.subset->size());
     swept = std::max(swept, own);
   }
-  if (swept > 0)
-    measured.sharing.preparations_per_sample = static_cast<double>(measured.sharing.samples_prepared) / (swept * context.subset->size());
+  if (swept > 0) measured.sharing.preparations_per_sample = static_cast<double>(measured.sharing.samples_prepared) / (swept * context.subset->size());
   rate.kept = measured.jobs.empty() ? 0 : 1;
   add_epochs(run, measured.jobs);
   measured.all.rate = record_rate(context, "full", rate, mean_sample_bytes(context),
