@@ -110,6 +110,12 @@ ChangedSettings changed_settings(const ProfileResult& profile, const WhatIfAnswe
   };
   if (change.jobs && *change.jobs > 1) return refuse("several jobs on one server are not run yet");
   if (change.servers && *change.servers > 1) return refuse("several servers are not run yet");
+  // The set-up of an answer is one job's, whatever the profile ran.
+  settings.jobs = 1;
+  settings.share = JobSharing::none;
+  settings.producers = Producers::jobs;
+  settings.trials = 0;
+  settings.stop_at_epochs.reset();
   if (change.request_bytes) return refuse("reads of another size need the samples packed otherwise: dsanalyze dataset convert");
   if (change.cache_fraction) settings.cache_size = ByteAmount{ByteAmount::Kind::fraction, 0, *change.cache_fraction};
   if (change.cache_fraction && settings.cache == CacheKind::none) settings.cache = CacheKind::minio;

@@ -130,6 +130,7 @@ RateModel rate_model(const ProfileResult& profile) {
   take_cache(profile, scale, model);
   if (profile.observed && profile.observed->samples_per_s > 0) model.observed = profile.observed->samples_per_s;
   model.emulated = settings.accelerator == AcceleratorKind::emulated || settings.storage == Seam::emulated || settings.prep == Seam::emulated;
+  model.profiled_jobs = std::max(settings.jobs, 1);
   model.accelerator_shares_cores = profile.host.accelerator_shares_cores;
   return model;
 }

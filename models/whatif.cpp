@@ -87,6 +87,17 @@ std::optional<Finding> closeness_finding(const RateModel& model) {
                   whatif::binding_sentence(base.rule.resource, base), whatif::binding_sentence(base.rule.next, base))};
 }
 
+/// A profile of several jobs is no set-up of this model; its rates are.
+std::optional<Finding> jobs_finding(const RateModel& model, const WhatIfQuestion& question) {
+  if (model.profiled_jobs < 2) return std::nullopt;
+  std::string text = fmt::format(
+      "The profile ran {} jobs side by side. Its rates P, C and S are the server's and G is one job's, so what is said as "
+      "measured is of one job alone on this server.",
+      model.profiled_jobs);
+  if (question.jobs.empty()) text += fmt::format(" Ask for jobs side by side with --jobs {} --share none,coordinated.", model.profiled_jobs);
+  return Finding{"one-job-alone", Finding::Severity::info, std::move(text)};
+}
+
 }  // namespace
 
 WhatIfResult answer(const RateModel& model, const WhatIfQuestion& question) {
@@ -110,6 +121,7 @@ WhatIfResult answer(const RateModel& model, const WhatIfQuestion& question) {
         {"accelerator-shares-cores", Finding::Severity::warning,
          "The CPU trained in this profile and took cores that prep needs; the answers take the two for independent, so they promise too "
          "much, the more the nearer P and G are. Profile with --accelerator emulated:RATE."});
+  if (auto finding = jobs_finding(model, question)) result.findings.push_back(std::move(*finding));
   if (auto finding = closeness_finding(model)) result.findings.push_back(std::move(*finding));
 
   const std::vector<std::vector<Step>> lists = whatif::steps_of(model, question, result.findings);

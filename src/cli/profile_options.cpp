@@ -9,6 +9,7 @@
 #include "data_files.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/loaders/dataset.hpp"
+#include "job_process.hpp"
 #include "option_table.hpp"
 #include "saved_inputs.hpp"
 
@@ -25,6 +26,8 @@ constexpr std::string_view dtypes = "uint8|float32";
 constexpr std::string_view error_ways = "skip|fail|substitute";
 constexpr std::string_view io_engines = "auto|pread|uring";
 constexpr std::string_view order_kinds = "random|sequential|shards";
+constexpr std::string_view job_shares = "none|coordinated";
+constexpr std::string_view producer_kinds = "jobs|coordinator";
 constexpr std::string_view admissions = "first|cost-aware";
 constexpr std::string_view cache_kinds = "none|page|page-model:random|page-model:linux|minio|lru";
 
@@ -66,6 +69,16 @@ double parse_scale(const std::string& text) {
   const double scale = parse_number(text.starts_with("1:") ? text.substr(2) : text);
   if (scale < 1) throw UsageError(fmt::format("found \"{}\", expected 1:N with N of at least 1, for example 1:1000", text));
   return scale;
+}
+
+/// "1epoch", "3 epochs".
+int parse_epochs(const std::string& text) {
+  const std::size_t unit = std::min(text.find_first_not_of("0123456789 "), text.size());
+  const std::string name = text.substr(unit);
+  if (unit == 0 || (name != "epoch" && name != "epochs"))
+    throw UsageError(fmt::format("found \"{}\", expected a number of epochs, for example 1epoch or 3epochs", text));
+  const std::string number = text.substr(0, unit);
+  return static_cast<int>(parse_integer(number.substr(0, number.find_last_not_of(' ') + 1), 1, 1000));
 }
 
 SourcedNumber accelerator_rate(const Workload& workload, const std::string& kind) {
@@ -118,6 +131,11 @@ void ProfileOptions::declare(CLI::App& app) {
   app.add_option("--memory-limit", m_memory_limit);
   app.add_option("--shuffle-buffer", m_shuffle_buffer);
   app.add_option("--readers", m_readers);
+  app.add_option("--jobs", m_jobs);
+  app.add_option("--share", m_share)->type_name(std::string(job_shares));
+  app.add_option("--producers", m_producers)->type_name(std::string(producer_kinds));
+  app.add_option("--trials", m_trials);
+  app.add_option("--stop-at", m_stop_at)->type_name("1epoch|2epochs|3epochs");
   app.add_option("--max-storage-rate", m_max_storage_rate);
   app.add_option("--runs", m_runs)->type_name("LIST synthetic|prep|cached|fetch|full");
   app.add_option("--epochs", m_epochs);
@@ -183,10 +201,12 @@ ProfileInputs ProfileOptions::resolve_settings(std::uint64_t seed) const {
   apply_storage(settings);
   apply_prep(settings, workload);
   apply_cache(settings);
+  apply_jobs(settings);
   if (settings.prep == Seam::real && workload && workload->task != PrepTaskKind::image_classification) {
     throw UsageError(fmt::format(
         "--workload {}: its prep task is not run for real yet; pass --prep emulated (its rate is in `dsanalyze list workloads`)", workload->name));
   }
+  inputs.start_job = start_job_process;
   inputs.trace_file = m_trace;
   inputs.trace_events_file = m_trace_events;
   inputs.host = read_host_facts();
@@ -321,6 +341,18 @@ void ProfileOptions::apply_cache(ProfileSettings& settings) const {
       settings.cache_size->bytes = static_cast<Bytes>(static_cast<double>(settings.cache_size->bytes) / settings.scale);
     }
   }
+}
+
+void ProfileOptions::apply_jobs(ProfileSettings& settings) const {
+  set_if(settings.jobs, "--jobs", m_jobs, whole_number(1, ProfileSettings::most_jobs));
+  if (!m_share.empty()) settings.share = chosen<JobSharing>("--share", m_share, job_shares);
+  if (!m_producers.empty()) {
+    settings.producers = chosen<Producers>("--producers", m_producers, producer_kinds);
+    if (settings.share != JobSharing::coordinated)
+      throw UsageError("--producers: says who prepares what jobs share, and these share nothing; pass --share coordinated with it, or leave it out");
+  }
+  set_if(settings.trials, "--trials", m_trials, whole_number(1, 10'000));
+  set_if(settings.stop_at_epochs, "--stop-at", m_stop_at, parse_epochs);
 }
 
 std::shared_ptr<const DatasetIndex> ProfileOptions::open(const ProfileSettings& settings, EventSink& events, const std::stop_token& stop) const {

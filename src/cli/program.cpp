@@ -12,6 +12,7 @@
 #include "dsanalyze/core/result.hpp"
 #include "embedded_texts.hpp"
 #include "interrupt.hpp"
+#include "job_process.hpp"
 #include "option_parser.hpp"
 #include "terminal.hpp"
 
@@ -234,6 +235,7 @@ class Program {
 int run_program(const std::vector<std::string>& arguments) {
   // Whatever could be thrown while this is set up (no memory, no thread) has nobody left to report to but the caller's shell.
   try {
+    if (const auto ended = run_as_job_process(arguments)) return *ended;
     return Program(arguments).run();
   } catch (const std::exception& error) {
     write_error(fmt::format("dsanalyze: error: {}\n", error.what()));

@@ -7,6 +7,7 @@
 #include "dsanalyze/base/host.hpp"
 #include "dsanalyze/core/workload.hpp"
 #include "dsanalyze/loaders/dataset.hpp"
+#include "job_process.hpp"
 
 namespace dsanalyze::cli {
 
@@ -37,6 +38,7 @@ ProfileInputs inputs_of(const ProfileResult& profile, const CommandContext& cont
     inputs.image_prep = parse_workload(file.text, file.source).image_prep;
   }
   inputs.host = read_host_facts();
+  inputs.start_job = start_job_process;
   inputs.index = open_emulated_dataset(profile.settings);
   if (!inputs.index) {
     OpenOptions options;

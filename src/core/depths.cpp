@@ -12,6 +12,17 @@ constexpr std::size_t most_waiting_reads = 512;
 
 int prefetch_batches(const ProfileSettings& settings) { return std::max(least_prefetch, 2 * settings.accelerators); }
 
+std::size_t batch_slots(const ProfileSettings& settings) {
+  const auto jobs = static_cast<std::size_t>(settings.jobs);
+  const auto prefetch = static_cast<std::size_t>(prefetch_batches(settings));
+  if (settings.share != JobSharing::none) return 2 * jobs + prefetch;
+  return jobs * (prefetch + static_cast<std::size_t>(settings.accelerators));
+}
+
+int preparing_processes(const ProfileSettings& settings) {
+  return settings.share != JobSharing::none && settings.producers == Producers::coordinator ? 1 : settings.jobs;
+}
+
 std::size_t fetch_places(const ProfileSettings& settings) {
   const auto depth = static_cast<std::size_t>(settings.fetch_concurrency);
   const auto workers = static_cast<std::size_t>(settings.workers);

@@ -17,6 +17,7 @@ constexpr std::array io_names = {"auto", "pread", "uring"};
 constexpr std::array admission_names = {"first", "cost-aware"};
 // A profile has no unified-producer: that is coordinated, with producers of its own.
 constexpr std::array share_names = {"none", "coordinated"};
+constexpr std::array batch_copy_names = {"none", "cpu"};
 constexpr std::array producer_choices = {"jobs", "coordinator"};
 constexpr std::array order_names = {"random", "sequential", "shards"};
 constexpr std::array dtype_names = {"uint8", "float32"};
@@ -140,6 +141,7 @@ Json settings_json(const ProfileSettings& settings) {
           {"jobs", settings.jobs},
           {"share", job_sharing_name(settings.share)},
           {"producers", producers_name(settings.producers)},
+          {"batch_copy", batch_copy_names[static_cast<std::size_t>(settings.batch_copy)]},
           {"trials", settings.trials},
           {"stop_at_epochs", or_null(settings.stop_at_epochs)},
           {"runs", settings.runs},
@@ -191,6 +193,7 @@ ProfileSettings settings_from_json(JsonObject object) {
   reader.read("jobs", settings.jobs);
   reader.read("share", settings.share, share_names);
   reader.read("producers", settings.producers, producer_choices);
+  reader.read("batch_copy", settings.batch_copy, batch_copy_names);
   reader.read("trials", settings.trials);
   reader.read("stop_at_epochs", settings.stop_at_epochs);
   reader.read("runs", settings.runs);

@@ -4,7 +4,9 @@
 
 #include "dsanalyze/base/error.hpp"
 #include "io_choice.hpp"
+#include "job_runs.hpp"
 #include "page_cache_limit.hpp"
+#include "reference_training.hpp"
 #include "run_support.hpp"
 #include "run_trace.hpp"
 #include "storage_cost_fit.hpp"
@@ -261,8 +263,7 @@ Measured run_cached(RunContext& context, Pipeline& pipeline, double seconds) {
   return measured;
 }
 
-Measured run_full(RunContext& context, double seconds) {
-  make_cold(context);
+Pipeline::Spec full_spec(RunContext& context) {
   const ProfileSettings& settings = context.inputs.settings;
   Pipeline::Spec spec = run_spec(context, holds_samples(settings.cache) ? settings.cache : CacheKind::none, context.subset_cache_bytes);
   if (settings.cache == CacheKind::page) spec.page_cache = PageCacheUse::keep;
@@ -270,6 +271,13 @@ Measured run_full(RunContext& context, double seconds) {
     spec.storage_cost = fitted_storage_cost(context);
     spec.least_priority = admission_threshold(context.subset->records(), spec.storage_cost, context.subset_cache_bytes);
   }
+  return spec;
+}
+
+Measured run_full(RunContext& context, double seconds) {
+  make_cold(context);
+  const ProfileSettings& settings = context.inputs.settings;
+  const Pipeline::Spec spec = full_spec(context);
   PageCacheLimit page_cache(context);
   Pipeline pipeline(context.inputs, spec, context.timing);
   const auto storage = pipeline.storage_bytes();
@@ -320,6 +328,10 @@ Measured run_full(RunContext& context, double seconds) {
   Measured measured;
   measured.record = record_run("full", context, pipeline, *loader, observer, log);
   record_accelerators(measured.record, settings, log, *trainer);
+  if (measured.record.training) {
+    const std::string text = nothing_learned_text("full", *measured.record.training);
+    if (!text.empty()) context.find(Finding::Severity::info, "nothing-learned", text);
+  }
   measured.record.storage_bytes = difference(storage(), before);
   measured.record.requested_bytes = pipeline.engine().requested();
   measured.rate = record_rate(context, "full", rate_of(log), mean_sample_bytes(context), "cold start, everything on, first epoch apart");

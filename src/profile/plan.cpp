@@ -4,8 +4,10 @@
 
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/files.hpp"
+#include "dsanalyze/core/depths.hpp"
 #include "dsanalyze/core/modes.hpp"
 #include "dsanalyze/core/trace_events.hpp"
+#include "dsanalyze/loaders/server_scope.hpp"
 #include "dsanalyze/profile/profiler.hpp"
 #include "dsanalyze/share/pipeline.hpp"
 #include "reference_training.hpp"
@@ -14,6 +16,8 @@ namespace dsanalyze {
 namespace {
 
 constexpr double memory_share = 0.6;  ///< of what is available, for everything that a profile holds: a guest leaves room
+/// Of a group, beside its slots: board, control pages, headers and edges of slots.
+constexpr Bytes group_memory = Bytes{4} << 20;
 
 void resolve_cores(ProfileSettings& settings, const HostFacts& host) {
   const int usable = host.worker_count();
@@ -64,6 +68,12 @@ std::vector<std::string> running_order(const std::vector<std::string>& runs) {
 /// What can be known of a trace file before hours of work for it.
 void check_trace(const ProfileInputs& inputs, const char* option, const std::filesystem::path& file) {
   if (file.empty()) return;
+  if (runs_jobs(inputs.settings)) {
+    throw UsageError(
+        fmt::format("{} {}: one process's accesses are traced, and with --jobs or --share several make the full run; leave it out, or trace "
+                    "one job alone",
+                    option, file.native()));
+  }
   if (!is_among(inputs.settings.runs, "full")) {
     throw UsageError(fmt::format("{} {}: it is the full run that is traced, and only {} will run; full needs an accelerator (emulated:RATE, or null)",
                                  option, file.native(), fmt::join(inputs.settings.runs, ", ")));
@@ -87,12 +97,34 @@ std::size_t prepared_sample_bytes(const ProfileInputs& inputs) {
 
 Bytes slot_memory(const ProfileInputs& inputs) {
   const ProfileSettings& settings = inputs.settings;
-  const auto slots = static_cast<Bytes>(std::max(4, 2 * settings.accelerators) + settings.accelerators);
-  return slots * static_cast<Bytes>(settings.batch_size) * prepared_sample_bytes(inputs);
+  const Bytes slots = static_cast<Bytes>(batch_slots(settings)) * static_cast<Bytes>(settings.batch_size) * prepared_sample_bytes(inputs);
+  return settings.share == JobSharing::none ? slots : slots + group_memory;
 }
 
 Bytes training_memory(const ProfileInputs& inputs) {
-  return inputs.settings.accelerator == AcceleratorKind::cpu ? cpu_trainer_memory(cpu_trainer_options(inputs)) : 0;
+  if (inputs.settings.accelerator != AcceleratorKind::cpu) return 0;
+  return static_cast<Bytes>(inputs.settings.jobs) * cpu_trainer_memory(cpu_trainer_options(inputs));
+}
+
+void check_accelerators(const ProfileSettings& settings) {
+  const int all = settings.jobs * settings.accelerators;
+  if (settings.accelerator != AcceleratorKind::emulated || settings.jobs == 1 || all <= static_cast<int>(ServerDevices::max_accelerators)) return;
+  throw UsageError(
+      fmt::format("--jobs {} with {} accelerators each are {}, and a server has at most {} emulated ones; pass fewer --jobs or --accelerators",
+                  settings.jobs, settings.accelerators, all, ServerDevices::max_accelerators));
+}
+
+std::string jobs_line(const ProfileSettings& settings, Bytes slots) {
+  const std::string jobs = settings.jobs == 1 ? "1 process" : fmt::format("{} processes", settings.jobs);
+  const std::string search = settings.trials == 0 ? ""
+                             : !settings.stop_at_epochs
+                                 ? fmt::format("; a search of {} trials", settings.trials)
+                                 : fmt::format("; a search of {} trials, of those that run the worse half ends every {} epoch{}", settings.trials,
+                                               *settings.stop_at_epochs, *settings.stop_at_epochs == 1 ? "" : "s");
+  if (settings.share == JobSharing::none) return fmt::format("jobs: {} in the full run, each for itself{}", jobs, search);
+  return fmt::format("jobs: {} in the full run, coordinated: every batch is prepared once, {}; at most {} batches ({}) staged{}", jobs,
+                     settings.producers == Producers::jobs ? "each job its part" : "by the coordinator", batch_slots(settings), format_bytes(slots),
+                     search);
 }
 
 /// For people: what is read, evicted, held, for how long.
@@ -124,6 +156,7 @@ std::vector<std::string> describe(const ProfilePlan& plan, const ProfileInputs& 
                               settings.workers, settings.fetch_concurrency));
   if (settings.accelerator == AcceleratorKind::cpu)
     lines.push_back(fmt::format("trains: a {}, on the CPU; it takes cores that prep needs", reference_network_text(inputs)));
+  if (runs_jobs(settings)) lines.push_back(jobs_line(settings, slots));
   if (settings.cache == CacheKind::page) {
     lines.push_back(settings.memory_limit ? fmt::format("cache: the kernel's page cache, held to {} of the dataset by a control group",
                                                         format_share(plan.cache_fraction))
@@ -165,6 +198,7 @@ ProfilePlan plan_profile(ProfileInputs& inputs) {
   }
 
   if (settings.accelerator == AcceleratorKind::cpu) require_labels(index);
+  check_accelerators(settings);
 
   ProfilePlan plan;
   plan.runs = running_order(settings.runs);
@@ -174,16 +208,18 @@ ProfilePlan plan_profile(ProfileInputs& inputs) {
   const auto memory = static_cast<Bytes>(memory_share * static_cast<double>(inputs.host.memory_usable));
   const Bytes slots = slot_memory(inputs);
   if (slots > memory) {
-    throw UsageError(fmt::format("batch slots need {}, more than {:.0f} % of the {} available; pass a smaller --batch-size or fewer --accelerators",
-                                 format_bytes(slots), memory_share * 100, format_bytes(inputs.host.memory_usable)));
+    throw UsageError(fmt::format("batch slots need {}, more than {:.0f} % of the {} available; pass a smaller --batch-size or fewer --accelerators{}",
+                                 format_bytes(slots), memory_share * 100, format_bytes(inputs.host.memory_usable),
+                                 settings.jobs > 1 ? " or --jobs" : ""));
   }
   const double mean = static_cast<double>(index.bytes()) / std::max(1U, index.size());
-  const auto buffers = static_cast<Bytes>(static_cast<double>(fetch_places(settings)) * mean);
+  const auto places = static_cast<std::size_t>(preparing_processes(settings)) * fetch_places(settings);
+  const auto buffers = static_cast<Bytes>(static_cast<double>(places) * mean);
   if (buffers > memory - slots) {
     throw UsageError(
         fmt::format("{} reads under way or waiting need {} beside batch slots of {}, more than {:.0f} % of the {} available; pass a smaller "
                     "--shuffle-buffer, --io-depth or --batch-size",
-                    fetch_places(settings), format_bytes(buffers), format_bytes(slots), memory_share * 100, format_bytes(inputs.host.memory_usable)));
+                    places, format_bytes(buffers), format_bytes(slots), memory_share * 100, format_bytes(inputs.host.memory_usable)));
   }
   const Bytes training = training_memory(inputs);
   if (training > memory - slots - buffers) {

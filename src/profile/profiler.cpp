@@ -10,6 +10,7 @@
 #include "dsanalyze/base/memory_group.hpp"
 #include "dsanalyze/base/utc.hpp"
 #include "io_choice.hpp"
+#include "job_runs.hpp"
 #include "pilot.hpp"
 #include "reference_training.hpp"
 #include "run_support.hpp"
@@ -215,7 +216,15 @@ ProfileResult run_profile(const ProfileInputs& inputs, const ProfilePlan& plan, 
       if (wanted("cached")) keep(run_cached(context, warm, shares.cached));
     }
   }
-  if (wanted("full")) keep(run_full(context, shares.full));
+  if (wanted("full") && !runs_jobs(inputs.settings)) keep(run_full(context, shares.full));
+  if (wanted("full") && runs_jobs(inputs.settings)) {
+    JobsMeasured measured =
+        inputs.settings.share == JobSharing::none ? run_independent_jobs(context, shares.full) : run_coordinated_jobs(context, shares.full);
+    keep(std::move(measured.all));
+    result.jobs = std::move(measured.jobs);
+    result.sharing = std::move(measured.sharing);
+    result.trials = std::move(measured.trials);
+  }
 
   result.findings = context.findings;
   result.trusted = context.trusted;

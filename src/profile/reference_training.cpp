@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "dsanalyze/base/error.hpp"
@@ -57,6 +58,20 @@ std::string reference_network_text(const ProfileInputs& inputs) {
   const CpuTrainerOptions options = cpu_trainer_options(inputs);
   return fmt::format("reference network of {} parameters, {}, {} thread{}", format_number(static_cast<double>(network_options(options).parameters())),
                      precision_name(options.precision), options.accelerators, options.accelerators == 1 ? "" : "s");
+}
+
+std::string nothing_learned_text(const std::string& run, const TrainingRecord& training) {
+  std::span<const TrainingRecord::EpochLoss> epochs = training.by_epoch;
+  if (epochs.size() > 1 && epochs.back().samples < epochs[epochs.size() - 2].samples) epochs = epochs.first(epochs.size() - 1);  // of few batches
+  const double guess = std::log(training.classes);
+  if (epochs.size() < 2 || epochs.back().loss < guess) return "";
+  return fmt::format(
+      "run \"{}\": the reference network's loss was {:.4g} in its last whole epoch, no lower than the {:.4g} of a guess among {} classes: it has "
+      "learned "
+      "nothing yet. Its losses still tell whether two runs had the same batches, not whether both learn equally well. A longer --time-budget gives "
+      "more "
+      "epochs; labels must say something of the samples (those of \"dataset make\" do not), and NumPy samples should lie between -3 and 3.",
+      run, epochs.back().loss, guess, training.classes);
 }
 
 MadeUpBatch::MadeUpBatch(const ProfileInputs& inputs) {

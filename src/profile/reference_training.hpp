@@ -18,6 +18,10 @@ CpuTrainerOptions cpu_trainer_options(const ProfileInputs& inputs);
 /// "reference network of 12,938 parameters, float, 1 thread"
 std::string reference_network_text(const ProfileInputs& inputs);
 
+/// What to know of a network whose last whole epoch was no better than a guess among the classes; empty for one that learned, or had no two whole
+/// epochs for it.
+std::string nothing_learned_text(const std::string& run, const TrainingRecord& training);
+
 /// A batch as prep would write it, of random bytes and labels: what the run synthetic trains on.
 class MadeUpBatch {
  public:

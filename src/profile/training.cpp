@@ -1,9 +1,11 @@
 #include "training.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "dsanalyze/base/error.hpp"
 #include "reference_training.hpp"
+#include "trial_search.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -11,6 +13,13 @@ namespace {
 constexpr double look_up_seconds = 0.25;
 
 }  // namespace
+
+void TrainingLog::append(TrainingLog later) {
+  if (begun == 0) begun = later.begun;
+  if (first_batch == 0) first_batch = later.first_batch;
+  ended = later.ended;
+  completions.insert(completions.end(), later.completions.begin(), later.completions.end());
+}
 
 std::vector<ProgressPoint> TrainingLog::progress() const {
   std::vector<ProgressPoint> points;
@@ -27,8 +36,8 @@ std::vector<ProgressPoint> TrainingLog::progress() const {
   return points;
 }
 
-TrainingLog train(BatchSource& batches, Trainer& trainer, const std::function<bool(const TrainingLog&)>& enough, const std::stop_token& stop,
-                  Timing timing) {
+TrainingLog feed(BatchSource& batches, Trainer& trainer, const std::function<bool(const TrainingLog&)>& enough, const std::stop_token& stop,
+                 Timing timing) {
   TrainingLog log;
   log.begun = timing.clock->now();
   std::array<BatchCompletion, 256> done;
@@ -41,7 +50,7 @@ TrainingLog train(BatchSource& batches, Trainer& trainer, const std::function<bo
       if (status.code == StatusCode::corrupt || status.code == StatusCode::io) throw Error(batches.failure());
       if (status.code == StatusCode::end || status.code == StatusCode::cancelled) more = false;
       if (status.ok()) {
-        if (log.first_batch == 0) log.first_batch = batch.ready_at;
+        if (log.first_batch == 0) log.first_batch = std::max(batch.ready_at, log.begun);
         if (!trainer.submit(batch).ok()) throw Error("the accelerator refused a batch that it asked for");
       }
       if (status.ok() && trainer.wants_batch()) continue;  // a lockstep step needs more
@@ -55,15 +64,26 @@ TrainingLog train(BatchSource& batches, Trainer& trainer, const std::function<bo
     if (!more && count == 0 && timing.clock->now() < deadline.at) break;  // nothing runs any more; a step may last longer than a look
   }
   log.ended = timing.clock->now();
+  return log;
+}
+
+TrainingLog train(BatchSource& batches, Trainer& trainer, const std::function<bool(const TrainingLog&)>& enough, const std::stop_token& stop,
+                  Timing timing) {
+  TrainingLog log = feed(batches, trainer, enough, stop, timing);
   batches.stop();
   return log;
 }
 
 std::unique_ptr<Trainer> make_trainer(const ProfileInputs& inputs, ServerDevices& devices, std::uint32_t first, const BatchSource& batches,
-                                      Timing timing) {
+                                      Timing timing, std::optional<int> trial) {
   const ProfileSettings& settings = inputs.settings;
   if (settings.accelerator == AcceleratorKind::cpu) {
     CpuTrainerOptions options = cpu_trainer_options(inputs);
+    if (trial) {
+      const TrialSetup setup = trial_setup(settings.seed, *trial);
+      options.learning_rate = setup.learning_rate;
+      options.momentum = setup.momentum;
+    }
     options.memory = [&batches](const Batch& batch) { return batches.memory(batch); };
     return make_cpu_trainer(options, timing);
   }

@@ -3,6 +3,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <vector>
 
@@ -18,20 +19,26 @@ namespace dsanalyze {
 struct TrainingLog {
   Nanoseconds begun = 0;
   Nanoseconds ended = 0;                    ///< before the loader was stopped: what comes after is no part of any rate
-  Nanoseconds first_batch = 0;              ///< when the first batch was prepared
+  Nanoseconds first_batch = 0;              ///< when the first batch was there; not before the begin, though loaders begin earlier
   std::deque<BatchCompletion> completions;  ///< in the order of their ends, as reaped
 
+  /// Goes on with what came after it.
+  void append(TrainingLog later);
   /// Samples trained up to each step's end.
   [[nodiscard]] std::vector<ProgressPoint> progress() const;
 };
 
+/// As train(), but leaves the source as it is: for who trains on with its next batches.
+TrainingLog feed(BatchSource& batches, Trainer& trainer, const std::function<bool(const TrainingLog&)>& enough, const std::stop_token& stop,
+                 Timing timing);
 /// Feeds the trainer until `enough` says so (asked after each completion and at least four times a second), then stops the source of batches.
 /// Throws Error when that fails (names the sample), Interrupted when asked to stop.
 TrainingLog train(BatchSource& batches, Trainer& trainer, const std::function<bool(const TrainingLog&)>& enough, const std::stop_token& stop,
                   Timing timing);
 
-/// What accelerators of one job do with its batches: those from `first` on of the server's. It must end before `batches` does.
+/// What accelerators of one job do with its batches: those from `first` on of the server's. It must end before `batches` does. A network that learns
+/// does so as the trial of a search says.
 std::unique_ptr<Trainer> make_trainer(const ProfileInputs& inputs, ServerDevices& devices, std::uint32_t first, const BatchSource& batches,
-                                      Timing timing);
+                                      Timing timing, std::optional<int> trial = std::nullopt);
 
 }  // namespace dsanalyze

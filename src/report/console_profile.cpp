@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "console_table.hpp"
 #include "console_verdict.hpp"
@@ -18,6 +19,7 @@ using console::Table;
 using namespace report;
 
 constexpr std::size_t label_width = 10;
+constexpr std::size_t most_trials_shown = 32;
 
 std::string labelled(const std::string& label, const std::string& text, std::size_t width) {
   return paragraph(fmt::format("  {:<{}}", label, label_width), text, width);
@@ -114,6 +116,42 @@ std::string runs_section(const std::vector<RunRecord>& runs, std::size_t width) 
   return "\n" + table.text(width);
 }
 
+std::string jobs_section(const ProfileResult& result, std::size_t width) {
+  if (result.jobs.empty()) return "";
+  Table table({{"jobs", Table::Align::left},
+               {"samples/s", Table::Align::right},
+               {"epoch", Table::Align::right},
+               {"stalled", Table::Align::right},
+               {"samples", Table::Align::right},
+               {"prepared", Table::Align::right},
+               {"end", Table::Align::left}},
+              6);
+  for (const JobRecord& job : result.jobs)
+    table.add({fmt::format("{}", job.job), format_number(job.samples_per_s), job.epoch_seconds > 0 ? format_seconds(job.epoch_seconds) : "-",
+               format_share(job.stall_fraction), format_number(static_cast<double>(job.samples)),
+               format_number(static_cast<double>(job.samples_prepared)), job_end_text(job)});
+  return "\n" + table.text(width);
+}
+
+std::string trials_section(const std::vector<SearchTrialRecord>& trials, std::size_t width) {
+  if (trials.empty()) return "";
+  Table table({{"trials", Table::Align::left},
+               {"job", Table::Align::right},
+               {"epochs", Table::Align::right},
+               {"took", Table::Align::right},
+               {"judged by", Table::Align::left},
+               {"found", Table::Align::right},
+               {"end", Table::Align::left}},
+              6);
+  for (const SearchTrialRecord& trial : std::span(trials).first(std::min(trials.size(), most_trials_shown)))
+    table.add({fmt::format("{}", trial.trial), fmt::format("{}", trial.job), format_number(static_cast<double>(trial.epochs)),
+               format_seconds(trial.seconds), judged_by_text(trial), format_number(trial.value), trial.end});
+  std::string text = "\n" + table.text(width);
+  if (trials.size() > most_trials_shown)
+    text += paragraph("  ", fmt::format("{} of {} trials; the JSON record has them all", most_trials_shown, trials.size()), width);
+  return text;
+}
+
 }  // namespace
 
 std::string console_summary(const ProfileResult& result, const ConsoleStyle& style) {
@@ -129,11 +167,14 @@ std::string console_summary(const ProfileResult& result, const ConsoleStyle& sty
     text += labelled("AU", utilisation_text(*full->mlperf_storage_au, full->name), width);
   if (const RunRecord* full = result.run("full"); full != nullptr && !learned_text(*full).empty())
     text += labelled("learned", learned_text(*full), width);
+  if (result.sharing) text += labelled("jobs", sharing_text(*result.sharing), width);
   if (result.observed) text += labelled("observed", observed_text(*result.observed), width);
 
   text += rates_section(result, width);
   text += storage_curve(result.storage_by_request, width);
   text += runs_section(result.runs, width);
+  text += jobs_section(result, width);
+  text += trials_section(result.trials, width);
 
   text += "\n";
   text += labelled("dataset", dataset_text(result.dataset), width);

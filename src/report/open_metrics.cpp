@@ -152,6 +152,38 @@ void write_runs(Exposition& out, const ProfileResult& result) {
       out.sample(each.seconds_per_sample.value_or(std::nan("")), {{"run", run.name}, {"operator", each.name}});
 }
 
+template <typename Value>
+void each_job(Exposition& out, const ProfileResult& result, Value value_of) {
+  for (const JobRecord& job : result.jobs) out.sample(value_of(job), {{"job", fmt::format("{}", job.job)}});
+}
+
+void write_jobs(Exposition& out, const ProfileResult& result) {
+  out.gauge("dsanalyze_job_samples_per_second", "samples_per_second", "Rate of each job in the full run.");
+  each_job(out, result, [](const JobRecord& job) { return job.samples_per_s; });
+  out.gauge("dsanalyze_job_epoch_seconds", "seconds", "An epoch of the subset, the first apart.");
+  each_job(out, result, [](const JobRecord& job) { return job.epoch_seconds > 0 ? job.epoch_seconds : std::nan(""); });
+  out.gauge("dsanalyze_job_stall_ratio", "ratio", "Share of its time in which the job's accelerators waited for a batch.");
+  each_job(out, result, [](const JobRecord& job) { return job.stall_fraction; });
+  out.gauge("dsanalyze_job_trained_samples", "", "Samples that the job trained on.");
+  each_job(out, result, [](const JobRecord& job) { return static_cast<double>(job.samples); });
+  out.gauge("dsanalyze_job_prepared_samples", "", "Samples that the job prepared itself.");
+  each_job(out, result, [](const JobRecord& job) { return static_cast<double>(job.samples_prepared); });
+  out.gauge("dsanalyze_job_ended", "", "How the job ended; always 1.");
+  for (const JobRecord& job : result.jobs) out.sample(1, {{"job", fmt::format("{}", job.job)}, {"end", job.end}});
+  if (!result.sharing) return;
+  const SharingRecord& sharing = *result.sharing;
+  out.gauge("dsanalyze_sharing_info", "", "What the jobs shared; always 1.");
+  out.sample(1, {{"share", sharing.share}, {"producers", sharing.producers}});
+  out.gauge("dsanalyze_sharing_preparations_per_sample", "", "How often a sample of an epoch was prepared; 1: once for all jobs.");
+  out.sample(sharing.preparations_per_sample, {});
+  out.gauge("dsanalyze_sharing_staged_bytes", "bytes", "Memory of the slots of prepared batches.");
+  out.sample(static_cast<double>(sharing.staged_bytes), {});
+  out.gauge("dsanalyze_sharing_handover_seconds", "seconds", "What passing a batch on costs all processes together.");
+  out.sample(sharing.handover_seconds_per_batch.value_or(std::nan("")), {});
+  out.gauge("dsanalyze_sharing_taken_over_batches", "", "Made by another job than the one that died.");
+  out.sample(static_cast<double>(sharing.taken_over_batches), {});
+}
+
 }  // namespace
 
 std::string open_metrics(const ProfileResult& result) {
@@ -160,6 +192,7 @@ std::string open_metrics(const ProfileResult& result) {
   write_rates(out, result);
   write_stalls(out, result);
   write_runs(out, result);
+  write_jobs(out, result);
   return out.finish();
 }
 

@@ -87,7 +87,13 @@ Section findings_section(ProfileViews views) {
 Section live_section(ProfileViews views) {
   Section section{"whatif", "What if"};
   for (const ProfileView& view : views)
-    if (view.live) section.blocks.emplace_back(LivePlace{view.number, views.size() > 1 ? view.label : ""});
+    if (view.live) {
+      if (view.profile->settings.jobs > 1)
+        section.blocks.emplace_back(Paragraph{fmt::format("{}the sliders and the predicted curves are of one of the {} jobs, alone on this server.",
+                                                          views.size() > 1 ? view.label + ": " : "", view.profile->settings.jobs),
+                                              Paragraph::Tone::muted});
+      section.blocks.emplace_back(LivePlace{view.number, views.size() > 1 ? view.label : ""});
+    }
   return section;
 }
 
@@ -121,7 +127,7 @@ Document profile_document(ProfileViews views) {
   document.subtitle = subtitle(views);
   document.sections.push_back(verdict_section(views));
   for (const auto& make : {sweep_section, rates_section, stalls_section, advice_section, cache_curve_section, cores_curve_section,
-                           accelerator_curve_section, live_section, storage_section, runs_section, training_section, timeline_section,
+                           accelerator_curve_section, live_section, storage_section, runs_section, jobs_section, training_section, timeline_section,
                            operators_section, distributions_section, findings_section, settings_section, host_section, methods_section}) {
     Section section = make(views);
     if (!section.blocks.empty()) document.sections.push_back(std::move(section));

@@ -11,6 +11,33 @@ namespace {
 
 std::string seam_text(Seam seam, const std::string& emulated) { return seam == Seam::real ? "real" : seam == Seam::null ? "null" : emulated; }
 
+std::string times_text(double times) {
+  if (std::abs(times - 1) < 0.0005) return "once";
+  return format_number(times) + " times";
+}
+
+std::string counted(std::uint64_t count, const std::string& one, const std::string& several) {
+  return fmt::format("{} {}", format_number(static_cast<double>(count)), count == 1 ? one : several);
+}
+
+/// Who left, what was late and taken over; empty where all went well.
+std::string disturbances_text(const SharingRecord& sharing) {
+  std::string text;
+  if (sharing.departures > 0) text += fmt::format("; {} left before the end", counted(sharing.departures, "job", "jobs"));
+  if (sharing.taken_over_batches > 0) text += fmt::format("; the others made {} of theirs", counted(sharing.taken_over_batches, "batch", "batches"));
+  if (sharing.late_reports > 0) text += fmt::format("; {} of a late batch", counted(sharing.late_reports, "report", "reports"));
+  return text;
+}
+
+std::string jobs_setup_text(const ProfileSettings& settings) {
+  std::string text = fmt::format("{} job{}, {}", settings.jobs, settings.jobs == 1 ? "" : "s",
+                                 settings.share == JobSharing::none             ? "each for itself"
+                                 : settings.producers == Producers::coordinator ? "coordinated, the coordinator prepares"
+                                                                                : "coordinated, each prepares its part");
+  if (settings.trials > 0) text += fmt::format(", a search of {} trials", settings.trials);
+  return text;
+}
+
 }  // namespace
 
 std::string share_with_interval(const StallRecord& stall) {
@@ -42,9 +69,10 @@ std::string setup_text(const ProfileResult& result) {
                                   settings.accelerator_precision ? ", " + precision_name(*settings.accelerator_precision) : ""));
       break;
     case AcceleratorKind::emulated:
-      parts.push_back(fmt::format("accelerators {} x {}", settings.accelerators, settings.accelerator_name));
+      parts.push_back(fmt::format("accelerators {} x {}{}", settings.accelerators, settings.accelerator_name, settings.jobs > 1 ? " a job" : ""));
       break;
   }
+  if (runs_jobs(settings)) parts.push_back(jobs_setup_text(settings));
   std::string cache = "cache " + cache_kind_name(settings.cache);
   if (result.fetch && result.fetch->cache_fraction) cache += ", " + format_share(*result.fetch->cache_fraction) + " of the dataset";
   if (settings.admission == Admission::cost_aware) cache += ", cost-aware admission";
@@ -99,13 +127,33 @@ std::string utilisation_text(const AcceleratorUtilisation& au, const std::string
                      au.accelerators == 1 ? "" : "s");
 }
 
+std::string loss_text(double loss) { return fmt::format("{:.5g}", loss); }
+
 std::string learned_text(const RunRecord& run) {
   if (!run.training || run.training->by_epoch.empty()) return "";
   const auto& epochs = run.training->by_epoch;
-  if (epochs.size() == 1) return fmt::format("loss {} in the only epoch (run {})", format_number(epochs.front().loss), run.name);
-  return fmt::format("loss {} in the first epoch, {} in the last of {} (run {})", format_number(epochs.front().loss),
-                     format_number(epochs.back().loss), format_number(static_cast<double>(epochs.back().epoch + 1)), run.name);
+  if (epochs.size() == 1) return fmt::format("loss {} in the only epoch (run {})", loss_text(epochs.front().loss), run.name);
+  return fmt::format("loss {} in the first epoch, {} in the last of {} (run {})", loss_text(epochs.front().loss), loss_text(epochs.back().loss),
+                     format_number(static_cast<double>(epochs.back().epoch + 1)), run.name);
 }
+
+std::string sharing_text(const SharingRecord& sharing) {
+  const std::string jobs = fmt::format("{} job{}", sharing.jobs, sharing.jobs == 1 ? "" : "s");
+  const std::string prepared = fmt::format("each sample was prepared {} an epoch", times_text(sharing.preparations_per_sample));
+  const std::string batches = fmt::format("at most {} ({})", counted(sharing.staged_batches, "batch", "batches"), format_bytes(sharing.staged_bytes));
+  if (sharing.share == "none") return fmt::format("{}, each for itself: {}; {} in memory{}", jobs, prepared, batches, disturbances_text(sharing));
+  std::string handover;
+  if (sharing.handover_seconds_per_batch)
+    handover = fmt::format("; handing a batch over cost {}", format_seconds(*sharing.handover_seconds_per_batch));
+  handover += fmt::format("{} copied {}", handover.empty() ? "; handing over" : " and", format_bytes(sharing.handover_copied_bytes));
+  return fmt::format("{} took every batch from one preparation, {}: {}; {} staged, {} shared in all{}{}", jobs,
+                     sharing.producers == "coordinator" ? "the coordinator's" : "to which each did its part", prepared, batches,
+                     format_bytes(sharing.shared_bytes), handover, disturbances_text(sharing));
+}
+
+std::string job_end_text(const JobRecord& job) { return job.trial ? fmt::format("{}, trial {}", job.end, *job.trial) : job.end; }
+
+std::string judged_by_text(const SearchTrialRecord& trial) { return trial.judged_by == "loss" ? "loss" : "samples/s"; }
 
 std::string observed_text(const ProfileResult::Observed& observed) {
   return fmt::format("your own job reaches {} samples/s; {} of what this machine could feed with dsanalyze's own loader is unused",

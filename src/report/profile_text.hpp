@@ -21,6 +21,15 @@ std::string order_text(const OrderRecord& order);
 std::string utilisation_text(const AcceleratorUtilisation& au, const std::string& run);
 std::string observed_text(const ProfileResult::Observed& observed);
 
+/// What the jobs of one server had in common, what it took of memory and what it cost; without a full stop.
+std::string sharing_text(const SharingRecord& sharing);
+/// How a job ended, and with which trial.
+std::string job_end_text(const JobRecord& job);
+/// "loss", "samples/s".
+std::string judged_by_text(const SearchTrialRecord& trial);
+
+/// Five digits: runs are compared by their losses, which differ little where something is wrong.
+std::string loss_text(double loss);
 /// "loss 2.303 in the first epoch, 0.412 in the last of 5 (run full)"; empty where nothing was learned.
 std::string learned_text(const RunRecord& run);
 

@@ -13,11 +13,15 @@ namespace {
 constexpr std::size_t most_loss_rows = 300;
 constexpr std::size_t least_loss_rows = 12;  ///< of a run, however many there are
 
+/// Of each run, and of each job in the full run.
 template <typename Use>
 void each_training(ProfileViews views, Use use) {
-  for (const ProfileView& view : views)
+  for (const ProfileView& view : views) {
     for (const RunRecord& run : view.profile->runs)
-      if (run.training) use(view, run, *run.training);
+      if (run.training) use(view, run.name, *run.training);
+    for (const JobRecord& job : view.profile->jobs)
+      if (job.training) use(view, fmt::format("full, job {}", job.job), *job.training);
+  }
 }
 
 Figure networks(ProfileViews views) {
@@ -30,9 +34,9 @@ Figure networks(ProfileViews views) {
                                                           {"learning rate"},
                                                           {"momentum"},
                                                           {"steps"}})};
-  each_training(views, [&](const ProfileView& view, const RunRecord& run, const TrainingRecord& training) {
+  each_training(views, [&](const ProfileView& view, const std::string& run, const TrainingRecord& training) {
     add_row(views, view, table,
-            {run.name, count_text(training.inputs), count_text(training.hidden), count_text(training.classes), count_text(training.parameters),
+            {run, count_text(training.inputs), count_text(training.hidden), count_text(training.classes), count_text(training.parameters),
              training.precision, fmt::format("{:g}", training.learning_rate), fmt::format("{:g}", training.momentum), count_text(training.steps)});
   });
   return {"",
@@ -81,7 +85,7 @@ Losses losses_by_step() {
 
 Figure loss_figure(ProfileViews views, const Losses& losses, Folding folding) {
   std::size_t runs = 0, all = 0, shown = 0;
-  each_training(views, [&](const ProfileView&, const RunRecord&, const TrainingRecord&) { ++runs; });
+  each_training(views, [&](const ProfileView&, const std::string&, const TrainingRecord&) { ++runs; });
   std::vector<Column> columns{{"run", Align::left}};
   for (const std::string& heading : losses.columns) columns.push_back({heading});
   columns.push_back({"loss"});
@@ -91,16 +95,16 @@ Figure loss_figure(ProfileViews views, const Losses& losses, Folding folding) {
   chart.title = losses.title;
   chart.x_label = losses.over;
   chart.y_label = "loss";
-  each_training(views, [&](const ProfileView& view, const RunRecord& run, const TrainingRecord& training) {
-    Chart::Series series{views.size() > 1 ? view.label + ", " + run.name : run.name, "", {}};
+  each_training(views, [&](const ProfileView& view, const std::string& run, const TrainingRecord& training) {
+    Chart::Series series{views.size() > 1 ? view.label + ", " + run : run, "", {}};
     const auto chosen = spread(losses.count(training), std::max<std::size_t>(most_loss_rows / runs, least_loss_rows));
     all += losses.count(training);
     shown += chosen.size();
     for (const std::size_t at : chosen) {
       series.points.push_back(losses.point(training, at));
       std::vector<std::string> cells = losses.cells(training, at);
-      cells.insert(cells.begin(), run.name);
-      cells.push_back(format_number(series.points.back().y));
+      cells.insert(cells.begin(), run);
+      cells.push_back(loss_text(series.points.back().y));
       add_row(views, view, table, std::move(cells));
     }
     chart.series.push_back(std::move(series));

@@ -202,6 +202,8 @@ NetworkOptions network_options(const CpuTrainerOptions& options) {
   network.inputs = PooledInputs(options.tensor).size();
   network.classes = options.classes;
   network.seed = options.seed;
+  network.learning_rate = options.learning_rate;
+  network.momentum = options.momentum;
   return network;
 }
 

@@ -134,11 +134,14 @@ struct GradientWorker<Real>::State {
     }
     Layers<Real> gradient(sum.gradient.data(), sizes);
     gradient.output.noalias() += out * active.transpose();
-    gradient.output_bias += out.rowwise().sum();
     error.noalias() = weights.output.transpose() * out;
     error = (active.array() > Real{0}).select(error, Real{0});
     gradient.hidden.noalias() += error * in.transpose();
-    gradient.hidden_bias += error.rowwise().sum();
+    // Column by column: the order of a row's sum would depend on where the gradient lies in memory.
+    for (Eigen::Index i = 0; i < count; ++i) {
+      gradient.output_bias += out.col(i);
+      gradient.hidden_bias += error.col(i);
+    }
   }
 };
 

@@ -12,7 +12,7 @@ except ImportError:
     jsonschema = None  # Debian: python3-jsonschema
 
 SCHEMA = pathlib.Path(__file__).resolve().parents[2] / "reports" / "schemas" / "profile-1.json"
-SHORT = ["--batch-size", "16", "--time-budget", "5s", "--workers", "1"]
+SHORT = ["--batch-size", "16", "--time-budget", "5s"]
 
 
 def full_run(result):
@@ -33,7 +33,7 @@ class ReferenceTrainer(ProgramTest):
     def test_a_profile_learns_says_what_and_that_the_cpu_does_it(self):
         data = self.labelled()
         page, trace, saved = self.folder / "page.html", self.folder / "trace.json", self.folder / "saved.json"
-        run = self.succeeds("profile", data, "--accelerator", "cpu", *SHORT, "--html", page, "--trace-events", trace, "-o", saved)
+        run = self.succeeds("profile", data, "--accelerator", "cpu", *SHORT, "--workers", "1", "--html", page, "--trace-events", trace, "-o", saved)
         self.assertIn("plan: trains: a reference network of 12,482 parameters, float, 1 thread", run.stderr)
         self.assertRegex(" ".join(run.stdout.split()), r"learned loss \d.* in the first epoch, .* \(run full\)")
         self.assertIn("accelerator-shares-cores", run.stdout)
@@ -58,8 +58,9 @@ class ReferenceTrainer(ProgramTest):
     def test_equal_batches_give_equal_losses_whatever_the_cache_and_the_workers(self):
         data = self.labelled()
         losses = []
-        for arguments in (["--cache", "none"], ["--cache", "minio", "--cache-size", "50%"], ["--cache", "lru", "--cache-size", "50%", "--workers", "2"]):
-            result = self.json_of("profile", data, "--accelerator", "cpu:double", *SHORT, "--runs", "full", "--quiet", *arguments)
+        for workers, *cache in ((1, "none"), (1, "minio", "--cache-size", "50%"), (2, "lru", "--cache-size", "50%")):
+            arguments = [*SHORT, "--runs", "full", "--quiet", "--workers", workers, "--cache", *cache]
+            result = self.json_of("profile", data, "--accelerator", "cpu:double", *arguments)
             losses.append({each["step"]: each["loss"] for each in full_run(result)["training"]["loss_by_step"]})
         steps = set.intersection(*(set(each) for each in losses))
         self.assertGreaterEqual(len(steps), 8)

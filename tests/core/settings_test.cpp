@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "../base/numbers.hpp"
 #include "dsanalyze/base/error.hpp"
+#include "dsanalyze/base/files.hpp"
 #include "dsanalyze/core/modes.hpp"
 
 using namespace dsanalyze;
@@ -237,5 +239,14 @@ TEST_CASE("what several jobs cannot do is refused with the reason, each by one r
   for (const ModeRule& rule : mode_rules()) {
     CAPTURE(rule.refused_with);
     if (is_of_jobs(rule)) CHECK(std::ranges::any_of(broken, rule.applies));
+  }
+}
+
+TEST_CASE("the page on jobs has every rule of theirs, as it is") {
+  const std::string page = read_file(std::filesystem::path(DOCS_FOLDER) / "jobs.md");
+  for (const ModeRule& rule : mode_rules()) {
+    if (!is_of_jobs(rule)) continue;
+    const std::string row = "| " + std::string(rule.mode) + " | " + std::string(rule.refused_with) + " | " + std::string(rule.reason) + " |\n";
+    CHECK_MESSAGE(page.find(row) != std::string::npos, row);
   }
 }

@@ -32,6 +32,19 @@ TEST_CASE("results of another machine, dataset or setting are refused with every
     CHECK_MESSAGE(text.find(part) != std::string::npos, part);
 }
 
+TEST_CASE("other jobs, another sharing, other producers, another search are other settings") {
+  ProfileResult other = test::plain_profile();
+  other.settings.jobs = 8;
+  other.settings.share = JobSharing::coordinated;
+  other.settings.producers = Producers::coordinator;
+  other.settings.trials = 16;
+  other.settings.stop_at_epochs = 1;
+  const std::string text = refusal(other);
+  for (const char* part : {"settings.jobs: 1 in a.json, 8 in b.json", "settings.share: none in", "settings.producers: jobs in",
+                           "settings.trials: 0 in", "settings.stop_at_epochs: null in"})
+    CHECK_MESSAGE(text.find(part) != std::string::npos, part);
+}
+
 TEST_CASE("where, how long and with which seed was measured makes no difference") {
   ProfileResult other = test::plain_profile();
   other.settings.dataset = "/elsewhere";

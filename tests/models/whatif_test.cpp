@@ -9,6 +9,7 @@
 #include "answers.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/core/page_cache_forms.hpp"
+#include "dsanalyze/models/profile_simulation.hpp"
 
 using namespace dsanalyze;
 using testing::advice_for;
@@ -339,6 +340,34 @@ TEST_CASE("answers from a profile in which the CPU trained say that they promise
   CHECK_FALSE(warns(profile));
   profile.host.accelerator_shares_cores = true;
   CHECK(warns(profile));
+}
+
+TEST_CASE("answers from a profile of several jobs are of one of them alone, and say so") {
+  ProfileResult profile = small_profile();
+  const WhatIfResult alone = answer(rate_model(profile), {});
+  CHECK(std::ranges::count(alone.findings, "one-job-alone", &Finding::code) == 0);
+  profile.settings.jobs = 8;
+  profile.settings.share = JobSharing::coordinated;
+  const WhatIfResult result = answer(rate_model(profile), {});
+  CHECK(result.answers.front().samples_per_s == alone.answers.front().samples_per_s);
+  const auto finding = std::ranges::find(result.findings, "one-job-alone", &Finding::code);
+  REQUIRE(finding != result.findings.end());
+  CHECK(finding->message.find("--jobs 8 --share none,coordinated") != std::string::npos);
+}
+
+TEST_CASE("the set-up that stands for an answer is of one job, whatever the profile ran") {
+  ProfileResult profile = small_profile();
+  profile.settings.jobs = 8;
+  profile.settings.share = JobSharing::coordinated;
+  profile.settings.producers = Producers::coordinator;
+  profile.settings.trials = 16;
+  profile.settings.stop_at_epochs = 1;
+  const ChangedSettings changed = changed_settings(profile, answer(rate_model(profile), {}).answers.front());
+  CHECK(changed.why_not.empty());
+  CHECK_FALSE(runs_jobs(changed.settings));
+  CHECK(changed.settings.producers == Producers::jobs);
+  CHECK(changed.settings.trials == 0);
+  CHECK_FALSE(changed.settings.stop_at_epochs.has_value());
 }
 
 TEST_CASE("a profile without a rate names the run to add") {

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "../base/texts.hpp"
 #include "../loaders/jpeg_images.hpp"
@@ -34,16 +35,31 @@ ProfileInputs two_classes(testing::FileDataset& data, int samples = 48) {
   return given;
 }
 
-/// What is learned in three epochs of a pipeline with so many workers and such a cache.
-TrainingRecord learned(const ProfileInputs& given, int workers, CacheKind cache) {
+/// What is learned in so many epochs of a pipeline with so many workers and such a cache.
+TrainingRecord learned(const ProfileInputs& given, int workers, CacheKind cache, std::uint64_t epochs = 3) {
   Pipeline pipeline(given, {given.index, cache, cache == CacheKind::none ? 0 : given.index->bytes() / 2, PageCacheUse::keep, workers, {}, {}, {}, 0, {}},
                     system_timing());
-  const auto loader = pipeline.make_loader({.epochs = 3});
+  const auto loader = pipeline.make_loader({.epochs = epochs});
   const auto trainer = make_trainer(given, pipeline.server().devices(), 0, *loader, system_timing());
   train(
       *loader, *trainer, [](const TrainingLog&) { return false; }, {}, system_timing());
   REQUIRE(trainer->training().has_value());
   return *trainer->training();
+}
+
+TEST_CASE("real samples are learned: the loss falls far below that of a guess") {
+  testing::FileDataset data;
+  ProfileInputs given = two_classes(data);
+  for (const DType dtype : {DType::uint8, DType::float32}) {
+    for (const Precision precision : {Precision::float32, Precision::float64}) {
+      given.settings.dtype = dtype;
+      given.settings.accelerator_precision = precision;
+      const TrainingRecord record = learned(given, 2, CacheKind::minio, 12);
+      CHECK(record.precision == precision_name(precision));
+      REQUIRE(record.by_epoch.size() == 12);
+      CHECK(record.by_epoch.back().loss < 0.5 * std::log(2));
+    }
+  }
 }
 
 TEST_CASE("caches and workers change nothing of what is learned, to the last bit") {
@@ -90,6 +106,18 @@ TEST_CASE("a profile with the CPU as accelerator measures G, holds losses, and s
   CHECK(std::ranges::min(epochs, {}, &TrainingRecord::EpochLoss::loss).loss < epochs.front().loss);
   const ProfileResult again = profile_from_json(to_json(result), "again");
   CHECK(again.run("full")->training->by_step == result.run("full")->training->by_step);
+}
+
+TEST_CASE("a network that is no better than a guess after two epochs is said to have learned nothing") {
+  TrainingRecord training;
+  training.classes = 4;  // a guess has the loss 1.386
+  training.by_epoch = {{0, 100, 9}};
+  CHECK(nothing_learned_text("full", training).empty());
+  training.by_epoch = {{0, 100, 1.5}, {1, 100, 1.38}};
+  CHECK(nothing_learned_text("full", training).empty());
+  training.by_epoch.back().loss = 1.39;
+  training.by_epoch.push_back({2, 7, 1.2});  // by chance: a few batches of an epoch
+  CHECK(testing::says(nothing_learned_text("full", training), "no lower than the 1.386 of a guess among 4 classes"));
 }
 
 TEST_CASE("a dataset whose labels teach nothing is refused, and so is prep that writes nothing") {

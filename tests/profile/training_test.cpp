@@ -12,7 +12,7 @@
 namespace dsanalyze {
 namespace {
 
-TEST_CASE("the last step counts when the loader has ended, however long it lasts") {
+TEST_CASE("the last step counts when the loader has ended, however long it lasts, and a batch that was there before the begin came at the begin") {
   DatasetSpec spec;
   spec.name = "few";
   spec.samples = 4;
@@ -31,7 +31,7 @@ TEST_CASE("the last step counts when the loader has ended, however long it lasts
 
   // The accelerators' time only moves when someone waits: a step of two seconds takes none here.
   ManualTiming manual;
-  manual.advance(system_timing().clock->now());
+  manual.advance(system_timing().clock->now() + 3600 * nanoseconds_per_second);  // after all that the loader does
   std::array<DeviceLane, 2> lanes;
   const auto trainer = make_emulated_trainer({2, 2, StepMode::independent}, lanes, manual.timing());
   const TrainingLog log = train(
@@ -39,6 +39,7 @@ TEST_CASE("the last step counts when the loader has ended, however long it lasts
   REQUIRE(log.completions.size() == 1);
   CHECK(log.completions[0].samples == 4);
   CHECK(log.completions[0].end - log.completions[0].begin == 2 * nanoseconds_per_second);
+  CHECK(log.first_batch == log.begun);
 }
 
 }  // namespace

@@ -89,6 +89,30 @@ ProfileResult emulated_io_bound() {
   return result;
 }
 
+/// The same set-up with four jobs, of which one dies, in a search.
+ProfileResult of_jobs() {
+  ProfileResult result = emulated_io_bound();
+  result.settings.jobs = 4;
+  result.settings.share = JobSharing::coordinated;
+  result.settings.trials = 5;
+  result.settings.stop_at_epochs = 1;
+  for (int number = 0; number < 4; ++number) {
+    JobRecord& job = result.jobs.emplace_back();
+    job.job = number;
+    job.end = number == 2 ? "died" : "finished";
+    job.samples_per_s = 790.5 + number;
+    job.ci95_samples_per_s = {job.samples_per_s - 9, job.samples_per_s + 9};
+    job.epoch_seconds = number == 2 ? 0 : 5.06;
+    job.stall_fraction = 0.614;
+    job.samples = 12'000;
+    job.samples_prepared = 3000;
+    job.trial = number == 0 ? 4 : number;
+  }
+  result.sharing = SharingRecord{"coordinated", "jobs", 4, 12'004, 1.0003, 4, 12, 150'994'944, 152'043'520, 3, 0, 1, 0.000'014'2, 0};
+  result.trials = {{0, 0, 1, 5.5, "samples_per_s", 700, "stopped"}, {4, 0, 2, 10.25, "loss", 1.75, "finished"}};
+  return result;
+}
+
 ProfileResult cpu_bound() {
   ProfileResult result = io_bound();
   result.settings.accelerator = AcceleratorKind::null;
@@ -238,6 +262,42 @@ TEST_CASE("the console summary of each kind of profile is as its golden file") {
   check_golden("profile_no_accelerator", console_summary(no_accelerator(), {}));
   check_golden("profile_untrusted", console_summary(untrusted(), {}));
   check_golden("profile_too_close", console_summary(too_close(), {}));
+  check_golden("profile_jobs", console_summary(of_jobs(), {}));
+}
+
+TEST_CASE("what jobs shared is one sentence: prepared once for all, or by each for itself, with the memory and what went wrong") {
+  SharingRecord sharing = *of_jobs().sharing;
+  CHECK(
+      report::sharing_text(sharing) ==
+      "4 jobs took every batch from one preparation, to which each did its part: each sample was prepared once an epoch; at most 12 batches (144 "
+      "MiB) "
+      "staged, 145 MiB shared in all; handing a batch over cost 14.2 us and copied 0 B; 1 job left before the end; the others made 3 batches of "
+      "theirs");
+  sharing.preparations_per_sample = 1.02;
+  sharing.late_reports = 2;
+  sharing.departures = sharing.taken_over_batches = 0;
+  sharing.handover_seconds_per_batch.reset();
+  sharing.producers = "coordinator";
+  const std::string text = report::sharing_text(sharing);
+  CHECK(says(text, "the coordinator's: each sample was prepared 1.02 times an epoch"));
+  CHECK(says(text, "; handing over copied 0 B; 2 reports of a late batch"));
+  sharing.share = "none";
+  sharing.jobs = 8;
+  sharing.preparations_per_sample = 8;
+  sharing.late_reports = 0;
+  CHECK(report::sharing_text(sharing) ==
+        "8 jobs, each for itself: each sample was prepared 8 times an epoch; at most 12 batches (144 MiB) in memory");
+}
+
+TEST_CASE("the console shows each job, and the first trials of a long search with how many there are") {
+  ProfileResult result = of_jobs();
+  CHECK_FALSE(says(console_summary(emulated_io_bound(), {}), "jobs"));
+  result.trials.resize(40, result.trials.front());
+  const std::string text = console_summary(result, {});
+  CHECK(says(text, "32 of 40 trials"));
+  CHECK(says(text, "died, trial 2"));
+  CHECK(widest_line(text) <= 120);
+  CHECK(widest_line(console_summary(result, {Colour::off, 40})) <= 40);
 }
 
 TEST_CASE("the table of a simulation is as its golden file, a scenario's and a trace's") {
@@ -292,11 +352,11 @@ TEST_CASE("what a network learned is told in a line, and nothing is told of one 
   ProfileResult result = io_bound();
   CHECK_FALSE(says(console_summary(result, {}), "learned"));
   TrainingRecord training;
-  training.by_epoch = {{0, 100, 2.25}, {1, 100, 1.5}, {2, 40, 0.5}};
+  training.by_epoch = {{0, 100, 2.302585}, {1, 100, 1.5}, {2, 40, 0.5}};
   result.runs.back().training = training;
-  CHECK(says(console_summary(result, {}), "loss 2.25 in the first epoch, 0.5 in the last of 3 (run full)"));
+  CHECK(says(console_summary(result, {}), "loss 2.3026 in the first epoch, 0.5 in the last of 3 (run full)"));
   result.runs.back().training->by_epoch.resize(1);
-  CHECK(says(console_summary(result, {}), "loss 2.25 in the only epoch (run full)"));
+  CHECK(says(console_summary(result, {}), "loss 2.3026 in the only epoch (run full)"));
   result.settings.accelerator = AcceleratorKind::cpu;
   result.settings.accelerators = 2;
   result.settings.accelerator_precision = Precision::float64;

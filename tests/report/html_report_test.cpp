@@ -50,6 +50,28 @@ TEST_CASE("every chart stands above a table that is there, and no two things hav
   }
 }
 
+TEST_CASE("jobs side by side have a section: what they shared, each job, the trials, and what each of them learned") {
+  const std::string page = page_of(full_input("full.json"));
+  const std::string section = page.substr(page.find("id=\"jobs\""), page.find("id=\"training\"") - page.find("id=\"jobs\""));
+  for (const char* part : {"2 jobs took every batch from one preparation", "finished, trial 7", "died", "617 ", "50-aa", "samples/s", "stopped"})
+    CHECK_MESSAGE(says(section, part), part);
+  CHECK(says(page, "full, job 1"));
+  CHECK(says(page, "of one of the 4 jobs, alone on this server"));
+  CHECK_FALSE(says(page_of({"least", least_profile(), {}, ""}), "Jobs side by side"));
+  ReportInput hostile = full_input("full.json");
+  auto& profile = std::get<ProfileResult>(hostile.record);
+  profile.jobs[1].epochs[0].digest = "<img src=x>|`";
+  CHECK_FALSE(says(page_of(hostile), "<img"));
+}
+
+TEST_CASE("a page of many jobs with many epochs shows a part of them and says so") {
+  ReportInput input = full_input("full.json");
+  auto& profile = std::get<ProfileResult>(input.record);
+  profile.jobs.resize(64, profile.jobs[1]);
+  for (JobRecord& job : profile.jobs) job.epochs.resize(1000, profile.jobs[1].epochs[0]);
+  CHECK(says(page_of(input), "256 of 64,000 (the JSON record has them all)"));
+}
+
 TEST_CASE("every column of a table has a heading") {
   const std::string page = html_report(std::array{full_input("a.json"), full_input("b.json")}, assets);
   CHECK(all_of(page, "<th scope=\"col\"[^>]*>([^<]*)</th>").size() > 50);

@@ -43,15 +43,27 @@ void check_form(const std::string& text) {
 TEST_CASE("a profile's figures are in the metrics as the record has them") {
   const std::string text = open_metrics(test::full_profile());
   check_form(text);
-  for (const char* line :
-       {R"(dsanalyze_profile_started_timestamp_seconds{dataset="/data"} 1795208733)", R"(dsanalyze_profile_trusted{dataset="/data"} 1)",
-        R"(dsanalyze_profile_findings{dataset="/data",severity="error"} 1)", R"(dsanalyze_rate_samples_per_second{dataset="/data",rate="S"} 4698.5)",
-        R"(dsanalyze_epoch_ratio{dataset="/data",part="fetch"} 0.5)", R"(dsanalyze_bottleneck{dataset="/data",resource="io"} 1)",
-        R"(dsanalyze_bottleneck{dataset="/data",resource="gpu"} 0)", R"(dsanalyze_run_storage_bytes{dataset="/data",run="full"} 77)",
-        R"(dsanalyze_run_stall_seconds{dataset="/data",run="full",quantile="0.5"} 0.001)",
-        R"(dsanalyze_run_stall_seconds_count{dataset="/data",run="full"} 40)", R"(dsanalyze_run_stall_seconds_sum{dataset="/data",run="full"} 0.08)",
-        R"(dsanalyze_run_mlperf_storage_au_ratio{dataset="/data",run="full"} 0.425)",
-        R"(dsanalyze_prep_operator_seconds{dataset="/data",run="full",operator="decode"} 0.0021)"}) {
+  for (const char* line : {R"(dsanalyze_profile_started_timestamp_seconds{dataset="/data"} 1795208733)",
+                           R"(dsanalyze_profile_trusted{dataset="/data"} 1)",
+                           R"(dsanalyze_profile_findings{dataset="/data",severity="error"} 1)",
+                           R"(dsanalyze_rate_samples_per_second{dataset="/data",rate="S"} 4698.5)",
+                           R"(dsanalyze_epoch_ratio{dataset="/data",part="fetch"} 0.5)",
+                           R"(dsanalyze_bottleneck{dataset="/data",resource="io"} 1)",
+                           R"(dsanalyze_bottleneck{dataset="/data",resource="gpu"} 0)",
+                           R"(dsanalyze_run_storage_bytes{dataset="/data",run="full"} 77)",
+                           R"(dsanalyze_run_stall_seconds{dataset="/data",run="full",quantile="0.5"} 0.001)",
+                           R"(dsanalyze_run_stall_seconds_count{dataset="/data",run="full"} 40)",
+                           R"(dsanalyze_run_stall_seconds_sum{dataset="/data",run="full"} 0.08)",
+                           R"(dsanalyze_run_mlperf_storage_au_ratio{dataset="/data",run="full"} 0.425)",
+                           R"(dsanalyze_prep_operator_seconds{dataset="/data",run="full",operator="decode"} 0.0021)",
+                           R"(dsanalyze_job_samples_per_second{dataset="/data",job="1"} 617.25)",
+                           R"(dsanalyze_job_stall_ratio{dataset="/data",job="1"} 0.125)",
+                           R"(dsanalyze_job_prepared_samples{dataset="/data",job="1"} 76)",
+                           R"(dsanalyze_job_ended{dataset="/data",job="0",end="died"} 1)",
+                           R"(dsanalyze_sharing_info{dataset="/data",share="coordinated",producers="coordinator"} 1)",
+                           R"(dsanalyze_sharing_preparations_per_sample{dataset="/data"} 1.02)",
+                           R"(dsanalyze_sharing_handover_seconds{dataset="/data"} 1.4e-05)",
+                           R"(dsanalyze_sharing_staged_bytes{dataset="/data"} 36864)"}) {
     CAPTURE(line);
     CHECK(has_line(text, line));
   }

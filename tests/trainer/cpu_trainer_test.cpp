@@ -94,6 +94,32 @@ TEST_CASE("the same order gives the same losses to the last bit, another order o
   }
 }
 
+TEST_CASE("where a batch lies in memory changes no bit of what is learned from it") {
+  for (const Precision precision : {Precision::float32, Precision::float64}) {
+    for (const DType dtype : {DType::uint8, DType::float32}) {
+      ToyBatches toys(dtype, Layout::nhwc, 90);
+      const Batch first = toys.batch(0, 37), second = toys.batch(37, 53);
+      std::vector<std::vector<TrainingRecord::StepLoss>> found;
+      for (const std::size_t shift : {0U, 8U, 24U, 40U}) {
+        std::vector<std::uint64_t> moved((toys.bytes() + shift) / sizeof(std::uint64_t) + 1);
+        auto* const begin = reinterpret_cast<std::byte*>(moved.data()) + shift;
+        std::copy_n(toys.memory(), toys.bytes(), begin);
+        CpuTrainerOptions options = toy_options(toys, precision);
+        options.memory = [begin](const Batch&) { return begin; };
+        const auto trainer = make_cpu_trainer(options, system_timing());
+        for (int again = 0; again < 5; ++again) {
+          for (const Batch& batch : {first, second}) {
+            REQUIRE(trainer->submit(batch).ok());
+            REQUIRE(reap_step(*trainer) == 1);
+          }
+        }
+        found.push_back(trainer->training()->by_step);
+      }
+      for (const auto& losses : found) CHECK(losses == found.front());
+    }
+  }
+}
+
 TEST_CASE("three accelerators in lockstep learn what one learns from the whole batch") {
   ToyBatches toys(DType::float32, Layout::nhwc, 100);  // the last batch has one sample: a step of one slice
   const TrainingRecord one = learn(toys, toy_options(toys, Precision::float64), 33, 10);
@@ -267,7 +293,7 @@ TEST_CASE("options that make no network are refused") {
   options = toy_options(toys, Precision::float32, 0);
   CHECK_THROWS_AS(make_cpu_trainer(options, system_timing()), UsageError);
   options = toy_options(toys, Precision::float32);
-  CHECK(cpu_trainer_memory(options) >= 4 * 64 * options.classes * sizeof(float));
+  CHECK(cpu_trainer_memory(options) >= sizeof(float) * 4 * 64 * options.classes);
 }
 
 TEST_CASE("losses of a long run are thinned evenly, those of its epochs keep the first and the last") {

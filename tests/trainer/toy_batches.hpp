@@ -56,6 +56,7 @@ class ToyBatches {
     return batch(ids);
   }
   [[nodiscard]] const std::byte* memory() const { return m_memory.data(); }
+  [[nodiscard]] std::size_t bytes() const { return m_memory.size(); }
 
  private:
   static constexpr std::int64_t channels = 3, side = 12;

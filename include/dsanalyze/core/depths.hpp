@@ -12,7 +12,12 @@ namespace dsanalyze {
 
 /// Batches prepared ahead: at least 2 x accelerators, below which lockstep starves; a deeper queue than that only holds memory.
 int prefetch_batches(const ProfileSettings& settings);
-/// Reads under way or waiting for prep at once, at most: each holds a buffer of about a sample's size.
+/// Batch slots of all jobs of the server together. Coordinated jobs have 2 x jobs + prefetch_batches(), whoever prepares: what they share is bounded
+/// whatever they do. Jobs that share nothing have a loader's each.
+std::size_t batch_slots(const ProfileSettings& settings);
+/// Processes that fetch and prepare: 1 for all jobs, or each job.
+int preparing_processes(const ProfileSettings& settings);
+/// Reads under way or waiting for prep at once in one process, at most: each holds a buffer of about a sample's size.
 std::size_t fetch_places(const ProfileSettings& settings);
 OrderSpec order_spec(const ProfileSettings& settings);
 /// The emulated disk of the run's scale.

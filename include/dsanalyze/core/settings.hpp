@@ -20,6 +20,8 @@ enum class Precision { float32, float64 };
 /// "float", "double"
 std::string precision_name(Precision precision);
 enum class StepMode { lockstep, independent };
+/// What a job does with a batch before its accelerators have it: nothing (they read it where it lies, by DMA), or one copy by a core.
+enum class BatchCopy { none, cpu };
 enum class OnError { skip, fail, substitute };
 enum class ReadMode { buffered, direct };
 enum class IoEngine { automatic, pread, uring };  ///< automatic: measured briefly, the faster one is taken
@@ -70,10 +72,11 @@ struct ProfileSettings {
   int shuffle_buffer = default_shuffle_buffer;  ///< samples; of sequential and shards orders
   int readers = 1;                              ///< shards read by turns, each by its reader
 
-  int jobs = 1;                           ///< of this server, each with `accelerators` of its own, at most `most_jobs`
-  JobSharing share = JobSharing::none;    ///< none or coordinated
-  Producers producers = Producers::jobs;  ///< of coordinated jobs
-  int trials = 0;                         ///< set-ups that a search tries, `jobs` of them at a time; 0: no search
+  int jobs = 1;                            ///< of this server, each with `accelerators` of its own, at most `most_jobs`
+  JobSharing share = JobSharing::none;     ///< none or coordinated
+  Producers producers = Producers::jobs;   ///< of coordinated jobs
+  BatchCopy batch_copy = BatchCopy::none;  ///< of each job; of several jobs
+  int trials = 0;                          ///< set-ups that a search tries, `jobs` of them at a time; 0: no search
   std::optional<int> stop_at_epochs;  ///< a search: every so many epochs the worse half of the trials ends and others begin; nullopt: each runs out
 
   std::vector<std::string> runs;  ///< subset of synthetic, prep, cached, fetch, full, in order

@@ -37,6 +37,7 @@ struct RateModel {
   bool without_cache = false;                        ///< the profile had none: answers with one are MinIO's
   std::optional<double> observed;                    ///< samples/s that the user's own loader reaches
   bool emulated = false;                             ///< some of the rates are those of emulated devices
+  int profiled_jobs = 1;                             ///< that the profile ran side by side; the rates are the server's, and G is one job's
   bool accelerator_shares_cores = false;             ///< the CPU trains: prep and training take each other's cores, which no answer knows
 };
 

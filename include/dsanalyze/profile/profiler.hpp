@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -19,8 +21,11 @@ namespace dsanalyze {
 
 /// Everything a profile needs, looked up and opened by the caller.
 struct ProfileInputs : LoadInputs {
-  std::filesystem::path trace_file;           ///< where to write what the full run asks of its cache (access_trace.hpp); empty: nowhere
-  std::filesystem::path trace_events_file;    ///< where to write what every thread did in the full run (trace_events.hpp); empty: nowhere
+  std::filesystem::path trace_file;         ///< where to write what the full run asks of its cache (access_trace.hpp); empty: nowhere
+  std::filesystem::path trace_events_file;  ///< where to write what every thread did in the full run (trace_events.hpp); empty: nowhere
+  /// Starts a process that calls run_group_job_process() with these two descriptors, which it inherits, and returns its number; with coordinated
+  /// jobs. Throws Error.
+  std::function<std::int64_t(int line, int report)> start_job;
   std::size_t most_trace_events = 1'000'000;  ///< of that file, at least 10,000; 64 bytes of memory each
 };
 

@@ -21,6 +21,8 @@ struct CpuTrainerOptions {
   TensorShape tensor;         ///< of the batches; their number of samples may differ
   std::uint32_t classes = 0;  ///< labels are 0 to classes - 1
   std::uint64_t seed = 1;     ///< of the first weights
+  double learning_rate = NetworkOptions{}.learning_rate;
+  double momentum = NetworkOptions{}.momentum;
   /// What a batch's offsets count from. Called by the threads that compute, any at once.
   std::function<const std::byte*(const Batch&)> memory;
   /// Ranks that train one network together: each step's gradient is the sum over all of them. nullptr: this one alone. Must outlive the trainer. All

@@ -45,7 +45,7 @@ struct NetworkOptions {
   std::uint32_t inputs = 0;
   std::uint32_t hidden = 64;
   std::uint32_t classes = 0;
-  double learning_rate = 0.02;
+  double learning_rate = 0.01;  ///< steady from batches of 8 on; of 0.02 those of 8 no longer learn (docs/reference-trainer.md)
   double momentum = 0.9;
   std::uint64_t seed = 1;  ///< of the first weights
   [[nodiscard]] std::uint64_t parameters() const;

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "dsanalyze/base/clock.hpp"
+#include "dsanalyze/base/files.hpp"
+
+namespace dsanalyze {
+
+/// The whole life of one coordinated job's process (`ProfileInputs::start_job`): joins the group at the other end of `line`, trains on its batches,
+/// tells what it found, or what went wrong, over `report`. False when something went wrong. Does not throw.
+bool run_group_job_process(FileDescriptor line, FileDescriptor report, Timing timing);
+
+}  // namespace dsanalyze

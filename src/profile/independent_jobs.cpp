@@ -1,0 +1,125 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "dsanalyze/base/error.hpp"
+#include "dsanalyze/core/depths.hpp"
+#include "dsanalyze/loaders/slot_pool.hpp"
+#include "job_record.hpp"
+#include "job_runs.hpp"
+#include "run_support.hpp"
+
+namespace dsanalyze {
+namespace {
+
+/// What the jobs know of one another.
+struct Together {
+  std::atomic<std::uint32_t> done{0};  ///< jobs that have trained all their epochs
+  std::atomic<std::uint64_t> samples{0};
+  std::atomic<bool> stop{false};
+  std::mutex mutex;
+  std::exception_ptr error;
+};
+
+/// One job: a loader and accelerators of its own, on the server of all. Goes on after its epochs until all have done theirs, so that none of them
+/// ever has more of the server than its share.
+JobRecord run_independent_job(const ProfileInputs& inputs, const Pipeline::Spec& spec, std::uint32_t job, Together& together, Timing timing) {
+  Pipeline pipeline(inputs, spec, timing);
+  const auto storage = pipeline.storage_bytes();
+  auto loader = pipeline.make_loader({});
+  JobBatches batches(*loader, inputs.settings.batch_copy,
+                     slot_tensor(inputs, inputs.settings.batch_size).sample_bytes() * static_cast<std::size_t>(inputs.settings.batch_size), timing);
+  const auto first = job * static_cast<std::uint32_t>(inputs.settings.accelerators);
+  const auto trainer = make_trainer(inputs, pipeline.server().devices(), first, batches, timing);
+  std::size_t looked_at = 0;
+  int epochs = 0;
+  const TrainingLog log = train(
+      batches, *trainer,
+      [&](const TrainingLog& so_far) {
+        for (; looked_at < so_far.completions.size(); ++looked_at) {
+          const BatchCompletion& completion = so_far.completions[looked_at];
+          together.samples.fetch_add(completion.samples, std::memory_order_relaxed);
+          if (completion.last_of_epoch && ++epochs == inputs.settings.epochs) together.done.fetch_add(1);
+        }
+        return together.stop.load() || together.done.load() == static_cast<std::uint32_t>(inputs.settings.jobs);
+      },
+      {}, timing);
+  // The storage meter of real storage counts the whole process: all jobs. It is read once, by who started them.
+  const auto own = inputs.settings.storage == Seam::real ? std::nullopt : storage();
+  return record_job(inputs, log, batches, *trainer, {loader.get(), own, pipeline.engine().requested()});
+}
+
+/// The job's own order and augmentation, and its share of the cores.
+ProfileInputs job_inputs(const RunContext& context, std::uint32_t job) {
+  ProfileInputs inputs = context.inputs;
+  inputs.index = context.subset;
+  inputs.settings.seed = context.inputs.settings.seed + job;
+  return inputs;
+}
+
+}  // namespace
+
+JobsMeasured run_independent_jobs(RunContext& context, double seconds) {
+  const ProfileSettings& settings = context.inputs.settings;
+  const auto jobs = static_cast<std::uint32_t>(settings.jobs);
+  make_cold(context);
+  Pipeline::Spec spec = full_spec(context);
+  spec.workers = std::max(1, settings.workers / settings.jobs);
+  spec.server = Pipeline::make_server(context.inputs, spec, settings.jobs, context.timing);
+  const StorageMeter meter(context.subset->facts().root);
+  const auto before = settings.storage == Seam::real ? meter.process_bytes() : std::nullopt;
+
+  JobsMeasured measured;
+  measured.jobs.resize(jobs);
+  std::vector<ProfileInputs> inputs;
+  for (std::uint32_t job = 0; job < jobs; ++job) inputs.push_back(job_inputs(context, job));
+  Together together;
+  std::atomic<std::uint32_t> running{jobs};
+  const Nanoseconds begun = context.timing.clock->now();
+  {
+    std::vector<std::jthread> threads;
+    for (std::uint32_t job = 0; job < jobs; ++job) {
+      threads.emplace_back([&, job] {
+        try {
+          measured.jobs[job] = run_independent_job(inputs[job], spec, job, together, context.timing);
+          measured.jobs[job].job = static_cast<int>(job);
+        } catch (...) {
+          const std::scoped_lock lock(together.mutex);
+          if (!together.error) together.error = std::current_exception();
+          together.stop = true;
+        }
+        running.fetch_sub(1);
+      });
+    }
+    while (running.load() > 0) {
+      const double elapsed = to_seconds(context.timing.clock->now() - begun);
+      if (context.stop.stop_requested() || elapsed >= 1.5 * seconds || context.budget_spent()) together.stop = true;
+      show_progress(context, fmt::format("full, {} jobs", jobs), begun, seconds,
+                    elapsed > 0 ? static_cast<double>(together.samples.load(std::memory_order_relaxed)) / elapsed : -1);
+      context.timing.waiter->sleep_until(context.timing.clock->after(0.1).at);
+    }
+  }
+  if (context.stop.stop_requested()) throw Interrupted();
+  if (together.error) std::rethrow_exception(together.error);
+
+  sum_up(context, measured, to_seconds(context.timing.clock->now() - begun));
+  if (settings.storage == Seam::real) {
+    const auto after = meter.process_bytes();
+    if (after && before) measured.all.record.storage_bytes = *after - *before;
+  }
+  const auto slots = static_cast<std::uint64_t>(prefetch_batches(settings) + settings.accelerators) * jobs;
+  measured.sharing.share = job_sharing_name(settings.share);
+  measured.sharing.producers = producers_name(settings.producers);
+  measured.sharing.jobs = settings.jobs;
+  measured.sharing.prefetch_batches = prefetch_batches(settings);
+  measured.sharing.staged_batches = slots;
+  measured.sharing.staged_bytes = slots * SlotLayout(slot_tensor(context.inputs, settings.batch_size)).bytes;
+  note_rate(context, fmt::format("{} jobs, each for itself, together", jobs), measured.all.rate);
+  return measured;
+}
+
+}  // namespace dsanalyze

@@ -1,0 +1,67 @@
+#include "job_record.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace dsanalyze {
+namespace {
+
+/// Of each epoch that a log saw to its end.
+std::map<std::uint64_t, Nanoseconds> epoch_ends(const TrainingLog& log) {
+  std::map<std::uint64_t, Nanoseconds> ends;
+  for (const BatchCompletion& completion : log.completions) {
+    if (completion.last_of_epoch) ends[completion.epoch] = completion.end;
+  }
+  return ends;
+}
+
+void record_job_epochs(JobRecord& record, const TrainingLog& log, const JobBatches& batches, const Loader* loader) {
+  std::map<std::uint64_t, std::uint64_t> prepared;
+  if (loader != nullptr) {
+    for (const EpochTotals& totals : loader->epochs()) prepared[totals.epoch] = totals.samples;
+  }
+  Nanoseconds begin = log.begun;
+  for (const auto& [epoch, end] : epoch_ends(log)) {
+    const auto seen = batches.epochs().find(epoch);
+    if (seen == batches.epochs().end()) continue;
+    record.epochs.push_back({epoch, to_seconds(end - begin), seen->second.samples, seen->second.digest.text(), prepared[epoch]});
+    begin = end;
+  }
+}
+
+}  // namespace
+
+JobRecord record_job(const ProfileInputs& inputs, const TrainingLog& log, const JobBatches& batches, const Trainer& trainer, const JobWork& work) {
+  JobRecord record;
+  record.end = "finished";
+  record.seconds = to_seconds(log.ended - log.begun);
+  record.first_batch_seconds = log.first_batch > 0 ? to_seconds(log.first_batch - log.begun) : 0;
+  record.samples_failed = batches.failed();
+  record.training = trainer.training();
+  for (const BatchCompletion& completion : log.completions) record.samples += completion.samples;
+  if (work.loader != nullptr) {
+    const LoaderTotals totals = work.loader->totals();
+    record.samples_prepared = totals.prep.samples;
+    record.cache_hits = totals.hits;
+    record.cache_misses = totals.misses;
+  }
+  record.requested_bytes = work.requested_bytes;
+  record.storage_bytes = work.storage_bytes;
+  record_job_epochs(record, log, batches, work.loader);
+  if (log.completions.empty()) return record;
+
+  const Nanoseconds last = log.completions.back().end;
+  const auto ends = epoch_ends(log);
+  const Nanoseconds steady = !ends.empty() && ends.begin()->second < last ? ends.begin()->second : log.begun;
+  const WindowedRate rate = windowed_rate(log.progress(), {}, steady, last, inputs.host, JudgeCpu::no);
+  record.samples_per_s = rate.estimate.value;
+  record.ci95_samples_per_s = rate.estimate.ci95;
+  if (rate.estimate.value > 0) record.epoch_seconds = static_cast<double>(inputs.index->size()) / rate.estimate.value;
+  Nanoseconds stalled = 0;
+  for (const BatchCompletion& completion : log.completions) stalled += completion.end > steady ? completion.stall : 0;
+  const double time = to_seconds(last - steady) * inputs.settings.accelerators;
+  record.stall_fraction = time > 0 ? std::clamp(to_seconds(stalled) / time, 0.0, 1.0) : 0;
+  return record;
+}
+
+}  // namespace dsanalyze

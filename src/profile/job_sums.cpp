@@ -1,0 +1,75 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "job_runs.hpp"
+#include "run_support.hpp"
+
+namespace dsanalyze {
+namespace {
+
+template <typename Value>
+void add_known(std::optional<Value>& sum, const std::optional<Value>& more, bool first) {
+  sum = first || !sum ? (first ? more : std::nullopt) : (more ? std::optional<Value>(*sum + *more) : std::nullopt);
+}
+
+/// An epoch of all jobs: its time is the mean of theirs, its digest that of all if it is the same.
+void add_epochs(RunRecord& run, const std::vector<JobRecord>& jobs) {
+  std::map<std::uint64_t, std::vector<const JobEpochRecord*>> by_epoch;
+  for (const JobRecord& job : jobs) {
+    for (const JobEpochRecord& epoch : job.epochs) by_epoch[epoch.epoch].push_back(&epoch);
+  }
+  for (const auto& [epoch, parts] : by_epoch) {
+    EpochRecord record;
+    record.epoch = epoch;
+    record.digest = parts.front()->digest;
+    for (const JobEpochRecord* part : parts) {
+      record.seconds += part->seconds / static_cast<double>(parts.size());
+      record.samples += part->samples;
+      if (part->digest != record.digest) record.digest.clear();
+    }
+    run.epochs.push_back(record);
+  }
+}
+
+}  // namespace
+
+void sum_up(RunContext& context, JobsMeasured& measured, double seconds) {
+  RunRecord& run = measured.all.record;
+  run.name = "full";
+  run.seconds = seconds;
+  run.fetch_concurrency = context.inputs.settings.fetch_concurrency;
+  WindowedRate rate;
+  bool first = true;
+  for (const JobRecord& job : measured.jobs) {
+    // Jobs of one server speed up and slow down together: their intervals add up.
+    rate.estimate.value += job.samples_per_s;
+    rate.estimate.ci95.low += job.ci95_samples_per_s.low;
+    rate.estimate.ci95.high += job.ci95_samples_per_s.high;
+    run.samples += job.samples;
+    run.samples_failed += job.samples_failed;
+    run.cache_hits += job.cache_hits;
+    run.cache_misses += job.cache_misses;
+    run.requested_bytes += job.requested_bytes;
+    add_known(run.storage_bytes, job.storage_bytes, std::exchange(first, false));
+    run.first_batch_seconds = std::max(run.first_batch_seconds, job.first_batch_seconds);
+    measured.sharing.samples_prepared += job.samples_prepared;
+  }
+  // Epochs that the jobs together went through: coordinated ones the same at the same time, others each its own.
+  double swept = 0;
+  for (const JobRecord& job : measured.jobs) {
+    const double own = static_cast<double>(job.samples) / std::max(1U, context.subset->size());
+    swept = std::max(swept, own);
+  }
+  if (swept > 0) measured.sharing.preparations_per_sample = static_cast<double>(measured.sharing.samples_prepared) / (swept * context.subset->size());
+  rate.kept = measured.jobs.empty() ? 0 : 1;
+  add_epochs(run, measured.jobs);
+  measured.all.rate = record_rate(context, "full", rate, mean_sample_bytes(context),
+                                  fmt::format("{} jobs together, cold start, everything on, first epoch apart", measured.jobs.size()));
+  take_rate(context, measured.all);
+  if (measured.all.rate.samples_per_s > 0)
+    run.epoch_seconds = static_cast<double>(measured.jobs.size()) * context.subset->size() / measured.all.rate.samples_per_s;
+}
+
+}  // namespace dsanalyze
