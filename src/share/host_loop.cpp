@@ -88,6 +88,7 @@ void GroupHost::Impl::look_at_all() {
       if ((entry.revents & ~POLLOUT) != 0 && connection.socket() >= 0) hear(connection);
     }
   }
+  std::erase_if(connections, [](const Connection& connection) { return connection.stage == Stage::gone; });
   if (polled[1].revents != 0) accept_all();
 }
 
