@@ -49,7 +49,7 @@ void GroupHost::Impl::round() {
     survey();
   }
   let_in();
-  std::erase_if(connections, [](const Connection& connection) { return connection.stage == Stage::gone; });
+  drop_gone();
   publish_state();
 }
 
@@ -88,8 +88,18 @@ void GroupHost::Impl::look_at_all() {
       if ((entry.revents & ~POLLOUT) != 0 && connection.socket() >= 0) hear(connection);
     }
   }
-  std::erase_if(connections, [](const Connection& connection) { return connection.stage == Stage::gone; });
   if (polled[1].revents != 0) accept_all();
+}
+
+void GroupHost::Impl::drop_hung_up() {
+  for (Connection& connection : connections) {
+    if (connection.stage != Stage::placed && connection.hung_up()) line_ended(connection);
+  }
+  drop_gone();
+}
+
+void GroupHost::Impl::drop_gone() {
+  std::erase_if(connections, [](const Connection& connection) { return connection.stage == Stage::gone; });
 }
 
 void GroupHost::Impl::take_commands() {
@@ -115,6 +125,7 @@ void GroupHost::Impl::accept_all() {
       accepts = errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;  // else without descriptors or memory: again with the next survey
       return;
     }
+    if (connections.size() >= most_connections) drop_hung_up();
     Connection& connection = connections.emplace_back(std::move(line), parts.timing.clock->after(hello_seconds));
     if (connections.size() > most_connections) refuse(connection, "the host has as many connections as it serves at once");
   }

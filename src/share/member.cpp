@@ -144,7 +144,6 @@ void GroupMember::Impl::hear(group_protocol::Message& message) {
       break;
     case Kind::ended:
       ended.store(true, std::memory_order_release);
-      signal();
       break;
     default:
       throw Error("its host sent a message that makes no sense to a member");
