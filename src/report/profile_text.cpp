@@ -34,6 +34,7 @@ std::string jobs_setup_text(const ProfileSettings& settings) {
                                  settings.share == JobSharing::none             ? "each for itself"
                                  : settings.producers == Producers::coordinator ? "coordinated, the coordinator prepares"
                                                                                 : "coordinated, each prepares its part");
+  if (settings.batch_copy == BatchCopy::cpu) text += ", each copies its batches";
   if (settings.trials > 0) text += fmt::format(", a search of {} trials", settings.trials);
   return text;
 }
