@@ -56,6 +56,7 @@ void sum_up(RunContext& context, JobsMeasured& measured, double seconds) {
     run.first_batch_seconds = std::max(run.first_batch_seconds, job.first_batch_seconds);
     measured.sharing.samples_prepared += job.samples_prepared;
   }
+  measured.sharing.preparations_per_sample = preparations_per_sample(measured.jobs, measured.sharing.samples_prepared);
   rate.kept = measured.jobs.empty() ? 0 : 1;
   add_epochs(run, measured.jobs);
   measured.all.rate = record_rate(context, "full", rate, mean_sample_bytes(context),
