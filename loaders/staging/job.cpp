@@ -1,10 +1,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cerrno>
 #include <optional>
 #include <utility>
 
+#include "awaiting.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "stepping.hpp"
 #include "taker.hpp"
@@ -42,6 +45,7 @@ struct StagingJob::State {
   MemorySegment slab;
   std::optional<staging::Taker> taker;
   std::optional<staging::Filler> filler;
+  std::optional<staging::Awaiting> awaiting;
   std::uint32_t place = staging::nobody;
   const pid_t process = ::getpid();
   /// By batch: its memory stays mapped while it is held, whatever is detached.
@@ -67,6 +71,7 @@ void StagingJob::join(std::uint32_t place) {
   state.place = place;
   state.view.map_page(place, staging::page_of(state.page));
   state.taker.emplace(state.view, *staging::page_of(state.page), place, state.stepping.timing);
+  state.awaiting.emplace(state.view, *staging::page_of(state.page), place, state.stepping.timing);
   if (state.slab.size() == 0) return;
   state.view.map_slab(place, staging::slab_of(state.slab));
   state.filler.emplace(state.view, *staging::slab_of(state.slab), place, state.stepping.timing);
@@ -122,5 +127,25 @@ Status StagingJob::claim(StagingClaim& claim, Deadline deadline) {
 }
 
 void StagingJob::publish(const StagingClaim& claim, const StagedFacts& facts) { m_state->stepping.publish(*m_state->filler, claim, facts); }
+
+Status StagingJob::await(Deadline deadline) {
+  State& state = *m_state;
+  const Timing timing = state.stepping.timing;
+  while (true) {
+    const auto kept = state.mapped.keep();
+    const staging::StepResult seen = state.awaiting->look();
+    if (seen.outcome == staging::Outcome::ready) return {};
+    if (seen.outcome == staging::Outcome::ended) return {StatusCode::end, 0};
+    if (seen.outcome == staging::Outcome::put_out) return {StatusCode::cancelled, 0};
+    if (!state.stepping.coordinator_lives()) return {StatusCode::io, EPIPE};
+    if (timing.clock->now() >= deadline.at) return {StatusCode::timeout, 0};
+    const Deadline until{std::min(seen.until.at, deadline.at)};
+    if (seen.word == nullptr) {
+      timing.waiter->sleep_until(until.at);
+    } else {
+      timing.waiter->wait(*seen.word, seen.expected, until);
+    }
+  }
+}
 
 }  // namespace dsanalyze

@@ -17,11 +17,6 @@ constexpr std::size_t most_undelivered = 256;  // messages: more than a group of
 
 int open_process(std::int64_t process) { return static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(process), 0U)); }
 
-bool hung_up(int socket) {
-  pollfd entry{socket, 0, 0};
-  return ::poll(&entry, 1, 0) > 0 && (entry.revents & (POLLHUP | POLLERR)) != 0;
-}
-
 }  // namespace
 
 Connection::Connection(FileDescriptor socket, Deadline given_deadline) : deadline(given_deadline), m_socket(std::move(socket)) {}
@@ -70,7 +65,12 @@ std::string_view Connection::watch(std::int64_t process) {
   // Where the kernel or a sandbox has no such call, the line alone says whether the process lives.
   if (!m_process_descriptor.valid() && errno != ENOSYS && errno != EPERM) return "the host has as many open files as it may have";
   // The number may be another process's by now. Then the line's other end went with its process.
-  return hung_up(m_socket.get()) ? "its process has ended" : "";
+  return hung_up() ? "its process has ended" : "";
+}
+
+bool Connection::hung_up() const {
+  pollfd entry{m_socket.get(), 0, 0};
+  return m_socket.valid() && ::poll(&entry, 1, 0) > 0 && (entry.revents & (POLLHUP | POLLERR)) != 0;
 }
 
 void Connection::close() {

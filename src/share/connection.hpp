@@ -38,6 +38,8 @@ class Connection {
 
   /// From now on the process's end is seen. Otherwise why not, in words.
   std::string_view watch(std::int64_t process);
+  /// The other end is closed, whatever still lies unread.
+  [[nodiscard]] bool hung_up() const;
   [[nodiscard]] int socket() const { return m_socket.get(); }
   [[nodiscard]] int process_descriptor() const { return m_process_descriptor.get(); }
   [[nodiscard]] std::int64_t process() const { return m_process; }

@@ -70,6 +70,8 @@ struct GroupHost::Impl {
   void handle(Connection& connection, Message& message, const MessageSender& sender);
   void settle_ended_lines();
   void drop_overdue();
+  void drop_hung_up();
+  void drop_gone();
 
   // The thread: jobs (host_jobs.cpp).
   void greet(Connection& connection, const Message& message, const MessageSender& sender);

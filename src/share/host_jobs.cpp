@@ -171,8 +171,10 @@ void GroupHost::Impl::survey() {
   for (const auto& late : found.late) {
     emit(GroupEvent::Kind::late, late.responsible,
          late.responsible < places.size() && places[late.responsible] ? places[late.responsible]->process : 0,
-         fmt::format("job {} waits for batch {}, which {} is to make: late, not lost", late.waiting, late.sequence,
-                     late.responsible == staging_most_jobs ? "the coordinator" : fmt::format("job {}", late.responsible)));
+         fmt::format("job {} waits for batch {}, which {}: late, not lost", late.waiting, late.sequence,
+                     late.responsible == staging_most_jobs ? "the coordinator is to make"
+                     : late.responsible == late.waiting    ? "it is to make itself; it has no slot for it until others release theirs"
+                                                           : fmt::format("job {} is to make", late.responsible)));
   }
   for (const std::uint32_t at : found.vacated) {
     places[at].reset();

@@ -49,7 +49,7 @@ void GroupHost::Impl::round() {
     survey();
   }
   let_in();
-  std::erase_if(connections, [](const Connection& connection) { return connection.stage == Stage::gone; });
+  drop_gone();
   publish_state();
 }
 
@@ -91,6 +91,17 @@ void GroupHost::Impl::look_at_all() {
   if (polled[1].revents != 0) accept_all();
 }
 
+void GroupHost::Impl::drop_hung_up() {
+  for (Connection& connection : connections) {
+    if (connection.stage != Stage::placed && connection.hung_up()) line_ended(connection);
+  }
+  drop_gone();
+}
+
+void GroupHost::Impl::drop_gone() {
+  std::erase_if(connections, [](const Connection& connection) { return connection.stage == Stage::gone; });
+}
+
 void GroupHost::Impl::take_commands() {
   if (polled[0].revents != 0) drain(wake.get());
   if (to_begin.exchange(false)) coordinator.begin();
@@ -114,6 +125,7 @@ void GroupHost::Impl::accept_all() {
       accepts = errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;  // else without descriptors or memory: again with the next survey
       return;
     }
+    if (connections.size() >= most_connections) drop_hung_up();
     Connection& connection = connections.emplace_back(std::move(line), parts.timing.clock->after(hello_seconds));
     if (connections.size() > most_connections) refuse(connection, "the host has as many connections as it serves at once");
   }

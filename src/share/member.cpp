@@ -24,6 +24,7 @@ namespace {
 
 constexpr double host_answers_seconds = 5;
 constexpr double listens_again_seconds = 3600;
+constexpr double watches_again_seconds = 3600;
 
 }  // namespace
 
@@ -36,7 +37,10 @@ GroupMember::Impl::Impl(Parts given) : parts(std::move(given)), process(::getpid
 
 GroupMember::Impl::~Impl() {
   stopping.store(true);
-  if (job != nullptr && entered.load()) job->leave();
+  {
+    const std::scoped_lock lock(mutex);
+    if (answer.placed) job->leave();
+  }
   ::shutdown(parts.line.get(), SHUT_RDWR);
   changed();
 }
@@ -49,7 +53,9 @@ void GroupMember::Impl::greet() {
   Status status = group_protocol::send(parts.line.get(), {.kind = Kind::hello}, group_protocol::to_text(parts.demands), {}, deadline);
   group_protocol::Inbox inbox;
   group_protocol::Message message;
-  if (status.ok()) status = inbox.receive(parts.line.get(), message, deadline);
+  // A host that ends the line at once has said why before, even when the hello came too late for it.
+  if (status.ok() || status.code == StatusCode::io) status = inbox.receive(parts.line.get(), message, deadline);
+  if (status.code == StatusCode::end) status = inbox.receive(parts.line.get(), message, deadline);
   if (status.code == StatusCode::unsupported) {
     throw failed(fmt::format("its host speaks version {} of the protocol, this program version {}; start both from the same version",
                              message.head.spoken, group_protocol::version));
@@ -138,7 +144,6 @@ void GroupMember::Impl::hear(group_protocol::Message& message) {
       break;
     case Kind::ended:
       ended.store(true, std::memory_order_release);
-      signal();
       break;
     default:
       throw Error("its host sent a message that makes no sense to a member");
@@ -162,6 +167,21 @@ void GroupMember::Impl::hand_over() {
   static_cast<void>(group_protocol::send(parts.line.get(), {.kind = Kind::enter, .attached = attached}, {}, std::span(segments).first(makes ? 2 : 1),
                                          parts.timing.clock->after(host_answers_seconds))
                         .ok());
+}
+
+void GroupMember::Impl::watch() {
+  while (!stopping.load()) {
+    const std::uint32_t seen = changes.load(std::memory_order_acquire);
+    const Deadline deadline = parts.timing.clock->after(watches_again_seconds);
+    if (!entered.load(std::memory_order_acquire)) {
+      parts.timing.waiter->wait(changes, seen, deadline);
+      continue;
+    }
+    const Status status = job->await(deadline);
+    if (status.code == StatusCode::timeout) continue;
+    signal();
+    if (!status.ok()) return;
+  }
 }
 
 Status GroupMember::Impl::enter(Deadline deadline, const std::function<void(std::uint64_t, double)>& waiting) {
@@ -233,6 +253,11 @@ std::uint32_t GroupMember::place() const {
 }
 bool GroupMember::lost() const { return !m_impl->host_lives(); }
 std::string GroupMember::failure() const { return m_impl->failure(); }
-int GroupMember::event_descriptor() const { return m_impl->event.get(); }
+int GroupMember::event_descriptor() const {
+  if (!m_impl->forked()) {
+    std::call_once(m_impl->watch_begun, [this] { m_impl->watcher = std::jthread([this] { m_impl->watch(); }); });
+  }
+  return m_impl->event.get();
+}
 
 }  // namespace dsanalyze

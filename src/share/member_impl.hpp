@@ -27,7 +27,7 @@ struct GroupMember::Impl {
   [[nodiscard]] std::string failure() const;
   /// The child of a fork is not the member.
   [[nodiscard]] bool forked() const;
-  [[nodiscard]] bool host_lives() const { return !lost.load(std::memory_order_acquire) && !forked(); }
+  [[nodiscard]] bool host_lives() const { return !lost.load(std::memory_order_acquire) && !stopping.load() && !forked(); }
 
   /// What the host has said last about letting this job in.
   struct Answer {

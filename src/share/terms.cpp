@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -82,6 +83,12 @@ TensorShape read_tensor(JsonObject object) {
   tensor.dtype = object.choice("dtype", {"uint8", "float32"}) == "uint8" ? DType::uint8 : DType::float32;
   const auto lengths = object.numbers("shape", 1, tensor.shape.size(), 1, 1e12);
   const auto strides = object.numbers("strides", lengths.size(), lengths.size(), 1, 1e12);
+  for (const double number : lengths) {
+    if (number != std::floor(number)) object.fail("shape", "found a fraction, expected whole numbers");
+  }
+  for (const double number : strides) {
+    if (number != std::floor(number)) object.fail("strides", "found a fraction, expected whole numbers");
+  }
   tensor.dimensions = static_cast<std::uint8_t>(lengths.size());
   std::ranges::transform(lengths, tensor.shape.begin(), [](double length) { return static_cast<std::int64_t>(length); });
   std::ranges::transform(strides, tensor.strides.begin(), [](double stride) { return static_cast<std::int64_t>(stride); });

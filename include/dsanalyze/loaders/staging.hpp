@@ -167,6 +167,9 @@ class StagingJob final : public StagingProducer {
   /// corrupt for a batch that is not held. In any order; slots are freed in the order of batches. cancelled: this job was put out of the group, and
   /// the batch may have been overwritten while it was read.
   Status release(std::uint64_t sequence);
+  /// For event loops, beside take(): waits until its next batch is there; at each call for a later one. Takes nothing and writes nothing. timeout;
+  /// end, cancelled and io as take(). Threads: one.
+  Status await(Deadline deadline);
   /// This job takes no part in epochs after this one; one that is open already it leaves at its end all the same.
   void leave_after(std::uint64_t epoch);
   /// At once: what it has not released counts no more, what it has not made becomes others' work.

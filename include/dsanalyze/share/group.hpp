@@ -142,7 +142,8 @@ class GroupMember {
   [[nodiscard]] bool lost() const;
   /// Why it is lost, in words.
   [[nodiscard]] std::string failure() const;
-  /// Moves when the host is lost or a batch may have come; for event loops: readable then. Drained by who reads it.
+  /// An eventfd for event loops: readable when a batch may have come, when the group has ended, when the host is lost. Who reads it drains it, then
+  /// takes batches until there is none. At the first call a thread starts that looks out for them. Throws std::system_error without one.
   [[nodiscard]] int event_descriptor() const;
 
  private:
