@@ -98,6 +98,17 @@ WhatIfAnswer::Simulated simulated_answer(const ProfileResult& profile, const Epo
   return simulated;
 }
 
+/// Only what the answer says: it is of one job alone unless it asks for several, whatever the profile ran.
+void take_jobs(const WhatIfChange& change, ProfileSettings& settings) {
+  const JobSharing share = change.share.empty() ? JobSharing::none : parse_job_sharing(change.share);
+  settings.jobs = static_cast<int>(change.jobs.value_or(1));
+  settings.share = settings.jobs == 1 || share == JobSharing::none ? JobSharing::none : JobSharing::coordinated;
+  settings.producers = settings.jobs > 1 && share == JobSharing::unified_producer ? Producers::coordinator : Producers::jobs;
+  settings.batch_copy = BatchCopy::none;
+  settings.trials = 0;
+  settings.stop_at_epochs.reset();
+}
+
 }  // namespace
 
 ChangedSettings changed_settings(const ProfileResult& profile, const WhatIfAnswer& answer) {
@@ -108,14 +119,8 @@ ChangedSettings changed_settings(const ProfileResult& profile, const WhatIfAnswe
     changed.why_not = why;
     return changed;
   };
-  if (change.jobs && *change.jobs > 1) return refuse("several jobs on one server are not run yet");
   if (change.servers && *change.servers > 1) return refuse("several servers are not run yet");
-  // The set-up of an answer is one job's, whatever the profile ran.
-  settings.jobs = 1;
-  settings.share = JobSharing::none;
-  settings.producers = Producers::jobs;
-  settings.trials = 0;
-  settings.stop_at_epochs.reset();
+  take_jobs(change, settings);
   if (change.request_bytes) return refuse("reads of another size need the samples packed otherwise: dsanalyze dataset convert");
   if (change.cache_fraction) settings.cache_size = ByteAmount{ByteAmount::Kind::fraction, 0, *change.cache_fraction};
   if (change.cache_fraction && settings.cache == CacheKind::none) settings.cache = CacheKind::minio;
@@ -136,7 +141,8 @@ ChangedSettings changed_settings(const ProfileResult& profile, const WhatIfAnswe
   if (settings.accelerator == AcceleratorKind::cpu && (change.accelerators || change.accelerator_speed))
     return refuse("the CPU trains, and is as fast as it is: accelerators of another number or speed have to be emulated");
   if (change.accelerators) settings.accelerators = static_cast<int>(std::lround(*change.accelerators));
-  if (settings.accelerator == AcceleratorKind::emulated && answer.ingestion) settings.accelerator_rate = *answer.ingestion / settings.accelerators;
+  if (settings.accelerator == AcceleratorKind::emulated && answer.ingestion)
+    settings.accelerator_rate = *answer.ingestion / settings.accelerators / settings.jobs;
   if (change.fetch_concurrency) settings.fetch_concurrency = static_cast<int>(std::lround(*change.fetch_concurrency));
   if (settings.storage == Seam::emulated && profile.storage && (change.storage_factor || change.storage_bytes_per_s)) {
     const double factor = answer.storage / profile.storage->samples_per_s;
@@ -149,7 +155,7 @@ ChangedSettings changed_settings(const ProfileResult& profile, const WhatIfAnswe
 std::optional<EpochSetup> simulated_setup(const ProfileResult& profile, const WhatIfAnswer& answer, std::uint32_t samples) {
   const ChangedSettings changed = changed_settings(profile, answer);
   const ProfileSettings& settings = changed.settings;
-  if (!changed.why_not.empty() || !has_policy(settings.cache) || samples == 0) return std::nullopt;
+  if (!changed.why_not.empty() || runs_jobs(settings) || !has_policy(settings.cache) || samples == 0) return std::nullopt;
   EpochSetup setup;
   setup.samples = samples;
   setup.sample_bytes = with_mean(profile.distributions.sample_bytes, profile.dataset.mean_sample_bytes, "bytes of a sample");

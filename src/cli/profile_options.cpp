@@ -27,6 +27,7 @@ constexpr std::string_view error_ways = "skip|fail|substitute";
 constexpr std::string_view io_engines = "auto|pread|uring";
 constexpr std::string_view order_kinds = "random|sequential|shards";
 constexpr std::string_view job_shares = "none|coordinated";
+constexpr std::string_view batch_copies = "none|cpu";
 constexpr std::string_view producer_kinds = "jobs|coordinator";
 constexpr std::string_view admissions = "first|cost-aware";
 constexpr std::string_view cache_kinds = "none|page|page-model:random|page-model:linux|minio|lru";
@@ -134,6 +135,7 @@ void ProfileOptions::declare(CLI::App& app) {
   app.add_option("--jobs", m_jobs);
   app.add_option("--share", m_share)->type_name(std::string(job_shares));
   app.add_option("--producers", m_producers)->type_name(std::string(producer_kinds));
+  app.add_option("--batch-copy", m_batch_copy)->type_name(std::string(batch_copies));
   app.add_option("--trials", m_trials);
   app.add_option("--stop-at", m_stop_at)->type_name("1epoch|2epochs|3epochs");
   app.add_option("--max-storage-rate", m_max_storage_rate);
@@ -351,6 +353,7 @@ void ProfileOptions::apply_jobs(ProfileSettings& settings) const {
     if (settings.share != JobSharing::coordinated)
       throw UsageError("--producers: says who prepares what jobs share, and these share nothing; pass --share coordinated with it, or leave it out");
   }
+  if (!m_batch_copy.empty()) settings.batch_copy = chosen<BatchCopy>("--batch-copy", m_batch_copy, batch_copies);
   set_if(settings.trials, "--trials", m_trials, whole_number(1, 10'000));
   set_if(settings.stop_at_epochs, "--stop-at", m_stop_at, parse_epochs);
 }

@@ -120,11 +120,6 @@ SearchTrialRecord read_trial(JsonObject& object) {
 
 }  // namespace
 
-const std::vector<std::string>& job_ends() {
-  static const std::vector<std::string> ends = {"finished", "stopped", "died", "refused"};
-  return ends;
-}
-
 void add_jobs(Json& document, const ProfileResult& result) {
   if (result.sharing) document["sharing"] = sharing_json(*result.sharing);
   for (const JobRecord& job : result.jobs) document["jobs"].push_back(job_json(job));

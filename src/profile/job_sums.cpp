@@ -56,13 +56,7 @@ void sum_up(RunContext& context, JobsMeasured& measured, double seconds) {
     run.first_batch_seconds = std::max(run.first_batch_seconds, job.first_batch_seconds);
     measured.sharing.samples_prepared += job.samples_prepared;
   }
-  // Epochs that the jobs together went through: coordinated ones the same at the same time, others each its own.
-  double swept = 0;
-  for (const JobRecord& job : measured.jobs) {
-    const double own = static_cast<double>(job.samples) / std::max(1U, context.subset->size());
-    swept = std::max(swept, own);
-  }
-  if (swept > 0) measured.sharing.preparations_per_sample = static_cast<double>(measured.sharing.samples_prepared) / (swept * context.subset->size());
+  measured.sharing.preparations_per_sample = preparations_per_sample(measured.jobs, measured.sharing.samples_prepared);
   rate.kept = measured.jobs.empty() ? 0 : 1;
   add_epochs(run, measured.jobs);
   measured.all.rate = record_rate(context, "full", rate, mean_sample_bytes(context),

@@ -70,7 +70,7 @@ void check_trace(const ProfileInputs& inputs, const char* option, const std::fil
   if (file.empty()) return;
   if (runs_jobs(inputs.settings)) {
     throw UsageError(
-        fmt::format("{} {}: one process's accesses are traced, and with --jobs or --share several make the full run; leave it out, or trace "
+        fmt::format("{} {}: one job's accesses are traced, and with --jobs or --share several make the full run; leave it out, or trace "
                     "one job alone",
                     option, file.native()));
   }
@@ -115,14 +115,13 @@ void check_accelerators(const ProfileSettings& settings) {
 }
 
 std::string jobs_line(const ProfileSettings& settings, Bytes slots) {
-  const std::string jobs = settings.jobs == 1 ? "1 process" : fmt::format("{} processes", settings.jobs);
   const std::string search = settings.trials == 0 ? ""
                              : !settings.stop_at_epochs
                                  ? fmt::format("; a search of {} trials", settings.trials)
                                  : fmt::format("; a search of {} trials, of those that run the worse half ends every {} epoch{}", settings.trials,
                                                *settings.stop_at_epochs, *settings.stop_at_epochs == 1 ? "" : "s");
-  if (settings.share == JobSharing::none) return fmt::format("jobs: {} in the full run, each for itself{}", jobs, search);
-  return fmt::format("jobs: {} in the full run, coordinated: every batch is prepared once, {}; at most {} batches ({}) staged{}", jobs,
+  if (settings.share == JobSharing::none) return fmt::format("jobs: {} in the full run, each for itself{}", settings.jobs, search);
+  return fmt::format("jobs: {} in the full run, coordinated: every batch is prepared once, {}; at most {} batches ({}) staged{}", settings.jobs,
                      settings.producers == Producers::jobs ? "each job its part" : "by the coordinator", batch_slots(settings), format_bytes(slots),
                      search);
 }

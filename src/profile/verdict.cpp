@@ -40,10 +40,38 @@ RateRecord effective_fetch(const ProfileResult& result, const CacheShare& cached
   return fetch;
 }
 
-const RateRecord& rate_of(Resource resource, const ProfileResult& result) {
+/// Jobs that each want their own samples of prep and storage: those that share are one.
+int separate_jobs(const ProfileSettings& settings) { return settings.share == JobSharing::none ? std::max(settings.jobs, 1) : 1; }
+
+/// What the accelerators of all jobs want of the server.
+std::optional<RateRecord> wanted_of_server(const ProfileResult& result) {
+  if (!result.ingestion) return std::nullopt;
+  RateRecord wanted = *result.ingestion;
+  const double jobs = separate_jobs(result.settings);
+  wanted.samples_per_s *= jobs;
+  wanted.ci95_samples_per_s.low *= jobs;
+  wanted.ci95_samples_per_s.high *= jobs;
+  return wanted;
+}
+
+/// The full run as the server sees it: jobs that share are served by one sweep, at the rate of one of them.
+std::optional<RunRecord> full_of_server(const ProfileResult& result) {
+  const RunRecord* full = result.run("full");
+  if (full == nullptr || full->samples_per_s <= 0) return std::nullopt;
+  RunRecord swept = *full;
+  if (result.settings.share == JobSharing::none) return swept;
+  const auto worked = std::ranges::count_if(result.jobs, [](const JobRecord& job) { return job.samples_per_s > 0; });
+  const auto jobs = static_cast<double>(worked > 0 ? worked : std::max(result.settings.jobs, 1));
+  swept.samples_per_s /= jobs;
+  swept.ci95_samples_per_s.low /= jobs;
+  swept.ci95_samples_per_s.high /= jobs;
+  return swept;
+}
+
+const RateRecord& rate_of(Resource resource, const ProfileResult& result, const std::optional<RateRecord>& wanted) {
   switch (resource) {
     case Resource::gpu:
-      return *result.ingestion;
+      return *wanted;
     case Resource::cpu:
       return *result.prep;
     case Resource::io:
@@ -52,10 +80,10 @@ const RateRecord& rate_of(Resource resource, const ProfileResult& result) {
   return *result.fetch;
 }
 
-std::string letter_of(Resource resource) {
+std::string letter_of(Resource resource, int jobs) {
   switch (resource) {
     case Resource::gpu:
-      return "G";
+      return jobs > 1 ? fmt::format("{} x G", jobs) : "G";
     case Resource::cpu:
       return "P";
     case Resource::io:
@@ -72,19 +100,23 @@ std::string detail_of(Resource resource, const ProfileResult& result) {
   return cache_time > (1 - x) / result.storage->samples_per_s ? "cache" : "storage";
 }
 
-BottleneckRecord find_bottleneck(const ProfileResult& result) {
-  const BottleneckRule rule = bottleneck(result.fetch->samples_per_s, result.prep->samples_per_s,
-                                         result.ingestion ? std::optional<double>(result.ingestion->samples_per_s) : std::nullopt);
-  const RateRecord& lowest = rate_of(rule.resource, result);
-  const RateRecord& second = rate_of(rule.next, result);
+BottleneckRule rule_of(const ProfileResult& result, const std::optional<RateRecord>& wanted) {
+  return bottleneck(result.fetch->samples_per_s, result.prep->samples_per_s, wanted ? std::optional<double>(wanted->samples_per_s) : std::nullopt);
+}
+
+BottleneckRecord find_bottleneck(const ProfileResult& result, const std::optional<RateRecord>& wanted) {
+  const BottleneckRule rule = rule_of(result, wanted);
+  const RateRecord& lowest = rate_of(rule.resource, result, wanted);
+  const RateRecord& second = rate_of(rule.next, result, wanted);
+  const int jobs = separate_jobs(result.settings);
   BottleneckRecord record;
   record.resource = resource_name(rule.resource);
   record.detail = detail_of(rule.resource, result);
   record.next = resource_name(rule.next);
   const bool apart = !lowest.ci95_samples_per_s.overlaps(second.ci95_samples_per_s);
   record.confident = apart && result.trusted;
-  const std::string rates = fmt::format("{} [{}] against {} [{}] samples/s", format_number(lowest.samples_per_s), letter_of(rule.resource),
-                                        format_number(second.samples_per_s), letter_of(rule.next));
+  const std::string rates = fmt::format("{} [{}] against {} [{}] samples/s", format_number(lowest.samples_per_s), letter_of(rule.resource, jobs),
+                                        format_number(second.samples_per_s), letter_of(rule.next, jobs));
   if (!result.trusted) {
     record.reason = fmt::format("{}, but the measurement could not prove itself: see the findings", rates);
   } else if (!apart) {
@@ -106,20 +138,19 @@ StallRecord stall(double seconds_per_sample, double full_seconds_per_sample, dou
 }
 
 /// What the full run reached must be what the rates promise; where it is not, the closed form lacks something that matters here.
-void compare_with_closed_form(ProfileResult& result) {
-  const RunRecord* full = result.run("full");
-  if (full == nullptr || full->samples_per_s <= 0) return;
-  const double promised = bottleneck(result.fetch->samples_per_s, result.prep->samples_per_s,
-                                     result.ingestion ? std::optional<double>(result.ingestion->samples_per_s) : std::nullopt)
-                              .samples_per_s;
+void compare_with_closed_form(ProfileResult& result, const std::optional<RateRecord>& wanted) {
+  const std::optional<RunRecord> full = full_of_server(result);
+  if (!full) return;
+  const double promised = rule_of(result, wanted).samples_per_s;
   constexpr double most_difference = 0.10;
   if (std::abs(full->samples_per_s / promised - 1) <= most_difference) return;
-  result.findings.push_back({"closed-form-differs", Finding::Severity::warning,
-                             fmt::format("run \"full\" reached {} samples/s where the rates promise {}: what runs at once here disturbs each other "
-                                         "({} CPU that prep needs), "
-                                         "or two rates are close to each other. Believe the run; predictions are off by as much.",
-                                         format_number(full->samples_per_s), format_number(promised),
-                                         result.host.accelerator_shares_cores ? "training and reading cost" : "reading costs")});
+  result.findings.push_back(
+      {"closed-form-differs", Finding::Severity::warning,
+       fmt::format("run \"full\" reached {} samples/s{} where the rates promise {}: what runs at once here disturbs each other "
+                   "({} CPU that prep needs), "
+                   "or two rates are close to each other. Believe the run; predictions are off by as much.",
+                   format_number(full->samples_per_s), result.settings.share == JobSharing::none ? "" : " for each of the jobs that share",
+                   format_number(promised), result.host.accelerator_shares_cores ? "training and reading cost" : "reading costs")});
 }
 
 }  // namespace
@@ -128,12 +159,15 @@ void conclude(ProfileResult& result, const CacheShare& cached_share) {
   const bool only_cache_unmeasured = cached_share.bytes >= 1 && !result.cache;  // F would be C alone
   if (result.storage && result.storage->samples_per_s > 0 && !only_cache_unmeasured) result.fetch = effective_fetch(result, cached_share);
   if (!result.fetch || !result.prep || result.prep->samples_per_s <= 0) return;
-  result.bottleneck = find_bottleneck(result);
-  compare_with_closed_form(result);
+  const std::optional<RateRecord> wanted = wanted_of_server(result);
+  result.bottleneck = find_bottleneck(result, wanted);
+  compare_with_closed_form(result, wanted);
 
   const RunRecord* cached = result.run("cached");
-  const RunRecord* full = result.run("full");
-  if (result.ingestion && cached != nullptr && full != nullptr && cached->samples_per_s > 0 && full->samples_per_s > 0) {
+  const std::optional<RunRecord> full = full_of_server(result);
+  // Of jobs that share nothing the run cached knows one alone, so that it cannot tell what they wait for; jobs[].stall_fraction says how much.
+  const bool comparable = separate_jobs(result.settings) == 1;
+  if (comparable && result.ingestion && cached != nullptr && full && cached->samples_per_s > 0) {
     // Differences of time a sample between the runs [DS-Analyzer, section 3.2]; errors of independent runs add in squares.
     const double compute = 1 / result.ingestion->samples_per_s;
     const double from_memory = std::max(compute, 1 / cached->samples_per_s);
@@ -147,7 +181,7 @@ void conclude(ProfileResult& result, const CacheShare& cached_share) {
                                           stall(everything - from_memory, everything, std::hypot(cached_error, full_error), samples)};
   }
   if (result.settings.observed_rate) {
-    double feed = std::min(result.fetch->samples_per_s, result.prep->samples_per_s);
+    double feed = std::min(result.fetch->samples_per_s, result.prep->samples_per_s) / separate_jobs(result.settings);
     if (result.ingestion) feed = std::min(feed, result.ingestion->samples_per_s);
     result.observed = ProfileResult::Observed{*result.settings.observed_rate, std::max(0.0, 1 - *result.settings.observed_rate / feed)};
   }

@@ -33,7 +33,8 @@ std::string compared_rates(const ProfileResult& result, const std::string& resou
   if (result.fetch && resource != "cpu") parts.push_back("fetch can deliver " + rate(*result.fetch, 'F'));
   if (result.storage && resource == "io") parts.push_back("storage can deliver " + rate(*result.storage, 'S'));
   if (result.prep && resource != "io") parts.push_back("prep can deliver " + rate(*result.prep, 'P'));
-  if (result.ingestion) parts.push_back("the accelerators want " + rate(*result.ingestion, 'G'));
+  if (result.ingestion)
+    parts.push_back((result.settings.jobs > 1 ? "each job's accelerators want " : "the accelerators want ") + rate(*result.ingestion, 'G'));
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 

@@ -76,12 +76,11 @@ Section jobs_section(ProfileViews views) {
       section.blocks.emplace_back(Paragraph{(views.size() > 1 ? view.label + ": " : "") + sharing_text(*view.profile->sharing) + "."});
   Table jobs = jobs_table(views);
   if (!jobs.rows.empty())
-    section.blocks.emplace_back(
-        Figure{"",
-               "Each job is a process that trains on the whole dataset. The run full above is that of all together. Prepared, "
-               "hits, misses and storage are what the job did itself.",
-               {},
-               std::move(jobs)});
+    section.blocks.emplace_back(Figure{"",
+                                       "Each job trains on the whole dataset. The run full above is that of all together. Prepared, "
+                                       "hits, misses and storage are what the job did itself.",
+                                       {},
+                                       std::move(jobs)});
   Table trials = trials_table(views);
   if (!trials.rows.empty()) section.blocks.emplace_back(Figure{"Trials", "", {}, std::move(trials)});
   Table epochs = job_epochs_table(views);

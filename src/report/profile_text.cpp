@@ -16,16 +16,16 @@ std::string times_text(double times) {
   return format_number(times) + " times";
 }
 
-std::string counted(std::uint64_t count, const std::string& one, const std::string& several) {
+std::string so_many(std::uint64_t count, const std::string& one, const std::string& several) {
   return fmt::format("{} {}", format_number(static_cast<double>(count)), count == 1 ? one : several);
 }
 
 /// Who left, what was late and taken over; empty where all went well.
 std::string disturbances_text(const SharingRecord& sharing) {
   std::string text;
-  if (sharing.departures > 0) text += fmt::format("; {} left before the end", counted(sharing.departures, "job", "jobs"));
-  if (sharing.taken_over_batches > 0) text += fmt::format("; the others made {} of theirs", counted(sharing.taken_over_batches, "batch", "batches"));
-  if (sharing.late_reports > 0) text += fmt::format("; {} of a late batch", counted(sharing.late_reports, "report", "reports"));
+  if (sharing.departures > 0) text += fmt::format("; {} left before the end", so_many(sharing.departures, "job", "jobs"));
+  if (sharing.taken_over_batches > 0) text += fmt::format("; the others made {} of theirs", so_many(sharing.taken_over_batches, "batch", "batches"));
+  if (sharing.late_reports > 0) text += fmt::format("; {} of a late batch", so_many(sharing.late_reports, "report", "reports"));
   return text;
 }
 
@@ -34,6 +34,7 @@ std::string jobs_setup_text(const ProfileSettings& settings) {
                                  settings.share == JobSharing::none             ? "each for itself"
                                  : settings.producers == Producers::coordinator ? "coordinated, the coordinator prepares"
                                                                                 : "coordinated, each prepares its part");
+  if (settings.batch_copy == BatchCopy::cpu) text += ", each copies its batches";
   if (settings.trials > 0) text += fmt::format(", a search of {} trials", settings.trials);
   return text;
 }
@@ -140,7 +141,7 @@ std::string learned_text(const RunRecord& run) {
 std::string sharing_text(const SharingRecord& sharing) {
   const std::string jobs = fmt::format("{} job{}", sharing.jobs, sharing.jobs == 1 ? "" : "s");
   const std::string prepared = fmt::format("each sample was prepared {} an epoch", times_text(sharing.preparations_per_sample));
-  const std::string batches = fmt::format("at most {} ({})", counted(sharing.staged_batches, "batch", "batches"), format_bytes(sharing.staged_bytes));
+  const std::string batches = fmt::format("at most {} ({})", so_many(sharing.staged_batches, "batch", "batches"), format_bytes(sharing.staged_bytes));
   if (sharing.share == "none") return fmt::format("{}, each for itself: {}; {} in memory{}", jobs, prepared, batches, disturbances_text(sharing));
   std::string handover;
   if (sharing.handover_seconds_per_batch)

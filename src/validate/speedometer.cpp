@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dsanalyze/core/sharing_modes.hpp"
 #include "dsanalyze/models/profile_simulation.hpp"
 
 namespace dsanalyze {
@@ -12,6 +13,10 @@ constexpr Bytes most_gauge_bytes =
     Bytes{1} << 30;  ///< in memory beside the runs' own caches: a random part of a large subset tells the speed as well
 
 }  // namespace
+
+double jobs_that_share(const WhatIfAnswer& answer) {
+  return answer.change.share.empty() || answer.change.share == job_sharing_name(JobSharing::none) ? 1 : answer.change.jobs.value_or(1);
+}
 
 Speedometer::Speedometer(const ProfileInputs& base, const ProfileResult& profile, const std::stop_token& stop, Timing timing) : m_profile(profile) {
   if (seconds(profile) == 0 || !profile.prep) return;
@@ -51,9 +56,10 @@ double Speedometer::end() {
 double Speedometer::prep(const WhatIfAnswer& answer) {
   if (!m_gauge) return answer.prep;
   const int cores = cores_of(answer);
-  if (cores == m_cores && m_while > 0) return m_while;
+  const double jobs = jobs_that_share(answer);
+  if (cores == m_cores && m_while > 0) return m_while * jobs;
   const auto known = m_others.find(cores);
-  return known != m_others.end() ? known->second : m_others[cores] = gauge(cores).samples_per_s;
+  return jobs * (known != m_others.end() ? known->second : m_others[cores] = gauge(cores).samples_per_s);
 }
 
 double Speedometer::prep_while(const PrepGauge::Speed& after, double probe_seconds) const {

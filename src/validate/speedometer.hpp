@@ -23,6 +23,9 @@ class ProbedWork {
   int m_gauges = 0;
 };
 
+/// Jobs that use each prepared sample; 1 of jobs that share nothing.
+double jobs_that_share(const WhatIfAnswer& answer);
+
 /// How fast prep is while a set-up runs, over the profile: a CPU that others share drifts by several percent within minutes, which is no error of a
 /// prediction. Before and after the run P is gauged at the set-up's own number of cores (at the profile's where it measured no P of them: a P that
 /// was only fitted stays what it is, its error is one of the prediction); while it runs, a probe tells what a sample takes on these cores, as it
@@ -39,8 +42,8 @@ class Speedometer {
   void begin(const WhatIfAnswer& answer);
   /// Right after it has run: P on average while it did, over the profile's.
   double end();
-  /// P of the answer's number of cores; of the latest begin() and end() where they gauged it, otherwise gauged now, once for each number of them. The
-  /// answer's own where prep only waits.
+  /// P of the answer's number of cores, of all its jobs together; of the latest begin() and end() where they gauged it, otherwise gauged now, once
+  /// for each number of them. The answer's own where prep only waits.
   double prep(const WhatIfAnswer& answer);
 
  private:

@@ -81,8 +81,11 @@ class Runs {
 /// start.
 double needed_seconds(const ProfileResult& profile, const WhatIfAnswer& answer) {
   const auto subset = static_cast<double>(profile.dataset.subset_samples > 0 ? profile.dataset.subset_samples : profile.dataset.samples);
-  const double first = subset / std::min({answer.storage, answer.prep, answer.ingestion.value_or(answer.prep)});
-  const double steady = std::max(least_steady_seconds, measured_epochs * subset / answer.samples_per_s);
+  // G and P of an answer are of all its jobs; those that share go over the subset together.
+  const double jobs = answer.change.jobs.value_or(1);
+  const double sharing = jobs_that_share(answer);
+  const double first = jobs / sharing * subset / std::min({answer.storage, answer.prep / sharing, answer.ingestion.value_or(answer.prep) / sharing});
+  const double steady = std::max(least_steady_seconds, measured_epochs * jobs * subset / answer.samples_per_s);
   return (1.2 * first + steady) / share_of_the_full_run + Speedometer::seconds(profile);
 }
 
@@ -99,6 +102,7 @@ std::string cannot_run(const ProfileInputs& base, const ProfileResult& profile, 
   if (!changed.why_not.empty()) return changed.why_not;
   const ProfileSettings& settings = changed.settings;
   if (!answer.ingestion) return "without an accelerator nothing trains";
+  if (settings.share != JobSharing::none && !base.start_job) return "jobs that share are processes, and nothing here can start them";
   if (settings.prep == Seam::real && settings.cores > static_cast<int>(base.host.cpus_allowed.size()))
     return fmt::format("this process may use {} cores", base.host.cpus_allowed.size());
   if (storage_limit(profile, answer) && profile.storage && answer.storage > profile.storage->samples_per_s * (1 + 1e-9))

@@ -21,12 +21,12 @@ class JobsOptions(ProgramTest):
 
     def test_the_plan_says_who_prepares_and_how_much_is_staged(self):
         self.assertFalse(any(line.startswith("jobs:") for line in self.plan()["lines"]))
-        self.assertEqual(self.line("--jobs", "8"), "jobs: 8 processes in the full run, each for itself")
+        self.assertEqual(self.line("--jobs", "8"), "jobs: 8 in the full run, each for itself")
         coordinated = self.line("--jobs", "8", "--share", "coordinated")
         self.assertIn("each job its part", coordinated)
         self.assertIn("at most 20 batches", coordinated)
         self.assertIn("by the coordinator", self.line("--jobs", "8", "--share", "coordinated", "--producers", "coordinator"))
-        self.assertIn("1 process ", self.line("--share", "coordinated", "--jobs", "1"))
+        self.assertIn("jobs: 1 in the full run, coordinated", self.line("--share", "coordinated", "--jobs", "1"))
         self.assertIn("full", self.plan("--jobs", "2")["runs"])
 
     def test_the_plan_holds_the_memory_of_every_job(self):
@@ -57,6 +57,7 @@ class JobsOptions(ProgramTest):
                                  (["--share", "coordinated", "--producers", "job"], 'did you mean "jobs"?'),
                                  (["--job", "2"], 'did you mean "--jobs"?'),
                                  (["--trails", "2"], 'did you mean "--trials"?'),
+                                 (["--jobs", "2", "--batch-copy", "gpu"], "expected none, cpu"),
                                  (["--trials", "0"], "--trials: "),
                                  (["--stop-at", "1"], "1epoch or 3epochs"),
                                  (["--stop-at", "0epochs"], "--stop-at: "),
@@ -78,6 +79,7 @@ class JobsOptions(ProgramTest):
                                  ([*shared, "--step", "independent"], "leave out --step"),
                                  ([*shared, "--runs", "prep,fetch"], "add full to --runs"),
                                  (["--jobs", "2", "--runs", "cached"], "add full to --runs"),
+                                 (["--batch-copy", "cpu"], "use --jobs or --share coordinated"),
                                  (["--trials", "4"], "use --jobs 2 or more"),
                                  (["--jobs", "4", "--trials", "3"], "use more --trials"),
                                  (["--jobs", "4", "--stop-at", "1epoch"], "pass --trials N"),

@@ -53,16 +53,23 @@ class FromAProfile(ProgramTest):
         self.assertLessEqual(max(map(len, text.splitlines())), 96)
 
     def test_answers_are_run_and_what_cannot_be_run_says_why(self):
-        done = self.run_program("whatif", self.path, "--cache-size", "0%", "--jobs", "2", "--validate", "--time-budget", "6s", "--json")
+        done = self.run_program("whatif", self.path, "--cache-size", "0%", "--servers", "2", "--validate", "--time-budget", "6s", "--json")
         self.assertIn(done.returncode, (0, 1, 4))  # how near they come is no matter of this test
         result = json.loads(done.stdout)
         outcome = {0: "passed", 1: "failed", 4: "undecided"}[done.returncode]
         self.assertEqual(result["validation"]["outcome"], outcome)
-        jobs = [answer for answer in result["answers"] if "jobs" in answer["change"]]
-        self.assertIn("several jobs", jobs[0]["not_measured"])
+        servers = [answer for answer in result["answers"] if "servers" in answer["change"]]
+        self.assertIn("several servers", servers[0]["not_measured"])
         for answer in result["answers"]:
             self.assertNotEqual("measured" in answer, "not_measured" in answer)
         self.assertEqual(result["validation"]["measured"] + result["validation"]["not_measured"], 3)
+
+    def test_answers_of_several_jobs_are_run_as_several_jobs(self):
+        done = self.run_program("whatif", self.path, "--jobs", "2", "--share", "none,coordinated,unified-producer", "--validate", "--time-budget", "8s", "--json")
+        self.assertIn(done.returncode, (0, 1, 4), done.stderr)
+        result = json.loads(done.stdout)
+        self.assertEqual(result["validation"]["measured"], 4)
+        self.assertTrue(all(answer["measured"]["samples_per_s"] > 0 for answer in result["answers"]))
 
     def test_typed_rates_cannot_be_simulated_or_run(self):
         for option in ("--simulate", "--validate"):

@@ -146,13 +146,14 @@ TEST_CASE("a profile of one job has no keys of several, and one from before ther
   for (const char* key : {"sharing", "jobs", "trials"}) CHECK_FALSE(least.contains(key));
   json older = full_document();
   for (const char* key : {"sharing", "jobs", "trials"}) older.erase(key);
-  for (const char* key : {"jobs", "share", "producers", "trials", "stop_at_epochs"}) older["settings"].erase(key);
+  for (const char* key : {"jobs", "share", "producers", "batch_copy", "trials", "stop_at_epochs"}) older["settings"].erase(key);
   const ProfileResult read = profile_from_json(older.dump(), "p.json");
   CHECK(read.jobs.empty());
   CHECK_FALSE(read.sharing.has_value());
   CHECK(read.settings.jobs == 1);
   CHECK(read.settings.share == JobSharing::none);
   CHECK(read.settings.producers == Producers::jobs);
+  CHECK(read.settings.batch_copy == BatchCopy::none);
   CHECK(read.settings.trials == 0);
   CHECK_FALSE(read.settings.stop_at_epochs.has_value());
 }
@@ -175,6 +176,7 @@ TEST_CASE("wrong fields of several jobs are refused by their place") {
   const std::vector<std::pair<std::string, json>> wrongs = {
       {"/settings/share", "unified-producer"},
       {"/settings/producers", "all"},
+      {"/settings/batch_copy", true},
       {"/settings/jobs", "8"},
       {"/settings/stop_at_epochs", -1},
       {"/jobs", 2},

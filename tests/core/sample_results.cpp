@@ -93,6 +93,7 @@ ProfileSettings full_settings() {
   settings.jobs = 4;
   settings.share = JobSharing::coordinated;
   settings.producers = Producers::coordinator;
+  settings.batch_copy = BatchCopy::cpu;
   settings.trials = 9;
   settings.stop_at_epochs = 2;
   settings.runs = {"prep", "full"};

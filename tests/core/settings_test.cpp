@@ -34,7 +34,7 @@ ProfileSettings coordinated_settings() {
 }
 
 bool is_of_jobs(const ModeRule& rule) {
-  for (const char* option : {"--share", "--jobs", "--producers", "--trials", "--stop-at"})
+  for (const char* option : {"--share", "--jobs", "--producers", "--batch-copy", "--trials", "--stop-at"})
     if (rule.mode.starts_with(option)) return true;
   return false;
 }
@@ -222,6 +222,7 @@ TEST_CASE("what several jobs cannot do is refused with the reason, each by one r
          s.runs = {"prep", "fetch"};
        }},
       {"--runs without full", [](ProfileSettings& s) { s.jobs = 1, s.runs = {"prep"}; }},
+      {"one job that shares nothing", [](ProfileSettings& s) { s.jobs = 1, s.share = JobSharing::none, s.batch_copy = BatchCopy::cpu; }},
       {"--trials does not go together with one job", [](ProfileSettings& s) { s.jobs = 1, s.trials = 4; }},
       {"more --jobs than trials", [](ProfileSettings& s) { s.trials = 7; }},
       {"no --trials", [](ProfileSettings& s) { s.stop_at_epochs = 1; }},

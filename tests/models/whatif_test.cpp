@@ -360,14 +360,28 @@ TEST_CASE("the set-up that stands for an answer is of one job, whatever the prof
   profile.settings.jobs = 8;
   profile.settings.share = JobSharing::coordinated;
   profile.settings.producers = Producers::coordinator;
+  profile.settings.batch_copy = BatchCopy::cpu;
   profile.settings.trials = 16;
   profile.settings.stop_at_epochs = 1;
   const ChangedSettings changed = changed_settings(profile, answer(rate_model(profile), {}).answers.front());
   CHECK(changed.why_not.empty());
   CHECK_FALSE(runs_jobs(changed.settings));
+  CHECK(changed.settings.batch_copy == BatchCopy::none);
   CHECK(changed.settings.producers == Producers::jobs);
   CHECK(changed.settings.trials == 0);
   CHECK_FALSE(changed.settings.stop_at_epochs.has_value());
+}
+
+TEST_CASE("an answer of several jobs is run as several jobs, and not simulated as one") {
+  const ProfileResult profile = small_profile();
+  WhatIfQuestion question;
+  question.jobs = {4};
+  question.shares = {JobSharing::coordinated};
+  const WhatIfAnswer four = answer(rate_model(profile), question).answers.at(1);
+  const ChangedSettings changed = changed_settings(profile, four);
+  CHECK(changed.settings.jobs == 4);
+  CHECK(changed.settings.share == JobSharing::coordinated);
+  CHECK_FALSE(simulated_setup(profile, four, 1000).has_value());
 }
 
 TEST_CASE("a profile without a rate names the run to add") {

@@ -113,6 +113,49 @@ TEST_CASE("overlapping intervals are too close to call, and an untrusted measure
   CHECK_FALSE(untrusted.bottleneck->confident);
 }
 
+ProfileResult with_jobs(ProfileResult result, int jobs, JobSharing share) {
+  result.settings.jobs = jobs;
+  result.settings.share = share;
+  for (int job = 0; job < jobs; ++job) {
+    result.jobs.emplace_back().job = job;
+    result.jobs.back().samples_per_s = result.run("full")->samples_per_s / jobs;
+  }
+  return result;
+}
+
+bool differs_from_closed_form(const ProfileResult& result) { return std::ranges::count(result.findings, "closed-form-differs", &Finding::code) > 0; }
+
+TEST_CASE("jobs that share nothing want as much as all of them together, and no stall is taken from a run of one job alone") {
+  // One job alone is bound by its accelerators; eight of them ask prep for eight times as much.
+  ProfileResult result = with_jobs(profile(1'000, 3'000, 1e6, 1'000, 3'000), 8, JobSharing::none);
+  result.settings.observed_rate = 100;
+  conclude(result, {1.0, 1.0});
+  CHECK(result.bottleneck->resource == "cpu");
+  CHECK(result.bottleneck->reason.find("8,000 [8 x G]") != std::string::npos);
+  CHECK_FALSE(result.stalls.has_value());
+  CHECK_FALSE(differs_from_closed_form(result));
+  CHECK(result.observed->unused_fraction == doctest::Approx(1 - 100.0 / (3'000.0 / 8)));
+}
+
+TEST_CASE("jobs that share are judged by the rate of one of them, as one job is") {
+  ProfileResult result = with_jobs(profile(10'000, 5'000, 1'000, 5'000, 8 * 1'500), 8, JobSharing::coordinated);
+  ProfileResult alone = profile(10'000, 5'000, 1'000, 5'000, 1'500);
+  conclude(result, {0.35, 0.35});
+  conclude(alone, {0.35, 0.35});
+  CHECK(result.bottleneck->resource == alone.bottleneck->resource);
+  CHECK(result.stalls->fetch.fraction == doctest::Approx(alone.stalls->fetch.fraction));
+  CHECK(result.stalls->fetch.ci95_fraction.high == doctest::Approx(alone.stalls->fetch.ci95_fraction.high));
+  CHECK_FALSE(differs_from_closed_form(result));
+}
+
+TEST_CASE("a job that died counts for nothing where the others are judged") {
+  ProfileResult result = with_jobs(profile(10'000, 5'000, 1'000, 5'000, 8 * 1'500), 8, JobSharing::coordinated);
+  result.jobs.emplace_back().end = "died";
+  result.settings.jobs = 9;
+  conclude(result, {0.35, 0.35});
+  CHECK_FALSE(differs_from_closed_form(result));
+}
+
 TEST_CASE("without an accelerator the data side is judged, and stalls are not invented") {
   ProfileResult result = profile(1, 3'000, 1'000, 1, 1);
   result.ingestion.reset();

@@ -73,6 +73,13 @@ TEST_CASE("the settings of an answer are those of the profile, changed as asked"
   CHECK(two.accelerator_rate == doctest::Approx(5000));
   CHECK(settings([](WhatIfQuestion& q) { q.batch_sizes = {40}; }).batch_size == 40);
   CHECK(settings([](WhatIfQuestion& q) { q.storage = {{std::nullopt, 2.0}}; }).storage_bytes_per_s == doctest::Approx(2e6));
+  const ProfileSettings jobs = settings([](WhatIfQuestion& q) { q.jobs = {8}, q.shares = {JobSharing::unified_producer}; });
+  CHECK(jobs.jobs == 8);
+  CHECK(jobs.share == JobSharing::coordinated);
+  CHECK(jobs.producers == Producers::coordinator);
+  CHECK(jobs.accelerator_rate == doctest::Approx(5000));
+  CHECK(settings([](WhatIfQuestion& q) { q.jobs = {8}, q.shares = {JobSharing::coordinated}; }).producers == Producers::jobs);
+  CHECK(settings([](WhatIfQuestion& q) { q.jobs = {8}; }).share == JobSharing::none);
   CHECK(settings([](WhatIfQuestion& q) { q.caches = {{CacheKind::lru, Admission::first}}; }).cache == CacheKind::lru);
 }
 
@@ -80,7 +87,10 @@ TEST_CASE("what this machine cannot run is said with its reason") {
   ProfileInputs inputs = emulated_inputs();
   const ProfileResult profile = profile_of(inputs);
   const auto reason = [&](void (*change)(WhatIfQuestion&)) { return cannot_run(inputs, profile, with(profile, change)); };
-  CHECK(reason([](WhatIfQuestion& q) { q.jobs = {8}; }).find("several jobs") != std::string::npos);
+  CHECK(reason([](WhatIfQuestion& q) { q.jobs = {8}; }).empty());
+  const auto sharing = [](WhatIfQuestion& q) { q.jobs = {8}, q.shares = {JobSharing::coordinated}; };
+  CHECK(reason(sharing).find("processes") != std::string::npos);
+  CHECK(reason([](WhatIfQuestion& q) { q.jobs = {300}; }).find("--jobs") != std::string::npos);
   CHECK(reason([](WhatIfQuestion& q) { q.servers = {2}; }).find("several servers") != std::string::npos);
   CHECK(reason([](WhatIfQuestion& q) { q.cores = {{2.5, std::nullopt}}; }).find("part of a core") != std::string::npos);
   CHECK(reason([](WhatIfQuestion& q) { q.cores = {{64.0, std::nullopt}}; }).empty());  // virtual ones
@@ -116,20 +126,23 @@ TEST_CASE("every answer that can be run is run, and says what it measured") {
   WhatIfQuestion question;
   question.cache_sizes = {{ByteAmount::Kind::fraction, 0, 0}};
   question.jobs = {2};
+  question.shares = {JobSharing::none, JobSharing::coordinated};
   WhatIfResult result = answer(rate_model(profile), question);
   simulate_answers(profile, result, {});
   ValidationOptions options;
   options.seconds = 6;
   validate(inputs, profile, result, options, null_events(), {}, system_timing());
   REQUIRE(result.validation.has_value());
-  CHECK(result.validation->measured == 2);
+  CHECK(result.validation->measured == 3);
   CHECK(result.validation->not_measured == 1);
   for (const WhatIfAnswer& one : result.answers) {
     CHECK(one.measured.has_value() == one.not_measured.empty());
     if (!one.measured) continue;
     CHECK(one.measured->samples_per_s > 0);
     CHECK(one.measured->windows > 0);
-    CHECK(std::abs(one.measured->error - (one.simulated->samples_per_s / one.measured->samples_per_s - 1)) < 1e-9);
+    CHECK(one.simulated.has_value() == !one.jobs.has_value());
+    const double predicted = one.simulated ? one.simulated->samples_per_s : one.samples_per_s;
+    CHECK(std::abs(one.measured->error - (predicted / one.measured->samples_per_s - 1)) < 1e-9);
   }
   const WhatIfAnswer& without_cache = *std::ranges::find_if(result.answers, [](const WhatIfAnswer& one) { return one.change.cache_fraction == 0; });
   CHECK(without_cache.measured->samples_per_s < result.answers[0].measured->samples_per_s);

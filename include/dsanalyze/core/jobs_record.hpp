@@ -48,6 +48,11 @@ JobRecord job_from_json(std::string_view text, const std::string& source);
 /// "finished", "stopped" (a trial that lost), "died", "refused".
 const std::vector<std::string>& job_ends();
 
+/// How often a sample was prepared for one use of it by each job, mean: 1 when once for all, the number of jobs when by each for itself. From the
+/// epochs that all jobs trained to their end, where they say what they prepared; else from `prepared`, of all processes, over what the job that got
+/// furthest trained on, which counts what was prepared ahead too. 0 where nothing was trained.
+double preparations_per_sample(const std::vector<JobRecord>& jobs, std::uint64_t prepared);
+
 /// What the jobs had in common, and what it cost.
 struct SharingRecord {
   std::string share;                                 ///< none, coordinated
