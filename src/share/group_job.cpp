@@ -56,10 +56,13 @@ GroupJob::GroupJob(GroupMember::Parts parts, HostFacts host) : m_state(std::make
   m_state->attach();
 }
 GroupJob::~GroupJob() {
-  if (m_state->process == ::getpid()) return stop();
-  // A child that was forked has a copy, and none of its threads: it is not the job, and only lets go of its end of the line.
-  m_state->kept_member.reset();
-  static_cast<void>(m_state.release());
+  if (m_state->process == ::getpid()) {
+    stop();
+  } else {
+    // A child that was forked has a copy, and none of its threads: it is not the job, and only lets go of its end of the line.
+    m_state->kept_member.reset();
+    static_cast<void>(m_state.release());
+  }
 }
 
 const GroupTerms& GroupJob::terms() const { return m_state->member.terms(); }
@@ -67,6 +70,7 @@ const LoadPlan& GroupJob::plan() const { return m_state->plan; }
 const LoadInputs& GroupJob::inputs() const { return m_state->inputs; }
 ServerScope& GroupJob::server() { return *m_state->server; }
 GroupMember& GroupJob::member() { return m_state->member; }
+const GroupMember& GroupJob::member() const { return m_state->member; }
 
 Status GroupJob::enter(Deadline deadline, const std::function<void(std::uint64_t epoch, double seconds)>& waiting) {
   State& state = *m_state;

@@ -25,6 +25,7 @@ class GroupJob final : public BatchSource {
   /// The server's cache and emulated devices, as far as this job may use them.
   [[nodiscard]] ServerScope& server();
   [[nodiscard]] GroupMember& member();
+  [[nodiscard]] const GroupMember& member() const;
   /// As GroupMember's; then begins to prepare.
   Status enter(Deadline deadline, const std::function<void(std::uint64_t epoch, double seconds)>& waiting = {});
 
