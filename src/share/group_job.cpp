@@ -40,6 +40,10 @@ struct GroupJob::State {
     loader = pipeline->make_loader({.staging = &member.job(), .staging_slots = member.terms().staging.slots()});
   }
 
+  void note_requested() {
+    if (pipeline && !member.lost()) member.job().note_requested(pipeline->engine().requested());
+  }
+
   const pid_t process = ::getpid();
   Timing timing;
   std::unique_ptr<GroupMember> kept_member;
@@ -89,12 +93,15 @@ Status GroupJob::next(Batch& batch, Deadline deadline) {
 }
 
 void GroupJob::release(ReleaseToken token) {
-  if (m_state->batches) m_state->batches->release(token);
+  if (!m_state->batches) return;
+  m_state->note_requested();
+  m_state->batches->release(token);
 }
 
 const std::byte* GroupJob::memory(const Batch& batch) const { return m_state->batches ? m_state->batches->memory(batch) : nullptr; }
 
 void GroupJob::stop() {
+  m_state->note_requested();
   if (m_state->batches) m_state->batches->stop();  // first: what this job has not made becomes others' work
   if (m_state->loader != nullptr) m_state->loader->stop();
 }
