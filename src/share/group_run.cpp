@@ -70,8 +70,8 @@ struct GroupRun::State {
         events(std::move(given_events)),
         pipeline_spec(run_pipeline(spec)),
         server(Pipeline::make_server(spec.inputs, pipeline_spec, spec.inputs.settings.jobs, timing)),
-        host({run_terms(spec), spec.socket, spec.inputs.index, server.get(), timing, [this](const GroupEvent& event) { saw(event); }, {}}),
-        terms(run_terms(spec)) {
+        terms(run_terms(spec)),
+        host({terms, spec.socket, spec.inputs.index, server.get(), timing, [this](const GroupEvent& event) { saw(event); }, {}}) {
     pipeline_spec.server = server;
     if (spec.inputs.settings.producers != Producers::coordinator) return;
     pipeline.emplace(spec.inputs, pipeline_spec, timing);
@@ -92,8 +92,8 @@ struct GroupRun::State {
   Bytes most_shared = 0;
   Pipeline::Spec pipeline_spec;
   std::shared_ptr<ServerHolder> server;
-  GroupHost host;
   const GroupTerms terms;
+  GroupHost host;
   std::optional<Pipeline> pipeline;
   std::unique_ptr<Loader> loader;
 };
