@@ -27,20 +27,12 @@ std::string job_end_words(const std::string& end) {
 
 std::string jobs_table(const ShareResult& result, std::size_t width) {
   using enum console::Table::Align;
-  console::Table table({{"job", right},
-                        {"process", right},
-                        {"from epoch", right},
-                        {"batches", right},
-                        {"samples", right},
-                        {"prepared", right},
-                        {"taken over", right},
-                        {"read", right},
-                        {"end", left}},
-                       8);
+  console::Table table(
+      {{"job", right}, {"from epoch", right}, {"samples", right}, {"prepared", right}, {"batches taken over", right}, {"read", right}, {"end", left}},
+      6);
   for (const ShareJobRecord& job : result.jobs) {
-    table.add({fmt::format("{}", job.place), fmt::format("{}", job.process), fmt::format("{}", job.first_epoch), counted(job.batches_taken),
-               counted(job.samples_taken), counted(job.samples_prepared), counted(job.batches_taken_over), format_bytes(job.requested_bytes),
-               job_end_words(job.end)});
+    table.add({fmt::format("{}", job.place), fmt::format("{}", job.first_epoch), counted(job.samples_taken), counted(job.samples_prepared),
+               counted(job.batches_taken_over), format_bytes(job.requested_bytes), job_end_words(job.end)});
   }
   return table.text(width);
 }

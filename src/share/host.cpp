@@ -37,7 +37,8 @@ Bytes segment_bytes(int descriptor) {
 }
 
 std::string_view group_event_name(GroupEvent::Kind kind) {
-  constexpr std::array<std::string_view, 9> names{"joined", "waiting", "refused", "left", "died", "garbage", "late", "epoch-opened", "ended"};
+  constexpr std::array<std::string_view, 10> names{"joined",  "waiting", "refused",      "left",        "died",
+                                                   "garbage", "late",    "epoch-opened", "epoch-ended", "ended"};
   return names.at(static_cast<std::size_t>(kind));
 }
 

@@ -89,6 +89,7 @@ struct GroupHost::Impl {
   void publish_state();
   [[nodiscard]] std::uint32_t occupied() const;
   [[nodiscard]] Nanoseconds until_next_epoch() const;
+  [[nodiscard]] std::uint64_t ended_epochs() const;  ///< all below it
   void emit(GroupEvent::Kind kind, std::uint32_t place, std::int64_t process, std::string text) noexcept;
 
   Parts parts;

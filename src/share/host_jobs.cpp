@@ -179,6 +179,8 @@ void GroupHost::Impl::note_departure(const StagingRound::Departed& departed, con
   tell(End::died, GroupEvent::Kind::died, "died: what it had not made is made by others");
 }
 
+std::uint64_t GroupHost::Impl::ended_epochs() const { return progress.released / parts.terms.staging.batches_per_epoch; }
+
 void GroupHost::Impl::survey() {
   const StagingRound found = coordinator.survey();
   for (std::size_t i = 0; i < found.departed.size(); ++i) note_departure(found.departed[i], found.counts[i]);
@@ -197,9 +199,13 @@ void GroupHost::Impl::survey() {
     }
   }
   const std::uint64_t opened_before = progress.next_epoch;
+  const std::uint64_t ended_before = ended_epochs();
   progress = coordinator.progress();
   pace.saw(parts.timing.clock->now(), progress.released, progress.next_epoch);
   if (progress.next_epoch != opened_before) emit(GroupEvent::Kind::epoch_opened, 0, 0, fmt::format("epoch {} opened", progress.next_epoch - 1));
+  for (std::uint64_t epoch = ended_before; epoch < ended_epochs(); ++epoch) {
+    emit(GroupEvent::Kind::epoch_ended, 0, 0, fmt::format("epoch {} ended", epoch));
+  }
   const StagingFacts& facts = parts.terms.staging;
   if (ended || (!to_end.load() && (facts.epochs == 0 || progress.next_epoch - facts.first_epoch < facts.epochs))) return;
   ended = true;

@@ -54,6 +54,7 @@ struct GroupEvent {
     garbage,  ///< a job wrote what no working process writes: it was put out
     late,     ///< a batch is late and the job that is to make it alive: all were told to wait on
     epoch_opened,
+    epoch_ended,  ///< all who take part have released all of it
     ended
   };
   Kind kind = Kind::joined;
