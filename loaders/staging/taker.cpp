@@ -83,6 +83,7 @@ StepResult Taker::look() {
   if (!of) {
     if (epoch < opened) return {StagingStep::look, Outcome::put_out, nullptr, 0, {}};  // it made room: this job has not counted for long
     if (epoch > m_page.last_epoch.load(std::memory_order_relaxed)) return {StagingStep::look, Outcome::ended, nullptr, 0, {}};
+    if (m_view.uncounted_before(epoch, m_place)) return {StagingStep::look, Outcome::put_out, nullptr, 0, {}};
     m_since = m_timing.clock->now();  // it is nobody's to make yet
     return wait_for_board(StagingStep::look, board_seen, opened);
   }

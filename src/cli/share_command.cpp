@@ -24,6 +24,7 @@ namespace dsanalyze::cli {
 namespace {
 
 constexpr double look_again_seconds = 0.1;
+constexpr double seen_within_seconds = 1;    ///< jobs whose commands have ended; others may have attached too
 constexpr double ended_within_seconds = 10;  ///< commands that were asked to end, before they are killed
 
 /// Foreign processes prepare where the jobs do, and what the kernel refuses one of them cannot be asked here: threads read anywhere.
@@ -100,7 +101,8 @@ class ShareCommand final : public Command {
     std::string end;
     while (end.empty()) end = look(group, commands, context, timing);
     if (end == "interrupted") stop(commands, timing);
-    ShareResult result = group.result();
+    if (!m_words.empty()) static_cast<void>(group.wait_over(timing.clock->after(seen_within_seconds)));
+    ShareResult result = group.finish();
     result.tool = this_tool();
     result.started_utc = utc_text(started);
     result.seconds = to_seconds(timing.clock->now() - begun);

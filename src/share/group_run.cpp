@@ -115,8 +115,9 @@ bool GroupRun::wait_over(Deadline deadline) {
   return over;
 }
 
-ShareResult GroupRun::result() const {
+ShareResult GroupRun::finish() {
   const State& state = *m_state;
+  if (state.loader != nullptr) state.loader->stop();
   const ProfileSettings& settings = state.spec.inputs.settings;
   const DatasetIndex& index = *state.spec.inputs.index;
   const StagingFacts& staging = state.terms.staging;

@@ -59,10 +59,7 @@ GroupHost::Impl::Impl(Parts given)
   }
   progress = coordinator.progress();
   state.shared_bytes = fixed_bytes;
-  if (!parts.socket.empty()) {
-    listener.emplace(parts.socket, parts.timing);
-    name_senders(listener->get());
-  }
+  if (!parts.socket.empty()) listener.emplace(parts.socket, parts.timing);
   thread = std::jthread([this] { run(); });
 }
 
