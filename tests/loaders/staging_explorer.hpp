@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,13 +10,14 @@
 
 namespace dsanalyze::testing {
 
-/// What befalls a job before the scheduler's step `at`.
+/// What befalls a job before the scheduler's step `at`, or the first time from then on that its own next step is `before`.
 struct StagingFault {
   enum class Kind : std::uint8_t {
     kill,          ///< its process ends
     stop,          ///< it is not scheduled for a second of simulated time
-    garbage_page,  ///< it writes nonsense all over its control page, and hangs
+    garbage_page,  ///< it writes nonsense all over its control page, and hangs; it may have left before
     rewind_page,   ///< its control page goes back to the beginning, and it hangs
+    lying_page,    ///< its control page says what could be, but is not so, and it hangs
     garbage_slab,  ///< it writes nonsense over its slot headers, and hangs
     leave,         ///< it leaves at once
     join           ///< a new job comes (`job` is not used)
@@ -23,6 +25,13 @@ struct StagingFault {
   Kind kind = Kind::kill;
   std::uint32_t job = 0;  ///< in order of coming
   std::uint64_t at = 0;
+  std::optional<StagingStep> before = {};
+};
+
+/// How many batches a job asks for before it gives one back.
+enum class StagingAppetite : std::uint8_t {
+  any,  ///< now one, now as many as it may hold
+  all   ///< as many as it may hold, unless no epoch is open
 };
 
 /// One schedule: who runs next is drawn from the seed, or, with `preemptions`, whoever runs goes on until it waits, but at these steps the next one
@@ -30,6 +39,7 @@ struct StagingFault {
 struct StagingSchedule {
   StagingFacts facts;
   std::uint64_t epochs = 1;
+  StagingAppetite appetite = StagingAppetite::any;
   std::uint64_t seed = 0;
   bool systematic = false;
   std::vector<std::uint64_t> preemptions;
