@@ -62,7 +62,8 @@ bool View::held(Sequence sequence) const {
   const auto of = members(epoch_of(sequence));
   for (JobSet left = of ? of->live : 0; left != 0; left &= left - 1) {
     const ControlPage* const there = page(nth(left, 0));
-    if (there == nullptr || there->state.load(std::memory_order_seq_cst) == PageState::joining) continue;
+    if (there == nullptr) return true;  // not attached yet: it may
+    if (there->state.load(std::memory_order_seq_cst) == PageState::joining) continue;
     // Together with Taker's announce and look, in one total order with retract and this: either the job does not find the batch, or it is seen here.
     if (there->released.load(std::memory_order_seq_cst) <= sequence && sequence < there->taking.load(std::memory_order_seq_cst)) return true;
   }

@@ -87,7 +87,7 @@ void Simulation::tell(SimulatedJob& job, const Introduced& of) {
 void Simulation::deliver() {
   for (SimulatedJob& job : jobs) {
     if (job.stopped_until > time.now()) continue;
-    while (!job.mail.empty() && (!faulty || schedule.systematic || draw(8) == 0)) {
+    while (!job.mail.empty() && (!faulty || schedule.systematic || draw(schedule.delivery) == 0)) {
       const Introduced of = job.mail.front();
       job.mail.pop_front();
       if (of.place != job.place) {

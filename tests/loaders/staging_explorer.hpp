@@ -42,6 +42,7 @@ struct StagingSchedule {
   StagingAppetite appetite = StagingAppetite::any;
   std::uint64_t seed = 0;
   bool systematic = false;
+  std::uint64_t delivery = 8;  ///< steps, on average, until a job acts on who came and who went
   std::vector<std::uint64_t> preemptions;
   std::vector<StagingFault> faults;
 };

@@ -40,6 +40,7 @@ StagingSchedule drawn(std::uint64_t seed) {
   schedule.facts.producers = random.below(3) == 0 ? StagingProducers::coordinator : StagingProducers::jobs;
   schedule.facts.boundary = random.below(3) == 0 ? StagingBoundary::synchronised : StagingBoundary::overlapped;
   schedule.epochs = 1 + random.below(4);
+  schedule.delivery = seed % 3 == 0 ? 500 : 8;
   return schedule;
 }
 
@@ -150,6 +151,7 @@ TEST_CASE("jobs killed at any moment, two at once too, are taken over within 40 
   for (std::uint64_t seed = 0; seed < seeds(3000); ++seed) {
     const StagingRun run = checked(with_faults(seed,
                                                [](StagingSchedule& schedule, RandomStream& random, std::uint64_t steps) {
+                                                 schedule.delivery = 8;
                                                  for (std::uint64_t i = 0; i <= random.below(3); ++i) {
                                                    const std::uint64_t at = random.below(steps);
                                                    schedule.faults.push_back({Misfortune::kill, any_job(schedule, random), at});
@@ -194,6 +196,7 @@ TEST_CASE("a slot that was taken back while a job began to read it is given to t
                         [](StagingSchedule& schedule, RandomStream& random, std::uint64_t steps) {
                           // While one job's page says that it needs old batches, they are made again, in slots of newer ones.
                           const std::uint64_t at = random.below(steps);
+                          schedule.appetite = StagingAppetite::any;
                           schedule.faults.push_back({Misfortune::rewind_page, any_job(schedule, random), at, {}});
                           for (std::uint32_t job = 0; job < schedule.facts.jobs; ++job) {
                             if (random.below(2) == 0) schedule.faults.push_back({Misfortune::kill, job, at, StagingStep::restore});
@@ -228,6 +231,7 @@ TEST_CASE("a job that writes garbage over what it shares harms nobody else") {
     for (std::uint64_t seed = 0; seed < seeds(600); ++seed) {
       checked(with_faults(seed,
                           [kind](StagingSchedule& schedule, RandomStream& random, std::uint64_t steps) {
+                            schedule.appetite = StagingAppetite::any;  // see the limits in docs/sharing.md
                             schedule.faults.push_back({kind, any_job(schedule, random), random.below(steps)});
                             if (random.below(4) == 0) schedule.faults.push_back({Misfortune::kill, any_job(schedule, random), random.below(steps)});
                           }),
@@ -257,6 +261,7 @@ TEST_CASE("all misfortunes together leave a group that gets on, and every step o
     checked(
         with_faults(seed,
                     [](StagingSchedule& schedule, RandomStream& random, std::uint64_t steps) {
+                      schedule.appetite = StagingAppetite::any;
                       for (std::uint64_t i = 0; i <= random.below(6); ++i) {
                         const auto kind = static_cast<Misfortune>(random.below(static_cast<std::uint64_t>(Misfortune::join) + 1));
                         schedule.faults.push_back({kind, static_cast<std::uint32_t>(random.below(schedule.facts.jobs + 2)), random.below(2 * steps)});
