@@ -173,6 +173,7 @@ void Simulation::departed(const StagingRound& round) {
   }
   for (const auto& [place, why] : round.departed) {
     const SimulatedJob& job = newest_at(place);
+    result.garbage += why == StagingDeparture::garbage ? 1 : 0;
     if (job.died_at != 0) result.longest_takeover = std::max(result.longest_takeover, time.now() - job.died_at);
     if (job.lives && !job.hangs && !job.finished) problem(fmt::format("a working job at place {} was put out", place));
   }

@@ -59,6 +59,7 @@ struct StagingRun {
   std::uint64_t made = 0;            ///< batches published
   std::uint32_t most_staged = 0;     ///< batches in slots at once
   std::uint64_t late = 0;            ///< reports answered by a broadcast
+  std::uint64_t garbage = 0;         ///< jobs put out for what they wrote
   Nanoseconds longest_takeover = 0;  ///< from a death to the moment when it counts no more
   Nanoseconds longest_gap = 0;       ///< simulated time in which no job got anything
   StagingCoverage coverage;
