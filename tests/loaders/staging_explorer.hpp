@@ -10,6 +10,13 @@
 
 namespace dsanalyze::testing {
 
+/// Sanitizers are slow and look for other things: they see every so many-th of the schedules.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__) || defined(__clang__)
+constexpr std::uint64_t every_so_many = 10;
+#else
+constexpr std::uint64_t every_so_many = 1;
+#endif
+
 /// What befalls a job before the scheduler's step `at`, or the first time from then on that its own next step is `before`.
 struct StagingFault {
   enum class Kind : std::uint8_t {

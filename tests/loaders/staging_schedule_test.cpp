@@ -17,7 +17,7 @@ using Misfortune = StagingFault::Kind;
 /// Schedules that a test draws; DSANALYZE_TEST_SEEDS times as many where somebody has the time.
 std::uint64_t seeds(std::uint64_t usual) {
   const char* const times = std::getenv("DSANALYZE_TEST_SEEDS");
-  return usual * (times == nullptr ? 1 : std::strtoull(times, nullptr, 10));
+  return usual / every_so_many * (times == nullptr ? 1 : std::strtoull(times, nullptr, 10));
 }
 
 StagingFacts facts_of(std::uint32_t jobs, std::uint64_t batches, std::uint32_t prefetch = 0) {
@@ -56,6 +56,11 @@ StagingRun checked(const StagingSchedule& schedule, StagingCoverage& coverage) {
   return run;
 }
 
+/// Rare steps need all schedules.
+void check_covered(const std::array<std::uint64_t, staging_steps>& counts, StagingStep step) {
+  if (every_so_many == 1) CHECK_MESSAGE(counts[static_cast<std::size_t>(step)] > 0, staging_step_name(step));
+}
+
 std::string table(const std::array<std::uint64_t, staging_steps>& counts) {
   std::string text;
   for (std::size_t i = 0; i < staging_steps; ++i) text += fmt::format(" {} {}", staging_step_name(static_cast<StagingStep>(i)), counts[i]);
@@ -83,7 +88,7 @@ TEST_CASE("two jobs hold their claims in every schedule with up to three preempt
   std::uint64_t schedules = 0;
   for (std::uint64_t first = 0; first < steps; ++first) {
     for (std::uint64_t second = first + 1; second < steps + 20; ++second) {
-      for (std::uint64_t third = second; third < steps + 30; third += 2) {
+      for (std::uint64_t third = second; third < steps + 30; third += 2 * every_so_many) {
         schedule.preemptions = {first, second, third};
         ++schedules;
         if (!checked(schedule, coverage).problem.empty()) return;
@@ -119,7 +124,7 @@ TEST_CASE("a job killed before any step of any schedule with one preemption cost
     schedule.faults.clear();
     const std::uint64_t steps = checked(schedule, coverage).steps;
     for (std::uint64_t preemption = 0; preemption < steps; ++preemption) {
-      for (std::uint64_t at = 0; at < steps; ++at) {
+      for (std::uint64_t at = preemption % every_so_many; at < steps; at += every_so_many) {
         schedule.preemptions = {preemption};
         schedule.faults = {{Misfortune::kill, static_cast<std::uint32_t>((preemption + at) % jobs), at}};
         if (!checked(schedule, coverage).problem.empty()) return;
@@ -127,7 +132,7 @@ TEST_CASE("a job killed before any step of any schedule with one preemption cost
     }
   }
   MESSAGE("killed before:" << table(coverage.killed));
-  for (const StagingStep step : killable) CHECK_MESSAGE(coverage.killed[static_cast<std::size_t>(step)] > 0, staging_step_name(step));
+  for (const StagingStep step : killable) check_covered(coverage.killed, step);
 }
 
 TEST_CASE("two jobs of three killed at any two moments cost the third nothing") {
@@ -137,7 +142,7 @@ TEST_CASE("two jobs of three killed at any two moments cost the third nothing") 
   schedule.systematic = true;
   const std::uint64_t steps = checked(schedule, coverage).steps;
   for (std::uint64_t first = 0; first < steps; ++first) {
-    for (std::uint64_t second = 0; second < steps; ++second) {
+    for (std::uint64_t second = first % every_so_many; second < steps; second += every_so_many) {
       schedule.faults = {{Misfortune::kill, static_cast<std::uint32_t>(second % 3), first},
                          {Misfortune::kill, static_cast<std::uint32_t>((second + 1) % 3), second}};
       if (!checked(schedule, coverage).problem.empty()) return;
@@ -166,7 +171,7 @@ TEST_CASE("jobs killed at any moment, two at once too, are taken over within 40 
   }
   MESSAGE("taken:" << table(coverage.taken));
   MESSAGE("killed before:" << table(coverage.killed));
-  CHECK(coverage.taken[static_cast<std::size_t>(StagingStep::retract)] > 0);
+  check_covered(coverage.taken, StagingStep::retract);
 }
 
 TEST_CASE("jobs killed before each step of a takeover, and of a report, cost the others nothing") {
@@ -185,7 +190,7 @@ TEST_CASE("jobs killed before each step of a takeover, and of a report, cost the
                           }),
               coverage);
     }
-    CHECK_MESSAGE(coverage.killed[static_cast<std::size_t>(step)] > 0, staging_step_name(step));
+    check_covered(coverage.killed, step);
   }
   MESSAGE("killed before:" << table(coverage.killed));
 }
@@ -206,8 +211,8 @@ TEST_CASE("a slot that was taken back while a job began to read it is given to t
             coverage);
   }
   MESSAGE("killed before:" << table(coverage.killed));
-  CHECK(coverage.taken[static_cast<std::size_t>(StagingStep::restore)] > 0);
-  CHECK(coverage.killed[static_cast<std::size_t>(StagingStep::restore)] > 0);
+  check_covered(coverage.taken, StagingStep::restore);
+  check_covered(coverage.killed, StagingStep::restore);
 }
 
 TEST_CASE("a job that is stopped is waited for, told of by the others, and never taken over") {
@@ -222,8 +227,8 @@ TEST_CASE("a job that is stopped is waited for, told of by the others, and never
     late += run.late;
   }
   CHECK(late > 0);
-  CHECK(coverage.taken[static_cast<std::size_t>(StagingStep::report)] > 0);
-  CHECK(coverage.taken[static_cast<std::size_t>(StagingStep::broadcast_retry)] > 0);
+  check_covered(coverage.taken, StagingStep::report);
+  check_covered(coverage.taken, StagingStep::broadcast_retry);
 }
 
 TEST_CASE("a job that writes garbage over what it shares harms nobody else") {
@@ -243,7 +248,7 @@ TEST_CASE("a job that writes garbage over what it shares harms nobody else") {
     }
     CHECK_MESSAGE(found > 0, static_cast<int>(kind));
   }
-  CHECK(coverage.taken[static_cast<std::size_t>(StagingStep::close_slab)] > 0);
+  check_covered(coverage.taken, StagingStep::close_slab);
 }
 
 TEST_CASE("jobs that leave in mid-epoch and jobs that come take nothing from the others, and who comes begins with an epoch") {
@@ -257,7 +262,7 @@ TEST_CASE("jobs that leave in mid-epoch and jobs that come take nothing from the
                         }),
             coverage);
   }
-  CHECK(coverage.taken[static_cast<std::size_t>(StagingStep::uncount)] > 0);
+  check_covered(coverage.taken, StagingStep::uncount);
 }
 
 TEST_CASE("all misfortunes together leave a group that gets on, and every step of the protocol was taken") {
@@ -275,7 +280,7 @@ TEST_CASE("all misfortunes together leave a group that gets on, and every step o
         coverage);
   }
   MESSAGE("taken:" << table(coverage.taken));
-  for (std::size_t i = 0; i < staging_steps; ++i) CHECK_MESSAGE(coverage.taken[i] > 0, staging_step_name(static_cast<StagingStep>(i)));
+  for (std::size_t i = 0; i < staging_steps; ++i) check_covered(coverage.taken, static_cast<StagingStep>(i));
 }
 
 }  // namespace
