@@ -187,7 +187,7 @@ void GroupHost::Impl::survey() {
   pace.saw(parts.timing.clock->now(), progress.released, progress.next_epoch);
   if (progress.next_epoch != opened_before) emit(GroupEvent::Kind::epoch_opened, 0, 0, fmt::format("epoch {} opened", progress.next_epoch - 1));
   const StagingFacts& facts = parts.terms.staging;
-  if (ended || (!to_end.load() && (facts.epochs == 0 || progress.next_epoch - facts.first_epoch < facts.epochs))) return;
+  if (ended || (!ending && (facts.epochs == 0 || progress.next_epoch - facts.first_epoch < facts.epochs))) return;
   ended = true;
   for (Connection& connection : connections) {
     if (connection.stage != Stage::fresh) say(connection, {.kind = Kind::ended});
