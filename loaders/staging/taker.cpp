@@ -47,14 +47,18 @@ StepResult Taker::enter() {
   const std::uint64_t opened = m_view.opened();
   for (std::uint64_t epoch = m_view.oldest_open(); epoch < opened; ++epoch) {
     const auto of = m_view.members(epoch);
-    if (!of || (of->live & bit(m_place)) == 0) continue;
+    if (!of || (of->members & bit(m_place)) == 0) continue;
+    if ((of->live & bit(m_place)) == 0) {
+      if (epoch < m_came_at) continue;
+      return out_of(StagingStep::enter, epoch);
+    }
     m_next = m_view.start_of(epoch);
     m_taken.store(m_next, std::memory_order_relaxed);
     m_released.store(m_next, std::memory_order_relaxed);
     m_page.released.store(m_next, std::memory_order_seq_cst);
     m_page.taking.store(m_next, std::memory_order_seq_cst);
     PageState joining = PageState::joining;
-    if (!m_page.state.compare_exchange_strong(joining, PageState::ready)) return {StagingStep::enter, Outcome::ended, nullptr, 0, {}};  // it left
+    if (!m_page.state.compare_exchange_strong(joining, PageState::ready)) return out_of(StagingStep::enter, epoch);
     m_phase = Phase::between;
     return {StagingStep::enter, Outcome::again, nullptr, 0, {}};
   }
@@ -75,20 +79,24 @@ bool Taker::counted(Sequence sequence) const {
   return of && (of->live & bit(m_place)) != 0;
 }
 
+StepResult Taker::out_of(StagingStep step, std::uint64_t epoch) const {
+  const bool wanted = m_left.load(std::memory_order_relaxed) || epoch > m_last_epoch.load(std::memory_order_relaxed);
+  return {step, wanted ? Outcome::ended : Outcome::put_out, nullptr, 0, {}};
+}
+
 StepResult Taker::look() {
   const std::uint32_t board_seen = m_view.board().changes.load(std::memory_order_acquire);
   const std::uint64_t epoch = m_view.epoch_of(m_next);
   const std::uint64_t opened = m_view.opened();
   const auto of = m_view.members(epoch);
   if (!of) {
-    if (epoch < opened) return {StagingStep::look, Outcome::put_out, nullptr, 0, {}};  // it made room: this job has not counted for long
-    if (epoch > m_page.last_epoch.load(std::memory_order_relaxed)) return {StagingStep::look, Outcome::ended, nullptr, 0, {}};
-    if (m_view.uncounted_before(epoch, m_place)) return {StagingStep::look, Outcome::put_out, nullptr, 0, {}};
+    // It made room, or need not come, or this job went out of the one before.
+    const bool last = epoch > m_last_epoch.load(std::memory_order_relaxed);
+    if (epoch < opened || last || m_view.uncounted_before(epoch, m_place)) return out_of(StagingStep::look, epoch);
     m_since = m_timing.clock->now();  // it is nobody's to make yet
     return wait_for_board(StagingStep::look, board_seen, opened);
   }
-  if ((of->members & bit(m_place)) == 0) return {StagingStep::look, Outcome::ended, nullptr, 0, {}};
-  if ((of->live & bit(m_place)) == 0) return {StagingStep::look, Outcome::put_out, nullptr, 0, {}};
+  if ((of->live & bit(m_place)) == 0) return out_of(StagingStep::look, epoch);
   const std::uint32_t responsible = m_view.responsible(m_next);
   const SlabHead* const slab = responsible == nobody ? nullptr : m_view.slab(responsible);
   const std::uint32_t seen = slab == nullptr ? 0 : slab->changes.load(std::memory_order_acquire);

@@ -113,6 +113,7 @@ struct GroupHost::Impl {
   Bytes fixed_bytes = 0;  ///< board and the coordinator's slab
   Attachments own_slab;   ///< the coordinator's
   bool accepts = true;    ///< not while there are no descriptors left
+  bool ending = false;  ///< the coordinator was told so
   bool ended = false;
 
   std::atomic<bool> stopping{false};

@@ -207,7 +207,7 @@ void GroupHost::Impl::survey() {
     emit(GroupEvent::Kind::epoch_ended, 0, 0, fmt::format("epoch {} ended", epoch));
   }
   const StagingFacts& facts = parts.terms.staging;
-  if (ended || (!to_end.load() && (facts.epochs == 0 || progress.next_epoch - facts.first_epoch < facts.epochs))) return;
+  if (ended || (!ending && (facts.epochs == 0 || progress.next_epoch - facts.first_epoch < facts.epochs))) return;
   ended = true;
   for (Connection& connection : connections) {
     if (connection.stage != Stage::fresh) say(connection, {.kind = Kind::ended});

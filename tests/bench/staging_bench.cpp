@@ -1,13 +1,15 @@
 // What sharing batches costs beside making and reading them.
 //   staging_bench control [--jobs N] [--seconds S] [--rounds R] [--producers jobs|coordinator]
 //       CPU time of all that takes part, a batch: every job takes and releases every batch, nobody writes or reads a byte of it
-//   staging_bench memory [--megabytes M] [--rounds R]
-//       writing into a slot beside writing into private memory, and reading a slot in place beside reading private memory, in turn
+//   staging_bench memory [--megabytes M] [--readers N] [--rounds R]
+//       writing into slots beside writing into private memory, and readers that read one slot in place together beside as many that read private
+//       memory each, in turn
 
 #include <fcntl.h>
 
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <numeric>
 #include <thread>
 
@@ -102,52 +104,86 @@ void control(const Arguments& arguments) {
   fmt::print("{} jobs: {} us of CPU time a batch, all of them together\n", facts.jobs, spread(micros, 1));
 }
 
+double timed(const std::function<void()>& body) {
+  const Nanoseconds start = system_timing().clock->now();
+  body();
+  return to_seconds(system_timing().clock->now() - start);
+}
+
+std::uint64_t sum_of(std::span<const std::byte> bytes) {
+  const auto* const words = reinterpret_cast<const std::uint64_t*>(bytes.data());
+  return std::accumulate(words, words + bytes.size() / sizeof(std::uint64_t), std::uint64_t{0});
+}
+
+/// Seconds in which all readers read what each is given.
+double read_together(const std::vector<std::span<const std::byte>>& each, std::atomic<std::uint64_t>& sum) {
+  return timed([&] {
+    std::vector<std::jthread> readers;
+    for (const auto bytes : each) readers.emplace_back([&sum, bytes] { sum += sum_of(bytes); });
+  });
+}
+
 void memory(const Arguments& arguments) {
   StagingFacts facts;
   facts.slot_bytes = static_cast<Bytes>(arguments.number("--megabytes", 38)) << 20U;
   facts.batches_per_epoch = UINT32_MAX;
+  const auto readers = static_cast<std::size_t>(arguments.number("--readers", 8));
   Group group(facts);
   StagingJob& job = *group.jobs().front();
   group.coordinator().survey();
-  std::vector<std::uint64_t> own(facts.slot_bytes / sizeof(std::uint64_t), 1);
-  const std::span private_memory = std::as_writable_bytes(std::span(own));
-  const auto timed = [](const auto& body) {
-    const Nanoseconds start = system_timing().clock->now();
-    body();
-    return to_seconds(system_timing().clock->now() - start);
-  };
+  // As many private buffers as there are slots, used by turns as they are; and one a reader.
+  std::vector<std::vector<std::uint64_t>> own(std::max<std::size_t>(readers, facts.slots()));
+  for (auto& buffer : own) buffer.assign(facts.slot_bytes / sizeof(std::uint64_t), 1);
+  std::vector<std::span<const std::byte>> private_buffers;
+  for (std::size_t i = 0; i < readers; ++i) private_buffers.push_back(std::as_bytes(std::span(own[i])));
   const auto write = [](std::span<std::byte> bytes, int value) { std::memset(bytes.data(), value, bytes.size()); };
-  std::uint64_t sum = 0;
-  const auto read = [&](std::span<const std::byte> bytes) {
-    const auto* const words = reinterpret_cast<const std::uint64_t*>(bytes.data());
-    sum += std::accumulate(words, words + bytes.size() / sizeof(std::uint64_t), std::uint64_t{0});
-  };
+  std::atomic<std::uint64_t> sum{0};
+  const int rounds = static_cast<int>(arguments.number("--rounds", 31));
   std::vector<double> writing, reading;
-  for (int round = 0; round < static_cast<int>(arguments.number("--rounds", 31)); ++round) {
+  const auto share_one = [&](const auto& use_slot, const auto& use_batch) {
     StagingClaim claim;
     StagedBatch batch;
-    const double own_write = timed([&] { write(private_memory, round); });
     if (!job.claim(claim, system_timing().clock->after(10)).ok()) throw Error("no slot");
-    writing.push_back(own_write / timed([&] { write(claim.bytes, round); }));
+    use_slot(claim);
     job.publish(claim, {1, 0, 0});
-    const double own_read = timed([&] { read(private_memory); });
     if (!job.take(batch, system_timing().clock->after(10)).ok()) throw Error("no batch");
-    reading.push_back(own_read / timed([&] { read(batch.bytes); }));
+    use_batch(batch.bytes);
     static_cast<void>(job.release(batch.sequence).ok());
+  };
+  // A private buffer a slot, used when that is: what of them the processor's caches hold is the same for both. Who is first takes turns.
+  for (int round = 0; round < rounds; ++round) {
+    share_one(
+        [&](const StagingClaim& claim) {
+          double slot_seconds = 0;
+          if (round % 2 == 0) slot_seconds = timed([&] { write(claim.bytes, round); });
+          const double own_seconds = timed([&] { write(std::as_writable_bytes(std::span(own[claim.slot])), round); });
+          if (round % 2 != 0) slot_seconds = timed([&] { write(claim.bytes, round); });
+          writing.push_back(own_seconds / slot_seconds);
+        },
+        [](std::span<const std::byte> /*bytes*/) {});
   }
-  fmt::print("slots beside private memory: writing {} x, reading in place {} x (checksum {})\n", spread(writing, 3), spread(reading, 3), sum % 10);
+  for (int round = 0; round < rounds; ++round) {
+    const double own_read = read_together(private_buffers, sum);
+    share_one([](const StagingClaim& /*claim*/) {},
+              [&](std::span<const std::byte> bytes) {
+                reading.push_back(own_read / read_together(std::vector<std::span<const std::byte>>(readers, bytes), sum));
+              });
+  }
+  fmt::print("slots beside private memory: writing {} x, {} readers in place {} x (checksum {})\n", spread(writing, 3), readers, spread(reading, 3),
+             sum.load() % 10);
 }
 
 int run(const std::vector<std::string>& words) {
-  const Arguments arguments(words, {"--jobs", "--seconds", "--rounds", "--producers", "--megabytes"});
+  const Arguments arguments(words, {"--jobs", "--seconds", "--rounds", "--producers", "--megabytes", "--readers"});
   if (arguments.positional == std::vector<std::string>{"control"}) {
     control(arguments);
   } else if (arguments.positional == std::vector<std::string>{"memory"}) {
     memory(arguments);
   } else {
-    fmt::print(stderr,
-               "usage: staging_bench control [--jobs N] [--seconds S] [--rounds R] [--producers jobs|coordinator] | memory [--megabytes M] "
-               "[--rounds R]\n");
+    fmt::print(
+        stderr,
+        "usage: staging_bench control [--jobs N] [--seconds S] [--rounds R] [--producers jobs|coordinator] | memory [--megabytes M] [--readers N] "
+        "[--rounds R]\n");
     return 2;
   }
   return 0;

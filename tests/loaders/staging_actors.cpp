@@ -21,14 +21,16 @@ class TakerActor final : public Actor {
       simulation.note(StagingStep::leave);
       return;
     }
-    if (m_releasing || (!m_held.empty() && (m_full || simulation.draw(2) == 0))) {
+    if (m_releasing || (!m_held.empty() && (m_full || (!insists() && simulation.draw(2) == 0)))) {
       release(me);
       return;
     }
     const StepResult progress = me.taker->step();
     simulation.note(progress.did);
-    const bool stuck = progress.outcome == Outcome::wait || progress.outcome == Outcome::ended;
-    if (progress.outcome == Outcome::wait && m_held.empty()) Simulation::sleep_at(*this, progress);
+    const bool between_epochs = progress.word == &simulation.board->changes;
+    const bool waits_on = progress.outcome == Outcome::wait && insists() && !between_epochs;
+    const bool stuck = (progress.outcome == Outcome::wait && !waits_on) || progress.outcome == Outcome::ended;
+    if (progress.outcome == Outcome::wait && (m_held.empty() || waits_on)) Simulation::sleep_at(*this, progress);
     m_full = progress.outcome == Outcome::busy || (stuck && !m_held.empty());  // a trainer gives back what it has without waiting for more
     if (progress.outcome == Outcome::ready) take(me);
     m_leaving = progress.outcome == Outcome::ended && m_held.empty();
@@ -43,6 +45,7 @@ class TakerActor final : public Actor {
   }
 
  private:
+  [[nodiscard]] bool insists() const { return simulation.schedule.appetite == StagingAppetite::all; }
   void take(SimulatedJob& me) {
     const StagedBatch& batch = me.taker->batch();
     if (!me.first) {
@@ -72,7 +75,7 @@ class TakerActor final : public Actor {
     View::Place place;
   };
   void look_at(const Held& held) {
-    if (simulation.slots_of(held.place.producer)[held.place.slot] == content_of_batch(held.sequence)) return;
+    if (simulation.slots_of(held.place.slab)[held.place.slot] == content_of_batch(held.sequence)) return;
     simulation.problem(
         fmt::format("job {} reads batch {} in slot {} of place {}: it is not whole", job, held.sequence, held.place.slot, held.place.producer));
   }
@@ -105,7 +108,7 @@ class FillerActor final : public Actor {
     if (progress.outcome == Outcome::ended) done = true;
     if (progress.outcome == Outcome::ready) {
       const StagingClaim& claim = filler.claimed();
-      simulation.slots_of(place())[claim.slot].fill(0xdeadULL);
+      me().slots[claim.slot].fill(0xdeadULL);
       if (!simulation.faulty) check_epoch_before(claim);
       m_making.push_back({claim, 0});
     }
@@ -117,7 +120,6 @@ class FillerActor final : public Actor {
 
  private:
   [[nodiscard]] SimulatedJob& me() const { return job == nobody ? simulation.coordinator : simulation.jobs[job]; }
-  [[nodiscard]] std::uint32_t place() const { return job == nobody ? coordinator_place : me().place; }
   struct Making {
     StagingClaim claim;
     std::size_t words;
@@ -134,7 +136,7 @@ class FillerActor final : public Actor {
   void fill(Filler& filler, std::size_t which) {
     Making& making = m_making[which];
     if (making.words < words_of_slot) {
-      simulation.slots_of(place())[making.claim.slot][making.words] = content_of_batch(making.claim.sequence)[making.words];
+      me().slots[making.claim.slot][making.words] = content_of_batch(making.claim.sequence)[making.words];
       ++making.words;
       return;
     }

@@ -32,6 +32,7 @@ Simulation::Simulation(const StagingSchedule& given) : schedule(given), m_random
   if (schedule.facts.producers == StagingProducers::coordinator) {
     coordinator.slab = std::make_unique<SlabHead>();
     coordinator.slots.resize(schedule.facts.slots());
+    coordinator.place = coordinator_place;
     view->map_slab(coordinator_place, coordinator.slab.get());
     coordinator.filler.emplace(*view, *coordinator.slab, coordinator_place, time.timing());
     m_actors.push_back(make_filler_actor(*this, nobody));
@@ -40,7 +41,10 @@ Simulation::Simulation(const StagingSchedule& given) : schedule(given), m_random
   last_take = time.now();
 }
 
-std::vector<Content>& Simulation::slots_of(std::uint32_t place) { return place == coordinator_place ? coordinator.slots : newest_at(place).slots; }
+std::vector<Content>& Simulation::slots_of(const SlabHead* slab) {
+  const auto owner = std::ranges::find_if(jobs, [slab](const SimulatedJob& job) { return job.slab.get() == slab; });
+  return owner == jobs.end() ? coordinator.slots : owner->slots;
+}
 
 SimulatedJob& Simulation::newest_at(std::uint32_t place) {
   return *std::find_if(jobs.rbegin(), jobs.rend(), [place](const SimulatedJob& job) { return job.place == place; });
@@ -52,16 +56,46 @@ void Simulation::add_job() {
   const auto number = static_cast<std::uint32_t>(jobs.size());
   SimulatedJob& job = jobs.emplace_back();
   job.place = place;
+  job.view = std::make_unique<View>(*board);
   job.page = std::make_unique<ControlPage>();
-  view->map_page(place, job.page.get());
-  job.taker.emplace(*view, *job.page, place, time.timing());
+  if (schedule.facts.producers == StagingProducers::jobs) {
+    job.slab = std::make_unique<SlabHead>();
+    job.slots.resize(schedule.facts.slots());
+  }
+  for (View* const knows : {view.get(), job.view.get()}) {
+    knows->map_page(place, job.page.get());
+    knows->map_slab(place, job.slab.get());
+  }
+  if (coordinator.slab) tell(job, {coordinator_place, nullptr, coordinator.slab.get()});
+  for (SimulatedJob& other : jobs) {
+    if (&other == &job) continue;
+    tell(other, {place, job.page.get(), job.slab.get()});
+    if (view->page(other.place) == other.page.get()) tell(job, {other.place, other.page.get(), other.slab.get()});
+  }
+  job.taker.emplace(*job.view, *job.page, place, time.timing());
   m_actors.push_back(make_taker_actor(*this, number));
-  if (schedule.facts.producers == StagingProducers::coordinator) return;
-  job.slab = std::make_unique<SlabHead>();
-  job.slots.resize(schedule.facts.slots());
-  view->map_slab(place, job.slab.get());
-  job.filler.emplace(*view, *job.slab, place, time.timing());
+  if (!job.slab) return;
+  job.filler.emplace(*job.view, *job.slab, place, time.timing());
   m_actors.push_back(make_filler_actor(*this, number));
+}
+
+void Simulation::tell(SimulatedJob& job, const Introduced& of) {
+  job.mail.push_back(of);
+  if (!faulty) deliver();
+}
+
+void Simulation::deliver() {
+  for (SimulatedJob& job : jobs) {
+    if (job.stopped_until > time.now()) continue;
+    while (!job.mail.empty() && (!faulty || schedule.systematic || draw(schedule.delivery) == 0)) {
+      const Introduced of = job.mail.front();
+      job.mail.pop_front();
+      if (of.place != job.place) {
+        if (of.place < coordinator_place) job.view->map_page(of.place, of.page);
+        job.view->map_slab(of.place, of.slab);
+      }
+    }
+  }
 }
 
 void Simulation::hang(SimulatedJob& job) {
@@ -77,7 +111,7 @@ void Simulation::apply(const StagingFault& fault) {
   }
   if (fault.job >= jobs.size()) return;
   SimulatedJob& job = jobs[fault.job];
-  if (!job.lives || job.hangs || job.finished) return;
+  if (!job.lives || job.hangs || (job.finished && fault.kind != Kind::garbage_page)) return;
   switch (fault.kind) {
     case Kind::kill:
       for (const auto& actor : m_actors) {
@@ -105,6 +139,16 @@ void Simulation::apply(const StagingFault& fault) {
       job.page->released = 0;
       hang(job);
       break;
+    case Kind::lying_page: {
+      const Sequence end = view->start_of(view->opened());
+      job.page->released = draw(end + 1);
+      job.page->taking = draw(end + 2);
+      job.page->reported = draw(end + 1);
+      job.page->reports = static_cast<std::uint32_t>(draw(3));
+      job.page->state = static_cast<PageState>(draw(3));
+      hang(job);
+      break;
+    }
     case Kind::garbage_slab:
       if (!job.slab) return;
       for (SlotHeader& header : job.slab->slots) header.tag = m_random.next();
@@ -125,12 +169,24 @@ void Simulation::departed(const StagingRound& round) {
   for (const std::uint32_t place : round.vacated) {  // whoever still needs something of it will miss it
     view->map_page(place, nullptr);
     view->map_slab(place, nullptr);
+    for (SimulatedJob& job : jobs) tell(job, {place, nullptr, nullptr});
   }
   for (const auto& [place, why] : round.departed) {
     const SimulatedJob& job = newest_at(place);
+    result.garbage += why == StagingDeparture::garbage ? 1 : 0;
     if (job.died_at != 0) result.longest_takeover = std::max(result.longest_takeover, time.now() - job.died_at);
     if (job.lives && !job.hangs && !job.finished) problem(fmt::format("a working job at place {} was put out", place));
   }
+}
+
+void Simulation::apply_those_before(const Actor& actor) {
+  if (actor.about_to_wait || actor.asleep) return;
+  const auto there =
+      std::ranges::find_if(m_awaited, [&](const StagingFault& fault) { return fault.job == actor.job && fault.before == actor.next_step(); });
+  if (there == m_awaited.end()) return;
+  const StagingFault fault = *there;
+  m_awaited.erase(there);
+  apply(fault);
 }
 
 bool Simulation::gone(const Actor& actor) const {
@@ -208,12 +264,20 @@ void Simulation::check() {
 StagingRun Simulation::run() {
   while (!over() && result.problem.empty()) {
     for (const StagingFault& fault : schedule.faults) {
-      if (fault.at == result.steps) apply(fault);
+      if (fault.at != result.steps) continue;
+      if (fault.before) {
+        m_awaited.push_back(fault);
+      } else {
+        apply(fault);
+      }
     }
     time.sleepers.clear();
     for (const auto& actor : m_actors) time.sleepers.push_back(actor.get());
     if (over()) break;
-    dispatch(*choose());
+    deliver();
+    Actor& next = *choose();
+    apply_those_before(next);
+    if (!gone(next)) dispatch(next);
     time.sleep_until(time.now() + step_time);
     if (++result.steps > most_steps) problem("no end: what keeps them from getting on?");
     check();

@@ -1,30 +1,27 @@
+#include "staging_processes.hpp"
+
 #include <doctest/doctest.h>
-#include <poll.h>
+#include <fmt/format.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <csignal>
-#include <cstring>
 #include <filesystem>
-#include <functional>
-#include <optional>
-#include <thread>
-#include <vector>
+#include <fstream>
+#include <string>
 
 #include "dsanalyze/base/random.hpp"
-#include "dsanalyze/base/shared_memory.hpp"
-#include "dsanalyze/loaders/staging.hpp"
+#include "staging_explorer.hpp"
 
 namespace dsanalyze {
 namespace {
 
+using namespace testing;
+using Deed = Blow::Deed;
+
 constexpr std::uint64_t shared_epochs = 3;
 constexpr std::uint64_t shared_batches = 7;
-constexpr std::size_t words_in_slot = 4096 / sizeof(std::uint64_t);
-constexpr double patience_seconds = 60;  // of a test that hangs
+constexpr int random_kills = 500 / every_so_many;
 
 StagingFacts facts_of_group(std::uint32_t jobs) {
   StagingFacts facts;
@@ -35,248 +32,209 @@ StagingFacts facts_of_group(std::uint32_t jobs) {
   return facts;
 }
 
-/// What befalls the first job: a signal that it sends to itself.
-struct Blow {
-  int signal = 0;
-  std::optional<StagingStep> step;  ///< before this one; without, in the middle of a slot
-  std::uint64_t skipped = 0;        ///< times that it gets past there
+/// Every step of a job; the coordinator's own are not a job's to die at. What has to happen first for the last three to come: see below.
+constexpr std::array plain_steps{StagingStep::enter,         StagingStep::announce,       StagingStep::look,    StagingStep::wait_for_batch,
+                                 StagingStep::release,       StagingStep::wake_producers, StagingStep::leave,   StagingStep::choose,
+                                 StagingStep::wait_for_room, StagingStep::claim,          StagingStep::publish, StagingStep::wake_jobs};
+
+/// What a test leaves behind, were it to.
+struct Belongings {
+  std::ptrdiff_t descriptors = 0;
+  std::size_t segments = 0;
+  bool operator==(const Belongings&) const = default;
+  static Belongings now() {
+    Belongings all;
+    const std::filesystem::directory_iterator open("/proc/self/fd");
+    all.descriptors = std::distance(begin(open), end(open));
+    std::ifstream maps("/proc/self/maps");
+    for (std::string line; std::getline(maps, line);) all.segments += line.find("/memfd:stag") == std::string::npos ? 0 : 1;
+    return all;
+  }
 };
 
-/// A message of the test's own hand-over: a place, with the descriptors of its segments.
-struct Introduction {
-  std::uint32_t place = 0;
-  std::uint32_t last = 0;
-};
-
-class SharingJob {
- public:
-  SharingJob(FileDescriptor board, FileDescriptor socket, Blow blow)
-      : m_socket(std::move(socket)),
-        m_blow(blow),
-        m_passes(blow.skipped),
-        m_job(
-            std::move(board), [this] { return coordinator_lives(); }, system_timing(),
-            [this](StagingStep step) {
-              if (m_blow.step == step) take_blow();
-            }) {}
-
-  /// 0 when it got every batch whole, once and in order.
-  int run() {
-    const std::array<int, 2> own{m_job.page(), m_job.slab()};
-    const std::byte hello{1};
-    if (!send_message(m_socket.get(), {&hello, 1}, own, patience()).ok()) return 2;
-    if (!meet_others()) return 3;
-    m_job.leave_after(shared_epochs - 1);
-    std::jthread producer([this] { produce(); });
-    const int wrong = consume();
-    m_job.leave();
-    m_over = true;
-    return wrong;
+std::string counts(const std::array<std::atomic<std::uint64_t>, staging_steps>& of) {
+  std::string text;
+  for (std::size_t i = 0; i < staging_steps; ++i) {
+    if (of[i] > 0) text += fmt::format(" {} {}", staging_step_name(static_cast<StagingStep>(i)), of[i].load());
   }
-
- private:
-  static Deadline patience() { return system_timing().clock->after(patience_seconds); }
-  [[nodiscard]] bool coordinator_lives() const {
-    pollfd end{m_socket.get(), 0, 0};
-    return ::poll(&end, 1, 0) == 0 || (end.revents & POLLHUP) == 0;
-  }
-  void take_blow() {
-    if (m_blow.signal != 0 && m_passes.fetch_sub(1) == 0) ::kill(::getpid(), m_blow.signal);
-  }
-  bool meet_others() {
-    Introduction introduction;
-    do {
-      std::size_t size = 0;
-      std::vector<FileDescriptor> segments;
-      if (!receive_message(m_socket.get(), std::as_writable_bytes(std::span(&introduction, 1)), size, segments, patience()).ok()) return false;
-      if (segments.empty()) {
-        m_job.join(introduction.place);
-      } else {
-        m_job.attach(introduction.place, std::move(segments.at(0)), std::move(segments.at(1)));
-      }
-    } while (introduction.last == 0);
-    return true;
-  }
-  void produce() {
-    StagingClaim claim;
-    while (!m_over) {
-      const Status status = m_job.claim(claim, system_timing().clock->after(0.05));
-      if (status.code == StatusCode::timeout) continue;
-      if (!status.ok()) return;
-      for (std::size_t i = 0; i < words_in_slot; ++i) {
-        if (i == words_in_slot / 2 && !m_blow.step) take_blow();
-        const std::uint64_t word = mix(claim.sequence, i);
-        std::memcpy(claim.bytes.data() + i * sizeof word, &word, sizeof word);
-      }
-      m_job.publish(claim, {1, 0, system_timing().clock->now()});
-    }
-  }
-  int consume() {
-    StagedBatch batch;
-    for (std::uint64_t next = 0;; ++next) {
-      const Status status = m_job.take(batch, patience());
-      if (status.code == StatusCode::end) return next == shared_epochs * shared_batches ? 0 : 4;
-      if (!status.ok()) return 10 + static_cast<int>(status.code);
-      if (batch.sequence != next) return 5;
-      for (std::size_t i = 0; i < words_in_slot; ++i) {
-        std::uint64_t word = 0;
-        std::memcpy(&word, batch.bytes.data() + i * sizeof word, sizeof word);
-        if (word != mix(next, i)) return 6;
-      }
-      if (!m_job.release(next).ok()) return 7;
-    }
-  }
-
-  FileDescriptor m_socket;
-  const Blow m_blow;
-  std::atomic<std::uint64_t> m_passes;
-  std::atomic<bool> m_over{false};
-  StagingJob m_job;
-};
-
-/// The coordinator, in this process, and its jobs as processes.
-class GroupOfProcesses {
- public:
-  GroupOfProcesses(const StagingFacts& facts, const Blow& blow)
-      : m_coordinator(
-            facts, [this](std::uint32_t place) { return runs(m_processes[place]); }, system_timing()) {
-    for (std::uint32_t i = 0; i < facts.jobs; ++i) start(i == 0 ? blow : Blow{});
-  }
-  ~GroupOfProcesses() {
-    for (const pid_t process : m_processes) {
-      ::kill(process, SIGKILL);
-      ::waitpid(process, nullptr, 0);
-    }
-  }
-  GroupOfProcesses(const GroupOfProcesses&) = delete;
-  GroupOfProcesses& operator=(const GroupOfProcesses&) = delete;
-
-  /// Brings all together. False when a job says nothing.
-  bool introduce() {
-    for (const FileDescriptor& socket : m_sockets) {
-      std::byte hello{};
-      std::size_t size = 0;
-      std::vector<FileDescriptor> segments;
-      if (!receive_message(socket.get(), {&hello, 1}, size, segments, m_patience).ok() || segments.size() != 2) return false;
-      m_coordinator.admit(std::move(segments[0]), std::move(segments[1]));
-    }
-    for (std::uint32_t to = 0; to < m_sockets.size(); ++to) {
-      for (std::uint32_t of = 0; of < m_sockets.size(); ++of) {
-        if (of != to) tell(to, {of, 0}, {m_coordinator.page(of), m_coordinator.slab(of)});
-      }
-      tell(to, {to, 1}, {});
-    }
-    return true;
-  }
-  /// Surveys until all have ended, or `enough` says so; false when patience ends first.
-  bool survey_until(const std::function<bool()>& enough) {
-    while (!enough()) {
-      if (system_timing().clock->now() > m_patience.at) return false;
-      const StagingRound round = m_coordinator.survey();
-      departed.insert(departed.end(), round.departed.begin(), round.departed.end());
-      late += round.late.size();
-      system_timing().waiter->sleep_until(system_timing().clock->after(0.001).at);
-    }
-    return true;
-  }
-  [[nodiscard]] bool all_ended() const {
-    return std::ranges::none_of(m_processes, [](pid_t process) { return runs(process); });
-  }
-  /// Exit status, or the signal that ended it, negative.
-  [[nodiscard]] int end_of(std::uint32_t job) const {
-    siginfo_t info{};
-    ::waitid(P_PID, static_cast<id_t>(m_processes[job]), &info, WEXITED | WNOWAIT);
-    return info.si_code == CLD_EXITED ? info.si_status : -info.si_status;
-  }
-  void signal(std::uint32_t job, int number) const { ::kill(m_processes[job], number); }
-  void hang_up() { m_sockets.clear(); }
-  StagingCoordinator& coordinator() { return m_coordinator; }
-
-  std::vector<StagingRound::Departed> departed;
-  std::size_t late = 0;
-
- private:
-  void start(const Blow& blow) {
-    auto [mine, theirs] = socket_pair();
-    const pid_t process = ::fork();
-    if (process == 0) {
-      mine.reset();
-      m_sockets.clear();
-      int status = 98;
-      try {
-        status = SharingJob(FileDescriptor(::dup(m_coordinator.board())), std::move(theirs), blow).run();
-      } catch (const std::exception&) {
-        status = 99;
-      }
-      ::_exit(status);
-    }
-    m_processes.push_back(process);
-    m_sockets.push_back(std::move(mine));
-  }
-  void tell(std::uint32_t to, Introduction introduction, const std::vector<int>& segments) const {
-    static_cast<void>(send_message(m_sockets[to].get(), std::as_bytes(std::span(&introduction, 1)), segments, m_patience).ok());
-  }
-  /// Its end is left to be waited for.
-  static bool runs(pid_t process) {
-    siginfo_t info{};
-    return ::waitid(P_PID, static_cast<id_t>(process), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0;
-  }
-
-  const Deadline m_patience = system_timing().clock->after(patience_seconds);
-  std::vector<pid_t> m_processes;
-  std::vector<FileDescriptor> m_sockets;
-  StagingCoordinator m_coordinator;
-};
-
-std::ptrdiff_t open_descriptors() {
-  const std::filesystem::directory_iterator all("/proc/self/fd");
-  return std::distance(begin(all), end(all));
+  return text;
 }
 
-/// The first of three jobs gets a SIGKILL; the others must not notice. Whether it did.
-bool survives(const Blow& blow) {
-  GroupOfProcesses group(facts_of_group(3), blow);
-  REQUIRE(group.introduce());
+void check_ends(const GroupOfProcesses& group, const std::vector<Blow>& blows) {
+  for (std::uint32_t job = 0; job < group.jobs(); ++job) {
+    const bool in_danger = std::ranges::any_of(blows, [job](const Blow& blow) { return blow.job == job; });
+    const int end = group.end_of(job);
+    CHECK_MESSAGE((end == 0 || (in_danger && end == -SIGKILL)), fmt::format("job {} ended with {}", job, end));
+  }
+  for (const auto& [place, why] : group.departed) {
+    CHECK((why == StagingDeparture::left || (why == StagingDeparture::died && group.end_of(place) == -SIGKILL)));
+  }
+}
+
+/// Some of three jobs get a SIGKILL; the others must not notice. How many it struck.
+std::ptrdiff_t killed_of_three(const std::vector<Blow>& blows, std::array<std::uint64_t, staging_steps>* coverage = nullptr) {
+  GroupOfProcesses group(facts_of_group(3), shared_epochs, blows);
+  REQUIRE(group.start_all());
   REQUIRE(group.survey_until([&] { return group.all_ended(); }));
-  const bool struck = group.end_of(0) == -SIGKILL;
-  CHECK_MESSAGE((struck || group.end_of(0) == 0), group.end_of(0));
-  CHECK(group.end_of(1) == 0);
-  CHECK(group.end_of(2) == 0);
-  for (const auto& [place, why] : group.departed) CHECK(why == (struck && place == 0 ? StagingDeparture::died : StagingDeparture::left));
+  check_ends(group, blows);
+  for (std::size_t i = 0; coverage != nullptr && i < staging_steps; ++i) (*coverage)[i] += group.tally().killed[i];
+  std::ptrdiff_t struck = 0;
+  for (std::uint32_t job = 0; job < group.jobs(); ++job) struck += group.end_of(job) == -SIGKILL ? 1 : 0;
   return struck;
 }
 
+TEST_CASE("processes that nothing befalls make each batch once") {
+  GroupOfProcesses group(facts_of_group(3), shared_epochs, {});
+  REQUIRE(group.start_all());
+  REQUIRE(group.survey_until([&] { return group.all_ended(); }));
+  check_ends(group, {});
+  CHECK(group.tally().made == shared_epochs * shared_batches);
+}
+
 TEST_CASE("a process killed in the middle of a batch costs the others nothing") {
-  for (const std::uint64_t batches : {0U, 1U, 3U}) CHECK(survives({SIGKILL, {}, batches}));
+  for (const std::uint64_t batches : {0U, 1U, 3U}) CHECK(killed_of_three({{Deed::kill, 0, {}, batches}}) == 1);
 }
 
 TEST_CASE("a process killed before any step that a job takes costs the others nothing, and leaves nothing behind") {
-  const std::ptrdiff_t before = open_descriptors();
-  for (const StagingStep step : {StagingStep::enter, StagingStep::announce, StagingStep::look, StagingStep::release, StagingStep::wake_producers,
-                                 StagingStep::leave, StagingStep::choose, StagingStep::claim, StagingStep::publish, StagingStep::wake_jobs}) {
+  const Belongings before = Belongings::now();
+  for (const StagingStep step : plain_steps) {
     INFO(staging_step_name(step));
-    CHECK(survives({SIGKILL, step, 0}));
+    for (std::uint32_t job = 0; job < 3; ++job) CHECK(killed_of_three({{Deed::kill, job, step, 0}}) <= 1);
+    CHECK(killed_of_three({{Deed::kill, 0, step, 0}, {Deed::kill, 2, step, 0}}) <= 2);
   }
-  CHECK(open_descriptors() == before);
+  CHECK(Belongings::now() == before);
+}
+
+TEST_CASE("a process killed at the last batch of an epoch, or at the first of the next, costs the others nothing") {
+  for (const StagingStep step : {StagingStep::announce, StagingStep::look, StagingStep::release, StagingStep::wake_producers}) {
+    INFO(staging_step_name(step));
+    for (const std::uint64_t batch : {shared_batches - 1, shared_batches, 2 * shared_batches - 1}) {
+      CHECK(killed_of_three({{Deed::kill, 1, step, batch}}) == 1);
+      CHECK(killed_of_three({{Deed::kill, 0, step, batch}, {Deed::kill, 1, step, batch}}) == 2);
+    }
+  }
+}
+
+TEST_CASE("a process killed while it reports a late batch, or takes back a slot for a dead one's batch, costs the others nothing") {
+  for (const StagingStep step : {StagingStep::report, StagingStep::retract}) {
+    INFO(staging_step_name(step));
+    // The second job stops over its first batch, the second of all: the others fill their slots, wait for it, report. Then it dies, and the first,
+    // with batches 3, 6 and 9 in its three slots, has to make that batch.
+    const std::vector<Blow> blows{{Deed::stop_needed, 1, {}, 0}, {Deed::kill, 0, step, 0}};
+    constexpr std::uint64_t before_it = 7;
+    StagingFacts facts = facts_of_group(3);
+    facts.batches_per_epoch = 12;
+    GroupOfProcesses group(facts, shared_epochs, blows);
+    REQUIRE(group.start_all());
+    REQUIRE(group.survey_until([&] { return (group.late > 0 && group.tally().made == before_it) || group.ended(0); }));
+    group.signal(1, SIGKILL);
+    REQUIRE(group.survey_until([&] { return group.all_ended(); }));
+    check_ends(group, blows);
+    CHECK(group.end_of(0) == -SIGKILL);
+    CHECK(group.tally().killed[static_cast<std::size_t>(step)] == 1);
+    CHECK(group.end_of(2) == 0);
+  }
+}
+
+TEST_CASE("kills drawn at random, of one or two of three processes, cost the others nothing") {
+  std::array<std::uint64_t, staging_steps> coverage{};
+  std::ptrdiff_t struck = 0;
+  for (std::uint64_t seed = 0; struck < random_kills && seed < 4U * random_kills; ++seed) {
+    RandomStream random(mix(seed, 8));
+    const auto drawn_blow = [&](std::uint32_t job) {
+      const std::size_t step = random.below(plain_steps.size() + 1);
+      return Blow{Deed::kill, job, step < plain_steps.size() ? std::optional(plain_steps.at(step)) : std::nullopt, random.below(12)};
+    };
+    const auto first = static_cast<std::uint32_t>(random.below(3));
+    std::vector<Blow> blows{drawn_blow(first)};
+    if (random.below(2) == 0) blows.push_back(drawn_blow((first + 1) % 3));
+    INFO("seed " << seed);
+    struck += killed_of_three(blows, &coverage);
+  }
+  std::string text;
+  for (std::size_t i = 0; i < staging_steps; ++i)
+    text += coverage[i] > 0 ? fmt::format(" {} {}", staging_step_name(static_cast<StagingStep>(i)), coverage[i]) : "";
+  MESSAGE(struck << " killed before:" << text);
+  CHECK(struck >= random_kills);
+  if (every_so_many > 1) return;  // too few for every step
+  for (const StagingStep step : plain_steps) {
+    if (step != StagingStep::enter && step != StagingStep::leave)
+      CHECK_MESSAGE(coverage[static_cast<std::size_t>(step)] > 0, staging_step_name(step));
+  }
 }
 
 TEST_CASE("a stopped process is waited for: no takeover, and nobody misses or repeats a batch when it goes on") {
-  GroupOfProcesses group(facts_of_group(3), {SIGSTOP, {}, 2});
-  REQUIRE(group.introduce());
+  GroupOfProcesses group(facts_of_group(3), shared_epochs, {{Deed::stop, 0, {}, 2}});
+  REQUIRE(group.start_all());
   REQUIRE(group.survey_until([&] { return group.late > 0; }));
   CHECK(group.departed.empty());
   group.signal(0, SIGCONT);
   REQUIRE(group.survey_until([&] { return group.all_ended(); }));
-  for (std::uint32_t job = 0; job < 3; ++job) CHECK(group.end_of(job) == 0);
-  for (const auto& [place, why] : group.departed) CHECK(why == StagingDeparture::left);
+  check_ends(group, {});
+  CHECK(group.tally().made == shared_epochs * shared_batches);
 }
 
-TEST_CASE("when the coordinator is gone every job says so and ends") {
-  GroupOfProcesses group(facts_of_group(2), {SIGSTOP, {}, 1});
-  REQUIRE(group.introduce());
+TEST_CASE("a process that never releases is waited for, and told of, until it is ended") {
+  GroupOfProcesses group(facts_of_group(3), shared_epochs, {{Deed::keep_batches, 2, {}, 0}});
+  REQUIRE(group.start_all());
+  REQUIRE(group.survey_until([&] { return group.late > 0; }));
+  CHECK(group.departed.empty());
+  group.signal(2, SIGKILL);
+  REQUIRE(group.survey_until([&] { return group.all_ended(); }));
+  for (const std::uint32_t job : {0U, 1U}) CHECK(group.end_of(job) == 0);
+}
+
+TEST_CASE("a process that writes garbage over its control page is put out and told, and the others notice nothing") {
+  for (const StagingStep step : {StagingStep::announce, StagingStep::look, StagingStep::release, StagingStep::claim, StagingStep::publish}) {
+    INFO(staging_step_name(step));
+    GroupOfProcesses group(facts_of_group(3), shared_epochs, {{Deed::spoil_page, 0, step, 2}});
+    REQUIRE(group.start_all());
+    REQUIRE(group.survey_until([&] { return group.all_ended(); }));
+    CHECK(group.end_of(0) == 10 + static_cast<int>(StatusCode::cancelled));
+    for (const std::uint32_t job : {1U, 2U}) CHECK(group.end_of(job) == 0);
+    CHECK(std::ranges::count(group.departed, StagingDeparture::garbage, &StagingRound::Departed::why) == 1);
+  }
+}
+
+TEST_CASE("when the coordinator is gone every job says so and ends, one that need not wait too") {
+  GroupOfProcesses group(facts_of_group(2), shared_epochs, {{Deed::stop, 0, {}, 1}});
+  REQUIRE(group.start_all());
   REQUIRE(group.survey_until([&] { return group.late > 0; }));
   group.hang_up();
   CHECK(group.end_of(1) == 10 + static_cast<int>(StatusCode::io));
+  group.signal(0, SIGCONT);
+  CHECK(group.end_of(0) == 10 + static_cast<int>(StatusCode::io));
+}
+
+TEST_CASE("a hundred jobs crash and are replaced while others go on, and nothing is left behind") {
+  const Belongings before = Belongings::now();
+  constexpr std::uint32_t crashes = 100;
+  {
+    std::vector<Blow> blows;
+    for (std::uint32_t i = 0; i < crashes; ++i) {
+      const std::size_t step = i % (plain_steps.size() + 1);
+      const bool leaves = step < plain_steps.size() && plain_steps.at(step) == StagingStep::leave;  // it never comes to that
+      blows.push_back(
+          {Deed::kill, 2 + i, step == plain_steps.size() || leaves ? std::nullopt : std::optional(plain_steps.at(step)), i % 3 == 0 ? 1U : 0U});
+      if (blows.back().step == StagingStep::enter) blows.back().skipped = 0;
+    }
+    GroupOfProcesses group(facts_of_group(3), 0, blows);
+    REQUIRE(group.start_all());
+    for (std::uint32_t i = 0; i < crashes; ++i) {
+      REQUIRE_MESSAGE(group.survey_until([&] { return group.vacated.size() == i + 1; }), i);
+      CHECK(group.end_of(2 + i) == -SIGKILL);
+      REQUIRE(group.start());
+    }
+    group.coordinator().end();
+    REQUIRE(group.survey_until([&] { return group.all_ended(); }));
+    check_ends(group, blows);
+    CHECK(group.end_of(0) == 0);
+    CHECK(group.end_of(1) == 0);
+    CHECK(group.jobs() == 3 + crashes);
+    MESSAGE("killed before:" << counts(group.tally().killed));
+  }
+  CHECK(Belongings::now() == before);
+  CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);  // no child is left
 }
 
 }  // namespace

@@ -76,8 +76,17 @@ class SimulatedTime final : public Clock, public Waiter {
   Nanoseconds m_now = nanoseconds_per_second;
 };
 
+/// The coordinator tells of a place's segments, or that they are gone (nullptr); the job acts on it when it gets to it.
+struct Introduced {
+  std::uint32_t place = nobody;
+  const ControlPage* page = nullptr;
+  const SlabHead* slab = nullptr;
+};
+
 struct SimulatedJob {
   std::uint32_t place = nobody;
+  std::unique_ptr<View> view;
+  std::deque<Introduced> mail;
   std::unique_ptr<ControlPage> page;
   std::unique_ptr<SlabHead> slab;
   std::vector<Content> slots;
@@ -107,7 +116,7 @@ class Simulation {
     actor.waits_in = progress.did;
   }
   std::uint64_t draw(std::uint64_t bound) { return m_random.below(bound); }
-  [[nodiscard]] std::vector<Content>& slots_of(std::uint32_t place);
+  [[nodiscard]] std::vector<Content>& slots_of(const SlabHead* slab);
   [[nodiscard]] SimulatedJob& newest_at(std::uint32_t place);
   void departed(const StagingRound& round);
 
@@ -125,7 +134,10 @@ class Simulation {
 
  private:
   void add_job();
+  void tell(SimulatedJob& job, const Introduced& of);
+  void deliver();
   void apply(const StagingFault& fault);
+  void apply_those_before(const Actor& actor);
   void hang(SimulatedJob& job);
   Actor* choose();
   void dispatch(Actor& actor);
@@ -136,6 +148,7 @@ class Simulation {
   RandomStream m_random;
   std::vector<std::unique_ptr<Actor>> m_actors;
   std::size_t m_current = 0;
+  std::vector<StagingFault> m_awaited;  ///< those that wait for a step
 };
 
 std::unique_ptr<Actor> make_taker_actor(Simulation& simulation, std::uint32_t job);

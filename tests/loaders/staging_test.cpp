@@ -96,6 +96,38 @@ TEST_CASE("nobody else can write what a process shares, and what anybody could w
   CHECK_THROWS_AS(staging::attach_sealed(copy_of(open_to_all.descriptor()), sizeof(staging::ControlPage)), Error);
 }
 
+TEST_CASE("a page that claims to have released what is not open counts as one that has released nothing") {
+  staging::Board board;
+  board.facts = one_job();
+  staging::View view(board);
+  staging::ControlPage page;
+  view.map_page(0, &page);
+  board.epochs[0].members = board.epochs[0].live = board.epochs[0].readable = staging::bit(0);
+  board.epochs[0].epoch = 0;
+  board.opened = 1;
+  page.released = 2;
+  CHECK(view.released_by_all(1));
+  CHECK_FALSE(view.released_by_all(2));
+  page.released = 4;
+  CHECK_FALSE(view.released_by_all(1));
+  CHECK(view.slowest().position == 0);
+}
+
+TEST_CASE("a group that needs more memory than there is does not start, and says how much it needs") {
+  StagingFacts facts = one_job();
+  facts.slot_bytes = Bytes{1} << 50U;
+  facts.producers = StagingProducers::coordinator;
+  CHECK_THROWS_WITH_AS(StagingCoordinator(
+                           facts, [](std::uint32_t) { return true; }, system_timing()),
+                       doctest::Contains("it needs 2"), Error);
+  facts.producers = StagingProducers::jobs;
+  const StagingCoordinator coordinator(
+      facts, [](std::uint32_t) { return true; }, system_timing());
+  CHECK_THROWS_WITH_AS(StagingJob(
+                           copy_of(coordinator.board()), [] { return true; }, system_timing()),
+                       doctest::Contains("this process may use"), Error);
+}
+
 /// A coordinator and one job in this process.
 struct OneJob {
   explicit OneJob(const StagingFacts& facts)
