@@ -20,8 +20,8 @@ std::string end_words(const std::string& end) {
 }
 
 std::string job_end_words(const std::string& end) {
-  if (end == "put-out") return "put out: it wrote garbage over what it shares";
-  if (end == "attached") return "took part until the end";
+  if (end == "put-out") return "put out (garbage)";
+  if (end == "attached") return "was there";
   return end;
 }
 
