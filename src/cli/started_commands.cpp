@@ -70,6 +70,7 @@ std::vector<std::string> environment_with(const std::vector<std::string>& added)
 
 std::vector<char*> pointers(std::vector<std::string>& words) {
   std::vector<char*> all;
+  all.reserve(words.size() + 1);
   for (std::string& word : words) all.push_back(word.data());
   all.push_back(nullptr);
   return all;
