@@ -34,6 +34,7 @@ PrivateFolder::PrivateFolder() {
   }
   if (m_path.empty()) m_path = made_in("/tmp");
   if (m_path.empty()) throw_errno("cannot make a folder for the group's socket in", "/tmp", errno);
+  m_named.emplace(m_path);
 }
 
 PrivateFolder::~PrivateFolder() {

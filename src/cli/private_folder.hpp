@@ -1,6 +1,9 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
+
+#include "dsanalyze/base/named_places.hpp"
 
 namespace dsanalyze::cli {
 
@@ -18,6 +21,7 @@ class PrivateFolder {
 
  private:
   std::filesystem::path m_path;
+  std::optional<NamedPlace> m_named;
 };
 
 }  // namespace dsanalyze::cli

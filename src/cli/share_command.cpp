@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "dsanalyze/base/error.hpp"
+#include "dsanalyze/base/named_places.hpp"
 #include "dsanalyze/base/text.hpp"
 #include "dsanalyze/base/utc.hpp"
 #include "dsanalyze/share/group_run.hpp"
@@ -88,12 +89,14 @@ class ShareCommand final : public Command {
     spec.inputs = inputs;
     std::optional<PrivateFolder> folder;
     if (spec.socket.empty()) spec.socket = folder.emplace().path() / "group";
+    const std::filesystem::path socket = spec.socket;
 
     const auto started = std::chrono::system_clock::now();
     const Timing timing = system_timing();
     const Nanoseconds begun = timing.clock->now();
     GroupNotes notes(context.events);
     GroupRun group(std::move(spec), timing, [&notes](const GroupEvent& event) { notes(event); });
+    const NamedPlace named(socket);
     announce(group.address(), context);
     StartedCommands commands(m_words, context.options.json ? StartedCommands::Output::to_stderr : StartedCommands::Output::own);
     if (!m_words.empty()) start(commands, inputs.settings.jobs, group.address());

@@ -222,6 +222,24 @@ class Failures(ShareTest):
                 self.assertEqual(len(document["commands"]), 2)
                 self.nothing_is_left()
 
+    def test_one_that_is_interrupted_twice_ends_at_once_and_leaves_nothing_all_the_same(self):
+        mark = self.folder / "started"
+        place = self.folder / "group"
+        for listen in ([], ["--listen", f"unix:{place}"]):
+            with self.subTest(listen=listen):
+                mark.unlink(missing_ok=True)
+                coordinator = self.start(PROGRAM, "share", *EMULATED, "--jobs", 1, *listen, "--",
+                                         *self.script(f"trap '' TERM\necho $$ >{mark}\nwhile :; do sleep 1; done\n"))
+                until(lambda: mark.exists() and mark.read_text().endswith("\n"))
+                coordinator.send_signal(signal.SIGTERM)
+                self.assertIn("once more ends at once", "".join(iter_until(coordinator.stderr, "interrupted")))
+                coordinator.send_signal(signal.SIGTERM)
+                coordinator.communicate(timeout=60)
+                self.assertEqual(coordinator.returncode, 130)
+                self.nothing_is_left()
+                self.assertFalse(place.exists())
+                until(lambda: zombie(mark.read_text().strip()))
+
     def test_an_interrupted_group_of_others_tells_them(self):
         coordinator = self.share(*EMULATED, "--jobs", 1)
         job = self.start(MINIMAL_C)
