@@ -1,5 +1,7 @@
 #include "dsanalyze/share/group_run.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <optional>
@@ -24,6 +26,11 @@ LoadPlan run_plan(const GroupRun::Spec& spec) {
 
 GroupTerms run_terms(const GroupRun::Spec& spec) {
   GroupTerms terms = group_terms(spec.inputs, run_plan(spec), spec.epochs);
+  const std::uint32_t most_held = std::min(terms.staging.slots(), staging_most_held);
+  if (spec.held > most_held) {
+    throw UsageError(fmt::format("a job of this group may hold at most {} batches at once, not {}: what is staged is bounded; pass --held {}{}",
+                                 most_held, spec.held, most_held, terms.staging.jobs > 1 ? ", or fewer --jobs" : ""));
+  }
   terms.staging.held = spec.held;
   terms.staging.validate();
   return terms;

@@ -266,7 +266,7 @@ class Failures(ShareTest):
             ([*EMULATED, "--jobs", 2, "--listen", "unix:"], "unix:PATH"),
             ([*EMULATED, "--jobs", 2, "--listen", f"unix:{self.folder}/{'long' * 30}"], "shorter"),
             ([*EMULATED, "--jobs", 2, "--held", 33], "--held"),
-            ([*EMULATED, "--jobs", 8, "--held", 3], "may hold"),
+            ([*EMULATED, "--jobs", 8, "--held", 3], "pass --held 2, or fewer --jobs"),
             ([*EMULATED, "--jobs", 2, "--producers", "everyone"], "--producers"),
             ([*EMULATED, "--jobs", 2, "--epochs", 0], "--epochs"),
             ([*EMULATED, "--jobs", 2, "--cache", "lru"], "--cache lru"),
