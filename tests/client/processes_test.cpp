@@ -116,8 +116,8 @@ TEST_CASE("a coordinator that is killed is told to every job, in whatever call")
   CHECK(dsa_detach(client) == DSA_OK);
 }
 
-TEST_CASE("a child that was forked is no member, and may become one") {
-  const Rig rig({.jobs = 2, .epochs = 2});
+TEST_CASE("a child that was forked is no member, and its parent stays one") {
+  const Rig rig({.jobs = 1, .epochs = 2});
   dsa_client* const client = rig.attach();
   const int of_child = in_child([&] {
     dsa_batch batch = DSA_BATCH_INIT;
@@ -127,7 +127,16 @@ TEST_CASE("a child that was forked is no member, and may become one") {
     return dsa_detach(client) == DSA_OK ? 0 : 3;
   });
   CHECK(of_child == 0);
-  // The parent is a member as before, and a child may be the second.
+  dsa_status ended = DSA_OK;
+  CHECK(take_all(client, ended).size() == 2);
+  CHECK(ended == DSA_END);
+  CHECK(dsa_detach(client) == DSA_OK);
+}
+
+#if !defined(__SANITIZE_THREAD__)  // which does not let a forked process start threads
+TEST_CASE("a child that was forked may become a job of its own") {
+  const Rig rig({.jobs = 2, .epochs = 2});
+  dsa_client* const client = rig.attach();
   const pid_t second = ::fork();
   if (second == 0) {
     dsa_detach(client);
@@ -146,6 +155,7 @@ TEST_CASE("a child that was forked is no member, and may become one") {
   CHECK(status == 0);
   CHECK(dsa_detach(client) == DSA_OK);
 }
+#endif
 
 TEST_CASE("what a parent holds stays readable in a child") {
   const Rig rig({.jobs = 1, .epochs = 1});
