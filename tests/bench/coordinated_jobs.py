@@ -129,14 +129,22 @@ def digest_of_all(samples):
     return f"{samples}-{sum(map(hashed, range(samples))) & MASK:016x}"
 
 
-def look_until_jobs_start(profile, group, disk, before):
-    """What a profile has read to find out how to read is not the jobs'."""
-    while profile.poll() is None:
-        totals = group.read_totals(disk)[1]
-        if bench_tools.read(f"/proc/{profile.pid}/task/{profile.pid}/children"):
-            return
-        before[0] = totals
-        time.sleep(0.002)
+class ReadByJobs:
+    """What the block layer counted from the start of a profile's jobs on: what it read before, to find out how to read, is not theirs."""
+
+    def __init__(self, group, disk):
+        self.group, self.disk = group, disk
+        self.before, self.started = 0, False
+
+    def watch(self, profile):
+        while not self.started and profile.poll() is None:
+            totals = self.group.read_totals(self.disk)[1]
+            self.started = bool(bench_tools.read(f"/proc/{profile.pid}/task/{profile.pid}/children"))
+            self.before = self.before if self.started else totals
+            time.sleep(0.002)
+
+    def bytes(self):
+        return self.group.read_totals(self.disk)[1] - self.before
 
 
 def once(bench, options):
@@ -150,9 +158,9 @@ def once(bench, options):
             arguments = [folder, *full("--accelerator", "emulated:50000", "--batch-size", 10, "--dtype", "uint8", "--cache-size", f"{cache:.0%}", "--epochs", epochs,
                                        "--io", "pread", budget="120s"), *coordinated("--producers", producers)]
             with bench_tools.throttle(disk, bytes_per_s=MOST) as group:
-                before = [0]
-                record = bench.profile(name, arguments, group, lambda profile: look_until_jobs_start(profile, group, disk, before))
-                delivered = group.read_totals(disk)[1] - before[0]
+                counted = ReadByJobs(group, disk)
+                record = bench.profile(name, arguments, group, counted.watch)
+                delivered = counted.bytes()
             run, dataset, sharing = run_of(record, "full"), record["dataset"], record["sharing"]
             samples = dataset["samples"]
             held, rest = divmod(run["cache_hits"], epochs - 1)
