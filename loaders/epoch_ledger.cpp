@@ -57,4 +57,11 @@ std::vector<EpochTotals> EpochLedger::settled() const {
   return out;
 }
 
+std::vector<EpochPrepared> EpochLedger::prepared() const {
+  const std::scoped_lock lock(m_mutex);
+  std::vector<EpochPrepared> out;
+  for (const Account& a : m_accounts) out.push_back({a.totals.epoch, a.prepared});
+  return out;
+}
+
 }  // namespace dsanalyze
