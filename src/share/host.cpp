@@ -96,6 +96,11 @@ GroupHost::State GroupHost::Impl::seen_state() const {
   return state;
 }
 
+std::vector<GroupJobAccount> GroupHost::Impl::seen_accounts() const {
+  const std::scoped_lock lock(mutex);
+  return accounts;
+}
+
 bool GroupHost::Impl::wait_over(Deadline deadline) {
   while (true) {
     const std::uint32_t seen = changes.load(std::memory_order_acquire);
@@ -120,6 +125,7 @@ void GroupHost::begin() { m_impl->tell(m_impl->to_begin); }
 void GroupHost::end() { m_impl->tell(m_impl->to_end); }
 StagingProducer& GroupHost::producer() { return m_impl->coordinator.producer(); }
 GroupHost::State GroupHost::state() const { return m_impl->seen_state(); }
+std::vector<GroupJobAccount> GroupHost::accounts() const { return m_impl->seen_accounts(); }
 bool GroupHost::wait_over(Deadline deadline) { return m_impl->wait_over(deadline); }
 
 }  // namespace dsanalyze

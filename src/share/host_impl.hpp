@@ -45,6 +45,7 @@ struct GroupHost::Impl {
   void tell(std::atomic<bool>& what);  ///< wakes the thread
   bool wait_over(Deadline deadline);
   [[nodiscard]] State seen_state() const;
+  [[nodiscard]] std::vector<GroupJobAccount> seen_accounts() const;
 
   /// A job at its place, until nothing of it is needed any more.
   struct Placed {
@@ -53,6 +54,7 @@ struct GroupHost::Impl {
     std::int64_t process = 0;
     Bytes bytes = 0;
     std::uint64_t first_epoch = 0;
+    std::size_t account = 0;  ///< in `accounts`
     bool lives = true;
     bool departed = false;
     bool process_ended = false;
@@ -82,7 +84,7 @@ struct GroupHost::Impl {
   void say(Connection& to, const Head& head, const std::string& text = {}, const Attachments& attached = nullptr);
   void line_ended(Connection& connection);
   void survey();
-  void note_departure(const StagingRound::Departed& departed);
+  void note_departure(const StagingRound::Departed& departed, const StagingCounts& counts);
   void let_in();
   void publish_state();
   [[nodiscard]] std::uint32_t occupied() const;
@@ -118,6 +120,7 @@ struct GroupHost::Impl {
   mutable std::mutex mutex;
   std::vector<FileDescriptor> new_lines;  ///< by connect()
   State state;
+  std::vector<GroupJobAccount> accounts;
   bool nobody_left = false;  ///< of those that took part
   std::atomic<std::uint32_t> changes{0};
 
