@@ -45,6 +45,12 @@ void EpochLedger::finished(std::uint64_t epoch, const SampleSetDigest& digest, s
   a.prepared += drawn;
 }
 
+std::uint64_t EpochLedger::prepared(std::uint64_t epoch) const {
+  const std::scoped_lock lock(m_mutex);
+  const auto found = std::ranges::find(m_accounts, epoch, [](const Account& account) { return account.totals.epoch; });
+  return found == m_accounts.end() ? 0 : found->prepared;
+}
+
 std::vector<EpochTotals> EpochLedger::settled() const {
   const std::scoped_lock lock(m_mutex);
   std::vector<EpochTotals> out;

@@ -16,15 +16,12 @@ std::map<std::uint64_t, Nanoseconds> epoch_ends(const TrainingLog& log) {
 }
 
 void record_job_epochs(JobRecord& record, const TrainingLog& log, const JobBatches& batches, const Loader* loader) {
-  std::map<std::uint64_t, std::uint64_t> prepared;
-  if (loader != nullptr) {
-    for (const EpochTotals& totals : loader->epochs()) prepared[totals.epoch] = totals.samples;
-  }
   Nanoseconds begin = log.begun;
   for (const auto& [epoch, end] : epoch_ends(log)) {
     const auto seen = batches.epochs().find(epoch);
     if (seen == batches.epochs().end()) continue;
-    record.epochs.push_back({epoch, to_seconds(end - begin), seen->second.samples, seen->second.digest.text(), prepared[epoch]});
+    record.epochs.push_back(
+        {epoch, to_seconds(end - begin), seen->second.samples, seen->second.digest.text(), loader != nullptr ? loader->prepared(epoch) : 0});
     begin = end;
   }
 }

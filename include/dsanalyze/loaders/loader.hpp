@@ -118,8 +118,9 @@ class Loader final : public BatchSource {
 
   [[nodiscard]] LoaderTotals totals() const;
   [[nodiscard]] LoaderTimes times() const;
-  [[nodiscard]] std::vector<EpochTotals> epochs() const;      ///< settled ones; of more than a thousand, the first and the last
-  [[nodiscard]] std::vector<SampleFailure> failures() const;  ///< the first hundred
+  [[nodiscard]] std::vector<EpochTotals> epochs() const;            ///< settled ones; of more than a thousand, the first and the last
+  [[nodiscard]] std::uint64_t prepared(std::uint64_t epoch) const;  ///< samples of it so far, of an epoch that epochs() may have
+  [[nodiscard]] std::vector<SampleFailure> failures() const;        ///< the first hundred
   [[nodiscard]] std::vector<FailureCount> failure_counts() const;
   [[nodiscard]] std::uint64_t failed_samples() const;
   [[nodiscard]] std::string failure() const override;
