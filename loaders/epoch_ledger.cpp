@@ -45,12 +45,6 @@ void EpochLedger::finished(std::uint64_t epoch, const SampleSetDigest& digest, s
   a.prepared += drawn;
 }
 
-std::uint64_t EpochLedger::prepared(std::uint64_t epoch) const {
-  const std::scoped_lock lock(m_mutex);
-  const auto found = std::ranges::find(m_accounts, epoch, [](const Account& account) { return account.totals.epoch; });
-  return found == m_accounts.end() ? 0 : found->prepared;
-}
-
 std::vector<EpochTotals> EpochLedger::settled() const {
   const std::scoped_lock lock(m_mutex);
   std::vector<EpochTotals> out;
@@ -60,6 +54,13 @@ std::vector<EpochTotals> EpochLedger::settled() const {
     out.back().samples = a.drawn;
     out.back().digest = a.digest.text();
   }
+  return out;
+}
+
+std::vector<EpochPrepared> EpochLedger::prepared() const {
+  const std::scoped_lock lock(m_mutex);
+  std::vector<EpochPrepared> out;
+  for (const Account& a : m_accounts) out.push_back({a.totals.epoch, a.prepared});
   return out;
 }
 

@@ -26,8 +26,8 @@ class EpochLedger {
   void finished(std::uint64_t epoch, const SampleSetDigest& digest, std::uint32_t drawn);
   /// Epochs whose fetches have settled and whose batches are all prepared: the first and the last ones, when they are more than most_epochs.
   [[nodiscard]] std::vector<EpochTotals> settled() const;
-  /// Samples of the epoch that are prepared so far.
-  [[nodiscard]] std::uint64_t prepared(std::uint64_t epoch) const;
+  /// Of whole batches, of each epoch that has an account.
+  [[nodiscard]] std::vector<EpochPrepared> prepared() const;
 
  private:
   static constexpr std::size_t most_epochs = 1024;

@@ -157,7 +157,7 @@ LoaderTimes Loader::times() const {
 }
 
 std::vector<EpochTotals> Loader::epochs() const { return m_state->epochs.settled(); }
-std::uint64_t Loader::prepared(std::uint64_t epoch) const { return m_state->epochs.prepared(epoch); }
+std::vector<EpochPrepared> Loader::prepared() const { return m_state->epochs.prepared(); }
 std::vector<SampleFailure> Loader::failures() const { return m_state->failures.list(); }
 std::vector<FailureCount> Loader::failure_counts() const { return m_state->failures.counts(); }
 std::uint64_t Loader::failed_samples() const { return m_state->failures.count(); }

@@ -15,6 +15,9 @@ namespace {
 
 /// The clients of one process. Never destroyed: other threads may be in calls while the program ends.
 struct ClientList {
+  ClientList(pid_t of_process, std::uintptr_t first_number, ClientList* parents)
+      : process(of_process), first(first_number), parent(parents), next(first_number) {}
+
   const pid_t process;
   const std::uintptr_t first;  ///< lower numbers are the parent's
   ClientList* const parent;
@@ -30,7 +33,7 @@ ClientList& list() {
   const pid_t process = ::getpid();
   if (found != nullptr && found->process == process) return *found;
   const std::uintptr_t first = found == nullptr ? 1 : found->next.load();
-  auto made = std::unique_ptr<ClientList>(new ClientList{process, first, found, first, {}, {}});
+  auto made = std::make_unique<ClientList>(process, first, found);
   if (newest.compare_exchange_strong(found, made.get(), std::memory_order_acq_rel)) return *made.release();
   return *found;
 }

@@ -32,6 +32,7 @@ Json job_json(const JobRecord& job) {
                  {"epochs", Json::array()}};
   for (const JobEpochRecord& each : job.epochs) object["epochs"].push_back(job_epoch_json(each));
   if (job.training) object["training"] = training_json(*job.training);
+  add_if_known(object, "batch_copy_cpu_seconds", job.batch_copy_cpu_seconds);
   add_if_known(object, "trial", job.trial);
   return object;
 }
@@ -82,6 +83,7 @@ JobRecord read_job(JsonObject& object) {
   job.stall_fraction = object.number("stall_fraction", 0, 1);
   for (JsonObject& each : object.objects("epochs")) job.epochs.push_back(read_job_epoch(each));
   if (is_known(object, "training")) job.training = read_training(object.object("training"));
+  if (is_known(object, "batch_copy_cpu_seconds")) job.batch_copy_cpu_seconds = object.number("batch_copy_cpu_seconds", 0, most_number);
   if (is_known(object, "trial")) job.trial = read_small(object, "trial");
   return job;
 }
@@ -138,7 +140,7 @@ std::string to_json(const JobRecord& job) { return job_json(job).dump(); }
 
 JobRecord job_from_json(std::string_view text, const std::string& source) {
   JsonObject root = parse_json_object(text, source);
-  const JobRecord job = read_job(root);
+  JobRecord job = read_job(root);
   root.finish();
   return job;
 }

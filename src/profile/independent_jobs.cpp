@@ -12,6 +12,7 @@
 #include "dsanalyze/loaders/slot_pool.hpp"
 #include "job_record.hpp"
 #include "job_runs.hpp"
+#include "page_cache_limit.hpp"
 #include "run_support.hpp"
 #include "trial_meeting.hpp"
 #include "trial_run.hpp"
@@ -80,6 +81,9 @@ JobsMeasured run_independent_jobs(RunContext& context, double seconds) {
   const auto jobs = static_cast<std::uint32_t>(settings.jobs);
   make_cold(context);
   Pipeline::Spec spec = full_spec(context);
+  const auto slots = static_cast<std::uint64_t>(prefetch_batches(settings) + settings.accelerators) * jobs;
+  const Bytes slot_bytes = slots * SlotLayout(slot_tensor(context.inputs, settings.batch_size)).bytes;
+  PageCacheLimit page_cache(context, slot_bytes + jobs * PageCacheLimit::of_a_job);
   spec.workers = std::max(1, settings.workers / settings.jobs);
   spec.server = Pipeline::make_server(context.inputs, spec, settings.jobs, context.timing);
   const StorageMeter meter(context.subset->facts().root);
@@ -112,11 +116,14 @@ JobsMeasured run_independent_jobs(RunContext& context, double seconds) {
     while (running.load() > 0) {
       const double elapsed = to_seconds(context.timing.clock->now() - begun);
       if (context.stop.stop_requested() || elapsed >= 1.5 * seconds || context.budget_spent()) together.stop = true;
+      if (together.samples.load(std::memory_order_relaxed) > std::uint64_t{jobs} * context.subset->size()) page_cache.settle();
+      page_cache.adjust(context.timing.clock->now());
       show_progress(context, fmt::format("full, {} jobs", jobs), begun, seconds,
                     elapsed > 0 ? static_cast<double>(together.samples.load(std::memory_order_relaxed)) / elapsed : -1);
       context.timing.waiter->sleep_until(context.timing.clock->after(0.1).at);
     }
   }
+  page_cache.end();
   if (context.stop.stop_requested()) throw Interrupted();
   if (together.error) std::rethrow_exception(together.error);
 
@@ -126,13 +133,13 @@ JobsMeasured run_independent_jobs(RunContext& context, double seconds) {
     if (after && before) measured.all.record.storage_bytes = *after - *before;
   }
   if (together.meeting) measured.trials = together.meeting->records();
-  const auto slots = static_cast<std::uint64_t>(prefetch_batches(settings) + settings.accelerators) * jobs;
   measured.sharing.share = job_sharing_name(settings.share);
   measured.sharing.producers = producers_name(settings.producers);
   measured.sharing.jobs = settings.jobs;
   measured.sharing.prefetch_batches = prefetch_batches(settings);
   measured.sharing.staged_batches = slots;
-  measured.sharing.staged_bytes = slots * SlotLayout(slot_tensor(context.inputs, settings.batch_size)).bytes;
+  measured.sharing.staged_bytes = slot_bytes;
+  page_cache.report(context);
   note_rate(context, fmt::format("{} jobs, each for itself, together", jobs), measured.all.rate);
   return measured;
 }

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <span>
 
+#include "dsanalyze/base/thread_time.hpp"
+
 namespace dsanalyze {
 
 Status JobBatches::next(Batch& batch, Deadline deadline) {
@@ -19,7 +21,9 @@ Status JobBatches::next(Batch& batch, Deadline deadline) {
     epoch.digest.add(id);
   }
   if (m_copy.empty()) return status;
+  const Nanoseconds before = thread_cpu_time();
   std::memcpy(m_copy.data(), slot + batch.samples_offset, std::min(m_copy.size(), batch.count * batch.tensor.sample_bytes()));
+  m_copying += thread_cpu_time() - before;
   batch.ready_at = m_timing.clock->now();
   return status;
 }

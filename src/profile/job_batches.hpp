@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "dsanalyze/core/batch_source.hpp"
@@ -30,11 +31,14 @@ class JobBatches final : public BatchSource {
   };
   [[nodiscard]] const std::map<std::uint64_t, Epoch>& epochs() const { return m_epochs; }
   [[nodiscard]] std::uint64_t failed() const { return m_failed; }
+  /// Of the thread that calls next(), for the copies; absent where there are none.
+  [[nodiscard]] std::optional<double> copy_cpu_seconds() const { return m_copy.empty() ? std::nullopt : std::optional(to_seconds(m_copying)); }
 
  private:
   BatchSource& m_from;
   Timing m_timing;
   std::vector<std::byte> m_copy;
+  Nanoseconds m_copying = 0;
   std::map<std::uint64_t, Epoch> m_epochs;
   std::uint64_t m_failed = 0;
 };

@@ -16,12 +16,15 @@ std::map<std::uint64_t, Nanoseconds> epoch_ends(const TrainingLog& log) {
 }
 
 void record_job_epochs(JobRecord& record, const TrainingLog& log, const JobBatches& batches, const Loader* loader) {
+  std::map<std::uint64_t, std::uint64_t> prepared;
+  if (loader != nullptr) {
+    for (const EpochPrepared& each : loader->prepared()) prepared[each.epoch] = each.samples;
+  }
   Nanoseconds begin = log.begun;
   for (const auto& [epoch, end] : epoch_ends(log)) {
     const auto seen = batches.epochs().find(epoch);
     if (seen == batches.epochs().end()) continue;
-    record.epochs.push_back(
-        {epoch, to_seconds(end - begin), seen->second.samples, seen->second.digest.text(), loader != nullptr ? loader->prepared(epoch) : 0});
+    record.epochs.push_back({epoch, to_seconds(end - begin), seen->second.samples, seen->second.digest.text(), prepared[epoch]});
     begin = end;
   }
 }
@@ -34,6 +37,7 @@ JobRecord record_job(const ProfileInputs& inputs, const TrainingLog& log, const 
   record.seconds = to_seconds(log.ended - log.begun);
   record.first_batch_seconds = log.first_batch > 0 ? to_seconds(log.first_batch - log.begun) : 0;
   record.samples_failed = batches.failed();
+  record.batch_copy_cpu_seconds = batches.copy_cpu_seconds();
   record.training = trainer.training();
   for (const BatchCompletion& completion : log.completions) record.samples += completion.samples;
   if (work.loader != nullptr) {

@@ -40,6 +40,8 @@ struct GroupJob::State {
     loader = pipeline->make_loader({.staging = &member.job(), .staging_slots = member.terms().staging.slots()});
   }
 
+  /// By itself: what a loader says whose group is lost is that it is.
+  [[nodiscard]] bool loader_failed() const { return loader != nullptr && !loader->failure().empty() && !member.lost(); }
   void note_requested() {
     if (pipeline && !member.lost()) member.job().note_requested(pipeline->engine().requested());
   }
@@ -87,7 +89,7 @@ Status GroupJob::enter(Deadline deadline, const std::function<void(std::uint64_t
 
 Status GroupJob::next(Batch& batch, Deadline deadline) {
   const State& state = *m_state;
-  if (state.loader != nullptr && !state.loader->failure().empty()) return {StatusCode::corrupt, 0};
+  if (state.loader_failed()) return {StatusCode::corrupt, 0};
   if (!state.batches) return {StatusCode::cancelled, 0};
   return m_state->batches->next(batch, deadline);
 }
@@ -107,7 +109,7 @@ void GroupJob::stop() {
 }
 
 std::string GroupJob::failure() const {
-  if (m_state->loader != nullptr && !m_state->loader->failure().empty()) return m_state->loader->failure();
+  if (m_state->loader_failed()) return m_state->loader->failure();
   return m_state->batches ? m_state->batches->failure() : "the job has not entered its group";
 }
 

@@ -1,5 +1,7 @@
 #include "dsanalyze/share/group_run.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <optional>
@@ -24,6 +26,11 @@ LoadPlan run_plan(const GroupRun::Spec& spec) {
 
 GroupTerms run_terms(const GroupRun::Spec& spec) {
   GroupTerms terms = group_terms(spec.inputs, run_plan(spec), spec.epochs);
+  const std::uint32_t most_held = std::min(terms.staging.slots(), staging_most_held);
+  if (spec.held > most_held) {
+    throw UsageError(fmt::format("a job of this group may hold at most {} batches at once, not {}: what is staged is bounded; pass --held {}{}",
+                                 most_held, spec.held, most_held, terms.staging.jobs > 1 ? ", or fewer --jobs" : ""));
+  }
   terms.staging.held = spec.held;
   terms.staging.validate();
   return terms;
@@ -70,8 +77,8 @@ struct GroupRun::State {
         events(std::move(given_events)),
         pipeline_spec(run_pipeline(spec)),
         server(Pipeline::make_server(spec.inputs, pipeline_spec, spec.inputs.settings.jobs, timing)),
-        host({run_terms(spec), spec.socket, spec.inputs.index, server.get(), timing, [this](const GroupEvent& event) { saw(event); }, {}}),
-        terms(run_terms(spec)) {
+        terms(run_terms(spec)),
+        host({terms, spec.socket, spec.inputs.index, server.get(), timing, [this](const GroupEvent& event) { saw(event); }, {}}) {
     pipeline_spec.server = server;
     if (spec.inputs.settings.producers != Producers::coordinator) return;
     pipeline.emplace(spec.inputs, pipeline_spec, timing);
@@ -92,8 +99,8 @@ struct GroupRun::State {
   Bytes most_shared = 0;
   Pipeline::Spec pipeline_spec;
   std::shared_ptr<ServerHolder> server;
-  GroupHost host;
   const GroupTerms terms;
+  GroupHost host;
   std::optional<Pipeline> pipeline;
   std::unique_ptr<Loader> loader;
 };
@@ -115,8 +122,9 @@ bool GroupRun::wait_over(Deadline deadline) {
   return over;
 }
 
-ShareResult GroupRun::result() const {
+ShareResult GroupRun::finish() {
   const State& state = *m_state;
+  if (state.loader != nullptr) state.loader->stop();
   const ProfileSettings& settings = state.spec.inputs.settings;
   const DatasetIndex& index = *state.spec.inputs.index;
   const StagingFacts& staging = state.terms.staging;

@@ -37,8 +37,8 @@ Bytes segment_bytes(int descriptor) {
 }
 
 std::string_view group_event_name(GroupEvent::Kind kind) {
-  constexpr std::array<std::string_view, 10> names{"joined",  "waiting", "refused",    "left",         "died",
-                                                   "garbage", "late",    "slow-start", "epoch-opened", "ended"};
+  constexpr std::array<std::string_view, 11> names{"joined", "waiting",    "refused",      "left",        "died", "garbage",
+                                                   "late",   "slow-start", "epoch-opened", "epoch-ended", "ended"};
   return names.at(static_cast<std::size_t>(kind));
 }
 
@@ -59,10 +59,7 @@ GroupHost::Impl::Impl(Parts given)
   }
   progress = coordinator.progress();
   state.shared_bytes = fixed_bytes;
-  if (!parts.socket.empty()) {
-    listener.emplace(parts.socket, parts.timing);
-    name_senders(listener->get());
-  }
+  if (!parts.socket.empty()) listener.emplace(parts.socket, parts.timing);
   thread = std::jthread([this] { run(); });
 }
 

@@ -90,6 +90,7 @@ struct GroupHost::Impl {
   void publish_state();
   [[nodiscard]] std::uint32_t occupied() const;
   [[nodiscard]] Nanoseconds until_next_epoch() const;
+  [[nodiscard]] std::uint64_t ended_epochs() const;  ///< all below it
   void emit(GroupEvent::Kind kind, std::uint32_t place, std::int64_t process, std::string text) noexcept;
 
   Parts parts;
@@ -113,8 +114,8 @@ struct GroupHost::Impl {
   Bytes fixed_bytes = 0;  ///< board and the coordinator's slab
   Attachments own_slab;   ///< the coordinator's
   bool accepts = true;    ///< not while there are no descriptors left
-  bool ending = false;    ///< the coordinator was told
-  bool ended = false;     ///< and all members
+  bool ending = false;    ///< the coordinator was told so
+  bool ended = false;
 
   std::atomic<bool> stopping{false};
   std::atomic<bool> to_begin{false};

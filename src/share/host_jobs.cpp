@@ -188,6 +188,8 @@ bool GroupHost::Impl::while_starting(const StagingRound::Late& late) const {
   return late.sequence < began * facts.batches_per_epoch + facts.window();
 }
 
+std::uint64_t GroupHost::Impl::ended_epochs() const { return progress.released / parts.terms.staging.batches_per_epoch; }
+
 void GroupHost::Impl::survey() {
   const StagingRound found = coordinator.survey();
   for (std::size_t i = 0; i < found.departed.size(); ++i) note_departure(found.departed[i], found.counts[i]);
@@ -206,9 +208,13 @@ void GroupHost::Impl::survey() {
     }
   }
   const std::uint64_t opened_before = progress.next_epoch;
+  const std::uint64_t ended_before = ended_epochs();
   progress = coordinator.progress();
   pace.saw(parts.timing.clock->now(), progress.released, progress.next_epoch);
   if (progress.next_epoch != opened_before) emit(GroupEvent::Kind::epoch_opened, 0, 0, fmt::format("epoch {} opened", progress.next_epoch - 1));
+  for (std::uint64_t epoch = ended_before; epoch < ended_epochs(); ++epoch) {
+    emit(GroupEvent::Kind::epoch_ended, 0, 0, fmt::format("epoch {} ended", epoch));
+  }
   const StagingFacts& facts = parts.terms.staging;
   if (ended || (!ending && (facts.epochs == 0 || progress.next_epoch - facts.first_epoch < facts.epochs))) return;
   ended = true;

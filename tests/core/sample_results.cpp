@@ -54,6 +54,7 @@ std::vector<JobRecord> full_jobs() {
   finished.stall_fraction = 0.125;
   finished.epochs = {{0, 11, 50, "50-aa", 25}, {1, 10, 50, "50-aa", 26}};
   finished.training = TrainingRecord{"float", 192, 64, 10, 13'002, 0.02, 0.9, 2, {{0, 2.31}}, {{0, 3, 2.3}}};
+  finished.batch_copy_cpu_seconds = 0.0625;
   finished.trial = 7;
   JobRecord dead;
   dead.end = "died";

@@ -40,7 +40,8 @@ struct JobRecord {
   double stall_fraction = 0;  ///< of its time, in which its accelerators waited for a batch; first epoch apart
   std::vector<JobEpochRecord> epochs;
   std::optional<TrainingRecord> training;
-  std::optional<int> trial;  ///< the last one that it ran, of a search
+  std::optional<double> batch_copy_cpu_seconds;  ///< of a core, for the copies of its batches; absent where it makes none
+  std::optional<int> trial;                      ///< the last one that it ran, of a search
 };
 /// As a result has it in "jobs", and back. Throws UsageError that names the field.
 std::string to_json(const JobRecord& job);

@@ -63,6 +63,12 @@ struct EpochTotals {
   std::string digest;            ///< of the set of samples drawn and not failed
 };
 
+/// What has been prepared of one epoch so far.
+struct EpochPrepared {
+  std::uint64_t epoch = 0;
+  std::uint64_t samples = 0;
+};
+
 /// Everything counted since the start, readable while it runs.
 struct LoaderTotals {
   StageTotals fetch;  ///< misses: samples, bytes, failures, waiting
@@ -118,9 +124,9 @@ class Loader final : public BatchSource {
 
   [[nodiscard]] LoaderTotals totals() const;
   [[nodiscard]] LoaderTimes times() const;
-  [[nodiscard]] std::vector<EpochTotals> epochs() const;            ///< settled ones; of more than a thousand, the first and the last
-  [[nodiscard]] std::uint64_t prepared(std::uint64_t epoch) const;  ///< samples of it so far, of an epoch that epochs() may have
-  [[nodiscard]] std::vector<SampleFailure> failures() const;        ///< the first hundred
+  [[nodiscard]] std::vector<EpochTotals> epochs() const;      ///< settled ones; of more than a thousand, the first and the last
+  [[nodiscard]] std::vector<EpochPrepared> prepared() const;  ///< of the same epochs, and of those that have not settled
+  [[nodiscard]] std::vector<SampleFailure> failures() const;  ///< the first hundred
   [[nodiscard]] std::vector<FailureCount> failure_counts() const;
   [[nodiscard]] std::uint64_t failed_samples() const;
   [[nodiscard]] std::string failure() const override;

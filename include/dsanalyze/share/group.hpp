@@ -55,6 +55,7 @@ struct GroupEvent {
     late,        ///< a batch is late and the job that is to make it alive: all were told to wait on
     slow_start,  ///< the same while a producer may still be filling its slots for the first time: jobs that start have no iterations to compare with
     epoch_opened,
+    epoch_ended,  ///< all who take part have released all of it
     ended
   };
   Kind kind = Kind::joined;

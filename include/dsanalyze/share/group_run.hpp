@@ -36,8 +36,9 @@ class GroupRun {
   void begin();
   /// True once no job takes part any more, and one did; false at the deadline. Throws Error when the coordinator cannot prepare any more.
   bool wait_over(Deadline deadline);
-  /// What there was so far; `tool`, `started_utc`, `seconds`, `end` and `commands` are the caller's to say.
-  [[nodiscard]] ShareResult result() const;
+  /// Prepares no more, and says what there was; `tool`, `started_utc`, `seconds`, `end` and `commands` are the caller's to fill in. What jobs did is as
+  /// the host saw it last; after wait_over() it is all.
+  [[nodiscard]] ShareResult finish();
 
  private:
   struct State;
