@@ -54,7 +54,7 @@ std::optional<int> run_as_job_process(const std::vector<std::string>& arguments)
     if (::fcntl(inherited, F_SETFD, FD_CLOEXEC) != 0) throw UsageError(fmt::format("{}: dsanalyze starts such processes itself", job_request));
   }
   const GroupJobEnd end = run_group_job_process(FileDescriptor(line_descriptor), FileDescriptor(report_descriptor), system_timing());
-  if (!end.untold.empty()) fmt::print(stderr, "dsanalyze: a job of a profile that is gone: {}\n", printable(end.untold));
+  if (!end.untold.empty()) fmt::print(stderr, "dsanalyze: error: a job of a profile that is gone: {}\n", printable(end.untold));
   return end.ok ? exit_ok : exit_failed;
 }
 
