@@ -61,7 +61,8 @@ void Loader::State::feed_claims() {
     }
     feed_claim(claim, orders.batch(claim.epoch, claim.index));
   }
-  if (current && wait_settled()) epochs.settle(*current);
+  // A producer that is stopped has often made all of its share.
+  if (current && (wait_settled() || unsettled.load(std::memory_order_acquire) == 0)) epochs.settle(*current);
 }
 
 void Loader::State::feed_claim(const StagingClaim& claim, std::span<const SampleId> ids) {

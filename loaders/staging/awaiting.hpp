@@ -31,6 +31,7 @@ class Awaiting {
     if (of && (of->live & bit(m_place)) == 0) return result((of->members & bit(m_place)) == 0 ? Outcome::ended : Outcome::put_out);
     if (!of) {
       const bool last = epoch > m_page.last_epoch.load(std::memory_order_acquire);
+      if (!last && m_view.uncounted_before(epoch, m_place)) return result(Outcome::put_out);
       if (last || (board.ended.load(std::memory_order_acquire) != 0 && m_view.opened() == opened)) return result(Outcome::ended);
       return wait(&board.changes, board_seen, until);
     }

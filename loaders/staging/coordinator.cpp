@@ -80,6 +80,15 @@ StagingProgress StagingCoordinator::progress() const {
   return progress;
 }
 
+StagingCounts StagingCoordinator::counts(std::uint32_t place) const {
+  const staging::ControlPage* const page = m_state->view.page(place);
+  if (page == nullptr) return {};
+  const auto read = [](const std::atomic<std::uint64_t>& word) { return std::min(word.load(std::memory_order_relaxed), StagingCounts::most); };
+  const staging::CountWords& words = page->counts;
+  return {read(words.batches_taken), read(words.samples_taken),      read(words.batches_made),
+          read(words.samples_made),  read(words.batches_taken_over), read(words.requested_bytes)};
+}
+
 StagingRound StagingCoordinator::survey() {
   State& state = *m_state;
   StagingRound round;
@@ -87,6 +96,7 @@ StagingRound StagingCoordinator::survey() {
     state.stepping.observe(state.keeper.next_step());
     outcome = state.keeper.step(round).outcome;
   }
+  for (const StagingRound::Departed& gone : round.departed) round.counts.push_back(counts(gone.place));
   for (const std::uint32_t place : round.vacated) state.mapped.detach(place);
   return round;
 }

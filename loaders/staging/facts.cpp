@@ -5,6 +5,7 @@
 
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/loaders/staging.hpp"
+#include "memory.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -22,6 +23,11 @@ std::string_view staging_step_name(StagingStep step) { return step_names.at(stat
 std::uint32_t StagingFacts::slots() const { return producers == StagingProducers::coordinator ? 2 * jobs + prefetch : 2 + prefetch / jobs; }
 
 std::uint32_t StagingFacts::window() const { return producers == StagingProducers::coordinator ? slots() : slots() * jobs; }
+
+Bytes StagingFacts::constant_bytes() const {
+  const Bytes slabs = producers == StagingProducers::coordinator ? 1 : jobs;
+  return sizeof(staging::Board) + jobs * sizeof(staging::ControlPage) + slabs * sizeof(staging::SlabHead);
+}
 
 void StagingFacts::validate() const {
   const auto within = [](std::string_view what, std::uint64_t value, std::uint64_t least, std::uint64_t most) {

@@ -97,6 +97,9 @@ Status StagingJob::take(StagedBatch& batch, Deadline deadline) {
   const staging::View::Place found = state.taker->found();
   batch.bytes = staging::slot_of(found.slab, state.facts, found.slot);
   state.kept[batch.sequence % staging_most_held] = std::move(kept);
+  staging::CountWords& counts = staging::page_of(state.page)->counts;
+  counts.samples_taken.fetch_add(batch.count, std::memory_order_relaxed);
+  counts.batches_taken.fetch_add(1, std::memory_order_relaxed);
   return {};
 }
 
@@ -126,7 +129,18 @@ Status StagingJob::claim(StagingClaim& claim, Deadline deadline) {
   return state.stepping.claim(*state.filler, staging::slab_of(state.slab), state.facts, claim, deadline);
 }
 
-void StagingJob::publish(const StagingClaim& claim, const StagedFacts& facts) { m_state->stepping.publish(*m_state->filler, claim, facts); }
+void StagingJob::publish(const StagingClaim& claim, const StagedFacts& facts) {
+  State& state = *m_state;
+  staging::CountWords& counts = staging::page_of(state.page)->counts;  // before others may see the batch
+  counts.batches_made.fetch_add(1, std::memory_order_relaxed);
+  counts.samples_made.fetch_add(facts.count, std::memory_order_relaxed);
+  if (state.view.members(claim.epoch) && !state.view.at_home(claim.sequence, state.place)) {
+    counts.batches_taken_over.fetch_add(1, std::memory_order_relaxed);
+  }
+  state.stepping.publish(*state.filler, claim, facts);
+}
+
+void StagingJob::note_requested(Bytes bytes) { staging::page_of(m_state->page)->counts.requested_bytes.store(bytes, std::memory_order_relaxed); }
 
 Status StagingJob::await(Deadline deadline) {
   State& state = *m_state;

@@ -59,6 +59,16 @@ enum class PageState : std::uint32_t { joining, ready, left };
 /// A batch's release moves one of these words, so that it wakes the producer whose slot it frees and hardly any other.
 constexpr std::uint32_t release_words = 16;
 
+/// StagingCounts, in its order; each word is written by the job alone.
+struct CountWords {
+  std::atomic<std::uint64_t> batches_taken{0};
+  std::atomic<std::uint64_t> samples_taken{0};
+  std::atomic<std::uint64_t> batches_made{0};
+  std::atomic<std::uint64_t> samples_made{0};
+  std::atomic<std::uint64_t> batches_taken_over{0};
+  std::atomic<std::uint64_t> requested_bytes{0};
+};
+
 /// A job's own page. A batch x is the job's to read while released <= x < taking.
 struct alignas(4096) ControlPage {
   std::atomic<std::uint32_t> mark{page_mark};
@@ -70,6 +80,7 @@ struct alignas(4096) ControlPage {
   alignas(64) std::atomic<std::uint64_t> reported{0};   ///< the batch that did not come in time
   std::atomic<std::uint32_t> reports{0};
   std::atomic<Nanoseconds> heartbeat{0};
+  alignas(64) CountWords counts;  ///< for people; no step looks at them
 };
 
 /// An epoch that is open. `members` stays; `live` and `readable` lose bits as jobs go.

@@ -21,6 +21,11 @@ std::optional<View::Members> View::members(std::uint64_t epoch) const {
   return members;
 }
 
+bool View::uncounted_before(std::uint64_t epoch, std::uint32_t place) const {
+  const auto before = epoch == 0 ? std::nullopt : members(epoch - 1);
+  return before && (before->members & bit(place)) != 0 && (before->live & bit(place)) == 0;
+}
+
 std::uint64_t View::oldest_open() const {
   const std::uint64_t next = opened();
   return std::max(m_facts.first_epoch, next >= 2 ? next - 2 : 0);

@@ -36,6 +36,8 @@ class View {
   /// Of an open epoch; nothing for one that is not open yet or has made room for its next but one.
   [[nodiscard]] std::optional<Members> members(std::uint64_t epoch) const;
   [[nodiscard]] std::uint64_t opened() const { return m_board.opened.load(std::memory_order_acquire); }
+  /// Whether the place was a member of the epoch before this one, and counts in it no more: who goes on from there was put out.
+  [[nodiscard]] bool uncounted_before(std::uint64_t epoch, std::uint32_t place) const;
   /// The older of the epochs that may be open.
   [[nodiscard]] std::uint64_t oldest_open() const;
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -37,6 +38,8 @@ struct CommandContext {
   EventSink& events;
   std::stop_token stop;
   ConsoleStyle style;  ///< of stdout
+  /// Writes to stdout at once, before the result; for what others wait for. Not with --json. Throws Error.
+  std::function<void(std::string_view)> say;
 };
 
 /// Exit codes of the program (0 also with findings).
@@ -68,6 +71,8 @@ class Command {
   virtual ~Command() = default;
   /// Adds the command's own options and arguments, bound to members. No option is marked as required: run() says better what is missing.
   virtual void declare(CLI::App& app) = 0;
+  /// Where to put what stands behind "--", which is not parsed; nullptr: nothing may stand there.
+  virtual std::vector<std::string>* words_after_dashes() { return nullptr; }
   /// Throws Error, UsageError, Interrupted; prints nothing.
   virtual Outcome run(const CommandContext& context) = 0;
 };

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "command.hpp"
+#include "dsanalyze/base/named_places.hpp"
 #include "dsanalyze/base/process_groups.hpp"
 
 namespace dsanalyze::cli {
@@ -51,6 +52,7 @@ void InterruptWatch::watch() {
       continue;
     }
     kill_started_groups();
+    remove_named_places();
     // The bar or the "^C" that the terminal wrote would stand before the shell's prompt.
     if (::isatty(STDERR_FILENO) == 1) write_plainly(STDERR_FILENO, "\n");
     if (claim_output()) write_plainly(STDOUT_FILENO, m_last_words);

@@ -70,8 +70,14 @@ CommonOptions parse_options(const CommandEntry& entry, Command& command, const s
   CLI::App app("", std::string(entry.name));
   command.declare(app);
   declare_common(app, options, texts);
+  auto end = arguments.end();
+  if (std::vector<std::string>* const words = command.words_after_dashes(); words != nullptr) {
+    end = std::ranges::find(arguments, "--");
+    if (end != arguments.end()) words->assign(end + 1, arguments.end());
+    if (end != arguments.end() && words->empty()) throw UsageError("--: a command is to follow");
+  }
   try {
-    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+    app.parse(std::vector<std::string>(std::make_reverse_iterator(end), arguments.rend()));
   } catch (const CLI::ArgumentMismatch& error) {
     throw UsageError(wrong_number_of_values(error.what()));
   } catch (const CLI::ParseError& error) {

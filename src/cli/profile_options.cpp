@@ -101,19 +101,15 @@ void use_storage(ProfileSettings& settings, const StorageSpec& storage) {
 
 }  // namespace
 
-void ProfileOptions::declare_set_up(CLI::App& app) {
+void ProfileOptions::declare_source(CLI::App& app) {
   app.add_option("DATASET", m_dataset)->type_name("FOLDER|FILE|emulated:@datasets");
-  app.add_option("--accelerator", m_accelerator)->type_name("cpu|cpu:double|emulated:|null");
-  app.add_option("--accelerators", m_accelerators);
   app.add_option("--workload", m_workload)->type_name("@workloads|FILE");
   app.add_option("--workers", m_workers)->type_name("auto");
   app.add_option("--cores", m_cores);
   app.add_option("--cache", m_cache)->type_name(std::string(cache_kinds));
   app.add_option("--cache-size", m_cache_size)->type_name("auto");
-  app.add_option("--order", m_order)->type_name(std::string(order_kinds));
   app.add_option("--storage", m_storage)->type_name("real|null|emulated:@storage");
   app.add_option("--prep", m_prep)->type_name("real|null|emulated:");
-  app.add_option("--preset", m_preset)->type_name("@servers|FILE");
   app.add_option("--scale", m_scale);
   app.add_option("--io", m_io)->type_name(std::string(io_engines));
   app.add_flag("--direct", m_direct);
@@ -121,13 +117,33 @@ void ProfileOptions::declare_set_up(CLI::App& app) {
   app.add_option("--index", m_index)->type_name("FILE");
 }
 
-void ProfileOptions::declare(CLI::App& app) {
-  declare_set_up(app);
-  app.add_option("--observed", m_observed);
+void ProfileOptions::declare_batches(CLI::App& app) {
   app.add_option("--batch-size", m_batch_size);
-  app.add_option("--step", m_step)->type_name(std::string(step_modes));
   app.add_option("--layout", m_layout)->type_name(std::string(layouts));
   app.add_option("--dtype", m_dtype)->type_name(std::string(dtypes));
+  app.add_option("--max-storage-rate", m_max_storage_rate);
+  app.add_option("--on-error", m_on_error)->type_name(std::string(error_ways));
+  app.add_option("--error-budget", m_error_budget);
+}
+
+void ProfileOptions::declare_loading(CLI::App& app) {
+  declare_source(app);
+  declare_batches(app);
+}
+
+void ProfileOptions::declare_set_up(CLI::App& app) {
+  declare_source(app);
+  app.add_option("--accelerator", m_accelerator)->type_name("cpu|cpu:double|emulated:|null");
+  app.add_option("--accelerators", m_accelerators);
+  app.add_option("--order", m_order)->type_name(std::string(order_kinds));
+  app.add_option("--preset", m_preset)->type_name("@servers|FILE");
+}
+
+void ProfileOptions::declare(CLI::App& app) {
+  declare_set_up(app);
+  declare_batches(app);
+  app.add_option("--observed", m_observed);
+  app.add_option("--step", m_step)->type_name(std::string(step_modes));
   app.add_option("--admit", m_admit)->type_name(std::string(admissions));
   app.add_option("--memory-limit", m_memory_limit);
   app.add_option("--shuffle-buffer", m_shuffle_buffer);
@@ -138,13 +154,10 @@ void ProfileOptions::declare(CLI::App& app) {
   app.add_option("--batch-copy", m_batch_copy)->type_name(std::string(batch_copies));
   app.add_option("--trials", m_trials);
   app.add_option("--stop-at", m_stop_at)->type_name("1epoch|2epochs|3epochs");
-  app.add_option("--max-storage-rate", m_max_storage_rate);
   app.add_option("--runs", m_runs)->type_name("LIST synthetic|prep|cached|fetch|full");
   app.add_option("--epochs", m_epochs);
   app.add_option("--time-budget", m_time_budget);
   app.add_option("--subset", m_subset);
-  app.add_option("--on-error", m_on_error)->type_name(std::string(error_ways));
-  app.add_option("--error-budget", m_error_budget);
   app.add_flag("--require-trusted", m_require_trusted);
   app.add_option("--trace", m_trace)->type_name("FILE");
   app.add_option("--trace-events", m_trace_events)->type_name("FILE");
@@ -153,11 +166,15 @@ void ProfileOptions::declare(CLI::App& app) {
   app.add_flag("--dry-run", m_dry_run);
 }
 
-ProfileInputs ProfileOptions::resolve(std::uint64_t seed, EventSink& events, const std::stop_token& stop) const {
+void ProfileOptions::require_dataset() const {
   if (m_dataset.empty())
     throw UsageError(
         "which dataset? Give a folder of images, tar shards, a .npy file, or emulated:NAME (`dsanalyze list datasets`); `dsanalyze dataset make DIR` "
         "makes one to try");
+}
+
+ProfileInputs ProfileOptions::resolve(std::uint64_t seed, EventSink& events, const std::stop_token& stop) const {
+  require_dataset();
   ProfileInputs inputs = resolve_settings(seed);
   inputs.index = open(inputs.settings, events, stop);
   return inputs;

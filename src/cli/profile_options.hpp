@@ -22,11 +22,17 @@ class ProfileOptions {
   void declare(CLI::App& app);
   /// Those that say what set-up is meant, without those of the measuring.
   void declare_set_up(CLI::App& app);
+  /// Those that say what is loaded and how: the dataset, reads, cache and prep.
+  void declare_loading(CLI::App& app);
   [[nodiscard]] bool names_dataset() const { return !m_dataset.empty(); }
   /// The settings alone, of a dataset that may be missing, and the workload's prep. Throws UsageError that names the option.
   [[nodiscard]] ProfileInputs resolve_settings(std::uint64_t seed) const;
   /// Throws UsageError that names the option; opens the dataset last (Error).
   [[nodiscard]] ProfileInputs resolve(std::uint64_t seed, EventSink& events, const std::stop_token& stop) const;
+  /// The dataset's index; `settings` as resolved.
+  [[nodiscard]] std::shared_ptr<const DatasetIndex> open(const ProfileSettings& settings, EventSink& events, const std::stop_token& stop) const;
+  /// Throws UsageError when none was given.
+  void require_dataset() const;
 
   /// What it was asked to write.
   [[nodiscard]] std::vector<OutputFile> outputs() const {
@@ -42,6 +48,8 @@ class ProfileOptions {
   [[nodiscard]] bool require_trusted() const { return m_require_trusted; }
 
  private:
+  void declare_source(CLI::App& app);
+  void declare_batches(CLI::App& app);
   void apply_preset(ProfileSettings& settings, const std::optional<Workload>& workload) const;
   void apply_accelerator(ProfileSettings& settings, const std::optional<Workload>& workload) const;
   void apply_storage(ProfileSettings& settings) const;
@@ -49,7 +57,6 @@ class ProfileOptions {
   void apply_order(ProfileSettings& settings) const;
   void apply_cache(ProfileSettings& settings) const;
   void apply_jobs(ProfileSettings& settings) const;
-  [[nodiscard]] std::shared_ptr<const DatasetIndex> open(const ProfileSettings& settings, EventSink& events, const std::stop_token& stop) const;
 
   std::string m_dataset, m_accelerator, m_observed, m_workload, m_accelerators, m_batch_size, m_step, m_workers, m_cores, m_layout, m_dtype, m_cache,
       m_cache_size, m_storage, m_prep, m_preset, m_scale, m_runs, m_epochs, m_time_budget, m_subset, m_max_storage_rate, m_on_error, m_error_budget,

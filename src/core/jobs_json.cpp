@@ -140,7 +140,7 @@ std::string to_json(const JobRecord& job) { return job_json(job).dump(); }
 
 JobRecord job_from_json(std::string_view text, const std::string& source) {
   JsonObject root = parse_json_object(text, source);
-  const JobRecord job = read_job(root);
+  JobRecord job = read_job(root);
   root.finish();
   return job;
 }

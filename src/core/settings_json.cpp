@@ -210,7 +210,7 @@ std::string to_json(const ProfileSettings& settings) { return settings_json(sett
 
 ProfileSettings settings_from_json(std::string_view text, const std::string& source) {
   JsonObject root = parse_json_object(text, source);
-  const ProfileSettings settings = settings_from_json(root);
+  ProfileSettings settings = settings_from_json(root);
   root.finish();
   return settings;
 }

@@ -66,7 +66,7 @@ void ChildJobs::take(Child& child, const std::string& line) {
     job_messages::Message message = job_messages::parse(line);
     switch (message.kind) {
       case job_messages::Message::Kind::epoch:
-        child.standing = {child.job, message.epoch.loss, message.epoch.samples_per_s, message.epoch.seconds};
+        child.standing = {child.job, message.epoch};
         break;
       case job_messages::Message::Kind::record:
         child.record = std::move(message.record);

@@ -6,6 +6,7 @@
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/share/load_plan.hpp"
 #include "job_runs.hpp"
+#include "page_cache_limit.hpp"
 #include "run_support.hpp"
 
 namespace dsanalyze {
@@ -80,6 +81,7 @@ JobsMeasured run_coordinated_jobs(RunContext& context, double seconds) {
   const auto server = Pipeline::make_server(inputs, spec, settings.jobs, context.timing);
   spec.server = server;
   const GroupTerms terms = group_terms(inputs, load_plan(context, spec), settings.trials > 0 ? 0 : static_cast<std::uint64_t>(settings.epochs));
+  PageCacheLimit page_cache(context, terms.staging.staged_bytes() + static_cast<Bytes>(settings.jobs) * PageCacheLimit::of_a_job);
   GroupLog log(context.events);
   GroupHost host({terms, {}, context.subset, server.get(), context.timing, [&log](const GroupEvent& event) { log(event); }, {}});
   std::optional<Pipeline> pipeline;
@@ -116,6 +118,8 @@ JobsMeasured run_coordinated_jobs(RunContext& context, double seconds) {
       host.begin();
     }
     const Nanoseconds now = context.timing.clock->now();
+    if (host.state().opened_epochs > 1) page_cache.settle();
+    page_cache.adjust(now);
     const double elapsed = to_seconds(now - begun);
     if (deadline.at == INT64_MAX && (elapsed >= 1.5 * seconds || context.budget_spent())) {
       host.end();
@@ -132,6 +136,7 @@ JobsMeasured run_coordinated_jobs(RunContext& context, double seconds) {
     show_progress(context, fmt::format("full, {} coordinated jobs, epoch {}", settings.jobs, std::max<std::uint64_t>(host.state().opened_epochs, 1)),
                   begun, seconds);
   }
+  page_cache.end();
   if (loader != nullptr) loader->stop();
   measured.jobs = children.records();
   if (search) measured.trials = search->records();
@@ -159,6 +164,7 @@ JobsMeasured run_coordinated_jobs(RunContext& context, double seconds) {
   sharing.late_reports = log.late();
   sharing.departures = log.departures();
   measured.all.record.slot_bytes = sharing.staged_bytes;
+  page_cache.report(context);
   note_rate(context, fmt::format("{} coordinated jobs together", settings.jobs), measured.all.rate);
   return measured;
 }

@@ -22,7 +22,7 @@ std::string text_of(const MessageJson& message) { return message.dump(-1, ' ', f
 
 }  // namespace
 
-std::string epoch(const EpochEnd& end) {
+std::string epoch(const TrialEpoch& end) {
   MessageJson message{{"kind", "epoch"}, {"epoch", end.epoch}, {"seconds", end.seconds}};
   if (std::isfinite(end.samples_per_s)) message["samples_per_s"] = end.samples_per_s;
   if (end.loss && std::isfinite(*end.loss)) message["loss"] = *end.loss;

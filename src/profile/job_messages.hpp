@@ -6,18 +6,13 @@
 #include <string_view>
 
 #include "dsanalyze/core/jobs_record.hpp"
+#include "trial_search.hpp"
 
 namespace dsanalyze::job_messages {
 
 // What the process of a coordinated job tells the profile that started it, a line of JSON each, and what that answers.
 
-struct EpochEnd {
-  std::uint64_t epoch = 0;
-  double seconds = 0;
-  double samples_per_s = 0;
-  std::optional<double> loss;  ///< its mean, where a network learns
-};
-std::string epoch(const EpochEnd& end);
+std::string epoch(const TrialEpoch& end);
 /// All that the job did; the last line.
 std::string record(const JobRecord& record);
 /// The group had ended before the job came in; the last line.
@@ -28,7 +23,7 @@ std::string failed(std::string_view what);
 struct Message {
   enum class Kind : std::uint8_t { epoch, record, ended, failed };
   Kind kind = Kind::failed;
-  EpochEnd epoch;
+  TrialEpoch epoch;
   JobRecord record;
   std::string what;
 };

@@ -343,16 +343,7 @@ Measured run_full(RunContext& context, double seconds) {
     context.find(Finding::Severity::warning, "fewer-epochs",
                  fmt::format("run \"full\" ended after {} epochs of {}: the time budget was over.", ended_epochs, settings.epochs));
   }
-  if (page_cache.was_active()) {
-    const bool as_asked = page_cache.asked() >= PageCacheLimit::least;
-    context.find(as_asked ? Finding::Severity::info : Finding::Severity::warning, "page-cache-limited",
-                 fmt::format("the kernel's page cache was held to {} by a control group and had {} at the end.{}", format_bytes(page_cache.target()),
-                             format_bytes(page_cache.held()),
-                             as_asked ? ""
-                                      : fmt::format(" Less ({} was asked for) cannot be held beside a process that works; the hits are those of the "
-                                                    "larger cache. Take a larger dataset.",
-                                                    format_bytes(page_cache.asked()))));
-  }
+  page_cache.report(context);
   if (settings.storage == Seam::real && settings.cache != CacheKind::page)
     prove_cold(context, "full", measured.record.storage_bytes, measured.record.requested_bytes);
   report_failures(context, "full", *loader);

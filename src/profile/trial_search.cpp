@@ -15,9 +15,10 @@ constexpr double least_momentum = 0.5, most_momentum = 0.9;
 
 /// Whether a stands behind b.
 bool worse(const TrialSearch::Standing& a, const TrialSearch::Standing& b) {
-  if (a.loss.has_value() != b.loss.has_value()) return !a.loss;
-  if (a.loss) return *a.loss != *b.loss ? *a.loss > *b.loss : a.job > b.job;
-  return a.samples_per_s != b.samples_per_s ? a.samples_per_s < b.samples_per_s : a.job > b.job;
+  const TrialEpoch &of_a = a.epoch, &of_b = b.epoch;
+  if (of_a.loss.has_value() != of_b.loss.has_value()) return !of_a.loss;
+  if (of_a.loss) return *of_a.loss != *of_b.loss ? *of_a.loss > *of_b.loss : a.job > b.job;
+  return of_a.samples_per_s != of_b.samples_per_s ? of_a.samples_per_s < of_b.samples_per_s : a.job > b.job;
 }
 
 }  // namespace
@@ -74,9 +75,9 @@ std::vector<TrialSearch::Decision> TrialSearch::decide(std::span<const Standing>
     const Standing& standing = standings[order[rank]];
     SearchTrialRecord& record = m_records[running_at(standing.job).record];
     ++record.epochs;
-    record.seconds += standing.seconds;
-    record.judged_by = standing.loss ? "loss" : "samples_per_s";
-    record.value = standing.loss.value_or(standing.samples_per_s);
+    record.seconds += standing.epoch.seconds;
+    record.judged_by = standing.epoch.loss ? "loss" : "samples_per_s";
+    record.value = standing.epoch.loss.value_or(standing.epoch.samples_per_s);
     record.end = "finished";
     const bool trained_out = record.epochs >= m_most_epochs;
     if (rank >= give_way && !trained_out) continue;

@@ -19,6 +19,14 @@ struct TrialSetup {
 };
 TrialSetup trial_setup(std::uint64_t seed, int trial);
 
+/// How an epoch of a job went.
+struct TrialEpoch {
+  std::uint64_t epoch = 0;
+  double seconds = 0;
+  double samples_per_s = 0;
+  std::optional<double> loss;  ///< its mean, where a network learns
+};
+
 /// A search over set-ups that are trained side by side, as successive halving does [Hyperband; CoorDL, App. E.2.3]: every so many epochs the worse
 /// half of those that run gives way to others, or ends when none waits. Decides alone; runs nothing. Threads: one at a time.
 class TrialSearch {
@@ -28,12 +36,10 @@ class TrialSearch {
   /// The trial that a job begins with; nullopt when there are more jobs than trials.
   std::optional<int> begin(int job);
 
-  /// How the trial of a job that has just trained an epoch stands: a loss, or where nothing learns the samples/s of that epoch.
+  /// The trial of a job that has just trained an epoch: judged by its loss, or where nothing learns by samples/s.
   struct Standing {
     int job = 0;
-    std::optional<double> loss;
-    double samples_per_s = 0;
-    double seconds = 0;  ///< of the epoch
+    TrialEpoch epoch;
   };
   struct Decision {
     enum class Kind : std::uint8_t { go, next, stop };

@@ -1,5 +1,7 @@
 #include "dsanalyze/share/group_job.hpp"
 
+#include <unistd.h>
+
 #include <optional>
 #include <utility>
 
@@ -9,7 +11,10 @@ namespace dsanalyze {
 
 struct GroupJob::State {
   State(GroupMember::Parts parts, HostFacts host)
-      : timing(parts.timing), member(std::move(parts)), plan(load_plan_from_json(member.terms().settings, "the group's plan")) {
+      : timing(parts.timing),
+        kept_member(std::make_unique<GroupMember>(std::move(parts))),
+        member(*kept_member),
+        plan(load_plan_from_json(member.terms().settings, "the group's plan")) {
     inputs.settings = plan.settings;
     inputs.index = member.index();
     inputs.image_prep = plan.image_prep;
@@ -35,8 +40,16 @@ struct GroupJob::State {
     loader = pipeline->make_loader({.staging = &member.job(), .staging_slots = member.terms().staging.slots()});
   }
 
+  /// By itself: what a loader says whose group is lost is that it is.
+  [[nodiscard]] bool loader_failed() const { return loader != nullptr && !loader->failure().empty() && !member.lost(); }
+  void note_requested() {
+    if (pipeline && !member.lost()) member.job().note_requested(pipeline->engine().requested());
+  }
+
+  const pid_t process = ::getpid();
   Timing timing;
-  GroupMember member;
+  std::unique_ptr<GroupMember> kept_member;
+  GroupMember& member;
   LoadPlan plan;
   LoadInputs inputs;
   std::shared_ptr<ServerScope> server;
@@ -48,13 +61,22 @@ struct GroupJob::State {
 GroupJob::GroupJob(GroupMember::Parts parts, HostFacts host) : m_state(std::make_unique<State>(std::move(parts), std::move(host))) {
   m_state->attach();
 }
-GroupJob::~GroupJob() { stop(); }
+GroupJob::~GroupJob() {
+  if (m_state->process == ::getpid()) {
+    stop();
+  } else {
+    // A child that was forked has a copy, and none of its threads: it is not the job, and only lets go of its end of the line.
+    m_state->kept_member.reset();
+    static_cast<void>(m_state.release());
+  }
+}
 
 const GroupTerms& GroupJob::terms() const { return m_state->member.terms(); }
 const LoadPlan& GroupJob::plan() const { return m_state->plan; }
 const LoadInputs& GroupJob::inputs() const { return m_state->inputs; }
 ServerScope& GroupJob::server() { return *m_state->server; }
 GroupMember& GroupJob::member() { return m_state->member; }
+const GroupMember& GroupJob::member() const { return m_state->member; }
 
 Status GroupJob::enter(Deadline deadline, const std::function<void(std::uint64_t epoch, double seconds)>& waiting) {
   State& state = *m_state;
@@ -67,24 +89,27 @@ Status GroupJob::enter(Deadline deadline, const std::function<void(std::uint64_t
 
 Status GroupJob::next(Batch& batch, Deadline deadline) {
   const State& state = *m_state;
-  if (state.loader != nullptr && !state.loader->failure().empty()) return {StatusCode::corrupt, 0};
+  if (state.loader_failed()) return {StatusCode::corrupt, 0};
   if (!state.batches) return {StatusCode::cancelled, 0};
   return m_state->batches->next(batch, deadline);
 }
 
 void GroupJob::release(ReleaseToken token) {
-  if (m_state->batches) m_state->batches->release(token);
+  if (!m_state->batches) return;
+  m_state->note_requested();
+  m_state->batches->release(token);
 }
 
 const std::byte* GroupJob::memory(const Batch& batch) const { return m_state->batches ? m_state->batches->memory(batch) : nullptr; }
 
 void GroupJob::stop() {
+  m_state->note_requested();
   if (m_state->batches) m_state->batches->stop();  // first: what this job has not made becomes others' work
   if (m_state->loader != nullptr) m_state->loader->stop();
 }
 
 std::string GroupJob::failure() const {
-  if (m_state->loader != nullptr && !m_state->loader->failure().empty()) return m_state->loader->failure();
+  if (m_state->loader_failed()) return m_state->loader->failure();
   return m_state->batches ? m_state->batches->failure() : "the job has not entered its group";
 }
 

@@ -37,7 +37,8 @@ Bytes segment_bytes(int descriptor) {
 }
 
 std::string_view group_event_name(GroupEvent::Kind kind) {
-  constexpr std::array<std::string_view, 9> names{"joined", "waiting", "refused", "left", "died", "garbage", "late", "epoch-opened", "ended"};
+  constexpr std::array<std::string_view, 10> names{"joined",  "waiting", "refused",      "left",        "died",
+                                                   "garbage", "late",    "epoch-opened", "epoch-ended", "ended"};
   return names.at(static_cast<std::size_t>(kind));
 }
 
@@ -58,10 +59,7 @@ GroupHost::Impl::Impl(Parts given)
   }
   progress = coordinator.progress();
   state.shared_bytes = fixed_bytes;
-  if (!parts.socket.empty()) {
-    listener.emplace(parts.socket, parts.timing);
-    name_senders(listener->get());
-  }
+  if (!parts.socket.empty()) listener.emplace(parts.socket, parts.timing);
   thread = std::jthread([this] { run(); });
 }
 
@@ -96,6 +94,11 @@ GroupHost::State GroupHost::Impl::seen_state() const {
   return state;
 }
 
+std::vector<GroupJobAccount> GroupHost::Impl::seen_accounts() const {
+  const std::scoped_lock lock(mutex);
+  return accounts;
+}
+
 bool GroupHost::Impl::wait_over(Deadline deadline) {
   while (true) {
     const std::uint32_t seen = changes.load(std::memory_order_acquire);
@@ -120,6 +123,7 @@ void GroupHost::begin() { m_impl->tell(m_impl->to_begin); }
 void GroupHost::end() { m_impl->tell(m_impl->to_end); }
 StagingProducer& GroupHost::producer() { return m_impl->coordinator.producer(); }
 GroupHost::State GroupHost::state() const { return m_impl->seen_state(); }
+std::vector<GroupJobAccount> GroupHost::accounts() const { return m_impl->seen_accounts(); }
 bool GroupHost::wait_over(Deadline deadline) { return m_impl->wait_over(deadline); }
 
 }  // namespace dsanalyze

@@ -45,6 +45,7 @@ struct GroupHost::Impl {
   void tell(std::atomic<bool>& what);  ///< wakes the thread
   bool wait_over(Deadline deadline);
   [[nodiscard]] State seen_state() const;
+  [[nodiscard]] std::vector<GroupJobAccount> seen_accounts() const;
 
   /// A job at its place, until nothing of it is needed any more.
   struct Placed {
@@ -53,6 +54,7 @@ struct GroupHost::Impl {
     std::int64_t process = 0;
     Bytes bytes = 0;
     std::uint64_t first_epoch = 0;
+    std::size_t account = 0;  ///< in `accounts`
     bool lives = true;
     bool departed = false;
     bool process_ended = false;
@@ -82,11 +84,12 @@ struct GroupHost::Impl {
   void say(Connection& to, const Head& head, const std::string& text = {}, const Attachments& attached = nullptr);
   void line_ended(Connection& connection);
   void survey();
-  void note_departure(const StagingRound::Departed& departed);
+  void note_departure(const StagingRound::Departed& departed, const StagingCounts& counts);
   void let_in();
   void publish_state();
   [[nodiscard]] std::uint32_t occupied() const;
   [[nodiscard]] Nanoseconds until_next_epoch() const;
+  [[nodiscard]] std::uint64_t ended_epochs() const;  ///< all below it
   void emit(GroupEvent::Kind kind, std::uint32_t place, std::int64_t process, std::string text) noexcept;
 
   Parts parts;
@@ -110,6 +113,7 @@ struct GroupHost::Impl {
   Bytes fixed_bytes = 0;  ///< board and the coordinator's slab
   Attachments own_slab;   ///< the coordinator's
   bool accepts = true;    ///< not while there are no descriptors left
+  bool ending = false;  ///< the coordinator was told so
   bool ended = false;
 
   std::atomic<bool> stopping{false};
@@ -118,6 +122,7 @@ struct GroupHost::Impl {
   mutable std::mutex mutex;
   std::vector<FileDescriptor> new_lines;  ///< by connect()
   State state;
+  std::vector<GroupJobAccount> accounts;
   bool nobody_left = false;  ///< of those that took part
   std::atomic<std::uint32_t> changes{0};
 

@@ -113,6 +113,11 @@ void GroupHost::Impl::place(Connection& connection, Message& message) {
   const std::uint32_t at = coordinator.admit(std::move(page), std::move(slab));
   progress = coordinator.progress();
   job.first_epoch = progress.next_epoch;
+  {
+    const std::scoped_lock lock(mutex);
+    job.account = accounts.size();
+    accounts.push_back({at, job.process, job.first_epoch, GroupJobAccount::End::none, {}});
+  }
   places[at] = std::move(job);
   connection.place = at;
   connection.stage = Stage::placed;
@@ -145,7 +150,8 @@ void GroupHost::Impl::introduce_all(Connection& newcomer) {
   }
 }
 
-void GroupHost::Impl::note_departure(const StagingRound::Departed& departed) {
+void GroupHost::Impl::note_departure(const StagingRound::Departed& departed, const StagingCounts& counts) {
+  using End = GroupJobAccount::End;
   Placed& job = *places[departed.place];
   job.departed = true;
   for (Connection& connection : connections) {
@@ -154,20 +160,30 @@ void GroupHost::Impl::note_departure(const StagingRound::Departed& departed) {
     connection.forget_process();
     if (connection.socket() < 0) connection.stage = Stage::gone;
   }
-  const auto tell = [&](GroupEvent::Kind kind, std::string_view what) {
+  const auto tell = [&](End end, GroupEvent::Kind kind, std::string_view what) {
+    {
+      const std::scoped_lock lock(mutex);
+      accounts[job.account].end = end;
+      if (end != End::garbage) accounts[job.account].counts = counts;
+    }
     emit(kind, departed.place, job.process, fmt::format("job {} (process {}) {}", departed.place, job.process, what));
   };
   if (departed.why == StagingDeparture::garbage) {
-    return tell(GroupEvent::Kind::garbage, "wrote into its shared memory what no working process writes: it was put out, its batches are made anew");
+    return tell(End::garbage, GroupEvent::Kind::garbage,
+                "wrote into its shared memory what no working process writes: it was put out, its batches are made anew");
   }
-  if (departed.why == StagingDeparture::left) return tell(GroupEvent::Kind::left, "left");
-  if (!job.process_ended) return tell(GroupEvent::Kind::left, "closed its line to the group without leaving: what it had not made is made by others");
-  tell(GroupEvent::Kind::died, "died: what it had not made is made by others");
+  if (departed.why == StagingDeparture::left) return tell(End::left, GroupEvent::Kind::left, "left");
+  if (!job.process_ended) {
+    return tell(End::left, GroupEvent::Kind::left, "closed its line to the group without leaving: what it had not made is made by others");
+  }
+  tell(End::died, GroupEvent::Kind::died, "died: what it had not made is made by others");
 }
+
+std::uint64_t GroupHost::Impl::ended_epochs() const { return progress.released / parts.terms.staging.batches_per_epoch; }
 
 void GroupHost::Impl::survey() {
   const StagingRound found = coordinator.survey();
-  for (const auto& departed : found.departed) note_departure(departed);
+  for (std::size_t i = 0; i < found.departed.size(); ++i) note_departure(found.departed[i], found.counts[i]);
   for (const auto& late : found.late) {
     emit(GroupEvent::Kind::late, late.responsible,
          late.responsible < places.size() && places[late.responsible] ? places[late.responsible]->process : 0,
@@ -183,11 +199,15 @@ void GroupHost::Impl::survey() {
     }
   }
   const std::uint64_t opened_before = progress.next_epoch;
+  const std::uint64_t ended_before = ended_epochs();
   progress = coordinator.progress();
   pace.saw(parts.timing.clock->now(), progress.released, progress.next_epoch);
   if (progress.next_epoch != opened_before) emit(GroupEvent::Kind::epoch_opened, 0, 0, fmt::format("epoch {} opened", progress.next_epoch - 1));
+  for (std::uint64_t epoch = ended_before; epoch < ended_epochs(); ++epoch) {
+    emit(GroupEvent::Kind::epoch_ended, 0, 0, fmt::format("epoch {} ended", epoch));
+  }
   const StagingFacts& facts = parts.terms.staging;
-  if (ended || (!to_end.load() && (facts.epochs == 0 || progress.next_epoch - facts.first_epoch < facts.epochs))) return;
+  if (ended || (!ending && (facts.epochs == 0 || progress.next_epoch - facts.first_epoch < facts.epochs))) return;
   ended = true;
   for (Connection& connection : connections) {
     if (connection.stage != Stage::fresh) say(connection, {.kind = Kind::ended});
@@ -213,6 +233,9 @@ void GroupHost::Impl::publish_state() {
   now.over = ended && !any;
   {
     const std::scoped_lock lock(mutex);
+    for (std::uint32_t at = 0; at < places.size(); ++at) {
+      if (places[at] && !places[at]->departed) accounts[places[at]->account].counts = coordinator.counts(at);
+    }
     state = now;
     nobody_left = joined > 0 && now.jobs + now.waiting == 0;
   }

@@ -105,7 +105,8 @@ void GroupHost::Impl::drop_gone() {
 void GroupHost::Impl::take_commands() {
   if (polled[0].revents != 0) drain(wake.get());
   if (to_begin.exchange(false)) coordinator.begin();
-  if (to_end.load() && !ended) {
+  if (to_end.load() && !ending) {
+    ending = true;
     coordinator.end();
     next_survey = 0;
   }

@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "dsanalyze/base/error.hpp"
+#include "dsanalyze/base/shared_memory.hpp"
 #include "dsanalyze/base/text.hpp"
 #include "dsanalyze/share/group.hpp"
 
@@ -91,6 +92,7 @@ ListeningSocket::ListeningSocket(const std::filesystem::path& path, Timing timin
   if (::fchmod(m_socket.get(), S_IRUSR | S_IWUSR) != 0 || ::bind(m_socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     throw_errno("cannot make the group's socket", printable(path.native()), errno);
   }
+  name_senders(m_socket.get());  // before anyone can connect: connections have it from here
   struct stat made {};
   if (::listen(m_socket.get(), most_unaccepted) != 0 || ::lstat(path.c_str(), &made) != 0) {
     const int error = errno;

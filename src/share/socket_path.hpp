@@ -9,8 +9,8 @@
 
 namespace dsanalyze {
 
-/// A listening socket with a name in the file system, for this user alone (mode 0600). A socket that a host which is gone left there is replaced, one
-/// that somebody listens to is not, nor is any other file. Threads: one.
+/// A listening socket that names senders (base/shared_memory.hpp), with a name in the file system, for this user alone (mode 0600). A socket that a
+/// host which is gone left there is replaced, one that somebody listens to is not, nor is any other file. Threads: one.
 class ListeningSocket {
  public:
   /// Throws UsageError (path too long, taken) and Error (the system).

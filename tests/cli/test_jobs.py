@@ -72,6 +72,27 @@ class Jobs(ProgramTest):
         self.assertEqual(len(digests), 1)  # each all samples, whatever their order
         self.assertGreaterEqual(full_run(result)["cache_misses"], 600)
 
+    def test_a_search_gives_up_the_worse_half_epoch_by_epoch(self):
+        data = self.photographs()
+        search = ["--runs", "full", "--accelerator", "cpu", "--batch-size", "8", "--time-budget", "60s", "--subset", "100%", "--cache-size", "100%",
+                  "--jobs", "4", "--trials", "6", "--stop-at", "1epoch", "--epochs", "4"]
+        for share in ("coordinated", "none"):
+            with self.subTest(share=share):
+                result = self.json_of("profile", data, *search, "--share", share)
+                trials = result["trials"]
+                self.assertEqual([trial["trial"] for trial in trials], list(range(6)))
+                # 4 begin; 2 give way to the 2 that wait; then 2 of 4 end, then 1 of 2; the last trains all its epochs.
+                epochs = sorted(trial["epochs"] for trial in trials)
+                self.assertEqual(epochs[:2] + epochs[5:], [1, 1, 4])
+                self.assertLessEqual(epochs[4], 3)
+                for trial in trials:
+                    self.assertEqual(trial["judged_by"], "loss")
+                    self.assertEqual(trial["end"], "finished" if trial["epochs"] == 4 else "stopped")
+                    self.assertGreater(trial["value"], 0)
+                self.assertEqual({job["end"] for job in result["jobs"]}, {"stopped"})
+                if share == "coordinated":
+                    self.assertEqual(result["sharing"]["preparations_per_sample"], 1)
+
     def test_several_accelerators_a_job_take_a_batch_each(self):
         result = self.json_of("profile", *EMULATED, "--jobs", "2", "--accelerators", "4", "--share", "coordinated", "--epochs", "2")
         self.check_shared(result, 2, 2, 600)

@@ -16,6 +16,7 @@ int main() {
                                     {"dataset", nlohmann::json::parse(to_json(test::full_dataset_result()))},
                                     {"doctor", nlohmann::json::parse(to_json(test::full_examination()))},
                                     {"gate", nlohmann::json::parse(to_json(test::full_gate()))},
+                                    {"share", nlohmann::json::parse(to_json(test::full_share()))},
                                     {"error", nlohmann::json::parse(error_json(ErrorKind::undecided, "too close to call", 4))}};
   std::puts(documents.dump().c_str());
   return 0;

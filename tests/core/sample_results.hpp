@@ -3,6 +3,7 @@
 #include "dsanalyze/core/doctor_result.hpp"
 #include "dsanalyze/core/gate_result.hpp"
 #include "dsanalyze/core/result.hpp"
+#include "dsanalyze/core/share_result.hpp"
 #include "dsanalyze/core/simulate_result.hpp"
 #include "dsanalyze/core/whatif_result.hpp"
 
@@ -17,5 +18,6 @@ DatasetCommandResult full_dataset_result();
 SimulateResult full_simulation();
 DoctorResult full_examination();
 GateResult full_gate();
+ShareResult full_share();
 
 }  // namespace dsanalyze::test

@@ -9,6 +9,7 @@
 #include "dsanalyze/core/price_list.hpp"
 #include "dsanalyze/core/result.hpp"
 #include "dsanalyze/core/scenario.hpp"
+#include "dsanalyze/core/share_result.hpp"
 #include "dsanalyze/core/simulate_result.hpp"
 #include "dsanalyze/core/whatif_result.hpp"
 #include "dsanalyze/core/workload.hpp"
@@ -162,6 +163,7 @@ void read_as_records(const JsonObject& object, std::string_view text) {
     check_record(simulate_from_json, text);
     check_record(doctor_from_json, text);
     check_record(gate_from_json, text);
+    check_record(share_from_json, text);
   }
 }
 

@@ -119,10 +119,12 @@ TEST_CASE("a process killed while it reports a late batch, or takes back a slot 
   for (const StagingStep step : {StagingStep::report, StagingStep::retract}) {
     INFO(staging_step_name(step));
     // The second job stops over its first batch, the second of all: the others fill their slots, wait for it, report. Then it dies, and the first,
-    // with batches 3, 6 and 7 in its three slots, has to make that batch.
+    // with batches 3, 6 and 9 in its three slots, has to make that batch.
     const std::vector<Blow> blows{{Deed::stop_needed, 1, {}, 0}, {Deed::kill, 0, step, 0}};
     constexpr std::uint64_t before_it = 7;
-    GroupOfProcesses group(facts_of_group(3), shared_epochs, blows);
+    StagingFacts facts = facts_of_group(3);
+    facts.batches_per_epoch = 12;
+    GroupOfProcesses group(facts, shared_epochs, blows);
     REQUIRE(group.start_all());
     REQUIRE(group.survey_until([&] { return (group.late > 0 && group.tally().made == before_it) || group.ended(0); }));
     group.signal(1, SIGKILL);

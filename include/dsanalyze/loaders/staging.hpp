@@ -54,6 +54,8 @@ struct StagingFacts {
   [[nodiscard]] std::uint32_t window() const;
   /// Memory of all slots, in bytes.
   [[nodiscard]] Bytes staged_bytes() const { return Bytes{window()} * slot_bytes; }
+  /// Of the segments of all who take part, beside the slots, at most: board, control pages, headers.
+  [[nodiscard]] Bytes constant_bytes() const;
   /// Throws UsageError that names what does not fit: no jobs or more than 64, a job that may hold more than one producer has slots for, a
   /// slot that is no multiple of 4096 bytes, too many slots.
   void validate() const;
@@ -121,6 +123,18 @@ struct StagedFacts {
   Nanoseconds ready_at = 0;
 };
 
+/// What a job says that it has done, on its own page: for people and records, nothing rests on it.
+struct StagingCounts {
+  static constexpr std::uint64_t most = std::uint64_t{1} << 53U;  ///< what is beyond is garbage, and read as this
+  std::uint64_t batches_taken = 0;
+  std::uint64_t samples_taken = 0;  ///< good ones
+  std::uint64_t batches_made = 0;
+  std::uint64_t samples_made = 0;
+  std::uint64_t batches_taken_over = 0;  ///< of those made: that another job was to make, which went
+  Bytes requested_bytes = 0;             ///< of storage, as far as it was noted
+  bool operator==(const StagingCounts&) const = default;
+};
+
 /// Told of each step before it is taken. Tests end the process there.
 using StagingObserver = std::function<void(StagingStep)>;
 
@@ -177,6 +191,8 @@ class StagingJob final : public StagingProducer {
 
   Status claim(StagingClaim& claim, Deadline deadline) override;
   void publish(const StagingClaim& claim, const StagedFacts& facts) override;
+  /// How much it has asked of storage so far, for its counts. Threads: any.
+  void note_requested(Bytes bytes);
 
  private:
   struct State;
@@ -203,6 +219,7 @@ struct StagingRound {
     std::uint64_t sequence = 0;
   };
   std::vector<Departed> departed;
+  std::vector<StagingCounts> counts;  ///< of each that departed, when it did
   std::vector<Late> late;
   std::vector<std::uint32_t> vacated;  ///< nothing of these places is needed any more: everyone may let go of their segments
 };
@@ -232,6 +249,8 @@ class StagingCoordinator {
   [[nodiscard]] int page(std::uint32_t place) const;
   [[nodiscard]] int slab(std::uint32_t place) const;
   [[nodiscard]] StagingProgress progress() const;
+  /// What the job at a place says so far; zeros when there is none.
+  [[nodiscard]] StagingCounts counts(std::uint32_t place) const;
   /// One round over all jobs: to be called every `look_again`, and at once when a process ended.
   StagingRound survey();
   /// With StagingProducers::coordinator: what this process makes.

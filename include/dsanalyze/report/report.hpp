@@ -9,6 +9,7 @@
 #include "dsanalyze/core/gate_result.hpp"
 #include "dsanalyze/core/report_curves.hpp"
 #include "dsanalyze/core/result.hpp"
+#include "dsanalyze/core/share_result.hpp"
 #include "dsanalyze/core/simulate_result.hpp"
 #include "dsanalyze/core/whatif_result.hpp"
 
@@ -31,6 +32,9 @@ std::string console_summary(const WhatIfResult& result, const ConsoleStyle& styl
 std::string console_summary(const SimulateResult& result, const ConsoleStyle& style);
 /// The verdict in one line; a table: metric, both sides, change, interval, verdict; why what is undecided is; what was compared; findings.
 std::string console_summary(const GateResult& result, const ConsoleStyle& style);
+
+/// What the group shared, in a sentence; a table of its jobs: what each took, prepared, took over, how it ended; commands that failed; memory.
+std::string console_summary(const ShareResult& result, const ConsoleStyle& style);
 
 enum class DoctorDetail {
   usual,  ///< problems and warnings in full, notes and what is not known in short, the rest by title

@@ -54,6 +54,7 @@ struct GroupEvent {
     garbage,  ///< a job wrote what no working process writes: it was put out
     late,     ///< a batch is late and the job that is to make it alive: all were told to wait on
     epoch_opened,
+    epoch_ended,  ///< all who take part have released all of it
     ended
   };
   Kind kind = Kind::joined;
@@ -63,6 +64,16 @@ struct GroupEvent {
   std::string text;
 };
 std::string_view group_event_name(GroupEvent::Kind kind);
+
+/// One job that took part in a group, or came to.
+struct GroupJobAccount {
+  enum class End : std::uint8_t { none, left, died, garbage };  ///< none: it takes part
+  std::uint32_t place = 0;                                      ///< another's once it has gone
+  std::int64_t process = 0;
+  std::uint64_t first_epoch = 0;
+  End end = End::none;
+  StagingCounts counts;  ///< as it says itself; of garbage, what it said before
+};
 
 /// Holds a group: takes jobs in, hands their segments round, watches over their processes. One thread of its own. Only processes of this user are
 /// served. Threads: any.
@@ -102,6 +113,8 @@ class GroupHost {
     Bytes shared_bytes = 0;  ///< of all segments: board, pages, slabs
   };
   [[nodiscard]] State state() const;
+  /// Of every job that was ever let in, in that order.
+  [[nodiscard]] std::vector<GroupJobAccount> accounts() const;
   /// Waits until `over`, or no job is left that took part, or the deadline. False at the deadline.
   bool wait_over(Deadline deadline);
 

@@ -14,6 +14,7 @@ class GroupJob final : public BatchSource {
  public:
   /// Is told the terms. Throws as GroupMember's.
   GroupJob(GroupMember::Parts parts, HostFacts host);
+  /// Leaves; not in a child that was forked.
   ~GroupJob() override;
   GroupJob(const GroupJob&) = delete;
   GroupJob& operator=(const GroupJob&) = delete;
@@ -24,6 +25,7 @@ class GroupJob final : public BatchSource {
   /// The server's cache and emulated devices, as far as this job may use them.
   [[nodiscard]] ServerScope& server();
   [[nodiscard]] GroupMember& member();
+  [[nodiscard]] const GroupMember& member() const;
   /// As GroupMember's; then begins to prepare.
   Status enter(Deadline deadline, const std::function<void(std::uint64_t epoch, double seconds)>& waiting = {});
 

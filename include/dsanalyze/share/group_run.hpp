@@ -1,0 +1,48 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "dsanalyze/core/share_result.hpp"
+#include "dsanalyze/share/group.hpp"
+#include "dsanalyze/share/load_plan.hpp"
+
+namespace dsanalyze {
+
+/// A group for jobs that other programs are: host, raw cache and, with Producers::coordinator, the loader that prepares for all. Threads: one.
+class GroupRun {
+ public:
+  struct Spec {
+    LoadInputs inputs;  ///< resolved; JobSharing::coordinated
+    FetchWay way;
+    Bytes cache_bytes = 0;         ///< of the raw cache
+    std::uint64_t epochs = 0;      ///< 0: until all jobs have left
+    std::uint32_t held = 1;        ///< batches that a job may hold at once
+    std::filesystem::path socket;  ///< where jobs find it
+  };
+  /// `events`: as GroupHost's. Throws as GroupHost, and Error without the memory that it takes.
+  GroupRun(Spec spec, Timing timing, std::function<void(const GroupEvent&)> events);
+  /// Jobs that still take part lose their group.
+  ~GroupRun();
+  GroupRun(const GroupRun&) = delete;
+  GroupRun& operator=(const GroupRun&) = delete;
+
+  [[nodiscard]] std::string address() const;
+  [[nodiscard]] const GroupTerms& terms() const;
+  [[nodiscard]] GroupHost::State state() const;
+  /// The first epoch does not wait for jobs that are missing.
+  void begin();
+  /// True once no job takes part any more, and one did; false at the deadline. Throws Error when the coordinator cannot prepare any more.
+  bool wait_over(Deadline deadline);
+  /// Prepares no more, and says what there was; `tool`, `started_utc`, `seconds`, `end` and `commands` are the caller's to fill in. What jobs did is as
+  /// the host saw it last; after wait_over() it is all.
+  [[nodiscard]] ShareResult finish();
+
+ private:
+  struct State;
+  std::unique_ptr<State> m_state;
+};
+
+}  // namespace dsanalyze

@@ -1,0 +1,188 @@
+#include "share_command.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <optional>
+
+#include "dsanalyze/base/error.hpp"
+#include "dsanalyze/base/named_places.hpp"
+#include "dsanalyze/base/text.hpp"
+#include "dsanalyze/base/utc.hpp"
+#include "dsanalyze/share/group_run.hpp"
+#include "private_folder.hpp"
+#include "share_options.hpp"
+#include "started_commands.hpp"
+
+namespace dsanalyze::cli {
+namespace {
+
+constexpr double look_again_seconds = 0.1;
+constexpr double seen_within_seconds = 1;    ///< jobs whose commands have ended; others may have attached too
+constexpr double ended_within_seconds = 10;  ///< commands that were asked to end, before they are killed
+
+/// Foreign processes prepare where the jobs do, and what the kernel refuses one of them cannot be asked here: threads read anywhere.
+FetchWay share_way(const ProfileSettings& settings) {
+  FetchWay way{IoEngine::pread, settings.read_mode};
+  if (settings.storage != Seam::real || settings.io == IoEngine::pread) return way;
+  if (settings.io == IoEngine::automatic && settings.producers == Producers::jobs) return way;
+  const IoSupport support = uring_support();
+  if (support.usable) {
+    way.engine = IoEngine::uring;
+  } else if (settings.io == IoEngine::uring) {
+    throw UsageError(fmt::format("--io uring: {}; pass --io auto or pread", support.reason));
+  }
+  return way;
+}
+
+/// What jobs do, for who watches.
+class GroupNotes {
+ public:
+  explicit GroupNotes(EventSink& events) : m_events(events) {}
+  void operator()(const GroupEvent& event) {
+    // A job that hangs is reported again and again by all others: once an epoch will do.
+    if (event.kind == GroupEvent::Kind::late && m_told_late == event.epoch) return;
+    if (event.kind == GroupEvent::Kind::late) m_told_late = event.epoch;
+    m_events.note(event.kind == GroupEvent::Kind::refused ? "refused a process: " + event.text : event.text);
+  }
+
+ private:
+  EventSink& m_events;
+  std::optional<std::uint64_t> m_told_late;
+};
+
+bool is_pipe(int descriptor) {
+  struct stat facts {};
+  return ::fstat(descriptor, &facts) == 0 && S_ISFIFO(facts.st_mode);
+}
+
+/// Whoever reads this program's stdout to its end, as eval "$(dsanalyze share ... &)" does, goes on from here.
+void let_go_of_output() {
+  const int nothing = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  if (nothing < 0) return;
+  ::dup2(nothing, STDOUT_FILENO);
+  ::close(nothing);
+}
+
+class ShareCommand final : public Command {
+ public:
+  void declare(CLI::App& app) override { m_options.declare(app); }
+  std::vector<std::string>* words_after_dashes() override { return &m_words; }
+
+  Outcome run(const CommandContext& context) override {
+    const std::array outputs{OutputFile{"-o", context.options.output.value_or("")}};
+    check_outputs(outputs, m_options.inputs());
+    GroupRun::Spec spec;
+    spec.epochs = m_options.epochs();
+    spec.held = m_options.held();
+    spec.socket = m_options.socket();
+    ProfileInputs inputs = m_options.resolve(context.options.seed, context.events, context.stop);
+    spec.cache_bytes = plan_profile(inputs).cache_bytes;
+    spec.way = share_way(inputs.settings);
+    spec.inputs = inputs;
+    std::optional<PrivateFolder> folder;
+    if (spec.socket.empty()) spec.socket = folder.emplace().path() / "group";
+    const std::filesystem::path socket = spec.socket;
+
+    const auto started = std::chrono::system_clock::now();
+    const Timing timing = system_timing();
+    const Nanoseconds begun = timing.clock->now();
+    GroupNotes notes(context.events);
+    GroupRun group(std::move(spec), timing, [&notes](const GroupEvent& event) { notes(event); });
+    const NamedPlace named(socket);
+    announce(group.address(), context);
+    StartedCommands commands(m_words, context.options.json ? StartedCommands::Output::to_stderr : StartedCommands::Output::own);
+    if (!m_words.empty()) start(commands, inputs.settings.jobs, group.address());
+
+    std::string end;
+    while (end.empty()) end = look(group, commands, context, timing);
+    if (end == "interrupted") stop(commands, timing);
+    if (!m_words.empty()) static_cast<void>(group.wait_over(timing.clock->after(seen_within_seconds)));
+    ShareResult result = group.finish();
+    result.tool = this_tool();
+    result.started_utc = utc_text(started);
+    result.seconds = to_seconds(timing.clock->now() - begun);
+    result.end = end;
+    result.commands = commands.records();
+    return outcome(result, context);
+  }
+
+ private:
+  void announce(const std::string& address, const CommandContext& context) {
+    const std::string line = fmt::format("export DSANALYZE_GROUP={}", shell_word(address));
+    if (!m_words.empty() || context.options.json) {
+      context.events.note(line);
+      return;
+    }
+    context.say(line + "\n");
+    if (!is_pipe(STDOUT_FILENO)) return;
+    let_go_of_output();
+    m_let_go = true;
+  }
+
+  static void start(StartedCommands& commands, int jobs, const std::string& address) {
+    for (int job = 0; job < jobs; ++job) commands.start({"DSANALYZE_GROUP=" + address, fmt::format("DSANALYZE_JOB={}", job)});
+  }
+
+  /// How it ended; empty while it goes on.
+  std::string look(GroupRun& group, StartedCommands& commands, const CommandContext& context, Timing timing) {
+    const bool over = group.wait_over(timing.clock->after(look_again_seconds));
+    if (context.stop.stop_requested()) return "interrupted";
+    const GroupHost::State state = group.state();
+    if (m_words.empty()) {
+      const std::uint64_t epochs = group.terms().staging.epochs;
+      if (over && state.opened_epochs > 0) return epochs != 0 && state.opened_epochs >= epochs ? "finished" : "left";
+      if (over) pause(timing);  // those that came went before the first epoch; others may come
+      return {};
+    }
+    for (const std::size_t ended : commands.collect()) {
+      const ShareCommandRecord command = commands.records()[ended];
+      if (command.exit_status != 0) context.events.note(fmt::format("the command of job {} ended: {}", command.job, how_it_ended(command)));
+    }
+    if (commands.running() == 0) return "commands-ended";
+    // Some came to nothing before the first epoch, which waits for all.
+    if (state.opened_epochs == 0 && commands.running() < group.terms().staging.jobs && state.waiting >= commands.running()) group.begin();
+    if (over) pause(timing);  // jobs have left, and their commands not ended
+    return {};
+  }
+  static void pause(Timing timing) { timing.waiter->sleep_until(timing.clock->after(look_again_seconds).at); }
+
+  static void stop(StartedCommands& commands, Timing timing) {
+    commands.signal(SIGTERM);
+    const Deadline deadline = timing.clock->after(ended_within_seconds);
+    for (commands.collect(); commands.running() > 0 && timing.clock->now() < deadline.at; commands.collect()) {
+      timing.waiter->sleep_until(timing.clock->after(look_again_seconds / 5).at);
+    }
+    commands.signal(SIGKILL);
+    while (commands.running() > 0) {
+      commands.collect();
+      timing.waiter->sleep_until(timing.clock->after(look_again_seconds / 50).at);
+    }
+  }
+
+  Outcome outcome(const ShareResult& result, const CommandContext& context) const {
+    Outcome outcome{to_json(result), console_summary(result, context.style)};
+    const bool failed = std::ranges::any_of(result.commands, [](const ShareCommandRecord& each) { return each.exit_status != 0; });
+    if (failed) outcome.exit_code = exit_failed;
+    if (result.end == "interrupted") outcome.exit_code = exit_interrupted;
+    if (m_let_go) context.events.note(outcome.text);
+    return outcome;
+  }
+
+  ShareOptions m_options;
+  std::vector<std::string> m_words;
+  bool m_let_go = false;  ///< of stdout
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_share_command() { return std::make_unique<ShareCommand>(); }
+
+}  // namespace dsanalyze::cli

@@ -1,0 +1,11 @@
+#pragma once
+
+#include <memory>
+
+#include "command.hpp"
+
+namespace dsanalyze::cli {
+
+std::unique_ptr<Command> make_share_command();
+
+}  // namespace dsanalyze::cli

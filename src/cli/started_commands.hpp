@@ -1,0 +1,52 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dsanalyze/base/clock.hpp"
+#include "dsanalyze/base/process_groups.hpp"
+#include "dsanalyze/core/share_result.hpp"
+
+namespace dsanalyze::cli {
+
+/// One command, started several times side by side, each in a process group of its own with nothing on stdin. A group ends with its leader. Threads:
+/// one.
+class StartedCommands {
+ public:
+  enum class Output { own, to_stderr };  ///< to_stderr: what they print does not mix with this program's stdout
+  /// `words`: the program, looked up in PATH, and its arguments.
+  StartedCommands(std::vector<std::string> words, Output output) : m_words(std::move(words)), m_output(output) {}
+  /// Kills what still runs.
+  ~StartedCommands();
+  StartedCommands(const StartedCommands&) = delete;
+  StartedCommands& operator=(const StartedCommands&) = delete;
+
+  /// `added`: "NAME=value" each, to this process's environment. Throws UsageError when there is no such program, Error when no process can be had.
+  void start(const std::vector<std::string>& added);
+  /// Collects those that have ended; their numbers, from 0 in the order in which they were started.
+  std::vector<std::size_t> collect();
+  [[nodiscard]] std::size_t running() const;
+  void signal(int number) const;
+  /// Of all that were started and have ended.
+  [[nodiscard]] std::vector<ShareCommandRecord> records() const;
+
+ private:
+  struct Started {
+    pid_t process = 0;
+    std::optional<StartedGroup> group;  ///< while it runs
+    ShareCommandRecord record;
+  };
+  static void end(Started& started, int status);
+
+  std::vector<std::string> m_words;
+  Output m_output;
+  std::vector<std::unique_ptr<Started>> m_started;
+};
+
+/// "exit status 3", "killed by signal 9 (Killed)".
+std::string how_it_ended(const ShareCommandRecord& command);
+
+}  // namespace dsanalyze::cli

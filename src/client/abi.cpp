@@ -1,0 +1,239 @@
+#include <fmt/format.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <exception>
+#include <memory>
+#include <new>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "dsanalyze/base/error.hpp"
+#include "last_error.hpp"
+#include "registry.hpp"
+#include "signals.hpp"
+#include "versioned.hpp"
+
+using dsanalyze::Deadline;
+using dsanalyze::Error;
+using dsanalyze::ErrorKind;
+using dsanalyze::FileDescriptor;
+using dsanalyze::GroupDemands;
+using dsanalyze::Timing;
+using dsanalyze::client::Answer;
+using dsanalyze::client::Client;
+using dsanalyze::client::Found;
+
+namespace {
+
+constexpr const char* group_variable = "DSANALYZE_GROUP";
+constexpr dsanalyze::Nanoseconds nanoseconds_per_millisecond = 1'000'000;
+
+/// A thread that is cancelled in a call would unwind through what must not throw: it is cancelled when the call has returned.
+class NotCancelled {
+ public:
+  NotCancelled() noexcept { ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &m_before); }
+  ~NotCancelled() { ::pthread_setcancelstate(m_before, nullptr); }
+  NotCancelled(const NotCancelled&) = delete;
+  NotCancelled& operator=(const NotCancelled&) = delete;
+
+ private:
+  int m_before = PTHREAD_CANCEL_ENABLE;
+};
+
+dsa_status told(dsa_status status, std::string_view text) noexcept {
+  if (status != DSA_OK) dsanalyze::client::set_last_error(text);
+  return status;
+}
+
+/// Where every call's exceptions end. `body` returns an Answer; `of_usage`: what a UsageError means in it.
+template <typename Body>
+dsa_status call(const Body& body, dsa_status of_usage = DSA_INVALID) noexcept {
+  const NotCancelled not_cancelled;
+  try {
+    const Answer answer = body();
+    return told(answer.status, answer.text);
+  } catch (const Error& error) {
+    return told(error.kind() == ErrorKind::usage ? of_usage : DSA_FAILED, error.what());
+  } catch (const std::bad_alloc&) {
+    return told(DSA_NO_MEMORY, "out of memory");
+  } catch (const std::exception& error) {
+    return told(DSA_FAILED, error.what());
+  } catch (...) {
+    return told(DSA_FAILED, "the library failed without saying why");
+  }
+}
+
+Answer no_client(const char* function, const Found& found) {
+  if (found.kind == Found::Kind::parents) {
+    return {DSA_FORKED, fmt::format("{}: the client is the parent process's; a child that was forked attaches anew, as a job of its own", function)};
+  }
+  return {DSA_INVALID, fmt::format("{}: this is no client: it was detached already, or never attached", function)};
+}
+
+/// A call on a client.
+template <typename Body>
+dsa_status with(const char* function, const dsa_client* handle, const Body& body) noexcept {
+  return call([&] {
+    const Found found = dsanalyze::client::find(handle);
+    return found.client ? body(*found.client) : no_client(function, found);
+  });
+}
+
+Answer invalid(const char* function, std::string_view why) { return {DSA_INVALID, fmt::format("{}: {}", function, why)}; }
+
+Deadline deadline_of(std::int32_t timeout_ms, Timing timing) {
+  const std::int64_t wait = timeout_ms < 0 ? DSA_DEFAULT_TIMEOUT_MS : timeout_ms;
+  return {timing.clock->now() + wait * nanoseconds_per_millisecond};
+}
+
+GroupDemands demands_of(const dsa_options& options) {
+  GroupDemands demands;
+  if (options.batch_size != 0) demands.batch_size = options.batch_size;
+  if (options.seed != nullptr) demands.seed = *options.seed;
+  if (options.dataset_digest != nullptr) demands.dataset_digest = options.dataset_digest;
+  if (options.prep != nullptr) demands.prep = options.prep;
+  return demands;
+}
+
+/// A line to the group's coordinator, or why there is none.
+Answer connect(const std::string& address, Timing timing, FileDescriptor& line) {
+  try {
+    line = dsanalyze::connect_group(address, timing);
+    return {};
+  } catch (const dsanalyze::UsageError& error) {
+    return {DSA_INVALID, error.what()};
+  } catch (const Error& error) {
+    return {DSA_NO_GROUP, error.what()};
+  }
+}
+
+Answer attach(const dsa_options& options, dsa_client** client) {
+  const Timing timing = dsanalyze::system_timing();
+  const Deadline deadline = deadline_of(options.timeout_ms > 0 ? options.timeout_ms : -1, timing);
+  const char* address = options.address != nullptr ? options.address : std::getenv(group_variable);
+  if (address == nullptr || *address == '\0') {
+    return invalid("dsa_attach", fmt::format("which group? Set {}=unix:PATH, as `dsanalyze share` prints it, or give an address", group_variable));
+  }
+  FileDescriptor line;
+  if (Answer answer = connect(address, timing, line); answer.status != DSA_OK) return answer;
+  const auto waiting = [&options](std::uint64_t epoch, double seconds) {
+    if (options.waiting != nullptr) options.waiting(options.waiting_context, epoch, seconds);
+  };
+  std::shared_ptr<Client> made;
+  {
+    const dsanalyze::client::SignalsBlocked blocked;
+    made = std::make_shared<Client>(std::move(line), demands_of(options), timing);
+  }
+  Answer answer = made->enter(deadline, waiting);
+  if (answer.status == DSA_OK) *client = dsanalyze::client::enlist(std::move(made));
+  return answer;
+}
+
+}  // namespace
+
+std::uint32_t dsa_version() { return DSA_VERSION; }
+
+const char* dsa_status_text(dsa_status status) {
+  constexpr std::array texts{"ok",
+                             "timeout",
+                             "end",
+                             "busy",
+                             "invalid argument",
+                             "no group",
+                             "refused by the group",
+                             "coordinator lost",
+                             "expelled from the group",
+                             "failed",
+                             "out of memory",
+                             "client of the parent process"};
+  static_assert(texts.size() == DSA_FORKED + 1);
+  return status >= 0 && static_cast<std::size_t>(status) < texts.size() ? texts[static_cast<std::size_t>(status)] : "unknown status";
+}
+
+const char* dsa_last_error() { return dsanalyze::client::last_error(); }
+
+dsa_status dsa_attach(const dsa_options* options, dsa_client** client) {
+  return call(
+      [&] {
+        if (client == nullptr) return invalid("dsa_attach", "there is nowhere to put the client: NULL");
+        *client = nullptr;
+        dsa_options read = DSA_OPTIONS_INIT;
+        if (options != nullptr && !dsanalyze::client::read_struct(*options, read)) {
+          return invalid("dsa_attach",
+                         "struct_size of the options is none that they have, or they ask for what this library does not know; begin with "
+                         "DSA_OPTIONS_INIT");
+        }
+        return attach(read, client);
+      },
+      DSA_REFUSED);
+}
+
+dsa_status dsa_info(dsa_client* client, dsa_terms* terms) {
+  return with("dsa_info", client, [&](const Client& of) {
+    if (terms == nullptr || !dsanalyze::client::sound_size(*terms))
+      return invalid("dsa_info", "no terms, or their struct_size is none that they have");
+    dsa_terms full = DSA_TERMS_INIT;
+    of.describe(full);
+    dsanalyze::client::write_struct(full, *terms);
+    return Answer{};
+  });
+}
+
+dsa_status dsa_next(dsa_client* client, dsa_batch* batch, std::int32_t timeout_ms) {
+  return with("dsa_next", client, [&](Client& of) {
+    if (batch == nullptr || !dsanalyze::client::sound_size(*batch)) return invalid("dsa_next", "no batch, or its struct_size is none that it has");
+    dsa_batch full = DSA_BATCH_INIT;
+    Answer answer = of.next(full, deadline_of(timeout_ms, dsanalyze::system_timing()));
+    if (answer.status == DSA_OK) dsanalyze::client::write_struct(full, *batch);
+    return answer;
+  });
+}
+
+dsa_status dsa_release(dsa_client* client, std::uint64_t token) {
+  return with("dsa_release", client, [&](Client& of) { return of.release(token); });
+}
+
+dsa_status dsa_event_fd(dsa_client* client, int* descriptor) {
+  return with("dsa_event_fd", client, [&](Client& of) {
+    if (descriptor == nullptr) return invalid("dsa_event_fd", "there is nowhere to put the descriptor: NULL");
+    *descriptor = of.event_descriptor();
+    return Answer{};
+  });
+}
+
+dsa_status dsa_leave_after(dsa_client* client, std::uint64_t epoch) {
+  return with("dsa_leave_after", client, [&](Client& of) {
+    of.leave_after(epoch);
+    return Answer{};
+  });
+}
+
+dsa_status dsa_leave(dsa_client* client) {
+  return with("dsa_leave", client, [&](Client& of) {
+    of.leave();
+    return Answer{};
+  });
+}
+
+dsa_status dsa_detach(dsa_client* client) {
+  return call([&] {
+    if (client == nullptr) return Answer{};
+    Found found = dsanalyze::client::strike_off(client);
+    if (found.kind == Found::Kind::parents) return Answer{};
+    if (!found.client) return no_client("dsa_detach", found);
+    found.client->leave();
+    // Calls in other threads end at their next look.
+    const Timing timing = dsanalyze::system_timing();
+    while (found.client.use_count() > 1) timing.waiter->sleep_until(timing.clock->now() + nanoseconds_per_millisecond);
+    return Answer{};
+  });
+}
+
+const char* dsa_error(dsa_client* client) {
+  const dsa_status status = with("dsa_error", client, [&](const Client& of) { return Answer{DSA_END, of.failure()}; });
+  return status == DSA_OK ? "" : dsanalyze::client::last_error();
+}

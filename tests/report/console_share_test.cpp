@@ -1,0 +1,39 @@
+#include <doctest/doctest.h>
+
+#include <sstream>
+
+#include "../core/sample_results.hpp"
+#include "console_table.hpp"
+#include "dsanalyze/report/report.hpp"
+#include "golden.hpp"
+
+using namespace dsanalyze;
+using testing::check_golden;
+
+TEST_CASE("what a group shared is told in a sentence, a table of its jobs, and what went wrong") {
+  check_golden("share", console_summary(test::full_share(), {}));
+}
+
+TEST_CASE("what a group shared keeps to the width, and names in it cannot move the cursor") {
+  ShareResult result = test::full_share();
+  result.dataset.path = "/data/\x1b[2Jphotos";
+  result.terms.prep = "anything\n\x1b[1m";
+  for (const int width : {40, 80}) {
+    const std::string text = console_summary(result, {Colour::off, width});
+    CHECK(text.find('\x1b') == std::string::npos);
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) CHECK(display_width(line) <= static_cast<std::size_t>(width));
+  }
+}
+
+TEST_CASE("a group that nobody came to is told shortly") {
+  ShareResult result = test::full_share();
+  result.jobs.clear();
+  result.commands.clear();
+  result.end = "interrupted";
+  result.late_reports = result.refused = result.batches_taken_over = 0;
+  const std::string text = console_summary(result, {});
+  CHECK(text.find("interrupted") != std::string::npos);
+  CHECK(text.find("late") == std::string::npos);
+  CHECK(text.find("taken over") == std::string::npos);
+}
