@@ -44,7 +44,7 @@ MemberRun struck(std::uint64_t epochs, int signal, std::uint64_t at) {
   return run;
 }
 
-TEST_CASE("a member that is killed while it holds a batch costs the others nothing") {
+TEST_CASE("a member that is killed while it holds a batch costs the others nothing" * doctest::skip(testing::threads_only)) {
   for (const std::uint64_t at : {0U, 5U, 7U, 13U}) {
     CAPTURE(at);
     EventLog log;
@@ -64,7 +64,7 @@ TEST_CASE("a member that is killed while it holds a batch costs the others nothi
   }
 }
 
-TEST_CASE("two members that are killed at once cost the third nothing") {
+TEST_CASE("two members that are killed at once cost the third nothing" * doctest::skip(testing::threads_only)) {
   GroupHost host(host_parts(group_terms(3, 2)));
   std::vector<MemberProcess> members;
   for (int i = 0; i < 2; ++i) members.emplace_back(host, struck(2, SIGKILL, 3));
@@ -73,7 +73,7 @@ TEST_CASE("two members that are killed at once cost the third nothing") {
   CHECK(host.wait_over(in_time()));
 }
 
-TEST_CASE("a member is dead when its process is, though a child that it forked holds its line open") {
+TEST_CASE("a member is dead when its process is, though a child that it forked holds its line open" * doctest::skip(testing::threads_only)) {
   EventLog log;
   GroupHost host(host_parts(group_terms(2, 2), &log));
   std::array<int, 2> test_lives{};  // a pipe whose writing end closes with this test
@@ -97,7 +97,7 @@ TEST_CASE("a member is dead when its process is, though a child that it forked h
   CHECK(log.of(GroupEvent::Kind::died).size() == 1);
 }
 
-TEST_CASE("a forked child is no member: it gets nothing, and its end changes nothing") {
+TEST_CASE("a forked child is no member: it gets nothing, and its end changes nothing" * doctest::skip(testing::threads_only)) {
   GroupHost host(host_parts(group_terms(1, 1)));
   GroupMember member({host.connect(), {}, system_timing(), {}});
   REQUIRE(member.enter(in_time()).ok());
@@ -140,7 +140,7 @@ TEST_CASE("a forked child is no member: it gets nothing, and its end changes not
   over = true;
 }
 
-TEST_CASE("a stopped member is waited for and told of, and nothing is made twice when it goes on") {
+TEST_CASE("a stopped member is waited for and told of, and nothing is made twice when it goes on" * doctest::skip(testing::threads_only)) {
   EventLog log;
   GroupHost host(host_parts(group_terms(2, 4), &log));
   MemberProcess stopped(host, struck(4, SIGSTOP, 9));
@@ -154,7 +154,7 @@ TEST_CASE("a stopped member is waited for and told of, and nothing is made twice
   CHECK(other.end() == 0);
 }
 
-TEST_CASE("a member that is slow to start is told of as that, and not as late") {
+TEST_CASE("a member that is slow to start is told of as that, and not as late" * doctest::skip(testing::threads_only)) {
   EventLog log;
   GroupHost host(host_parts(group_terms(2, 2), &log));
   MemberRun slow{2};
@@ -171,7 +171,7 @@ TEST_CASE("a member that is slow to start is told of as that, and not as late") 
   CHECK(other.end() == 0);
 }
 
-TEST_CASE("what a member that was killed had not made is counted as taken over") {
+TEST_CASE("what a member that was killed had not made is counted as taken over" * doctest::skip(testing::threads_only)) {
   GroupTerms terms = group_terms(2, 2);
   terms.staging.prefetch = 0;
   GroupHost host(host_parts(terms));
@@ -242,7 +242,7 @@ class HostProcess {
   bool m_ready = false;
 };
 
-TEST_CASE("when the host is killed every member ends with an error, whatever it was waiting for") {
+TEST_CASE("when the host is killed every member ends with an error, whatever it was waiting for" * doctest::skip(testing::threads_only)) {
   const TemporaryFolder folder;
   const std::string address = "unix:" + (folder.path() / "group").string();
   HostProcess host(group_terms(3, 0), folder.path() / "group", [] { return true; });
@@ -274,7 +274,7 @@ TEST_CASE("when the host is killed every member ends with an error, whatever it 
   CHECK(members[2]->enter(in_time()).code == StatusCode::io);
 }
 
-TEST_CASE("a job whose process the host cannot see is refused with the reason") {
+TEST_CASE("a job whose process the host cannot see is refused with the reason" * doctest::skip(testing::threads_only)) {
   const TemporaryFolder folder;
   // The host's thread is of the new namespace, this process of the old one.
   const HostProcess host(group_terms(1, 1), folder.path() / "group", [] {
@@ -292,7 +292,7 @@ TEST_CASE("a job whose process the host cannot see is refused with the reason") 
   CHECK_THROWS_WITH_AS(GroupMember({std::move(line), {}, system_timing(), {}}), doctest::Contains("another PID namespace"), UsageError);
 }
 
-TEST_CASE("a host that ends early ends its members' waits with an error") {
+TEST_CASE("a host that ends early ends its members' waits with an error" * doctest::skip(testing::threads_only)) {
   auto host = std::make_unique<GroupHost>(host_parts(group_terms(2, 0)));
   std::vector<MemberProcess> members;
   for (int i = 0; i < 2; ++i) members.emplace_back(*host, MemberRun{});
@@ -301,7 +301,7 @@ TEST_CASE("a host that ends early ends its members' waits with an error") {
   for (MemberProcess& member : members) CHECK(member.end() == lost_its_host);
 }
 
-TEST_CASE("a job that writes garbage into its page is put out, and the others go on") {
+TEST_CASE("a job that writes garbage into its page is put out, and the others go on" * doctest::skip(testing::threads_only)) {
   EventLog log;
   GroupHost host(host_parts(group_terms(2, 50), &log));
   MemberRun mad{50};  // an epoch opens a round, so the host looks at the page before they are over
@@ -330,7 +330,7 @@ TEST_CASE("a job that writes garbage into its page is put out, and the others go
   CHECK(log.of(GroupEvent::Kind::garbage).size() == 1);
 }
 
-TEST_CASE("a hundred rounds of crash and restart leave no descriptor, no process and no file") {
+TEST_CASE("a hundred rounds of crash and restart leave no descriptor, no process and no file" * doctest::skip(testing::threads_only)) {
   const TemporaryFolder folder;
   const auto round = [&](int number) {
     GroupHost::Parts parts = host_parts(group_terms(2, 1));

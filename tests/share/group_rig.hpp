@@ -25,6 +25,14 @@
 
 namespace dsanalyze::testing {
 
+/// Tests whose members are forked processes are left out there: the thread sanitizer lets no such process start threads. It sees the same code in the
+/// tests whose members are threads.
+#if defined(__SANITIZE_THREAD__)
+constexpr bool threads_only = true;
+#else
+constexpr bool threads_only = false;
+#endif
+
 /// A deadline that only a test that hangs meets.
 inline Deadline in_time() { return system_timing().clock->after(60); }
 

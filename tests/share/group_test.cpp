@@ -15,7 +15,7 @@ using testing::in_time;
 using testing::MemberProcess;
 using testing::MemberRun;
 
-TEST_CASE("every process of a group gets every batch once and in order, whoever makes them") {
+TEST_CASE("every process of a group gets every batch once and in order, whoever makes them" * doctest::skip(testing::threads_only)) {
   for (const auto producers : {StagingProducers::jobs, StagingProducers::coordinator}) {
     for (const std::uint32_t jobs : {1U, 2U, 8U}) {
       CAPTURE(jobs);

@@ -30,7 +30,8 @@ GroupHost::Parts named(GroupTerms terms, const std::filesystem::path& socket, Ev
   return parts;
 }
 
-TEST_CASE("jobs find a group by its socket's name, which only this user may use and which is gone at the end") {
+TEST_CASE("jobs find a group by its socket's name, which only this user may use and which is gone at the end" *
+          doctest::skip(testing::threads_only)) {
   const TemporaryFolder folder;
   const std::filesystem::path socket = folder.path() / "group";
   {
@@ -223,7 +224,8 @@ TEST_CASE("addresses and sockets that cannot be are refused with the reason") {
   CHECK_THROWS_WITH_AS(GroupHost(std::move(without_index)), doctest::Contains("index"), UsageError);
 }
 
-TEST_CASE("a running host is not robbed of its socket, a dead one's is replaced, and another file is left alone") {
+TEST_CASE("a running host is not robbed of its socket, a dead one's is replaced, and another file is left alone" *
+          doctest::skip(testing::threads_only)) {
   const TemporaryFolder folder;
   const std::filesystem::path socket = folder.path() / "group";
   {
