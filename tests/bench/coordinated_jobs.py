@@ -365,6 +365,8 @@ def answers(bench, profile, *more):
 def whatif(bench, options):
     rows = []
     for name, (arguments, shared_epochs, own_epochs) in whatif_cases(bench).items():
+        if options.only not in name:
+            continue
         with tempfile.TemporaryDirectory() as folder:
             profile = os.path.join(folder, "profile.json")
             bench_tools.run([bench.program, "profile", *arguments, "--subset", "100%", "--time-budget", "40s", "--quiet", "-o", profile], good=(0, 4))
@@ -391,11 +393,11 @@ def search(bench, _):
     accelerator = 1.8 * 24 * prep / JOBS
     for storage, rate in (("hard disk", "15MB/s"), ("SSD", "500MB/s")):
         common = ["--storage", f"emulated:{rate}", "--prep", f"emulated:{prep:.2f}", "--cores", 24, "--accelerator", f"emulated:{accelerator:.0f}", "--batch-size", 32,
-                  "--trials", 16, "--stop-at", "1epoch", "--epochs", 2, "--jobs", JOBS, "--cache-size", "75%"]
-        samples = 640
-        records = bench.rounds({"for themselves, page-model:linux": emulated("imagenet-1k", samples, *full(*common, "--cache", "page-model:linux", budget="300s")),
-                                "coordinated, no cache": emulated("imagenet-1k", samples, *full(*common, "--share", "coordinated", "--cache", "none", budget="300s")),
-                                "coordinated, MinIO": emulated("imagenet-1k", samples, *full(*common, "--share", "coordinated", budget="300s"))})
+                  "--trials", 16, "--stop-at", "1epoch", "--epochs", 2, "--jobs", JOBS]
+        kinds = {"for themselves, page-model:linux": ["--cache", "page-model:linux", "--cache-size", "75%"],
+                 "coordinated, no cache": ["--share", "coordinated", "--cache", "none"],
+                 "coordinated, MinIO": ["--share", "coordinated", "--cache-size", "75%"]}
+        records = bench.rounds({name: emulated("imagenet-1k", 640, *full(*common, *kind, budget="300s")) for name, kind in kinds.items()})
         seconds = {name: [run_of(each, "full")["seconds"] for each in found] for name, found in records.items()}
         for name, found in seconds.items():
             trials = records[name][0]["trials"]
@@ -417,6 +419,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--prep-rate", type=float, default=161, help="accelerators: of a core; AlexNet's 425 of images of 114 kB x 114/300")
     parser.add_argument("--validate", action="store_true", help="whatif: let the program measure its answers too")
+    parser.add_argument("--only", default="", help="whatif: profiles whose name has this in it")
     parser.add_argument("--json", help="keeps every run's record")
     options = parser.parse_args()
     bench_tools.clean_up_on_signals()
