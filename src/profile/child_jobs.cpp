@@ -34,6 +34,13 @@ void ChildJobs::start(int job) {
 
 std::size_t ChildJobs::running() const { return static_cast<std::size_t>(std::ranges::count_if(m_children, &Child::runs)); }
 
+bool ChildJobs::all_among(std::span<const GroupJobAccount> members) const {
+  return std::ranges::all_of(m_children, [members](const Child& child) {
+    const auto account = std::ranges::find(members, child.process, &GroupJobAccount::process);
+    return !child.runs || (account != members.end() && account->end == GroupJobAccount::End::none);
+  });
+}
+
 void ChildJobs::look(Deadline deadline) {
   std::vector<pollfd> waiting;
   for (const Child& child : m_children) {

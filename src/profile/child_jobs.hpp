@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,8 @@ class ChildJobs {
   /// Throws Error when there is no process to be had.
   void start(int job);
   [[nodiscard]] std::size_t running() const;
+  /// Whether each that runs takes part in the group.
+  [[nodiscard]] bool all_among(std::span<const GroupJobAccount> members) const;
   /// Reads what they say and sees who ended, until the deadline or until one ended.
   void look(Deadline deadline);
   void kill_all();

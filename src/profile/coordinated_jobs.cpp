@@ -115,16 +115,20 @@ JobsMeasured run_coordinated_jobs(RunContext& context, double seconds) {
     children.start(job);
     if (search) children.answer(job, job_messages::trial(search->begin(job).value_or(0)));
   }
+  bool begun_by_some = false;
   std::optional<std::size_t> epoch_due;  // when no more than so many jobs run
   Deadline deadline{INT64_MAX};
   while (children.running() > 0) {
     children.look(context.timing.clock->after(0.1));
     measured.sharing.shared_bytes = std::max(measured.sharing.shared_bytes, host.state().shared_bytes);
     if (context.stop.stop_requested()) throw Interrupted();
+    if (!begun_by_some && host.state().opened_epochs == 0 && children.running() < static_cast<std::size_t>(settings.jobs)) {
+      // Some came to nothing before the first epoch, which waits for all: it is the others' as soon as they are in.
+      begun_by_some = children.all_among(host.accounts());
+      if (begun_by_some) host.begin();
+    }
     if (search) {
       if (const auto standings = children.standings()) epoch_due = answer_all(*search, *standings, children);
-    } else if (host.state().opened_epochs == 0 && children.running() < static_cast<std::size_t>(settings.jobs)) {
-      epoch_due = children.running();  // some came to nothing before the first epoch, which waits for all
     }
     if (epoch_due && children.running() <= *epoch_due) {
       epoch_due.reset();

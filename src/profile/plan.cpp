@@ -18,6 +18,7 @@ namespace {
 constexpr double memory_share = 0.6;  ///< of what is available, for everything that a profile holds: a guest leaves room
 /// Of a group, beside its slots: board, control pages, headers and edges of slots.
 constexpr Bytes group_memory = Bytes{4} << 20;
+constexpr Bytes job_process_memory = Bytes{8} << 20;  ///< of its own, of each process of a coordinated job: stacks, tables, decoders
 
 void resolve_cores(ProfileSettings& settings, const HostFacts& host) {
   const int usable = host.worker_count();
@@ -99,6 +100,10 @@ Bytes slot_memory(const ProfileInputs& inputs) {
   const ProfileSettings& settings = inputs.settings;
   const Bytes slots = static_cast<Bytes>(batch_slots(settings)) * static_cast<Bytes>(settings.batch_size) * prepared_sample_bytes(inputs);
   return settings.share == JobSharing::none ? slots : slots + group_memory;
+}
+
+Bytes process_memory(const ProfileSettings& settings) {
+  return settings.share == JobSharing::none ? 0 : static_cast<Bytes>(settings.jobs) * job_process_memory;
 }
 
 Bytes training_memory(const ProfileInputs& inputs) {
@@ -204,7 +209,13 @@ ProfilePlan plan_profile(ProfileInputs& inputs) {
   check_trace(inputs, "--trace", inputs.trace_file);
   check_trace(inputs, "--trace-events", inputs.trace_events_file);
   plan.seconds = settings.time_budget_seconds;
-  const auto memory = static_cast<Bytes>(memory_share * static_cast<double>(inputs.host.memory_usable));
+  const Bytes processes = process_memory(settings);
+  const auto for_all = static_cast<Bytes>(memory_share * static_cast<double>(inputs.host.memory_usable));
+  if (processes > for_all) {
+    throw UsageError(fmt::format("--jobs {}: their processes need {}, more than {:.0f} % of the {} available; pass fewer --jobs", settings.jobs,
+                                 format_bytes(processes), memory_share * 100, format_bytes(inputs.host.memory_usable)));
+  }
+  const Bytes memory = for_all - processes;
   const Bytes slots = slot_memory(inputs);
   if (slots > memory) {
     throw UsageError(fmt::format("batch slots need {}, more than {:.0f} % of the {} available; pass a smaller --batch-size or fewer --accelerators{}",
@@ -262,7 +273,7 @@ ProfilePlan plan_profile(ProfileInputs& inputs) {
   plan.most_subset_samples =
       std::clamp<std::uint64_t>(static_cast<std::uint64_t>(static_cast<double>(plan.most_subset_bytes) / std::max(mean, 1.0)), 1, index.size());
   plan.memory_bytes =
-      slots + buffers + training + trace_memory(inputs) + static_cast<Bytes>(static_cast<double>(plan.most_subset_bytes) * held_share);
+      processes + slots + buffers + training + trace_memory(inputs) + static_cast<Bytes>(static_cast<double>(plan.most_subset_bytes) * held_share);
 
   plan.lines = describe(plan, inputs, slots);
   return plan;

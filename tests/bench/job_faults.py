@@ -12,6 +12,7 @@ import pathlib
 import random
 import signal
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -132,13 +133,13 @@ class Kills:
             self.too_late += len(kills) - died  # it had told all that it had to tell
             alive = check_survivors(result, SAMPLES, EPOCHS, digest)
             require(len(alive) == jobs - died, "not all survivors finished")
-            self.note(run, kills, alive, result)
+            self.note(run, kills, alive, result, seed)
         finally:
             run.close()
         left = places.left_behind(run.shared_before)
         require(not left, f"left behind: {', '.join(left)}")
 
-    def note(self, run, kills, alive, result):
+    def note(self, run, kills, alive, result, seed):
         self.survivors += len(alive)
         self.taken_over += result["sharing"]["taken_over_batches"]
         struck = {victim for _, victim, _ in kills}
@@ -148,10 +149,10 @@ class Kills:
                 lost = None if child in struck else lost_time(positions, at)
                 if lost is not None:
                     self.losses.append((*lost, phase))
-        if not kills:
-            return
-        quiet = [each for each in (kills[0][0] - 0.4,) if each > 0]
-        for at in quiet:  # as much time, just before: what the machine does to them without any death
+                    if lost[0] > 10 * lost[1] + 0.1:
+                        print(f"a survivor lost {lost[0] * 1000:.0f} ms, beyond 10 iterations + 100 ms, in kills --count 1 --seed {seed}", flush=True)
+        if kills:  # as much time, just before: what the machine does to them without any death
+            at = kills[0][0] - 0.4
             self.quiet += [lost for child, positions in run.positions.items() if child not in struck and (lost := lost_time(positions, at))]
 
     def report(self):
@@ -309,63 +310,28 @@ def rounds(arguments, places):
     return failed + (shared - shared_before > arguments.count * 100 * 1024) + (sockets - sockets_before >= arguments.count)
 
 
-def limited_groups():
-    """A function that makes a group of so many bytes, for each version of control groups that can be had here."""
-    for version, parent, name in ((1, pathlib.Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes"), (2, pathlib.Path("/sys/fs/cgroup"), "memory.max")):
-        def make(limit, parent=parent, name=name):
-            folder = pathlib.Path(tempfile.mkdtemp(prefix="dsanalyze-faults-", dir=parent))
-            try:
-                (folder / name).write_text(str(limit))
-            except OSError:
-                folder.rmdir()
-                raise
-            return folder
-        try:
-            make(1 << 30).rmdir()
-            yield version, make
-        except OSError as error:
-            print(f"version {version} of control groups: skipped: {error}")
-
-
-def run_within(program, places, folder, arguments):
-    """The exit code and what it said, and whether the kernel killed anything in the group."""
-    command = ["sh", "-c", f'echo $$ > "{folder}/cgroup.procs" && exec "$@"', "sh", program, "profile", *map(str, arguments), "--json", "--quiet"]
-    import subprocess
-    run = subprocess.run(command, env=places.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300, check=False)
-    events = (folder / "memory.oom_control") if (folder / "memory.oom_control").exists() else folder / "memory.events"
-    killed = [line.split()[1] for line in events.read_text().splitlines() if line.startswith("oom_kill ")]
-    return run.returncode, run.stdout, run.stderr, int(killed[0]) if killed else 0
-
-
 def memory(arguments, places):
-    """Batches of 64 MiB in a group that is given less and less: either all of it runs, or nothing does and the reason is said."""
+    """A control group that allows more and more: first all is refused before any work, with the reason, then all of it runs. The limit in between is
+    found, and tried on both sides."""
     failed = 0
-    heavy = [*EMULATED[:1], "--storage", "null", "--prep", "real"]  # replaced below: emulated samples have no bytes in their slots
-    del heavy
     with tempfile.TemporaryDirectory(prefix="dsanalyze-faults-") as data:
-        import subprocess
         subprocess.run([arguments.program, "dataset", "make", f"{data}/data", "--samples", "96", "--quiet"], check=True, env=places.environment)
-        command = [f"{data}/data", "--accelerator", "emulated:4000", "--batch-size", 96, "--runs", "full", "--time-budget", "60s", "--subset", "100%",
-                   "--jobs", 4, "--share", "coordinated", "--epochs", 2, "--cache", "none"]
-        for version, make in limited_groups():
-            answers = collections.Counter()
-            for megabytes in range(60, 800, 20):
-                folder = make(megabytes << 20)
-                try:
-                    code, _, err, killed = run_within(arguments.program, places, folder, command)
-                finally:
-                    for _ in range(100):
-                        try:
-                            folder.rmdir()
-                            break
-                        except OSError:
-                            time.sleep(0.05)
-                refused = code != 0 and ("memory" in err or "available" in err or "need" in err) and killed == 0
-                answers["ran" if code == 0 and killed == 0 else "refused" if refused else "failed"] += 1
-                if code != 0 and not refused or killed:
-                    failed += 1
-                    print(f"FAILED memory: limit {megabytes} MiB, version {version}: exit code {code}, {killed} killed by the kernel: {err[-500:]}")
-            print(f"version {version}: limits of 60 to 780 MiB: {dict(answers)}")
+        command = [f"{data}/data", "--accelerator", "emulated:4000", "--runs", "full", "--time-budget", "60s", "--subset", "100%", "--share", "coordinated",
+                   "--epochs", 2, "--cache", "none", "--prep", "real"]
+        for version, make in job_watch.limited_groups():
+            for jobs, batch in ((4, 96), (arguments.jobs, 8), (4 * arguments.jobs, 1)):
+                for producers in ("jobs", "coordinator"):
+                    this = [*command, "--jobs", jobs, "--batch-size", batch, "--producers", producers]
+                    low, high, wrong = 16, 8192, []
+                    while high - low > 2:
+                        middle = (low + high) // 2
+                        answer = job_watch.within_limit(arguments.program, places, make, middle, this)
+                        low, high = (middle, high) if answer == "refused" else (low, middle)
+                        if answer not in ("ran", "refused"):
+                            wrong.append(f"{middle} MiB: {answer}")
+                    print(f"version {version}, {jobs} jobs, {producers} make batches of {batch}: refused at {low} MiB, runs at {high} MiB"
+                          + "".join(f"\nFAILED at {each}" for each in wrong), flush=True)
+                    failed += len(wrong)
     return failed
 
 

@@ -1,5 +1,6 @@
 """Watches a profile of coordinated jobs from outside, strikes its processes, and looks for what is left behind."""
 
+import json
 import mmap
 import os
 import pathlib
@@ -204,3 +205,58 @@ class Watched:
         self.errors.close()
         for page in self.pages.values():
             page.memory.close()
+
+
+def limited_groups():
+    """A function that makes a group of so many bytes, for each version of control groups that can be had here."""
+    def maker(parent, name):
+        def make(limit):
+            folder = pathlib.Path(tempfile.mkdtemp(prefix="dsanalyze-faults-", dir=parent))
+            try:
+                (folder / name).write_text(str(limit))
+            except OSError:
+                folder.rmdir()
+                raise
+            return folder
+        return make
+    for version, parent, sign, name in ((1, "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.limit_in_bytes"),
+                                        (2, "/sys/fs/cgroup", "cgroup.controllers", "memory.max")):
+        if not (pathlib.Path(parent) / sign).exists():
+            print(f"version {version} of control groups: skipped, {parent}/{sign} is not there")
+            continue
+        make = maker(parent, name)
+        try:
+            make(1 << 30).rmdir()
+            yield version, make
+        except OSError as error:
+            print(f"version {version} of control groups: skipped: {error}")
+
+
+def run_within(program, places, folder, arguments):
+    """The exit code and what it said, the most memory that it took, and how often the kernel killed something for want of it."""
+    command = ["sh", "-c", f'echo $$ > "{folder}/cgroup.procs" && exec "$@"', "sh", program, "profile", *map(str, arguments), "--json", "--quiet"]
+    run = subprocess.run(command, env=places.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300, check=False)
+    events = (folder / "memory.oom_control") if (folder / "memory.oom_control").exists() else folder / "memory.events"
+    killed = [line.split()[1] for line in events.read_text().splitlines() if line.startswith("oom_kill ")]
+    return run.returncode, run.stdout, run.stderr, int(killed[0]) if killed else 0
+
+
+def within_limit(program, places, make, megabytes, command):
+    """"ran", "refused", or what is wrong: it was killed, ended without a reason, or began without the memory for it."""
+    folder = make(megabytes << 20)
+    try:
+        code, out, err, killed = run_within(program, places, folder, command)
+        if killed:
+            return f"the kernel killed {killed} for want of memory: exit code {code}: {err[-400:]}"
+        if code == 0:
+            ends = {job["end"] for job in json.loads(out)["jobs"]}
+            return "ran" if ends == {"finished"} else f"its jobs ended as {ends}"
+        return "refused" if code == 2 and "need" in err and "available" in err else f"exit code {code}: {err[-400:]}"
+    finally:
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            try:
+                folder.rmdir()
+                break
+            except OSError:  # processes that have just ended are still in it
+                time.sleep(0.02)
