@@ -158,8 +158,8 @@ def once(bench, options):
     for producers in ("jobs", "coordinator"):
         for cache in (0.35, 1.0):
             name = f"{producers}, {cache:.0%}"
-            arguments = [folder, *full("--accelerator", "emulated:50000", "--batch-size", 10, "--dtype", "uint8", "--io", "pread", "--cache-size", f"{cache:.0%}",
-                                       "--epochs", epochs, budget="120s"), *coordinated("--producers", producers)]
+            arguments = [folder, *full("--accelerator", "emulated:50000", "--batch-size", 10, "--dtype", "uint8", "--io", "pread",
+                                       "--cache-size", f"{cache:.0%}", "--epochs", epochs, budget="120s"), *coordinated("--producers", producers)]
             with bench_tools.throttle(disk, bytes_per_s=MOST) as group:
                 counted = ReadByJobs(group, disk)
                 record = bench.profile(name, arguments, group, counted.watch)
