@@ -47,7 +47,7 @@ struct Options {
   std::function<void(std::uint64_t epoch, double seconds)> waiting{};  ///< as dsa_waiting; what it throws is thrown by the constructor
 };
 
-/// A batch that is held, read in place. Gives it back when it is destroyed; not usable after its client.
+/// A batch that is held, read in place. Gives it back when it is destroyed; its job stays in the group as long.
 class HeldBatch {
  public:
   HeldBatch(std::shared_ptr<dsa_client> client, const dsa_batch& batch) : m_client(std::move(client)), m_batch(batch) {}

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "call_cost.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "keeper.hpp"
 #include "stepping.hpp"
@@ -29,9 +30,11 @@ struct StagingCoordinator::State final : public StagingProducer {
   }
 
   Status claim(StagingClaim& claim, Deadline deadline) override {
-    return stepping.claim(filler.value(), staging::slab_of(own), facts, claim, deadline);
+    return claiming.of([&] { return stepping.claim(filler.value(), staging::slab_of(own), facts, claim, deadline); });
   }
-  void publish(const StagingClaim& claim, const StagedFacts& staged) override { stepping.publish(filler.value(), claim, staged); }
+  void publish(const StagingClaim& claim, const StagedFacts& staged) override {
+    publishing.of([&] { return stepping.publish(filler.value(), claim, staged), 0; });
+  }
 
   const StagingFacts facts;
   MemorySegment board;
@@ -41,6 +44,7 @@ struct StagingCoordinator::State final : public StagingProducer {
   staging::Keeper keeper;
   MemorySegment own;
   std::optional<staging::Filler> filler;
+  staging::CallCost claiming, publishing, surveying;
 };
 
 StagingCoordinator::StagingCoordinator(const StagingFacts& facts, Liveness lives, Timing timing, StagingObserver observer)
@@ -85,17 +89,31 @@ StagingCounts StagingCoordinator::counts(std::uint32_t place) const {
   if (page == nullptr) return {};
   const auto read = [](const std::atomic<std::uint64_t>& word) { return std::min(word.load(std::memory_order_relaxed), StagingCounts::most); };
   const staging::CountWords& words = page->counts;
-  return {read(words.batches_taken), read(words.samples_taken),      read(words.batches_made),
-          read(words.samples_made),  read(words.batches_taken_over), read(words.requested_bytes)};
+  return {read(words.batches_taken),
+          read(words.samples_taken),
+          read(words.batches_made),
+          read(words.samples_made),
+          read(words.batches_taken_over),
+          read(words.requested_bytes),
+          static_cast<Nanoseconds>(read(words.control_time))};
+}
+
+Nanoseconds StagingCoordinator::control_time() const {
+  const State& state = *m_state;
+  return state.claiming.total() + state.publishing.total() + state.surveying.total();
 }
 
 StagingRound StagingCoordinator::survey() {
   State& state = *m_state;
   StagingRound round;
-  for (staging::Outcome outcome = staging::Outcome::again; outcome != staging::Outcome::ready;) {
-    state.stepping.observe(state.keeper.next_step());
-    outcome = state.keeper.step(round).outcome;
-  }
+  state.surveying.of([&] {
+    staging::Outcome outcome = staging::Outcome::again;
+    while (outcome != staging::Outcome::ready) {
+      state.stepping.observe(state.keeper.next_step());
+      outcome = state.keeper.step(round).outcome;
+    }
+    return outcome;
+  });
   for (const StagingRound::Departed& gone : round.departed) round.counts.push_back(counts(gone.place));
   for (const std::uint32_t place : round.vacated) state.mapped.detach(place);
   return round;

@@ -39,7 +39,8 @@ class Filler {
   [[nodiscard]] Sequence awaited(Sequence slowest) const;
   [[nodiscard]] bool mine_to_make(Sequence sequence) const;
   [[nodiscard]] bool has(Sequence sequence) const;
-  [[nodiscard]] Tag tag(std::uint32_t slot) const { return Tag::of(m_slab.slots[slot].tag.load(std::memory_order_relaxed)); }
+  /// Where another thread of this producer has published the slot's batch, it has done with its claim.
+  [[nodiscard]] Tag tag(std::uint32_t slot) const { return Tag::of(m_slab.slots[slot].tag.load(std::memory_order_acquire)); }
 
   const View& m_view;
   SlabHead& m_slab;

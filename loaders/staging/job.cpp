@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "awaiting.hpp"
+#include "call_cost.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "stepping.hpp"
 #include "taker.hpp"
@@ -50,6 +51,8 @@ struct StagingJob::State {
   const pid_t process = ::getpid();
   /// By batch: its memory stays mapped while it is held, whatever is detached.
   std::array<std::shared_ptr<const void>, staging_most_held> kept;
+  staging::CallCost taking, releasing, claiming, publishing;
+  [[nodiscard]] Nanoseconds control_time() const { return taking.total() + releasing.total() + claiming.total() + publishing.total(); }
 };
 
 StagingJob::StagingJob(FileDescriptor board, std::function<bool()> coordinator_lives, Timing timing, StagingObserver observer)
@@ -91,7 +94,7 @@ void StagingJob::detach(std::uint32_t place) {
 Status StagingJob::take(StagedBatch& batch, Deadline deadline) {
   State& state = *m_state;
   std::shared_ptr<const void> kept;
-  const Status status = state.stepping.run(*state.taker, deadline, kept);
+  const Status status = state.taking.of([&] { return state.stepping.run(*state.taker, deadline, kept); });
   if (!status.ok()) return status;
   batch = state.taker->batch();
   const staging::View::Place found = state.taker->found();
@@ -100,6 +103,7 @@ Status StagingJob::take(StagedBatch& batch, Deadline deadline) {
   staging::CountWords& counts = staging::page_of(state.page)->counts;
   counts.samples_taken.fetch_add(batch.count, std::memory_order_relaxed);
   counts.batches_taken.fetch_add(1, std::memory_order_relaxed);
+  counts.control_time.store(static_cast<std::uint64_t>(state.control_time()), std::memory_order_relaxed);
   return {};
 }
 
@@ -108,12 +112,14 @@ Status StagingJob::release(std::uint64_t sequence) {
   const bool counted = state.taker->counted(sequence);
   if (!state.taker->mark_released(sequence)) return {StatusCode::corrupt, 0};
   state.kept[sequence % staging_most_held].reset();
-  state.stepping.observe(StagingStep::release);
-  if (state.taker->step_release(*state.stepping.timing.waiter)) {
-    state.stepping.observe(StagingStep::wake_producers);
-    while (state.taker->step_release(*state.stepping.timing.waiter)) continue;
-  }
-  return {counted ? StatusCode::ok : StatusCode::cancelled, 0};
+  return state.releasing.of([&]() -> Status {
+    state.stepping.observe(StagingStep::release);
+    if (state.taker->step_release(*state.stepping.timing.waiter)) {
+      state.stepping.observe(StagingStep::wake_producers);
+      while (state.taker->step_release(*state.stepping.timing.waiter)) continue;
+    }
+    return {counted ? StatusCode::ok : StatusCode::cancelled, 0};
+  });
 }
 
 void StagingJob::leave_after(std::uint64_t epoch) { m_state->taker->leave_after(epoch); }
@@ -126,7 +132,7 @@ void StagingJob::leave() {
 Status StagingJob::claim(StagingClaim& claim, Deadline deadline) {
   State& state = *m_state;
   if (!state.filler) return {StatusCode::unsupported, 0};
-  return state.stepping.claim(*state.filler, staging::slab_of(state.slab), state.facts, claim, deadline);
+  return state.claiming.of([&] { return state.stepping.claim(*state.filler, staging::slab_of(state.slab), state.facts, claim, deadline); });
 }
 
 void StagingJob::publish(const StagingClaim& claim, const StagedFacts& facts) {
@@ -137,7 +143,7 @@ void StagingJob::publish(const StagingClaim& claim, const StagedFacts& facts) {
   if (state.view.members(claim.epoch) && !state.view.at_home(claim.sequence, state.place)) {
     counts.batches_taken_over.fetch_add(1, std::memory_order_relaxed);
   }
-  state.stepping.publish(*state.filler, claim, facts);
+  state.publishing.of([&] { return state.stepping.publish(*state.filler, claim, facts), 0; });
 }
 
 void StagingJob::note_requested(Bytes bytes) { staging::page_of(m_state->page)->counts.requested_bytes.store(bytes, std::memory_order_relaxed); }

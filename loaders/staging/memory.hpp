@@ -67,6 +67,7 @@ struct CountWords {
   std::atomic<std::uint64_t> samples_made{0};
   std::atomic<std::uint64_t> batches_taken_over{0};
   std::atomic<std::uint64_t> requested_bytes{0};
+  std::atomic<std::uint64_t> control_time{0};
 };
 
 /// A job's own page. A batch x is the job's to read while released <= x < taking.

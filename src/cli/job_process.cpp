@@ -11,6 +11,7 @@
 #include "command.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/files.hpp"
+#include "dsanalyze/base/text.hpp"
 #include "dsanalyze/profile/group_job_process.hpp"
 
 namespace dsanalyze::cli {
@@ -52,7 +53,9 @@ std::optional<int> run_as_job_process(const std::vector<std::string>& arguments)
   for (const int inherited : {line_descriptor, report_descriptor}) {
     if (::fcntl(inherited, F_SETFD, FD_CLOEXEC) != 0) throw UsageError(fmt::format("{}: dsanalyze starts such processes itself", job_request));
   }
-  return run_group_job_process(FileDescriptor(line_descriptor), FileDescriptor(report_descriptor), system_timing()) ? exit_ok : exit_failed;
+  const GroupJobEnd end = run_group_job_process(FileDescriptor(line_descriptor), FileDescriptor(report_descriptor), system_timing());
+  if (!end.untold.empty()) fmt::print(stderr, "dsanalyze: error: a job of a profile that is gone: {}\n", printable(end.untold));
+  return end.ok ? exit_ok : exit_failed;
 }
 
 }  // namespace dsanalyze::cli

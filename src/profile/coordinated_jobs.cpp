@@ -12,6 +12,7 @@
 namespace dsanalyze {
 namespace {
 
+constexpr double seen_within_seconds = 1;
 constexpr double ended_within_seconds = 60;  ///< jobs that were told that no epoch follows, or that have theirs
 
 LoadPlan load_plan(const RunContext& context, const Pipeline::Spec& spec) {
@@ -54,6 +55,18 @@ class GroupLog {
   std::uint64_t m_late = 0;
   std::uint64_t m_departures = 0;
 };
+
+/// What the jobs of a group say that they did for one another, those that died too.
+void add_accounts(SharingRecord& sharing, const GroupHost& host) {
+  Nanoseconds control = host.control_time();
+  std::uint64_t passed_on = 0;
+  for (const GroupJobAccount& job : host.accounts()) {
+    sharing.taken_over_batches += job.counts.batches_taken_over;
+    control += job.counts.control_time;
+    passed_on = std::max(passed_on, job.counts.batches_taken);
+  }
+  if (passed_on > 0 && control > 0) sharing.handover_seconds_per_batch = to_seconds(control) / static_cast<double>(passed_on);
+}
 
 /// Tells each job what now. Returns how many of them go on.
 std::size_t answer_all(TrialSearch& search, std::span<const TrialSearch::Standing> standings, ChildJobs& children) {
@@ -138,6 +151,8 @@ JobsMeasured run_coordinated_jobs(RunContext& context, double seconds) {
   }
   page_cache.end();
   if (loader != nullptr) loader->stop();
+  static_cast<void>(host.wait_over(context.timing.clock->after(seen_within_seconds)));  // it has seen them all go, and what they did
+  add_accounts(measured.sharing, host);
   measured.jobs = children.records();
   if (search) measured.trials = search->records();
   if (loader != nullptr) {

@@ -37,6 +37,7 @@ class GroupJobProcess {
         .enough = {},
     };
     const TrialRunResult run = run_trials(plan, batches, {}, m_timing);
+    if (const std::string failure = m_job.failure(); !failure.empty()) throw Error(failure);  // the host put it out
     batches.stop();
     JobRecord record = record_job(m_inputs, run.log, batches, *run.trainer, {m_job.loader(), m_job.storage_bytes(), m_job.requested_bytes()});
     if (run.stopped) record.end = "stopped";
@@ -72,14 +73,14 @@ class GroupJobProcess {
 
 }  // namespace
 
-bool run_group_job_process(FileDescriptor line, FileDescriptor report, Timing timing) {
+GroupJobEnd run_group_job_process(FileDescriptor line, FileDescriptor report, Timing timing) {
   JobChannel channel(std::move(report));
   try {
     GroupJobProcess(std::move(line), channel, timing).run();
-    return true;
+    return {true, {}};
   } catch (const std::exception& error) {
-    static_cast<void>(channel.send(job_messages::failed(error.what()), timing, timing.clock->after(1)).ok());
-    return false;
+    const bool told = channel.send(job_messages::failed(error.what()), timing, timing.clock->after(1)).ok();
+    return {false, told ? std::string() : error.what()};
   }
 }
 

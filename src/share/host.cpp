@@ -37,8 +37,8 @@ Bytes segment_bytes(int descriptor) {
 }
 
 std::string_view group_event_name(GroupEvent::Kind kind) {
-  constexpr std::array<std::string_view, 10> names{"joined",  "waiting", "refused",      "left",        "died",
-                                                   "garbage", "late",    "epoch-opened", "epoch-ended", "ended"};
+  constexpr std::array<std::string_view, 11> names{"joined", "waiting",    "refused",      "left",        "died", "garbage",
+                                                   "late",   "slow-start", "epoch-opened", "epoch-ended", "ended"};
   return names.at(static_cast<std::size_t>(kind));
 }
 
@@ -124,6 +124,7 @@ void GroupHost::end() { m_impl->tell(m_impl->to_end); }
 StagingProducer& GroupHost::producer() { return m_impl->coordinator.producer(); }
 GroupHost::State GroupHost::state() const { return m_impl->seen_state(); }
 std::vector<GroupJobAccount> GroupHost::accounts() const { return m_impl->seen_accounts(); }
+Nanoseconds GroupHost::control_time() const { return m_impl->coordinator.control_time(); }
 bool GroupHost::wait_over(Deadline deadline) { return m_impl->wait_over(deadline); }
 
 }  // namespace dsanalyze

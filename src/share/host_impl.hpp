@@ -84,6 +84,7 @@ struct GroupHost::Impl {
   void say(Connection& to, const Head& head, const std::string& text = {}, const Attachments& attached = nullptr);
   void line_ended(Connection& connection);
   void survey();
+  [[nodiscard]] bool while_starting(const StagingRound::Late& late) const;
   void note_departure(const StagingRound::Departed& departed, const StagingCounts& counts);
   void let_in();
   void publish_state();
@@ -113,7 +114,7 @@ struct GroupHost::Impl {
   Bytes fixed_bytes = 0;  ///< board and the coordinator's slab
   Attachments own_slab;   ///< the coordinator's
   bool accepts = true;    ///< not while there are no descriptors left
-  bool ending = false;  ///< the coordinator was told so
+  bool ending = false;    ///< the coordinator was told so
   bool ended = false;
 
   std::atomic<bool> stopping{false};

@@ -179,13 +179,22 @@ void GroupHost::Impl::note_departure(const StagingRound::Departed& departed, con
   tell(End::died, GroupEvent::Kind::died, "died: what it had not made is made by others");
 }
 
+bool GroupHost::Impl::while_starting(const StagingRound::Late& late) const {
+  const StagingFacts& facts = parts.terms.staging;
+  const bool responsible_is_placed = late.responsible < places.size() && places[late.responsible];
+  // Who takes batches from now on, and who makes them: the later of the two.
+  std::uint64_t began = places[late.waiting] ? places[late.waiting]->first_epoch : facts.first_epoch;
+  if (responsible_is_placed) began = std::max(began, places[late.responsible]->first_epoch);
+  return late.sequence < began * facts.batches_per_epoch + facts.window();
+}
+
 std::uint64_t GroupHost::Impl::ended_epochs() const { return progress.released / parts.terms.staging.batches_per_epoch; }
 
 void GroupHost::Impl::survey() {
   const StagingRound found = coordinator.survey();
   for (std::size_t i = 0; i < found.departed.size(); ++i) note_departure(found.departed[i], found.counts[i]);
   for (const auto& late : found.late) {
-    emit(GroupEvent::Kind::late, late.responsible,
+    emit(while_starting(late) ? GroupEvent::Kind::slow_start : GroupEvent::Kind::late, late.responsible,
          late.responsible < places.size() && places[late.responsible] ? places[late.responsible]->process : 0,
          fmt::format("job {} waits for batch {}, which {}: late, not lost", late.waiting, late.sequence,
                      late.responsible == staging_most_jobs ? "the coordinator is to make"

@@ -306,7 +306,7 @@ class Installed(ShareTest):
             self.skipTest("a compiler, pkg-config or meson is not installed")
         place = self.folder / "installed"
         subprocess.run([meson, "install", "-C", build, "--no-rebuild", "--quiet", "--tags", "devel,runtime", "--destdir", place], check=True,
-                       capture_output=True, env=dict(self.environment, DESTDIR=""))
+                       capture_output=True, env=dict(os.environ, DESTDIR=""))
         (description,) = place.rglob("dsanalyze.pc")
         environment = dict(self.environment, PKG_CONFIG_PATH=str(description.parent), PKG_CONFIG_SYSROOT_DIR=str(place))
 

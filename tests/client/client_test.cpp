@@ -19,6 +19,14 @@ std::vector<std::uint32_t> all_samples() {
   return all;
 }
 
+#if defined(__SANITIZE_THREAD__)
+// The jobs' pages are mapped here twice, by job and coordinator: that a release comes before the slot is used again is nothing that the sanitizer
+// sees.
+constexpr std::array who_prepares{Producers::jobs};
+#else
+constexpr std::array who_prepares{Producers::jobs, Producers::coordinator};
+#endif
+
 std::string told() { return dsa_last_error(); }
 
 dsa_status refusal_of(const dsa_options& options) {
@@ -31,7 +39,7 @@ dsa_status refusal_of(const dsa_options& options) {
 }  // namespace
 
 TEST_CASE("two jobs each take every sample of each epoch once, whoever prepares") {
-  for (const Producers producers : {Producers::jobs, Producers::coordinator}) {
+  for (const Producers producers : who_prepares) {
     CAPTURE(producers_name(producers));
     Rig rig({.jobs = 2, .epochs = 3, .producers = producers});
     std::array<std::vector<Taken>, 2> taken;

@@ -69,7 +69,7 @@ def main():
         if status == DSA_TIMEOUT:
             continue  # the other jobs have not come yet, or are slow
         images = samples_of(batch)
-        # Train here: images[i, ...] is of class batch.labels[i]; numpy.frombuffer(images, ...) and torch.frombuffer(images, ...) copy nothing either.
+        # Train here: sample i of images is of class batch.labels[i]; numpy.asarray(images) copies nothing either.
         assert len(images) == batch.count
         digest += sum(batch.ids[i] + 1 for i in range(batch.count)) * 0x9E3779B97F4A7C15
         samples += batch.count

@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/prctl.h>
@@ -75,12 +76,16 @@ TEST_CASE("two members that are killed at once cost the third nothing") {
 TEST_CASE("a member is dead when its process is, though a child that it forked holds its line open") {
   EventLog log;
   GroupHost host(host_parts(group_terms(2, 2), &log));
+  std::array<int, 2> test_lives{};  // a pipe whose writing end closes with this test
+  REQUIRE(::pipe2(test_lives.data(), O_CLOEXEC) == 0);
+  FileDescriptor reading(test_lives[0]), writing(test_lives[1]);
   MemberRun forks{2};
-  forks.on_batch = [](GroupMember&, const Batch& batch) {
+  forks.on_batch = [&](GroupMember&, const Batch& batch) {
     if (batch.sequence != 4) return;
     if (::fork() == 0) {
-      ::alarm(60);
-      ::pause();
+      ::close(writing.get());
+      char nothing = 0;
+      static_cast<void>(::read(reading.get(), &nothing, 1) == 0);
       ::_exit(0);
     }
     ::kill(::getpid(), SIGKILL);
@@ -137,9 +142,9 @@ TEST_CASE("a forked child is no member: it gets nothing, and its end changes not
 
 TEST_CASE("a stopped member is waited for and told of, and nothing is made twice when it goes on") {
   EventLog log;
-  GroupHost host(host_parts(group_terms(2, 2), &log));
-  MemberProcess stopped(host, struck(2, SIGSTOP, 2));
-  MemberProcess other(host, MemberRun{2});
+  GroupHost host(host_parts(group_terms(2, 4), &log));
+  MemberProcess stopped(host, struck(4, SIGSTOP, 9));
+  MemberProcess other(host, MemberRun{4});
   wait_until([&] { return !log.of(GroupEvent::Kind::late).empty(); });
   REQUIRE_FALSE(log.of(GroupEvent::Kind::late).empty());
   CHECK(log.of(GroupEvent::Kind::died).empty());
@@ -147,6 +152,42 @@ TEST_CASE("a stopped member is waited for and told of, and nothing is made twice
   stopped.signal(SIGCONT);
   CHECK(stopped.end() == 0);
   CHECK(other.end() == 0);
+}
+
+TEST_CASE("a member that is slow to start is told of as that, and not as late") {
+  EventLog log;
+  GroupHost host(host_parts(group_terms(2, 2), &log));
+  MemberRun slow{2};
+  slow.observer = [told = false](StagingStep step) mutable {
+    if (step == StagingStep::claim && !std::exchange(told, true)) ::raise(SIGSTOP);
+  };
+  MemberProcess stopped(host, slow);
+  MemberProcess other(host, MemberRun{2});
+  wait_until([&] { return !log.of(GroupEvent::Kind::slow_start).empty(); });
+  CHECK_FALSE(log.of(GroupEvent::Kind::slow_start).empty());
+  CHECK(log.of(GroupEvent::Kind::late).empty());
+  stopped.signal(SIGCONT);
+  CHECK(stopped.end() == 0);
+  CHECK(other.end() == 0);
+}
+
+TEST_CASE("what a member that was killed had not made is counted as taken over") {
+  GroupTerms terms = group_terms(2, 2);
+  terms.staging.prefetch = 0;
+  GroupHost host(host_parts(terms));
+  MemberProcess killed(host, struck(2, SIGKILL, 1));
+  MemberProcess other(host, MemberRun{2});
+  CHECK(killed.end() == -SIGKILL);
+  CHECK(other.end() == 0);
+  CHECK(host.wait_over(in_time()));
+  const auto accounts = host.accounts();
+  REQUIRE(accounts.size() == 2);
+  for (const GroupJobAccount& job : accounts) {
+    // Two slots, and batch 1 unreleased: of its three or four batches of the first epoch it cannot have made the last.
+    CHECK(job.counts.batches_taken_over >= (job.end == GroupJobAccount::End::died ? 0 : 1));
+    CHECK(job.counts.batches_taken_over <= (job.end == GroupJobAccount::End::died ? 0 : 8));
+    if (job.end != GroupJobAccount::End::died) CHECK(job.counts.control_time > 0);
+  }
 }
 
 /// A host in a process of its own, found by its socket.
@@ -262,8 +303,8 @@ TEST_CASE("a host that ends early ends its members' waits with an error") {
 
 TEST_CASE("a job that writes garbage into its page is put out, and the others go on") {
   EventLog log;
-  GroupHost host(host_parts(group_terms(2, 2), &log));
-  MemberRun mad{2};
+  GroupHost host(host_parts(group_terms(2, 50), &log));
+  MemberRun mad{50};  // an epoch opens a round, so the host looks at the page before they are over
   mad.on_batch = [](GroupMember& member, const Batch& batch) {
     if (batch.sequence != 3) return;
     // Its own writable mapping of its page: found by the file that both share.
@@ -282,7 +323,7 @@ TEST_CASE("a job that writes garbage into its page is put out, and the others go
     if (maps != nullptr) std::fclose(maps);
   };
   MemberProcess first(host, mad);
-  MemberProcess second(host, MemberRun{2});
+  MemberProcess second(host, MemberRun{50});
   CHECK(first.end() != 0);
   CHECK(second.end() == 0);
   CHECK(host.wait_over(in_time()));

@@ -1,12 +1,18 @@
 #pragma once
 
+#include <string>
+
 #include "dsanalyze/base/clock.hpp"
 #include "dsanalyze/base/files.hpp"
 
 namespace dsanalyze {
 
 /// The whole life of one coordinated job's process (`ProfileInputs::start_job`): joins the group at the other end of `line`, trains on its batches,
-/// tells what it found, or what went wrong, over `report`. False when something went wrong. Does not throw.
-bool run_group_job_process(FileDescriptor line, FileDescriptor report, Timing timing);
+/// tells what it found, or what went wrong, over `report`. Does not throw.
+struct GroupJobEnd {
+  bool ok = false;
+  std::string untold;  ///< what went wrong, where nobody is left to be told over `report`
+};
+GroupJobEnd run_group_job_process(FileDescriptor line, FileDescriptor report, Timing timing);
 
 }  // namespace dsanalyze

@@ -51,8 +51,9 @@ struct GroupEvent {
     refused,
     left,
     died,
-    garbage,  ///< a job wrote what no working process writes: it was put out
-    late,     ///< a batch is late and the job that is to make it alive: all were told to wait on
+    garbage,     ///< a job wrote what no working process writes: it was put out
+    late,        ///< a batch is late and the job that is to make it alive: all were told to wait on
+    slow_start,  ///< the same while a producer may still be filling its slots for the first time: jobs that start have no iterations to compare with
     epoch_opened,
     epoch_ended,  ///< all who take part have released all of it
     ended
@@ -115,6 +116,8 @@ class GroupHost {
   [[nodiscard]] State state() const;
   /// Of every job that was ever let in, in that order.
   [[nodiscard]] std::vector<GroupJobAccount> accounts() const;
+  /// As StagingCoordinator's.
+  [[nodiscard]] Nanoseconds control_time() const;
   /// Waits until `over`, or no job is left that took part, or the deadline. False at the deadline.
   bool wait_over(Deadline deadline);
 
