@@ -393,18 +393,21 @@ def whatif(bench, options):
 
 # search
 
-def search(bench, _):
+def search(bench, options):
     """The server of Py-CoorDL: 24 data workers, 327 MB/s of prep, 75 % cached; ResNet18's rate is fitted to the 1.8 x of Fig 22."""
     rows = []
     prep = 327e6 / IMAGENET_SAMPLE / 24
     accelerator = 1.8 * 24 * prep / JOBS
-    for storage, rate in (("hard disk", "15MB/s"), ("SSD", "500MB/s")):
+    ends = ["--stop-at", "1epoch"] if options.trial_epochs > 1 else []
+    for storage, rate, samples in (("hard disk", "15MB/s", 640), ("SSD", "500MB/s", 1920)):
+        if options.only not in storage:
+            continue
         common = ["--storage", f"emulated:{rate}", "--prep", f"emulated:{prep:.2f}", "--cores", 24, "--accelerator",
-                  f"emulated:{accelerator:.0f}", "--batch-size", 32, "--trials", 16, "--stop-at", "1epoch", "--epochs", 2, "--jobs", JOBS]
+                  f"emulated:{accelerator:.0f}", "--batch-size", 32, "--trials", 16, *ends, "--epochs", options.trial_epochs, "--jobs", JOBS]
         kinds = {"for themselves, page-model:linux": ["--cache", "page-model:linux", "--cache-size", "75%"],
                  "coordinated, no cache": ["--share", "coordinated", "--cache", "none"],
                  "coordinated, MinIO": ["--share", "coordinated", "--cache-size", "75%"]}
-        records = bench.rounds({name: emulated("imagenet-1k", 640, *full(*common, *kind, budget="300s")) for name, kind in kinds.items()})
+        records = bench.rounds({name: emulated("imagenet-1k", samples, *full(*common, *kind, budget="300s")) for name, kind in kinds.items()})
         seconds = {name: [run_of(each, "full")["seconds"] for each in found] for name, found in records.items()}
         for name, found in seconds.items():
             trials = records[name][0].get("trials", [])
@@ -426,7 +429,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--prep-rate", type=float, default=161, help="accelerators: of a core; AlexNet's 425 of images of 114 kB x 114/300")
     parser.add_argument("--validate", action="store_true", help="whatif: let the program measure its answers too")
-    parser.add_argument("--only", default="", help="whatif: profiles whose name has this in it")
+    parser.add_argument("--only", default="", help="whatif and search: profiles or storage whose name has this in it")
+    parser.add_argument("--trial-epochs", type=int, default=2, help="search: epochs of a trial; of 1 none is stopped before its end, as in the paper")
     parser.add_argument("--json", help="keeps every run's record")
     options = parser.parse_args()
     bench_tools.clean_up_on_signals()
