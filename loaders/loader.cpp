@@ -96,7 +96,7 @@ void Loader::State::guarded(void (State::*body)()) {
 }
 
 void Loader::State::notify_all() {
-  for (Signal* signal : {&room, &settled, &assembly.completed()}) signal->notify(*timing.waiter, 1 << 20);
+  for (Signal* signal : {&room, &settled, &asked, &assembly.completed()}) signal->notify(*timing.waiter, 1 << 20);
 }
 
 Loader::Loader(Parts parts, const LoaderOptions& options) {

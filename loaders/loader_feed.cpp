@@ -155,6 +155,7 @@ void Loader::State::submit(std::span<const FetchRequest> group) {
     if (fits > 0) {
       unsettled.fetch_add(fits, std::memory_order_acq_rel);
       if (parts.engine->submit(group.first(fits)).ok()) {
+        asked.notify(*timing.waiter, 1);
         group = group.subspan(fits);
         continue;
       }

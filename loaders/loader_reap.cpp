@@ -6,7 +6,7 @@
 namespace dsanalyze {
 namespace {
 
-constexpr double reap_seconds = 0.01;  // how often this thread looks whether the run has ended: nothing else tells it while no read is under way
+constexpr double reap_seconds = 0.01;  // how often this thread looks whether the run has ended while reads are under way
 constexpr double drain_seconds = 30;   // longest wait for reads that the kernel has begun when the loader stops
 
 }  // namespace
@@ -41,6 +41,7 @@ void Loader::State::reap_completions() {
       drained = timing.clock->after(drain_seconds);
     }
     if (timing.clock->now() >= drained.at) return;
+    if (!over() && !feeding_ended.load() && nothing_asked()) continue;
     const std::size_t count = parts.engine->reap(completions, timing.clock->after(reap_seconds));
     if (count == 0) continue;
     std::size_t passed_on = 0;
@@ -51,6 +52,13 @@ void Loader::State::reap_completions() {
     hand_over(std::span(items).first(count));
     if (passed_on > 0) settle(passed_on);
   }
+}
+
+bool Loader::State::nothing_asked() {
+  const auto ticket = asked.ticket();
+  if (unsettled.load(std::memory_order_acquire) > 0) return false;
+  if (!over() && !feeding_ended.load()) asked.wait(*timing.waiter, ticket, soon());
+  return true;
 }
 
 LoaderWork Loader::State::take(const FetchCompletion& completion) {

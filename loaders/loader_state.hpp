@@ -58,6 +58,8 @@ struct Loader::State {
   void settle(std::size_t count);
   void reap();
   void reap_completions();
+  /// True when no read was under way; then after a wait for one.
+  bool nothing_asked();
   void drop_left_over();
   LoaderWork take(const FetchCompletion& completion);
 
@@ -96,6 +98,7 @@ struct Loader::State {
   std::atomic<bool> feeding_ended{false};
   Signal room;
   Signal settled;
+  Signal asked;  ///< a read is under way, after none was
   std::uint64_t next_sequence = 0;
   SamplerState delivered_state;
   mutable std::mutex delivered_mutex;
