@@ -398,12 +398,12 @@ def search(bench, options):
     rows = []
     prep = 327e6 / IMAGENET_SAMPLE / 24
     accelerator = 1.8 * 24 * prep / JOBS
-    ends = ["--stop-at", "1epoch"] if options.trial_epochs > 1 else []
+    ends = [] if options.run_out else ["--stop-at", "1epoch"]
     for storage, rate, samples in (("hard disk", "15MB/s", 640), ("SSD", "500MB/s", 1920)):
         if options.only not in storage:
             continue
         common = ["--storage", f"emulated:{rate}", "--prep", f"emulated:{prep:.2f}", "--cores", 24, "--accelerator",
-                  f"emulated:{accelerator:.0f}", "--batch-size", 32, "--trials", 16, *ends, "--epochs", options.trial_epochs, "--jobs", JOBS]
+                  f"emulated:{accelerator:.0f}", "--batch-size", 32, "--trials", 16, *ends, "--epochs", 2, "--jobs", JOBS]
         kinds = {"for themselves, page-model:linux": ["--cache", "page-model:linux", "--cache-size", "75%"],
                  "coordinated, no cache": ["--share", "coordinated", "--cache", "none"],
                  "coordinated, MinIO": ["--share", "coordinated", "--cache-size", "75%"]}
@@ -430,7 +430,7 @@ def main():
     parser.add_argument("--prep-rate", type=float, default=161, help="accelerators: of a core; AlexNet's 425 of images of 114 kB x 114/300")
     parser.add_argument("--validate", action="store_true", help="whatif: let the program measure its answers too")
     parser.add_argument("--only", default="", help="whatif and search: profiles or storage whose name has this in it")
-    parser.add_argument("--trial-epochs", type=int, default=2, help="search: epochs of a trial; of 1 none is stopped before its end, as in the paper")
+    parser.add_argument("--run-out", action="store_true", help="search: no trial is stopped before its two epochs are over; the paper's train one each")
     parser.add_argument("--json", help="keeps every run's record")
     options = parser.parse_args()
     bench_tools.clean_up_on_signals()
