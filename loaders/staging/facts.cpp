@@ -35,7 +35,6 @@ void StagingFacts::validate() const {
   };
   within("the number of jobs", jobs, 1, staging_most_jobs);
   within("prefetch", prefetch, 0, staging_most_slots);
-  within("batches in the making", making, 0, staging_most_slots);
   within("slots of a producer", slots(), 1, staging_most_slots);
   within("batches that a job may hold", held, 1, std::min(staging_most_held, slots()));
   within("batches per epoch", batches_per_epoch, 1, UINT32_MAX);

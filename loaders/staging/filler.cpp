@@ -78,11 +78,9 @@ StepResult Filler::wait(const View::Slowest& slowest, std::uint32_t board_seen) 
   return {StagingStep::wait_for_room, Outcome::wait, &word, seen, {until}};
 }
 
-std::optional<Sequence> Filler::missing_before(Sequence chosen, Sequence slowest) const {
-  const std::uint32_t making = m_view.facts().making;
-  const Sequence behind = making > 0 && chosen >= making ? chosen - making + 1 : 0;
-  const Sequence end = std::max(m_view.start_of(m_view.epoch_of(chosen)), behind);
-  for (Sequence sequence = slowest; sequence < end; ++sequence) {
+std::optional<Sequence> Filler::missing_before_epoch_of(Sequence chosen, Sequence slowest) const {
+  const Sequence start = m_view.start_of(m_view.epoch_of(chosen));
+  for (Sequence sequence = slowest; sequence < start; ++sequence) {
     if (!m_view.find(sequence)) return sequence;
   }
   return {};
@@ -114,7 +112,7 @@ StepResult Filler::choose() {
   Sequence chosen = slowest.position;
   while (chosen < end && !mine_to_make(chosen)) ++chosen;
   if (chosen >= end) return wait(slowest, board_seen);
-  if (const auto missing = missing_before(chosen, slowest.position)) return wait_published(*missing, board_seen);
+  if (const auto missing = missing_before_epoch_of(chosen, slowest.position)) return wait_published(*missing, board_seen);
 
   m_chosen = chosen;
   std::uint32_t last = nobody;  // of this producer's published batches that nobody is reading

@@ -30,9 +30,9 @@ class Filler {
   StepResult claim();
   StepResult retract();
   StepResult settle_retracted();
-  /// The first batch that is not published, where the chosen one has to wait for it: it is of an earlier epoch (the fetches of one epoch end before
-  /// those of the next begin, so that what the one stores in the cache is a hit in the other), or as far behind as batches may be made at once.
-  [[nodiscard]] std::optional<Sequence> missing_before(Sequence chosen, Sequence slowest) const;
+  /// The first batch of an earlier epoch than the chosen one's that is not published. The fetches of one epoch end before those of the next begin, so
+  /// that what the one stores in the cache is a hit in the other.
+  [[nodiscard]] std::optional<Sequence> missing_before_epoch_of(Sequence chosen, Sequence slowest) const;
   StepResult wait_published(Sequence sequence, std::uint32_t board_seen) const;
   StepResult wait(const View::Slowest& slowest, std::uint32_t board_seen) const;
   /// The batch whose release makes room: the oldest in this producer's slots where they are full, else the first that somebody has not released.

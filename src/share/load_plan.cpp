@@ -16,7 +16,6 @@ namespace {
 
 using PlanJson = nlohmann::ordered_json;
 
-constexpr std::uint32_t waiting_for_storage = 2;  ///< batches under way beside one a core, where prep threads outnumber cores
 constexpr std::array<const char*, 2> engine_choices{"pread", "uring"};
 constexpr std::array<const char*, 2> read_choices{"buffered", "direct"};
 constexpr std::array<const char*, 2> page_cache_choices{"keep", "drop"};
@@ -91,8 +90,6 @@ GroupTerms group_terms(const LoadInputs& inputs, const LoadPlan& plan, std::uint
   staging.batch_size = batch_size;
   staging.slot_bytes = SlotLayout(terms.tensor).bytes;
   staging.producers = settings.producers == Producers::jobs ? StagingProducers::jobs : StagingProducers::coordinator;
-  const bool too_many = settings.producers == Producers::jobs && settings.jobs * plan.workers > settings.cores;
-  staging.making = too_many ? static_cast<std::uint32_t>(settings.cores) + waiting_for_storage : 0;
   staging.boundary = settings.trials > 0 ? StagingBoundary::synchronised : StagingBoundary::overlapped;
   staging.validate();
   return terms;

@@ -33,7 +33,6 @@ TermsJson facts_json(const StagingFacts& facts) {
           {"epochs", facts.epochs},
           {"jobs", facts.jobs},
           {"prefetch", facts.prefetch},
-          {"making", facts.making},
           {"held", facts.held},
           {"batch_size", facts.batch_size},
           {"slot_bytes", facts.slot_bytes},
@@ -69,7 +68,6 @@ StagingFacts read_facts_of(JsonObject object) {
   facts.epochs = read_whole(object, "epochs");
   facts.jobs = read_small(object, "jobs");
   facts.prefetch = read_small(object, "prefetch");
-  facts.making = read_small(object, "making");
   facts.held = read_small(object, "held");
   facts.batch_size = read_small(object, "batch_size");
   facts.slot_bytes = read_whole(object, "slot_bytes");

@@ -109,7 +109,7 @@ class FillerActor final : public Actor {
     if (progress.outcome == Outcome::ready) {
       const StagingClaim& claim = filler.claimed();
       me().slots[claim.slot].fill(0xdeadULL);
-      if (!simulation.faulty) check_order(claim);
+      if (!simulation.faulty) check_epoch_before(claim);
       m_making.push_back({claim, 0});
     }
   }
@@ -124,16 +124,13 @@ class FillerActor final : public Actor {
     StagingClaim claim;
     std::size_t words;
   };
-  /// What has to be published before a batch is begun: the epoch before it, and what is so far behind as `making` says.
-  void check_order(const StagingClaim& claim) const {
-    const StagingFacts& facts = simulation.schedule.facts;
-    const Sequence first = facts.first_epoch * facts.batches_per_epoch;
+  void check_epoch_before(const StagingClaim& claim) const {
     const Sequence start = claim.sequence - claim.index;
-    const Sequence end = facts.making == 0 ? start : std::max(start, claim.sequence + 1 - std::min<Sequence>(claim.sequence + 1, facts.making));
-    for (Sequence sequence = std::max(end - std::min<Sequence>(end, facts.batches_per_epoch), first); sequence < end; ++sequence) {
+    const Sequence before = std::max(start - std::min<Sequence>(start, simulation.schedule.facts.batches_per_epoch),
+                                     simulation.schedule.facts.first_epoch * simulation.schedule.facts.batches_per_epoch);
+    for (Sequence sequence = before; sequence < start; ++sequence) {
       if (!simulation.published.contains(sequence))
-        simulation.problem(
-            fmt::format("batch {} is begun before batch {} is published, {} may be in the making", claim.sequence, sequence, facts.making));
+        simulation.problem(fmt::format("batch {} is begun before batch {} of the epoch before it is published", claim.sequence, sequence));
     }
   }
   void fill(Filler& filler, std::size_t which) {

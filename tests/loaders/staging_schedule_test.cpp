@@ -40,7 +40,6 @@ StagingSchedule drawn(std::uint64_t seed) {
   schedule.facts.producers = random.below(3) == 0 ? StagingProducers::coordinator : StagingProducers::jobs;
   schedule.facts.boundary = random.below(3) == 0 ? StagingBoundary::synchronised : StagingBoundary::overlapped;
   schedule.epochs = 1 + random.below(4);
-  schedule.facts.making = static_cast<std::uint32_t>(random.below(4));
   schedule.delivery = seed % 3 == 0 ? 500 : 8;
   return schedule;
 }

@@ -41,8 +41,6 @@ struct StagingFacts {
   std::uint64_t epochs = 0;    ///< as many are opened, then the group ends by itself; 0: until end()
   std::uint32_t jobs = 1;      ///< as many take part at most; the first epoch waits for all of them
   std::uint32_t prefetch = 0;  ///< batches beside two a job
-  std::uint32_t making = 0;    ///< batches begun at once, counted from the first that is not published; 0: what slots hold. Of many producers on
-                               ///< few cores some work and the others wait, instead of all by turns, each with cold caches
   std::uint32_t held = 1;      ///< batches that a job may hold at once: at most slots(), so that a job whose fellows all died can still have them
   std::uint32_t batch_size = 1;
   Bytes slot_bytes = 4096;  ///< of one batch; a multiple of 4096
