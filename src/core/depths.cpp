@@ -23,6 +23,8 @@ int preparing_processes(const ProfileSettings& settings) {
   return settings.share != JobSharing::none && settings.producers == Producers::coordinator ? 1 : settings.jobs;
 }
 
+int workers_of_each(const ProfileSettings& settings) { return std::max(1, settings.workers / preparing_processes(settings)); }
+
 std::size_t fetch_places(const ProfileSettings& settings) {
   const auto depth = static_cast<std::size_t>(settings.fetch_concurrency);
   const auto workers = static_cast<std::size_t>(settings.workers);

@@ -61,7 +61,6 @@ JobRecord run_independent_job(const ProfileInputs& inputs, const Pipeline::Spec&
   // The storage meter of real storage counts the whole process: all jobs. It is read once, by who started them.
   const auto own = inputs.settings.storage == Seam::real ? std::nullopt : storage();
   JobRecord record = record_job(inputs, run.log, batches, *run.trainer, {loader.get(), own, pipeline.engine().requested()});
-  if (run.stopped) record.end = "stopped";
   record.trial = run.trial;
   return record;
 }

@@ -1,42 +1,13 @@
 #include "dsanalyze/share/group_run.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <atomic>
-#include <optional>
 #include <utility>
 
-#include "dsanalyze/base/error.hpp"
+#include "dsanalyze/share/group_server.hpp"
 
 namespace dsanalyze {
 namespace {
 
-LoadPlan run_plan(const GroupRun::Spec& spec) {
-  const ProfileSettings& settings = spec.inputs.settings;
-  LoadPlan plan;
-  plan.settings = settings;
-  plan.image_prep = spec.inputs.image_prep;
-  plan.slow_prep = spec.inputs.slow_prep;
-  plan.way = spec.way;
-  plan.page_cache = settings.cache == CacheKind::page ? PageCacheUse::keep : PageCacheUse::drop;
-  plan.workers = settings.producers == Producers::jobs ? std::max(1, settings.workers / settings.jobs) : settings.workers;
-  return plan;
-}
-
-GroupTerms run_terms(const GroupRun::Spec& spec) {
-  GroupTerms terms = group_terms(spec.inputs, run_plan(spec), spec.epochs);
-  const std::uint32_t most_held = std::min(terms.staging.slots(), staging_most_held);
-  if (spec.held > most_held) {
-    throw UsageError(fmt::format("a job of this group may hold at most {} batches at once, not {}: what is staged is bounded; pass --held {}{}",
-                                 most_held, spec.held, most_held, terms.staging.jobs > 1 ? ", or fewer --jobs" : ""));
-  }
-  terms.staging.held = spec.held;
-  terms.staging.validate();
-  return terms;
-}
-
-Pipeline::Spec run_pipeline(const GroupRun::Spec& spec) {
+GroupServer::Spec server_spec(GroupRun::Spec spec) {
   const ProfileSettings& settings = spec.inputs.settings;
   Pipeline::Spec pipeline;
   pipeline.index = spec.inputs.index;
@@ -45,7 +16,7 @@ Pipeline::Spec run_pipeline(const GroupRun::Spec& spec) {
   pipeline.page_cache = settings.cache == CacheKind::page ? PageCacheUse::keep : PageCacheUse::drop;
   pipeline.workers = settings.workers;
   pipeline.way = spec.way;
-  return pipeline;
+  return {std::move(spec.inputs), std::move(pipeline), spec.epochs, spec.held, std::move(spec.socket)};
 }
 
 std::string end_name(GroupJobAccount::End end) {
@@ -70,64 +41,31 @@ ShareJobRecord record_of(const GroupJobAccount& job) {
 
 }  // namespace
 
-struct GroupRun::State {
-  State(Spec given, Timing given_timing, std::function<void(const GroupEvent&)> given_events)
-      : spec(std::move(given)),
-        timing(given_timing),
-        events(std::move(given_events)),
-        pipeline_spec(run_pipeline(spec)),
-        server(Pipeline::make_server(spec.inputs, pipeline_spec, spec.inputs.settings.jobs, timing)),
-        terms(run_terms(spec)),
-        host({terms, spec.socket, spec.inputs.index, server.get(), timing, [this](const GroupEvent& event) { saw(event); }, {}}) {
-    pipeline_spec.server = server;
-    if (spec.inputs.settings.producers != Producers::coordinator) return;
-    pipeline.emplace(spec.inputs, pipeline_spec, timing);
-    loader = make_group_loader(*pipeline, host, terms);
-  }
-
-  void saw(const GroupEvent& event) {
-    if (event.kind == GroupEvent::Kind::late) late.fetch_add(1);
-    if (event.kind == GroupEvent::Kind::refused) refused.fetch_add(1);
-    if (events) events(event);
-  }
-
-  const Spec spec;
-  Timing timing;
-  std::function<void(const GroupEvent&)> events;
-  std::atomic<std::uint64_t> late{0};
-  std::atomic<std::uint64_t> refused{0};
-  Bytes most_shared = 0;
-  Pipeline::Spec pipeline_spec;
-  std::shared_ptr<ServerHolder> server;
-  const GroupTerms terms;
-  GroupHost host;
-  std::optional<Pipeline> pipeline;
-  std::unique_ptr<Loader> loader;
-};
-
 GroupRun::GroupRun(Spec spec, Timing timing, std::function<void(const GroupEvent&)> events)
-    : m_state(std::make_unique<State>(std::move(spec), timing, std::move(events))) {}
+    : m_server(std::make_unique<GroupServer>(server_spec(std::move(spec)), timing, std::move(events))) {
+  m_server->start();
+}
 GroupRun::~GroupRun() = default;
 
-std::string GroupRun::address() const { return m_state->host.address(); }
-const GroupTerms& GroupRun::terms() const { return m_state->terms; }
-GroupHost::State GroupRun::state() const { return m_state->host.state(); }
-void GroupRun::begin() { m_state->host.begin(); }
+std::string GroupRun::address() const { return m_server->host().address(); }
+const GroupTerms& GroupRun::terms() const { return m_server->terms(); }
+GroupHost::State GroupRun::state() const { return m_server->host().state(); }
+void GroupRun::begin() { m_server->host().begin(); }
 
 bool GroupRun::wait_over(Deadline deadline) {
-  State& state = *m_state;
-  const bool over = state.host.wait_over(deadline);
-  state.most_shared = std::max(state.most_shared, state.host.state().shared_bytes);
-  if (state.loader != nullptr && !state.loader->failure().empty()) throw Error(state.loader->failure());
+  const bool over = m_server->host().wait_over(deadline);
+  m_server->look();
   return over;
 }
 
 ShareResult GroupRun::finish() {
-  const State& state = *m_state;
-  if (state.loader != nullptr) state.loader->stop();
-  const ProfileSettings& settings = state.spec.inputs.settings;
-  const DatasetIndex& index = *state.spec.inputs.index;
-  const StagingFacts& staging = state.terms.staging;
+  m_server->stop();
+  const GroupServer::Spec& spec = m_server->spec();
+  const GroupTerms& terms = m_server->terms();
+  const GroupHost& host = m_server->host();
+  const ProfileSettings& settings = spec.inputs.settings;
+  const DatasetIndex& index = *spec.inputs.index;
+  const StagingFacts& staging = terms.staging;
   ShareResult result;
   result.dataset.path = settings.dataset;
   result.dataset.format = index.facts().format;
@@ -138,21 +76,21 @@ ShareResult GroupRun::finish() {
                   producers_name(settings.producers),
                   staging.batch_size,
                   staging.batches_per_epoch,
-                  state.terms.samples,
+                  terms.samples,
                   staging.epochs,
                   staging.held,
-                  state.terms.seed,
-                  state.terms.prep,
-                  {state.terms.tensor.shape.begin(), state.terms.tensor.shape.begin() + state.terms.tensor.dimensions},
-                  state.terms.tensor.dtype == DType::float32 ? "float32" : "uint8",
+                  terms.seed,
+                  terms.prep,
+                  {terms.tensor.shape.begin(), terms.tensor.shape.begin() + terms.tensor.dimensions},
+                  terms.tensor.dtype == DType::float32 ? "float32" : "uint8",
                   cache_kind_name(settings.cache),
-                  holds_samples(settings.cache) ? state.spec.cache_bytes : 0};
-  result.epochs = state.host.state().opened_epochs;
-  if (state.loader != nullptr) {
-    result.samples_prepared = state.loader->totals().prep.samples;
-    result.requested_bytes = state.pipeline->engine().requested();
+                  holds_samples(settings.cache) ? spec.pipeline.cache_bytes : 0};
+  result.epochs = host.state().opened_epochs;
+  if (const auto prepared = m_server->prepared()) {
+    result.samples_prepared = prepared->samples;
+    result.requested_bytes = prepared->requested_bytes;
   }
-  for (const GroupJobAccount& job : state.host.accounts()) {
+  for (const GroupJobAccount& job : host.accounts()) {
     result.jobs.push_back(record_of(job));
     result.samples_prepared += job.counts.samples_made;
     result.batches_taken += job.counts.batches_taken;
@@ -160,14 +98,14 @@ ShareResult GroupRun::finish() {
     result.batches_taken_over += job.counts.batches_taken_over;
     result.requested_bytes += job.counts.requested_bytes;
   }
-  result.late_reports = state.late.load();
-  result.refused = state.refused.load();
+  result.late_reports = m_server->counts().late;
+  result.refused = m_server->counts().refused;
   result.memory = {staging.prefetch,
                    staging.window(),
                    staging.slot_bytes,
                    staging.constant_bytes(),
                    staging.staged_bytes() + staging.constant_bytes(),
-                   std::max(state.most_shared, state.host.state().shared_bytes)};
+                   m_server->most_shared_bytes()};
   return result;
 }
 

@@ -28,6 +28,18 @@ std::size_t read_choice(JsonObject& object, std::string_view key, const Choices&
 
 }  // namespace
 
+LoadPlan make_load_plan(const LoadInputs& inputs, const Pipeline::Spec& spec) {
+  LoadPlan plan;
+  plan.settings = inputs.settings;
+  plan.image_prep = inputs.image_prep;
+  plan.slow_prep = inputs.slow_prep;
+  plan.way = spec.way;
+  plan.page_cache = spec.page_cache;
+  plan.storage_cost = spec.storage_cost;
+  plan.workers = workers_of_each(inputs.settings);
+  return plan;
+}
+
 std::string to_json(const LoadPlan& plan) {
   const PlanJson document{{"settings", PlanJson::parse(to_json(plan.settings))},
                           {"prep", PlanJson::parse(to_json(plan.image_prep))},
@@ -93,10 +105,6 @@ GroupTerms group_terms(const LoadInputs& inputs, const LoadPlan& plan, std::uint
   staging.boundary = settings.trials > 0 ? StagingBoundary::synchronised : StagingBoundary::overlapped;
   staging.validate();
   return terms;
-}
-
-std::unique_ptr<Loader> make_group_loader(Pipeline& pipeline, GroupHost& host, const GroupTerms& terms) {
-  return pipeline.make_loader({.staging = &host.producer(), .staging_slots = terms.staging.slots()});
 }
 
 }  // namespace dsanalyze

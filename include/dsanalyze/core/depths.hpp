@@ -17,6 +17,8 @@ int prefetch_batches(const ProfileSettings& settings);
 std::size_t batch_slots(const ProfileSettings& settings);
 /// Processes that fetch and prepare: 1 for all jobs, or each job.
 int preparing_processes(const ProfileSettings& settings);
+/// Prep workers of each of these processes: its share of the settings' workers, at least one.
+int workers_of_each(const ProfileSettings& settings);
 /// Reads under way or waiting for prep at once in one process, at most: each holds a buffer of about a sample's size.
 std::size_t fetch_places(const ProfileSettings& settings);
 OrderSpec order_spec(const ProfileSettings& settings);

@@ -7,11 +7,13 @@
 
 #include "dsanalyze/core/share_result.hpp"
 #include "dsanalyze/share/group.hpp"
-#include "dsanalyze/share/load_plan.hpp"
+#include "dsanalyze/share/pipeline.hpp"
 
 namespace dsanalyze {
 
-/// A group for jobs that other programs are: host, raw cache and, with Producers::coordinator, the loader that prepares for all. Threads: one.
+class GroupServer;
+
+/// A group for jobs that other programs are, from its start to its result. Threads: one.
 class GroupRun {
  public:
   struct Spec {
@@ -36,13 +38,12 @@ class GroupRun {
   void begin();
   /// True once no job takes part any more, and one did; false at the deadline. Throws Error when the coordinator cannot prepare any more.
   bool wait_over(Deadline deadline);
-  /// Prepares no more, and says what there was; `tool`, `started_utc`, `seconds`, `end` and `commands` are the caller's to fill in. What jobs did is as
-  /// the host saw it last; after wait_over() it is all.
+  /// Prepares no more, and says what there was; `tool`, `started_utc`, `seconds`, `end` and `commands` are the caller's to fill in. What jobs did is
+  /// as the host saw it last; after wait_over() it is all.
   [[nodiscard]] ShareResult finish();
 
  private:
-  struct State;
-  std::unique_ptr<State> m_state;
+  std::unique_ptr<GroupServer> m_server;
 };
 
 }  // namespace dsanalyze

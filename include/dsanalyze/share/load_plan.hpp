@@ -18,6 +18,8 @@ struct LoadPlan {
   StorageCost storage_cost;
   int workers = 1;  ///< of one member that prepares
 };
+/// Of a member of a group whose pipelines are as `spec` says.
+LoadPlan make_load_plan(const LoadInputs& inputs, const Pipeline::Spec& spec);
 std::string to_json(const LoadPlan& plan);
 /// Throws UsageError that names the field.
 LoadPlan load_plan_from_json(std::string_view text, const std::string& source);
@@ -27,8 +29,5 @@ std::string prep_text(const LoadInputs& inputs);
 /// Terms of a group of `jobs` that shares one pass over the index an epoch, `epochs` times (0: until it is ended). Its batches are of one
 /// accelerator. Throws UsageError for what does not fit together.
 GroupTerms group_terms(const LoadInputs& inputs, const LoadPlan& plan, std::uint64_t epochs);
-
-/// The server-side producer of a group: prepares every batch with all cores (StagingProducers::coordinator). Stops with its end.
-std::unique_ptr<Loader> make_group_loader(Pipeline& pipeline, GroupHost& host, const GroupTerms& terms);
 
 }  // namespace dsanalyze
