@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "../base/moved_clock.hpp"
 #include "cache/directory.hpp"
 #include "cache/slab.hpp"
 #include "dsanalyze/base/error.hpp"

@@ -6,6 +6,7 @@
 #include <limits>
 #include <string>
 
+#include "../base/moved_clock.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "server_processes.hpp"
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../base/child_process.hpp"
+#include "../base/moved_clock.hpp"
 #include "../base/temporary_folder.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/shared_memory.hpp"
@@ -27,19 +28,9 @@ using testing::group_terms;
 using testing::host_parts;
 using testing::in_time;
 using testing::MemberRun;
+using testing::MovedClock;
 using testing::TemporaryFolder;
 using testing::wait_until;
-
-/// The system's clock, moved by the test.
-class ForwardClock final : public Clock {
- public:
-  [[nodiscard]] Nanoseconds now() const override { return system_timing().clock->now() + m_moved; }
-  void move(double seconds) { m_moved += to_nanoseconds(seconds); }
-  Timing timing() { return {this, system_timing().waiter}; }
-
- private:
-  std::atomic<Nanoseconds> m_moved{0};
-};
 
 Status say(const FileDescriptor& line, const Head& head, const std::string& text = {}, std::span<const int> descriptors = {}) {
   return group_protocol::send(line.get(), head, text, descriptors, in_time());
@@ -69,7 +60,7 @@ bool holds(const std::string& text, std::string_view part) { return text.find(pa
 
 TEST_CASE("who says nothing in two seconds is put off, and a line that this process gave away may take its time") {
   const TemporaryFolder folder;
-  ForwardClock clock;
+  MovedClock clock;
   GroupHost::Parts parts = host_parts(group_terms(1, 1));
   parts.timing = clock.timing();
   parts.socket = folder.path() / "group";
@@ -194,7 +185,7 @@ TEST_CASE("a member believes no host of another version, none that makes no sens
   mine.reset();
   CHECK_THROWS_WITH_AS(GroupMember({std::move(theirs), {}, system_timing(), {}}), doctest::Contains("its host is gone"), Error);
   auto [silent, line] = socket_pair();
-  ForwardClock clock;
+  MovedClock clock;
   clock.move(-6);
   CHECK_THROWS_WITH_AS(GroupMember({std::move(line), {}, clock.timing(), {}}), doctest::Contains("does not answer within 5 s"), Error);
 }
