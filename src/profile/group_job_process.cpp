@@ -40,7 +40,6 @@ class GroupJobProcess {
     if (const std::string failure = m_job.failure(); !failure.empty()) throw Error(failure);  // the host put it out
     batches.stop();
     JobRecord record = record_job(m_inputs, run.log, batches, *run.trainer, {m_job.loader(), m_job.storage_bytes(), m_job.requested_bytes()});
-    if (run.stopped) record.end = "stopped";
     record.trial = run.trial;
     tell(job_messages::record(record));
   }

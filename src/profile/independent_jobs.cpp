@@ -83,7 +83,7 @@ JobsMeasured run_independent_jobs(RunContext& context, double seconds) {
   const auto slots = static_cast<std::uint64_t>(prefetch_batches(settings) + settings.accelerators) * jobs;
   const Bytes slot_bytes = slots * SlotLayout(slot_tensor(context.inputs, settings.batch_size)).bytes;
   PageCacheLimit page_cache(context, slot_bytes + jobs * PageCacheLimit::of_a_job);
-  spec.workers = std::max(1, settings.workers / settings.jobs);
+  spec.workers = workers_of_each(settings);
   spec.server = Pipeline::make_server(context.inputs, spec, settings.jobs, context.timing);
   const StorageMeter meter(context.subset->facts().root);
   const auto before = settings.storage == Seam::real ? meter.process_bytes() : std::nullopt;
@@ -126,12 +126,12 @@ JobsMeasured run_independent_jobs(RunContext& context, double seconds) {
   if (context.stop.stop_requested()) throw Interrupted();
   if (together.error) std::rethrow_exception(together.error);
 
+  if (together.meeting) measured.trials = together.meeting->records();
   sum_up(context, measured, to_seconds(context.timing.clock->now() - begun));
   if (settings.storage == Seam::real) {
     const auto after = meter.process_bytes();
     if (after && before) measured.all.record.storage_bytes = *after - *before;
   }
-  if (together.meeting) measured.trials = together.meeting->records();
   measured.sharing.share = job_sharing_name(settings.share);
   measured.sharing.producers = producers_name(settings.producers);
   measured.sharing.jobs = settings.jobs;

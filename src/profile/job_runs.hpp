@@ -20,7 +20,7 @@ JobsMeasured run_independent_jobs(RunContext& context, double seconds);
 /// Jobs that share every batch; each a process of its own.
 JobsMeasured run_coordinated_jobs(RunContext& context, double seconds);
 
-/// Adds up what the jobs found. `seconds`: of the run.
+/// Adds up what the jobs and their trials found. `seconds`: of the run.
 void sum_up(RunContext& context, JobsMeasured& measured, double seconds);
 
 }  // namespace dsanalyze

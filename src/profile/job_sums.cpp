@@ -33,9 +33,18 @@ void add_epochs(RunRecord& run, const std::vector<JobRecord>& jobs) {
   }
 }
 
+/// A job of a search ends as its last trial does.
+void end_with_trials(JobsMeasured& measured) {
+  for (JobRecord& job : measured.jobs) {
+    const auto trial = std::ranges::find_if(measured.trials, [&job](const SearchTrialRecord& each) { return each.trial == job.trial; });
+    if (job.end == "finished" && trial != measured.trials.end()) job.end = trial->end;
+  }
+}
+
 }  // namespace
 
 void sum_up(RunContext& context, JobsMeasured& measured, double seconds) {
+  end_with_trials(measured);
   RunRecord& run = measured.all.record;
   run.name = "full";
   run.seconds = seconds;

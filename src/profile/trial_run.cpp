@@ -26,7 +26,7 @@ class EpochWatch {
       m_samples += completion.samples;
       if (completion.last_of_epoch) end_epoch(completion);
     }
-    return m_result.stopped || m_next_trial.has_value() || (m_run.enough && m_run.enough(log));
+    return m_stopped || m_next_trial.has_value() || (m_run.enough && m_run.enough(log));
   }
   std::optional<int> next_trial() { return std::exchange(m_next_trial, std::nullopt); }
 
@@ -38,7 +38,7 @@ class EpochWatch {
         m_run.epoch_ended({completion.epoch, seconds, static_cast<double>(m_samples) / seconds, last_loss(training)});
     m_begun = completion.end;
     m_samples = 0;
-    if (decision.kind == TrialSearch::Decision::Kind::stop) m_result.stopped = true;
+    if (decision.kind == TrialSearch::Decision::Kind::stop) m_stopped = true;
     if (decision.kind != TrialSearch::Decision::Kind::next) return;
     m_result.trial = decision.trial;
     if (training) m_next_trial = decision.trial;
@@ -50,6 +50,7 @@ class EpochWatch {
   Nanoseconds m_begun = 0;
   std::uint64_t m_samples = 0;
   std::optional<int> m_next_trial;
+  bool m_stopped = false;  ///< by a decision
 };
 
 }  // namespace

@@ -24,7 +24,6 @@ struct TrialRunResult {
   TrainingLog log;
   std::unique_ptr<Trainer> trainer;  ///< the last
   std::optional<int> trial;          ///< the last
-  bool stopped = false;              ///< by a decision
 };
 
 /// Trains until a decision, `enough` or the source's end stops it; leaves the source as it is. Errors as feed()'s. Accelerators that do not learn are
