@@ -50,8 +50,7 @@ Json sharing_json(const SharingRecord& sharing) {
           {"taken_over_batches", sharing.taken_over_batches},
           {"late_reports", sharing.late_reports},
           {"departures", sharing.departures},
-          {"handover_seconds_per_batch", or_null(sharing.handover_seconds_per_batch)},
-          {"handover_copied_bytes", sharing.handover_copied_bytes}};
+          {"handover_seconds_per_batch", or_null(sharing.handover_seconds_per_batch)}};
 }
 
 Json trial_json(const SearchTrialRecord& trial) {
@@ -104,7 +103,6 @@ SharingRecord read_sharing(JsonObject object) {
   sharing.departures = read_count(object, "departures");
   if (is_known(object, "handover_seconds_per_batch"))
     sharing.handover_seconds_per_batch = object.number("handover_seconds_per_batch", 0, most_number);
-  sharing.handover_copied_bytes = read_count(object, "handover_copied_bytes");
   return sharing;
 }
 

@@ -146,7 +146,6 @@ std::string sharing_text(const SharingRecord& sharing) {
   std::string handover;
   if (sharing.handover_seconds_per_batch)
     handover = fmt::format("; handing a batch over cost {}", format_seconds(*sharing.handover_seconds_per_batch));
-  handover += fmt::format("{} copied {}", handover.empty() ? "; handing over" : " and", format_bytes(sharing.handover_copied_bytes));
   return fmt::format("{} took every batch from one preparation, {}: {}; {} staged, {} shared in all{}{}", jobs,
                      sharing.producers == "coordinator" ? "the coordinator's" : "to which each did its part", prepared, batches,
                      format_bytes(sharing.shared_bytes), handover, disturbances_text(sharing));

@@ -40,7 +40,6 @@ class Jobs(ProgramTest):
             self.assertEqual(len(of_epoch), 1, "not all jobs trained on the same samples")
         self.assertEqual(result["sharing"]["samples_prepared"], samples * epochs)
         self.assertEqual(result["sharing"]["preparations_per_sample"], 1)
-        self.assertEqual(result["sharing"]["handover_copied_bytes"], 0)
         self.assertEqual(result["sharing"]["departures"], 0)
 
     def test_coordinated_jobs_take_every_batch_from_one_preparation(self):
@@ -89,7 +88,7 @@ class Jobs(ProgramTest):
                     self.assertEqual(trial["judged_by"], "loss")
                     self.assertEqual(trial["end"], "finished" if trial["epochs"] == 4 else "stopped")
                     self.assertGreater(trial["value"], 0)
-                self.assertEqual({job["end"] for job in result["jobs"]}, {"stopped"})
+                self.assertEqual(sorted(job["end"] for job in result["jobs"]), ["finished", "stopped", "stopped", "stopped"])
                 if share == "coordinated":
                     self.assertEqual(result["sharing"]["preparations_per_sample"], 1)
 

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <set>
 #include <sstream>
 #include <thread>
@@ -51,6 +52,37 @@ std::vector<char*> writable_segments(const std::string& name) {
   return found;
 }
 
+/// A part of a process's address space.
+struct Mapping {
+  std::string protection;
+  std::string inode;
+  std::uint64_t offset = 0;  ///< of the file, where the address looked for lies
+  std::string name;
+};
+
+std::vector<Mapping> mappings(const std::string& process, const std::function<bool(std::uint64_t, std::uint64_t, const Mapping&)>& wanted) {
+  std::vector<Mapping> found;
+  std::ifstream maps("/proc/" + process + "/maps");
+  for (std::string line; std::getline(maps, line);) {
+    Mapping mapping;
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+    char dash = 0;
+    std::string device;
+    std::istringstream fields(line);
+    fields >> std::hex >> begin >> dash >> end >> mapping.protection >> mapping.offset >> device >> mapping.inode >> mapping.name;
+    if (wanted(begin, end, mapping)) found.push_back(mapping);
+  }
+  return found;
+}
+
+Mapping mapping_at(const void* address) {
+  const auto at = reinterpret_cast<std::uint64_t>(address);
+  const auto found = mappings("self", [at](std::uint64_t begin, std::uint64_t end, const Mapping&) { return begin <= at && at < end; });
+  REQUIRE(found.size() == 1);
+  return found.front();
+}
+
 /// A coordinator in a process of its own, that can be killed.
 class CoordinatorProcess {
  public:
@@ -83,6 +115,7 @@ class CoordinatorProcess {
     REQUIRE_MESSAGE(status == DSA_OK, std::string(dsa_last_error()));
     return client;
   }
+  [[nodiscard]] std::string process() const { return std::to_string(m_process); }
 
  private:
   std::filesystem::path m_folder;
@@ -114,6 +147,22 @@ TEST_CASE("a coordinator that is killed is told to every job, in whatever call")
   CHECK(std::string(dsa_error(client)).find("gone") != std::string::npos);
   CHECK(dsa_next(client, &batch, 0) == DSA_LOST);
   CHECK(dsa_detach(client) == DSA_OK);
+}
+
+TEST_CASE("a batch is read in the very pages that its producer writes: nothing is copied, and the reader cannot write") {
+  const CoordinatorProcess producer({.jobs = 1, .epochs = 1, .producers = Producers::coordinator});
+  dsa_client* const client = producer.attach();
+  dsa_batch batch = DSA_BATCH_INIT;
+  REQUIRE(next_batch(client, batch) == DSA_OK);
+  for (const void* part : {batch.samples, static_cast<const void*>(batch.ids), static_cast<const void*>(batch.labels)}) {
+    const Mapping mine = mapping_at(part);
+    CHECK(mine.protection == "r--s");
+    const auto theirs = mappings(producer.process(), [&mine](std::uint64_t, std::uint64_t, const Mapping& each) {
+      return each.inode == mine.inode && each.name == mine.name && each.protection == "rw-s";
+    });
+    CHECK(theirs.size() == 1);
+  }
+  dsa_detach(client);
 }
 
 TEST_CASE("a child that was forked is no member, and its parent stays one") {
@@ -209,6 +258,7 @@ TEST_CASE("a job that writes over what it shares is put out, and told") {
   CHECK(std::string(dsa_last_error()).find("put out") != std::string::npos);
   CHECK(dsa_next(client, &batch, 0) == DSA_EXPELLED);
   CHECK(dsa_detach(client) == DSA_OK);
+  CHECK(rig.run().wait_over(system_timing().clock->after(60)));
   CHECK(rig.run().finish().jobs.at(0).end == "put-out");
 }
 

@@ -144,7 +144,7 @@ ProfileResult full_profile() {
   short_run.name = "prep";
   result.runs = {short_run, full_run()};
   result.jobs = full_jobs();
-  result.sharing = SharingRecord{"coordinated", "coordinator", 2, 300, 1.02, 5, 9, 36'864, 99'000, 3, 4, 1, 0.000'014, 0};
+  result.sharing = SharingRecord{"coordinated", "coordinator", 2, 300, 1.02, 5, 9, 36'864, 99'000, 3, 4, 1, 0.000'014};
   result.trials = {{0, 1, 3, 30.5, "loss", 1.75, "finished"}, {1, 0, 1, 10.5, "samples_per_s", 99.5, "stopped"}};
   result.stalls = {{1, 0.2, {0.1, 0.3}}, {2, 0.3, {0.2, 0.4}}, {3, 0.5, {0.4, 0.6}}};
   result.bottleneck = {"io", "storage", true, "the lowest", "cpu"};

@@ -108,7 +108,7 @@ ProfileResult of_jobs() {
     job.samples_prepared = 3000;
     job.trial = number == 0 ? 4 : number;
   }
-  result.sharing = SharingRecord{"coordinated", "jobs", 4, 12'004, 1.0003, 4, 12, 150'994'944, 152'043'520, 3, 0, 1, 0.000'014'2, 0};
+  result.sharing = SharingRecord{"coordinated", "jobs", 4, 12'004, 1.0003, 4, 12, 150'994'944, 152'043'520, 3, 0, 1, 0.000'014'2};
   result.trials = {{0, 0, 1, 5.5, "samples_per_s", 700, "stopped"}, {4, 0, 2, 10.25, "loss", 1.75, "finished"}};
   return result;
 }
@@ -267,12 +267,11 @@ TEST_CASE("the console summary of each kind of profile is as its golden file") {
 
 TEST_CASE("what jobs shared is one sentence: prepared once for all, or by each for itself, with the memory and what went wrong") {
   SharingRecord sharing = *of_jobs().sharing;
-  CHECK(
-      report::sharing_text(sharing) ==
-      "4 jobs took every batch from one preparation, to which each did its part: each sample was prepared once an epoch; at most 12 batches (144 "
-      "MiB) "
-      "staged, 145 MiB shared in all; handing a batch over cost 14.2 us and copied 0 B; 1 job left before the end; the others made 3 batches of "
-      "theirs");
+  CHECK(report::sharing_text(sharing) ==
+        "4 jobs took every batch from one preparation, to which each did its part: each sample was prepared once an epoch; at most 12 batches (144 "
+        "MiB) "
+        "staged, 145 MiB shared in all; handing a batch over cost 14.2 us; 1 job left before the end; the others made 3 batches of "
+        "theirs");
   sharing.preparations_per_sample = 1.02;
   sharing.late_reports = 2;
   sharing.departures = sharing.taken_over_batches = 0;
@@ -280,7 +279,7 @@ TEST_CASE("what jobs shared is one sentence: prepared once for all, or by each f
   sharing.producers = "coordinator";
   const std::string text = report::sharing_text(sharing);
   CHECK(says(text, "the coordinator's: each sample was prepared 1.02 times an epoch"));
-  CHECK(says(text, "; handing over copied 0 B; 2 reports of a late batch"));
+  CHECK(says(text, "145 MiB shared in all; 2 reports of a late batch"));
   sharing.share = "none";
   sharing.jobs = 8;
   sharing.preparations_per_sample = 8;

@@ -69,7 +69,6 @@ struct SharingRecord {
   std::uint64_t late_reports = 0;                    ///< of jobs that waited longer than ten iterations
   std::uint64_t departures = 0;                      ///< of jobs, before the run's end
   std::optional<double> handover_seconds_per_batch;  ///< what passing a batch on costs all processes together, mean; without prep and training
-  std::uint64_t handover_copied_bytes = 0;           ///< copied in passing batches on
 };
 
 /// One set-up that a search tried.
