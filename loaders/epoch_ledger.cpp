@@ -29,6 +29,13 @@ void EpochLedger::count(std::uint64_t epoch, std::uint64_t hits, std::uint64_t m
   a.drawn += hits + misses;
 }
 
+void EpochLedger::count_peers(std::uint64_t samples, Bytes bytes) {
+  const std::scoped_lock lock(m_mutex);
+  if (m_accounts.empty()) return;
+  m_accounts.back().totals.peer_hits += samples;
+  m_accounts.back().totals.peer_bytes += bytes;
+}
+
 void EpochLedger::settle(std::uint64_t epoch) {
   const std::scoped_lock lock(m_mutex);
   Account& a = account(epoch);

@@ -20,6 +20,8 @@ class EpochLedger {
 
   void begin(std::uint64_t epoch);
   void count(std::uint64_t epoch, std::uint64_t hits, std::uint64_t misses);
+  /// Misses of the epoch begun last that came from other ranks: fetches of one epoch settle before the next begins.
+  void count_peers(std::uint64_t samples, Bytes bytes);
   /// All fetches of the epoch have ended.
   void settle(std::uint64_t epoch);
   /// A batch of the epoch is prepared.

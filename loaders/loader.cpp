@@ -76,6 +76,7 @@ void Loader::State::make_window() {
 
 void Loader::State::stop() {
   stopping.store(true);
+  if (parts.share != nullptr) parts.share->stop();
   if (pool) pool->close();
   notify_all();
   if (threads.size() < std::size_t{options.workers} + 2) ready.close();  // nobody reaps who would
@@ -102,6 +103,8 @@ void Loader::State::notify_all() {
 Loader::Loader(Parts parts, const LoaderOptions& options) {
   if (options.batch_size == 0 || options.workers == 0 || options.prefetch_batches == 0)
     throw UsageError("loader: batch size, workers and prefetch depth must be at least 1");
+  if (parts.share != nullptr && (parts.staging != nullptr || options.start.order.kind != OrderKind::random))
+    throw UsageError("loader: a rank's share is of batches in random order that are its own, not a group's");
   m_state = std::make_unique<State>(std::move(parts), options);
 }
 
@@ -139,6 +142,8 @@ LoaderTotals Loader::totals() const {
   for (const auto& counter : s.prep_counters) totals.prep += counter.totals();
   totals.hits = s.hit_total.load(std::memory_order_relaxed);
   totals.misses = s.miss_total.load(std::memory_order_relaxed);
+  totals.peer_hits = s.peer_counter.totals().samples;
+  totals.peer_bytes = s.peer_counter.totals().bytes;
   totals.waiting_for_prep = s.ready.size();
   totals.ready_batches = s.assembly.ready();
   totals.operator_times.resize(s.parts.prep->operator_names().size());
@@ -152,6 +157,7 @@ LoaderTotals Loader::totals() const {
 LoaderTimes Loader::times() const {
   LoaderTimes times;
   times.request = m_state->request_times.counts();
+  times.peer = m_state->peer_times.counts();
   for (const DurationHistogram& worker : m_state->prep_times) times.prep += worker.counts();
   return times;
 }

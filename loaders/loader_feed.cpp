@@ -17,6 +17,7 @@ void Loader::State::feed() {
 void Loader::State::feed_epochs() {
   std::uint64_t current_epoch = options.start.epoch;
   std::uint64_t step = 0;
+  if (!join_epoch(current_epoch)) return;
   epochs.begin(current_epoch);
   while (!over()) {
     if (options.epochs > 0 && sampler.state().epoch >= options.start.epoch + options.epochs) break;
@@ -31,9 +32,21 @@ bool Loader::State::begin_epoch(std::uint64_t& current) {
   const Nanoseconds begun = sampler_track != nullptr ? timing.clock->now() : 0;
   if (!wait_settled()) return false;
   if (sampler_track != nullptr) sampler_track->add({begun, timing.clock->now(), 0, 0, SpanKind::wait_settled});
+  // What the ranks do at the boundary to fill their caches belongs to the epoch before.
+  if (!join_epoch(sampler.state().epoch)) return false;
   epochs.settle(current);
   current = sampler.state().epoch;
   epochs.begin(current);
+  return true;
+}
+
+bool Loader::State::join_epoch(std::uint64_t epoch) {
+  if (parts.share == nullptr) return true;
+  if (!parts.share->begin_epoch(epoch).ok()) {
+    if (!over()) failures.fail(parts.share->failure());
+    return false;
+  }
+  sampler.set_batch_size(options.batch_size * options.slices * parts.share->ranks());
   return true;
 }
 
@@ -42,9 +55,10 @@ bool Loader::State::feed_step(std::uint64_t& step) {
   bool last = false;
   const SamplerState before = sampler.state();
   const auto global = sampler.next(epoch, last);
+  const auto mine = parts.share != nullptr ? parts.share->mine(global) : global;
   if (window) look_ahead(sampler.ahead(), epoch);
   if (over()) return false;  // then not all of the step was asked for
-  const auto slices = std::min<std::uint32_t>(options.slices, static_cast<std::uint32_t>(global.size()));
+  const auto slices = std::clamp<std::uint32_t>(static_cast<std::uint32_t>(mine.size()), 1, options.slices);
   for (std::uint32_t slice = 0; slice < slices; ++slice) {
     ReleaseToken token;
     const Nanoseconds slice_begun = sampler_track != nullptr ? timing.clock->now() : 0;
@@ -53,13 +67,15 @@ bool Loader::State::feed_step(std::uint64_t& step) {
     }
     const Nanoseconds slot_found = sampler_track != nullptr ? timing.clock->now() : 0;
     const bool ends_step = slice + 1 == slices;
-    const auto ids = Assignment::slice(global, static_cast<int>(slice), static_cast<int>(slices));
+    const auto ids = Assignment::slice(mine, static_cast<int>(slice), static_cast<int>(slices));
     const BatchAssembly::Draw draw{
         token, pool->data(token.slot), sequence, step, slice, slices, epoch, last && ends_step, ends_step ? sampler.state() : before};
     const std::uint32_t entry = assembly.entry_of(sequence);
     assembly.begin(entry, draw, ids, *parts.index);
     failures.drew(ids.size());  // before any of them can fail, or a budget would be spent by batches still under way
-    if (window) {
+    if (ids.empty()) {
+      finish(entry, 0);
+    } else if (window) {
       draw_from_window(ids, entry);
     } else {
       dispatch(ids, epoch, entry);

@@ -74,7 +74,12 @@ LoaderWork Loader::State::take(const FetchCompletion& completion) {
   item.ready = completion.done_at;
   if (completion.status.ok()) {
     fetch_counter.add(1, completion.bytes.size(), 0);
-    request_times.add(completion.took);
+    const bool from_peer = completion.source == FetchSource::peer;
+    (from_peer ? peer_times : request_times).add(completion.took);
+    if (from_peer) {
+      peer_counter.add(1, completion.bytes.size(), 0);
+      epochs.count_peers(1, completion.bytes.size());
+    }
     if (read_track != nullptr)
       read_track->add({completion.done_at - completion.took, completion.done_at, completion.sample,
                        static_cast<std::uint32_t>(completion.bytes.size()), SpanKind::read});

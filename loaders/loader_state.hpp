@@ -47,6 +47,8 @@ struct Loader::State {
   [[nodiscard]] std::uint32_t slots() const { return parts.staging != nullptr ? parts.staging_slots : pool->slots(); }
   bool feed_step(std::uint64_t& step);
   bool begin_epoch(std::uint64_t& current);
+  /// With a share: the ranks agree on the epoch. False when this one cannot go on.
+  bool join_epoch(std::uint64_t epoch);
   void look_ahead(std::span<const SampleId> ids, std::uint64_t epoch);
   void dispatch(std::span<const SampleId> ids, std::uint64_t epoch, std::uint32_t entry);
   void record(std::span<const CacheLookup> found, std::uint64_t epoch);
@@ -85,10 +87,12 @@ struct Loader::State {
   std::vector<StageCounter> prep_counters;
   std::vector<DurationHistogram> prep_times;  ///< of a sample, one each worker
   DurationHistogram request_times;
+  DurationHistogram peer_times;
   SpanTrack* sampler_track = nullptr;  ///< these: nullptr where nothing is traced
   SpanTrack* read_track = nullptr;
   std::vector<SpanTrack*> worker_tracks;
   StageCounter fetch_counter;
+  StageCounter peer_counter;  ///< of what the fetches counted there got from other ranks
   StageCounter feed_counter;
   std::atomic<std::uint64_t> hit_total{0};
   std::atomic<std::uint64_t> miss_total{0};

@@ -18,6 +18,7 @@
 #include "dsanalyze/base/shared_memory.hpp"
 #include "dsanalyze/loaders/server_scope.hpp"
 #include "held_minio_cache.hpp"
+#include "minio_held_samples.hpp"
 #include "minio_ledger.hpp"
 #include "protocol.hpp"
 
@@ -51,6 +52,7 @@ struct ServerHolder::State {
     } else {
       cache = std::make_unique<NoCache>();
     }
+    held = std::make_unique<MinioHeldSamples>(ledger.get(), slabs);
   }
 
   ~State() {
@@ -203,6 +205,7 @@ struct ServerHolder::State {
   std::size_t most_slabs = slab_bound();
   SlabTable slabs;
   std::unique_ptr<RawCache> cache;
+  std::unique_ptr<MinioHeldSamples> held;
   std::atomic<bool> stopping{false};
   std::atomic<int> client_count{0};
   std::list<Thread> threads;
@@ -212,6 +215,7 @@ ServerHolder::ServerHolder(const CacheOptions& options, Timing timing) : m_state
 ServerHolder::~ServerHolder() = default;
 ServerDevices& ServerHolder::devices() { return *m_state->devices; }
 RawCache& ServerHolder::cache() { return *m_state->cache; }
+const HeldSamples& ServerHolder::held() const { return *m_state->held; }
 int ServerHolder::clients() const { return m_state->client_count.load(); }
 void ServerHolder::serve(FileDescriptor client) { m_state->start(std::move(client)); }
 

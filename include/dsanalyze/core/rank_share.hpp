@@ -10,7 +10,7 @@
 namespace dsanalyze {
 
 /// What one rank of a data-parallel job takes of each global mini-batch. Deterministic: every rank computes every rank's part alike.
-/// Threads: one (a loader's feeder).
+/// Threads: one (a loader's feeder); stop() any.
 class RankShare {
  public:
   virtual ~RankShare() = default;
@@ -21,6 +21,8 @@ class RankShare {
   [[nodiscard]] virtual std::uint32_t ranks() const = 0;
   /// This rank's part of the epoch's next global mini-batch; may be empty in the last one. Valid until the next call.
   virtual std::span<const SampleId> mine(std::span<const SampleId> global) = 0;
+  /// A begin_epoch() that waits, and every later one, returns soon (cancelled).
+  virtual void stop() = 0;
   [[nodiscard]] virtual std::string failure() const = 0;
 };
 

@@ -26,6 +26,8 @@ struct FetchBuffer {
   std::uint32_t id = none;
 };
 
+enum class FetchSource : std::uint8_t { storage, peer };
+
 struct FetchCompletion {
   std::uint64_t tag = 0;
   SampleId sample = 0;
@@ -34,6 +36,7 @@ struct FetchCompletion {
   FetchBuffer buffer;
   Nanoseconds done_at = 0;
   Nanoseconds took = 0;  ///< since the engine took the request up: storage's time at the engine's concurrency
+  FetchSource source = FetchSource::storage;
 };
 
 /// Where samples' bytes come from. One engine serves all worker threads of a process.

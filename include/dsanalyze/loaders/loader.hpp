@@ -14,6 +14,7 @@
 #include "dsanalyze/core/batch.hpp"
 #include "dsanalyze/core/batch_source.hpp"
 #include "dsanalyze/core/index.hpp"
+#include "dsanalyze/core/rank_share.hpp"
 #include "dsanalyze/core/settings.hpp"
 #include "dsanalyze/core/span_recorder.hpp"
 #include "dsanalyze/core/storage_cost.hpp"
@@ -58,6 +59,8 @@ struct EpochTotals {
   std::uint64_t samples = 0;
   std::uint64_t hits = 0;
   std::uint64_t misses = 0;
+  std::uint64_t peer_hits = 0;   ///< misses that came from other ranks
+  Bytes peer_bytes = 0;          ///< of these
   Bytes requested = 0;           ///< bytes asked of storage
   std::optional<Bytes> storage;  ///< bytes that reached the device, by the meter given to the loader
   std::string digest;            ///< of the set of samples drawn and not failed
@@ -75,6 +78,8 @@ struct LoaderTotals {
   StageTotals prep;   ///< samples, bytes written, failures, busy, waiting
   std::uint64_t hits = 0;
   std::uint64_t misses = 0;
+  std::uint64_t peer_hits = 0;         ///< misses that came from other ranks
+  Bytes peer_bytes = 0;                ///< of these
   std::uint64_t waiting_for_prep = 0;  ///< samples whose bytes are there, just now
   std::uint64_t ready_batches = 0;     ///< prepared and not yet taken, just now
   std::vector<Nanoseconds> operator_times;
@@ -82,7 +87,8 @@ struct LoaderTotals {
 
 /// How long the loader's work on one sample took.
 struct LoaderTimes {
-  DurationCounts request;  ///< a read, while as many others were under way as the engine allows
+  DurationCounts request;  ///< a read from storage, while as many others were under way as the engine allows
+  DurationCounts peer;     ///< a sample that came from another rank
   DurationCounts prep;     ///< one sample on one worker, its cache copy included; below a microsecond, the mean of its group
 };
 
@@ -94,6 +100,9 @@ struct LoaderTimes {
 /// With `staging`, the batches are those that the group's producer claims, made in the slots that it gives: next() gives none out, and ends when the
 /// producer has no more to make. Order, batch size and seed are the options' (`start`, without a buffer); start's epoch and position, `epochs`,
 /// slices and depths are not asked.
+///
+/// With `share`, global mini-batches are share->ranks() times as large, and the batches are this rank's part of them; one without samples is a batch
+/// of none, so that every rank takes as many steps. The order is random then, without staging. A share that cannot go on is a failure().
 class Loader final : public BatchSource {
  public:
   struct Parts {
@@ -107,6 +116,7 @@ class Loader final : public BatchSource {
     SpanRecorder* spans = nullptr;       ///< given a track for the sampler, one for the reads and one for each prep worker; may be empty
     StagingProducer* staging = nullptr;  ///< whose batches are made; empty: this loader's own
     std::uint32_t staging_slots = 0;     ///< of that producer
+    RankShare* share = nullptr;          ///< of a rank among several: what it takes of each global mini-batch; empty: all of it
   };
   Loader(Parts parts, const LoaderOptions& options);
   ~Loader() override;

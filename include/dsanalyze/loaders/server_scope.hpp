@@ -9,6 +9,7 @@
 #include "dsanalyze/base/files.hpp"
 #include "dsanalyze/core/cache_policy.hpp"
 #include "dsanalyze/core/device.hpp"
+#include "dsanalyze/core/peers.hpp"
 #include "dsanalyze/loaders/cache.hpp"
 
 namespace dsanalyze {
@@ -59,6 +60,8 @@ class ServerHolder final : public ServerScope {
   void serve(FileDescriptor client);
   /// Clients being served now.
   [[nodiscard]] int clients() const;
+  /// What the cache holds, for other servers; nothing where it is not MinIO. Lives as long as the holder.
+  [[nodiscard]] const HeldSamples& held() const;
 
  private:
   struct State;
