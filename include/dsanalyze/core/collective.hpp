@@ -5,6 +5,7 @@
 
 #include "dsanalyze/base/clock.hpp"
 #include "dsanalyze/base/status.hpp"
+#include "dsanalyze/core/partition.hpp"
 
 namespace dsanalyze {
 
@@ -19,6 +20,18 @@ class Collective {
   virtual Status sum(std::span<double> values, Deadline deadline) = 0;
   /// Every rank's bytes, in rank order, into `all` (world x mine.size()).
   virtual Status gather(std::span<const std::byte> mine, std::span<std::byte> all, Deadline deadline) = 0;
+};
+
+/// Ranks of which some may be lost on the way. After a loss barrier(), sum() and gather() end with io for those under way, and are of the ranks last
+/// agreed on: a lost rank's bytes are zeros, its numbers add nothing.
+class ElasticCollective : public Collective {
+ public:
+  /// All that are alive call it with the same `round` (ascending), and get the same answer: who goes on. Whoever dies in the course of it may still
+  /// be in the answer, as one that dies just after it would. Waits for all that are alive. Errors: timeout (a rank that is alive did not come),
+  /// cancelled, io (this rank was given up by the others).
+  virtual Status agree(std::uint64_t round, AliveRanks& alive, Deadline deadline) = 0;
+  /// Calls under way, and later ones, end with cancelled. Threads: any.
+  virtual void cancel() = 0;
 };
 
 /// A job of one rank: everything succeeds at once.

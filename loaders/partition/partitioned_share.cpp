@@ -1,0 +1,219 @@
+#include "dsanalyze/loaders/partitioned_share.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <mutex>
+
+#include "dsanalyze/loaders/sampler.hpp"
+
+namespace dsanalyze {
+namespace {
+
+/// What a rank says of its cache.
+struct CacheRoom {
+  Bytes capacity = 0;
+  Bytes free = 0;
+};
+
+}  // namespace
+
+struct PartitionedShare::State {
+  State(Parts given, const Options& chosen)
+      : parts(std::move(given)),
+        options(chosen),
+        self(static_cast<std::uint32_t>(parts.ranks->rank())),
+        alive(static_cast<std::uint32_t>(parts.ranks->world())) {}
+
+  [[nodiscard]] bool parted() const { return options.mode != PartitionMode::none; }
+
+  Status begin(std::uint64_t next) {
+    AliveRanks now = alive;
+    if (Status status = parts.ranks->agree(next, now, patience()); !status.ok()) return explain(status, "agreeing on the epoch");
+    note_lost(now);
+    alive = now;
+    if (parted()) {
+      if (Status status = first ? begin_first() : begin_later(); !status.ok()) return status;
+    }
+    first = false;
+    epoch = next;
+    return {};
+  }
+
+  Status begin_first() {
+    if (Status status = gather_rooms(); !status.ok()) return status;
+    dealt.emplace(parts.index->records(), capacities, self);
+    dealt->reset(alive);
+    return {};
+  }
+
+  Status begin_later() {
+    if (!directory) {
+      if (Status status = make(); !status.ok()) return status;
+      dealt.reset();
+      if (options.mode == PartitionMode::locality) locality.emplace(*directory, self, options.balance);
+    }
+    if (locality) locality->reset(alive);
+    return {};
+  }
+
+  Status gather_rooms() {
+    const CacheTotals totals = parts.cache->totals();
+    const CacheRoom mine{totals.capacity, totals.capacity - std::min(totals.bytes, totals.capacity)};
+    std::vector<CacheRoom> all(alive.ranks());
+    const Status status = parts.ranks->gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)), patience());
+    if (!status.ok()) return explain(status, "telling the others what room its cache has");
+    capacities.clear();
+    free.clear();
+    for (const CacheRoom& room : all) {
+      capacities.push_back(room.capacity);
+      free.push_back(room.free);
+    }
+    return {};
+  }
+
+  /// The directory: who holds what, and who adopts what nobody does.
+  Status make() {
+    if (Status status = gather_rooms(); !status.ok()) return status;
+    const std::size_t size = held_bitmap_bytes(parts.index->size());
+    std::vector<std::byte> bitmap(size);
+    for (SampleId sample = 0; sample < parts.index->size(); ++sample) {
+      if (!parts.held->find(sample).empty()) bitmap[sample / 8] |= std::byte{1} << (sample % 8);
+    }
+    std::vector<std::byte> bitmaps(size * alive.ranks());
+    if (Status status = parts.ranks->gather(bitmap, bitmaps, patience()); !status.ok()) return explain(status, "telling the others what it holds");
+    MadeDirectory made = make_directory({bitmaps, free, capacities}, parts.index->records());
+    account.nowhere_samples = made.nowhere;
+    account.nowhere_bytes = made.nowhere_bytes;
+    const bool any = std::ranges::any_of(made.adopted, [](const auto& of_rank) { return !of_rank.empty(); });
+    if (any) {
+      if (Status status = adopt(made.adopted[self]); !status.ok()) return status;
+      // Nobody asks for what is not there yet.
+      if (Status status = parts.ranks->barrier(patience()); !status.ok()) return explain(status, "waiting for the others to fill their caches");
+    }
+    directory.emplace(std::move(made.directory));
+    return {};
+  }
+
+  Status adopt(std::span<const SampleId> samples) {
+    std::vector<SampleId> admitted;
+    for (const SampleId sample : samples) {
+      const CacheAccess access{sample, (*parts.index)[sample].length, 0, partition_priority};
+      CacheLookup lookup;
+      parts.cache->lookup({&access, 1}, {&lookup, 1});
+      if (lookup.decision == CacheDecision::admit) admitted.push_back(sample);
+    }
+    std::vector<SampleId> stored;
+    const auto take = [&](SampleId sample, std::span<const std::byte> bytes) {
+      stored.push_back(sample);
+      if (!parts.cache->store(sample, bytes).ok()) return;
+      ++account.adopted_samples;
+      account.adopted_bytes += bytes.size();
+    };
+    const Status status = engine->read_aside(admitted, take, patience());
+    std::ranges::sort(stored);
+    for (const SampleId sample : admitted) {
+      if (!std::ranges::binary_search(stored, sample)) parts.cache->abandon(sample);
+    }
+    return status.ok() ? status : explain(status, "reading what no rank held");
+  }
+
+  std::span<const SampleId> mine(std::span<const SampleId> global) {
+    if (dealt) return dealt->mine(global);
+    if (!locality) return Assignment::slice(global, static_cast<int>(alive.place(self)), static_cast<int>(alive.count()));
+    const auto part = locality->mine(global);
+    ++balanced_batches;
+    balance_sum += locality->balance_traffic();
+    account.balance_traffic = balance_sum / static_cast<double>(balanced_batches);
+    return part;
+  }
+
+  void note_lost(const AliveRanks& now) {
+    if (first) return;
+    for (std::uint32_t rank = 0; rank < alive.ranks(); ++rank) {
+      if (alive.alive(rank) && !now.alive(rank)) account.lost.push_back({rank, epoch, share_of(rank)});
+    }
+  }
+
+  /// The same draw again, for another rank: the ranks of that epoch are those that are still noted as alive.
+  std::vector<SampleId> share_of(std::uint32_t rank) {
+    SamplerState start;
+    start.seed = options.seed;
+    start.epoch = epoch;
+    start.samples = parts.index->size();
+    Sampler sampler(start, options.rank_batch * alive.count());
+    if (dealt) dealt->reset(alive);
+    std::vector<SampleId> share;
+    std::uint64_t of_epoch = 0;
+    for (bool last = false; !last;) {
+      const auto global = sampler.next(of_epoch, last);
+      const auto part = part_of(rank, global);
+      share.insert(share.end(), part.begin(), part.end());
+    }
+    return share;
+  }
+
+  std::span<const SampleId> part_of(std::uint32_t rank, std::span<const SampleId> global) {
+    if (dealt) {
+      dealt->mine(global);
+      return dealt->part(rank);
+    }
+    if (!locality) return Assignment::slice(global, static_cast<int>(alive.place(rank)), static_cast<int>(alive.count()));
+    locality->mine(global);
+    return locality->part(rank);
+  }
+
+  [[nodiscard]] Deadline patience() const { return parts.timing.clock->after(options.patience_seconds); }
+
+  Status explain(Status status, std::string_view doing) {
+    const std::scoped_lock lock(mutex);
+    reason = fmt::format("rank {} of {} cannot go on: {} failed ({}); another rank has ended, or is more than {:g} s behind", self, alive.ranks(),
+                         doing, status_name(status.code), options.patience_seconds);
+    return status;
+  }
+
+  Parts parts;
+  Options options;
+  std::uint32_t self;
+  PartitionedEngine* engine = nullptr;
+  AliveRanks alive;
+  bool first = true;
+  std::uint64_t epoch = 0;
+  std::vector<Bytes> capacities;
+  std::vector<Bytes> free;
+  std::optional<DealtAssignment> dealt;  ///< in the first epoch
+  std::optional<PartitionDirectory> directory;
+  std::optional<LocalityAssignment> locality;
+  std::uint64_t balanced_batches = 0;
+  double balance_sum = 0;
+  Account account;
+  mutable std::mutex mutex;
+  std::string reason;
+};
+
+PartitionedShare::PartitionedShare(Parts parts, const Options& options) : m_state(std::make_unique<State>(std::move(parts), options)) {}
+PartitionedShare::~PartitionedShare() = default;
+
+void PartitionedShare::read_with(PartitionedEngine& engine) { m_state->engine = &engine; }
+Status PartitionedShare::begin_epoch(std::uint64_t epoch) { return m_state->begin(epoch); }
+std::uint32_t PartitionedShare::ranks() const { return m_state->alive.count(); }
+std::span<const SampleId> PartitionedShare::mine(std::span<const SampleId> global) { return m_state->mine(global); }
+void PartitionedShare::stop() { m_state->parts.ranks->cancel(); }
+std::string PartitionedShare::failure() const {
+  const std::scoped_lock lock(m_state->mutex);
+  return m_state->reason;
+}
+
+std::optional<std::uint32_t> PartitionedShare::ask(SampleId sample, std::uint32_t attempt) const {
+  const State& state = *m_state;
+  if (!state.directory || (state.locality && state.options.balance == BalanceFrom::storage)) return std::nullopt;
+  return state.directory->next_to_ask(sample, state.self, state.alive, attempt);
+}
+
+bool PartitionedShare::keeps(SampleId sample) const { return !m_state->directory || m_state->directory->is_holder(m_state->self, sample); }
+
+const PartitionedShare::Account& PartitionedShare::account() const { return m_state->account; }
+
+}  // namespace dsanalyze
