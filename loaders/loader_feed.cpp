@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "dsanalyze/base/host.hpp"
+#include "dsanalyze/core/assignment.hpp"
 #include "loader_state.hpp"
 #include "loader_tag.hpp"
 

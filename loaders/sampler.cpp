@@ -102,12 +102,4 @@ void Sampler::shuffle() {
   m_asked = 0;
 }
 
-std::span<const SampleId> Assignment::slice(std::span<const SampleId> global, int rank, int world) {
-  const auto size = global.size();
-  const auto w = static_cast<std::size_t>(world);
-  const auto r = static_cast<std::size_t>(rank);
-  const std::size_t begin = size / w * r + std::min(r, size % w);
-  return global.subspan(begin, size / w + (r < size % w ? 1 : 0));
-}
-
 }  // namespace dsanalyze

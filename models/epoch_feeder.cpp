@@ -1,18 +1,9 @@
 #include <algorithm>
 
+#include "dsanalyze/core/assignment.hpp"
 #include "epoch_loader.hpp"
 
 namespace dsanalyze::simulation {
-namespace {
-
-/// Assignment::slice of the loader.
-std::span<const SampleId> slice_of(std::span<const SampleId> global, std::size_t rank, std::size_t world) {
-  const std::size_t size = global.size();
-  return global.subspan(size / world * rank + std::min(rank, size % world), size / world + (rank < size % world ? 1 : 0));
-}
-
-}  // namespace
-
 // Goes as far as it can without time passing.
 void LoaderStage::feed(Nanoseconds now) {
   m_waits_for = WaitsFor::nothing;
@@ -83,7 +74,7 @@ void LoaderStage::begin_slice(Nanoseconds now) {
     return;
   }
   --m_free_slots;
-  const auto samples = slice_of(m_global, m_slice, m_step_slices);
+  const auto samples = Assignment::slice(m_global, static_cast<int>(m_slice), static_cast<int>(m_step_slices));
   const auto entry = static_cast<std::uint32_t>(m_begun++ % m_entries.size());
   const auto count = static_cast<std::uint32_t>(samples.size());
   m_entries[entry] = {count, false, {m_next_epoch - 1, m_step, count, m_step_slices, 0, 0, 0}};

@@ -113,17 +113,5 @@ TEST_CASE("what storage is asked for covers each sample once, ahead of training 
   }
 }
 
-TEST_CASE("slices of a global batch are disjoint, complete and differ by at most one sample") {
-  std::vector<SampleId> ids(29);
-  std::iota(ids.begin(), ids.end(), 0U);
-  std::vector<SampleId> joined;
-  for (int rank = 0; rank < 8; ++rank) {
-    const auto slice = Assignment::slice(ids, rank, 8);
-    CHECK((slice.size() == 3 || slice.size() == 4));
-    joined.insert(joined.end(), slice.begin(), slice.end());
-  }
-  CHECK(joined == ids);
-}
-
 }  // namespace
 }  // namespace dsanalyze

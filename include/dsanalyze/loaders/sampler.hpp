@@ -60,9 +60,4 @@ class Sampler {
   std::vector<SampleId> m_caught_up;
 };
 
-/// Maps the ids of a global mini-batch to ranks: consecutive slices whose sizes differ by at most one.
-struct Assignment {
-  static std::span<const SampleId> slice(std::span<const SampleId> global, int rank, int world);
-};
-
 }  // namespace dsanalyze
