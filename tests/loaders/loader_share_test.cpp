@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "dsanalyze/base/error.hpp"
+#include "dsanalyze/core/assignment.hpp"
 #include "loader_rig.hpp"
 
 namespace dsanalyze {
