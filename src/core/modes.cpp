@@ -12,6 +12,8 @@ bool is_page_model(const ProfileSettings& settings) {
 
 bool is_coordinated(const ProfileSettings& settings) { return settings.share == JobSharing::coordinated; }
 
+bool is_parted(const ProfileSettings& settings) { return settings.partition != PartitionMode::none; }
+
 bool lives_in_one_process(CacheKind cache) {
   return cache == CacheKind::lru || cache == CacheKind::page_model_random || cache == CacheKind::page_model_linux;
 }
@@ -81,6 +83,29 @@ constexpr std::array rules = {
              [](const ProfileSettings& settings) { return settings.stop_at_epochs.has_value() && settings.trials == 0; }},
     ModeRule{"--stop-at", "no more --epochs than that", "every trial would be over before it is judged; use more --epochs, or a smaller --stop-at",
              [](const ProfileSettings& settings) { return settings.stop_at_epochs.has_value() && *settings.stop_at_epochs >= settings.epochs; }},
+    ModeRule{"--partition", "any cache but minio",
+             "who holds what must not change, and only MinIO never replaces what it holds; use --cache minio, or --partition none",
+             [](const ProfileSettings& settings) { return is_parted(settings) && settings.cache != CacheKind::minio; }},
+    ModeRule{"--partition", "--admit cost-aware",
+             "the partition says which samples a server's cache is for; use --admit first, or --partition none",
+             [](const ProfileSettings& settings) { return is_parted(settings) && settings.admission == Admission::cost_aware; }},
+    ModeRule{"--world or --partition", "--order sequential or shards",
+             "each rank trains a part of every global mini-batch, which lies anywhere in the files; use --order random",
+             [](const ProfileSettings& settings) { return runs_ranks(settings) && settings.order != OrderKind::random; }},
+    ModeRule{"--world or --partition", "--jobs or --share coordinated",
+             "a group of jobs belongs to one server; leave out --world and --partition, or --jobs and --share",
+             [](const ProfileSettings& settings) { return runs_ranks(settings) && runs_jobs(settings); }},
+    ModeRule{"--world or --partition", "--runs without full",
+             "it is the full run that the ranks make together, the others measure one server; add full to --runs, or leave out --runs",
+             [](const ProfileSettings& settings) { return runs_ranks(settings) && std::ranges::find(settings.runs, "full") == settings.runs.end(); }},
+    ModeRule{"--balance-from storage", "any --partition but locality", "only locality-aware batches are balanced; use --partition locality, or leave it out",
+             [](const ProfileSettings& settings) {
+               return settings.balance_from == BalanceFrom::storage && settings.partition != PartitionMode::locality;
+             }},
+    ModeRule{"--network emulated", "--partition none", "servers that hold nothing for one another send nothing; use --partition partitioned or locality",
+             [](const ProfileSettings& settings) { return settings.network == Seam::emulated && !is_parted(settings); }},
+    ModeRule{"--storage-scope shared", "one rank", "one server has all of its storage; use --world, or leave it out",
+             [](const ProfileSettings& settings) { return settings.storage_scope == StorageScope::shared && settings.world == 1; }},
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/core/device.hpp"
 #include "dsanalyze/core/modes.hpp"
+#include "dsanalyze/core/peers.hpp"
 #include "rate_bounds.hpp"
 
 namespace dsanalyze {
@@ -76,6 +77,13 @@ void validate_jobs(const ProfileSettings& settings) {
   if (settings.stop_at_epochs) require_integer("--stop-at (epochs)", *settings.stop_at_epochs, 1, 10'000);
 }
 
+void validate_ranks(const ProfileSettings& settings) {
+  require_integer("--world", settings.world, 1, most_ranks);
+  if (settings.network == Seam::null) throw UsageError("--network: found null, expected real, or emulated:RATE");
+  if (settings.network == Seam::emulated)
+    require_rate("--network (bytes/s of an emulated link)", settings.network_bytes_per_s, most_bytes_per_s);
+}
+
 void validate_runs(const ProfileSettings& settings) {
   constexpr std::array<std::string_view, 5> known = {"synthetic", "prep", "cached", "fetch", "full"};
   if (settings.runs.empty()) throw UsageError(fmt::format("--runs: found none, expected some of {}", fmt::join(known, ", ")));
@@ -95,6 +103,7 @@ void ProfileSettings::validate() const {
   validate_devices(*this);
   validate_amounts(*this);
   validate_jobs(*this);
+  validate_ranks(*this);
   validate_runs(*this);
   if (const std::optional<ModeRule> rule = broken_mode_rule(*this)) {
     throw UsageError(fmt::format("{} does not go together with {}: {}", rule->mode, rule->refused_with, rule->reason));

@@ -19,6 +19,9 @@ constexpr std::array admission_names = {"first", "cost-aware"};
 constexpr std::array share_names = {"none", "coordinated"};
 constexpr std::array batch_copy_names = {"none", "cpu"};
 constexpr std::array producer_choices = {"jobs", "coordinator"};
+constexpr std::array partition_names = {"none", "partitioned", "locality"};
+constexpr std::array balance_names = {"peers", "storage"};
+constexpr std::array scope_names = {"server", "shared"};
 constexpr std::array order_names = {"random", "sequential", "shards"};
 constexpr std::array dtype_names = {"uint8", "float32"};
 constexpr std::array layout_names = {"nchw", "nhwc"};
@@ -144,6 +147,12 @@ Json settings_json(const ProfileSettings& settings) {
           {"batch_copy", batch_copy_names[static_cast<std::size_t>(settings.batch_copy)]},
           {"trials", settings.trials},
           {"stop_at_epochs", or_null(settings.stop_at_epochs)},
+          {"world", settings.world},
+          {"partition", partition_mode_name(settings.partition)},
+          {"balance_from", balance_from_name(settings.balance_from)},
+          {"storage_scope", storage_scope_name(settings.storage_scope)},
+          {"network", name_of(seam_names, settings.network)},
+          {"network_bytes_per_s", settings.network_bytes_per_s},
           {"runs", settings.runs},
           {"epochs", settings.epochs},
           {"time_budget_seconds", settings.time_budget_seconds},
@@ -196,6 +205,12 @@ ProfileSettings settings_from_json(JsonObject object) {
   reader.read("batch_copy", settings.batch_copy, batch_copy_names);
   reader.read("trials", settings.trials);
   reader.read("stop_at_epochs", settings.stop_at_epochs);
+  reader.read("world", settings.world);
+  reader.read("partition", settings.partition, partition_names);
+  reader.read("balance_from", settings.balance_from, balance_names);
+  reader.read("storage_scope", settings.storage_scope, scope_names);
+  reader.read("network", settings.network, seam_names);
+  reader.read("network_bytes_per_s", settings.network_bytes_per_s);
   reader.read("runs", settings.runs);
   reader.read("epochs", settings.epochs);
   reader.read("time_budget_seconds", settings.time_budget_seconds);

@@ -13,6 +13,7 @@ namespace {
 constexpr std::array<const char*, 3> job_sharings = {"none", "coordinated", "unified-producer"};
 constexpr std::array<const char*, 2> producer_names = {"jobs", "coordinator"};
 constexpr std::array<const char*, 3> partition_modes = {"none", "partitioned", "locality"};
+constexpr std::array<const char*, 2> balance_sources = {"peers", "storage"};
 constexpr std::array<const char*, 2> storage_scopes = {"server", "shared"};
 
 template <typename Mode, std::size_t count>
@@ -32,6 +33,9 @@ std::string producers_name(Producers producers) { return producer_names[static_c
 
 PartitionMode parse_partition_mode(const std::string& text) { return parse<PartitionMode>(partition_modes, text); }
 std::string partition_mode_name(PartitionMode mode) { return partition_modes[static_cast<std::size_t>(mode)]; }
+
+BalanceFrom parse_balance_from(const std::string& text) { return parse<BalanceFrom>(balance_sources, text); }
+std::string balance_from_name(BalanceFrom from) { return balance_sources[static_cast<std::size_t>(from)]; }
 
 StorageScope parse_storage_scope(const std::string& text) { return parse<StorageScope>(storage_scopes, text); }
 std::string storage_scope_name(StorageScope scope) { return storage_scopes[static_cast<std::size_t>(scope)]; }

@@ -9,6 +9,7 @@
 #include "dsanalyze/core/batch.hpp"
 #include "dsanalyze/core/index.hpp"
 #include "dsanalyze/core/partition.hpp"
+#include "dsanalyze/core/sharing_modes.hpp"
 
 namespace dsanalyze {
 
@@ -81,12 +82,6 @@ class DealtAssignment {
   std::vector<Sized> m_sized;
   std::vector<Room> m_heap;
   std::vector<RankNumber> m_ranks;  ///< by place in the batch
-};
-
-/// Where the samples that balance a batch come from.
-enum class BalanceFrom {
-  peers,   ///< whoever holds them: R_b = R_c of [Yang-Cong]
-  storage  ///< R_b = R
 };
 
 /// Locality-aware parts [Yang-Cong, section V]: each rank trains what it holds. A sample belongs to its first holder that is alive. What nobody alive

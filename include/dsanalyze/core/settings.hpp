@@ -79,6 +79,13 @@ struct ProfileSettings {
   int trials = 0;                          ///< set-ups that a search tries, `jobs` of them at a time; 0: no search
   std::optional<int> stop_at_epochs;  ///< a search: every so many epochs the worse half of the trials ends and others begin; nullopt: each runs out
 
+  int world = 1;  ///< ranks of the job, one a server, at most `most_ranks` of core/peers.hpp; all that is said of a server is said of each
+  PartitionMode partition = PartitionMode::none;
+  BalanceFrom balance_from = BalanceFrom::peers;      ///< of locality
+  StorageScope storage_scope = StorageScope::server;  ///< whose storage_bytes_per_s is: of each server, or of the one storage that all read from
+  Seam network = Seam::real;
+  double network_bytes_per_s = 0;  ///< of one server's link, when emulated (unscaled)
+
   std::vector<std::string> runs;  ///< subset of synthetic, prep, cached, fetch, full, in order
   int epochs = 3;                 ///< of the full run, the first apart
   double time_budget_seconds = 180;
@@ -93,6 +100,9 @@ struct ProfileSettings {
 
 /// Several processes take part, or one that is a group of itself.
 inline bool runs_jobs(const ProfileSettings& settings) { return settings.jobs > 1 || settings.share != JobSharing::none; }
+
+/// The full run is that of one rank among several, or of a partition of one.
+inline bool runs_ranks(const ProfileSettings& settings) { return settings.world > 1 || settings.partition != PartitionMode::none; }
 
 /// Batches take an accelerator's time, so that G and stalls can be measured.
 inline bool trains(const ProfileSettings& settings) {

@@ -33,6 +33,15 @@ enum class PartitionMode {
 PartitionMode parse_partition_mode(const std::string& text);
 std::string partition_mode_name(PartitionMode mode);
 
+/// Where the samples that balance a locality-aware batch come from.
+enum class BalanceFrom {
+  peers,   ///< whoever holds them: R_b = R_c of [Yang-Cong]
+  storage  ///< R_b = R
+};
+/// "peers", "storage". parse_ throws UsageError naming what it found.
+BalanceFrom parse_balance_from(const std::string& text);
+std::string balance_from_name(BalanceFrom from);
+
 /// Whose storage it is: each server has its own, or all read from one.
 enum class StorageScope { server, shared };
 /// "server", "shared".
