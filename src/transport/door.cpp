@@ -1,0 +1,210 @@
+#include "door.hpp"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <asio/post.hpp>
+#include <cerrno>
+#include <chrono>
+
+#include "dsanalyze/base/error.hpp"
+
+namespace dsanalyze::transport {
+namespace {
+
+constexpr std::size_t most_strangers = 128;  // that have not proved to be members yet
+constexpr std::size_t most_calls_at_once = 64;
+constexpr Nanoseconds longest_handshake = 2 * nanoseconds_per_second;
+constexpr Nanoseconds before_next_call = nanoseconds_per_second / 20;
+constexpr std::chrono::milliseconds busy_interval(10);  // while calls are to be made
+constexpr std::chrono::milliseconds quiet_interval(100);
+constexpr std::chrono::milliseconds without_descriptors(20);
+
+asio::ip::tcp protocol_of(int socket) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
+  return address.ss_family == AF_INET6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4();
+}
+
+}  // namespace
+
+Door::Door(FileDescriptor listening, const RankFacts& facts, std::vector<asio::ip::tcp::endpoint> peers, const Clock& clock, Admit admit, Enter enter)
+    : m_own(own_side(facts)),
+      m_peers(std::move(peers)),
+      m_clock(&clock),
+      m_admit(std::move(admit)),
+      m_enter(std::move(enter)),
+      m_acceptor(m_context, protocol_of(listening.get()), listening.get()),
+      m_timer(m_context),
+      m_pause(m_context),
+      m_troubles(facts.world) {
+  static_cast<void>(listening.release());
+  m_acceptor.non_blocking(true);
+  for (std::uint32_t rank = 0; rank < facts.rank; ++rank) {
+    for (std::uint32_t connection = 0; connection < facts.connections_per_peer; ++connection) m_calls.push_back({rank, connection});
+  }
+  static_cast<void>(random_nonce());  // throws here, not in the thread
+  accept_next();
+  asio::post(m_context, [this] { look_around(); });
+  m_thread = std::thread([this] { m_context.run(); });
+}
+
+Door::~Door() {
+  m_context.stop();
+  m_thread.join();
+}
+
+std::string Door::trouble(std::uint32_t rank) const {
+  const std::scoped_lock lock(m_mutex);
+  return m_troubles[rank];
+}
+
+void Door::accept_next() {
+  m_acceptor.async_accept([this](const asio::error_code& error, asio::ip::tcp::socket socket) {
+    if (error == asio::error::operation_aborted) return;
+    if (!error) receive(std::move(socket));
+    if (error != asio::error::no_descriptors && error.value() != ENFILE && error.value() != ENOBUFS && error.value() != ENOMEM) return accept_next();
+    // Trying at once would be all that this thread does.
+    m_pause.expires_after(without_descriptors);
+    m_pause.async_wait([this](const asio::error_code& aborted) {
+      if (!aborted) accept_next();
+    });
+  });
+}
+
+void Door::receive(asio::ip::tcp::socket socket) {
+  asio::error_code error;
+  socket.non_blocking(true, error);
+  if (error) return;
+  if (m_strangers == most_strangers) {
+    const CallerPointer oldest = *std::ranges::find(m_callers, SIZE_MAX, [](const CallerPointer& caller) { return caller->call; });
+    refuse(oldest, Refusal::crowded, {});
+  }
+  ++m_strangers;
+  await(add(std::move(socket), Handshake::to_accept(m_own, random_nonce())));
+}
+
+Door::CallerPointer Door::add(asio::ip::tcp::socket socket, Handshake handshake) {
+  const CallerPointer caller = std::make_shared<Caller>(std::move(socket), std::move(handshake), m_clock->now());
+  caller->place = m_callers.insert(m_callers.end(), caller);
+  return caller;
+}
+
+void Door::remove(const CallerPointer& caller) {
+  caller->is_gone = true;
+  if (caller->call == SIZE_MAX) {
+    --m_strangers;
+  } else {
+    --m_calling;
+  }
+  m_callers.erase(caller->place);
+}
+
+void Door::note(std::uint32_t rank, const std::string& trouble) {
+  const std::scoped_lock lock(m_mutex);
+  if (rank < m_troubles.size()) m_troubles[rank] = trouble;
+}
+
+void Door::call(std::size_t number) {
+  Call& call = m_calls[number];
+  call.stage = Call::Stage::calling;
+  ++m_calling;
+  const CallerPointer caller = add(asio::ip::tcp::socket(m_context), Handshake::to_dial(m_own, call.rank, call.connection, random_nonce()));
+  caller->call = number;
+  caller->socket.async_connect(m_peers[call.rank], [this, caller](const asio::error_code& error) {
+    if (caller->is_gone) return;
+    asio::error_code failure = error;
+    if (!failure) caller->socket.non_blocking(true, failure);
+    if (failure) return refuse(caller, Refusal::closed, describe_errno(failure.value()));
+    if (send_output(*caller)) return await(caller);
+    refuse(caller, Refusal::closed, "hung up");
+  });
+}
+
+void Door::await(const CallerPointer& caller) {
+  caller->socket.async_wait(asio::ip::tcp::socket::wait_read, [this, caller](const asio::error_code& error) {
+    if (!caller->is_gone && error != asio::error::operation_aborted) read(caller);
+  });
+}
+
+void Door::read(const CallerPointer& caller) {
+  std::array<std::byte, 256> bytes;
+  const std::size_t wanted = std::min(bytes.size(), caller->handshake.wanted());
+  const ssize_t got = ::recv(caller->socket.native_handle(), bytes.data(), wanted, 0);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return await(caller);
+  if (got <= 0) return refuse(caller, Refusal::closed, "hung up, as it does on who has not its key");
+  caller->handshake.take(std::span(bytes).first(static_cast<std::size_t>(got)));
+  if (caller->handshake.stage() == Handshake::Stage::done) return let_in(caller);
+  const bool is_sent = send_output(*caller);
+  if (caller->handshake.stage() == Handshake::Stage::refused) {
+    return refuse(caller, caller->handshake.refusal(), std::string(refusal_name(caller->handshake.refusal())));
+  }
+  if (!is_sent) return refuse(caller, Refusal::closed, "hung up");
+  await(caller);
+}
+
+bool Door::send_output(Caller& caller) {
+  const std::vector<std::byte> output = caller.handshake.output();
+  if (output.empty()) return true;
+  return ::send(caller.socket.native_handle(), output.data(), output.size(), MSG_NOSIGNAL | MSG_DONTWAIT) == static_cast<ssize_t>(output.size());
+}
+
+void Door::let_in(const CallerPointer& caller) {
+  const std::uint32_t rank = caller->handshake.peer();
+  const std::uint32_t connection = caller->handshake.connection();
+  const Refusal refusal = m_admit(rank, connection);
+  if (refusal != Refusal::none) return refuse(caller, refusal, std::string(refusal_name(refusal)));
+  if (!send_output(*caller)) return refuse(caller, Refusal::closed, "hung up");
+  asio::error_code error;
+  caller->socket.set_option(asio::ip::tcp::no_delay(true), error);
+  FileDescriptor socket(caller->socket.release(error));
+  if (error) return refuse(caller, Refusal::closed, error.message());
+  if (caller->call != SIZE_MAX) m_calls[caller->call].stage = Call::Stage::over;
+  remove(caller);
+  m_enter(std::move(socket), rank, connection);
+}
+
+void Door::refuse(const CallerPointer& caller, Refusal refusal, const std::string& trouble) {
+  if (refusal == Refusal::other_terms) m_is_hopeless = true;
+  if (caller->call == SIZE_MAX) {
+    m_refused[static_cast<std::size_t>(refusal)].fetch_add(1, std::memory_order_relaxed);
+    if (refusal == Refusal::other_terms) note(caller->handshake.peer(), trouble);
+  } else {
+    Call& call = m_calls[caller->call];
+    call.stage = Call::Stage::waiting;
+    call.again_at = m_clock->now() + before_next_call;
+    note(call.rank, trouble);
+  }
+  asio::error_code ignored;
+  caller->socket.close(ignored);
+  remove(caller);
+}
+
+void Door::make_calls() {
+  const Nanoseconds now = m_clock->now();
+  for (std::size_t number = 0; number < m_calls.size() && m_calling < most_calls_at_once; ++number) {
+    if (m_calls[number].stage == Call::Stage::waiting && m_calls[number].again_at <= now) call(number);
+  }
+}
+
+void Door::look_around() {
+  const Nanoseconds now = m_clock->now();
+  while (!m_callers.empty() && now - m_callers.front()->began > longest_handshake) {
+    const CallerPointer overdue = m_callers.front();
+    refuse(overdue, Refusal::too_slow, "does not answer");
+  }
+  make_calls();
+  look_later();
+}
+
+void Door::look_later() {
+  const bool is_busy = std::ranges::any_of(m_calls, [](const Call& call) { return call.stage != Call::Stage::over; });
+  m_timer.expires_after(is_busy ? busy_interval : quiet_interval);
+  m_timer.async_wait([this](const asio::error_code& error) {
+    if (!error) look_around();
+  });
+}
+
+}  // namespace dsanalyze::transport

@@ -1,0 +1,97 @@
+#pragma once
+
+#include <array>
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/steady_timer.hpp>
+#include <atomic>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "dsanalyze/transport/ranks.hpp"
+#include "handshake.hpp"
+
+namespace dsanalyze::transport {
+
+/// Where connections begin: lets in who proves to be a member, and calls at the lower ranks' doors until it is let in. A thread of its own, so that
+/// whoever knocks, however often, keeps none of the others waiting. Who has not proved to be a member within 2 s and 104 bytes is gone, and of more
+/// than 128 that have not the oldest. Threads: any.
+class Door {
+ public:
+  /// Whether a member may come in as that connection. `none`: it may.
+  using Admit = std::function<Refusal(std::uint32_t rank, std::uint32_t connection)>;
+  /// A member is in. Its socket does not block.
+  using Enter = std::function<void(FileDescriptor socket, std::uint32_t rank, std::uint32_t connection)>;
+  /// `peers`: where all ranks are; used for those below. Calls from the door's thread.
+  Door(FileDescriptor listening, const RankFacts& facts, std::vector<asio::ip::tcp::endpoint> peers, const Clock& clock, Admit admit, Enter enter);
+  ~Door();
+  Door(const Door&) = delete;
+  Door& operator=(const Door&) = delete;
+
+  [[nodiscard]] std::uint64_t refused(Refusal refusal) const { return m_refused[static_cast<std::size_t>(refusal)].load(std::memory_order_relaxed); }
+  /// What came last of calling at that rank, in words; empty when nothing did.
+  [[nodiscard]] std::string trouble(std::uint32_t rank) const;
+  /// A rank has the key and other terms: waiting does not help.
+  [[nodiscard]] bool is_hopeless() const { return m_is_hopeless.load(); }
+
+ private:
+  struct Caller {
+    Caller(asio::ip::tcp::socket given_socket, Handshake given_handshake, Nanoseconds now)
+        : socket(std::move(given_socket)), handshake(std::move(given_handshake)), began(now) {}
+    asio::ip::tcp::socket socket;
+    Handshake handshake;
+    Nanoseconds began;
+    std::size_t call = SIZE_MAX;  ///< which of m_calls; SIZE_MAX: it came by itself
+    bool is_gone = false;         ///< what still comes of its socket is of no interest
+    std::list<std::shared_ptr<Caller>>::iterator place;
+  };
+  using CallerPointer = std::shared_ptr<Caller>;
+  /// A connection that this rank has to make.
+  struct Call {
+    std::uint32_t rank = 0;
+    std::uint32_t connection = 0;
+    enum class Stage : std::uint8_t { waiting, calling, over } stage = Stage::waiting;
+    Nanoseconds again_at = 0;
+  };
+
+  CallerPointer add(asio::ip::tcp::socket socket, Handshake handshake);
+  void remove(const CallerPointer& caller);
+  void note(std::uint32_t rank, const std::string& trouble);
+  void accept_next();
+  void receive(asio::ip::tcp::socket socket);
+  void make_calls();
+  void call(std::size_t number);
+  void await(const CallerPointer& caller);
+  void read(const CallerPointer& caller);
+  bool send_output(Caller& caller);
+  void let_in(const CallerPointer& caller);
+  void refuse(const CallerPointer& caller, Refusal refusal, const std::string& trouble);
+  void look_around();
+  void look_later();
+
+  OwnSide m_own;
+  std::vector<asio::ip::tcp::endpoint> m_peers;
+  const Clock* m_clock;
+  Admit m_admit;
+  Enter m_enter;
+  asio::io_context m_context{1};
+  asio::ip::tcp::acceptor m_acceptor;
+  asio::steady_timer m_timer;
+  asio::steady_timer m_pause;
+  std::list<CallerPointer> m_callers;  ///< the oldest first
+  std::size_t m_strangers = 0;         ///< of m_callers, those that came by themselves
+  std::vector<Call> m_calls;
+  std::size_t m_calling = 0;
+  std::array<std::atomic<std::uint64_t>, refusal_kinds> m_refused{};
+  std::atomic<bool> m_is_hopeless{false};
+  mutable std::mutex m_mutex;
+  std::vector<std::string> m_troubles;  ///< guarded by m_mutex; one a rank
+  std::thread m_thread;
+};
+
+}  // namespace dsanalyze::transport

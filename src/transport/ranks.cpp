@@ -1,0 +1,187 @@
+#include "dsanalyze/transport/ranks.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "addresses.hpp"
+#include "door.hpp"
+#include "dsanalyze/base/error.hpp"
+#include "dsanalyze/base/text.hpp"
+#include "job.hpp"
+#include "lines.hpp"
+#include "loop.hpp"
+#include "requests.hpp"
+#include "rounds.hpp"
+
+namespace dsanalyze {
+namespace transport {
+namespace {
+
+constexpr double seconds_between_looks = 0.05;  // at who is there, while ranks come together
+constexpr std::size_t most_named = 8;           // missing ranks in a message
+
+class JoinedRanks final : public Ranks {
+ public:
+  JoinedRanks(const RankFacts& facts, Timing timing)
+      : m_job(facts, timing),
+        m_lines(facts),
+        m_rounds(m_job,
+                 [this](std::uint32_t rank, FrameKind kind, std::uint64_t number, const SharedBytes& bytes) { say(rank, kind, number, bytes); }),
+        m_requests(m_job, m_lines) {
+    m_job.hear = [this](std::uint32_t rank, const FrameHead& head, std::vector<std::byte> bytes) {
+      if (!m_rounds.hear(rank, head, std::move(bytes))) m_job.bury(rank);
+    };
+    m_job.bury = [this](std::uint32_t rank) { bury(rank); };
+    for (std::uint32_t i = 0; i < facts.io_threads; ++i) m_loops.push_back(std::make_unique<Loop>(m_job));
+  }
+
+  ~JoinedRanks() override {
+    m_door.reset();
+    m_job.held.set(nullptr);
+    const Deadline deadline = m_job.members.after(m_job.facts.peer_deadline_seconds);
+    for (const auto& loop : m_loops) loop->finish(deadline);
+    for (const auto& loop : m_loops) loop->join();
+  }
+
+  JoinedRanks(const JoinedRanks&) = delete;
+  JoinedRanks& operator=(const JoinedRanks&) = delete;
+
+  void join(Listener listener, std::vector<asio::ip::tcp::endpoint> peers, const Clock& clock) {
+    m_door = std::make_unique<Door>(
+        listener.take(), m_job.facts, std::move(peers), clock,
+        [this](std::uint32_t rank, std::uint32_t connection) {
+          if (!m_job.members.alive(rank)) return Refusal::dead;
+          return m_lines.get(rank, connection) != nullptr ? Refusal::known : Refusal::none;
+        },
+        [this](FileDescriptor socket, std::uint32_t rank, std::uint32_t connection) {
+          Loop& loop = *m_loops[(rank + connection) % m_loops.size()];
+          loop.add(m_lines.add(loop, std::move(socket), rank, connection));
+          m_job.members.tell();
+        });
+    const Deadline deadline = m_job.members.after(m_job.facts.setup_seconds);
+    while (true) {
+      const std::uint32_t seen = m_job.members.news();
+      const std::vector<std::uint32_t> missing = missing_ranks();
+      if (missing.empty()) return;
+      const bool is_over = m_job.members.now() >= deadline.at || m_door->is_hopeless();
+      if (is_over || alive().size() < m_job.members.world()) throw Error(describe_missing(missing));
+      m_job.members.wait(seen, {std::min(deadline.at, m_job.members.after(seconds_between_looks).at)});
+    }
+  }
+
+  Collective& collective() override { return m_rounds; }
+  PeerSource& peers() override { return m_requests; }
+
+  void serve(const HeldSamples* held) override {
+    m_job.held.set(nullptr);
+    // Who does not take what it asked for is dead after the peer deadline, so this ends.
+    while (true) {
+      const std::uint32_t seen = m_job.members.news();
+      if (!m_job.held.in_use()) break;
+      m_job.members.wait(seen, m_job.members.after(seconds_between_looks));
+    }
+    m_job.held.set(held);
+  }
+
+  Agreement agree_alive(std::uint64_t epoch, Deadline deadline) override { return m_rounds.agree(epoch, deadline); }
+
+  [[nodiscard]] std::vector<std::uint32_t> alive() const override {
+    std::vector<std::uint32_t> ranks;
+    for (std::uint32_t rank = 0; rank < m_job.members.world(); ++rank) {
+      if (m_job.members.alive(rank)) ranks.push_back(rank);
+    }
+    return ranks;
+  }
+
+  [[nodiscard]] RankCounters counters() const override {
+    RankCounters counters{m_job.counts.bytes_sent.load(),
+                          m_job.counts.requests_served.load(),
+                          m_job.counts.requests_refused.load(),
+                          m_job.counts.bytes_received.load(),
+                          m_job.counts.corrupt.load(),
+                          m_job.counts.nonsense.load(),
+                          {}};
+    for (std::size_t i = 0; i < refusal_kinds; ++i) counters.refused[i] = m_door->refused(static_cast<Refusal>(i));
+    return counters;
+  }
+
+ private:
+  void say(std::uint32_t rank, FrameKind kind, std::uint64_t number, const SharedBytes& bytes) {
+    Connection* const line = m_lines.get(rank, 0);
+    line->say(kind, number, bytes);
+    line->loop().wake(*line);
+  }
+
+  void bury(std::uint32_t rank) {
+    if (!m_job.members.bury(rank)) return;
+    m_lines.for_each(rank, [](Connection* line) {
+      if (line != nullptr) line->loop().wake(*line);
+    });
+  }
+
+  [[nodiscard]] std::vector<std::uint32_t> missing_ranks() const {
+    std::vector<std::uint32_t> missing;
+    for (std::uint32_t rank = 0; rank < m_job.members.world(); ++rank) {
+      if (rank == m_job.members.own()) continue;
+      if (!m_lines.complete(rank) || !m_job.members.alive(rank)) missing.push_back(rank);
+    }
+    return missing;
+  }
+
+  [[nodiscard]] std::string describe(std::uint32_t rank) const {
+    const std::string trouble = m_door->trouble(rank);
+    if (!m_job.members.alive(rank)) return fmt::format("rank {} (came and died)", rank);
+    if (!trouble.empty()) return fmt::format("rank {} ({})", rank, trouble);
+    return fmt::format("rank {} (has not called)", rank);
+  }
+
+  [[nodiscard]] std::string describe_missing(std::span<const std::uint32_t> missing) const {
+    std::string list;
+    for (std::size_t i = 0; i < std::min(missing.size(), most_named); ++i) list += (i > 0 ? ", " : "") + describe(missing[i]);
+    if (missing.size() > most_named) list += fmt::format(" and {} more", missing.size() - most_named);
+    const std::string_view advice = m_door->is_hopeless() ? "All ranks need the same command line, the same dataset and the same program"
+                                                          : "All ranks have to start within this time, with the same key, and reach one another";
+    return fmt::format("rank {} waited {} for {} of {} ranks that did not come: {}. {}", m_job.members.own(),
+                       format_seconds(m_job.facts.setup_seconds), missing.size(), m_job.members.world(), list, advice);
+  }
+
+  Job m_job;
+  std::vector<std::unique_ptr<Loop>> m_loops;
+  Lines m_lines;
+  Rounds m_rounds;
+  Requests m_requests;
+  std::unique_ptr<Door> m_door;
+};
+
+}  // namespace
+}  // namespace transport
+
+void RankFacts::validate() const {
+  const auto require = [](bool holds, std::string_view field, std::string_view expected) {
+    if (!holds) throw UsageError(fmt::format("ranks: {} has to be {}", field, expected));
+  };
+  require(world >= 1 && world <= most_ranks, "world", fmt::format("between 1 and {}", most_ranks));
+  require(rank < world, "rank", fmt::format("below world ({})", world));
+  require(connections_per_peer >= 1 && connections_per_peer <= 16, "connections_per_peer", "between 1 and 16");
+  require(io_threads >= 1 && io_threads <= 64, "io_threads", "between 1 and 64");
+  require(places >= 1 && places <= transport::most_asked, "places", "between 1 and 1024");
+  require(largest_sample <= UINT32_MAX, "largest_sample", "below 4 GiB");
+  require(peer_deadline_seconds >= 0.01 && peer_deadline_seconds <= 3600, "peer_deadline_seconds", "between 0.01 and 3600");
+  require(setup_seconds >= 0 && setup_seconds <= 86400, "setup_seconds", "between 0 and 86400");
+}
+
+std::unique_ptr<Ranks> join_ranks(Listener listener, const RankFacts& facts, const std::vector<std::string>& addresses, Timing timing) {
+  facts.validate();
+  if (addresses.size() != facts.world) {
+    throw UsageError(fmt::format("{} addresses were given for {} ranks: each rank needs one", addresses.size(), facts.world));
+  }
+  std::vector<asio::ip::tcp::endpoint> peers(facts.world);
+  for (std::uint32_t rank = 0; rank < facts.rank; ++rank) peers[rank] = transport::parse_endpoint(addresses[rank]);
+  auto ranks = std::make_unique<transport::JoinedRanks>(facts, timing);
+  ranks->join(std::move(listener), std::move(peers), *timing.clock);
+  return ranks;
+}
+
+}  // namespace dsanalyze

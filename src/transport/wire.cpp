@@ -1,0 +1,74 @@
+#include "wire.hpp"
+
+#include <xxhash.h>
+
+#include <cstring>
+
+namespace dsanalyze::transport {
+namespace {
+
+bool has_possible_length(const FrameHead& head) {
+  switch (head.kind) {
+    case FrameKind::request:
+      return head.length > 0 && head.length % entry_bytes == 0 && head.length <= most_small;
+    case FrameKind::reply:
+      return head.length > 0;
+    case FrameKind::not_held:
+    case FrameKind::other_length:
+    case FrameKind::heartbeat:
+      return head.length == 0;
+    case FrameKind::gather:
+      return head.length <= most_gathered;
+    case FrameKind::mask:
+    case FrameKind::decided:
+      return head.length > 0 && head.length <= most_mask;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::uint64_t checksum_of(std::span<const std::byte> bytes, std::uint64_t number) { return XXH3_64bits_withSeed(bytes.data(), bytes.size(), number); }
+
+HeadBytes write_head(const FrameHead& head) {
+  HeadBytes bytes;
+  std::memcpy(bytes.data(), &head, head_bytes);
+  return bytes;
+}
+
+std::optional<FrameHead> parse_head(std::span<const std::byte, head_bytes> bytes) {
+  FrameHead head;
+  std::memcpy(&head, bytes.data(), head_bytes);
+  if (!has_possible_length(head)) return std::nullopt;
+  return head;
+}
+
+void write_entry(const RequestEntry& entry, std::span<std::byte, entry_bytes> out) {
+  static_assert(sizeof entry == entry_bytes);
+  std::memcpy(out.data(), &entry, entry_bytes);
+}
+
+void parse_entries(std::span<const std::byte> bytes, std::vector<RequestEntry>& entries) {
+  for (; bytes.size() >= entry_bytes; bytes = bytes.subspan(entry_bytes)) std::memcpy(&entries.emplace_back(), bytes.data(), entry_bytes);
+}
+
+std::vector<std::byte> write_mask(const RankMask& mask) {
+  std::vector<std::byte> bytes((mask.size() + 7) / 8);
+  for (std::size_t rank = 0; rank < mask.size(); ++rank) {
+    if (mask[rank]) bytes[rank / 8] |= std::byte{1} << (rank % 8);
+  }
+  return bytes;
+}
+
+std::optional<RankMask> parse_mask(std::span<const std::byte> bytes, std::uint32_t world) {
+  if (bytes.size() != (world + 7) / 8) return std::nullopt;
+  RankMask mask(world);
+  for (std::size_t bit = 0; bit < bytes.size() * 8; ++bit) {
+    const bool is_set = (bytes[bit / 8] >> (bit % 8) & std::byte{1}) != std::byte{0};
+    if (bit >= world && is_set) return std::nullopt;
+    if (bit < world) mask[bit] = is_set;
+  }
+  return mask;
+}
+
+}  // namespace dsanalyze::transport

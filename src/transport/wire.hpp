@@ -1,0 +1,73 @@
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "dsanalyze/core/batch.hpp"
+#include "dsanalyze/core/peers.hpp"
+
+namespace dsanalyze::transport {
+
+// What ranks say to one another once they are connected: frames, each a head and `length` bytes, numbers little-endian. Parsing has neither state nor
+// side effects; what is not well formed ends the connection.
+
+static_assert(std::endian::native == std::endian::little, "numbers are written as they lie in memory");
+
+/// Of frames and of the handshake.
+constexpr std::uint32_t wire_version = 1;
+
+enum class FrameKind : std::uint32_t {
+  request = 1,   ///< samples that are asked for, numbered from `number` on; answered in this order
+  reply,         ///< a sample's bytes; `number` is the request's
+  not_held,      ///< no bytes
+  other_length,  ///< held, but not with as many bytes as were asked for; no bytes
+  heartbeat,     ///< no bytes
+  gather,        ///< a rank's part of round `number`
+  mask,          ///< whom a rank takes for alive, for agreement `number`
+  decided        ///< the outcome of agreement `number`
+};
+
+struct FrameHead {
+  FrameKind kind = FrameKind::heartbeat;
+  std::uint32_t length = 0;    ///< bytes that follow
+  std::uint64_t number = 0;    ///< as kind says
+  std::uint64_t checksum = 0;  ///< checksum_of() what follows
+};
+constexpr std::size_t head_bytes = 24;
+static_assert(sizeof(FrameHead) == head_bytes);
+
+struct RequestEntry {
+  SampleId sample = 0;
+  std::uint32_t bytes = 0;
+};
+constexpr std::size_t entry_bytes = 8;
+constexpr std::size_t most_entries = 256;                       ///< in one frame
+constexpr std::size_t most_asked = 1024;                        ///< unanswered on one connection
+constexpr std::size_t most_gathered = 64U << 20U;               ///< bytes
+constexpr std::size_t most_mask = most_ranks / 8;               ///< bytes
+constexpr std::size_t most_small = most_entries * entry_bytes;  ///< bytes that follow any head but a reply's and a gather's
+
+/// XXH3-64 with the frame's number as its seed, so that no frame passes for another.
+std::uint64_t checksum_of(std::span<const std::byte> bytes, std::uint64_t number);
+
+using HeadBytes = std::array<std::byte, head_bytes>;
+HeadBytes write_head(const FrameHead& head);
+/// Nothing when it is none, or says a length that its kind does not have. A reply's length is for the asker to judge.
+std::optional<FrameHead> parse_head(std::span<const std::byte, head_bytes> bytes);
+
+void write_entry(const RequestEntry& entry, std::span<std::byte, entry_bytes> out);
+/// Appends to `entries`. Requires a length that parse_head() lets pass.
+void parse_entries(std::span<const std::byte> bytes, std::vector<RequestEntry>& entries);
+
+/// One bit a rank, rank 0 the lowest of the first byte.
+using RankMask = std::vector<bool>;
+std::vector<std::byte> write_mask(const RankMask& mask);
+/// Nothing when it is not a mask of `world` ranks.
+std::optional<RankMask> parse_mask(std::span<const std::byte> bytes, std::uint32_t world);
+
+}  // namespace dsanalyze::transport
