@@ -34,8 +34,9 @@ bool Loader::State::begin_epoch(std::uint64_t& current) {
   if (!wait_settled()) return false;
   if (sampler_track != nullptr) sampler_track->add({begun, timing.clock->now(), 0, 0, SpanKind::wait_settled});
   // What the ranks do at the boundary to fill their caches belongs to the epoch before.
-  if (!join_epoch(sampler.state().epoch)) return false;
+  const bool goes_on = join_epoch(sampler.state().epoch);
   epochs.settle(current);
+  if (!goes_on) return false;
   current = sampler.state().epoch;
   epochs.begin(current);
   return true;
@@ -43,8 +44,9 @@ bool Loader::State::begin_epoch(std::uint64_t& current) {
 
 bool Loader::State::join_epoch(std::uint64_t epoch) {
   if (parts.share == nullptr) return true;
-  if (!parts.share->begin_epoch(epoch).ok()) {
-    if (!over()) failures.fail(parts.share->failure());
+  const Status status = parts.share->begin_epoch(epoch);
+  if (!status.ok()) {
+    if (status.code != StatusCode::end && !over()) failures.fail(parts.share->failure());
     return false;
   }
   sampler.set_batch_size(options.batch_size * options.slices * parts.share->ranks());

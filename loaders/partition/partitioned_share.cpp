@@ -12,10 +12,11 @@
 namespace dsanalyze {
 namespace {
 
-/// What a rank says of its cache.
-struct CacheRoom {
+/// What a rank says of itself before an epoch.
+struct Report {
   Bytes capacity = 0;
   Bytes free = 0;
+  std::uint64_t enough = 0;
 };
 
 }  // namespace
@@ -30,70 +31,86 @@ struct PartitionedShare::State {
   [[nodiscard]] bool parted() const { return options.mode != PartitionMode::none; }
 
   Status begin(std::uint64_t next) {
-    AliveRanks now = alive;
-    if (Status status = parts.ranks->agree(next, now, patience()); !status.ok()) return explain(status, "agreeing on the epoch");
-    note_lost(now);
-    alive = now;
-    if (parted()) {
-      if (Status status = first ? begin_first() : begin_later(); !status.ok()) return status;
-    }
-    first = false;
+    const AliveRanks before = alive;
+    if (Status status = together([this] { return exchange_reports(); }); !status.ok()) return status;
+    if (epoch) note_lost(before);
     epoch = next;
-    return {};
-  }
-
-  Status begin_first() {
-    if (Status status = gather_rooms(); !status.ok()) return status;
-    dealt.emplace(parts.index->records(), capacities, self);
-    dealt->reset(alive);
-    return {};
-  }
-
-  Status begin_later() {
+    if (std::ranges::any_of(reports, [](const Report& report) { return report.enough != 0; })) return {StatusCode::end, 0};
+    if (!parted()) return {};
+    if (!dealt && !directory) {
+      dealt.emplace(parts.index->records(), capacities(), self);
+      dealt->reset(alive);
+      return {};
+    }
     if (!directory) {
       if (Status status = make(); !status.ok()) return status;
-      dealt.reset();
-      if (options.mode == PartitionMode::locality) locality.emplace(*directory, self, options.balance);
     }
     if (locality) locality->reset(alive);
     return {};
   }
 
-  Status gather_rooms() {
-    const CacheTotals totals = parts.cache->totals();
-    const CacheRoom mine{totals.capacity, totals.capacity - std::min(totals.bytes, totals.capacity)};
-    std::vector<CacheRoom> all(alive.ranks());
-    const Status status = parts.ranks->gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)), patience());
-    if (!status.ok()) return explain(status, "telling the others what room its cache has");
-    capacities.clear();
-    free.clear();
-    for (const CacheRoom& room : all) {
-      capacities.push_back(room.capacity);
-      free.push_back(room.free);
+  /// All that are alive agree on who they are, tell one another something, and agree that all have heard it; where one was lost meanwhile, once more.
+  template <typename Tell>
+  Status together(const Tell& tell) {
+    while (true) {
+      if (Status status = agree(); !status.ok()) return status;
+      const AliveRanks telling = alive;
+      const Status told = tell();
+      if (Status status = agree(); !status.ok()) return status;
+      if (alive == telling) return told.ok() ? told : explain(told, "telling the others of its cache");
     }
-    return {};
+  }
+
+  Status agree() {
+    const Status status = parts.ranks->agree(alive, patience());
+    return status.ok() ? status : explain(status, "agreeing with the others on who goes on");
+  }
+
+  Status exchange_reports() {
+    const CacheTotals totals = parts.cache->totals();
+    const Report mine{totals.capacity, totals.capacity - std::min(totals.bytes, totals.capacity),
+                      epoch && options.enough && options.enough() ? std::uint64_t{1} : 0};
+    reports.assign(alive.ranks(), {});
+    return parts.ranks->gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(reports)), patience());
+  }
+
+  [[nodiscard]] std::vector<Bytes> capacities() const { return of_reports(&Report::capacity); }
+  [[nodiscard]] std::vector<Bytes> of_reports(Bytes Report::*field) const {
+    std::vector<Bytes> values;
+    for (const Report& report : reports) values.push_back(report.*field);
+    return values;
   }
 
   /// The directory: who holds what, and who adopts what nobody does.
   Status make() {
-    if (Status status = gather_rooms(); !status.ok()) return status;
     const std::size_t size = held_bitmap_bytes(parts.index->size());
     std::vector<std::byte> bitmap(size);
     for (SampleId sample = 0; sample < parts.index->size(); ++sample) {
       if (!parts.held->find(sample).empty()) bitmap[sample / 8] |= std::byte{1} << (sample % 8);
     }
-    std::vector<std::byte> bitmaps(size * alive.ranks());
-    if (Status status = parts.ranks->gather(bitmap, bitmaps, patience()); !status.ok()) return explain(status, "telling the others what it holds");
-    MadeDirectory made = make_directory({bitmaps, free, capacities}, parts.index->records());
+    std::vector<std::byte> bitmaps;
+    const auto tell = [&] {
+      bitmaps.assign(size * alive.ranks(), {});
+      return parts.ranks->gather(bitmap, bitmaps, patience());
+    };
+    if (Status status = together(tell); !status.ok()) return status;
+    std::vector<Bytes> room = capacities();
+    std::vector<Bytes> free = of_reports(&Report::free);
+    for (std::uint32_t rank = 0; rank < alive.ranks(); ++rank) {
+      if (!alive.alive(rank)) room[rank] = free[rank] = 0;  // lost since it told
+    }
+    MadeDirectory made = make_directory({bitmaps, free, room}, parts.index->records());
     account.nowhere_samples = made.nowhere;
     account.nowhere_bytes = made.nowhere_bytes;
     const bool any = std::ranges::any_of(made.adopted, [](const auto& of_rank) { return !of_rank.empty(); });
     if (any) {
       if (Status status = adopt(made.adopted[self]); !status.ok()) return status;
       // Nobody asks for what is not there yet.
-      if (Status status = parts.ranks->barrier(patience()); !status.ok()) return explain(status, "waiting for the others to fill their caches");
+      if (Status status = agree(); !status.ok()) return status;
     }
+    dealt.reset();
     directory.emplace(std::move(made.directory));
+    if (options.mode == PartitionMode::locality) locality.emplace(*directory, self, options.balance);
     return {};
   }
 
@@ -130,37 +147,37 @@ struct PartitionedShare::State {
     return part;
   }
 
-  void note_lost(const AliveRanks& now) {
-    if (first) return;
+  void note_lost(const AliveRanks& before) {
     for (std::uint32_t rank = 0; rank < alive.ranks(); ++rank) {
-      if (alive.alive(rank) && !now.alive(rank)) account.lost.push_back({rank, epoch, share_of(rank)});
+      if (before.alive(rank) && !alive.alive(rank)) account.lost.push_back({rank, *epoch, share_of(rank, before)});
     }
   }
 
-  /// The same draw again, for another rank: the ranks of that epoch are those that are still noted as alive.
-  std::vector<SampleId> share_of(std::uint32_t rank) {
+  /// The draw of the epoch that ends, again, for another rank.
+  std::vector<SampleId> share_of(std::uint32_t rank, const AliveRanks& ranks) {
     SamplerState start;
     start.seed = options.seed;
-    start.epoch = epoch;
+    start.epoch = *epoch;
     start.samples = parts.index->size();
-    Sampler sampler(start, options.rank_batch * alive.count());
-    if (dealt) dealt->reset(alive);
+    Sampler sampler(start, options.rank_batch * ranks.count());
+    if (dealt) dealt->reset(ranks);
+    if (locality) locality->reset(ranks);
     std::vector<SampleId> share;
     std::uint64_t of_epoch = 0;
     for (bool last = false; !last;) {
       const auto global = sampler.next(of_epoch, last);
-      const auto part = part_of(rank, global);
+      const auto part = part_of(rank, ranks, global);
       share.insert(share.end(), part.begin(), part.end());
     }
     return share;
   }
 
-  std::span<const SampleId> part_of(std::uint32_t rank, std::span<const SampleId> global) {
+  std::span<const SampleId> part_of(std::uint32_t rank, const AliveRanks& ranks, std::span<const SampleId> global) {
     if (dealt) {
       dealt->mine(global);
       return dealt->part(rank);
     }
-    if (!locality) return Assignment::slice(global, static_cast<int>(alive.place(rank)), static_cast<int>(alive.count()));
+    if (!locality) return Assignment::slice(global, static_cast<int>(ranks.place(rank)), static_cast<int>(ranks.count()));
     locality->mine(global);
     return locality->part(rank);
   }
@@ -179,10 +196,8 @@ struct PartitionedShare::State {
   std::uint32_t self;
   PartitionedEngine* engine = nullptr;
   AliveRanks alive;
-  bool first = true;
-  std::uint64_t epoch = 0;
-  std::vector<Bytes> capacities;
-  std::vector<Bytes> free;
+  std::optional<std::uint64_t> epoch;    ///< begun last
+  std::vector<Report> reports;           ///< by rank
   std::optional<DealtAssignment> dealt;  ///< in the first epoch
   std::optional<PartitionDirectory> directory;
   std::optional<LocalityAssignment> locality;

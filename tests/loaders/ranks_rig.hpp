@@ -35,10 +35,11 @@ class MeetingPlace {
       return true;
     });
     if (!alive.alive(rank)) return false;
+    const AliveRanks& together = m_met.try_emplace(round, alive).first->second;  // who was alive when the first one went on: the same for all
     std::vector<std::vector<std::byte>> said;
     for (std::uint32_t other = 0; other < alive.ranks(); ++other)
-      said.push_back(alive.alive(other) ? m_said[other][round] : std::vector<std::byte>(mine.size()));
-    look(alive, said);
+      said.push_back(together.alive(other) ? m_said[other][round] : std::vector<std::byte>(mine.size()));
+    look(together, said);
     return true;
   }
   void lose(std::uint32_t rank) {
@@ -57,6 +58,7 @@ class MeetingPlace {
   AliveRanks alive;
   std::vector<std::uint64_t> m_arrived;
   std::vector<std::map<std::uint64_t, std::vector<std::byte>>> m_said;
+  std::map<std::uint64_t, AliveRanks> m_met;  ///< by round
 };
 
 class MetRanks final : public ElasticCollective {
@@ -73,7 +75,7 @@ class MetRanks final : public ElasticCollective {
       for (std::size_t i = 0; i < said.size(); ++i) std::ranges::copy(said[i], all.begin() + static_cast<std::ptrdiff_t>(i * mine.size()));
     });
   }
-  Status agree(std::uint64_t, AliveRanks& alive, Deadline) override {
+  Status agree(AliveRanks& alive, Deadline) override {
     return met({}, [&alive](const AliveRanks& now, const auto&) { alive = now; });
   }
   void cancel() override {}

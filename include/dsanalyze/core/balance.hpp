@@ -14,9 +14,9 @@ struct Transfer {
   bool operator==(const Transfer&) const = default;
 };
 
-/// Algorithm 1 of [Yang-Cong, section V-C]: the largest surplus goes to the largest deficit, two heaps. At most one message fewer than there are ranks
-/// out of balance, so p - 1, and at most twice the fewest that would do (Theorem 2); O(p log p). Deterministic: of equal imbalances the lower rank is
-/// first. Threads: one an object. Allocation: none once it has seen as many ranks.
+/// Algorithm 1 of [Yang-Cong, section V-C]: the largest surplus goes to the largest deficit, two heaps. At most one message fewer than there are
+/// ranks out of balance, so p - 1, and at most twice the fewest that would do (Theorem 2); O(p log p). Deterministic: of equal imbalances the lower
+/// rank is first. Threads: one an object. Allocation: none once it has seen as many ranks.
 class Balancer {
  public:
   /// `imbalances`: by rank, samples above its target, below 0 what lacks. What has no counterpart, where they do not add up to 0, stays. Valid until

@@ -22,15 +22,16 @@ class Collective {
   virtual Status gather(std::span<const std::byte> mine, std::span<std::byte> all, Deadline deadline) = 0;
 };
 
-/// Ranks of which some may be lost on the way. After a loss barrier(), sum() and gather() end with io for those under way, and are of the ranks last
-/// agreed on: a lost rank's bytes are zeros, its numbers add nothing.
+/// Ranks of which some may be lost on the way. barrier(), sum() and gather() are among the ranks last agreed on, at first all: a lost rank's bytes
+/// are zeros, its numbers add nothing. Where one dies meanwhile some ranks may end with io and others not: agree() tells all alike whether that was
+/// so.
 class ElasticCollective : public Collective {
  public:
-  /// All that are alive call it with the same `round` (ascending), and get the same answer: who goes on. Whoever dies in the course of it may still
-  /// be in the answer, as one that dies just after it would. Waits for all that are alive. Errors: timeout (a rank that is alive did not come),
-  /// cancelled, io (this rank was given up by the others).
-  virtual Status agree(std::uint64_t round, AliveRanks& alive, Deadline deadline) = 0;
-  /// Calls under way, and later ones, end with cancelled. Threads: any.
+  /// All that are alive call it, as often as one another, and get the same answer: who goes on. Who dies in the course of it may still be in the
+  /// answer, as one that dies just after it would. Waits for all that are alive. Errors: timeout (a rank that is alive did not come), cancelled, io
+  /// (the others go on without this rank).
+  virtual Status agree(AliveRanks& alive, Deadline deadline) = 0;
+  /// An agree() under way, and every later one, ends with cancelled. Threads: any.
   virtual void cancel() = 0;
 };
 

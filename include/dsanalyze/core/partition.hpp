@@ -40,9 +40,9 @@ class AliveRanks {
   std::bitset<most_ranks> m_alive;
 };
 
-/// Where copies beyond the primary lie: copy k = 1, 2, ... of a sample with rank (primary + k x stride) mod p, so far as that rank has room for copies.
-/// Room is said as a depth: the rank takes what is its to take of copies 1 to depth / steps, and of the next copy the samples whose number hashes to
-/// one of the first depth % steps of `steps` parts. So replicas need no table, spread evenly over the samples, and fit each rank's memory.
+/// Where copies beyond the primary lie: copy k = 1, 2, ... of a sample with rank (primary + k x stride) mod p, so far as that rank has room for
+/// copies. Room is said as a depth: the rank takes what is its to take of copies 1 to depth / steps, and of the next copy the samples whose number
+/// hashes to one of the first depth % steps of `steps` parts. So replicas need no table, spread evenly over the samples, and fit each rank's memory.
 struct ReplicaRule {
   static constexpr std::uint32_t steps = 256;
   std::uint32_t copies = 1;           ///< most of a sample, the primary among them; at most p
@@ -55,7 +55,8 @@ std::uint32_t replica_stride(std::uint32_t ranks, std::uint32_t copies);
 /// Two bytes a sample. Immutable. Threads: any.
 class PartitionDirectory {
  public:
-  /// `primaries`: by sample, no_rank for one that is held nowhere. Throws Error for a primary that is no rank, and for a rule that does not fit the ranks.
+  /// `primaries`: by sample, no_rank for one that is held nowhere. Throws Error for a primary that is no rank, and for a rule that does not fit the
+  /// ranks.
   PartitionDirectory(std::vector<RankNumber> primaries, std::uint32_t ranks, ReplicaRule rule = {});
 
   [[nodiscard]] std::uint32_t ranks() const { return m_ranks; }
@@ -66,8 +67,8 @@ class PartitionDirectory {
   [[nodiscard]] std::uint32_t copies(SampleId sample) const;
   /// Whether the rank holds the sample, or has room kept for it as a replica (which it takes when the sample passes by).
   [[nodiscard]] bool is_holder(std::uint32_t rank, SampleId sample) const;
-  /// Whom `self` asks for a sample that it lacks, at its attempt 0, 1, ...: the primary, then the replicas in their order; the dead and itself left out.
-  /// Nothing: storage.
+  /// Whom `self` asks for a sample that it lacks, at its attempt 0, 1, ...: the primary, then the replicas in their order; the dead and itself left
+  /// out. Nothing: storage.
   [[nodiscard]] std::optional<std::uint32_t> next_to_ask(SampleId sample, std::uint32_t self, const AliveRanks& alive, std::uint32_t attempt) const;
   /// The first holder that is alive, in the same order; no_rank: none.
   [[nodiscard]] RankNumber first_alive(SampleId sample, const AliveRanks& alive) const;
@@ -99,11 +100,11 @@ struct MadeDirectory {
   Bytes nowhere_bytes = 0;
 };
 
-/// The directory after the first epoch. Of several ranks that hold a sample the lowest is its primary. What nobody holds is adopted, the largest first by
-/// whoever has most room; what is held nowhere then fits into no rank's room. Room that is left holds replicas: as many copies as the caches together
-/// hold the dataset, rounded up, each rank as deep as its room goes. A record's length is what its sample takes of a cache.
-/// Throws Error when the tables do not fit one another, or a rank has more room than its cache.
-/// Time: p D / 8 steps over the bitmaps, and O(U log U) for U samples that nobody holds.
+/// The directory after the first epoch. Of several ranks that hold a sample the lowest is its primary. What nobody holds is adopted, the largest
+/// first by whoever has most room; what is held nowhere then fits into no rank's room. Room that is left holds replicas: as many copies as the caches
+/// together hold the dataset, rounded up, each rank as deep as its room goes. A record's length is what its sample takes of a cache. Throws Error
+/// when the tables do not fit one another, or a rank has more room than its cache. Time: p D / 8 steps over the bitmaps, and O(U log U) for U samples
+/// that nobody holds.
 MadeDirectory make_directory(const HeldByRanks& held, std::span<const IndexRecord> records);
 
 }  // namespace dsanalyze

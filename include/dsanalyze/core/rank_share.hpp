@@ -14,8 +14,8 @@ namespace dsanalyze {
 class RankShare {
  public:
   virtual ~RankShare() = default;
-  /// Called before the first batch of each epoch, once everything of the epoch before has settled in this rank. May wait for the other ranks. Not ok:
-  /// the run is over for this rank (failure in words: failure()).
+  /// Called before the first batch of each epoch, once everything of the epoch before has settled in this rank. May wait for the other ranks. end: no
+  /// epoch follows. Else not ok: the run is over for this rank (failure in words: failure()).
   virtual Status begin_epoch(std::uint64_t epoch) = 0;
   /// How many ranks take part in this epoch: a global mini-batch is so many times a rank's.
   [[nodiscard]] virtual std::uint32_t ranks() const = 0;

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,7 +24,8 @@ namespace dsanalyze {
 /// what
 ///   they hold, and what nobody holds and somebody has room for is adopted. Then slices; a miss asks the holder.
 /// - locality [Yang-Cong, section V]: the same first epoch; then each trains what it holds, and what balances the parts moves.
-/// Before each epoch the ranks agree on who is alive. What a lost rank was to train of its last epoch is nobody's; the next epoch is the survivors'.
+/// Before each epoch the ranks agree on who is alive, and whether it is one more: begin_epoch() gives end when one of them has had enough. What a
+/// lost rank was to train of its last epoch is nobody's; the next epoch is the survivors'.
 class PartitionedShare final : public RankShare, public PartitionRules {
  public:
   struct Parts {
@@ -36,9 +38,10 @@ class PartitionedShare final : public RankShare, public PartitionRules {
   struct Options {
     PartitionMode mode = PartitionMode::partitioned;
     BalanceFrom balance = BalanceFrom::peers;
-    std::uint32_t rank_batch = 1;   ///< samples of a whole part: of this rank's accelerators together
-    std::uint64_t seed = 1;         ///< of the order, to name what a lost rank did not train
-    double patience_seconds = 600;  ///< how long ranks that are alive are waited for at an epoch's begin
+    std::uint32_t rank_batch = 1;       ///< samples of a whole part: of this rank's accelerators together
+    std::uint64_t seed = 1;             ///< of the order, to name what a lost rank did not train
+    std::function<bool()> enough = {};  ///< asked at each epoch's begin: whether this rank would rather end; then all end
+    double patience_seconds = 600;      ///< how long ranks that are alive are waited for at an epoch's begin
   };
   PartitionedShare(Parts parts, const Options& options);
   ~PartitionedShare() override;
