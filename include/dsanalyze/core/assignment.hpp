@@ -47,9 +47,9 @@ class BatchParts {
   std::vector<RankNumber> m_sources;
 };
 
-/// The first epoch's parts [CoorDL, section 4.2]: exact sizes, and bytes that follow the room which the ranks' caches have left: the largest samples to
-/// the ranks with most room, so that caches of one size fill alike. Room is counted from batch to batch as a cache fills that takes what still fits,
-/// in the order of the rank's part. All come from storage.
+/// The first epoch's parts [CoorDL, section 4.2]: exact sizes, and bytes that follow the room which the ranks' caches have left: the largest samples
+/// to the ranks with most room, so that caches of one size fill alike (4 GiB and more count as equal). Room is counted from batch to batch as a cache
+/// fills that takes what still fits, in the order of the rank's part. All come from storage.
 class DealtAssignment {
  public:
   /// `records` must outlive this. `capacities`: by rank; unequal ones and empty ones are fine. Throws Error when there is not one for each rank.
@@ -63,24 +63,15 @@ class DealtAssignment {
   [[nodiscard]] Bytes room(std::uint32_t rank) const { return m_room[rank]; }
 
  private:
-  struct Sized {
-    Bytes length = 0;
-    std::uint32_t at = 0;  ///< in the batch
-  };
-  struct Room {
-    std::int64_t bytes = 0;  ///< below 0: more was dealt than fits
-    RankNumber rank = 0;
-  };
-  static bool less_room(const Room& a, const Room& b);
   std::span<const IndexRecord> m_records;
   std::vector<Bytes> m_capacities;
   std::uint32_t m_self;
   BatchParts m_parts;
   std::vector<Bytes> m_room;
-  std::vector<std::uint32_t> m_left;  ///< by rank: samples to come
-  std::vector<Sized> m_sized;
-  std::vector<Room> m_heap;
-  std::vector<RankNumber> m_ranks;  ///< by place in the batch
+  std::vector<std::uint32_t> m_left;                    ///< by rank: samples to come
+  std::vector<std::uint64_t> m_sized, m_sized_scratch;  ///< length above, place in the batch below
+  std::vector<std::uint64_t> m_heap;                    ///< living ranks by their room
+  std::vector<RankNumber> m_ranks;                      ///< by place in the batch
 };
 
 /// Where the samples that balance a batch come from.
@@ -106,8 +97,8 @@ class LocalityAssignment {
   [[nodiscard]] std::span<const RankNumber> sources(std::uint32_t rank) const { return m_parts.sources(rank); }
   /// What balances the batch; with BalanceFrom::storage `to` reads it from there.
   [[nodiscard]] std::span<const Transfer> transfers() const { return m_transfers; }
-  /// The share of the batch that balances it, beta of [Yang-Cong, Eq 8]: network traffic, or with BalanceFrom::storage reads from there. 0 for an empty
-  /// batch.
+  /// The share of the batch that balances it, beta of [Yang-Cong, Eq 8]: network traffic, or with BalanceFrom::storage reads from there. 0 for an
+  /// empty batch.
   [[nodiscard]] double balance_traffic() const;
   /// Samples of the batch that no living rank holds.
   [[nodiscard]] std::uint32_t unheld() const { return m_unheld; }
@@ -125,12 +116,12 @@ class LocalityAssignment {
   std::span<const Transfer> m_transfers;
   std::size_t m_batch = 0;
   std::uint32_t m_unheld = 0;
-  std::vector<RankNumber> m_owners;           ///< by place in the batch
-  std::vector<std::int32_t> m_imbalances;     ///< by rank
-  std::vector<std::uint32_t> m_from_storage;  ///< by rank
-  std::vector<std::uint32_t> m_kept;          ///< by rank: samples that it holds and trains
-  std::vector<std::uint32_t> m_first, m_next; ///< by rank the first transfer from it, by transfer the next from the same; m_transfers.size(): none
-  std::vector<std::uint32_t> m_to_move;       ///< by transfer
+  std::vector<RankNumber> m_owners;            ///< by place in the batch
+  std::vector<std::int32_t> m_imbalances;      ///< by rank
+  std::vector<std::uint32_t> m_from_storage;   ///< by rank
+  std::vector<std::uint32_t> m_kept;           ///< by rank: samples that it holds and trains
+  std::vector<std::uint32_t> m_first, m_next;  ///< by rank the first transfer from it, by transfer the next from the same; m_transfers.size(): none
+  std::vector<std::uint32_t> m_to_move;        ///< by transfer
 };
 
 }  // namespace dsanalyze
