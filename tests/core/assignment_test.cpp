@@ -117,6 +117,23 @@ TEST_CASE("a rank with more room is dealt the larger samples, one without the sm
   CHECK(bytes[2] < third * 3 / 4);
 }
 
+TEST_CASE("of one sample for each rank the largest goes to the rank with most room, from one byte to 4 GiB") {
+  constexpr std::uint32_t ranks = 300;
+  RandomStream random(6);
+  std::vector<IndexRecord> records(ranks);
+  for (IndexRecord& record : records) record.length = static_cast<std::uint64_t>(std::exp2(random.uniform(0, 32)));
+  std::vector<Bytes> capacities(ranks);
+  for (Bytes& capacity : capacities) capacity = random.below(Bytes{1} << 48);
+  DealtAssignment dealt(records, capacities, 0);
+  dealt.mine(shuffled(ranks, 6));
+  std::vector<std::uint32_t> by_room(ranks);
+  std::iota(by_room.begin(), by_room.end(), 0U);
+  std::ranges::sort(by_room, [&](std::uint32_t a, std::uint32_t b) { return capacities[a] > capacities[b]; });
+  std::vector<Bytes> lengths;
+  for (const std::uint32_t rank : by_room) lengths.push_back(records[dealt.part(rank).front()].length);
+  CHECK(std::ranges::is_sorted(lengths, std::ranges::greater()));
+}
+
 TEST_CASE("dealing to ranks that are not there is refused, and to none alive gives nothing") {
   const auto records = log_normal_records(10, 5);
   const std::vector<Bytes> capacities(3, 1000);

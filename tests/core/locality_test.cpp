@@ -190,22 +190,28 @@ TEST_CASE("batches can be balanced from storage instead of from peers: the same 
   });
 }
 
-TEST_CASE("what nobody holds is read evenly by ranks that hold alike, over an epoch") {
+TEST_CASE("what nobody holds is read evenly by ranks that hold alike, over an epoch, be it many of a batch or few") {
   constexpr std::uint32_t ranks = 8;
-  std::vector<RankNumber> primaries(20'000);
-  for (std::size_t i = 0; i < primaries.size(); ++i) primaries[i] = i % 5 == 0 ? no_rank : static_cast<RankNumber>((i - i / 5) % ranks);
-  const PartitionDirectory directory(primaries, ranks);
-  LocalityAssignment locality(directory, 0);
-  std::vector<double> reads(ranks);
-  double all = 0;
-  each_batch(primaries.size(), 512, 4, [&](std::span<const SampleId> batch) {
-    locality.mine(batch);
-    const Counts counts = count_sources(locality, ranks);
-    for (std::uint32_t rank = 0; rank < ranks; ++rank) reads[rank] += counts.storage[rank];
-    all += locality.unheld();
-  });
-  for (const double each : reads) CHECK(each == doctest::Approx(all / ranks).epsilon(0.05));
-  CHECK(all == static_cast<double>(std::ranges::count(primaries, no_rank)));
+  struct Case {
+    std::size_t nowhere_every, batch;
+    double within;
+  };
+  for (const auto& [every, batch_size, within] : {Case{5, 512, 0.05}, Case{20, 64, 0.3}}) {
+    std::vector<RankNumber> primaries(20'000);
+    for (std::size_t i = 0; i < primaries.size(); ++i) primaries[i] = i % every == 0 ? no_rank : static_cast<RankNumber>((i - i / every) % ranks);
+    const PartitionDirectory directory(primaries, ranks);
+    LocalityAssignment locality(directory, 0);
+    std::vector<double> reads(ranks);
+    double all = 0;
+    each_batch(primaries.size(), batch_size, 4, [&](std::span<const SampleId> batch) {
+      locality.mine(batch);
+      const Counts counts = count_sources(locality, ranks);
+      for (std::uint32_t rank = 0; rank < ranks; ++rank) reads[rank] += counts.storage[rank];
+      all += locality.unheld();
+    });
+    for (const double each : reads) CHECK(each == doctest::Approx(all / ranks).epsilon(within));
+    CHECK(all == static_cast<double>(std::ranges::count(primaries, no_rank)));
+  }
 }
 
 TEST_CASE("slices, dealt parts and parts by locality are of the same set") {

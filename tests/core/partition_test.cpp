@@ -86,7 +86,7 @@ TEST_CASE("ranks are alive until they are lost, and have their places among the 
 TEST_CASE("copies lie as far apart as can be and never with the primary, for any number of ranks and copies") {
   for (std::uint32_t ranks = 1; ranks <= 40; ++ranks) {
     for (std::uint32_t copies = 1; copies <= ranks; ++copies) {
-      const auto directory = even_directory(ranks, ranks, copies, (copies - 1) * ReplicaRule::steps);
+      const auto directory = even_directory(ranks, ranks, copies, 2 * most_ranks * ReplicaRule::steps);  // deeper than there are copies
       std::uint32_t nearest = ranks;
       bool as_many = true;
       for (SampleId sample = 0; sample < ranks; ++sample) {
@@ -111,14 +111,18 @@ TEST_CASE("a part of a copy goes to that part of the samples, spread evenly over
   const auto directory = even_directory(samples, ranks, 3, ReplicaRule::steps * 3 / 2);  // one copy and a half beside the primary
   std::vector<double> by_rank(ranks);
   std::vector<double> by_place(16);
+  std::vector<double> by_remainder(16);
   for (SampleId sample = 0; sample < samples; ++sample) {
     const std::uint32_t copies = directory.copies(sample);
     REQUIRE((copies == 2 || copies == 3));
     by_place[sample * 16 / samples] += copies - 2;
+    by_remainder[sample / 16 % 16] += copies - 2;
     for (std::uint32_t rank = 0; rank < ranks; ++rank) by_rank[rank] += directory.is_holder(rank, sample) ? 1 : 0;
   }
   for (const double count : by_rank) CHECK(count == doctest::Approx(2.5 * samples / ranks).epsilon(0.03));
-  for (const double count : by_place) CHECK(count == doctest::Approx(0.5 * samples / 16).epsilon(0.03));
+  for (const auto* counts : {&by_place, &by_remainder}) {
+    for (const double count : *counts) CHECK(count == doctest::Approx(0.5 * samples / 16).epsilon(0.03));
+  }
 }
 
 TEST_CASE("whom to ask: the primary, then each replica in its order, without oneself and the dead, whoever is dead") {
@@ -278,6 +282,29 @@ TEST_CASE("replicas go only to ranks that have room for them") {
   CHECK(held[1] == 0);
   for (std::size_t rank = 0; rank < 4; ++rank) CHECK(held[rank] <= capacities[rank]);
   CHECK(held[0] > all * 2 / 3);
+}
+
+TEST_CASE("what ranks adopt is no room for replicas any more") {
+  const auto records = log_normal_records(4000, 23);
+  const CachesOfRanks caches(records, equal_capacities(records, 4, 1.6));
+  const MadeDirectory made = caches.make();
+  CHECK(made.nowhere == 0);
+  std::vector<Bytes> held(4);
+  for (SampleId sample = 0; sample < records.size(); ++sample) {
+    for (const std::uint32_t rank : holders_of(made.directory, sample)) held[rank] += records[sample].length;
+  }
+  for (std::uint32_t rank = 0; rank < 4; ++rank) {
+    CHECK(held[rank] <= caches.capacities()[rank]);
+    CHECK(static_cast<double>(held[rank]) > 0.98 * static_cast<double>(caches.capacities()[rank]));
+  }
+}
+
+TEST_CASE("the largest samples are adopted first, by the ranks with most room, and what is too large leaves the smaller their place") {
+  const std::vector<IndexRecord> records{{0, 60, 0, 0}, {0, 100, 0, 0}, {0, 101, 0, 0}, {0, 5, 0, 0}};
+  const MadeDirectory made = CachesOfRanks(records, {61, 100, 5}).make();
+  CHECK(made.adopted == std::vector<std::vector<SampleId>>{{0}, {1}, {3}});
+  CHECK(made.nowhere == 1);
+  CHECK(made.nowhere_bytes == 101);
 }
 
 TEST_CASE("of several ranks that hold a sample the lowest is its primary, and bits beyond the last sample count for nothing") {
