@@ -73,7 +73,7 @@ TEST_CASE("every rank deals alike, counts the room that caches of this order hav
 TEST_CASE("a dealt part keeps the order of the batch") {
   const auto records = log_normal_records(300, 2);
   DealtAssignment dealt(records, std::vector<Bytes>(3, 1'000'000'000), 1);
-  const std::vector<SampleId> batch = shuffled(300, 2);
+  const std::vector<SampleId> batch = shuffled_ids(300, 2);
   std::vector<std::size_t> places;
   for (const SampleId sample : dealt.mine(batch)) places.push_back(static_cast<std::size_t>(std::ranges::find(batch, sample) - batch.begin()));
   CHECK(places.size() == 100);
@@ -125,12 +125,12 @@ TEST_CASE("of one sample for each rank the largest goes to the rank with most ro
   std::vector<Bytes> capacities(ranks);
   for (Bytes& capacity : capacities) capacity = random.below(Bytes{1} << 48);
   DealtAssignment dealt(records, capacities, 0);
-  dealt.mine(shuffled(ranks, 6));
+  dealt.mine(shuffled_ids(ranks, 6));
   std::vector<std::uint32_t> by_room(ranks);
   std::iota(by_room.begin(), by_room.end(), 0U);
   std::ranges::sort(by_room, [&](std::uint32_t a, std::uint32_t b) { return capacities[a] > capacities[b]; });
-  std::vector<Bytes> lengths;
-  for (const std::uint32_t rank : by_room) lengths.push_back(records[dealt.part(rank).front()].length);
+  std::vector<Bytes> lengths(ranks);
+  std::ranges::transform(by_room, lengths.begin(), [&](std::uint32_t rank) { return records[dealt.part(rank).front()].length; });
   CHECK(std::ranges::is_sorted(lengths, std::ranges::greater()));
 }
 
@@ -144,5 +144,5 @@ TEST_CASE("dealing to ranks that are not there is refused, and to none alive giv
   AliveRanks none(3);
   for (std::uint32_t rank = 0; rank < 3; ++rank) none.lose(rank);
   dealt.reset(none);
-  CHECK(dealt.mine(shuffled(10, 5)).empty());
+  CHECK(dealt.mine(shuffled_ids(10, 5)).empty());
 }

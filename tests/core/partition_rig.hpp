@@ -26,7 +26,7 @@ inline Bytes bytes_of(std::span<const IndexRecord> records) {
   return std::accumulate(records.begin(), records.end(), Bytes{0}, [](Bytes sum, const IndexRecord& record) { return sum + record.length; });
 }
 
-inline std::vector<SampleId> shuffled(std::size_t samples, std::uint64_t seed) {
+inline std::vector<SampleId> shuffled_ids(std::size_t samples, std::uint64_t seed) {
   std::vector<SampleId> ids(samples);
   random_permutation(seed, ids);
   return ids;
@@ -35,7 +35,7 @@ inline std::vector<SampleId> shuffled(std::size_t samples, std::uint64_t seed) {
 /// Calls with each global mini-batch of one epoch in random order.
 template <typename Each>
 void each_batch(std::size_t samples, std::size_t batch, std::uint64_t seed, const Each& each) {
-  const std::vector<SampleId> order = shuffled(samples, seed);
+  const std::vector<SampleId> order = shuffled_ids(samples, seed);
   for (std::size_t at = 0; at < samples; at += batch) each(std::span(order).subspan(at, std::min(batch, samples - at)));
 }
 

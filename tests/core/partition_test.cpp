@@ -60,7 +60,9 @@ std::vector<Bytes> room_after(const CachesOfRanks& caches, const MadeDirectory& 
 }
 
 std::vector<Bytes> equal_capacities(std::span<const IndexRecord> records, std::size_t ranks, double of_dataset) {
-  return std::vector<Bytes>(ranks, static_cast<Bytes>(of_dataset * static_cast<double>(bytes_of(records)) / static_cast<double>(ranks)));
+  std::vector<Bytes> capacities(ranks);
+  std::ranges::fill(capacities, static_cast<Bytes>(of_dataset * static_cast<double>(bytes_of(records)) / static_cast<double>(ranks)));
+  return capacities;
 }
 
 }  // namespace
@@ -115,7 +117,7 @@ TEST_CASE("a part of a copy goes to that part of the samples, spread evenly over
   for (SampleId sample = 0; sample < samples; ++sample) {
     const std::uint32_t copies = directory.copies(sample);
     REQUIRE((copies == 2 || copies == 3));
-    by_place[sample * 16 / samples] += copies - 2;
+    by_place[std::uint64_t{sample} * 16 / samples] += copies - 2;
     by_remainder[sample / 16 % 16] += copies - 2;
     for (std::uint32_t rank = 0; rank < ranks; ++rank) by_rank[rank] += directory.is_holder(rank, sample) ? 1 : 0;
   }
@@ -198,8 +200,8 @@ TEST_CASE("caches that hold the dataset together with 2 % to spare hold all of i
 }
 
 TEST_CASE("4,096 caches of 64 samples each and a tenth more hold all of the dataset") {
-  const auto records = log_normal_records(4096 * 64, 9);
-  const auto caches = after_first_epoch(records, equal_capacities(records, 4096, 1.1), 4096 * 8, FirstEpoch::dealt);
+  const auto records = log_normal_records(std::size_t{most_ranks} * 64, 9);
+  const auto caches = after_first_epoch(records, equal_capacities(records, most_ranks, 1.1), std::size_t{most_ranks} * 8, FirstEpoch::dealt);
   const MadeDirectory made = caches.make();
   CHECK(made.nowhere == 0);
   room_after(caches, made, records);
