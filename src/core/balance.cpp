@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "largest_first.hpp"
+
 namespace dsanalyze {
 namespace {
 
@@ -12,11 +14,12 @@ std::uint32_t rank_of(std::uint64_t element) { return UINT32_MAX - static_cast<s
 
 void take_from_largest(std::vector<std::uint64_t>& heap, std::uint32_t amount) {
   const std::uint64_t largest = heap.front();
-  std::ranges::pop_heap(heap);
-  heap.pop_back();
-  if (amount_of(largest) == amount) return;
-  heap.push_back(heap_element(amount_of(largest) - amount, rank_of(largest)));
-  std::ranges::push_heap(heap);
+  if (amount_of(largest) > amount) {
+    replace_largest(heap, heap_element(amount_of(largest) - amount, rank_of(largest)));
+  } else {
+    std::ranges::pop_heap(heap);
+    heap.pop_back();
+  }
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ struct RoomOfRank {
   Bytes bytes = 0;
   RankNumber rank = 0;
 };
-bool less_room(const RoomOfRank& a, const RoomOfRank& b) { return a.bytes != b.bytes ? a.bytes < b.bytes : a.rank > b.rank; }
+bool less_of_room(const RoomOfRank& a, const RoomOfRank& b) { return a.bytes != b.bytes ? a.bytes < b.bytes : a.rank > b.rank; }
 
 /// Hands the unheld samples out, the largest first; `room` is what is left then.
 void adopt_unheld(std::span<const IndexRecord> records, std::vector<Bytes>& room, std::vector<RankNumber>& primaries, MadeDirectory& made) {
@@ -54,12 +54,11 @@ void adopt_unheld(std::span<const IndexRecord> records, std::vector<Bytes>& room
   for (std::size_t sample = 0; sample < records.size(); ++sample) {
     if (primaries[sample] == no_rank) unheld.push_back(static_cast<SampleId>(sample));
   }
-  std::ranges::sort(unheld, [&](SampleId a, SampleId b) {
-    return records[a].length != records[b].length ? records[a].length > records[b].length : a < b;
-  });
+  std::ranges::sort(unheld,
+                    [&](SampleId a, SampleId b) { return records[a].length != records[b].length ? records[a].length > records[b].length : a < b; });
   std::vector<RoomOfRank> heap;
   for (std::size_t rank = 0; rank < room.size(); ++rank) heap.push_back({room[rank], static_cast<RankNumber>(rank)});
-  std::ranges::make_heap(heap, less_room);
+  std::ranges::make_heap(heap, less_of_room);
   for (const SampleId sample : unheld) {
     const Bytes length = records[sample].length;
     if (length > heap.front().bytes) {
@@ -67,11 +66,11 @@ void adopt_unheld(std::span<const IndexRecord> records, std::vector<Bytes>& room
       made.nowhere_bytes += length;
       continue;
     }
-    std::ranges::pop_heap(heap, less_room);
+    std::ranges::pop_heap(heap, less_of_room);
     heap.back().bytes -= length;
     primaries[sample] = heap.back().rank;
     made.adopted[heap.back().rank].push_back(sample);
-    std::ranges::push_heap(heap, less_room);
+    std::ranges::push_heap(heap, less_of_room);
   }
   for (const RoomOfRank& each : heap) room[each.rank] = each.bytes;
   for (auto& samples : made.adopted) std::ranges::sort(samples);

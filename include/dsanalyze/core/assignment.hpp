@@ -49,8 +49,8 @@ class BatchParts {
 };
 
 /// The first epoch's parts [CoorDL, section 4.2]: exact sizes, and bytes that follow the room which the ranks' caches have left: the largest samples
-/// to the ranks with most room, so that caches of one size fill alike. Room is counted from batch to batch as a cache fills that takes what still
-/// fits, in the order of the rank's part. All come from storage.
+/// to the ranks with most room, so that caches of one size fill alike (4 GiB and more count as equal). Room is counted from batch to batch as a cache
+/// fills that takes what still fits, in the order of the rank's part. All come from storage.
 class DealtAssignment {
  public:
   /// `records` must outlive this. `capacities`: by rank; unequal ones and empty ones are fine. Throws Error when there is not one for each rank.
@@ -64,24 +64,15 @@ class DealtAssignment {
   [[nodiscard]] Bytes room(std::uint32_t rank) const { return m_room[rank]; }
 
  private:
-  struct Sized {
-    Bytes length = 0;
-    std::uint32_t at = 0;  ///< in the batch
-  };
-  struct Room {
-    std::int64_t bytes = 0;  ///< below 0: more was dealt than fits
-    RankNumber rank = 0;
-  };
-  static bool less_room(const Room& a, const Room& b);
   std::span<const IndexRecord> m_records;
   std::vector<Bytes> m_capacities;
   std::uint32_t m_self;
   BatchParts m_parts;
   std::vector<Bytes> m_room;
-  std::vector<std::uint32_t> m_left;  ///< by rank: samples to come
-  std::vector<Sized> m_sized;
-  std::vector<Room> m_heap;
-  std::vector<RankNumber> m_ranks;  ///< by place in the batch
+  std::vector<std::uint32_t> m_left;                    ///< by rank: samples to come
+  std::vector<std::uint64_t> m_sized, m_sized_scratch;  ///< length above, place in the batch below
+  std::vector<std::uint64_t> m_heap;                    ///< living ranks by their room
+  std::vector<RankNumber> m_ranks;                      ///< by place in the batch
 };
 
 /// Locality-aware parts [Yang-Cong, section V]: each rank trains what it holds. A sample belongs to its first holder that is alive. What nobody alive
