@@ -28,7 +28,8 @@ struct Talk {
   static void carry(Handshake& from, Handshake& to, std::vector<std::byte>& said, std::size_t bytes_at_once) {
     const std::vector<std::byte> bytes = from.output();
     said.insert(said.end(), bytes.begin(), bytes.end());
-    for (std::size_t at = 0; at < bytes.size(); at += bytes_at_once) to.take(std::span(bytes).subspan(at, std::min(bytes_at_once, bytes.size() - at)));
+    for (std::size_t at = 0; at < bytes.size(); at += bytes_at_once)
+      to.take(std::span(bytes).subspan(at, std::min(bytes_at_once, bytes.size() - at)));
   }
 
   OwnSide dialer_side;

@@ -149,7 +149,8 @@ TEST_CASE("A rank that has left is dead to the others, and what is asked of it e
     const std::vector<PeerRequest> requests = {samples.request(sample, 1), samples.request(sample, 2)};
     CHECK(test::comes_true([&] { return job[0].peers().submit(requests).ok(); }));
   }
-  for (const PeerCompletion& completion : deliveries.await(100)) CHECK(completion.status.code == (completion.rank == 1 ? StatusCode::ok : StatusCode::io));
+  for (const PeerCompletion& completion : deliveries.await(100))
+    CHECK(completion.status.code == (completion.rank == 1 ? StatusCode::ok : StatusCode::io));
   CHECK(job[0].peers().free_places() == job[0].peers().capacity());
 }
 
