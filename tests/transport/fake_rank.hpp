@@ -138,7 +138,9 @@ struct PairWithFake {
     facts.peer_deadline_seconds = peer_deadline_seconds;
     Listener listener;
     address = listener.address();
-    auto joining = std::async(std::launch::async, [&listener, facts, timing, this] { return join_ranks(std::move(listener), facts, {address, address}, timing); });
+    auto joining = std::async(std::launch::async, [&listener, facts, timing, this] {
+      return join_ranks(std::move(listener), facts, {address, address}, timing);
+    });
     facts.rank = 1;
     fake = std::make_unique<FakeRank>(facts, address, receive_buffer);
     real = joining.get();
