@@ -111,7 +111,6 @@ bool Rounds::shrink(std::uint64_t epoch, RankMask& mask) {
     const auto found = m_heard[rank].masks.find(FrameKind::mask);
     return found != m_heard[rank].masks.end() && found->second.first == epoch ? &found->second.second : nullptr;
   };
-  for (std::uint32_t rank = 0; rank < world; ++rank) mask[rank] = mask[rank] && m_members->alive(rank);
   for (RankMask before; before != mask;) {
     before = mask;
     for (std::uint32_t rank = 0; rank < world; ++rank) {
@@ -119,6 +118,8 @@ bool Rounds::shrink(std::uint64_t epoch, RankMask& mask) {
       for (std::uint32_t other = 0; said != nullptr && other < world; ++other) mask[other] = mask[other] && (*said)[other];
     }
   }
+  // What a rank said before it died still counts: who is told that it is out does not go on alone because those who said so have hung up.
+  for (std::uint32_t rank = 0; rank < world; ++rank) mask[rank] = mask[rank] && m_members->alive(rank);
   for (std::uint32_t rank = 0; rank < world; ++rank) {
     const RankMask* const said = said_by(rank);
     if (mask[rank] && rank != m_members->own() && (said == nullptr || *said != mask)) return false;

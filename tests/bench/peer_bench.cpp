@@ -74,10 +74,15 @@ std::unique_ptr<Ranks> join(Setting& setting, std::uint32_t rank) {
   return join_ranks(std::move(listener), setting.facts, addresses, system_timing());
 }
 
+void meet(Ranks& ranks) {
+  if (!ranks.collective().barrier(system_timing().clock->after(10)).ok()) throw Error("the ranks do not meet");
+}
+
 void serve(Setting setting) {
   const Objects objects(setting.objects, setting.bytes);
   const auto ranks = join(setting, 0);
   ranks->serve(&objects);
+  meet(*ranks);
   while (ranks->alive().size() == 2) system_timing().waiter->sleep_until(system_timing().clock->after(0.02).at);
   const CpuTime cpu = own_cpu();
   fmt::print("served {} requests; CPU time {:.2f} s in user, {:.2f} s in kernel mode\n", ranks->counters().requests_served, cpu.user, cpu.kernel);
@@ -147,6 +152,7 @@ class Fetcher {
 
 void fetch(Setting setting, const Arguments& arguments) {
   const auto ranks = join(setting, 1);
+  meet(*ranks);
   Fetcher fetcher(*ranks, setting, arguments);
   const double seconds = arguments.number("--seconds", 3);
   const double rate = arguments.number("--rate", 0);

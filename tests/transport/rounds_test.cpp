@@ -1,0 +1,250 @@
+#include "rounds.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <functional>
+
+#include "ranks_fixture.hpp"
+
+namespace dsanalyze {
+namespace {
+
+using test::JobOfRanks;
+
+TEST_CASE("A gather gives every rank's bytes in the order of ranks, in jobs of one to five") {
+  for (std::uint32_t world = 1; world <= 5; ++world) {
+    JobOfRanks job(world);
+    job.each([&](std::uint32_t rank, Ranks& ranks) {
+      for (std::uint8_t round = 0; round < 20; ++round) {
+        const std::array<std::byte, 2> mine = {static_cast<std::byte>(rank), static_cast<std::byte>(round)};
+        std::vector<std::byte> all(mine.size() * world);
+        CHECK(ranks.collective().gather(mine, all, test::in_good_time()).ok());
+        for (std::uint32_t other = 0; other < world; ++other) {
+          CHECK(all[2 * other] == static_cast<std::byte>(other));
+          CHECK(all[2 * other + 1] == static_cast<std::byte>(round));
+        }
+      }
+      CHECK(ranks.collective().world() == static_cast<int>(world));
+      CHECK(ranks.collective().rank() == static_cast<int>(rank));
+    });
+  }
+}
+
+TEST_CASE("A sum is the same to the last bit on all ranks, and long ones arrive") {
+  constexpr std::size_t count = 200'000;
+  constexpr std::uint32_t world = 4;
+  JobOfRanks job(world);
+  std::vector<std::vector<double>> values(world);
+  for (std::uint32_t rank = 0; rank < world; ++rank) {
+    RandomStream random(rank);
+    for (std::size_t i = 0; i < count; ++i) values[rank].push_back(random.uniform(-1, 1) * (i % 3 == 0 ? 1e12 : 1e-6));
+  }
+  std::vector<double> expected = values[0];
+  for (std::uint32_t rank = 1; rank < world; ++rank) {
+    for (std::size_t i = 0; i < count; ++i) expected[i] += values[rank][i];
+  }
+  job.each([&](std::uint32_t rank, Ranks& ranks) { CHECK(ranks.collective().sum(values[rank], test::in_good_time()).ok()); });
+  for (std::uint32_t rank = 0; rank < world; ++rank) {
+    CHECK(std::ranges::equal(
+        values[rank], expected, {}, [](double value) { return std::bit_cast<std::uint64_t>(value); },
+        [](double value) { return std::bit_cast<std::uint64_t>(value); }));
+  }
+}
+
+TEST_CASE("A barrier lets nobody through before all have come") {
+  JobOfRanks job(3);
+  std::atomic<int> came{0};
+  job.each([&](std::uint32_t, Ranks& ranks) {
+    for (int round = 1; round <= 50; ++round) {
+      ++came;
+      CHECK(ranks.collective().barrier(test::in_good_time()).ok());
+      CHECK(came >= 3 * round);
+    }
+  });
+}
+
+TEST_CASE("A rank that dies gives the others io, and what it said before counts") {
+  JobOfRanks job(3);
+  job.each([&](std::uint32_t rank, Ranks& ranks) {
+    CHECK(ranks.collective().barrier(test::in_good_time()).ok());
+    // It has met the others and is gone before they may have looked.
+    if (rank == 2) job.end(2);
+  });
+  job.each([&](std::uint32_t, Ranks& ranks) { CHECK(ranks.collective().barrier(test::in_good_time()).code == StatusCode::io); });
+  // Those that are left find that out, and go on.
+  std::array<std::vector<std::uint32_t>, 2> agreed;
+  job.each([&](std::uint32_t rank, Ranks& ranks) {
+    const Agreement agreement = ranks.agree_alive(0, test::in_good_time());
+    CHECK(agreement.status.ok());
+    agreed[rank] = agreement.ranks;
+    std::vector<std::byte> all(3);
+    const std::array<std::byte, 1> mine = {std::byte{9}};
+    CHECK(ranks.collective().gather(mine, all, test::in_good_time()).ok());
+    CHECK(all == std::vector<std::byte>{std::byte{9}, std::byte{9}, std::byte{0}});
+    double value = rank + 1.0;
+    CHECK(ranks.collective().sum(std::span(&value, 1), test::in_good_time()).ok());
+    CHECK(value == 3);
+  });
+  CHECK(agreed[0] == std::vector<std::uint32_t>{0, 1});
+  CHECK(agreed[1] == agreed[0]);
+}
+
+TEST_CASE("What is late for one round is not taken for the next one's") {
+  JobOfRanks job(2);
+  const std::array<std::byte, 1> first = {std::byte{1}};
+  const std::array<std::byte, 1> second = {std::byte{2}};
+  std::vector<std::byte> all(2);
+  CHECK(job[0].collective().gather(first, all, {0}).code == StatusCode::timeout);
+  CHECK(job[1].collective().gather(first, all, test::in_good_time()).ok());  // comes late
+  CHECK(job[0].collective().gather(second, all, {0}).code == StatusCode::timeout);
+  job.each([&](std::uint32_t rank, Ranks& ranks) {
+    std::vector<std::byte> parts(2);
+    if (rank == 1) CHECK(ranks.collective().gather(second, parts, test::in_good_time()).ok());
+  });
+  // Rank 0 is in its third round by now, rank 1 has ended two.
+  const Agreement agreement = [&] {
+    Agreement mine;
+    job.each([&](std::uint32_t rank, Ranks& ranks) {
+      Agreement each = ranks.agree_alive(5, test::in_good_time());
+      CHECK(each.status.ok());
+      if (rank == 0) mine = std::move(each);
+    });
+    return mine;
+  }();
+  CHECK(agreement.ranks.size() == 2);
+  job.each([](std::uint32_t, Ranks& ranks) { CHECK(ranks.collective().barrier(test::in_good_time()).ok()); });
+}
+
+TEST_CASE("A rank that is rounds ahead is not waited for") {
+  JobOfRanks job(2);
+  for (int round = 0; round < 5; ++round) CHECK(job[0].collective().barrier({0}).code == StatusCode::timeout);
+  CHECK(test::comes_true([&] { return job[1].collective().barrier(system_timing().clock->after(0.01)).code == StatusCode::io; }));
+}
+
+TEST_CASE("Parts of different sizes are found, and parts that are too large refused") {
+  JobOfRanks job(2);
+  job.each([](std::uint32_t rank, Ranks& ranks) {
+    const std::vector<std::byte> mine(rank + 1);
+    std::vector<std::byte> all(2 * mine.size());
+    CHECK(ranks.collective().gather(mine, all, test::in_good_time()).code == StatusCode::corrupt);
+    CHECK(ranks.collective().gather(mine, std::span(all).first(1), test::in_good_time()).code == StatusCode::unsupported);
+  });
+}
+
+/// Ranks that talk to one another in memory, and die at a certain word.
+class TalkingRanks {
+ public:
+  explicit TalkingRanks(std::uint32_t world) : m_words(world), m_says_at_most(world, SIZE_MAX), m_is_dead(world) {
+    for (std::uint32_t rank = 0; rank < world; ++rank) {
+      RankFacts facts = test::facts_of(rank, world);
+      facts.places = 1;
+      m_jobs.push_back(std::make_unique<transport::Job>(facts, system_timing()));
+      m_jobs.back()->bury = [this, rank](std::uint32_t other) { cut(rank, other); };
+      m_rounds.push_back(std::make_unique<transport::Rounds>(
+          *m_jobs.back(), [this, rank](std::uint32_t to, transport::FrameKind kind, std::uint64_t number, const transport::SharedBytes& bytes) {
+            if (m_words[rank]++ == m_says_at_most[rank]) die(rank);
+            const bool is_heard = !m_is_dead[rank] && !m_is_dead[to] && m_jobs[rank]->members.alive(to) && m_jobs[to]->members.alive(rank);
+            if (is_heard) m_rounds[to]->hear(rank, {kind, 0, number, 0}, *bytes);
+          }));
+    }
+  }
+  void dies_at_word(std::uint32_t rank, std::size_t word) { m_says_at_most[rank] = word; }
+  void nobody_dies() { std::ranges::fill(m_says_at_most, SIZE_MAX); }
+  /// Both hang up on one another.
+  void cut(std::uint32_t one, std::uint32_t other) {
+    m_jobs[one]->members.bury(other);
+    m_jobs[other]->members.bury(one);
+  }
+  [[nodiscard]] bool is_dead(std::uint32_t rank) const { return m_is_dead[rank]; }
+  template <typename Each>
+  void each(const Each& body) {
+    std::vector<std::jthread> threads;
+    for (std::uint32_t rank = 0; rank < m_rounds.size(); ++rank) {
+      if (!m_is_dead[rank]) threads.emplace_back([this, rank, &body] { body(rank, *m_rounds[rank]); });
+    }
+  }
+
+ private:
+  void die(std::uint32_t rank) {
+    m_is_dead[rank] = true;
+    for (std::uint32_t other = 0; other < m_jobs.size(); ++other) {
+      if (other != rank) cut(rank, other);
+    }
+  }
+
+  std::vector<std::unique_ptr<transport::Job>> m_jobs;
+  std::vector<std::unique_ptr<transport::Rounds>> m_rounds;
+  std::vector<std::atomic<std::size_t>> m_words;
+  std::vector<std::size_t> m_says_at_most;
+  std::vector<std::atomic<bool>> m_is_dead;
+};
+
+/// All that are left agree; and once nobody dies any more, on those that are left.
+void check_agreement(TalkingRanks& ranks, std::uint32_t world) {
+  for (std::uint64_t epoch = 0; epoch < 3; ++epoch) {
+    if (epoch == 2) ranks.nobody_dies();
+    std::vector<Agreement> outcomes(world);
+    ranks.each([&](std::uint32_t rank, transport::Rounds& rounds) { outcomes[rank] = rounds.agree(epoch, test::in_good_time()); });
+    std::vector<std::uint32_t> left;
+    for (std::uint32_t rank = 0; rank < world; ++rank) {
+      if (!ranks.is_dead(rank)) left.push_back(rank);
+    }
+    for (const std::uint32_t rank : left) {
+      CAPTURE(rank);
+      CAPTURE(epoch);
+      CHECK(outcomes[rank].status.ok());
+      CHECK(outcomes[rank].ranks == (epoch == 2 ? left : outcomes[left.front()].ranks));
+    }
+  }
+}
+
+TEST_CASE("Ranks that are left agree who is, at whatever word one dies") {
+  for (std::uint32_t world = 2; world <= 5; ++world) {
+    for (std::size_t word = 0; word < 3 * world; ++word) {
+      CAPTURE(world);
+      CAPTURE(word);
+      TalkingRanks ranks(world);
+      ranks.dies_at_word(world / 2, word);
+      check_agreement(ranks, world);
+    }
+  }
+}
+
+TEST_CASE("Ranks that are left agree who is, at whatever words two or three die") {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    CAPTURE(seed);
+    RandomStream random(seed);
+    const auto world = static_cast<std::uint32_t>(3 + random.below(3));
+    TalkingRanks ranks(world);
+    for (std::uint32_t deaths = 0; deaths < 2 + random.below(2); ++deaths) {
+      ranks.dies_at_word(static_cast<std::uint32_t>(random.below(world)), random.below(std::uint64_t{3} * world));
+    }
+    check_agreement(ranks, world);
+  }
+}
+
+TEST_CASE("Of two ranks that take one another for dead, neither goes on beside the others") {
+  for (int round = 0; round < 100; ++round) {
+    TalkingRanks ranks(4);
+    std::vector<Agreement> outcomes(4);
+    std::jthread cut([&] { ranks.cut(0, 3); });
+    ranks.each([&](std::uint32_t rank, transport::Rounds& rounds) { outcomes[rank] = rounds.agree(0, test::in_good_time()); });
+    CHECK(outcomes[1].status.ok());
+    for (const Agreement& outcome : outcomes) {
+      if (outcome.status.ok()) CHECK(outcome.ranks == outcomes[1].ranks);
+    }
+  }
+}
+
+TEST_CASE("An agreement with ranks that say nothing ends at its deadline") {
+  TalkingRanks ranks(2);
+  ranks.each([](std::uint32_t rank, transport::Rounds& rounds) {
+    if (rank == 0) CHECK(rounds.agree(0, system_timing().clock->after(0.01)).status.code == StatusCode::timeout);
+  });
+}
+
+}  // namespace
+}  // namespace dsanalyze

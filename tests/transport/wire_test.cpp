@@ -1,0 +1,76 @@
+#include "wire.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace dsanalyze::transport {
+namespace {
+
+TEST_CASE("A frame's head that was written is read as it was") {
+  const FrameHead head{FrameKind::reply, 110'000, 77, 0x1234567890abcdefU};
+  const auto read = parse_head(write_head(head));
+  REQUIRE(read);
+  CHECK(read->kind == head.kind);
+  CHECK(read->length == head.length);
+  CHECK(read->number == head.number);
+  CHECK(read->checksum == head.checksum);
+}
+
+TEST_CASE("A head with a length that its kind does not have is none") {
+  const auto is_head = [](FrameKind kind, std::uint32_t length) { return parse_head(write_head({kind, length, 0, 0})).has_value(); };
+  CHECK(is_head(FrameKind::request, entry_bytes));
+  CHECK(is_head(FrameKind::request, entry_bytes * most_entries));
+  CHECK_FALSE(is_head(FrameKind::request, 0));
+  CHECK_FALSE(is_head(FrameKind::request, entry_bytes - 1));
+  CHECK_FALSE(is_head(FrameKind::request, entry_bytes * (most_entries + 1)));
+  CHECK(is_head(FrameKind::reply, UINT32_MAX));
+  CHECK_FALSE(is_head(FrameKind::reply, 0));
+  CHECK(is_head(FrameKind::heartbeat, 0));
+  CHECK_FALSE(is_head(FrameKind::heartbeat, 1));
+  CHECK_FALSE(is_head(FrameKind::not_held, 1));
+  CHECK_FALSE(is_head(FrameKind::other_length, 1));
+  CHECK(is_head(FrameKind::gather, most_gathered));
+  CHECK_FALSE(is_head(FrameKind::gather, most_gathered + 1));
+  CHECK(is_head(FrameKind::mask, most_mask));
+  CHECK_FALSE(is_head(FrameKind::mask, most_mask + 1));
+  CHECK_FALSE(is_head(FrameKind::decided, 0));
+  CHECK_FALSE(is_head(static_cast<FrameKind>(0), 0));
+  CHECK_FALSE(is_head(static_cast<FrameKind>(9), 0));
+}
+
+TEST_CASE("Entries that were written are read in their order") {
+  std::array<std::byte, 2 * entry_bytes> bytes;
+  write_entry({5, 110}, std::span(bytes).first<entry_bytes>());
+  write_entry({UINT32_MAX, 1}, std::span(bytes).last<entry_bytes>());
+  std::vector<RequestEntry> entries;
+  parse_entries(bytes, entries);
+  REQUIRE(entries.size() == 2);
+  CHECK(entries[0].sample == 5);
+  CHECK(entries[0].bytes == 110);
+  CHECK(entries[1].sample == UINT32_MAX);
+}
+
+TEST_CASE("A mask is read by jobs of its size alone") {
+  RankMask mask(11);
+  mask[0] = mask[10] = true;
+  const std::vector<std::byte> bytes = write_mask(mask);
+  CHECK(parse_mask(bytes, 11) == mask);
+  CHECK_FALSE(parse_mask(bytes, 10));  // says something of a rank that is not there
+  CHECK_FALSE(parse_mask(bytes, 17));
+  CHECK_FALSE(parse_mask({}, 11));
+}
+
+TEST_CASE("A checksum is of the bytes and of the frame that they came in") {
+  std::vector<std::byte> bytes(1000, std::byte{3});
+  const std::uint64_t checksum = checksum_of(bytes, 1);
+  CHECK(checksum_of(bytes, 1) == checksum);
+  CHECK(checksum_of(bytes, 2) != checksum);
+  CHECK(checksum_of(std::span(bytes).first(999), 1) != checksum);
+  bytes[500] = std::byte{2};
+  CHECK(checksum_of(bytes, 1) != checksum);
+}
+
+}  // namespace
+}  // namespace dsanalyze::transport
