@@ -14,6 +14,7 @@
 #include "dsanalyze/base/units.hpp"
 #include "dsanalyze/core/accelerator_utilisation.hpp"
 #include "dsanalyze/core/jobs_record.hpp"
+#include "dsanalyze/core/ranks_record.hpp"
 #include "dsanalyze/core/rates.hpp"
 #include "dsanalyze/core/settings.hpp"
 #include "dsanalyze/core/training_record.hpp"
@@ -77,6 +78,8 @@ struct EpochRecord {
   Bytes requested_bytes = 0;           ///< what the loader asked of storage
   std::uint64_t cache_hits = 0;
   std::uint64_t cache_misses = 0;
+  std::uint64_t peer_hits = 0;  ///< misses that came from other ranks' caches
+  Bytes peer_bytes = 0;
   std::string digest;  ///< of the set of samples used
 };
 
@@ -196,6 +199,7 @@ struct ProfileResult {
   ProfileSettings settings;
   DatasetRecord dataset;
   std::optional<RateRecord> ingestion, prep, cache, storage, fetch;  ///< G, P, C, S, F
+  std::optional<RateRecord> network;                                 ///< N, of one server while all do so; of ranks that part the dataset
   std::vector<CorePoint> prep_by_cores;
   std::vector<StoragePoint> storage_by_request;
   struct Distributions {
@@ -205,10 +209,12 @@ struct ProfileResult {
   };
   Distributions distributions;
   std::optional<OrderRecord> order;
-  std::vector<RunRecord> runs;            ///< the full run is that of all jobs together
-  std::vector<JobRecord> jobs;            ///< in the full run; empty: one, as any
-  std::optional<SharingRecord> sharing;   ///< with `jobs`
-  std::vector<SearchTrialRecord> trials;  ///< of a search, in the order in which they were begun
+  std::vector<RunRecord> runs;               ///< the full run is that of all jobs together
+  std::vector<JobRecord> jobs;               ///< in the full run; empty: one, as any
+  std::optional<SharingRecord> sharing;      ///< with `jobs`
+  std::vector<SearchTrialRecord> trials;     ///< of a search, in the order in which they were begun
+  std::vector<RankRecord> ranks;             ///< of a job on several servers, in the full run, which is that of all of them together
+  std::optional<PartitionRecord> partition;  ///< with `ranks`
   struct Stalls {
     StallRecord compute, prep, fetch;
   };
