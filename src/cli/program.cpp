@@ -175,7 +175,8 @@ class Program {
     TerminalEvents events(event_look(options), write_error, *system_timing().clock);
     Outcome outcome;
     try {
-      outcome = command->run({options, events, m_interrupt.token(), {colour_of(Stream::output, options.colour), width_of(Stream::output)}, write_output});
+      outcome =
+          command->run({options, events, m_interrupt.token(), {colour_of(Stream::output, options.colour), width_of(Stream::output)}, write_output});
     } catch (...) {
       events.finish();
       throw;

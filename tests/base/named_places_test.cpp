@@ -17,9 +17,7 @@ TEST_CASE("named places are removed with what is in them, those that are let go 
     std::filesystem::create_directory(place);
     std::ofstream(place / "file") << "text";
   }
-  {
-    const NamedPlace let_go(kept);
-  }
+  { const NamedPlace let_go(kept); }
   const NamedPlace named(gone);
   remove_named_places();
   CHECK(std::filesystem::exists(kept / "file"));

@@ -2,6 +2,7 @@
 """Kills, stops and starves the processes of coordinated jobs, at any time, and checks what the others have of it.
 
 usage: job_faults.py PROGRAM kills [--count 500] [--seed S] [--jobs 8] | stops [--count 5] | rounds [--count 100] | coordinator [--count 20] | memory
+       | losses [--count 10]
        (each with --seed S; what failed is printed with the seed of its round: --count 1 --seed THAT does it again)
 """
 import argparse
@@ -26,6 +27,9 @@ BATCHES = SAMPLES // BATCH
 EMULATED = [f"emulated:imagenet-1k,samples={SAMPLES}", "--storage", "emulated:500MB/s", "--prep", "emulated:8000", "--cores", "2", "--accelerator",
             "emulated:4000", "--batch-size", BATCH, "--runs", "full", "--time-budget", "120s", "--subset", "100%", "--cache-size", "100%",
             "--share", "coordinated"]
+LEARNING_EPOCHS = 6
+LEARNING = ["--accelerator", "cpu:double", "--batch-size", 8, "--runs", "full", "--time-budget", "300s", "--subset", "100%", "--cache-size", "100%",
+            "--share", "coordinated", "--jobs", 4, "--epochs", LEARNING_EPOCHS]
 PHASES = ["while jobs start", "in mid-epoch", "two at once", "at an epoch's boundary", "in the last epoch"]
 
 
@@ -291,6 +295,46 @@ def crash_round(arguments, places, seed):
     require(not left, f"left behind: {', '.join(left)}")
 
 
+def losses_of(job):
+    return [epoch["loss"] for epoch in job["training"]["loss_by_epoch"]]
+
+
+def learn_once(arguments, places, data, kill_after=None):
+    """What each of 4 jobs that train one network on photographs lost, epoch by epoch; one of them may be killed on the way."""
+    run = job_watch.Watched(arguments.program, places, [data, *LEARNING], 4)
+    try:
+        if kill_after is not None:
+            require(run.wait_for_batches(kill_after), "the jobs did not get on")
+            job_watch.strike(run.look()[0], signal.SIGKILL)
+        code, out, err = run.finish()
+        require(code == 0, err)
+        result = json.loads(out)
+        ends = collections.Counter(job["end"] for job in result["jobs"])
+        require(ends["died"] == (0 if kill_after is None else 1), f"the jobs ended so: {dict(ends)}")
+        return [losses_of(job) for job in result["jobs"] if job["end"] == "finished"], result["sharing"]["taken_over_batches"]
+    finally:
+        run.close()
+
+
+def losses(arguments, places):
+    """A job is killed while all train: what the others lose is the same to the last bit, so the batches that were made in its place are."""
+    taken_over = []
+    with tempfile.TemporaryDirectory(prefix="dsanalyze-faults-") as data:
+        subprocess.run([arguments.program, "dataset", "make", f"{data}/data", "--samples", "96", "--quiet"], check=True, env=places.environment)
+        undisturbed, _ = learn_once(arguments, places, f"{data}/data")
+        require(all(each == undisturbed[0] for each in undisturbed), "jobs of one group learned different things")
+
+        def one(seed):
+            found, number = learn_once(arguments, places, f"{data}/data", random.Random(seed).randrange(1, 12 * LEARNING_EPOCHS - 12))
+            require(len(found) == 3 and all(each == undisturbed[0] for each in found), f"survivors learned something else: {found}, not {undisturbed[0]}")
+            taken_over.append(number)
+
+        failed = rounds_of(arguments, places, one, "losses")
+    print(f"{arguments.count} kills of one of 4 jobs that train: {len(undisturbed[0])} losses of each survivor are those without a death to the last bit; "
+          f"{sum(taken_over)} batches taken over; {failed} failed")
+    return failed
+
+
 def kernel_counts():
     """What the whole machine has, of what a segment or a descriptor that nobody can find would take: shared memory in bytes, Unix sockets."""
     memory = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in pathlib.Path("/proc/meminfo").read_text().splitlines()}
@@ -338,14 +382,14 @@ def memory(arguments, places):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
-    parser.add_argument("campaign", choices=["kills", "stops", "rounds", "coordinator", "memory"])
+    parser.add_argument("campaign", choices=["kills", "stops", "rounds", "coordinator", "memory", "losses"])
     parser.add_argument("--count", type=int)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=8)
     arguments = parser.parse_args()
     arguments.program = os.path.abspath(arguments.program)
     if arguments.count is None:
-        arguments.count = {"kills": 500, "stops": 5, "rounds": 100, "coordinator": 20, "memory": 1}[arguments.campaign]
+        arguments.count = {"kills": 500, "stops": 5, "rounds": 100, "coordinator": 20, "memory": 1, "losses": 10}[arguments.campaign]
     places = job_watch.Places()
     try:
         failed = globals()[arguments.campaign](arguments, places)

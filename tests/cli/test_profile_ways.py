@@ -34,7 +34,7 @@ class Ways(ProgramTest):
         return self.json_of("profile", *arguments, "--quiet")
 
     def short(self, data, *arguments):
-        return self.profile(data, "--batch-size", "8", "--time-budget", "4s", "--accelerator", "null", "--runs", "fetch,full", *arguments)
+        return self.profile(data, "--batch-size", "8", "--time-budget", "4s", "--subset", "100%", "--accelerator", "null", "--runs", "fetch,full", *arguments)
 
     def shards(self):
         shards = self.folder / "shards"

@@ -196,9 +196,10 @@ TEST_CASE("wrong fields of several jobs are refused by their place") {
       {"/trials/0/judged_by", "taste"},
       {"/trials/1/end", ""},
   };
-  for (const auto& [pointer, value] : wrongs) {
+  for (const auto& wrong : wrongs) {
+    const std::string& pointer = wrong.first;
     json document = full_document();
-    document[json::json_pointer(pointer)] = value;
+    document[json::json_pointer(pointer)] = wrong.second;
     CAPTURE(pointer);
     CHECK_THROWS_WITH_AS(profile_from_json(document.dump(), "p.json"), doctest::Contains(pointer.c_str()), UsageError);
   }
