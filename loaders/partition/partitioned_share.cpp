@@ -4,13 +4,15 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <atomic>
 #include <mutex>
 
 #include "dsanalyze/loaders/sampler.hpp"
 
 namespace dsanalyze {
 namespace {
+
+constexpr double look_seconds = 0.2;  ///< how often a rank that waits for the others looks whether it should stop
 
 /// What a rank says of itself before an epoch.
 struct Report {
@@ -49,20 +51,23 @@ struct PartitionedShare::State {
     return {};
   }
 
-  /// All that are alive agree on who they are, tell one another something, and agree that all have heard it; where one was lost meanwhile, once more.
   template <typename Tell>
   Status together(const Tell& tell) {
-    while (true) {
-      if (Status status = agree(); !status.ok()) return status;
-      const AliveRanks telling = alive;
-      const Status told = tell();
-      if (Status status = agree(); !status.ok()) return status;
-      if (alive == telling) return told.ok() ? told : explain(told, "telling the others of its cache");
-    }
+    return tell_together(
+        alive, [this] { return agree(); },
+        [&] {
+          const Status told = tell();
+          return told.ok() ? told : explain(told, "telling the others of its cache");
+        });
   }
 
   Status agree() {
-    const Status status = parts.ranks->agree(alive, patience());
+    const Deadline last = patience();
+    Status status{StatusCode::timeout, 0};
+    while (status.code == StatusCode::timeout && parts.timing.clock->now() < last.at) {
+      if (stopped) return {StatusCode::cancelled, 0};
+      status = parts.ranks->agree(alive, {std::min(last.at, parts.timing.clock->after(look_seconds).at)});
+    }
     return status.ok() ? status : explain(status, "agreeing with the others on who goes on");
   }
 
@@ -204,6 +209,7 @@ struct PartitionedShare::State {
   std::uint64_t balanced_batches = 0;
   double balance_sum = 0;
   Account account;
+  std::atomic<bool> stopped{false};
   mutable std::mutex mutex;
   std::string reason;
 };
@@ -215,7 +221,7 @@ void PartitionedShare::read_with(PartitionedEngine& engine) { m_state->engine = 
 Status PartitionedShare::begin_epoch(std::uint64_t epoch) { return m_state->begin(epoch); }
 std::uint32_t PartitionedShare::ranks() const { return m_state->alive.count(); }
 std::span<const SampleId> PartitionedShare::mine(std::span<const SampleId> global) { return m_state->mine(global); }
-void PartitionedShare::stop() { m_state->parts.ranks->cancel(); }
+void PartitionedShare::stop() { m_state->stopped = true; }
 std::string PartitionedShare::failure() const {
   const std::scoped_lock lock(m_state->mutex);
   return m_state->reason;

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include <algorithm>
+#include <charconv>
 #include <limits>
 #include <unordered_map>
 #include <utility>
@@ -116,5 +118,17 @@ void SampleSetDigest::add(SampleId id) {
 }
 
 std::string SampleSetDigest::text() const { return fmt::format("{}-{:016x}", m_count, m_sum); }
+
+SampleSetDigest SampleSetDigest::parse(std::string_view text) {
+  SampleSetDigest digest;
+  const std::size_t dash = std::min(text.find('-'), text.size());
+  const char* const end = text.data() + text.size();
+  const auto count = std::from_chars(text.data(), text.data() + dash, digest.m_count);
+  const auto sum =
+      dash < text.size() ? std::from_chars(text.data() + dash + 1, end, digest.m_sum, 16) : std::from_chars_result{end, std::errc::invalid_argument};
+  const bool right = count.ec == std::errc() && count.ptr == text.data() + dash && sum.ec == std::errc() && sum.ptr == end;
+  if (!right || digest.text() != text) throw UsageError(fmt::format("found '{}', expected a digest of samples: COUNT-HEX", text));
+  return digest;
+}
 
 }  // namespace dsanalyze

@@ -113,7 +113,7 @@ std::uint64_t choose_subset(const ProfileInputs& inputs, const ProfilePlan& plan
     if (shares.filling > 0) samples = std::min(samples, 0.7 * shares.filling * std::min(rates.storage, least_fill_bytes_per_s / mean_bytes));
   }
   // At least two global batches, or the run says nothing about a steady state.
-  const double least = 2.0 * settings.batch_size * settings.accelerators;
+  const double least = 2.0 * settings.batch_size * settings.accelerators * settings.world;
   return std::min<std::uint64_t>(plan.most_subset_samples, static_cast<std::uint64_t>(std::max(samples, least)));
 }
 

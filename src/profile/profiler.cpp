@@ -12,6 +12,7 @@
 #include "io_choice.hpp"
 #include "job_runs.hpp"
 #include "pilot.hpp"
+#include "rank_runs.hpp"
 #include "reference_training.hpp"
 #include "run_support.hpp"
 #include "runs.hpp"
@@ -156,6 +157,38 @@ void measure_prep(RunContext& context, Pipeline& warm, const TimeShares& shares,
   if (cache.samples_per_s > 0) result.cache = std::move(cache);
 }
 
+/// What all ranks together did.
+template <typename Keep>
+void take_ranks(RunContext& context, double seconds, ProfileResult& result, Keep keep) {
+  RanksMeasured measured = run_ranks(context, seconds);
+  keep(std::move(measured.all));
+  result.ranks = std::move(measured.ranks);
+  result.partition = std::move(measured.partition);
+  result.network = std::move(measured.network);
+}
+
+}  // namespace
+
+namespace {
+
+/// The profile of a rank that is not the first: it measures nothing by itself and waits for the run of all.
+ProfileResult run_other_rank(RunContext& context, double pilot_seconds) {
+  choose_io(context, pilot_seconds / 2);
+  context.subset = context.inputs.index;
+  ProfileResult result;
+  result.tool = this_tool();
+  result.settings = context.inputs.settings;
+  result.settings.io = context.way.engine;
+  result.settings.read_mode = context.way.mode;
+  result.host = host_record(context.inputs);
+  const auto keep = [&](Measured measured) { result.runs.push_back(std::move(measured.record)); };
+  take_ranks(context, 0, result, keep);
+  result.dataset = dataset_record(context.inputs, *context.subset);
+  result.findings = context.findings;
+  result.trusted = context.trusted;
+  return result;
+}
+
 }  // namespace
 
 ProfileResult run_profile(const ProfileInputs& inputs, const ProfilePlan& plan, EventSink& events, std::stop_token stop, Timing timing) {
@@ -163,6 +196,11 @@ ProfileResult run_profile(const ProfileInputs& inputs, const ProfilePlan& plan, 
   RunContext context{inputs, plan, inputs.index, 0, events, std::move(stop), timing, timing.clock->now(), {}, true, {}, {}};
   if (inputs.settings.memory_limit) const MemoryGroup permitted;  // throws now rather than when the full run's turn comes
   const TimeShares shares = share_time(inputs, plan);
+  if (runs_ranks(inputs.settings) && inputs.team->rank() != 0) {
+    ProfileResult result = run_other_rank(context, shares.pilot);
+    result.started_utc = utc_text(started);
+    return result;
+  }
   choose_io(context, shares.pilot / 2);
   const PilotRates pilot = run_pilot(context, shares.pilot / 2);
   context.subset = draw_subset(inputs, choose_subset(inputs, plan, pilot, shares));
@@ -216,7 +254,8 @@ ProfileResult run_profile(const ProfileInputs& inputs, const ProfilePlan& plan, 
       if (wanted("cached")) keep(run_cached(context, warm, shares.cached));
     }
   }
-  if (wanted("full") && !runs_jobs(inputs.settings)) keep(run_full(context, shares.full));
+  if (wanted("full") && runs_ranks(inputs.settings)) take_ranks(context, shares.full, result, keep);
+  if (wanted("full") && !runs_jobs(inputs.settings) && !runs_ranks(inputs.settings)) keep(run_full(context, shares.full));
   if (wanted("full") && runs_jobs(inputs.settings)) {
     JobsMeasured measured =
         inputs.settings.share == JobSharing::none ? run_independent_jobs(context, shares.full) : run_coordinated_jobs(context, shares.full);

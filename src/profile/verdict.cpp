@@ -20,8 +20,53 @@ double half_width_seconds(const RunRecord& run) {
   return (run.ci95_samples_per_s.high - run.ci95_samples_per_s.low) / 2 / run.samples_per_s / run.samples_per_s;
 }
 
+/// Where a rank's samples came from after the first epoch, mean over the ranks: shares that add up to 1.
+struct SampleSources {
+  double cache = 0;
+  double network = 0;
+  double storage = 0;
+};
+
+std::optional<SampleSources> sources_of_ranks(const ProfileResult& result) {
+  double all = 0;
+  double cache = 0;
+  double network = 0;
+  for (const RankRecord& rank : result.ranks) {
+    for (const RankEpochRecord& epoch : rank.epochs) {
+      if (epoch.epoch == 0) continue;
+      all += static_cast<double>(epoch.samples);
+      cache += static_cast<double>(epoch.cache_hits);
+      network += static_cast<double>(epoch.peer_hits);
+    }
+  }
+  if (all == 0) return std::nullopt;
+  return SampleSources{cache / all, network / all, std::max(0.0, 1 - (cache + network) / all)};
+}
+
+/// F of one of several servers: where its samples came from, each at its rate; storage that all read from is each one's share of it.
+RateRecord effective_fetch_of_rank(const ProfileResult& result, const SampleSources& from) {
+  const double sharers = result.settings.storage_scope == StorageScope::shared ? result.settings.world : 1;
+  const double storage = from.storage * sharers / result.storage->samples_per_s;
+  const double network = result.network && result.network->samples_per_s > 0 ? from.network / result.network->samples_per_s : 0;
+  const double cache = result.cache && result.cache->samples_per_s > 0 ? from.cache / result.cache->samples_per_s : 0;
+  const double seconds = std::max(storage + network + cache, 1e-12);
+  RateRecord fetch;
+  fetch.samples_per_s = 1 / seconds;
+  fetch.bytes_per_s = fetch.samples_per_s * result.dataset.mean_sample_bytes;
+  const double error = std::hypot(storage / seconds * relative_half_width(*result.storage),
+                                  network / seconds * (result.network ? relative_half_width(*result.network) : 0),
+                                  cache / seconds * (result.cache ? relative_half_width(*result.cache) : 0));
+  fetch.ci95_samples_per_s = {fetch.samples_per_s * std::max(0.0, 1 - error), fetch.samples_per_s * (1 + error)};
+  fetch.windows = result.storage->windows;
+  fetch.cache_fraction = from.cache;
+  fetch.method = fmt::format("of one server: {:.1f} % of its samples from its cache, {:.1f} % from others', {:.1f} % from storage", from.cache * 100,
+                             from.network * 100, from.storage * 100);
+  return fetch;
+}
+
 /// F and its interval: the relative errors of S and C, weighted by the share of the fetch time that each takes (Eq 3).
 RateRecord effective_fetch(const ProfileResult& result, const CacheShare& cached) {
+  if (const auto sources = sources_of_ranks(result)) return effective_fetch_of_rank(result, *sources);
   const double x = cached.storage_time;
   const RateRecord& storage = *result.storage;
   const double cache_rate = result.cache && result.cache->samples_per_s > 0 ? result.cache->samples_per_s : INFINITY;
@@ -54,14 +99,15 @@ std::optional<RateRecord> wanted_of_server(const ProfileResult& result) {
   return wanted;
 }
 
-/// The full run as the server sees it: jobs that share are served by one sweep, at the rate of one of them.
+/// The full run as one server sees it: jobs that share are served by one sweep, at the rate of one of them; of several servers, the mean.
 std::optional<RunRecord> full_of_server(const ProfileResult& result) {
   const RunRecord* full = result.run("full");
   if (full == nullptr || full->samples_per_s <= 0) return std::nullopt;
   RunRecord swept = *full;
-  if (result.settings.share == JobSharing::none) return swept;
+  if (result.ranks.empty() && result.settings.share == JobSharing::none) return swept;
   const auto worked = std::ranges::count_if(result.jobs, [](const JobRecord& job) { return job.samples_per_s > 0; });
-  const auto jobs = static_cast<double>(worked > 0 ? worked : std::max(result.settings.jobs, 1));
+  const auto parts = !result.ranks.empty() ? static_cast<std::ptrdiff_t>(result.ranks.size()) : worked;
+  const auto jobs = static_cast<double>(parts > 0 ? parts : std::max(result.settings.jobs, 1));
   swept.samples_per_s /= jobs;
   swept.ci95_samples_per_s.low /= jobs;
   swept.ci95_samples_per_s.high /= jobs;
@@ -95,6 +141,9 @@ std::string letter_of(Resource resource, int jobs) {
 std::string detail_of(Resource resource, const ProfileResult& result) {
   if (resource == Resource::gpu) return "accelerator";
   if (resource == Resource::cpu) return "prep";
+  if (const auto from = sources_of_ranks(result);
+      from && result.network && from->network / result.network->samples_per_s > from->storage / result.storage->samples_per_s)
+    return "network";
   const double x = result.fetch->cache_fraction.value_or(0);
   const double cache_time = result.cache ? x / result.cache->samples_per_s : 0;
   return cache_time > (1 - x) / result.storage->samples_per_s ? "cache" : "storage";

@@ -101,7 +101,13 @@ Pipeline::Pipeline(const LoadInputs& inputs, const Spec& spec, Timing timing)
       m_server(spec.server ? spec.server : make_server(inputs, spec, 1, timing)),
       m_prep(make_prep(inputs, m_server->devices(), timing)),
       m_no_prep(make_null_prep(unwritten_tensor())),
-      m_engine(make_engine(inputs.settings, spec, m_server->devices(), timing)) {}
+      m_partitioned_cache(spec.peers != nullptr ? make_partitioned_cache(m_server->cache(), *spec.rules) : nullptr),
+      m_engine(make_engine(inputs.settings, spec, m_server->devices(), timing)) {
+  if (spec.peers == nullptr) return;
+  auto engine = make_partitioned_engine(spec.index, std::move(m_engine), *spec.peers, *spec.rules, timing);
+  m_partitioned = engine.get();
+  m_engine = std::move(engine);
+}
 
 std::shared_ptr<ServerHolder> Pipeline::make_server(const LoadInputs& inputs, const Spec& spec, int users, Timing timing) {
   return std::make_shared<ServerHolder>(cache_options(spec, users * samples_in_flight(inputs.settings)), timing);
@@ -129,8 +135,8 @@ std::unique_ptr<Loader> Pipeline::make_loader(const Use& use) {
   const auto& allowed = m_inputs.host.cpus_allowed;
   if (use.cores && *use.cores <= static_cast<int>(allowed.size())) options.worker_cpus.assign(allowed.begin(), allowed.begin() + *use.cores);
   const PrepFactory* prep = use.prep == PrepUse::none ? m_no_prep.get() : m_prep.get();
-  return std::make_unique<Loader>(Loader::Parts{m_spec.index, m_engine.get(), &m_server->cache(), prep, storage_bytes(), m_timing, use.recorder,
-                                                use.spans, use.staging, use.staging_slots},
+  return std::make_unique<Loader>(Loader::Parts{m_spec.index, m_engine.get(), &cache(), prep, storage_bytes(), m_timing, use.recorder, use.spans,
+                                                use.staging, use.staging_slots, m_spec.share},
                                   options);
 }
 

@@ -78,7 +78,6 @@ class MetRanks final : public ElasticCollective {
   Status agree(AliveRanks& alive, Deadline) override {
     return met({}, [&alive](const AliveRanks& now, const auto&) { alive = now; });
   }
-  void cancel() override {}
 
  private:
   template <typename Look>

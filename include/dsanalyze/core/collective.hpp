@@ -22,18 +22,28 @@ class Collective {
   virtual Status gather(std::span<const std::byte> mine, std::span<std::byte> all, Deadline deadline) = 0;
 };
 
-/// Ranks of which some may be lost on the way. barrier(), sum() and gather() are among the ranks last agreed on, at first all: a lost rank's bytes
-/// are zeros, its numbers add nothing. Where one dies meanwhile some ranks may end with io and others not: agree() tells all alike whether that was
-/// so.
+/// Ranks of which some may be lost on the way. barrier(), sum() and gather() are among the ranks last agreed on, at first all: a lost rank's bytes are
+/// zeros, its numbers add nothing. Where one dies meanwhile some ranks may end with io and others not: tell_together() makes it alike for all.
 class ElasticCollective : public Collective {
  public:
-  /// All that are alive call it, as often as one another, and get the same answer: who goes on. Who dies in the course of it may still be in the
-  /// answer, as one that dies just after it would. Waits for all that are alive. Errors: timeout (a rank that is alive did not come), cancelled, io
-  /// (the others go on without this rank).
+  /// All that are alive call it, as often as one another, and get the same answer: who goes on. Who dies in the course of it may still be in the answer,
+  /// as one that dies just after it would. Waits for all that are alive; after a timeout another call goes on with the same agreement. Errors: timeout
+  /// (a rank that is alive has not come), io (the others go on without this rank).
   virtual Status agree(AliveRanks& alive, Deadline deadline) = 0;
-  /// An agree() under way, and every later one, ends with cancelled. Threads: any.
-  virtual void cancel() = 0;
 };
+
+/// All that are alive agree on who they are by `agree`, tell one another something by `tell` (of the ranks in `alive`), and agree that all have heard
+/// it; where one was lost meanwhile, once more. Both give a Status. Ranks that call it alike end alike.
+template <typename Agree, typename Tell>
+Status tell_together(AliveRanks& alive, const Agree& agree, const Tell& tell) {
+  while (true) {
+    if (Status status = agree(); !status.ok()) return status;
+    const AliveRanks telling = alive;
+    const Status told = tell();
+    if (Status status = agree(); !status.ok()) return status;
+    if (alive == telling) return told;
+  }
+}
 
 /// A job of one rank: everything succeeds at once.
 class SingleRank final : public Collective {

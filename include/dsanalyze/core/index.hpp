@@ -128,6 +128,8 @@ class SampleSetDigest {
     m_count += other.m_count;
   }
   [[nodiscard]] std::string text() const;  ///< "<count>-<hex>"
+  /// Of text(). Throws UsageError for anything else.
+  static SampleSetDigest parse(std::string_view text);
   bool operator==(const SampleSetDigest&) const = default;
 
  private:

@@ -16,6 +16,7 @@
 #include "dsanalyze/core/result.hpp"
 #include "dsanalyze/core/settings.hpp"
 #include "dsanalyze/share/pipeline.hpp"
+#include "dsanalyze/share/rank_team.hpp"
 
 namespace dsanalyze {
 
@@ -26,6 +27,7 @@ struct ProfileInputs : LoadInputs {
   /// Starts a process that calls run_group_job_process() with these two descriptors, which it inherits, and returns its number; with coordinated
   /// jobs. Throws Error.
   std::function<std::int64_t(int line, int report)> start_job;
+  RankTeam* team = nullptr;                   ///< of a job of several ranks: those that this process is one of; outlives the profile
   std::size_t most_trace_events = 1'000'000;  ///< of that file, at least 10,000; 64 bytes of memory each
 };
 
@@ -48,6 +50,8 @@ ProfilePlan plan_profile(ProfileInputs& inputs);
 /// Measures the rates and stalls of DESIGN's table: synthetic, prep, cached, fetch, full; differential phases of [DS-Analyzer, section 3.2].
 /// Provisional lines go to `events` as each run ends. Advice is left empty (the caller may run models). Throws Error when a run fails, Interrupted
 /// when asked to stop.
+/// Of several ranks (settings.world, `team`) each calls it, at about the same time: rank 0 measures its server while the others wait, then all make
+/// the full run together. The result is whole in the rank that `ranks` begins with, which is 0 unless it was lost: that one tells it.
 ProfileResult run_profile(const ProfileInputs& inputs, const ProfilePlan& plan, EventSink& events, std::stop_token stop, Timing timing);
 
 /// Measures P again and again, from one cache that is filled once: how fast this machine's cores are just now. While something else runs, a probe

@@ -9,6 +9,7 @@
 #include "dsanalyze/core/workload.hpp"
 #include "dsanalyze/loaders/fetch_engine.hpp"
 #include "dsanalyze/loaders/loader.hpp"
+#include "dsanalyze/loaders/partition.hpp"
 #include "dsanalyze/loaders/prep.hpp"
 #include "dsanalyze/loaders/server_scope.hpp"
 #include "dsanalyze/loaders/storage_meter.hpp"
@@ -46,6 +47,9 @@ class Pipeline {
     StorageCost storage_cost;  ///< with least_priority: of cost-aware admission
     float least_priority = 0;
     std::shared_ptr<ServerScope> server{};  ///< whose cache and devices are used, with others; empty: this pipeline's own server
+    PeerSource* peers = nullptr;            ///< other ranks' caches, asked as `rules` say, before storage; with least_priority partition_priority
+    const PartitionRules* rules = nullptr;  ///< with `peers`
+    RankShare* share = nullptr;             ///< what this rank takes of each global mini-batch; empty: all of it
   };
   Pipeline(const LoadInputs& inputs, const Spec& spec, Timing timing);
   /// A server as pipelines of these inputs make it, for `users` of them at once.
@@ -65,9 +69,11 @@ class Pipeline {
   /// One loader at a time.
   std::unique_ptr<Loader> make_loader(const Use& use);
   [[nodiscard]] ServerScope& server() { return *m_server; }
-  [[nodiscard]] RawCache& cache() { return m_server->cache(); }
+  [[nodiscard]] RawCache& cache() { return m_partitioned_cache ? *m_partitioned_cache : m_server->cache(); }
   [[nodiscard]] FetchEngine& engine() { return *m_engine; }
   [[nodiscard]] const FetchEngine& engine() const { return *m_engine; }
+  /// With peers.
+  [[nodiscard]] PartitionedEngine& partitioned_engine() { return *m_partitioned; }
   [[nodiscard]] const DatasetIndex& index() const { return *m_spec.index; }
   [[nodiscard]] const PrepFactory& prep() const { return *m_prep; }
   [[nodiscard]] int prefetch_batches() const { return m_prefetch; }
@@ -83,6 +89,8 @@ class Pipeline {
   std::shared_ptr<ServerScope> m_server;
   std::unique_ptr<PrepFactory> m_prep;
   std::unique_ptr<PrepFactory> m_no_prep;
+  std::unique_ptr<RawCache> m_partitioned_cache;  ///< with peers
+  PartitionedEngine* m_partitioned = nullptr;     ///< with peers: m_engine
   std::unique_ptr<FetchEngine> m_engine;
 };
 

@@ -1,0 +1,165 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <map>
+
+#include "dsanalyze/base/error.hpp"
+#include "rank_runs.hpp"
+#include "run_support.hpp"
+
+namespace dsanalyze {
+namespace {
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) return "unknown";
+  return name.data();
+}
+
+double steady_stall_fraction(const ProfileSettings& settings, const TrainingLog& log) {
+  if (log.completions.empty()) return 0;
+  const auto first_end = std::ranges::find(log.completions, true, &BatchCompletion::last_of_epoch);
+  const Nanoseconds last = log.completions.back().end;
+  const Nanoseconds steady = first_end != log.completions.end() && first_end->end < last ? first_end->end : log.begun;
+  Nanoseconds stalled = 0;
+  for (const BatchCompletion& completion : log.completions) stalled += completion.end > steady ? completion.stall : 0;
+  const double time = to_seconds(last - steady) * settings.accelerators;
+  return time > 0 ? std::clamp(to_seconds(stalled) / time, 0.0, 1.0) : 0;
+}
+
+/// Texts of all ranks, each as long as it is: of those that are alive.
+std::vector<std::string> gather_texts(RankTeam& team, AliveRanks& alive, const std::string& mine, double patience_seconds, Timing timing) {
+  const auto deadline = [&] { return timing.clock->after(patience_seconds); };
+  const auto agree = [&] { return team.collective().agree(alive, deadline()); };
+  std::vector<std::uint64_t> sizes(team.world());
+  std::vector<std::byte> all;
+  const auto tell = [&]() -> Status {
+    const std::uint64_t size = mine.size();
+    Status status = team.collective().gather(std::as_bytes(std::span(&size, 1)), std::as_writable_bytes(std::span(sizes)), deadline());
+    if (!status.ok()) return status;
+    const std::uint64_t longest = *std::ranges::max_element(sizes);
+    std::vector<std::byte> padded(longest);
+    std::memcpy(padded.data(), mine.data(), mine.size());
+    all.assign(longest * team.world(), {});
+    return team.collective().gather(padded, all, deadline());
+  };
+  const Status status = tell_together(alive, agree, tell);
+  if (!status.ok()) throw Error(fmt::format("the ranks could not tell one another what they did ({})", status_name(status.code)));
+  std::vector<std::string> texts(team.world());
+  const std::size_t longest = all.size() / team.world();
+  for (std::uint32_t rank = 0; rank < team.world(); ++rank) {
+    if (alive.alive(rank)) texts[rank].assign(reinterpret_cast<const char*>(all.data()) + rank * longest, sizes[rank]);
+  }
+  return texts;
+}
+
+/// An epoch of all ranks: its time is the longest of theirs, its digest that of all samples.
+void add_rank_epochs(RunRecord& run, const std::vector<RankRecord>& ranks) {
+  std::map<std::uint64_t, EpochRecord> epochs;
+  std::map<std::uint64_t, SampleSetDigest> digests;
+  for (const RankRecord& rank : ranks) {
+    for (const RankEpochRecord& part : rank.epochs) {
+      const bool is_first = !epochs.contains(part.epoch);
+      EpochRecord& epoch = epochs[part.epoch];
+      epoch.epoch = part.epoch;
+      epoch.seconds = std::max(epoch.seconds, part.seconds);
+      epoch.samples += part.samples;
+      epoch.cache_hits += part.cache_hits;
+      epoch.cache_misses += part.samples - std::min(part.samples, part.cache_hits);
+      epoch.peer_hits += part.peer_hits;
+      epoch.peer_bytes += part.peer_bytes;
+      epoch.requested_bytes += part.requested_bytes;
+      const auto so_far = is_first ? std::optional<Bytes>(0) : epoch.storage_bytes;
+      epoch.storage_bytes = so_far && part.storage_bytes ? std::optional<Bytes>(*so_far + *part.storage_bytes) : std::nullopt;
+      digests[part.epoch].add(SampleSetDigest::parse(part.digest));
+    }
+  }
+  run.epochs.clear();
+  for (auto& [number, epoch] : epochs) {
+    epoch.digest = digests[number].text();
+    run.epochs.push_back(epoch);
+  }
+}
+
+}  // namespace
+
+RankRecord record_rank(const RunContext& context, const Measured& measured, Pipeline& pipeline, const Loader& loader,
+                       const PartitionedShare::Account& account, const TrainingLog& log) {
+  const RunRecord& run = measured.record;
+  RankTeam& team = *context.inputs.team;
+  RankRecord record;
+  record.rank = static_cast<int>(team.rank());
+  record.host = host_name();
+  record.end = "finished";
+  record.samples_per_s = measured.rate.samples_per_s;
+  record.ci95_samples_per_s = measured.rate.ci95_samples_per_s;
+  record.epoch_seconds = run.epoch_seconds / std::max(1, context.inputs.settings.world);
+  record.seconds = run.seconds;
+  record.samples = run.samples;
+  record.samples_failed = run.samples_failed;
+  record.cache_hits = run.cache_hits;
+  record.cache_misses = run.cache_misses;
+  const LoaderTotals totals = loader.totals();
+  record.peer_hits = totals.peer_hits;
+  record.peer_bytes = totals.peer_bytes;
+  if (context.inputs.settings.partition != PartitionMode::none) record.redirected_requests = pipeline.partitioned_engine().redirected();
+  const RankCounters counters = team.ranks().counters();
+  record.served_samples = counters.requests_served;
+  record.served_bytes = counters.bytes_sent;
+  record.refused_connections = counters.strangers();
+  record.requested_bytes = run.requested_bytes;
+  record.storage_bytes = run.storage_bytes;
+  const CacheTotals held = pipeline.cache().totals();
+  record.held_samples = held.items;
+  record.held_bytes = held.bytes;
+  record.adopted_samples = account.adopted_samples;
+  record.adopted_bytes = account.adopted_bytes;
+  record.first_batch_seconds = run.first_batch_seconds;
+  record.stall_fraction = steady_stall_fraction(context.inputs.settings, log);
+  for (const EpochRecord& epoch : run.epochs) {
+    record.epochs.push_back({epoch.epoch, epoch.seconds, epoch.samples, epoch.digest, epoch.cache_hits, epoch.peer_hits, epoch.peer_bytes,
+                             epoch.requested_bytes, epoch.storage_bytes});
+  }
+  return record;
+}
+
+std::vector<RankRecord> gather_records(RankTeam& team, AliveRanks& alive, const RankRecord& mine, double patience_seconds, Timing timing) {
+  std::vector<RankRecord> records;
+  const std::vector<std::string> texts = gather_texts(team, alive, to_json(mine), patience_seconds, timing);
+  for (std::uint32_t rank = 0; rank < team.world(); ++rank) {
+    if (alive.alive(rank)) records.push_back(rank_from_json(texts[rank], fmt::format("the record of rank {}", rank)));
+  }
+  return records;
+}
+
+void sum_up_ranks(RunContext& context, RanksMeasured& measured, const Measured& own) {
+  RunRecord& run = measured.all.record = own.record;
+  WindowedRate rate;
+  run.samples = run.samples_failed = run.cache_hits = run.cache_misses = 0;
+  run.requested_bytes = 0;
+  run.storage_bytes = Bytes{0};
+  for (const RankRecord& rank : measured.ranks) {
+    // Ranks of one job speed up and slow down together: their intervals add up.
+    rate.estimate.value += rank.samples_per_s;
+    rate.estimate.ci95.low += rank.ci95_samples_per_s.low;
+    rate.estimate.ci95.high += rank.ci95_samples_per_s.high;
+    run.seconds = std::max(run.seconds, rank.seconds);
+    run.samples += rank.samples;
+    run.samples_failed += rank.samples_failed;
+    run.cache_hits += rank.cache_hits;
+    run.cache_misses += rank.cache_misses;
+    run.requested_bytes += rank.requested_bytes;
+    run.storage_bytes = run.storage_bytes && rank.storage_bytes ? std::optional<Bytes>(*run.storage_bytes + *rank.storage_bytes) : std::nullopt;
+    run.first_batch_seconds = std::max(run.first_batch_seconds, rank.first_batch_seconds);
+  }
+  rate.kept = own.rate.windows;
+  add_rank_epochs(run, measured.ranks);
+  measured.all.rate = record_rate(context, "full", rate, mean_sample_bytes(context),
+                                  fmt::format("{} ranks together, cold start, everything on, first epoch apart", measured.ranks.size()));
+  take_rate(context, measured.all);
+}
+
+}  // namespace dsanalyze

@@ -1,0 +1,163 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "dsanalyze/base/error.hpp"
+#include "job_runs.hpp"
+#include "observer.hpp"
+#include "pilot.hpp"
+#include "rank_runs.hpp"
+#include "run_support.hpp"
+
+namespace dsanalyze {
+namespace {
+
+/// Ranks that are alive are waited for so long: what one of them does meanwhile may take the whole profile's time.
+constexpr double patience_beyond_budget = 120;
+constexpr double network_seconds = 1.5;
+
+double patience(const RunContext& context) { return context.inputs.settings.time_budget_seconds * 2 + patience_beyond_budget; }
+
+/// What rank 0 has chosen.
+struct ChosenRun {
+  std::uint64_t subset_samples = 0;
+  double seconds = 0;
+};
+
+/// This rank's share of a storage that all read from.
+ProfileInputs rank_inputs(const RunContext& context) {
+  ProfileInputs inputs = context.inputs;
+  inputs.index = context.subset;
+  ProfileSettings& settings = inputs.settings;
+  if (settings.storage_scope == StorageScope::shared) settings.storage_bytes_per_s /= settings.world;
+  return inputs;
+}
+
+std::string lost_text(const PartitionedShare::Lost& lost) {
+  return fmt::format(
+      "rank {} was lost in epoch {}: its {} samples of that epoch are not known to be trained (\"partition\".\"lost\" in the result names them); the "
+      "others went on with the next epoch as all there are.",
+      lost.rank, lost.epoch, format_number(static_cast<double>(lost.share.size())));
+}
+
+PartitionRecord partition_record(const RunContext& context, const PartitionedShare::Account& account) {
+  const ProfileSettings& settings = context.inputs.settings;
+  PartitionRecord record;
+  record.partition = partition_mode_name(settings.partition);
+  record.balance_from = balance_from_name(settings.balance_from);
+  record.storage_scope = storage_scope_name(settings.storage_scope);
+  record.world = settings.world;
+  record.nowhere_samples = account.nowhere_samples;
+  record.nowhere_bytes = account.nowhere_bytes;
+  record.balance_traffic = account.balance_traffic;
+  for (const PartitionedShare::Lost& lost : account.lost) record.lost.push_back({static_cast<int>(lost.rank), lost.epoch, lost.share});
+  return record;
+}
+
+}  // namespace
+
+void follow_rank_0(RunContext& context, double& seconds) {
+  RankTeam& team = *context.inputs.team;
+  AliveRanks alive(team.world());
+  const ChosenRun mine{context.subset->size(), seconds};
+  std::vector<ChosenRun> all(team.world());
+  const auto deadline = [&] { return context.timing.clock->after(patience(context)); };
+  const Status status = tell_together(
+      alive, [&] { return team.collective().agree(alive, deadline()); },
+      [&] { return team.collective().gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)), deadline()); });
+  if (!status.ok()) throw Error(fmt::format("the ranks did not all come to the full run ({})", status_name(status.code)));
+  if (!alive.alive(0)) throw Error("rank 0 is gone: it was to measure the server before the ranks' run together");
+  if (team.rank() == 0) return;
+  seconds = all[0].seconds;
+  context.subset = draw_subset(context.inputs, all[0].subset_samples);
+  context.subset_cache_bytes = static_cast<Bytes>(context.plan.cache_fraction * static_cast<double>(context.subset->bytes()) + 0.5);
+}
+
+RanksMeasured run_ranks(RunContext& context, double seconds) {
+  const ProfileSettings& settings = context.inputs.settings;
+  RankTeam& team = *context.inputs.team;
+  follow_rank_0(context, seconds);
+  make_cold(context);
+  const ProfileInputs inputs = rank_inputs(context);
+  Pipeline::Spec spec = full_spec(context);
+  const bool parted = settings.partition != PartitionMode::none;
+  if (parted) spec.least_priority = partition_priority;
+  const auto server = Pipeline::make_server(inputs, spec, 1, context.timing);
+  const Nanoseconds begun = context.timing.clock->now();
+  PartitionedShare share(
+      {context.subset, &server->cache(), &server->held(), &team.collective(), context.timing},
+      {.mode = settings.partition,
+       .balance = settings.balance_from,
+       .rank_batch = static_cast<std::uint32_t>(settings.batch_size * (settings.step == StepMode::lockstep ? settings.accelerators : 1)),
+       .seed = settings.seed,
+       .enough = [&] { return to_seconds(context.timing.clock->now() - begun) >= 1.5 * seconds || context.budget_spent(); },
+       .patience_seconds = patience(context)});
+  spec.server = server;
+  spec.share = &share;
+  if (parted) {
+    spec.peers = &team.ranks().peers();
+    spec.rules = &share;
+  }
+  Pipeline pipeline(inputs, spec, context.timing);
+  if (parted) share.read_with(pipeline.partitioned_engine());
+  team.ranks().serve(&server->held());
+  const auto storage = pipeline.storage_bytes();
+  const auto before = storage();
+  auto loader = pipeline.make_loader({.epochs = static_cast<std::uint64_t>(settings.epochs)});
+  auto trainer = make_trainer(inputs, pipeline.server().devices(), 0, *loader, context.timing);
+  Observer observer(*loader, storage, inputs.host, context.timing);
+  std::uint64_t epoch = 0;
+  Nanoseconds first_end = 0;
+  std::size_t seen = 0;
+  Nanoseconds next_look = 0;
+  const TrainingLog log = train(
+      *loader, *trainer,
+      [&](const TrainingLog& so_far) {
+        for (; seen < so_far.completions.size(); ++seen) {
+          if (!so_far.completions[seen].last_of_epoch) continue;
+          epoch = so_far.completions[seen].epoch + 1;
+          if (first_end == 0) first_end = so_far.completions[seen].end;
+        }
+        if (const Nanoseconds now = context.timing.clock->now(); now >= next_look) {
+          next_look = now + nanoseconds_per_second;
+          show_progress(context, fmt::format("full, {} ranks, epoch {}", share.ranks(), epoch + 1), begun, seconds);
+        }
+        return false;
+      },
+      context.stop, context.timing);
+  observer.stop();
+
+  Measured own;
+  own.record = record_run("full", context, pipeline, *loader, observer, log);
+  record_accelerators(own.record, settings, log, *trainer);
+  own.record.requested_bytes = pipeline.engine().requested();
+  const auto after = storage();
+  if (after && before) own.record.storage_bytes = *after - *before;
+  WindowedRate rate;
+  if (first_end > 0 && log.completions.back().end > first_end)
+    rate = windowed_rate(log.progress(), observer.cpu(), first_end, log.completions.back().end, inputs.host, JudgeCpu::no);
+  own.rate = record_rate(context, "full", rate, mean_sample_bytes(context), "cold start, everything on, first epoch apart");
+  take_rate(context, own);
+
+  RanksMeasured measured;
+  if (parted) measured.network = measure_network(context, pipeline, share, server->held(), network_seconds);
+  RankRecord mine = record_rank(context, own, pipeline, *loader, share.account(), log);
+  mine.training = own.record.training;
+  AliveRanks alive(team.world());
+  measured.ranks = gather_records(team, alive, mine, patience(context), context.timing);
+  team.ranks().serve(nullptr);
+  measured.partition = partition_record(context, share.account());
+  measured.partition.ranks_at_end = static_cast<int>(alive.count());
+  sum_up_ranks(context, measured, own);
+  for (const PartitionedShare::Lost& lost : share.account().lost) context.find(Finding::Severity::warning, "rank-lost", lost_text(lost));
+  if (epoch < static_cast<std::uint64_t>(settings.epochs)) {
+    context.find(Finding::Severity::warning, "fewer-epochs",
+                 fmt::format("run \"full\" ended after {} epochs of {}: the time budget was over.", epoch, settings.epochs));
+  }
+  report_failures(context, "full", *loader);
+  note_rate(context, fmt::format("{} ranks together", measured.ranks.size()), measured.all.rate);
+  return measured;
+}
+
+}  // namespace dsanalyze
