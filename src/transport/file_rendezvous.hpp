@@ -20,6 +20,8 @@ namespace dsanalyze {
 // file is replaced by renaming FILE.new.
 
 constexpr double linger_seconds = 2;
+/// Longer than rank 0 a rank waits that it has heard: rank 0 knows who lacks, and says so.
+constexpr double grace_seconds = 5;
 constexpr double stale_seconds = 3;
 constexpr double beat_seconds = 0.5;
 constexpr double poll_seconds = 0.02;

@@ -148,11 +148,13 @@ void FileHost::take_answers() {
   }
 }
 
-/// Lets the others read what stands in FILE: they remove their answers then.
+/// Lets the others read what stands in FILE: they remove their answers then. After a refusal those that have not come yet may still come and hear it.
 void FileHost::linger() {
   const Deadline until = m_timing.clock->after(linger_seconds);
   const auto waits = [](const MeetingFiles::Found& found) { return !found.unfinished; };
-  while (m_timing.clock->now() < until.at && std::ranges::any_of(m_files.answers(), waits)) {
+  const bool others_may_come = !m_board.refused.empty() && !missing().empty();
+  while (m_timing.clock->now() < until.at && (others_may_come || std::ranges::any_of(m_files.answers(), waits))) {
+    if (others_may_come && m_timing.clock->now() - m_last_beat >= to_nanoseconds(beat_seconds / 2)) write_board();
     m_timing.waiter->sleep_until(m_timing.clock->now() + to_nanoseconds(poll_seconds));
   }
 }

@@ -48,6 +48,7 @@ class FileMember {
   MeetingAnswer m_answer;
   MeetingBoard m_board;  ///< as it was seen last
   Nanoseconds m_changed_at = 0;
+  std::uint64_t m_beat_at_answer = 0;
   std::optional<NamedPlace> m_named;
 };
 
@@ -73,6 +74,7 @@ void FileMember::answer() {
   if (of_this_run && there->from.nonce == m_answer.from.nonce) return;
   m_answer.twice = of_this_run;
   m_answer.run = m_board.run;
+  m_beat_at_answer = m_board.beat;
   const std::string mine = to_text(m_answer);
   if (!m_named) m_named.emplace(m_answer_path);
   if (text) {
@@ -140,13 +142,15 @@ Roster FileMember::run() {
   for (;;) {
     look();
     if (!m_board.run.empty()) {
-      if (answered() && !m_board.refused.empty()) throw_refusal(m_board.refused);
+      // A rank 0 that counts on after our answer is no left-over.
+      if (answered() && !m_board.refused.empty() && m_board.beat != m_beat_at_answer) throw_refusal(m_board.refused);
       if (on_the_list()) return take_roster();
       if (answered() && !m_board.members.empty()) throw UsageError(two_of_one_rank(m_meeting.rank));
-      if (m_board.members.empty() && m_board.refused.empty()) answer();
+      if (m_board.members.empty()) answer();
     }
     if (m_stop.stop_requested()) throw Interrupted();
-    if (m_timing.clock->now() >= m_deadline.at) give_up();
+    const bool host_decides = answered() && m_timing.clock->now() - m_changed_at < to_nanoseconds(stale_seconds);
+    if (m_timing.clock->now() >= m_deadline.at + (host_decides ? to_nanoseconds(grace_seconds) : 0)) give_up();
     m_timing.waiter->sleep_until(m_timing.clock->now() + to_nanoseconds(poll_seconds));
   }
 }

@@ -82,6 +82,7 @@ class PortHost {
   std::vector<Introduction> m_all;
   std::vector<char> m_came;
   std::string m_refusal;
+  std::string m_last_words;   ///< for those who come after a refusal
   std::size_t m_dropped = 0;  ///< that did not prove that they know the key
 };
 
@@ -163,7 +164,11 @@ void PortHost::take_introduction(Guest& guest) {
   guest.stage = Stage::waiting;
   guest.deadline = {INT64_MAX};
   guest.rank = std::min(who->rank, m_meeting.world - 1);
-  if (!m_refusal.empty()) return;
+  if (!m_last_words.empty()) guest.out += guest.line->seal(m_last_words);
+  if (!m_refusal.empty()) {
+    m_came[guest.rank] = 1;
+    return;
+  }
   if (const std::string why = contradiction(m_all[0], *who, m_meeting.key); !why.empty()) {
     m_refusal = refusal_of(UsageError(why));
   } else if (m_came[who->rank] != 0) {
@@ -222,7 +227,9 @@ void PortHost::tell_all(const std::string& text) {
     if (guest.stage == Stage::waiting) guest.out += guest.line->seal(text);
   }
   const Deadline until = m_timing.clock->after(linger_seconds);
-  while (m_timing.clock->now() < until.at && std::ranges::any_of(m_guests, [](const Guest& guest) { return guest.stage == Stage::waiting; })) turn();
+  const auto waits = [](const Guest& guest) { return guest.stage == Stage::waiting; };
+  const auto expected = [&] { return !m_last_words.empty() && !missing().empty(); };
+  while (m_timing.clock->now() < until.at && (expected() || std::ranges::any_of(m_guests, waits))) turn();
 }
 
 void PortHost::refuse(const Error& error) {
@@ -231,7 +238,8 @@ void PortHost::refuse(const Error& error) {
   board.run = m_all[0].nonce;
   board.world = m_meeting.world;
   board.refused = m_refusal;
-  tell_all(to_text(board));
+  m_last_words = to_text(board);
+  tell_all(m_last_words);
   throw_refusal(m_refusal);
 }
 

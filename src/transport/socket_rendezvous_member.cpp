@@ -186,7 +186,7 @@ std::optional<Roster> PortMember::attempt(const SocketAddress& address) {
       case SealedLine::Opened::more:
         break;
     }
-    if (!receive(m_deadline)) {
+    if (!receive({m_deadline.at + to_nanoseconds(grace_seconds)})) {
       if (m_timing.clock->now() >= m_deadline.at) m_why = "rank 0 is there, and waits for other ranks";
       return std::nullopt;
     }

@@ -304,7 +304,8 @@ TEST_CASE("a request to stop ends a rank, and nothing is left") {
   const testing::TemporaryFolder folder;
   std::stop_source stop;
   stop.request_stop();
-  for (const std::uint32_t rank : {0U, 1U}) CHECK(meet_at(meeting_file(folder), rank_of(rank, 2), system_timing(), stop.get_token()).kind == ErrorKind::interrupted);
+  for (const std::uint32_t rank : {0U, 1U})
+    CHECK(meet_at(meeting_file(folder), rank_of(rank, 2), system_timing(), stop.get_token()).kind == ErrorKind::interrupted);
   CHECK(folder.entries() == 0);
 }
 

@@ -39,8 +39,8 @@ TEST_CASE("a key file is 32 bytes as they are, or 64 hexadecimal digits") {
 
 TEST_CASE("a file that holds no key is refused, with what to do and without a byte of it") {
   const testing::TemporaryFolder folder;
-  for (const std::string& content : {std::string(), raw_key.substr(1), raw_key + "\n", std::string(64, 'g'), std::string(63, 'a'), std::string(64, 'a') + "\n\n",
-                                     std::string(100'000, 'a'), std::string(64, '\0')}) {
+  for (const std::string& content : {std::string(), raw_key.substr(1), raw_key + "\n", std::string(64, 'g'), std::string(63, 'a'),
+                                     std::string(64, 'a') + "\n\n", std::string(100'000, 'a'), std::string(64, '\0')}) {
     const std::string message = message_of([&] { read_key_file(key_file(folder, content)); });
     CHECK(says(message, "does not hold a key"));
     CHECK(says(message, "head -c 32 /dev/urandom > "));

@@ -51,7 +51,8 @@ struct Roster {
 ///
 /// Returns the same on every rank, or throws on every rank that came: UsageError when ranks contradict one another (two processes of one rank, other
 /// worlds, other protocol versions, other keys, an agreed value that differs) or the place cannot be used, Error that names the ranks that did not
-/// come in time, Interrupted when `stop` is requested. Blocks for at most timeout_seconds and, where a rank dies at the very end, 2 s more. Threads:
+/// come in time, Interrupted when `stop` is requested. Blocks for at most timeout_seconds, and 7 s more while rank 0 tells
+/// the others who lacks. Threads:
 /// any, one call a meeting.
 Roster meet(std::string_view place, const Meeting& meeting, Timing timing, const std::stop_token& stop);
 
