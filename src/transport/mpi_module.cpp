@@ -22,6 +22,7 @@ struct MpiModule::Library {
   void* handle = nullptr;
   decltype(&dsanalyze_mpi_exchange) exchange = nullptr;
   decltype(&dsanalyze_mpi_finish) finish = nullptr;
+  std::string_view name;
   bool started = false;
 };
 
@@ -47,13 +48,16 @@ MpiModule::MpiModule(std::span<const std::filesystem::path> places) : m_library(
       throw UsageError(fmt::format("the module for MPI does not load: {}; install the MPI that it was built with (Debian: libopenmpi3), {}",
                                    printable(::dlerror()), without_mpi));
     }
-    const auto abi = reinterpret_cast<decltype(&dsanalyze_mpi_abi)>(::dlsym(m_library->handle, "dsanalyze_mpi_abi"));
-    m_library->exchange = reinterpret_cast<decltype(&dsanalyze_mpi_exchange)>(::dlsym(m_library->handle, "dsanalyze_mpi_exchange"));
-    m_library->finish = reinterpret_cast<decltype(&dsanalyze_mpi_finish)>(::dlsym(m_library->handle, "dsanalyze_mpi_finish"));
-    if (abi == nullptr || m_library->exchange == nullptr || m_library->finish == nullptr || abi() != DSANALYZE_MPI_ABI) {
+    const auto symbol = [&](const char* name) { return ::dlsym(m_library->handle, name); };
+    const auto abi = reinterpret_cast<decltype(&dsanalyze_mpi_abi)>(symbol("dsanalyze_mpi_abi"));
+    const auto name = reinterpret_cast<decltype(&dsanalyze_mpi_name)>(symbol("dsanalyze_mpi_name"));
+    m_library->exchange = reinterpret_cast<decltype(&dsanalyze_mpi_exchange)>(symbol("dsanalyze_mpi_exchange"));
+    m_library->finish = reinterpret_cast<decltype(&dsanalyze_mpi_finish)>(symbol("dsanalyze_mpi_finish"));
+    if (abi == nullptr || name == nullptr || m_library->exchange == nullptr || m_library->finish == nullptr || abi() != DSANALYZE_MPI_ABI) {
       throw UsageError(fmt::format("{} is no module for MPI of this version of dsanalyze; install program and module together, {}",
                                    printable(place.native()), without_mpi));
     }
+    m_library->name = name();
     return;
   }
   throw UsageError(
@@ -63,7 +67,12 @@ MpiModule::MpiModule(std::span<const std::filesystem::path> places) : m_library(
 // The library stays loaded: MPI may have left threads and exit handlers that run its code.
 MpiModule::~MpiModule() = default;
 
-Roster MpiModule::meet(const Meeting& meeting) {
+Roster MpiModule::meet(const Meeting& meeting, const Launch& launch, const Environment& environment) {
+  // An MPI that does not find its launcher ends the process itself, with a page about how Slurm is built.
+  const bool open_mpi = m_library->name == "Open MPI";
+  if (launch.launcher == Launcher::slurm && !environment(open_mpi ? "PMIX_RANK" : "PMI_RANK")) {
+    throw UsageError(fmt::format("{}; with MPI ({}): srun --mpi={}", how_to_meet(launch, environment), m_library->name, open_mpi ? "pmix" : "pmi2"));
+  }
   std::vector<std::byte> mine = exchanged_record(meeting);
   std::vector<std::byte> all(std::size_t{meeting.world} * exchanged_bytes);
   std::array<char, 512> error{};

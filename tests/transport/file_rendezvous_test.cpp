@@ -227,7 +227,8 @@ TEST_CASE("ranks that contradict rank 0 are told in what, all of them") {
   };
   for (const auto& [message, meetings] : cases) {
     const testing::TemporaryFolder folder;
-    const auto met = meet_together(meeting_file(folder), meetings);
+    HurriedTiming hurried(8);
+    const auto met = meet_together(meeting_file(folder), meetings, hurried.timing());
     for (const Met& one : met) {
       CHECK_MESSAGE(says(one.error, message), one.error);
       CHECK(one.kind == ErrorKind::usage);

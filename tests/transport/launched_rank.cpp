@@ -37,7 +37,7 @@ int run(const std::vector<std::string>& words) {
   std::optional<MpiModule> mpi;
   const auto through_mpi = [&] {
     mpi.emplace(mpi_module_places(environment, program));
-    return mpi->meet(meeting);
+    return mpi->meet(meeting, launch, environment);
   };
   const Roster roster = options.count("--rendezvous") != 0 ? meet(options["--rendezvous"], meeting, system_timing(), {}) : through_mpi();
   std::size_t digest = 0;

@@ -145,16 +145,16 @@ TEST_CASE("ranks that contradict rank 0 are told in what, all of them") {
     change(meetings);
     return meetings;
   };
-  std::vector<std::pair<std::string, std::vector<Meeting>>> cases = {
+  const std::vector<std::pair<std::string, std::vector<Meeting>>> cases = {
       {"rank 2 that it has 4", with([](auto& all) { all[2].world = 4; })},
       {"rank 3 that it has 4", with([](auto& all) { all[2].world = 4, all[2].rank = 3; })},
       {"batch size differs between ranks: rank 0 has 64, rank 2 has 32", with([](auto& all) { all[2].agreed[1].value = "32"; })},
       {"two processes say that they are rank 1", with([](auto& all) { all[2] = all[1]; })},
       {"ranks 0 and 1 say that they listen at one address", with([](auto& all) { all[1].address = all[0].address; })},
   };
-  for (auto& [message, meetings] : cases) {
-    for (Meeting& meeting : meetings) meeting.timeout_seconds = 10;
-    const auto met = meet_together(free_place(), meetings);
+  for (const auto& [message, meetings] : cases) {
+    HurriedTiming hurried(8);
+    const auto met = meet_together(free_place(), meetings, hurried.timing());
     for (const Met& one : met) {
       CHECK_MESSAGE(says(one.error, message), one.error);
       CHECK(one.kind == ErrorKind::usage);

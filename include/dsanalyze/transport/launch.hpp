@@ -56,7 +56,8 @@ class MpiModule {
 
   /// Starts MPI and exchanges the addresses and, where none was given, the key that rank 0 makes: the only communication through MPI. Throws as
   /// meet() does. No deadline: a rank that does not come is mpirun's to end.
-  Roster meet(const Meeting& meeting);
+  /// Throws UsageError where srun was not told to help this MPI (--mpi): MPI would end the process then.
+  Roster meet(const Meeting& meeting, const Launch& launch, const Environment& environment);
   /// Ends MPI. Only when every rank is alive and does the same: it waits for all. Without it mpirun takes the process's end for a failure.
   void finish() noexcept;
 

@@ -14,6 +14,9 @@ extern "C" {
 /* DSANALYZE_MPI_ABI of the module. */
 int dsanalyze_mpi_abi(void);
 
+/* Whose MPI it was built with: "Open MPI", "MPICH" (and what derives from it) or "MPI". */
+const char* dsanalyze_mpi_name(void);
+
 /* Starts MPI (MPI_THREAD_FUNNELED) if it is not, and gathers `bytes` of every rank into `all`, in rank order. *world goes in as the ranks that `all`
    has room for and comes back as those there are; a mismatch is an error, and nothing is gathered. Errors of MPI are returned, they do not end the
    process. Once, by the thread that will call the finish. */

@@ -18,6 +18,16 @@ int failed(const char* what, int code, char* error, size_t error_size) {
 
 int dsanalyze_mpi_abi(void) { return DSANALYZE_MPI_ABI; }
 
+const char* dsanalyze_mpi_name(void) {
+#if defined(OPEN_MPI)
+  return "Open MPI";
+#elif defined(MPICH_VERSION) || defined(MPICH)
+  return "MPICH";
+#else
+  return "MPI";
+#endif
+}
+
 int dsanalyze_mpi_exchange(const void* mine, size_t bytes, void* all, int* rank, int* world, char* error, size_t error_size) {
   int code = MPI_SUCCESS;
   int there = 0;
