@@ -24,7 +24,10 @@ WORLD = 4
 def mpirun(*options):
     """Open MPI's command line for these machines; None where there is none."""
     program = shutil.which("mpirun.openmpi") or shutil.which("mpirun")
-    if not MODULE or program is None or "Open MPI" not in subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60, check=False).stdout:
+    if not MODULE or program is None:
+        return None
+    version = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60, check=False).stdout
+    if "Open MPI" not in version and "OpenRTE" not in version:
         return None
     root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
     return [program, "--oversubscribe", "--mca", "btl", "self,tcp,vader", *root, *options, "-n", str(WORLD), RANK, RANK]
