@@ -66,7 +66,7 @@ bool within(const PlainAddress& address, const PlainAddress& network, std::size_
 }  // namespace
 
 std::string listening_host(std::string_view listen) {
-  const std::string text(listen);
+  std::string text(listen);
   const std::size_t slash = text.find('/');
   const auto network = slash == std::string::npos ? std::nullopt : parse_plain(text.substr(0, slash));
   const auto bits = network ? whole_number(std::string_view(text).substr(slash + 1), 8 * network->size()) : std::nullopt;

@@ -33,8 +33,8 @@ std::array<unsigned char, crypto_secretbox_NONCEBYTES> counted(std::uint64_t cou
   return nonce;
 }
 
-unsigned char* raw(std::string& bytes, std::size_t at = 0) { return reinterpret_cast<unsigned char*>(bytes.data()) + at; }
-const unsigned char* raw(const std::string& bytes, std::size_t at = 0) { return reinterpret_cast<const unsigned char*>(bytes.data()) + at; }
+unsigned char* bytes_in(std::string& bytes, std::size_t at = 0) { return reinterpret_cast<unsigned char*>(bytes.data()) + at; }
+const unsigned char* bytes_in(const std::string& bytes, std::size_t at = 0) { return reinterpret_cast<const unsigned char*>(bytes.data()) + at; }
 
 }  // namespace
 
@@ -69,7 +69,7 @@ SealedLine::SealedLine(End own, const JobKey& key, const Greeting& listener, con
   const std::string spoken = to_bytes(listener) + to_bytes(dialer);
   const auto derive = [&](std::string_view use, Secret& secret) {
     const std::string text = std::string(use) + spoken;
-    crypto_generichash(secret.data(), secret.size(), raw(text), text.size(), reinterpret_cast<const unsigned char*>(key.data()), key.size());
+    crypto_generichash(secret.data(), secret.size(), bytes_in(text), text.size(), reinterpret_cast<const unsigned char*>(key.data()), key.size());
   };
   const bool listens = own == End::listens;
   derive("proof of who listens", listens ? m_own_proof : m_other_proof);
@@ -93,7 +93,8 @@ std::string SealedLine::seal(std::string_view text) {
   std::string frame(length_bytes + sealed, '\0');
   put_number(frame, 0, static_cast<std::uint32_t>(sealed));
   const auto nonce = counted(m_sent++);
-  crypto_secretbox_easy(raw(frame, length_bytes), reinterpret_cast<const unsigned char*>(text.data()), text.size(), nonce.data(), m_sending.data());
+  crypto_secretbox_easy(bytes_in(frame, length_bytes), reinterpret_cast<const unsigned char*>(text.data()), text.size(), nonce.data(),
+                        m_sending.data());
   return frame;
 }
 
@@ -104,7 +105,7 @@ SealedLine::Opened SealedLine::open(std::string& bytes, std::size_t most, std::s
   if (bytes.size() < length_bytes + sealed) return Opened::more;
   text.assign(sealed - crypto_secretbox_MACBYTES, '\0');
   const auto nonce = counted(m_received++);
-  if (crypto_secretbox_open_easy(raw(text), raw(std::as_const(bytes), length_bytes), sealed, nonce.data(), m_receiving.data()) != 0)
+  if (crypto_secretbox_open_easy(bytes_in(text), bytes_in(std::as_const(bytes), length_bytes), sealed, nonce.data(), m_receiving.data()) != 0)
     return Opened::broken;
   bytes.erase(0, length_bytes + sealed);
   return Opened::yes;
