@@ -21,25 +21,25 @@ namespace dsanalyze {
 namespace {
 
 int run(const std::vector<std::string>& words) {
-  const std::string program = words.at(1);
-  const std::string way = words.at(2);
+  const std::string& program = words.at(1);
+  const std::string& way = words.at(2);
   std::map<std::string, std::string> options;
   for (std::size_t i = 3; i + 1 < words.size(); i += 2) options[words[i]] = words[i + 1];
   const auto number = [&](const std::string& name) {
-    return options.count(name) == 0 ? std::nullopt : std::optional(static_cast<std::uint32_t>(std::stoul(options[name])));
+    return options.contains(name) ? std::optional(static_cast<std::uint32_t>(std::stoul(options[name]))) : std::nullopt;
   };
   const Environment environment = process_environment();
   const Launch launch = find_launch(number("--rank"), number("--world"), environment);
-  const std::string host = options.count("--listen") == 0 ? "127.0.0.1" : listening_host(options["--listen"]);
+  const std::string host = options.contains("--listen") ? listening_host(options["--listen"]) : "127.0.0.1";
   Meeting meeting{launch.rank, launch.world, fmt::format("{}:{}", host, 4000 + launch.rank), {{"text", options["--agreed"]}}, {}, 20};
-  if (options.count("--key-file") != 0) meeting.key = read_key_file(options["--key-file"]);
+  if (options.contains("--key-file")) meeting.key = read_key_file(options["--key-file"]);
 
   std::optional<MpiModule> mpi;
   const auto through_mpi = [&] {
     mpi.emplace(mpi_module_places(environment, program));
     return mpi->meet(meeting, launch, environment);
   };
-  const Roster roster = options.count("--rendezvous") != 0 ? meet(options["--rendezvous"], meeting, system_timing(), {}) : through_mpi();
+  const Roster roster = options.contains("--rendezvous") ? meet(options["--rendezvous"], meeting, system_timing(), {}) : through_mpi();
   std::size_t digest = 0;
   for (const std::byte byte : roster.key.bytes()) digest = digest * 31 + static_cast<std::size_t>(byte);
   std::string text = fmt::format("rank {} of {} by {}: {} addresses, last {}, key {}\n", launch.rank, launch.world, launcher_name(launch.launcher),

@@ -237,6 +237,7 @@ TEST_CASE("strangers, garbage, slow senders and repeated proofs are dropped, lea
   std::jthread zero([&] { met[0] = meet_at(place, meetings[0], hurried.timing()); });
 
   std::vector<FileDescriptor> silent;
+  silent.reserve(20);
   for (int i = 0; i < 20; ++i) silent.push_back(dial(place));
   std::vector<FileDescriptor> slow;
   for (int i = 0; i < 5; ++i) {
