@@ -116,6 +116,23 @@ TEST_CASE("left-overs of earlier runs are not believed, and are replaced") {
   CHECK(folder.entries() == 0);
 }
 
+TEST_CASE("an answer to an earlier run that comes to light during a meeting is not believed, and its rank's own takes its place") {
+  const testing::TemporaryFolder folder;
+  const std::string file = meeting_file(folder);
+  std::vector<Met> met(3);
+  std::jthread zero([&] { met[0] = meet_at(file, rank_of(0, 3)); });
+  std::jthread one([&] { met[1] = meet_at(file, rank_of(1, 3)); });
+  while (!std::filesystem::exists(file + ".1")) std::this_thread::yield();  // rank 0 has cleared the folder
+  MeetingAnswer old{std::string(32, 'a'), false, introduce(rank_of(2, 3))};
+  old.from.address = "10.9.9.9:9";
+  create_private_file(file + ".2", to_text(old));
+  system_timing().waiter->sleep_until(system_timing().clock->now() + 100'000'000);  // it may believe it now
+  met[2] = meet_at(file, rank_of(2, 3, 2));
+  zero.join();
+  one.join();
+  require_same_roster(met);
+}
+
 TEST_CASE("a file that a full disk or a kill cut short is replaced") {
   for (const std::string& content : {std::string(), std::string("dsanal"), to_text(left_over_board()).substr(0, 60)}) {
     const testing::TemporaryFolder folder;

@@ -377,6 +377,23 @@ TEST_CASE("the other end of a connection over loopback is known by its user" * d
   }
 }
 
+TEST_CASE("without a key another user's process is not even greeted, and keeps no rank out" * doctest::skip(::geteuid() != 0)) {
+  const std::string place = free_place();
+  std::vector<Met> met(2);
+  std::jthread zero([&] { met[0] = meet_at(place, rank_of(0, 2)); });
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::setresuid(12345, 12345, 12345) != 0) ::_exit(1);
+    ::_exit(all_that_comes(dial(place)).empty() ? 0 : 2);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  CHECK(status == 0);
+  met[1] = meet_at(place, rank_of(1, 2));
+  zero.join();
+  require_met(met);
+}
+
 TEST_CASE("a request to stop ends a rank at a port") {
   std::stop_source stop;
   stop.request_stop();
