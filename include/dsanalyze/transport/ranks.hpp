@@ -14,19 +14,17 @@
 #include "dsanalyze/base/units.hpp"
 #include "dsanalyze/core/collective.hpp"
 #include "dsanalyze/core/peers.hpp"
+#include "dsanalyze/transport/job_key.hpp"
 
 namespace dsanalyze {
 
 // The ranks of one job, each connected with each over TCP. docs of the bytes on the wire: src/transport/wire.hpp and handshake.hpp.
 
-/// The job's secret. Who has it is a member; bytes are checked, not hidden: whoever can read the network reads samples.
-using JobKey = std::array<std::byte, 32>;
-
 /// How a rank takes part.
 struct RankFacts {
   std::uint32_t rank = 0;
-  std::uint32_t world = 1;  ///< ranks, at most most_ranks
-  JobKey key{};
+  std::uint32_t world = 1;                 ///< ranks, at most most_ranks
+  JobKey key{};                            ///< bytes are checked with it, not hidden: whoever can read the network reads samples
   std::string terms;                       ///< what must be the same in all ranks, in any form (the dataset's digest, seed, batch size, ...)
   std::uint32_t connections_per_peer = 2;  ///< 1 to 16, the same in all ranks
   std::uint32_t io_threads = 1;            ///< 1 to 64; a connection is served by one of them
