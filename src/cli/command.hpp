@@ -56,6 +56,7 @@ struct LeftFile {
 enum class WriteOrder { files_first, result_first };
 
 /// What a command leaves: the frame writes `json` to stdout with --json and to -o FILE, `text` to stdout otherwise.
+/// Without json and text nothing is told or written: another process of the same job does.
 struct Outcome {
   std::string json;
   std::string text;

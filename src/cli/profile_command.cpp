@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <ctime>
@@ -16,6 +17,7 @@
 #include "dsanalyze/profile/profiler.hpp"
 #include "dsanalyze/report/open_metrics.hpp"
 #include "profile_options.hpp"
+#include "rank_options.hpp"
 #include "report_assets.hpp"
 #include "report_inputs.hpp"
 #include "saved_profiles.hpp"
@@ -124,27 +126,39 @@ double slow_prep_share() {
 
 class ProfileCommand final : public Command {
  public:
-  void declare(CLI::App& app) override { m_options.declare(app); }
+  void declare(CLI::App& app) override {
+    m_options.declare(app);
+    m_rank_options.declare(app);
+  }
 
   Outcome run(const CommandContext& context) override {
     std::vector<OutputFile> outputs = m_options.outputs();
     outputs.push_back({"-o", context.options.output.value_or("")});
-    check_outputs(outputs, m_options.inputs());
+    std::vector<std::filesystem::path> files = m_options.inputs();
+    std::ranges::copy(m_rank_options.inputs(), std::back_inserter(files));
+    check_outputs(outputs, files);
     const double slow_prep = slow_prep_share();
     ProfileInputs inputs = m_options.resolve(context.options.seed, context.events, context.stop);
     inputs.slow_prep = slow_prep;
     if (slow_prep > 0 && inputs.settings.prep != Seam::real)
       throw UsageError(
           fmt::format("{} burns CPU time of real prep, and --prep is not real here: unset it, or ask for another emulated rate", slow_prep_variable));
+    m_rank_options.apply(inputs.settings);
     const ProfileSettings asked = inputs.settings;
     const ProfilePlan plan = plan_profile(inputs);
     const std::vector<Finding> warnings = doctor_before_profile(inputs, asked);
     if (m_options.dry_run()) return {plan_json(plan, warnings), plan_text(plan, warnings)};
-    for (const Finding& warning : warnings) context.events.finding(warning);
-    for (const std::string& line : plan.lines) context.events.note("plan: " + line);
+    const auto rank = m_rank_options.launch(inputs, context.stop, system_timing());
+    if (rank) inputs.team = &rank->team();
+    // Of several ranks the first one speaks.
+    EventSink& events = m_rank_options.rank() == 0 ? context.events : null_events();
+    for (const Finding& warning : warnings) events.finding(warning);
+    for (const std::string& line : plan.lines) events.note("plan: " + line);
 
-    ProfileResult result = run_profile(inputs, plan, context.events, context.stop, system_timing());
+    ProfileResult result = run_profile(inputs, plan, events, context.stop, system_timing());
     if (context.stop.stop_requested()) throw Interrupted();
+    if (rank && static_cast<int>(result.ranks.size()) == inputs.settings.world) rank->finish();
+    if (rank && result.ranks.front().rank != static_cast<int>(m_rank_options.rank())) return {};
     result.findings.insert(result.findings.begin(), warnings.begin(), warnings.end());
     result.advice = advise(result);
 
@@ -165,6 +179,7 @@ class ProfileCommand final : public Command {
 
  private:
   ProfileOptions m_options;
+  RankOptions m_rank_options;
 };
 
 }  // namespace

@@ -182,6 +182,7 @@ class Program {
       throw;
     }
     events.finish();
+    if (outcome.json.empty() && outcome.text.empty()) return outcome.exit_code;
     if (options.output) outcome.files.push_back({*options.output, ended(outcome.file.value_or(outcome.json))});
     const std::string result = ended(m_form == Form::json ? outcome.json : outcome.text);
     if (outcome.order == WriteOrder::result_first) return leave_result_first(outcome, result);

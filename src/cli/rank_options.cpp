@@ -1,0 +1,154 @@
+#include "rank_options.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "dsanalyze/base/error.hpp"
+#include "dsanalyze/base/text.hpp"
+#include "dsanalyze/core/depths.hpp"
+#include "dsanalyze/share/load_plan.hpp"
+#include "option_table.hpp"
+
+namespace dsanalyze::cli {
+namespace {
+
+constexpr std::string_view partition_modes = "none|partitioned|locality";
+constexpr std::string_view balance_sources = "peers|storage";
+constexpr std::string_view storage_scopes = "server|shared";
+constexpr std::string_view emulated_network = "emulated:";
+constexpr std::uint32_t most_places = 1024;
+constexpr std::uint32_t most_io_threads = 2;
+
+template <typename Parse>
+auto named(const char* option, const std::string& text, const Parse& parse) {
+  try {
+    return parse(text);
+  } catch (const Error& error) {
+    throw UsageError(fmt::format("{}: {}", option, error.what()));
+  }
+}
+
+std::optional<std::uint32_t> number(const char* option, const std::string& text, std::int64_t least) {
+  if (text.empty()) return std::nullopt;
+  return named(option, text, [least](const std::string& word) { return static_cast<std::uint32_t>(parse_integer(word, least, most_ranks)); });
+}
+
+/// What all ranks must have alike, or they would not train one job.
+std::vector<AgreedValue> agreed_values(const ProfileInputs& inputs) {
+  const ProfileSettings& settings = inputs.settings;
+  return {{"dataset", inputs.index->facts().digest},
+          {"samples", std::to_string(inputs.index->size())},
+          {"--seed", std::to_string(settings.seed)},
+          {"--partition", partition_mode_name(settings.partition)},
+          {"--balance-from", balance_from_name(settings.balance_from)},
+          {"--storage-scope", storage_scope_name(settings.storage_scope)},
+          {"--batch-size", std::to_string(settings.batch_size)},
+          {"--accelerators", std::to_string(settings.accelerators)},
+          {"--step", settings.step == StepMode::lockstep ? "lockstep" : "independent"},
+          {"--epochs", std::to_string(settings.epochs)},
+          {"prep", prep_text(inputs)}};
+}
+
+std::string terms_text(const std::vector<AgreedValue>& values) {
+  std::string text;
+  for (const AgreedValue& value : values) text += value.name + "=" + value.value + "\n";
+  return text;
+}
+
+std::uint32_t largest_sample_of(const DatasetIndex& index) {
+  std::uint64_t largest = 0;
+  for (const IndexRecord& record : index.records()) largest = std::max(largest, record.length);
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(largest, UINT32_MAX - 1));  // larger ones are read from storage
+}
+
+class MetRank final : public LaunchedRank {
+ public:
+  MetRank(std::unique_ptr<MpiModule> mpi, std::unique_ptr<Ranks> ranks) : m_mpi(std::move(mpi)), m_team(std::move(ranks)) {}
+  RankTeam& team() override { return m_team; }
+  void finish() override {
+    if (m_mpi) m_mpi->finish();
+  }
+
+ private:
+  std::unique_ptr<MpiModule> m_mpi;
+  RankTeam m_team;
+};
+
+std::filesystem::path own_program() {
+  std::error_code ignored;
+  return std::filesystem::read_symlink("/proc/self/exe", ignored);
+}
+
+}  // namespace
+
+void RankOptions::declare(CLI::App& app) {
+  app.add_option("--partition", m_partition)->type_name(std::string(partition_modes));
+  app.add_option("--balance-from", m_balance_from)->type_name(std::string(balance_sources));
+  app.add_option("--storage-scope", m_storage_scope)->type_name(std::string(storage_scopes));
+  app.add_option("--network", m_network)->type_name("real|emulated:");
+  app.add_option("--rank", m_rank);
+  app.add_option("--world", m_world);
+  app.add_option("--rendezvous", m_rendezvous)->type_name("FILE");
+  app.add_option("--key-file", m_key_file)->type_name("FILE");
+  app.add_option("--listen", m_listen);
+}
+
+void RankOptions::apply(ProfileSettings& settings) {
+  m_launch = find_launch(number("--rank", m_rank, 0), number("--world", m_world, 1), process_environment());
+  settings.world = static_cast<int>(m_launch.world);
+  const auto choice = [](const char* option, const std::string& text, std::string_view choices) {
+    return checked_choice(option, text, words_of(choices));
+  };
+  if (!m_partition.empty()) settings.partition = parse_partition_mode(choice("--partition", m_partition, partition_modes));
+  if (!m_balance_from.empty()) settings.balance_from = parse_balance_from(choice("--balance-from", m_balance_from, balance_sources));
+  if (!m_storage_scope.empty()) settings.storage_scope = parse_storage_scope(choice("--storage-scope", m_storage_scope, storage_scopes));
+  if (!m_network.empty() && m_network != "real") {
+    if (!m_network.starts_with(emulated_network))
+      throw UsageError(fmt::format("--network: found \"{}\", expected real, or emulated:40Gbit/s", printable(m_network)));
+    settings.network = Seam::emulated;
+    settings.network_bytes_per_s = named("--network", m_network.substr(emulated_network.size()), parse_bytes_per_second);
+  }
+  if (m_launch.world > 1 || settings.partition != PartitionMode::none) return;
+  for (const auto& [option, text] : {std::pair{"--rendezvous", &m_rendezvous}, {"--key-file", &m_key_file}, {"--listen", &m_listen}}) {
+    if (!text->empty())
+      throw UsageError(fmt::format("{}: one rank has nobody to meet; pass --rank and --world, or start it with mpirun or srun", option));
+  }
+}
+
+std::unique_ptr<LaunchedRank> RankOptions::launch(const ProfileInputs& inputs, const std::stop_token& stop, Timing timing) const {
+  const ProfileSettings& settings = inputs.settings;
+  if (!runs_ranks(settings)) return nullptr;
+  if (!m_listen.empty() && m_key_file.empty() && m_launch.launcher == Launcher::by_hand) {
+    throw UsageError(
+        "--listen: whoever reaches that address could try to take part; pass --key-file FILE, the same 32 bytes on every server "
+        "(head -c 32 /dev/urandom > FILE; chmod 600 FILE)");
+  }
+  const std::vector<AgreedValue> agreed = agreed_values(inputs);
+  Listener listener(m_listen.empty() ? "127.0.0.1" : listening_host(m_listen));
+  Meeting meeting{m_launch.rank, m_launch.world, listener.address(), agreed, {}};
+  if (!m_key_file.empty()) meeting.key = read_key_file(m_key_file);
+  std::unique_ptr<MpiModule> mpi;
+  const auto meet_all = [&]() -> Roster {
+    if (m_launch.world == 1) return {{listener.address()}, meeting.key ? *meeting.key : make_key()};
+    if (!m_rendezvous.empty()) return meet(m_rendezvous, meeting, timing, stop);
+    const Environment environment = process_environment();
+    if (m_launch.launcher == Launcher::by_hand) throw UsageError(how_to_meet(m_launch, environment));
+    mpi = std::make_unique<MpiModule>(mpi_module_places(environment, own_program()));
+    return mpi->meet(meeting, m_launch, environment);
+  };
+  const Roster roster = meet_all();
+  RankFacts facts;
+  facts.rank = m_launch.rank;
+  facts.world = m_launch.world;
+  facts.key = roster.key.bytes();
+  facts.terms = terms_text(agreed);
+  facts.io_threads = most_io_threads;
+  facts.places = static_cast<std::uint32_t>(std::min<std::size_t>(fetch_places(settings), most_places));
+  facts.largest_sample = largest_sample_of(*inputs.index);
+  auto ranks = join_ranks(std::move(listener), facts, roster.addresses, timing);
+  return std::make_unique<MetRank>(std::move(mpi), std::move(ranks));
+}
+
+}  // namespace dsanalyze::cli
