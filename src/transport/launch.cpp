@@ -80,6 +80,7 @@ Launch find_launch(std::optional<std::uint32_t> rank, std::optional<std::uint32_
     const auto its_world = number_in(environment, one.world);
     if (!its_rank || !its_world) continue;
     const Launch launch = checked({one.launcher, *its_rank, *its_world}, launcher_name(one.launcher));
+    if (rank && launch.world == 1) continue;  // a shell that srun started, say: its commands may be ranks of another job
     if (rank && (*rank != launch.rank || *world != launch.world)) {
       throw UsageError(fmt::format("--rank {} --world {} contradict {}, which says rank {} of {}; leave them out, or start without it", *rank, *world,
                                    launcher_name(one.launcher), launch.rank, launch.world));

@@ -120,13 +120,15 @@ TEST_CASE("an answer to an earlier run that comes to light during a meeting is n
   const testing::TemporaryFolder folder;
   const std::string file = meeting_file(folder);
   std::vector<Met> met(3);
-  std::jthread zero([&] { met[0] = meet_at(file, rank_of(0, 3)); });
+  HurriedTiming of_zero(1);
+  std::jthread zero([&] { met[0] = meet_at(file, rank_of(0, 3), of_zero.timing()); });
   std::jthread one([&] { met[1] = meet_at(file, rank_of(1, 3)); });
   while (!std::filesystem::exists(file + ".1")) std::this_thread::yield();  // rank 0 has cleared the folder
   MeetingAnswer old{std::string(32, 'a'), false, introduce(rank_of(2, 3))};
   old.from.address = "10.9.9.9:9";
   create_private_file(file + ".2", to_text(old));
-  system_timing().waiter->sleep_until(system_timing().clock->now() + 100'000'000);  // it may believe it now
+  const int before = of_zero.sleeps();
+  while (of_zero.sleeps() < before + 3) std::this_thread::yield();  // it has looked since
   met[2] = meet_at(file, rank_of(2, 3, 2));
   zero.join();
   one.join();

@@ -58,6 +58,8 @@ TEST_CASE("--rank and --world are a rank by hand, and may say what the launcher 
   CHECK(launch_of(open_mpi, 2, 4).launcher == Launcher::open_mpi);
   CHECK(says(message_of([] { launch_of(open_mpi, 1, 4); }), "--rank 1 --world 4 contradict mpirun (Open MPI), which says rank 2 of 4"));
   CHECK(says(message_of([] { launch_of(slurm, 1, 8); }), "contradict srun"));
+  CHECK(launch_of({{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}}, 1, 3).launcher ==
+        Launcher::by_hand);  // in a shell of srun's
   CHECK(says(message_of([] { launch_of({}, 1, {}); }), "--rank is given and --world is not"));
   CHECK(says(message_of([] { launch_of({}, {}, 4); }), "--world is given and --rank is not"));
   for (const auto& [rank, world] : std::map<std::uint32_t, std::uint32_t>{{3, 3}, {0, 0}, {1, 4097}}) {

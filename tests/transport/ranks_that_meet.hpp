@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <optional>
 #include <string>
 #include <thread>
@@ -21,13 +22,19 @@ class HurriedTiming final : public Clock, public Waiter {
     return system_timing().waiter->wait(word, expected, {real(deadline.at)});
   }
   void wake(const std::atomic<std::uint32_t>& word, int count) override { system_timing().waiter->wake(word, count); }
-  void sleep_until(Nanoseconds instant) override { system_timing().waiter->sleep_until(real(instant)); }
+  void sleep_until(Nanoseconds instant) override {
+    ++m_sleeps;
+    system_timing().waiter->sleep_until(real(instant));
+  }
+  /// How often somebody slept: who looks again and again sleeps in between.
+  [[nodiscard]] int sleeps() const { return m_sleeps; }
   Timing timing() { return {this, this}; }
 
  private:
   [[nodiscard]] Nanoseconds real(Nanoseconds instant) const { return m_start + (instant - m_start) / m_factor; }
   Nanoseconds m_factor;
   Nanoseconds m_start;
+  std::atomic<int> m_sleeps{0};
 };
 
 inline Meeting rank_of(std::uint32_t rank, std::uint32_t world, double timeout_seconds = 60) {

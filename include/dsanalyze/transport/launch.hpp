@@ -36,7 +36,8 @@ using Environment = std::function<std::optional<std::string>(const std::string& 
 Environment process_environment();
 
 /// Rank and world: of the options where they are given (both or neither), else of the environment (Open MPI's variables, then Slurm's of a job step,
-/// then PMI's). Throws UsageError where both speak and differ, and for values that are no numbers or no possible rank.
+/// then PMI's). A launcher of a single rank (a shell that srun started) contradicts no option. Throws UsageError where both speak and differ
+/// otherwise, and for values that are no numbers or no possible rank.
 Launch find_launch(std::optional<std::uint32_t> rank, std::optional<std::uint32_t> world, const Environment& environment);
 
 /// Where the module that speaks MPI may lie: DSANALYZE_MPI_MODULE alone if set; else beside the program as the build leaves it, and where it is
