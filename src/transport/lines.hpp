@@ -43,15 +43,16 @@ class Lines {
       if (Connection* const connection = line.load(std::memory_order_acquire)) use(*connection);
     }
   }
-  Connection& add(Loop& loop, FileDescriptor socket, std::uint32_t rank, std::uint32_t number) {
+  void add(Loop& loop, FileDescriptor socket, std::uint32_t rank, std::uint32_t number) {
     auto connection = std::make_unique<Connection>(loop, std::move(socket), rank, number);
     Connection& added = *connection;
     {
       const std::scoped_lock lock(m_mutex);
       m_connections.push_back(std::move(connection));
     }
+    // Started before anybody can wake it.
+    loop.add(added);
     m_lines[std::size_t{rank} * m_per_peer + number].store(&added, std::memory_order_release);
-    return added;
   }
 
  private:
