@@ -1,12 +1,15 @@
 #include "door.hpp"
 
 #include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <asio/post.hpp>
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 
 #include "dsanalyze/base/error.hpp"
 
@@ -26,6 +29,18 @@ asio::ip::tcp protocol_of(int socket) {
   socklen_t size = sizeof address;
   ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
   return address.ss_family == AF_INET6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4();
+}
+
+/// BBR paces what it sends by timers: between servers of one job that takes a third of the sender's CPU time and half of the rate. What other control
+/// the system has been given stays; Reno is always allowed.
+void send_unpaced(int socket) {
+  std::array<char, 16> name{};
+  socklen_t size = name.size();
+  if (::getsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name.data(), &size) != 0) return;
+  if (!std::string_view(name.data(), ::strnlen(name.data(), name.size())).starts_with("bbr")) return;
+  for (const std::string_view unpaced : {"cubic", "reno"}) {
+    if (::setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, unpaced.data(), static_cast<socklen_t>(unpaced.size())) == 0) return;
+  }
 }
 
 }  // namespace
@@ -159,6 +174,7 @@ void Door::let_in(const CallerPointer& caller) {
   if (!send_output(*caller)) return refuse(caller, Refusal::closed, "hung up");
   asio::error_code error;
   caller->socket.set_option(asio::ip::tcp::no_delay(true), error);
+  send_unpaced(caller->socket.native_handle());
   FileDescriptor socket(caller->socket.release(error));
   if (error) return refuse(caller, Refusal::closed, error.message());
   if (caller->call != SIZE_MAX) m_calls[caller->call].stage = Call::Stage::over;

@@ -49,7 +49,7 @@ struct Setting {
     facts.world = 2;
     facts.connections_per_peer = static_cast<std::uint32_t>(arguments.number("--connections", 2));
     facts.io_threads = static_cast<std::uint32_t>(arguments.number("--io-threads", 2));
-    facts.places = static_cast<std::uint32_t>(arguments.number("--depth", 16));
+    facts.places = static_cast<std::uint32_t>(arguments.number("--depth", 32));
     facts.largest_sample = bytes;
   }
   std::filesystem::path folder;
@@ -96,7 +96,7 @@ void serve(Setting setting) {
 class Fetcher {
  public:
   Fetcher(Ranks& ranks, const Setting& setting, const Arguments& arguments)
-      : m_ranks(&ranks), m_setting(&setting), m_batch(static_cast<std::size_t>(arguments.number("--batch", 4))) {
+      : m_ranks(&ranks), m_setting(&setting), m_batch(static_cast<std::size_t>(arguments.number("--batch", 8))) {
     m_latencies.reserve(20'000'000);
     ranks.peers().deliver_to([this](std::span<const PeerCompletion> completions) { take(completions); });
   }

@@ -3,8 +3,8 @@
 
 usage: peers.py PEER_BENCH [--rounds N] [--seconds S] [--links GBIT,...] [--fetch "OPTIONS"]   (as root; needs iproute2 and iperf3)
 
-Each round runs iperf3 with 1, 2, 3 and 4 streams and peer_bench by turns; the ratio is to the best of the four in the same round. Then the same over links that
-`tc tbf` limits: the share of the link that samples' bytes have, and with half of that asked for, evenly, the latencies. The namespaces are removed
+Each round runs iperf3 with 1, 2, 3 and 4 streams and peer_bench by turns; the ratio is to the best of the four in the same round. iperf3 has the system's
+congestion control, and once more --control's: ranks do without BBR, whose pacing costs more than all else. Then the same over links that `tc tbf` limits: the share of the link that samples' bytes have, and with half of that asked for, evenly, the latencies. The namespaces are removed
 whatever happens.
 """
 
@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 
-from bench_tools import clean_up_on_signals, say, spread
+from bench_tools import clean_up_on_signals, ratios, say, spread
 
 STREAMS = (1, 2, 3, 4)
 ADDRESSES = ("10.213.77.1", "10.213.77.2")
@@ -66,12 +66,13 @@ class Namespaces:
         return ["ip", "netns", "exec", self.names[side], *[str(word) for word in words]]
 
 
-def iperf3(namespaces, streams, seconds):
+def iperf3(namespaces, streams, seconds, control=None):
     """Bytes/s that arrived."""
     server = subprocess.Popen(namespaces.inside(0, "iperf3", "-s", "-1"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         for _ in range(100):
-            client = command(*namespaces.inside(1, "iperf3", "-c", ADDRESSES[0], "-R", "-P", streams, "-t", seconds, "-O", "0.5", "-J"), check=False)
+            client = command(*namespaces.inside(1, "iperf3", "-c", ADDRESSES[0], "-R", "-P", streams, "-t", seconds, "-O", "0.5", "-J",
+                                              *(["-C", control] if control else [])), check=False)
             answer = json.loads(client.stdout or "{}")
             if "end" in answer and "sum_received" in answer["end"]:
                 return answer["end"]["sum_received"]["bits_per_second"] / 8
@@ -96,22 +97,21 @@ def peer_bench(program, namespaces, options):
 
 def compare(arguments, namespaces):
     options = ["--seconds", arguments.seconds, *arguments.fetch.split()]
-    ratios, rates, peers, tails = [], [], [], []
+    rates, tails, peers, unpaced = [], [], [], []
     for number in range(arguments.rounds):
-        tools = {}
         ours = peer_bench(arguments.program, namespaces, options) if number % 2 == 0 else None
-        for streams in STREAMS:
-            tools[streams] = iperf3(namespaces, streams, arguments.seconds)
+        tools = [iperf3(namespaces, streams, arguments.seconds) for streams in STREAMS]
+        without = [iperf3(namespaces, streams, arguments.seconds, arguments.control) for streams in STREAMS[:2]]
         ours = ours or peer_bench(arguments.program, namespaces, options)
-        best = max(tools.values())
-        ratios.append(ours[0] / best)
         rates.append(ours[0] / 1e9)
-        peers.append(best / 1e9)
         tails.append(ours[3])
-        say(f"  round {number + 1}: iperf3 " + ", ".join(f"{streams} streams {rate / 1e9:.2f} GB/s" for streams, rate in tools.items())
-            + f"; ours {ours[0] / 1e9:.2f} GB/s, {ours[1]} requests/s, p50 {ours[2]} us, p99 {ours[3]} us: {ratios[-1]:.2f} x")
-    say(f"no limit: ours {spread(rates, '{:.2f}')} GB/s, iperf3 at its best {spread(peers, '{:.2f}')} GB/s, ratio {spread(ratios, '{:.2f}')}; "
-        f"p99 {statistics.median(tails):.0f} us")
+        peers.append(max(tools) / 1e9)
+        unpaced.append(max(without) / 1e9)
+        say(f"  round {number + 1}: iperf3 with 1 to 4 streams " + ", ".join(f"{rate / 1e9:.2f}" for rate in tools)
+            + f" GB/s, {arguments.control} with 1 and 2 " + ", ".join(f"{rate / 1e9:.2f}" for rate in without)
+            + f" GB/s; ours {rates[-1]:.2f} GB/s, {ours[1]} requests/s, p50 {ours[2]} us, p99 {ours[3]} us")
+    say(f"no limit: ours {spread(rates, '{:.2f}')} GB/s, p99 {statistics.median(tails):.0f} us; iperf3 at its best {spread(peers, '{:.2f}')} GB/s, "
+        f"ratio {spread(ratios(rates, peers), '{:.2f}')}; with {arguments.control} {spread(unpaced, '{:.2f}')} GB/s, ratio {spread(ratios(rates, unpaced), '{:.2f}')}")
 
 
 def over_link(arguments, namespaces, gbit):
@@ -132,6 +132,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--links", default="5,10")
+    parser.add_argument("--control", default="reno", help="a congestion control that does not pace (reno)")
     parser.add_argument("--fetch", default="", help="options of peer_bench fetch")
     arguments = parser.parse_args()
     for tool in ("ip", "tc", "iperf3"):
