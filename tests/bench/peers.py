@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Samples from another rank's memory beside iperf3, between two network namespaces that are joined by a veth pair.
 
-usage: peers.py PEER_BENCH [--rounds N] [--seconds S] [--links GBIT,...] [--fetch "OPTIONS"]   (as root; needs iproute2 and iperf3)
+usage: peers.py PEER_BENCH [--rounds N] [--seconds S] [--links GBIT,...] [--mtu N] [--fetch "OPTIONS"]   (as root; needs iproute2 and iperf3)
 
 Each round runs iperf3 with 1, 2, 3 and 4 streams and peer_bench by turns; the ratio is to the best of the four in the same round. iperf3 has the system's
 congestion control, and once more --control's: ranks do without BBR, whose pacing costs more than all else. Then the same over links that `tc tbf` limits: the share of the link that samples' bytes have, and with half of that asked for, evenly, the latencies. The namespaces are removed
@@ -33,7 +33,8 @@ def command(*words, check=True):
 class Namespaces:
     """Two, each with an address of its own, on the ends of one veth pair."""
 
-    def __init__(self):
+    def __init__(self, mtu):
+        self.mtu = mtu
         self.names = [f"dsa-peers-{os.getpid()}-{side}" for side in "ab"]
         self.devices = [f"dsap{os.getpid() % 1000000}{side}" for side in "ab"]
 
@@ -44,7 +45,7 @@ class Namespaces:
             command("ip", "link", "add", self.devices[0], "netns", self.names[0], "type", "veth", "peer", "name", self.devices[1], "netns", self.names[1])
             for name, device, address in zip(self.names, self.devices, ADDRESSES):
                 command("ip", "-n", name, "addr", "add", f"{address}/24", "dev", device)
-                command("ip", "-n", name, "link", "set", device, "up")
+                command("ip", "-n", name, "link", "set", device, "mtu", self.mtu, "up")
                 command("ip", "-n", name, "link", "set", "lo", "up")
         except BaseException:
             self.__exit__()
@@ -116,12 +117,14 @@ def compare(arguments, namespaces):
 
 def over_link(arguments, namespaces, gbit):
     link = gbit * 1e9 / 8
+    # What the headers of IP and TCP, with its time stamps, and of Ethernet leave of it.
+    possible = (arguments.mtu - 52) / (arguments.mtu + 14)
     namespaces.limit(gbit)
     ours = [peer_bench(arguments.program, namespaces, ["--seconds", arguments.seconds, *arguments.fetch.split()]) for _ in range(arguments.rounds)]
     tool = max(iperf3(namespaces, streams, arguments.seconds) for streams in STREAMS)
     calm = peer_bench(arguments.program, namespaces, ["--seconds", arguments.seconds, "--rate", int(link / 110000 / 2), *arguments.fetch.split()])
     namespaces.limit(0)
-    say(f"{gbit} Gbit/s: samples' bytes are {spread([each[0] / link for each in ours])} of the link (iperf3 at its best {tool / link:.3f}), "
+    say(f"{gbit} Gbit/s: samples' bytes are {spread([each[0] / link for each in ours])} of the link, of which TCP can have {possible:.3f} (iperf3 at its best {tool / link:.3f}), "
         f"p50 {statistics.median(each[2] for each in ours):.0f} us, p99 {statistics.median(each[3] for each in ours):.0f} us; "
         f"at half of that p50 {calm[2]} us, p99 {calm[3]} us")
 
@@ -132,6 +135,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--links", default="5,10")
+    parser.add_argument("--mtu", type=int, default=1500, help="bytes in a packet (1500)")
     parser.add_argument("--control", default="reno", help="a congestion control that does not pace (reno)")
     parser.add_argument("--fetch", default="", help="options of peer_bench fetch")
     arguments = parser.parse_args()
@@ -139,7 +143,7 @@ def main():
         if not shutil.which(tool):
             sys.exit(f"{tool} is not there: apt-get install iproute2 iperf3")
     clean_up_on_signals()
-    with Namespaces() as namespaces:
+    with Namespaces(arguments.mtu) as namespaces:
         say(f"{os.cpu_count()} cores, Linux {os.uname().release}; 110 KB objects unless --fetch says otherwise")
         compare(arguments, namespaces)
         for gbit in filter(None, arguments.links.split(",")):
