@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "addresses.hpp"
 #include "dsanalyze/base/error.hpp"
 
 namespace dsanalyze::transport {
@@ -90,6 +91,7 @@ void Door::accept_next() {
 }
 
 void Door::receive(asio::ip::tcp::socket socket) {
+  close_on_exec(socket.native_handle());
   asio::error_code error;
   socket.non_blocking(true, error);
   if (error) return;
@@ -102,7 +104,7 @@ void Door::receive(asio::ip::tcp::socket socket) {
 }
 
 Door::CallerPointer Door::add(asio::ip::tcp::socket socket, Handshake handshake) {
-  const CallerPointer caller = std::make_shared<Caller>(std::move(socket), std::move(handshake), m_clock->now());
+  auto caller = std::make_shared<Caller>(std::move(socket), std::move(handshake), m_clock->now());
   caller->place = m_callers.insert(m_callers.end(), caller);
   return caller;
 }
@@ -131,6 +133,7 @@ void Door::call(std::size_t number) {
   caller->socket.async_connect(m_peers[call.rank], [this, caller](const asio::error_code& error) {
     if (caller->is_gone) return;
     asio::error_code failure = error;
+    if (!failure) close_on_exec(caller->socket.native_handle());
     if (!failure) caller->socket.non_blocking(true, failure);
     if (failure) return refuse(caller, Refusal::closed, describe_errno(failure.value()));
     if (send_output(*caller)) return await(caller);
