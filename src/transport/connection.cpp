@@ -114,7 +114,7 @@ void Connection::take(std::size_t bytes) {
   while (m_is_open) {
     if (m_body != Body::none) {
       const std::size_t part = std::min(m_rest.size(), m_end - m_begin);
-      std::memcpy(m_rest.data(), m_stage.data() + m_begin, part);
+      if (part > 0) std::memcpy(m_rest.data(), m_stage.data() + m_begin, part);
       m_begin += part;
       m_rest = m_rest.subspan(part);
       if (!m_rest.empty()) return;

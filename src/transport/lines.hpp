@@ -25,12 +25,13 @@ class Lines {
     for_each(rank, [&](Connection* line) { all = all && line != nullptr; });
     return all;
   }
-  /// The one over which the fewest samples are on their way. Requires that one is there.
+  /// The one over which the fewest samples are on their way. Requires that all are there.
   [[nodiscard]] Connection& least_busy(std::uint32_t rank) const {
-    Connection* best = nullptr;
-    for_each(rank, [&](Connection* line) {
-      if (line != nullptr && (best == nullptr || line->unanswered() < best->unanswered())) best = line;
-    });
+    Connection* best = get(rank, 0);
+    for (std::uint32_t number = 1; number < m_per_peer; ++number) {
+      Connection* const line = get(rank, number);
+      if (line->unanswered() < best->unanswered()) best = line;
+    }
     return *best;
   }
   template <typename Use>

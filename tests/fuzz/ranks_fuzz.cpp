@@ -11,7 +11,6 @@
 namespace dsanalyze::fuzz {
 namespace {
 
-using transport::FrameHead;
 using transport::FrameKind;
 using transport::Handshake;
 
