@@ -12,8 +12,9 @@
 namespace dsanalyze::transport {
 namespace {
 
-constexpr std::size_t most_read_at_once = 1U << 20U;  // bytes; then other connections have their turn
-constexpr std::size_t stage_beside_body = 512;        // bytes read behind a body: what lies there of the next one is copied
+constexpr std::size_t most_read_at_once = 1U << 20U;       // bytes; then other connections have their turn
+constexpr std::size_t most_awaited_at_once = 256U << 10U;  // bytes
+constexpr std::size_t stage_beside_body = 512;             // bytes read behind a body: what lies there of the next one is copied
 
 asio::ip::tcp::socket adopt(Loop& loop, FileDescriptor socket) {
   sockaddr_storage address{};
@@ -52,6 +53,10 @@ void Connection::start() {
 }
 
 void Connection::await_reading() {
+  // Of a body that has begun the rest will come, and is of no use before: no wake for parts of it.
+  const int enough = static_cast<int>(std::clamp<std::size_t>(m_rest.size(), 1, most_awaited_at_once));
+  if (enough != m_enough) ::setsockopt(m_socket.native_handle(), SOL_SOCKET, SO_RCVLOWAT, &enough, sizeof enough);
+  m_enough = enough;
   m_socket.async_wait(asio::ip::tcp::socket::wait_read, [this](const asio::error_code& error) {
     if (error || !m_is_open) return;
     read_available();
@@ -109,7 +114,7 @@ void Connection::take(std::size_t bytes) {
   while (m_is_open) {
     if (m_body != Body::none) {
       const std::size_t part = std::min(m_rest.size(), m_end - m_begin);
-      std::memcpy(m_rest.data(), m_stage.data() + m_begin, part);
+      if (part > 0) std::memcpy(m_rest.data(), m_stage.data() + m_begin, part);
       m_begin += part;
       m_rest = m_rest.subspan(part);
       if (!m_rest.empty()) return;

@@ -95,6 +95,7 @@ class Connection {
 
   // Receiving: what belongs to no body lies in m_stage.
   std::array<std::byte, 4096> m_stage{};
+  int m_enough = 1;  ///< bytes that the socket waits for before it wakes anybody
   std::size_t m_begin = 0;
   std::size_t m_end = 0;
   Body m_body = Body::none;

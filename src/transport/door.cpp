@@ -1,13 +1,17 @@
 #include "door.hpp"
 
 #include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <asio/post.hpp>
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 
+#include "addresses.hpp"
 #include "dsanalyze/base/error.hpp"
 
 namespace dsanalyze::transport {
@@ -26,6 +30,18 @@ asio::ip::tcp protocol_of(int socket) {
   socklen_t size = sizeof address;
   ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
   return address.ss_family == AF_INET6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4();
+}
+
+/// BBR paces what it sends by timers: between servers of one job that takes a third of the sender's CPU time and half of the rate. What other control
+/// the system has been given stays; Reno is always allowed.
+void send_unpaced(int socket) {
+  std::array<char, 16> name{};
+  socklen_t size = name.size();
+  if (::getsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name.data(), &size) != 0) return;
+  if (!std::string_view(name.data(), ::strnlen(name.data(), name.size())).starts_with("bbr")) return;
+  for (const std::string_view unpaced : {"cubic", "reno"}) {
+    if (::setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, unpaced.data(), static_cast<socklen_t>(unpaced.size())) == 0) return;
+  }
 }
 
 }  // namespace
@@ -75,6 +91,7 @@ void Door::accept_next() {
 }
 
 void Door::receive(asio::ip::tcp::socket socket) {
+  close_on_exec(socket.native_handle());
   asio::error_code error;
   socket.non_blocking(true, error);
   if (error) return;
@@ -87,7 +104,7 @@ void Door::receive(asio::ip::tcp::socket socket) {
 }
 
 Door::CallerPointer Door::add(asio::ip::tcp::socket socket, Handshake handshake) {
-  const CallerPointer caller = std::make_shared<Caller>(std::move(socket), std::move(handshake), m_clock->now());
+  auto caller = std::make_shared<Caller>(std::move(socket), std::move(handshake), m_clock->now());
   caller->place = m_callers.insert(m_callers.end(), caller);
   return caller;
 }
@@ -116,6 +133,7 @@ void Door::call(std::size_t number) {
   caller->socket.async_connect(m_peers[call.rank], [this, caller](const asio::error_code& error) {
     if (caller->is_gone) return;
     asio::error_code failure = error;
+    if (!failure) close_on_exec(caller->socket.native_handle());
     if (!failure) caller->socket.non_blocking(true, failure);
     if (failure) return refuse(caller, Refusal::closed, describe_errno(failure.value()));
     if (send_output(*caller)) return await(caller);
@@ -159,6 +177,7 @@ void Door::let_in(const CallerPointer& caller) {
   if (!send_output(*caller)) return refuse(caller, Refusal::closed, "hung up");
   asio::error_code error;
   caller->socket.set_option(asio::ip::tcp::no_delay(true), error);
+  send_unpaced(caller->socket.native_handle());
   FileDescriptor socket(caller->socket.release(error));
   if (error) return refuse(caller, Refusal::closed, error.message());
   if (caller->call != SIZE_MAX) m_calls[caller->call].stage = Call::Stage::over;

@@ -25,12 +25,13 @@ class Lines {
     for_each(rank, [&](Connection* line) { all = all && line != nullptr; });
     return all;
   }
-  /// The one over which the fewest samples are on their way. Requires that one is there.
+  /// The one over which the fewest samples are on their way. Requires that all are there.
   [[nodiscard]] Connection& least_busy(std::uint32_t rank) const {
-    Connection* best = nullptr;
-    for_each(rank, [&](Connection* line) {
-      if (line != nullptr && (best == nullptr || line->unanswered() < best->unanswered())) best = line;
-    });
+    Connection* best = get(rank, 0);
+    for (std::uint32_t number = 1; number < m_per_peer; ++number) {
+      Connection* const line = get(rank, number);
+      if (line->unanswered() < best->unanswered()) best = line;
+    }
     return *best;
   }
   template <typename Use>
@@ -43,15 +44,16 @@ class Lines {
       if (Connection* const connection = line.load(std::memory_order_acquire)) use(*connection);
     }
   }
-  Connection& add(Loop& loop, FileDescriptor socket, std::uint32_t rank, std::uint32_t number) {
+  void add(Loop& loop, FileDescriptor socket, std::uint32_t rank, std::uint32_t number) {
     auto connection = std::make_unique<Connection>(loop, std::move(socket), rank, number);
     Connection& added = *connection;
     {
       const std::scoped_lock lock(m_mutex);
       m_connections.push_back(std::move(connection));
     }
+    // Started before anybody can wake it.
+    loop.add(added);
     m_lines[std::size_t{rank} * m_per_peer + number].store(&added, std::memory_order_release);
-    return added;
   }
 
  private:

@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <asio/io_context.hpp>
@@ -14,7 +15,7 @@ namespace {
 
 asio::ip::address parse_listen_address(std::string_view text) {
   asio::error_code error;
-  const asio::ip::address address = asio::ip::make_address(std::string(text), error);
+  asio::ip::address address = asio::ip::make_address(std::string(text), error);
   if (error) throw UsageError(fmt::format("\"{}\" is no numeric address (10.0.0.2, ::1): names of hosts are not looked up", printable(text)));
   return address;
 }
@@ -39,6 +40,8 @@ asio::ip::tcp::endpoint parse_endpoint(std::string_view text) {
   return {address, port};
 }
 
+void close_on_exec(int socket) { ::fcntl(socket, F_SETFD, FD_CLOEXEC); }
+
 std::string format_endpoint(const asio::ip::tcp::endpoint& endpoint) {
   return fmt::format(fmt::runtime(endpoint.address().is_v6() ? "[{}]:{}" : "{}:{}"), endpoint.address().to_string(), endpoint.port());
 }
@@ -56,6 +59,7 @@ Listener::Listener(std::string_view address, std::string_view others_use) {
   try {
     const asio::ip::tcp::endpoint wanted(bound, 0);
     acceptor.open(wanted.protocol());
+    transport::close_on_exec(acceptor.native_handle());
     acceptor.bind(wanted);
     acceptor.listen();
     m_address = transport::format_endpoint({used, acceptor.local_endpoint().port()});

@@ -61,7 +61,11 @@ Loop::~Loop() {
 void Loop::add(Connection& connection) {
   asio::post(m_context, [this, &connection] {
     m_connections.push_back(&connection);
-    m_woken.reserve(m_connections.size());
+    m_working.reserve(m_connections.size());
+    {
+      const std::scoped_lock lock(m_mutex);
+      m_woken.reserve(m_connections.size());
+    }
     ++m_open;
     connection.start();
     deliver();

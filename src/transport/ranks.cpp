@@ -57,7 +57,7 @@ class JoinedRanks final : public Ranks {
         },
         [this](FileDescriptor socket, std::uint32_t rank, std::uint32_t connection) {
           Loop& loop = *m_loops[(rank + connection) % m_loops.size()];
-          loop.add(m_lines.add(loop, std::move(socket), rank, connection));
+          m_lines.add(loop, std::move(socket), rank, connection);
           m_job.members.tell();
         });
     const Deadline deadline = m_job.members.after(m_job.facts.setup_seconds);

@@ -4,6 +4,11 @@
 
 #include <cstring>
 
+// The same sums, twice as fast, by the widest vectors that the processor has.
+#if defined(__x86_64__) && __has_include(<xxh_x86dispatch.h>)
+#include <xxh_x86dispatch.h>
+#endif
+
 namespace dsanalyze::transport {
 namespace {
 

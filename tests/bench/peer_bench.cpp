@@ -48,8 +48,8 @@ struct Setting {
         bytes(static_cast<std::uint32_t>(arguments.number("--bytes", 110000))) {
     facts.world = 2;
     facts.connections_per_peer = static_cast<std::uint32_t>(arguments.number("--connections", 2));
-    facts.io_threads = static_cast<std::uint32_t>(arguments.number("--io-threads", 1));
-    facts.places = static_cast<std::uint32_t>(arguments.number("--depth", 16));
+    facts.io_threads = static_cast<std::uint32_t>(arguments.number("--io-threads", 2));
+    facts.places = static_cast<std::uint32_t>(arguments.number("--depth", 32));
     facts.largest_sample = bytes;
   }
   std::filesystem::path folder;
@@ -83,9 +83,12 @@ void serve(Setting setting) {
   const auto ranks = join(setting, 0);
   ranks->serve(&objects);
   meet(*ranks);
+  const CpuTime before = own_cpu();
   while (ranks->alive().size() == 2) system_timing().waiter->sleep_until(system_timing().clock->after(0.02).at);
   const CpuTime cpu = own_cpu();
-  fmt::print("served {} requests; CPU time {:.2f} s in user, {:.2f} s in kernel mode\n", ranks->counters().requests_served, cpu.user, cpu.kernel);
+  const double gigabytes = static_cast<double>(ranks->counters().bytes_sent) / 1e9;
+  fmt::print("served {} requests; CPU time a GB {:.3f} s in user, {:.3f} s in kernel mode\n", ranks->counters().requests_served,
+             (cpu.user - before.user) / gigabytes, (cpu.kernel - before.kernel) / gigabytes);
   ranks->serve(nullptr);
 }
 
@@ -93,7 +96,7 @@ void serve(Setting setting) {
 class Fetcher {
  public:
   Fetcher(Ranks& ranks, const Setting& setting, const Arguments& arguments)
-      : m_ranks(&ranks), m_setting(&setting), m_batch(static_cast<std::size_t>(arguments.number("--batch", 4))) {
+      : m_ranks(&ranks), m_setting(&setting), m_batch(static_cast<std::size_t>(arguments.number("--batch", 8))) {
     m_latencies.reserve(20'000'000);
     ranks.peers().deliver_to([this](std::span<const PeerCompletion> completions) { take(completions); });
   }
@@ -172,11 +175,12 @@ void fetch(Setting setting, const Arguments& arguments) {
   std::ranges::sort(latencies);
   const auto quantile = [&](double share) { return 1e6 * latencies[static_cast<std::size_t>(share * static_cast<double>(latencies.size() - 1))]; };
   const double per_second = static_cast<double>(latencies.size()) / took;
-  const CpuTime cpu = own_cpu();
+  const double gigabytes = static_cast<double>(ranks->peers().received()) / 1e9;
   fmt::print(
       "{:.0f} bytes/s, {:.0f} requests/s, latency p50 {:.0f} us, p99 {:.0f} us, largest {:.0f} us; {} refused; CPU time {:.2f} s in user, {:.2f} s "
       "in kernel mode\n",
-      per_second * setting.bytes, per_second, quantile(0.5), quantile(0.99), quantile(1), fetcher.refused(), cpu.user, cpu.kernel);
+      per_second * setting.bytes, per_second, quantile(0.5), quantile(0.99), quantile(1), fetcher.refused(), own_cpu().user / gigabytes,
+      own_cpu().kernel / gigabytes);
 }
 
 int run(const std::vector<std::string>& words) {

@@ -1,10 +1,11 @@
-"""Writes the corpora that are made by programs: images, indexes, traces and records by ours, archives by Python's tarfile. The rest was written by hand, or found.
+"""Writes the corpora that are made by programs: images, indexes, traces and records by ours, archives by Python's tarfile, ranks' words. The rest was written by hand, or found.
 
 usage: make_corpus.py BUILD_FOLDER     (after: ninja -C BUILD_FOLDER tests/fuzz/make_fuzz_corpus)
 """
 
 import io
 import pathlib
+import struct
 import subprocess
 import sys
 import tarfile
@@ -48,6 +49,25 @@ def trimmed(tar):
     return tar[: (end + 511) // 512 * 512 + 1024]
 
 
+def frame(kind, number, body):
+    """As src/transport/wire.hpp has it; checksums are not the parser's to look at."""
+    return struct.pack("<IIQQ", kind, len(body), number, 0) + body
+
+
+def rank_words():
+    words = {
+        "greeting": b"dsaRank\n" + struct.pack("<I", 1) + bytes(range(32)),
+        "requests": frame(1, 5, struct.pack("<IIII", 1, 110000, 2, 90000)),
+        "reply": frame(2, 5, b"bytes of a sample"),
+        "answers": frame(3, 6, b"") + frame(4, 7, b"") + frame(5, 0, b""),
+        "gather": frame(6, 1 << 32, bytes(16)) + frame(6, (1 << 32) + 1, b""),
+        "masks": frame(7, 10, b"\xff\x07") + frame(8, 10, b"\x01\x00"),
+        "large": struct.pack("<IIQQ", 2, 0xFFFFFFFF, 0, 0),
+    }
+    words["claim"] = words["greeting"] + bytes(72)
+    return words
+
+
 def main():
     tars = {
         "ustar": trimmed(archive(MEMBERS, tarfile.USTAR_FORMAT)),
@@ -65,6 +85,9 @@ def main():
     (CORPUS / "tar").mkdir(parents=True, exist_ok=True)
     for name, content in tars.items():
         (CORPUS / "tar" / name).write_bytes(content)
+    (CORPUS / "ranks").mkdir(parents=True, exist_ok=True)
+    for name, content in rank_words().items():
+        (CORPUS / "ranks" / name).write_bytes(content)
     subprocess.run([pathlib.Path(sys.argv[1]).resolve() / "tests/fuzz/make_fuzz_corpus", CORPUS], check=True)
 
 

@@ -137,18 +137,8 @@ TEST_CASE("An answer that comes byte by byte comes") {
   CHECK_FALSE(pair.deliveries.has_wrong_bytes());
 }
 
-/// The system's time, moved on by a test.
-class MovedClock final : public Clock {
- public:
-  [[nodiscard]] Nanoseconds now() const override { return system_timing().clock->now() + m_ahead; }
-  void move(double seconds) { m_ahead += to_nanoseconds(seconds); }
-
- private:
-  std::atomic<Nanoseconds> m_ahead{0};
-};
-
 TEST_CASE("A rank that is silent for its deadline is dead, and not before") {
-  MovedClock clock;
+  test::MovedClock clock;
   AskedPair pair(3, 30, {&clock, system_timing().waiter});
   CHECK(pair.answer(0));
   CHECK(pair.status_of(0, 1) == StatusCode::ok);

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -22,6 +23,8 @@ namespace dsanalyze::test {
 class PlainSocket {
  public:
   explicit PlainSocket(const std::string& address, int receive_buffer = 0) : m_socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    const int one = 1;
+    ::setsockopt(m_socket.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     const timeval patience{static_cast<time_t>(patience_seconds), 0};
     ::setsockopt(m_socket.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     ::setsockopt(m_socket.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
@@ -99,7 +102,10 @@ class FakeRank {
     return say_as_is(head, bytes);
   }
   bool say_as_is(const transport::FrameHead& head, std::span<const std::byte> bytes) {
-    return m_socket.send(transport::write_head(head)) && (bytes.empty() || m_socket.send(bytes));
+    const transport::HeadBytes written = transport::write_head(head);
+    std::vector<std::byte> frame(written.begin(), written.end());
+    frame.insert(frame.end(), bytes.begin(), bytes.end());
+    return m_socket.send(frame);
   }
   /// The next frame that is no heartbeat; false when the other end hung up.
   bool hear(transport::FrameHead& head, std::vector<std::byte>& bytes) {

@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
+#include <fcntl.h>
 
+#include <set>
 #include <string>
 
 #include "fake_rank.hpp"
@@ -106,6 +108,29 @@ TEST_CASE("Ranks with other terms learn that at once, on both sides") {
   CHECK((has(of_0, "rank 1 (other terms)") || has(of_0, "rank 1 (has not called)")));
   CHECK((has(of_1, "rank 0 (other terms)") || has(of_1, "rank 0 (Connection refused)")));
   CHECK((has(of_0, "other terms") || has(of_1, "other terms")));
+}
+
+/// Descriptors of connections and listening sockets.
+std::set<int> open_sockets() {
+  std::set<int> sockets;
+  for (int descriptor = 0; descriptor < 256; ++descriptor) {
+    sockaddr_storage address{};
+    socklen_t size = sizeof address;
+    if (::getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &size) == 0 && address.ss_family == AF_INET) sockets.insert(descriptor);
+  }
+  return sockets;
+}
+
+TEST_CASE("Programs that a rank starts inherit none of its sockets") {
+  const std::set<int> before = open_sockets();
+  test::JobOfRanks job(2);
+  std::size_t sockets = 0;
+  for (const int descriptor : open_sockets()) {
+    if (before.contains(descriptor)) continue;
+    ++sockets;
+    CHECK((::fcntl(descriptor, F_GETFD) & FD_CLOEXEC) != 0);
+  }
+  CHECK(sockets == 6);  // two that listen, two connections of two ends
 }
 
 TEST_CASE("A job of eight ranks with several connections each comes together") {

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstring>
 #include <future>
@@ -32,6 +33,16 @@ bool comes_true(const Condition& condition) {
   }
   return true;
 }
+
+/// The system's time, moved on by a test.
+class MovedClock final : public Clock {
+ public:
+  [[nodiscard]] Nanoseconds now() const override { return system_timing().clock->now() + m_ahead; }
+  void move(double seconds) { m_ahead += to_nanoseconds(seconds); }
+
+ private:
+  std::atomic<Nanoseconds> m_ahead{0};
+};
 
 /// Samples 0 to count - 1 of different lengths, made of their own numbers.
 class MadeSamples final : public HeldSamples {

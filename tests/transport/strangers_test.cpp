@@ -109,12 +109,7 @@ TEST_CASE("A handshake that was overheard lets nobody in") {
 }
 
 TEST_CASE("Strangers that say nothing are gone after two seconds, and are not waited for meanwhile") {
-  class MovedClock final : public Clock {
-   public:
-    [[nodiscard]] Nanoseconds now() const override { return system_timing().clock->now() + ahead; }
-    std::atomic<Nanoseconds> ahead{0};
-  };
-  MovedClock clock;
+  test::MovedClock clock;
   const PairWithFake pair(test::patience_seconds, {&clock, system_timing().waiter});
   PlainSocket silent(pair.address);
   PlainSocket slow(pair.address);
@@ -122,7 +117,7 @@ TEST_CASE("Strangers that say nothing are gone after two seconds, and are not wa
   // Served in between.
   CHECK(answer_to(pair.address, bytes_of("x")) == 0);
   CHECK(refused(*pair.real, Refusal::too_slow) == 0);
-  clock.ahead += to_nanoseconds(2.5);
+  clock.move(2.5);
   CHECK(silent.drain() == 0);
   CHECK(slow.drain() == 0);
   CHECK(refused(*pair.real, Refusal::too_slow) == 2);

@@ -27,7 +27,7 @@ struct RankFacts {
   JobKey key{};                            ///< bytes are checked with it, not hidden: whoever can read the network reads samples
   std::string terms;                       ///< what must be the same in all ranks, in any form (the dataset's digest, seed, batch size, ...)
   std::uint32_t connections_per_peer = 2;  ///< 1 to 16, the same in all ranks
-  std::uint32_t io_threads = 1;            ///< 1 to 64; a connection is served by one of them
+  std::uint32_t io_threads = 2;            ///< 1 to 64; a connection is served by one of them
   std::uint32_t places = 256;              ///< requests under way at most (PeerSource::capacity()); 1 to 1024
   Bytes largest_sample = 0;                ///< what a place's buffer holds; 0 to 4 GiB - 1. Memory is taken as it is used
   double peer_deadline_seconds = 1;        ///< without a byte of what it owes, a rank is dead; 0.01 to 3600
