@@ -79,6 +79,8 @@ EpochRecord read_epoch(JsonObject& object) {
   epoch.requested_bytes = read_count(object, "requested_bytes");
   epoch.cache_hits = read_count(object, "cache_hits");
   epoch.cache_misses = read_count(object, "cache_misses");
+  if (is_known(object, "peer_hits")) epoch.peer_hits = read_count(object, "peer_hits");
+  if (is_known(object, "peer_bytes")) epoch.peer_bytes = read_count(object, "peer_bytes");
   epoch.digest = object.text("digest");
   return epoch;
 }
@@ -195,6 +197,7 @@ void read_rates(JsonObject& root, ProfileResult& result) {
   result.prep = read_rate(rates, "P");
   result.cache = read_rate(rates, "C");
   result.storage = read_rate(rates, "S");
+  result.network = read_rate(rates, "N");
   result.fetch = read_rate(rates, "F");
 }
 
@@ -220,6 +223,7 @@ ProfileResult profile_from_json(std::string_view text, const std::string& source
   if (is_known(root, "order")) result.order = read_order(root.object("order"));
   for (JsonObject& run : root.objects("runs")) result.runs.push_back(read_run(run));
   read_jobs(root, result);
+  read_ranks(root, result);
   const bool any_rate = result.ingestion || result.prep || result.cache || result.storage || result.fetch;
   if (!any_rate && result.runs.empty()) root.fail("rates", "found no rate, and no run: expected at least one of G, P, C, S and F, or a run");
   if (is_known(root, "stalls")) {

@@ -78,18 +78,33 @@ Json operator_json(const OperatorRecord& each) {
   return object;
 }
 
-Json epoch_json(const EpochRecord& epoch) {
-  return {{"epoch", epoch.epoch},
-          {"seconds", epoch.seconds},
-          {"samples", epoch.samples},
-          {"storage_bytes", or_null(epoch.storage_bytes)},
-          {"requested_bytes", epoch.requested_bytes},
-          {"cache_hits", epoch.cache_hits},
-          {"cache_misses", epoch.cache_misses},
-          {"digest", epoch.digest}};
+/// The rates of one server as they ever were; N beside them where there is one.
+Json rates_json(const ProfileResult& result) {
+  Json rates = {{"G", rate_json(result.ingestion)}, {"P", rate_json(result.prep)}, {"C", rate_json(result.cache)}, {"S", rate_json(result.storage)}};
+  if (result.network) rates["N"] = rate_json(result.network);
+  rates["F"] = rate_json(result.fetch);
+  return rates;
 }
 
-Json run_json(const RunRecord& run) {
+enum class Peers { none, some };
+
+Json epoch_json(const EpochRecord& epoch, Peers peers) {
+  Json object = {{"epoch", epoch.epoch},
+                 {"seconds", epoch.seconds},
+                 {"samples", epoch.samples},
+                 {"storage_bytes", or_null(epoch.storage_bytes)},
+                 {"requested_bytes", epoch.requested_bytes},
+                 {"cache_hits", epoch.cache_hits},
+                 {"cache_misses", epoch.cache_misses}};
+  if (peers == Peers::some) {
+    object["peer_hits"] = epoch.peer_hits;
+    object["peer_bytes"] = epoch.peer_bytes;
+  }
+  object["digest"] = epoch.digest;
+  return object;
+}
+
+Json run_json(const RunRecord& run, Peers peers) {
   Json object = {{"name", run.name},
                  {"samples_per_s", run.samples_per_s},
                  {"ci95_samples_per_s", interval_json(run.ci95_samples_per_s)},
@@ -122,7 +137,7 @@ Json run_json(const RunRecord& run) {
   if (run.stall_seconds) object["stall_seconds"] = distribution_json(run.stall_seconds);
   if (run.mlperf_storage_au) object["mlperf_storage_au"] = utilisation_json(*run.mlperf_storage_au);
   if (run.training) object["training"] = training_json(*run.training);
-  for (const EpochRecord& each : run.epochs) object["epochs"].push_back(epoch_json(each));
+  for (const EpochRecord& each : run.epochs) object["epochs"].push_back(epoch_json(each, peers));
   for (const TimelineRecord& each : run.timeline) {
     object["timeline"].push_back({{"t_seconds", each.t_seconds},
                                   {"cpu_fraction", each.cpu_fraction},
@@ -171,18 +186,14 @@ std::string to_json(const ProfileResult& result) {
                    {"host", host_json(result.host)},
                    {"settings", settings_json(result.settings)},
                    {"dataset", dataset_json(result.dataset)},
-                   {"rates",
-                    {{"G", rate_json(result.ingestion)},
-                     {"P", rate_json(result.prep)},
-                     {"C", rate_json(result.cache)},
-                     {"S", rate_json(result.storage)},
-                     {"F", rate_json(result.fetch)}}},
+                   {"rates", rates_json(result)},
                    {"curves", curves_json(result)},
                    {"distributions", distributions_json(result.distributions)},
                    {"order", order_json(result.order)},
                    {"runs", Json::array()}};
-  for (const RunRecord& run : result.runs) document["runs"].push_back(run_json(run));
+  for (const RunRecord& run : result.runs) document["runs"].push_back(run_json(run, result.ranks.empty() ? Peers::none : Peers::some));
   add_jobs(document, result);
+  add_ranks(document, result);
   document["stalls"] = stalls_json(result.stalls);
   document["bottleneck"] = bottleneck_json(result.bottleneck);
   document["observed"] = nullptr;

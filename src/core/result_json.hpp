@@ -61,6 +61,9 @@ TrainingRecord read_training(JsonObject object);
 /// Adds "sharing", "jobs" and "trials", those that are there.
 void add_jobs(Json& document, const ProfileResult& result);
 void read_jobs(JsonObject& root, ProfileResult& result);
+/// Adds "partition" and "ranks", those that are there.
+void add_ranks(Json& document, const ProfileResult& result);
+void read_ranks(JsonObject& root, ProfileResult& result);
 
 Json settings_json(const ProfileSettings& settings);
 /// Throws UsageError that names the field. Fields that are not there keep their defaults; the range of values is ProfileSettings::validate()'s

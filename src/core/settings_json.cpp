@@ -69,6 +69,10 @@ class FieldReader {
   void read(std::string_view key, std::optional<Enum>& value, const std::array<const char*, count>& names) {
     if (is_known(m_object, key)) read(key, value.emplace(), names);
   }
+  /// Servers have a network or do not ask one another: none that is null.
+  void read_network(std::string_view key, Seam& value) {
+    if (is_known(m_object, key)) value = m_object.choice(key, {"real", "emulated"}) == "real" ? Seam::real : Seam::emulated;
+  }
   void read(std::string_view key, CacheKind& value) {
     if (is_known(m_object, key))
       value = parse_cache_kind(m_object.choice(key, {"none", "page", "minio", "lru", "page-model:random", "page-model:linux"}));
@@ -209,7 +213,7 @@ ProfileSettings settings_from_json(JsonObject object) {
   reader.read("partition", settings.partition, partition_names);
   reader.read("balance_from", settings.balance_from, balance_names);
   reader.read("storage_scope", settings.storage_scope, scope_names);
-  reader.read("network", settings.network, seam_names);
+  reader.read_network("network", settings.network);
   reader.read("network_bytes_per_s", settings.network_bytes_per_s);
   reader.read("runs", settings.runs);
   reader.read("epochs", settings.epochs);

@@ -20,6 +20,7 @@ using namespace report;
 
 constexpr std::size_t label_width = 10;
 constexpr std::size_t most_trials_shown = 32;
+constexpr std::size_t most_ranks_shown = 32;
 
 std::string labelled(const std::string& label, const std::string& text, std::size_t width) {
   return paragraph(fmt::format("  {:<{}}", label, label_width), text, width);
@@ -56,6 +57,7 @@ std::string rates_section(const ProfileResult& result, std::size_t width) {
   add("prep can deliver", result.prep, "[P]");
   add("the cache can deliver", result.cache, "[C]");
   add("storage can deliver", result.storage, "[S]");
+  add("others' caches can deliver", result.network, "[N]");
   add("fetch (cache and storage)", result.fetch, "[F]");
   if (!any) return "";
   std::string text = "\n" + table.text(width);
@@ -133,6 +135,39 @@ std::string jobs_section(const ProfileResult& result, std::size_t width) {
   return "\n" + table.text(width);
 }
 
+std::string ranks_section(const std::vector<RankRecord>& ranks, std::size_t width) {
+  if (ranks.empty()) return "";
+  Table table({{"ranks", Table::Align::left},
+               {"host", Table::Align::left},
+               {"samples/s", Table::Align::right},
+               {"epoch", Table::Align::right},
+               {"stalled", Table::Align::right},
+               {"samples", Table::Align::right},
+               {"end", Table::Align::left}},
+              1);
+  Table fetched({{"fetched", Table::Align::left},
+                 {"own cache", Table::Align::right},
+                 {"others", Table::Align::right},
+                 {"storage", Table::Align::right},
+                 {"from others", Table::Align::right},
+                 {"from storage", Table::Align::right},
+                 {"to others", Table::Align::right}},
+                0);
+  for (const RankRecord& rank : std::span(ranks).first(std::min(ranks.size(), most_ranks_shown))) {
+    table.add({fmt::format("{}", rank.rank), host_name_text(rank), format_number(rank.samples_per_s),
+               rank.epoch_seconds > 0 ? format_seconds(rank.epoch_seconds) : "-", format_share(rank.stall_fraction),
+               format_number(static_cast<double>(rank.samples)), rank.end});
+    fetched.add({fmt::format("{}", rank.rank), format_number(static_cast<double>(rank.cache_hits)),
+                 format_number(static_cast<double>(rank.peer_hits)), format_number(static_cast<double>(samples_from_storage(rank))),
+                 format_bytes(rank.peer_bytes), rank.storage_bytes ? format_bytes(*rank.storage_bytes) : "not known",
+                 format_bytes(rank.served_bytes)});
+  }
+  std::string text = "\n" + table.text(width) + "\n" + fetched.text(width);
+  if (ranks.size() > most_ranks_shown)
+    text += paragraph("  ", fmt::format("{} of {} ranks; the JSON record has them all", most_ranks_shown, ranks.size()), width);
+  return text;
+}
+
 std::string trials_section(const std::vector<SearchTrialRecord>& trials, std::size_t width) {
   if (trials.empty()) return "";
   Table table({{"trials", Table::Align::left},
@@ -168,12 +203,17 @@ std::string console_summary(const ProfileResult& result, const ConsoleStyle& sty
   if (const RunRecord* full = result.run("full"); full != nullptr && !learned_text(*full).empty())
     text += labelled("learned", learned_text(*full), width);
   if (result.sharing) text += labelled("jobs", sharing_text(*result.sharing), width);
+  if (result.partition) {
+    text += labelled("ranks", partition_text(*result.partition), width);
+    for (const std::string& lost : lost_texts(*result.partition)) text += labelled("lost", lost, width);
+  }
   if (result.observed) text += labelled("observed", observed_text(*result.observed), width);
 
   text += rates_section(result, width);
   text += storage_curve(result.storage_by_request, width);
   text += runs_section(result.runs, width);
   text += jobs_section(result, width);
+  text += ranks_section(result.ranks, width);
   text += trials_section(result.trials, width);
 
   text += "\n";

@@ -10,7 +10,8 @@ namespace dsanalyze::console {
 namespace {
 
 bool rests_on_emulation(const ProfileSettings& settings) {
-  return settings.accelerator == AcceleratorKind::emulated || settings.storage == Seam::emulated || settings.prep == Seam::emulated;
+  return settings.accelerator == AcceleratorKind::emulated || settings.storage == Seam::emulated || settings.prep == Seam::emulated ||
+         settings.network == Seam::emulated;
 }
 
 std::string rate(const RateRecord& record, char letter) {
@@ -27,14 +28,20 @@ std::string what_is_waited_for(const BottleneckRecord& bottleneck) {
   return "waits for storage";
 }
 
+std::string whose_accelerators(const ProfileSettings& settings) {
+  if (settings.jobs > 1) return "each job's";
+  return settings.world > 1 ? "each rank's" : "the";
+}
+
 /// "prep can deliver 735 samples/s [P]; the accelerators want 9,800 samples/s [G]": the rates that the verdict compares.
 std::string compared_rates(const ProfileResult& result, const std::string& resource) {
   std::vector<std::string> parts;
   if (result.fetch && resource != "cpu") parts.push_back("fetch can deliver " + rate(*result.fetch, 'F'));
   if (result.storage && resource == "io") parts.push_back("storage can deliver " + rate(*result.storage, 'S'));
+  if (result.network && resource == "io" && result.bottleneck->detail == "network")
+    parts.push_back("others' caches can deliver " + rate(*result.network, 'N'));
   if (result.prep && resource != "io") parts.push_back("prep can deliver " + rate(*result.prep, 'P'));
-  if (result.ingestion)
-    parts.push_back((result.settings.jobs > 1 ? "each job's accelerators want " : "the accelerators want ") + rate(*result.ingestion, 'G'));
+  if (result.ingestion) parts.push_back(whose_accelerators(result.settings) + " accelerators want " + rate(*result.ingestion, 'G'));
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 

@@ -9,6 +9,7 @@
 
 #include "dsanalyze/base/text.hpp"
 #include "dsanalyze/base/utc.hpp"
+#include "profile_text.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -74,14 +75,14 @@ void write_profile(Exposition& out, const ProfileResult& result) {
 }
 
 void write_rates(Exposition& out, const ProfileResult& result) {
-  const std::array<std::pair<const char*, const std::optional<RateRecord>&>, 5> rates{
-      {{"G", result.ingestion}, {"P", result.prep}, {"C", result.cache}, {"S", result.storage}, {"F", result.fetch}}};
+  const std::array<std::pair<const char*, const std::optional<RateRecord>&>, 6> rates{
+      {{"G", result.ingestion}, {"P", result.prep}, {"C", result.cache}, {"S", result.storage}, {"N", result.network}, {"F", result.fetch}}};
   const auto each = [&](auto value_of) {
     for (const auto& [name, rate] : rates)
       if (rate) out.sample(value_of(*rate), {{"rate", name}});
   };
   out.gauge("dsanalyze_rate_samples_per_second", "samples_per_second",
-            "What accelerators want (G), prep (P), the cache (C), storage (S) and fetch (F) can deliver.");
+            "What accelerators want (G), prep (P), the cache (C), storage (S), others' caches (N) and fetch (F) can deliver.");
   each([](const RateRecord& rate) { return rate.samples_per_s; });
   out.gauge("dsanalyze_rate_ci95_low_samples_per_second", "samples_per_second", "Lower end of the 95 % interval.");
   each([](const RateRecord& rate) { return rate.ci95_samples_per_s.low; });
@@ -184,6 +185,62 @@ void write_jobs(Exposition& out, const ProfileResult& result) {
   out.sample(static_cast<double>(sharing.taken_over_batches), {});
 }
 
+template <typename Value>
+void each_rank(Exposition& out, const ProfileResult& result, Value value_of) {
+  for (const RankRecord& rank : result.ranks) out.sample(static_cast<double>(value_of(rank)), {{"rank", fmt::format("{}", rank.rank)}});
+}
+
+/// Where a rank's samples, or their bytes, came from.
+template <typename Value>
+void each_source(Exposition& out, const ProfileResult& result, Value values_of) {
+  for (const RankRecord& rank : result.ranks)
+    for (const auto& [source, value] : values_of(rank)) out.sample(value, {{"rank", fmt::format("{}", rank.rank)}, {"source", source}});
+}
+
+void write_ranks(Exposition& out, const ProfileResult& result) {
+  using Sources = std::vector<std::pair<std::string, double>>;
+  out.gauge("dsanalyze_rank_samples_per_second", "samples_per_second", "Rate of each rank in the full run.");
+  each_rank(out, result, [](const RankRecord& rank) { return rank.samples_per_s; });
+  out.gauge("dsanalyze_rank_epoch_seconds", "seconds", "An epoch of the subset, the first apart.");
+  each_rank(out, result, [](const RankRecord& rank) { return rank.epoch_seconds > 0 ? rank.epoch_seconds : std::nan(""); });
+  out.gauge("dsanalyze_rank_stall_ratio", "ratio", "Share of its time in which the rank's accelerators waited for a batch.");
+  each_rank(out, result, [](const RankRecord& rank) { return rank.stall_fraction; });
+  out.gauge("dsanalyze_rank_trained_samples", "", "Samples that the rank trained on.");
+  each_rank(out, result, [](const RankRecord& rank) { return rank.samples; });
+  out.gauge("dsanalyze_rank_fetched_samples", "", "Where the rank's samples came from: its cache, others' caches, storage.");
+  each_source(out, result, [](const RankRecord& rank) -> Sources {
+    return {{"cache", static_cast<double>(rank.cache_hits)},
+            {"peers", static_cast<double>(rank.peer_hits)},
+            {"storage", static_cast<double>(report::samples_from_storage(rank))}};
+  });
+  out.gauge("dsanalyze_rank_fetched_bytes", "bytes", "What the rank got from others' caches and from storage.");
+  each_source(out, result, [](const RankRecord& rank) -> Sources {
+    return {{"peers", static_cast<double>(rank.peer_bytes)},
+            {"storage", rank.storage_bytes ? static_cast<double>(*rank.storage_bytes) : std::nan("")}};
+  });
+  out.gauge("dsanalyze_rank_served_bytes", "bytes", "What the rank's cache gave to others.");
+  each_rank(out, result, [](const RankRecord& rank) { return rank.served_bytes; });
+  out.gauge("dsanalyze_rank_redirected_requests", "", "That the rank asked first did not serve.");
+  each_rank(out, result, [](const RankRecord& rank) { return rank.redirected_requests; });
+  out.gauge("dsanalyze_rank_refused_connections", "", "Of strangers.");
+  each_rank(out, result, [](const RankRecord& rank) { return rank.refused_connections; });
+  out.gauge("dsanalyze_rank_ended", "", "How the rank ended, and on which host; always 1.");
+  for (const RankRecord& rank : result.ranks)
+    out.sample(1, {{"rank", fmt::format("{}", rank.rank)}, {"host", report::host_name_text(rank)}, {"end", rank.end}});
+  if (!result.partition) return;
+  const PartitionRecord& partition = *result.partition;
+  out.gauge("dsanalyze_partition_info", "", "How the ranks parted the dataset; always 1.");
+  out.sample(1, {{"partition", partition.partition}, {"balance_from", partition.balance_from}, {"storage_scope", partition.storage_scope}});
+  out.gauge("dsanalyze_partition_ranks", "", "Ranks at the begin.");
+  out.sample(partition.world, {});
+  out.gauge("dsanalyze_partition_lost_ranks", "", "Ranks that were lost.");
+  out.sample(static_cast<double>(partition.lost.size()), {});
+  out.gauge("dsanalyze_partition_nowhere_bytes", "bytes", "What no cache has room for.");
+  out.sample(static_cast<double>(partition.nowhere_bytes), {});
+  out.gauge("dsanalyze_partition_balance_ratio", "ratio", "Mean share of a global batch that was moved to balance it.");
+  out.sample(partition.balance_traffic, {});
+}
+
 }  // namespace
 
 std::string open_metrics(const ProfileResult& result) {
@@ -193,6 +250,7 @@ std::string open_metrics(const ProfileResult& result) {
   write_stalls(out, result);
   write_runs(out, result);
   write_jobs(out, result);
+  write_ranks(out, result);
   return out.finish();
 }
 

@@ -88,10 +88,15 @@ Section live_section(ProfileViews views) {
   Section section{"whatif", "What if"};
   for (const ProfileView& view : views)
     if (view.live) {
+      const std::string begin = views.size() > 1 ? view.label + ": " : "";
       if (view.profile->settings.jobs > 1)
         section.blocks.emplace_back(Paragraph{fmt::format("{}the sliders and the predicted curves are of one of the {} jobs, alone on this server.",
-                                                          views.size() > 1 ? view.label + ": " : "", view.profile->settings.jobs),
+                                                          begin, view.profile->settings.jobs),
                                               Paragraph::Tone::muted});
+      else if (view.profile->settings.world > 1)
+        section.blocks.emplace_back(
+            Paragraph{fmt::format("{}the sliders and the predicted curves are of one of the {} servers, alone.", begin, view.profile->settings.world),
+                      Paragraph::Tone::muted});
       section.blocks.emplace_back(LivePlace{view.number, views.size() > 1 ? view.label : ""});
     }
   return section;
@@ -126,9 +131,26 @@ Document profile_document(ProfileViews views) {
   document.title = views.size() == 1 ? "dsanalyze: " + views.front().label : fmt::format("dsanalyze: {} results", views.size());
   document.subtitle = subtitle(views);
   document.sections.push_back(verdict_section(views));
-  for (const auto& make : {sweep_section, rates_section, stalls_section, advice_section, cache_curve_section, cores_curve_section,
-                           accelerator_curve_section, live_section, storage_section, runs_section, jobs_section, training_section, timeline_section,
-                           operators_section, distributions_section, findings_section, settings_section, host_section, methods_section}) {
+  for (const auto& make : {sweep_section,
+                           rates_section,
+                           stalls_section,
+                           advice_section,
+                           cache_curve_section,
+                           cores_curve_section,
+                           accelerator_curve_section,
+                           live_section,
+                           storage_section,
+                           runs_section,
+                           jobs_section,
+                           ranks_section,
+                           training_section,
+                           timeline_section,
+                           operators_section,
+                           distributions_section,
+                           findings_section,
+                           settings_section,
+                           host_section,
+                           methods_section}) {
     Section section = make(views);
     if (!section.blocks.empty()) document.sections.push_back(std::move(section));
   }

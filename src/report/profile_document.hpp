@@ -33,6 +33,7 @@ Section accelerator_curve_section(ProfileViews views);
 Section storage_section(ProfileViews views);
 Section runs_section(ProfileViews views);
 Section jobs_section(ProfileViews views);
+Section ranks_section(ProfileViews views);
 Section timeline_section(ProfileViews views);
 Section operators_section(ProfileViews views);
 Section stalls_section(ProfileViews views);

@@ -59,11 +59,14 @@ Chart rates_chart(ProfileViews views) {
   chart.kind = Chart::Kind::points;
   chart.x_label = "samples/s";
   chart.x_scale = Chart::Scale::logarithmic;
-  for (const NamedRate& named : named_rates()) chart.categories.push_back(fmt::format("{} [{}]", named.words, named.letter));
+  const bool any_network = std::ranges::any_of(views, [](const ProfileView& view) { return view.profile->network.has_value(); });
+  std::vector<NamedRate> rates(named_rates().begin(), named_rates().end());
+  if (!any_network) std::erase_if(rates, [](const NamedRate& named) { return named.rate == &ProfileResult::network; });
+  for (const NamedRate& named : rates) chart.categories.push_back(fmt::format("{} [{}]", named.words, named.letter));
   for (const ProfileView& view : views) {
     Chart::Series series{view.label, views.size() == 1 ? "result" : "", {}, Chart::Series::Line::none};
-    for (std::size_t at = 0; at < named_rates().size(); ++at) {
-      const auto& rate = view.profile->*named_rates()[at].rate;
+    for (std::size_t at = 0; at < rates.size(); ++at) {
+      const auto& rate = view.profile->*rates[at].rate;
       if (rate) series.points.push_back({static_cast<double>(at), rate->samples_per_s, rate->ci95_samples_per_s.low, rate->ci95_samples_per_s.high});
     }
     chart.series.push_back(std::move(series));
@@ -74,10 +77,11 @@ Chart rates_chart(ProfileViews views) {
 }  // namespace
 
 std::span<const NamedRate> named_rates() {
-  static const std::array<NamedRate, 5> rates{{{'G', "the accelerators want", "ingestion", &ProfileResult::ingestion},
+  static const std::array<NamedRate, 6> rates{{{'G', "the accelerators want", "ingestion", &ProfileResult::ingestion},
                                                {'P', "prep can deliver", "prep", &ProfileResult::prep},
                                                {'F', "fetch can deliver", "fetch", &ProfileResult::fetch},
                                                {'S', "storage can deliver", "storage", &ProfileResult::storage},
+                                               {'N', "others' caches can deliver", "", &ProfileResult::network},
                                                {'C', "the cache can deliver", "cache", &ProfileResult::cache}}};
   return rates;
 }

@@ -44,10 +44,11 @@ Table failures_table(ProfileViews views) {
 }
 
 Table epochs_table(ProfileViews views) {
-  Table table{
-      "the epochs of each run",
-      with_label(views,
-                 {{"run", Align::left}, {"epoch"}, {"took"}, {"samples"}, {"from storage"}, {"asked of storage"}, {"cache hits"}, {"misses"}})};
+  const bool ranks = std::ranges::any_of(views, [](const ProfileView& view) { return !view.profile->ranks.empty(); });
+  std::vector<Column> columns{{"run", Align::left}, {"epoch"},      {"took"},  {"samples"}, {"from storage"},
+                              {"asked of storage"}, {"cache hits"}, {"misses"}};
+  if (ranks) columns.insert(columns.end(), {{"others' caches"}, {"from others"}});
+  Table table{"the epochs of each run", with_label(views, std::move(columns))};
   std::size_t all = 0, shown = 0, runs = 0;
   for (const ProfileView& view : views) runs += view.profile->runs.size();
   for (const ProfileView& view : views)
@@ -57,10 +58,16 @@ Table epochs_table(ProfileViews views) {
       shown += chosen.size();
       for (const std::size_t at : chosen) {
         const EpochRecord& epoch = run.epochs[at];
-        add_row(views, view, table,
-                {run.name, count_text(epoch.epoch), format_seconds(epoch.seconds), count_text(epoch.samples),
-                 epoch.storage_bytes ? format_bytes(*epoch.storage_bytes) : "not known", format_bytes(epoch.requested_bytes),
-                 count_text(epoch.cache_hits), count_text(epoch.cache_misses)});
+        std::vector<std::string> cells{run.name,
+                                       count_text(epoch.epoch),
+                                       format_seconds(epoch.seconds),
+                                       count_text(epoch.samples),
+                                       epoch.storage_bytes ? format_bytes(*epoch.storage_bytes) : "not known",
+                                       format_bytes(epoch.requested_bytes),
+                                       count_text(epoch.cache_hits),
+                                       count_text(epoch.cache_misses)};
+        if (ranks) cells.insert(cells.end(), {count_text(epoch.peer_hits), format_bytes(epoch.peer_bytes)});
+        add_row(views, view, table, std::move(cells));
       }
     }
   if (shown < all) table.caption += fmt::format(", {} of {} (the JSON record has them all)", shown, count_text(all));

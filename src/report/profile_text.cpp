@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <vector>
+
+#include "dsanalyze/base/markup.hpp"
 
 namespace dsanalyze::report {
 namespace {
@@ -39,6 +42,24 @@ std::string jobs_setup_text(const ProfileSettings& settings) {
   return text;
 }
 
+std::string ranks_setup_text(const ProfileSettings& settings) {
+  std::string text = fmt::format("{} rank{}, {}", settings.world, settings.world == 1 ? "" : "s",
+                                 settings.partition == PartitionMode::none          ? "each with a cache of its own"
+                                 : settings.partition == PartitionMode::partitioned ? "partitioned"
+                                                                                    : "locality-aware");
+  if (settings.balance_from == BalanceFrom::storage) text += ", balanced from storage";
+  if (settings.storage_scope == StorageScope::shared) text += ", one storage for all";
+  if (settings.network == Seam::emulated) text += fmt::format(", emulated links of {}", format_bytes_per_second(settings.network_bytes_per_s));
+  return text;
+}
+
+std::string parting_text(const PartitionRecord& partition) {
+  if (partition.partition == "none") return "each with a cache of its own";
+  if (partition.partition == "partitioned") return "partitioned: a miss asks the rank that holds the sample, then storage";
+  return fmt::format("locality-aware: each trains what it holds of every batch, and {} of a batch {} to even the parts out",
+                     format_share(partition.balance_traffic), partition.balance_from == "storage" ? "came from storage" : "moved");
+}
+
 }  // namespace
 
 std::string share_with_interval(const StallRecord& stall) {
@@ -70,10 +91,14 @@ std::string setup_text(const ProfileResult& result) {
                                   settings.accelerator_precision ? ", " + precision_name(*settings.accelerator_precision) : ""));
       break;
     case AcceleratorKind::emulated:
-      parts.push_back(fmt::format("accelerators {} x {}{}", settings.accelerators, settings.accelerator_name, settings.jobs > 1 ? " a job" : ""));
+      parts.push_back(fmt::format("accelerators {} x {}{}", settings.accelerators, settings.accelerator_name,
+                                  settings.jobs > 1    ? " a job"
+                                  : settings.world > 1 ? " a rank"
+                                                       : ""));
       break;
   }
   if (runs_jobs(settings)) parts.push_back(jobs_setup_text(settings));
+  if (runs_ranks(settings)) parts.push_back(ranks_setup_text(settings));
   std::string cache = "cache " + cache_kind_name(settings.cache);
   if (result.fetch && result.fetch->cache_fraction) cache += ", " + format_share(*result.fetch->cache_fraction) + " of the dataset";
   if (settings.admission == Admission::cost_aware) cache += ", cost-aware admission";
@@ -152,6 +177,39 @@ std::string sharing_text(const SharingRecord& sharing) {
 }
 
 std::string job_end_text(const JobRecord& job) { return job.trial ? fmt::format("{}, trial {}", job.end, *job.trial) : job.end; }
+
+std::string partition_text(const PartitionRecord& partition) {
+  std::string text = so_many(static_cast<std::uint64_t>(partition.world), "rank", "ranks") + ", " + parting_text(partition);
+  if (partition.storage_scope == "shared") text += "; all read from one storage";
+  if (partition.nowhere_samples > 0)
+    text += fmt::format("; no cache has room for {} ({}), which storage serves in every epoch",
+                        so_many(partition.nowhere_samples, "sample", "samples"), format_bytes(partition.nowhere_bytes));
+  else if (partition.partition != "none")
+    text += "; together they have room for all samples";
+  if (partition.ranks_at_end < partition.world) text += fmt::format("; {} of them were there at the end", format_number(partition.ranks_at_end));
+  return text;
+}
+
+std::vector<std::string> lost_texts(const PartitionRecord& partition) {
+  constexpr std::size_t most_named = 8;
+  std::vector<std::string> texts;
+  for (const LostRankRecord& lost : std::span(partition.lost).first(std::min(partition.lost.size(), most_named))) {
+    const std::string begin = fmt::format("rank {} was lost in epoch {}", lost.rank, format_number(static_cast<double>(lost.epoch)));
+    if (lost.untrained.empty())
+      texts.push_back(begin + ", and no sample of that epoch with it");
+    else
+      texts.push_back(fmt::format("{}: its {} of that epoch {} not known to be trained", begin, so_many(lost.untrained.size(), "sample", "samples"),
+                                  lost.untrained.size() == 1 ? "is" : "are"));
+  }
+  if (partition.lost.size() > most_named)
+    texts.push_back(
+        fmt::format("{} more were lost; the JSON record names them", format_number(static_cast<double>(partition.lost.size() - most_named))));
+  return texts;
+}
+
+std::string host_name_text(const RankRecord& rank) { return shortened(rank.host, 64); }
+
+std::uint64_t samples_from_storage(const RankRecord& rank) { return rank.cache_misses - std::min(rank.peer_hits, rank.cache_misses); }
 
 std::string judged_by_text(const SearchTrialRecord& trial) { return trial.judged_by == "loss" ? "loss" : "samples/s"; }
 

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "dsanalyze/core/result.hpp"
 
@@ -27,6 +29,15 @@ std::string sharing_text(const SharingRecord& sharing);
 std::string job_end_text(const JobRecord& job);
 /// "loss", "samples/s".
 std::string judged_by_text(const SearchTrialRecord& trial);
+
+/// How many ranks, how they parted the dataset, what moved and what no cache holds; without a full stop.
+std::string partition_text(const PartitionRecord& partition);
+/// The ranks that were lost and what is not known to be trained, the first of them; without full stops.
+std::vector<std::string> lost_texts(const PartitionRecord& partition);
+/// A host's name, of bounded length; not quoted.
+std::string host_name_text(const RankRecord& rank);
+/// What the rank read from storage: not its cache and not other ranks had.
+std::uint64_t samples_from_storage(const RankRecord& rank);
 
 /// Five digits: runs are compared by their losses, which differ little where something is wrong.
 std::string loss_text(double loss);

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t most_loss_rows = 300;
 constexpr std::size_t least_loss_rows = 12;  ///< of a run, however many there are
 
-/// Of each run, and of each job in the full run.
+/// Of each run, and of each job and rank in the full run.
 template <typename Use>
 void each_training(ProfileViews views, Use use) {
   for (const ProfileView& view : views) {
@@ -21,6 +21,8 @@ void each_training(ProfileViews views, Use use) {
       if (run.training) use(view, run.name, *run.training);
     for (const JobRecord& job : view.profile->jobs)
       if (job.training) use(view, fmt::format("full, job {}", job.job), *job.training);
+    for (const RankRecord& rank : view.profile->ranks)
+      if (rank.training) use(view, fmt::format("full, rank {}", rank.rank), *rank.training);
   }
 }
 

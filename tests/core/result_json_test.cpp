@@ -31,11 +31,12 @@ void check_refused(const json& document, const std::string& place) {
 
 TEST_CASE("a profile has the documented keys in the documented order") {
   const auto document = nlohmann::ordered_json::parse(to_json(test::full_profile()));
-  CHECK(keys_of(document) == std::vector<std::string>{"schema", "tool",          "started_utc", "host",   "settings", "dataset", "rates",
-                                                      "curves", "distributions", "order",       "runs",   "sharing",  "jobs",    "trials",
-                                                      "stalls", "bottleneck",    "observed",    "advice", "findings", "trusted"});
+  CHECK(keys_of(document) == std::vector<std::string>{"schema",   "tool",   "started_utc",   "host",   "settings", "dataset",
+                                                      "rates",    "curves", "distributions", "order",  "runs",     "sharing",
+                                                      "jobs",     "trials", "partition",     "ranks",  "stalls",   "bottleneck",
+                                                      "observed", "advice", "findings",      "trusted"});
   CHECK(document["schema"] == "dsanalyze.profile/1");
-  CHECK(keys_of(document["rates"]) == std::vector<std::string>{"G", "P", "C", "S", "F"});
+  CHECK(keys_of(document["rates"]) == std::vector<std::string>{"G", "P", "C", "S", "N", "F"});
   CHECK(document["host"]["storage"]["device"] == "vda");
   CHECK(document["host"]["accelerator"]["description"] == "none");
   CHECK(document["rates"]["F"]["cache_fraction"] == 0.35);
@@ -64,11 +65,13 @@ TEST_CASE("a profile reads back equal, to the last digit") {
 
 TEST_CASE("fields that a later version added are ignored") {
   json document = full_document();
-  document["ranks"] = json::array({1, 2});
+  document["racks"] = json::array({1, 2});
   document["sharing"]["transport"] = "wire";
+  document["partition"]["links"] = 12;
+  document["ranks"][0]["rack"] = "b";
   document["jobs"][0]["node"] = 3;
-  document["rates"]["N"] = {{"samples_per_s", 1}};
-  document["settings"]["partition"] = "none";
+  document["rates"]["T"] = {{"samples_per_s", 1}};
+  document["settings"]["racks"] = 2;
   CHECK(to_json(profile_from_json(document.dump(), "p.json")) == to_json(test::full_profile()));
 }
 

@@ -30,7 +30,7 @@ RunRecord full_run() {
   run.stall_seconds = DistributionRecord{0.002, 40, {0, 0.001, 0.1}};
   run.mlperf_storage_au = AcceleratorUtilisation{42.5, 8.5, 20, 40, 8, "AU = ..."};
   run.training = TrainingRecord{"double", 192, 64, 10, 13'002, 0.02, 0.9, 1500, {{0, 2.31}, {2, 2.2999999999999998}}, {{0, 3, 2.3}, {1, 2, 1.75}}};
-  run.epochs = {{0, 11, 3, 77, 78, 0, 3, "3-aa"}, {1, 10, 3, std::nullopt, 40, 1, 2, "3-aa"}};
+  run.epochs = {{0, 11, 3, 77, 78, 0, 3, 0, 0, "3-aa"}, {1, 10, 3, std::nullopt, 40, 1, 2, 1, 110, "3-aa"}};
   run.timeline = {{0.1, 0.9, 1 << 20, 1e6, 0.35}};
   return run;
 }
@@ -97,6 +97,12 @@ ProfileSettings full_settings() {
   settings.batch_copy = BatchCopy::cpu;
   settings.trials = 9;
   settings.stop_at_epochs = 2;
+  settings.world = 3;
+  settings.partition = PartitionMode::locality;
+  settings.balance_from = BalanceFrom::storage;
+  settings.storage_scope = StorageScope::shared;
+  settings.network = Seam::emulated;
+  settings.network_bytes_per_s = 5e9;
   settings.runs = {"prep", "full"};
   settings.epochs = 4;
   settings.time_budget_seconds = 60;
@@ -133,6 +139,7 @@ ProfileResult full_profile() {
   result.prep = rate(10'208);
   result.cache = rate(251'950);
   result.storage = rate(4698.5);
+  result.network = rate(45'454.5);
   result.fetch = rate(7156.6);
   result.fetch->cache_fraction = 0.35;
   result.prep_by_cores = {{1, 425, Interval{420, 430}}, {2, 850, std::nullopt}};
@@ -146,6 +153,8 @@ ProfileResult full_profile() {
   result.jobs = full_jobs();
   result.sharing = SharingRecord{"coordinated", "coordinator", 2, 300, 1.02, 5, 9, 36'864, 99'000, 3, 4, 1, 0.000'014};
   result.trials = {{0, 1, 3, 30.5, "loss", 1.75, "finished"}, {1, 0, 1, 10.5, "samples_per_s", 99.5, "stopped"}};
+  result.ranks = full_ranks();
+  result.partition = full_partition();
   result.stalls = {{1, 0.2, {0.1, 0.3}}, {2, 0.3, {0.2, 0.4}}, {3, 0.5, {0.4, 0.6}}};
   result.bottleneck = {"io", "storage", true, "the lowest", "cpu"};
   result.observed = {999.5, 0.6};

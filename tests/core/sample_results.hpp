@@ -12,6 +12,8 @@ namespace dsanalyze::test {
 /// Results with every field set to a value of its own, and the least that each result may hold.
 ProfileResult full_profile();
 ProfileResult least_profile();
+std::vector<RankRecord> full_ranks();
+PartitionRecord full_partition();
 SearchResult full_search();
 WhatIfResult full_whatif();
 DatasetCommandResult full_dataset_result();

@@ -35,7 +35,8 @@ class Schemas(unittest.TestCase):
     def test_a_record_without_one_of_its_fields_is_invalid(self):
         for name, document in DOCUMENTS.items():
             optional = {"labels", "skipped", "already_there", "index_file", "content_digest", "failed", "failures", "seconds", "damaged_files", "files", "array",
-                        "destination", "to", "search", "validation", "distributions", "started_utc", "sharing", "jobs", "trials"}
+                        "destination", "to", "search", "validation", "distributions", "started_utc", "sharing", "jobs", "trials",
+                        "partition", "ranks"}
             for field in set(document) - optional:
                 with self.subTest(record=name, field=field):
                     broken = {key: value for key, value in document.items() if key != field}

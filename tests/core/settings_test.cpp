@@ -33,8 +33,21 @@ ProfileSettings coordinated_settings() {
   return settings;
 }
 
+ProfileSettings settings_of_ranks() {
+  ProfileSettings settings = valid_settings();
+  settings.world = 4;
+  settings.partition = PartitionMode::partitioned;
+  return settings;
+}
+
 bool is_of_jobs(const ModeRule& rule) {
   for (const char* option : {"--share", "--jobs", "--producers", "--batch-copy", "--trials", "--stop-at"})
+    if (rule.mode.starts_with(option)) return true;
+  return false;
+}
+
+bool is_of_ranks(const ModeRule& rule) {
+  for (const char* option : {"--world", "--partition", "--balance-from", "--network", "--storage-scope"})
     if (rule.mode.starts_with(option)) return true;
   return false;
 }
@@ -98,6 +111,12 @@ TEST_CASE("zero and absurd numbers are refused by the name of their option") {
       {"--share", [](ProfileSettings& s) { s.share = JobSharing::unified_producer; }},
       {"--trials", [](ProfileSettings& s) { s.trials = -1; }},
       {"--stop-at", [](ProfileSettings& s) { s.stop_at_epochs = 0; }},
+      {"--world", [](ProfileSettings& s) { s.world = 0; }},
+      {"--world", [](ProfileSettings& s) { s.world = 4097; }},
+      {"--network", [](ProfileSettings& s) { s.world = 2, s.partition = PartitionMode::partitioned, s.network = Seam::null; }},
+      {"--network", [](ProfileSettings& s) { s.world = 2, s.partition = PartitionMode::partitioned, s.network = Seam::emulated; }},
+      {"--network",
+       [](ProfileSettings& s) { s.world = 2, s.partition = PartitionMode::locality, s.network = Seam::emulated, s.network_bytes_per_s = infinite; }},
       {"--runs", [](ProfileSettings& s) { s.runs = {}; }},
       {"--runs", [](ProfileSettings& s) { s.runs = {"warm"}; }},
       {"--runs",
@@ -170,7 +189,7 @@ TEST_CASE("every mode rule gives a reason, and each is broken by some settings")
   on_cpu[3].step = StepMode::independent;
   for (const ModeRule& rule : mode_rules()) {
     CHECK_FALSE(rule.reason.empty());
-    if (is_of_jobs(rule)) continue;
+    if (is_of_jobs(rule) || is_of_ranks(rule)) continue;
     if (rule.mode == "--accelerator cpu") {
       CHECK(std::ranges::count_if(on_cpu, rule.applies) == 1);
       continue;
@@ -243,11 +262,71 @@ TEST_CASE("what several jobs cannot do is refused with the reason, each by one r
   }
 }
 
-TEST_CASE("the page on jobs has every rule of theirs, as it is") {
-  const std::string page = read_file(std::filesystem::path(DOCS_FOLDER) / "jobs.md");
-  for (const ModeRule& rule : mode_rules()) {
-    if (!is_of_jobs(rule)) continue;
-    const std::string row = "| " + std::string(rule.mode) + " | " + std::string(rule.refused_with) + " | " + std::string(rule.reason) + " |\n";
-    CHECK_MESSAGE(page.find(row) != std::string::npos, row);
+TEST_CASE("ranks go with and without parts of the dataset, a partition of one too") {
+  ProfileSettings settings = settings_of_ranks();
+  CHECK_NOTHROW(settings.validate());
+  settings.world = 4096;
+  CHECK_NOTHROW(settings.validate());
+  settings.world = 1;
+  CHECK_NOTHROW(settings.validate());
+  settings = settings_of_ranks();
+  settings.partition = PartitionMode::locality;
+  settings.balance_from = BalanceFrom::storage;
+  settings.storage_scope = StorageScope::shared;
+  settings.network = Seam::emulated;
+  settings.network_bytes_per_s = 5e9;
+  CHECK_NOTHROW(settings.validate());
+  settings = settings_of_ranks();
+  settings.partition = PartitionMode::none;
+  for (const CacheKind cache : {CacheKind::none, CacheKind::page, CacheKind::minio, CacheKind::lru}) {
+    settings.cache = cache;
+    CHECK_NOTHROW(settings.validate());
   }
+}
+
+TEST_CASE("what ranks cannot do is refused with the reason, each by one rule, and every rule of ranks is broken by some settings") {
+  const std::vector<Mistake> mistakes = {
+      {"--partition does not go together with any cache but minio", [](ProfileSettings& s) { s.cache = CacheKind::none; }},
+      {"any cache but minio", [](ProfileSettings& s) { s.cache = CacheKind::page; }},
+      {"any cache but minio", [](ProfileSettings& s) { s.cache = CacheKind::lru, s.world = 1; }},
+      {"--partition does not go together with --admit cost-aware", [](ProfileSettings& s) { s.admission = Admission::cost_aware; }},
+      {"--world or --partition does not go together with --order", [](ProfileSettings& s) { s.order = OrderKind::sequential; }},
+      {"--order sequential or shards", [](ProfileSettings& s) { s.partition = PartitionMode::none, s.order = OrderKind::shards; }},
+      {"--order sequential or shards", [](ProfileSettings& s) { s.world = 1, s.order = OrderKind::shards; }},
+      {"--jobs or --share coordinated", [](ProfileSettings& s) { s.jobs = 2; }},
+      {"--jobs or --share coordinated", [](ProfileSettings& s) { s.partition = PartitionMode::none, s.share = JobSharing::coordinated; }},
+      {"--runs without full",
+       [](ProfileSettings& s) {
+         s.runs = {"prep", "fetch"};
+       }},
+      {"--balance-from storage", [](ProfileSettings& s) { s.balance_from = BalanceFrom::storage; }},
+      {"--network emulated", [](ProfileSettings& s) { s.partition = PartitionMode::none, s.network = Seam::emulated, s.network_bytes_per_s = 5e9; }},
+      {"--storage-scope shared", [](ProfileSettings& s) { s.world = 1, s.storage_scope = StorageScope::shared; }},
+  };
+  std::vector<ProfileSettings> broken;
+  for (const Mistake& mistake : mistakes) {
+    ProfileSettings settings = settings_of_ranks();
+    mistake.make(settings);
+    CAPTURE(mistake.option);
+    CHECK_THROWS_WITH_AS(settings.validate(), doctest::Contains(mistake.option.c_str()), UsageError);
+    CHECK(std::ranges::count_if(mode_rules(), [&settings](const ModeRule& rule) { return rule.applies(settings); }) == 1);
+    broken.push_back(settings);
+  }
+  for (const ModeRule& rule : mode_rules()) {
+    CAPTURE(rule.refused_with);
+    if (is_of_ranks(rule)) CHECK(std::ranges::any_of(broken, rule.applies));
+  }
+}
+
+TEST_CASE("the pages on jobs and on servers have every rule of theirs, as it is") {
+  const auto check_page = [](const char* name, bool (*is_its)(const ModeRule&)) {
+    const std::string page = read_file(std::filesystem::path(DOCS_FOLDER) / name);
+    for (const ModeRule& rule : mode_rules()) {
+      if (!is_its(rule)) continue;
+      const std::string row = "| " + std::string(rule.mode) + " | " + std::string(rule.refused_with) + " | " + std::string(rule.reason) + " |\n";
+      CHECK_MESSAGE(page.find(row) != std::string::npos, row);
+    }
+  };
+  check_page("jobs.md", is_of_jobs);
+  check_page("servers.md", is_of_ranks);
 }

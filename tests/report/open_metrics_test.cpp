@@ -63,7 +63,25 @@ TEST_CASE("a profile's figures are in the metrics as the record has them") {
                            R"(dsanalyze_sharing_info{dataset="/data",share="coordinated",producers="coordinator"} 1)",
                            R"(dsanalyze_sharing_preparations_per_sample{dataset="/data"} 1.02)",
                            R"(dsanalyze_sharing_handover_seconds{dataset="/data"} 1.4e-05)",
-                           R"(dsanalyze_sharing_staged_bytes{dataset="/data"} 36864)"}) {
+                           R"(dsanalyze_sharing_staged_bytes{dataset="/data"} 36864)",
+                           R"(dsanalyze_rate_samples_per_second{dataset="/data",rate="N"} 45454.5)",
+                           R"(dsanalyze_rank_samples_per_second{dataset="/data",rank="1"} 411.5)",
+                           R"(dsanalyze_rank_stall_ratio{dataset="/data",rank="1"} 0.0625)",
+                           R"(dsanalyze_rank_trained_samples{dataset="/data",rank="1"} 52)",
+                           R"(dsanalyze_rank_fetched_samples{dataset="/data",rank="1",source="cache"} 30)",
+                           R"(dsanalyze_rank_fetched_samples{dataset="/data",rank="1",source="peers"} 12)",
+                           R"(dsanalyze_rank_fetched_samples{dataset="/data",rank="1",source="storage"} 10)",
+                           R"(dsanalyze_rank_fetched_bytes{dataset="/data",rank="1",source="peers"} 1320)",
+                           R"(dsanalyze_rank_fetched_bytes{dataset="/data",rank="1",source="storage"} 4096)",
+                           R"(dsanalyze_rank_served_bytes{dataset="/data",rank="1"} 1540)",
+                           R"(dsanalyze_rank_redirected_requests{dataset="/data",rank="1"} 3)",
+                           R"(dsanalyze_rank_refused_connections{dataset="/data",rank="1"} 5)",
+                           R"(dsanalyze_rank_ended{dataset="/data",rank="2",host="node-c",end="lost"} 1)",
+                           R"(dsanalyze_partition_info{dataset="/data",partition="locality",balance_from="storage",storage_scope="shared"} 1)",
+                           R"(dsanalyze_partition_ranks{dataset="/data"} 3)",
+                           R"(dsanalyze_partition_lost_ranks{dataset="/data"} 2)",
+                           R"(dsanalyze_partition_nowhere_bytes{dataset="/data"} 770)",
+                           R"(dsanalyze_partition_balance_ratio{dataset="/data"} 0.034)"}) {
     CAPTURE(line);
     CHECK(has_line(text, line));
   }
@@ -72,7 +90,8 @@ TEST_CASE("a profile's figures are in the metrics as the record has them") {
 TEST_CASE("what is not known has no line, not even a heading") {
   const std::string text = open_metrics(test::least_profile());
   check_form(text);
-  for (const char* name : {"started_timestamp", "rate=\"G\"", "epoch_ratio", "bottleneck", "dsanalyze_run"})
+  for (const char* name :
+       {"started_timestamp", "rate=\"G\"", "epoch_ratio", "bottleneck", "dsanalyze_run", "dsanalyze_rank", "dsanalyze_partition", "rate=\"N\""})
     CHECK(text.find(name) == std::string::npos);
   CHECK(text.find("rate=\"P\"") != std::string::npos);
   ProfileResult odd = test::full_profile();

@@ -66,7 +66,7 @@ const std::vector<std::string>& rank_ends();
 struct LostRankRecord {
   int rank = 0;
   std::uint64_t epoch = 0;          ///< in which it was lost
-  std::vector<SampleId> untrained;  ///< its share of that epoch: how much of it it did train nobody knows
+  std::vector<SampleId> untrained;  ///< its share of that epoch, ascending: how much of it it did train nobody knows
 };
 
 /// What the ranks had in common.
