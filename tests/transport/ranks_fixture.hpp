@@ -136,6 +136,7 @@ class JobOfRanks {
   JobOfRanks(std::uint32_t world, const Change& change) {
     std::vector<Listener> listeners(world);
     std::vector<std::string> addresses;
+    addresses.reserve(world);
     for (const Listener& listener : listeners) addresses.push_back(listener.address());
     std::vector<std::future<std::unique_ptr<Ranks>>> joining;
     for (std::uint32_t rank = 0; rank < world; ++rank) {

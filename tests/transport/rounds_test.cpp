@@ -23,8 +23,8 @@ TEST_CASE("A gather gives every rank's bytes in the order of ranks, in jobs of o
         std::vector<std::byte> all(mine.size() * world);
         CHECK(ranks.collective().gather(mine, all, test::in_good_time()).ok());
         for (std::uint32_t other = 0; other < world; ++other) {
-          CHECK(all[2 * other] == static_cast<std::byte>(other));
-          CHECK(all[2 * other + 1] == static_cast<std::byte>(round));
+          CHECK(all[std::size_t{2} * other] == static_cast<std::byte>(other));
+          CHECK(all[std::size_t{2} * other + 1] == static_cast<std::byte>(round));
         }
       }
       CHECK(ranks.collective().world() == static_cast<int>(world));
@@ -203,7 +203,7 @@ void check_agreement(TalkingRanks& ranks, std::uint32_t world) {
 
 TEST_CASE("Ranks that are left agree who is, at whatever word one dies") {
   for (std::uint32_t world = 2; world <= 5; ++world) {
-    for (std::size_t word = 0; word < 3 * world; ++word) {
+    for (std::size_t word = 0; word < std::size_t{3} * world; ++word) {
       CAPTURE(world);
       CAPTURE(word);
       TalkingRanks ranks(world);

@@ -190,7 +190,7 @@ TEST_CASE("Requests that are cancelled end soon, once each, and what is asked af
     }
   }
   CHECK(test::comes_true([&] { return job[1].peers().submit(requests).ok(); }));
-  const auto all = deliveries.await(64 * 21);
+  const auto all = deliveries.await(std::size_t{64} * 21);
   CHECK(std::all_of(all.end() - 64, all.end(), [](const PeerCompletion& completion) { return completion.status.ok(); }));
   CHECK_FALSE(deliveries.has_wrong_bytes());
 }

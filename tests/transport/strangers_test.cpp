@@ -133,6 +133,7 @@ TEST_CASE("Of too many strangers the oldest is dropped, and members get in") {
     return join_ranks(std::move(listener), facts, {address, address}, system_timing());
   });
   std::vector<std::unique_ptr<PlainSocket>> strangers;
+  strangers.reserve(200);
   for (int i = 0; i < 200; ++i) strangers.push_back(std::make_unique<PlainSocket>(address));
   facts.rank = 1;
   auto member = std::make_unique<FakeRank>(facts, address);
