@@ -55,6 +55,12 @@ PartitionRecord partition_record(const RunContext& context, const PartitionedSha
   return record;
 }
 
+/// All ranks that are alive stand here.
+void meet_again(const RunContext& context, AliveRanks& alive) {
+  const Status status = context.inputs.team->collective().agree(alive, context.timing.clock->after(patience(context)));
+  if (!status.ok()) throw Error(fmt::format("the ranks did not all come to the end of the full run ({})", status_name(status.code)));
+}
+
 }  // namespace
 
 void follow_rank_0(RunContext& context, double& seconds) {
@@ -141,10 +147,12 @@ RanksMeasured run_ranks(RunContext& context, double seconds) {
   take_rate(context, own);
 
   RanksMeasured measured;
-  if (parted) measured.network = measure_network(context, pipeline, share, server->held(), network_seconds);
+  AliveRanks alive(team.world());
+  meet_again(context, alive);  // nobody asks any more: what was served is what the run needed
   RankRecord mine = record_rank(context, own, pipeline, *loader, share.account(), log);
   mine.training = own.record.training;
-  AliveRanks alive(team.world());
+  meet_again(context, alive);
+  if (parted) measured.network = measure_network(context, pipeline, share, server->held(), network_seconds);
   measured.ranks = gather_records(team, alive, mine, patience(context), context.timing);
   team.ranks().serve(nullptr);
   measured.partition = partition_record(context, share.account());
