@@ -88,8 +88,8 @@ void record_epochs(RunRecord& record, const Loader& loader, const TrainingLog& l
     const auto found = ends.find(totals.epoch);
     // Independent accelerators may end a short epoch before the one that came first; it then took no time of its own.
     const Nanoseconds end = found == ends.end() ? previous_end : std::max(found->second, previous_end);
-    record.epochs.push_back(
-        {totals.epoch, to_seconds(end - previous_end), totals.samples, totals.storage, totals.requested, totals.hits, totals.misses, totals.digest});
+    record.epochs.push_back({totals.epoch, to_seconds(end - previous_end), totals.samples, totals.storage, totals.requested, totals.hits,
+                             totals.misses, totals.peer_hits, totals.peer_bytes, totals.digest});
     previous_end = end;
   }
   if (record.epochs.size() > most_epochs_recorded) record.epochs.erase(record.epochs.begin() + 1, record.epochs.end() - (most_epochs_recorded - 1));
