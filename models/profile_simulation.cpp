@@ -109,6 +109,17 @@ void take_jobs(const WhatIfChange& change, ProfileSettings& settings) {
   settings.stop_at_epochs.reset();
 }
 
+/// One server alone, whatever the profile ran.
+void leave_ranks(ProfileSettings& settings) {
+  const ProfileSettings alone;
+  settings.world = alone.world;
+  settings.partition = alone.partition;
+  settings.balance_from = alone.balance_from;
+  settings.storage_scope = alone.storage_scope;
+  settings.network = alone.network;
+  settings.network_bytes_per_s = alone.network_bytes_per_s;
+}
+
 }  // namespace
 
 ChangedSettings changed_settings(const ProfileResult& profile, const WhatIfAnswer& answer) {
@@ -121,6 +132,7 @@ ChangedSettings changed_settings(const ProfileResult& profile, const WhatIfAnswe
   };
   if (change.servers && *change.servers > 1) return refuse("several servers are not run yet");
   take_jobs(change, settings);
+  leave_ranks(settings);
   if (change.request_bytes) return refuse("reads of another size need the samples packed otherwise: dsanalyze dataset convert");
   if (change.cache_fraction) settings.cache_size = ByteAmount{ByteAmount::Kind::fraction, 0, *change.cache_fraction};
   if (change.cache_fraction && settings.cache == CacheKind::none) settings.cache = CacheKind::minio;

@@ -119,6 +119,10 @@ RateModel rate_model(const ProfileResult& profile) {
     model.ingestion_error = relative_error(*profile.ingestion);
     model.accelerators = settings.accelerators;
   }
+  if (profile.network && profile.network->samples_per_s > 0) {
+    model.network = profile.network->samples_per_s;
+    model.network_error = relative_error(*profile.network);
+  }
   model.batch_size = settings.batch_size;
   model.any_batch_size = settings.accelerator == AcceleratorKind::emulated;
 
@@ -129,8 +133,11 @@ RateModel rate_model(const ProfileResult& profile) {
   take_storage(profile, scale, model);
   take_cache(profile, scale, model);
   if (profile.observed && profile.observed->samples_per_s > 0) model.observed = profile.observed->samples_per_s;
-  model.emulated = settings.accelerator == AcceleratorKind::emulated || settings.storage == Seam::emulated || settings.prep == Seam::emulated;
+  model.emulated = settings.accelerator == AcceleratorKind::emulated || settings.storage == Seam::emulated || settings.prep == Seam::emulated ||
+                   settings.network == Seam::emulated;
   model.profiled_jobs = std::max(settings.jobs, 1);
+  model.profiled_ranks = std::max(settings.world, 1);
+  model.storage_scope = settings.storage_scope;
   model.accelerator_shares_cores = profile.host.accelerator_shares_cores;
   return model;
 }

@@ -118,6 +118,15 @@ void take_point(const std::string& key, const TypedRate& rate, std::size_t at, R
 
 }  // namespace
 
+void take_typed_network(const std::string& rates, RateModel& model) {
+  for (const auto& [key, text] : key_values(rates, "--rates", {"G", "P", "C", "S", "N"})) {
+    if (key != "N")
+      throw UsageError(
+          fmt::format("--rates {}: the profile has its own; beside a profile only N, what one server gets from others' caches, is typed", key));
+    take_rate(key, typed_rate(key, text), model);
+  }
+}
+
 RateModel rate_model_from_text(const std::string& rates, const std::string& base) {
   RateModel model;
   std::vector<ScalingPoint> by_cores;

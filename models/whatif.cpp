@@ -98,6 +98,19 @@ std::optional<Finding> jobs_finding(const RateModel& model, const WhatIfQuestion
   return Finding{"one-job-alone", Finding::Severity::info, std::move(text)};
 }
 
+/// Nor is one of several ranks.
+std::optional<Finding> ranks_finding(const RateModel& model, const WhatIfQuestion& question) {
+  if (model.profiled_ranks < 2) return std::nullopt;
+  std::string text = fmt::format(
+      "The profile ran {} ranks, one a server. Its rates P, C and S are one server's and G is one rank's, so what is said as measured is of one "
+      "server alone.",
+      model.profiled_ranks);
+  if (question.servers.empty())
+    text += fmt::format(" Ask for several with --servers {}{}.", model.profiled_ranks,
+                        model.network ? " --partition none,partitioned,locality" : " --partition partitioned --network 40Gbit/s");
+  return Finding{"one-server-alone", Finding::Severity::info, std::move(text)};
+}
+
 }  // namespace
 
 WhatIfResult answer(const RateModel& model, const WhatIfQuestion& question) {
@@ -122,6 +135,7 @@ WhatIfResult answer(const RateModel& model, const WhatIfQuestion& question) {
          "The CPU trained in this profile and took cores that prep needs; the answers take the two for independent, so they promise too "
          "much, the more the nearer P and G are. Profile with --accelerator emulated:RATE."});
   if (auto finding = jobs_finding(model, question)) result.findings.push_back(std::move(*finding));
+  if (auto finding = ranks_finding(model, question)) result.findings.push_back(std::move(*finding));
   if (auto finding = closeness_finding(model)) result.findings.push_back(std::move(*finding));
 
   const std::vector<std::vector<Step>> lists = whatif::steps_of(model, question, result.findings);

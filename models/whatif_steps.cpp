@@ -259,7 +259,9 @@ void require_servers_known(const RateModel& model, const WhatIfQuestion& questio
     throw UsageError("--servers: what each reads needs the dataset's size: add --base dataset=146GiB,samples=1281167");
   const bool asks_peers = std::ranges::any_of(partitions, [](PartitionMode mode) { return mode != PartitionMode::none; });
   if (asks_peers && question.networks.empty() && !model.network)
-    throw UsageError("--partition: servers that ask one another need the network between them: add --network 40Gbit/s, or --rates ...,N=...");
+    throw UsageError(
+        "--partition: servers that ask one another need the network between them: add --network 40Gbit/s, or --rates ...,N=..., or profile with "
+        "--partition");
   if (asks_peers && model.misses.facts().kind != CacheKind::minio)
     throw UsageError("--partition: goes with the MinIO cache alone, for who holds what must not change; profile with --cache minio");
 }
@@ -272,7 +274,7 @@ std::vector<Step> server_steps(const RateModel& model, const WhatIfQuestion& que
     throw UsageError("--partition, --storage-scope and --network: among how many servers? Add --servers 2");
   if (question.servers.empty()) return steps;
   const std::vector<PartitionMode> partitions = question.partitions.empty() ? std::vector{PartitionMode::none} : question.partitions;
-  const std::vector<StorageScope> scopes = question.scopes.empty() ? std::vector{StorageScope::server} : question.scopes;
+  const std::vector<StorageScope> scopes = question.scopes.empty() ? std::vector{model.storage_scope} : question.scopes;
   std::vector<std::optional<double>> networks{std::nullopt};
   if (!question.networks.empty()) networks.assign(question.networks.begin(), question.networks.end());
   require_servers_known(model, question, partitions);

@@ -100,8 +100,7 @@ class WhatIfCommand final : public Command {
   }
 
   [[nodiscard]] Source read_source(const CommandContext& context) const {
-    if (!m_rates.empty()) {
-      if (!m_profile.empty()) throw UsageError(fmt::format("both a profile ({}) and --rates are given: give one", m_profile));
+    if (!m_rates.empty() && m_profile.empty()) {
       return {"typed rates", std::nullopt, rate_model_from_text(m_rates, m_base), {}};
     }
     if (!m_base.empty())
@@ -116,6 +115,7 @@ class WhatIfCommand final : public Command {
           {"profile-not-trusted", Finding::Severity::warning,
            "The profile is not trusted (its findings say why), so neither are these answers. Profile again after mending that."});
     source.model = rate_model(*source.profile);
+    if (!m_rates.empty()) take_typed_network(m_rates, source.model);
     return source;
   }
 

@@ -135,9 +135,10 @@ std::vector<SampleId> read_samples(JsonObject& object, std::string_view key) {
     object.fail(key, fmt::format("found something else at byte {}, expected ascending sample numbers as \"3,17,18\"", at - text.data()));
   };
   while (at != end) {
+    const bool leading_zero = *at == '0' && at + 1 != end && at[1] != ',';
     SampleId sample = 0;
     const auto [after, error] = std::from_chars(at, end, sample);
-    if (error != std::errc() || (!samples.empty() && sample <= samples.back())) refuse();
+    if (leading_zero || error != std::errc() || (!samples.empty() && sample <= samples.back())) refuse();
     samples.push_back(sample);
     at = after;
     if (at == end) break;

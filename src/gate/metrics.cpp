@@ -37,6 +37,7 @@ const std::vector<MetricKind>& metric_kinds() {
       {"P", "prep can deliver", ratio, Worse::lower, true, 1},
       {"C", "the cache can deliver", ratio, Worse::lower, false, 0.25},
       {"S", "storage can deliver", ratio, Worse::lower, true, 0.5},
+      {"N", "others' caches can deliver", ratio, Worse::lower, false, 0.5},
       {"F", "fetch (cache and storage)", ratio, Worse::lower, false, 0.25},
       {"cached", "training from a warm cache", ratio, Worse::lower, true, 1},
       {"full", "training as it is", ratio, Worse::lower, true, 1},
@@ -74,6 +75,8 @@ MetricValue metric_value(const ProfileResult& profile, const MetricKind& kind) {
   if (kind.name == "P") return rate_value(profile.prep);
   if (kind.name == "C") return rate_value(profile.cache);
   if (kind.name == "S") return rate_value(profile.storage);
+  if (kind.name == "N")
+    return profile.network ? rate_value(profile.network) : MetricValue{std::nullopt, "is of ranks that part the dataset (--partition)"};
   if (kind.name == "F") return rate_value(profile.fetch);
   if (kind.name == "prep-stall") return stall_value(profile, &ProfileResult::Stalls::prep);
   if (kind.name == "fetch-stall") return stall_value(profile, &ProfileResult::Stalls::fetch);

@@ -52,6 +52,23 @@ class FromAProfile(ProgramTest):
         self.assertIn("simulated", text)
         self.assertLessEqual(max(map(len, text.splitlines())), 96)
 
+    def test_a_profile_of_several_ranks_gives_n_and_is_of_one_server_alone(self):
+        def ranks(document):
+            document["settings"].update(world=4, partition="partitioned")
+            document["rates"]["N"] = dict(document["rates"]["S"], samples_per_s=2000, ci95_samples_per_s={"low": 1990, "high": 2010})
+
+        file = self.broken(ranks)
+        parted = ("--servers", "4", "--partition", "partitioned")
+        result = self.json_of("whatif", file, *parted)
+        self.assertIn("one-server-alone", [finding["code"] for finding in result["findings"]])
+        self.assertEqual(result["source"]["N"], 2000)
+        typed = self.json_of("whatif", file, *parted, "--rates", "N=9000")
+        self.assertEqual(typed["source"]["N"], 9000)
+        self.assertGreater(typed["answers"][1]["F"], result["answers"][1]["F"])
+        self.assertEqual(typed["answers"][0]["F"], result["answers"][0]["F"])
+        self.assertIn("beside a profile only N", self.fails(2, "whatif", file, "--rates", "S=5,N=9000"))
+        self.assertIn("profile with --partition", self.fails(2, "whatif", self.path, *parted))
+
     def test_answers_are_run_and_what_cannot_be_run_says_why(self):
         done = self.run_program("whatif", self.path, "--cache-size", "0%", "--servers", "2", "--validate", "--time-budget", "6s", "--json")
         self.assertIn(done.returncode, (0, 1, 4))  # how near they come is no matter of this test

@@ -45,6 +45,22 @@ TEST_CASE("other jobs, another sharing, other producers, another search are othe
     CHECK_MESSAGE(text.find(part) != std::string::npos, part);
 }
 
+TEST_CASE("other ranks, another partition, another storage scope or network are other settings") {
+  ProfileResult other = test::plain_profile();
+  other.settings.world = 4;
+  other.settings.partition = PartitionMode::locality;
+  other.settings.balance_from = BalanceFrom::storage;
+  other.settings.storage_scope = StorageScope::shared;
+  other.settings.network = Seam::emulated;
+  other.settings.network_bytes_per_s = 5e9;
+  const std::string text = refusal(other);
+  for (const std::string part :
+       {"settings.world: 1 in a.json, 4 in b.json", "settings.partition: none in a.json, locality in b.json",
+        "settings.balance_from: peers in a.json, storage in b.json", "settings.storage_scope: server in a.json, shared in b.json",
+        "settings.network: real in a.json, emulated in b.json", "settings.network_bytes_per_s: 0.0 in a.json, 5000000000.0 in b.json"})
+    CHECK_MESSAGE(text.find(part) != std::string::npos, part);
+}
+
 TEST_CASE("where, how long and with which seed was measured makes no difference") {
   ProfileResult other = test::plain_profile();
   other.settings.dataset = "/elsewhere";

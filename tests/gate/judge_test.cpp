@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "judge.hpp"
@@ -77,10 +78,20 @@ TEST_CASE("runs that are not trusted show their change and decide nothing") {
   CHECK(metric.interval.has_value());
 }
 
+TEST_CASE("N is gated where the ranks part the dataset, and elsewhere is named as not there") {
+  ProfileResult profile;
+  CHECK_FALSE(metric_value(profile, metric_kind("N")).value.has_value());
+  CHECK(metric_value(profile, metric_kind("N")).missing.find("--partition") != std::string::npos);
+  profile.network.emplace().samples_per_s = 1900;
+  CHECK(metric_value(profile, metric_kind("N")).value == 1900);
+}
+
 TEST_CASE("metrics are chosen by name, G never") {
   CHECK(chosen_metrics({}).size() == 6);
   CHECK(chosen_metrics({"all"}).size() == metric_kinds().size());
   CHECK(chosen_metrics({"full", "P"}).front().name == "P");
+  CHECK(chosen_metrics({"S", "N"}).back().name == "N");
+  CHECK(std::ranges::none_of(chosen_metrics({}), [](const MetricKind& kind) { return kind.name == "N"; }));
   CHECK_THROWS_WITH_AS(chosen_metrics({"G"}), doctest::Contains("never gated"), UsageError);
   CHECK_THROWS_WITH_AS(chosen_metrics({"prep-stal"}), doctest::Contains("did you mean \"prep-stall\""), UsageError);
 }

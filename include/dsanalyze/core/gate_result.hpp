@@ -26,7 +26,7 @@ std::string gate_count_text(GateUnit unit, std::size_t count);  ///< "1 run", "1
 enum class GateScale { ratio, difference };
 
 struct GateMetric {
-  std::string name;  ///< P, C, S, F, cached, full, prep-stall, fetch-stall
+  std::string name;  ///< P, C, S, N, F, cached, full, prep-stall, fetch-stall
   GateScale scale = GateScale::ratio;
   double baseline = 0;  ///< samples/s (geometric mean of the observations), or share of the epoch (mean)
   double current = 0;   ///< the same

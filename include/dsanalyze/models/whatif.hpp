@@ -16,7 +16,7 @@ namespace dsanalyze {
 /// What the closed form knows of a set-up: measured (from a profile) or typed in. One job on one server.
 struct RateModel {
   Rates rates;
-  std::optional<double> network;  ///< N: samples/s that one server gets from others' caches
+  std::optional<double> network;  ///< N: samples/s that one server gets from others' caches, measured or typed
   // 95 % half-widths as shares of each rate; 0 when not known.
   double ingestion_error = 0, prep_error = 0, cache_error = 0, storage_error = 0, network_error = 0;
   double cache_fraction = 0;           ///< of the dataset, as measured
@@ -25,20 +25,22 @@ struct RateModel {
   std::optional<double> batch_size;    ///< of one accelerator, behind G
   std::optional<Bytes> dataset_bytes;
   std::optional<std::uint64_t> dataset_samples;
-  std::optional<double> storage_bytes_per_s;         ///< behind S
-  MissModel misses;                                  ///< of the cache: MinIO's unless the profile had another
-  FittedScaling scaling = FittedScaling::linear(1);  ///< how P goes with cores; only its ratios count
-  std::optional<double> measured_cores_high;         ///< the most cores measured: beyond, P is extrapolated with a warning
-  std::vector<BatchPoint> ingestion_by_batch;        ///< G of all accelerators at other batch sizes
-  bool any_batch_size = false;                       ///< G is the same at every batch size (an emulated accelerator)
-  std::optional<StorageCurve> storage_curve;         ///< S over request size and concurrency
-  std::optional<double> request_bytes;               ///< of S: a mean sample
-  std::optional<double> fetch_concurrency;           ///< of S
-  bool without_cache = false;                        ///< the profile had none: answers with one are MinIO's
-  std::optional<double> observed;                    ///< samples/s that the user's own loader reaches
-  bool emulated = false;                             ///< some of the rates are those of emulated devices
-  int profiled_jobs = 1;                             ///< that the profile ran side by side; the rates are the server's, and G is one job's
-  bool accelerator_shares_cores = false;             ///< the CPU trains: prep and training take each other's cores, which no answer knows
+  std::optional<double> storage_bytes_per_s;          ///< behind S
+  MissModel misses;                                   ///< of the cache: MinIO's unless the profile had another
+  FittedScaling scaling = FittedScaling::linear(1);   ///< how P goes with cores; only its ratios count
+  std::optional<double> measured_cores_high;          ///< the most cores measured: beyond, P is extrapolated with a warning
+  std::vector<BatchPoint> ingestion_by_batch;         ///< G of all accelerators at other batch sizes
+  bool any_batch_size = false;                        ///< G is the same at every batch size (an emulated accelerator)
+  std::optional<StorageCurve> storage_curve;          ///< S over request size and concurrency
+  std::optional<double> request_bytes;                ///< of S: a mean sample
+  std::optional<double> fetch_concurrency;            ///< of S
+  bool without_cache = false;                         ///< the profile had none: answers with one are MinIO's
+  std::optional<double> observed;                     ///< samples/s that the user's own loader reaches
+  bool emulated = false;                              ///< some of the rates are those of emulated devices
+  int profiled_jobs = 1;                              ///< that the profile ran side by side; the rates are the server's, and G is one job's
+  int profiled_ranks = 1;                             ///< of the profile's job; the rates are one server's, and G is one rank's
+  StorageScope storage_scope = StorageScope::server;  ///< whose S is, of several servers, where a question does not say
+  bool accelerator_shares_cores = false;              ///< the CPU trains: prep and training take each other's cores, which no answer knows
 };
 
 /// Bytes and bytes/s of a scaled profile (--scale) are scaled back up, so that answers speak of the set-up that it stands for.
@@ -47,6 +49,9 @@ RateModel rate_model(const ProfileResult& profile);
 /// "G=9800,P=735,C=28000,S=4698±2%" (also +-2%; G may be left out; N=..., P@8=... and G@128=... on other cores and batch sizes) and
 /// "cores=24,accelerators=8,batch=512,dataset=146GiB,samples=1281167,cache=35%" (any part of it, or empty). Throws UsageError naming the part.
 RateModel rate_model_from_text(const std::string& rates, const std::string& base);
+
+/// "N=5400±2%" over what a profile says of the network between servers. Throws UsageError for any other rate: a profile has its own.
+void take_typed_network(const std::string& rates, RateModel& model);
 
 /// The lists that the user asked about; empty lists keep what was measured.
 struct WhatIfQuestion {

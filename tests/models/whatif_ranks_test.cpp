@@ -1,0 +1,130 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "answers.hpp"
+#include "dsanalyze/base/error.hpp"
+#include "dsanalyze/models/profile_simulation.hpp"
+
+using namespace dsanalyze;
+using testing::has_code;
+
+namespace {
+
+/// What one server of four measured: 10,000 samples of 100 kB, each cache holds 20 % of them.
+ProfileResult profile_of_ranks() {
+  const auto rate = [](double value, double half) {
+    RateRecord record;
+    record.samples_per_s = value;
+    record.bytes_per_s = value * 100'000;
+    record.ci95_samples_per_s = {value - half, value + half};
+    return record;
+  };
+  ProfileResult profile;
+  profile.ingestion = rate(20'000, 20);
+  profile.prep = rate(10'000, 50);
+  profile.cache = rate(50'000, 0);
+  profile.storage = rate(400, 4);
+  profile.network = rate(2000, 40);
+  profile.fetch = rate(500, 5);
+  profile.fetch->cache_fraction = 0.2;
+  profile.settings.world = 4;
+  profile.settings.partition = PartitionMode::partitioned;
+  profile.host.cores = 8;
+  profile.dataset.bytes = 1'000'000'000;
+  profile.dataset.samples = 10'000;
+  return profile;
+}
+
+WhatIfQuestion of_four(PartitionMode partition) {
+  WhatIfQuestion question;
+  question.servers = {4};
+  question.partitions = {partition};
+  return question;
+}
+
+double fetch_of_each(const RateModel& model, const WhatIfQuestion& question) { return answer(model, question).answers.at(1).fetch / 4; }
+
+}  // namespace
+
+TEST_CASE("answers from a profile of several ranks are of one server alone, and say so") {
+  ProfileResult profile = profile_of_ranks();
+  const WhatIfResult result = answer(rate_model(profile), {});
+  const auto finding = std::ranges::find(result.findings, "one-server-alone", &Finding::code);
+  REQUIRE(finding != result.findings.end());
+  CHECK(finding->message.find("ran 4 ranks") != std::string::npos);
+  CHECK(finding->message.find("--servers 4 --partition none,partitioned,locality.") != std::string::npos);
+  CHECK(answer(rate_model(profile), of_four(PartitionMode::none)).findings.front().message.find("Ask for") == std::string::npos);
+  profile.network.reset();
+  CHECK(answer(rate_model(profile), {}).findings.front().message.find("--partition partitioned --network 40Gbit/s.") != std::string::npos);
+
+  ProfileResult alone = profile_of_ranks();
+  alone.settings = {};
+  const WhatIfResult one = answer(rate_model(alone), {});
+  CHECK_FALSE(has_code(one.findings, "one-server-alone"));
+  CHECK(one.answers.front().samples_per_s == result.answers.front().samples_per_s);
+}
+
+TEST_CASE("servers that part the dataset have the profile's N, unless another is typed or asked about") {
+  RateModel model = rate_model(profile_of_ranks());
+  CHECK(model.network == 2000);
+  CHECK(model.network_error == doctest::Approx(0.02));
+  CHECK(answer(model, {}).network == 2000);
+  // Of a server's samples 20 % are its own, 60 % the others', 20 % nobody's.
+  const WhatIfQuestion parted = of_four(PartitionMode::partitioned);
+  CHECK(fetch_of_each(model, parted) == doctest::Approx(1 / (0.2 / 50'000 + 0.6 / 2000 + 0.2 / 400)));
+  take_typed_network("N=8000±1%", model);
+  CHECK(model.network == 8000);
+  CHECK(model.network_error == doctest::Approx(0.01));
+  CHECK(fetch_of_each(model, parted) == doctest::Approx(1 / (0.2 / 50'000 + 0.6 / 8000 + 0.2 / 400)));
+  WhatIfQuestion linked = parted;
+  linked.networks = {1e8};
+  CHECK(fetch_of_each(model, linked) == doctest::Approx(1 / (0.2 / 50'000 + 0.6 / 1000 + 0.2 / 400)));
+  model.network.reset();
+  CHECK_THROWS_WITH_AS(answer(model, parted), doctest::Contains("profile with --partition"), UsageError);
+}
+
+TEST_CASE("beside a profile N alone is typed") {
+  RateModel model = rate_model(profile_of_ranks());
+  for (const char* text : {"S=5", "N=1,P=7", "P@8=3", "N@4=9", "N=0", "N=fast", "N", "Q=1", "N=1,N=2"}) {
+    CAPTURE(text);
+    CHECK_THROWS_AS(take_typed_network(text, model), UsageError);
+  }
+  CHECK_THROWS_WITH_AS(take_typed_network("S=5", model), doctest::Contains("--rates S: the profile has its own"), UsageError);
+}
+
+TEST_CASE("storage that the profile's ranks shared is shared by the servers that are asked about, unless the question says another") {
+  ProfileResult profile = profile_of_ranks();
+  WhatIfQuestion question = of_four(PartitionMode::none);
+  CHECK(answer(rate_model(profile), question).answers.at(1).change.storage_scope == "server");
+  const double own = fetch_of_each(rate_model(profile), question);
+  profile.settings.storage_scope = StorageScope::shared;
+  CHECK(answer(rate_model(profile), question).answers.at(1).change.storage_scope == "shared");
+  CHECK(fetch_of_each(rate_model(profile), question) < own / 3);
+  question.scopes = {StorageScope::server};
+  CHECK(fetch_of_each(rate_model(profile), question) == own);
+}
+
+TEST_CASE("rates of an emulated network are emulated") {
+  ProfileResult profile = profile_of_ranks();
+  CHECK_FALSE(answer(rate_model(profile), {}).model.starts_with("emulated"));
+  profile.settings.network = Seam::emulated;
+  CHECK(answer(rate_model(profile), {}).model.starts_with("emulated"));
+}
+
+TEST_CASE("the set-up that stands for an answer is of one server, whatever the profile ran, and several are not run for it") {
+  ProfileResult profile = profile_of_ranks();
+  profile.settings.partition = PartitionMode::locality;
+  profile.settings.balance_from = BalanceFrom::storage;
+  profile.settings.storage_scope = StorageScope::shared;
+  profile.settings.network = Seam::emulated;
+  profile.settings.network_bytes_per_s = 5e9;
+  profile.settings.dataset = "/data";
+  profile.settings.runs = {"full"};
+  const ChangedSettings changed = changed_settings(profile, answer(rate_model(profile), {}).answers.front());
+  CHECK(changed.why_not.empty());
+  CHECK_FALSE(runs_ranks(changed.settings));
+  CHECK_NOTHROW(changed.settings.validate());
+  CHECK(changed.settings.network_bytes_per_s == 0);
+  CHECK_FALSE(changed_settings(profile, answer(rate_model(profile), of_four(PartitionMode::partitioned)).answers.at(1)).why_not.empty());
+}
