@@ -38,9 +38,9 @@ std::optional<std::uint32_t> number(const char* option, const std::string& text,
 /// What all ranks must have alike, or they would not train one job.
 std::vector<AgreedValue> agreed_values(const ProfileInputs& inputs) {
   const ProfileSettings& settings = inputs.settings;
-  return {{"dataset", inputs.index->facts().digest},
+  return {{"--seed", std::to_string(settings.seed)},  // of an emulated dataset, too
+          {"dataset", inputs.index->facts().digest},
           {"samples", std::to_string(inputs.index->size())},
-          {"--seed", std::to_string(settings.seed)},
           {"--partition", partition_mode_name(settings.partition)},
           {"--balance-from", balance_from_name(settings.balance_from)},
           {"--storage-scope", storage_scope_name(settings.storage_scope)},

@@ -1,0 +1,227 @@
+"""Ranks of one job on several servers: processes that meet at a file, at a port or through mpirun, with emulated storage that counts its own bytes."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import time
+import unittest
+
+import program
+
+SAMPLES, BATCH, EPOCHS = 600, 10, 3
+EMULATED = ["--storage", "emulated:500MB/s", "--prep", "emulated:4000", "--cores", "2", "--accelerator", "emulated:4000", "--batch-size", BATCH, "--subset", "100%",
+            "--runs", "full", "--time-budget", "60s", "--quiet"]
+FULL = 2**64
+
+
+def finalise(number):
+    number = ((number ^ (number >> 30)) * 0xBF58476D1CE4E5B9) % FULL
+    number = ((number ^ (number >> 27)) * 0x94D049BB133111EB) % FULL
+    return number ^ (number >> 31)
+
+
+def mix(number):
+    """The hash of a sample's number that digests add up: SplitMix64's finaliser, three times."""
+    for _ in range(3):
+        number = finalise((number + 0x9E3779B97F4A7C15) % FULL)
+    return number
+
+
+def digest_of(samples):
+    samples = list(samples)
+    return f"{len(samples)}-{sum(map(mix, samples)) % FULL:016x}"
+
+
+def numbers_in(text):
+    """Of "0-2,5": 0, 1, 2, 5."""
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        yield from range(int(first), int(last or first) + 1)
+
+
+def sum_of(digest):
+    return int(digest.split("-")[1], 16)
+
+
+class Ranks(program.ProgramTest):
+    def start(self, world, *arguments, rendezvous=None, dataset=f"emulated:imagenet-1k,samples={SAMPLES}", setting=EMULATED, each=None):
+        """A process a rank; its output is collected by finish()."""
+        meeting = rendezvous or self.folder / "meeting"
+        processes = []
+        for rank in range(world):
+            own = each(rank) if each else []
+            command = [program.PROGRAM, "profile", dataset, *setting, "--json", "--world", world, "--rank", rank, "--rendezvous", meeting, *arguments, *own]
+            process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environment)
+            self.addCleanup(self.end, process)
+            processes.append(process)
+        return processes
+
+    @staticmethod
+    def end(process):
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+    def finish(self, processes):
+        """Exit code, stdout and stderr of each."""
+        return [(process.returncode, out, err) for process in processes for out, err in [process.communicate(timeout=100)]]
+
+    def result_of(self, processes, teller=0):
+        """The one result, which one rank tells and the others do not."""
+        ended = self.finish(processes)
+        for rank, (code, out, err) in enumerate(ended):
+            if rank == teller:
+                self.assertEqual(code, 0, err)
+            else:
+                self.assertEqual(out, "", f"rank {rank} told something, too")
+        return json.loads(ended[teller][1])
+
+    def full(self, result):
+        return next(run for run in result["runs"] if run["name"] == "full")
+
+    def check_once_an_epoch(self, result, samples=SAMPLES):
+        whole = digest_of(range(samples))
+        for epoch in self.full(result)["epochs"]:
+            self.assertEqual(epoch["samples"], samples)
+            self.assertEqual(epoch["digest"], whole)
+
+    def test_caches_that_together_hold_the_dataset_read_it_once(self):
+        for mode in ("partitioned", "locality"):
+            for world in (2, 3, 4):
+                with self.subTest(mode=mode, world=world):
+                    result = self.result_of(self.start(world, "--partition", mode, "--cache-size", f"{120 / world}%", "--epochs", EPOCHS))
+                    self.check_once_an_epoch(result)
+                    epochs = self.full(result)["epochs"]
+                    self.assertEqual([epoch["requested_bytes"] for epoch in epochs], [result["dataset"]["bytes"], 0, 0])
+                    self.assertEqual(result["partition"]["nowhere_samples"], 0)
+                    self.assertEqual(len(result["ranks"]), world)
+                    share = sum(epoch["peer_hits"] for epoch in epochs[1:]) / (SAMPLES * (EPOCHS - 1))
+                    regular = 1 - 1 / world
+                    if mode == "partitioned":
+                        self.assertGreater(share, regular * 0.5)
+                    else:
+                        self.assertLess(share, regular * 0.7)
+                        self.assertGreater(result["partition"]["balance_traffic"], 0)
+                    self.assertGreater(result["rates"]["N"]["samples_per_s"], 0)
+
+    def test_what_no_cache_holds_is_read_each_epoch_and_nothing_else(self):
+        for mode in ("partitioned", "locality"):
+            with self.subTest(mode=mode):
+                result = self.result_of(self.start(2, "--partition", mode, "--cache-size", "30%", "--epochs", EPOCHS))
+                self.check_once_an_epoch(result)
+                nowhere = result["partition"]["nowhere_bytes"]
+                self.assertGreater(nowhere, 0.3 * result["dataset"]["bytes"])
+                self.assertEqual([epoch["requested_bytes"] for epoch in self.full(result)["epochs"][1:]], [nowhere, nowhere])
+
+    def test_memory_to_spare_holds_replicas(self):
+        result = self.result_of(self.start(2, "--partition", "partitioned", "--cache-size", "100%", "--epochs", 8))
+        self.check_once_an_epoch(result)
+        epochs = self.full(result)["epochs"]
+        self.assertEqual([epoch["requested_bytes"] for epoch in epochs[1:]], [0] * 7)
+        self.assertLess(epochs[-1]["peer_hits"], epochs[1]["peer_hits"] / 4)
+
+    def test_without_a_partition_each_server_reads_what_it_lacks(self):
+        result = self.result_of(self.start(2, "--cache-size", "60%", "--epochs", EPOCHS))
+        self.check_once_an_epoch(result)
+        self.assertGreater(self.full(result)["epochs"][1]["requested_bytes"], 0)
+        self.assertNotIn("N", result["rates"])
+
+    def test_real_files_come_right_from_another_rank(self):
+        data = self.photographs(48)
+        setting = ["--accelerator", "null", "--batch-size", "4", "--subset", "100%", "--runs", "full", "--time-budget", "60s", "--quiet"]
+        result = self.result_of(self.start(2, "--partition", "partitioned", "--cache-size", "80%", "--epochs", 2, dataset=data, setting=setting))
+        self.check_once_an_epoch(result, 48)
+        self.assertEqual(self.full(result)["samples_failed"], 0)
+        self.assertEqual(self.full(result)["epochs"][1]["requested_bytes"], 0)
+
+    @staticmethod
+    def cached_by(process):
+        """Bytes of shared memory that the process has: its cache, mostly."""
+        try:
+            status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+        except OSError:
+            return 0
+        found = [line.split()[1] for line in status.splitlines() if line.startswith("RssShmem:")]
+        return int(found[0]) * 1024 if found else 0
+
+    def lose_one(self, mode, victim, arguments=()):
+        epochs = 40
+        processes = self.start(3, "--partition", mode, "--cache-size", "50%", "--epochs", epochs, *arguments)
+        deadline = time.monotonic() + 60
+        while self.cached_by(processes[victim]) < 20e6 and time.monotonic() < deadline:  # so it trains, and holds what others may ask for
+            time.sleep(0.01)
+        processes[victim].kill()
+        survivors = [process for rank, process in enumerate(processes) if rank != victim]
+        result = self.result_of(survivors)
+        self.assertEqual([rank["rank"] for rank in result["ranks"]], [rank for rank in range(3) if rank != victim])
+        (lost,) = result["partition"]["lost"]
+        self.assertEqual(lost["rank"], victim)
+        whole = digest_of(range(SAMPLES))
+        trained = {epoch["epoch"]: epoch["digest"] for epoch in self.full(result)["epochs"]}
+        self.assertEqual(len(trained), epochs)
+        self.assertEqual((sum_of(trained[lost["epoch"]]) + sum_of(digest_of(numbers_in(lost["untrained"])))) % FULL, sum_of(whole))
+        for epoch in range(lost["epoch"] + 1, epochs):
+            self.assertEqual(trained[epoch], whole)
+        self.assertIn("rank-lost", [finding["code"] for finding in result["findings"]])
+
+    def test_a_rank_that_is_killed_costs_its_share_of_one_epoch(self):
+        for mode, victim in (("partitioned", 2), ("locality", 1), ("partitioned", 0)):
+            with self.subTest(mode=mode, victim=victim):
+                self.lose_one(mode, victim)
+
+    def test_ranks_that_do_not_agree_are_told_in_what(self):
+        for what, each in (("--seed", lambda rank: ["--seed", 7 + rank]), ("--batch-size", lambda rank: ["--batch-size", 8 + rank])):
+            with self.subTest(what=what):
+                for code, out, err in self.finish(self.start(2, "--partition", "partitioned", each=each)):
+                    self.assertEqual(code, 2, err)
+                    self.assertIn(what, err)
+
+    def test_at_a_port_with_a_key(self):
+        key = self.folder / "key"
+        key.write_bytes(os.urandom(32))
+        key.chmod(0o600)
+        other = self.folder / "other"
+        other.write_bytes(os.urandom(32))
+        other.chmod(0o600)
+        place = "127.0.0.1:17631"
+        result = self.result_of(self.start(2, "--partition", "locality", "--cache-size", "60%", "--epochs", 2, "--key-file", key, rendezvous=place))
+        self.check_once_an_epoch(result)
+        key.chmod(0o644)
+        for code, out, err in self.finish(self.start(2, "--key-file", key, rendezvous=place)):
+            self.assertEqual(code, 2, err)
+            self.assertIn("chmod 600", err)
+
+    def test_what_cannot_be_is_refused_with_the_reason(self):
+        dataset = "emulated:imagenet-1k,samples=100"
+        for arguments, words in ((["--partition", "thirds"], "none, partitioned, locality"), (["--rank", "0"], "--world"), (["--world", "2"], "--rank"),
+                                 (["--rank", "2", "--world", "2"], "rank"), (["--rank", "0", "--world", "2"], "--rendezvous"),
+                                 (["--rank", "0", "--world", "2", "--listen", "127.0.0.1"], "--key-file"), (["--listen", "127.0.0.1"], "--listen"),
+                                 (["--partition", "locality", "--cache", "lru"], "minio"), (["--partition", "locality", "--jobs", "2"], "one server"),
+                                 (["--network", "emulated:fast", "--partition", "locality"], "--network"),
+                                 (["--rank", "0", "--world", "2", "--rendezvous", "192.0.2.1:9999"], "--key-file")):
+            with self.subTest(arguments=arguments):
+                self.assertIn(words, self.fails(2, "profile", dataset, *EMULATED, *arguments))
+
+    def test_one_rank_alone_may_part_the_dataset_with_itself(self):
+        result = self.json_of("profile", f"emulated:imagenet-1k,samples={SAMPLES}", *EMULATED, "--partition", "partitioned", "--cache-size", "100%")
+        self.check_once_an_epoch(result)
+        self.assertEqual(self.full(result)["epochs"][1]["requested_bytes"], 0)
+
+    @unittest.skipUnless(shutil.which("mpirun"), "mpirun is not installed")
+    def test_mpirun_starts_the_ranks(self):
+        environment = dict(self.environment, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        for mode in ("partitioned", "locality"):
+            with self.subTest(mode=mode):
+                command = ["mpirun", "-n", "4", "--oversubscribe", "--bind-to", "none", program.PROGRAM, "profile", f"emulated:imagenet-1k,samples={SAMPLES}", *EMULATED,
+                           "--partition", mode, "--cache-size", "30%", "--json"]
+                run = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, timeout=120, check=False)
+                if "mpi module" in run.stderr.lower():
+                    self.skipTest("this build has no module for MPI")
+                self.assertEqual(run.returncode, 0, run.stderr)
+                self.check_once_an_epoch(json.loads(run.stdout))
+
+
+if __name__ == "__main__":
+    unittest.main()
