@@ -180,7 +180,7 @@ std::optional<EpochSetup> simulated_setup(const ProfileResult& profile, const Wh
   setup.prefetch_batches = static_cast<std::uint32_t>(prefetch_batches(settings));
   setup.storage = storage_of(profile, settings, answer);
   setup.cache.kind = settings.cache;
-  setup.cache.fraction = answer.change.cache_fraction ? *answer.change.cache_fraction : profile.fetch ? profile.fetch->cache_fraction.value_or(0) : 0;
+  setup.cache.fraction = answer.change.cache_fraction ? *answer.change.cache_fraction : profile.cache_fraction().value_or(0);
   // The time of a copy out of the cache is part of what prep was measured to take.
   if (settings.prep != Seam::real) setup.cache.copy_bytes_per_s = answer.cache * profile.dataset.mean_sample_bytes;
   setup.prep = prep_of(profile, settings, answer);

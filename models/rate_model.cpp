@@ -33,10 +33,11 @@ double relative_error(const CorePoint& point) {
   return std::max((point.ci95_samples_per_s->high - point.ci95_samples_per_s->low) / 2 / point.samples_per_s, 0.0);
 }
 
-/// F is a mean of C and S: above both it contradicts them.
+/// F is a mean of C and S, and of ranks also of N: above all it contradicts them.
 void require_consistent(const ProfileResult& profile, const RateRecord& cache, const RateRecord& storage) {
   if (!profile.fetch) return;
-  const double most = std::max(cache.ci95_samples_per_s.high, storage.ci95_samples_per_s.high);
+  const double network = profile.network ? profile.network->ci95_samples_per_s.high : 0;
+  const double most = std::max({cache.ci95_samples_per_s.high, storage.ci95_samples_per_s.high, network});
   if (most > 0 && profile.fetch->ci95_samples_per_s.low > most * (1 + 1e-9))
     throw UsageError(fmt::format("/rates/F/samples_per_s: found {}, which contradicts C ({}) and S ({}): fetch cannot be faster than both",
                                  format_number(profile.fetch->samples_per_s), format_number(cache.samples_per_s),
@@ -75,8 +76,8 @@ void take_storage(const ProfileResult& profile, double scale, RateModel& model) 
 
 void take_cache(const ProfileResult& profile, double scale, RateModel& model) {
   const ProfileSettings& settings = profile.settings;
-  if (profile.fetch && profile.fetch->cache_fraction)
-    model.cache_fraction = std::clamp(*profile.fetch->cache_fraction, 0.0, 1.0);
+  if (const auto fraction = profile.cache_fraction())
+    model.cache_fraction = std::clamp(*fraction, 0.0, 1.0);
   else if (settings.cache != CacheKind::none && settings.cache_size && settings.cache_size->kind == ByteAmount::Kind::fraction)
     model.cache_fraction = std::clamp(settings.cache_size->fraction, 0.0, 1.0);
   MissModel::Facts facts;

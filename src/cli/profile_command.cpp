@@ -47,9 +47,9 @@ std::string plan_json(const ProfilePlan& plan, const std::vector<Finding>& findi
   return json.dump(2) + "\n";
 }
 
-/// The models' first advice, with its evidence; none where the rates do not suffice.
+/// The models' first advice, with its evidence; none where the rates do not suffice, and none of several ranks: the models' is of one server alone.
 std::vector<AdviceRecord> advise(const ProfileResult& result) {
-  if (!result.prep || !result.storage || !result.cache) return {};
+  if (!result.prep || !result.storage || !result.cache || result.settings.world > 1) return {};
   WhatIfQuestion question;
   question.find = {"cache", "cores", "storage"};
   try {

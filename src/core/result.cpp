@@ -1,5 +1,7 @@
 #include "dsanalyze/core/result.hpp"
 
+#include <algorithm>
+
 #include "version.hpp"
 
 namespace dsanalyze {
@@ -11,6 +13,19 @@ const RunRecord* ProfileResult::run(const std::string& name) const {
     if (each.name == name) return &each;
   }
   return nullptr;
+}
+
+std::optional<double> ProfileResult::cache_fraction() const {
+  double held = 0;
+  int finished = 0;
+  for (const RankRecord& rank : ranks) {
+    if (rank.end != "finished") continue;
+    held += static_cast<double>(rank.held_bytes);
+    ++finished;
+  }
+  if (finished > 0 && settings.cache == CacheKind::minio && dataset.subset_bytes > 0)
+    return std::min(1.0, held / finished / static_cast<double>(dataset.subset_bytes));
+  return fetch ? fetch->cache_fraction : std::nullopt;
 }
 
 }  // namespace dsanalyze

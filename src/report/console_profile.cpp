@@ -58,7 +58,7 @@ std::string rates_section(const ProfileResult& result, std::size_t width) {
   add("the cache can deliver", result.cache, "[C]");
   add("storage can deliver", result.storage, "[S]");
   add("others' caches can deliver", result.network, "[N]");
-  add("fetch (cache and storage)", result.fetch, "[F]");
+  add(result.network ? "fetch (caches and storage)" : "fetch (cache and storage)", result.fetch, "[F]");
   if (!any) return "";
   std::string text = "\n" + table.text(width);
   if (result.prep_by_cores.size() > 1) {

@@ -109,6 +109,11 @@ std::string first_step(const ProfileResult& result) {
            "with "
            "--observed RATE for what your own job reaches.";
   if (!result.advice.empty()) return result.advice.front().text;
+  if (result.settings.world > 1)
+    return fmt::format(
+        "Ask what other caches, another partition or a faster network would give: dsanalyze whatif --servers {} with --cache-size, "
+        "--partition or --network.",
+        result.settings.world);
   return result.bottleneck && !result.bottleneck->confident ? "Profile longer (--time-budget), so that the intervals narrow."
                                                             : "Nothing: no change is advised.";
 }

@@ -100,7 +100,8 @@ std::string setup_text(const ProfileResult& result) {
   if (runs_jobs(settings)) parts.push_back(jobs_setup_text(settings));
   if (runs_ranks(settings)) parts.push_back(ranks_setup_text(settings));
   std::string cache = "cache " + cache_kind_name(settings.cache);
-  if (result.fetch && result.fetch->cache_fraction) cache += ", " + format_share(*result.fetch->cache_fraction) + " of the dataset";
+  if (const auto fraction = result.cache_fraction())
+    cache += fmt::format(", {} of the dataset{}", format_share(*fraction), settings.world > 1 ? " in each" : "");
   if (settings.admission == Admission::cost_aware) cache += ", cost-aware admission";
   parts.push_back(cache);
   if (settings.storage == Seam::real && settings.io != IoEngine::automatic)

@@ -168,3 +168,18 @@ TEST_CASE("what a lost rank leaves takes no line a sample") {
   for (SampleId sample = 100'000; sample < 101'000; ++sample) result.partition->lost[0].untrained.push_back(sample);
   CHECK(lines(to_json(result)) == before);
 }
+
+TEST_CASE("a rank's cache holds a share of the dataset, whatever share of its samples is found there") {
+  ProfileResult result;
+  CHECK_FALSE(result.cache_fraction().has_value());
+  result.fetch.emplace().cache_fraction = 0.9;
+  CHECK(result.cache_fraction() == 0.9);
+  result.ranks = test::full_ranks();
+  result.dataset.subset_bytes = 7480;
+  CHECK(result.cache_fraction() == 0.25);  // the lost one holds nothing that is known
+  result.settings.cache = CacheKind::lru;
+  CHECK(result.cache_fraction() == 0.9);
+  result.settings.cache = CacheKind::minio;
+  result.dataset.subset_bytes = 10;
+  CHECK(result.cache_fraction() == 1);
+}

@@ -116,6 +116,7 @@ void write_traces(const std::filesystem::path& folder) {
 
 void write_records(const std::filesystem::path& folder) {
   const auto write_text = [&folder](const char* name, const std::string& text) { write(folder / name, std::as_bytes(std::span(text))); };
+  write_text("full-profile-record", to_json(test::full_profile()));
   write_text("whatif-record", to_json(test::full_whatif()));
   write_text("simulate-record", to_json(test::full_simulation()));
   write_text("doctor-record", to_json(test::full_examination()));

@@ -84,6 +84,27 @@ TEST_CASE("servers that part the dataset have the profile's N, unless another is
   CHECK_THROWS_WITH_AS(answer(model, parted), doctest::Contains("profile with --partition"), UsageError);
 }
 
+TEST_CASE("of ranks that train what they hold, what each cache holds counts, not how often it hits") {
+  ProfileResult profile = profile_of_ranks();
+  profile.fetch->cache_fraction = 0.95;
+  profile.dataset.subset_bytes = 1'000'000'000;
+  profile.ranks.resize(4);
+  for (RankRecord& rank : profile.ranks) {
+    rank.end = "finished";
+    rank.held_bytes = 250'000'000;
+  }
+  CHECK(rate_model(profile).cache_fraction == 0.25);
+}
+
+TEST_CASE("F of ranks may be above C and S both, but not above N too") {
+  ProfileResult profile = profile_of_ranks();
+  profile.cache->ci95_samples_per_s = {990, 1010};
+  profile.fetch->ci95_samples_per_s = {1490, 1510};
+  CHECK_NOTHROW(rate_model(profile));
+  profile.network.reset();
+  CHECK_THROWS_WITH_AS(rate_model(profile), doctest::Contains("/rates/F/samples_per_s"), UsageError);
+}
+
 TEST_CASE("beside a profile N alone is typed") {
   RateModel model = rate_model(profile_of_ranks());
   for (const char* text : {"S=5", "N=1,P=7", "P@8=3", "N@4=9", "N=0", "N=fast", "N", "Q=1", "N=1,N=2"}) {

@@ -45,6 +45,7 @@ RankRecord rank_of_four(int number) {
   rank.peer_hits = 4687;
   rank.peer_bytes = 515'570'000;
   rank.storage_bytes = 343'750'000;
+  rank.held_bytes = 343'750'000;
   rank.served_bytes = 515'570'000;
   return rank;
 }
@@ -58,14 +59,14 @@ ProfileResult of_ranks() {
   result.host.memory_bytes = Bytes{16} << 30;
   result.dataset.path = "/data/train";
   result.dataset.samples = 12'500;
-  result.dataset.bytes = 1'375'000'000;
+  result.dataset.bytes = result.dataset.subset_bytes = 1'375'000'000;
   result.ingestion = rate_of_ranks(2500, 10, 0);
   result.prep = rate_of_ranks(8200, 100, 0);
   result.cache = rate_of_ranks(252'000, 900, 27.7e9);
   result.storage = rate_of_ranks(2100, 40, 231e6);
   result.network = rate_of_ranks(1900, 35, 209e6);
   result.fetch = rate_of_ranks(2240, 40, 0);
-  result.fetch->cache_fraction = 0.25;
+  result.fetch->cache_fraction = 0.167;
   result.settings.accelerator = AcceleratorKind::emulated;
   result.settings.accelerators = 8;
   result.settings.accelerator_name = "emulated:312";
@@ -139,7 +140,7 @@ TEST_CASE("each lost rank is named with what is not known to be trained, and of 
 
 TEST_CASE("the set-up says how many ranks there are and how they part the dataset") {
   ProfileResult result = of_ranks();
-  CHECK(says(report::setup_text(result), "accelerators 8 x emulated:312 a rank; 4 ranks, partitioned; cache minio"));
+  CHECK(says(report::setup_text(result), "accelerators 8 x emulated:312 a rank; 4 ranks, partitioned; cache minio, 25 % of the dataset in each"));
   result.settings.partition = PartitionMode::locality;
   result.settings.balance_from = BalanceFrom::storage;
   result.settings.storage_scope = StorageScope::shared;

@@ -37,7 +37,7 @@ struct RateRecord {
   std::uint64_t windows = 0;
   std::uint64_t void_windows = 0;        ///< others took more than 2 % of the CPU
   std::string method;                    ///< one sentence: how it was measured
-  std::optional<double> cache_fraction;  ///< F only
+  std::optional<double> cache_fraction;  ///< F only; of ranks, the share of samples that are in a rank's own cache
 };
 
 struct HostRecord {
@@ -231,6 +231,9 @@ struct ProfileResult {
 
   /// The measured run of that name, or nullptr.
   [[nodiscard]] const RunRecord* run(const std::string& name) const;
+  /// Share of the dataset that one server's cache holds: what F says; of ranks, whose F says how often they hit instead, the mean of what those that
+  /// finished hold, where their cache never replaces.
+  [[nodiscard]] std::optional<double> cache_fraction() const;
 };
 
 /// "dsanalyze.dataset/1": what `dataset make|index|info|verify|convert` did or found. Optional fields belong to some of the commands only.
