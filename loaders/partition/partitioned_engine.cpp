@@ -12,7 +12,7 @@
 namespace dsanalyze {
 namespace {
 
-constexpr double look_seconds = 0.2;  ///< how often the thread that reaps storage looks whether it should end
+constexpr double storage_look_seconds = 0.2;  ///< how often the thread that reaps storage looks whether it should end
 
 /// A request. Its place is taken from submit() until the buffer is released, and its number is the buffer's.
 struct Place {
@@ -96,7 +96,7 @@ class Engine final : public PartitionedEngine {
       const bool over = m_cancelled.load() != cancelled_before || m_timing.clock->now() >= deadline.at;
       if (over && answered == asked) return {m_cancelled.load() != cancelled_before ? StatusCode::cancelled : StatusCode::timeout, 0};
       while (!over && asked < samples.size() && read_from_storage(samples[asked])) ++asked;
-      const std::size_t count = m_aside.pop(completions, m_timing.clock->after(look_seconds));
+      const std::size_t count = m_aside.pop(completions, m_timing.clock->after(storage_look_seconds));
       for (const FetchCompletion& completion : std::span(completions).first(count)) {
         if (completion.status.ok()) take(completion.sample, completion.bytes);
         if (completion.buffer.id != FetchBuffer::none) release({&completion.buffer, 1});
@@ -194,24 +194,26 @@ class Engine final : public PartitionedEngine {
   void reap_storage(const std::stop_token& stop) {
     std::array<FetchCompletion, largest_group> completions;
     while (!stop.stop_requested()) {
-      const std::size_t count = m_storage->reap(completions, m_timing.clock->after(look_seconds));
+      const std::size_t count = m_storage->reap(completions, m_timing.clock->after(storage_look_seconds));
       for (FetchCompletion& completion : std::span(completions).first(count)) {
         const auto number = static_cast<std::uint32_t>(completion.tag);
         m_places[number].storage_buffer = completion.buffer;
         completion.tag = m_places[number].request.tag;
         completion.buffer = {number};
       }
-      const auto ended = std::ranges::partition(std::span(completions).first(count), [this](const FetchCompletion& completion) {
+      const auto reaped = std::span(completions).first(count);
+      const auto aside = std::partition(reaped.begin(), reaped.end(), [this](const FetchCompletion& completion) {
         return m_places[completion.buffer.id].whom == Place::For::loader;
       });
-      deliver(m_done, std::span(completions).first(count - ended.size()));
-      deliver(m_aside, ended);
+      const auto for_loader = static_cast<std::size_t>(aside - reaped.begin());
+      deliver(m_done, reaped.first(for_loader));
+      deliver(m_aside, reaped.subspan(for_loader));
     }
   }
 
   /// Both queues have room for every place.
   void deliver(BoundedQueue<FetchCompletion>& queue, std::span<const FetchCompletion> completions) {
-    if (!completions.empty()) static_cast<void>(queue.push(completions, m_timing.clock->after(look_seconds)));
+    if (!completions.empty()) static_cast<void>(queue.push(completions, m_timing.clock->after(storage_look_seconds)));
   }
 
   void complete(std::uint32_t number, Status status, std::span<const std::byte> bytes, FetchSource source, Nanoseconds done_at) {

@@ -12,7 +12,7 @@
 namespace dsanalyze {
 namespace {
 
-constexpr double look_seconds = 0.2;  ///< how often a rank that waits for the others looks whether it should stop
+constexpr double agree_look_seconds = 0.2;  ///< how often a rank that waits for the others looks whether it should stop
 
 /// What a rank says of itself before an epoch.
 struct Report {
@@ -66,7 +66,7 @@ struct PartitionedShare::State {
     Status status{StatusCode::timeout, 0};
     while (status.code == StatusCode::timeout && parts.timing.clock->now() < last.at) {
       if (stopped) return {StatusCode::cancelled, 0};
-      status = parts.ranks->agree(alive, {std::min(last.at, parts.timing.clock->after(look_seconds).at)});
+      status = parts.ranks->agree(alive, {std::min(last.at, parts.timing.clock->after(agree_look_seconds).at)});
     }
     return status.ok() ? status : explain(status, "agreeing with the others on who goes on");
   }

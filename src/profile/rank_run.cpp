@@ -101,8 +101,11 @@ RanksMeasured run_ranks(RunContext& context, double seconds) {
        .patience_seconds = patience(context)});
   spec.server = server;
   spec.share = &share;
+  std::unique_ptr<PeerSource> emulated;
+  if (settings.network == Seam::emulated)
+    emulated = make_emulated_network(team.ranks().peers(), settings.network_bytes_per_s / settings.scale, context.timing);
   if (parted) {
-    spec.peers = &team.ranks().peers();
+    spec.peers = emulated ? emulated.get() : &team.ranks().peers();
     spec.rules = &share;
   }
   Pipeline pipeline(inputs, spec, context.timing);

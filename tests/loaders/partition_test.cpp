@@ -129,6 +129,41 @@ TEST_CASE("samples are read aside from storage while the loader has none under w
   CHECK(taken.size() == wanted.size() - 1);
 }
 
+TEST_CASE("an emulated link carries one sample after another, and not faster than it is") {
+  FileDataset data;
+  const auto index = twelve_files(data);
+  FakePeers peers(16, well_served);
+  constexpr double bytes_per_second = 2000;
+  const auto link = make_emulated_network(peers, bytes_per_second, system_timing());
+  const FakeRules rules([](SampleId) { return std::vector<std::uint32_t>{1}; });
+  auto engine = make_partitioned_engine(index, make_thread_engine(index, Rig::fetch(12), system_timing()), *link, rules, system_timing());
+  const Nanoseconds begun = system_timing().clock->now();
+  const Fetched fetched = fetch_all(*engine, *index);
+  CHECK(fetched.bytes.at(7) == bytes_of(content_of_file(7)));
+  CHECK(fetched.source.at(7) == FetchSource::peer);
+  CHECK(to_seconds(system_timing().clock->now() - begun) >= 0.98 * static_cast<double>(index->bytes()) / bytes_per_second);
+  CHECK(peers.unreleased() == 0);
+}
+
+TEST_CASE("what waits on an emulated link comes at once when it is cancelled") {
+  FileDataset data;
+  const auto index = twelve_files(data);
+  FakePeers peers(16, well_served);
+  const auto link = make_emulated_network(peers, 1, system_timing());  // a byte a second
+  const FakeRules rules([](SampleId) { return std::vector<std::uint32_t>{1}; });
+  auto engine = make_partitioned_engine(index, make_thread_engine(index, Rig::fetch(12), system_timing()), *link, rules, system_timing());
+  const FetchRequest request{7, 7, (*index)[7].extent()};
+  REQUIRE(engine->submit({&request, 1}).ok());
+  std::array<FetchCompletion, 1> completions;
+  std::size_t count = 0;
+  while (count == 0) {
+    engine->cancel();
+    count = engine->reap(completions, system_timing().clock->after(0.01));
+  }
+  engine->release({&completions[0].buffer, 1});
+  CHECK(engine->free_places() == 12);
+}
+
 TEST_CASE("a partitioned cache admits what the rules keep here, and nothing else") {
   FileDataset data;
   const auto index = twelve_files(data);

@@ -44,6 +44,10 @@ class PartitionedEngine : public FetchEngine {
 std::unique_ptr<PartitionedEngine> make_partitioned_engine(std::shared_ptr<const DatasetIndex> index, std::unique_ptr<FetchEngine> storage,
                                                            PeerSource& peers, const PartitionRules& rules, Timing timing);
 
+/// The same peers behind an emulated link of this server: what comes from them comes one after another, at `bytes_per_second` at most. `peers`
+/// outlives it and delivers to it alone.
+std::unique_ptr<PeerSource> make_emulated_network(PeerSource& peers, double bytes_per_second, Timing timing);
+
 /// The threshold that a MinIO cache is made with (CacheOptions::least_priority) for make_partitioned_cache().
 constexpr float partition_priority = 1;
 
