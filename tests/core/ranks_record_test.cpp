@@ -148,8 +148,8 @@ TEST_CASE("untrained samples are one text of ascending numbers, and nothing else
   CHECK(document["partition"]["lost"][0]["untrained"] == "3,4,17,40");
   CHECK(document["partition"]["lost"][0]["untrained_samples"] == 4);
   CHECK(document["partition"]["lost"][1]["untrained"] == "");
-  for (const char* text : {",", "3,", ",3", "3,,4", "4,3", "3,3", "3, 4", " 3", "-1", "+3", "3-5", "0x3", "03", "00", "4294967296",
-                           "99999999999999999999", "3;4", "3,4,17,40\n", "all"}) {
+  for (const std::string text : {",", "3,", ",3", "3,,4", "4,3", "3,3", "3, 4", " 3", "-1", "+3", "3-5", "0x3", "03", "00", "4294967296",
+                                 "99999999999999999999", "3;4", "3,4,17,40\n", "all"}) {
     json wrong = document;
     wrong["partition"]["lost"][0]["untrained"] = text;
     CAPTURE(text);
