@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "dsanalyze/base/error.hpp"
+
 using namespace dsanalyze;
 
 namespace {
@@ -151,4 +153,18 @@ TEST_CASE("two epochs that used the same samples in another order have one diges
   SampleSetDigest joined = digest_of({0, 2});
   joined.add(digest_of({1}));
   CHECK(joined == digest_of({0, 1, 2}));
+}
+
+TEST_CASE("a digest reads back from its text, to be added to others, and nothing else does") {
+  SampleSetDigest digest;
+  for (const SampleId sample : {5U, 9U, 70'000U}) digest.add(sample);
+  SampleSetDigest read = SampleSetDigest::parse(digest.text());
+  CHECK(read == digest);
+  read.add(1);
+  digest.add(1);
+  CHECK(read == digest);
+  CHECK(SampleSetDigest::parse("0-0000000000000000") == SampleSetDigest());
+  for (const char* wrong :
+       {"", "-", "3", "3-", "-ff", "3-ff", "3-00000000000000FF", "03-00000000000000ff", "3-00000000000000ff ", "-3-00000000000000ff", "x-y"})
+    CHECK_THROWS_AS(SampleSetDigest::parse(wrong), UsageError);
 }
