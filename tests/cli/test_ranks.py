@@ -4,11 +4,16 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
+import sys
 import time
 import unittest
 
 import program
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "net"))
+import networks  # noqa: E402
 
 SAMPLES, BATCH, EPOCHS = 600, 10, 3
 EMULATED = ["--storage", "emulated:500MB/s", "--prep", "emulated:4000", "--cores", "2", "--accelerator", "emulated:4000", "--batch-size", BATCH, "--subset", "100%",
@@ -143,12 +148,16 @@ class Ranks(program.ProgramTest):
         found = [line.split()[1] for line in status.splitlines() if line.startswith("RssShmem:")]
         return int(found[0]) * 1024 if found else 0
 
+    def wait_until_cached(self, process):
+        """Until it trains, and holds what others may ask for."""
+        deadline = time.monotonic() + 60
+        while self.cached_by(process) < 20e6 and time.monotonic() < deadline:
+            time.sleep(0.01)
+
     def lose_one(self, mode, victim, arguments=()):
         epochs = 40
         processes = self.start(3, "--partition", mode, "--cache-size", "50%", "--epochs", epochs, *arguments)
-        deadline = time.monotonic() + 60
-        while self.cached_by(processes[victim]) < 20e6 and time.monotonic() < deadline:  # so it trains, and holds what others may ask for
-            time.sleep(0.01)
+        self.wait_until_cached(processes[victim])
         processes[victim].kill()
         survivors = [process for rank, process in enumerate(processes) if rank != victim]
         result = self.result_of(survivors)
@@ -189,6 +198,57 @@ class Ranks(program.ProgramTest):
         for code, out, err in self.finish(self.start(2, "--key-file", key, rendezvous=place)):
             self.assertEqual(code, 2, err)
             self.assertIn("chmod 600", err)
+
+    def start_in_networks(self, places, world, *arguments):
+        """A rank in each namespace, found by the address that it has there."""
+        key = self.folder / "key"
+        key.write_bytes(os.urandom(32))
+        key.chmod(0o600)
+        place = f"{places.addresses()[0]}:17632"
+        processes = []
+        for rank in range(world):
+            command = [program.PROGRAM, "profile", f"emulated:imagenet-1k,samples={SAMPLES}", *EMULATED, "--json", "--world", world, "--rank", rank, "--rendezvous", place,
+                       "--listen", places.addresses()[rank], "--key-file", key, *arguments]
+            process = places.start(rank, list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environment)
+            self.addCleanup(self.end, process)
+            processes.append(process)
+        return processes
+
+    def networks(self, count):
+        """As many namespaces; where they cannot be made the test says why. One that could and does not is a failure: nothing here falls back by itself."""
+        why_not = networks.why_not()
+        if why_not:
+            self.skipTest(f"no network namespaces: {why_not}; the same is tried over loopback")
+        return networks.Networks(count)
+
+    def test_ranks_on_networks_of_their_own_hold_the_dataset_together(self):
+        for mode in ("partitioned", "locality"):
+            with self.subTest(mode=mode), self.networks(3) as places:
+                result = self.result_of(self.start_in_networks(places, 3, "--partition", mode, "--cache-size", "40%", "--epochs", EPOCHS))
+                self.check_once_an_epoch(result)
+                self.assertEqual([epoch["requested_bytes"] for epoch in self.full(result)["epochs"]], [result["dataset"]["bytes"], 0, 0])
+
+    def test_a_rank_whose_link_is_cut_is_gone_on_without_and_ends_itself(self):
+        with self.networks(3) as places:
+            epochs = 40
+            processes = self.start_in_networks(places, 3, "--partition", "partitioned", "--cache-size", "50%", "--epochs", epochs)
+            self.wait_until_cached(processes[2])
+            places.cut(2)
+            result = self.result_of(processes[:2])
+            self.assertEqual([rank["rank"] for rank in result["ranks"]], [0, 1])
+            self.assertEqual(self.full(result)["epochs"][-1]["digest"], digest_of(range(SAMPLES)))
+            ((code, out, err),) = self.finish(processes[2:])
+            self.assertEqual((code, json.loads(out)["schema"]), (1, "dsanalyze.error/1"), err)
+
+    def test_a_rank_that_was_stopped_finds_itself_given_up(self):
+        processes = self.start(3, "--partition", "partitioned", "--cache-size", "50%", "--epochs", 60)
+        self.wait_until_cached(processes[1])
+        processes[1].send_signal(signal.SIGSTOP)
+        result = self.result_of([processes[0], processes[2]])
+        self.assertEqual([rank["rank"] for rank in result["ranks"]], [0, 2])
+        processes[1].send_signal(signal.SIGCONT)
+        ((code, out, err),) = self.finish(processes[1:2])
+        self.assertEqual((code, json.loads(out)["schema"]), (1, "dsanalyze.error/1"), err)
 
     def test_what_cannot_be_is_refused_with_the_reason(self):
         dataset = "emulated:imagenet-1k,samples=100"
