@@ -11,6 +11,7 @@ import time
 import unittest
 
 import program
+import sample_digests
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "net"))
 import networks  # noqa: E402
@@ -18,33 +19,10 @@ import networks  # noqa: E402
 SAMPLES, BATCH, EPOCHS = 600, 10, 3
 EMULATED = ["--storage", "emulated:500MB/s", "--prep", "emulated:4000", "--cores", "2", "--accelerator", "emulated:4000", "--batch-size", BATCH, "--subset", "100%",
             "--runs", "full", "--time-budget", "60s", "--quiet"]
-FULL = 2**64
-
-
-def finalise(number):
-    number = ((number ^ (number >> 30)) * 0xBF58476D1CE4E5B9) % FULL
-    number = ((number ^ (number >> 27)) * 0x94D049BB133111EB) % FULL
-    return number ^ (number >> 31)
-
-
-def mix(number):
-    """The hash of a sample's number that digests add up: SplitMix64's finaliser, three times."""
-    for _ in range(3):
-        number = finalise((number + 0x9E3779B97F4A7C15) % FULL)
-    return number
-
-
-def digest_of(samples):
-    samples = list(samples)
-    return f"{len(samples)}-{sum(map(mix, samples)) % FULL:016x}"
 
 
 def numbers_in(text):
     return [int(number) for number in text.split(",") if number]
-
-
-def sum_of(digest):
-    return int(digest.split("-")[1], 16)
 
 
 class Ranks(program.ProgramTest):
@@ -84,7 +62,7 @@ class Ranks(program.ProgramTest):
         return next(run for run in result["runs"] if run["name"] == "full")
 
     def check_once_an_epoch(self, result, samples=SAMPLES):
-        whole = digest_of(range(samples))
+        whole = sample_digests.of(range(samples))
         for epoch in self.full(result)["epochs"]:
             self.assertEqual(epoch["samples"], samples)
             self.assertEqual(epoch["digest"], whole)
@@ -164,10 +142,10 @@ class Ranks(program.ProgramTest):
         self.assertEqual([rank["rank"] for rank in result["ranks"]], [rank for rank in range(3) if rank != victim])
         (lost,) = result["partition"]["lost"]
         self.assertEqual(lost["rank"], victim)
-        whole = digest_of(range(SAMPLES))
+        whole = sample_digests.of(range(SAMPLES))
         trained = {epoch["epoch"]: epoch["digest"] for epoch in self.full(result)["epochs"]}
         self.assertEqual(len(trained), epochs)
-        self.assertEqual((sum_of(trained[lost["epoch"]]) + sum_of(digest_of(numbers_in(lost["untrained"])))) % FULL, sum_of(whole))
+        self.assertEqual(sample_digests.add(trained[lost["epoch"]], sample_digests.of(numbers_in(lost["untrained"]))), whole)
         for epoch in range(lost["epoch"] + 1, epochs):
             self.assertEqual(trained[epoch], whole)
         self.assertIn("rank-lost", [finding["code"] for finding in result["findings"]])
@@ -236,7 +214,7 @@ class Ranks(program.ProgramTest):
             places.cut(2)
             result = self.result_of(processes[:2])
             self.assertEqual([rank["rank"] for rank in result["ranks"]], [0, 1])
-            self.assertEqual(self.full(result)["epochs"][-1]["digest"], digest_of(range(SAMPLES)))
+            self.assertEqual(self.full(result)["epochs"][-1]["digest"], sample_digests.of(range(SAMPLES)))
             ((code, out, err),) = self.finish(processes[2:])
             self.assertEqual((code, json.loads(out)["schema"]), (1, "dsanalyze.error/1"), err)
 

@@ -1,0 +1,203 @@
+#!/usr/bin/env python3
+"""Ranks of one job on several servers: what a partition saves, against what is predicted; and what they do when one dies.
+
+usage: servers.py PROGRAM once [--networks] | locality [--networks] | hdd [--rounds 3] | faults [--count 100] [--seed 1] [--networks]
+       once       2, 3 and 4 ranks: storage bytes after the first epoch, digests, with and without replicas
+       locality   4 ranks: what moves, beside the closed form and what slices would move
+       hdd        servers with a hard disk each [CoorDL, Fig 9b and 18]: bytes an epoch and speed-up, without a partition and with
+       faults     a rank is killed, or with --networks its link cut, at any time: what the others have of it
+       --networks each rank in a network namespace of its own (root), instead of over loopback
+"""
+import argparse
+import collections
+import contextlib
+import json
+import math
+import os
+import pathlib
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "net"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
+import networks as namespaces  # noqa: E402
+import sample_digests  # noqa: E402
+
+
+class Failure(Exception):
+    pass
+
+
+def require(holds, what):
+    if not holds:
+        raise Failure(what)
+
+
+class Servers:
+    """Starts a rank for each of `world` servers, over loopback or each in a namespace of its own."""
+
+    def __init__(self, program, world, in_networks):
+        self.program, self.world, self.in_networks = program, world, in_networks
+
+    @contextlib.contextmanager
+    def start(self, *arguments):
+        with contextlib.ExitStack() as stack:
+            folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dsanalyze-servers-")))
+            environment = dict(os.environ, XDG_STATE_HOME=str(folder / "state"), XDG_CACHE_HOME=str(folder / "cache"))
+            places = stack.enter_context(namespaces.Networks(self.world)) if self.in_networks else None
+            key = folder / "key"
+            key.write_bytes(os.urandom(32))
+            key.chmod(0o600)
+            self.places, self.processes = places, []
+            for rank in range(self.world):
+                meeting = ["--rendezvous", f"{places.addresses()[0]}:17640", "--listen", places.addresses()[rank], "--key-file", key] if places else [
+                    "--rendezvous", folder / "meeting"]
+                command = [self.program, "profile", *arguments, "--world", self.world, "--rank", rank, *meeting, "--runs", "full", "--subset", "100%", "--quiet", "--json"]
+                words = [str(word) for word in command]
+                self.processes.append(subprocess.Popen(places.words(rank, words) if places else words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                                       env=environment))
+            try:
+                yield self
+            finally:
+                for process in self.processes:
+                    process.kill()
+                    process.communicate()
+
+    def result(self, ranks=None):
+        """Of those ranks, told by the first of them."""
+        ranks = list(range(self.world)) if ranks is None else ranks
+        ended = [self.processes[rank].communicate(timeout=600) for rank in ranks]
+        for rank, (out, err) in zip(ranks, ended):
+            require(self.processes[rank].returncode == 0, f"rank {rank} ended with {self.processes[rank].returncode}: {err[-500:]}")
+        return json.loads(ended[0][0])
+
+    def run(self, *arguments):
+        with self.start(*arguments):
+            return self.result()
+
+
+def full(result):
+    return next(run for run in result["runs"] if run["name"] == "full")
+
+
+SAMPLES = 4000
+EMULATED = [f"emulated:imagenet-1k,samples={SAMPLES}", "--storage", "emulated:500MB/s", "--prep", "emulated:4000", "--cores", "2", "--accelerator", "emulated:1000",
+            "--batch-size", "64", "--time-budget", "120s"]
+
+
+def once(arguments):
+    whole = sample_digests.of(range(SAMPLES))
+    print("| ranks | partition | one cache | held nowhere, bytes | read in each epoch, bytes | digests |\n| --- | --- | --- | --- | --- | --- |")
+    for world in (2, 3, 4):
+        for mode in ("partitioned", "locality"):
+            for share in (0.6, 1.1, 2.0):
+                result = Servers(arguments.program, world, arguments.networks).run(*EMULATED, "--partition", mode, "--cache-size", f"{100 * share / world:.1f}%")
+                epochs = full(result)["epochs"]
+                right = all(epoch["digest"] == whole for epoch in epochs)
+                nowhere = result["partition"]["nowhere_bytes"]
+                require(right and all(epoch["requested_bytes"] == nowhere for epoch in epochs[1:]), f"{world} ranks, {mode}, {share}: {epochs}")
+                read = ", ".join(f"{epoch['requested_bytes']:,}" for epoch in epochs)
+                print(f"| {world} | {mode} | {100 * share / world:.0f} % | {nowhere:,} | {read} | the whole dataset's in each epoch |", flush=True)
+
+
+def locality(arguments):
+    print("| ranks | samples of a rank's mini-batch | moved, of all samples | balance_traffic | closed form | slices would move |\n| --- | --- | --- | --- | --- | --- |")
+    for world, batch in ((2, 64), (4, 32), (4, 64), (4, 128)):
+        setting = [word for word in EMULATED]
+        setting[setting.index("--batch-size") + 1] = batch
+        result = Servers(arguments.program, world, arguments.networks).run(*setting, "--partition", "locality", "--cache-size", f"{110 / world:.1f}%", "--epochs", 9)
+        later = full(result)["epochs"][1:]
+        moved = sum(epoch["peer_hits"] for epoch in later) / sum(epoch["samples"] for epoch in later)
+        form = math.sqrt((1 - 1 / world) * (1 - world * batch / SAMPLES) / (2 * math.pi * batch))
+        print(f"| {world} | {batch} | {100 * moved:.2f} % | {100 * result['partition']['balance_traffic']:.2f} % | {100 * form:.2f} % | {100 * (1 - 1 / world):.0f} % |", flush=True)
+
+
+HDD_SAMPLES, HDD_CACHE = 6000, 0.65
+
+
+def hdd(arguments):
+    """S = 20 MB/s, P = 735 MB/s, samples of about 300 KB, 65 % in one server's cache."""
+    setting = [f"emulated:openimages,samples={HDD_SAMPLES}", "--scale", "1:1000", "--storage", "emulated:20MB/s", "--prep", "emulated:102", "--cores", "24", "--accelerator",
+               "emulated:400", "--accelerators", "8", "--batch-size", "16", "--time-budget", "300s", "--cache-size", f"{HDD_CACHE:.0%}", "--epochs", "4"]
+    print("| servers | cache | samples/s of all | bytes a server and epoch | of the dataset |\n| --- | --- | --- | --- | --- |")
+    for world in (2, 3, 4):
+        ratios = []
+        for _ in range(arguments.rounds):
+            rates = {}
+            for name, options in (("page-model:linux", ["--cache", "page-model:linux"]), ("MinIO", []), ("partitioned", ["--partition", "partitioned"])):
+                result = Servers(arguments.program, world, False).run(*setting, *options)
+                later = full(result)["epochs"][1:]
+                size = statistics.mean(epoch["requested_bytes"] for epoch in later) / world
+                rates[name] = full(result)["samples_per_s"]
+                print(f"| {world} | {name} | {rates[name]:,.0f} | {size:,.0f} | {100 * size / result['dataset']['bytes']:.1f} % |", flush=True)
+            ratios.append(rates["partitioned"] / rates["page-model:linux"])
+        print(f"partitioned over page-model:linux on {world} servers: {statistics.median(ratios):.1f} [{min(ratios):.1f}, {max(ratios):.1f}]", flush=True)
+
+
+def one_fault(arguments, seed, seen):
+    draw = random.Random(seed)
+    world = draw.choice([2, 3, 4])
+    mode = draw.choice(["partitioned", "locality"])
+    servers = Servers(arguments.program, world, arguments.networks)
+    whole = sample_digests.of(range(SAMPLES))
+    epochs = 6
+    with servers.start(*EMULATED, "--partition", mode, "--cache-size", f"{draw.choice([60, 110, 200]) / world:.1f}%", "--epochs", epochs) as running:
+        victim = draw.randrange(world)
+        time.sleep(draw.uniform(0.2, 0.4 + SAMPLES / world / 1000 * epochs))
+        cut = arguments.networks and world > 2 and draw.random() < 0.5
+        if cut:
+            running.places.cut(victim)
+        else:
+            running.processes[victim].kill()
+        begun = time.monotonic()
+        others = [rank for rank in range(world) if rank != victim]
+        result = running.result(others)
+        seen["cuts" if cut else "kills"] += 1
+        lost = result["partition"]["lost"]
+        if not lost:  # it had ended by then, or had not yet begun
+            seen["before or after the run"] += 1
+            return
+        require([each["rank"] for each in lost] == [victim], f"lost: {lost}")
+        trained = {epoch["epoch"]: epoch["digest"] for epoch in full(result)["epochs"]}
+        require(sorted(trained) == list(range(epochs)), f"epochs trained: {sorted(trained)}")
+        at = lost[0]["epoch"]
+        together = sample_digests.add(trained[at], sample_digests.of(int(number) for number in lost[0]["untrained"].split(",") if number))
+        require(together == whole, f"epoch {at}: {trained[at]} and {lost[0]['untrained_samples']} untrained are not the whole dataset")
+        require(all(trained[epoch] == whole for epoch in range(at + 1, epochs)), "an epoch after the loss was not whole")
+        slowest = max(epoch["seconds"] for epoch in full(result)["epochs"])
+        seen["slowest epoch"] = max(seen["slowest epoch"], slowest)
+        seen["took"] = max(seen["took"], time.monotonic() - begun)
+
+
+def faults(arguments):
+    seen = collections.Counter()
+    failed = 0
+    for seed in range(arguments.seed, arguments.seed + arguments.count):
+        try:
+            one_fault(arguments, seed, seen)
+        except (Failure, subprocess.TimeoutExpired) as failure:
+            failed += 1
+            print(f"FAILED faults --count 1 --seed {seed}: {failure}", flush=True)
+    print(f"{arguments.count} runs: {dict(seen)}; {failed} failed")
+    return failed
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("what", choices=["once", "locality", "hdd", "faults"])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--networks", action="store_true")
+    arguments = parser.parse_args()
+    arguments.program = os.path.abspath(arguments.program)
+    sys.exit(1 if globals()[arguments.what](arguments) else 0)
+
+
+if __name__ == "__main__":
+    main()
