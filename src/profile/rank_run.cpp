@@ -55,10 +55,17 @@ PartitionRecord partition_record(const RunContext& context, const PartitionedSha
   return record;
 }
 
+Error not_all_came(RankTeam& team, std::string_view where, Status status) {
+  const std::string given_up = team.collective().given_up();
+  if (!given_up.empty()) return Error(fmt::format("rank {} of {} cannot go on: {}", team.rank(), team.world(), given_up));
+  return Error(fmt::format("the ranks did not all come to {} ({})", where, status_name(status.code)));
+}
+
 /// All ranks that are alive stand here.
 void meet_again(const RunContext& context, AliveRanks& alive) {
-  const Status status = context.inputs.team->collective().agree(alive, context.timing.clock->after(patience(context)));
-  if (!status.ok()) throw Error(fmt::format("the ranks did not all come to the end of the full run ({})", status_name(status.code)));
+  RankTeam& team = *context.inputs.team;
+  const Status status = team.collective().agree(alive, context.timing.clock->after(patience(context)));
+  if (!status.ok()) throw not_all_came(team, "the end of the full run", status);
 }
 
 }  // namespace
@@ -72,7 +79,7 @@ void follow_rank_0(RunContext& context, double& seconds) {
   const Status status = tell_together(
       alive, [&] { return team.collective().agree(alive, deadline()); },
       [&] { return team.collective().gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)), deadline()); });
-  if (!status.ok()) throw Error(fmt::format("the ranks did not all come to the full run ({})", status_name(status.code)));
+  if (!status.ok()) throw not_all_came(team, "the full run", status);
   if (!alive.alive(0)) throw Error("rank 0 is gone: it was to measure the server before the ranks' run together");
   if (team.rank() == 0) return;
   seconds = all[0].seconds;
