@@ -68,6 +68,20 @@ void meet_again(const RunContext& context, AliveRanks& alive) {
   if (!status.ok()) throw not_all_came(team, "the end of the full run", status);
 }
 
+/// A rank that the others went on without says so, whatever else that brought to an end.
+template <typename Enough>
+TrainingLog train_as_a_rank(const RunContext& context, BatchSource& batches, Trainer& trainer, const Enough& enough) {
+  try {
+    return train(batches, trainer, enough, context.stop, context.timing);
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const Error&) {
+    RankTeam& team = *context.inputs.team;
+    if (team.collective().given_up().empty()) throw;
+    throw not_all_came(team, "the full run", {StatusCode::io, 0});
+  }
+}
+
 }  // namespace
 
 void follow_rank_0(RunContext& context, double& seconds) {
@@ -118,27 +132,24 @@ RanksMeasured run_ranks(RunContext& context, double seconds) {
   const auto storage = pipeline.storage_bytes();
   const auto before = storage();
   auto loader = pipeline.make_loader({.epochs = static_cast<std::uint64_t>(settings.epochs)});
-  auto trainer = make_trainer(inputs, pipeline.server().devices(), 0, *loader, context.timing);
+  TeamTrainer trainer(inputs, pipeline.server().devices(), *loader, patience(context), context.timing);
   Observer observer(*loader, storage, inputs.host, context.timing);
   std::uint64_t epoch = 0;
   Nanoseconds first_end = 0;
   std::size_t seen = 0;
   Nanoseconds next_look = 0;
-  const TrainingLog log = train(
-      *loader, *trainer,
-      [&](const TrainingLog& so_far) {
-        for (; seen < so_far.completions.size(); ++seen) {
-          if (!so_far.completions[seen].last_of_epoch) continue;
-          epoch = so_far.completions[seen].epoch + 1;
-          if (first_end == 0) first_end = so_far.completions[seen].end;
-        }
-        if (const Nanoseconds now = context.timing.clock->now(); now >= next_look) {
-          next_look = now + nanoseconds_per_second;
-          show_progress(context, fmt::format("full, {} ranks, epoch {}", share.ranks(), epoch + 1), begun, seconds);
-        }
-        return false;
-      },
-      context.stop, context.timing);
+  const TrainingLog log = train_as_a_rank(context, *loader, *trainer, [&](const TrainingLog& so_far) {
+    for (; seen < so_far.completions.size(); ++seen) {
+      if (!so_far.completions[seen].last_of_epoch) continue;
+      epoch = so_far.completions[seen].epoch + 1;
+      if (first_end == 0) first_end = so_far.completions[seen].end;
+    }
+    if (const Nanoseconds now = context.timing.clock->now(); now >= next_look) {
+      next_look = now + nanoseconds_per_second;
+      show_progress(context, fmt::format("full, {} ranks, epoch {}", share.ranks(), epoch + 1), begun, seconds);
+    }
+    return false;
+  });
   observer.stop();
 
   Measured own;
