@@ -190,7 +190,12 @@ struct PartitionedShare::State {
   [[nodiscard]] Deadline patience() const { return parts.timing.clock->after(options.patience_seconds); }
 
   Status explain(Status status, std::string_view doing) {
+    const std::string given_up = parts.ranks->given_up();
     const std::scoped_lock lock(mutex);
+    if (!given_up.empty()) {
+      reason = fmt::format("rank {} of {} cannot go on: {}", self, alive.ranks(), given_up);
+      return status;
+    }
     reason = fmt::format("rank {} of {} cannot go on: {} failed ({}); another rank has ended, or is more than {:g} s behind", self, alive.ranks(),
                          doing, status_name(status.code), options.patience_seconds);
     return status;

@@ -55,10 +55,31 @@ PartitionRecord partition_record(const RunContext& context, const PartitionedSha
   return record;
 }
 
+Error not_all_came(RankTeam& team, std::string_view where, Status status) {
+  const std::string given_up = team.collective().given_up();
+  if (!given_up.empty()) return Error(fmt::format("rank {} of {} cannot go on: {}", team.rank(), team.world(), given_up));
+  return Error(fmt::format("the ranks did not all come to {} ({})", where, status_name(status.code)));
+}
+
 /// All ranks that are alive stand here.
 void meet_again(const RunContext& context, AliveRanks& alive) {
-  const Status status = context.inputs.team->collective().agree(alive, context.timing.clock->after(patience(context)));
-  if (!status.ok()) throw Error(fmt::format("the ranks did not all come to the end of the full run ({})", status_name(status.code)));
+  RankTeam& team = *context.inputs.team;
+  const Status status = team.collective().agree(alive, context.timing.clock->after(patience(context)));
+  if (!status.ok()) throw not_all_came(team, "the end of the full run", status);
+}
+
+/// A rank that the others went on without says so, whatever else that brought to an end.
+template <typename Enough>
+TrainingLog train_as_a_rank(const RunContext& context, BatchSource& batches, Trainer& trainer, const Enough& enough) {
+  try {
+    return train(batches, trainer, enough, context.stop, context.timing);
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const Error&) {
+    RankTeam& team = *context.inputs.team;
+    if (team.collective().given_up().empty()) throw;
+    throw not_all_came(team, "the full run", {StatusCode::io, 0});
+  }
 }
 
 }  // namespace
@@ -72,7 +93,7 @@ void follow_rank_0(RunContext& context, double& seconds) {
   const Status status = tell_together(
       alive, [&] { return team.collective().agree(alive, deadline()); },
       [&] { return team.collective().gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)), deadline()); });
-  if (!status.ok()) throw Error(fmt::format("the ranks did not all come to the full run ({})", status_name(status.code)));
+  if (!status.ok()) throw not_all_came(team, "the full run", status);
   if (!alive.alive(0)) throw Error("rank 0 is gone: it was to measure the server before the ranks' run together");
   if (team.rank() == 0) return;
   seconds = all[0].seconds;
@@ -114,27 +135,24 @@ RanksMeasured run_ranks(RunContext& context, double seconds) {
   const auto storage = pipeline.storage_bytes();
   const auto before = storage();
   auto loader = pipeline.make_loader({.epochs = static_cast<std::uint64_t>(settings.epochs)});
-  auto trainer = make_trainer(inputs, pipeline.server().devices(), 0, *loader, context.timing);
+  TeamTrainer trainer(inputs, pipeline.server().devices(), *loader, patience(context), context.timing);
   Observer observer(*loader, storage, inputs.host, context.timing);
   std::uint64_t epoch = 0;
   Nanoseconds first_end = 0;
   std::size_t seen = 0;
   Nanoseconds next_look = 0;
-  const TrainingLog log = train(
-      *loader, *trainer,
-      [&](const TrainingLog& so_far) {
-        for (; seen < so_far.completions.size(); ++seen) {
-          if (!so_far.completions[seen].last_of_epoch) continue;
-          epoch = so_far.completions[seen].epoch + 1;
-          if (first_end == 0) first_end = so_far.completions[seen].end;
-        }
-        if (const Nanoseconds now = context.timing.clock->now(); now >= next_look) {
-          next_look = now + nanoseconds_per_second;
-          show_progress(context, fmt::format("full, {} ranks, epoch {}", share.ranks(), epoch + 1), begun, seconds);
-        }
-        return false;
-      },
-      context.stop, context.timing);
+  const TrainingLog log = train_as_a_rank(context, *loader, *trainer, [&](const TrainingLog& so_far) {
+    for (; seen < so_far.completions.size(); ++seen) {
+      if (!so_far.completions[seen].last_of_epoch) continue;
+      epoch = so_far.completions[seen].epoch + 1;
+      if (first_end == 0) first_end = so_far.completions[seen].end;
+    }
+    if (const Nanoseconds now = context.timing.clock->now(); now >= next_look) {
+      next_look = now + nanoseconds_per_second;
+      show_progress(context, fmt::format("full, {} ranks, epoch {}", share.ranks(), epoch + 1), begun, seconds);
+    }
+    return false;
+  });
   observer.stop();
 
   Measured own;

@@ -12,6 +12,12 @@ namespace {
 
 constexpr double look_up_seconds = 0.25;
 
+CpuTrainerOptions options_for(const ProfileInputs& inputs, const BatchSource& batches) {
+  CpuTrainerOptions options = cpu_trainer_options(inputs);
+  options.memory = [&batches](const Batch& batch) { return batches.memory(batch); };
+  return options;
+}
+
 }  // namespace
 
 void TrainingLog::append(TrainingLog later) {
@@ -78,13 +84,12 @@ std::unique_ptr<Trainer> make_trainer(const ProfileInputs& inputs, ServerDevices
                                       Timing timing, std::optional<int> trial) {
   const ProfileSettings& settings = inputs.settings;
   if (settings.accelerator == AcceleratorKind::cpu) {
-    CpuTrainerOptions options = cpu_trainer_options(inputs);
+    CpuTrainerOptions options = options_for(inputs, batches);
     if (trial) {
       const TrialSetup setup = trial_setup(settings.seed, *trial);
       options.learning_rate = setup.learning_rate;
       options.momentum = setup.momentum;
     }
-    options.memory = [&batches](const Batch& batch) { return batches.memory(batch); };
     return make_cpu_trainer(options, timing);
   }
   if (settings.accelerator != AcceleratorKind::emulated) return make_null_trainer();
@@ -92,5 +97,19 @@ std::unique_ptr<Trainer> make_trainer(const ProfileInputs& inputs, ServerDevices
   return make_emulated_trainer({accelerators, settings.accelerator_rate, settings.step}, std::span(devices.accelerators).subspan(first, accelerators),
                                timing);
 }
+
+TeamTrainer::TeamTrainer(const ProfileInputs& inputs, ServerDevices& devices, const BatchSource& batches, double patience_seconds, Timing timing)
+    : m_ranks(inputs.team->ranks()) {
+  if (inputs.settings.accelerator != AcceleratorKind::cpu) {
+    m_trainer = make_trainer(inputs, devices, 0, batches, timing);
+    return;
+  }
+  CpuTrainerOptions options = options_for(inputs, batches);
+  options.ranks = &m_ranks.training();
+  options.sum_seconds = patience_seconds;
+  m_trainer = make_cpu_trainer(options, timing);
+}
+
+TeamTrainer::~TeamTrainer() { m_ranks.stop_training(); }
 
 }  // namespace dsanalyze

@@ -41,4 +41,21 @@ TrainingLog train(BatchSource& batches, Trainer& trainer, const std::function<bo
 std::unique_ptr<Trainer> make_trainer(const ProfileInputs& inputs, ServerDevices& devices, std::uint32_t first, const BatchSource& batches,
                                       Timing timing, std::optional<int> trial = std::nullopt);
 
+/// As make_trainer(), for the first accelerators of a rank that does what all others do: a network that learns is one network of all, so the sum of
+/// gradients waits for the slowest rank, `patience_seconds` at most, and the loss of a rank ends it with an Error (synchronous training). Must end
+/// before the ranks do; once this is gone they do not train together any more.
+class TeamTrainer {
+ public:
+  TeamTrainer(const ProfileInputs& inputs, ServerDevices& devices, const BatchSource& batches, double patience_seconds, Timing timing);
+  /// A sum that waits ends.
+  ~TeamTrainer();
+  TeamTrainer(const TeamTrainer&) = delete;
+  TeamTrainer& operator=(const TeamTrainer&) = delete;
+  Trainer& operator*() { return *m_trainer; }
+
+ private:
+  Ranks& m_ranks;
+  std::unique_ptr<Trainer> m_trainer;
+};
+
 }  // namespace dsanalyze

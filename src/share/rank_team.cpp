@@ -25,6 +25,7 @@ class RankTeam::Agreeing final : public ElasticCollective {
     }
     return {};
   }
+  [[nodiscard]] std::string given_up() const override { return m_ranks.given_up(); }
 
  private:
   Ranks& m_ranks;

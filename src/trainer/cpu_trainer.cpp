@@ -7,6 +7,7 @@
 #include <exception>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "dsanalyze/base/error.hpp"
@@ -141,12 +142,18 @@ class CpuTrainer final : public Trainer {
       }
       if (m_options.ranks != nullptr) sum_over_ranks(*m_options.ranks);
       if (m_total.samples > 0) m_network.descend(m_total);
+      if (m_options.look) show();
     } catch (...) {
       m_error = std::current_exception();
     }
     m_end = m_timing.clock->now();
     m_ended.store(1, std::memory_order_release);
     m_timing.waiter->wake(m_ended, 1);
+  }
+
+  void show() const {
+    const auto& weights = std::as_const(m_network).parameters();
+    m_options.look(std::vector<double>(m_total.gradient.begin(), m_total.gradient.end()), std::vector<double>(weights.begin(), weights.end()));
   }
 
   void sum_over_ranks(Collective& ranks) {
@@ -156,9 +163,10 @@ class CpuTrainer final : public Trainer {
     m_of_ranks[parameters + 1] = static_cast<double>(m_total.samples);
     const Status status = ranks.sum(m_of_ranks, m_timing.clock->after(m_options.sum_seconds));
     if (!status.ok()) {
-      throw Error(
-          fmt::format("rank {} of {}: summing the gradients of all ranks failed ({}): another rank has ended, or is slower than {:g} s a step",
-                      ranks.rank(), ranks.world(), status_name(status.code), m_options.sum_seconds));
+      throw Error(fmt::format(
+          "rank {} of {}: summing the gradients of all ranks failed ({}): another rank has ended, or is slower than {:g} s a step. Training that is "
+          "synchronous cannot go on with a sum that lacks a part; start all ranks again",
+          ranks.rank(), ranks.world(), status_name(status.code), m_options.sum_seconds));
     }
     std::transform(m_of_ranks.begin(), m_of_ranks.begin() + static_cast<std::ptrdiff_t>(parameters), m_total.gradient.begin(),
                    [](double value) { return static_cast<Real>(value); });

@@ -47,7 +47,7 @@ void Connection::cancel_all() {
 void Connection::start() {
   m_is_open = true;
   m_heard = m_answered = m_due = m_sent = m_job->members.now();
-  if (!m_job->members.alive(m_peer)) return lose({StatusCode::io, ECONNRESET});
+  if (!m_job->members.alive(m_peer)) return lose({StatusCode::io, ECONNRESET}, Death::closed);
   await_reading();
   work();
 }
@@ -77,7 +77,11 @@ void Connection::await_writing() {
 }
 
 void Connection::work() {
-  if (m_is_open && !m_job->members.alive(m_peer)) lose({StatusCode::io, ECONNRESET});
+  if (m_is_open && !m_job->members.alive(m_peer)) {
+    // What it still said is read: it may be that it goes on without this rank.
+    if (m_job->members.alive(m_job->members.own())) read_available();
+    lose({StatusCode::io, ECONNRESET}, Death::closed);
+  }
   if (!m_is_open) return fail_asked({StatusCode::io, ECONNRESET});
   cancel_asked();
   write_all();
@@ -94,7 +98,7 @@ void Connection::read_available() {
     const ssize_t got = ::readv(m_socket.native_handle(), has_body ? parts.data() : parts.data() + 1, has_body ? 2 : 1);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) return;
-    if (got <= 0) return lose({StatusCode::io, got < 0 ? errno : ECONNRESET});
+    if (got <= 0) return hung_up(got < 0 ? errno : ECONNRESET);
     m_heard = m_job->members.now();
     take(static_cast<std::size_t>(got));
     budget -= std::min(budget, static_cast<std::size_t>(got));
@@ -133,7 +137,7 @@ bool Connection::take_frame() {
   if (m_end - m_begin < head_bytes) return false;
   const auto head = parse_head(std::span<const std::byte, head_bytes>(m_stage.data() + m_begin, head_bytes));
   if (!head) return break_off();
-  if (head->kind == FrameKind::reply || head->kind == FrameKind::gather) {
+  if (is_long(head->kind)) {
     m_begin += head_bytes;
     return begin_body(*head);
   }
@@ -143,6 +147,7 @@ bool Connection::take_frame() {
   if (checksum_of(bytes, head->number) != head->checksum) return break_off();
   if (head->kind == FrameKind::request) return take_requests(*head, bytes);
   if (head->kind == FrameKind::not_held || head->kind == FrameKind::other_length) return take_answer(*head);
+  if (head->kind == FrameKind::given_up) return take_end(*head);
   if (head->kind != FrameKind::heartbeat) m_job->hear(m_peer, *head, {bytes.begin(), bytes.end()});
   return true;
 }

@@ -65,8 +65,14 @@ class Connection {
   void end_body();
   void write_all();
   void fill_outbox();
+  /// It goes on without this rank. False, as break_off().
+  bool take_end(const FrameHead& head);
   /// The other rank is dead, and all that it owes ends with `status`.
-  void lose(Status status);
+  void lose(Status status, Death death);
+  /// The other end is closed.
+  void hung_up(int error);
+  /// A rank that may live after all is told that this one goes on without it.
+  void tell_given_up();
   /// What it said makes no sense. False, for whoever would go on.
   bool break_off();
   void end(Status status);

@@ -34,7 +34,7 @@ bool Connection::take_answer(const FrameHead& head) {
 
 bool Connection::begin_body(const FrameHead& head) {
   m_head = head;
-  if (head.kind == FrameKind::gather) {
+  if (head.kind != FrameKind::reply) {
     m_body = Body::message;
     m_message.resize(head.length);
     m_rest = m_message;
@@ -127,7 +127,10 @@ void Connection::write_all() {
     if (m_outbox.send(m_socket.native_handle()) < 0) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM) return await_writing();
-      return lose({StatusCode::io, errno});
+      const int error = errno;
+      // It may have said why.
+      read_available();
+      return lose({StatusCode::io, error}, Death::closed);
     }
     m_sent = m_job->members.now();
   }
@@ -169,7 +172,7 @@ void Connection::look() {
   if (is_overdue(m_job->members.now())) {
     read_available();
     write_all();
-    if (m_is_open && is_overdue(m_job->members.now())) return lose({StatusCode::timeout, 0});
+    if (m_is_open && is_overdue(m_job->members.now())) return lose({StatusCode::timeout, 0}, Death::silent);
   }
   if (m_is_open && m_outbox.empty() && m_job->members.now() - m_sent >= m_job->peer_deadline / heartbeats_per_deadline) {
     say(FrameKind::heartbeat, 0, nullptr);
@@ -187,21 +190,52 @@ void Connection::leave() {
 
 bool Connection::break_off() {
   m_job->counts.nonsense.fetch_add(1, std::memory_order_relaxed);
-  m_job->bury(m_peer);
+  m_job->bury(m_peer, Death::nonsense);
   if (!m_awaited.empty()) {
     m_unanswered.fetch_sub(1, std::memory_order_relaxed);
     const Asked asked = m_awaited.pop();
     complete(asked, corrupt(Corruption::unknown));
   }
-  lose({StatusCode::io, EPROTO});
+  lose({StatusCode::io, EPROTO}, Death::nonsense);
   return false;
 }
 
-void Connection::lose(Status status) {
+bool Connection::take_end(const FrameHead& head) {
+  const auto death = static_cast<Death>(head.number);
+  if (head.number > UINT8_MAX || !may_live(death)) return break_off();
+  m_job->bury(m_job->members.own(), death);
+  lose({StatusCode::io, ECONNABORTED}, Death::left);
+  return false;
+}
+
+void Connection::lose(Status status, Death death) {
   if (!m_is_open) return;
   // Dead first: who hears that a request failed can ask whom not to ask any more.
-  m_job->bury(m_peer);
+  m_job->bury(m_peer, death);
+  tell_given_up();
   end(status);
+}
+
+void Connection::hung_up(int error) {
+  // Who hangs up in the middle of a frame, on a rank that had stopped, could not say that it goes on without it: there was no room.
+  const bool is_in_frame = m_body != Body::none || m_begin != m_end;
+  if (is_in_frame && m_loop->was_away()) m_job->bury(m_job->members.own(), Death::silent);
+  lose({StatusCode::io, error}, Death::closed);
+}
+
+void Connection::tell_given_up() {
+  const Death death = m_job->members.death(m_peer);
+  if (!may_live(death) || !m_job->members.goes_on()) return;
+  const auto send_all = [this] {
+    while (!m_outbox.empty()) {
+      if (m_outbox.send(m_socket.native_handle()) < 0 && errno != EINTR) return false;
+    }
+    return true;
+  };
+  // Behind what has begun, where there is room for all of it.
+  if (!send_all()) return;
+  m_outbox.add_message({FrameKind::given_up, static_cast<std::uint64_t>(death), nullptr});
+  send_all();
 }
 
 void Connection::close() {

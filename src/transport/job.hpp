@@ -80,10 +80,11 @@ struct Job {
   Held held;
   Deliveries deliveries;
   Counts counts;
-  /// A whole frame of kinds gather, mask and decided. Called by threads of connections.
+  /// A whole frame of kinds gather, training, mask and decided. Called by threads of connections.
   std::function<void(std::uint32_t rank, const FrameHead& head, std::vector<std::byte> bytes)> hear;
-  /// A rank is dead: all its connections are to be closed. Called by any thread.
-  std::function<void(std::uint32_t rank)> bury;
+  /// A rank is dead: all its connections are to be closed. This rank itself: the others go on without it, and it hears nobody any more. Called by any
+  /// thread.
+  std::function<void(std::uint32_t rank, Death death)> bury;
 };
 
 }  // namespace dsanalyze::transport

@@ -1,27 +1,75 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <vector>
 
 #include "dsanalyze/base/clock.hpp"
+#include "wire.hpp"
 
 namespace dsanalyze::transport {
+
+/// Why a rank is dead to this one. The number of a frame given_up is one of silent, nonsense and excluded.
+enum class Death : std::uint8_t {
+  none,
+  closed,    ///< its connection ended or broke
+  silent,    ///< it owed something, or a sign of life, and nothing came for the peer deadline
+  nonsense,  ///< it broke the protocol
+  excluded,  ///< the others agreed to go on without it
+  alone,     ///< of this rank itself: too many of the others are silent
+  left,      ///< this rank does not go on, so it hears nobody any more
+};
+/// Whether a rank that died of it may live, so that it is to be told.
+constexpr bool may_live(Death death) { return death == Death::silent || death == Death::nonsense || death == Death::excluded; }
+
+/// Whether ranks that went silent leave enough: of those that took part in the last agreement more than half, or one half with the lowest of them.
+/// The silent ones may go on by themselves; so never both do.
+inline bool may_go_on(const RankMask& taking_part, const RankMask& silent) {
+  std::size_t all = 0;
+  std::size_t lost = 0;
+  for (std::size_t rank = 0; rank < taking_part.size(); ++rank) {
+    all += taking_part[rank] ? 1 : 0;
+    lost += taking_part[rank] && silent[rank] ? 1 : 0;
+  }
+  const auto lowest = static_cast<std::size_t>(std::ranges::find(taking_part, true) - taking_part.begin());
+  return 2 * lost < all || (2 * lost == all && !silent[lowest]);
+}
 
 /// Who this rank takes for alive, and a word that changes with all news that a waiting rank may want. Threads: any, at once.
 class Members {
  public:
-  Members(std::uint32_t world, std::uint32_t own, Timing timing) : m_dead(world), m_own(own), m_timing(timing) {}
+  Members(std::uint32_t world, std::uint32_t own, Timing timing) : m_deaths(world), m_taking_part(world, true), m_own(own), m_timing(timing) {}
 
-  [[nodiscard]] std::uint32_t world() const { return static_cast<std::uint32_t>(m_dead.size()); }
+  [[nodiscard]] std::uint32_t world() const { return static_cast<std::uint32_t>(m_deaths.size()); }
   [[nodiscard]] std::uint32_t own() const { return m_own; }
-  [[nodiscard]] bool alive(std::uint32_t rank) const { return rank < m_dead.size() && !m_dead[rank].load(std::memory_order_acquire); }
+  /// Of this rank itself: whether the others have not gone on without it, as far as it knows.
+  [[nodiscard]] bool alive(std::uint32_t rank) const { return rank < m_deaths.size() && death(rank) == Death::none; }
+  [[nodiscard]] Death death(std::uint32_t rank) const { return m_deaths[rank].load(std::memory_order_acquire); }
   /// For good. True for who found it.
-  bool bury(std::uint32_t rank) {
-    if (m_dead[rank].exchange(true)) return false;
+  bool bury(std::uint32_t rank, Death death) {
+    Death alive = Death::none;
+    if (!m_deaths[rank].compare_exchange_strong(alive, death)) return false;
     tell();
     return true;
   }
+  [[nodiscard]] RankMask silent() const {
+    RankMask mask(world());
+    for (std::uint32_t rank = 0; rank < world(); ++rank) mask[rank] = death(rank) == Death::silent;
+    return mask;
+  }
+  /// The ranks of the last agreement, at first all.
+  [[nodiscard]] RankMask taking_part() const {
+    const std::scoped_lock lock(m_mutex);
+    return m_taking_part;
+  }
+  void agreed_on(const RankMask& mask) {
+    const std::scoped_lock lock(m_mutex);
+    m_taking_part = mask;
+  }
+  /// Whether this rank may still tell others that it goes on without them.
+  [[nodiscard]] bool goes_on() const { return alive(m_own) && may_go_on(taking_part(), silent()); }
   /// To be read before looking at what is waited for.
   [[nodiscard]] std::uint32_t news() const { return m_news.load(std::memory_order_acquire); }
   void tell() {
@@ -34,7 +82,9 @@ class Members {
   [[nodiscard]] Deadline after(double seconds) const { return m_timing.clock->after(seconds); }
 
  private:
-  std::vector<std::atomic<bool>> m_dead;
+  std::vector<std::atomic<Death>> m_deaths;
+  mutable std::mutex m_mutex;
+  RankMask m_taking_part;  ///< guarded by m_mutex
   std::uint32_t m_own;
   Timing m_timing;
   std::atomic<std::uint32_t> m_news{0};

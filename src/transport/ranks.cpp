@@ -14,6 +14,7 @@
 #include "loop.hpp"
 #include "requests.hpp"
 #include "rounds.hpp"
+#include "training_rounds.hpp"
 
 namespace dsanalyze {
 namespace transport {
@@ -25,15 +26,12 @@ constexpr std::size_t most_named = 8;           // missing ranks in a message
 class JoinedRanks final : public Ranks {
  public:
   JoinedRanks(const RankFacts& facts, Timing timing)
-      : m_job(facts, timing),
-        m_lines(facts),
-        m_rounds(m_job,
-                 [this](std::uint32_t rank, FrameKind kind, std::uint64_t number, const SharedBytes& bytes) { say(rank, kind, number, bytes); }),
-        m_requests(m_job, m_lines) {
+      : m_job(facts, timing), m_lines(facts), m_rounds(m_job, saying()), m_training(m_job.members, saying()), m_requests(m_job, m_lines) {
     m_job.hear = [this](std::uint32_t rank, const FrameHead& head, std::vector<std::byte> bytes) {
-      if (!m_rounds.hear(rank, head, std::move(bytes))) m_job.bury(rank);
+      if (head.kind == FrameKind::training) return m_training.hear(rank, head, std::move(bytes));
+      if (!m_rounds.hear(rank, head, std::move(bytes))) m_job.bury(rank, Death::nonsense);
     };
-    m_job.bury = [this](std::uint32_t rank) { bury(rank); };
+    m_job.bury = [this](std::uint32_t rank, Death death) { bury(rank, death); };
     for (std::uint32_t i = 0; i < facts.io_threads; ++i) m_loops.push_back(std::make_unique<Loop>(m_job));
   }
 
@@ -72,6 +70,8 @@ class JoinedRanks final : public Ranks {
   }
 
   Collective& collective() override { return m_rounds; }
+  Collective& training() override { return m_training; }
+  void stop_training() override { m_training.stop(); }
   PeerSource& peers() override { return m_requests; }
 
   void serve(const HeldSamples* held) override {
@@ -95,6 +95,19 @@ class JoinedRanks final : public Ranks {
     return ranks;
   }
 
+  [[nodiscard]] std::string given_up() const override {
+    const Death death = m_job.members.death(m_job.members.own());
+    const std::string deadline = format_seconds(m_job.facts.peer_deadline_seconds);
+    if (death == Death::none) return "";
+    if (death == Death::silent) return fmt::format("the other ranks went on without this one: it did not answer for {}", deadline);
+    if (death == Death::nonsense) return "the other ranks went on without this one: what it sent made no sense to them";
+    if (death == Death::excluded) return "the other ranks went on without this one: one of them had lost its connection with it";
+    return fmt::format(
+        "this rank has heard nothing from half or more of the others for {}: the network between them is cut or they are stopped, and they may go on "
+        "without it",
+        deadline);
+  }
+
   [[nodiscard]] RankCounters counters() const override {
     RankCounters counters{m_job.counts.bytes_sent.load(),
                           m_job.counts.requests_served.load(),
@@ -108,14 +121,21 @@ class JoinedRanks final : public Ranks {
   }
 
  private:
+  Say saying() {
+    return [this](std::uint32_t rank, FrameKind kind, std::uint64_t number, const SharedBytes& bytes) { say(rank, kind, number, bytes); };
+  }
+
   void say(std::uint32_t rank, FrameKind kind, std::uint64_t number, const SharedBytes& bytes) {
     Connection* const line = m_lines.get(rank, 0);
     line->say(kind, number, bytes);
     line->loop().wake(*line);
   }
 
-  void bury(std::uint32_t rank) {
-    if (!m_job.members.bury(rank)) return;
+  void bury(std::uint32_t rank, Death death) {
+    if (!m_job.members.bury(rank, death)) return;
+    if (rank == m_job.members.own()) {
+      for (std::uint32_t other = 0; other < m_job.members.world(); ++other) bury(other, Death::left);
+    }
     m_lines.for_each(rank, [](Connection* line) {
       if (line != nullptr) line->loop().wake(*line);
     });
@@ -151,6 +171,7 @@ class JoinedRanks final : public Ranks {
   std::vector<std::unique_ptr<Loop>> m_loops;
   Lines m_lines;
   Rounds m_rounds;
+  TrainingRounds m_training;
   Requests m_requests;
   std::unique_ptr<Door> m_door;
 };

@@ -28,8 +28,10 @@ enum class FrameKind : std::uint32_t {
   other_length,  ///< held, but not with as many bytes as were asked for; no bytes
   heartbeat,     ///< no bytes
   gather,        ///< a rank's part of round `number`
-  mask,          ///< whom a rank takes for alive, for agreement `number`
-  decided        ///< the outcome of agreement `number`
+  mask,          ///< whom a rank takes for alive and whom it finds silent, for agreement `number`
+  decided,       ///< the outcome of agreement `number`, likewise
+  given_up,      ///< no bytes; the others go on without the rank that reads this, `number` (a Death) says why
+  training       ///< a rank's part of round `number` of training
 };
 
 struct FrameHead {
@@ -50,7 +52,10 @@ constexpr std::size_t most_entries = 256;                       ///< in one fram
 constexpr std::size_t most_asked = 1024;                        ///< unanswered on one connection
 constexpr std::size_t most_gathered = 64U << 20U;               ///< bytes
 constexpr std::size_t most_mask = most_ranks / 8;               ///< bytes
-constexpr std::size_t most_small = most_entries * entry_bytes;  ///< bytes that follow any head but a reply's and a gather's
+constexpr std::size_t most_small = most_entries * entry_bytes;  ///< bytes that follow any head but those of is_long()
+
+/// What follows these may be long, and goes where it belongs as it comes.
+constexpr bool is_long(FrameKind kind) { return kind == FrameKind::reply || kind == FrameKind::gather || kind == FrameKind::training; }
 
 /// XXH3-64 with the frame's number as its seed, so that no frame passes for another.
 std::uint64_t checksum_of(std::span<const std::byte> bytes, std::uint64_t number);
@@ -69,5 +74,14 @@ using RankMask = std::vector<bool>;
 std::vector<std::byte> write_mask(const RankMask& mask);
 /// Nothing when it is not a mask of `world` ranks.
 std::optional<RankMask> parse_mask(std::span<const std::byte> bytes, std::uint32_t world);
+
+/// How a rank sees the others: two masks, one behind the other.
+struct RankView {
+  RankMask alive;
+  RankMask silent;  ///< of the others those that somebody who is alive found silent, not closed
+};
+std::vector<std::byte> write_view(const RankView& view);
+/// Nothing when it is not one of `world` ranks.
+std::optional<RankView> parse_view(std::span<const std::byte> bytes, std::uint32_t world);
 
 }  // namespace dsanalyze::transport

@@ -45,7 +45,7 @@ void check_frames(std::span<const std::byte> bytes) {
     const transport::HeadBytes written = transport::write_head(*head);
     require(std::equal(written.begin(), written.end(), bytes.begin()), "a head that was read is written as it was");
     require(head->kind == FrameKind::reply || head->length <= transport::most_gathered, "lengths are bounded");
-    require(head->kind == FrameKind::reply || head->kind == FrameKind::gather || head->length <= transport::most_small, "and most are small");
+    require(transport::is_long(head->kind) || head->length <= transport::most_small, "and most are small");
     bytes = bytes.subspan(transport::head_bytes);
     const std::span<const std::byte> body = bytes.first(std::min<std::size_t>(bytes.size(), head->length));
     if (head->kind == FrameKind::request && body.size() == head->length) {
@@ -55,8 +55,9 @@ void check_frames(std::span<const std::byte> bytes) {
     }
     if (head->kind == FrameKind::mask || head->kind == FrameKind::decided) {
       const std::uint32_t world = 1 + head->number % most_ranks;
-      const auto mask = transport::parse_mask(body, world);
-      if (mask) require(mask->size() == world && std::ranges::equal(transport::write_mask(*mask), body), "a mask is of the job's ranks");
+      const auto view = transport::parse_view(body, world);
+      if (view) require(view->alive.size() == world && view->silent.size() == world, "a view is of the job's ranks");
+      if (view) require(std::ranges::equal(transport::write_view(*view), body), "and is written as it was read");
     }
     bytes = bytes.subspan(body.size());
   }

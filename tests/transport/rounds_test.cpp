@@ -142,7 +142,14 @@ class TalkingRanks {
       RankFacts facts = test::facts_of(rank, world);
       facts.places = 1;
       m_jobs.push_back(std::make_unique<transport::Job>(facts, system_timing()));
-      m_jobs.back()->bury = [this, rank](std::uint32_t other) { cut(rank, other); };
+      m_jobs.back()->bury = [this, rank](std::uint32_t other, transport::Death death) {
+        if (other != rank) return cut(rank, other);
+        // It does not go on, and leaves.
+        m_jobs[rank]->members.bury(rank, death);
+        for (std::uint32_t each = 0; each < m_jobs.size(); ++each) {
+          if (each != rank) cut(rank, each);
+        }
+      };
       m_rounds.push_back(std::make_unique<transport::Rounds>(
           *m_jobs.back(), [this, rank](std::uint32_t to, transport::FrameKind kind, std::uint64_t number, const transport::SharedBytes& bytes) {
             if (m_words[rank]++ == m_says_at_most[rank]) die(rank);
@@ -155,8 +162,13 @@ class TalkingRanks {
   void nobody_dies() { std::ranges::fill(m_says_at_most, SIZE_MAX); }
   /// Both hang up on one another.
   void cut(std::uint32_t one, std::uint32_t other) {
-    m_jobs[one]->members.bury(other);
-    m_jobs[other]->members.bury(one);
+    m_jobs[one]->members.bury(other, transport::Death::closed);
+    m_jobs[other]->members.bury(one, transport::Death::closed);
+  }
+  /// Nothing comes through between them any more.
+  void silence(std::uint32_t one, std::uint32_t other) {
+    m_jobs[one]->members.bury(other, transport::Death::silent);
+    m_jobs[other]->members.bury(one, transport::Death::silent);
   }
   [[nodiscard]] bool is_dead(std::uint32_t rank) const { return m_is_dead[rank]; }
   template <typename Each>
@@ -237,6 +249,127 @@ TEST_CASE("Of two ranks that take one another for dead, neither goes on beside t
       if (outcome.status.ok()) CHECK(outcome.ranks == outcomes[1].ranks);
     }
   }
+}
+
+/// Who goes on where nothing comes through between the first `cut` ranks and the others, in whatever order they notice.
+std::vector<bool> go_on_after_cut(std::uint32_t world, std::uint32_t cut, std::uint64_t seed) {
+  TalkingRanks ranks(world);
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;
+  for (std::uint32_t one = 0; one < cut; ++one) {
+    for (std::uint32_t other = cut; other < world; ++other) pairs.emplace_back(one, other);
+  }
+  RandomStream random(seed);
+  for (std::size_t i = pairs.size(); i > 1; --i) std::swap(pairs[i - 1], pairs[random.below(i)]);
+  std::vector<char> goes_on(world);
+  {
+    const std::jthread cutter([&] {
+      for (const auto& [one, other] : pairs) ranks.silence(one, other);
+    });
+    ranks.each([&](std::uint32_t rank, transport::Rounds& rounds) {
+      for (std::uint64_t epoch = 0; epoch < 3; ++epoch) goes_on[rank] = rounds.agree(epoch, test::in_good_time()).status.ok();
+    });
+  }
+  // By now all have noticed.
+  ranks.each([&](std::uint32_t rank, transport::Rounds& rounds) { goes_on[rank] = rounds.agree(3, test::in_good_time()).status.ok(); });
+  return {goes_on.begin(), goes_on.end()};
+}
+
+TEST_CASE("Where the network is cut, at most one side goes on: the larger one, or of two halves the one with the lowest rank") {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    CHECK(go_on_after_cut(2, 1, seed) == std::vector<bool>{true, false});
+    const auto three = go_on_after_cut(3, 1, seed);
+    CHECK_FALSE(three[0]);
+    // Ranks that a side loses one after the other may end it all; the smaller side never goes on.
+    const auto four = go_on_after_cut(4, 2, seed);
+    CHECK_FALSE(four[2]);
+    CHECK_FALSE(four[3]);
+  }
+}
+
+TEST_CASE("Where all have noticed that the network is cut, the side that may go on does so whole") {
+  const auto cut = [](std::uint32_t world, std::uint32_t first) {
+    TalkingRanks ranks(world);
+    for (std::uint32_t one = 0; one < first; ++one) {
+      for (std::uint32_t other = first; other < world; ++other) ranks.silence(one, other);
+    }
+    std::vector<Agreement> outcomes(world);
+    ranks.each([&](std::uint32_t rank, transport::Rounds& rounds) { outcomes[rank] = rounds.agree(0, test::in_good_time()); });
+    return outcomes;
+  };
+  for (const auto& [world, first, goes_first] : {std::tuple{2U, 1U, true}, {3U, 1U, false}, {3U, 2U, true}, {4U, 2U, true}, {5U, 2U, false}}) {
+    CAPTURE(world);
+    CAPTURE(first);
+    const auto outcomes = cut(world, first);
+    for (std::uint32_t rank = 0; rank < world; ++rank) {
+      CAPTURE(rank);
+      const bool expected = (rank < first) == goes_first;
+      CHECK(outcomes[rank].status.code == (expected ? StatusCode::ok : StatusCode::io));
+      if (expected) CHECK(outcomes[rank].ranks.size() == (goes_first ? first : world - first));
+    }
+  }
+}
+
+TEST_CASE("Ranks that end do not count as silent: whoever is left goes on, though most have ended") {
+  TalkingRanks ranks(4);
+  for (const std::uint32_t rank : {0U, 1U, 2U}) ranks.cut(rank, 3);
+  ranks.each([&](std::uint32_t rank, transport::Rounds& rounds) {
+    if (rank == 3) CHECK(rounds.agree(0, test::in_good_time()).ranks == std::vector<std::uint32_t>{3});
+  });
+}
+
+TEST_CASE("Rounds of training go their way beside agreements and other rounds") {
+  constexpr std::uint32_t world = 3;
+  JobOfRanks job(world);
+  job.each([&](std::uint32_t rank, Ranks& ranks) {
+    const std::jthread trains([&] {
+      for (int step = 0; step < 200; ++step) {
+        std::array<double, 2> values = {rank + 1.0, static_cast<double>(step)};
+        CHECK(ranks.training().sum(values, test::in_good_time()).ok());
+        CHECK(values == std::array<double, 2>{6, 3.0 * step});
+      }
+      CHECK(ranks.training().barrier(test::in_good_time()).ok());
+      CHECK(ranks.training().world() == static_cast<int>(world));
+    });
+    for (std::uint64_t epoch = 0; epoch < 50; ++epoch) {
+      CHECK(ranks.agree_alive(epoch, test::in_good_time()).ranks.size() == world);
+      double one = 1;
+      CHECK(ranks.collective().sum(std::span(&one, 1), test::in_good_time()).ok());
+      CHECK(one == 3);
+    }
+  });
+}
+
+TEST_CASE("A death ends the training of all others, and an agreement on who is left does not begin it again") {
+  JobOfRanks job(3);
+  job.each([&](std::uint32_t, Ranks& ranks) { CHECK(ranks.training().barrier(test::in_good_time()).ok()); });
+  job.end(2);
+  job.each([&](std::uint32_t, Ranks& ranks) {
+    CHECK(ranks.training().barrier(test::in_good_time()).code == StatusCode::io);
+    CHECK(ranks.agree_alive(0, test::in_good_time()).ranks == std::vector<std::uint32_t>{0, 1});
+    CHECK(ranks.collective().barrier(test::in_good_time()).ok());
+    CHECK(ranks.training().barrier(test::in_good_time()).code == StatusCode::io);
+  });
+}
+
+TEST_CASE("Who is agreed on before the training begins trains") {
+  JobOfRanks job(3);
+  job.end(2);
+  job.each([&](std::uint32_t, Ranks& ranks) {
+    CHECK(ranks.agree_alive(0, test::in_good_time()).ranks == std::vector<std::uint32_t>{0, 1});
+    double one = 1;
+    CHECK(ranks.training().sum(std::span(&one, 1), test::in_good_time()).ok());
+    CHECK(one == 2);
+  });
+}
+
+TEST_CASE("A round of training that waits ends when it is stopped") {
+  JobOfRanks job(2);
+  {
+    const std::jthread waits([&] { CHECK(job[0].training().barrier(test::in_good_time()).code == StatusCode::cancelled); });
+    job[0].stop_training();
+  }
+  CHECK(job[0].training().barrier(test::in_good_time()).code == StatusCode::cancelled);
 }
 
 TEST_CASE("An agreement with ranks that say nothing ends at its deadline") {

@@ -33,11 +33,15 @@ TEST_CASE("A head with a length that its kind does not have is none") {
   CHECK_FALSE(is_head(FrameKind::other_length, 1));
   CHECK(is_head(FrameKind::gather, most_gathered));
   CHECK_FALSE(is_head(FrameKind::gather, most_gathered + 1));
-  CHECK(is_head(FrameKind::mask, most_mask));
-  CHECK_FALSE(is_head(FrameKind::mask, most_mask + 1));
+  CHECK(is_head(FrameKind::mask, 2 * most_mask));
+  CHECK_FALSE(is_head(FrameKind::mask, 2 * most_mask + 1));
+  CHECK(is_head(FrameKind::training, most_gathered));
+  CHECK_FALSE(is_head(FrameKind::training, most_gathered + 1));
+  CHECK(is_head(FrameKind::given_up, 0));
+  CHECK_FALSE(is_head(FrameKind::given_up, 1));
   CHECK_FALSE(is_head(FrameKind::decided, 0));
   CHECK_FALSE(is_head(static_cast<FrameKind>(0), 0));
-  CHECK_FALSE(is_head(static_cast<FrameKind>(9), 0));
+  CHECK_FALSE(is_head(static_cast<FrameKind>(11), 0));
 }
 
 TEST_CASE("Entries that were written are read in their order") {
@@ -60,6 +64,21 @@ TEST_CASE("A mask is read by jobs of its size alone") {
   CHECK_FALSE(parse_mask(bytes, 10));  // says something of a rank that is not there
   CHECK_FALSE(parse_mask(bytes, 17));
   CHECK_FALSE(parse_mask({}, 11));
+}
+
+TEST_CASE("A view is two masks, read by jobs of its size alone") {
+  RankView view{RankMask(11, true), RankMask(11)};
+  view.alive[3] = false;
+  view.silent[3] = true;
+  const std::vector<std::byte> bytes = write_view(view);
+  const auto read = parse_view(bytes, 11);
+  REQUIRE(read);
+  CHECK(read->alive == view.alive);
+  CHECK(read->silent == view.silent);
+  CHECK_FALSE(parse_view(bytes, 10));
+  CHECK_FALSE(parse_view(bytes, 3));
+  CHECK_FALSE(parse_view(std::span(bytes).first(3), 11));
+  CHECK_FALSE(parse_view({}, 11));
 }
 
 TEST_CASE("A checksum is of the bytes and of the frame that they came in") {

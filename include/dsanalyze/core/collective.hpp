@@ -22,14 +22,16 @@ class Collective {
   virtual Status gather(std::span<const std::byte> mine, std::span<std::byte> all, Deadline deadline) = 0;
 };
 
-/// Ranks of which some may be lost on the way. barrier(), sum() and gather() are among the ranks last agreed on, at first all: a lost rank's bytes are
-/// zeros, its numbers add nothing. Where one dies meanwhile some ranks may end with io and others not: tell_together() makes it alike for all.
+/// Ranks of which some may be lost on the way. barrier(), sum() and gather() are among the ranks last agreed on, at first all: a lost rank's bytes
+/// are zeros, its numbers add nothing. Where one dies meanwhile some ranks may end with io and others not: tell_together() makes it alike for all.
 class ElasticCollective : public Collective {
  public:
-  /// All that are alive call it, as often as one another, and get the same answer: who goes on. Who dies in the course of it may still be in the answer,
-  /// as one that dies just after it would. Waits for all that are alive; after a timeout another call goes on with the same agreement. Errors: timeout
-  /// (a rank that is alive has not come), io (the others go on without this rank).
+  /// All that are alive call it, as often as one another, and get the same answer: who goes on. Who dies in the course of it may still be in the
+  /// answer, as one that dies just after it would. Waits for all that are alive; after a timeout another call goes on with the same agreement.
+  /// Errors: timeout (a rank that is alive has not come), io (the others go on without this rank).
   virtual Status agree(AliveRanks& alive, Deadline deadline) = 0;
+  /// Why the others go on without this rank, in words without a full stop; empty: they do not, or it is not known. Threads: any.
+  [[nodiscard]] virtual std::string given_up() const { return {}; }
 };
 
 /// All that are alive agree on who they are by `agree`, tell one another something by `tell` (of the ranks in `alive`), and agree that all have heard

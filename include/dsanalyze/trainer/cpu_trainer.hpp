@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 
 #include "dsanalyze/base/clock.hpp"
 #include "dsanalyze/base/units.hpp"
@@ -26,9 +27,13 @@ struct CpuTrainerOptions {
   /// What a batch's offsets count from. Called by the threads that compute, any at once.
   std::function<const std::byte*(const Batch&)> memory;
   /// Ranks that train one network together: each step's gradient is the sum over all of them. nullptr: this one alone. Must outlive the trainer. All
-  /// ranks take the same number of steps; one without samples for a step submits a batch of none.
+  /// ranks take the same number of steps; one without samples for a step submits a batch of none. Training is synchronous, so it cannot go on with a
+  /// sum that lacks a part: when a rank is lost, reap() throws Error.
   Collective* ranks = nullptr;
   double sum_seconds = 30;  ///< a sum over the ranks that takes longer fails
+  /// Shown each step's gradient, a sum over its samples, and the weights after it (ReferenceNetwork::parameters()), as doubles; empty: nothing is.
+  /// Called by the threads that compute, one at a time.
+  std::function<void(std::span<const double> gradient, std::span<const double> weights)> look;
 };
 
 /// Labels that the reference network has room for.

@@ -87,14 +87,19 @@ struct RankCounters {
 
 /// On whom all that are left agree.
 struct Agreement {
-  Status status;                     ///< timeout; io: the others go on without this rank
+  Status status;                     ///< timeout; io: this rank does not go on (Ranks::given_up() says why)
   std::vector<std::uint32_t> ranks;  ///< when status is ok, in order, this one among them
 };
 
 /// This rank's ends of the job. Threads: as each function says.
 ///
 /// A rank that another has found dead (closed or broken connection, silence) is never trusted again by that one: its connections are closed and
-/// new ones refused. On destruction what was said is delivered, within the peer deadline, and all requests have been completed.
+/// new ones refused. Where it may live after all, it is told before they are closed: it may have been stopped for a while. A rank that is told so, or
+/// that the others exclude from an agreement, does not go on: it takes all others for dead, requests complete with io, and every call of a collective
+/// or agree_alive() gives io from then on. Nor does one that has lost half or more of the ranks of the last agreement by silence, which is how a cut
+/// network looks to both of its sides: those may go on by themselves. With one half lost the side with the lowest rank goes on. Who closed its
+/// connections does not count there: it has ended. On destruction what was said is delivered, within the peer deadline, and all requests have been
+/// completed.
 class Ranks {
  public:
   virtual ~Ranks() = default;
@@ -103,6 +108,13 @@ class Ranks {
   /// timeout, corrupt (sizes differ), unsupported (too large). After one the ranks no longer agree which round they are in: agree_alive() first.
   /// Threads: one at a time, which holds for agree_alive() too.
   virtual Collective& collective() = 0;
+  /// Rounds beside those of collective(), numbered apart, for who trains while another thread loads and agrees: among the ranks that the last
+  /// agreement before the first of them left (at first all), as a whole. A sum that lacks a part is none, so after the death of one of these ranks
+  /// every call gives io, at once; a later agreement changes nothing in that. Otherwise as collective(). Threads: one at a time, any beside
+  /// collective().
+  virtual Collective& training() = 0;
+  /// Every round of training() that is under way ends soon with cancelled, and every later one. Threads: any.
+  virtual void stop_training() = 0;
   virtual PeerSource& peers() = 0;
   /// From now on others are served from this; nullptr: nothing is held. Returns when nothing of what was held before is in use any more, after about
   /// a peer deadline at the latest. Threads: one at a time.
@@ -110,7 +122,10 @@ class Ranks {
   /// The ranks that are left agree who they are, whatever deaths each has seen: all that return ok return the same. Every rank calls it with the
   /// same epochs, each larger than the one before. Ranks that are not in the agreement are dead to all in it.
   virtual Agreement agree_alive(std::uint64_t epoch, Deadline deadline) = 0;
-  /// Ranks that this one takes for alive, itself among them, in order. Threads: any.
+  /// Why this rank does not go on, in words without a full stop ("the other ranks went on without this one: it did not answer for 1 s"); empty: it
+  /// does, as far as it knows. Threads: any.
+  [[nodiscard]] virtual std::string given_up() const = 0;
+  /// Ranks that this one takes for alive, itself among them, in order; none once it is given up. Threads: any.
   [[nodiscard]] virtual std::vector<std::uint32_t> alive() const = 0;
   /// Threads: any.
   [[nodiscard]] virtual RankCounters counters() const = 0;
