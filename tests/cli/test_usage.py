@@ -40,10 +40,6 @@ class Usage(ProgramTest):
         self.assertIn('did you mean "workloads"?', self.fails(2, "list", "workload"))
         self.assertIn('did you mean "always"?', self.fails(2, "list", "workloads", "--color", "allways"))
 
-    def test_options_that_are_not_built_are_unknown(self):
-        for option in ("--partition", "--storage-scope", "--rank", "--world"):
-            self.assertIn(f"unknown option {option}", self.fails(2, "profile", "data", option, "1"))
-
     def test_missing_and_wrong_values_are_usage_errors(self):
         self.assertIn("--cache-size", self.fails(2, "whatif", "--cache-size"))
         self.assertIn("--seed", self.fails(2, "list", "workloads", "--seed", "many"))

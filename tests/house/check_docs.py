@@ -22,7 +22,7 @@ CONSOLE_BLOCK = re.compile(r"<!-- console: .*?<!-- end of console -->", re.DOTAL
 PLACEHOLDER = re.compile(r"[A-Z]{3,}|[<>{*…]|\.\.\.")
 TOP_FOLDERS = ("src/", "include/", "loaders/", "models/", "configs/", "reports/", "tests/", "docs/", "scripts/", ".ci/")
 # Options of other programs that the documents may name.
-OTHERS_OPTIONS = {"--suite", "--buildtype", "--no-install-recommends", "--prefix", "--oversubscribe", "--reconfigure", "--no-rebuild"}
+OTHERS_OPTIONS = {"--suite", "--buildtype", "--no-install-recommends", "--prefix", "--oversubscribe", "--allow-run-as-root", "--bind-to", "--reconfigure", "--no-rebuild"}
 
 
 def documents():
