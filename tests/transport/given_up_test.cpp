@@ -116,6 +116,7 @@ class ProcessesOfRanks {
   explicit ProcessesOfRanks(bool asks) : m_asks(asks) {
     std::vector<Listener> listeners(world);
     std::vector<std::string> addresses;
+    addresses.reserve(world);
     for (const Listener& listener : listeners) addresses.push_back(listener.address());
     std::array<int, 2> ends{};
     for (std::uint32_t rank = 0; rank < world; ++rank) {
