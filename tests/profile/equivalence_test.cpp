@@ -4,9 +4,9 @@
 #include <functional>
 
 #include "../trainer/toy_batches.hpp"
+#include "../transport/ranks_fixture.hpp"
 #include "dsanalyze/core/assignment.hpp"
 #include "dsanalyze/trainer/cpu_trainer.hpp"
-#include "ranks_fixture.hpp"
 
 // [Yang-Cong, Theorem 1]: whichever rank trains which sample of a global mini-batch, the global gradient is the same, and so are the weights.
 
