@@ -6,6 +6,7 @@
 #include <atomic>
 #include <exception>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -163,10 +164,12 @@ class CpuTrainer final : public Trainer {
     m_of_ranks[parameters + 1] = static_cast<double>(m_total.samples);
     const Status status = ranks.sum(m_of_ranks, m_timing.clock->after(m_options.sum_seconds));
     if (!status.ok()) {
-      throw Error(fmt::format(
-          "rank {} of {}: summing the gradients of all ranks failed ({}): another rank has ended, or is slower than {:g} s a step. Training that is "
-          "synchronous cannot go on with a sum that lacks a part; start all ranks again",
-          ranks.rank(), ranks.world(), status_name(status.code), m_options.sum_seconds));
+      const std::string reason = status.code == StatusCode::timeout ? fmt::format("another rank is slower than {:g} s a step", m_options.sum_seconds)
+                                                                    : "another rank has ended";
+      throw Error(
+          fmt::format("rank {} of {}: summing the gradients of all ranks failed ({}): {}. Synchronous training cannot go on with a sum that lacks a "
+                      "part; start all ranks again",
+                      ranks.rank(), ranks.world(), status_name(status.code), reason));
     }
     std::transform(m_of_ranks.begin(), m_of_ranks.begin() + static_cast<std::ptrdiff_t>(parameters), m_total.gradient.begin(),
                    [](double value) { return static_cast<Real>(value); });

@@ -86,7 +86,7 @@ bool Rounds::shrink(std::uint64_t epoch, RankView& view) {
 }
 
 Agreement Rounds::settle(std::uint64_t epoch, const RankView& view) {
-  const Agreement without_this{{StatusCode::io, ECONNABORTED}, {}};
+  Agreement without_this{{StatusCode::io, ECONNABORTED}, {}};
   if (!view.alive[m_members->own()]) {
     m_job->bury(m_members->own(), Death::excluded);
     return without_this;

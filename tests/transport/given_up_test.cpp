@@ -89,16 +89,34 @@ TEST_CASE("A rank that talks nonsense is told that the other goes on without it"
   CHECK(last->number == static_cast<std::uint64_t>(transport::Death::nonsense));
 }
 
+TEST_CASE("Who hangs up in the middle of a frame on a rank that was away has given it up; any other end is a death") {
+  for (const bool was_away : {false, true}) {
+    for (const bool is_in_frame : {false, true}) {
+      CAPTURE(was_away);
+      CAPTURE(is_in_frame);
+      test::MovedClock clock;
+      PairWithFake pair(test::patience_seconds, {&clock, system_timing().waiter});
+      const transport::HeadBytes head = transport::write_head({FrameKind::gather, 100, 1, 0});
+      CHECK(pair.fake->socket().send(std::span(head).first(is_in_frame ? 20 : 0)));
+      if (was_away) clock.move(0.6 * test::patience_seconds);
+      pair.fake->socket().close();
+      CHECK(test::comes_true([&] { return !pair.real->peers().alive(1); }));
+      CHECK(pair.real->given_up().empty() == !(was_away && is_in_frame));
+    }
+  }
+}
+
 /// Three ranks, each a process of its own; rank 1 is stopped for so long that the others go on.
 class ProcessesOfRanks {
  public:
   static constexpr std::uint32_t world = 3;
   static constexpr double deadline_seconds = 0.5;
 
-  /// `asks`: rank 1 is stopped with answers under way, more than there is room for on the connections.
+  /// `asks`: rank 1 is stopped with answers under way, more than there is room for on its connections.
   explicit ProcessesOfRanks(bool asks) : m_asks(asks) {
     std::vector<Listener> listeners(world);
     std::vector<std::string> addresses;
+    addresses.reserve(world);
     for (const Listener& listener : listeners) addresses.push_back(listener.address());
     std::array<int, 2> ends{};
     for (std::uint32_t rank = 0; rank < world; ++rank) {
@@ -142,6 +160,7 @@ class ProcessesOfRanks {
     RankFacts facts = test::facts_of(rank, world);
     facts.peer_deadline_seconds = deadline_seconds;
     facts.largest_sample = 1U << 20U;
+    facts.connections_per_peer = 1;
     const MadeSamples samples(8, 1U << 20U);
     try {
       const auto ranks = join_ranks(std::move(listener), facts, addresses, system_timing());
@@ -163,7 +182,7 @@ class ProcessesOfRanks {
       if (!is_told.exchange(true)) report('m');  // its bytes are on their way
     });
     std::vector<PeerRequest> requests;
-    for (std::uint32_t i = 0; m_asks && i < 32; ++i) requests.push_back(samples.request(i % 8, i % 2 == 0 ? 0 : 2));
+    for (std::uint32_t i = 0; m_asks && i < 16; ++i) requests.push_back(samples.request(i % 8, i % 2 == 0 ? 0 : 2));
     if (!m_asks) report('m');
     const auto keeps_on = [&] {
       if (m_asks) static_cast<void>(ranks.peers().submit(requests));

@@ -297,7 +297,15 @@ TEST_CASE("Where all have noticed that the network is cut, the side that may go 
     ranks.each([&](std::uint32_t rank, transport::Rounds& rounds) { outcomes[rank] = rounds.agree(0, test::in_good_time()); });
     return outcomes;
   };
-  for (const auto& [world, first, goes_first] : {std::tuple{2U, 1U, true}, {3U, 1U, false}, {3U, 2U, true}, {4U, 2U, true}, {5U, 2U, false}}) {
+  struct Case {
+    std::uint32_t world;
+    std::uint32_t first;
+    bool goes_first;
+  };
+  for (const Case& each : {Case{2, 1, true}, {3, 1, false}, {3, 2, true}, {4, 2, true}, {5, 2, false}}) {
+    const std::uint32_t world = each.world;
+    const std::uint32_t first = each.first;
+    const bool goes_first = each.goes_first;
     CAPTURE(world);
     CAPTURE(first);
     const auto outcomes = cut(world, first);
