@@ -41,8 +41,8 @@ void LocalityAssignment::count_owners(std::span<const SampleId> global) {
     m_imbalances[rank] = static_cast<std::int32_t>(m_kept[rank]) - static_cast<std::int32_t>(m_parts.target(rank));
 }
 
-/// Each rank gets what it lacks, up to a level that is the same for all; what is left over, less than one each, begins at a rank that follows from the
-/// batch.
+/// Each rank gets what it lacks, up to a level that is the same for all; what is left over, less than one each, begins at a rank that follows from
+/// the batch.
 void LocalityAssignment::share_out_unheld(std::span<const SampleId> global) {
   m_from_storage.assign(m_directory.ranks(), 0);
   if (m_unheld == 0) return;

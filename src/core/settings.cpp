@@ -80,8 +80,7 @@ void validate_jobs(const ProfileSettings& settings) {
 void validate_ranks(const ProfileSettings& settings) {
   require_integer("--world", settings.world, 1, most_ranks);
   if (settings.network == Seam::null) throw UsageError("--network: found null, expected real, or emulated:RATE");
-  if (settings.network == Seam::emulated)
-    require_rate("--network (bytes/s of an emulated link)", settings.network_bytes_per_s, most_bytes_per_s);
+  if (settings.network == Seam::emulated) require_rate("--network (bytes/s of an emulated link)", settings.network_bytes_per_s, most_bytes_per_s);
 }
 
 void validate_runs(const ProfileSettings& settings) {
