@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "dsanalyze/base/error.hpp"
 #include "job_runs.hpp"
@@ -98,7 +99,7 @@ void follow_rank_0(RunContext& context, double& seconds) {
   if (team.rank() == 0) return;
   seconds = all[0].seconds;
   context.subset = draw_subset(context.inputs, all[0].subset_samples);
-  context.subset_cache_bytes = static_cast<Bytes>(context.plan.cache_fraction * static_cast<double>(context.subset->bytes()) + 0.5);
+  context.subset_cache_bytes = static_cast<Bytes>(std::llround(context.plan.cache_fraction * static_cast<double>(context.subset->bytes())));
 }
 
 RanksMeasured run_ranks(RunContext& context, double seconds) {

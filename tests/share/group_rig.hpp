@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "../base/forked_tests.hpp"
 #include "dsanalyze/base/random.hpp"
 #include "dsanalyze/core/workload.hpp"
 #include "dsanalyze/loaders/dataset.hpp"
@@ -24,21 +25,6 @@
 #include "dsanalyze/share/group.hpp"
 
 namespace dsanalyze::testing {
-
-/// Tests whose members are forked processes are left out there: the thread sanitizer lets no such process start threads, and the address sanitizer of
-/// clang 14 may hold its allocator's lock in another thread at the fork, which the child then waits for. Both see the same code in the tests whose
-/// members are threads.
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr bool threads_only = true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr bool threads_only = true;
-#else
-constexpr bool threads_only = false;
-#endif
-#else
-constexpr bool threads_only = false;
-#endif
 
 /// A deadline that only a test that hangs meets.
 inline Deadline in_time() { return system_timing().clock->after(60); }

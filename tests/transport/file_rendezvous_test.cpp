@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "../base/child_process.hpp"
+#include "../base/forked_tests.hpp"
 #include "../base/temporary_folder.hpp"
 #include "../base/texts.hpp"
 #include "file_rendezvous.hpp"
@@ -144,7 +145,7 @@ TEST_CASE("a file that a full disk or a kill cut short is replaced") {
   }
 }
 
-TEST_CASE("after a rank 0 that was killed, the next run with the same file meets" * doctest::timeout(120)) {
+TEST_CASE("after a rank 0 that was killed, the next run with the same file meets" * doctest::timeout(120) * doctest::skip(testing::threads_only)) {
   const testing::TemporaryFolder folder;
   const std::string file = meeting_file(folder);
   killed_rank(file, rank_of(0, 3), [&] { return std::filesystem::exists(file); });
@@ -153,7 +154,7 @@ TEST_CASE("after a rank 0 that was killed, the next run with the same file meets
   CHECK(folder.entries() == 0);
 }
 
-TEST_CASE("where a rank is killed before all have come, the others are told who lacks, and nothing is left") {
+TEST_CASE("where a rank is killed before all have come, the others are told who lacks, and nothing is left" * doctest::skip(testing::threads_only)) {
   const testing::TemporaryFolder folder;
   const std::string file = meeting_file(folder);
   HurriedTiming hurried(10);
@@ -168,7 +169,7 @@ TEST_CASE("where a rank is killed before all have come, the others are told who 
   CHECK(folder.entries() == 0);
 }
 
-TEST_CASE("where rank 0 is killed, the others say so and remove its file") {
+TEST_CASE("where rank 0 is killed, the others say so and remove its file" * doctest::skip(testing::threads_only)) {
   const testing::TemporaryFolder folder;
   const std::string file = meeting_file(folder);
   HurriedTiming hurried(20);
@@ -329,7 +330,7 @@ TEST_CASE("a request to stop ends a rank, and nothing is left") {
   CHECK(folder.entries() == 0);
 }
 
-TEST_CASE("ranks that are processes meet at a file") {
+TEST_CASE("ranks that are processes meet at a file" * doctest::skip(testing::threads_only)) {
   const testing::TemporaryFolder folder;
   const std::string file = meeting_file(folder);
   std::vector<pid_t> children;

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <thread>
 
+#include "../base/forked_tests.hpp"
 #include "../base/texts.hpp"
 #include "dsanalyze/base/files.hpp"
 #include "introduction.hpp"
@@ -359,7 +360,7 @@ TEST_CASE("a rank 0 of another version is named by both versions") {
   CHECK(says(meet_at("127.0.0.1:" + std::to_string(port), rank_of(1, 2)).error, "it speaks protocol 9, this rank 1"));
 }
 
-TEST_CASE("the other end of a connection over loopback is known by its user" * doctest::skip(::geteuid() != 0)) {
+TEST_CASE("the other end of a connection over loopback is known by its user" * doctest::skip(testing::threads_only || ::geteuid() != 0)) {
   std::uint16_t port = 0;
   const FileDescriptor listener = listen_on_loopback(0, port);
   for (const uid_t user : {uid_t{0}, uid_t{12345}}) {
@@ -378,7 +379,8 @@ TEST_CASE("the other end of a connection over loopback is known by its user" * d
   }
 }
 
-TEST_CASE("without a key another user's process is not even greeted, and keeps no rank out" * doctest::skip(::geteuid() != 0)) {
+TEST_CASE("without a key another user's process is not even greeted, and keeps no rank out" *
+          doctest::skip(testing::threads_only || ::geteuid() != 0)) {
   const std::string place = free_place();
   std::vector<Met> met(2);
   std::jthread zero([&] { met[0] = meet_at(place, rank_of(0, 2)); });
@@ -402,7 +404,7 @@ TEST_CASE("a request to stop ends a rank at a port") {
     CHECK(meet_at(free_place(), rank_of(rank, 2), system_timing(), stop.get_token()).kind == ErrorKind::interrupted);
 }
 
-TEST_CASE("ranks that are processes meet at a port, and a killed one comes again") {
+TEST_CASE("ranks that are processes meet at a port, and a killed one comes again" * doctest::skip(testing::threads_only)) {
   const std::string place = free_place();
   HurriedTiming hurried(1);
   Met zero;
