@@ -35,6 +35,7 @@ struct PartitionedShare::State {
   Status begin(std::uint64_t next) {
     const AliveRanks before = alive;
     if (Status status = together([this] { return exchange_reports(); }); !status.ok()) return status;
+    alive_count = alive.count();
     if (epoch) note_lost(before);
     epoch = next;
     if (std::ranges::any_of(reports, [](const Report& report) { return report.enough != 0; })) return {StatusCode::end, 0};
@@ -206,9 +207,10 @@ struct PartitionedShare::State {
   std::uint32_t self;
   PartitionedEngine* engine = nullptr;
   AliveRanks alive;
-  std::optional<std::uint64_t> epoch;    ///< begun last
-  std::vector<Report> reports;           ///< by rank
-  std::optional<DealtAssignment> dealt;  ///< in the first epoch
+  std::atomic<std::uint32_t> alive_count{0};  ///< of `alive`, for whoever asks
+  std::optional<std::uint64_t> epoch;         ///< begun last
+  std::vector<Report> reports;                ///< by rank
+  std::optional<DealtAssignment> dealt;       ///< in the first epoch
   std::optional<PartitionDirectory> directory;
   std::optional<LocalityAssignment> locality;
   std::uint64_t balanced_batches = 0;
@@ -224,7 +226,7 @@ PartitionedShare::~PartitionedShare() = default;
 
 void PartitionedShare::read_with(PartitionedEngine& engine) { m_state->engine = &engine; }
 Status PartitionedShare::begin_epoch(std::uint64_t epoch) { return m_state->begin(epoch); }
-std::uint32_t PartitionedShare::ranks() const { return m_state->alive.count(); }
+std::uint32_t PartitionedShare::ranks() const { return m_state->alive_count; }
 std::span<const SampleId> PartitionedShare::mine(std::span<const SampleId> global) { return m_state->mine(global); }
 void PartitionedShare::stop() { m_state->stopped = true; }
 std::string PartitionedShare::failure() const {

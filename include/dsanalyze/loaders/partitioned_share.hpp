@@ -52,6 +52,7 @@ class PartitionedShare final : public RankShare, public PartitionRules {
   void read_with(PartitionedEngine& engine);
 
   Status begin_epoch(std::uint64_t epoch) override;
+  /// Threads: any.
   [[nodiscard]] std::uint32_t ranks() const override;
   std::span<const SampleId> mine(std::span<const SampleId> global) override;
   void stop() override;
