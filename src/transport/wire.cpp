@@ -5,7 +5,7 @@
 #include <cstring>
 
 // The same sums, twice as fast, by the widest vectors that the processor has.
-#if defined(__x86_64__) && __has_include(<xxh_x86dispatch.h>)
+#if defined(DSANALYZE_XXHASH_DISPATCHES)
 #include <xxh_x86dispatch.h>
 #endif
 
