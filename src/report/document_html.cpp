@@ -41,10 +41,9 @@ std::string row_html(const Table& table, const std::vector<Cell>& row) {
   return html + "</tr>\n";
 }
 
-/// What tables and lists may take: each, and all of a page. Their first row or item is always there.
+/// What a table and a list may take. Their first row or item is always there.
 constexpr std::size_t most_table_bytes = 200'000;
 constexpr std::size_t most_list_bytes = 40'000;
-constexpr std::size_t long_blocks_room = 230'000;
 
 std::string list_html(const List& list, std::size_t room) {
   std::string items;
@@ -174,9 +173,8 @@ std::string html_navigation(const Document& document) {
   return html;
 }
 
-std::string html_sections(const Document& document) {
+std::string html_sections(const Document& document, std::size_t room) {
   std::string html;
-  std::size_t room = long_blocks_room;
   for (const Section& section : document.sections) {
     const char level = &section == &document.sections.front() ? '1' : '2';
     html += fmt::format("<section id=\"{0}\" aria-labelledby=\"{0}-title\">\n<h{1} id=\"{0}-title\">{2}</h{1}>\n", html_text(section.id), level,

@@ -9,9 +9,10 @@ namespace dsanalyze::report {
 
 constexpr std::size_t longest_html_text = 2000;  ///< bytes of one text of a page
 
-/// The navigation and the sections of a page, static: every number and sentence is there without a script.
 std::string html_navigation(const Document& document);
-std::string html_sections(const Document& document);
+/// The sections of a page, static: every number and sentence is there without a script. `room`: bytes that tables and lists may take, beyond the
+/// first row or item of each.
+std::string html_sections(const Document& document, std::size_t room);
 /// What the scripts draw: a JSON object from the charts' names to what they hold, without line ends.
 std::string charts_json(const Document& document);
 /// The whole document as GitHub-flavoured Markdown.

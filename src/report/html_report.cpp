@@ -13,10 +13,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What a page may take, and what of it the records get: what all else leaves, within these bounds.
-constexpr std::size_t page_room = 580'000;
+// What a page may take. Tables and lists come first, which are read without scripts; the records get what all else leaves, within these bounds.
+constexpr std::size_t page_room = 590'000;
+constexpr std::size_t most_tables_room = 230'000;
 constexpr std::size_t most_record_room = 150'000;
-constexpr std::size_t least_record_room = 20'000;
 
 /// How much of a record is kept: so many items of a list, so many bytes of a text.
 struct Measure {
@@ -41,13 +41,18 @@ Json cut(const Json& value, const Measure& most) {
 /// As it stands in a script element.
 std::string embedded(const Json& value) { return script_json(value.dump(-1, ' ', false, Json::error_handler_t::replace)); }
 
-/// "results" and "shortened" of the island: as much of the records' lists and texts as there is room for, and whether that is not all.
-std::string records_json(std::span<const ReportInput> inputs, std::size_t room) {
+constexpr std::array<Measure, 6> measures{
+    {{1000, report::longest_html_text}, {300, report::longest_html_text}, {100, report::longest_html_text}, {30, 500}, {10, 200}, {3, 100}}};
+
+Json records_of(std::span<const ReportInput> inputs) {
   Json records = Json::array();
   for (const ReportInput& input : inputs)
     records.push_back(Json::parse(std::visit([](const auto& record) { return to_json(record); }, input.record)));
-  constexpr std::array<Measure, 6> measures{
-      {{1000, report::longest_html_text}, {300, report::longest_html_text}, {100, report::longest_html_text}, {30, 500}, {10, 200}, {3, 100}}};
+  return records;
+}
+
+/// "results" and "shortened" of the island: as much of the records' lists and texts as there is room for, and whether that is not all.
+std::string records_json(const Json& records, std::size_t room) {
   Json kept;
   std::string text;
   for (const Measure& most : measures) {
@@ -64,15 +69,27 @@ std::string labels_json(std::span<const ReportInput> inputs) {
   return embedded(labels);
 }
 
-/// `others`: bytes of the page without the island.
-std::string island(std::span<const ReportInput> inputs, const report::Document& document, std::size_t others) {
+std::string live_json(std::span<const ReportInput> inputs) {
   std::string live;
   for (const ReportInput& input : inputs) live += (live.empty() ? "" : ",") + (input.live_model.empty() ? std::string("null") : input.live_model);
-  live = script_json(live);
-  const std::string charts = script_json(report::charts_json(document));
-  const std::size_t taken = std::min(page_room, others + live.size() + charts.size());
-  const std::size_t room = std::clamp(page_room - taken, least_record_room, most_record_room);
-  return fmt::format(R"({{"labels":{},{},"live":[{}],"charts":{}}})", labels_json(inputs), records_json(inputs, room), live, charts);
+  return script_json(live);
+}
+
+std::size_t left(std::size_t room, std::size_t taken) { return room - std::min(room, taken); }
+
+/// The sections with as much of their tables as `most` bytes have room for.
+std::string sections_within(const report::Document& document, std::size_t most) {
+  std::string html = report::html_sections(document, most_tables_room);
+  if (html.size() <= most) return html;
+  html = report::html_sections(document, 0);
+  std::size_t fits = 0;
+  for (std::size_t step = most_tables_room / 2; step > 500; step /= 2) {
+    std::string longer = report::html_sections(document, fits + step);
+    if (longer.size() > most) continue;
+    fits += step;
+    html = std::move(longer);
+  }
+  return html;
 }
 
 using Part = std::pair<std::string, std::string>;
@@ -97,15 +114,22 @@ std::string filled(const std::string& page, std::span<const Part> parts) {
 
 std::string html_report(std::span<const ReportInput> inputs, const HtmlAssets& assets) {
   const report::Document document = report::report_document(inputs);
-  const std::string sections = report::html_sections(document);
-  const std::size_t others = assets.page.size() + assets.style.size() + assets.scripts.size() + sections.size();
+  const Json records = records_of(inputs);
+  const std::string live = live_json(inputs);
+  const std::string charts = script_json(report::charts_json(document));
+  const std::size_t scaffold = assets.page.size() + assets.style.size() + assets.scripts.size() + live.size() + charts.size();
+  const std::size_t least_record = embedded(cut(records, measures.back())).size();
+  const std::string sections = sections_within(document, left(page_room, scaffold + least_record));
+  const std::size_t record_room = std::min(most_record_room, left(page_room, scaffold + sections.size()));
+  const std::string island =
+      fmt::format(R"({{"labels":{},{},"live":[{}],"charts":{}}})", labels_json(inputs), records_json(records, record_room), live, charts);
   const std::array<Part, 8> parts{{{"policy", assets.policy},
                                    {"title", html_text(shortened(document.title, report::longest_html_text))},
                                    {"style", assets.style},
                                    {"subtitle", html_text(shortened(document.subtitle, report::longest_html_text))},
                                    {"navigation", report::html_navigation(document)},
                                    {"sections", sections},
-                                   {"record", island(inputs, document, others)},
+                                   {"record", island},
                                    {"scripts", assets.scripts}}};
   return filled(assets.page, parts);
 }

@@ -209,6 +209,11 @@ class Page(pages.PageTest):
                 self.assertIn("default-src 'none'", policy)
                 self.assertNotRegex(policy, "script-src[^;]*unsafe")
 
+    def test_as_many_as_may_be_compared_are_a_small_file_too(self):
+        page = self.page_of(*PAGES["sweep"], "minio", "lru", "no-cache", "page", "no-accelerator", "hostile")
+        self.assertLessEqual(page.stat().st_size, MOST_BYTES)
+        self.assertRaisesRegex(AssertionError, "at most 12", self.page_of, *PAGES["sweep"] * 2, "minio")
+
     def test_its_policy_stops_a_script_that_got_in(self):
         page = self.open("minio")
         text = page.read_text()
