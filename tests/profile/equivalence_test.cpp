@@ -17,7 +17,7 @@ using test::JobOfRanks;
 using test::ToyBatches;
 
 constexpr std::uint32_t world = 4;
-constexpr std::uint32_t samples = 600;
+constexpr std::uint32_t toy_samples = 600;
 constexpr std::size_t global_batch = 64;  // the last of an epoch has 24
 constexpr std::size_t steps = 50;
 
@@ -31,11 +31,11 @@ struct Trained {
 /// The global mini-batches that regular and locality-aware loading have in common.
 std::vector<std::vector<SampleId>> global_batches() {
   std::vector<std::vector<SampleId>> batches;
-  std::vector<SampleId> order(samples);
+  std::vector<SampleId> order(toy_samples);
   for (std::uint64_t epoch = 0; batches.size() < steps; ++epoch) {
     random_permutation(mix(11, epoch), order);
-    for (std::size_t begin = 0; begin < samples && batches.size() < steps; begin += global_batch) {
-      const std::size_t end = std::min<std::size_t>(begin + global_batch, samples);
+    for (std::size_t begin = 0; begin < toy_samples && batches.size() < steps; begin += global_batch) {
+      const std::size_t end = std::min<std::size_t>(begin + global_batch, toy_samples);
       batches.emplace_back(order.begin() + static_cast<std::ptrdiff_t>(begin), order.begin() + static_cast<std::ptrdiff_t>(end));
     }
   }
@@ -46,7 +46,7 @@ std::vector<std::vector<SampleId>> global_batches() {
 using Part = std::function<std::vector<SampleId>(std::size_t step, std::span<const SampleId> global)>;
 
 Trained train(Collective* ranks, const Part& part) {
-  ToyBatches toys(DType::uint8, Layout::nhwc, samples);
+  ToyBatches toys(DType::uint8, Layout::nhwc, toy_samples);
   Trained trained;
   CpuTrainerOptions options;
   options.precision = Precision::float64;
@@ -107,7 +107,7 @@ Part slices(std::uint32_t rank) {
 const PartitionDirectory& uneven_directory() {
   static const PartitionDirectory directory = [] {
     RandomStream random(3);
-    std::vector<RankNumber> primaries(samples);
+    std::vector<RankNumber> primaries(toy_samples);
     for (RankNumber& primary : primaries) {
       const std::uint64_t drawn = random.below(10);
       primary = drawn == 0 ? no_rank : static_cast<RankNumber>(drawn < 6 ? 0 : drawn < 8 ? 1 : 2);
