@@ -10,7 +10,7 @@
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/loaders/dataset.hpp"
 #include "job_process.hpp"
-#include "option_table.hpp"
+#include "option_values.hpp"
 #include "saved_inputs.hpp"
 
 namespace dsanalyze::cli {
@@ -35,25 +35,6 @@ constexpr std::string_view cache_kinds = "none|page|page-model:random|page-model
 bool is_emulated(const std::string& text) { return text.starts_with(emulated_prefix); }
 std::string after_prefix(const std::string& text) { return text.substr(emulated_prefix.size()); }
 bool is_number(const std::string& text) { return !text.empty() && std::string_view("0123456789.-+").find(text.front()) != std::string_view::npos; }
-
-/// Parses the option's text if it was typed; errors name the option.
-template <typename Target, typename Parse>
-void set_if(Target& target, const char* option, const std::string& text, Parse parse) {
-  if (text.empty()) return;
-  try {
-    target = parse(text);
-  } catch (const Error& error) {
-    throw UsageError(fmt::format("{}: {}", option, error.what()));
-  }
-}
-
-/// The value of the name's position among the choices, which are in the order of the enum.
-template <typename Enum>
-Enum chosen(const char* option, const std::string& text, std::string_view choices) {
-  const std::vector<std::string> names = words_of(choices);
-  const std::string name = checked_choice(option, text, names);
-  return static_cast<Enum>(std::find(names.begin(), names.end(), name) - names.begin());
-}
 
 auto whole_number(std::int64_t low, std::int64_t high) {
   return [low, high](const std::string& text) { return static_cast<int>(parse_integer(text, low, high)); };

@@ -9,30 +9,24 @@
 #include "dsanalyze/base/text.hpp"
 #include "dsanalyze/core/depths.hpp"
 #include "dsanalyze/share/load_plan.hpp"
-#include "option_table.hpp"
+#include "option_values.hpp"
 
 namespace dsanalyze::cli {
 namespace {
 
+// Choices in the order of their enums.
 constexpr std::string_view partition_modes = "none|partitioned|locality";
 constexpr std::string_view balance_sources = "peers|storage";
 constexpr std::string_view storage_scopes = "server|shared";
 constexpr std::string_view emulated_network = "emulated:";
 constexpr std::uint32_t most_places = 1024;
 constexpr std::uint32_t most_io_threads = 2;
-
-template <typename Parse>
-auto named(const char* option, const std::string& text, const Parse& parse) {
-  try {
-    return parse(text);
-  } catch (const Error& error) {
-    throw UsageError(fmt::format("{}: {}", option, error.what()));
-  }
-}
+constexpr Bytes most_asked_bytes = UINT32_MAX - 1;  ///< larger samples are read from storage
 
 std::optional<std::uint32_t> number(const char* option, const std::string& text, std::int64_t least) {
-  if (text.empty()) return std::nullopt;
-  return named(option, text, [least](const std::string& word) { return static_cast<std::uint32_t>(parse_integer(word, least, most_ranks)); });
+  std::optional<std::uint32_t> value;
+  set_if(value, option, text, [least](const std::string& word) { return static_cast<std::uint32_t>(parse_integer(word, least, most_ranks)); });
+  return value;
 }
 
 /// What all ranks must have alike, or they would not train one job.
@@ -55,12 +49,6 @@ std::string terms_text(const std::vector<AgreedValue>& values) {
   std::string text;
   for (const AgreedValue& value : values) text += value.name + "=" + value.value + "\n";
   return text;
-}
-
-std::uint32_t largest_sample_of(const DatasetIndex& index) {
-  std::uint64_t largest = 0;
-  for (const IndexRecord& record : index.records()) largest = std::max(largest, record.length);
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(largest, UINT32_MAX - 1));  // larger ones are read from storage
 }
 
 class MetRank final : public LaunchedRank {
@@ -98,17 +86,14 @@ void RankOptions::declare(CLI::App& app) {
 void RankOptions::apply(ProfileSettings& settings) {
   m_launch = find_launch(number("--rank", m_rank, 0), number("--world", m_world, 1), process_environment());
   settings.world = static_cast<int>(m_launch.world);
-  const auto choice = [](const char* option, const std::string& text, std::string_view choices) {
-    return checked_choice(option, text, words_of(choices));
-  };
-  if (!m_partition.empty()) settings.partition = parse_partition_mode(choice("--partition", m_partition, partition_modes));
-  if (!m_balance_from.empty()) settings.balance_from = parse_balance_from(choice("--balance-from", m_balance_from, balance_sources));
-  if (!m_storage_scope.empty()) settings.storage_scope = parse_storage_scope(choice("--storage-scope", m_storage_scope, storage_scopes));
+  if (!m_partition.empty()) settings.partition = chosen<PartitionMode>("--partition", m_partition, partition_modes);
+  if (!m_balance_from.empty()) settings.balance_from = chosen<BalanceFrom>("--balance-from", m_balance_from, balance_sources);
+  if (!m_storage_scope.empty()) settings.storage_scope = chosen<StorageScope>("--storage-scope", m_storage_scope, storage_scopes);
   if (!m_network.empty() && m_network != "real") {
     if (!m_network.starts_with(emulated_network))
       throw UsageError(fmt::format("--network: found \"{}\", expected real, or emulated:40Gbit/s", printable(m_network)));
     settings.network = Seam::emulated;
-    settings.network_bytes_per_s = named("--network", m_network.substr(emulated_network.size()), parse_bytes_per_second);
+    set_if(settings.network_bytes_per_s, "--network", m_network.substr(emulated_network.size()), parse_bytes_per_second);
   }
   if (m_launch.world > 1 || settings.partition != PartitionMode::none) return;
   for (const auto& [option, text] : {std::pair{"--rendezvous", &m_rendezvous}, {"--key-file", &m_key_file}, {"--listen", &m_listen}}) {
@@ -146,7 +131,7 @@ std::unique_ptr<LaunchedRank> RankOptions::launch(const ProfileInputs& inputs, c
   facts.terms = terms_text(agreed);
   facts.io_threads = most_io_threads;
   facts.places = static_cast<std::uint32_t>(std::min<std::size_t>(fetch_places(settings), most_places));
-  facts.largest_sample = largest_sample_of(*inputs.index);
+  facts.largest_sample = std::min<Bytes>(largest_sample(*inputs.index), most_asked_bytes);
   auto ranks = join_ranks(std::move(listener), facts, roster.addresses, timing);
   return std::make_unique<MetRank>(std::move(mpi), std::move(ranks));
 }

@@ -112,6 +112,12 @@ std::string dataset_digest(const DatasetIndex& index) {
   return digest_of(index, index.size(), [&](std::size_t sample) { return index.records()[sample]; });
 }
 
+std::uint64_t largest_sample(const DatasetIndex& index) {
+  std::uint64_t largest = 0;
+  for (const IndexRecord& record : index.records()) largest = std::max(largest, record.length);
+  return largest;
+}
+
 void SampleSetDigest::add(SampleId id) {
   m_sum += mix(id);
   ++m_count;

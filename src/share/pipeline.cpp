@@ -8,12 +8,6 @@
 namespace dsanalyze {
 namespace {
 
-std::uint64_t largest_sample(const DatasetIndex& index) {
-  std::uint64_t largest = 0;
-  for (const IndexRecord& record : index.records()) largest = std::max(largest, record.length);
-  return largest;
-}
-
 /// Shards read one after another gain from reading ahead; random extents, and files that are read whole, do not.
 bool reads_consecutively(const ProfileSettings& settings, const DatasetIndex& index) {
   return settings.order != OrderKind::random && index.file_count() < index.size();

@@ -64,12 +64,6 @@ inline CpuTime own_cpu() {
   return {seconds(usage.ru_utime), seconds(usage.ru_stime)};
 }
 
-inline std::uint64_t largest_sample(const DatasetIndex& index) {
-  std::uint64_t largest = 0;
-  for (const IndexRecord& record : index.records()) largest = std::max(largest, record.length);
-  return largest;
-}
-
 /// A figure as the median of rounds, with the quartiles.
 inline std::string spread(const std::vector<double>& rounds, int digits) {
   return fmt::format("{:.{}f} [{:.{}f}, {:.{}f}]", median(rounds), digits, quantile(rounds, 0.25), digits, quantile(rounds, 0.75), digits);

@@ -24,7 +24,7 @@ std::vector<EpochTotals> run_loader(const RealRun& run, const std::shared_ptr<co
   const Bytes capacity = index->bytes() * 35 / 100;
   const StorageCost cost{0.005, 1e-7};
   const float least = run.admission == Admission::cost_aware ? admission_threshold(index->records(), cost, capacity) : 0;
-  ServerHolder server({run.kind, capacity, index->size(), index->bytes(), Rig::largest(*index), 4096, least}, system_timing());
+  ServerHolder server({run.kind, capacity, index->size(), index->bytes(), largest_sample(*index), 4096, least}, system_timing());
   const auto engine = make_null_engine(Rig::fetch(256), system_timing());
   const auto prep = no_prep();
   AccessTraceWriter trace(

@@ -81,13 +81,13 @@ class Way {
  private:
   [[nodiscard]] CacheOptions cache_options(const Cache& cache) const {
     const Bytes capacity = holds_samples(cache.kind) ? m_index->bytes() / 3 : 0;
-    CacheOptions options{cache.kind, capacity, m_index->size(), m_index->bytes(), Rig::largest(*m_index), 4096};
+    CacheOptions options{cache.kind, capacity, m_index->size(), m_index->bytes(), largest_sample(*m_index), 4096};
     if (cache.admission == Admission::cost_aware) options.least_priority = admission_threshold(m_index->records(), m_cost, capacity);
     return options;
   }
   std::unique_ptr<FetchEngine> make_engine(Engine engine) {
     FetchOptions options = Rig::fetch(64);
-    options.largest_made_up = Rig::largest(*m_index);
+    options.largest_made_up = largest_sample(*m_index);
     if (engine == Engine::threads_direct || engine == Engine::uring_direct) options.read_mode = ReadMode::direct;
     if (engine == Engine::null) return make_null_engine(options, system_timing());
     if (engine == Engine::uring || engine == Engine::uring_direct) return make_uring_engine(m_index, options, system_timing());

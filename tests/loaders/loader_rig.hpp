@@ -18,7 +18,7 @@ namespace dsanalyze::testing {
 struct Rig {
   Rig(std::shared_ptr<const DatasetIndex> given, CacheKind kind, Bytes capacity, std::unique_ptr<PrepFactory> given_prep, std::size_t places = 16)
       : index(std::move(given)),
-        server({kind, capacity, index->size(), index->bytes(), largest(*index), 4096}, system_timing()),
+        server({kind, capacity, index->size(), index->bytes(), largest_sample(*index), 4096}, system_timing()),
         engine(index->facts().format == "emulated" ? make_null_engine(fetch(places), system_timing())
                                                    : make_thread_engine(index, fetch(places), system_timing())),
         prep(std::move(given_prep)) {}
@@ -27,11 +27,6 @@ struct Rig {
     options.concurrency = 4;
     options.capacity = places;
     return options;
-  }
-  static std::uint64_t largest(const DatasetIndex& index) {
-    std::uint64_t most = 0;
-    for (const auto& record : index.records()) most = std::max(most, record.length);
-    return most;
   }
   std::unique_ptr<Loader> loader(LoaderOptions options) {
     options.start.samples = index->size();

@@ -26,7 +26,7 @@ class GroupOfLoaders {
   GroupOfLoaders(const std::shared_ptr<const DatasetIndex>& index, std::uint32_t jobs, StagingProducers producers, Bytes cache)
       : m_index(index),
         m_prep(small_prep()),
-        m_server({CacheKind::minio, cache, index->size(), index->bytes(), Rig::largest(*index), 4096}, system_timing()),
+        m_server({CacheKind::minio, cache, index->size(), index->bytes(), largest_sample(*index), 4096}, system_timing()),
         m_coordinator(
             facts(jobs, producers), [](std::uint32_t) { return true; }, system_timing()) {
     for (std::uint32_t i = 0; i < jobs; ++i) m_jobs.push_back(make_job());

@@ -164,7 +164,7 @@ class RanksRig {
                                         loading);
     }
     static CacheOptions options(const Spec& spec, std::uint32_t number) {
-      CacheOptions cache{CacheKind::minio, spec.capacities[number], spec.index->size(), spec.index->bytes(), Rig::largest(*spec.index), 4096};
+      CacheOptions cache{CacheKind::minio, spec.capacities[number], spec.index->size(), spec.index->bytes(), largest_sample(*spec.index), 4096};
       cache.least_priority = partition_priority;
       return cache;
     }

@@ -98,6 +98,9 @@ class DatasetIndex {
   Bytes m_bytes = 0;
 };
 
+/// Bytes of the largest sample; 0 of none.
+std::uint64_t largest_sample(const DatasetIndex& index);
+
 /// Builds the tables of a DatasetIndex in memory.
 class DatasetIndexBuilder {
  public:
