@@ -51,17 +51,11 @@ JobRecord record_job(const ProfileInputs& inputs, const TrainingLog& log, const 
   record_job_epochs(record, log, batches, work.loader);
   if (log.completions.empty()) return record;
 
-  const Nanoseconds last = log.completions.back().end;
-  const auto ends = epoch_ends(log);
-  const Nanoseconds steady = !ends.empty() && ends.begin()->second < last ? ends.begin()->second : log.begun;
-  const WindowedRate rate = windowed_rate(log.progress(), {}, steady, last, inputs.host, JudgeCpu::no);
+  const WindowedRate rate = windowed_rate(log.progress(), {}, log.steady_begin(), log.completions.back().end, inputs.host, JudgeCpu::no);
   record.samples_per_s = rate.estimate.value;
   record.ci95_samples_per_s = rate.estimate.ci95;
   if (rate.estimate.value > 0) record.epoch_seconds = static_cast<double>(inputs.index->size()) / rate.estimate.value;
-  Nanoseconds stalled = 0;
-  for (const BatchCompletion& completion : log.completions) stalled += completion.end > steady ? completion.stall : 0;
-  const double time = to_seconds(last - steady) * inputs.settings.accelerators;
-  record.stall_fraction = time > 0 ? std::clamp(to_seconds(stalled) / time, 0.0, 1.0) : 0;
+  record.stall_fraction = log.steady_stall_fraction(inputs.settings.accelerators);
   return record;
 }
 

@@ -19,17 +19,6 @@ std::string host_name() {
   return name.data();
 }
 
-double steady_stall_fraction(const ProfileSettings& settings, const TrainingLog& log) {
-  if (log.completions.empty()) return 0;
-  const auto first_end = std::ranges::find(log.completions, true, &BatchCompletion::last_of_epoch);
-  const Nanoseconds last = log.completions.back().end;
-  const Nanoseconds steady = first_end != log.completions.end() && first_end->end < last ? first_end->end : log.begun;
-  Nanoseconds stalled = 0;
-  for (const BatchCompletion& completion : log.completions) stalled += completion.end > steady ? completion.stall : 0;
-  const double time = to_seconds(last - steady) * settings.accelerators;
-  return time > 0 ? std::clamp(to_seconds(stalled) / time, 0.0, 1.0) : 0;
-}
-
 /// Texts of all ranks, each as long as it is: of those that are alive.
 std::vector<std::string> gather_texts(RankTeam& team, AliveRanks& alive, const std::string& mine, double patience_seconds, Timing timing) {
   const auto deadline = [&] { return timing.clock->after(patience_seconds); };
@@ -118,7 +107,7 @@ RankRecord record_rank(const RunContext& context, const Measured& measured, Pipe
   record.adopted_samples = account.adopted_samples;
   record.adopted_bytes = account.adopted_bytes;
   record.first_batch_seconds = run.first_batch_seconds;
-  record.stall_fraction = steady_stall_fraction(context.inputs.settings, log);
+  record.stall_fraction = log.steady_stall_fraction(context.inputs.settings.accelerators);
   for (const EpochRecord& epoch : run.epochs) {
     record.epochs.push_back({epoch.epoch, epoch.seconds, epoch.samples, epoch.digest, epoch.cache_hits, epoch.peer_hits, epoch.peer_bytes,
                              epoch.requested_bytes, epoch.storage_bytes});

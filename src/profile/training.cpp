@@ -42,6 +42,26 @@ std::vector<ProgressPoint> TrainingLog::progress() const {
   return points;
 }
 
+Nanoseconds TrainingLog::steady_begin() const {
+  std::uint64_t first = UINT64_MAX;
+  Nanoseconds end = begun;
+  for (const BatchCompletion& completion : completions) {
+    if (!completion.last_of_epoch || completion.epoch > first) continue;
+    first = completion.epoch;
+    end = completion.end;
+  }
+  return !completions.empty() && end < completions.back().end ? end : begun;
+}
+
+double TrainingLog::steady_stall_fraction(int accelerators) const {
+  if (completions.empty()) return 0;
+  const Nanoseconds steady = steady_begin();
+  Nanoseconds stalled = 0;
+  for (const BatchCompletion& completion : completions) stalled += completion.end > steady ? completion.stall : 0;
+  const double time = to_seconds(completions.back().end - steady) * accelerators;
+  return time > 0 ? std::clamp(to_seconds(stalled) / time, 0.0, 1.0) : 0;
+}
+
 TrainingLog feed(BatchSource& batches, Trainer& trainer, const std::function<bool(const TrainingLog&)>& enough, const std::stop_token& stop,
                  Timing timing) {
   TrainingLog log;

@@ -26,6 +26,10 @@ struct TrainingLog {
   void append(TrainingLog later);
   /// Samples trained up to each step's end.
   [[nodiscard]] std::vector<ProgressPoint> progress() const;
+  /// The end of the first epoch where something came after it; the begin otherwise.
+  [[nodiscard]] Nanoseconds steady_begin() const;
+  /// Of the accelerators' time from then on, what they waited for batches: 0 to 1.
+  [[nodiscard]] double steady_stall_fraction(int accelerators) const;
 };
 
 /// As train(), but leaves the source as it is: for who trains on with its next batches.
