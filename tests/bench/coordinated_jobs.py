@@ -16,6 +16,7 @@ Datasets are made below --scratch and stay there. Cases take turns, in the other
 import argparse
 import json
 import os
+import pathlib
 import re
 import statistics
 import sys
@@ -25,7 +26,9 @@ import time
 import bench_tools
 from bench_tools import ratios, run_of, say, spread
 
-MASK = (1 << 64) - 1
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
+import sample_digests  # noqa: E402
+
 IMAGENET_SAMPLE = 113959  # bytes: 146 GB in 1,281,167 samples [CoorDL, Table 1]
 MOST = 1 << 40  # bytes/s: a limit that is none, so that a group counts
 JOBS = 8
@@ -117,21 +120,6 @@ def emulated(dataset, samples, *arguments):
 
 # once
 
-def digest_of_all(samples):
-    """The digest of an epoch that took every sample once: the samples' hashes (SplitMix64's finaliser on three words) added up."""
-
-    def hashed(number):
-        value = 0
-        for word in (number, 0, 0):
-            value = (value + word + 0x9e3779b97f4a7c15) & MASK
-            value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9 & MASK
-            value = (value ^ (value >> 27)) * 0x94d049bb133111eb & MASK
-            value ^= value >> 31
-        return value
-
-    return f"{samples}-{sum(map(hashed, range(samples))) & MASK:016x}"
-
-
 class ReadByJobs:
     """What the block layer counted from the start of a profile's jobs on: what it read before, to find out how to read, is not theirs."""
 
@@ -171,7 +159,7 @@ def once(bench, options):
             digests = {epoch["digest"] for job in record["jobs"] for epoch in job["epochs"]}
             trained = [len(job["epochs"]) for job in record["jobs"]]
             of_epochs = [sum(job["epochs"][epoch]["samples_prepared"] for job in record["jobs"]) for epoch in range(min(trained))]
-            once_each = failures.expect(digests == {digest_of_all(samples)} and trained == [epochs] * JOBS, f"{name}: {trained} epochs, digests {digests}")
+            once_each = failures.expect(digests == {sample_digests.of(range(samples))} and trained == [epochs] * JOBS, f"{name}: {trained} epochs, digests {digests}")
             read_once = failures.expect(rest == 0 and run["cache_misses"] == misses, f"{name}: {run['cache_hits']} hits, {run['cache_misses']} misses")
             prepared_once = failures.expect(sharing["samples_prepared"] == samples * epochs and (producers != "jobs" or set(of_epochs) == {samples}),
                                             f"{name}: {sharing['samples_prepared']} prepared, by epoch {of_epochs}")

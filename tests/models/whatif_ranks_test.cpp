@@ -8,25 +8,19 @@
 
 using namespace dsanalyze;
 using testing::has_code;
+using testing::rate_of;
 
 namespace {
 
 /// What one server of four measured: 10,000 samples of 100 kB, each cache holds 20 % of them.
 ProfileResult profile_of_ranks() {
-  const auto rate = [](double value, double half) {
-    RateRecord record;
-    record.samples_per_s = value;
-    record.bytes_per_s = value * 100'000;
-    record.ci95_samples_per_s = {value - half, value + half};
-    return record;
-  };
   ProfileResult profile;
-  profile.ingestion = rate(20'000, 20);
-  profile.prep = rate(10'000, 50);
-  profile.cache = rate(50'000, 0);
-  profile.storage = rate(400, 4);
-  profile.network = rate(2000, 40);
-  profile.fetch = rate(500, 5);
+  profile.ingestion = rate_of(20'000, 20);
+  profile.prep = rate_of(10'000, 50);
+  profile.cache = rate_of(50'000, 0);
+  profile.storage = rate_of(400, 4);
+  profile.network = rate_of(2000, 40);
+  profile.fetch = rate_of(500, 5);
   profile.fetch->cache_fraction = 0.2;
   profile.settings.world = 4;
   profile.settings.partition = PartitionMode::partitioned;

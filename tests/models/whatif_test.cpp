@@ -14,6 +14,7 @@
 using namespace dsanalyze;
 using testing::advice_for;
 using testing::has_code;
+using testing::rate_of;
 using testing::says;
 
 namespace {
@@ -42,19 +43,12 @@ WhatIfFound found_for(const RateModel& model, const std::string& question) {
 }
 
 ProfileResult small_profile() {
-  const auto rate = [](double value, double half) {
-    RateRecord record;
-    record.samples_per_s = value;
-    record.bytes_per_s = value * 100'000;
-    record.ci95_samples_per_s = {value - half, value + half};
-    return record;
-  };
   ProfileResult profile;
-  profile.ingestion = rate(2000, 20);
-  profile.prep = rate(1000, 50);
-  profile.cache = rate(50'000, 0);
-  profile.storage = rate(400, 4);
-  profile.fetch = rate(600, 6);
+  profile.ingestion = rate_of(2000, 20);
+  profile.prep = rate_of(1000, 50);
+  profile.cache = rate_of(50'000, 0);
+  profile.storage = rate_of(400, 4);
+  profile.fetch = rate_of(600, 6);
   profile.fetch->cache_fraction = 0.35;
   profile.settings.accelerators = 4;
   profile.host.cores = 8;
