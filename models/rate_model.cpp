@@ -139,6 +139,7 @@ RateModel rate_model(const ProfileResult& profile) {
   model.profiled_jobs = std::max(settings.jobs, 1);
   model.profiled_ranks = std::max(settings.world, 1);
   model.storage_scope = settings.storage_scope;
+  model.balance_from = settings.balance_from;
   model.accelerator_shares_cores = profile.host.accelerator_shares_cores;
   return model;
 }

@@ -57,7 +57,7 @@ void place_reads(const ServersSetup& setup, ServersAnswer& answer) {
     case PartitionMode::locality:
       answer.balance_traffic = mean_balance_traffic(setup.servers, setup.local_batch, setup.dataset_samples);
       answer.from_storage = 1 - held;
-      answer.from_network = held * answer.balance_traffic;
+      (setup.balance_from == BalanceFrom::storage ? answer.from_storage : answer.from_network) += held * answer.balance_traffic;
       break;
   }
   answer.from_cache = 1 - answer.from_storage - answer.from_network;

@@ -36,6 +36,7 @@ ServersAnswer servers_answer(const RateModel& model, const Setup& setup) {
   servers.rates = {setup.ingestion, setup.prep, setup.cache, setup.storage};
   servers.servers = setup.servers;
   servers.partition = setup.partition;
+  servers.balance_from = setup.balance_from;
   servers.storage_scope = setup.storage_scope;
   servers.network = setup.network;
   servers.cache_fraction = setup.cache_fraction;

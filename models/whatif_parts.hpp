@@ -27,6 +27,7 @@ struct Setup {
   JobSharing sharing = JobSharing::none;
   std::uint32_t servers = 1;
   PartitionMode partition = PartitionMode::none;
+  BalanceFrom balance_from = BalanceFrom::peers;
   StorageScope storage_scope = StorageScope::server;
   double local_batch = 1;                   ///< samples of one server's share of a global batch
   std::shared_ptr<const MissModel> misses;  ///< of another kind of cache than the model's
@@ -88,6 +89,8 @@ struct Variant {
 using Step = std::function<void(Variant&)>;
 /// The steps of each list that was asked about. What cannot be taken at its word is added to `findings`.
 std::vector<std::vector<Step>> steps_of(const RateModel& model, const WhatIfQuestion& question, std::vector<Finding>& findings);
+/// Of them the list of servers: each number of them with each way of parting the dataset, storage scope and network.
+std::vector<Step> server_steps(const RateModel& model, const WhatIfQuestion& question, std::vector<Finding>& findings);
 
 /// "minio", "minio:cost-aware", "lru", ...
 std::string cache_name(const MissModel::Facts& facts);

@@ -246,64 +246,6 @@ std::vector<Step> job_steps(const WhatIfQuestion& question) {
   return steps;
 }
 
-/// N of a link, in samples/s.
-double network_rate(const RateModel& model, double bytes_per_s) {
-  if (!model.dataset_bytes || !model.dataset_samples)
-    throw UsageError(fmt::format("--network {}: bytes/s need the size of a sample: add --base dataset=146GiB,samples=1281167",
-                                 format_bytes_per_second(bytes_per_s)));
-  return bytes_per_s * static_cast<double>(*model.dataset_samples) / static_cast<double>(*model.dataset_bytes);
-}
-
-void require_servers_known(const RateModel& model, const WhatIfQuestion& question, const std::vector<PartitionMode>& partitions) {
-  if (!model.dataset_bytes || !model.dataset_samples)
-    throw UsageError("--servers: what each reads needs the dataset's size: add --base dataset=146GiB,samples=1281167");
-  const bool asks_peers = std::ranges::any_of(partitions, [](PartitionMode mode) { return mode != PartitionMode::none; });
-  if (asks_peers && question.networks.empty() && !model.network)
-    throw UsageError(
-        "--partition: servers that ask one another need the network between them: add --network 40Gbit/s, or --rates ...,N=..., or profile with "
-        "--partition");
-  if (asks_peers && model.misses.facts().kind != CacheKind::minio)
-    throw UsageError("--partition: goes with the MinIO cache alone, for who holds what must not change; profile with --cache minio");
-}
-
-/// Each number of servers with each way of parting the dataset, storage scope and network.
-std::vector<Step> server_steps(const RateModel& model, const WhatIfQuestion& question, Findings& findings) {
-  std::vector<Step> steps;
-  const bool about_servers = !question.partitions.empty() || !question.scopes.empty() || !question.networks.empty();
-  if (question.servers.empty() && about_servers)
-    throw UsageError("--partition, --storage-scope and --network: among how many servers? Add --servers 2");
-  if (question.servers.empty()) return steps;
-  const std::vector<PartitionMode> partitions = question.partitions.empty() ? std::vector{PartitionMode::none} : question.partitions;
-  const std::vector<StorageScope> scopes = question.scopes.empty() ? std::vector{model.storage_scope} : question.scopes;
-  std::vector<std::optional<double>> networks{std::nullopt};
-  if (!question.networks.empty()) networks.assign(question.networks.begin(), question.networks.end());
-  require_servers_known(model, question, partitions);
-  for (const std::uint32_t servers : question.servers) {
-    for (const PartitionMode partition : partitions) {
-      for (const StorageScope scope : scopes) {
-        for (const std::optional<double>& network : networks) {
-          const std::optional<double> rate = network ? std::optional(network_rate(model, *network)) : std::nullopt;
-          steps.emplace_back([servers, partition, scope, network, rate](Variant& variant) {
-            variant.setup.servers = servers;
-            variant.setup.partition = partition;
-            variant.setup.storage_scope = scope;
-            if (rate) variant.setup.network = *rate;
-            variant.change.servers = servers;
-            variant.change.partition = partition_mode_name(partition);
-            variant.change.storage_scope = storage_scope_name(scope);
-            variant.change.network_bytes_per_s = network;
-          });
-        }
-      }
-    }
-  }
-  const CacheKind kind = model.misses.facts().kind;
-  if (kind == CacheKind::page || kind == CacheKind::page_model_linux)
-    findings.push_back({"page-cache-of-servers", Finding::Severity::warning,
-                        "--servers: a page cache that meets another part of the dataset every epoch is predicted as one of random replacement."});
-  return steps;
-}
-
 }  // namespace
 
 std::vector<std::vector<Step>> steps_of(const RateModel& model, const WhatIfQuestion& question, std::vector<Finding>& findings) {

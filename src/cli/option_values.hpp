@@ -13,6 +13,11 @@
 
 namespace dsanalyze::cli {
 
+// What profile chooses among and whatif asks about, in the order of the enums.
+inline constexpr std::string_view partition_modes = "none|partitioned|locality";
+inline constexpr std::string_view balance_sources = "peers|storage";
+inline constexpr std::string_view storage_scopes = "server|shared";
+
 /// Parses the option's text if it was typed; errors name the option.
 template <typename Target, typename Parse>
 void set_if(Target& target, const char* option, const std::string& text, Parse parse) {

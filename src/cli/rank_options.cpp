@@ -14,10 +14,6 @@
 namespace dsanalyze::cli {
 namespace {
 
-// Choices in the order of their enums.
-constexpr std::string_view partition_modes = "none|partitioned|locality";
-constexpr std::string_view balance_sources = "peers|storage";
-constexpr std::string_view storage_scopes = "server|shared";
 constexpr std::string_view emulated_network = "emulated:";
 constexpr std::uint32_t most_places = 1024;
 constexpr std::uint32_t most_io_threads = 2;

@@ -41,6 +41,7 @@ void refuse_other_lists(const WhatIfQuestion& asked) {
   refuse(!asked.jobs.empty(), "--jobs");
   refuse(!asked.shares.empty(), "--share");
   refuse(!asked.partitions.empty(), "--partition");
+  refuse(!asked.balances.empty(), "--balance-from");
   refuse(!asked.scopes.empty(), "--storage-scope");
   refuse(!asked.networks.empty(), "--network");
 }

@@ -11,6 +11,7 @@
 #include "dsanalyze/core/workload.hpp"
 #include "dsanalyze/models/servers.hpp"
 #include "option_table.hpp"
+#include "option_values.hpp"
 #include "parsed_list.hpp"
 
 namespace dsanalyze::cli {
@@ -21,8 +22,6 @@ constexpr double no_limit_factor = 1e9;
 constexpr double most_cores = 1e6;
 
 constexpr std::string_view share_modes = "none|coordinated|unified-producer";
-constexpr std::string_view partition_modes = "none|partitioned|locality";
-constexpr std::string_view storage_scopes = "server|shared";
 constexpr std::string_view findable = "cache|cores|accelerators|storage";
 
 /// Empty where the option was not given.
@@ -98,6 +97,7 @@ std::uint32_t number_of_servers(const std::string& text) { return static_cast<st
 
 JobSharing job_sharing(const std::string& text) { return parse_job_sharing(checked_choice("the value", text, words_of(share_modes))); }
 PartitionMode partition_mode(const std::string& text) { return parse_partition_mode(checked_choice("the value", text, words_of(partition_modes))); }
+BalanceFrom balance_from(const std::string& text) { return parse_balance_from(checked_choice("the value", text, words_of(balance_sources))); }
 StorageScope storage_scope(const std::string& text) { return parse_storage_scope(checked_choice("the value", text, words_of(storage_scopes))); }
 
 /// profile's grammar: "emulated:40Gbit/s"; "40Gbit/s" too.
@@ -124,6 +124,7 @@ void WhatIfLists::declare(CLI::App& app) {
   app.add_option("--share", m_shares)->type_name(fmt::format("LIST {}", share_modes));
   app.add_option("--servers", m_servers);
   app.add_option("--partition", m_partitions)->type_name(fmt::format("LIST {}", partition_modes));
+  app.add_option("--balance-from", m_balances)->type_name(fmt::format("LIST {}", balance_sources));
   app.add_option("--storage-scope", m_scopes)->type_name(fmt::format("LIST {}", storage_scopes));
   app.add_option("--network", m_networks);
   app.add_option("--find", m_find)->type_name(fmt::format("LIST {}", findable));
@@ -145,6 +146,7 @@ WhatIfQuestion WhatIfLists::question(const RateModel& model) const {
   question.shares = given_list<JobSharing>("--share", m_shares, job_sharing);
   question.servers = given_list<std::uint32_t>("--servers", m_servers, number_of_servers);
   question.partitions = given_list<PartitionMode>("--partition", m_partitions, partition_mode);
+  question.balances = given_list<BalanceFrom>("--balance-from", m_balances, balance_from);
   question.scopes = given_list<StorageScope>("--storage-scope", m_scopes, storage_scope);
   question.networks = given_list<double>("--network", m_networks, network_rate);
   question.find = given_list<std::string>("--find", m_find, question_name);

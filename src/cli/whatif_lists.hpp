@@ -19,7 +19,7 @@ class WhatIfLists {
 
  private:
   std::string m_cache_sizes, m_caches, m_cores, m_accelerator_speeds, m_accelerators, m_batch_sizes, m_storage, m_request_sizes, m_concurrencies,
-      m_jobs, m_shares, m_servers, m_partitions, m_scopes, m_networks, m_find;
+      m_jobs, m_shares, m_servers, m_partitions, m_balances, m_scopes, m_networks, m_find;
 };
 
 }  // namespace dsanalyze::cli

@@ -32,6 +32,7 @@ WhatIfChange read_change(JsonObject object) {
   change.servers = read_known_machines(object, "servers");
   if (change.servers) {
     change.partition = object.text("partition");
+    change.balance_from = object.optional_text("balance_from").value_or("");
     change.storage_scope = object.text("storage_scope");
   }
   change.network_bytes_per_s = read_known(object, "network_bytes_per_s");

@@ -23,6 +23,7 @@ Json change_json(const WhatIfChange& change) {
   add_if_known(object, "servers", change.servers);
   if (change.servers) {
     object["partition"] = change.partition;
+    if (!change.balance_from.empty()) object["balance_from"] = change.balance_from;
     object["storage_scope"] = change.storage_scope;
   }
   add_if_known(object, "network_bytes_per_s", change.network_bytes_per_s);

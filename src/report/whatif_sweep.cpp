@@ -41,6 +41,12 @@ auto word_of(std::string WhatIfChange::*member) {
 std::string factor_text(double factor) { return format_number(factor) + "x"; }
 std::string bytes_text(double bytes) { return format_bytes(static_cast<Bytes>(bytes)); }
 
+/// Where locality's batches are balanced from is a part of how the dataset is parted: no other way of parting it has that.
+std::optional<SweepLevel> partition_level(const WhatIfChange& change) {
+  if (change.partition.empty()) return std::nullopt;
+  return SweepLevel{std::numeric_limits<double>::quiet_NaN(), partition_text(change)};
+}
+
 /// Factors on the measured one come before absolute speeds.
 std::optional<SweepLevel> storage_level(const WhatIfChange& change) {
   constexpr double without_limit = 1e9;
@@ -66,7 +72,7 @@ std::vector<SweepFactor> factors_of(const WhatIfResult& result) {
           {"jobs", number_of(&Change::jobs, format_number), 1},
           {"sharing", word_of(&Change::share)},
           {"servers", number_of(&Change::servers, format_number), 1},
-          {"partition", word_of(&Change::partition)},
+          {"partition", partition_level},
           {"storage of", word_of(&Change::storage_scope)},
           {"network", number_of(&Change::network_bytes_per_s, format_bytes_per_second)}};
 }

@@ -28,11 +28,15 @@ std::string change_text(const WhatIfChange& change) {
   if (change.jobs) parts.push_back(fmt::format("{} jobs, {}", *change.jobs, change.share == "none" ? "each for itself" : change.share));
   if (change.servers) {
     parts.push_back(fmt::format("{} servers", *change.servers));
-    if (change.partition != "none") parts.push_back(change.partition);
+    if (change.partition != "none") parts.push_back(partition_text(change));
     if (change.storage_scope == "shared") parts.emplace_back("shared storage");
     if (change.network_bytes_per_s) parts.push_back(format_bytes_per_second(*change.network_bytes_per_s) + " network");
   }
   return parts.empty() ? "as measured" : fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string partition_text(const WhatIfChange& change) {
+  return change.partition + (change.balance_from == "storage" ? ", balanced from storage" : "");
 }
 
 std::string resource_words(const std::string& bottleneck) { return bottleneck == "gpu" ? "accelerators" : bottleneck == "cpu" ? "prep" : "fetch"; }

@@ -10,6 +10,8 @@ namespace dsanalyze::report {
 
 /// "cache 75 %, 48 cores"; "as measured" where nothing changes.
 std::string change_text(const WhatIfChange& change);
+/// "locality, balanced from storage": how its servers part the dataset.
+std::string partition_text(const WhatIfChange& change);
 /// "prep [P]", with " ?" where it is too close to call. Of "gpu", "cpu" and "io": the second without the letter, the third the letter alone.
 std::string binding_text(const WhatIfAnswer& answer);
 std::string resource_words(const std::string& bottleneck);

@@ -105,6 +105,24 @@ class FromAProfile(ProgramTest):
         self.assertEqual({one["servers"]["fetch_detail"] for one in servers if "servers" in one} - {"storage", "cache", "network"}, set())
         self.assertEqual(len(servers), 3)
 
+    def test_locality_is_balanced_from_peers_or_from_storage(self):
+        asked = ("whatif", self.path, "--servers", "2", "--partition", "none,locality")
+        both = self.json_of(*asked, "--balance-from", "peers,storage", "--network", "10Gbit/s")["answers"]
+        balanced = {one["change"]["balance_from"]: one["servers"] for one in both if one["change"].get("partition") == "locality"}
+        self.assertEqual(set(balanced), {"peers", "storage"})
+        self.assertEqual(balanced["storage"]["network_bytes_server_epoch"], 0)
+        moved = balanced["peers"]["network_bytes_server_epoch"]
+        self.assertGreater(moved, 0)
+        self.assertAlmostEqual(balanced["storage"]["storage_bytes_server_epoch"] - balanced["peers"]["storage_bytes_server_epoch"], moved, delta=1)
+        self.assertNotIn("balance_from", [one for one in both if one["change"].get("partition") == "none"][0]["change"])
+        # Nothing crosses a network then, so none need be given.
+        console = " ".join(self.succeeds(*asked, "--balance-from", "storage").stdout.split())
+        self.assertIn("balanced from", console)
+        refused = self.fails(2, "whatif", self.path, "--servers", "2", "--partition", "partitioned", "--balance-from", "storage", "--network", "1GB/s")
+        self.assertIn("--balance-from storage does not go together with any --partition but locality", refused)
+        self.assertIn('did you mean "storage"', self.fails(2, *asked, "--balance-from", "storag"))
+        self.assertIn("--balance-from does not go with --search", self.fails(2, "whatif", self.path, "--balance-from", "storage", "--search", "--prices", "x"))
+
     def test_lists_that_lack_their_base_say_what_to_add(self):
         self.assertIn("--jobs 8", self.fails(2, "whatif", self.path, "--share", "coordinated"))
         self.assertIn("--servers 2", self.fails(2, "whatif", self.path, "--partition", "locality"))

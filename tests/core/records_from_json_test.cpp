@@ -73,6 +73,7 @@ TEST_CASE("wrong fields of a what-if record are refused by their place, and late
                  {"/answers/0/stalls", nullptr},
                  {"/answers/1/change/cores", "many"},
                  {"/answers/1/change/jobs", 0},
+                 {"/answers/1/change/balance_from", 2},
                  {"/answers/1/ci95_samples_per_s/low", 1e9},
                  {"/answers/1/measured/covered", 1},
                  {"/answers/1/simulated/stall_p99_seconds", -1},

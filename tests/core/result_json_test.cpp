@@ -242,7 +242,7 @@ TEST_CASE("an answer holds what was changed and nothing else, and null for what 
   CHECK(document["answers"][0]["change"] == json::object());
   CHECK(document["answers"][0]["stalls"]["prep"] == 0.34);
   CHECK(document["answers"][1]["change"]["cache_fraction"] == 0.5);
-  CHECK(document["answers"][1]["change"].size() == 18);
+  CHECK(document["answers"][1]["change"].size() == 19);
   CHECK(document["answers"][1]["G"].is_null());
   CHECK(document["answers"][1]["stalls"].is_null());
   CHECK(document["answers"][1]["epoch_seconds"].is_null());

@@ -238,6 +238,7 @@ WhatIfResult full_whatif() {
   changed.change.share = "coordinated";
   changed.change.servers = 2;
   changed.change.partition = "locality";
+  changed.change.balance_from = "storage";
   changed.change.storage_scope = "shared";
   changed.change.network_bytes_per_s = 5e9;
   changed.jobs = WhatIfAnswer::Jobs{900, 0.65, 1, 18};

@@ -102,7 +102,12 @@ TEST_CASE("partitioned and locality take the fetch time of Eq 7 and Eq 8 where a
     return setup.dataset_samples / 16 / answer_servers(setup).fetch;
   };
   CHECK(epoch_seconds(PartitionMode::partitioned) == doctest::Approx(distributed_cache_seconds(job)));
-  CHECK(epoch_seconds(PartitionMode::locality) == doctest::Approx(locality_seconds(job, mean_balance_traffic(16, 128, setup.dataset_samples))));
+  const double beta = mean_balance_traffic(16, 128, setup.dataset_samples);
+  CHECK(epoch_seconds(PartitionMode::locality) == doctest::Approx(locality_seconds(job, beta)));
+  setup.balance_from = BalanceFrom::storage;
+  DataParallel from_storage = job;
+  from_storage.remote_caches = job.storage;
+  CHECK(epoch_seconds(PartitionMode::locality) == doctest::Approx(locality_seconds(from_storage, beta)));
   setup.cache_fraction = 0;
   CHECK(epoch_seconds(PartitionMode::none) == doctest::Approx(storage_read_seconds(job)));
 }
@@ -120,6 +125,39 @@ TEST_CASE("locality moves only what balances the batches") {
   CHECK(locality.from_network == doctest::Approx(locality.balance_traffic));
   CHECK(partitioned.balance_traffic == 0);
   CHECK(partitioned.from_network == doctest::Approx(255.0 / 256));
+}
+
+TEST_CASE("what balances locality's batches comes from storage where that is asked for, and then nothing crosses the network") {
+  ServersSetup setup = two_servers();
+  setup.servers = 4;
+  setup.cache_fraction = 0.2;
+  setup.dataset_samples = 12'800;
+  setup.dataset_bytes = 1.28e9;
+  setup.local_batch = 32;
+  setup.partition = PartitionMode::locality;
+  setup.balance_from = BalanceFrom::storage;
+  const ServersAnswer answer = answer_servers(setup);
+  // By hand: beta = sqrt(0.75 x 0.99 / (64 pi)); 20 % are held nowhere, and beta of the other 80 % are held by another server.
+  CHECK(answer.balance_traffic == doctest::Approx(0.0607691).epsilon(1e-5));
+  CHECK(answer.from_storage == doctest::Approx(0.2486153).epsilon(1e-6));
+  CHECK(answer.from_cache == doctest::Approx(0.7513847).epsilon(1e-6));
+  CHECK(answer.from_network == 0);
+  CHECK(answer.fetch == doctest::Approx(401.016).epsilon(1e-5));
+  CHECK(answer.storage_bytes_server_epoch == doctest::Approx(79'556'900).epsilon(1e-5));
+  CHECK(answer.network_bytes_server_epoch == 0);
+
+  // The network does not matter then; from peers it does, and storage serves only what nobody holds.
+  setup.network = 1e-3;
+  CHECK(answer_servers(setup).fetch == answer.fetch);
+  setup.balance_from = BalanceFrom::peers;
+  CHECK(answer_servers(setup).fetch < 1);
+  CHECK(answer_servers(setup).from_storage == doctest::Approx(0.2));
+  CHECK(answer_servers(setup).from_cache == doctest::Approx(answer.from_cache));
+
+  setup.partition = PartitionMode::partitioned;
+  const double from_peers = answer_servers(setup).from_storage;
+  setup.balance_from = BalanceFrom::storage;
+  CHECK(answer_servers(setup).from_storage == from_peers);
 }
 
 TEST_CASE("shared storage serves all servers at its one rate, up to 4,096 of them") {

@@ -120,6 +120,46 @@ TEST_CASE("storage that the profile's ranks shared is shared by the servers that
   CHECK(fetch_of_each(rate_model(profile), question) == own);
 }
 
+TEST_CASE("locality is balanced from where the profile's ranks were, unless the question says another, and from storage needs no network") {
+  ProfileResult profile = profile_of_ranks();
+  profile.network.reset();
+  profile.settings.batch_size = 8;
+  profile.settings.accelerators = 4;
+  profile.settings.balance_from = BalanceFrom::storage;
+  const RateModel from_storage = rate_model(profile);
+  WhatIfQuestion question = of_four(PartitionMode::locality);
+  const WhatIfAnswer as_profiled = answer(from_storage, question).answers.at(1);
+  CHECK(as_profiled.change.balance_from == "storage");
+  CHECK(as_profiled.servers->network_bytes_server_epoch == 0);
+  // Of 4 x 32 of 10,000 samples beta is 6.07 %, of the 80 % that are held.
+  CHECK(as_profiled.servers->storage_bytes_server_epoch == doctest::Approx((0.2 + 0.8 * 0.0606832) * 1e9 / 4).epsilon(1e-5));
+
+  question.balances = {BalanceFrom::peers};
+  CHECK_THROWS_WITH_AS(answer(from_storage, question), doctest::Contains("add --network"), UsageError);
+  question.networks = {1e8};
+  question.balances = {BalanceFrom::peers, BalanceFrom::storage};
+  question.partitions = {PartitionMode::none, PartitionMode::locality};
+  std::vector<std::string> balances;
+  for (const WhatIfAnswer& each : answer(from_storage, question).answers) balances.push_back(each.change.partition + " " + each.change.balance_from);
+  std::ranges::sort(balances);
+  CHECK(balances == std::vector<std::string>{" ", "locality peers", "locality storage", "none "});
+}
+
+TEST_CASE("only locality-aware batches are balanced, so no other partition is asked where from") {
+  const RateModel model = rate_model(profile_of_ranks());
+  for (const PartitionMode partition : {PartitionMode::none, PartitionMode::partitioned}) {
+    WhatIfQuestion question = of_four(partition);
+    question.balances = {BalanceFrom::peers};
+    CHECK(answer(model, question).answers.at(1).change.balance_from.empty());
+    question.balances = {BalanceFrom::storage};
+    CHECK_THROWS_WITH_AS(answer(model, question), doctest::Contains("--balance-from storage does not go together with any --partition but locality"),
+                         UsageError);
+  }
+  WhatIfQuestion alone;
+  alone.balances = {BalanceFrom::storage};
+  CHECK_THROWS_WITH_AS(answer(model, alone), doctest::Contains("among how many servers"), UsageError);
+}
+
 TEST_CASE("rates of an emulated network are emulated") {
   ProfileResult profile = profile_of_ranks();
   CHECK_FALSE(answer(rate_model(profile), {}).model.starts_with("emulated"));

@@ -128,6 +128,27 @@ TEST_CASE("a what-if of several factors is a map of the two with most values, th
   CHECK(says(console_report(std::array{record_input("sweep.json", swept_whatif())}, {}), "35 % (as measured)"));
 }
 
+TEST_CASE("locality that is balanced from storage is a way of parting the dataset of its own in the map") {
+  WhatIfResult result = swept_whatif();
+  result.answers.resize(1);
+  for (const std::uint32_t servers : {2U, 8U})
+    for (const auto& [partition, balance_from] : {std::pair{"none", ""}, {"locality", "peers"}, {"locality", "storage"}}) {
+      WhatIfAnswer& answer = result.answers.emplace_back(result.answers.front());
+      answer.change.servers = servers;
+      answer.change.partition = partition;
+      answer.change.balance_from = balance_from;
+      answer.change.storage_scope = "server";
+      answer.samples_per_s *= servers;
+    }
+  const auto map = report::whatif_sweep(result);
+  REQUIRE(map);
+  std::vector<std::string> partitions, servers;
+  for (const report::Column& column : map->table.columns) servers.push_back(column.heading);
+  for (const auto& row : map->table.rows) partitions.push_back(row.front().text);
+  CHECK(partitions == std::vector<std::string>{"none", "locality", "locality, balanced from storage"});
+  CHECK(servers == std::vector<std::string>{"partition", "2", "8"});
+}
+
 TEST_CASE("factors that were changed one at a time are no map, and what lacks with the measured set-up alone is left out of one") {
   WhatIfResult result = swept_whatif();
   std::erase_if(result.answers, [](const WhatIfAnswer& answer) { return answer.change.cache_fraction && answer.change.cores; });

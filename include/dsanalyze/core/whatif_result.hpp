@@ -29,6 +29,7 @@ struct WhatIfChange {
   std::string share;  ///< with jobs
   std::optional<std::uint32_t> servers;
   std::string partition;      ///< with servers
+  std::string balance_from;   ///< with locality; empty: not known
   std::string storage_scope;  ///< with servers
   std::optional<double> network_bytes_per_s;
 };

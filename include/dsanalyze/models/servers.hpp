@@ -19,8 +19,10 @@ struct ServersSetup {
   Rates rates;
   std::uint32_t servers = 1;
   PartitionMode partition = PartitionMode::none;
+  BalanceFrom balance_from = BalanceFrom::peers;  ///< of PartitionMode::locality
   StorageScope storage_scope = StorageScope::server;
-  /// N: samples/s that ONE server gets from others' caches while all do so. [Yang-Cong]'s R_c and R_b are p N.
+  /// N: samples/s that ONE server gets from others' caches while all do so. [Yang-Cong]'s R_c is p N, and so is R_b with
+  /// BalanceFrom::peers; with BalanceFrom::storage R_b is the storage's R.
   double network = std::numeric_limits<double>::infinity();
 
   double cache_fraction = 0;           ///< of the dataset, in ONE server's cache
@@ -59,7 +61,8 @@ struct ServersAnswer {
 /// - partitioned: all caches together hold alpha = min(1, p x) [CoorDL, section 4.2]; local x, remote alpha - x, storage 1 - alpha. What a cache has
 /// room for
 ///   beyond its part holds replicas, so for p x <= 1 this is [Yang-Cong] Eq 7 with its local hits' time added.
-/// - locality: storage 1 - alpha, remote alpha beta, local alpha (1 - beta) [Yang-Cong, Eq 8], beta from mean_balance_traffic().
+/// - locality: storage 1 - alpha, remote alpha beta, local alpha (1 - beta) [Yang-Cong, Eq 8], beta from mean_balance_traffic(). With
+///   BalanceFrom::storage nothing is remote, and storage serves 1 - alpha + alpha beta: Eq 8 with R_b = R.
 /// Throws std::domain_error naming the field for a rate that is not above 0, a fraction outside [0, 1], no servers or more than most_servers, no
 /// dataset, for locality a global batch larger than the dataset, and for a cache without a closed form when missed_share is not given. Pure.
 ServersAnswer answer_servers(const ServersSetup& setup);

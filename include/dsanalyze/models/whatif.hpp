@@ -40,6 +40,7 @@ struct RateModel {
   int profiled_jobs = 1;                              ///< that the profile ran side by side; the rates are the server's, and G is one job's
   int profiled_ranks = 1;                             ///< of the profile's job; the rates are one server's, and G is one rank's
   StorageScope storage_scope = StorageScope::server;  ///< whose S is, of several servers, where a question does not say
+  BalanceFrom balance_from = BalanceFrom::peers;      ///< of locality among several servers, where a question does not say
   bool accelerator_shares_cores = false;              ///< the CPU trains: prep and training take each other's cores, which no answer knows
 };
 
@@ -75,12 +76,14 @@ struct WhatIfQuestion {
     std::optional<double> factor;
   };
   std::vector<StorageChange> storage;
-  std::vector<double> request_sizes;   ///< bytes a read: shards instead of files
-  std::vector<double> concurrencies;   ///< reads under way
-  std::vector<std::uint32_t> jobs;     ///< of the server, each with accelerators of its own; with each of `shares`
-  std::vector<JobSharing> shares;      ///< empty: none
-  std::vector<std::uint32_t> servers;  ///< of one data-parallel job; with each of `partitions`, `scopes` and `networks`
+  std::vector<double> request_sizes;  ///< bytes a read: shards instead of files
+  std::vector<double> concurrencies;  ///< reads under way
+  std::vector<std::uint32_t> jobs;    ///< of the server, each with accelerators of its own; with each of `shares`
+  std::vector<JobSharing> shares;     ///< empty: none
+  std::vector<std::uint32_t>
+      servers;  ///< of one data-parallel job; with each of `partitions`, `scopes` and `networks`, locality with each of `balances` too
   std::vector<PartitionMode> partitions;
+  std::vector<BalanceFrom> balances;
   std::vector<StorageScope> scopes;
   std::vector<double> networks;   ///< bytes/s of a server's link
   std::vector<std::string> find;  ///< cache, cores, accelerators, storage
@@ -98,8 +101,8 @@ struct WhatIfQuestion {
 /// too-close-to-call, page-cache-of-servers.
 /// Advice, each with steps for the user's own loader: more-workers, add-cache, faster-storage, pack-into-shards, add-cores, prep-does-not-scale,
 /// fewer-accelerators, share-prep (when jobs are asked about), nothing-to-gain, measure-accelerator, too-close.
-/// Throws UsageError for a change that the model lacks the base of (says what to give), for jobs together with servers, and for more than 100,000
-/// combinations.
+/// Throws UsageError for a change that the model lacks the base of (says what to give), for jobs together with servers, for a balance from storage
+/// without locality, and for more than 100,000 combinations.
 WhatIfResult answer(const RateModel& model, const WhatIfQuestion& question);
 
 }  // namespace dsanalyze
