@@ -87,8 +87,9 @@ std::string charts_html(const std::vector<Chart>& charts, const std::string& tab
   if (charts.empty()) return "";
   std::string html = fmt::format("<div class=\"plots{}\" hidden>\n", charts.size() > 1 ? " many" : "");
   for (const Chart& chart : charts) {
-    const bool rows = chart.kind == Chart::Kind::points;
-    const char* height = !rows || chart.categories.size() == 7 ? "" : chart.categories.size() < 7 ? " low" : " tall";
+    // Rows need room each, and so do the names of many lines.
+    const std::size_t rows = chart.kind == Chart::Kind::points ? chart.categories.size() : std::max<std::size_t>(7, chart.series.size());
+    const char* height = rows == 7 ? "" : rows < 7 ? " low" : " tall";
     html += fmt::format(
         "<div class=\"plot{}\"><canvas data-chart=\"{}\" role=\"img\" aria-label=\"{}. The table below holds its numbers.\" "
         "aria-describedby=\"{}\"></canvas></div>\n",

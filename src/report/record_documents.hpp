@@ -21,6 +21,9 @@ Document gate_document(const GateResult& result);
 
 /// The answers as a map of two factors, when there is one for every combination.
 std::optional<SweepMap> whatif_sweep(const WhatIfResult& result);
+/// What is reached and read over the number of servers, a line for each way of parting the dataset, storage scope and network. Empty for fewer than
+/// two numbers of servers with everything else as measured.
+Section whatif_servers_section(const WhatIfResult& result);
 /// What the cheapest set-ups cost: conclusions and the front.
 Section whatif_search_section(const SearchResult& search);
 

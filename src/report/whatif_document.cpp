@@ -202,7 +202,7 @@ Section rates_section(const WhatIfResult& result) {
 Document whatif_document(const WhatIfResult& result) {
   Document document;
   document.subtitle = "what if: " + result.source;
-  document.sections = {verdict_section(result), sweep_section(result), answers_section(result)};
+  document.sections = {verdict_section(result), sweep_section(result), whatif_servers_section(result), answers_section(result)};
   if (result.search) document.sections.push_back(whatif_search_section(*result.search));
   Section& advice = document.sections.emplace_back(Section{"advice", "What to do"});
   add_advice(result.advice, advice);

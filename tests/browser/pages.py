@@ -21,6 +21,9 @@ EMULATED = ("emulated:imagenet-1k,samples=2000", "--storage", "emulated:60MB/s",
 # Records that the program makes, by their names: what it is asked.
 ASKED = {"whatif-sweep": ("whatif", "--rates", "G=9800,P=10200±2%,C=252000,S=4700±2%", "--base", "cores=24,accelerators=8,batch=512,dataset=146GiB,cache=35%",
                           "--cache-size", "25%,50%,75%,100%", "--cores", "12,36,48", "--accelerator-speed", "2x", "--find", "cache", "--all"),
+         "whatif-servers": ("whatif", "--rates", "G=9800,P=10200±2%,C=252000,S=1200±3%", "--base", "accelerators=8,batch=128,dataset=146GiB,samples=1281167,cache=35%",
+                            "--servers", "2,4,8,256", "--partition", "none,partitioned,locality", "--balance-from", "peers,storage",
+                            "--storage-scope", "server,shared", "--network", "10Gbit/s"),
          "simulate-sizes": ("simulate", "ds-analyzer-figure-16-alexnet")}
 
 

@@ -19,6 +19,7 @@ AXE = os.environ.get("AXE", "")
 PAGES = {"minio": ["minio"], "no-accelerator": ["no-accelerator"], "page": ["page"], "least": ["least"], "hostile": ["hostile"],
          "comparison": ["minio", "lru", "no-cache"], "emulated": ["emulated"],
          "sweep": [f"sweep-{cache}-{cores}" for cache in (25, 50, 100) for cores in (4, 8)], "whatif": ["whatif"], "whatif-sweep": ["whatif-sweep"],
+         "whatif-servers": ["whatif-servers"],
          "simulate": ["simulate"], "simulate-sizes": ["simulate-sizes"], "doctor": ["doctor"], "gate": ["gate"], "hostile-doctor": ["hostile-doctor"]}
 # Those that have something to slide; without a rate, and in records of other kinds, there is nothing.
 SLIDING = {"minio", "no-accelerator", "page", "hostile", "comparison", "emulated", "sweep"}

@@ -22,9 +22,10 @@ const HtmlAssets bare_assets{"<title>{{title}}</title><nav>{{navigation}}</nav>{
 std::string bare_page_of(const ReportInput& input) { return html_report(std::array{input}, bare_assets); }
 
 std::vector<ReportInput> every_kind() {
-  return {record_input("whatif.json", full_whatif()),       record_input("sweep.json", swept_whatif()),
-          record_input("simulate.json", full_simulation()), record_input("sizes.json", sized_simulation()),
-          record_input("doctor.json", full_examination()),  record_input("gate.json", full_gate())};
+  return {record_input("whatif.json", full_whatif()),     record_input("sweep.json", swept_whatif()),
+          record_input("servers.json", scaled_whatif()),  record_input("simulate.json", full_simulation()),
+          record_input("sizes.json", sized_simulation()), record_input("doctor.json", full_examination()),
+          record_input("gate.json", full_gate())};
 }
 
 /// Profiles of three cache sizes by two numbers of cores, to which the number of workers goes along.
@@ -86,6 +87,9 @@ TEST_CASE("names in records of every kind end no element and make no markup") {
   whatif.answers[1].change.cache = whatif.found[0].then = whatif.found[0].unit = whatif.validation->reason = hostile;
   whatif.search->conclusions = {hostile};
   whatif.search->front[0].setup.storage = whatif.search->currency = hostile;
+  WhatIfResult scaled = scaled_whatif();
+  for (WhatIfAnswer& answer : scaled.answers)
+    if (answer.change.servers) answer.change.partition = hostile;
   SimulateResult simulation = full_simulation();
   simulation.source = simulation.name = simulation.description = hostile;
   DoctorResult examination = full_examination();
@@ -97,8 +101,8 @@ TEST_CASE("names in records of every kind end no element and make no markup") {
   GateResult gate = full_gate();
   gate.reason = gate.metrics[0].name = gate.metrics[0].reason = gate.absent[0].reason = gate.ignored[0].current = hostile;
   gate.baseline.sources = gate.current.tools = {hostile};
-  for (const ReportInput& input :
-       {record_input(hostile, whatif), record_input(hostile, simulation), record_input(hostile, examination), record_input(hostile, gate)}) {
+  for (const ReportInput& input : {record_input(hostile, whatif), record_input(hostile, scaled), record_input(hostile, simulation),
+                                   record_input(hostile, examination), record_input(hostile, gate)}) {
     CAPTURE(input.record.index());
     const std::string page = bare_page_of(input);
     CHECK(all_of(page, "(<img|<!--|</script)").empty());

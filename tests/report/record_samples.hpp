@@ -28,6 +28,37 @@ inline WhatIfResult swept_whatif() {
   return result;
 }
 
+/// 8, 2 and 4 servers, each parted in four ways: rates and bytes of their own. One answer changes the cores too.
+inline WhatIfResult scaled_whatif() {
+  WhatIfResult result = swept_whatif();
+  const WhatIfAnswer base = result.answers.front();
+  result.answers = {base};
+  for (const std::uint32_t servers : {8U, 2U, 4U}) {
+    double way = 1;
+    for (const auto& [partition, balance_from] : {std::pair{"locality", "storage"}, {"locality", "peers"}, {"partitioned", ""}, {"none", ""}}) {
+      WhatIfAnswer& answer = result.answers.emplace_back(base);
+      answer.not_measured.clear();
+      answer.change.servers = servers;
+      answer.change.partition = partition;
+      answer.change.balance_from = balance_from;
+      answer.change.storage_scope = "server";
+      answer.ingestion = 20'000.0 * servers;
+      answer.samples_per_s = 7'200.0 * servers - 100 * way;
+      answer.ci95_samples_per_s = {answer.samples_per_s - 50, answer.samples_per_s + 50};
+      answer.speedup = answer.samples_per_s / base.samples_per_s;
+      answer.servers = WhatIfAnswer::Servers{answer.samples_per_s / servers, "storage", 0x1p30 * way / servers,
+                                             answer.change.partition == "partitioned" ? 0x1p25 / servers : 0};
+      ++way;
+    }
+  }
+  WhatIfAnswer other = result.answers.back();
+  other.change.cores = 48;
+  other.samples_per_s = 99'999;
+  other.ci95_samples_per_s = {99'949, 100'049};
+  result.answers.insert(result.answers.begin() + 1, other);
+  return result;
+}
+
 /// Two policies and two sizes, each with its own misses.
 inline SimulateResult sized_simulation() {
   SimulateResult result = full_simulation();

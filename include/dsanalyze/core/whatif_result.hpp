@@ -32,6 +32,8 @@ struct WhatIfChange {
   std::string balance_from;   ///< with locality; empty: not known
   std::string storage_scope;  ///< with servers
   std::optional<double> network_bytes_per_s;
+
+  bool operator==(const WhatIfChange&) const = default;
 };
 
 struct WhatIfAnswer {
