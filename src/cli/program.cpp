@@ -10,6 +10,7 @@
 #include "dsanalyze/base/files.hpp"
 #include "dsanalyze/base/text.hpp"
 #include "dsanalyze/core/result.hpp"
+#include "dsanalyze/transport/launch.hpp"
 #include "embedded_texts.hpp"
 #include "interrupt.hpp"
 #include "job_process.hpp"
@@ -105,10 +106,22 @@ void refuse_options_alone(const std::vector<std::string>& arguments) {
           fmt::format("{}{}: a command is missing; known are {}", argument, did_you_mean(argument, known), fmt::join(command_names(), ", ")));
 }
 
+/// Ranks that mpirun or srun started write to one output: the document there is rank 0's.
+bool shares_output_of_rank_0() {
+  try {
+    return find_launch(std::nullopt, std::nullopt, process_environment()).rank > 0;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 class Program {
  public:
   explicit Program(const std::vector<std::string>& arguments)
-      : m_arguments(arguments), m_form(has_flag(arguments, {"--json"}) ? Form::json : Form::text), m_interrupt(notice(), last_words()) {}
+      : m_arguments(arguments),
+        m_form(has_flag(arguments, {"--json"}) ? Form::json : Form::text),
+        m_tells_errors(m_form == Form::json && !shares_output_of_rank_0()),
+        m_interrupt(notice(), last_words()) {}
 
   int run() {
     try {
@@ -127,7 +140,7 @@ class Program {
     return has_flag(m_arguments, {"-q", "--quiet"}) ? "" : "\ninterrupted: stopping in good order; once more ends at once\n";
   }
   [[nodiscard]] std::string last_words() const {
-    return m_form == Form::json ? ended(error_json(ErrorKind::interrupted, "interrupted", exit_interrupted)) : "";
+    return m_tells_errors ? ended(error_json(ErrorKind::interrupted, "interrupted", exit_interrupted)) : "";
   }
 
   void print(const std::string& text) {
@@ -212,7 +225,7 @@ class Program {
     std::string text = printable_lines(fmt::format("dsanalyze{}: error: {}\n", m_command.empty() ? "" : " " + m_command, message));
     if (kind == ErrorKind::usage) text += fmt::format("see: dsanalyze{} --help\n", known_command() ? " " + m_command : "");
     write_error(text);
-    if (m_form == Form::json && m_interrupt.claim_output()) {
+    if (m_tells_errors && m_interrupt.claim_output()) {
       try {
         write_output(ended(error_json(kind, message, exit_code)));
       } catch (const std::exception& error) {
@@ -228,6 +241,7 @@ class Program {
 
   const std::vector<std::string>& m_arguments;
   Form m_form;
+  bool m_tells_errors;  ///< as documents
   InterruptWatch m_interrupt;
   std::string m_command;
 };

@@ -69,6 +69,13 @@ void meet_again(const RunContext& context, AliveRanks& alive) {
   if (!status.ok()) throw not_all_came(team, "the end of the full run", status);
 }
 
+/// What this rank's part of the run was like.
+struct RankTraining {
+  Measured own;
+  TrainingLog log;
+  std::uint64_t epochs = 0;
+};
+
 /// A rank that the others went on without says so, whatever else that brought to an end.
 template <typename Enough>
 TrainingLog train_as_a_rank(const RunContext& context, BatchSource& batches, Trainer& trainer, const Enough& enough) {
@@ -81,6 +88,51 @@ TrainingLog train_as_a_rank(const RunContext& context, BatchSource& batches, Tra
     if (team.collective().given_up().empty()) throw;
     throw not_all_came(team, "the full run", {StatusCode::io, 0});
   }
+}
+
+/// The whole run of this rank, measured.
+RankTraining train_measured(RunContext& context, const ProfileInputs& inputs, Pipeline& pipeline, Loader& loader, const PartitionedShare& share,
+                            double seconds) {
+  const ProfileSettings& settings = context.inputs.settings;
+  const auto storage = pipeline.storage_bytes();
+  const auto before = storage();
+  const Nanoseconds begun = context.timing.clock->now();
+  TeamTrainer trainer(inputs, pipeline.server().devices(), loader, patience(context), context.timing);
+  Observer observer(loader, storage, inputs.host, context.timing);
+  RankTraining training;
+  std::size_t seen = 0;
+  Nanoseconds next_look = 0;
+  training.log = train_as_a_rank(context, loader, *trainer, [&](const TrainingLog& so_far) {
+    for (; seen < so_far.completions.size(); ++seen) {
+      if (so_far.completions[seen].last_of_epoch) training.epochs = so_far.completions[seen].epoch + 1;
+    }
+    if (const Nanoseconds now = context.timing.clock->now(); now >= next_look) {
+      next_look = now + nanoseconds_per_second;
+      show_progress(context, fmt::format("full, {} ranks, epoch {}", share.ranks(), training.epochs + 1), begun, seconds);
+    }
+    return false;
+  });
+  observer.stop();
+
+  Measured& own = training.own;
+  own.record = record_run("full", context, pipeline, loader, observer, training.log);
+  record_accelerators(own.record, settings, training.log, *trainer);
+  own.record.requested_bytes = pipeline.engine().requested();
+  const auto after = storage();
+  if (after && before) own.record.storage_bytes = *after - *before;
+  WindowedRate rate;
+  if (const Nanoseconds steady = training.log.steady_begin(); steady > training.log.begun)
+    rate = windowed_rate(training.log.progress(), observer.cpu(), steady, training.log.completions.back().end, inputs.host, JudgeCpu::no);
+  own.rate = record_rate(context, "full", rate, mean_sample_bytes(context), "cold start, everything on, first epoch apart");
+  take_rate(context, own);
+  return training;
+}
+
+void note_losses(RunContext& context, const PartitionedShare::Account& account, std::uint64_t epochs) {
+  for (const PartitionedShare::Lost& lost : account.lost) context.find(Finding::Severity::warning, "rank-lost", lost_text(lost));
+  if (epochs >= static_cast<std::uint64_t>(context.inputs.settings.epochs)) return;
+  context.find(Finding::Severity::warning, "fewer-epochs",
+               fmt::format("run \"full\" ended after {} epochs of {}: the time budget was over.", epochs, context.inputs.settings.epochs));
 }
 
 }  // namespace
@@ -133,58 +185,22 @@ RanksMeasured run_ranks(RunContext& context, double seconds) {
   Pipeline pipeline(inputs, spec, context.timing);
   if (parted) share.read_with(pipeline.partitioned_engine());
   team.ranks().serve(&server->held());
-  const auto storage = pipeline.storage_bytes();
-  const auto before = storage();
   auto loader = pipeline.make_loader({.epochs = static_cast<std::uint64_t>(settings.epochs)});
-  TeamTrainer trainer(inputs, pipeline.server().devices(), *loader, patience(context), context.timing);
-  Observer observer(*loader, storage, inputs.host, context.timing);
-  std::uint64_t epoch = 0;
-  Nanoseconds first_end = 0;
-  std::size_t seen = 0;
-  Nanoseconds next_look = 0;
-  const TrainingLog log = train_as_a_rank(context, *loader, *trainer, [&](const TrainingLog& so_far) {
-    for (; seen < so_far.completions.size(); ++seen) {
-      if (!so_far.completions[seen].last_of_epoch) continue;
-      epoch = so_far.completions[seen].epoch + 1;
-      if (first_end == 0) first_end = so_far.completions[seen].end;
-    }
-    if (const Nanoseconds now = context.timing.clock->now(); now >= next_look) {
-      next_look = now + nanoseconds_per_second;
-      show_progress(context, fmt::format("full, {} ranks, epoch {}", share.ranks(), epoch + 1), begun, seconds);
-    }
-    return false;
-  });
-  observer.stop();
-
-  Measured own;
-  own.record = record_run("full", context, pipeline, *loader, observer, log);
-  record_accelerators(own.record, settings, log, *trainer);
-  own.record.requested_bytes = pipeline.engine().requested();
-  const auto after = storage();
-  if (after && before) own.record.storage_bytes = *after - *before;
-  WindowedRate rate;
-  if (first_end > 0 && log.completions.back().end > first_end)
-    rate = windowed_rate(log.progress(), observer.cpu(), first_end, log.completions.back().end, inputs.host, JudgeCpu::no);
-  own.rate = record_rate(context, "full", rate, mean_sample_bytes(context), "cold start, everything on, first epoch apart");
-  take_rate(context, own);
+  const RankTraining training = train_measured(context, inputs, pipeline, *loader, share, seconds);
 
   RanksMeasured measured;
   AliveRanks alive(team.world());
   meet_again(context, alive);  // nobody asks any more: what was served is what the run needed
-  RankRecord mine = record_rank(context, own, pipeline, *loader, share.account(), log);
-  mine.training = own.record.training;
+  RankRecord mine = record_rank(context, training.own, pipeline, *loader, share.account(), training.log);
+  mine.training = training.own.record.training;
   meet_again(context, alive);
   if (parted) measured.network = measure_network(context, pipeline, share, server->held(), network_seconds);
   measured.ranks = gather_records(team, alive, mine, patience(context), context.timing);
   team.ranks().serve(nullptr);
   measured.partition = partition_record(context, share.account());
   measured.partition.ranks_at_end = static_cast<int>(alive.count());
-  sum_up_ranks(context, measured, own);
-  for (const PartitionedShare::Lost& lost : share.account().lost) context.find(Finding::Severity::warning, "rank-lost", lost_text(lost));
-  if (epoch < static_cast<std::uint64_t>(settings.epochs)) {
-    context.find(Finding::Severity::warning, "fewer-epochs",
-                 fmt::format("run \"full\" ended after {} epochs of {}: the time budget was over.", epoch, settings.epochs));
-  }
+  sum_up_ranks(context, measured, training.own);
+  note_losses(context, share.account(), training.epochs);
   report_failures(context, "full", *loader);
   note_rate(context, fmt::format("{} ranks together", measured.ranks.size()), measured.all.rate);
   return measured;

@@ -24,7 +24,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "net"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
-import networks as namespaces  # noqa: E402
+import networks  # noqa: E402
 import sample_digests  # noqa: E402
 
 
@@ -38,17 +38,18 @@ def require(holds, what):
 
 
 class Servers:
-    """Starts a rank for each of `world` servers, over loopback or each in a namespace of its own."""
+    """Starts a rank for each of `world` servers, over loopback or each in a namespace of its own; `onlookers` more namespaces have none."""
 
-    def __init__(self, program, world, in_networks):
+    def __init__(self, program, world, in_networks, onlookers=0, rate_mbit=None):
         self.program, self.world, self.in_networks = program, world, in_networks
+        self.onlookers, self.rate_mbit = onlookers, rate_mbit
 
     @contextlib.contextmanager
     def start(self, *arguments):
         with contextlib.ExitStack() as stack:
             folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dsanalyze-servers-")))
             environment = dict(os.environ, XDG_STATE_HOME=str(folder / "state"), XDG_CACHE_HOME=str(folder / "cache"))
-            places = stack.enter_context(namespaces.Networks(self.world)) if self.in_networks else None
+            places = stack.enter_context(networks.Networks(self.world + self.onlookers, self.rate_mbit)) if self.in_networks else None
             key = folder / "key"
             key.write_bytes(os.urandom(32))
             key.chmod(0o600)

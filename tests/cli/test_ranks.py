@@ -244,6 +244,18 @@ class Ranks(program.ProgramTest):
         self.check_once_an_epoch(result)
         self.assertEqual(self.full(result)["epochs"][1]["requested_bytes"], 0)
 
+    def test_of_ranks_with_one_output_only_the_first_leaves_a_document_of_what_went_wrong(self):
+        command = [program.PROGRAM, "profile", "emulated:imagenet-1k,samples=60", *map(str, EMULATED), "--partition", "halves", "--json"]
+        for rank in (0, 1):
+            environment = dict(self.environment, OMPI_COMM_WORLD_RANK=str(rank), OMPI_COMM_WORLD_SIZE="2")
+            run = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=False)
+            self.assertEqual(run.returncode, 2)
+            self.assertIn("halves", run.stderr)
+            if rank == 0:
+                self.assertEqual(json.loads(run.stdout)["schema"], "dsanalyze.error/1")
+            else:
+                self.assertEqual(run.stdout, "")
+
     @unittest.skipUnless(shutil.which("mpirun"), "mpirun is not installed")
     def test_mpirun_starts_the_ranks(self):
         environment = dict(self.environment, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
