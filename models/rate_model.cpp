@@ -33,11 +33,11 @@ double relative_error(const CorePoint& point) {
   return std::max((point.ci95_samples_per_s->high - point.ci95_samples_per_s->low) / 2 / point.samples_per_s, 0.0);
 }
 
-/// F is a mean of C and S, and of ranks also of N: above all it contradicts them.
+/// F is a mean of C and S, and of ranks of C and what N and S give at the same time: above both it contradicts them.
 void require_consistent(const ProfileResult& profile, const RateRecord& cache, const RateRecord& storage) {
   if (!profile.fetch) return;
   const double network = profile.network ? profile.network->ci95_samples_per_s.high : 0;
-  const double most = std::max({cache.ci95_samples_per_s.high, storage.ci95_samples_per_s.high, network});
+  const double most = std::max(cache.ci95_samples_per_s.high, storage.ci95_samples_per_s.high + network);
   if (most > 0 && profile.fetch->ci95_samples_per_s.low > most * (1 + 1e-9))
     throw UsageError(fmt::format("/rates/F/samples_per_s: found {}, which contradicts C ({}) and S ({}): fetch cannot be faster than both",
                                  format_number(profile.fetch->samples_per_s), format_number(cache.samples_per_s),

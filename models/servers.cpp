@@ -55,27 +55,15 @@ void place_reads(const ServersSetup& setup, ServersAnswer& answer) {
       answer.from_network = held - setup.cache_fraction;
       break;
     case PartitionMode::locality:
-      answer.balance_traffic = mean_balance_traffic(setup.servers, setup.local_batch, setup.dataset_samples);
+      answer.balance_traffic = mean_balance_traffic(setup.servers, setup.local_batch, setup.dataset_samples, held);
       answer.from_storage = 1 - held;
-      (setup.balance_from == BalanceFrom::storage ? answer.from_storage : answer.from_network) += held * answer.balance_traffic;
+      (setup.balance_from == BalanceFrom::storage ? answer.from_storage : answer.from_network) += answer.balance_traffic;
       break;
   }
   answer.from_cache = 1 - answer.from_storage - answer.from_network;
 }
 
 }  // namespace
-
-const char* fetch_part_name(FetchPart part) {
-  switch (part) {
-    case FetchPart::storage:
-      return "storage";
-    case FetchPart::cache:
-      return "cache";
-    case FetchPart::network:
-      break;
-  }
-  return "network";
-}
 
 ServersAnswer answer_servers(const ServersSetup& setup) {
   check(setup);
@@ -84,13 +72,10 @@ ServersAnswer answer_servers(const ServersSetup& setup) {
   place_reads(setup, answer);
 
   const double storage = setup.storage_scope == StorageScope::shared ? setup.rates.storage / servers : setup.rates.storage;
-  const double storage_seconds = answer.from_storage / storage;
-  const double cache_seconds = answer.from_cache / setup.rates.cache;
-  const double network_seconds = answer.from_network / setup.network;
-  answer.fetch = 1 / (storage_seconds + cache_seconds + network_seconds);
-  answer.fetch_part = FetchPart::storage;
-  if (network_seconds > storage_seconds) answer.fetch_part = FetchPart::network;
-  if (cache_seconds > std::max(storage_seconds, network_seconds)) answer.fetch_part = FetchPart::cache;
+  const SourceSeconds seconds =
+      source_seconds({answer.from_cache, answer.from_network, answer.from_storage}, setup.rates.cache, setup.network, storage);
+  answer.fetch = 1 / seconds.fetch();
+  answer.fetch_part = seconds.longest();
 
   const BottleneckRule rule = bottleneck(answer.fetch, setup.rates.prep, setup.rates.ingestion);
   answer.resource = rule.resource;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -134,6 +135,11 @@ Bytes resident_memory() {
   Bytes resident_pages = 0;
   fields >> total_pages >> resident_pages;
   return resident_pages * static_cast<Bytes>(::sysconf(_SC_PAGESIZE));
+}
+
+Bytes peak_resident_memory() {
+  rusage usage{};
+  return ::getrusage(RUSAGE_SELF, &usage) == 0 ? static_cast<Bytes>(usage.ru_maxrss) * 1024 : 0;
 }
 
 }  // namespace dsanalyze

@@ -57,13 +57,21 @@ double locality_seconds(const DataParallel& job, double balance_traffic) {
   return cached_seconds(job, fraction("the balance traffic beta", balance_traffic));
 }
 
-double mean_balance_traffic(double servers, double local_batch, double samples) {
+double mean_balance_traffic(double servers, double local_batch, double samples, double held) {
   at_least_one("the number of servers p", servers);
   at_least_one("the local batch b", local_batch);
   positive("the number of samples D", samples);
   if (servers * local_batch > samples)
     throw std::domain_error(fmt::format("a global batch of {} x {} samples is larger than the dataset of {}", servers, local_batch, samples));
-  return std::sqrt((1 - 1 / servers) * (1 - servers * local_batch / samples) / (2 * std::numbers::pi * local_batch));
+  fraction("the held share", held);
+  if (servers == 1) return 0;
+  const double deviation = std::sqrt(local_batch * held * (1 - held / servers) * (1 - servers * local_batch / samples));
+  if (deviation == 0) return 0;
+  const double spare = local_batch * (1 - held);
+  const double distance = spare / deviation;
+  const double density = std::exp(-distance * distance / 2) / std::sqrt(2 * std::numbers::pi);
+  const double above = std::erfc(distance / std::numbers::sqrt2) / 2;
+  return std::max(0.0, deviation * density - spare * above) / local_batch;
 }
 
 }  // namespace dsanalyze

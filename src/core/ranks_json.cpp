@@ -47,6 +47,8 @@ Json rank_json(const RankRecord& rank) {
                  {"refused_connections", rank.refused_connections},
                  {"first_batch_seconds", rank.first_batch_seconds},
                  {"stall_fraction", rank.stall_fraction},
+                 {"longest_stall_seconds", rank.longest_stall_seconds},
+                 {"peak_memory_bytes", rank.peak_memory_bytes},
                  {"epochs", Json::array()}};
   for (const RankEpochRecord& each : rank.epochs) object["epochs"].push_back(rank_epoch_json(each));
   if (rank.training) object["training"] = training_json(*rank.training);
@@ -120,6 +122,8 @@ RankRecord read_rank(JsonObject& object) {
   rank.refused_connections = read_count(object, "refused_connections");
   rank.first_batch_seconds = object.number("first_batch_seconds", 0, most_number);
   rank.stall_fraction = object.number("stall_fraction", 0, 1);
+  rank.longest_stall_seconds = object.number("longest_stall_seconds", 0, most_number);
+  rank.peak_memory_bytes = read_count(object, "peak_memory_bytes");
   for (JsonObject& each : object.objects("epochs")) rank.epochs.push_back(read_rank_epoch(each));
   if (is_known(object, "training")) rank.training = read_training(object.object("training"));
   return rank;

@@ -108,6 +108,8 @@ RankRecord record_rank(const RunContext& context, const Measured& measured, Pipe
   record.adopted_bytes = account.adopted_bytes;
   record.first_batch_seconds = run.first_batch_seconds;
   record.stall_fraction = log.steady_stall_fraction(context.inputs.settings.accelerators);
+  record.longest_stall_seconds = to_seconds(log.longest_steady_stall());
+  record.peak_memory_bytes = peak_resident_memory();
   for (const EpochRecord& epoch : run.epochs) {
     record.epochs.push_back({epoch.epoch, epoch.seconds, epoch.samples, epoch.digest, epoch.cache_hits, epoch.peer_hits, epoch.peer_bytes,
                              epoch.requested_bytes, epoch.storage_bytes});

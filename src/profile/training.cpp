@@ -62,6 +62,13 @@ double TrainingLog::steady_stall_fraction(int accelerators) const {
   return time > 0 ? std::clamp(to_seconds(stalled) / time, 0.0, 1.0) : 0;
 }
 
+Nanoseconds TrainingLog::longest_steady_stall() const {
+  const Nanoseconds steady = steady_begin();
+  Nanoseconds longest = 0;
+  for (const BatchCompletion& completion : completions) longest = std::max(longest, completion.end > steady ? completion.stall : 0);
+  return longest;
+}
+
 TrainingLog feed(BatchSource& batches, Trainer& trainer, const std::function<bool(const TrainingLog&)>& enough, const std::stop_token& stop,
                  Timing timing) {
   TrainingLog log;

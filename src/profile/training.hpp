@@ -30,6 +30,8 @@ struct TrainingLog {
   [[nodiscard]] Nanoseconds steady_begin() const;
   /// Of the accelerators' time from then on, what they waited for batches: 0 to 1.
   [[nodiscard]] double steady_stall_fraction(int accelerators) const;
+  /// The longest of those waits.
+  [[nodiscard]] Nanoseconds longest_steady_stall() const;
 };
 
 /// As train(), but leaves the source as it is: for who trains on with its next batches.

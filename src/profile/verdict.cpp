@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "dsanalyze/base/units.hpp"
+#include "dsanalyze/core/server_fetch.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -20,14 +21,8 @@ double half_width_seconds(const RunRecord& run) {
   return (run.ci95_samples_per_s.high - run.ci95_samples_per_s.low) / 2 / run.samples_per_s / run.samples_per_s;
 }
 
-/// Where a rank's samples came from after the first epoch, mean over the ranks: shares that add up to 1.
-struct SampleSources {
-  double cache = 0;
-  double network = 0;
-  double storage = 0;
-};
-
-std::optional<SampleSources> sources_of_ranks(const ProfileResult& result) {
+/// Of the ranks after the first epoch.
+std::optional<FetchSources> sources_of_ranks(const ProfileResult& result) {
   double all = 0;
   double cache = 0;
   double network = 0;
@@ -40,22 +35,20 @@ std::optional<SampleSources> sources_of_ranks(const ProfileResult& result) {
     }
   }
   if (all == 0) return std::nullopt;
-  return SampleSources{cache / all, network / all, std::max(0.0, 1 - (cache + network) / all)};
+  return FetchSources{cache / all, network / all, std::max(0.0, 1 - (cache + network) / all)};
 }
 
-/// F of one of several servers: where its samples came from, each at its rate; storage that all read from is each one's share of it.
-RateRecord effective_fetch_of_rank(const ProfileResult& result, const SampleSources& from) {
+/// F of one of several servers, by where its samples came from; storage that all read from is each one's share of it.
+RateRecord effective_fetch_of_rank(const ProfileResult& result, const FetchSources& from) {
   const double sharers = result.settings.storage_scope == StorageScope::shared ? result.settings.world : 1;
-  const double storage = from.storage * sharers / result.storage->samples_per_s;
-  const double network = result.network && result.network->samples_per_s > 0 ? from.network / result.network->samples_per_s : 0;
-  const double cache = result.cache && result.cache->samples_per_s > 0 ? from.cache / result.cache->samples_per_s : 0;
-  const double seconds = std::max(storage + network + cache, 1e-12);
+  const auto rate_of = [](const std::optional<RateRecord>& rate) { return rate && rate->samples_per_s > 0 ? rate->samples_per_s : INFINITY; };
+  const SourceSeconds seconds = source_seconds(from, rate_of(result.cache), rate_of(result.network), result.storage->samples_per_s / sharers);
   RateRecord fetch;
-  fetch.samples_per_s = 1 / seconds;
+  fetch.samples_per_s = 1 / std::max(seconds.fetch(), 1e-12);
   fetch.bytes_per_s = fetch.samples_per_s * result.dataset.mean_sample_bytes;
-  const double error = std::hypot(storage / seconds * relative_half_width(*result.storage),
-                                  network / seconds * (result.network ? relative_half_width(*result.network) : 0),
-                                  cache / seconds * (result.cache ? relative_half_width(*result.cache) : 0));
+  const RateRecord& slower = seconds.network > seconds.storage ? *result.network : *result.storage;
+  const double error = std::hypot(std::max(seconds.network, seconds.storage) * fetch.samples_per_s * relative_half_width(slower),
+                                  seconds.cache * fetch.samples_per_s * (result.cache ? relative_half_width(*result.cache) : 0));
   fetch.ci95_samples_per_s = {fetch.samples_per_s * std::max(0.0, 1 - error), fetch.samples_per_s * (1 + error)};
   fetch.windows = result.storage->windows;
   fetch.cache_fraction = from.cache;

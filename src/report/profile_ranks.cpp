@@ -48,6 +48,7 @@ Table ranks_table(ProfileViews views) {
                                                               {"samples/s"},
                                                               {"an epoch"},
                                                               {"stalled"},
+                                                              {"longest wait"},
                                                               {"first batch"},
                                                               {"samples"},
                                                               {"failed"},
@@ -61,6 +62,7 @@ Table ranks_table(ProfileViews views) {
             format_rate(rank.samples_per_s, rank.ci95_samples_per_s),
             seconds_text(rank.epoch_seconds),
             format_share(rank.stall_fraction),
+            seconds_text(rank.longest_stall_seconds),
             seconds_text(rank.first_batch_seconds),
             count_text(rank.samples),
             count_text(rank.samples_failed),
@@ -81,6 +83,7 @@ Table traffic_table(ProfileViews views) {
                                                                      {"to others"},
                                                                      {"asked of storage"},
                                                                      {"from storage"},
+                                                                     {"memory at most"},
                                                                      {"strangers refused"}})};
   add_rank_rows(views, table, [](const RankRecord& rank) -> std::vector<std::string> {
     return {fmt::format("{}", rank.rank),
@@ -91,6 +94,7 @@ Table traffic_table(ProfileViews views) {
             fmt::format("{} ({})", count_text(rank.served_samples), format_bytes(rank.served_bytes)),
             format_bytes(rank.requested_bytes),
             or_not_known(rank.storage_bytes),
+            format_bytes(rank.peak_memory_bytes),
             count_text(rank.refused_connections)};
   });
   return table;

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Ranks of one job on several servers: what a partition saves, against what is predicted; and what they do when one dies.
 
-usage: servers.py PROGRAM once [--networks] | locality [--networks] | hdd [--rounds 3] | faults [--count 100] [--seed 1] [--networks]
+usage: servers.py PROGRAM once [--networks] | locality [--networks] | hdd [--rounds 3] | predicted [--networks] | faults [--count 100] [--seed 1] [--networks]
        once       2, 3 and 4 ranks: storage bytes after the first epoch, digests, with and without replicas
        locality   4 ranks: what moves, beside the closed form and what slices would move
        hdd        servers with a hard disk each [CoorDL, Fig 9b and 18]: bytes an epoch and speed-up, without a partition and with
+       predicted  what whatif says of 2, 4 and 8 servers, from a profile of two, against what they do
        faults     a rank is killed, or with --networks its link cut, at any time: what the others have of it
        --networks each rank in a network namespace of its own (root), instead of over loopback
 """
@@ -45,7 +46,7 @@ class Servers:
         self.onlookers, self.rate_mbit = onlookers, rate_mbit
 
     @contextlib.contextmanager
-    def start(self, *arguments):
+    def start(self, *arguments, runs=("--runs", "full")):
         with contextlib.ExitStack() as stack:
             folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dsanalyze-servers-")))
             environment = dict(os.environ, XDG_STATE_HOME=str(folder / "state"), XDG_CACHE_HOME=str(folder / "cache"))
@@ -57,7 +58,7 @@ class Servers:
             for rank in range(self.world):
                 meeting = ["--rendezvous", f"{places.addresses()[0]}:17640", "--listen", places.addresses()[rank], "--key-file", key] if places else [
                     "--rendezvous", folder / "meeting"]
-                command = [self.program, "profile", *arguments, "--world", self.world, "--rank", rank, *meeting, "--runs", "full", "--subset", "100%", "--quiet", "--json"]
+                command = [self.program, "profile", *arguments, "--world", self.world, "--rank", rank, *meeting, *runs, "--subset", "100%", "--quiet", "--json"]
                 words = [str(word) for word in command]
                 self.processes.append(subprocess.Popen(places.words(rank, words) if places else words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                                        env=environment))
@@ -76,8 +77,8 @@ class Servers:
             require(self.processes[rank].returncode == 0, f"rank {rank} ended with {self.processes[rank].returncode}: {err[-500:]}")
         return json.loads(ended[0][0])
 
-    def run(self, *arguments):
-        with self.start(*arguments):
+    def run(self, *arguments, **options):
+        with self.start(*arguments, **options):
             return self.result()
 
 
@@ -139,6 +140,42 @@ def hdd(arguments):
         print(f"partitioned over page-model:linux on {world} servers: {statistics.median(ratios):.1f} [{min(ratios):.1f}, {max(ratios):.1f}]", flush=True)
 
 
+SLOW = ["emulated:imagenet-1k,samples=2000", "--storage", "emulated:20MB/s", "--network", "emulated:30MB/s", "--prep", "emulated:2000", "--cores", "2", "--accelerator",
+        "emulated:1500", "--batch-size", "16", "--epochs", "4", "--time-budget", "120s"]
+
+
+def predicted(arguments):
+    """Each server's storage delivers 175 samples/s, its link 263, prep 4,000, its accelerator takes 1,500."""
+    worlds, modes, sizes = (2, 4, 8), ("none", "partitioned", "locality"), ("10%", "30%")
+    base = Servers(arguments.program, 2, arguments.networks).run(*SLOW, "--partition", "partitioned", "--cache-size", "30%", runs=())
+    print("measured on one of 2 servers: " + ", ".join(f"{letter} {rate['samples_per_s']:,.0f}" for letter, rate in base["rates"].items() if rate), flush=True)
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as profile:
+        json.dump(base, profile)
+        profile.flush()
+        lists = [word for option, values in (("--servers", map(str, worlds)), ("--partition", modes), ("--cache-size", sizes)) for word in (option, ",".join(values))]
+        answers = json.loads(subprocess.run([arguments.program, "whatif", profile.name, *lists, "--json"], check=True, capture_output=True, text=True).stdout)["answers"]
+    print("| servers | partition | cache of each | predicted samples/s | measured | error | storage bytes a server and epoch, predicted | measured | bytes from others, "
+          "predicted | measured |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    errors = []
+    for answer in answers:
+        change = answer["change"]
+        if not {"servers", "cache_fraction"} <= change.keys():
+            continue
+        world, mode = change["servers"], change.get("partition", "none")
+        run = full(Servers(arguments.program, world, arguments.networks).run(*SLOW, *(["--partition", mode] if mode != "none" else ["--network", "real"]),
+                                                                             "--cache-size", f"{change['cache_fraction']:.0%}"))
+        later = run["epochs"][1:]
+        storage, network = (statistics.mean(epoch[field] for epoch in later) / world for field in ("requested_bytes", "peer_bytes"))
+        errors.append(answer["samples_per_s"] / run["samples_per_s"] - 1)
+        forecast = answer["servers"]
+        print(f"| {world} | {mode} | {change['cache_fraction']:.0%} | {answer['samples_per_s']:,.0f} | {run['samples_per_s']:,.0f} | {100 * errors[-1]:+.1f} % "
+              f"| {forecast['storage_bytes_server_epoch']:,.0f} | {storage:,.0f} | {forecast['network_bytes_server_epoch']:,.0f} | {network:,.0f} |", flush=True)
+    print(f"of {len(errors)} set-ups the median error is {100 * statistics.median(map(abs, errors)):.1f} %, the largest {100 * max(map(abs, errors)):.1f} %")
+
+
+LONGEST_WAIT = 2  # seconds
+
+
 def one_fault(arguments, seed, seen):
     draw = random.Random(seed)
     world = draw.choice([2, 3, 4])
@@ -154,7 +191,6 @@ def one_fault(arguments, seed, seen):
             running.places.cut(victim)
         else:
             running.processes[victim].kill()
-        begun = time.monotonic()
         others = [rank for rank in range(world) if rank != victim]
         result = running.result(others)
         seen["cuts" if cut else "kills"] += 1
@@ -169,9 +205,10 @@ def one_fault(arguments, seed, seen):
         together = sample_digests.add(trained[at], sample_digests.of(int(number) for number in lost[0]["untrained"].split(",") if number))
         require(together == whole, f"epoch {at}: {trained[at]} and {lost[0]['untrained_samples']} untrained are not the whole dataset")
         require(all(trained[epoch] == whole for epoch in range(at + 1, epochs)), "an epoch after the loss was not whole")
-        slowest = max(epoch["seconds"] for epoch in full(result)["epochs"])
-        seen["slowest epoch"] = max(seen["slowest epoch"], slowest)
-        seen["took"] = max(seen["took"], time.monotonic() - begun)
+        for rank in result["ranks"]:
+            seen["longest wait for a batch, s"] = max(seen["longest wait for a batch, s"], rank["longest_stall_seconds"])
+            seen["most memory of a rank, bytes"] = max(seen["most memory of a rank, bytes"], rank["peak_memory_bytes"])
+        require(all(rank["longest_stall_seconds"] <= LONGEST_WAIT for rank in result["ranks"]), f"waits: {[rank['longest_stall_seconds'] for rank in result['ranks']]}")
 
 
 def faults(arguments):
@@ -190,7 +227,7 @@ def faults(arguments):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
-    parser.add_argument("what", choices=["once", "locality", "hdd", "faults"])
+    parser.add_argument("what", choices=["once", "locality", "hdd", "predicted", "faults"])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)

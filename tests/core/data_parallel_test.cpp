@@ -37,14 +37,22 @@ TEST_CASE("Eq 6 turns from training to reading where Eq 5 says") {
 }
 
 TEST_CASE("one server has nothing to balance and nothing to ask others for") {
-  CHECK(mean_balance_traffic(1, 64, 1e6) == 0);
+  CHECK(mean_balance_traffic(1, 64, 1e6, 1) == 0);
   DataParallel job = sixteen;
   job.servers = 1;
   job.remote_caches = 1e-300;
   CHECK(distributed_cache_seconds(job) == doctest::Approx(80));
 }
 
-TEST_CASE("a global batch that is the whole dataset is balanced as it lies") { CHECK(mean_balance_traffic(10, 100, 1000) == 0); }
+TEST_CASE("what nobody holds evens batches out, and little has to move") {
+  // 80 % held by 4 servers, b = 16: mean 12.8, deviation 3.15, z = 1.02.
+  CHECK(mean_balance_traffic(4, 16, 2000, 0.8) == doctest::Approx(0.0158).epsilon(0.01));
+  CHECK(mean_balance_traffic(4, 16, 2000, 1) == doctest::Approx(0.085).epsilon(0.01));
+  CHECK(mean_balance_traffic(4, 16, 2000, 0) == 0);
+  CHECK_THROWS_AS(mean_balance_traffic(4, 16, 2000, 1.01), std::domain_error);
+}
+
+TEST_CASE("a global batch that is the whole dataset is balanced as it lies") { CHECK(mean_balance_traffic(10, 100, 1000, 1) == 0); }
 
 TEST_CASE("numbers that make no sense are refused") {
   const double no_number = std::nan("");
@@ -68,9 +76,9 @@ TEST_CASE("numbers that make no sense are refused") {
     job = sixteen;
     job.remote_caches = bad;
     CHECK_THROWS_AS(distributed_cache_seconds(job), std::domain_error);
-    CHECK_THROWS_AS(mean_balance_traffic(bad, 64, 1e6), std::domain_error);
-    CHECK_THROWS_AS(mean_balance_traffic(2, bad, 1e6), std::domain_error);
-    CHECK_THROWS_AS(mean_balance_traffic(2, 64, bad), std::domain_error);
+    CHECK_THROWS_AS(mean_balance_traffic(bad, 64, 1e6, 1), std::domain_error);
+    CHECK_THROWS_AS(mean_balance_traffic(2, bad, 1e6, 1), std::domain_error);
+    CHECK_THROWS_AS(mean_balance_traffic(2, 64, bad, 1), std::domain_error);
   }
   for (const double bad : {-0.1, 1.1, no_number}) {
     CHECK_THROWS_AS(locality_seconds(sixteen, bad), std::domain_error);
@@ -78,5 +86,5 @@ TEST_CASE("numbers that make no sense are refused") {
     job.cached_fraction = bad;
     CHECK_THROWS_AS(distributed_cache_seconds(job), std::domain_error);
   }
-  CHECK_THROWS_AS(mean_balance_traffic(10, 101, 1000), std::domain_error);
+  CHECK_THROWS_AS(mean_balance_traffic(10, 101, 1000, 1), std::domain_error);
 }

@@ -14,9 +14,13 @@ using namespace dsanalyze::testing;
 
 namespace {
 
-PartitionDirectory evenly_parted(std::uint64_t samples, std::uint32_t ranks) {
-  std::vector<RankNumber> primaries(samples);
-  for (std::uint64_t sample = 0; sample < samples; ++sample) primaries[sample] = static_cast<RankNumber>(sample % ranks);
+/// Of every ten samples that many are held.
+PartitionDirectory evenly_parted(std::uint64_t samples, std::uint32_t ranks, std::uint64_t held_of_ten = 10) {
+  std::vector<RankNumber> primaries(samples, no_rank);
+  std::uint64_t held = 0;
+  for (std::uint64_t sample = 0; sample < samples; ++sample) {
+    if (sample % 10 < held_of_ten) primaries[sample] = static_cast<RankNumber>(held++ % ranks);
+  }
   return {std::move(primaries), ranks};
 }
 
@@ -54,8 +58,8 @@ Counts count_sources(const LocalityAssignment& locality, std::uint32_t ranks) {
   return counts;
 }
 
-double mean_traffic(std::uint32_t ranks, std::uint32_t local_batch, std::uint64_t samples, int epochs) {
-  const PartitionDirectory directory = evenly_parted(samples, ranks);
+double mean_traffic(std::uint32_t ranks, std::uint32_t local_batch, std::uint64_t samples, int epochs, std::uint64_t held_of_ten = 10) {
+  const PartitionDirectory directory = evenly_parted(samples, ranks, held_of_ten);
   LocalityAssignment locality(directory, 0);
   double sum = 0;
   int batches = 0;
@@ -159,7 +163,7 @@ TEST_CASE("the traffic that balances batches is what the closed form says, withi
     for (const Case& each : {Case{16, 8}, Case{64, 2}, Case{256, 1}, Case{4096, 1}}) {
       const std::uint32_t ranks = each.ranks;
       const std::uint64_t samples = std::uint64_t{ranks} * local_batch * (ranks == 4096 ? 3 : 20);
-      const double expected = mean_balance_traffic(ranks, local_batch, static_cast<double>(samples));
+      const double expected = mean_balance_traffic(ranks, local_batch, static_cast<double>(samples), 1);
       CAPTURE(ranks);
       CAPTURE(local_batch);
       CHECK(std::abs(mean_traffic(ranks, local_batch, samples, each.epochs) - expected) < 0.003);
@@ -171,6 +175,21 @@ TEST_CASE("the paper's figures: 6.9, 4.8 and 3.4 % of a batch move for local bat
   CHECK(std::abs(mean_traffic(64, 32, 204'800, 1) - 0.069) < 0.003);
   CHECK(std::abs(mean_traffic(64, 64, 245'760, 1) - 0.048) < 0.003);
   CHECK(std::abs(mean_traffic(64, 128, 327'680, 1) - 0.034) < 0.003);
+}
+
+TEST_CASE("where not all is held, less has to move, as the closed form says") {
+  for (const std::uint64_t held_of_ten : {9U, 8U, 5U}) {
+    for (const std::uint32_t local_batch : {16U, 64U}) {
+      for (const std::uint32_t ranks : {4U, 64U}) {
+        CAPTURE(held_of_ten);
+        CAPTURE(local_batch);
+        CAPTURE(ranks);
+        const std::uint64_t samples = std::uint64_t{ranks} * local_batch * 30;
+        const double expected = mean_balance_traffic(ranks, local_batch, static_cast<double>(samples), static_cast<double>(held_of_ten) / 10);
+        CHECK(std::abs(mean_traffic(ranks, local_batch, samples, ranks == 4 ? 16 : 2, held_of_ten) - expected) < 0.003);
+      }
+    }
+  }
 }
 
 TEST_CASE("batches can be balanced from storage instead of from peers: the same parts, and nobody is asked") {

@@ -34,6 +34,8 @@ TEST_CASE("ranks read back with what each did, N and what they had in common") {
   CHECK_FALSE(read.ranks[2].storage_bytes.has_value());
   CHECK(read.ranks[1].host == "node-b");
   CHECK(read.ranks[1].peer_bytes == 1320);
+  CHECK(read.ranks[1].longest_stall_seconds == 0.0125);
+  CHECK(read.ranks[1].peak_memory_bytes == 4096);
   CHECK(read.ranks[1].epochs[1].digest == "35-bb");
   CHECK(read.ranks[1].epochs[0].storage_bytes == 4096);
   CHECK(read.ranks[1].training->by_epoch.front().loss == 2.3);

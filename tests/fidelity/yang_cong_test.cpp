@@ -66,7 +66,7 @@ TEST_CASE("Figure 6: the closed form of balance traffic is the mean of a simulat
       CAPTURE(batch.local);
       CAPTURE(servers);
       const double simulated = simulated_traffic(servers, batch.local, order);
-      CHECK(std::abs(mean_balance_traffic(servers, batch.local, imagenet_samples) - simulated) < 0.003);
+      CHECK(std::abs(mean_balance_traffic(servers, batch.local, imagenet_samples, 1) - simulated) < 0.003);
     }
   }
 }
@@ -77,13 +77,13 @@ TEST_CASE("Figure 6: balance traffic of 6.9, 4.8 and 3.4 % for local batches of 
   for (const LocalBatch& batch : batches) {
     for (const std::uint32_t servers : {server_counts.front(), server_counts.back()}) {
       const std::string what = "b = " + std::to_string(batch.local) + ", p = " + std::to_string(servers);
-      check("locality", "[Yang-Cong] Fig 6", what, batch.paper, mean_balance_traffic(servers, batch.local, imagenet_samples), percent(2),
+      check("locality", "[Yang-Cong] Fig 6", what, batch.paper, mean_balance_traffic(servers, batch.local, imagenet_samples, 1), percent(2),
             within(0.003), "closed form, nothing fitted; D of ImageNet-1k");
       check("locality", "[Yang-Cong] Fig 6", what + ", simulated", batch.paper, simulated_traffic(servers, batch.local, order), percent(2),
             within(0.003), "fixed seed");
     }
     for (const std::uint32_t servers : server_counts)
-      CHECK(std::abs(mean_balance_traffic(servers, batch.local, imagenet_samples) - batch.paper) < 0.003);
+      CHECK(std::abs(mean_balance_traffic(servers, batch.local, imagenet_samples, 1) - batch.paper) < 0.003);
   }
 }
 
@@ -100,5 +100,5 @@ TEST_CASE("Eq 4 adds what a pipeline overlaps: larger than either part, at most 
   const double serial = serial_loading_seconds(job);
   CHECK(serial == doctest::Approx(storage_read_seconds(job) + prep_seconds(job)));
   CHECK(serial > std::max(storage_read_seconds(job), prep_seconds(job)));
-  CHECK(locality_seconds(job, mean_balance_traffic(16, 128, imagenet_samples)) < 0.05 * distributed_cache_seconds(job));
+  CHECK(locality_seconds(job, mean_balance_traffic(16, 128, imagenet_samples, 1)) < 0.05 * distributed_cache_seconds(job));
 }

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "../base/numbers.hpp"
@@ -89,27 +90,37 @@ TEST_CASE("partitioned: local the server's own part, remote the others', storage
   CHECK(answer.from_network == doctest::Approx(0.35));
 }
 
-TEST_CASE("partitioned and locality take the fetch time of Eq 7 and Eq 8 where a cache costs nothing") {
+TEST_CASE("partitioned and locality take the longer of the two times that Eq 7 and Eq 8 add up, where a cache costs nothing") {
   ServersSetup setup = two_servers();
   setup.rates.cache = infinite;
   setup.storage_scope = StorageScope::shared;
   setup.servers = 16;
-  setup.cache_fraction = 0.05;
   setup.local_batch = 128;
-  const DataParallel job{setup.dataset_samples, 16, 1600, 100, 16 * 16000.0, 6000, 0.8};
   const auto epoch_seconds = [&setup](PartitionMode partition) {
     setup.partition = partition;
     return setup.dataset_samples / 16 / answer_servers(setup).fetch;
   };
-  CHECK(epoch_seconds(PartitionMode::partitioned) == doctest::Approx(distributed_cache_seconds(job)));
-  const double beta = mean_balance_traffic(16, 128, setup.dataset_samples);
-  CHECK(epoch_seconds(PartitionMode::locality) == doctest::Approx(locality_seconds(job, beta)));
-  setup.balance_from = BalanceFrom::storage;
-  DataParallel from_storage = job;
-  from_storage.remote_caches = job.storage;
-  CHECK(epoch_seconds(PartitionMode::locality) == doctest::Approx(locality_seconds(from_storage, beta)));
+  for (const double cached : {0.05, 1.0 / 16}) {
+    setup.cache_fraction = cached;
+    const double alpha = 16 * cached;
+    for (const double network : {1e9, 1.0}) {
+      CAPTURE(network);
+      setup.network = network;
+      DataParallel job{setup.dataset_samples, 16, 1600, 100, 16 * network, 6000, alpha};
+      const double all = distributed_cache_seconds(job);
+      const double read = (1 - alpha) * setup.dataset_samples / 100;
+      CHECK(epoch_seconds(PartitionMode::partitioned) == doctest::Approx(std::max(read, all - read)));
+      const double moved = mean_balance_traffic(16, 128, setup.dataset_samples, alpha) * setup.dataset_samples / (16 * network);
+      CHECK(epoch_seconds(PartitionMode::locality) == doctest::Approx(std::max(read, moved)));
+      setup.balance_from = BalanceFrom::storage;
+      const double beta = mean_balance_traffic(16, 128, setup.dataset_samples, alpha);
+      CHECK(epoch_seconds(PartitionMode::locality) == doctest::Approx(read + beta * setup.dataset_samples / 100));
+      setup.balance_from = BalanceFrom::peers;
+      if (alpha == 1) CHECK(moved == doctest::Approx(locality_seconds(job, mean_balance_traffic(16, 128, setup.dataset_samples, 1))));
+    }
+  }
   setup.cache_fraction = 0;
-  CHECK(epoch_seconds(PartitionMode::none) == doctest::Approx(storage_read_seconds(job)));
+  CHECK(epoch_seconds(PartitionMode::none) == doctest::Approx(storage_read_seconds({setup.dataset_samples, 16, 1600, 100, 1, 6000, 0})));
 }
 
 TEST_CASE("locality moves only what balances the batches") {
@@ -130,20 +141,20 @@ TEST_CASE("locality moves only what balances the batches") {
 TEST_CASE("what balances locality's batches comes from storage where that is asked for, and then nothing crosses the network") {
   ServersSetup setup = two_servers();
   setup.servers = 4;
-  setup.cache_fraction = 0.2;
+  setup.cache_fraction = 0.25;
   setup.dataset_samples = 12'800;
   setup.dataset_bytes = 1.28e9;
   setup.local_batch = 32;
   setup.partition = PartitionMode::locality;
   setup.balance_from = BalanceFrom::storage;
   const ServersAnswer answer = answer_servers(setup);
-  // By hand: beta = sqrt(0.75 x 0.99 / (64 pi)); 20 % are held nowhere, and beta of the other 80 % are held by another server.
+  // By hand: everything is held, so beta = sqrt(0.75 x 0.99 / (64 pi)).
   CHECK(answer.balance_traffic == doctest::Approx(0.0607691).epsilon(1e-5));
-  CHECK(answer.from_storage == doctest::Approx(0.2486153).epsilon(1e-6));
-  CHECK(answer.from_cache == doctest::Approx(0.7513847).epsilon(1e-6));
+  CHECK(answer.from_storage == doctest::Approx(0.0607692).epsilon(1e-5));
+  CHECK(answer.from_cache == doctest::Approx(0.9392308).epsilon(1e-6));
   CHECK(answer.from_network == 0);
-  CHECK(answer.fetch == doctest::Approx(401.016).epsilon(1e-5));
-  CHECK(answer.storage_bytes_server_epoch == doctest::Approx(79'556'900).epsilon(1e-5));
+  CHECK(answer.fetch == doctest::Approx(1620.525).epsilon(1e-5));
+  CHECK(answer.storage_bytes_server_epoch == doctest::Approx(19446134).epsilon(1e-5));
   CHECK(answer.network_bytes_server_epoch == 0);
 
   // The network does not matter then; from peers it does, and storage serves only what nobody holds.
@@ -151,7 +162,7 @@ TEST_CASE("what balances locality's batches comes from storage where that is ask
   CHECK(answer_servers(setup).fetch == answer.fetch);
   setup.balance_from = BalanceFrom::peers;
   CHECK(answer_servers(setup).fetch < 1);
-  CHECK(answer_servers(setup).from_storage == doctest::Approx(0.2));
+  CHECK(answer_servers(setup).from_storage == 0);
   CHECK(answer_servers(setup).from_cache == doctest::Approx(answer.from_cache));
 
   setup.partition = PartitionMode::partitioned;
@@ -173,7 +184,7 @@ TEST_CASE("shared storage serves all servers at its one rate, up to 4,096 of the
   CHECK(answer_servers(setup).samples_per_s == doctest::Approx(5000.0 * most_servers));
 }
 
-TEST_CASE("what takes the most of the fetch time is the detail") {
+TEST_CASE("what takes the longest is the detail") {
   ServersSetup setup = two_servers();
   setup.rates.storage = 1e6;
   setup.partition = PartitionMode::partitioned;

@@ -66,14 +66,14 @@ TEST_CASE("servers that part the dataset have the profile's N, unless another is
   CHECK(answer(model, {}).network == 2000);
   // Of a server's samples 20 % are its own, 60 % the others', 20 % nobody's.
   const WhatIfQuestion parted = of_four(PartitionMode::partitioned);
-  CHECK(fetch_of_each(model, parted) == doctest::Approx(1 / (0.2 / 50'000 + 0.6 / 2000 + 0.2 / 400)));
-  take_typed_network("N=8000±1%", model);
-  CHECK(model.network == 8000);
+  CHECK(fetch_of_each(model, parted) == doctest::Approx(1 / (0.2 / 50'000 + 0.2 / 400)));
+  take_typed_network("N=800±1%", model);
+  CHECK(model.network == 800);
   CHECK(model.network_error == doctest::Approx(0.01));
-  CHECK(fetch_of_each(model, parted) == doctest::Approx(1 / (0.2 / 50'000 + 0.6 / 8000 + 0.2 / 400)));
+  CHECK(fetch_of_each(model, parted) == doctest::Approx(1 / (0.2 / 50'000 + 0.6 / 800)));
   WhatIfQuestion linked = parted;
-  linked.networks = {1e8};
-  CHECK(fetch_of_each(model, linked) == doctest::Approx(1 / (0.2 / 50'000 + 0.6 / 1000 + 0.2 / 400)));
+  linked.networks = {2e7};
+  CHECK(fetch_of_each(model, linked) == doctest::Approx(1 / (0.2 / 50'000 + 0.6 / 200)));
   model.network.reset();
   CHECK_THROWS_WITH_AS(answer(model, parted), doctest::Contains("profile with --partition"), UsageError);
 }
@@ -90,11 +90,14 @@ TEST_CASE("of ranks that train what they hold, what each cache holds counts, not
   CHECK(rate_model(profile).cache_fraction == 0.25);
 }
 
-TEST_CASE("F of ranks may be above C and S both, but not above N too") {
+TEST_CASE("F of ranks may be above C, S and N, but not above what N and S give together") {
   ProfileResult profile = profile_of_ranks();
   profile.cache->ci95_samples_per_s = {990, 1010};
   profile.fetch->ci95_samples_per_s = {1490, 1510};
   CHECK_NOTHROW(rate_model(profile));
+  profile.fetch->ci95_samples_per_s = {2490, 2510};
+  CHECK_THROWS_WITH_AS(rate_model(profile), doctest::Contains("/rates/F/samples_per_s"), UsageError);
+  profile.fetch->ci95_samples_per_s = {1490, 1510};
   profile.network.reset();
   CHECK_THROWS_WITH_AS(rate_model(profile), doctest::Contains("/rates/F/samples_per_s"), UsageError);
 }
@@ -131,8 +134,8 @@ TEST_CASE("locality is balanced from where the profile's ranks were, unless the 
   const WhatIfAnswer as_profiled = answer(from_storage, question).answers.at(1);
   CHECK(as_profiled.change.balance_from == "storage");
   CHECK(as_profiled.servers->network_bytes_server_epoch == 0);
-  // Of 4 x 32 of 10,000 samples beta is 6.07 %, of the 80 % that are held.
-  CHECK(as_profiled.servers->storage_bytes_server_epoch == doctest::Approx((0.2 + 0.8 * 0.0606832) * 1e9 / 4).epsilon(1e-5));
+  // 20 % are held nowhere, which leaves little of 4 x 32 samples to even out.
+  CHECK(as_profiled.servers->storage_bytes_server_epoch == doctest::Approx((0.2 + 0.00489305) * 1e9 / 4).epsilon(1e-5));
 
   question.balances = {BalanceFrom::peers};
   CHECK_THROWS_WITH_AS(answer(from_storage, question), doctest::Contains("add --network"), UsageError);

@@ -42,5 +42,17 @@ TEST_CASE("the last step counts when the loader has ended, however long it lasts
   CHECK(log.first_batch == log.begun);
 }
 
+TEST_CASE("what is steady begins with the second epoch, whichever accelerator ends the first one") {
+  TrainingLog log;
+  log.begun = 10;
+  log.completions = {{{}, 0, 0, 4, false, 0, 30, 40, 20}, {{}, 1, 1, 4, true, 0, 55, 60, 5}, {{}, 2, 0, 4, true, 0, 60, 70, 20}};
+  CHECK(log.steady_begin() == 10);  // nothing came after the first epoch
+  log.completions.push_back({{}, 3, 1, 4, true, 0, 78, 90, 8});
+  CHECK(log.steady_begin() == 70);
+  CHECK(log.longest_steady_stall() == 8);
+  CHECK(log.steady_stall_fraction(1) == doctest::Approx(0.4));
+  CHECK(log.steady_stall_fraction(2) == doctest::Approx(0.2));
+}
+
 }  // namespace
 }  // namespace dsanalyze

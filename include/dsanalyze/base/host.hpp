@@ -66,5 +66,7 @@ double others_cpu_share(const CpuSample& before, const CpuSample& after, const H
 
 /// Resident memory of this process in bytes (0 if unknown).
 Bytes resident_memory();
+/// The most that it had since its start.
+Bytes peak_resident_memory();
 
 }  // namespace dsanalyze

@@ -34,10 +34,12 @@ double distributed_cache_seconds(const DataParallel& job);
 /// (1 - alpha) D / R + alpha D / R_b beta  [Yang-Cong, Eq 8] with R_b = R_c: locality-aware loading. Requires 0 <= beta <= 1.
 double locality_seconds(const DataParallel& job, double balance_traffic);
 
-/// The mean share of a global batch that moves between servers to balance it, beta [Yang-Cong, section V-C, Fig 6]: a server that holds 1/p of D
-/// samples finds a hypergeometric number of the p b samples of a global batch, with mean b and variance b (1 - 1/p) (1 - p b / D); the mean deficit
-/// is 1/sqrt(2 pi) of the deviation (normal approximation), over b: sqrt((1 - 1/p) (1 - p b / D) / (2 pi b)). 0 for one server. Requires p >= 1, b >=
-/// 1 (local batch, a server's), p b <= D.
-double mean_balance_traffic(double servers, double local_batch, double samples);
+/// The mean share of a global batch that moves between servers to balance it, beta [Yang-Cong, section V-C, Fig 6], when all of them together hold
+/// the share `held` of D samples, each as much as the others: a server finds a hypergeometric number of the p b samples of a global batch in its
+/// cache, with mean b held and variance b held (1 - held / p) (1 - p b / D). What it finds beyond b moves; what nobody holds fills up those that
+/// found less. By the normal approximation that is, of b, (deviation phi(z) - b (1 - held) Q(z)) / b with z = b (1 - held) / deviation, and where
+/// everything is held sqrt((1 - 1/p) (1 - p b / D) / (2 pi b)). 0 for one server. Requires p >= 1, b >= 1 (local batch, a server's), p b <= D, 0 <=
+/// held <= 1; throws std::domain_error.
+double mean_balance_traffic(double servers, double local_batch, double samples, double held);
 
 }  // namespace dsanalyze

@@ -52,7 +52,9 @@ struct RankRecord {
   Bytes adopted_bytes = 0;
   std::uint64_t refused_connections = 0;  ///< of strangers
   double first_batch_seconds = 0;
-  double stall_fraction = 0;  ///< of its time, in which its accelerators waited for a batch; first epoch apart
+  double stall_fraction = 0;         ///< of its time, in which its accelerators waited for a batch; first epoch apart
+  double longest_stall_seconds = 0;  ///< that an accelerator waited for a batch; first epoch apart
+  Bytes peak_memory_bytes = 0;       ///< that its process had resident
   std::vector<RankEpochRecord> epochs;
   std::optional<TrainingRecord> training;
 };

@@ -6,6 +6,7 @@
 
 #include "dsanalyze/core/cache_policy.hpp"
 #include "dsanalyze/core/rates.hpp"
+#include "dsanalyze/core/server_fetch.hpp"
 #include "dsanalyze/core/sharing_modes.hpp"
 
 namespace dsanalyze {
@@ -35,10 +36,6 @@ struct ServersSetup {
   double local_batch = 1;  ///< samples of one server's share of a global batch: b of [Yang-Cong]; for locality
 };
 
-enum class FetchPart { storage, cache, network };
-/// "storage", "cache", "network"
-const char* fetch_part_name(FetchPart part);
-
 struct ServersAnswer {
   double samples_per_s = 0;         ///< of all servers together
   double samples_per_s_server = 0;  ///< of each
@@ -51,18 +48,17 @@ struct ServersAnswer {
   double storage_bytes_server_epoch = 0;  ///< that one server reads from storage in an epoch
   double network_bytes_server_epoch = 0;  ///< that one server gets from others
   Resource resource = Resource::gpu;
-  FetchPart fetch_part = FetchPart::storage;  ///< what takes the most of the fetch time; the detail when io binds
+  FetchPart fetch_part = FetchPart::storage;  ///< what takes the longest; the detail when io binds
   Resource next = Resource::gpu;
 };
 
-/// The closed form. Fetch time per sample of a server is Eq 4's [DS-Analyzer] with a third term, local / C + remote / N + storage / S, inside min(F,
-/// P, G); shared storage gives each server S / p, so that its part is D / R an epoch, whatever p: the plateau of [Yang-Cong] Eq 2.
+/// The closed form, min(F, P, G) with F of SourceSeconds: local / C, and the longer of remote / N and storage / S; shared storage gives each server
+/// S / p, so that its part is D / R an epoch, whatever p: the plateau of [Yang-Cong] Eq 2.
 /// - none: the server's cache misses as a reader of 1/p of the data does: 1 - x (MinIO), or more (core/page_cache_forms.hpp); rest local.
-/// - partitioned: all caches together hold alpha = min(1, p x) [CoorDL, section 4.2]; local x, remote alpha - x, storage 1 - alpha. What a cache has
-/// room for
-///   beyond its part holds replicas, so for p x <= 1 this is [Yang-Cong] Eq 7 with its local hits' time added.
-/// - locality: storage 1 - alpha, remote alpha beta, local alpha (1 - beta) [Yang-Cong, Eq 8], beta from mean_balance_traffic(). With
-///   BalanceFrom::storage nothing is remote, and storage serves 1 - alpha + alpha beta: Eq 8 with R_b = R.
+/// - partitioned: all caches together hold alpha = min(1, p x) [CoorDL, section 4.2]; local x, remote alpha - x, storage 1 - alpha [Yang-Cong, Eq 7].
+///   What a cache has room for beyond its part holds replicas.
+/// - locality: storage 1 - alpha, remote beta, the rest local [Yang-Cong, Eq 8], beta from mean_balance_traffic() (Eq 8 has alpha beta: there what
+///   nobody holds evens nothing out). With BalanceFrom::storage nothing is remote, and storage serves 1 - alpha + beta: R_b = R.
 /// Throws std::domain_error naming the field for a rate that is not above 0, a fraction outside [0, 1], no servers or more than most_servers, no
 /// dataset, for locality a global batch larger than the dataset, and for a cache without a closed form when missed_share is not given. Pure.
 ServersAnswer answer_servers(const ServersSetup& setup);
