@@ -14,16 +14,16 @@ namespace {
 
 constexpr double agree_look_seconds = 0.2;  ///< how often a rank that waits for the others looks whether it should stop
 
-/// What a rank says of itself before an epoch.
-struct Report {
-  Bytes capacity = 0;
-  Bytes free = 0;
-  std::uint64_t enough = 0;
-};
-
 }  // namespace
 
 struct PartitionedShare::State {
+  /// What a rank says of itself before an epoch.
+  struct Report {
+    Bytes capacity = 0;
+    Bytes free = 0;
+    std::uint64_t enough = 0;
+  };
+
   State(Parts given, const Options& chosen)
       : parts(std::move(given)),
         options(chosen),
