@@ -36,7 +36,7 @@ std::vector<std::string> gather_texts(RankTeam& team, AliveRanks& alive, const s
     return team.collective().gather(padded, all, deadline());
   };
   const Status status = tell_together(alive, agree, tell);
-  if (!status.ok()) throw Error(fmt::format("the ranks could not tell one another what they did ({})", status_name(status.code)));
+  if (!status.ok()) throw not_all_came(team, "the telling of what each did", status);
   std::vector<std::string> texts(team.world());
   const std::size_t longest = all.size() / team.world();
   for (std::uint32_t rank = 0; rank < team.world(); ++rank) {

@@ -56,12 +56,6 @@ PartitionRecord partition_record(const RunContext& context, const PartitionedSha
   return record;
 }
 
-Error not_all_came(RankTeam& team, std::string_view where, Status status) {
-  const std::string given_up = team.collective().given_up();
-  if (!given_up.empty()) return Error(fmt::format("rank {} of {} cannot go on: {}", team.rank(), team.world(), given_up));
-  return Error(fmt::format("the ranks did not all come to {} ({})", where, status_name(status.code)));
-}
-
 /// All ranks that are alive stand here.
 void meet_again(const RunContext& context, AliveRanks& alive) {
   RankTeam& team = *context.inputs.team;
@@ -136,6 +130,12 @@ void note_losses(RunContext& context, const PartitionedShare::Account& account, 
 }
 
 }  // namespace
+
+Error not_all_came(RankTeam& team, std::string_view where, Status status) {
+  const std::string given_up = team.collective().given_up();
+  if (!given_up.empty()) return Error(fmt::format("rank {} of {} cannot go on: {}", team.rank(), team.world(), given_up));
+  return Error(fmt::format("the ranks did not all come to {} ({})", where, status_name(status.code)));
+}
 
 void follow_rank_0(RunContext& context, double& seconds) {
   RankTeam& team = *context.inputs.team;

@@ -1,8 +1,11 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "dsanalyze/base/error.hpp"
+#include "dsanalyze/base/status.hpp"
 #include "dsanalyze/loaders/partitioned_share.hpp"
 #include "runs.hpp"
 #include "training.hpp"
@@ -16,6 +19,9 @@ struct RanksMeasured {
   PartitionRecord partition;
   std::optional<RateRecord> network;  ///< N; of ranks that ask one another
 };
+
+/// Why this rank does not go on: where the others should have come, or that they went on without it.
+Error not_all_came(RankTeam& team, std::string_view where, Status status);
 
 /// What all ranks must have alike of the full run, as rank 0 has chosen it: draws the subset in the others. All that are alive come.
 void follow_rank_0(RunContext& context, double& seconds);
