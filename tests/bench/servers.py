@@ -3,7 +3,7 @@
 
 usage: servers.py PROGRAM once [--networks] | locality [--networks] | hdd [--rounds 3] | predicted [--networks] | faults [--count 100] [--seed 1] [--networks]
        once       2, 3 and 4 ranks: storage bytes after the first epoch, digests, with and without replicas
-       locality   4 ranks: what moves, beside the closed form and what slices would move
+       locality   2 and 4 ranks: what moves, beside the closed form and what slices would move; the same balanced from (slow) storage
        hdd        servers with a hard disk each [CoorDL, Fig 9b and 18]: bytes an epoch and speed-up, without a partition and with
        predicted  what whatif says of 2, 4 and 8 servers, from a profile of two, against what they do
        faults     a rank is killed, or with --networks its link cut, at any time: what the others have of it
@@ -107,37 +107,60 @@ def once(arguments):
 
 
 def locality(arguments):
-    print("| ranks | samples of a rank's mini-batch | moved, of all samples | balance_traffic | closed form | slices would move |\n| --- | --- | --- | --- | --- | --- |")
+    print("| ranks | samples of a rank's mini-batch | moved, of all samples | balance_traffic | closed form | slices would move | read instead, balanced from storage "
+          "| samples/s, from peers | from storage |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     for world, batch in ((2, 64), (4, 32), (4, 64), (4, 128)):
         setting = [word for word in EMULATED]
         setting[setting.index("--batch-size") + 1] = batch
-        result = Servers(arguments.program, world, arguments.networks).run(*setting, "--partition", "locality", "--cache-size", f"{110 / world:.1f}%", "--epochs", 9)
-        later = full(result)["epochs"][1:]
-        moved = sum(epoch["peer_hits"] for epoch in later) / sum(epoch["samples"] for epoch in later)
+        setting[setting.index("--storage") + 1] = "emulated:6MB/s"
+        setting += ["--partition", "locality", "--cache-size", f"{110 / world:.1f}%", "--epochs", 9]
+        results = {source: Servers(arguments.program, world, arguments.networks).run(*setting, "--balance-from", source) for source in ("peers", "storage")}
+        later = {source: full(result)["epochs"][1:] for source, result in results.items()}
+        trained = sum(epoch["samples"] for epoch in later["peers"])
+        moved = sum(epoch["peer_hits"] for epoch in later["peers"]) / trained
+        read = sum(epoch["samples"] - epoch["cache_hits"] - epoch["peer_hits"] for epoch in later["storage"]) / trained
         form = math.sqrt((1 - 1 / world) * (1 - world * batch / SAMPLES) / (2 * math.pi * batch))
-        print(f"| {world} | {batch} | {100 * moved:.2f} % | {100 * result['partition']['balance_traffic']:.2f} % | {100 * form:.2f} % | {100 * (1 - 1 / world):.0f} % |", flush=True)
+        print(f"| {world} | {batch} | {100 * moved:.2f} % | {100 * results['peers']['partition']['balance_traffic']:.2f} % | {100 * form:.2f} % "
+              f"| {100 * (1 - 1 / world):.0f} % | {100 * read:.2f} % | {full(results['peers'])['samples_per_s']:,.0f} | {full(results['storage'])['samples_per_s']:,.0f} |", flush=True)
 
 
-HDD_SAMPLES, HDD_CACHE = 6000, 0.65
+HDD_SAMPLES, HDD_CACHE, HDD_EPOCHS = 2400, 0.65, 8
+HDD_CASES = {"page-model:linux": ["--cache", "page-model:linux"], "MinIO": [], "partitioned": ["--partition", "partitioned"]}
+
+
+def hdd_predicted(program, world):
+    """(samples/s of all servers, share of the dataset that one reads from storage in an epoch) by the name of the case, from rates as they are typed: storage
+    of 66.7 samples/s, prep of 24 x 102, accelerators that take 8 x 400."""
+    rates = ["whatif", "--rates", "G=3200,P=2448,C=100000,S=66.67,N=20000", "--base", f"cores=24,accelerators=8,batch=16,dataset=645GB,samples=2150000,cache={HDD_CACHE:.0%}",
+             "--servers", world, "--json"]
+
+    def answer(*options, cache=None):
+        run = subprocess.run([str(word) for word in (program, *rates, *options)], check=True, capture_output=True, text=True)
+        found = next(each for each in json.loads(run.stdout)["answers"] if each["change"].get("servers") == world and each["change"].get("cache") == cache)
+        return found["samples_per_s"], found["servers"]["storage_bytes_server_epoch"] / 645e9
+
+    return {"page-model:linux": answer("--cache", "page", cache="page"), "MinIO": answer(), "partitioned": answer("--partition", "partitioned")}
 
 
 def hdd(arguments):
-    """S = 20 MB/s, P = 735 MB/s, samples of about 300 KB, 65 % in one server's cache."""
+    """S = 20 MB/s, P = 735 MB/s, samples of about 300 KB, 65 % in one server's cache. Of the last three epochs: each cache is full then."""
     setting = [f"emulated:openimages,samples={HDD_SAMPLES}", "--scale", "1:1000", "--storage", "emulated:20MB/s", "--prep", "emulated:102", "--cores", "24", "--accelerator",
-               "emulated:400", "--accelerators", "8", "--batch-size", "16", "--time-budget", "300s", "--cache-size", f"{HDD_CACHE:.0%}", "--epochs", "4"]
-    print("| servers | cache | samples/s of all | bytes a server and epoch | of the dataset |\n| --- | --- | --- | --- | --- |")
+               "emulated:400", "--accelerators", "8", "--batch-size", "16", "--time-budget", "300s", "--cache-size", f"{HDD_CACHE:.0%}", "--epochs", HDD_EPOCHS]
+    print("| servers | cache | samples/s of all, predicted | measured | of the dataset a server reads an epoch, predicted | measured |\n| --- | --- | --- | --- | --- | --- |")
     for world in (2, 3, 4):
+        foreseen = hdd_predicted(arguments.program, world)
         ratios = []
         for _ in range(arguments.rounds):
             rates = {}
-            for name, options in (("page-model:linux", ["--cache", "page-model:linux"]), ("MinIO", []), ("partitioned", ["--partition", "partitioned"])):
+            for name, options in HDD_CASES.items():
                 result = Servers(arguments.program, world, False).run(*setting, *options)
-                later = full(result)["epochs"][1:]
-                size = statistics.mean(epoch["requested_bytes"] for epoch in later) / world
-                rates[name] = full(result)["samples_per_s"]
-                print(f"| {world} | {name} | {rates[name]:,.0f} | {size:,.0f} | {100 * size / result['dataset']['bytes']:.1f} % |", flush=True)
+                last = full(result)["epochs"][-3:]
+                share = statistics.mean(epoch["requested_bytes"] for epoch in last) / world / result["dataset"]["bytes"]
+                rates[name] = sum(epoch["samples"] for epoch in last) / sum(epoch["seconds"] for epoch in last)
+                print(f"| {world} | {name} | {foreseen[name][0]:,.0f} | {rates[name]:,.0f} | {100 * foreseen[name][1]:.1f} % | {100 * share:.1f} % |", flush=True)
             ratios.append(rates["partitioned"] / rates["page-model:linux"])
-        print(f"partitioned over page-model:linux on {world} servers: {statistics.median(ratios):.1f} [{min(ratios):.1f}, {max(ratios):.1f}]", flush=True)
+        print(f"partitioned over page-model:linux on {world} servers: {statistics.median(ratios):.1f} [{min(ratios):.1f}, {max(ratios):.1f}], predicted "
+              f"{foreseen['partitioned'][0] / foreseen['page-model:linux'][0]:.1f}", flush=True)
 
 
 SLOW = ["emulated:imagenet-1k,samples=8000", "--storage", "emulated:20MB/s", "--prep", "emulated:2000", "--cores", "2", "--accelerator", "emulated:1500",
