@@ -15,7 +15,8 @@ Places::Places(std::uint32_t places, Bytes largest_sample)
     : m_largest(largest_sample),
       m_stride((largest_sample + page_bytes - 1) / page_bytes * page_bytes + skew_bytes),
       m_memory(std::max<std::size_t>(places * m_stride, 1)),
-      m_taken(places, 0) {
+      m_taken(places, 0),
+      m_touched(places, 0) {
   m_free.reserve(places);
   for (std::uint32_t number = places; number > 0; --number) m_free.push_back(number - 1);
 }
@@ -34,6 +35,15 @@ bool Places::take(std::span<std::uint32_t> numbers) {
     m_taken[number] = 1;
   }
   return true;
+}
+
+void Places::touch(std::uint32_t number, Bytes bytes) {
+  Bytes& touched = m_touched[number];
+  if (bytes <= touched) return;
+  const std::span<std::byte> memory = buffer(number).first(bytes);
+  for (std::size_t at = touched; at < memory.size(); at += page_bytes) memory[at] = std::byte{};
+  memory.back() = std::byte{};
+  touched = bytes;
 }
 
 void Places::give_back(std::span<const std::uint32_t> numbers) {

@@ -20,6 +20,7 @@ Status Requests::submit(std::span<const PeerRequest> requests) {
   if (requests.size() > numbers.size()) return {StatusCode::busy, 0};
   const std::span<std::uint32_t> places = std::span(numbers).first(requests.size());
   if (!m_job->places.take(places)) return {StatusCode::busy, 0};
+  for (std::size_t i = 0; i < requests.size(); ++i) m_job->places.touch(places[i], requests[i].bytes);
   const Nanoseconds now = m_job->members.now();
   for (std::size_t i = 0; i < requests.size(); ++i) m_lines->least_busy(requests[i].rank).ask(requests[i], places[i], now);
   // Woken once all is there, so that one message asks for all. Each line is woken that may have been asked.
