@@ -137,7 +137,8 @@ TEST_CASE("Parts of different sizes are found, and parts that are too large refu
 /// Ranks that talk to one another in memory, and die at a certain word.
 class TalkingRanks {
  public:
-  explicit TalkingRanks(std::uint32_t world) : m_words(world), m_says_at_most(world, SIZE_MAX), m_is_dead(world) {
+  explicit TalkingRanks(std::uint32_t world)
+      : m_words(world), m_says_at_most(world, SIZE_MAX), m_is_dead(world), m_is_silent(std::size_t{world} * world) {
     for (std::uint32_t rank = 0; rank < world; ++rank) {
       RankFacts facts = test::facts_of(rank, world);
       facts.places = 1;
@@ -153,7 +154,9 @@ class TalkingRanks {
       m_rounds.push_back(std::make_unique<transport::Rounds>(
           *m_jobs.back(), [this, rank](std::uint32_t to, transport::FrameKind kind, std::uint64_t number, const transport::SharedBytes& bytes) {
             if (m_words[rank]++ == m_says_at_most[rank]) die(rank);
-            const bool is_heard = !m_is_dead[rank] && !m_is_dead[to] && m_jobs[rank]->members.alive(to) && m_jobs[to]->members.alive(rank);
+            const bool comes_through = !m_is_silent[rank * m_jobs.size() + to];
+            const bool is_heard =
+                comes_through && !m_is_dead[rank] && !m_is_dead[to] && m_jobs[rank]->members.alive(to) && m_jobs[to]->members.alive(rank);
             if (is_heard) m_rounds[to]->hear(rank, {kind, 0, number, 0}, *bytes);
           }));
     }
@@ -163,10 +166,11 @@ class TalkingRanks {
   /// Both hang up on one another.
   void cut(std::uint32_t one, std::uint32_t other) {
     m_jobs[one]->members.bury(other, transport::Death::closed);
-    m_jobs[other]->members.bury(one, transport::Death::closed);
+    if (!m_is_silent[one * m_jobs.size() + other]) m_jobs[other]->members.bury(one, transport::Death::closed);
   }
-  /// Nothing comes through between them any more.
+  /// Nothing comes through between them any more, that one hangs up neither.
   void silence(std::uint32_t one, std::uint32_t other) {
+    m_is_silent[one * m_jobs.size() + other] = m_is_silent[other * m_jobs.size() + one] = true;
     m_jobs[one]->members.bury(other, transport::Death::silent);
     m_jobs[other]->members.bury(one, transport::Death::silent);
   }
@@ -192,6 +196,7 @@ class TalkingRanks {
   std::vector<std::atomic<std::size_t>> m_words;
   std::vector<std::size_t> m_says_at_most;
   std::vector<std::atomic<bool>> m_is_dead;
+  std::vector<std::atomic<bool>> m_is_silent;  ///< world x world
 };
 
 /// All that are left agree; and once nobody dies any more, on those that are left.
