@@ -156,12 +156,12 @@ TEST_CASE("shared storage is a line of its own, and so is each network for those
 }
 
 TEST_CASE("a chart of many lines is taller, for the room that their names take") {
-  const HtmlAssets assets{"{{sections}}", "", "", ""};
+  const HtmlAssets sections_alone{"{{sections}}", "", "", ""};
   const std::string tall = R"(<div class="plot tall"><canvas data-chart="servers-throughput")";
   WhatIfResult result = scaled_whatif();
-  CHECK_FALSE(says(html_report(std::array{record_input("w.json", result)}, assets), tall));
+  CHECK_FALSE(says(html_report(std::array{record_input("w.json", result)}, sections_alone), tall));
   let_share_storage(result);
-  CHECK(says(html_report(std::array{record_input("w.json", result)}, assets), tall));
+  CHECK(says(html_report(std::array{record_input("w.json", result)}, sections_alone), tall));
 }
 
 TEST_CASE("of many ways and numbers of servers as many are shown as can be read, and the text says so") {
