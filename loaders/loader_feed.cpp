@@ -148,10 +148,7 @@ void Loader::State::draw_from_window(std::span<const SampleId> ids, std::uint32_
   std::size_t count = 0;
   const Nanoseconds now = timing.clock->now();
   for (std::uint32_t i = 0; i < ids.size(); ++i) {
-    const auto work = window->draw(ids[i], entry, i);
-    if (!work) continue;
-    hits[count] = *work;
-    hits[count++].ready = now;  // its bytes came long ago, but an emulated core must not begin before a batch draws it
+    if (const auto work = window->draw(ids[i], entry, i, now)) hits[count++] = *work;
   }
   if (count > 0) ready.push(std::span(hits).first(count), soon());  // the queue has room for every slot's samples
 }

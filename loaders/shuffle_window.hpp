@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -36,13 +37,15 @@ class ShuffleWindow {
     at.arrived = true;
     return at.drawn ? std::optional(pass_on(place)) : std::nullopt;
   }
-  /// A batch has drawn it. The whole work if its bytes have come already.
-  std::optional<LoaderWork> draw(SampleId sample, std::uint32_t entry, std::uint32_t position) {
+  /// A batch has drawn it. The whole work if its bytes have come already. It is ready from now on at the earliest: its bytes may have come long ago,
+  /// but an emulated core must not begin before a batch draws it.
+  std::optional<LoaderWork> draw(SampleId sample, std::uint32_t entry, std::uint32_t position, Nanoseconds now) {
     const std::scoped_lock lock(m_mutex);
     const std::uint32_t place = m_place_of[sample];
     Place& at = m_places[place];
     at.entry = entry;
     at.position = position;
+    at.drawn_at = now;
     at.drawn = true;
     return at.arrived ? std::optional(pass_on(place)) : std::nullopt;
   }
@@ -63,6 +66,7 @@ class ShuffleWindow {
     LoaderWork work;
     std::uint32_t entry = 0;
     std::uint32_t position = 0;
+    Nanoseconds drawn_at = 0;
     bool arrived = false;
     bool drawn = false;
   };
@@ -71,6 +75,7 @@ class ShuffleWindow {
     LoaderWork work = at.work;
     work.entry = at.entry;
     work.position = at.position;
+    work.ready = std::max(work.ready, at.drawn_at);
     m_place_of[work.sample] = none;
     at = {};
     m_free.push_back(place);

@@ -126,7 +126,8 @@ TEST_CASE("a process killed while it reports a late batch, or takes back a slot 
     facts.batches_per_epoch = 12;
     GroupOfProcesses group(facts, shared_epochs, blows);
     REQUIRE(group.start_all());
-    REQUIRE(group.survey_until([&] { return (group.late > 0 && group.tally().made == before_it) || group.ended(0); }));
+    const bool ends_by_report = step == StagingStep::report;  // perhaps after the third one's, which is late for the same batch
+    REQUIRE(group.survey_until([&] { return (!ends_by_report && group.late > 0 && group.tally().made == before_it) || group.ended(0); }));
     group.signal(1, SIGKILL);
     REQUIRE(group.survey_until([&] { return group.all_ended(); }));
     check_ends(group, blows);
