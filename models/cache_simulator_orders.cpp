@@ -25,6 +25,8 @@ void check(const JobOrders& jobs) {
   require(jobs.stagger >= 0 && jobs.stagger <= 1000, "the stagger must be a share of an epoch, from 0 to 1000");
   require(jobs.sizes.records.empty() || jobs.sizes.records.size() == jobs.samples, "there must be one record a sample");
   require(jobs.sizes.sizes.empty() || jobs.sizes.sizes.size() == jobs.samples, "there must be one size a sample");
+  require(jobs.servers > 0 && jobs.servers <= jobs.samples, "servers must be 1 or more, and at most as many as samples");
+  require(jobs.servers == 1 || jobs.order.kind == OrderKind::random, "servers each take a part of random orders alone");
   require(jobs.order.kind != OrderKind::shards || !jobs.sizes.records.empty(), "an order by shards needs to know the shards");
 }
 
@@ -114,6 +116,7 @@ class OrderSource final : public AccessSource {
     const std::uint64_t epoch = m_spec.first_epoch + job.epochs_begun++;
     make_epoch_order(m_spec.order, job.seed, epoch, m_spec.sizes.records, m_spec.samples, m_order);
     std::swap(job.order, m_order.storage.empty() ? m_order.training : m_order.storage);
+    job.order.resize(job.order.size() / m_spec.servers);
     job.at = 0;
     m_epoch_of_job[number] = static_cast<std::uint32_t>(epoch);
   }

@@ -14,6 +14,7 @@ constexpr std::uint32_t replayed_samples = 10'000;  // misses are shares: more s
 constexpr std::uint32_t replayed_epochs = 8;
 constexpr std::uint32_t first_steady_epoch = 4;
 constexpr std::uint32_t sizes_a_quantile = 10;
+constexpr std::uint32_t most_replayed_servers = 64;  // of more each epoch's part is a draw from nearly all: misses are alike
 
 ReplayPolicy replay_policy(CacheKind kind) {
   switch (kind) {
@@ -85,7 +86,7 @@ double MissModel::storage_share(double cached, std::uint32_t jobs) const {
     case Form::replayed:
       break;
   }
-  return cached <= 0 && jobs == 1 ? 1 : replayed_share(cached, jobs);
+  return cached <= 0 && jobs == 1 ? 1 : replayed_share(cached, jobs, 1);
 }
 
 double MissModel::cost_aware_share(double cached) const {
@@ -98,24 +99,32 @@ double MissModel::cost_aware_share(double cached) const {
   return cost_aware_remaining_share(records, m_facts.cost, static_cast<Bytes>(std::llround(cached * static_cast<double>(sum))));
 }
 
-double MissModel::replayed_share(double cached, std::uint32_t jobs) const {
-  const auto key = std::make_pair(std::round(cached * 1000) / 1000, jobs);
+double MissModel::replayed_share_of_server(double cached, std::uint32_t servers) const {
+  cached = std::clamp(cached, 0.0, 1.0);
+  if (cached <= 0 || cached >= 1) return 1 - cached;
+  return replayed_share(cached, 1, std::min(servers, most_replayed_servers));
+}
+
+double MissModel::replayed_share(double cached, std::uint32_t jobs, std::uint32_t servers) const {
+  const auto key = std::make_tuple(std::round(cached * 1000) / 1000, jobs, servers);
   if (const auto known = m_replayed.find(key); known != m_replayed.end()) return known->second;
   JobOrders orders;
-  // Shards of a dataset that is not here: their samples lie together, so for a cache they are read as good as one by one in random order.
-  orders.order.kind = m_facts.order == OrderKind::sequential ? OrderKind::sequential : OrderKind::random;
+  // Shards of a dataset that is not here: their samples lie together, so for a cache they are read as good as one by one in random order. So is the
+  // part of a server.
+  orders.order.kind = m_facts.order == OrderKind::sequential && servers == 1 ? OrderKind::sequential : OrderKind::random;
   orders.samples = replayed_samples;
   orders.sizes.each = std::max<Bytes>(m_facts.sample_bytes, 1);
-  orders.epochs = replayed_epochs;
+  orders.epochs = replayed_epochs * servers;
   orders.jobs = jobs;
   orders.stagger = 1.0 / jobs;
+  orders.servers = servers;
   const auto source = make_order_source(orders);
-  const std::array cases{CacheCase{replay_policy(m_facts.kind),
-                                   static_cast<Bytes>(std::llround(key.first * replayed_samples * static_cast<double>(orders.sizes.each))), 0}};
+  const auto capacity = static_cast<Bytes>(std::llround(std::get<0>(key) * replayed_samples * static_cast<double>(orders.sizes.each)));
+  const std::array cases{CacheCase{replay_policy(m_facts.kind), capacity, 0}};
   const std::vector<CaseCounts> counted = replay(*source, cases);
   AccessCounts steady;
   for (const EpochCounts& epoch : counted.front().epochs)
-    if (epoch.epoch >= first_steady_epoch) steady.add(epoch.counts);
+    if (epoch.epoch >= first_steady_epoch * servers) steady.add(epoch.counts);
   return m_replayed[key] = steady.miss_share();
 }
 

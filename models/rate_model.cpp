@@ -91,6 +91,7 @@ void take_cache(const ProfileResult& profile, double scale, RateModel& model) {
     model.cache_fraction = 0;
   }
   if (const auto& sizes = profile.distributions.sample_bytes) {
+    if (sizes->deviation && sizes->mean > 0) model.size_variation = *sizes->deviation / sizes->mean;
     facts.size_quantiles = sizes->quantiles;
     for (double& size : facts.size_quantiles) size *= scale;
   }

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <numbers>
 #include <stdexcept>
 
+#include "dsanalyze/base/statistics.hpp"
 #include "dsanalyze/core/data_parallel.hpp"
 #include "dsanalyze/core/page_cache_forms.hpp"
 #include "setup_checks.hpp"
@@ -22,6 +25,7 @@ void check(const ServersSetup& setup) {
   require_at_least("the dataset's samples", 1, setup.dataset_samples);
   require_at_least("the dataset's bytes", 1, setup.dataset_bytes);
   require_at_least("the local batch", 1, setup.local_batch);
+  if (setup.size_variation) require_at_least("the variation of sizes", 0, *setup.size_variation);
 }
 
 /// Of the reads of a server that nobody else serves.
@@ -63,6 +67,35 @@ void place_reads(const ServersSetup& setup, ServersAnswer& answer) {
   answer.from_cache = 1 - answer.from_storage - answer.from_network;
 }
 
+/// Of the samples of each server, those that come from one source: `moved` of them to even batches out, the rest a number that only drawing its part
+/// of the dataset makes vary, or, with locality, alike for all.
+struct SourceShare {
+  double all = 0;
+  double moved = 0;
+};
+
+/// By how much the server that reads the most from one source reads more of it in an epoch than the mean server.
+double most_read_excess(const ServersSetup& setup, const SourceShare& from) {
+  if (!setup.size_variation || setup.servers == 1 || from.all <= 0) return 0;
+  const double samples = setup.dataset_samples / setup.servers;
+  const double sizes = *setup.size_variation * *setup.size_variation * from.all;
+  // What a server's batches lack is half of what they differ from b, whose signs add up to 0 in an epoch: of a normal draw the absolute value's
+  // variance is pi / 2 - 1 times its mean's square.
+  const double numbers = setup.partition == PartitionMode::locality ? (std::numbers::pi / 2 - 1) * from.moved * from.moved * setup.local_batch
+                                                                    : from.all * (1 - from.all);
+  return mean_of_largest(setup.servers) * std::sqrt((sizes + numbers) / samples) / from.all;
+}
+
+/// Of the average sample of the server that fetches the longest.
+SourceSeconds of_slowest(const ServersSetup& setup, const ServersAnswer& answer, SourceSeconds mean) {
+  const bool balanced_from_storage = setup.balance_from == BalanceFrom::storage;
+  const double moved = answer.balance_traffic;
+  mean.network *= 1 + most_read_excess(setup, {answer.from_network, balanced_from_storage ? 0 : moved});
+  if (setup.storage_scope == StorageScope::server)
+    mean.storage *= 1 + most_read_excess(setup, {answer.from_storage, balanced_from_storage ? moved : 0});
+  return mean;
+}
+
 }  // namespace
 
 ServersAnswer answer_servers(const ServersSetup& setup) {
@@ -74,8 +107,10 @@ ServersAnswer answer_servers(const ServersSetup& setup) {
   const double storage = setup.storage_scope == StorageScope::shared ? setup.rates.storage / servers : setup.rates.storage;
   const SourceSeconds seconds =
       source_seconds({answer.from_cache, answer.from_network, answer.from_storage}, setup.rates.cache, setup.network, storage);
-  answer.fetch = 1 / seconds.fetch();
-  answer.fetch_part = seconds.longest();
+  const SourceSeconds slowest = of_slowest(setup, answer, seconds);
+  answer.fetch = 1 / slowest.fetch();
+  answer.slowest_excess = slowest.fetch() / seconds.fetch() - 1;
+  answer.fetch_part = slowest.longest();
 
   const BottleneckRule rule = bottleneck(answer.fetch, setup.rates.prep, setup.rates.ingestion);
   answer.resource = rule.resource;

@@ -59,7 +59,7 @@ WhatIfAnswer answer_for(const RateModel& model, const Variant& variant, std::opt
     answer.jobs = {jobs->samples_per_s_per_job, jobs->reads_over_dataset, jobs->prepared_over_dataset, jobs->prepared_batches};
   if (const auto& servers = evaluation.servers)
     answer.servers = {servers->samples_per_s_server, fetch_part_name(servers->fetch_part), servers->storage_bytes_server_epoch,
-                      servers->network_bytes_server_epoch};
+                      servers->network_bytes_server_epoch, servers->slowest_excess};
   if (base_rate) answer.speedup = answer.samples_per_s / *base_rate;
   return answer;
 }

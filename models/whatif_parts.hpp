@@ -90,7 +90,7 @@ using Step = std::function<void(Variant&)>;
 /// The steps of each list that was asked about. What cannot be taken at its word is added to `findings`.
 std::vector<std::vector<Step>> steps_of(const RateModel& model, const WhatIfQuestion& question, std::vector<Finding>& findings);
 /// Of them the list of servers: each number of them with each way of parting the dataset, storage scope and network.
-std::vector<Step> server_steps(const RateModel& model, const WhatIfQuestion& question, std::vector<Finding>& findings);
+std::vector<Step> server_steps(const RateModel& model, const WhatIfQuestion& question);
 
 /// "minio", "minio:cost-aware", "lru", ...
 std::string cache_name(const MissModel::Facts& facts);

@@ -56,7 +56,7 @@ void require_servers_known(const RateModel& model, const WhatIfQuestion& questio
 
 }  // namespace
 
-std::vector<Step> server_steps(const RateModel& model, const WhatIfQuestion& question, std::vector<Finding>& findings) {
+std::vector<Step> server_steps(const RateModel& model, const WhatIfQuestion& question) {
   std::vector<Step> steps;
   const bool about_servers = !question.partitions.empty() || !question.balances.empty() || !question.scopes.empty() || !question.networks.empty();
   if (question.servers.empty() && about_servers)
@@ -88,10 +88,6 @@ std::vector<Step> server_steps(const RateModel& model, const WhatIfQuestion& que
       }
     }
   }
-  const CacheKind kind = model.misses.facts().kind;
-  if (kind == CacheKind::page || kind == CacheKind::page_model_linux)
-    findings.push_back({"page-cache-of-servers", Finding::Severity::warning,
-                        "--servers: a page cache that meets another part of the dataset every epoch is predicted as one of random replacement."});
   return steps;
 }
 

@@ -261,7 +261,7 @@ std::vector<std::vector<Step>> steps_of(const RateModel& model, const WhatIfQues
           request_steps(model, question, findings),
           concurrency_steps(model, question, findings),
           job_steps(question),
-          server_steps(model, question, findings)};
+          server_steps(model, question)};
 }
 
 }  // namespace dsanalyze::whatif

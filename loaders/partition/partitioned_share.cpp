@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <mutex>
+#include <utility>
 
 #include "dsanalyze/loaders/sampler.hpp"
 
@@ -36,7 +37,11 @@ struct PartitionedShare::State {
     const AliveRanks before = alive;
     if (Status status = together([this] { return exchange_reports(); }); !status.ok()) return status;
     alive_count = alive.count();
-    if (epoch) note_lost(before);
+    if (epoch) {
+      note_lost(before);
+    } else {
+      account.begun = parts.timing.clock->now();
+    }
     epoch = next;
     if (std::ranges::any_of(reports, [](const Report& report) { return report.enough != 0; })) return {StatusCode::end, 0};
     if (!parted()) return {};
@@ -159,6 +164,12 @@ struct PartitionedShare::State {
     }
   }
 
+  void end(const AliveRanks& met) {
+    if (!epoch) return;
+    const AliveRanks before = std::exchange(alive, met);
+    note_lost(before);
+  }
+
   /// The draw of the epoch that ends, again, for another rank.
   std::vector<SampleId> share_of(std::uint32_t rank, const AliveRanks& ranks) {
     SamplerState start;
@@ -241,6 +252,8 @@ std::optional<std::uint32_t> PartitionedShare::ask(SampleId sample, std::uint32_
 }
 
 bool PartitionedShare::keeps(SampleId sample) const { return !m_state->directory || m_state->directory->is_holder(m_state->self, sample); }
+
+void PartitionedShare::ended(const AliveRanks& met) { m_state->end(met); }
 
 const PartitionedShare::Account& PartitionedShare::account() const { return m_state->account; }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numbers>
 #include <numeric>
 #include <stdexcept>
 
@@ -30,6 +31,21 @@ double quantile(std::vector<double> values, double q) {
   if (below + 1 == values.size()) return *lower;
   const double upper = *std::min_element(lower + 1, values.end());
   return *lower + (position - static_cast<double>(below)) * (upper - *lower);
+}
+
+double mean_of_largest(double draws) {
+  if (!(draws >= 1)) throw std::domain_error("the largest of draws needs at least one");
+  // The integral of 1 - F(x)^n - F(-x)^n over x > 0, by Simpson's rule; F of the standard normal distribution.
+  constexpr int steps = 400;
+  constexpr double end = 10;
+  const auto below = [](double x) { return std::erfc(-x / std::numbers::sqrt2) / 2; };
+  double sum = 0;
+  for (int i = 0; i <= steps; ++i) {
+    const double x = end * i / steps;
+    const double weight = i == 0 || i == steps ? 1 : i % 2 == 1 ? 4 : 2;
+    sum += weight * (1 - std::pow(below(x), draws) - std::pow(below(-x), draws));
+  }
+  return sum * end / steps / 3;
 }
 
 double student_t95(std::size_t degrees_of_freedom) {

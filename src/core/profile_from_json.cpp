@@ -96,6 +96,7 @@ std::optional<DistributionRecord> read_distribution(JsonObject& parent, std::str
     if (!value.is_number() || value.get<double>() < previous) object.fail("quantiles", "expected ascending numbers, none below 0");
     record.quantiles.push_back(value.get<double>());
   }
+  if (is_known(object, "deviation")) record.deviation = object.number("deviation", 0, most_number);
   return record;
 }
 

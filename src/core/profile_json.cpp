@@ -58,7 +58,10 @@ Json curves_json(const ProfileResult& result) {
 
 Json distribution_json(const std::optional<DistributionRecord>& distribution) {
   if (!distribution) return nullptr;
-  return {{"mean", distribution->mean}, {"count", distribution->count}, {"quantiles", distribution->quantiles}};
+  return {{"mean", distribution->mean},
+          {"count", distribution->count},
+          {"quantiles", distribution->quantiles},
+          {"deviation", or_null(distribution->deviation)}};
 }
 
 Json distributions_json(const ProfileResult::Distributions& distributions) {

@@ -12,6 +12,7 @@ namespace {
 Json rank_epoch_json(const RankEpochRecord& epoch) {
   return {{"epoch", epoch.epoch},
           {"seconds", epoch.seconds},
+          {"end_seconds", epoch.end_seconds},
           {"samples", epoch.samples},
           {"digest", epoch.digest},
           {"cache_hits", epoch.cache_hits},
@@ -85,6 +86,7 @@ RankEpochRecord read_rank_epoch(JsonObject& object) {
   RankEpochRecord epoch;
   epoch.epoch = read_count(object, "epoch");
   epoch.seconds = object.number("seconds", 0, most_number);
+  epoch.end_seconds = object.number("end_seconds", 0, most_number);
   epoch.samples = read_count(object, "samples");
   epoch.digest = object.text("digest");
   epoch.cache_hits = read_count(object, "cache_hits");

@@ -70,7 +70,8 @@ WhatIfAnswer::Measured read_measured(JsonObject object) {
 
 WhatIfAnswer::Servers read_servers(JsonObject object) {
   return {object.number("samples_per_s_each", 0, most_number), object.text("fetch_detail"),
-          object.number("storage_bytes_server_epoch", 0, most_number), object.number("network_bytes_server_epoch", 0, most_number)};
+          object.number("storage_bytes_server_epoch", 0, most_number), object.number("network_bytes_server_epoch", 0, most_number),
+          object.number("slowest_excess", 0, most_number)};
 }
 
 WhatIfAnswer read_answer(JsonObject& object) {

@@ -98,7 +98,8 @@ Json answer_json(const WhatIfAnswer& answer) {
     object["servers"] = {{"samples_per_s_each", answer.servers->samples_per_s_each},
                          {"fetch_detail", answer.servers->fetch_detail},
                          {"storage_bytes_server_epoch", answer.servers->storage_bytes_server_epoch},
-                         {"network_bytes_server_epoch", answer.servers->network_bytes_server_epoch}};
+                         {"network_bytes_server_epoch", answer.servers->network_bytes_server_epoch},
+                         {"slowest_excess", answer.servers->slowest_excess}};
   }
   if (answer.ingestion) object["stalls"] = {{"compute", answer.stalls.compute}, {"prep", answer.stalls.prep}, {"fetch", answer.stalls.fetch}};
   return object;

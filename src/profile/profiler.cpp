@@ -129,13 +129,13 @@ std::optional<DistributionRecord> distribution(const DurationCounts& counts) {
 
 std::optional<DistributionRecord> size_distribution(const DatasetIndex& index) {
   if (index.size() == 0) return std::nullopt;
-  std::vector<std::uint64_t> sizes;
+  std::vector<double> sizes;
   sizes.reserve(index.size());
-  for (const IndexRecord& record : index.records()) sizes.push_back(record.length);
+  for (const IndexRecord& record : index.records()) sizes.push_back(static_cast<double>(record.length));
   std::ranges::sort(sizes);
-  DistributionRecord record{static_cast<double>(index.bytes()) / index.size(), index.size(), {}};
+  DistributionRecord record{static_cast<double>(index.bytes()) / index.size(), index.size(), {}, standard_deviation(sizes)};
   for (std::size_t i = 0; i < DistributionRecord::points; ++i)
-    record.quantiles.push_back(static_cast<double>(sizes[i * (sizes.size() - 1) / (DistributionRecord::points - 1)]));
+    record.quantiles.push_back(sizes[i * (sizes.size() - 1) / (DistributionRecord::points - 1)]);
   return record;
 }
 

@@ -45,16 +45,29 @@ std::vector<std::string> gather_texts(RankTeam& team, AliveRanks& alive, const s
   return texts;
 }
 
-/// An epoch of all ranks: its time is the longest of theirs, its digest that of all samples.
+/// When the last of the ranks began an epoch, and when the last one ended it. A rank trains on while others are behind it, so that the longest of
+/// their own times for an epoch is more than all need for it.
+struct EpochSpan {
+  double begin = 0;
+  double end = 0;
+
+  void add(const RankEpochRecord& part) {
+    begin = std::max(begin, part.end_seconds - part.seconds);
+    end = std::max(end, part.end_seconds);
+  }
+};
+
+/// An epoch of all ranks: from when the last of them has ended the one before until the last has ended it; its digest is that of all samples.
 void add_rank_epochs(RunRecord& run, const std::vector<RankRecord>& ranks) {
   std::map<std::uint64_t, EpochRecord> epochs;
+  std::map<std::uint64_t, EpochSpan> spans;
   std::map<std::uint64_t, SampleSetDigest> digests;
   for (const RankRecord& rank : ranks) {
     for (const RankEpochRecord& part : rank.epochs) {
       const bool is_first = !epochs.contains(part.epoch);
       EpochRecord& epoch = epochs[part.epoch];
       epoch.epoch = part.epoch;
-      epoch.seconds = std::max(epoch.seconds, part.seconds);
+      spans[part.epoch].add(part);
       epoch.samples += part.samples;
       epoch.cache_hits += part.cache_hits;
       epoch.cache_misses += part.samples - std::min(part.samples, part.cache_hits);
@@ -69,6 +82,7 @@ void add_rank_epochs(RunRecord& run, const std::vector<RankRecord>& ranks) {
   run.epochs.clear();
   for (auto& [number, epoch] : epochs) {
     epoch.digest = digests[number].text();
+    epoch.seconds = spans[number].end - spans[number].begin;
     run.epochs.push_back(epoch);
   }
 }
@@ -110,8 +124,11 @@ RankRecord record_rank(const RunContext& context, const Measured& measured, Pipe
   record.stall_fraction = log.steady_stall_fraction(context.inputs.settings.accelerators);
   record.longest_stall_seconds = to_seconds(log.longest_steady_stall());
   record.peak_memory_bytes = peak_resident_memory();
+  const auto ends = log.epoch_ends();
+  double end = 0;
   for (const EpochRecord& epoch : run.epochs) {
-    record.epochs.push_back({epoch.epoch, epoch.seconds, epoch.samples, epoch.digest, epoch.cache_hits, epoch.peer_hits, epoch.peer_bytes,
+    if (const auto found = ends.find(epoch.epoch); found != ends.end()) end = to_seconds(found->second - account.begun);
+    record.epochs.push_back({epoch.epoch, epoch.seconds, end, epoch.samples, epoch.digest, epoch.cache_hits, epoch.peer_hits, epoch.peer_bytes,
                              epoch.requested_bytes, epoch.storage_bytes});
   }
   return record;

@@ -35,11 +35,12 @@ ProfileInputs rank_inputs(const RunContext& context) {
   return inputs;
 }
 
-std::string lost_text(const PartitionedShare::Lost& lost) {
+/// `epochs`: that the others trained.
+std::string lost_text(const PartitionedShare::Lost& lost, std::uint64_t epochs) {
   return fmt::format(
-      "rank {} was lost in epoch {}: its {} samples of that epoch are not known to be trained (\"partition\".\"lost\" in the result names them); the "
-      "others went on with the next epoch as all there are.",
-      lost.rank, lost.epoch, format_number(static_cast<double>(lost.share.size())));
+      "rank {} was lost in epoch {}: its {} samples of that epoch are not known to be trained (\"partition\".\"lost\" in the result names them){}.",
+      lost.rank, lost.epoch, format_number(static_cast<double>(lost.share.size())),
+      lost.epoch + 1 < epochs ? "; the others went on with the next epoch as all there are" : "");
 }
 
 PartitionRecord partition_record(const RunContext& context, const PartitionedShare::Account& account) {
@@ -123,7 +124,7 @@ RankTraining train_measured(RunContext& context, const ProfileInputs& inputs, Pi
 }
 
 void note_losses(RunContext& context, const PartitionedShare::Account& account, std::uint64_t epochs) {
-  for (const PartitionedShare::Lost& lost : account.lost) context.find(Finding::Severity::warning, "rank-lost", lost_text(lost));
+  for (const PartitionedShare::Lost& lost : account.lost) context.find(Finding::Severity::warning, "rank-lost", lost_text(lost, epochs));
   if (epochs >= static_cast<std::uint64_t>(context.inputs.settings.epochs)) return;
   context.find(Finding::Severity::warning, "fewer-epochs",
                fmt::format("run \"full\" ended after {} epochs of {}: the time budget was over.", epochs, context.inputs.settings.epochs));
@@ -197,6 +198,7 @@ RanksMeasured run_ranks(RunContext& context, double seconds) {
   if (parted) measured.network = measure_network(context, pipeline, share, server->held(), network_seconds);
   measured.ranks = gather_records(team, alive, mine, patience(context), context.timing);
   team.ranks().serve(nullptr);
+  share.ended(alive);
   measured.partition = partition_record(context, share.account());
   measured.partition.ranks_at_end = static_cast<int>(alive.count());
   sum_up_ranks(context, measured, training.own);

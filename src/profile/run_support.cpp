@@ -69,7 +69,7 @@ void record_stalls(RunRecord& record, const TrainingLog& log) {
 /// How the waits spread, by the same rule as stall_p50 and stall_p99.
 DistributionRecord distribution_of(std::vector<double> values) {
   std::ranges::sort(values);
-  DistributionRecord record{mean(values), values.size(), {}};
+  DistributionRecord record{mean(values), values.size(), {}, standard_deviation(values)};
   for (std::size_t i = 0; i < DistributionRecord::points; ++i) {
     const double position = static_cast<double>(i * (values.size() - 1)) / (DistributionRecord::points - 1);
     const auto below = static_cast<std::size_t>(position);
@@ -79,10 +79,7 @@ DistributionRecord distribution_of(std::vector<double> values) {
 }
 
 void record_epochs(RunRecord& record, const Loader& loader, const TrainingLog& log) {
-  std::map<std::uint64_t, Nanoseconds> ends;
-  for (const BatchCompletion& completion : log.completions) {
-    if (completion.last_of_epoch) ends[completion.epoch] = completion.end;
-  }
+  const auto ends = log.epoch_ends();
   Nanoseconds previous_end = log.begun;
   for (const EpochTotals& totals : loader.epochs()) {
     const auto found = ends.find(totals.epoch);

@@ -42,6 +42,14 @@ std::vector<ProgressPoint> TrainingLog::progress() const {
   return points;
 }
 
+std::map<std::uint64_t, Nanoseconds> TrainingLog::epoch_ends() const {
+  std::map<std::uint64_t, Nanoseconds> ends;
+  for (const BatchCompletion& completion : completions) {
+    if (completion.last_of_epoch) ends[completion.epoch] = completion.end;
+  }
+  return ends;
+}
+
 Nanoseconds TrainingLog::steady_begin() const {
   std::uint64_t first = UINT64_MAX;
   Nanoseconds end = begun;

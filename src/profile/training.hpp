@@ -2,6 +2,7 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -26,6 +27,8 @@ struct TrainingLog {
   void append(TrainingLog later);
   /// Samples trained up to each step's end.
   [[nodiscard]] std::vector<ProgressPoint> progress() const;
+  /// When the last mini-batch of each epoch that came to its end was trained, by the epoch's number.
+  [[nodiscard]] std::map<std::uint64_t, Nanoseconds> epoch_ends() const;
   /// The end of the first epoch where something came after it; the begin otherwise.
   [[nodiscard]] Nanoseconds steady_begin() const;
   /// Of the accelerators' time from then on, what they waited for batches: 0 to 1.

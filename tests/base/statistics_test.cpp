@@ -43,6 +43,16 @@ TEST_CASE("Student's t falls with every degree of freedom, across the end of its
   for (std::size_t degrees = 1; degrees < 200; ++degrees) CHECK(student_t95(degrees + 1) < student_t95(degrees));
 }
 
+TEST_CASE("the largest of normal draws has the mean of the tables [Teichroew, 1956]") {
+  CHECK(mean_of_largest(1) == doctest::Approx(0).epsilon(1e-9));
+  CHECK(mean_of_largest(2) == doctest::Approx(0.56418958));
+  CHECK(mean_of_largest(4) == doctest::Approx(1.02937537));
+  CHECK(mean_of_largest(8) == doctest::Approx(1.42360031));
+  CHECK(mean_of_largest(20) == doctest::Approx(1.86747506));
+  CHECK(mean_of_largest(1000) == doctest::Approx(3.24143577));
+  CHECK_THROWS_AS(mean_of_largest(0.5), std::domain_error);
+}
+
 TEST_CASE("a mean's interval is Student's") {
   const Estimate estimate = estimate_mean(std::array{10.0, 12.0, 14.0});
   CHECK(estimate.value == doctest::Approx(12));

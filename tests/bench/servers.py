@@ -125,35 +125,38 @@ def locality(arguments):
 
 
 HDD_SAMPLES, HDD_CACHE, HDD_EPOCHS = 2400, 0.65, 8
-HDD_CASES = {"page-model:linux": ["--cache", "page-model:linux"], "MinIO": [], "partitioned": ["--partition", "partitioned"]}
+# What one server is told, and what whatif is asked.
+HDD_CASES = {"page-model:linux": (["--cache", "page-model:linux"], ["--cache", "page", "--all"]), "MinIO": ([], []),
+             "partitioned": (["--partition", "partitioned"], ["--partition", "partitioned", "--network", "10GB/s"])}
 
 
-def hdd_predicted(program, world):
-    """(samples/s of all servers, share of the dataset that one reads from storage in an epoch) by the name of the case, from rates as they are typed: storage
-    of 66.7 samples/s, prep of 24 x 102, accelerators that take 8 x 400."""
-    rates = ["whatif", "--rates", "G=3200,P=2448,C=100000,S=66.67,N=20000", "--base", f"cores=24,accelerators=8,batch=16,dataset=645GB,samples=2150000,cache={HDD_CACHE:.0%}",
-             "--servers", world, "--json"]
-
-    def answer(*options, cache=None):
-        run = subprocess.run([str(word) for word in (program, *rates, *options)], check=True, capture_output=True, text=True)
-        found = next(each for each in json.loads(run.stdout)["answers"] if each["change"].get("servers") == world and each["change"].get("cache") == cache)
-        return found["samples_per_s"], found["servers"]["storage_bytes_server_epoch"] / 645e9
-
-    return {"page-model:linux": answer("--cache", "page", cache="page"), "MinIO": answer(), "partitioned": answer("--partition", "partitioned")}
+def answer_of_servers(program, profile, world, options):
+    """What whatif says of so many servers like the one profiled: samples/s of all, and the share of the dataset that one reads from storage in an epoch."""
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(profile, file)
+        file.flush()
+        run = subprocess.run([str(word) for word in (program, "whatif", file.name, "--servers", world, *options, "--json")], check=True, capture_output=True,
+                             text=True)
+    of_servers = [each for each in json.loads(run.stdout)["answers"] if each["change"].get("servers") == world]
+    answer = max(of_servers, key=lambda each: len(each["change"]))
+    return answer["samples_per_s"], answer["servers"]["storage_bytes_server_epoch"] / profile["dataset"]["bytes"] / profile["settings"]["scale"]
 
 
 def hdd(arguments):
-    """S = 20 MB/s, P = 735 MB/s, samples of about 300 KB, 65 % in one server's cache. Of the last three epochs: each cache is full then."""
+    """S = 20 MB/s, P = 735 MB/s, samples of about 300 KB, 65 % in one server's cache. Predicted from the profile of one server. Of the last three epochs: each
+    cache is full then."""
     setting = [f"emulated:openimages,samples={HDD_SAMPLES}", "--scale", "1:1000", "--storage", "emulated:20MB/s", "--prep", "emulated:102", "--cores", "24", "--accelerator",
-               "emulated:400", "--accelerators", "8", "--batch-size", "16", "--time-budget", "300s", "--cache-size", f"{HDD_CACHE:.0%}", "--epochs", HDD_EPOCHS]
+               "emulated:400", "--accelerators", "8", "--batch-size", "16", "--time-budget", "300s", "--cache-size", f"{HDD_CACHE:.0%}"]
+    words = [str(word) for word in (arguments.program, "profile", *setting, "--epochs", 3, "--subset", "25%", "--quiet", "--json")]
+    profile = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
     print("| servers | cache | samples/s of all, predicted | measured | of the dataset a server reads an epoch, predicted | measured |\n| --- | --- | --- | --- | --- | --- |")
     for world in (2, 3, 4):
-        foreseen = hdd_predicted(arguments.program, world)
+        foreseen = {name: answer_of_servers(arguments.program, profile, world, asked) for name, (_, asked) in HDD_CASES.items()}
         ratios = []
         for _ in range(arguments.rounds):
             rates = {}
-            for name, options in HDD_CASES.items():
-                result = Servers(arguments.program, world, False).run(*setting, *options)
+            for name, (options, _) in HDD_CASES.items():
+                result = Servers(arguments.program, world, False).run(*setting, "--epochs", HDD_EPOCHS, *options)
                 last = full(result)["epochs"][-3:]
                 share = statistics.mean(epoch["requested_bytes"] for epoch in last) / world / result["dataset"]["bytes"]
                 rates[name] = sum(epoch["samples"] for epoch in last) / sum(epoch["seconds"] for epoch in last)
@@ -224,9 +227,12 @@ def one_fault(arguments, seed, seen):
         result = running.result(others)
         seen["cuts" if cut else "kills"] += 1
         lost = result["partition"]["lost"]
-        if not lost:  # it had ended by then, or had not yet begun
-            seen["before or after the run"] += 1
+        if not lost:  # then it had told all that it did
+            seen["after the run"] += 1
+            require(len(result["ranks"]) == world, f"rank {victim} is neither lost nor there")
+            require(all(epoch["digest"] == whole for epoch in full(result)["epochs"]), f"epochs: {full(result)['epochs']}")
             return
+        seen[f"in epoch {lost[0]['epoch']}"] += 1
         require([each["rank"] for each in lost] == [victim], f"lost: {lost}")
         trained = {epoch["epoch"]: epoch["digest"] for epoch in full(result)["epochs"]}
         require(sorted(trained) == list(range(epochs)), f"epochs trained: {sorted(trained)}")

@@ -67,12 +67,19 @@ class Ranks(program.ProgramTest):
             self.assertEqual(epoch["samples"], samples)
             self.assertEqual(epoch["digest"], whole)
 
+    def check_times(self, result):
+        """Epochs of all ranks follow one another from when the last rank came to the first until the last one ended the last."""
+        ends = [[0] + [epoch["end_seconds"] for epoch in rank["epochs"]] for rank in result["ranks"]]
+        for which, epoch in enumerate(self.full(result)["epochs"][1:], 1):
+            self.assertAlmostEqual(epoch["seconds"], max(each[which + 1] for each in ends) - max(each[which] for each in ends), places=6)
+
     def test_caches_that_together_hold_the_dataset_read_it_once(self):
         for mode in ("partitioned", "locality"):
             for world in (2, 3, 4):
                 with self.subTest(mode=mode, world=world):
                     result = self.result_of(self.start(world, "--partition", mode, "--cache-size", f"{120 / world}%", "--epochs", EPOCHS))
                     self.check_once_an_epoch(result)
+                    self.check_times(result)
                     epochs = self.full(result)["epochs"]
                     self.assertEqual([epoch["requested_bytes"] for epoch in epochs], [result["dataset"]["bytes"], 0, 0])
                     self.assertEqual(result["partition"]["nowhere_samples"], 0)

@@ -37,6 +37,7 @@ TEST_CASE("ranks read back with what each did, N and what they had in common") {
   CHECK(read.ranks[1].longest_stall_seconds == 0.0125);
   CHECK(read.ranks[1].peak_memory_bytes == 4096);
   CHECK(read.ranks[1].epochs[1].digest == "35-bb");
+  CHECK(read.ranks[1].epochs[1].end_seconds == 21.75);
   CHECK(read.ranks[1].epochs[0].storage_bytes == 4096);
   CHECK(read.ranks[1].training->by_epoch.front().loss == 2.3);
   CHECK_FALSE(read.ranks[0].training.has_value());

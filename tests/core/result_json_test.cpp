@@ -140,6 +140,11 @@ TEST_CASE("when a profile began, its waits and its utilisation may be missing, b
   document["runs"][1]["mlperf_storage_au"]["value"] = -1;
   check_refused(document, "/runs/1/mlperf_storage_au/value");
   document = full_document();
+  CHECK(document["distributions"]["sample_bytes"]["deviation"] == 66.5);
+  CHECK(document["distributions"]["prep_seconds"]["deviation"].is_null());
+  document["distributions"]["sample_bytes"]["deviation"] = -1;
+  check_refused(document, "/distributions/sample_bytes/deviation");
+  document["distributions"]["sample_bytes"].erase("deviation");  // as older results
   document["runs"][1]["stall_seconds"]["quantiles"] = {3, 2, 1};
   check_refused(document, "/runs/1/stall_seconds/quantiles");
 }

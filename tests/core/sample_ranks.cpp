@@ -31,7 +31,7 @@ std::vector<RankRecord> full_ranks() {
   finished.stall_fraction = 0.0625;
   finished.longest_stall_seconds = 0.0125;
   finished.peak_memory_bytes = 4096;
-  finished.epochs = {{0, 11, 17, "17-aa", 0, 0, 0, 1870, 4096}, {1, 10.5, 35, "35-bb", 30, 12, 1320, 220, std::nullopt}};
+  finished.epochs = {{0, 11, 11.25, 17, "17-aa", 0, 0, 0, 1870, 4096}, {1, 10.5, 21.75, 35, "35-bb", 30, 12, 1320, 220, std::nullopt}};
   finished.training = TrainingRecord{"float", 192, 64, 10, 13'002, 0.02, 0.9, 2, {{0, 2.31}}, {{0, 3, 2.3}}};
   RankRecord lost;
   lost.rank = 2;

@@ -143,7 +143,7 @@ ProfileResult full_profile() {
   result.fetch = rate(7156.6);
   result.fetch->cache_fraction = 0.35;
   result.prep_by_cores = {{1, 425, Interval{420, 430}}, {2, 850, std::nullopt}};
-  result.distributions.sample_bytes = DistributionRecord{110, 50, {10, 100, 400}};
+  result.distributions.sample_bytes = DistributionRecord{110, 50, {10, 100, 400}, 66.5};
   result.distributions.prep_seconds = DistributionRecord{0.001, 2000, {0.0005, 0.0009, 0.004}};
   result.storage_by_request = {{4096, 16, 1e8}};
   result.order = OrderRecord{"shards", 77, 3, 0.9, 0.01, 0.002, 0.4};
@@ -242,7 +242,7 @@ WhatIfResult full_whatif() {
   changed.change.storage_scope = "shared";
   changed.change.network_bytes_per_s = 5e9;
   changed.jobs = WhatIfAnswer::Jobs{900, 0.65, 1, 18};
-  changed.servers = WhatIfAnswer::Servers{4000, "network", 1e9, 2e9};
+  changed.servers = WhatIfAnswer::Servers{4000, "network", 1e9, 2e9, 0.02};
   changed.simulated = WhatIfAnswer::Simulated{7100, {6900, 7300}, 0.01, 0.2, 0.3, 1.5, "io", false};
   changed.measured = WhatIfAnswer::Measured{7050, {7000, 7100}, 0.98, 0.007, 0.009, 0.015, true, 12, 1, "io", true};
   measured.not_measured = "this process may use 2 cores";

@@ -114,7 +114,7 @@ TEST_CASE("balancing from storage moves nothing between servers") {
 
 TEST_CASE("a rank that dies costs its share of that epoch, which is named; the others train on all the rest, and then on everything") {
   for (const PartitionMode mode : {PartitionMode::partitioned, PartitionMode::locality}) {
-    for (const std::uint64_t after : {3, 10, 12}) {  // in the first epoch (8 batches), in the second
+    for (const std::uint64_t after : {3, 10, 12, 27}) {  // in the first epoch (8 batches), in the second, in the last
       CAPTURE(partition_mode_name(mode));
       CAPTURE(after);
       RanksRig rig({.index = even_dataset(), .capacities = {45'000, 45'000, 45'000}, .mode = mode, .epochs = 4});

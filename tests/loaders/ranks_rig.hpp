@@ -123,6 +123,7 @@ class RanksRig {
           if (rank == lost) m_place.lose(rank);
           mine.loader->stop();
           results[rank].epochs = mine.loader->epochs();
+          if (AliveRanks met(world()); rank != lost && mine.ranks.agree(met, system_timing().clock->after(60)).ok()) mine.share.ended(met);
           results[rank].account = mine.share.account();
           results[rank].redirected = mine.engine->redirected();
         });

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <iterator>
 #include <list>
 #include <map>
 #include <numeric>
@@ -257,6 +259,34 @@ TEST_CASE("a trace in blocks of any size gives what it gives whole, and cases to
   one_by_one.state_bytes = 1;
   CHECK(replay(whole, cases, one_by_one) == expected);
   for (std::size_t i = 0; i < cases.size(); ++i) CHECK(replay(whole, std::span(cases).subspan(i, 1)).front() == expected[i]);
+}
+
+TEST_CASE("one of several servers asks for its part of each epoch, another one each time") {
+  JobOrders jobs;
+  jobs.samples = 1000;
+  jobs.sizes.each = 10;
+  jobs.epochs = 3;
+  jobs.servers = 4;
+  const auto source = make_order_source(jobs);
+  std::array<std::vector<std::uint64_t>, 3> epochs;
+  AccessBlock block;
+  while (source->next(block))
+    for (const CacheAccess& access : block.accesses) epochs[block.epoch_of_job[0]].push_back(access.key);
+  for (auto& epoch : epochs) {
+    std::ranges::sort(epoch);
+    CHECK(epoch.size() == 250);
+    CHECK(std::ranges::adjacent_find(epoch) == epoch.end());
+  }
+  std::vector<std::uint64_t> both;
+  std::ranges::set_intersection(epochs[0], epochs[1], std::back_inserter(both));
+  CHECK(std::abs(static_cast<double>(both.size()) - 62.5) < 5 * std::sqrt(62.5));
+  jobs.servers = 0;
+  CHECK_THROWS_AS(make_order_source(jobs), Error);
+  jobs.servers = 1001;
+  CHECK_THROWS_AS(make_order_source(jobs), Error);
+  jobs.servers = 2;
+  jobs.order.kind = OrderKind::sequential;
+  CHECK_THROWS_AS(make_order_source(jobs), Error);
 }
 
 TEST_CASE("a source gives the same accesses each time, and another seed others") {

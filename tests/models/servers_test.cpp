@@ -3,9 +3,14 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <numeric>
+#include <vector>
 
 #include "../base/numbers.hpp"
+#include "dsanalyze/base/random.hpp"
+#include "dsanalyze/core/assignment.hpp"
 #include "dsanalyze/core/data_parallel.hpp"
 #include "dsanalyze/core/page_cache_forms.hpp"
 
@@ -233,6 +238,79 @@ TEST_CASE("shares add up, and more servers, cache or network never train fewer s
   }
 }
 
+TEST_CASE("the server with the most to read holds the others up by what drawing its part makes likely") {
+  // Made-up epochs: samples of two sizes, dealt at random, 40 % of each server's from storage.
+  constexpr std::uint32_t servers = 8, dataset = 8000, epochs = 400;
+  RandomStream random(1);
+  std::vector<std::uint32_t> order(dataset);
+  double excess = 0;
+  for (std::uint32_t epoch = 0; epoch < epochs; ++epoch) {
+    random_permutation(epoch, order);
+    std::array<double, servers> read{};
+    for (std::uint32_t place = 0; place < dataset; ++place) {
+      if (random.uniform() < 0.4) read[place % servers] += order[place] % 2 == 0 ? 50 : 150;
+    }
+    excess += std::ranges::max(read) / (std::accumulate(read.begin(), read.end(), 0.0) / servers) - 1;
+  }
+  ServersSetup setup = two_servers();
+  setup.servers = servers;
+  setup.cache_fraction = 0.6;
+  setup.dataset_samples = dataset;
+  setup.rates = {1e9, 1e9, infinite, 100};
+  CHECK(answer_servers(setup).slowest_excess == 0);
+  setup.size_variation = 0.5;
+  const ServersAnswer answer = answer_servers(setup);
+  CHECK(answer.slowest_excess == doctest::Approx(excess / epochs).epsilon(0.03));
+  CHECK(answer.samples_per_s == doctest::Approx(8 * 100 / 0.4 / (1 + answer.slowest_excess)));
+  setup.storage_scope = StorageScope::shared;
+  CHECK(answer_servers(setup).slowest_excess == 0);
+}
+
+TEST_CASE("what evens batches out differs from server to server as it does among real assignments") {
+  constexpr std::uint32_t servers = 4, dataset = 4000, local_batch = 32, epochs = 300;
+  std::vector<RankNumber> primaries(dataset);
+  for (std::uint32_t sample = 0; sample < dataset; ++sample) primaries[sample] = static_cast<RankNumber>(sample % servers);
+  const PartitionDirectory directory(primaries, servers);
+  LocalityAssignment locality(directory, 0);
+  std::vector<std::uint32_t> order(dataset);
+  double excess = 0;
+  for (std::uint32_t epoch = 0; epoch < epochs; ++epoch) {
+    random_permutation(epoch, order);
+    std::array<double, servers> lacked{};
+    for (std::size_t begin = 0; begin + servers * local_batch <= dataset; begin += servers * local_batch) {
+      locality.mine(std::span<const SampleId>(order).subspan(begin, servers * local_batch));
+      for (std::uint32_t server = 0; server < servers; ++server)
+        for (const SampleId sample : locality.part(server)) lacked[server] += directory.primary(sample) == server ? 0 : 1;
+    }
+    excess += std::ranges::max(lacked) / (std::accumulate(lacked.begin(), lacked.end(), 0.0) / servers) - 1;
+  }
+  ServersSetup setup = two_servers();
+  setup.servers = servers;
+  setup.partition = PartitionMode::locality;
+  setup.cache_fraction = 1.0 / servers;
+  setup.dataset_samples = dataset;
+  setup.local_batch = local_batch;
+  setup.rates = {1e9, 1e9, infinite, 100};
+  setup.network = 100;
+  setup.size_variation = 0;
+  for (const BalanceFrom from : {BalanceFrom::peers, BalanceFrom::storage}) {
+    setup.balance_from = from;
+    CHECK(answer_servers(setup).slowest_excess == doctest::Approx(excess / epochs).epsilon(0.1));
+  }
+}
+
+TEST_CASE("servers whose samples are alike and whose numbers of them are, too, fetch equally long") {
+  ServersSetup setup = two_servers();
+  setup.cache_fraction = 0.3;
+  setup.size_variation = 0;
+  setup.partition = PartitionMode::locality;
+  CHECK(answer_servers(setup).slowest_excess == 0);
+  setup.partition = PartitionMode::partitioned;
+  CHECK(answer_servers(setup).slowest_excess > 0);
+  setup.servers = 1;
+  CHECK(answer_servers(setup).slowest_excess == 0);
+}
+
 TEST_CASE("servers that make no sense are refused by the field's name") {
   const auto refused = [](auto change) {
     ServersSetup setup = two_servers();
@@ -255,6 +333,7 @@ TEST_CASE("servers that make no sense are refused by the field's name") {
   for (const double bad : {-0.1, 1.1, no_number}) {
     refused([bad](ServersSetup& setup) { setup.cache_fraction = bad; });
     refused([bad](ServersSetup& setup) { setup.missed_share = bad; });
+    if (bad != 1.1) refused([bad](ServersSetup& setup) { setup.size_variation = bad; });
   }
   refused([](ServersSetup& setup) {
     setup.partition = PartitionMode::locality;

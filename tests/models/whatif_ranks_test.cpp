@@ -102,6 +102,15 @@ TEST_CASE("F of ranks may be above C, S and N, but not above what N and S give t
   CHECK_THROWS_WITH_AS(rate_model(profile), doctest::Contains("/rates/F/samples_per_s"), UsageError);
 }
 
+TEST_CASE("how sizes differ is as the profile says, and not known of one that does not") {
+  ProfileResult profile = profile_of_ranks();
+  CHECK_FALSE(rate_model(profile).size_variation.has_value());
+  profile.distributions.sample_bytes = DistributionRecord{200, 10, {0, 1000}, 90};
+  CHECK(rate_model(profile).size_variation == 0.45);
+  profile.distributions.sample_bytes->deviation.reset();
+  CHECK_FALSE(rate_model(profile).size_variation.has_value());
+}
+
 TEST_CASE("beside a profile N alone is typed") {
   RateModel model = rate_model(profile_of_ranks());
   for (const char* text : {"S=5", "N=1,P=7", "P@8=3", "N@4=9", "N=0", "N=fast", "N", "Q=1", "N=1,N=2"}) {

@@ -134,6 +134,40 @@ TEST_CASE("servers that part the dataset ask the network instead of storage") {
   CHECK(close_to(*parted.ingestion, 16'000));
 }
 
+TEST_CASE("a page cache of each of several servers is replayed, and misses more than MinIO, less than it does on one server") {
+  RateModel model = server();
+  MissModel::Facts facts;
+  facts.kind = CacheKind::page_model_linux;
+  model.misses = MissModel(facts);
+  model.cache_fraction = 0.65;
+  WhatIfQuestion question;
+  question.servers = {2, 100};
+  const auto answers = answer(model, question).answers;
+  REQUIRE(answers.size() == 3);
+  const double alone = model.misses.storage_share(0.65);
+  for (const WhatIfAnswer& each : {answers[1], answers[2]}) {
+    const double share = each.servers->storage_bytes_server_epoch * *each.change.servers / 100e9;
+    CHECK(share == doctest::Approx(model.misses.replayed_share_of_server(0.65, *each.change.servers)));
+    CHECK(share > 0.35);
+    CHECK(share < alone);
+  }
+  CHECK(model.misses.replayed_share_of_server(0, 2) == 1);
+  CHECK(model.misses.replayed_share_of_server(1, 2) == 0);
+}
+
+TEST_CASE("where samples' sizes are known, so is by how much the server with the most to read holds the others up") {
+  RateModel model = server();
+  model.dataset_samples = 10'000;
+  WhatIfQuestion question;
+  question.servers = {8};
+  const WhatIfAnswer unknown = answer(model, question).answers[1];
+  CHECK(unknown.servers->slowest_excess == 0);
+  model.size_variation = 0.5;
+  const WhatIfAnswer known = answer(model, question).answers[1];
+  CHECK(known.servers->slowest_excess > 0.01);
+  CHECK(close_to(known.fetch * (1 + known.servers->slowest_excess), unknown.fetch));
+}
+
 TEST_CASE("with locality, larger local batches move less: larger batches of each accelerator, or more accelerators in a server") {
   RateModel model = server();
   model.batch_size = 32;

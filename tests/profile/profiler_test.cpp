@@ -58,6 +58,8 @@ TEST_CASE("a whole profile on emulated devices names what binds in I/O-, CPU- an
     REQUIRE(result.stalls.has_value());
     const RunRecord* full = result.run("full");
     REQUIRE(full != nullptr);
+    REQUIRE(result.distributions.sample_bytes.has_value());
+    CHECK(result.distributions.sample_bytes->deviation.has_value());
     for (std::size_t epoch = 1; epoch < full->epochs.size(); ++epoch) {
       CHECK(full->epochs[epoch].cache_hits == full->epochs[1].cache_hits);
       CHECK(full->epochs[epoch].digest == full->epochs[0].digest);

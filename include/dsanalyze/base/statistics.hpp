@@ -25,6 +25,8 @@ double standard_deviation(std::span<const double> values);  ///< n - 1 in the de
 /// The q-quantile (0 <= q <= 1) by linear interpolation between order statistics; 0 for no values.
 double quantile(std::vector<double> values, double q);
 inline double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }
+/// The mean of the largest of so many standard normal draws (at least 1): 0 for 1, 0.564 for 2, 1.029 for 4, 2.818 for 256.
+double mean_of_largest(double draws);
 /// Two-sided 95 % point of Student's t with n degrees of freedom (n >= 1): 12.706 for 1, 2.228 for 10, 1.960 in the limit.
 double student_t95(std::size_t degrees_of_freedom);
 /// Mean with Student's interval. One value gives an interval of that value alone with windows = 1: callers must not trust it.

@@ -18,6 +18,7 @@ namespace dsanalyze {
 struct RankEpochRecord {
   std::uint64_t epoch = 0;
   double seconds = 0;
+  double end_seconds = 0;     ///< when it had trained the epoch: since the first epoch began, which all ranks begin at once
   std::uint64_t samples = 0;  ///< trained on by the rank
   std::string digest;         ///< of the set of these samples, whatever their order
   std::uint64_t cache_hits = 0;

@@ -102,7 +102,8 @@ struct DistributionRecord {
   static constexpr std::size_t points = 101;
   double mean = 0;
   std::uint64_t count = 0;
-  std::vector<double> quantiles;  ///< equally spaced, ascending, from the smallest to the largest
+  std::vector<double> quantiles;         ///< equally spaced, ascending, from the smallest to the largest
+  std::optional<double> deviation = {};  ///< standard deviation; absent where values were only counted by size
 };
 
 /// Samples of one run that could not be used, by cause.

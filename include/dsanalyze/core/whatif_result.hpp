@@ -64,6 +64,7 @@ struct WhatIfAnswer {
     std::string fetch_detail;  ///< storage, cache or network: what takes most of the fetch time
     double storage_bytes_server_epoch = 0;
     double network_bytes_server_epoch = 0;
+    double slowest_excess = 0;  ///< share by which the server that has the most to fetch in an epoch fetches longer than the mean one
   };
   std::optional<Servers> servers;
   /// By the epoch simulator; steady state.

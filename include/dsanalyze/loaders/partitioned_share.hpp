@@ -69,6 +69,7 @@ class PartitionedShare final : public RankShare, public PartitionRules {
   };
   /// What became of the parts. While no epoch begins: whoever calls it has stopped the loader.
   struct Account {
+    Nanoseconds begun = 0;              ///< when all ranks had come to the first epoch
     std::uint64_t adopted_samples = 0;  ///< by this rank
     Bytes adopted_bytes = 0;
     std::uint64_t nowhere_samples = 0;  ///< held by no rank: storage serves them in every epoch
@@ -77,6 +78,8 @@ class PartitionedShare final : public RankShare, public PartitionRules {
     std::vector<Lost> lost;
   };
   [[nodiscard]] const Account& account() const;
+  /// After the last epoch, once `met` have told one another what they did: ranks of that epoch that are not among them were lost in it.
+  void ended(const AliveRanks& met);
 
  private:
   struct State;

@@ -42,10 +42,12 @@ struct JobOrders {
   std::uint32_t jobs = 1;
   double stagger = 0;  ///< share of an epoch between the begins of two jobs
   std::uint32_t turn = 1;
+  std::uint32_t servers = 1;  ///< among as many a job is spread: this one's cache sees a random 1/servers of the dataset, another one each epoch
 };
 /// The accesses of such jobs, in the order in which a cache is asked for them: of the orders' storage side, where a shuffle buffer makes them differ.
 /// Memory: each job's order of one epoch. The spans in `jobs` must outlive the source. Throws Error for no samples, jobs, epochs, turn or unit,
-/// more than most_replay_jobs, a stagger outside 0 to 1000, sizes that are not one a sample, and shards without records.
+/// more than most_replay_jobs, a stagger outside 0 to 1000, servers in any but random order, sizes that are not one a sample, and shards without
+/// records.
 std::unique_ptr<AccessSource> make_order_source(const JobOrders& jobs);
 
 struct ReplayOptions {

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 #include <map>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "dsanalyze/core/cache_policy.hpp"
@@ -29,6 +29,9 @@ class MissModel {
   /// evenly over an epoch. MinIO: 1 - cached; cost-aware: by the Lorenz curve of the sizes (core/storage_cost.hpp); LRU and random replacement of one
   /// job in random order: closed forms (core/page_cache_forms.hpp); all else by replaying a small dataset through the policy (cache simulator).
   [[nodiscard]] double storage_share(double cached, std::uint32_t jobs = 1) const;
+  /// The share that one of several servers misses, whose cache has room for `cached` of the dataset and sees a random 1/servers of it, another one
+  /// each epoch: by replaying, for caches without a closed form of it (core/page_cache_forms.hpp has the others').
+  [[nodiscard]] double replayed_share_of_server(double cached, std::uint32_t servers) const;
   /// How storage_share() answers between an empty and a full cache; `replayed` in steps of a thousandth of the dataset.
   enum class Form { none, minio, cost_aware, lru, random, random_in_order, replayed };
   [[nodiscard]] Form form(std::uint32_t jobs = 1) const;
@@ -40,11 +43,11 @@ class MissModel {
 
  private:
   [[nodiscard]] double cost_aware_share(double cached) const;
-  [[nodiscard]] double replayed_share(double cached, std::uint32_t jobs) const;
+  [[nodiscard]] double replayed_share(double cached, std::uint32_t jobs, std::uint32_t servers) const;
 
   Facts m_facts;
   std::vector<Bytes> m_sizes;
-  mutable std::map<std::pair<double, std::uint32_t>, double> m_replayed;
+  mutable std::map<std::tuple<double, std::uint32_t, std::uint32_t>, double> m_replayed;
 };
 
 }  // namespace dsanalyze

@@ -25,6 +25,7 @@ struct RateModel {
   std::optional<double> batch_size;    ///< of one accelerator, behind G
   std::optional<Bytes> dataset_bytes;
   std::optional<std::uint64_t> dataset_samples;
+  std::optional<double> size_variation;               ///< of the samples' sizes: standard deviation over mean
   std::optional<double> storage_bytes_per_s;          ///< behind S
   MissModel misses;                                   ///< of the cache: MinIO's unless the profile had another
   FittedScaling scaling = FittedScaling::linear(1);   ///< how P goes with cores; only its ratios count
