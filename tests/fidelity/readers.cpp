@@ -26,31 +26,30 @@ double steady_misses(AccessSource& source, ReplayPolicy policy, double cached, s
   return steady.miss_share();
 }
 
-/// Jobs that take turns, each of which reads the first `part` of an order that depends on its epoch alone.
+/// Jobs that take turns, each of which reads in an order that depends on its epoch alone.
 class OneOrder final : public AccessSource {
  public:
-  OneOrder(std::uint32_t jobs, double stagger, std::uint32_t part, std::uint32_t passes)
-      : m_part(part), m_passes(passes), m_late(jobs), m_epochs(jobs), m_orders(jobs, std::vector<std::uint32_t>(items)) {
-    for (std::uint32_t job = 0; job < jobs; ++job) m_late[job] = static_cast<std::uint64_t>(stagger * job * part);
+  OneOrder(std::uint32_t jobs, double stagger) : m_late(jobs), m_epochs(jobs), m_orders(jobs, std::vector<std::uint32_t>(items)) {
+    for (std::uint32_t job = 0; job < jobs; ++job) m_late[job] = static_cast<std::uint64_t>(stagger * job * items);
   }
   void rewind() override { m_now = 0; }
   bool next(AccessBlock& block) override {
     m_accesses.clear();
-    std::uint64_t until = m_now + m_part;
+    std::uint64_t until = m_now + items;
     for (std::uint32_t job = 0; job < jobs(); ++job) {
       if (m_now < m_late[job]) {
         until = std::min(until, m_late[job]);
         continue;
       }
       const std::uint64_t gone = m_now - m_late[job];
-      m_epochs[job] = static_cast<std::uint32_t>(std::min<std::uint64_t>(gone / m_part, m_passes - 1));
-      if (gone % m_part == 0) random_permutation(mix(1, gone / m_part), m_orders[job]);
-      if (gone / m_part < m_passes) until = std::min(until, m_now + m_part - gone % m_part);
+      m_epochs[job] = static_cast<std::uint32_t>(std::min<std::uint64_t>(gone / items, epochs - 1));
+      if (gone % items == 0) random_permutation(mix(1, gone / items), m_orders[job]);
+      if (gone / items < epochs) until = std::min(until, m_now + items - gone % items);
     }
     for (; m_now < until; ++m_now) {
       for (std::uint32_t job = 0; job < jobs(); ++job) {
-        if (m_now < m_late[job] || m_now - m_late[job] >= std::uint64_t{m_passes} * m_part) continue;
-        m_accesses.push_back({m_orders[job][(m_now - m_late[job]) % m_part], 1, job, 0});
+        if (m_now < m_late[job] || m_now - m_late[job] >= std::uint64_t{epochs} * items) continue;
+        m_accesses.push_back({m_orders[job][(m_now - m_late[job]) % items], 1, job, 0});
       }
     }
     block = {m_accesses, m_epochs};
@@ -60,8 +59,6 @@ class OneOrder final : public AccessSource {
   [[nodiscard]] std::uint32_t jobs() const override { return static_cast<std::uint32_t>(m_late.size()); }
 
  private:
-  std::uint32_t m_part;
-  std::uint32_t m_passes;
   std::uint64_t m_now = 0;
   std::vector<std::uint64_t> m_late;
   std::vector<std::uint32_t> m_epochs;
@@ -95,14 +92,18 @@ double one_job_misses_of(ReplayPolicy policy, double cached, Bytes dataset) {
 }
 
 double jobs_of_one_order_miss(ReplayPolicy policy, double cached, std::uint32_t jobs, double stagger) {
-  OneOrder source(jobs, stagger, items, epochs);
+  OneOrder source(jobs, stagger);
   return steady_misses(source, policy, cached, first_steady, last_steady);
 }
 
 double server_misses(ReplayPolicy policy, double cached, std::uint32_t servers) {
-  const std::uint32_t passes = epochs * servers;
-  OneOrder source(1, 0, items / servers, passes);
-  return steady_misses(source, policy, cached, passes / 2, passes - 1);
+  JobOrders orders;
+  orders.samples = items;
+  orders.sizes.each = 1;
+  orders.seed = 1;
+  orders.epochs = epochs * servers;
+  orders.servers = servers;
+  return steady_misses(*make_order_source(orders), policy, cached, orders.epochs / 2, orders.epochs - 1);
 }
 
 }  // namespace dsanalyze::fidelity
