@@ -111,6 +111,19 @@ std::optional<Finding> ranks_finding(const RateModel& model, const WhatIfQuestio
   return Finding{"one-server-alone", Finding::Severity::info, std::move(text)};
 }
 
+/// Where fetching binds and the server with the most to fetch lags: a user who divides the dataset by the servers finds other numbers.
+std::optional<Finding> slowest_server_finding(const std::vector<WhatIfAnswer>& answers) {
+  constexpr double worth_a_word = 0.01;
+  double most = 0;
+  for (const WhatIfAnswer& each : answers)
+    if (each.servers && each.bottleneck == resource_name(Resource::io)) most = std::max(most, each.servers->slowest_excess);
+  if (most < worth_a_word) return std::nullopt;
+  return Finding{"slowest-server", Finding::Severity::info,
+                 fmt::format("Servers wait at the end of each epoch for the one that has the most to fetch in it: up to {} longer than the mean one, "
+                             "which these rates allow for. The more samples an epoch has, the less it is.",
+                             format_share(most))};
+}
+
 }  // namespace
 
 WhatIfResult answer(const RateModel& model, const WhatIfQuestion& question) {
@@ -149,6 +162,7 @@ WhatIfResult answer(const RateModel& model, const WhatIfQuestion& question) {
                    [](const WhatIfAnswer& left, const WhatIfAnswer& right) { return left.samples_per_s > right.samples_per_s; });
 
   for (const std::string& name : question.find) result.found.push_back(whatif::find(name, model));
+  if (auto finding = slowest_server_finding(result.answers)) result.findings.push_back(std::move(*finding));
   result.advice = whatif::advise(model);
   if (!question.jobs.empty())
     if (auto sharing = whatif::share_prep_advice(model, std::ranges::max(question.jobs))) result.advice.push_back(std::move(*sharing));

@@ -35,17 +35,15 @@ double quantile(std::vector<double> values, double q) {
 
 double mean_of_largest(double draws) {
   if (!(draws >= 1)) throw std::domain_error("the largest of draws needs at least one");
-  // The integral of 1 - F(x)^n - F(-x)^n over x > 0, by Simpson's rule; F of the standard normal distribution.
+  // The integral of 1 - F(x)^n - F(-x)^n over x > 0, F of the standard normal distribution, by trapezoids: the function is even and smooth, so their
+  // error is far below a double's.
   constexpr int steps = 400;
-  constexpr double end = 10;
+  constexpr double width = 10.0 / steps;
   const auto below = [](double x) { return std::erfc(-x / std::numbers::sqrt2) / 2; };
-  double sum = 0;
-  for (int i = 0; i <= steps; ++i) {
-    const double x = end * i / steps;
-    const double weight = i == 0 || i == steps ? 1 : i % 2 == 1 ? 4 : 2;
-    sum += weight * (1 - std::pow(below(x), draws) - std::pow(below(-x), draws));
-  }
-  return sum * end / steps / 3;
+  const auto height = [&below, draws](double x) { return 1 - std::pow(below(x), draws) - std::pow(below(-x), draws); };
+  double sum = height(0) / 2;
+  for (int i = 1; i < steps; ++i) sum += height(i * width);
+  return sum * width;
 }
 
 double student_t95(std::size_t degrees_of_freedom) {

@@ -168,6 +168,24 @@ TEST_CASE("where samples' sizes are known, so is by how much the server with the
   CHECK(close_to(known.fetch * (1 + known.servers->slowest_excess), unknown.fetch));
 }
 
+TEST_CASE("that servers wait for the one with the most to fetch is said where fetching binds and it is a percent or more") {
+  RateModel model = server();
+  model.dataset_samples = 10'000;
+  model.size_variation = 0.5;
+  WhatIfQuestion question;
+  question.servers = {8};
+  const auto said = [&question](const RateModel& of) { return has_code(answer(of, question).findings, "slowest-server"); };
+  REQUIRE(answer(model, question).answers[1].bottleneck == "io");
+  CHECK(said(model));
+  RateModel many = model;
+  many.dataset_samples = 100'000'000;
+  CHECK_FALSE(said(many));
+  RateModel slow = model;
+  slow.rates.ingestion = 10;
+  CHECK(answer(slow, question).answers[1].servers->slowest_excess > 0.01);
+  CHECK_FALSE(said(slow));
+}
+
 TEST_CASE("with locality, larger local batches move less: larger batches of each accelerator, or more accelerators in a server") {
   RateModel model = server();
   model.batch_size = 32;
