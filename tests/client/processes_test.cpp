@@ -10,6 +10,7 @@
 #include <sstream>
 #include <thread>
 
+#include "../base/forked_tests.hpp"
 #include "client_rig.hpp"
 #include "dsanalyze/client.hpp"
 
@@ -165,7 +166,7 @@ TEST_CASE("a batch is read in the very pages that its producer writes: nothing i
   dsa_detach(client);
 }
 
-TEST_CASE("a child that was forked is no member, and its parent stays one") {
+TEST_CASE("a child that was forked is no member, and its parent stays one" * doctest::skip(fork_may_hang)) {
   const Rig rig({.jobs = 1, .epochs = 2});
   dsa_client* const client = rig.attach();
   const int of_child = in_child([&] {
@@ -182,8 +183,7 @@ TEST_CASE("a child that was forked is no member, and its parent stays one") {
   CHECK(dsa_detach(client) == DSA_OK);
 }
 
-#if !defined(__SANITIZE_THREAD__)  // which does not let a forked process start threads
-TEST_CASE("a child that was forked may become a job of its own") {
+TEST_CASE("a child that was forked may become a job of its own" * doctest::skip(threads_only)) {
   const Rig rig({.jobs = 2, .epochs = 2});
   dsa_client* const client = rig.attach();
   const pid_t second = ::fork();
@@ -204,7 +204,6 @@ TEST_CASE("a child that was forked may become a job of its own") {
   CHECK(status == 0);
   CHECK(dsa_detach(client) == DSA_OK);
 }
-#endif
 
 TEST_CASE("what a parent holds stays readable in a child") {
   const Rig rig({.jobs = 1, .epochs = 1});

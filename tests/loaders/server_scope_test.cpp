@@ -6,6 +6,7 @@
 #include <limits>
 #include <string>
 
+#include "../base/forked_tests.hpp"
 #include "../base/moved_clock.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "server_processes.hpp"
@@ -41,7 +42,8 @@ class FileSizeLimit {
   rlimit m_before{};
 };
 
-TEST_CASE("a second process attaches to cache and emulated devices; the one that filled them is killed, and the work goes on") {
+TEST_CASE("a second process attaches to cache and emulated devices; the one that filled them is killed, and the work goes on" *
+          doctest::skip(fork_may_hang)) {
   ServerHolder holder(minio(all_bytes), system_timing());
   const auto signal = socket_pair();
   Child filler(holder, [&](FileDescriptor socket) {
@@ -80,7 +82,8 @@ TEST_CASE("a second process attaches to cache and emulated devices; the one that
   CHECK(fill(holder.cache(), 0, server_samples) == server_samples);
 }
 
-TEST_CASE("several processes that fill one MinIO cache together never exceed its capacity, and agree on what is held") {
+TEST_CASE("several processes that fill one MinIO cache together never exceed its capacity, and agree on what is held" *
+          doctest::skip(fork_may_hang)) {
   ServerHolder holder(minio(Bytes{37} * sample_bytes + 500), system_timing());
   std::vector<std::unique_ptr<Child>> children;
   children.reserve(4);
@@ -132,7 +135,7 @@ TEST_CASE("attaching to a holder that is gone is a clear error") {
   CHECK_THROWS_AS(attach_server(std::move(theirs), system_timing()), Error);
 }
 
-TEST_CASE("eight processes on one emulated disk get its bandwidth once, whatever the cache") {
+TEST_CASE("eight processes on one emulated disk get its bandwidth once, whatever the cache" * doctest::skip(fork_may_hang)) {
   ServerHolder holder({}, system_timing());
   const StorageDeviceSpec disk{100e6, 0, 4};
   const Nanoseconds begun = system_timing().clock->now();

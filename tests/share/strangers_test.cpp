@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../base/child_process.hpp"
+#include "../base/forked_tests.hpp"
 #include "../base/moved_clock.hpp"
 #include "../base/temporary_folder.hpp"
 #include "dsanalyze/base/error.hpp"
@@ -155,7 +156,7 @@ TEST_CASE("strangers by the hundred leave nothing behind, and a job still gets i
   CHECK(testing::open_descriptors() <= before);
 }
 
-TEST_CASE("another user is refused even with a line of this user's") {
+TEST_CASE("another user is refused even with a line of this user's" * doctest::skip(testing::fork_may_hang)) {
   if (::geteuid() != 0) {
     MESSAGE("skipped: only root can become another user");
     return;
