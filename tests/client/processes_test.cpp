@@ -10,7 +10,7 @@
 #include <sstream>
 #include <thread>
 
-#include "../base/forked_tests.hpp"
+#include "../base/sanitizers.hpp"
 #include "client_rig.hpp"
 #include "dsanalyze/client.hpp"
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "../base/sanitizers.hpp"
 #include "simulated_profiles.hpp"
 #include "statistics.hpp"
 
@@ -84,7 +85,8 @@ TEST_CASE("the bounds of these tests are the binomial distribution's") {
   CHECK(least_of(0.95) == 85);
 }
 
-TEST_CASE("equal runs raise an alarm no more often than the stated level lets them, however they scatter and drift") {
+TEST_CASE("equal runs raise an alarm no more often than the stated level lets them, however they scatter and drift" *
+          doctest::skip(testing::too_often)) {
   using enum GateVerdict;
   const Scatter together{.each = 0.04, .shared = 0.0917};
   const Scatter heavy{.each = 0.03, .noise = Noise::heavy_tailed};

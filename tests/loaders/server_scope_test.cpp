@@ -6,8 +6,8 @@
 #include <limits>
 #include <string>
 
-#include "../base/forked_tests.hpp"
 #include "../base/moved_clock.hpp"
+#include "../base/sanitizers.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "server_processes.hpp"
 

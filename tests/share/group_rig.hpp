@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "../base/forked_tests.hpp"
+#include "../base/sanitizers.hpp"
 #include "dsanalyze/base/random.hpp"
 #include "dsanalyze/core/workload.hpp"
 #include "dsanalyze/loaders/dataset.hpp"

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "../base/child_process.hpp"
-#include "../base/forked_tests.hpp"
 #include "../base/moved_clock.hpp"
+#include "../base/sanitizers.hpp"
 #include "../base/temporary_folder.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/shared_memory.hpp"

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "../base/child_process.hpp"
-#include "../base/forked_tests.hpp"
+#include "../base/sanitizers.hpp"
 #include "../base/temporary_folder.hpp"
 #include "../base/texts.hpp"
 #include "file_rendezvous.hpp"

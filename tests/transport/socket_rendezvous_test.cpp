@@ -10,7 +10,7 @@
 #include <atomic>
 #include <thread>
 
-#include "../base/forked_tests.hpp"
+#include "../base/sanitizers.hpp"
 #include "../base/texts.hpp"
 #include "dsanalyze/base/files.hpp"
 #include "introduction.hpp"
