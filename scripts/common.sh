@@ -25,15 +25,18 @@ build_jobs() {
   if [ "$gibibytes" -lt "$cores" ]; then echo "$gibibytes"; else echo "$cores"; fi
 }
 
+# Many files are compiled as one: a third of the time. `scripts/lint --alone` compiles each by itself.
+joined_files=(-Dunity=on -Dunity_size=16)
+
 # configure_release FOLDER: the build that the demo runs and that packages are made of. Libraries are linked in; fmt, of which Debian has
 # no static library, is compiled in.
 configure_release() {
   configure "$1" --buildtype=release -Dprefix=/usr -Dprefer_static=true -Dcpp_args=-DFMT_HEADER_ONLY \
-    '-Dcpp_link_args=-static-libstdc++ -static-libgcc' -Dtests=disabled -Dbench=disabled
+    '-Dcpp_link_args=-static-libstdc++ -static-libgcc' -Dtests=disabled -Dbench=disabled "${joined_files[@]}"
 }
 
-# configure_test: build/test, where many files are compiled as one, which takes a third of the time. The release build compiles each file by itself.
-configure_test() { configure build/test -Dtests=enabled -Dwerror=true -Dunity=on -Dunity_size=16; }
+# configure_test: build/test.
+configure_test() { configure build/test -Dtests=enabled -Dwerror=true "${joined_files[@]}"; }
 
 # configure FOLDER OPTION...: meson setup, once.
 configure() {
