@@ -70,20 +70,24 @@ class MadeSamples final : public HeldSamples {
 /// What a source delivered: copies without their bytes, looked at as they came.
 class Deliveries {
  public:
-  /// Gives buffers back at once.
+  /// Gives buffers back at once, before it counts what they were for.
   Deliveries(PeerSource& source, const MadeSamples& samples) : m_source(&source) {
     source.deliver_to([this, &samples](std::span<const PeerCompletion> completions) {
       std::vector<std::uint32_t> buffers;
-      {
-        const std::scoped_lock lock(m_mutex);
-        for (const PeerCompletion& completion : completions) {
-          if (completion.status.ok() && !samples.is_right(completion)) m_has_wrong_bytes = true;
-          if (completion.buffer != UINT32_MAX) buffers.push_back(completion.buffer);
-          m_completions.push_back(completion);
-          m_completions.back().bytes = {};
-        }
+      bool has_wrong_bytes = false;
+      for (const PeerCompletion& completion : completions) {
+        if (completion.status.ok() && !samples.is_right(completion)) has_wrong_bytes = true;
+        if (completion.buffer != UINT32_MAX) buffers.push_back(completion.buffer);
       }
       m_source->release(buffers);
+      {
+        const std::scoped_lock lock(m_mutex);
+        m_has_wrong_bytes = m_has_wrong_bytes || has_wrong_bytes;
+        for (PeerCompletion completion : completions) {
+          completion.bytes = {};
+          m_completions.push_back(completion);
+        }
+      }
       m_news.notify_all();
     });
   }
