@@ -74,25 +74,27 @@ struct SourceShare {
   double moved = 0;
 };
 
-/// By how much the server that reads the most from one source reads more of it in an epoch than the mean server.
-double most_read_excess(const ServersSetup& setup, const SourceShare& from) {
-  if (!setup.size_variation || setup.servers == 1 || from.all <= 0) return 0;
+/// Of what a server reads from one source in an epoch: standard deviation over mean.
+double read_variation(const ServersSetup& setup, const SourceShare& from) {
+  if (from.all <= 0) return 0;
   const double samples = setup.dataset_samples / setup.servers;
   const double sizes = *setup.size_variation * *setup.size_variation * from.all;
   // What a server's batches lack is half of what they differ from b, whose signs add up to 0 in an epoch: of a normal draw the absolute value's
   // variance is pi / 2 - 1 times its mean's square.
   const double numbers = setup.partition == PartitionMode::locality ? (std::numbers::pi / 2 - 1) * from.moved * from.moved * setup.local_batch
                                                                     : from.all * (1 - from.all);
-  return mean_of_largest(setup.servers) * std::sqrt((sizes + numbers) / samples) / from.all;
+  return std::sqrt((sizes + numbers) / samples) / from.all;
 }
 
 /// Of the average sample of the server that fetches the longest.
 SourceSeconds of_slowest(const ServersSetup& setup, const ServersAnswer& answer, SourceSeconds mean) {
+  if (!setup.size_variation || setup.servers == 1) return mean;
   const bool balanced_from_storage = setup.balance_from == BalanceFrom::storage;
   const double moved = answer.balance_traffic;
-  mean.network *= 1 + most_read_excess(setup, {answer.from_network, balanced_from_storage ? 0 : moved});
+  const double most = mean_of_largest(setup.servers);  // standard deviations above the mean server
+  mean.network *= 1 + most * read_variation(setup, {answer.from_network, balanced_from_storage ? 0 : moved});
   if (setup.storage_scope == StorageScope::server)
-    mean.storage *= 1 + most_read_excess(setup, {answer.from_storage, balanced_from_storage ? moved : 0});
+    mean.storage *= 1 + most * read_variation(setup, {answer.from_storage, balanced_from_storage ? moved : 0});
   return mean;
 }
 

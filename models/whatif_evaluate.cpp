@@ -40,9 +40,10 @@ ServersAnswer servers_answer(const RateModel& model, const Setup& setup) {
   servers.storage_scope = setup.storage_scope;
   servers.network = setup.network;
   servers.cache_fraction = setup.cache_fraction;
-  servers.cache = misses_of(model, setup).facts().kind;
+  const MissModel& misses = misses_of(model, setup);
+  servers.cache = misses.facts().kind;
   if (servers.cache == CacheKind::page || servers.cache == CacheKind::page_model_linux)
-    servers.missed_share = misses_of(model, setup).replayed_share_of_server(setup.cache_fraction, setup.servers);
+    servers.missed_share = misses.replayed_share_of_server(setup.cache_fraction, setup.servers);
   servers.size_variation = model.size_variation;
   servers.dataset_samples = static_cast<double>(model.dataset_samples.value_or(0));
   servers.dataset_bytes = static_cast<double>(model.dataset_bytes.value_or(0));

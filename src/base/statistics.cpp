@@ -36,8 +36,8 @@ double quantile(std::vector<double> values, double q) {
 double mean_of_largest(double draws) {
   if (!(draws >= 1)) throw std::domain_error("the largest of draws needs at least one");
   // The integral of 1 - F(x)^n - F(-x)^n over x > 0, F of the standard normal distribution, by trapezoids: the function is even and smooth, so their
-  // error is far below a double's.
-  constexpr int steps = 400;
+  // error falls exponentially, and is below 1e-7 for up to 1e9 draws.
+  constexpr int steps = 80;
   constexpr double width = 10.0 / steps;
   const auto below = [](double x) { return std::erfc(-x / std::numbers::sqrt2) / 2; };
   const auto height = [&below, draws](double x) { return 1 - std::pow(below(x), draws) - std::pow(below(-x), draws); };
