@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "handshake.hpp"
 #include "job.hpp"
 #include "outbox.hpp"
 #include "ring.hpp"
@@ -19,12 +20,13 @@ namespace dsanalyze::transport {
 class Loop;
 
 /// One of the connections with another rank that has proved to be a member: samples are asked for and given both ways, and what ranks say to one
-/// another goes over it. Whatever breaks it, or breaks the protocol, makes the rank dead.
-/// Threads: any for ask(), say() and cancel_all(), followed by Loop::wake(); the loop's for the rest.
+/// another goes over it. Its socket may break and be replaced: what was under way then is asked for and said again, so that nothing is lost and
+/// nothing comes twice. A rank whose connection stays broken for the peer deadline is lost, as one that says nothing.
+/// Threads: any for ask(), say(), cancel_all(), has_heard() and is_broken(), the first three followed by Loop::wake(); the loop's for the rest.
 class Connection {
  public:
   /// `socket` does not block. `number`: among those with this peer.
-  Connection(Loop& loop, FileDescriptor socket, std::uint32_t peer, std::uint32_t number);
+  Connection(Loop& loop, FileDescriptor socket, const FrameKeys& keys, std::uint32_t peer, std::uint32_t number);
 
   struct Asked {
     PeerRequest request;
@@ -39,7 +41,15 @@ class Connection {
   [[nodiscard]] std::uint32_t unanswered() const { return m_unanswered.load(std::memory_order_relaxed); }
   Loop& loop() { return *m_loop; }
 
+  /// Whether a frame has come over it: the other rank knows that it is connected.
+  [[nodiscard]] bool has_heard() const { return m_has_heard.load(std::memory_order_acquire); }
+
+  /// Whether its socket broke and no other has come yet.
+  [[nodiscard]] bool is_broken() const { return m_is_broken.load(std::memory_order_acquire); }
+
   void start();
+  /// Goes on over another socket, whatever has become of the one it had.
+  void replace_socket(FileDescriptor socket, const FrameKeys& keys);
   /// Does what was asked for since.
   void work();
   /// Whether all that is owed comes, in time; says something when nothing was said for long.
@@ -53,26 +63,42 @@ class Connection {
 
  private:
   enum class Body : std::uint8_t { none, reply, unwanted, message };
+  void serve_socket();
   void await_reading();
   void await_writing();
   void read_available();
+  /// Of a body that has begun the rest will come, and is of no use before: the socket wakes nobody for parts of it.
+  void tune_wakes();
   void take(std::size_t bytes);
   /// False when more bytes are needed.
   bool take_frame();
+  bool take_small_frame(const FrameHead& head, std::span<const std::byte> bytes);
   bool take_requests(const FrameHead& head, std::span<const std::byte> bytes);
   bool take_answer(const FrameHead& head);
   bool begin_body(const FrameHead& head);
   void end_body();
+  /// What a frame that is whole and right says beside its body. False when it makes no sense.
+  bool take_head(const FrameHead& head);
+  /// Whether a message is the next one; one that has come already is dropped.
+  bool is_next_message(const FrameHead& head);
+  Asked pop_awaited();
   void write_all();
   void fill_outbox();
+  void add_requests();
+  void add_messages();
   /// It goes on without this rank. False, as break_off().
   bool take_end(const FrameHead& head);
-  /// The other rank is dead, and all that it owes ends with `status`.
+  /// The socket is of no use any more. False, for whoever would go on.
+  bool broke();
+  /// What came is not what was sent, or not in its turn: as broke().
+  bool is_corrupt();
+  void drop_socket();
+  /// The other rank is lost, and all that it owes ends with `status`.
   void lose(Status status, Death death);
   /// The other end is closed.
-  void hung_up(int error);
-  /// A rank that may live after all is told that this one goes on without it.
-  void tell_given_up();
+  void hung_up();
+  /// A rank that may live after all is told that this one goes on without it, and all are told when this one does not go on.
+  void say_last_words();
   /// What it said makes no sense. False, for whoever would go on.
   bool break_off();
   void end(Status status);
@@ -81,21 +107,26 @@ class Connection {
   void answer_came();
   void cancel_asked();
   [[nodiscard]] bool is_overdue(Nanoseconds now) const;
+  [[nodiscard]] Nanoseconds time_to_come(std::size_t bytes) const;
 
   Loop* m_loop;
   Job* m_job;
   std::uint32_t m_peer;
   std::uint32_t m_number;
   asio::ip::tcp::socket m_socket;
-  bool m_is_open = false;
+  std::uint64_t m_sockets = 0;  ///< so far: what is still awaited of an earlier one is of no interest
+  bool m_is_open = false;       ///< has a socket
+  bool m_is_over = false;       ///< and gets none any more
   bool m_is_leaving = false;
   bool m_has_said_all = false;  ///< and hung up for its part
+  std::atomic<bool> m_has_heard{false};
+  std::atomic<bool> m_is_broken{false};
 
   std::mutex m_mutex;
   Ring<Asked> m_asked;            ///< guarded by m_mutex: not sent yet
   std::uint64_t m_next = 0;       ///< guarded by m_mutex: the next request's number
   std::uint64_t m_cancelled = 0;  ///< guarded by m_mutex: requests before this one are cancelled
-  Ring<Message> m_said;           ///< guarded by m_mutex
+  Ring<Message> m_said;           ///< guarded by m_mutex: not sent yet
   bool m_is_lost = false;         ///< guarded by m_mutex: what is asked now is completed by work()
   std::atomic<std::uint32_t> m_unanswered{0};
 
@@ -106,19 +137,29 @@ class Connection {
   std::size_t m_end = 0;
   Body m_body = Body::none;
   FrameHead m_head;
-  std::span<std::byte> m_rest;  ///< of the body, where it goes; of an unwanted one a part at a time
-  std::size_t m_unwanted = 0;   ///< bytes of an unwanted body behind m_rest
-  std::vector<std::byte> m_message;
-  Ring<Asked> m_awaited;  ///< sent, in the order in which answers come
+  HeadBytes m_head_bytes{};
+  FrameSum m_sum{};
+  FrameSums m_received;
+  std::uint64_t m_messages_heard = 0;
+  std::span<std::byte> m_rest;  ///< of the body, where it goes
+  std::vector<std::byte> m_message;  ///< of a body that is no reply, or one that nobody wants any more
+  Ring<Asked> m_awaited;      ///< in the order in which answers come
+  std::size_t m_asked_here = 0;  ///< of m_awaited, those at the front that were sent over this socket
   std::vector<RequestEntry> m_entries;
 
   // Sending.
   Ring<ServedRequest> m_served;
   Outbox m_outbox;
+  Ring<Message> m_unheard;        ///< messages that the other rank may not have heard
+  std::size_t m_said_here = 0;    ///< of m_unheard, those at the front that were sent over this socket
+  std::uint64_t m_messages = 0;   ///< given a number so far
+  bool m_owes_sign = false;
   bool m_awaits_writing = false;
 
   // When something last happened.
-  Nanoseconds m_heard = 0;
+  Nanoseconds m_heard = 0;     ///< a frame, or a part of one that comes fast enough
+  Nanoseconds m_read = 0;      ///< any bytes
+  Nanoseconds m_began = 0;     ///< the body that is coming in
   Nanoseconds m_answered = 0;  ///< a byte of an answer, or the first one became due
   Nanoseconds m_due = 0;       ///< the first answer became due
   Nanoseconds m_sent = 0;      ///< a byte, or there began to be some to send

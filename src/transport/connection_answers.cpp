@@ -16,6 +16,28 @@ constexpr int heartbeats_per_deadline = 4;
 
 }  // namespace
 
+bool Connection::take_small_frame(const FrameHead& head, std::span<const std::byte> bytes) {
+  switch (head.kind) {
+    case FrameKind::request:
+      return take_requests(head, bytes);
+    case FrameKind::not_held:
+    case FrameKind::other_length:
+      return take_answer(head);
+    case FrameKind::given_up:
+      return take_end(head);
+    case FrameKind::mask:
+    case FrameKind::decided:
+      if (is_next_message(head)) m_job->hear(m_peer, head, {bytes.begin(), bytes.end()});
+      return m_is_open;
+    case FrameKind::leaving:
+      if (!is_next_message(head)) return m_is_open;
+      lose({StatusCode::io, ECONNRESET}, Death::ended);
+      return false;
+    default:
+      return true;
+  }
+}
+
 bool Connection::take_requests(const FrameHead& head, std::span<const std::byte> bytes) {
   m_entries.clear();
   parse_entries(bytes, m_entries);
@@ -25,60 +47,20 @@ bool Connection::take_requests(const FrameHead& head, std::span<const std::byte>
 }
 
 bool Connection::take_answer(const FrameHead& head) {
-  if (m_awaited.empty() || m_awaited.front().number != head.number) return break_off();
-  const Asked asked = m_awaited.pop();
+  if (m_asked_here == 0 || m_awaited.front().number != head.number) return break_off();
+  const Asked asked = pop_awaited();
   answer_came();
   complete(asked, head.kind == FrameKind::not_held ? Status{StatusCode::not_found, 0} : corrupt(Corruption::unknown));
   return true;
 }
 
-bool Connection::begin_body(const FrameHead& head) {
-  m_head = head;
-  if (head.kind != FrameKind::reply) {
-    m_body = Body::message;
-    m_message.resize(head.length);
-    m_rest = m_message;
-    return true;
-  }
-  // Its length is no more than what there is room for, because it is what was asked for.
-  if (m_awaited.empty() || m_awaited.front().number != head.number || m_awaited.front().request.bytes != head.length) return break_off();
-  m_answered = m_heard;
-  if (m_awaited.front().is_cancelled) {
-    m_body = Body::unwanted;
-    m_rest = m_loop->scratch().first(std::min<std::size_t>(head.length, m_loop->scratch().size()));
-    m_unwanted = head.length - m_rest.size();
-  } else {
-    m_body = Body::reply;
-    m_rest = m_job->places.buffer(m_awaited.front().place).first(head.length);
-  }
-  return true;
-}
-
-void Connection::end_body() {
-  if (m_body == Body::unwanted && m_unwanted > 0) {
-    m_rest = m_loop->scratch().first(std::min(m_unwanted, m_loop->scratch().size()));
-    m_unwanted -= m_rest.size();
-    return;
-  }
-  const Body body = std::exchange(m_body, Body::none);
-  if (body == Body::message) {
-    if (checksum_of(m_message, m_head.number) != m_head.checksum) {
-      break_off();
-      return;
-    }
-    m_job->hear(m_peer, m_head, std::move(m_message));
-    m_message = {};
-    return;
-  }
-  const Asked asked = m_awaited.pop();
-  answer_came();
-  if (body == Body::unwanted) return;
-  const bool is_right = checksum_of(m_job->places.buffer(asked.place).first(asked.request.bytes), m_head.number) == m_head.checksum;
-  complete(asked, is_right ? Status{} : corrupt(Corruption::unknown));
+Connection::Asked Connection::pop_awaited() {
+  m_asked_here -= m_asked_here > 0 ? 1 : 0;
+  return m_awaited.pop();
 }
 
 void Connection::answer_came() {
-  m_due = m_answered = m_heard;
+  m_due = m_answered = m_read;
   m_unanswered.fetch_sub(1, std::memory_order_relaxed);
 }
 
@@ -127,10 +109,10 @@ void Connection::write_all() {
     if (m_outbox.send(m_socket.native_handle()) < 0) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM) return await_writing();
-      const int error = errno;
       // It may have said why.
       read_available();
-      return lose({StatusCode::io, error}, Death::closed);
+      if (m_is_open) broke();
+      return;
     }
     m_sent = m_job->members.now();
   }
@@ -142,49 +124,82 @@ void Connection::write_all() {
 }
 
 void Connection::fill_outbox() {
+  add_requests();
+  add_messages();
+  while (!m_served.empty() && m_outbox.has_room()) m_outbox.add_answer(m_served.pop());
+  if (m_owes_sign && m_outbox.empty()) m_outbox.add_message({FrameKind::heartbeat, 0, 0, nullptr});
+  m_owes_sign = false;
+}
+
+void Connection::add_requests() {
   m_entries.clear();
   std::uint64_t first = 0;
-  {
+  const auto add = [&](const Asked& asked) {
+    if (m_entries.empty()) first = asked.number;
+    m_entries.push_back({asked.request.sample, asked.request.bytes});
+    ++m_asked_here;
+  };
+  // What was asked over an earlier socket comes first; of it, as many as have numbers without a gap.
+  while (m_asked_here < m_awaited.size() && m_entries.size() < most_entries) {
+    const Asked& asked = m_awaited[m_asked_here];
+    if (!m_entries.empty() && asked.number != first + m_entries.size()) break;
+    add(asked);
+  }
+  if (m_entries.empty()) {
     const std::scoped_lock lock(m_mutex);
-    if (!m_asked.empty()) first = m_asked.front().number;
     if (m_awaited.empty()) m_due = m_answered = m_job->members.now();
     while (!m_asked.empty() && m_entries.size() < most_entries && m_awaited.size() < most_asked) {
-      m_entries.push_back({m_asked.front().request.sample, m_asked.front().request.bytes});
+      add(m_asked.front());
       m_awaited.push(m_asked.pop());
     }
-    if (!m_entries.empty()) m_outbox.add_requests(first, m_entries);
-    while (!m_said.empty() && m_outbox.has_room()) m_outbox.add_message(m_said.pop());
   }
-  while (!m_served.empty() && m_outbox.has_room()) m_outbox.add_answer(m_served.pop());
+  if (!m_entries.empty()) m_outbox.add_requests(first, m_entries);
+}
+
+void Connection::add_messages() {
+  {
+    const std::scoped_lock lock(m_mutex);
+    while (!m_said.empty()) {
+      m_unheard.push(m_said.pop());
+      m_unheard[m_unheard.size() - 1].said = ++m_messages;
+    }
+  }
+  while (m_said_here < m_unheard.size() && m_outbox.has_room()) m_outbox.add_message(m_unheard[m_said_here++]);
+}
+
+Nanoseconds Connection::time_to_come(std::size_t bytes) const {
+  return m_job->peer_deadline + static_cast<Nanoseconds>(bytes) * nanoseconds_per_second / least_bytes_per_second;
 }
 
 bool Connection::is_overdue(Nanoseconds now) const {
   const Nanoseconds limit = m_job->peer_deadline;
   if (now - m_heard > limit || (!m_outbox.empty() && now - m_sent > limit)) return true;
-  if (m_awaited.empty()) return false;
-  const Nanoseconds to_come = static_cast<Nanoseconds>(m_awaited.front().request.bytes) * nanoseconds_per_second / least_bytes_per_second;
-  return now - m_answered > limit || now - m_due > limit + to_come;
+  if (m_body != Body::none && now - m_began > time_to_come(m_head.length)) return true;
+  return !m_awaited.empty() && (now - m_answered > limit || now - m_due > time_to_come(m_awaited.front().request.bytes));
 }
 
 void Connection::look() {
-  if (!m_is_open) return;
+  if (m_is_over) return;
   // This thread may be what was late: then what has come meanwhile is there to be read.
   if (is_overdue(m_job->members.now())) {
     read_available();
     write_all();
-    if (m_is_open && is_overdue(m_job->members.now())) return lose({StatusCode::timeout, 0}, Death::silent);
+    if (!m_is_over && is_overdue(m_job->members.now())) return lose({StatusCode::timeout, 0}, Death::silent);
+    if (m_is_open) tune_wakes();
   }
-  if (m_is_open && m_outbox.empty() && m_job->members.now() - m_sent >= m_job->peer_deadline / heartbeats_per_deadline) {
-    say(FrameKind::heartbeat, 0, nullptr);
-    write_all();
-  }
+  if (!m_is_open || !m_outbox.empty()) return;
+  const bool is_quiet = m_job->members.now() - m_sent >= m_job->peer_deadline / heartbeats_per_deadline;
+  m_owes_sign = is_quiet || m_outbox.acknowledged() != m_messages_heard;
+  if (m_owes_sign) write_all();
 }
 
 void Connection::leave() {
   m_is_leaving = true;
-  if (!m_is_open) return;
+  if (m_is_over) return;
   cancel_all();
   cancel_asked();
+  if (!m_is_open) return end({StatusCode::cancelled, 0});
+  if (m_number == 0) say(FrameKind::leaving, 0, nullptr);
   write_all();
 }
 
@@ -193,8 +208,7 @@ bool Connection::break_off() {
   m_job->bury(m_peer, Death::nonsense);
   if (!m_awaited.empty()) {
     m_unanswered.fetch_sub(1, std::memory_order_relaxed);
-    const Asked asked = m_awaited.pop();
-    complete(asked, corrupt(Corruption::unknown));
+    complete(pop_awaited(), corrupt(Corruption::unknown));
   }
   lose({StatusCode::io, EPROTO}, Death::nonsense);
   return false;
@@ -209,52 +223,54 @@ bool Connection::take_end(const FrameHead& head) {
 }
 
 void Connection::lose(Status status, Death death) {
-  if (!m_is_open) return;
-  // Dead first: who hears that a request failed can ask whom not to ask any more.
+  if (m_is_over) return;
+  // Lost first: who hears that a request failed can ask whom not to ask any more.
   m_job->bury(m_peer, death);
-  tell_given_up();
+  if (m_is_open) say_last_words();
   end(status);
 }
 
-void Connection::hung_up(int error) {
+void Connection::hung_up() {
   // Who hangs up in the middle of a frame, on a rank that had stopped, could not say that it goes on without it: there was no room.
   const bool is_in_frame = m_body != Body::none || m_begin != m_end;
   if (is_in_frame && m_loop->was_away()) m_job->bury(m_job->members.own(), Death::silent);
-  lose({StatusCode::io, error}, Death::closed);
+  broke();
 }
 
-void Connection::tell_given_up() {
+void Connection::say_last_words() {
   const Death death = m_job->members.death(m_peer);
-  if (!may_live(death) || !m_job->members.goes_on()) return;
+  const bool is_given_up = may_live(death) && m_job->members.goes_on();
+  const bool leaves = m_number == 0 && !m_job->members.alive(m_job->members.own());
+  if (!is_given_up && !leaves) return;
+  while (!m_served.empty()) m_served.pop();
+  if (leaves) say(FrameKind::leaving, 0, nullptr);
+  // Behind what has begun, where there is room for all of it.
   const auto send_all = [this] {
     while (!m_outbox.empty()) {
       if (m_outbox.send(m_socket.native_handle()) < 0 && errno != EINTR) return false;
+      if (m_outbox.empty()) add_messages();
     }
     return true;
   };
-  // Behind what has begun, where there is room for all of it.
-  if (!send_all()) return;
-  m_outbox.add_message({FrameKind::given_up, static_cast<std::uint64_t>(death), nullptr});
+  if (m_outbox.empty()) add_messages();
+  if (!send_all() || !is_given_up) return;
+  m_outbox.add_message({FrameKind::given_up, static_cast<std::uint64_t>(death), 0, nullptr});
   send_all();
 }
 
 void Connection::close() {
-  if (m_is_open) end({StatusCode::cancelled, 0});
+  if (!m_is_over) end({StatusCode::cancelled, 0});
 }
 
 void Connection::end(Status status) {
-  m_is_open = false;
+  m_is_over = true;
   {
     const std::scoped_lock lock(m_mutex);
     m_is_lost = true;
     while (!m_said.empty()) m_said.pop();
   }
-  asio::error_code ignored;
-  m_socket.close(ignored);
-  m_outbox.clear();
-  m_rest = {};
-  m_body = Body::none;
-  while (!m_served.empty()) m_served.pop();
+  drop_socket();
+  while (!m_unheard.empty()) m_unheard.pop();
   while (!m_awaited.empty()) {
     m_unanswered.fetch_sub(1, std::memory_order_relaxed);
     complete(m_awaited.pop(), status);

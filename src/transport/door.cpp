@@ -46,12 +46,11 @@ void send_unpaced(int socket) {
 
 }  // namespace
 
-Door::Door(FileDescriptor listening, const RankFacts& facts, std::vector<asio::ip::tcp::endpoint> peers, const Clock& clock, Admit admit, Enter enter)
+Door::Door(FileDescriptor listening, const RankFacts& facts, std::vector<asio::ip::tcp::endpoint> peers, const Clock& clock, Calls calls)
     : m_own(own_side(facts)),
       m_peers(std::move(peers)),
       m_clock(&clock),
-      m_admit(std::move(admit)),
-      m_enter(std::move(enter)),
+      m_hooks(std::move(calls)),
       m_acceptor(m_context, protocol_of(listening.get()), listening.get()),
       m_timer(m_context),
       m_pause(m_context),
@@ -59,18 +58,23 @@ Door::Door(FileDescriptor listening, const RankFacts& facts, std::vector<asio::i
   static_cast<void>(listening.release());
   m_acceptor.non_blocking(true);
   for (std::uint32_t rank = 0; rank < facts.rank; ++rank) {
-    for (std::uint32_t connection = 0; connection < facts.connections_per_peer; ++connection) m_calls.push_back({rank, connection});
+    for (std::uint32_t connection = 0; connection < facts.connections_per_peer; ++connection) m_calls.push_back({{rank, connection}});
   }
   static_cast<void>(random_nonce());  // throws here, not in the thread
+}
+
+void Door::open() {
   accept_next();
   asio::post(m_context, [this] { look_around(); });
   m_thread = std::thread([this] { m_context.run(); });
 }
 
-Door::~Door() {
+void Door::close() {
   m_context.stop();
-  m_thread.join();
+  if (m_thread.joinable()) m_thread.join();
 }
+
+Door::~Door() { close(); }
 
 std::string Door::trouble(std::uint32_t rank) const {
   const std::scoped_lock lock(m_mutex);
@@ -128,16 +132,35 @@ void Door::call(std::size_t number) {
   Call& call = m_calls[number];
   call.stage = Call::Stage::calling;
   ++m_calling;
-  const CallerPointer caller = add(asio::ip::tcp::socket(m_context), Handshake::to_dial(m_own, call.rank, call.connection, random_nonce()));
+  const std::uint32_t connection = call.claim.connection | (call.claim.opens_again ? opened_again : 0);
+  const CallerPointer caller = add(asio::ip::tcp::socket(m_context), Handshake::to_dial(m_own, call.claim.rank, connection, random_nonce()));
   caller->call = number;
-  caller->socket.async_connect(m_peers[call.rank], [this, caller](const asio::error_code& error) {
+  caller->socket.async_connect(m_peers[call.claim.rank], [this, caller](const asio::error_code& error) {
     if (caller->is_gone) return;
+    const Claim claim = m_calls[caller->call].claim;
+    // There is no network between that could have refused for it.
+    if (error == asio::error::connection_refused && claim.opens_again && m_peers[claim.rank].address().is_loopback()) m_hooks.gone(claim.rank);
     asio::error_code failure = error;
     if (!failure) close_on_exec(caller->socket.native_handle());
     if (!failure) caller->socket.non_blocking(true, failure);
     if (failure) return refuse(caller, Refusal::closed, describe_errno(failure.value()));
+    if (m_calls[caller->call].only_looks) return refuse(caller, Refusal::none, {});
     if (send_output(*caller)) return await(caller);
     refuse(caller, Refusal::closed, "hung up");
+  });
+}
+
+void Door::open_again(std::uint32_t rank, std::uint32_t connection) {
+  asio::post(m_context, [this, rank, connection] {
+    const bool only_looks = rank > m_own.rank;
+    if (only_looks && !m_peers[rank].address().is_loopback()) return;
+    const auto is_this = [&](const Call& call) { return call.claim.rank == rank && call.claim.connection == connection; };
+    auto call = std::ranges::find_if(m_calls, is_this);
+    if (call == m_calls.end()) call = m_calls.insert(m_calls.end(), {{rank, connection}, only_looks});
+    call->claim.opens_again = true;
+    if (call->stage == Call::Stage::over) call->stage = Call::Stage::waiting;
+    make_calls();
+    look_later();
   });
 }
 
@@ -170,23 +193,28 @@ bool Door::send_output(Caller& caller) {
 }
 
 void Door::let_in(const CallerPointer& caller) {
-  const std::uint32_t rank = caller->handshake.peer();
-  const std::uint32_t connection = caller->handshake.connection();
-  const Refusal refusal = m_admit(rank, connection);
+  const Claim claim{caller->handshake.peer(), caller->handshake.connection(), caller->handshake.opens_again()};
+  const Refusal refusal = m_hooks.admit(claim);
+  if (const Death death = m_hooks.death(claim.rank); may_live(death) && caller->call == SIZE_MAX) {
+    caller->handshake.give_up(death);
+    send_output(*caller);
+  }
   if (refusal != Refusal::none) return refuse(caller, refusal, std::string(refusal_name(refusal)));
   if (!send_output(*caller)) return refuse(caller, Refusal::closed, "hung up");
   asio::error_code error;
   caller->socket.set_option(asio::ip::tcp::no_delay(true), error);
   send_unpaced(caller->socket.native_handle());
+  const FrameKeys keys = caller->handshake.frame_keys();
   FileDescriptor socket(caller->socket.release(error));
   if (error) return refuse(caller, Refusal::closed, error.message());
   if (caller->call != SIZE_MAX) m_calls[caller->call].stage = Call::Stage::over;
   remove(caller);
-  m_enter(std::move(socket), rank, connection);
+  m_hooks.enter(std::move(socket), keys, claim);
 }
 
 void Door::refuse(const CallerPointer& caller, Refusal refusal, const std::string& trouble) {
   if (refusal == Refusal::other_terms) m_is_hopeless = true;
+  if (caller->handshake.given_up() != Death::none) m_hooks.given_up(caller->handshake.given_up());
   if (caller->call == SIZE_MAX) {
     m_refused[static_cast<std::size_t>(refusal)].fetch_add(1, std::memory_order_relaxed);
     if (refusal == Refusal::other_terms) note(caller->handshake.peer(), trouble);
@@ -194,7 +222,7 @@ void Door::refuse(const CallerPointer& caller, Refusal refusal, const std::strin
     Call& call = m_calls[caller->call];
     call.stage = Call::Stage::waiting;
     call.again_at = m_clock->now() + before_next_call;
-    note(call.rank, trouble);
+    note(call.claim.rank, trouble);
   }
   asio::error_code ignored;
   caller->socket.close(ignored);
@@ -204,7 +232,13 @@ void Door::refuse(const CallerPointer& caller, Refusal refusal, const std::strin
 void Door::make_calls() {
   const Nanoseconds now = m_clock->now();
   for (std::size_t number = 0; number < m_calls.size() && m_calling < most_calls_at_once; ++number) {
-    if (m_calls[number].stage == Call::Stage::waiting && m_calls[number].again_at <= now) call(number);
+    Call& next = m_calls[number];
+    if (next.stage != Call::Stage::waiting || next.again_at > now) continue;
+    if (next.claim.opens_again && !m_hooks.is_missed(next.claim.rank, next.claim.connection)) {
+      next.stage = Call::Stage::over;
+    } else {
+      call(number);
+    }
   }
 }
 

@@ -18,24 +18,48 @@
 
 namespace dsanalyze::transport {
 
-/// Where connections begin: lets in who proves to be a member, and calls at the lower ranks' doors until it is let in. A thread of its own, so that
-/// whoever knocks, however often, keeps none of the others waiting. Who has not proved to be a member within 2 s and 104 bytes is gone, and of more
-/// than 128 that have not the oldest. Threads: any.
+/// Where connections begin: lets in who proves to be a member, and calls at the lower ranks' doors until it is let in, again when a connection broke.
+/// A thread of its own, so that whoever knocks, however often, keeps none of the others waiting. Who has not proved to be a member within 2 s and 116
+/// bytes is gone, and of more than 128 that have not the oldest. Threads: any.
 class Door {
  public:
-  /// Whether a member may come in as that connection. `none`: it may.
-  using Admit = std::function<Refusal(std::uint32_t rank, std::uint32_t connection)>;
-  /// A member is in. Its socket does not block.
-  using Enter = std::function<void(FileDescriptor socket, std::uint32_t rank, std::uint32_t connection)>;
-  /// `peers`: where all ranks are; used for those below. Calls from the door's thread.
-  Door(FileDescriptor listening, const RankFacts& facts, std::vector<asio::ip::tcp::endpoint> peers, const Clock& clock, Admit admit, Enter enter);
+  /// A member's claim to a connection.
+  struct Claim {
+    std::uint32_t rank = 0;
+    std::uint32_t connection = 0;
+    bool opens_again = false;  ///< it had that connection before, and its socket broke
+  };
+  /// What the door asks and tells, from its own thread.
+  struct Calls {
+    /// Whether a member may come in by this claim. `none`: it may.
+    std::function<Refusal(const Claim& claim)> admit;
+    /// A member is in. Its socket does not block.
+    std::function<void(FileDescriptor socket, const FrameKeys& keys, const Claim& claim)> enter;
+    /// Why the job goes on without that rank; none: it does not.
+    std::function<Death(std::uint32_t rank)> death;
+    /// The others go on without this rank.
+    std::function<void(Death reason)> given_up;
+    /// Whether a connection that broke is still to be opened again.
+    std::function<bool(std::uint32_t rank, std::uint32_t connection)> is_missed;
+    /// Nobody listens any more at that rank's address, which is this machine's own: its process is gone.
+    std::function<void(std::uint32_t rank)> gone;
+  };
+  /// `peers`: where all ranks are. Closed at first.
+  Door(FileDescriptor listening, const RankFacts& facts, std::vector<asio::ip::tcp::endpoint> peers, const Clock& clock, Calls calls);
   ~Door();
   Door(const Door&) = delete;
   Door& operator=(const Door&) = delete;
 
+  /// From now on ranks come in, once.
+  void open();
+  /// Nothing comes in any more, and nothing is called.
+  void close();
+
   [[nodiscard]] std::uint64_t refused(Refusal refusal) const { return m_refused[static_cast<std::size_t>(refusal)].load(std::memory_order_relaxed); }
   /// What came last of calling at that rank, in words; empty when nothing did.
   [[nodiscard]] std::string trouble(std::uint32_t rank) const;
+  /// A connection broke. A lower rank is called for it; of a higher one, which is to call, it is looked whether it is there, where that can be known.
+  void open_again(std::uint32_t rank, std::uint32_t connection);
   /// A rank has the key and other terms: waiting does not help.
   [[nodiscard]] bool is_hopeless() const { return m_is_hopeless.load(); }
 
@@ -51,10 +75,10 @@ class Door {
     std::list<std::shared_ptr<Caller>>::iterator place;
   };
   using CallerPointer = std::shared_ptr<Caller>;
-  /// A connection that this rank has to make.
+  /// A connection that this rank has to make, or a look at whether the other one's process is there.
   struct Call {
-    std::uint32_t rank = 0;
-    std::uint32_t connection = 0;
+    Claim claim;
+    bool only_looks = false;
     enum class Stage : std::uint8_t { waiting, calling, over } stage = Stage::waiting;
     Nanoseconds again_at = 0;
   };
@@ -77,8 +101,7 @@ class Door {
   OwnSide m_own;
   std::vector<asio::ip::tcp::endpoint> m_peers;
   const Clock* m_clock;
-  Admit m_admit;
-  Enter m_enter;
+  Calls m_hooks;
   asio::io_context m_context{1};
   asio::ip::tcp::acceptor m_acceptor;
   asio::steady_timer m_timer;

@@ -23,6 +23,11 @@ constexpr std::string_view dialer_terms = "dialer's terms";
 constexpr std::string_view acceptor_proof = "acceptor's proof";
 constexpr std::string_view acceptor_terms = "acceptor's terms";
 constexpr std::string_view dialer_place = "dialer's place";
+constexpr std::string_view acceptor_end = "acceptor goes on without the dialer";
+constexpr std::string_view dialer_frames = "dialer's frames";
+constexpr std::string_view acceptor_frames = "acceptor's frames";
+/// Why a rank is told that the others go on without it.
+constexpr std::array told_deaths = {Death::silent, Death::nonsense, Death::excluded};
 
 class KeyedHash {
  public:
@@ -64,10 +69,18 @@ Nonce random_nonce() {
 }
 
 Proof digest_of_terms(const RankFacts& facts) {
-  return KeyedHash(facts.key).add("terms").add(facts.terms).add(facts.world).add(facts.connections_per_peer).result();
+  return KeyedHash(facts.key)
+      .add("terms")
+      .add(facts.terms)
+      .add(facts.world)
+      .add(facts.connections_per_peer)
+      .add(static_cast<std::uint32_t>(facts.frame_check))
+      .result();
 }
 
-OwnSide own_side(const RankFacts& facts) { return {facts.key, digest_of_terms(facts), facts.rank, facts.world, facts.connections_per_peer}; }
+OwnSide own_side(const RankFacts& facts) {
+  return {facts.key, digest_of_terms(facts), facts.rank, facts.world, facts.connections_per_peer, facts.frame_check};
+}
 
 Handshake Handshake::to_dial(const OwnSide& own, std::uint32_t peer, std::uint32_t connection, const Nonce& nonce) {
   Handshake shake(own);
@@ -112,6 +125,33 @@ Proof Handshake::tag(std::string_view label, bool with_terms) const {
   hash.add(m_dials ? m_own->rank : m_peer).add(m_dials ? m_peer : m_own->rank).add(m_connection);
   if (with_terms) hash.add(m_own->terms);
   return hash.result();
+}
+
+Proof Handshake::proof_of_end(Death reason) const {
+  const Proof proof = tag(acceptor_proof, false);
+  KeyedHash hash(m_own->key);
+  hash.add(acceptor_end).add(proof).add(static_cast<std::uint32_t>(reason));
+  return hash.result();
+}
+
+void Handshake::give_up(Death reason) {
+  m_output.clear();
+  say(proof_of_end(reason));
+  say(tag(acceptor_terms, true));
+  refuse(Refusal::dead);
+}
+
+FrameKeys Handshake::frame_keys() const {
+  if (m_own->frame_check == FrameCheck::checksum) return {};
+  const auto keyed_by = [this](std::string_view label) {
+    Proof secret = tag(label, true);
+    const FrameSums sums{SecretKey(secret)};
+    sodium_memzero(secret.data(), secret.size());
+    return sums;
+  };
+  const FrameSums of_dialer = keyed_by(dialer_frames);
+  const FrameSums of_acceptor = keyed_by(acceptor_frames);
+  return m_dials ? FrameKeys{of_dialer, of_acceptor} : FrameKeys{of_acceptor, of_dialer};
 }
 
 void Handshake::take(std::span<const std::byte> bytes) {
@@ -169,12 +209,17 @@ void Handshake::read_claim() {
   say(tag(acceptor_terms, true));
   if (!is_equal(tag(dialer_terms, true), proofs.last(proof_bytes))) return refuse(Refusal::other_terms);
   // The higher rank dials.
-  if (m_peer <= m_own->rank || m_peer >= m_own->world || m_connection >= m_own->connections) return refuse(Refusal::garbage);
+  if (m_peer <= m_own->rank || m_peer >= m_own->world || connection() >= m_own->connections) return refuse(Refusal::garbage);
   m_stage = Stage::done;
 }
 
 void Handshake::read_answer() {
   const std::span<const std::byte> proofs(m_message.data(), 2 * proof_bytes);
+  for (const Death reason : told_deaths) {
+    if (!is_equal(proof_of_end(reason), proofs.first(proof_bytes))) continue;
+    m_given_up = reason;
+    return refuse(Refusal::dead);
+  }
   if (!is_equal(tag(acceptor_proof, false), proofs.first(proof_bytes))) return refuse(Refusal::wrong_proof);
   if (!is_equal(tag(acceptor_terms, true), proofs.last(proof_bytes))) return refuse(Refusal::other_terms);
   m_stage = Stage::done;

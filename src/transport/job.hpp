@@ -23,6 +23,7 @@ struct Counts {
   std::atomic<Bytes> bytes_received{0};
   std::atomic<std::uint64_t> corrupt{0};
   std::atomic<std::uint64_t> nonsense{0};
+  std::atomic<std::uint64_t> reopened{0};
 };
 
 /// What this rank holds for the others, and who is reading it just now. Threads: any, at once.
@@ -80,8 +81,10 @@ struct Job {
   Held held;
   Deliveries deliveries;
   Counts counts;
-  /// A whole frame of kinds gather, training, mask and decided. Called by threads of connections.
+  /// A whole frame of kinds gather, training, mask and decided, each once and in its turn. Called by threads of connections.
   std::function<void(std::uint32_t rank, const FrameHead& head, std::vector<std::byte> bytes)> hear;
+  /// A connection with this rank broke: it is to be opened anew. Called by threads of connections.
+  std::function<void(std::uint32_t rank, std::uint32_t connection)> reopen;
   /// A rank is dead: all its connections are to be closed. This rank itself: the others go on without it, and it hears nobody any more. Called by any
   /// thread.
   std::function<void(std::uint32_t rank, Death death)> bury;

@@ -44,8 +44,8 @@ class Lines {
       if (Connection* const connection = line.load(std::memory_order_acquire)) use(*connection);
     }
   }
-  void add(Loop& loop, FileDescriptor socket, std::uint32_t rank, std::uint32_t number) {
-    auto connection = std::make_unique<Connection>(loop, std::move(socket), rank, number);
+  void add(Loop& loop, FileDescriptor socket, const FrameKeys& keys, std::uint32_t rank, std::uint32_t number) {
+    auto connection = std::make_unique<Connection>(loop, std::move(socket), keys, rank, number);
     Connection& added = *connection;
     {
       const std::scoped_lock lock(m_mutex);

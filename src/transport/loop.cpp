@@ -9,7 +9,6 @@
 namespace dsanalyze::transport {
 namespace {
 
-constexpr std::size_t scratch_bytes = 64U << 10U;
 constexpr std::size_t most_in_a_group = 64;
 
 /// How often connections are looked at: often enough for the deadline to be kept within an eighth of it.
@@ -46,7 +45,7 @@ struct Loop::WakeHandler {
   [[nodiscard]] allocator_type get_allocator() const { return {loop->m_wake_memory.data(), loop->m_wake_memory.size()}; }
 };
 
-Loop::Loop(Job& job) : m_job(&job), m_timer(m_context), m_scratch(scratch_bytes) {
+Loop::Loop(Job& job) : m_job(&job), m_timer(m_context) {
   m_completions.reserve(most_in_a_group);
   m_looked = m_job->members.now();
   look_after(look_interval(m_job->peer_deadline));
@@ -69,6 +68,13 @@ void Loop::add(Connection& connection) {
     }
     ++m_open;
     connection.start();
+    deliver();
+  });
+}
+
+void Loop::replace_socket(Connection& connection, FileDescriptor socket, const FrameKeys& keys) {
+  asio::post(m_context, [this, &connection, keys, given = std::make_shared<FileDescriptor>(std::move(socket))] {
+    connection.replace_socket(std::move(*given), keys);
     deliver();
   });
 }

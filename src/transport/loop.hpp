@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "dsanalyze/base/files.hpp"
+#include "handshake.hpp"
 #include "job.hpp"
 
 namespace dsanalyze::transport {
@@ -28,6 +29,8 @@ class Loop {
 
   /// Served from now on. The connection outlives the loop's thread.
   void add(Connection& connection);
+  /// The connection goes on over this socket.
+  void replace_socket(Connection& connection, FileDescriptor socket, const FrameKeys& keys);
   /// Has the connection look at what was asked of it.
   void wake(Connection& connection);
   /// All say what they still have to say and hang up, until the deadline; then the thread ends.
@@ -39,8 +42,6 @@ class Loop {
   /// Delivered at the end of what the thread is doing, in one group.
   void complete(const PeerCompletion& completion);
   void deliver();
-  /// For bytes that nobody wants.
-  std::span<std::byte> scratch() { return m_scratch; }
   void closed();
   /// Whether this thread did nothing for half a peer deadline, which ended less than one ago: the process was stopped, or had no processor.
   [[nodiscard]] bool was_away() const;
@@ -61,7 +62,6 @@ class Loop {
   alignas(std::max_align_t) std::array<std::byte, 256> m_wake_memory{};
   std::vector<Connection*> m_connections;
   std::vector<PeerCompletion> m_completions;
-  std::vector<std::byte> m_scratch;
   std::size_t m_open = 0;
   bool m_is_finishing = false;
   Nanoseconds m_looked = 0;

@@ -14,8 +14,8 @@ namespace dsanalyze::transport {
 /// Why a rank is dead to this one. The number of a frame given_up is one of silent, nonsense and excluded.
 enum class Death : std::uint8_t {
   none,
-  closed,    ///< its connection ended or broke
-  silent,    ///< it owed something, or a sign of life, and nothing came for the peer deadline
+  ended,     ///< it said that it leaves, or its process is gone for certain
+  silent,    ///< it owed something, or a sign of life, and nothing came for the peer deadline, also because no connection with it could be kept
   nonsense,  ///< it broke the protocol
   excluded,  ///< the others agreed to go on without it
   alone,     ///< of this rank itself: too many of the others are silent
@@ -25,7 +25,7 @@ enum class Death : std::uint8_t {
 constexpr bool may_live(Death death) { return death == Death::silent || death == Death::nonsense || death == Death::excluded; }
 
 /// Whether ranks that went silent leave enough: of those that took part in the last agreement more than half, or one half with the lowest of them.
-/// The silent ones may go on by themselves; so never both do.
+/// The silent ones may go on by themselves; so never both do. Only a rank that has ended for certain does not count.
 inline bool may_go_on(const RankMask& taking_part, const RankMask& silent) {
   std::size_t all = 0;
   std::size_t lost = 0;
@@ -54,9 +54,10 @@ class Members {
     tell();
     return true;
   }
+  /// Those that are lost and may live.
   [[nodiscard]] RankMask silent() const {
     RankMask mask(world());
-    for (std::uint32_t rank = 0; rank < world(); ++rank) mask[rank] = death(rank) == Death::silent;
+    for (std::uint32_t rank = 0; rank < world(); ++rank) mask[rank] = may_live(death(rank));
     return mask;
   }
   /// The ranks of the last agreement, at first all.

@@ -6,13 +6,15 @@
 
 namespace dsanalyze::transport {
 
-void Outbox::add(FrameKind kind, std::uint64_t number, std::span<const std::byte> bytes) {
-  HeadBytes& head = m_heads[m_frames];
-  head = write_head({kind, static_cast<std::uint32_t>(bytes.size()), number, checksum_of(bytes, number)});
+void Outbox::add(FrameKind kind, std::uint64_t number, std::uint64_t said, std::span<const std::byte> bytes) {
+  SummedHead& head = m_heads[m_frames];
+  head.head = write_head({kind, static_cast<std::uint32_t>(bytes.size()), number, said, m_heard});
+  head.sum = m_sums.next(head.head, bytes);
+  m_acknowledged = m_heard;
   ++m_frames;
-  m_parts[m_count] = {head.data(), head.size()};
+  m_parts[m_count] = {&head, sizeof head};
   ++m_count;
-  m_bytes += head.size() + bytes.size();
+  m_bytes += sizeof head + bytes.size();
   if (bytes.empty()) return;
   m_parts[m_count] = {const_cast<std::byte*>(bytes.data()), bytes.size()};
   ++m_count;
@@ -22,13 +24,13 @@ void Outbox::add_requests(std::uint64_t first_number, std::span<const RequestEnt
   for (std::size_t i = 0; i < entries.size(); ++i) {
     write_entry(entries[i], std::span<std::byte, entry_bytes>(m_requests.data() + i * entry_bytes, entry_bytes));
   }
-  add(FrameKind::request, first_number, std::span(m_requests).first(entries.size() * entry_bytes));
+  add(FrameKind::request, first_number, 0, std::span(m_requests).first(entries.size() * entry_bytes));
 }
 
 void Outbox::add_message(Message message) {
   Message& kept = m_messages[m_frames];
   kept = std::move(message);
-  add(kept.kind, kept.number, kept.bytes ? std::span<const std::byte>(*kept.bytes) : std::span<const std::byte>());
+  add(kept.kind, kept.number, kept.said, kept.bytes ? std::span<const std::byte>(*kept.bytes) : std::span<const std::byte>());
 }
 
 void Outbox::add_answer(const ServedRequest& request) {
@@ -36,11 +38,11 @@ void Outbox::add_answer(const ServedRequest& request) {
   m_is_pinned = true;
   const std::span<const std::byte> bytes = m_job->held.borrow(request.entry.sample);
   if (bytes.size() == request.entry.bytes && !bytes.empty()) {
-    add(FrameKind::reply, request.number, bytes);
+    add(FrameKind::reply, request.number, 0, bytes);
     m_job->counts.requests_served.fetch_add(1, std::memory_order_relaxed);
     m_job->counts.bytes_sent.fetch_add(bytes.size(), std::memory_order_relaxed);
   } else {
-    add(bytes.empty() ? FrameKind::not_held : FrameKind::other_length, request.number, {});
+    add(bytes.empty() ? FrameKind::not_held : FrameKind::other_length, request.number, 0, {});
     m_job->counts.requests_refused.fetch_add(1, std::memory_order_relaxed);
   }
 }

@@ -31,12 +31,15 @@ class JoinedRanks final : public Ranks {
       if (head.kind == FrameKind::training) return m_training.hear(rank, head, std::move(bytes));
       if (!m_rounds.hear(rank, head, std::move(bytes))) m_job.bury(rank, Death::nonsense);
     };
+    m_job.reopen = [this](std::uint32_t rank, std::uint32_t connection) {
+      m_door->open_again(rank, connection);
+    };
     m_job.bury = [this](std::uint32_t rank, Death death) { bury(rank, death); };
     for (std::uint32_t i = 0; i < facts.io_threads; ++i) m_loops.push_back(std::make_unique<Loop>(m_job));
   }
 
   ~JoinedRanks() override {
-    m_door.reset();
+    if (m_door) m_door->close();
     m_job.held.set(nullptr);
     const Deadline deadline = m_job.members.after(m_job.facts.peer_deadline_seconds);
     for (const auto& loop : m_loops) loop->finish(deadline);
@@ -47,17 +50,8 @@ class JoinedRanks final : public Ranks {
   JoinedRanks& operator=(const JoinedRanks&) = delete;
 
   void join(Listener listener, std::vector<asio::ip::tcp::endpoint> peers, const Clock& clock) {
-    m_door = std::make_unique<Door>(
-        listener.take(), m_job.facts, std::move(peers), clock,
-        [this](std::uint32_t rank, std::uint32_t connection) {
-          if (!m_job.members.alive(rank)) return Refusal::dead;
-          return m_lines.get(rank, connection) != nullptr ? Refusal::known : Refusal::none;
-        },
-        [this](FileDescriptor socket, std::uint32_t rank, std::uint32_t connection) {
-          Loop& loop = *m_loops[(rank + connection) % m_loops.size()];
-          m_lines.add(loop, std::move(socket), rank, connection);
-          m_job.members.tell();
-        });
+    m_door = std::make_unique<Door>(listener.take(), m_job.facts, std::move(peers), clock, calls_of_door());
+    m_door->open();
     const Deadline deadline = m_job.members.after(m_job.facts.setup_seconds);
     while (true) {
       const std::uint32_t seen = m_job.members.news();
@@ -114,6 +108,7 @@ class JoinedRanks final : public Ranks {
                           m_job.counts.requests_refused.load(),
                           m_job.counts.bytes_received.load(),
                           m_job.counts.corrupt.load(),
+                          m_job.counts.reopened.load(),
                           m_job.counts.nonsense.load(),
                           {}};
     for (std::size_t i = 0; i < refusal_kinds; ++i) counters.refused[i] = m_door->refused(static_cast<Refusal>(i));
@@ -121,6 +116,35 @@ class JoinedRanks final : public Ranks {
   }
 
  private:
+  Door::Calls calls_of_door() {
+    return {.admit =
+                [this](const Door::Claim& claim) {
+                  if (!m_job.members.alive(claim.rank)) return Refusal::dead;
+                  const Connection* const line = m_lines.get(claim.rank, claim.connection);
+                  // A second process of that rank has never had a connection. A rank that has not heard that it was let in asks once more.
+                  const bool is_known = line != nullptr && line->has_heard();
+                  return is_known && !claim.opens_again ? Refusal::known : Refusal::none;
+                },
+            .enter =
+                [this](FileDescriptor socket, const FrameKeys& keys, const Door::Claim& claim) {
+                  Loop& loop = *m_loops[(claim.rank + claim.connection) % m_loops.size()];
+                  if (Connection* const line = m_lines.get(claim.rank, claim.connection)) {
+                    loop.replace_socket(*line, std::move(socket), keys);
+                  } else {
+                    m_lines.add(loop, std::move(socket), keys, claim.rank, claim.connection);
+                  }
+                  m_job.members.tell();
+                },
+            .death = [this](std::uint32_t rank) { return m_job.members.death(rank); },
+            .given_up = [this](Death reason) { bury(m_job.members.own(), reason); },
+            .is_missed =
+                [this](std::uint32_t rank, std::uint32_t connection) {
+                  const Connection* const line = m_lines.get(rank, connection);
+                  return m_job.members.alive(rank) && line != nullptr && line->is_broken();
+                },
+            .gone = [this](std::uint32_t rank) { bury(rank, Death::ended); }};
+  }
+
   Say saying() {
     return [this](std::uint32_t rank, FrameKind kind, std::uint64_t number, const SharedBytes& bytes) { say(rank, kind, number, bytes); };
   }
@@ -199,7 +223,9 @@ std::unique_ptr<Ranks> join_ranks(Listener listener, const RankFacts& facts, con
     throw UsageError(fmt::format("{} addresses were given for {} ranks: each rank needs one", addresses.size(), facts.world));
   }
   std::vector<asio::ip::tcp::endpoint> peers(facts.world);
-  for (std::uint32_t rank = 0; rank < facts.rank; ++rank) peers[rank] = transport::parse_endpoint(addresses[rank]);
+  for (std::uint32_t rank = 0; rank < facts.world; ++rank) {
+    if (rank != facts.rank) peers[rank] = transport::parse_endpoint(addresses[rank]);
+  }
   auto ranks = std::make_unique<transport::JoinedRanks>(facts, timing);
   ranks->join(std::move(listener), std::move(peers), *timing.clock);
   return ranks;

@@ -108,7 +108,8 @@ Agreement Rounds::settle(std::uint64_t epoch, const RankView& view) {
 }
 
 Agreement Rounds::agree(std::uint64_t epoch, Deadline deadline) {
-  RankView view{m_taking_part, {}};
+  if (!m_view || m_view->first != epoch) m_view = {epoch, {m_taking_part, {}}};
+  RankView& view = m_view->second;
   while (true) {
     const std::uint32_t seen = m_members->news();
     if (!m_members->alive(m_members->own())) return {{StatusCode::io, ECONNABORTED}, {}};

@@ -1,13 +1,6 @@
 #include "wire.hpp"
 
-#include <xxhash.h>
-
 #include <cstring>
-
-// The same sums, twice as fast, by the widest vectors that the processor has.
-#if defined(DSANALYZE_XXHASH_DISPATCHES)
-#include <xxh_x86dispatch.h>
-#endif
 
 namespace dsanalyze::transport {
 namespace {
@@ -22,6 +15,7 @@ bool has_possible_length(const FrameHead& head) {
     case FrameKind::other_length:
     case FrameKind::heartbeat:
     case FrameKind::given_up:
+    case FrameKind::leaving:
       return head.length == 0;
     case FrameKind::gather:
     case FrameKind::training:
@@ -35,18 +29,16 @@ bool has_possible_length(const FrameHead& head) {
 
 }  // namespace
 
-std::uint64_t checksum_of(std::span<const std::byte> bytes, std::uint64_t number) { return XXH3_64bits_withSeed(bytes.data(), bytes.size(), number); }
-
 HeadBytes write_head(const FrameHead& head) {
   HeadBytes bytes;
-  std::memcpy(bytes.data(), &head, head_bytes);
+  std::memcpy(bytes.data(), &head, bytes.size());
   return bytes;
 }
 
-std::optional<FrameHead> parse_head(std::span<const std::byte, head_bytes> bytes) {
+std::optional<FrameHead> parse_head(std::span<const std::byte, bare_head_bytes> bytes) {
   FrameHead head;
-  std::memcpy(&head, bytes.data(), head_bytes);
-  if (!has_possible_length(head)) return std::nullopt;
+  std::memcpy(&head, bytes.data(), bytes.size());
+  if (!has_possible_length(head) || is_message(head.kind) != (head.said > 0)) return std::nullopt;
   return head;
 }
 

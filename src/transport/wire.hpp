@@ -19,7 +19,7 @@ namespace dsanalyze::transport {
 static_assert(std::endian::native == std::endian::little, "numbers are written as they lie in memory");
 
 /// Of frames and of the handshake.
-constexpr std::uint32_t wire_version = 1;
+constexpr std::uint32_t wire_version = 2;
 
 enum class FrameKind : std::uint32_t {
   request = 1,   ///< samples that are asked for, numbered from `number` on; answered in this order
@@ -31,17 +31,22 @@ enum class FrameKind : std::uint32_t {
   mask,          ///< whom a rank takes for alive and whom it finds silent, for agreement `number`
   decided,       ///< the outcome of agreement `number`, likewise
   given_up,      ///< no bytes; the others go on without the rank that reads this, `number` (a Death) says why
-  training       ///< a rank's part of round `number` of training
+  training,      ///< a rank's part of round `number` of training
+  leaving        ///< no bytes; the rank has no further part in the job: the end of its connections is no failure of the network
 };
 
 struct FrameHead {
   FrameKind kind = FrameKind::heartbeat;
-  std::uint32_t length = 0;    ///< bytes that follow
-  std::uint64_t number = 0;    ///< as kind says
-  std::uint64_t checksum = 0;  ///< checksum_of() what follows
+  std::uint32_t length = 0;  ///< bytes that follow
+  std::uint64_t number = 0;  ///< as kind says
+  std::uint64_t said = 0;    ///< of a message: how many this connection has carried with it, over all its sockets; 0: no message
+  std::uint64_t heard = 0;   ///< messages that have come the other way: they need not be sent again
 };
-constexpr std::size_t head_bytes = 24;
-static_assert(sizeof(FrameHead) == head_bytes);
+constexpr std::size_t bare_head_bytes = 32;
+static_assert(sizeof(FrameHead) == bare_head_bytes);
+/// Stands behind the head, and covers it and what follows: FrameSums.
+using FrameSum = std::array<std::byte, 16>;
+constexpr std::size_t head_bytes = bare_head_bytes + sizeof(FrameSum);
 
 struct RequestEntry {
   SampleId sample = 0;
@@ -57,13 +62,16 @@ constexpr std::size_t most_small = most_entries * entry_bytes;  ///< bytes that 
 /// What follows these may be long, and goes where it belongs as it comes.
 constexpr bool is_long(FrameKind kind) { return kind == FrameKind::reply || kind == FrameKind::gather || kind == FrameKind::training; }
 
-/// XXH3-64 with the frame's number as its seed, so that no frame passes for another.
-std::uint64_t checksum_of(std::span<const std::byte> bytes, std::uint64_t number);
+/// Frames that are sent again where a connection is opened anew, as they say something once.
+constexpr bool is_message(FrameKind kind) {
+  return kind == FrameKind::gather || kind == FrameKind::training || kind == FrameKind::mask || kind == FrameKind::decided ||
+         kind == FrameKind::leaving;
+}
 
-using HeadBytes = std::array<std::byte, head_bytes>;
+using HeadBytes = std::array<std::byte, bare_head_bytes>;
 HeadBytes write_head(const FrameHead& head);
 /// Nothing when it is none, or says a length that its kind does not have. A reply's length is for the asker to judge.
-std::optional<FrameHead> parse_head(std::span<const std::byte, head_bytes> bytes);
+std::optional<FrameHead> parse_head(std::span<const std::byte, bare_head_bytes> bytes);
 
 void write_entry(const RequestEntry& entry, std::span<std::byte, entry_bytes> out);
 /// Appends to `entries`. Requires a length that parse_head() lets pass.
@@ -78,7 +86,7 @@ std::optional<RankMask> parse_mask(std::span<const std::byte> bytes, std::uint32
 /// How a rank sees the others: two masks, one behind the other.
 struct RankView {
   RankMask alive;
-  RankMask silent;  ///< of the others those that somebody who is alive found silent, not closed
+  RankMask silent;  ///< of the others those that somebody who is alive has lost, and that may live
 };
 std::vector<std::byte> write_view(const RankView& view);
 /// Nothing when it is not one of `world` ranks.

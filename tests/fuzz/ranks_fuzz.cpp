@@ -39,14 +39,14 @@ void check_handshake(Handshake shake, std::span<const std::byte> bytes) {
 }
 
 void check_frames(std::span<const std::byte> bytes) {
-  while (bytes.size() >= transport::head_bytes) {
-    const auto head = transport::parse_head(bytes.first<transport::head_bytes>());
+  while (bytes.size() >= transport::bare_head_bytes) {
+    const auto head = transport::parse_head(bytes.first<transport::bare_head_bytes>());
     if (!head) return;
     const transport::HeadBytes written = transport::write_head(*head);
     require(std::equal(written.begin(), written.end(), bytes.begin()), "a head that was read is written as it was");
     require(head->kind == FrameKind::reply || head->length <= transport::most_gathered, "lengths are bounded");
     require(transport::is_long(head->kind) || head->length <= transport::most_small, "and most are small");
-    bytes = bytes.subspan(transport::head_bytes);
+    bytes = bytes.subspan(transport::bare_head_bytes);
     const std::span<const std::byte> body = bytes.first(std::min<std::size_t>(bytes.size(), head->length));
     if (head->kind == FrameKind::request && body.size() == head->length) {
       std::vector<transport::RequestEntry> entries;

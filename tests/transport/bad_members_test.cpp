@@ -50,48 +50,67 @@ struct AskedPair : PairWithFake {
   std::vector<RequestEntry> entries;
 };
 
-TEST_CASE("A sample that comes with a wrong byte is corrupt, and the others come") {
-  AskedPair pair(3);
-  CHECK(pair.answer(0));
-  std::vector<std::byte> wrong(pair.samples.find(1).begin(), pair.samples.find(1).end());
-  const std::uint64_t checksum = transport::checksum_of(wrong, pair.number + 1);
-  wrong.back() ^= std::byte{1};
-  CHECK(pair.fake->say_as_is({FrameKind::reply, static_cast<std::uint32_t>(wrong.size()), pair.number + 1, checksum}, wrong));
-  CHECK(pair.answer(2));
-  CHECK(pair.status_of(0, 3) == StatusCode::ok);
-  CHECK(pair.status_of(1, 3) == StatusCode::corrupt);
-  CHECK(pair.status_of(2, 3) == StatusCode::ok);
-  CHECK(pair.real->counters().corrupt == 1);
+/// The real rank has found the connection of no use: the fake one comes again and is asked for all that it still owes.
+void check_asked_again(AskedPair& pair, SampleId first) {
+  pair.fake->socket().drain();  // hung up
+  pair.reconnect();
+  REQUIRE(pair.fake->is_in());
+  REQUIRE(pair.fake->hear_requests(pair.number, pair.entries));
+  CHECK(pair.number == first);
+  CHECK(pair.entries.front().sample == first);
+  for (const RequestEntry& entry : pair.entries) {
+    CHECK(pair.fake->say({FrameKind::reply, 0, entry.sample, 0}, pair.samples.find(entry.sample)));
+  }
+  const std::size_t all = first + pair.entries.size();
+  for (SampleId sample = 0; sample < all; ++sample) CHECK(pair.status_of(sample, all) == StatusCode::ok);
+  CHECK(pair.deliveries.count() == all);
+  CHECK_FALSE(pair.deliveries.has_wrong_bytes());
   CHECK(pair.real->peers().free_places() == pair.real->peers().capacity());
   CHECK(pair.real->peers().alive(1));
+  CHECK(pair.real->counters().nonsense == 0);
+  CHECK(pair.real->counters().reopened == 1);
 }
 
-TEST_CASE("Another sample's right bytes under this one's number are corrupt") {
-  AskedPair pair(2);
-  std::vector<std::byte> bytes(pair.samples.find(0).begin(), pair.samples.find(0).end());
-  // As if an answer to another request had been sent again.
-  CHECK(pair.fake->say_as_is(
-      {FrameKind::reply, static_cast<std::uint32_t>(bytes.size()), pair.number, transport::checksum_of(bytes, pair.number + 1)}, bytes));
-  CHECK(pair.status_of(0, 1) == StatusCode::corrupt);
+TEST_CASE("A sample that comes with a wrong byte, or in a frame with a changed head, is asked for again over a new connection") {
+  const std::vector<std::size_t> changed = {0, 4, 8, 16, 24, 32, transport::head_bytes, transport::head_bytes + 1};
+  for (const std::size_t at : changed) {
+    CAPTURE(at);
+    AskedPair pair(3);
+    CHECK(pair.answer(0));
+    std::vector<std::byte> frame = pair.fake->frame({FrameKind::reply, 0, pair.number + 1, 0}, pair.samples.find(1));
+    frame[at < frame.size() ? at : frame.size() - 1] ^= std::byte{1};
+    CHECK(pair.fake->socket().send(frame));
+    CHECK(pair.answer(2));
+    check_asked_again(pair, 1);
+  }
 }
 
-TEST_CASE("An answer of another length than was asked for ends the connection before a byte of it is taken") {
+TEST_CASE("An answer that was sent before, or is sent out of its turn, is taken for none") {
+  for (const bool is_repeated : {false, true}) {
+    AskedPair pair(3);
+    const auto first = pair.fake->frame({FrameKind::reply, 0, pair.number, 0}, pair.samples.find(0));
+    const auto second = pair.fake->frame({FrameKind::reply, 0, pair.number + 1, 0}, pair.samples.find(1));
+    CHECK(pair.fake->socket().send(is_repeated ? first : second));
+    CHECK(pair.fake->socket().send(first));
+    check_asked_again(pair, is_repeated ? 1 : 0);
+  }
+}
+
+TEST_CASE("An answer of another length than was asked for is not taken, not one byte of it") {
   for (const int difference : {-1, 1, 1'000'000}) {
     AskedPair pair(2);
     const auto length = static_cast<std::uint32_t>(static_cast<int>(pair.samples.find(0).size()) + difference);
     if (length == 0) continue;
-    CHECK(pair.fake->say_as_is({FrameKind::reply, length, pair.number, 0}, {}));
-    CHECK(pair.status_of(0, 2) == StatusCode::corrupt);
-    CHECK(pair.status_of(1, 2) == StatusCode::io);
-    pair.check_dead();
-    CHECK(pair.real->counters().nonsense == 1);
+    CHECK(pair.fake->socket().send(pair.fake->summed({FrameKind::reply, length, pair.number, 0, 0}, {})));
+    check_asked_again(pair, 0);
   }
 }
 
-TEST_CASE("An answer to what was not asked ends the connection") {
+TEST_CASE("Answers that no rank may give end the connection, and the rank is not trusted again") {
   AskedPair pair(2);
-  CHECK(pair.fake->say({FrameKind::reply, 0, pair.number + 1, 0}, pair.samples.find(1)));  // out of its turn
+  CHECK(pair.fake->say({FrameKind::not_held, 0, pair.number + 1, 0}, {}));  // out of its turn
   pair.check_dead();
+  CHECK(pair.real->counters().nonsense == 1);
   AskedPair unasked(1);
   CHECK(unasked.answer(0));
   CHECK(unasked.status_of(0, 1) == StatusCode::ok);
@@ -99,39 +118,87 @@ TEST_CASE("An answer to what was not asked ends the connection") {
   CHECK(test::comes_true([&] { return !unasked.real->peers().alive(1); }));
 }
 
-TEST_CASE("Garbage between frames ends the connection") {
+TEST_CASE("Garbage between frames is of the network, and the connection is opened again") {
   AskedPair pair(2);
   CHECK(pair.fake->socket().send(std::string(100, 'x')));
-  pair.check_dead();
+  check_asked_again(pair, 0);
 }
 
-TEST_CASE("A frame whose bytes are not its checksum's ends the connection") {
-  AskedPair pair(1);
-  const std::vector<std::byte> mask(1, std::byte{3});
-  CHECK(pair.fake->say_as_is({FrameKind::mask, 1, 0, 12345}, mask));
-  pair.check_dead();
+TEST_CASE("A message that is changed, repeated or left out is not heard, and comes again where the connection is opened anew") {
+  const std::vector<std::byte> part(100, std::byte{3});
+  for (int wrong = 0; wrong < 3; ++wrong) {
+    CAPTURE(wrong);
+    PairWithFake pair;
+    std::vector<std::byte> first = pair.fake->frame({FrameKind::gather, 0, 1, 0}, part);
+    const std::vector<std::byte> second = pair.fake->frame({FrameKind::gather, 0, 2, 0}, part);
+    if (wrong == 0) first.back() ^= std::byte{1};
+    CHECK(pair.fake->socket().send(wrong == 2 ? second : first));
+    if (wrong == 1) CHECK(pair.fake->socket().send(first));
+    pair.fake->socket().drain();
+    pair.reconnect();
+    // Says all again, as a rank does that has not heard that it was heard: each counts once.
+    CHECK(pair.fake->say({FrameKind::gather, 0, 1, 0}, part));
+    CHECK(pair.fake->say({FrameKind::gather, 0, 2, 0}, std::vector<std::byte>(100, std::byte{4})));
+    for (const std::byte value : {std::byte{3}, std::byte{4}}) {
+      std::vector<std::byte> all(200);
+      CHECK(pair.real->collective().gather(std::vector<std::byte>(100), all, test::in_good_time()).ok());
+      CHECK(all.back() == value);
+    }
+    CHECK(pair.real->counters().corrupt == 1);
+  }
 }
 
-TEST_CASE("A rank that hangs up in the middle of an answer leaves io, and no wrong bytes") {
-  AskedPair pair(2);
-  const auto bytes = pair.samples.find(0);
-  const FrameHead head{FrameKind::reply, static_cast<std::uint32_t>(bytes.size()), pair.number, transport::checksum_of(bytes, pair.number)};
-  CHECK(pair.fake->say_as_is(head, bytes.first(bytes.size() / 2)));
+TEST_CASE("What a rank said and was not heard to say, it says again over a new connection, once and in order") {
+  PairWithFake pair;
+  const auto hears = [&pair](std::uint64_t number) {
+    FrameHead head;
+    std::vector<std::byte> bytes;
+    REQUIRE(pair.fake->hear(head, bytes));
+    CHECK(head.kind == FrameKind::gather);
+    CHECK(head.said == number);
+    CHECK(bytes.front() == static_cast<std::byte>(number));
+  };
+  for (int round = 1; round <= 3; ++round) {
+    std::array<std::byte, 2> all{};
+    const auto mine = static_cast<std::byte>(round);
+    // The other's part does not come: what is said counts.
+    CHECK(pair.real->collective().gather(std::span(&mine, 1), all, system_timing().clock->after(0)).code == StatusCode::timeout);
+    hears(static_cast<std::uint64_t>(round));
+  }
+  pair.fake->acknowledge(1);
+  CHECK(pair.fake->say({FrameKind::heartbeat, 0, 0, 0}, {}));
   pair.fake->socket().close();
+  pair.reconnect();
+  hears(2);
+  hears(3);
+}
+
+TEST_CASE("A rank that hangs up in the middle of an answer and does not come again leaves io, and no wrong bytes") {
+  test::MovedClock clock;
+  AskedPair pair(2, 30, {&clock, system_timing().waiter});
+  const auto frame = pair.fake->frame({FrameKind::reply, 0, pair.number, 0}, pair.samples.find(0));
+  CHECK(pair.fake->socket().send(std::span(frame).first(frame.size() / 2)));
+  pair.fake->socket().close();
+  CHECK(pair.real->peers().alive(1));
+  clock.move(31);
+  for (const SampleId sample : {0U, 1U}) CHECK(pair.status_of(sample, 2) != StatusCode::ok);
+  CHECK_FALSE(pair.real->peers().alive(1));
+  CHECK_FALSE(pair.deliveries.has_wrong_bytes());
+}
+
+TEST_CASE("A rank that says that it leaves is lost at once") {
+  AskedPair pair(2);
+  CHECK(pair.fake->say({FrameKind::leaving, 0, 0, 0}, {}));
   CHECK(pair.status_of(0, 2) == StatusCode::io);
   CHECK(pair.status_of(1, 2) == StatusCode::io);
   CHECK_FALSE(pair.real->peers().alive(1));
-  CHECK_FALSE(pair.deliveries.has_wrong_bytes());
+  CHECK(pair.real->given_up().empty());
 }
 
 TEST_CASE("An answer that comes byte by byte comes") {
   AskedPair pair(1);
   const auto bytes = pair.samples.find(0);
-  std::vector<std::byte> frame;
-  const auto head =
-      transport::write_head({FrameKind::reply, static_cast<std::uint32_t>(bytes.size()), pair.number, transport::checksum_of(bytes, pair.number)});
-  frame.insert(frame.end(), head.begin(), head.end());
-  frame.insert(frame.end(), bytes.begin(), bytes.end());
+  const std::vector<std::byte> frame = pair.fake->frame({FrameKind::reply, 0, pair.number, 0}, bytes);
   for (const std::byte& byte : frame) CHECK(pair.fake->socket().send(std::span(&byte, 1)));
   CHECK(pair.status_of(0, 1) == StatusCode::ok);
   CHECK_FALSE(pair.deliveries.has_wrong_bytes());
@@ -210,25 +277,34 @@ TEST_CASE("Samples are asked for by number alone, as many at once as were submit
   }
 }
 
-TEST_CASE("A rank that was found dead is not let in again") {
-  PairWithFake pair;
-  pair.fake->socket().close();
+TEST_CASE("A rank that was lost is not let in again, and is told that the other goes on without it") {
+  test::MovedClock clock;
+  PairWithFake pair(30, {&clock, system_timing().waiter});
+  clock.move(31);
   CHECK(test::comes_true([&] { return !pair.real->peers().alive(1); }));
-  RankFacts facts = test::facts_of(1, 2);
-  facts.connections_per_peer = 1;
-  const test::FakeRank again(facts, pair.address);
-  CHECK_FALSE(again.is_in());
-  CHECK(pair.real->counters().refused[static_cast<std::size_t>(Refusal::dead)] == 1);
+  for (const bool opens_again : {false, true}) {
+    const test::FakeRank again(pair.fake_facts, pair.address, 0, opens_again);
+    CHECK_FALSE(again.is_in());
+    CHECK(again.given_up() == transport::Death::silent);
+  }
+  CHECK(pair.real->counters().refused[static_cast<std::size_t>(Refusal::dead)] == 2);
 }
 
-TEST_CASE("A rank that is there already is not let in a second time") {
+TEST_CASE("A second process of a rank that is there is not let in") {
   PairWithFake pair;
-  RankFacts facts = test::facts_of(1, 2);
-  facts.connections_per_peer = 1;
-  const test::FakeRank second(facts, pair.address);
+  CHECK(pair.fake->say({FrameKind::gather, 0, 1, 0}, {}));
+  CHECK(pair.real->collective().barrier(test::in_good_time()).ok());
+  const test::FakeRank second(pair.fake_facts, pair.address);
   CHECK_FALSE(second.is_in());
   CHECK(pair.real->peers().alive(1));
-  CHECK(pair.real->counters().refused[static_cast<std::size_t>(Refusal::known)] == 1);
+  CHECK(pair.real->counters().refused[static_cast<std::size_t>(Refusal::known)] > 0);
+}
+
+TEST_CASE("A rank that has not heard that it was let in is let in when it asks again") {
+  PairWithFake pair;
+  const test::FakeRank again(pair.fake_facts, pair.address);
+  CHECK(again.is_in());
+  CHECK(pair.real->peers().alive(1));
 }
 
 }  // namespace

@@ -81,9 +81,9 @@ class PlainSocket {
 /// A rank that has the key and says what the test wants: it calls rank 0 as rank 1 of 2, with one connection.
 class FakeRank {
  public:
-  FakeRank(const RankFacts& facts, const std::string& address, int receive_buffer = 0)
+  FakeRank(const RankFacts& facts, const std::string& address, int receive_buffer = 0, bool opens_again = false)
       : m_own(transport::own_side(facts)), m_socket(address, receive_buffer) {
-    auto shake = transport::Handshake::to_dial(m_own, 0, 0, transport::random_nonce());
+    auto shake = transport::Handshake::to_dial(m_own, 0, opens_again ? transport::opened_again : 0, transport::random_nonce());
     m_socket.send(shake.output());
     while (shake.wanted() > 0) {
       const std::vector<std::byte> bytes = m_socket.receive(shake.wanted());
@@ -92,32 +92,45 @@ class FakeRank {
       m_socket.send(shake.output());
     }
     m_is_in = shake.stage() == transport::Handshake::Stage::done;
+    m_given_up = shake.given_up();
+    if (m_is_in) m_keys = shake.frame_keys();
   }
 
   [[nodiscard]] bool is_in() const { return m_is_in; }
+  [[nodiscard]] transport::Death given_up() const { return m_given_up; }
   PlainSocket& socket() { return m_socket; }
-  bool say(transport::FrameHead head, std::span<const std::byte> bytes) {
+  /// Messages that the other rank is told have come.
+  void acknowledge(std::uint64_t heard) { m_heard = heard; }
+  /// A frame as it is sent. Counts.
+  std::vector<std::byte> frame(transport::FrameHead head, std::span<const std::byte> bytes) {
     head.length = static_cast<std::uint32_t>(bytes.size());
-    head.checksum = transport::checksum_of(bytes, head.number);
-    return say_as_is(head, bytes);
+    head.heard = m_heard;
+    if (transport::is_message(head.kind) && head.said == 0) head.said = ++m_said;
+    return summed(head, bytes);
   }
-  bool say_as_is(const transport::FrameHead& head, std::span<const std::byte> bytes) {
+  /// The same with the head's fields as they are.
+  std::vector<std::byte> summed(const transport::FrameHead& head, std::span<const std::byte> bytes) {
     const transport::HeadBytes written = transport::write_head(head);
-    std::vector<std::byte> frame(written.begin(), written.end());
-    frame.insert(frame.end(), bytes.begin(), bytes.end());
-    return m_socket.send(frame);
+    const transport::FrameSum sum = m_keys.sending.next(written, bytes);
+    std::vector<std::byte> whole(written.begin(), written.end());
+    whole.insert(whole.end(), sum.begin(), sum.end());
+    whole.insert(whole.end(), bytes.begin(), bytes.end());
+    return whole;
   }
+  bool say(const transport::FrameHead& head, std::span<const std::byte> bytes) { return m_socket.send(frame(head, bytes)); }
   /// The next frame that is no heartbeat; false when the other end hung up.
   bool hear(transport::FrameHead& head, std::vector<std::byte>& bytes) {
     do {
       const std::vector<std::byte> read = m_socket.receive_all(transport::head_bytes);
       if (read.size() < transport::head_bytes) return false;
-      const auto parsed = transport::parse_head(std::span<const std::byte, transport::head_bytes>(read.data(), transport::head_bytes));
+      const std::span<const std::byte> summed(read);
+      const auto parsed = transport::parse_head(summed.first<transport::bare_head_bytes>());
       if (!parsed) return false;
       head = *parsed;
       bytes = m_socket.receive_all(head.length);
+      if (bytes.size() != head.length || !m_keys.receiving.matches(summed.first<transport::bare_head_bytes>(), bytes, summed.last(16))) return false;
     } while (head.kind == transport::FrameKind::heartbeat);
-    return bytes.size() == head.length;
+    return true;
   }
   /// Asked for samples: the number of the first and what they are.
   bool hear_requests(std::uint64_t& number, std::vector<transport::RequestEntry>& entries) {
@@ -133,6 +146,10 @@ class FakeRank {
  private:
   transport::OwnSide m_own;
   PlainSocket m_socket;
+  transport::FrameKeys m_keys;
+  transport::Death m_given_up = transport::Death::none;
+  std::uint64_t m_said = 0;
+  std::uint64_t m_heard = 0;
   bool m_is_in = false;
 };
 
@@ -149,9 +166,13 @@ struct PairWithFake {
     });
     facts.rank = 1;
     fake = std::make_unique<FakeRank>(facts, address, receive_buffer);
+    fake_facts = facts;
     real = joining.get();
   }
+  /// The fake rank comes again, by another connection.
+  void reconnect() { fake = std::make_unique<FakeRank>(fake_facts, address, 0, true); }
   std::string address;
+  RankFacts fake_facts;
   std::unique_ptr<Ranks> real;
   std::unique_ptr<FakeRank> fake;  ///< ends first: a rank that leaves gives the others time to hang up
 };

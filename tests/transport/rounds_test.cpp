@@ -159,17 +159,17 @@ class TalkingRanks {
           *m_jobs.back(), [this, rank](std::uint32_t to, transport::FrameKind kind, std::uint64_t number, const transport::SharedBytes& bytes) {
             if (m_words[rank]++ == m_says_at_most[rank]) die(rank);
             const bool is_heard = !m_is_dead[rank] && !m_is_dead[to] && m_jobs[rank]->members.alive(to) && m_jobs[to]->members.alive(rank);
-            if (is_heard) m_rounds[to]->hear(rank, {kind, 0, number, 0}, *bytes);
+            if (is_heard) m_rounds[to]->hear(rank, {kind, 0, number, 1}, *bytes);
           }));
     }
   }
   void dies_at_word(std::uint32_t rank, std::size_t word) { m_says_at_most[rank] = word; }
   void nobody_dies() { std::ranges::fill(m_says_at_most, SIZE_MAX); }
-  /// Both hang up on one another.
+  /// Each takes the other's end for certain.
   void cut(std::uint32_t one, std::uint32_t other) {
     const std::scoped_lock lock(m_mutex);
-    m_jobs[one]->members.bury(other, transport::Death::closed);
-    m_jobs[other]->members.bury(one, transport::Death::closed);
+    m_jobs[one]->members.bury(other, transport::Death::ended);
+    m_jobs[other]->members.bury(one, transport::Death::ended);
   }
   /// Nothing comes through between them any more, nor that one hangs up.
   void silence(std::uint32_t one, std::uint32_t other) {
@@ -251,7 +251,7 @@ TEST_CASE("Of two ranks that take one another for dead, neither goes on beside t
     TalkingRanks ranks(4);
     std::vector<Agreement> outcomes(4);
     {
-      const std::jthread cut([&] { ranks.cut(0, 3); });
+      const std::jthread cut([&] { ranks.silence(0, 3); });
       ranks.each([&](std::uint32_t rank, transport::Rounds& rounds) { outcomes[rank] = rounds.agree(0, test::in_good_time()); });
     }
     // One of them may have had the outcome just before, as one that dies just after it has; the next agreement finds it.

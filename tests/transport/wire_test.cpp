@@ -9,17 +9,20 @@ namespace dsanalyze::transport {
 namespace {
 
 TEST_CASE("A frame's head that was written is read as it was") {
-  const FrameHead head{FrameKind::reply, 110'000, 77, 0x1234567890abcdefU};
+  const FrameHead head{FrameKind::gather, 110'000, 77, 12, 0x1234567890abcdefU};
   const auto read = parse_head(write_head(head));
   REQUIRE(read);
   CHECK(read->kind == head.kind);
   CHECK(read->length == head.length);
   CHECK(read->number == head.number);
-  CHECK(read->checksum == head.checksum);
+  CHECK(read->said == head.said);
+  CHECK(read->heard == head.heard);
 }
 
 TEST_CASE("A head with a length that its kind does not have is none") {
-  const auto is_head = [](FrameKind kind, std::uint32_t length) { return parse_head(write_head({kind, length, 0, 0})).has_value(); };
+  const auto is_head = [](FrameKind kind, std::uint32_t length) {
+    return parse_head(write_head({kind, length, 0, is_message(kind) ? 1U : 0U, 0})).has_value();
+  };
   CHECK(is_head(FrameKind::request, entry_bytes));
   CHECK(is_head(FrameKind::request, entry_bytes * most_entries));
   CHECK_FALSE(is_head(FrameKind::request, 0));
@@ -39,9 +42,23 @@ TEST_CASE("A head with a length that its kind does not have is none") {
   CHECK_FALSE(is_head(FrameKind::training, most_gathered + 1));
   CHECK(is_head(FrameKind::given_up, 0));
   CHECK_FALSE(is_head(FrameKind::given_up, 1));
+  CHECK(is_head(FrameKind::leaving, 0));
+  CHECK_FALSE(is_head(FrameKind::leaving, 1));
   CHECK_FALSE(is_head(FrameKind::decided, 0));
   CHECK_FALSE(is_head(static_cast<FrameKind>(0), 0));
-  CHECK_FALSE(is_head(static_cast<FrameKind>(11), 0));
+  CHECK_FALSE(is_head(static_cast<FrameKind>(12), 0));
+}
+
+TEST_CASE("Messages have a number, and nothing else has") {
+  for (const FrameKind kind : {FrameKind::gather, FrameKind::training, FrameKind::mask, FrameKind::decided, FrameKind::leaving}) {
+    const std::uint32_t length = kind == FrameKind::leaving ? 0 : 2;
+    CHECK(parse_head(write_head({kind, length, 0, 1, 0})));
+    CHECK_FALSE(parse_head(write_head({kind, length, 0, 0, 0})));
+  }
+  for (const FrameKind kind : {FrameKind::heartbeat, FrameKind::not_held, FrameKind::given_up}) {
+    CHECK(parse_head(write_head({kind, 0, 0, 0, 0})));
+    CHECK_FALSE(parse_head(write_head({kind, 0, 0, 1, 0})));
+  }
 }
 
 TEST_CASE("Entries that were written are read in their order") {
@@ -79,16 +96,6 @@ TEST_CASE("A view is two masks, read by jobs of its size alone") {
   CHECK_FALSE(parse_view(bytes, 3));
   CHECK_FALSE(parse_view(std::span(bytes).first(3), 11));
   CHECK_FALSE(parse_view({}, 11));
-}
-
-TEST_CASE("A checksum is of the bytes and of the frame that they came in") {
-  std::vector<std::byte> bytes(1000, std::byte{3});
-  const std::uint64_t checksum = checksum_of(bytes, 1);
-  CHECK(checksum_of(bytes, 1) == checksum);
-  CHECK(checksum_of(bytes, 2) != checksum);
-  CHECK(checksum_of(std::span(bytes).first(999), 1) != checksum);
-  bytes[500] = std::byte{2};
-  CHECK(checksum_of(bytes, 1) != checksum);
 }
 
 }  // namespace

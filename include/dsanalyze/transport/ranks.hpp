@@ -20,11 +20,18 @@ namespace dsanalyze {
 
 // The ranks of one job, each connected with each over TCP. docs of the bytes on the wire: src/transport/wire.hpp and handshake.hpp.
 
+/// What is known of a frame that came from another rank, after the handshake, which is authenticated always.
+enum class FrameCheck : std::uint8_t {
+  checksum,  ///< that no bytes changed by accident: where all of the network is this machine's own
+  tag        ///< that the other rank sent it, unchanged and in its turn: Poly1305 under a key of the connection
+};
+
 /// How a rank takes part.
 struct RankFacts {
   std::uint32_t rank = 0;
   std::uint32_t world = 1;                 ///< ranks, at most most_ranks
-  JobKey key{};                            ///< bytes are checked with it, not hidden: whoever can read the network reads samples
+  JobKey key{};                            ///< frames are authenticated with it, not hidden: whoever can read the network reads samples
+  FrameCheck frame_check = FrameCheck::tag;  ///< the same in all ranks
   std::string terms;                       ///< what must be the same in all ranks, in any form (the dataset's digest, seed, batch size, ...)
   std::uint32_t connections_per_peer = 2;  ///< 1 to 16, the same in all ranks
   std::uint32_t io_threads = 2;            ///< 1 to 64; a connection is served by one of them
@@ -77,7 +84,8 @@ struct RankCounters {
   std::uint64_t requests_served = 0;   ///< answered with the sample
   std::uint64_t requests_refused = 0;  ///< answered that it is not held, or not of that length
   Bytes bytes_received = 0;            ///< of samples
-  std::uint64_t corrupt = 0;           ///< samples that came with wrong bytes
+  std::uint64_t corrupt = 0;           ///< frames that came changed, twice or out of their turn: their connections were opened anew
+  std::uint64_t reopened = 0;          ///< connections that broke and were opened anew
   std::uint64_t nonsense = 0;          ///< connections of members closed for breaking the protocol
   std::array<std::uint64_t, refusal_kinds> refused{};
 
@@ -93,13 +101,14 @@ struct Agreement {
 
 /// This rank's ends of the job. Threads: as each function says.
 ///
-/// A rank that another has found dead (closed or broken connection, silence) is never trusted again by that one: its connections are closed and
-/// new ones refused. Where it may live after all, it is told before they are closed: it may have been stopped for a while. A rank that is told so, or
-/// that the others exclude from an agreement, does not go on: it takes all others for dead, requests complete with io, and every call of a collective
-/// or agree_alive() gives io from then on. Nor does one that has lost half or more of the ranks of the last agreement by silence, which is how a cut
-/// network looks to both of its sides: those may go on by themselves. With one half lost the side with the lowest rank goes on. Who closed its
-/// connections does not count there: it has ended. On destruction what was said is delivered, within the peer deadline, and all requests have been
-/// completed.
+/// A connection that breaks is opened anew by the rank that dialed it, and what was under way comes again; nothing is lost by it. A rank is lost
+/// when it said that it leaves, when its process is gone for certain (over loopback: nobody listens at its address any more), or when no word of it
+/// came for the peer deadline. A rank that another has found lost is never trusted again by that one: its connections are closed and new ones
+/// refused. Where it may live after all, it is told: it may have been stopped for a while. A rank that is told so, or that the others exclude from an
+/// agreement, does not go on: it takes all others for lost, requests complete with io, and every call of a collective or agree_alive() gives io from
+/// then on. Nor does one that has lost half or more of the ranks of the last agreement without a certain end of theirs, which is how a cut network
+/// looks to both of its sides: those may go on by themselves. With one half lost the side with the lowest rank goes on. On destruction what was said
+/// is delivered, within the peer deadline, and all requests have been completed.
 class Ranks {
  public:
   virtual ~Ranks() = default;
