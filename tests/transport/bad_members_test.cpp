@@ -287,7 +287,7 @@ TEST_CASE("A rank that was lost is not let in again, and is told that the other 
     CHECK_FALSE(again.is_in());
     CHECK(again.given_up() == transport::Death::silent);
   }
-  CHECK(pair.real->counters().refused[static_cast<std::size_t>(Refusal::dead)] == 2);
+  CHECK(test::comes_true([&] { return pair.real->counters().refused[static_cast<std::size_t>(Refusal::dead)] == 2; }));
 }
 
 TEST_CASE("A second process of a rank that is there is not let in") {
