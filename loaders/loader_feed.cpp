@@ -1,6 +1,9 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
+#include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/host.hpp"
 #include "dsanalyze/core/assignment.hpp"
 #include "loader_state.hpp"
@@ -61,6 +64,8 @@ bool Loader::State::feed_step(std::uint64_t& step) {
   const auto mine = parts.share != nullptr ? parts.share->mine(global) : global;
   if (window) look_ahead(sampler.ahead(), epoch);
   if (over()) return false;  // then not all of the step was asked for
+  if (const std::size_t most = std::size_t{options.batch_size} * options.slices; mine.size() > most)
+    throw Error(fmt::format("this rank's part of a global mini-batch has {} samples, and its batches have room for {}", mine.size(), most));
   const auto slices = std::clamp<std::uint32_t>(static_cast<std::uint32_t>(mine.size()), 1, options.slices);
   for (std::uint32_t slice = 0; slice < slices; ++slice) {
     ReleaseToken token;

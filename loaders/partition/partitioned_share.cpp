@@ -33,28 +33,41 @@ struct PartitionedShare::State {
 
   [[nodiscard]] bool parted() const { return options.mode != PartitionMode::none; }
 
+  /// An epoch that goes on: who takes part in it.
+  struct Running {
+    std::uint64_t epoch = 0;
+    AliveRanks ranks;
+  };
+
+  /// Ranks may be lost between any two of the agreements below: what depends on who is alive is settled after the last one.
   Status begin(std::uint64_t next) {
     const AliveRanks before = alive;
     if (Status status = together([this] { return exchange_reports(); }); !status.ok()) return status;
-    alive_count = alive.count();
-    if (epoch) {
-      note_lost(before);
-    } else {
-      account.begun = parts.timing.clock->now();
+    const bool is_over = std::ranges::any_of(reports, [](const Report& report) { return report.enough != 0; });
+    std::optional<PartitionDirectory> made;
+    if (dealt && !is_over) {
+      if (Status status = make(made); !status.ok()) return status;
     }
-    epoch = next;
-    if (std::ranges::any_of(reports, [](const Report& report) { return report.enough != 0; })) return {StatusCode::end, 0};
-    if (!parted()) return {};
-    if (!dealt && !directory) {
-      dealt.emplace(parts.index->records(), capacities(), self);
-      dealt->reset(alive);
-      return {};
-    }
-    if (!directory) {
-      if (Status status = make(); !status.ok()) return status;
-    }
-    if (locality) locality->reset(alive);
+    note_lost(before, next);
+    if (is_over) return {StatusCode::end, 0};
+    start(next, std::move(made));
     return {};
+  }
+
+  /// `made`: after the first epoch.
+  void start(std::uint64_t next, std::optional<PartitionDirectory> made) {
+    if (!running) account.begun = parts.timing.clock->now();
+    running = Running{next, alive};
+    alive_count = alive.count();
+    if (made) {
+      dealt.reset();
+      directory = std::move(made);
+      if (options.mode == PartitionMode::locality) locality.emplace(*directory, self, options.balance);
+    } else if (parted() && !directory) {
+      dealt.emplace(parts.index->records(), capacities(), self);
+    }
+    if (dealt) dealt->reset(alive);
+    if (locality) locality->reset(alive);
   }
 
   template <typename Tell>
@@ -80,7 +93,7 @@ struct PartitionedShare::State {
   Status exchange_reports() {
     const CacheTotals totals = parts.cache->totals();
     const Report mine{totals.capacity, totals.capacity - std::min(totals.bytes, totals.capacity),
-                      epoch && options.enough && options.enough() ? std::uint64_t{1} : 0};
+                      running && options.enough && options.enough() ? std::uint64_t{1} : 0};
     reports.assign(alive.ranks(), {});
     return parts.ranks->gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(reports)), patience());
   }
@@ -92,36 +105,38 @@ struct PartitionedShare::State {
     return values;
   }
 
-  /// The directory: who holds what, and who adopts what nobody does.
-  Status make() {
-    const std::size_t size = held_bitmap_bytes(parts.index->size());
-    std::vector<std::byte> bitmap(size);
+  [[nodiscard]] std::vector<std::byte> held_bitmap() const {
+    std::vector<std::byte> bitmap(held_bitmap_bytes(parts.index->size()));
     for (SampleId sample = 0; sample < parts.index->size(); ++sample) {
       if (!parts.held->find(sample).empty()) bitmap[sample / 8] |= std::byte{1} << (sample % 8);
     }
-    std::vector<std::byte> bitmaps;
-    const auto tell = [&] {
-      bitmaps.assign(size * alive.ranks(), {});
-      return parts.ranks->gather(bitmap, bitmaps, patience());
-    };
-    if (Status status = together(tell); !status.ok()) return status;
-    std::vector<Bytes> room = capacities();
-    std::vector<Bytes> free = of_reports(&Report::free);
-    for (std::uint32_t rank = 0; rank < alive.ranks(); ++rank) {
-      if (!alive.alive(rank)) room[rank] = free[rank] = 0;  // lost since it told
+    return bitmap;
+  }
+
+  /// The directory: who holds what, once what nobody held is adopted. What a rank that is lost meanwhile held, or was to adopt, is nobody's: the
+  /// others make the directory again, without it.
+  Status make(std::optional<PartitionDirectory>& made) {
+    for (bool is_whole = false; !is_whole;) {
+      const std::vector<std::byte> bitmap = held_bitmap();
+      std::vector<std::byte> bitmaps;
+      const auto tell = [&]() -> Status {
+        if (Status status = exchange_reports(); !status.ok()) return status;
+        bitmaps.assign(bitmap.size() * alive.ranks(), {});
+        return parts.ranks->gather(bitmap, bitmaps, patience());
+      };
+      if (Status status = together(tell); !status.ok()) return status;
+      MadeDirectory all = make_directory({bitmaps, of_reports(&Report::free), capacities()}, parts.index->records());
+      account.nowhere_samples = all.nowhere;
+      account.nowhere_bytes = all.nowhere_bytes;
+      const AliveRanks told = alive;
+      if (std::ranges::any_of(all.adopted, [](const auto& of_rank) { return !of_rank.empty(); })) {
+        if (Status status = adopt(all.adopted[self]); !status.ok()) return status;
+        // Nobody asks for what is not there yet.
+        if (Status status = agree(); !status.ok()) return status;
+      }
+      is_whole = alive == told;
+      if (is_whole) made.emplace(std::move(all.directory));
     }
-    MadeDirectory made = make_directory({bitmaps, free, room}, parts.index->records());
-    account.nowhere_samples = made.nowhere;
-    account.nowhere_bytes = made.nowhere_bytes;
-    const bool any = std::ranges::any_of(made.adopted, [](const auto& of_rank) { return !of_rank.empty(); });
-    if (any) {
-      if (Status status = adopt(made.adopted[self]); !status.ok()) return status;
-      // Nobody asks for what is not there yet.
-      if (Status status = agree(); !status.ok()) return status;
-    }
-    dealt.reset();
-    directory.emplace(std::move(made.directory));
-    if (options.mode == PartitionMode::locality) locality.emplace(*directory, self, options.balance);
     return {};
   }
 
@@ -158,23 +173,26 @@ struct PartitionedShare::State {
     return part;
   }
 
-  void note_lost(const AliveRanks& before) {
+  /// Ranks that were alive before, and are not now. `next`: the epoch that would have been the first.
+  void note_lost(const AliveRanks& before, std::uint64_t next) {
     for (std::uint32_t rank = 0; rank < alive.ranks(); ++rank) {
-      if (before.alive(rank) && !alive.alive(rank)) account.lost.push_back({rank, *epoch, share_of(rank, before)});
+      if (!before.alive(rank) || alive.alive(rank)) continue;
+      account.lost.push_back(running ? Lost{rank, running->epoch, share_of(rank)} : Lost{rank, next, {}});
     }
   }
 
   void end(const AliveRanks& met) {
-    if (!epoch) return;
+    if (!running) return;
     const AliveRanks before = std::exchange(alive, met);
-    note_lost(before);
+    note_lost(before, running->epoch);
   }
 
   /// The draw of the epoch that ends, again, for another rank.
-  std::vector<SampleId> share_of(std::uint32_t rank, const AliveRanks& ranks) {
+  std::vector<SampleId> share_of(std::uint32_t rank) {
+    const AliveRanks& ranks = running->ranks;
     SamplerState start;
     start.seed = options.seed;
-    start.epoch = *epoch;
+    start.epoch = running->epoch;
     start.samples = parts.index->size();
     Sampler sampler(start, options.rank_batch * ranks.count());
     if (dealt) dealt->reset(ranks);
@@ -217,10 +235,10 @@ struct PartitionedShare::State {
   Options options;
   std::uint32_t self;
   PartitionedEngine* engine = nullptr;
-  AliveRanks alive;
-  std::atomic<std::uint32_t> alive_count{0};  ///< of `alive`, for whoever asks
-  std::optional<std::uint64_t> epoch;         ///< begun last
-  std::vector<Report> reports;                ///< by rank
+  AliveRanks alive;                           ///< as agreed on last
+  std::optional<Running> running;             ///< the epoch that was begun last
+  std::atomic<std::uint32_t> alive_count{0};  ///< ranks of `running`, for whoever asks
+  std::vector<Report> reports;                ///< by rank, of those alive when they were told; zeros of the others
   std::optional<DealtAssignment> dealt;       ///< in the first epoch
   std::optional<PartitionDirectory> directory;
   std::optional<LocalityAssignment> locality;

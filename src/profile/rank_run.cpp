@@ -37,10 +37,12 @@ ProfileInputs rank_inputs(const RunContext& context) {
 
 /// `epochs`: that the others trained.
 std::string lost_text(const PartitionedShare::Lost& lost, std::uint64_t epochs) {
-  return fmt::format(
-      "rank {} was lost in epoch {}: its {} samples of that epoch are not known to be trained (\"partition\".\"lost\" in the result names them){}.",
-      lost.rank, lost.epoch, format_number(static_cast<double>(lost.share.size())),
-      lost.epoch + 1 < epochs ? "; the others went on with the next epoch as all there are" : "");
+  const std::string what =
+      lost.share.empty() ? ", and no sample of that epoch with it"
+                         : fmt::format(": its {} samples of that epoch are not known to be trained (\"partition\".\"lost\" in the result names them)",
+                                       format_number(static_cast<double>(lost.share.size())));
+  return fmt::format("rank {} was lost in epoch {}{}{}.", lost.rank, lost.epoch, what,
+                     lost.epoch + 1 < epochs ? "; the others went on with the next epoch as all there are" : "");
 }
 
 PartitionRecord partition_record(const RunContext& context, const PartitionedShare::Account& account) {

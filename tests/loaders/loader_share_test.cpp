@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
@@ -123,6 +124,33 @@ TEST_CASE("a share that cannot go on ends the loader with its reason, and a load
   CHECK(!share.stopped);
   loader->stop();
   CHECK(share.stopped);
+}
+
+TEST_CASE("a part that is larger than the rank's batch ends the loader with an error that says so, before anything of it is written") {
+  const auto index = testing::emulated_dataset(64, 100);
+  Rig rig(index, CacheKind::none, 0, no_prep());
+  /// Takes the part of one of two ranks of batches that three ranks were to part.
+  class TooLarge final : public RankShare {
+   public:
+    Status begin_epoch(std::uint64_t) override { return {}; }
+    [[nodiscard]] std::uint32_t ranks() const override { return 3; }
+    std::span<const SampleId> mine(std::span<const SampleId> global) override { return Assignment::slice(global, 0, 2); }
+    void stop() override {}
+    [[nodiscard]] std::string failure() const override { return ""; }
+  };
+  for (const std::uint32_t slices : {1U, 2U}) {
+    TooLarge share;
+    LoaderOptions options = loader_options(4, 1);
+    options.slices = slices;
+    options.held_batches = slices;
+    auto loader = shared_loader(rig, options, share);
+    const Seen seen = consume(*loader);
+    CHECK(seen.samples.empty());
+    CHECK(seen.end.code == StatusCode::corrupt);
+    CHECK(loader->failure() ==
+          fmt::format("the loader failed: this rank's part of a global mini-batch has {} samples, and its batches have room for {}", slices * 6,
+                      slices * 4));
+  }
 }
 
 TEST_CASE("a share of batches in another order is refused") {

@@ -25,7 +25,11 @@ class MeetingPlace {
   bool meet(std::uint32_t rank, std::span<const std::byte> mine,
             const std::function<void(const AliveRanks&, std::span<const std::vector<std::byte>>)>& look) {
     std::unique_lock lock(m_mutex);
-    const std::uint64_t round = ++m_arrived[rank];
+    const std::uint64_t round = m_arrived[rank] + 1;
+    if (const auto dying = m_dying.find(rank); dying != m_dying.end() && round >= dying->second) alive.lose(rank);
+    m_changed.notify_all();
+    if (!alive.alive(rank)) return false;
+    m_arrived[rank] = round;
     m_said[rank][round] = {mine.begin(), mine.end()};
     m_changed.notify_all();
     m_changed.wait(lock, [&] {
@@ -47,6 +51,16 @@ class MeetingPlace {
     alive.lose(rank);
     m_changed.notify_all();
   }
+  /// The rank will be lost when it should come to that meeting, counted from 1.
+  void lose_at(std::uint32_t rank, std::uint64_t round) {
+    const std::scoped_lock lock(m_mutex);
+    m_dying[rank] = round;
+  }
+  /// To how many meetings the rank came.
+  [[nodiscard]] std::uint64_t rounds(std::uint32_t rank) {
+    const std::scoped_lock lock(m_mutex);
+    return m_arrived[rank];
+  }
   [[nodiscard]] bool is_alive(std::uint32_t rank) {
     const std::scoped_lock lock(m_mutex);
     return alive.alive(rank);
@@ -58,12 +72,13 @@ class MeetingPlace {
   AliveRanks alive;
   std::vector<std::uint64_t> m_arrived;
   std::vector<std::map<std::uint64_t, std::vector<std::byte>>> m_said;
-  std::map<std::uint64_t, AliveRanks> m_met;  ///< by round
+  std::map<std::uint64_t, AliveRanks> m_met;       ///< by round
+  std::map<std::uint32_t, std::uint64_t> m_dying;  ///< by rank, the round that it does not come to
 };
 
 class MetRanks final : public ElasticCollective {
  public:
-  MetRanks(MeetingPlace& place, std::uint32_t rank, std::uint32_t world) : m_place(place), m_rank(rank), m_world(world) {}
+  MetRanks(MeetingPlace& place, std::uint32_t rank, std::uint32_t world) : m_place(place), m_rank(rank), m_world(world), m_agreed(world) {}
   [[nodiscard]] int rank() const override { return static_cast<int>(m_rank); }
   [[nodiscard]] int world() const override { return static_cast<int>(m_world); }
   Status barrier(Deadline) override {
@@ -71,12 +86,15 @@ class MetRanks final : public ElasticCollective {
   }
   Status sum(std::span<double>, Deadline) override { return {StatusCode::unsupported, 0}; }
   Status gather(std::span<const std::byte> mine, std::span<std::byte> all, Deadline) override {
-    return met(mine, [&](const AliveRanks&, std::span<const std::vector<std::byte>> said) {
+    bool all_came = true;
+    const Status status = met(mine, [&](const AliveRanks& now, std::span<const std::vector<std::byte>> said) {
+      all_came = now == m_agreed;
       for (std::size_t i = 0; i < said.size(); ++i) std::ranges::copy(said[i], all.begin() + static_cast<std::ptrdiff_t>(i * mine.size()));
     });
+    return status.ok() && !all_came ? Status{StatusCode::io, 0} : status;
   }
   Status agree(AliveRanks& alive, Deadline) override {
-    return met({}, [&alive](const AliveRanks& now, const auto&) { alive = now; });
+    return met({}, [&](const AliveRanks& now, const auto&) { alive = m_agreed = now; });
   }
 
  private:
@@ -87,6 +105,7 @@ class MetRanks final : public ElasticCollective {
   MeetingPlace& m_place;
   std::uint32_t m_rank;
   std::uint32_t m_world;
+  AliveRanks m_agreed;  ///< on last
 };
 
 /// Several servers of one job in one process: each with a cache, storage, loader and share of its own.

@@ -25,7 +25,8 @@ namespace dsanalyze {
 ///   they hold, and what nobody holds and somebody has room for is adopted. Then slices; a miss asks the holder.
 /// - locality [Yang-Cong, section V]: the same first epoch; then each trains what it holds, and what balances the parts moves.
 /// Before each epoch the ranks agree on who is alive, and whether it is one more: begin_epoch() gives end when one of them has had enough. What a
-/// lost rank was to train of its last epoch is nobody's; the next epoch is the survivors'.
+/// lost rank was to train of its last epoch is nobody's; the next epoch is the survivors'. A rank may be lost while an epoch begins, too: it has no
+/// part in that one.
 class PartitionedShare final : public RankShare, public PartitionRules {
  public:
   struct Parts {
@@ -61,7 +62,8 @@ class PartitionedShare final : public RankShare, public PartitionRules {
   [[nodiscard]] std::optional<std::uint32_t> ask(SampleId sample, std::uint32_t attempt) const override;
   [[nodiscard]] bool keeps(SampleId sample) const override;
 
-  /// A rank that was lost, and what it was to train of the epoch in which it was: how much of it it did train nobody knows.
+  /// A rank that was lost, the last epoch that began while it took part, and what it was to train of that: how much of it it did train nobody knows.
+  /// One that was lost before the first epoch had begun has no share of it.
   struct Lost {
     std::uint32_t rank = 0;
     std::uint64_t epoch = 0;
@@ -78,7 +80,8 @@ class PartitionedShare final : public RankShare, public PartitionRules {
     std::vector<Lost> lost;
   };
   [[nodiscard]] const Account& account() const;
-  /// After the last epoch, once `met` have told one another what they did: ranks of that epoch that are not among them were lost in it.
+  /// After the last epoch, once `met` have told one another what they did: ranks that were alive when it began, or ended, and are not among them were
+  /// lost in it.
   void ended(const AliveRanks& met);
 
  private:
