@@ -20,9 +20,10 @@ std::string host_name() {
 }
 
 /// Texts of all ranks, each as long as it is: of those that are alive.
-std::vector<std::string> gather_texts(RankTeam& team, AliveRanks& alive, const std::string& mine, double patience_seconds, Timing timing) {
-  const auto deadline = [&] { return timing.clock->after(patience_seconds); };
-  const auto agree = [&] { return team.collective().agree(alive, deadline()); };
+std::vector<std::string> gather_texts(const RunContext& context, AliveRanks& alive, const std::string& mine) {
+  RankTeam& team = *context.inputs.team;
+  const auto deadline = [&] { return context.timing.clock->after(rank_patience(context)); };
+  const auto agree = [&] { return agree_or_stop(context, alive); };
   std::vector<std::uint64_t> sizes(team.world());
   std::vector<std::byte> all;
   const auto tell = [&]() -> Status {
@@ -134,10 +135,10 @@ RankRecord record_rank(const RunContext& context, const Measured& measured, Pipe
   return record;
 }
 
-std::vector<RankRecord> gather_records(RankTeam& team, AliveRanks& alive, const RankRecord& mine, double patience_seconds, Timing timing) {
+std::vector<RankRecord> gather_records(const RunContext& context, AliveRanks& alive, const RankRecord& mine) {
   std::vector<RankRecord> records;
-  const std::vector<std::string> texts = gather_texts(team, alive, to_json(mine), patience_seconds, timing);
-  for (std::uint32_t rank = 0; rank < team.world(); ++rank) {
+  const std::vector<std::string> texts = gather_texts(context, alive, to_json(mine));
+  for (std::uint32_t rank = 0; rank < texts.size(); ++rank) {
     if (alive.alive(rank)) records.push_back(rank_from_json(texts[rank], fmt::format("the record of rank {}", rank)));
   }
   return records;

@@ -17,8 +17,7 @@ namespace {
 /// Ranks that are alive are waited for so long: what one of them does meanwhile may take the whole profile's time.
 constexpr double patience_beyond_budget = 120;
 constexpr double network_seconds = 1.5;
-
-double patience(const RunContext& context) { return context.inputs.settings.time_budget_seconds * 2 + patience_beyond_budget; }
+constexpr double stop_look_seconds = 0.2;  ///< how often a rank that waits for the others looks whether it should stop
 
 /// What rank 0 has chosen.
 struct ChosenRun {
@@ -61,10 +60,21 @@ PartitionRecord partition_record(const RunContext& context, const PartitionedSha
 
 /// All ranks that are alive stand here.
 void meet_again(const RunContext& context, AliveRanks& alive) {
-  RankTeam& team = *context.inputs.team;
-  const Status status = team.collective().agree(alive, context.timing.clock->after(patience(context)));
-  if (!status.ok()) throw not_all_came(team, "the end of the full run", status);
+  const Status status = agree_or_stop(context, alive);
+  if (!status.ok()) throw not_all_came(*context.inputs.team, "the end of the full run", status);
 }
+
+/// Serves the other ranks from a cache, which outlives it, and waits at its end until nothing of the cache is in use.
+class Serving {
+ public:
+  Serving(Ranks& ranks, const HeldSamples& held) : m_ranks(ranks) { m_ranks.serve(&held); }
+  ~Serving() { m_ranks.serve(nullptr); }
+  Serving(const Serving&) = delete;
+  Serving& operator=(const Serving&) = delete;
+
+ private:
+  Ranks& m_ranks;
+};
 
 /// What this rank's part of the run was like.
 struct RankTraining {
@@ -94,7 +104,7 @@ RankTraining train_measured(RunContext& context, const ProfileInputs& inputs, Pi
   const auto storage = pipeline.storage_bytes();
   const auto before = storage();
   const Nanoseconds begun = context.timing.clock->now();
-  TeamTrainer trainer(inputs, pipeline.server().devices(), loader, patience(context), context.timing);
+  TeamTrainer trainer(inputs, pipeline.server().devices(), loader, rank_patience(context), context.timing);
   Observer observer(loader, storage, inputs.host, context.timing);
   RankTraining training;
   std::size_t seen = 0;
@@ -140,15 +150,29 @@ Error not_all_came(RankTeam& team, std::string_view where, Status status) {
   return Error(fmt::format("the ranks did not all come to {} ({})", where, status_name(status.code)));
 }
 
+double rank_patience(const RunContext& context) { return context.inputs.settings.time_budget_seconds * 2 + patience_beyond_budget; }
+
+Status agree_or_stop(const RunContext& context, AliveRanks& alive) {
+  const Deadline last = context.timing.clock->after(rank_patience(context));
+  Status status{StatusCode::timeout, 0};
+  while (status.code == StatusCode::timeout && context.timing.clock->now() < last.at) {
+    if (context.stop.stop_requested()) throw Interrupted();
+    status = context.inputs.team->collective().agree(alive, {std::min(last.at, context.timing.clock->after(stop_look_seconds).at)});
+  }
+  return status;
+}
+
 void follow_rank_0(RunContext& context, double& seconds) {
   RankTeam& team = *context.inputs.team;
   AliveRanks alive(team.world());
   const ChosenRun mine{context.subset->size(), seconds};
   std::vector<ChosenRun> all(team.world());
-  const auto deadline = [&] { return context.timing.clock->after(patience(context)); };
   const Status status = tell_together(
-      alive, [&] { return team.collective().agree(alive, deadline()); },
-      [&] { return team.collective().gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)), deadline()); });
+      alive, [&] { return agree_or_stop(context, alive); },
+      [&] {
+        return team.collective().gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)),
+                                        context.timing.clock->after(rank_patience(context)));
+      });
   if (!status.ok()) throw not_all_came(team, "the full run", status);
   if (!alive.alive(0)) throw Error("rank 0 is gone: it was to measure the server before the ranks' run together");
   if (team.rank() == 0) return;
@@ -157,7 +181,9 @@ void follow_rank_0(RunContext& context, double& seconds) {
   context.subset_cache_bytes = static_cast<Bytes>(std::llround(context.plan.cache_fraction * static_cast<double>(context.subset->bytes())));
 }
 
-RanksMeasured run_ranks(RunContext& context, double seconds) {
+namespace {
+
+RanksMeasured run_with_others(RunContext& context, double seconds) {
   const ProfileSettings& settings = context.inputs.settings;
   RankTeam& team = *context.inputs.team;
   follow_rank_0(context, seconds);
@@ -175,7 +201,7 @@ RanksMeasured run_ranks(RunContext& context, double seconds) {
        .rank_batch = static_cast<std::uint32_t>(settings.batch_size * (settings.step == StepMode::lockstep ? settings.accelerators : 1)),
        .seed = settings.seed,
        .enough = [&] { return to_seconds(context.timing.clock->now() - begun) >= 1.5 * seconds || context.budget_spent(); },
-       .patience_seconds = patience(context)});
+       .patience_seconds = rank_patience(context)});
   spec.server = server;
   spec.share = &share;
   std::unique_ptr<PeerSource> emulated;
@@ -187,7 +213,7 @@ RanksMeasured run_ranks(RunContext& context, double seconds) {
   }
   Pipeline pipeline(inputs, spec, context.timing);
   if (parted) share.read_with(pipeline.partitioned_engine());
-  team.ranks().serve(&server->held());
+  const Serving serving(team.ranks(), server->held());
   auto loader = pipeline.make_loader({.epochs = static_cast<std::uint64_t>(settings.epochs)});
   const RankTraining training = train_measured(context, inputs, pipeline, *loader, share, seconds);
 
@@ -198,8 +224,7 @@ RanksMeasured run_ranks(RunContext& context, double seconds) {
   mine.training = training.own.record.training;
   meet_again(context, alive);
   if (parted) measured.network = measure_network(context, pipeline, share, server->held(), network_seconds);
-  measured.ranks = gather_records(team, alive, mine, patience(context), context.timing);
-  team.ranks().serve(nullptr);
+  measured.ranks = gather_records(context, alive, mine);
   share.ended(alive);
   measured.partition = partition_record(context, share.account());
   measured.partition.ranks_at_end = static_cast<int>(alive.count());
@@ -208,6 +233,18 @@ RanksMeasured run_ranks(RunContext& context, double seconds) {
   report_failures(context, "full", *loader);
   note_rate(context, fmt::format("{} ranks together", measured.ranks.size()), measured.all.rate);
   return measured;
+}
+
+}  // namespace
+
+RanksMeasured run_ranks(RunContext& context, double seconds) {
+  try {
+    return run_with_others(context, seconds);
+  } catch (const Error&) {
+    // An interrupt often reaches all ranks: that the others are gone is its consequence.
+    if (context.stop.stop_requested()) throw Interrupted();
+    throw;
+  }
 }
 
 }  // namespace dsanalyze
