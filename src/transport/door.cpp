@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <map>
 
 #include "addresses.hpp"
 #include "dsanalyze/base/error.hpp"
@@ -99,12 +100,21 @@ void Door::receive(asio::ip::tcp::socket socket) {
   asio::error_code error;
   socket.non_blocking(true, error);
   if (error) return;
-  if (m_strangers == most_strangers) {
-    const CallerPointer oldest = *std::ranges::find(m_callers, SIZE_MAX, [](const CallerPointer& caller) { return caller->call; });
-    refuse(oldest, Refusal::crowded, {});
-  }
+  if (m_strangers == most_strangers) refuse(one_of_the_most_crowded(), Refusal::crowded, {});
   ++m_strangers;
-  await(add(std::move(socket), Handshake::to_accept(m_own, random_nonce())));
+  const asio::ip::tcp::endpoint from = socket.remote_endpoint(error);
+  const CallerPointer caller = add(std::move(socket), Handshake::to_accept(m_own, random_nonce()));
+  if (!error) caller->from = from.address();
+  await(caller);
+}
+
+Door::CallerPointer Door::one_of_the_most_crowded() {
+  std::map<asio::ip::address, std::vector<CallerPointer>> by_address;
+  for (const CallerPointer& caller : m_callers) {
+    if (caller->call == SIZE_MAX) by_address[caller->from].push_back(caller);
+  }
+  const auto& most = std::ranges::max_element(by_address, {}, [](const auto& of_address) { return of_address.second.size(); })->second;
+  return most[m_random.below(most.size())];
 }
 
 Door::CallerPointer Door::add(asio::ip::tcp::socket socket, Handshake handshake) {

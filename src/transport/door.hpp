@@ -9,10 +9,12 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "dsanalyze/base/random.hpp"
 #include "dsanalyze/transport/ranks.hpp"
 #include "handshake.hpp"
 
@@ -20,7 +22,8 @@ namespace dsanalyze::transport {
 
 /// Where connections begin: lets in who proves to be a member, and calls at the lower ranks' doors until it is let in, again when a connection broke.
 /// A thread of its own, so that whoever knocks, however often, keeps none of the others waiting. Who has not proved to be a member within 2 s and 116
-/// bytes is gone, and of more than 128 that have not the oldest. Threads: any.
+/// bytes is gone. Of more than 128 that have not, one of the address that most of them come from goes, whichever: however many come, a member that
+/// tries again gets in soon, and one from another address at once. Threads: any.
 class Door {
  public:
   /// A member's claim to a connection.
@@ -70,6 +73,7 @@ class Door {
     asio::ip::tcp::socket socket;
     Handshake handshake;
     Nanoseconds began;
+    asio::ip::address from;
     std::size_t call = SIZE_MAX;  ///< which of m_calls; SIZE_MAX: it came by itself
     bool is_gone = false;         ///< what still comes of its socket is of no interest
     std::list<std::shared_ptr<Caller>>::iterator place;
@@ -85,6 +89,7 @@ class Door {
 
   CallerPointer add(asio::ip::tcp::socket socket, Handshake handshake);
   void remove(const CallerPointer& caller);
+  CallerPointer one_of_the_most_crowded();
   void note(std::uint32_t rank, const std::string& trouble);
   void accept_next();
   void receive(asio::ip::tcp::socket socket);
@@ -107,6 +112,7 @@ class Door {
   asio::steady_timer m_timer;
   asio::steady_timer m_pause;
   std::list<CallerPointer> m_callers;  ///< the oldest first
+  RandomStream m_random{std::random_device{}()};
   std::size_t m_strangers = 0;         ///< of m_callers, those that came by themselves
   std::vector<Call> m_calls;
   std::size_t m_calling = 0;

@@ -68,7 +68,7 @@ enum class Refusal : std::uint8_t {
   other_version,  ///< a rank of another version of the protocol
   closed,         ///< hung up before it had proved anything
   too_slow,       ///< 2 s were over
-  crowded,        ///< the oldest of too many that had not proved anything
+  crowded,        ///< one of too many that had not proved anything
   wrong_proof,    ///< does not have the key, or answers another question
   other_terms,    ///< has the key, but other terms (dataset, world, ...)
   known,          ///< has the key, but that rank is connected already
