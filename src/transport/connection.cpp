@@ -56,6 +56,7 @@ void Connection::cancel_all() {
 
 void Connection::start() {
   m_heard = m_answered = m_due = m_sent = m_job->members.now();
+  if (m_number == 0) say_process();
   serve_socket();
 }
 
@@ -76,6 +77,16 @@ void Connection::serve_socket() {
   if (m_job->members.alive(m_peer)) await_reading();
   work();
 }
+
+void Connection::say_process() {
+  asio::error_code error;
+  const auto peer = m_socket.remote_endpoint(error);
+  const auto process = own_process();
+  if (error || !peer.address().is_loopback() || !process) return;
+  say(FrameKind::process, 0, std::make_shared<const std::vector<std::byte>>(write_process(*process)));
+}
+
+bool Connection::has_ended() const { return m_process && is_gone(*m_process); }
 
 void Connection::tune_wakes() {
   const int enough = static_cast<int>(std::clamp<std::size_t>(m_rest.size(), 1, most_awaited_at_once));
@@ -127,7 +138,10 @@ void Connection::read_available() {
     const ssize_t got = ::readv(m_socket.native_handle(), has_body ? parts.data() : parts.data() + 1, has_body ? 2 : 1);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) return;
-    if (got <= 0) return hung_up();
+    if (got <= 0) {
+      broke();
+      return;
+    }
     m_read = m_job->members.now();
     take(static_cast<std::size_t>(got));
     budget -= std::min(budget, static_cast<std::size_t>(got));
@@ -140,7 +154,6 @@ void Connection::read_available() {
 void Connection::take(std::size_t bytes) {
   const std::size_t of_body = std::min(bytes, m_rest.size());
   if (of_body > 0) {
-    m_heard = m_read;
     if (m_body == Body::reply) m_answered = m_read;
     m_rest = m_rest.subspan(of_body);
   }
@@ -184,7 +197,6 @@ bool Connection::take_frame() {
 
 bool Connection::begin_body(const FrameHead& head) {
   m_head = head;
-  m_began = m_read;
   if (head.kind == FrameKind::reply) {
     // Its length is no more than what there is room for, because it is what was asked for.
     if (m_asked_here == 0 || m_awaited.front().number != head.number || m_awaited.front().request.bytes != head.length) return broke();
@@ -252,8 +264,10 @@ bool Connection::is_corrupt() {
 
 bool Connection::broke() {
   drop_socket();
-  if (m_is_leaving) {
+  if (m_is_leaving && m_unheard.empty()) {
     end({StatusCode::cancelled, 0});
+  } else if (has_ended()) {
+    lose({StatusCode::io, ECONNRESET}, Death::ended);
   } else if (!m_job->members.alive(m_peer)) {
     lose({StatusCode::io, ECONNRESET}, Death::ended);
   } else {

@@ -12,6 +12,7 @@
 #include "handshake.hpp"
 #include "job.hpp"
 #include "outbox.hpp"
+#include "process_identity.hpp"
 #include "ring.hpp"
 #include "wire.hpp"
 
@@ -95,8 +96,6 @@ class Connection {
   void drop_socket();
   /// The other rank is lost, and all that it owes ends with `status`.
   void lose(Status status, Death death);
-  /// The other end is closed.
-  void hung_up();
   /// A rank that may live after all is told that this one goes on without it, and all are told when this one does not go on.
   void say_last_words();
   /// What it said makes no sense. False, for whoever would go on.
@@ -108,6 +107,11 @@ class Connection {
   void cancel_asked();
   [[nodiscard]] bool is_overdue(Nanoseconds now) const;
   [[nodiscard]] Nanoseconds time_to_come(std::size_t bytes) const;
+  /// Bytes of the body that is coming in.
+  [[nodiscard]] std::size_t of_body() const;
+  /// Whether the other rank's process has ended, where that can be known.
+  [[nodiscard]] bool has_ended() const;
+  void say_process();
 
   Loop* m_loop;
   Job* m_job;
@@ -118,6 +122,7 @@ class Connection {
   bool m_is_open = false;       ///< has a socket
   bool m_is_over = false;       ///< and gets none any more
   bool m_is_leaving = false;
+  Nanoseconds m_left = 0;       ///< when it began to
   bool m_has_said_all = false;  ///< and hung up for its part
   std::atomic<bool> m_has_heard{false};
   std::atomic<bool> m_is_broken{false};
@@ -154,12 +159,12 @@ class Connection {
   std::size_t m_said_here = 0;    ///< of m_unheard, those at the front that were sent over this socket
   std::uint64_t m_messages = 0;   ///< given a number so far
   bool m_owes_sign = false;
+  std::optional<ProcessIdentity> m_process;  ///< the other rank's, on this machine
   bool m_awaits_writing = false;
 
   // When something last happened.
-  Nanoseconds m_heard = 0;     ///< a frame, or a part of one that comes fast enough
+  Nanoseconds m_heard = 0;     ///< a frame that is whole and right
   Nanoseconds m_read = 0;      ///< any bytes
-  Nanoseconds m_began = 0;     ///< the body that is coming in
   Nanoseconds m_answered = 0;  ///< a byte of an answer, or the first one became due
   Nanoseconds m_due = 0;       ///< the first answer became due
   Nanoseconds m_sent = 0;      ///< a byte, or there began to be some to send

@@ -13,6 +13,7 @@ namespace {
 
 constexpr Nanoseconds least_bytes_per_second = 1'000'000;  // at which an answer must come once the deadline has passed
 constexpr int heartbeats_per_deadline = 4;
+constexpr Nanoseconds longest_leaving = nanoseconds_per_second / 2;  // without a connection
 
 }  // namespace
 
@@ -29,8 +30,14 @@ bool Connection::take_small_frame(const FrameHead& head, std::span<const std::by
     case FrameKind::decided:
       if (is_next_message(head)) m_job->hear(m_peer, head, {bytes.begin(), bytes.end()});
       return m_is_open;
+    case FrameKind::process:
+      if (is_next_message(head)) m_process = parse_process(bytes);
+      return m_is_open;
     case FrameKind::leaving:
       if (!is_next_message(head)) return m_is_open;
+      // It waits for the word that it was heard.
+      m_owes_sign = true;
+      write_all();
       lose({StatusCode::io, ECONNRESET}, Death::ended);
       return false;
     default:
@@ -171,10 +178,15 @@ Nanoseconds Connection::time_to_come(std::size_t bytes) const {
   return m_job->peer_deadline + static_cast<Nanoseconds>(bytes) * nanoseconds_per_second / least_bytes_per_second;
 }
 
+std::size_t Connection::of_body() const {
+  if (m_body == Body::none) return 0;
+  return (m_body == Body::reply ? m_head.length : m_message.size()) - m_rest.size();
+}
+
 bool Connection::is_overdue(Nanoseconds now) const {
   const Nanoseconds limit = m_job->peer_deadline;
-  if (now - m_heard > limit || (!m_outbox.empty() && now - m_sent > limit)) return true;
-  if (m_body != Body::none && now - m_began > time_to_come(m_head.length)) return true;
+  // What is coming in is not known to be the other rank's before it is whole: it counts for as long as it takes at the least rate, no longer.
+  if (now - m_heard > time_to_come(of_body()) || (!m_outbox.empty() && now - m_sent > limit)) return true;
   return !m_awaited.empty() && (now - m_answered > limit || now - m_due > time_to_come(m_awaited.front().request.bytes));
 }
 
@@ -187,6 +199,8 @@ void Connection::look() {
     if (!m_is_over && is_overdue(m_job->members.now())) return lose({StatusCode::timeout, 0}, Death::silent);
     if (m_is_open) tune_wakes();
   }
+  if (!m_is_open && has_ended()) return lose({StatusCode::io, ECONNRESET}, Death::ended);
+  if (!m_is_open && m_is_leaving && m_job->members.now() - m_left > longest_leaving) return end({StatusCode::cancelled, 0});
   if (!m_is_open || !m_outbox.empty()) return;
   const bool is_quiet = m_job->members.now() - m_sent >= m_job->peer_deadline / heartbeats_per_deadline;
   m_owes_sign = is_quiet || m_outbox.acknowledged() != m_messages_heard;
@@ -195,12 +209,14 @@ void Connection::look() {
 
 void Connection::leave() {
   m_is_leaving = true;
+  m_left = m_job->members.now();
   if (m_is_over) return;
   cancel_all();
   cancel_asked();
-  if (!m_is_open) return end({StatusCode::cancelled, 0});
   if (m_number == 0) say(FrameKind::leaving, 0, nullptr);
-  write_all();
+  if (m_is_open) return write_all();
+  // What was said is said again where the connection is opened anew in time.
+  if (m_number > 0) end({StatusCode::cancelled, 0});
 }
 
 bool Connection::break_off() {
@@ -228,13 +244,6 @@ void Connection::lose(Status status, Death death) {
   m_job->bury(m_peer, death);
   if (m_is_open) say_last_words();
   end(status);
-}
-
-void Connection::hung_up() {
-  // Who hangs up in the middle of a frame, on a rank that had stopped, could not say that it goes on without it: there was no room.
-  const bool is_in_frame = m_body != Body::none || m_begin != m_end;
-  if (is_in_frame && m_loop->was_away()) m_job->bury(m_job->members.own(), Death::silent);
-  broke();
 }
 
 void Connection::say_last_words() {

@@ -86,7 +86,8 @@ void Door::accept_next() {
   m_acceptor.async_accept([this](const asio::error_code& error, asio::ip::tcp::socket socket) {
     if (error == asio::error::operation_aborted) return;
     if (!error) receive(std::move(socket));
-    if (error != asio::error::no_descriptors && error.value() != ENFILE && error.value() != ENOBUFS && error.value() != ENOMEM) return accept_next();
+    const bool is_of_caller = error == asio::error::connection_aborted || error == asio::error::interrupted || error == asio::error::try_again;
+    if (!error || is_of_caller) return accept_next();
     // Trying at once would be all that this thread does.
     m_pause.expires_after(without_descriptors);
     m_pause.async_wait([this](const asio::error_code& aborted) {
@@ -147,14 +148,10 @@ void Door::call(std::size_t number) {
   caller->call = number;
   caller->socket.async_connect(m_peers[call.claim.rank], [this, caller](const asio::error_code& error) {
     if (caller->is_gone) return;
-    const Claim claim = m_calls[caller->call].claim;
-    // There is no network between that could have refused for it.
-    if (error == asio::error::connection_refused && claim.opens_again && m_peers[claim.rank].address().is_loopback()) m_hooks.gone(claim.rank);
     asio::error_code failure = error;
     if (!failure) close_on_exec(caller->socket.native_handle());
     if (!failure) caller->socket.non_blocking(true, failure);
     if (failure) return refuse(caller, Refusal::closed, describe_errno(failure.value()));
-    if (m_calls[caller->call].only_looks) return refuse(caller, Refusal::none, {});
     if (send_output(*caller)) return await(caller);
     refuse(caller, Refusal::closed, "hung up");
   });
@@ -162,11 +159,9 @@ void Door::call(std::size_t number) {
 
 void Door::open_again(std::uint32_t rank, std::uint32_t connection) {
   asio::post(m_context, [this, rank, connection] {
-    const bool only_looks = rank > m_own.rank;
-    if (only_looks && !m_peers[rank].address().is_loopback()) return;
-    const auto is_this = [&](const Call& call) { return call.claim.rank == rank && call.claim.connection == connection; };
-    auto call = std::ranges::find_if(m_calls, is_this);
-    if (call == m_calls.end()) call = m_calls.insert(m_calls.end(), {{rank, connection}, only_looks});
+    const auto call = std::ranges::find_if(
+        m_calls, [&](const Call& each) { return each.claim.rank == rank && each.claim.connection == connection; });
+    if (call == m_calls.end()) return;
     call->claim.opens_again = true;
     if (call->stage == Call::Stage::over) call->stage = Call::Stage::waiting;
     make_calls();
@@ -217,7 +212,10 @@ void Door::let_in(const CallerPointer& caller) {
   const FrameKeys keys = caller->handshake.frame_keys();
   FileDescriptor socket(caller->socket.release(error));
   if (error) return refuse(caller, Refusal::closed, error.message());
-  if (caller->call != SIZE_MAX) m_calls[caller->call].stage = Call::Stage::over;
+  if (caller->call != SIZE_MAX) {
+    m_calls[caller->call].stage = Call::Stage::over;
+    m_calls[caller->call].again_at = m_clock->now() + before_next_call;
+  }
   remove(caller);
   m_hooks.enter(std::move(socket), keys, claim);
 }

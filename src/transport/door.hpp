@@ -44,10 +44,8 @@ class Door {
     std::function<void(Death reason)> given_up;
     /// Whether a connection that broke is still to be opened again.
     std::function<bool(std::uint32_t rank, std::uint32_t connection)> is_missed;
-    /// Nobody listens any more at that rank's address, which is this machine's own: its process is gone.
-    std::function<void(std::uint32_t rank)> gone;
   };
-  /// `peers`: where all ranks are. Closed at first.
+  /// `peers`: where all ranks are; used for those below. Closed at first.
   Door(FileDescriptor listening, const RankFacts& facts, std::vector<asio::ip::tcp::endpoint> peers, const Clock& clock, Calls calls);
   ~Door();
   Door(const Door&) = delete;
@@ -61,7 +59,7 @@ class Door {
   [[nodiscard]] std::uint64_t refused(Refusal refusal) const { return m_refused[static_cast<std::size_t>(refusal)].load(std::memory_order_relaxed); }
   /// What came last of calling at that rank, in words; empty when nothing did.
   [[nodiscard]] std::string trouble(std::uint32_t rank) const;
-  /// A connection broke. A lower rank is called for it; of a higher one, which is to call, it is looked whether it is there, where that can be known.
+  /// A connection broke: a lower rank is called for it; a higher one is to call.
   void open_again(std::uint32_t rank, std::uint32_t connection);
   /// A rank has the key and other terms: waiting does not help.
   [[nodiscard]] bool is_hopeless() const { return m_is_hopeless.load(); }
@@ -79,10 +77,9 @@ class Door {
     std::list<std::shared_ptr<Caller>>::iterator place;
   };
   using CallerPointer = std::shared_ptr<Caller>;
-  /// A connection that this rank has to make, or a look at whether the other one's process is there.
+  /// A connection that this rank has to make.
   struct Call {
     Claim claim;
-    bool only_looks = false;
     enum class Stage : std::uint8_t { waiting, calling, over } stage = Stage::waiting;
     Nanoseconds again_at = 0;
   };

@@ -7,7 +7,8 @@
 
 namespace dsanalyze::transport {
 
-Exchange::Exchange(Members& members, FrameKind kind, Say say) : m_members(&members), m_kind(kind), m_say(std::move(say)), m_heard(members.world()) {}
+Exchange::Exchange(Members& members, FrameKind kind, Say say, WentOn went_on)
+    : m_members(&members), m_kind(kind), m_say(std::move(say)), m_went_on(std::move(went_on)), m_heard(members.world()) {}
 
 void Exchange::hear(std::uint32_t rank, std::uint64_t number, std::vector<std::byte> bytes) {
   const std::scoped_lock lock(m_mutex);
@@ -15,8 +16,8 @@ void Exchange::hear(std::uint32_t rank, std::uint64_t number, std::vector<std::b
 }
 
 Status Exchange::take_part(std::uint32_t rank, std::uint64_t number, std::span<std::byte> out) {
-  // Looked at first: what a rank said before it died counts.
-  const bool is_alive = m_members->alive(rank);
+  // Looked at first: what a rank said before it died or went on counts.
+  const bool may_come = m_members->alive(rank) && !m_went_on(rank);
   const std::scoped_lock lock(m_mutex);
   Heard& heard = m_heard[rank];
   for (std::optional<Part>* const part : {&heard.older, &heard.newer}) {
@@ -25,7 +26,7 @@ Status Exchange::take_part(std::uint32_t rank, std::uint64_t number, std::span<s
     std::ranges::copy((*part)->bytes, out.begin());
     return {};
   }
-  if (!is_alive || (heard.newer && heard.newer->number > number)) return {StatusCode::io, ECONNRESET};
+  if (!may_come || (heard.newer && heard.newer->number > number)) return {StatusCode::io, ECONNRESET};
   return {StatusCode::busy, 0};
 }
 

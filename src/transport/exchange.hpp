@@ -22,7 +22,9 @@ using Say = std::function<void(std::uint32_t rank, FrameKind kind, std::uint64_t
 /// rank are kept, and a newer one than the one waited for says that the other has given up. Threads: one at a time; hear() any.
 class Exchange {
  public:
-  Exchange(Members& members, FrameKind kind, Say say);
+  /// Whether a rank does something else by now: a part that has not come of it will not come.
+  using WentOn = std::function<bool(std::uint32_t rank)>;
+  Exchange(Members& members, FrameKind kind, Say say, WentOn went_on);
 
   /// What is waited for may end sooner than it comes: asked whenever something is new. Not ok: the round's end.
   using Ending = std::function<Status()>;
@@ -48,6 +50,7 @@ class Exchange {
   Members* m_members;
   FrameKind m_kind;
   Say m_say;
+  WentOn m_went_on;
   std::vector<std::byte> m_sums;
   std::mutex m_mutex;
   std::vector<Heard> m_heard;  ///< guarded by m_mutex; one a rank

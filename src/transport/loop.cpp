@@ -47,7 +47,6 @@ struct Loop::WakeHandler {
 
 Loop::Loop(Job& job) : m_job(&job), m_timer(m_context) {
   m_completions.reserve(most_in_a_group);
-  m_looked = m_job->members.now();
   look_after(look_interval(m_job->peer_deadline));
   m_thread = std::thread([this] { m_context.run(); });
 }
@@ -109,15 +108,7 @@ void Loop::look_after(std::chrono::nanoseconds interval) {
   });
 }
 
-bool Loop::was_away() const {
-  const Nanoseconds now = m_job->members.now();
-  return now - m_looked > m_job->peer_deadline / 2 || (m_came_back > 0 && now - m_came_back < m_job->peer_deadline);
-}
-
 void Loop::look_around() {
-  const Nanoseconds now = m_job->members.now();
-  if (now - m_looked > m_job->peer_deadline / 2) m_came_back = now;
-  m_looked = now;
   for (Connection* const connection : m_connections) connection->look();
   deliver();
   if (m_is_finishing && (m_open == 0 || m_job->members.now() >= m_end.at)) {

@@ -43,8 +43,6 @@ class Loop {
   void complete(const PeerCompletion& completion);
   void deliver();
   void closed();
-  /// Whether this thread did nothing for half a peer deadline, which ended less than one ago: the process was stopped, or had no processor.
-  [[nodiscard]] bool was_away() const;
 
  private:
   struct WakeHandler;
@@ -64,8 +62,6 @@ class Loop {
   std::vector<PeerCompletion> m_completions;
   std::size_t m_open = 0;
   bool m_is_finishing = false;
-  Nanoseconds m_looked = 0;
-  Nanoseconds m_came_back = 0;  ///< after it was away; 0: never
   Deadline m_end;
   std::thread m_thread;
 };

@@ -24,17 +24,20 @@ enum class Death : std::uint8_t {
 /// Whether a rank that died of it may live, so that it is to be told.
 constexpr bool may_live(Death death) { return death == Death::silent || death == Death::nonsense || death == Death::excluded; }
 
-/// Whether ranks that went silent leave enough: of those that took part in the last agreement more than half, or one half with the lowest of them.
-/// The silent ones may go on by themselves; so never both do. Only a rank that has ended for certain does not count.
-inline bool may_go_on(const RankMask& taking_part, const RankMask& silent) {
+/// Whether the ranks that `stay` may go on without the others of those that took part in the last agreement: they are more than half, or one half with
+/// the lowest. Ranks that have `ended` for certain do not count; of all others it is not known whether they go on by themselves. So at most one part
+/// of a network that was cut does, whatever each part knows of ends: parts that stay and know of different ends are still too many for two.
+inline bool may_go_on(const RankMask& taking_part, const RankMask& ended, const RankMask& stay) {
   std::size_t all = 0;
-  std::size_t lost = 0;
-  for (std::size_t rank = 0; rank < taking_part.size(); ++rank) {
-    all += taking_part[rank] ? 1 : 0;
-    lost += taking_part[rank] && silent[rank] ? 1 : 0;
+  std::size_t left = 0;
+  std::size_t lowest = taking_part.size();
+  for (std::size_t rank = taking_part.size(); rank-- > 0;) {
+    if (!taking_part[rank] || ended[rank]) continue;
+    ++all;
+    left += stay[rank] ? 1 : 0;
+    lowest = rank;
   }
-  const auto lowest = static_cast<std::size_t>(std::ranges::find(taking_part, true) - taking_part.begin());
-  return 2 * lost < all || (2 * lost == all && !silent[lowest]);
+  return 2 * left > all || (2 * left == all && lowest < stay.size() && stay[lowest]);
 }
 
 /// Who this rank takes for alive, and a word that changes with all news that a waiting rank may want. Threads: any, at once.
@@ -54,10 +57,9 @@ class Members {
     tell();
     return true;
   }
-  /// Those that are lost and may live.
-  [[nodiscard]] RankMask silent() const {
+  [[nodiscard]] RankMask of_death(Death death_of) const {
     RankMask mask(world());
-    for (std::uint32_t rank = 0; rank < world(); ++rank) mask[rank] = may_live(death(rank));
+    for (std::uint32_t rank = 0; rank < world(); ++rank) mask[rank] = death(rank) == death_of;
     return mask;
   }
   /// The ranks of the last agreement, at first all.
@@ -70,7 +72,7 @@ class Members {
     m_taking_part = mask;
   }
   /// Whether this rank may still tell others that it goes on without them.
-  [[nodiscard]] bool goes_on() const { return alive(m_own) && may_go_on(taking_part(), silent()); }
+  [[nodiscard]] bool goes_on() const { return alive(m_own) && may_go_on(taking_part(), of_death(Death::ended), of_death(Death::none)); }
   /// To be read before looking at what is waited for.
   [[nodiscard]] std::uint32_t news() const { return m_news.load(std::memory_order_acquire); }
   void tell() {

@@ -39,11 +39,12 @@ class JoinedRanks final : public Ranks {
   }
 
   ~JoinedRanks() override {
-    if (m_door) m_door->close();
     m_job.held.set(nullptr);
     const Deadline deadline = m_job.members.after(m_job.facts.peer_deadline_seconds);
     for (const auto& loop : m_loops) loop->finish(deadline);
     for (const auto& loop : m_loops) loop->join();
+    // Until then a connection that breaks can be opened again, for the last words over it.
+    if (m_door) m_door->close();
   }
 
   JoinedRanks(const JoinedRanks&) = delete;
@@ -135,14 +136,18 @@ class JoinedRanks final : public Ranks {
                   }
                   m_job.members.tell();
                 },
-            .death = [this](std::uint32_t rank) { return m_job.members.death(rank); },
+            .death =
+                [this](std::uint32_t rank) {
+                  // What this rank alone has found so far is not what the job does.
+                  const bool is_settled = m_job.members.goes_on() && !m_job.members.taking_part()[rank];
+                  return is_settled ? m_job.members.death(rank) : Death::none;
+                },
             .given_up = [this](Death reason) { bury(m_job.members.own(), reason); },
             .is_missed =
                 [this](std::uint32_t rank, std::uint32_t connection) {
                   const Connection* const line = m_lines.get(rank, connection);
                   return m_job.members.alive(rank) && line != nullptr && line->is_broken();
-                },
-            .gone = [this](std::uint32_t rank) { bury(rank, Death::ended); }};
+                }};
   }
 
   Say saying() {
@@ -223,9 +228,7 @@ std::unique_ptr<Ranks> join_ranks(Listener listener, const RankFacts& facts, con
     throw UsageError(fmt::format("{} addresses were given for {} ranks: each rank needs one", addresses.size(), facts.world));
   }
   std::vector<asio::ip::tcp::endpoint> peers(facts.world);
-  for (std::uint32_t rank = 0; rank < facts.world; ++rank) {
-    if (rank != facts.rank) peers[rank] = transport::parse_endpoint(addresses[rank]);
-  }
+  for (std::uint32_t rank = 0; rank < facts.rank; ++rank) peers[rank] = transport::parse_endpoint(addresses[rank]);
   auto ranks = std::make_unique<transport::JoinedRanks>(facts, timing);
   ranks->join(std::move(listener), std::move(peers), *timing.clock);
   return ranks;

@@ -22,7 +22,9 @@ bool has_possible_length(const FrameHead& head) {
       return head.length <= most_gathered;
     case FrameKind::mask:
     case FrameKind::decided:
-      return head.length > 0 && head.length <= 2 * most_mask;
+      return head.length > 0 && head.length <= most_mask;
+    case FrameKind::process:
+      return head.length == process_bytes;
   }
   return false;
 }
@@ -68,20 +70,6 @@ std::optional<RankMask> parse_mask(std::span<const std::byte> bytes, std::uint32
     if (bit < world) mask[bit] = is_set;
   }
   return mask;
-}
-
-std::vector<std::byte> write_view(const RankView& view) {
-  std::vector<std::byte> bytes = write_mask(view.alive);
-  const std::vector<std::byte> silent = write_mask(view.silent);
-  bytes.insert(bytes.end(), silent.begin(), silent.end());
-  return bytes;
-}
-
-std::optional<RankView> parse_view(std::span<const std::byte> bytes, std::uint32_t world) {
-  auto alive = parse_mask(bytes.first(bytes.size() / 2), world);
-  auto silent = parse_mask(bytes.subspan(bytes.size() / 2), world);
-  if (!alive || !silent) return std::nullopt;
-  return RankView{std::move(*alive), std::move(*silent)};
 }
 
 }  // namespace dsanalyze::transport

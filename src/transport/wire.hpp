@@ -28,11 +28,12 @@ enum class FrameKind : std::uint32_t {
   other_length,  ///< held, but not with as many bytes as were asked for; no bytes
   heartbeat,     ///< no bytes
   gather,        ///< a rank's part of round `number`
-  mask,          ///< whom a rank takes for alive and whom it finds silent, for agreement `number`
+  mask,          ///< whom a rank takes for alive, for agreement `number`
   decided,       ///< the outcome of agreement `number`, likewise
   given_up,      ///< no bytes; the others go on without the rank that reads this, `number` (a Death) says why
   training,      ///< a rank's part of round `number` of training
-  leaving        ///< no bytes; the rank has no further part in the job: the end of its connections is no failure of the network
+  leaving,       ///< no bytes; the rank has no further part in the job: the end of its connections is no failure of the network
+  process        ///< which process of this machine the rank is, for ranks that are connected over loopback
 };
 
 struct FrameHead {
@@ -57,6 +58,7 @@ constexpr std::size_t most_entries = 256;                       ///< in one fram
 constexpr std::size_t most_asked = 1024;                        ///< unanswered on one connection
 constexpr std::size_t most_gathered = 64U << 20U;               ///< bytes
 constexpr std::size_t most_mask = most_ranks / 8;               ///< bytes
+constexpr std::size_t process_bytes = 24;
 constexpr std::size_t most_small = most_entries * entry_bytes;  ///< bytes that follow any head but those of is_long()
 
 /// What follows these may be long, and goes where it belongs as it comes.
@@ -65,7 +67,7 @@ constexpr bool is_long(FrameKind kind) { return kind == FrameKind::reply || kind
 /// Frames that are sent again where a connection is opened anew, as they say something once.
 constexpr bool is_message(FrameKind kind) {
   return kind == FrameKind::gather || kind == FrameKind::training || kind == FrameKind::mask || kind == FrameKind::decided ||
-         kind == FrameKind::leaving;
+         kind == FrameKind::leaving || kind == FrameKind::process;
 }
 
 using HeadBytes = std::array<std::byte, bare_head_bytes>;
@@ -82,14 +84,5 @@ using RankMask = std::vector<bool>;
 std::vector<std::byte> write_mask(const RankMask& mask);
 /// Nothing when it is not a mask of `world` ranks.
 std::optional<RankMask> parse_mask(std::span<const std::byte> bytes, std::uint32_t world);
-
-/// How a rank sees the others: two masks, one behind the other.
-struct RankView {
-  RankMask alive;
-  RankMask silent;  ///< of the others those that somebody who is alive has lost, and that may live
-};
-std::vector<std::byte> write_view(const RankView& view);
-/// Nothing when it is not one of `world` ranks.
-std::optional<RankView> parse_view(std::span<const std::byte> bytes, std::uint32_t world);
 
 }  // namespace dsanalyze::transport

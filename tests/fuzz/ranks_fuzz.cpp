@@ -55,9 +55,9 @@ void check_frames(std::span<const std::byte> bytes) {
     }
     if (head->kind == FrameKind::mask || head->kind == FrameKind::decided) {
       const std::uint32_t world = 1 + head->number % most_ranks;
-      const auto view = transport::parse_view(body, world);
-      if (view) require(view->alive.size() == world && view->silent.size() == world, "a view is of the job's ranks");
-      if (view) require(std::ranges::equal(transport::write_view(*view), body), "and is written as it was read");
+      const auto mask = transport::parse_mask(body, world);
+      if (mask) require(mask->size() == world, "a mask is of the job's ranks");
+      if (mask) require(std::ranges::equal(transport::write_mask(*mask), body), "and is written as it was read");
     }
     bytes = bytes.subspan(body.size());
   }

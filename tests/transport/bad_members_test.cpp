@@ -155,7 +155,7 @@ TEST_CASE("What a rank said and was not heard to say, it says again over a new c
     std::vector<std::byte> bytes;
     REQUIRE(pair.fake->hear(head, bytes));
     CHECK(head.kind == FrameKind::gather);
-    CHECK(head.said == number);
+    CHECK(head.said == number + 1);  // the first message said which process it is
     CHECK(bytes.front() == static_cast<std::byte>(number));
   };
   for (int round = 1; round <= 3; ++round) {
@@ -165,7 +165,7 @@ TEST_CASE("What a rank said and was not heard to say, it says again over a new c
     CHECK(pair.real->collective().gather(std::span(&mine, 1), all, system_timing().clock->after(0)).code == StatusCode::timeout);
     hears(static_cast<std::uint64_t>(round));
   }
-  pair.fake->acknowledge(1);
+  pair.fake->acknowledge(2);
   CHECK(pair.fake->say({FrameKind::heartbeat, 0, 0, 0}, {}));
   pair.fake->socket().close();
   pair.reconnect();
@@ -184,6 +184,42 @@ TEST_CASE("A rank that hangs up in the middle of an answer and does not come aga
   for (const SampleId sample : {0U, 1U}) CHECK(pair.status_of(sample, 2) != StatusCode::ok);
   CHECK_FALSE(pair.real->peers().alive(1));
   CHECK_FALSE(pair.deliveries.has_wrong_bytes());
+}
+
+TEST_CASE("What is not known to be a rank's own keeps it alive no longer than it takes at the least rate") {
+  test::MovedClock clock;
+  PairWithFake pair(30, {&clock, system_timing().waiter});
+  // A head that anybody could have made up, and a part of what it announces.
+  const transport::HeadBytes head = transport::write_head({FrameKind::gather, static_cast<std::uint32_t>(transport::most_gathered), 1, 1, 0});
+  std::vector<std::byte> begun(head.begin(), head.end());
+  begun.resize(transport::head_bytes + 1000);
+  CHECK(pair.fake->socket().send(begun));
+  clock.move(31);
+  const std::vector<std::byte> more(100);
+  CHECK(test::comes_true([&] {
+    pair.fake->socket().send(more);
+    return !pair.real->peers().alive(1);
+  }));
+}
+
+TEST_CASE("A rank of this machine whose process has ended is lost at once, one that only hangs up is not") {
+  for (const bool has_ended : {false, true}) {
+    CAPTURE(has_ended);
+    PairWithFake pair;
+    auto process = *transport::own_process();
+    if (has_ended) --process.started;
+    CHECK(pair.fake->say({FrameKind::process, 0, 0, 0}, transport::write_process(process)));
+    CHECK(pair.fake->say({FrameKind::gather, 0, 1, 0}, {}));
+    CHECK(pair.real->collective().barrier(test::in_good_time()).ok());
+    pair.fake->socket().close();
+    if (has_ended) {
+      CHECK(test::comes_true([&] { return !pair.real->peers().alive(1); }));
+    } else {
+      pair.reconnect();
+      CHECK(pair.fake->is_in());
+      CHECK(pair.real->peers().alive(1));
+    }
+  }
 }
 
 TEST_CASE("A rank that says that it leaves is lost at once") {
@@ -282,6 +318,7 @@ TEST_CASE("A rank that was lost is not let in again, and is told that the other 
   PairWithFake pair(30, {&clock, system_timing().waiter});
   clock.move(31);
   CHECK(test::comes_true([&] { return !pair.real->peers().alive(1); }));
+  CHECK(pair.real->agree_alive(0, test::in_good_time()).ranks == std::vector<std::uint32_t>{0});
   for (const bool opens_again : {false, true}) {
     const test::FakeRank again(pair.fake_facts, pair.address, 0, opens_again);
     CHECK_FALSE(again.is_in());

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "handshake.hpp"
+#include "process_identity.hpp"
 #include "ranks_fixture.hpp"
 #include "wire.hpp"
 
@@ -118,7 +119,7 @@ class FakeRank {
     return whole;
   }
   bool say(const transport::FrameHead& head, std::span<const std::byte> bytes) { return m_socket.send(frame(head, bytes)); }
-  /// The next frame that is no heartbeat; false when the other end hung up.
+  /// The next frame that is no heartbeat, and does not say which process the other rank is; false when the other end hung up.
   bool hear(transport::FrameHead& head, std::vector<std::byte>& bytes) {
     do {
       const std::vector<std::byte> read = m_socket.receive_all(transport::head_bytes);
@@ -129,7 +130,7 @@ class FakeRank {
       head = *parsed;
       bytes = m_socket.receive_all(head.length);
       if (bytes.size() != head.length || !m_keys.receiving.matches(summed.first<transport::bare_head_bytes>(), bytes, summed.last(16))) return false;
-    } while (head.kind == transport::FrameKind::heartbeat);
+    } while (head.kind == transport::FrameKind::heartbeat || head.kind == transport::FrameKind::process);
     return true;
   }
   /// Asked for samples: the number of the first and what they are.
@@ -169,6 +170,11 @@ struct PairWithFake {
     fake_facts = facts;
     real = joining.get();
   }
+  /// Says that it leaves, where it still can: the real rank does not wait for it then.
+  ~PairWithFake() { fake->say({transport::FrameKind::leaving, 0, 0, 0}, {}); }
+  PairWithFake(const PairWithFake&) = delete;
+  PairWithFake& operator=(const PairWithFake&) = delete;
+
   /// The fake rank comes again, by another connection.
   void reconnect() { fake = std::make_unique<FakeRank>(fake_facts, address, 0, true); }
   std::string address;

@@ -89,30 +89,6 @@ TEST_CASE("A rank that talks nonsense is told that the other goes on without it"
   CHECK(last->number == static_cast<std::uint64_t>(transport::Death::nonsense));
 }
 
-TEST_CASE("Who hangs up in the middle of a frame on a rank that was away has given it up; any other end may be of the network alone") {
-  for (const bool was_away : {false, true}) {
-    for (const bool is_in_frame : {false, true}) {
-      CAPTURE(was_away);
-      CAPTURE(is_in_frame);
-      test::MovedClock clock;
-      PairWithFake pair(test::patience_seconds, {&clock, system_timing().waiter});
-      const std::vector<std::byte> frame = pair.fake->frame({FrameKind::gather, 0, 1, 0}, std::vector<std::byte>(100));
-      CHECK(pair.fake->socket().send(std::span(frame).first(is_in_frame ? 20 : 0)));
-      if (was_away) clock.move(0.6 * test::patience_seconds);
-      pair.fake->socket().close();
-      if (was_away && is_in_frame) {
-        CHECK(test::comes_true([&] { return !pair.real->given_up().empty(); }));
-      } else {
-        pair.reconnect();
-        CHECK(pair.fake->is_in());
-        CHECK(pair.fake->say({FrameKind::gather, 0, 1, 0}, {}));
-        CHECK(pair.real->collective().barrier(test::in_good_time()).ok());
-        CHECK(pair.real->given_up().empty());
-      }
-    }
-  }
-}
-
 /// Three ranks, each a process of its own; rank 1 is stopped for so long that the others go on.
 class ProcessesOfRanks {
  public:

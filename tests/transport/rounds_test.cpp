@@ -339,6 +339,54 @@ TEST_CASE("Ranks that end do not count as silent: whoever is left goes on, thoug
   });
 }
 
+TEST_CASE("Of what is left when ranks have ended at most one part goes on, too, whatever each part knows of the ends") {
+  using transport::may_go_on;
+  using transport::RankMask;
+  // Every job of two to six, every set that took part, every two parts of it, and whatever ends of others each part knows of.
+  for (std::uint32_t world = 2; world <= 6; ++world) {
+    const auto mask_of = [world](std::uint32_t bits) {
+      RankMask mask(world);
+      for (std::uint32_t rank = 0; rank < world; ++rank) mask[rank] = (bits >> rank & 1U) != 0;
+      return mask;
+    };
+    const std::uint32_t all = (1U << world) - 1;
+    for (std::uint32_t one = 1; one <= all; ++one) {
+      for (std::uint32_t other = 1; other <= all; ++other) {
+        if ((one & other) != 0) continue;
+        const std::uint32_t rest = all & ~(one | other);
+        for (std::uint32_t known = rest;; known = (known - 1) & rest) {
+          for (std::uint32_t known_to_other = rest;; known_to_other = (known_to_other - 1) & rest) {
+            const bool both = may_go_on(mask_of(all), mask_of(known), mask_of(one)) && may_go_on(mask_of(all), mask_of(known_to_other), mask_of(other));
+            if (both) CHECK_MESSAGE(false, world, " ranks: ", one, " and ", other, " both go on");
+            if (known_to_other == 0) break;
+          }
+          if (known == 0) break;
+        }
+      }
+    }
+  }
+  // And somebody does go on where it can be known: the lowest that is left of two, when the lowest of all has ended.
+  CHECK(may_go_on({true, true, true}, {true, false, false}, {false, true, false}));
+  CHECK_FALSE(may_go_on({true, true, true}, {true, false, false}, {false, false, true}));
+  CHECK(may_go_on({true, true, true}, {true, true, false}, {false, false, true}));
+}
+
+TEST_CASE("A rank that went on to an agreement is not waited for in the rounds before it") {
+  TalkingRanks ranks(3);
+  ranks.each([&](std::uint32_t rank, transport::Rounds& rounds) {
+    CHECK(rounds.agree(0, test::in_good_time()).ranks.size() == 3);
+    std::vector<std::byte> all(3);
+    const std::byte mine{1};
+    if (rank == 2) {
+      // It has what it needs, and the others' next parts will not come.
+      static_cast<void>(rounds.agree(1, test::in_good_time()));
+    } else {
+      CHECK(rounds.gather(std::span(&mine, 1), all, test::in_good_time()).code == StatusCode::io);
+      CHECK(rounds.agree(1, test::in_good_time()).ranks.size() == 3);
+    }
+  });
+}
+
 TEST_CASE("Rounds of training go their way beside agreements and other rounds") {
   constexpr std::uint32_t world = 3;
   JobOfRanks job(world);

@@ -36,8 +36,10 @@ TEST_CASE("A head with a length that its kind does not have is none") {
   CHECK_FALSE(is_head(FrameKind::other_length, 1));
   CHECK(is_head(FrameKind::gather, most_gathered));
   CHECK_FALSE(is_head(FrameKind::gather, most_gathered + 1));
-  CHECK(is_head(FrameKind::mask, 2 * most_mask));
-  CHECK_FALSE(is_head(FrameKind::mask, 2 * most_mask + 1));
+  CHECK(is_head(FrameKind::mask, most_mask));
+  CHECK_FALSE(is_head(FrameKind::mask, most_mask + 1));
+  CHECK(is_head(FrameKind::process, process_bytes));
+  CHECK_FALSE(is_head(FrameKind::process, process_bytes - 1));
   CHECK(is_head(FrameKind::training, most_gathered));
   CHECK_FALSE(is_head(FrameKind::training, most_gathered + 1));
   CHECK(is_head(FrameKind::given_up, 0));
@@ -46,12 +48,12 @@ TEST_CASE("A head with a length that its kind does not have is none") {
   CHECK_FALSE(is_head(FrameKind::leaving, 1));
   CHECK_FALSE(is_head(FrameKind::decided, 0));
   CHECK_FALSE(is_head(static_cast<FrameKind>(0), 0));
-  CHECK_FALSE(is_head(static_cast<FrameKind>(12), 0));
+  CHECK_FALSE(is_head(static_cast<FrameKind>(13), 0));
 }
 
 TEST_CASE("Messages have a number, and nothing else has") {
-  for (const FrameKind kind : {FrameKind::gather, FrameKind::training, FrameKind::mask, FrameKind::decided, FrameKind::leaving}) {
-    const std::uint32_t length = kind == FrameKind::leaving ? 0 : 2;
+  for (const FrameKind kind : {FrameKind::gather, FrameKind::training, FrameKind::mask, FrameKind::decided, FrameKind::process, FrameKind::leaving}) {
+    const std::uint32_t length = kind == FrameKind::leaving ? 0 : kind == FrameKind::process ? process_bytes : 2;
     CHECK(parse_head(write_head({kind, length, 0, 1, 0})));
     CHECK_FALSE(parse_head(write_head({kind, length, 0, 0, 0})));
   }
@@ -81,21 +83,6 @@ TEST_CASE("A mask is read by jobs of its size alone") {
   CHECK_FALSE(parse_mask(bytes, 10));  // says something of a rank that is not there
   CHECK_FALSE(parse_mask(bytes, 17));
   CHECK_FALSE(parse_mask({}, 11));
-}
-
-TEST_CASE("A view is two masks, read by jobs of its size alone") {
-  RankView view{RankMask(11, true), RankMask(11)};
-  view.alive[3] = false;
-  view.silent[3] = true;
-  const std::vector<std::byte> bytes = write_view(view);
-  const auto read = parse_view(bytes, 11);
-  REQUIRE(read);
-  CHECK(read->alive == view.alive);
-  CHECK(read->silent == view.silent);
-  CHECK_FALSE(parse_view(bytes, 10));
-  CHECK_FALSE(parse_view(bytes, 3));
-  CHECK_FALSE(parse_view(std::span(bytes).first(3), 11));
-  CHECK_FALSE(parse_view({}, 11));
 }
 
 }  // namespace

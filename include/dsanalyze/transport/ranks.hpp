@@ -102,8 +102,8 @@ struct Agreement {
 /// This rank's ends of the job. Threads: as each function says.
 ///
 /// A connection that breaks is opened anew by the rank that dialed it, and what was under way comes again; nothing is lost by it. A rank is lost
-/// when it said that it leaves, when its process is gone for certain (over loopback: nobody listens at its address any more), or when no word of it
-/// came for the peer deadline. A rank that another has found lost is never trusted again by that one: its connections are closed and new ones
+/// when it said that it leaves, when its process has ended (which is known of ranks on one machine that are connected over loopback), or when no true
+/// word of it came for the peer deadline. A rank that another has found lost is never trusted again by that one: its connections are closed and new ones
 /// refused. Where it may live after all, it is told: it may have been stopped for a while. A rank that is told so, or that the others exclude from an
 /// agreement, does not go on: it takes all others for lost, requests complete with io, and every call of a collective or agree_alive() gives io from
 /// then on. Nor does one that has lost half or more of the ranks of the last agreement without a certain end of theirs, which is how a cut network
