@@ -236,7 +236,7 @@ struct PartitionedShare::State {
   std::uint32_t self;
   PartitionedEngine* engine = nullptr;
   AliveRanks alive;                           ///< as agreed on last
-  std::optional<Running> running;             ///< the epoch that was begun last
+  std::optional<Running> running;             ///< the epoch that was started last
   std::atomic<std::uint32_t> alive_count{0};  ///< ranks of `running`, for whoever asks
   std::vector<Report> reports;                ///< by rank, of those alive when they were told; zeros of the others
   std::optional<DealtAssignment> dealt;       ///< in the first epoch

@@ -62,8 +62,8 @@ class PartitionedShare final : public RankShare, public PartitionRules {
   [[nodiscard]] std::optional<std::uint32_t> ask(SampleId sample, std::uint32_t attempt) const override;
   [[nodiscard]] bool keeps(SampleId sample) const override;
 
-  /// A rank that was lost, the last epoch that began while it took part, and what it was to train of that: how much of it it did train nobody knows.
-  /// One that was lost before the first epoch had begun has no share of it.
+  /// A rank that was lost, the last epoch in which it took part, and its share of that epoch: how much of the share it trained is not known. A rank
+  /// that was lost before the first epoch has no share of it.
   struct Lost {
     std::uint32_t rank = 0;
     std::uint64_t epoch = 0;
@@ -80,8 +80,8 @@ class PartitionedShare final : public RankShare, public PartitionRules {
     std::vector<Lost> lost;
   };
   [[nodiscard]] const Account& account() const;
-  /// After the last epoch, once `met` have told one another what they did: ranks that were alive when it began, or ended, and are not among them were
-  /// lost in it.
+  /// After the last epoch, once `met` have told one another what they did: ranks that the last begin_epoch() found alive, and that are not among
+  /// them, were lost in it.
   void ended(const AliveRanks& met);
 
  private:
