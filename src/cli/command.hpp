@@ -64,6 +64,7 @@ struct Outcome {
   std::optional<std::string> file{};  ///< what -o FILE gets instead of `json`
   std::vector<LeftFile> files{};      ///< written beside -o FILE
   WriteOrder order = WriteOrder::files_first;
+  std::function<void()> once_written{};  ///< called when all of it is, with files first; the command still is there
 };
 
 /// One command. An object serves one run: declare(), parsing, run().

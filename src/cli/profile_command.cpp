@@ -124,6 +124,15 @@ double slow_prep_share() {
   return share;
 }
 
+/// Those that came to the end of the run.
+AliveRanks ranks_of(const ProfileResult& result) {
+  AliveRanks ranks(static_cast<std::uint32_t>(result.settings.world));
+  for (std::uint32_t rank = 0; rank < ranks.ranks(); ++rank) {
+    if (std::ranges::find(result.ranks, static_cast<int>(rank), &RankRecord::rank) == result.ranks.end()) ranks.lose(rank);
+  }
+  return ranks;
+}
+
 class ProfileCommand final : public Command {
  public:
   void declare(CLI::App& app) override {
@@ -148,8 +157,8 @@ class ProfileCommand final : public Command {
     const ProfilePlan plan = plan_profile(inputs);
     const std::vector<Finding> warnings = doctor_before_profile(inputs, asked);
     if (m_options.dry_run()) return {plan_json(plan, warnings), plan_text(plan, warnings)};
-    const auto rank = m_rank_options.launch(inputs, context.stop, system_timing());
-    if (rank) inputs.team = &rank->team();
+    m_rank = m_rank_options.launch(inputs, context.stop, system_timing());
+    if (m_rank) inputs.team = &m_rank->team();
     // Of several ranks the first one speaks.
     EventSink& events = m_rank_options.rank() == 0 ? context.events : null_events();
     for (const Finding& warning : warnings) events.finding(warning);
@@ -157,8 +166,9 @@ class ProfileCommand final : public Command {
 
     ProfileResult result = run_profile(inputs, plan, events, context.stop, system_timing());
     if (context.stop.stop_requested()) throw Interrupted();
-    if (rank && static_cast<int>(result.ranks.size()) == inputs.settings.world) rank->finish();
-    if (rank && result.ranks.front().rank != static_cast<int>(m_rank_options.rank())) return {};
+    if (m_rank && static_cast<int>(result.ranks.size()) == inputs.settings.world) m_rank->finish();
+    const RankTeam::Patience patience{seconds_for_ranks(inputs.settings), context.stop, system_timing()};
+    if (m_rank && !m_rank->team().tells_result(ranks_of(result), patience)) return {};
     result.findings.insert(result.findings.begin(), warnings.begin(), warnings.end());
     result.advice = advise(result);
 
@@ -174,12 +184,14 @@ class ProfileCommand final : public Command {
         outcome.exit_code = exit_failed;
     }
     if (m_options.require_trusted() && !result.trusted) outcome.exit_code = exit_undecided;
+    if (m_rank) outcome.once_written = [this, patience] { m_rank->team().told_result(patience); };
     return outcome;
   }
 
  private:
   ProfileOptions m_options;
   RankOptions m_rank_options;
+  std::unique_ptr<LaunchedRank> m_rank;  ///< until the result is written
 };
 
 }  // namespace

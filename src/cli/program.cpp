@@ -201,6 +201,7 @@ class Program {
     if (outcome.order == WriteOrder::result_first) return leave_result_first(outcome, result);
     for (const LeftFile& file : outcome.files) write_file_atomically(file.path, file.content);
     print(result);
+    if (outcome.once_written) outcome.once_written();
     return outcome.exit_code;
   }
 

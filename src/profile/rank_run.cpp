@@ -14,10 +14,7 @@
 namespace dsanalyze {
 namespace {
 
-/// Ranks that are alive are waited for so long: what one of them does meanwhile may take the whole profile's time.
-constexpr double patience_beyond_budget = 120;
 constexpr double network_seconds = 1.5;
-constexpr double stop_look_seconds = 0.2;  ///< how often a rank that waits for the others looks whether it should stop
 
 /// What rank 0 has chosen.
 struct ChosenRun {
@@ -164,16 +161,10 @@ Error not_all_came(RankTeam& team, std::string_view where, Status status) {
   return Error(fmt::format("the ranks did not all come to {} ({})", where, status_name(status.code)));
 }
 
-double rank_patience(const RunContext& context) { return context.inputs.settings.time_budget_seconds * 2 + patience_beyond_budget; }
+double rank_patience(const RunContext& context) { return seconds_for_ranks(context.inputs.settings); }
 
 Status agree_or_stop(const RunContext& context, AliveRanks& alive) {
-  const Deadline last = context.timing.clock->after(rank_patience(context));
-  Status status{StatusCode::timeout, 0};
-  while (status.code == StatusCode::timeout && context.timing.clock->now() < last.at) {
-    if (context.stop.stop_requested()) throw Interrupted();
-    status = context.inputs.team->collective().agree(alive, {std::min(last.at, context.timing.clock->after(stop_look_seconds).at)});
-  }
-  return status;
+  return context.inputs.team->agree(alive, {rank_patience(context), context.stop, context.timing});
 }
 
 void follow_rank_0(RunContext& context, double& seconds) {

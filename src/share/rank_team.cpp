@@ -1,9 +1,24 @@
 #include "dsanalyze/share/rank_team.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
+#include "dsanalyze/base/error.hpp"
+
 namespace dsanalyze {
+namespace {
+
+constexpr double stop_look_seconds = 0.2;  ///< how often a rank that waits for the others looks whether it should stop
+
+std::uint32_t lowest_alive(const AliveRanks& alive) {
+  std::uint32_t rank = 0;
+  while (rank < alive.ranks() && !alive.alive(rank)) ++rank;
+  return rank;
+}
+
+}  // namespace
 
 /// Agreements are numbered by how many there were: ranks agree as often as one another.
 class RankTeam::Agreeing final : public ElasticCollective {
@@ -38,5 +53,31 @@ RankTeam::~RankTeam() = default;
 std::uint32_t RankTeam::rank() const { return static_cast<std::uint32_t>(m_agreeing->rank()); }
 std::uint32_t RankTeam::world() const { return static_cast<std::uint32_t>(m_agreeing->world()); }
 ElasticCollective& RankTeam::collective() { return *m_agreeing; }
+
+Status RankTeam::agree(AliveRanks& alive, const Patience& patience) {
+  const Deadline last = patience.timing.clock->after(patience.seconds);
+  Status status{StatusCode::timeout, 0};
+  while (status.code == StatusCode::timeout && patience.timing.clock->now() < last.at) {
+    if (patience.stop.stop_requested()) throw Interrupted();
+    status = m_agreeing->agree(alive, {std::min(last.at, patience.timing.clock->after(stop_look_seconds).at)});
+  }
+  return status;
+}
+
+bool RankTeam::tells_result(AliveRanks alive, const Patience& patience) {
+  while (lowest_alive(alive) != rank()) {
+    const std::uint32_t teller = lowest_alive(alive);
+    const Status status = agree(alive, patience);
+    if (status.code == StatusCode::timeout) return false;
+    if (!status.ok()) throw Error(fmt::format("rank {} of {} cannot go on: {}", rank(), world(), m_agreeing->given_up()));
+    if (alive.alive(teller)) return false;
+  }
+  return true;
+}
+
+void RankTeam::told_result(const Patience& patience) {
+  AliveRanks alive(world());
+  static_cast<void>(agree(alive, {patience.seconds, {}, patience.timing}).ok());  // whatever comes now, the result is told
+}
 
 }  // namespace dsanalyze

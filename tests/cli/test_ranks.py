@@ -1,8 +1,10 @@
 """Ranks of one job on several servers: processes that meet at a file, at a port or through mpirun, with emulated storage that counts its own bytes."""
 
+import fcntl
 import json
 import os
 import pathlib
+import select
 import shutil
 import signal
 import subprocess
@@ -173,6 +175,17 @@ class Ranks(program.ProgramTest):
         slow[slow.index("--accelerator") + 1] = "emulated:60"
         # Of 68 MB it reads a third in the first epoch; more comes with the second, copies of what others hold.
         self.assertEqual(self.lose_one("partitioned", 2, epochs=2, setting=slow, when=26e6), 1)
+
+    def test_a_result_is_told_by_the_next_rank_when_the_first_is_killed_over_it(self):
+        processes = self.start(3, "--partition", "partitioned", "--cache-size", "50%", "--epochs", 2)
+        # Nobody reads: rank 0 has the result, and cannot tell all of it.
+        fcntl.fcntl(processes[0].stdout, fcntl.F_SETPIPE_SZ, 4096)
+        select.select([processes[0].stdout], [], [], 60)
+        self.assertEqual([process.poll() for process in processes], [None, None, None])
+        processes[0].kill()
+        result = self.result_of(processes[1:])
+        self.assertEqual([rank["rank"] for rank in result["ranks"]], [0, 1, 2])
+        self.assertEqual(result["partition"]["lost"], [])
 
     def test_ranks_that_do_not_agree_are_told_in_what(self):
         for what, each in (("--seed", lambda rank: ["--seed", 7 + rank]), ("--batch-size", lambda rank: ["--batch-size", 8 + rank])):

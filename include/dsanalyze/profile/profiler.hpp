@@ -47,11 +47,15 @@ struct ProfilePlan {
 /// Throws UsageError when a demand cannot be met here (cache larger than memory, subset larger than memory, ...).
 ProfilePlan plan_profile(ProfileInputs& inputs);
 
+/// How long ranks that are alive are waited for: what one of them does meanwhile may take the whole profile's time.
+constexpr double seconds_for_ranks(const ProfileSettings& settings) { return settings.time_budget_seconds * 2 + 120; }
+
 /// Measures the rates and stalls of DESIGN's table: synthetic, prep, cached, fetch, full; differential phases of [DS-Analyzer, section 3.2].
 /// Provisional lines go to `events` as each run ends. Advice is left empty (the caller may run models). Throws Error when a run fails, Interrupted
 /// when asked to stop.
 /// Of several ranks (settings.world, `team`) each calls it, at about the same time: rank 0 measures its server while the others wait, then all make
-/// the full run together. The result is whole in the rank that `ranks` begins with, which is 0 unless it was lost: that one tells it.
+/// the full run together. The result is whole in the rank that `ranks` begins with, which is 0 unless it was lost: that one tells it, and the next
+/// where that is lost before it has (RankTeam::tells_result()).
 ProfileResult run_profile(const ProfileInputs& inputs, const ProfilePlan& plan, EventSink& events, std::stop_token stop, Timing timing);
 
 /// Measures P again and again, from one cache that is filled once: how fast this machine's cores are just now. While something else runs, a probe

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <stop_token>
 
 #include "dsanalyze/base/clock.hpp"
 #include "dsanalyze/core/collective.hpp"
@@ -19,6 +20,20 @@ class RankTeam {
   [[nodiscard]] std::uint32_t rank() const;
   [[nodiscard]] std::uint32_t world() const;
   ElasticCollective& collective();
+  /// How long ranks that are alive are waited for, and by what time.
+  struct Patience {
+    double seconds = 0;
+    std::stop_token stop;
+    Timing timing;
+  };
+  /// The ranks that are alive agree on who they are, as ElasticCollective::agree(). Throws Interrupted once this rank is asked to stop.
+  Status agree(AliveRanks& alive, const Patience& patience);
+  /// Whether this rank tells the result, of the ranks in `alive` that all have it: the lowest does, and the next one where that was lost before it
+  /// had told_result(). Waits for it; a rank that is alive and still tells when the patience ends has the result. Throws Error where the others went
+  /// on without this rank, Interrupted.
+  bool tells_result(AliveRanks alive, const Patience& patience);
+  /// Lets the ranks that wait in tells_result() go. An interrupt changes nothing in that.
+  void told_result(const Patience& patience);
   Ranks& ranks() { return *m_ranks; }
   [[nodiscard]] const Ranks& ranks() const { return *m_ranks; }
 
