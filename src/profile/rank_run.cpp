@@ -70,7 +70,7 @@ void settle_who_tells(const RunContext& context, const AliveRanks& with_records)
   if (!status.ok()) throw not_all_came(team, "the telling of the result", status);
   std::uint32_t teller = 0;
   while (!with_records.alive(teller)) ++teller;
-  if (alive.alive(teller)) return;
+  if (alive.alive(teller) || team.ranks().has_ended(teller)) return;
   throw Error(fmt::format("rank {} of {} was lost when it was to report the result, and whether it did is not known: look for the result there, or run again",
                           teller, team.world()));
 }

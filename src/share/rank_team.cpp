@@ -71,6 +71,12 @@ bool RankTeam::tells_result(AliveRanks alive, const Patience& patience) {
     if (status.code == StatusCode::timeout) return false;
     if (!status.ok()) throw Error(fmt::format("rank {} of {} cannot go on: {}", rank(), world(), m_agreeing->given_up()));
     if (alive.alive(teller)) return false;
+    // One that may live may have told it, or may tell it yet.
+    if (!m_ranks->has_ended(teller)) {
+      throw Error(fmt::format(
+          "rank {} of {} was lost when it was to report the result, and whether it did is not known: look for the result there, or run again", teller,
+          world()));
+    }
   }
   return true;
 }
