@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/loaders/dataset.hpp"
@@ -47,6 +48,7 @@ void FailureLedger::add(SampleId sample, Status status) {
   } else {
     return;
   }
+  m_out_of_memory.store(status.code == StatusCode::io && status.detail == ENOMEM, std::memory_order_relaxed);
   m_fatal.store(true, std::memory_order_release);
 }
 
@@ -67,10 +69,16 @@ std::vector<FailureCount> FailureLedger::counts() const {
   return m_counts;
 }
 
-void FailureLedger::fail(const std::string& message) {
+void FailureLedger::fail(const std::string& message) { fail(message, Cause::any); }
+void FailureLedger::fail(const std::exception& error) {
+  fail(fmt::format("the loader failed: {}", error.what()), says_no_memory(error) ? Cause::memory : Cause::any);
+}
+
+void FailureLedger::fail(const std::string& message, Cause cause) {
   const std::scoped_lock lock(m_mutex);
   if (m_fatal.load(std::memory_order_relaxed)) return;
   m_fatal_message = message;
+  m_out_of_memory.store(cause == Cause::memory, std::memory_order_relaxed);
   m_fatal.store(true, std::memory_order_release);
 }
 

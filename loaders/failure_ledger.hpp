@@ -1,6 +1,8 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
+#include <exception>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -18,16 +20,22 @@ class FailureLedger {
   void add(SampleId sample, Status status);
   /// The run cannot go on, for a reason that is no sample's.
   void fail(const std::string& message);
+  /// The same for what a thread threw.
+  void fail(const std::exception& error);
   /// So many more samples were drawn.
   void drew(std::uint64_t samples) { m_drawn.fetch_add(samples, std::memory_order_relaxed); }
   [[nodiscard]] bool fatal() const { return m_fatal.load(std::memory_order_acquire); }
   [[nodiscard]] std::string fatal_message() const;
+  /// What was fatal is that memory is short.
+  [[nodiscard]] bool out_of_memory() const { return fatal() && m_out_of_memory.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t count() const { return m_count.load(std::memory_order_relaxed); }
   [[nodiscard]] std::vector<SampleFailure> list() const;
   [[nodiscard]] std::vector<FailureCount> counts() const;
 
  private:
   void note(SampleId sample, const SampleFailure& failure);
+  enum class Cause : std::uint8_t { any, memory };
+  void fail(const std::string& message, Cause cause);
 
   static constexpr std::uint64_t always_tolerated = 10;  // a budget of 0.1 % means nothing for a handful of samples
   static constexpr std::size_t most_named = 100;
@@ -38,6 +46,7 @@ class FailureLedger {
   std::atomic<std::uint64_t> m_count{0};
   std::atomic<std::uint64_t> m_drawn{0};
   std::atomic<bool> m_fatal{false};
+  std::atomic<bool> m_out_of_memory{false};  ///< written before m_fatal
   mutable std::mutex m_mutex;
   std::vector<SampleFailure> m_failures;
   std::vector<SampleId> m_named;  // those of m_failures

@@ -45,11 +45,10 @@ Loader::State::State(Parts given_parts, const LoaderOptions& given_options)
     for (std::uint32_t i = 0; i < options.workers; ++i) threads.emplace_back([this] { guarded(&State::work); });
     threads.emplace_back([this] { guarded(&State::reap); });
     threads.emplace_back([this] { guarded(&State::feed); });
-  } catch (const std::exception&) {
+  } catch (const std::exception& error) {
     feeding_ended.store(true);
     stop();
-    throw Error(fmt::format("cannot start {} loader threads: the system or a container limits them, or memory is short; pass fewer --workers",
-                            options.workers + 2));
+    throw_no_thread(error, fmt::format("{} loader threads", options.workers + 2), "pass fewer --workers");
   }
 }
 
@@ -89,7 +88,7 @@ void Loader::State::guarded(void (State::*body)()) {
   try {
     (this->*body)();
   } catch (const std::exception& error) {
-    failures.fail(fmt::format("the loader failed: {}", error.what()));
+    failures.fail(error);
     feeding_ended.store(feeding_ended.load() || body == &State::feed);
     if (body == &State::reap) ready.close();
     notify_all();
@@ -168,6 +167,7 @@ std::vector<SampleFailure> Loader::failures() const { return m_state->failures.l
 std::vector<FailureCount> Loader::failure_counts() const { return m_state->failures.counts(); }
 std::uint64_t Loader::failed_samples() const { return m_state->failures.count(); }
 std::string Loader::failure() const { return m_state->failures.fatal_message(); }
+bool Loader::out_of_memory() const { return m_state->failures.out_of_memory(); }
 SamplerState Loader::state() const {
   const std::scoped_lock lock(m_state->delivered_mutex);
   return m_state->delivered_state;

@@ -20,8 +20,9 @@
 // lacks is as its default says, and is not written. A larger one is one of a newer header: what the library does not know is refused in what it is
 // given unless it is zero, and zeroed in what it gives.
 //
-// Errors: every call returns a status, and leaves in words what went wrong for the calling thread (dsa_last_error()). No exception leaves the
-// library, it prints nothing, ends nothing, and touches no signal: its own threads have all signals blocked. Descriptors are close-on-exec.
+// Errors: every call returns a status, and leaves in words what went wrong for the calling thread (dsa_last_error()). Any call may return
+// DSA_NO_MEMORY, and DSA_FAILED for what its description does not name. No exception leaves the library, it prints nothing, ends nothing, and touches
+// no signal: its own threads have all signals blocked. Descriptors are close-on-exec.
 //
 // Threads: any call from any thread, at any time; dsa_next() of one client takes turns. A handle that was detached, or never was one, is refused.
 //
@@ -165,7 +166,7 @@ typedef struct dsa_batch {
 /// The next batch of this job: every batch of the epochs in which it takes part, once each and in order. Waits until it is there, or so many
 /// milliseconds: 0 does not wait, negative is DSA_DEFAULT_TIMEOUT_MS. The first epoch begins when all jobs of the group are there, so a first call
 /// may well end with DSA_TIMEOUT. Signals that arrive meanwhile do not end the wait. Errors: DSA_TIMEOUT, DSA_END, DSA_BUSY, DSA_LOST (at most a
-/// second after the coordinator went), DSA_EXPELLED, DSA_FAILED, DSA_INVALID, DSA_FORKED. `batch` is written only with DSA_OK.
+/// second after the coordinator went), DSA_EXPELLED, DSA_FAILED, DSA_NO_MEMORY, DSA_INVALID, DSA_FORKED. `batch` is written only with DSA_OK.
 dsa_status dsa_next(dsa_client* client, dsa_batch* batch, int32_t timeout_ms);
 
 /// Gives a batch back, in any order; its memory may be written from now on.
@@ -176,7 +177,7 @@ dsa_status dsa_release(dsa_client* client, uint64_t token);
 /// A descriptor for event loops (an eventfd, of the client: not to be closed): readable when a batch may have come, when the group has ended, is
 /// lost, or this job was put out. Read its 8 bytes, then call dsa_next(client, &batch, 0) until that returns no DSA_OK, or DSA_BUSY: then again after
 /// a release. At the first call the library starts a thread that looks out for batches. Errors: DSA_INVALID, DSA_FORKED, DSA_FAILED (no thread to be
-/// had).
+/// had), DSA_NO_MEMORY.
 dsa_status dsa_event_fd(dsa_client* client, int* descriptor);
 
 /// This job takes no part in epochs after this one. An epoch that is open already, which the next one is before the last ends, is left at its end all

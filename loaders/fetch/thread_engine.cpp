@@ -18,10 +18,9 @@ class ThreadEngine final : public FetchEngine {
       : m_timing(timing), m_access(std::move(index), options), m_reader(m_access, timing), m_desk(options, timing) {
     try {
       for (int i = 0; i < options.concurrency; ++i) m_threads.emplace_back([this] { work(); });
-    } catch (const std::exception&) {
+    } catch (const std::exception& error) {
       close();
-      throw Error(fmt::format("cannot start {} reading threads: the system or a container limits them, or memory is short; pass a smaller --io-depth",
-                              options.concurrency));
+      throw_no_thread(error, fmt::format("{} reading threads", options.concurrency), "pass a smaller --io-depth");
     }
   }
 

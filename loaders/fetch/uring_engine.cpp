@@ -26,14 +26,16 @@ class UringEngine final : public FetchEngine {
       const IoSupport support = uring_support();
       if (!support.usable) throw Error(support.reason);
       for (std::size_t i = 0; i < rings; ++i) m_workers.push_back(std::make_unique<UringWorker>(m_access, m_desk, reads, kept));
+    } catch (const NoMemoryError&) {
+      throw;
     } catch (const Error& error) {
       throw Error(fmt::format("io_uring cannot be used: {}. Pass --io pread to read with threads", error.what()));
     }
     try {
       for (const auto& worker : m_workers) m_threads.emplace_back([ring = worker.get()] { ring->run(); });
-    } catch (const std::exception&) {
+    } catch (const std::exception& error) {
       close();
-      throw Error(fmt::format("cannot start {} threads for io_uring: the system or a container limits them, or memory is short", rings));
+      throw_no_thread(error, fmt::format("{} threads for io_uring", rings), "pass --io pread to read with others");
     }
   }
 

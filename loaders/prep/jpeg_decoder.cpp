@@ -74,7 +74,10 @@ JpegDecoder::JpegDecoder() {
   m_jpeg.err = jpeg_std_error(&m_error.base);
   m_error.base.error_exit = on_error;
   m_error.base.emit_message = on_message;
-  if (setjmp(m_error.jump) != 0) throw Error("libjpeg refuses to start: it was built for another version or memory is short");
+  if (setjmp(m_error.jump) != 0) {
+    if (m_error.status.detail == ENOMEM) throw_errno("cannot start", "libjpeg", ENOMEM);
+    throw Error("libjpeg refuses to start: it was built for another version");
+  }
   jpeg_create_decompress(&m_jpeg);
 }
 

@@ -238,6 +238,7 @@ class AttachedServer final : public ServerScope {
       request.count = server_protocol::version;
     });
     const std::size_t count = answered.descriptors.size();
+    if (answered.status.code == StatusCode::io && answered.status.detail == ENOMEM) throw_errno("cannot attach to", "the server's holder", ENOMEM);
     if (!answered.status.ok() || count < 1 || count > 2) {
       throw Error("cannot attach to the server's holder: it is gone, does not answer, or speaks another protocol version; start the run again");
     }

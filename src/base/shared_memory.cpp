@@ -29,7 +29,7 @@ MemorySegment MemorySegment::create(const std::string& label, std::size_t bytes,
   if (bytes == 0) throw Error(fmt::format("cannot make the shared memory {}: it would be empty", label));
   const Bytes available = read_host_facts().memory_usable;
   if (bytes > available) {
-    throw Error(
+    throw NoMemoryError(
         fmt::format("cannot make the shared memory {}: it needs {}, and this process may use {} now (free memory, or its control group's limit less "
                     "its use); ask for less, or free memory or raise the limit",
                     label, format_bytes(bytes), format_bytes(available)));

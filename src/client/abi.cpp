@@ -18,8 +18,6 @@
 #include "versioned.hpp"
 
 using dsanalyze::Deadline;
-using dsanalyze::Error;
-using dsanalyze::ErrorKind;
 using dsanalyze::FileDescriptor;
 using dsanalyze::GroupDemands;
 using dsanalyze::Timing;
@@ -49,19 +47,23 @@ dsa_status told(dsa_status status, std::string_view text) noexcept {
   return status;
 }
 
-/// Where every call's exceptions end. `body` returns an Answer; `of_usage`: what a UsageError means in it.
+/// Where every call's exceptions end. `body` returns an Answer.
 template <typename Body>
-dsa_status call(const Body& body, dsa_status of_usage = DSA_INVALID) noexcept {
+dsa_status call(const Body& body) noexcept {
   const NotCancelled not_cancelled;
   try {
     const Answer answer = body();
     return told(answer.status, answer.text);
-  } catch (const Error& error) {
-    return told(error.kind() == ErrorKind::usage ? of_usage : DSA_FAILED, error.what());
+  } catch (const dsanalyze::RefusedError& error) {
+    return told(DSA_REFUSED, error.what());
+  } catch (const dsanalyze::NoGroupError& error) {
+    return told(DSA_NO_GROUP, error.what());
+  } catch (const dsanalyze::LostGroupError& error) {
+    return told(DSA_LOST, error.what());
   } catch (const std::bad_alloc&) {
     return told(DSA_NO_MEMORY, "out of memory");
   } catch (const std::exception& error) {
-    return told(DSA_FAILED, error.what());
+    return told(dsanalyze::says_no_memory(error) ? DSA_NO_MEMORY : DSA_FAILED, error.what());
   } catch (...) {
     return told(DSA_FAILED, "the library failed without saying why");
   }
@@ -104,10 +106,10 @@ Answer connect(const std::string& address, Timing timing, FileDescriptor& line) 
   try {
     line = dsanalyze::connect_group(address, timing);
     return {};
+  } catch (const dsanalyze::RefusedError&) {
+    throw;
   } catch (const dsanalyze::UsageError& error) {
     return {DSA_INVALID, error.what()};
-  } catch (const Error& error) {
-    return {DSA_NO_GROUP, error.what()};
   }
 }
 
@@ -157,19 +159,17 @@ const char* dsa_status_text(dsa_status status) {
 const char* dsa_last_error() { return dsanalyze::client::last_error(); }
 
 dsa_status dsa_attach(const dsa_options* options, dsa_client** client) {
-  return call(
-      [&] {
-        if (client == nullptr) return invalid("dsa_attach", "there is nowhere to put the client: NULL");
-        *client = nullptr;
-        dsa_options read = DSA_OPTIONS_INIT;
-        if (options != nullptr && !dsanalyze::client::read_struct(*options, read)) {
-          return invalid("dsa_attach",
-                         "struct_size of the options is none that they have, or they ask for what this library does not know; begin with "
-                         "DSA_OPTIONS_INIT");
-        }
-        return attach(read, client);
-      },
-      DSA_REFUSED);
+  return call([&] {
+    if (client == nullptr) return invalid("dsa_attach", "there is nowhere to put the client: NULL");
+    *client = nullptr;
+    dsa_options read = DSA_OPTIONS_INIT;
+    if (options != nullptr && !dsanalyze::client::read_struct(*options, read)) {
+      return invalid("dsa_attach",
+                     "struct_size of the options is none that they have, or they ask for what this library does not know; begin with "
+                     "DSA_OPTIONS_INIT");
+    }
+    return attach(read, client);
+  });
 }
 
 dsa_status dsa_info(dsa_client* client, dsa_terms* terms) {

@@ -64,7 +64,7 @@ Answer Client::enter(Deadline deadline, const std::function<void(std::uint64_t e
                             m_job.terms().staging.jobs, told->first,
                             told->second < 0 ? "not known when" : fmt::format("in about {:.3g} s", told->second))};
       default:
-        return {DSA_LOST, m_job.member().failure()};
+        return {m_job.out_of_memory() ? DSA_NO_MEMORY : DSA_LOST, m_job.member().failure()};
     }
   }
 }
@@ -138,9 +138,9 @@ Answer Client::take(Batch& batch, Deadline deadline) {
     case StatusCode::cancelled:
       return m_left.load() ? over(ended()) : over({DSA_EXPELLED, m_job.failure()});
     case StatusCode::io:
-      return over({DSA_LOST, m_job.failure()});
+      return over({m_job.out_of_memory() ? DSA_NO_MEMORY : DSA_LOST, m_job.failure()});
     default:
-      return over({DSA_FAILED, m_job.failure()});
+      return over({m_job.out_of_memory() ? DSA_NO_MEMORY : DSA_FAILED, m_job.failure()});
   }
 }
 

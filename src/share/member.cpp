@@ -25,6 +25,7 @@ namespace {
 constexpr double host_answers_seconds = 5;
 constexpr double listens_again_seconds = 3600;
 constexpr double watches_again_seconds = 3600;
+constexpr std::string_view let_more_start = "end others, or raise the limit";
 
 }  // namespace
 
@@ -32,7 +33,11 @@ GroupMember::Impl::Impl(Parts given) : parts(std::move(given)), process(::getpid
   if (!event.valid()) throw_errno("cannot make", "an event descriptor", errno);
   ::fcntl(parts.line.get(), F_SETFD, FD_CLOEXEC);  // it may have come by inheritance
   greet();
-  listener = std::jthread([this] { listen(); });
+  try {
+    listener = std::jthread([this] { listen(); });
+  } catch (const std::exception& error) {
+    throw_no_thread(error, "a thread that listens to the group's host", let_more_start);
+  }
 }
 
 GroupMember::Impl::~Impl() {
@@ -49,7 +54,7 @@ bool GroupMember::Impl::forked() const { return ::getpid() != process; }
 
 void GroupMember::Impl::greet() {
   const Deadline deadline = parts.timing.clock->after(host_answers_seconds);
-  const auto failed = [](const std::string& why) { return Error("cannot join the group: " + why); };
+  const auto failure = [](const std::string& why) { return "cannot join the group: " + why; };
   Status status = group_protocol::send(parts.line.get(), {.kind = Kind::hello}, group_protocol::to_text(parts.demands), {}, deadline);
   group_protocol::Inbox inbox;
   group_protocol::Message message;
@@ -57,14 +62,18 @@ void GroupMember::Impl::greet() {
   if (status.ok() || status.code == StatusCode::io) status = inbox.receive(parts.line.get(), message, deadline);
   if (status.code == StatusCode::end) status = inbox.receive(parts.line.get(), message, deadline);
   if (status.code == StatusCode::unsupported) {
-    throw failed(fmt::format("its host speaks version {} of the protocol, this program version {}; start both from the same version",
-                             message.head.spoken, group_protocol::version));
+    throw RefusedError(failure(fmt::format("its host speaks version {} of the protocol, this program version {}; start both from the same version",
+                                           message.head.spoken, group_protocol::version)));
   }
-  if (status.code == StatusCode::timeout) throw failed(fmt::format("its host does not answer within {} s", host_answers_seconds));
-  if (status.code == StatusCode::io && status.detail == EPERM) throw failed("its host belongs to another user, and a group is for one user's jobs");
-  if (!status.ok() && status.code != StatusCode::corrupt) throw failed("its host is gone");
-  if (status.ok() && message.head.kind == Kind::refused) throw UsageError("the group refuses this job: " + printable(message.text));
-  if (!status.ok() || message.head.kind != Kind::terms) throw failed("its host answers what makes no sense; start both from the same version");
+  if (status.code == StatusCode::timeout) throw NoGroupError(failure(fmt::format("its host does not answer within {} s", host_answers_seconds)));
+  if (status.code == StatusCode::io && status.detail == EPERM) {
+    throw RefusedError(failure("its host belongs to another user, and a group is for one user's jobs"));
+  }
+  if (status.code == StatusCode::io && (status.detail == ENOMEM || status.detail == ENOBUFS)) throw NoMemoryError(failure("memory is short"));
+  if (!status.ok() && status.code != StatusCode::corrupt) throw LostGroupError(failure("its host is gone"));
+  if (status.ok() && message.head.kind == Kind::refused) throw RefusedError("the group refuses this job: " + printable(message.text));
+  if (!status.ok() || message.head.kind != Kind::terms)
+    throw Error(failure("its host answers what makes no sense; start both from the same version"));
   terms = group_protocol::parse_terms(message.text);
   index = (message.head.attached & group_protocol::has_index) != 0 ? attach_index(message.take(group_protocol::has_index)) : nullptr;
   server_line = message.take(group_protocol::has_server);
@@ -100,7 +109,8 @@ void GroupMember::Impl::listen() {
       hear(message);
     }
   } catch (const std::exception& error) {
-    why = std::string("this job cannot go on with its group: ") + error.what();
+    lost_for_memory.store(says_no_memory(error));
+    why = std::string("this job cannot go on with its group: ") + (lost_for_memory.load() ? "out of memory" : error.what());
     ::shutdown(parts.line.get(), SHUT_RDWR);
   }
   {
@@ -205,7 +215,7 @@ Status GroupMember::Impl::enter(Deadline deadline, const std::function<void(std:
       changed();
       return {};
     }
-    if (!said.refused.empty()) throw Error("the group refuses this job: " + said.refused);
+    if (!said.refused.empty()) throw RefusedError("the group refuses this job: " + said.refused);
     if (ended.load(std::memory_order_acquire)) return {StatusCode::end, 0};
     if (!host_lives()) return {StatusCode::io, EPIPE};
     if (said.come && job == nullptr) {
@@ -253,9 +263,14 @@ std::uint32_t GroupMember::place() const {
 }
 bool GroupMember::lost() const { return !m_impl->host_lives(); }
 std::string GroupMember::failure() const { return m_impl->failure(); }
+bool GroupMember::out_of_memory() const { return m_impl->lost_for_memory.load(); }
 int GroupMember::event_descriptor() const {
   if (!m_impl->forked()) {
-    std::call_once(m_impl->watch_begun, [this] { m_impl->watcher = std::jthread([this] { m_impl->watch(); }); });
+    try {
+      std::call_once(m_impl->watch_begun, [this] { m_impl->watcher = std::jthread([this] { m_impl->watch(); }); });
+    } catch (const std::exception& error) {
+      throw_no_thread(error, "a thread that looks out for batches", let_more_start);
+    }
   }
   return m_impl->event.get();
 }

@@ -52,6 +52,7 @@ struct GroupMember::Impl {
   std::unique_ptr<StagingJob> job;  ///< written by enter() before the host is told, used by the listener after it answered
   std::atomic<bool> entered{false};
   std::atomic<bool> lost{false};
+  std::atomic<bool> lost_for_memory{false};  ///< written before `lost`
   std::atomic<bool> ended{false};
   std::atomic<bool> stopping{false};
   mutable std::mutex mutex;

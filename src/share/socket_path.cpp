@@ -116,7 +116,8 @@ FileDescriptor connect_group(std::string_view address, Timing timing) {
   const sockaddr_un place = address_of(path);
   FileDescriptor socket = make_socket();
   const Deadline deadline = timing.clock->after(connect_seconds);
-  const auto failed = [&](std::string_view why) { return Error(fmt::format("cannot join the group at {}: {}", printable(path), why)); };
+  const std::string failure = fmt::format("cannot join the group at {}", printable(path));
+  const auto failed = [&](std::string_view why) { return NoGroupError(fmt::format("{}: {}", failure, why)); };
   while (const int error = try_to_connect(socket, place)) {
     switch (error) {
       case EAGAIN:  // more are coming than the host has let in so far
@@ -129,11 +130,11 @@ FileDescriptor connect_group(std::string_view address, Timing timing) {
         throw failed("its host is gone; start it again");
       case EACCES:
       case EPERM:
-        throw failed("not allowed: it belongs to another user, and a group is for one user's jobs");
+        throw RefusedError(failure + ": not allowed: it belongs to another user, and a group is for one user's jobs");
       case EPROTOTYPE:
         throw failed("the socket there is another program's");
       default:
-        throw failed(describe_errno(error));
+        throw_errno("cannot join the group at", printable(path), error);
     }
   }
   return socket;

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cerrno>
+#include <new>
 
 #include "dsanalyze/base/events.hpp"
 #include "dsanalyze/base/status.hpp"
@@ -23,6 +24,20 @@ TEST_CASE("each error class carries its kind") {
 
 TEST_CASE("a system error names the action, the path and the cause") {
   CHECK_THROWS_WITH_AS(throw_errno("cannot open", "/a/b", ENOENT), "cannot open /a/b: No such file or directory", Error);
+}
+
+TEST_CASE("memory that is short is told from all else that the system refuses") {
+  CHECK_THROWS_AS(throw_errno("cannot map", "/a/b", ENOMEM), NoMemoryError);
+  CHECK(says_no_memory(NoMemoryError("x")));
+  CHECK(says_no_memory(std::bad_alloc()));
+  CHECK_FALSE(says_no_memory(Error("x")));
+  CHECK_THROWS_AS(throw_no_thread(std::bad_alloc(), "3 threads", "start fewer"), NoMemoryError);
+  try {
+    throw_no_thread(std::runtime_error("x"), "3 threads", "start fewer");
+  } catch (const Error& error) {
+    CHECK_FALSE(says_no_memory(error));
+    CHECK(std::string(error.what()) == "cannot start 3 threads: the system or a container limits how many there may be; start fewer");
+  }
 }
 
 TEST_CASE("every status code has a name of its own") {

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -93,6 +95,69 @@ class Rig {
   GroupRun m_run;
   std::string m_address;
 };
+
+/// A coordinator in a process of its own, that can be killed.
+class CoordinatorProcess {
+ public:
+  explicit CoordinatorProcess(const RigGroup& group) : m_folder(Rig::made_folder()), m_address("unix:" + (m_folder / "group").string()) {
+    m_process = ::fork();
+    REQUIRE(m_process >= 0);
+    if (m_process != 0) return;
+    const GroupRun run(rig_spec(group, m_folder / "group"), system_timing(), {});
+    while (true) ::pause();
+  }
+  ~CoordinatorProcess() {
+    kill();
+    std::filesystem::remove_all(m_folder);
+  }
+  CoordinatorProcess(const CoordinatorProcess&) = delete;
+  CoordinatorProcess& operator=(const CoordinatorProcess&) = delete;
+  void kill() {
+    if (m_process <= 0) return;
+    ::kill(m_process, SIGKILL);
+    ::waitpid(m_process, nullptr, 0);
+    m_process = 0;
+  }
+  [[nodiscard]] dsa_client* attach() const {
+    const dsa_options asked = options();
+    dsa_client* client = nullptr;
+    const dsa_status status = dsa_attach(&asked, &client);
+    REQUIRE_MESSAGE(status == DSA_OK, std::string(dsa_last_error()));
+    return client;
+  }
+  /// As soon as it serves.
+  [[nodiscard]] dsa_options options() const {
+    const Deadline deadline = system_timing().clock->after(60);
+    while (system_timing().clock->now() < deadline.at) {
+      try {
+        connect_group(m_address, system_timing());
+        break;
+      } catch (const NoGroupError&) {
+        ::usleep(1000);
+      }
+    }
+    dsa_options options = DSA_OPTIONS_INIT;
+    options.address = m_address.c_str();
+    return options;
+  }
+  [[nodiscard]] std::string process() const { return std::to_string(m_process); }
+
+ private:
+  std::filesystem::path m_folder;
+  std::string m_address;
+  pid_t m_process = 0;
+};
+
+/// What `body` returns in a child; of one that a signal ends, its negative number.
+template <typename Body>
+int in_child(const Body& body) {
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) ::_exit(body());
+  int how = 0;
+  REQUIRE(::waitpid(child, &how, 0) == child);
+  return WIFEXITED(how) ? WEXITSTATUS(how) : -WTERMSIG(how);
+}
 
 /// The next batch; a test that waits in vain ends after a minute.
 inline dsa_status next_batch(dsa_client* client, dsa_batch& batch) { return dsa_next(client, &batch, 60'000); }

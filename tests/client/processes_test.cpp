@@ -17,17 +17,6 @@
 namespace dsanalyze::testing {
 namespace {
 
-/// The exit status of a child that runs `body`, which returns it.
-template <typename Body>
-int in_child(const Body& body) {
-  const pid_t child = ::fork();
-  REQUIRE(child >= 0);
-  if (child == 0) ::_exit(body());
-  int status = 0;
-  REQUIRE(::waitpid(child, &status, 0) == child);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
-}
-
 std::set<std::string> thread_names_of_tasks() {
   std::set<std::string> tasks;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) tasks.insert(entry.path().filename());
@@ -83,46 +72,6 @@ Mapping mapping_at(const void* address) {
   REQUIRE(found.size() == 1);
   return found.front();
 }
-
-/// A coordinator in a process of its own, that can be killed.
-class CoordinatorProcess {
- public:
-  explicit CoordinatorProcess(const RigGroup& group) : m_folder(Rig::made_folder()), m_address("unix:" + (m_folder / "group").string()) {
-    m_process = ::fork();
-    REQUIRE(m_process >= 0);
-    if (m_process != 0) return;
-    const GroupRun run(rig_spec(group, m_folder / "group"), system_timing(), {});
-    while (true) ::pause();
-  }
-  ~CoordinatorProcess() {
-    kill();
-    std::filesystem::remove_all(m_folder);
-  }
-  CoordinatorProcess(const CoordinatorProcess&) = delete;
-  CoordinatorProcess& operator=(const CoordinatorProcess&) = delete;
-  void kill() {
-    if (m_process <= 0) return;
-    ::kill(m_process, SIGKILL);
-    ::waitpid(m_process, nullptr, 0);
-    m_process = 0;
-  }
-  [[nodiscard]] dsa_client* attach() const {
-    dsa_options options = DSA_OPTIONS_INIT;
-    options.address = m_address.c_str();
-    dsa_client* client = nullptr;
-    const Deadline deadline = system_timing().clock->after(60);
-    dsa_status status = DSA_NO_GROUP;
-    while ((status = dsa_attach(&options, &client)) == DSA_NO_GROUP && system_timing().clock->now() < deadline.at) std::this_thread::yield();
-    REQUIRE_MESSAGE(status == DSA_OK, std::string(dsa_last_error()));
-    return client;
-  }
-  [[nodiscard]] std::string process() const { return std::to_string(m_process); }
-
- private:
-  std::filesystem::path m_folder;
-  std::string m_address;
-  pid_t m_process = 0;
-};
 
 }  // namespace
 

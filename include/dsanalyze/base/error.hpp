@@ -1,5 +1,6 @@
 #pragma once
 
+#include <exception>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -29,6 +30,15 @@ class UsageError : public Error {
   explicit UsageError(const std::string& message) : Error(ErrorKind::usage, message) {}
 };
 
+/// There is not the memory that something takes.
+class NoMemoryError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Whether it says that memory is short: NoMemoryError, std::bad_alloc.
+bool says_no_memory(const std::exception& error);
+
 /// The user asked to stop.
 class Interrupted : public Error {
  public:
@@ -37,7 +47,10 @@ class Interrupted : public Error {
 
 /// "No such file or directory" for ENOENT. Threads: any.
 std::string describe_errno(int error_number);
-/// Throws Error: "<what> <path>: <describe_errno>".
+/// Throws Error: "<what> <path>: <describe_errno>"; NoMemoryError for ENOMEM.
 [[noreturn]] void throw_errno(std::string_view what, std::string_view path, int error_number);
+/// Throws why `threads` ("3 reading threads") could not be started, after starting one of them threw `cause`: NoMemoryError where there is no memory
+/// for them, else Error. `remedy` says what to do about it.
+[[noreturn]] void throw_no_thread(const std::exception& cause, std::string_view threads, std::string_view remedy);
 
 }  // namespace dsanalyze

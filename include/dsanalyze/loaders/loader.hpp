@@ -140,6 +140,8 @@ class Loader final : public BatchSource {
   [[nodiscard]] std::vector<FailureCount> failure_counts() const;
   [[nodiscard]] std::uint64_t failed_samples() const;
   [[nodiscard]] std::string failure() const override;
+  /// The failure is that memory is short.
+  [[nodiscard]] bool out_of_memory() const;
   /// Where to go on after the batches given out so far.
   [[nodiscard]] SamplerState state() const;
   [[nodiscard]] Bytes slot_bytes() const;

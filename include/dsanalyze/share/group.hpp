@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dsanalyze/base/clock.hpp"
+#include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/files.hpp"
 #include "dsanalyze/core/batch_source.hpp"
 #include "dsanalyze/core/index.hpp"
@@ -126,6 +127,22 @@ class GroupHost {
   std::unique_ptr<Impl> m_impl;
 };
 
+/// Nobody answers at the group's address.
+class NoGroupError : public Error {
+ public:
+  using Error::Error;
+};
+/// The group does not take this job: says what differs.
+class RefusedError : public UsageError {
+ public:
+  using UsageError::UsageError;
+};
+/// The group's host is gone.
+class LostGroupError : public Error {
+ public:
+  using Error::Error;
+};
+
 /// A job's membership. Threads: as StagingJob's; the rest any.
 class GroupMember {
  public:
@@ -135,7 +152,8 @@ class GroupMember {
     Timing timing;
     StagingObserver observer;  ///< of this job's steps, for tests
   };
-  /// Is told the group's terms. Throws UsageError (refused: says what differs), Error (no such group, another protocol version, no answer in 5 s).
+  /// Is told the group's terms. Throws RefusedError (other terms, another version of the protocol), NoGroupError (no answer in 5 s), LostGroupError,
+  /// NoMemoryError, and Error for all else.
   explicit GroupMember(Parts parts);
   /// Leaves.
   ~GroupMember();
@@ -149,7 +167,8 @@ class GroupMember {
 
   /// Makes its segments and asks to be let in; returns when the host has said yes, which it does at once, or, when the group is full, at an epoch's
   /// end: `waiting` is told (whenever it changes) which epoch it waits for and how long that is expected to last, in seconds, or negative when not
-  /// known. timeout at the deadline; io when the group is lost; end when it has ended. Throws Error without the memory that it takes.
+  /// known. timeout at the deadline; io when the group is lost; end when it has ended. Throws RefusedError, and NoMemoryError without the memory that
+  /// it takes.
   Status enter(Deadline deadline, const std::function<void(std::uint64_t epoch, double seconds)>& waiting = {});
   /// After enter().
   [[nodiscard]] StagingJob& job();
@@ -158,8 +177,10 @@ class GroupMember {
   [[nodiscard]] bool lost() const;
   /// Why it is lost, in words.
   [[nodiscard]] std::string failure() const;
+  /// It is lost because this process had no memory for what the host said.
+  [[nodiscard]] bool out_of_memory() const;
   /// An eventfd for event loops: readable when a batch may have come, when the group has ended, when the host is lost. Who reads it drains it, then
-  /// takes batches until there is none. At the first call a thread starts that looks out for them. Throws std::system_error without one.
+  /// takes batches until there is none. At the first call a thread starts that looks out for them. Throws NoMemoryError or Error without one.
   [[nodiscard]] int event_descriptor() const;
 
  private:
@@ -167,7 +188,7 @@ class GroupMember {
   std::unique_ptr<Impl> m_impl;
 };
 
-/// Connects to "unix:/path". Throws UsageError (no such kind of address) and Error (nobody there, not allowed: says which).
+/// Connects to "unix:/path". Throws UsageError (no such kind of address), NoGroupError, RefusedError (another user's), and Error for all else.
 FileDescriptor connect_group(std::string_view address, Timing timing);
 
 /// A member's batches as any loader's: in order, read in place from whichever job's slot they lie in.

@@ -35,6 +35,8 @@ class GroupJob final : public BatchSource {
   /// Leaves the group; counters stand still from then on.
   void stop() override;
   [[nodiscard]] std::string failure() const override;
+  /// It cannot go on because memory is short here.
+  [[nodiscard]] bool out_of_memory() const;
   /// What this job prepares with; nullptr where the coordinator does, or before enter().
   [[nodiscard]] const Loader* loader() const;
   /// Bytes that reached storage for it so far.
