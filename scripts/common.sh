@@ -38,16 +38,27 @@ configure_release() {
 # configure_test: build/test.
 configure_test() { configure build/test -Dtests=enabled -Dwerror=true "${joined_files[@]}"; }
 
-# configure FOLDER OPTION...: meson setup, once.
+# configure FOLDER OPTION...: meson setup, once; again when there is an MPI that was not there, or another one.
 configure() {
   local folder=$1
   shift
-  if [ -f "$folder/build.ninja" ]; then
-    say "configure $folder: already done"
-  else
+  if [ ! -f "$folder/build.ninja" ]; then
     say "configure $folder"
     mkdir -p "$(dirname "$folder")"
-    meson setup "$folder" "$@" >"$folder.log" 2>&1 || { cat "$folder.log" >&2; die "meson setup $folder failed (above)"; }
-    rm -f "$folder.log"
+  elif [ "$(mpi_of_system)" = "$(cat "$folder/mpi-of-system" 2>/dev/null)" ]; then
+    say "configure $folder: already done"
+    return
+  else
+    say "configure $folder: again, as the system's MPI has changed"
+    set -- --reconfigure
   fi
+  meson setup "$folder" "$@" >"$folder.log" 2>&1 || { cat "$folder.log" >&2; die "meson setup $folder failed (above)"; }
+  rm -f "$folder.log"
+  mpi_of_system >"$folder/mpi-of-system"
+}
+
+# mpi_of_system: what Meson would find of MPI, which is all that a build can do without.
+mpi_of_system() {
+  pkg-config --modversion ompi-cxx 2>/dev/null || true
+  command -v mpicxx || true
 }

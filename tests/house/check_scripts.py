@@ -66,6 +66,25 @@ class Scripts(unittest.TestCase):
         self.stand_in("meson", "echo 1.10.0")
         self.assertNotIn("program meson", self.run_script("scripts/setup", "--check", "--for", "build").stdout)
 
+    def test_a_build_is_configured_again_when_an_mpi_has_arrived_and_else_once(self):
+        (self.folder / "scripts").mkdir()
+        shutil.copy(repository.ROOT / "scripts" / "common.sh", self.folder / "scripts")
+        self.stand_in("meson", f'echo "$@" >>{self.folder}/calls; mkdir -p build/x; : >build/x/build.ninja')
+        self.stand_in("pkg-config", f"cat {self.folder}/mpi")
+
+        def configured():
+            (self.folder / "calls").write_text("")
+            run = subprocess.run(["bash", "-ec", "source scripts/common.sh; configure build/x -Da=b"], cwd=self.folder, capture_output=True, text=True,
+                                 env={**os.environ, "PATH": str(self.path)}, check=False)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            return (self.folder / "calls").read_text()
+
+        self.assertEqual(configured(), "setup build/x -Da=b\n")
+        self.assertEqual(configured(), "")
+        (self.folder / "mpi").write_text("4.1.4\n")
+        self.assertEqual(configured(), "setup build/x --reconfigure\n")
+        self.assertEqual(configured(), "")
+
     def failure(self, body):
         self.stand_in("id", "echo 0")
         self.stand_in("apt-get", body)
