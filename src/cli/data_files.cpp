@@ -8,6 +8,7 @@
 #include "command.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/files.hpp"
+#include "own_program.hpp"
 
 namespace dsanalyze::cli {
 namespace {
@@ -19,11 +20,7 @@ bool holds_configs(const fs::path& folder) {
   return fs::is_directory(folder / "workloads", ignored);
 }
 
-fs::path executable_folder() {
-  std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  return error ? fs::path() : program.parent_path();
-}
+fs::path executable_folder() { return own_program().parent_path(); }
 
 ConfigFile read(const fs::path& file) { return {file.stem().string(), file.string(), read_file(file, Bytes{1} << 20)}; }
 

@@ -10,6 +10,7 @@
 #include "dsanalyze/core/depths.hpp"
 #include "dsanalyze/share/load_plan.hpp"
 #include "option_values.hpp"
+#include "own_program.hpp"
 
 namespace dsanalyze::cli {
 namespace {
@@ -63,11 +64,6 @@ class MetRank final : public LaunchedRank {
 /// "127.0.0.1:40123", "[::1]:40123": what ranks say to one another does not leave this machine.
 bool all_on_loopback(const std::vector<std::string>& addresses) {
   return std::ranges::all_of(addresses, [](const std::string& address) { return address.starts_with("127.") || address.starts_with("[::1]:"); });
-}
-
-std::filesystem::path own_program() {
-  std::error_code ignored;
-  return std::filesystem::read_symlink("/proc/self/exe", ignored);
 }
 
 }  // namespace

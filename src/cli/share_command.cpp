@@ -10,13 +10,20 @@
 #include <array>
 #include <chrono>
 #include <csignal>
+#include <iterator>
+#include <mutex>
 #include <optional>
+#include <span>
+#include <utility>
 
+#include "client_library.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/named_places.hpp"
 #include "dsanalyze/base/text.hpp"
 #include "dsanalyze/base/utc.hpp"
 #include "dsanalyze/share/group_run.hpp"
+#include "dsanalyze/transport/launch.hpp"
+#include "own_program.hpp"
 #include "private_folder.hpp"
 #include "share_options.hpp"
 #include "started_commands.hpp"
@@ -42,18 +49,30 @@ FetchWay share_way(const ProfileSettings& settings) {
   return way;
 }
 
-/// What jobs do, for who watches.
+/// What jobs do, for who watches; and whose processes they are.
 class GroupNotes {
  public:
   explicit GroupNotes(EventSink& events) : m_events(events) {}
   void operator()(const GroupEvent& event) {
+    if (event.kind == GroupEvent::Kind::joined) {
+      const pid_t group = ::getpgid(static_cast<pid_t>(event.process));  // it waits for the host's answer, and lives as long
+      const std::scoped_lock lock(m_mutex);
+      m_joined.push_back(group);
+    }
     // A job that hangs is reported again and again by all others: once an epoch will do.
     if (event.kind == GroupEvent::Kind::late && m_told_late == event.epoch) return;
     if (event.kind == GroupEvent::Kind::late) m_told_late = event.epoch;
     m_events.note(event.kind == GroupEvent::Kind::refused ? "refused a process: " + event.text : event.text);
   }
+  /// The process groups of the jobs that joined since the last call. Threads: any.
+  std::vector<pid_t> take_joined() {
+    const std::scoped_lock lock(m_mutex);
+    return std::exchange(m_joined, {});
+  }
 
  private:
+  std::mutex m_mutex;
+  std::vector<pid_t> m_joined;
   EventSink& m_events;
   std::optional<std::uint64_t> m_told_late;
 };
@@ -97,42 +116,57 @@ class ShareCommand final : public Command {
     GroupNotes notes(context.events);
     GroupRun group(std::move(spec), timing, [&notes](const GroupEvent& event) { notes(event); });
     const NamedPlace named(socket);
-    announce(group.address(), context);
+    const auto library = find_client_library(client_library_places(own_program()));
+    std::vector<std::string> environment{"DSANALYZE_GROUP=" + group.address()};
+    if (library) std::ranges::copy(library_environment(*library, process_environment()), std::back_inserter(environment));
+    announce(environment, context);
     StartedCommands commands(m_words, context.options.json ? StartedCommands::Output::to_stderr : StartedCommands::Output::own);
-    if (!m_words.empty()) start(commands, inputs.settings.jobs, group.address());
+    if (!m_words.empty()) start(commands, inputs.settings.jobs, environment);
 
     std::string end;
-    while (end.empty()) end = look(group, commands, context, timing);
+    while (end.empty()) end = look(group, commands, notes, context, timing);
     if (end == "interrupted") stop(commands, timing);
     if (!m_words.empty()) static_cast<void>(group.wait_over(timing.clock->after(seen_within_seconds)));
+    for (const pid_t joined : notes.take_joined()) commands.attached(joined);
     ShareResult result = group.finish();
     result.tool = this_tool();
     result.started_utc = utc_text(started);
     result.seconds = to_seconds(timing.clock->now() - begun);
     result.end = end;
     result.commands = commands.records();
+    if (end != "interrupted") find_unattached(result.commands, library.has_value(), context.events);
     return outcome(result, context);
   }
 
  private:
-  void announce(const std::string& address, const CommandContext& context) {
-    const std::string line = fmt::format("export DSANALYZE_GROUP={}", shell_word(address));
+  /// `environment`: "NAME=value" each, that jobs need.
+  void announce(const std::vector<std::string>& environment, const CommandContext& context) {
+    std::string lines;
+    for (const std::string& each : environment) {
+      if (!each.starts_with("DSANALYZE_")) continue;  // where a shell looks for libraries is its user's affair
+      const std::size_t name = each.find('=') + 1;
+      lines += fmt::format("export {}{}\n", each.substr(0, name), shell_word(each.substr(name)));
+    }
     if (!m_words.empty() || context.options.json) {
-      context.events.note(line);
+      context.events.note(lines.substr(0, lines.size() - 1));
       return;
     }
-    context.say(line + "\n");
+    context.say(lines);
     if (!is_pipe(STDOUT_FILENO)) return;
     let_go_of_output();
     m_let_go = true;
   }
 
-  static void start(StartedCommands& commands, int jobs, const std::string& address) {
-    for (int job = 0; job < jobs; ++job) commands.start({"DSANALYZE_GROUP=" + address, fmt::format("DSANALYZE_JOB={}", job)});
+  static void start(StartedCommands& commands, int jobs, const std::vector<std::string>& environment) {
+    for (int job = 0; job < jobs; ++job) {
+      std::vector<std::string> added = environment;
+      added.push_back(fmt::format("DSANALYZE_JOB={}", job));
+      commands.start(added);
+    }
   }
 
   /// How it ended; empty while it goes on.
-  std::string look(GroupRun& group, StartedCommands& commands, const CommandContext& context, Timing timing) {
+  std::string look(GroupRun& group, StartedCommands& commands, GroupNotes& notes, const CommandContext& context, Timing timing) {
     const bool over = group.wait_over(timing.clock->after(look_again_seconds));
     if (context.stop.stop_requested()) return "interrupted";
     const GroupHost::State state = group.state();
@@ -142,9 +176,12 @@ class ShareCommand final : public Command {
       if (over) pause(timing);  // those that came went before the first epoch; others may come
       return {};
     }
-    for (const std::size_t ended : commands.collect()) {
+    const std::vector<std::size_t> all_ended = commands.collect();
+    for (const pid_t joined : notes.take_joined()) commands.attached(joined);
+    for (const std::size_t ended : all_ended) {
       const ShareCommandRecord command = commands.records()[ended];
-      if (command.exit_status != 0) context.events.note(fmt::format("the command of job {} ended: {}", command.job, how_it_ended(command)));
+      if (command.exit_status != 0 || command.attached == false)
+        context.events.note(fmt::format("the command of job {} ended: {}", command.job, how_it_ended(command)));
     }
     if (commands.running() == 0) return "commands-ended";
     // Some came to nothing before the first epoch, which waits for all.
@@ -167,9 +204,28 @@ class ShareCommand final : public Command {
     }
   }
 
+  /// Commands that ended well, and were no jobs: says what they lack.
+  void find_unattached(std::span<const ShareCommandRecord> commands, bool library_is_there, EventSink& events) const {
+    std::vector<int> jobs;
+    for (const ShareCommandRecord& each : commands) {
+      if (each.exit_status == 0 && each.attached == false) jobs.push_back(each.job);
+    }
+    if (jobs.empty()) return;
+    std::vector<std::string> words;
+    for (const std::string& word : m_words) words.push_back(shell_word(word));
+    std::string message = fmt::format(
+        "the command {} (DSANALYZE_JOB {}) ended without having attached to the group: it trained on none of its batches. A job calls dsa_attach() "
+        "of libdsanalyze, which finds the group by the environment variable DSANALYZE_GROUP; what starts the job has to hand that on. "
+        "docs/client.md has whole programs in C, C++ and Python.",
+        fmt::join(words, " "), fmt::join(jobs, ", "));
+    if (!library_is_there) message += " libdsanalyze.so.0 itself is not beside this program: build it (ninja -C build/release), or install it.";
+    events.finding({"command-never-attached", Finding::Severity::error, message});
+  }
+
   Outcome outcome(const ShareResult& result, const CommandContext& context) const {
     Outcome outcome{to_json(result), console_summary(result, context.style)};
-    const bool failed = std::ranges::any_of(result.commands, [](const ShareCommandRecord& each) { return each.exit_status != 0; });
+    const bool failed =
+        std::ranges::any_of(result.commands, [](const ShareCommandRecord& each) { return each.exit_status != 0 || each.attached == false; });
     if (failed) outcome.exit_code = exit_failed;
     if (result.end == "interrupted") outcome.exit_code = exit_interrupted;
     if (m_let_go) context.events.note(outcome.text);

@@ -93,6 +93,7 @@ void StartedCommands::start(const std::vector<std::string>& added) {
   std::vector<std::string> environment = environment_with(added);
   auto started = std::make_unique<Started>();
   started->record.job = static_cast<int>(m_started.size());
+  started->record.attached = false;
   const int error = ::posix_spawnp(&started->process, m_words.front().c_str(), way.actions(), way.attributes(), pointers(m_words).data(),
                                    pointers(environment).data());
   if (error == ENOENT || error == EACCES || error == ENOEXEC || error == ENOTDIR) {
@@ -139,15 +140,28 @@ void StartedCommands::signal(int number) const {
   }
 }
 
+void StartedCommands::attached(pid_t group) {
+  const auto found = std::ranges::find(m_started, group, &Started::process);
+  if (found == m_started.end()) {
+    m_attached_elsewhere = true;
+  } else {
+    (*found)->record.attached = true;
+  }
+}
+
 std::vector<ShareCommandRecord> StartedCommands::records() const {
   std::vector<ShareCommandRecord> records;
-  for (const auto& started : m_started) records.push_back(started->record);
+  for (const auto& started : m_started) {
+    records.push_back(started->record);
+    if (m_attached_elsewhere && records.back().attached == false) records.back().attached.reset();
+  }
   return records;
 }
 
 std::string how_it_ended(const ShareCommandRecord& command) {
-  if (command.signal) return fmt::format("killed by signal {} ({})", *command.signal, ::strsignal(*command.signal));
-  return fmt::format("exit status {}", command.exit_status.value_or(0));
+  const std::string_view unattached = command.attached == false ? ", without having attached" : "";
+  if (command.signal) return fmt::format("killed by signal {} ({}){}", *command.signal, ::strsignal(*command.signal), unattached);
+  return fmt::format("exit status {}{}", command.exit_status.value_or(0), unattached);
 }
 
 }  // namespace dsanalyze::cli

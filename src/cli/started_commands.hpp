@@ -30,6 +30,8 @@ class StartedCommands {
   std::vector<std::size_t> collect();
   [[nodiscard]] std::size_t running() const;
   void signal(int number) const;
+  /// A process of that process group has attached: one of a command, or one that is none's, which may be any command's.
+  void attached(pid_t group);
   /// Of all that were started and have ended.
   [[nodiscard]] std::vector<ShareCommandRecord> records() const;
 
@@ -44,9 +46,10 @@ class StartedCommands {
   std::vector<std::string> m_words;
   Output m_output;
   std::vector<std::unique_ptr<Started>> m_started;
+  bool m_attached_elsewhere = false;  ///< a process of no command's group: a command may have started it in another one
 };
 
-/// "exit status 3", "killed by signal 9 (Killed)".
+/// "exit status 3", "killed by signal 9 (Killed)", "exit status 0, without having attached".
 std::string how_it_ended(const ShareCommandRecord& command);
 
 }  // namespace dsanalyze::cli

@@ -36,6 +36,12 @@ Json share_job_json(const ShareJobRecord& job) {
           {"requested_bytes", job.requested_bytes}};
 }
 
+Json share_command_json(const ShareCommandRecord& command) {
+  Json object = {{"job", command.job}, {"exit_status", or_null(command.exit_status)}, {"signal", or_null(command.signal)}};
+  add_if_known(object, "attached", command.attached);
+  return object;
+}
+
 Json share_memory_json(const ShareMemoryRecord& memory) {
   return {{"prefetch_batches", memory.prefetch_batches}, {"staged_batches", memory.staged_batches}, {"slot_bytes", memory.slot_bytes},
           {"constant_bytes", memory.constant_bytes},     {"bound_bytes", memory.bound_bytes},       {"shared_bytes", memory.shared_bytes}};
@@ -106,6 +112,15 @@ std::optional<int> read_known_status(JsonObject& object, std::string_view key) {
   return static_cast<int>(*known);
 }
 
+ShareCommandRecord read_share_command(JsonObject& object) {
+  ShareCommandRecord command;
+  command.job = read_small(object, "job");
+  command.exit_status = read_known_status(object, "exit_status");
+  command.signal = read_known_status(object, "signal");
+  if (is_known(object, "attached")) command.attached = object.boolean("attached");
+  return command;
+}
+
 }  // namespace
 
 const std::vector<std::string>& share_job_ends() {
@@ -141,8 +156,7 @@ std::string to_json(const ShareResult& result) {
       {"jobs", Json::array()},
       {"commands", Json::array()}};
   for (const ShareJobRecord& job : result.jobs) document["jobs"].push_back(share_job_json(job));
-  for (const ShareCommandRecord& each : result.commands)
-    document["commands"].push_back({{"job", each.job}, {"exit_status", or_null(each.exit_status)}, {"signal", or_null(each.signal)}});
+  for (const ShareCommandRecord& each : result.commands) document["commands"].push_back(share_command_json(each));
   return document_text(document);
 }
 
@@ -166,8 +180,7 @@ ShareResult share_from_json(std::string_view text, const std::string& source) {
   result.refused = read_count(root, "refused");
   result.memory = read_share_memory(root.object("memory"));
   for (JsonObject& job : root.objects("jobs")) result.jobs.push_back(read_share_job(job));
-  for (JsonObject& each : root.objects("commands"))
-    result.commands.push_back({read_small(each, "job"), read_known_status(each, "exit_status"), read_known_status(each, "signal")});
+  for (JsonObject& each : root.objects("commands")) result.commands.push_back(read_share_command(each));
   root.finish();
   return result;
 }

@@ -37,12 +37,19 @@ std::string jobs_table(const ShareResult& result, std::size_t width) {
   return table.text(width);
 }
 
+std::string end_of(const ShareCommandRecord& command) {
+  return command.signal ? fmt::format("was killed by signal {}", *command.signal)
+                        : fmt::format("ended with exit status {}", command.exit_status.value_or(0));
+}
+
 std::string failed_commands(const ShareResult& result, std::size_t width) {
   std::string text;
   for (const ShareCommandRecord& each : result.commands) {
-    if (each.signal) text += paragraph("  ", fmt::format("the command of job {} was killed by signal {}", each.job, *each.signal), width);
-    if (each.exit_status.value_or(0) != 0)
-      text += paragraph("  ", fmt::format("the command of job {} ended with exit status {}", each.job, *each.exit_status), width);
+    if (each.attached == false) {
+      text += paragraph("  ", fmt::format("the command of job {} never attached, and {}", each.job, end_of(each)), width);
+    } else if (each.exit_status != 0) {
+      text += paragraph("  ", fmt::format("the command of job {} {}", each.job, end_of(each)), width);
+    }
   }
   return text;
 }
@@ -52,10 +59,10 @@ std::string failed_commands(const ShareResult& result, std::size_t width) {
 std::string console_summary(const ShareResult& result, const ConsoleStyle& style) {
   const std::size_t width = console::layout_width(style);
   const ShareTermsRecord& terms = result.terms;
-  std::string text = paragraph("",
-                               fmt::format("shared {} with {} in {}: {}", plural(result.epochs, "epoch"), plural(result.jobs.size(), "job"),
-                                           format_seconds(result.seconds), end_words(result.end)),
-                               width);
+  const std::string shared = result.jobs.empty()
+                                 ? "shared nothing, for no job attached,"
+                                 : fmt::format("shared {} with {}", plural(result.epochs, "epoch"), plural(result.jobs.size(), "job"));
+  std::string text = paragraph("", fmt::format("{} in {}: {}", shared, format_seconds(result.seconds), end_words(result.end)), width);
   text += paragraph("  ",
                     fmt::format("dataset: {}, {} ({}) an epoch, in batches of {}; prep: {}", printable(result.dataset.path),
                                 plural(terms.samples, "sample"), format_bytes(result.dataset.bytes), terms.batch_size, printable(terms.prep)),

@@ -116,7 +116,8 @@ class Jobs(ShareTest):
                                 exit_code=1)
         if test_schemas.jsonschema is not None:
             self.assertEqual(test_schemas.Schemas.follows_its_schema(self, record), "share")
-        self.assertEqual(record["commands"], [{"job": 0, "exit_status": 0, "signal": None}, {"job": 1, "exit_status": 3, "signal": None}])
+        self.assertEqual(record["commands"], [{"job": 0, "exit_status": 0, "signal": None, "attached": True},
+                                              {"job": 1, "exit_status": 3, "signal": None, "attached": False}])
         self.assertEqual(len(record["jobs"]), 1)  # the first epoch did not wait for the one that came to nothing
         self.assertEqual(record["samples_taken"], 1200)
         memory = record["memory"]
@@ -252,7 +253,7 @@ class Failures(ShareTest):
 
     def test_commands_that_start_others_take_them_with_them(self):
         pids = self.folder / "pids"
-        record, _ = self.record(*EMULATED, "--jobs", 1, "--", *self.script(f"sleep 600 &\necho $! >{pids}\n"))
+        record, _ = self.record(*EMULATED, "--jobs", 1, "--", *self.script(f"sleep 600 &\necho $! >{pids}\n"), exit_code=1)
         self.assertEqual(record["commands"][0]["exit_status"], 0)
         until(lambda: not pathlib.Path(f"/proc/{pids.read_text().strip()}").exists() or zombie(pids.read_text().strip()))
 

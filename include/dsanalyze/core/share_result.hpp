@@ -50,6 +50,7 @@ struct ShareCommandRecord {
   int job = 0;                     ///< counts from 0: its DSANALYZE_JOB
   std::optional<int> exit_status;  ///< of one that ended by itself
   std::optional<int> signal;       ///< that ended it
+  std::optional<bool> attached;    ///< whether it, or a process that it started, took part in the group; absent in older records
 };
 
 /// Bounded whatever the jobs do.
