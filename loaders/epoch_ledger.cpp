@@ -39,9 +39,14 @@ void EpochLedger::count_peers(std::uint64_t samples, Bytes bytes) {
 void EpochLedger::settle(std::uint64_t epoch) {
   const std::scoped_lock lock(m_mutex);
   Account& a = account(epoch);
-  a.totals.requested = m_engine.requested() - m_requested_before;
+  // A producer that takes over others' work comes back to an epoch that it has settled before.
+  a.totals.requested += m_engine.requested() - m_requested_before;
   const auto storage = storage_now();
-  if (storage && m_storage_before) a.totals.storage = *storage - *m_storage_before;
+  if (storage && m_storage_before && (!a.closed || a.totals.storage)) {
+    a.totals.storage = a.totals.storage.value_or(0) + (*storage - *m_storage_before);
+  } else {
+    a.totals.storage.reset();
+  }
   a.closed = true;
 }
 

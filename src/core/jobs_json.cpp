@@ -10,7 +10,11 @@ Json job_epoch_json(const JobEpochRecord& epoch) {
           {"seconds", epoch.seconds},
           {"samples", epoch.samples},
           {"digest", epoch.digest},
-          {"samples_prepared", epoch.samples_prepared}};
+          {"samples_prepared", epoch.samples_prepared},
+          {"cache_hits", or_null(epoch.cache_hits)},
+          {"cache_misses", or_null(epoch.cache_misses)},
+          {"requested_bytes", or_null(epoch.requested_bytes)},
+          {"storage_bytes", or_null(epoch.storage_bytes)}};
 }
 
 Json job_json(const JobRecord& job) {
@@ -59,8 +63,15 @@ Json trial_json(const SearchTrialRecord& trial) {
 }
 
 JobEpochRecord read_job_epoch(JsonObject& object) {
-  return {read_count(object, "epoch"), object.number("seconds", 0, most_number), read_count(object, "samples"), object.text("digest"),
-          read_count(object, "samples_prepared")};
+  return {read_count(object, "epoch"),
+          object.number("seconds", 0, most_number),
+          read_count(object, "samples"),
+          object.text("digest"),
+          read_count(object, "samples_prepared"),
+          read_known_count(object, "cache_hits"),
+          read_known_count(object, "cache_misses"),
+          read_known_count(object, "requested_bytes"),
+          read_known_count(object, "storage_bytes")};
 }
 
 JobRecord read_job(JsonObject& object) {

@@ -76,9 +76,11 @@ EpochRecord read_epoch(JsonObject& object) {
   epoch.seconds = object.number("seconds", 0, most_number);
   epoch.samples = read_count(object, "samples");
   epoch.storage_bytes = read_known_count(object, "storage_bytes");
-  epoch.requested_bytes = read_count(object, "requested_bytes");
-  epoch.cache_hits = read_count(object, "cache_hits");
-  epoch.cache_misses = read_count(object, "cache_misses");
+  epoch.requested_bytes = read_known_count(object, "requested_bytes");
+  epoch.cache_hits = read_known_count(object, "cache_hits");
+  epoch.cache_misses = read_known_count(object, "cache_misses");
+  // Every sample is a hit or a miss. Of several jobs, older records have zeros for what was not known.
+  if (epoch.samples > 0 && epoch.cache_hits == 0U && epoch.cache_misses == 0U) epoch.requested_bytes = epoch.cache_hits = epoch.cache_misses = {};
   if (is_known(object, "peer_hits")) epoch.peer_hits = read_count(object, "peer_hits");
   if (is_known(object, "peer_bytes")) epoch.peer_bytes = read_count(object, "peer_bytes");
   epoch.digest = object.text("digest");

@@ -96,9 +96,9 @@ Json epoch_json(const EpochRecord& epoch, Peers peers) {
                  {"seconds", epoch.seconds},
                  {"samples", epoch.samples},
                  {"storage_bytes", or_null(epoch.storage_bytes)},
-                 {"requested_bytes", epoch.requested_bytes},
-                 {"cache_hits", epoch.cache_hits},
-                 {"cache_misses", epoch.cache_misses}};
+                 {"requested_bytes", or_null(epoch.requested_bytes)},
+                 {"cache_hits", or_null(epoch.cache_hits)},
+                 {"cache_misses", or_null(epoch.cache_misses)}};
   if (peers == Peers::some) {
     object["peer_hits"] = epoch.peer_hits;
     object["peer_bytes"] = epoch.peer_bytes;

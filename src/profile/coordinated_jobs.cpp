@@ -125,6 +125,7 @@ JobsMeasured run_coordinated_jobs(RunContext& context, double seconds) {
     measured.all.record.cache_hits += prepared->cache_hits;
     measured.all.record.cache_misses += prepared->cache_misses;
     measured.all.record.requested_bytes += prepared->requested_bytes;
+    for (const EpochTotals& each : prepared->epochs) measured.server_epochs[each.epoch] = {each.hits, each.misses, each.requested, each.storage};
   }
   sum_up(context, measured, to_seconds(context.timing.clock->now() - begun));
   if (prepared) measured.all.record.storage_bytes = prepared->storage_bytes;

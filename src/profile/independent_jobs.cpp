@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <exception>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -30,9 +32,15 @@ struct Together {
   std::exception_ptr error;
 };
 
+/// What one job did, and what its storage meter saw in each of its epochs.
+struct JobRun {
+  JobRecord record;
+  std::vector<EpochTotals> epochs;
+};
+
 /// One job: a loader and accelerators of its own, on the server of all. Goes on after its epochs until all have done theirs, so that none of them
 /// ever has more of the server than its share; in a search until its last trial ends.
-JobRecord run_independent_job(const ProfileInputs& inputs, const Pipeline::Spec& spec, std::uint32_t job, Together& together, Timing timing) {
+JobRun run_independent_job(const ProfileInputs& inputs, const Pipeline::Spec& spec, std::uint32_t job, Together& together, Timing timing) {
   Pipeline pipeline(inputs, spec, timing);
   const auto storage = pipeline.storage_bytes();
   auto loader = pipeline.make_loader({});
@@ -62,7 +70,20 @@ JobRecord run_independent_job(const ProfileInputs& inputs, const Pipeline::Spec&
   const auto own = inputs.settings.storage == Seam::real ? std::nullopt : storage();
   JobRecord record = record_job(inputs, run.log, batches, *run.trainer, {loader.get(), own, pipeline.engine().requested()});
   record.trial = run.trial;
-  return record;
+  return {std::move(record), loader->epochs()};
+}
+
+/// The meter of real storage counts the whole process. In the time of one job's epoch it sees what all jobs read meanwhile: what an epoch of all took
+/// is the mean over the jobs, as its time is.
+void add_storage_of_epochs(JobsMeasured& measured, const std::vector<std::vector<EpochTotals>>& epochs) {
+  std::map<std::uint64_t, std::vector<double>> seen;
+  for (std::size_t job = 0; job < epochs.size(); ++job) {
+    for (const EpochTotals& each : epochs[job]) {
+      const auto trained = [&each](const JobEpochRecord& epoch) { return epoch.epoch == each.epoch; };
+      if (each.storage && std::ranges::any_of(measured.jobs[job].epochs, trained)) seen[each.epoch].push_back(static_cast<double>(*each.storage));
+    }
+  }
+  for (const auto& [epoch, bytes] : seen) measured.server_epochs[epoch].storage_bytes = static_cast<Bytes>(std::llround(mean(bytes)));
 }
 
 /// The job's own order and augmentation, and its share of the cores.
@@ -90,6 +111,7 @@ JobsMeasured run_independent_jobs(RunContext& context, double seconds) {
 
   JobsMeasured measured;
   measured.jobs.resize(jobs);
+  std::vector<std::vector<EpochTotals>> epochs(jobs);
   std::vector<ProfileInputs> inputs;
   for (std::uint32_t job = 0; job < jobs; ++job) inputs.push_back(job_inputs(context, job));
   Together together;
@@ -101,8 +123,10 @@ JobsMeasured run_independent_jobs(RunContext& context, double seconds) {
     for (std::uint32_t job = 0; job < jobs; ++job) {
       threads.emplace_back([&, job] {
         try {
-          measured.jobs[job] = run_independent_job(inputs[job], spec, job, together, context.timing);
+          JobRun run = run_independent_job(inputs[job], spec, job, together, context.timing);
+          measured.jobs[job] = std::move(run.record);
           measured.jobs[job].job = static_cast<int>(job);
+          epochs[job] = std::move(run.epochs);
         } catch (...) {
           const std::scoped_lock lock(together.mutex);
           if (!together.error) together.error = std::current_exception();
@@ -127,6 +151,7 @@ JobsMeasured run_independent_jobs(RunContext& context, double seconds) {
   if (together.error) std::rethrow_exception(together.error);
 
   if (together.meeting) measured.trials = together.meeting->records();
+  if (settings.storage == Seam::real) add_storage_of_epochs(measured, epochs);
   sum_up(context, measured, to_seconds(context.timing.clock->now() - begun));
   if (settings.storage == Seam::real) {
     const auto after = meter.process_bytes();

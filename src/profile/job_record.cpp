@@ -15,16 +15,28 @@ std::map<std::uint64_t, Nanoseconds> epoch_ends(const TrainingLog& log) {
   return ends;
 }
 
-void record_job_epochs(JobRecord& record, const TrainingLog& log, const JobBatches& batches, const Loader* loader) {
+void record_job_epochs(JobRecord& record, const TrainingLog& log, const JobBatches& batches, const JobWork& work) {
   std::map<std::uint64_t, std::uint64_t> prepared;
-  if (loader != nullptr) {
-    for (const EpochPrepared& each : loader->prepared()) prepared[each.epoch] = each.samples;
+  std::map<std::uint64_t, EpochTotals> settled;
+  if (work.loader != nullptr) {
+    for (const EpochPrepared& each : work.loader->prepared()) prepared[each.epoch] = each.samples;
+    for (EpochTotals& each : work.loader->epochs()) settled.emplace(each.epoch, std::move(each));
   }
   Nanoseconds begin = log.begun;
   for (const auto& [epoch, end] : epoch_ends(log)) {
     const auto seen = batches.epochs().find(epoch);
     if (seen == batches.epochs().end()) continue;
-    record.epochs.push_back({epoch, to_seconds(end - begin), seen->second.samples, seen->second.digest.text(), prepared[epoch]});
+    JobEpochRecord& each = record.epochs.emplace_back();
+    each = {epoch, to_seconds(end - begin), seen->second.samples, seen->second.digest.text(), prepared[epoch]};
+    if (const auto totals = settled.find(epoch); totals != settled.end()) {
+      each.cache_hits = totals->second.hits;
+      each.cache_misses = totals->second.misses;
+      each.requested_bytes = totals->second.requested;
+      if (work.storage_bytes) each.storage_bytes = totals->second.storage;
+    } else if (work.loader == nullptr) {
+      each.cache_hits = each.cache_misses = each.requested_bytes = 0;
+      if (work.storage_bytes) each.storage_bytes = 0;
+    }
     begin = end;
   }
 }
@@ -48,7 +60,7 @@ JobRecord record_job(const ProfileInputs& inputs, const TrainingLog& log, const 
   }
   record.requested_bytes = work.requested_bytes;
   record.storage_bytes = work.storage_bytes;
-  record_job_epochs(record, log, batches, work.loader);
+  record_job_epochs(record, log, batches, work);
   if (log.completions.empty()) return record;
 
   const WindowedRate rate = windowed_rate(log.progress(), {}, log.steady_begin(), log.completions.back().end, inputs.host, JudgeCpu::no);

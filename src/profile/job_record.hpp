@@ -7,10 +7,10 @@
 
 namespace dsanalyze {
 
-/// What of a job's part in loading is known where it ran; nothing where another process prepared for it.
+/// What of a job's part in loading is known where it ran.
 struct JobWork {
-  const Loader* loader = nullptr;
-  std::optional<Bytes> storage_bytes;
+  const Loader* loader = nullptr;      ///< nullptr where another process prepared for it
+  std::optional<Bytes> storage_bytes;  ///< absent where its reads cannot be told from others', in an epoch neither
   Bytes requested_bytes = 0;
 };
 

@@ -1,12 +1,25 @@
 #pragma once
 
+#include <cstdint>
+#include <map>
+#include <optional>
+
 #include "runs.hpp"
 
 namespace dsanalyze {
 
+/// What an epoch of all jobs took, where that is known of the server and not of its jobs.
+struct ServerEpoch {
+  std::optional<std::uint64_t> cache_hits;
+  std::optional<std::uint64_t> cache_misses;
+  std::optional<Bytes> requested_bytes;
+  std::optional<Bytes> storage_bytes;
+};
+
 /// The full run of several jobs on this server: of all together, and of each.
 struct JobsMeasured {
   Measured all;
+  std::map<std::uint64_t, ServerEpoch> server_epochs;  ///< by number; what is known here counts for more than the jobs' sum
   std::vector<JobRecord> jobs;
   SharingRecord sharing;
   std::vector<SearchTrialRecord> trials;

@@ -70,11 +70,11 @@ void add_rank_epochs(RunRecord& run, const std::vector<RankRecord>& ranks) {
       epoch.epoch = part.epoch;
       spans[part.epoch].add(part);
       epoch.samples += part.samples;
-      epoch.cache_hits += part.cache_hits;
-      epoch.cache_misses += part.samples - std::min(part.samples, part.cache_hits);
+      epoch.cache_hits = epoch.cache_hits.value_or(0) + part.cache_hits;
+      epoch.cache_misses = epoch.cache_misses.value_or(0) + part.samples - std::min(part.samples, part.cache_hits);
       epoch.peer_hits += part.peer_hits;
       epoch.peer_bytes += part.peer_bytes;
-      epoch.requested_bytes += part.requested_bytes;
+      epoch.requested_bytes = epoch.requested_bytes.value_or(0) + part.requested_bytes;
       const auto so_far = is_first ? std::optional<Bytes>(0) : epoch.storage_bytes;
       epoch.storage_bytes = so_far && part.storage_bytes ? std::optional<Bytes>(*so_far + *part.storage_bytes) : std::nullopt;
       digests[part.epoch].add(SampleSetDigest::parse(part.digest));
@@ -129,8 +129,8 @@ RankRecord record_rank(const RunContext& context, const Measured& measured, Pipe
   double end = 0;
   for (const EpochRecord& epoch : run.epochs) {
     if (const auto found = ends.find(epoch.epoch); found != ends.end()) end = to_seconds(found->second - account.begun);
-    record.epochs.push_back({epoch.epoch, epoch.seconds, end, epoch.samples, epoch.digest, epoch.cache_hits, epoch.peer_hits, epoch.peer_bytes,
-                             epoch.requested_bytes, epoch.storage_bytes});
+    record.epochs.push_back({epoch.epoch, epoch.seconds, end, epoch.samples, epoch.digest, epoch.cache_hits.value_or(0), epoch.peer_hits,
+                             epoch.peer_bytes, epoch.requested_bytes.value_or(0), epoch.storage_bytes});
   }
   return record;
 }

@@ -30,8 +30,8 @@ Table jobs_table(ProfileViews views) {
       add_row(views, view, table,
               {fmt::format("{}", job.job), format_rate(job.samples_per_s, job.ci95_samples_per_s), seconds_text(job.epoch_seconds),
                format_share(job.stall_fraction), seconds_text(job.first_batch_seconds), count_text(job.samples), count_text(job.samples_failed),
-               count_text(job.samples_prepared), count_text(job.cache_hits), count_text(job.cache_misses),
-               job.storage_bytes ? format_bytes(*job.storage_bytes) : "not known", job_end_text(job)});
+               count_text(job.samples_prepared), count_text(job.cache_hits), count_text(job.cache_misses), bytes_text(job.storage_bytes),
+               job_end_text(job)});
   return table;
 }
 
@@ -47,8 +47,16 @@ Table trials_table(ProfileViews views) {
 }
 
 Table job_epochs_table(ProfileViews views) {
-  Table table{"the epochs of each job",
-              with_label(views, {{"job"}, {"epoch"}, {"took"}, {"samples"}, {"prepared"}, {"digest of the samples", Align::left}})};
+  Table table{"the epochs of each job", with_label(views, {{"job"},
+                                                           {"epoch"},
+                                                           {"took"},
+                                                           {"samples"},
+                                                           {"prepared"},
+                                                           {"from storage"},
+                                                           {"asked of storage"},
+                                                           {"cache hits"},
+                                                           {"misses"},
+                                                           {"digest of the samples", Align::left}})};
   std::size_t jobs = 0, all = 0, shown = 0;
   for (const ProfileView& view : views) jobs += view.profile->jobs.size();
   for (const ProfileView& view : views)
@@ -60,7 +68,8 @@ Table job_epochs_table(ProfileViews views) {
         const JobEpochRecord& epoch = job.epochs[at];
         add_row(views, view, table,
                 {fmt::format("{}", job.job), count_text(epoch.epoch), format_seconds(epoch.seconds), count_text(epoch.samples),
-                 count_text(epoch.samples_prepared), epoch.digest});
+                 count_text(epoch.samples_prepared), bytes_text(epoch.storage_bytes), bytes_text(epoch.requested_bytes), count_text(epoch.cache_hits),
+                 count_text(epoch.cache_misses), epoch.digest});
       }
     }
   if (shown < all) table.caption += fmt::format(", {} of {} (the JSON record has them all)", shown, count_text(all));

@@ -17,8 +17,6 @@ std::string with_capital_letter(std::string text) {
   return text;
 }
 
-std::string or_not_known(const std::optional<Bytes>& bytes) { return bytes ? format_bytes(*bytes) : "not known"; }
-
 std::size_t all_ranks(ProfileViews views) {
   std::size_t ranks = 0;
   for (const ProfileView& view : views) ranks += view.profile->ranks.size();
@@ -93,7 +91,7 @@ Table traffic_table(ProfileViews views) {
             count_text(rank.redirected_requests),
             fmt::format("{} ({})", count_text(rank.served_samples), format_bytes(rank.served_bytes)),
             format_bytes(rank.requested_bytes),
-            or_not_known(rank.storage_bytes),
+            bytes_text(rank.storage_bytes),
             format_bytes(rank.peak_memory_bytes),
             count_text(rank.refused_connections)};
   });
@@ -123,7 +121,7 @@ Table rank_epochs_table(ProfileViews views) {
         add_row(views, view, table,
                 {fmt::format("{}", rank.rank), count_text(epoch.epoch), format_seconds(epoch.seconds), count_text(epoch.samples),
                  count_text(epoch.cache_hits), count_text(epoch.peer_hits), format_bytes(epoch.peer_bytes), format_bytes(epoch.requested_bytes),
-                 or_not_known(epoch.storage_bytes), epoch.digest});
+                 bytes_text(epoch.storage_bytes), epoch.digest});
       }
     }
   }

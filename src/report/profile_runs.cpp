@@ -28,8 +28,7 @@ Table runs_table(ProfileViews views) {
     for (const RunRecord& run : view.profile->runs)
       add_row(views, view, table,
               {run.name, format_rate(run.samples_per_s, run.ci95_samples_per_s), seconds_text(run.epoch_seconds), seconds_text(run.seconds),
-               run.storage_bytes ? format_bytes(*run.storage_bytes) : "not known", count_text(run.cache_hits), count_text(run.cache_misses),
-               count_text(run.samples_failed)});
+               bytes_text(run.storage_bytes), count_text(run.cache_hits), count_text(run.cache_misses), count_text(run.samples_failed)});
   return table;
 }
 
@@ -62,8 +61,8 @@ Table epochs_table(ProfileViews views) {
                                        count_text(epoch.epoch),
                                        format_seconds(epoch.seconds),
                                        count_text(epoch.samples),
-                                       epoch.storage_bytes ? format_bytes(*epoch.storage_bytes) : "not known",
-                                       format_bytes(epoch.requested_bytes),
+                                       bytes_text(epoch.storage_bytes),
+                                       bytes_text(epoch.requested_bytes),
                                        count_text(epoch.cache_hits),
                                        count_text(epoch.cache_misses)};
         if (ranks) cells.insert(cells.end(), {count_text(epoch.peer_hits), format_bytes(epoch.peer_bytes)});

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,6 +10,8 @@
 namespace dsanalyze::report {
 
 inline std::string count_text(std::uint64_t count) { return format_number(static_cast<double>(count)); }
+inline std::string count_text(const std::optional<std::uint64_t>& count) { return count ? count_text(*count) : "not known"; }
+inline std::string bytes_text(const std::optional<Bytes>& bytes) { return bytes ? format_bytes(*bytes) : "not known"; }
 
 inline std::string seconds_text(double seconds) { return seconds > 0 ? format_seconds(seconds) : "-"; }
 

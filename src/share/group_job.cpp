@@ -116,7 +116,7 @@ std::string GroupJob::failure() const {
 bool GroupJob::out_of_memory() const { return m_state->member.out_of_memory() || (m_state->loader != nullptr && m_state->loader->out_of_memory()); }
 
 const Loader* GroupJob::loader() const { return m_state->loader.get(); }
-std::optional<Bytes> GroupJob::storage_bytes() const { return m_state->pipeline ? m_state->pipeline->storage_bytes()() : std::nullopt; }
+std::optional<Bytes> GroupJob::storage_bytes() const { return m_state->pipeline ? m_state->pipeline->storage_bytes()() : std::optional<Bytes>(0); }
 Bytes GroupJob::requested_bytes() const { return m_state->pipeline ? m_state->pipeline->engine().requested() : 0; }
 
 }  // namespace dsanalyze

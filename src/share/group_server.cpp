@@ -57,8 +57,12 @@ std::optional<GroupServer::Prepared> GroupServer::prepared() const {
   if (m_loader == nullptr) return std::nullopt;
   const LoaderTotals totals = m_loader->totals();
   const auto stored = m_pipeline->storage_bytes()();
-  return Prepared{totals.prep.samples, totals.hits, totals.misses, m_pipeline->engine().requested(),
-                  stored && m_stored_before ? std::optional<Bytes>(*stored - *m_stored_before) : std::nullopt};
+  return Prepared{totals.prep.samples,
+                  totals.hits,
+                  totals.misses,
+                  m_pipeline->engine().requested(),
+                  stored && m_stored_before ? std::optional<Bytes>(*stored - *m_stored_before) : std::nullopt,
+                  m_loader->epochs()};
 }
 
 void GroupServer::saw(const GroupEvent& event) {

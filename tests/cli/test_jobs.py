@@ -42,6 +42,14 @@ class Jobs(ProgramTest):
         self.assertEqual(result["sharing"]["preparations_per_sample"], 1)
         self.assertEqual(result["sharing"]["departures"], 0)
 
+    def check_epochs_add_up(self, result):
+        """What the run's epochs say is what its jobs, or their coordinator, fetched in all."""
+        full = full_run(result)
+        for field in ("cache_hits", "cache_misses", "requested_bytes"):
+            self.assertEqual(sum(epoch[field] for epoch in full["epochs"]), full[field], field)
+            if result["sharing"]["producers"] == "jobs":
+                self.assertEqual(sum(epoch[field] for job in result["jobs"] for epoch in job["epochs"]), full[field], field)
+
     def test_coordinated_jobs_take_every_batch_from_one_preparation(self):
         data = self.photographs(48)
         for producers in ("jobs", "coordinator"):
@@ -50,6 +58,11 @@ class Jobs(ProgramTest):
                                       "--epochs", "4")
                 self.check_shared(result, 3, 4, 48)
                 full = full_run(result)
+                self.check_epochs_add_up(result)
+                self.assertEqual([epoch["cache_misses"] for epoch in full["epochs"]], [48, 0, 0, 0])
+                self.assertEqual([epoch["requested_bytes"] for epoch in full["epochs"]], [full["requested_bytes"], 0, 0, 0])
+                if full["storage_bytes"] is not None:
+                    self.assertNotIn(None, [epoch["storage_bytes"] for epoch in full["epochs"]])
                 self.assertEqual(full["cache_misses"], 48)  # each sample is read once in the whole run, in whole pages
                 self.assertTrue(0 <= full["requested_bytes"] - result["dataset"]["bytes"] < 48 * 4096, full["requested_bytes"])
                 self.assertEqual(full["cache_hits"], 3 * 48)
@@ -58,7 +71,10 @@ class Jobs(ProgramTest):
         result = self.json_of("profile", *EMULATED, "--jobs", "4", "--share", "coordinated", "--cache-size", "35%", "--epochs", "3")
         self.check_shared(result, 4, 3, 600)
         full = full_run(result)
+        self.check_epochs_add_up(result)
         held = full["cache_hits"] // 2  # of two epochs
+        self.assertEqual([epoch["cache_hits"] for epoch in full["epochs"]], [0, held, held])
+        self.assertEqual([epoch["storage_bytes"] for epoch in full["epochs"]], [epoch["requested_bytes"] for epoch in full["epochs"]])
         self.assertEqual(full["cache_hits"], 2 * held)
         self.assertEqual(full["cache_misses"], 600 + 2 * (600 - held))
         self.assertEqual(full["storage_bytes"], full["requested_bytes"])
@@ -70,6 +86,23 @@ class Jobs(ProgramTest):
         digests = {job["epochs"][0]["digest"] for job in result["jobs"]}
         self.assertEqual(len(digests), 1)  # each all samples, whatever their order
         self.assertGreaterEqual(full_run(result)["cache_misses"], 600)
+        for epoch in full_run(result)["epochs"]:
+            self.assertEqual(epoch["cache_hits"] + epoch["cache_misses"], 3 * 600)
+            self.assertEqual(epoch["storage_bytes"], epoch["requested_bytes"])
+            self.assertEqual(epoch["requested_bytes"], sum(job["epochs"][epoch["epoch"]]["requested_bytes"] for job in result["jobs"]))
+
+    def test_of_real_storage_an_epoch_of_jobs_for_themselves_says_what_all_of_them_read_meanwhile(self):
+        data = self.photographs(48)
+        result = self.json_of("profile", data, *REAL, "--jobs", "2", "--cache", "none", "--epochs", "2", "--direct")
+        full = full_run(result)
+        if full["storage_bytes"] is None:
+            self.skipTest("nothing here counts what storage delivers")
+        read = [epoch["storage_bytes"] for epoch in full["epochs"]]
+        self.assertNotIn(None, read)
+        self.assertLessEqual(sum(read), full["storage_bytes"])
+        self.assertEqual([epoch["cache_misses"] for epoch in full["epochs"]], [2 * 48] * len(read))
+        for job in result["jobs"]:
+            self.assertEqual([epoch["storage_bytes"] for epoch in job["epochs"]], [None] * len(job["epochs"]))
 
     def test_a_search_gives_up_the_worse_half_epoch_by_epoch(self):
         data = self.photographs()
@@ -129,6 +162,12 @@ class Jobs(ProgramTest):
         for job in alive:
             self.assertEqual([epoch["samples"] for epoch in job["epochs"]], [600] * 4)
         self.assertEqual(alive[0]["epochs"][3]["digest"], alive[1]["epochs"][3]["digest"])
+        for epoch in full_run(result)["epochs"]:  # what the one that died had fetched is not known; that is no zero
+            whole = sum(job["epochs"][epoch["epoch"]]["samples_prepared"] for job in alive) == 600
+            self.assertEqual(epoch["cache_hits"] is not None, whole)
+            self.assertEqual(epoch["storage_bytes"] is not None, whole)
+            if whole:
+                self.assertEqual(epoch["cache_hits"] + epoch["cache_misses"], 600)
 
     def test_an_interrupted_profile_leaves_no_job_behind(self):
         with self.start(*EMULATED, "--jobs", "3", "--share", "coordinated", "--epochs", "900") as profile:

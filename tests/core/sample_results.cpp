@@ -52,7 +52,7 @@ std::vector<JobRecord> full_jobs() {
   finished.storage_bytes = 4096;
   finished.first_batch_seconds = 0.5;
   finished.stall_fraction = 0.125;
-  finished.epochs = {{0, 11, 50, "50-aa", 25}, {1, 10, 50, "50-aa", 26}};
+  finished.epochs = {{0, 11, 50, "50-aa", 25}, {1, 10, 50, "50-aa", 26, 14, 12, 4000, 4096}};
   finished.training = TrainingRecord{"float", 192, 64, 10, 13'002, 0.02, 0.9, 2, {{0, 2.31}}, {{0, 3, 2.3}}};
   finished.batch_copy_cpu_seconds = 0.0625;
   finished.trial = 7;

@@ -20,6 +20,11 @@ struct JobEpochRecord {
   std::uint64_t samples = 0;           ///< trained on by the job
   std::string digest;                  ///< of the set of these samples, whatever their order
   std::uint64_t samples_prepared = 0;  ///< by the job; coordinated jobs share the work
+  // Of its own fetches, for whichever job; absent where nothing can tell, and in older records.
+  std::optional<std::uint64_t> cache_hits{};
+  std::optional<std::uint64_t> cache_misses{};
+  std::optional<Bytes> requested_bytes{};
+  std::optional<Bytes> storage_bytes{};
 };
 
 struct JobRecord {

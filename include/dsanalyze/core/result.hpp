@@ -74,10 +74,10 @@ struct EpochRecord {
   std::uint64_t epoch = 0;
   double seconds = 0;
   std::uint64_t samples = 0;
-  std::optional<Bytes> storage_bytes;  ///< what reached the device, by the storage meter; absent where nothing can tell
-  Bytes requested_bytes = 0;           ///< what the loader asked of storage
-  std::uint64_t cache_hits = 0;
-  std::uint64_t cache_misses = 0;
+  std::optional<Bytes> storage_bytes;       ///< what reached the device, by the storage meter; absent, as those below, where nothing can tell
+  std::optional<Bytes> requested_bytes;     ///< what the loader asked of storage
+  std::optional<std::uint64_t> cache_hits;  ///< of several jobs: all of theirs
+  std::optional<std::uint64_t> cache_misses;
   std::uint64_t peer_hits = 0;  ///< misses that came from other ranks' caches
   Bytes peer_bytes = 0;
   std::string digest;  ///< of the set of samples used

@@ -39,7 +39,7 @@ class GroupJob final : public BatchSource {
   [[nodiscard]] bool out_of_memory() const;
   /// What this job prepares with; nullptr where the coordinator does, or before enter().
   [[nodiscard]] const Loader* loader() const;
-  /// Bytes that reached storage for it so far.
+  /// Bytes that reached the device for it so far: none where the coordinator prepares.
   [[nodiscard]] std::optional<Bytes> storage_bytes() const;
   [[nodiscard]] Bytes requested_bytes() const;
 

@@ -47,6 +47,7 @@ class GroupServer {
     std::uint64_t cache_misses = 0;
     Bytes requested_bytes = 0;
     std::optional<Bytes> storage_bytes;  ///< as Pipeline::storage_bytes(), since start()
+    std::vector<EpochTotals> epochs{};
   };
   [[nodiscard]] std::optional<Prepared> prepared() const;
   /// Events so far.
