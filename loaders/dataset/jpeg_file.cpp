@@ -2,13 +2,12 @@
 
 #include <jpeglib.h>
 
-#include <jerror.h>
-
 #include <algorithm>
 #include <array>
 #include <csetjmp>
 #include <cstdlib>
 
+#include "../prep/jpeg_warnings.hpp"
 #include "dsanalyze/base/error.hpp"
 
 namespace dsanalyze {
@@ -29,9 +28,7 @@ struct JpegErrorCatcher {
     };
     base.emit_message = [](j_common_ptr info, int level) {
       auto* self = reinterpret_cast<JpegErrorCatcher*>(info->err);
-      const int code = info->err->msg_code;
-      const bool harmless = code == JWRN_EXTRANEOUS_DATA || code == JWRN_JFIF_MAJOR || code == JWRN_BOGUS_PROGRESSION;
-      if (level < 0 && !harmless && !self->failed) self->keep_text(info);
+      if (level < 0 && is_truncation(info->err->msg_code) && !self->failed) self->keep_text(info);
     };
   }
   [[nodiscard]] std::string cause() const { return text.data(); }
@@ -110,30 +107,6 @@ RgbImage decode_photograph(std::string_view encoded, int least_short_side) {
   });
   if (decoder.errors.failed) throw Error(decoder.errors.cause());
   return image;
-}
-
-JpegCheck check_jpeg(std::span<const std::byte> encoded) {
-  JpegCheck check;
-  if (encoded.empty()) {
-    check.cause = "the file is empty";
-    return check;
-  }
-  Decompressor decoder;
-  if (!decoder.open(reinterpret_cast<const unsigned char*>(encoded.data()), encoded.size(), check.cause)) return check;
-  jpeg_decompress_struct& info = decoder.info;
-  guarded(decoder.errors, [&] {
-    jpeg_start_decompress(&info);
-    JSAMPROW* const row = (*info.mem->alloc_sarray)(reinterpret_cast<j_common_ptr>(&info), JPOOL_IMAGE,
-                                                    info.output_width * static_cast<JDIMENSION>(info.output_components), 1);
-    while (info.output_scanline < info.output_height) jpeg_read_scanlines(&info, row, 1);
-    jpeg_finish_decompress(&info);
-  });
-  if (decoder.errors.failed) {
-    check.cause = decoder.errors.cause();
-  } else {
-    check.pixels = std::uint64_t{info.image_width} * info.image_height;
-  }
-  return check;
 }
 
 struct JpegEncoder::State {

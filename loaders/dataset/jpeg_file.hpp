@@ -23,13 +23,6 @@ struct RgbImage {
 /// Decodes a photograph, at half size when its shorter side keeps at least `least_short_side` pixels then. Throws Error with the cause alone.
 RgbImage decode_photograph(std::string_view encoded, int least_short_side);
 
-struct JpegCheck {
-  std::string cause;  ///< empty when every pixel could be decoded
-  std::uint64_t pixels = 0;
-};
-/// Decodes every row and drops it. Bytes that are missing or damaged are a cause; harmless oddities (bytes between markers) are not.
-JpegCheck check_jpeg(std::span<const std::byte> encoded);
-
 /// Encodes baseline 4:2:0 with the standard tables, into memory of its own. Threads: one an encoder.
 class JpegEncoder {
  public:

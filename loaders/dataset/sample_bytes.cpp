@@ -13,7 +13,6 @@
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/files.hpp"
 #include "format_names.hpp"
-#include "jpeg_file.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -23,9 +22,10 @@ std::string not_an_image(std::string_view bytes) {
   return format == nullptr ? "not a JPEG, PNG or WebP file" : "not a JPEG, PNG or WebP file but " + std::string(format->name);
 }
 
-std::string decode_all(ImageDecoder& decoder, const std::vector<std::byte>& bytes, std::uint64_t& pixels) {
+std::string decode_all(AnyImageDecoder& decoder, const std::vector<std::byte>& bytes, std::uint64_t& pixels) {
   const auto cause_of = [&](const Status& status) {
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    if (is_jpeg_bytes(text)) return decoder.jpeg_cause();
     const std::string_view kind = image_extension_of_bytes(text) == ".png" ? "PNG" : "WebP";
     return fmt::format("a {} image that does not decode ({})", kind, status_name(status.code));
   };
@@ -79,11 +79,7 @@ ImageChecker::~ImageChecker() = default;
 
 std::string ImageChecker::check(const std::vector<std::byte>& bytes, std::uint64_t& pixels) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (bytes.empty() || is_jpeg_bytes(text)) {
-    const JpegCheck check = check_jpeg(bytes);
-    pixels = check.pixels;
-    return check.cause;
-  }
+  if (bytes.empty()) return "the file is empty";
   if (image_extension_of_bytes(text).empty()) return not_an_image(text);
   return decode_all(m_decoder->images, bytes, pixels);
 }

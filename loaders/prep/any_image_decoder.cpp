@@ -16,9 +16,9 @@ struct Beginning {
 };
 
 constexpr std::array beginnings{
-    Beginning{ImageFormat::jpeg, "\xFF\xD8"sv}, Beginning{ImageFormat::png, "\x89PNG\r\n\x1A\n"sv},
-    Beginning{ImageFormat::webp, "WEBP"sv, 8},  Beginning{ImageFormat::gif, "GIF87a"sv},
-    Beginning{ImageFormat::gif, "GIF89a"sv},    Beginning{ImageFormat::tiff, "II*\0"sv},
+    Beginning{ImageFormat::jpeg, "\xFF\xD8\xFF"sv}, Beginning{ImageFormat::png, "\x89PNG\r\n\x1A\n"sv},
+    Beginning{ImageFormat::webp, "WEBP"sv, 8},      Beginning{ImageFormat::gif, "GIF87a"sv},
+    Beginning{ImageFormat::gif, "GIF89a"sv},        Beginning{ImageFormat::tiff, "II*\0"sv},
     Beginning{ImageFormat::tiff, "MM\0*"sv},
 };
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "image_decoder.hpp"
 #include "jpeg_decoder.hpp"
 #include "png_decoder.hpp"
@@ -15,6 +17,8 @@ class AnyImageDecoder final : public ImageDecoder {
   [[nodiscard]] int largest_denominator() const override { return m_current->largest_denominator(); }
   Status begin(const PixelRectangle& rectangle, int denominator) override { return m_current->begin(rectangle, denominator); }
   Status next_rows(PixelRows& rows) override { return m_current->next_rows(rows); }
+  /// Why the last call failed; of JPEG.
+  [[nodiscard]] std::string jpeg_cause() const { return m_jpeg.cause(); }
 
  private:
   JpegDecoder m_jpeg;

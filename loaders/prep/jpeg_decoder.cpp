@@ -8,6 +8,7 @@
 #include <jerror.h>
 
 #include "dsanalyze/base/error.hpp"
+#include "jpeg_warnings.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -15,19 +16,6 @@ namespace {
 /// Each block of 8 x 8 samples takes at least a bit; in the sparsest legal sampling an image has one block for 128 pixels. Twice that is allowed. So
 /// a small file cannot make us allocate for a huge image.
 constexpr std::int64_t max_pixels_per_byte = 2048;
-
-bool spoils_pixels(int warning) {
-  switch (warning) {
-    case JWRN_ADOBE_XFORM:
-    case JWRN_BOGUS_ICC:
-    case JWRN_EXTRANEOUS_DATA:
-    case JWRN_JFIF_MAJOR:
-    case JWRN_TOO_MUCH_DATA:
-      return false;
-    default:
-      return true;
-  }
-}
 
 Status status_of_error(int code) {
   switch (code) {
@@ -64,7 +52,7 @@ void JpegDecoder::on_error(j_common_ptr common) {
 void JpegDecoder::on_message(j_common_ptr common, int level) {
   if (level >= 0) return;
   ++common->err->num_warnings;
-  if (!spoils_pixels(common->err->msg_code)) return;
+  if (!is_truncation(common->err->msg_code)) return;
   auto* manager = reinterpret_cast<ErrorManager*>(common->err);
   manager->status = {StatusCode::corrupt};
   std::longjmp(manager->jump, 1);
@@ -83,10 +71,19 @@ JpegDecoder::JpegDecoder() {
 
 JpegDecoder::~JpegDecoder() { jpeg_destroy_decompress(&m_jpeg); }
 
+/// After a jump: the error manager still has what the message is made of.
 Status JpegDecoder::fail() {
+  (*m_error.base.format_message)(reinterpret_cast<j_common_ptr>(&m_jpeg), m_cause.data());
   jpeg_abort_decompress(&m_jpeg);
   m_rows_left = 0;
   return m_error.status;
+}
+
+Status JpegDecoder::refuse(StatusCode code, const char* cause) {
+  std::snprintf(m_cause.data(), m_cause.size(), "%s", cause);
+  jpeg_abort_decompress(&m_jpeg);
+  m_rows_left = 0;
+  return {code, code == StatusCode::io ? ENOMEM : 0};
 }
 
 Status JpegDecoder::open(std::span<const std::byte> encoded) {
@@ -95,21 +92,24 @@ Status JpegDecoder::open(std::span<const std::byte> encoded) {
   // Made anew for each image: the library keeps the tables of those before, and one that lacks its own would look as they make it look.
   jpeg_destroy_decompress(&m_jpeg);
   jpeg_create_decompress(&m_jpeg);
-  if (encoded.empty()) return {StatusCode::corrupt};
+  if (encoded.empty()) return refuse(StatusCode::corrupt, "the file is empty");
   jpeg_mem_src(&m_jpeg, reinterpret_cast<const unsigned char*>(encoded.data()), static_cast<unsigned long>(encoded.size()));
   jpeg_read_header(&m_jpeg, TRUE);
   m_info = {static_cast<int>(m_jpeg.image_width), static_cast<int>(m_jpeg.image_height), m_jpeg.num_components, m_jpeg.progressive_mode == TRUE,
             ImageFormat::jpeg};
-  const Status status = check_header(encoded.size());
-  if (!status.ok()) jpeg_abort_decompress(&m_jpeg);
-  return status;
+  return check_header(encoded.size());
 }
 
 Status JpegDecoder::check_header(std::size_t encoded_bytes) {
   const std::int64_t pixels = std::int64_t{m_info.width} * m_info.height;
-  if (pixels > max_image_pixels) return {StatusCode::corrupt};
-  if (m_jpeg.arith_code == FALSE && pixels / max_pixels_per_byte > static_cast<std::int64_t>(encoded_bytes)) return {StatusCode::corrupt};
-  if (m_info.components != 1 && m_info.components != 3 && m_info.components != 4) return {StatusCode::unsupported};
+  const bool too_few_bytes = m_jpeg.arith_code == FALSE && pixels / max_pixels_per_byte > static_cast<std::int64_t>(encoded_bytes);
+  if (pixels > max_image_pixels || too_few_bytes) {
+    std::array<char, JMSG_LENGTH_MAX> text{};
+    std::snprintf(text.data(), text.size(), "absurd dimensions: %d x %d", m_info.width, m_info.height);
+    return refuse(StatusCode::corrupt, text.data());
+  }
+  if (m_info.components != 1 && m_info.components != 3 && m_info.components != 4)
+    return refuse(StatusCode::unsupported, "an image of neither one, three nor four components");
   return {};
 }
 
@@ -120,25 +120,45 @@ Status JpegDecoder::begin(const PixelRectangle& rectangle, int denominator) {
   m_jpeg.scale_denom = static_cast<unsigned>(denominator);
   m_jpeg.dct_method = JDCT_ISLOW;
   m_jpeg.do_fancy_upsampling = TRUE;
-  m_jpeg.do_block_smoothing = FALSE;
+  m_jpeg.do_block_smoothing = TRUE;  // of progressive images whose last scans were never written
   jpeg_start_decompress(&m_jpeg);
 
   const int left = std::max(rectangle.left - upsampling_margin, 0);
   const int right = std::min(rectangle.left + rectangle.width + upsampling_margin, static_cast<int>(m_jpeg.output_width));
-  auto first_column = static_cast<JDIMENSION>(left);
+  JDIMENSION first_column = 0;
   auto columns = static_cast<JDIMENSION>(right - left);
-  if (columns < m_jpeg.output_width) jpeg_crop_scanline(&m_jpeg, &first_column, &columns);
+  if (columns < m_jpeg.output_width && columns_decode_alone()) {
+    first_column = static_cast<JDIMENSION>(left);
+    jpeg_crop_scanline(&m_jpeg, &first_column, &columns);
+  }
 
   m_stride = std::size_t{m_jpeg.output_width} * bytes_per_pixel;
   m_left_bytes = (static_cast<std::size_t>(rectangle.left) - first_column) * bytes_per_pixel;
   const std::size_t needed = m_stride * strip_rows + PixelRows::padding;
-  if (!m_strip.reserve(needed)) {
-    m_error.status = {StatusCode::io, ENOMEM};
-    return fail();
-  }
+  if (!m_strip.reserve(needed)) return refuse(StatusCode::io, "no memory for its pixels");
   if (rectangle.top > 0) jpeg_skip_scanlines(&m_jpeg, static_cast<JDIMENSION>(rectangle.top));
   m_rows_left = rectangle.height;
   return {};
+}
+
+/// False where the library's crop gives other colours than a full decode has. It takes chroma's width for that of the scale's own transform; chroma
+/// that a larger transform has already scaled up (by 2 of 4, as with 4 x 2 samples at 1/2), and that is still upsampled after it, is read at the
+/// wrong places. And smoothing looks at the neighbours of each block.
+bool JpegDecoder::columns_decode_alone() const {
+  const auto widths_agree = [this](const jpeg_component_info& component) {
+    if (component.DCT_scaled_size == m_jpeg.min_DCT_scaled_size) return true;
+    return component.h_samp_factor * component.DCT_scaled_size == m_jpeg.max_h_samp_factor * m_jpeg.min_DCT_scaled_size &&
+           component.v_samp_factor * component.DCT_scaled_size == m_jpeg.max_v_samp_factor * m_jpeg.min_DCT_scaled_size;
+  };
+  const std::span components(m_jpeg.comp_info, static_cast<std::size_t>(m_jpeg.num_components));
+  return std::ranges::all_of(components, widths_agree) && !is_smoothed();
+}
+
+/// Whether some bits of some coefficients never came, which the library then guesses from the blocks around.
+bool JpegDecoder::is_smoothed() const {
+  if (m_jpeg.progressive_mode == FALSE || m_jpeg.coef_bits == nullptr) return false;
+  const auto complete = [](const int(&bits)[DCTSIZE2]) { return std::ranges::all_of(bits, [](int bit) { return bit == 0; }); };
+  return !std::ranges::all_of(std::span(m_jpeg.coef_bits, static_cast<std::size_t>(m_jpeg.num_components)), complete);
 }
 
 Status JpegDecoder::next_rows(PixelRows& rows) {
@@ -154,9 +174,13 @@ Status JpegDecoder::next_rows(PixelRows& rows) {
   if (m_jpeg.out_color_space == JCS_CMYK) convert_inks(rows.count);
   m_rows_left -= wanted;
   if (m_rows_left > 0) return {};
-  const bool whole = end_of_image_follows();
+  if (m_jpeg.output_scanline == m_jpeg.output_height) {
+    jpeg_finish_decompress(&m_jpeg);  // reads on to the end of the image
+    return {};
+  }
+  if (!end_of_image_follows()) return refuse(StatusCode::corrupt, "Premature end of JPEG file");
   jpeg_abort_decompress(&m_jpeg);
-  return {whole ? StatusCode::ok : StatusCode::corrupt};
+  return {};
 }
 
 bool JpegDecoder::end_of_image_follows() const {
@@ -172,14 +196,13 @@ bool JpegDecoder::end_of_image_follows() const {
   return false;
 }
 
+/// Inks are stored inverted, 255 is none, as Adobe's programs write them. Files without Adobe's marker are taken for such as well: so do Pillow and
+/// torchvision, whatever the standard says, and the files that there are were made by programs that write like Adobe's.
 void JpegDecoder::convert_inks(int rows) {
-  // Adobe's programs store inks inverted: 255 is no ink.
-  const unsigned inverted = m_jpeg.saw_Adobe_marker == TRUE ? 0 : 255;
   std::uint8_t* pixel = m_strip.data();
   const std::uint8_t* end = pixel + m_stride * static_cast<std::size_t>(rows);
   for (; pixel != end; pixel += bytes_per_pixel) {
-    const unsigned white = pixel[3] ^ inverted;
-    for (int channel = 0; channel < 3; ++channel) pixel[channel] = multiply_255(pixel[channel] ^ inverted, white);
+    for (int channel = 0; channel < 3; ++channel) pixel[channel] = multiply_255(pixel[channel], pixel[3]);
   }
 }
 

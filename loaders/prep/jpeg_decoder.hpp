@@ -1,10 +1,12 @@
 #pragma once
 
+#include <array>
 #include <csetjmp>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <span>
+#include <string>
 
 #include <jpeglib.h>
 
@@ -14,8 +16,10 @@
 namespace dsanalyze {
 
 /// Decodes a rectangle of a JPEG image, strip by strip. The library is only fed as far as the rectangle's last row, and only the columns of the
-/// rectangle go through the inverse transform and the colour conversion. Results differ from a full decode in no pixel by more than the library's own
-/// rounding. Sizes 1/1, 1/2, 1/4 and 1/8.
+/// rectangle go through the inverse transform and the colour conversion, where that gives the bytes of a full decode; else whole rows do. Sizes 1/1,
+/// 1/2, 1/4 and 1/8.
+///
+/// What Pillow decodes is decoded, to the same bytes: of the library's warnings only one is an error, that the file ended before the image did.
 class JpegDecoder final : public ImageDecoder {
  public:
   /// Throws Error if the library refuses to start.
@@ -29,6 +33,8 @@ class JpegDecoder final : public ImageDecoder {
   [[nodiscard]] int largest_denominator() const override { return 8; }
   Status begin(const PixelRectangle& rectangle, int denominator) override;
   Status next_rows(PixelRows& rows) override;
+  /// Why the last call failed, in the library's words where it knew.
+  [[nodiscard]] std::string cause() const { return m_cause.data(); }
 
  private:
   /// What the library calls instead of printing and ending the program.
@@ -41,12 +47,16 @@ class JpegDecoder final : public ImageDecoder {
   static void on_message(j_common_ptr common, int level);
 
   Status fail();
+  Status refuse(StatusCode code, const char* cause);
   Status check_header(std::size_t encoded_bytes);
+  [[nodiscard]] bool columns_decode_alone() const;
+  [[nodiscard]] bool is_smoothed() const;
   void convert_inks(int rows);
   [[nodiscard]] bool end_of_image_follows() const;
 
   jpeg_decompress_struct m_jpeg{};
   ErrorManager m_error{};
+  std::array<char, JMSG_LENGTH_MAX> m_cause{};
   ImageInfo m_info;
   PixelBuffer m_strip;
   std::size_t m_stride = 0;

@@ -41,6 +41,8 @@ std::vector<std::byte> encode_picture(const ImageKind& kind) {
   }
   jpeg.restart_interval = static_cast<unsigned>(kind.restart_interval);
   if (kind.scans == Scans::progressive) jpeg_simple_progression(&jpeg);
+  jpeg.arith_code = kind.coding == Coding::arithmetic ? TRUE : FALSE;
+  if (kind.inks == Inks::cmyk && kind.marker == AdobeMarker::none) jpeg.write_Adobe_marker = FALSE;
   jpeg_start_compress(&jpeg, TRUE);
   const auto channels = static_cast<std::size_t>(jpeg.input_components);
   std::vector<JSAMPLE> row(static_cast<std::size_t>(kind.width) * channels);

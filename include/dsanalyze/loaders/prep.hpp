@@ -63,11 +63,15 @@ struct ImagePrepOptions {
 };
 
 /// Decode (only the crop's part of the image, as far as the format allows), antialiased resize, flip, normalise. The format is what the first bytes
-/// say, whatever the file is called: baseline, progressive, greyscale, CMYK and YCCK JPEG; every PNG; lossy and lossless WebP. Crop and flip depend
-/// on width and height alone, so they are the same in each format. Transparency is dropped, as Pillow's convert("RGB") does, and so are gamma and
-/// colour profiles; of 16-bit values the upper byte counts (Pillow does the same for colour, and clips grey). Unsupported: arithmetic coding and
-/// other rare kinds of JPEG, animated WebP, GIF and TIFF. Corrupt: everything else, also wrong checksums, a file that ends before its image does,
-/// even if the crop lies before the end, and images of more than 256 million pixels or 65535 a side. Operators: decode, resize, normalise.
+/// say, whatever the file is called: baseline, progressive and arithmetic-coded, greyscale, CMYK and YCCK JPEG; every PNG; lossy and lossless WebP.
+/// Crop and flip depend on width and height alone, so they are the same in each format. Transparency is dropped, as Pillow's convert("RGB") does, and
+/// so are gamma and colour profiles; of 16-bit values the upper byte counts (Pillow does the same for colour, and clips grey). Inks of CMYK are taken
+/// for inverted, with Adobe's marker or without, as Pillow and torchvision take them. Values are within one level of Pillow's.
+///
+/// A damaged JPEG that Pillow decodes is decoded to the same pixels (libjpeg patches it and warns). Unsupported: rare kinds of JPEG (lossless, 12
+/// bits, two components), animated WebP, GIF and TIFF. Corrupt: everything else, also wrong checksums, a file that ends before its image does, even
+/// if the crop lies before the end, a JPEG without its end marker, and images of more than 256 million pixels or 65535 a side. Operators: decode,
+/// resize, normalise.
 std::unique_ptr<PrepFactory> make_image_prep(const ImagePrepOptions& options);
 /// Copies each sample as it is: arrays that need no prep. "|u1" becomes uint8 and "<f4" float32 with the array's own dimensions, joined into one
 /// where there are more than three; any other type becomes its bytes, uint8 [N, sample_bytes]. A sample of another length is corrupt. Operator: copy.
