@@ -50,18 +50,19 @@ void EpochLedger::settle(std::uint64_t epoch) {
   a.closed = true;
 }
 
-void EpochLedger::finished(std::uint64_t epoch, const SampleSetDigest& digest, std::uint32_t drawn) {
+void EpochLedger::finished(std::uint64_t epoch, const SampleSetDigest& digest, std::uint32_t drawn, std::uint32_t failed) {
   const std::scoped_lock lock(m_mutex);
   Account& a = account(epoch);
   a.digest.add(digest);
-  a.prepared += drawn;
+  a.finished += drawn;
+  a.failed += failed;
 }
 
 std::vector<EpochTotals> EpochLedger::settled() const {
   const std::scoped_lock lock(m_mutex);
   std::vector<EpochTotals> out;
   for (const Account& a : m_accounts) {
-    if (!a.closed || a.prepared < a.drawn) continue;
+    if (!a.closed || a.finished < a.drawn) continue;
     out.push_back(a.totals);
     out.back().samples = a.drawn;
     out.back().digest = a.digest.text();
@@ -72,7 +73,7 @@ std::vector<EpochTotals> EpochLedger::settled() const {
 std::vector<EpochPrepared> EpochLedger::prepared() const {
   const std::scoped_lock lock(m_mutex);
   std::vector<EpochPrepared> out;
-  for (const Account& a : m_accounts) out.push_back({a.totals.epoch, a.prepared});
+  for (const Account& a : m_accounts) out.push_back({a.totals.epoch, a.finished - a.failed});
   return out;
 }
 

@@ -24,8 +24,8 @@ class EpochLedger {
   void count_peers(std::uint64_t samples, Bytes bytes);
   /// All fetches of the epoch have ended.
   void settle(std::uint64_t epoch);
-  /// A batch of the epoch is prepared.
-  void finished(std::uint64_t epoch, const SampleSetDigest& digest, std::uint32_t drawn);
+  /// A batch of the epoch is prepared: of the samples drawn for it, `failed` were not.
+  void finished(std::uint64_t epoch, const SampleSetDigest& digest, std::uint32_t drawn, std::uint32_t failed);
   /// Epochs whose fetches have settled and whose batches are all prepared: the first and the last ones, when they are more than most_epochs.
   [[nodiscard]] std::vector<EpochTotals> settled() const;
   /// Of whole batches, of each epoch that has an account.
@@ -37,7 +37,8 @@ class EpochLedger {
     EpochTotals totals;
     SampleSetDigest digest;
     std::uint64_t drawn = 0;
-    std::uint64_t prepared = 0;
+    std::uint64_t finished = 0;  ///< prepared or failed
+    std::uint64_t failed = 0;
     bool closed = false;
   };
   Account& account(std::uint64_t epoch);

@@ -4,6 +4,7 @@
 
 #include "dsanalyze/base/error.hpp"
 #include "loader_state.hpp"
+#include "loader_tag.hpp"
 #include "waiting.hpp"
 
 namespace dsanalyze {
@@ -12,6 +13,18 @@ namespace {
 std::optional<SlotPool> own_slots(const Loader::Parts& parts, const LoaderOptions& options, const TensorShape& tensor) {
   if (parts.staging != nullptr) return std::nullopt;
   return std::optional<SlotPool>(std::in_place, options.prefetch_batches + options.held_batches, tensor, parts.timing);
+}
+
+std::uint32_t next_generation() {
+  static std::atomic<std::uint32_t> loaders{0};
+  return loaders.fetch_add(1, std::memory_order_relaxed) % LoaderTag::generations;
+}
+
+/// Refuses what a tag has no room for.
+void check_tags(std::uint64_t slots, std::uint64_t positions) {
+  if (slots < in_window && positions <= LoaderTag::positions) return;
+  throw UsageError(fmt::format("loader: {} slots and {} positions are more than the {} and {} that it can number", slots, positions, in_window - 1,
+                               LoaderTag::positions));
 }
 
 }  // namespace
@@ -25,6 +38,9 @@ Loader::State::State(Parts given_parts, const LoaderOptions& given_options)
       pool(own_slots(parts, options, tensor)),
       assembly(slots(), tensor, options.on_error),
       ready(std::size_t{slots()} * options.batch_size, timing),
+      awaited(parts.index->size()),
+      generation(next_generation()),
+      strangers(parts.engine->capacity() - parts.engine->free_places()),
       epochs(*parts.engine, parts.storage_bytes),
       failures(*parts.index, options.on_error, options.error_budget),
       prep_counters(options.workers),
@@ -70,7 +86,9 @@ void Loader::State::make_window() {
                                  options.start.order.shuffle_buffer, step, parts.engine->capacity()));
   }
   // Those that wait for their batch, and those that a batch waits for.
-  window.emplace(waiting + std::size_t{slots()} * options.batch_size, parts.index->size());
+  const std::size_t places = waiting + std::size_t{slots()} * options.batch_size;
+  check_tags(slots(), places);
+  window.emplace(places, parts.index->size());
 }
 
 void Loader::State::stop() {
@@ -104,6 +122,8 @@ Loader::Loader(Parts parts, const LoaderOptions& options) {
     throw UsageError("loader: batch size, workers and prefetch depth must be at least 1");
   if (parts.share != nullptr && (parts.staging != nullptr || options.start.order.kind != OrderKind::random))
     throw UsageError("loader: a rank's share is of batches in random order that are its own, not a group's");
+  const std::uint64_t slots = parts.staging != nullptr ? parts.staging_slots : std::uint64_t{options.prefetch_batches} + options.held_batches;
+  check_tags(slots, options.batch_size);
   m_state = std::make_unique<State>(std::move(parts), options);
 }
 

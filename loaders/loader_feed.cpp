@@ -138,7 +138,8 @@ void Loader::State::dispatch(std::span<const SampleId> ids, std::uint64_t epoch,
     if (found[i].decision == CacheDecision::hit) continue;
     const auto keep = found[i].decision == CacheDecision::admit ? LoaderWork::Keep::in_cache : LoaderWork::Keep::no;
     const std::uint32_t position = entry == in_window ? window->take(ids[i]) : i;
-    group[grouped++] = {LoaderTag{entry, position, keep}.packed(), ids[i], (*parts.index)[ids[i]].extent()};
+    if (keep == LoaderWork::Keep::in_cache) awaited.add(ids[i]);
+    group[grouped++] = {LoaderTag{generation, entry, position, keep}.packed(), ids[i], (*parts.index)[ids[i]].extent()};
     if (grouped == most) submit(std::span(group).first(std::exchange(grouped, 0)));
   }
   submit(std::span(group).first(grouped));
@@ -192,7 +193,7 @@ void Loader::State::submit(std::span<const FetchRequest> group) {
 
 void Loader::State::abandon(std::span<const FetchRequest> requests) {
   for (const auto& request : requests) {
-    if (LoaderTag::unpack(request.tag).keep == LoaderWork::Keep::in_cache) parts.cache->abandon(request.sample);
+    if (awaited.claim(request.sample)) parts.cache->abandon(request.sample);
   }
 }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 
 #include "loader_state.hpp"
@@ -24,9 +25,19 @@ void Loader::State::drop_left_over() {
     if (work->hit.decision == CacheDecision::hit) parts.cache->release({&work->hit, 1});
     give_back(*work);
     if (work->keep == LoaderWork::Keep::no) continue;
-    parts.cache->abandon(work->sample);
+    if (awaited.claim(work->sample)) parts.cache->abandon(work->sample);
     settle(1);
   }
+}
+
+void Loader::State::leave_behind() {
+  awaited.claim_all([this](SampleId sample) { parts.cache->abandon(sample); });
+}
+
+void Loader::State::drop_stranger(const FetchCompletion& completion) {
+  if (completion.buffer.id != FetchBuffer::none) parts.engine->release({&completion.buffer, 1});
+  strangers -= std::min<std::size_t>(strangers, 1);
+  room.notify(*timing.waiter, 1);
 }
 
 void Loader::State::reap_completions() {
@@ -40,16 +51,21 @@ void Loader::State::reap_completions() {
       parts.engine->cancel();
       drained = timing.clock->after(drain_seconds);
     }
-    if (timing.clock->now() >= drained.at) return;
-    if (!over() && !feeding_ended.load() && nothing_asked()) continue;
+    if (timing.clock->now() >= drained.at) return leave_behind();
+    if (!over() && !feeding_ended.load() && strangers == 0 && nothing_asked()) continue;
     const std::size_t count = parts.engine->reap(completions, timing.clock->after(reap_seconds));
     if (count == 0) continue;
+    std::size_t own = 0;
     std::size_t passed_on = 0;
-    for (std::size_t i = 0; i < count; ++i) {
-      items[i] = take(completions[i]);
-      if (items[i].keep == LoaderWork::Keep::no) ++passed_on;
+    for (const FetchCompletion& completion : std::span(completions).first(count)) {
+      if (LoaderTag::unpack(completion.tag).generation != generation) {
+        drop_stranger(completion);
+        continue;
+      }
+      items[own] = take(completion);
+      if (items[own++].keep == LoaderWork::Keep::no) ++passed_on;
     }
-    hand_over(std::span(items).first(count));
+    hand_over(std::span(items).first(own));
     if (passed_on > 0) settle(passed_on);
   }
 }

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "awaited_samples.hpp"
 #include "batch_assembly.hpp"
 #include "dsanalyze/base/bounded_queue.hpp"
 #include "dsanalyze/base/histogram.hpp"
@@ -63,12 +64,17 @@ struct Loader::State {
   /// True when no read was under way; then after a wait for one.
   bool nothing_asked();
   void drop_left_over();
+  /// Gives up on reads that the kernel does not give back.
+  void leave_behind();
+  /// A completion of a loader that this engine served before: its buffer is all there is to it.
+  void drop_stranger(const FetchCompletion& completion);
   LoaderWork take(const FetchCompletion& completion);
 
   void work();
   /// False where the cache does not await the item.
   bool keep(const LoaderWork& item);
-  std::uint64_t prepare(const LoaderWork& item, Prep& prep, std::vector<std::byte>& scratch, StageCounter& counter, std::span<Nanoseconds> spent);
+  /// True if the sample is in its place now.
+  bool prepare(const LoaderWork& item, Prep& prep, std::vector<std::byte>& scratch, StageCounter& counter, std::span<Nanoseconds> spent);
   void give_back(const LoaderWork& item);
   void finish(std::uint32_t entry, std::uint32_t done);
 
@@ -81,6 +87,9 @@ struct Loader::State {
   BatchAssembly assembly;
   std::optional<ShuffleWindow> window;  ///< with a shuffle buffer
   BoundedQueue<LoaderWork> ready;
+  AwaitedSamples awaited;
+  std::uint32_t generation;  ///< in the tags of this loader's fetches
+  std::size_t strangers;     ///< places of the engine that reads of earlier loaders still take; the reaper's
   EpochLedger epochs;
   FailureLedger failures;
   std::vector<std::unique_ptr<Prep>> preps;

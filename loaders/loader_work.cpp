@@ -75,18 +75,18 @@ void Loader::State::work() {
     std::size_t hit_count = 0;
     std::size_t prepared = 0;
     std::uint32_t of_entry = 0;
-    std::uint64_t bytes = 0;
     Nanoseconds item_begun = begun;
+    Nanoseconds sample_begun = begun;  // what failed before a sample is part of its time: workers over the mean time is their rate
     Nanoseconds entry_begun = begun;
     for (std::size_t i = 0; i < count; ++i) {
       const LoaderWork& item = items[i];
       if (!over()) {
-        bytes += prepare(item, prep, scratch, counter, spans.spent());
-        ++prepared;
+        const bool good = prepare(item, prep, scratch, counter, spans.spent());
+        prepared += good ? 1 : 0;
         ++of_entry;
         if (each_timed || spans.on()) {
           const Nanoseconds now = timing.clock->now();
-          if (each_timed) prep_times[worker].add(now - item_begun);
+          if (each_timed && good) prep_times[worker].add(now - std::exchange(sample_begun, now));
           spans.sample(std::exchange(item_begun, now), now, item.sample);
         }
       }
@@ -101,7 +101,7 @@ void Loader::State::work() {
     room.notify(*timing.waiter, 1);  // once for the group: the feeder's requests, and what wakes at their ends, come in groups too
     if (hit_count > 0) parts.cache->release(std::span(used).first(hit_count));
     idle_since = timing.clock->now();
-    counter.add(prepared, bytes, idle_since - begun);
+    counter.add(prepared, prepared * tensor.sample_bytes(), idle_since - begun);
     if (prepared == 0) continue;
     if (!each_timed) prep_times[worker].add_mean(idle_since - begun, prepared);
     each_timed = idle_since - begun >= worth_timing * static_cast<Nanoseconds>(prepared);
@@ -109,7 +109,7 @@ void Loader::State::work() {
 }
 
 bool Loader::State::keep(const LoaderWork& item) {
-  if (item.keep != LoaderWork::Keep::in_cache) return false;
+  if (item.keep != LoaderWork::Keep::in_cache || !awaited.claim(item.sample)) return false;
   if (item.status.ok()) {
     static_cast<void>(parts.cache->store(item.sample, item.bytes).ok());  // an item that is not kept is fetched again
   } else {
@@ -119,8 +119,8 @@ bool Loader::State::keep(const LoaderWork& item) {
   return true;
 }
 
-std::uint64_t Loader::State::prepare(const LoaderWork& item, Prep& prep, std::vector<std::byte>& scratch, StageCounter& counter,
-                                     std::span<Nanoseconds> spent) {
+bool Loader::State::prepare(const LoaderWork& item, Prep& prep, std::vector<std::byte>& scratch, StageCounter& counter,
+                            std::span<Nanoseconds> spent) {
   std::span<const std::byte> encoded = item.bytes;
   if (item.hit.decision == CacheDecision::hit) {
     if (item.hit.contiguous == nullptr && scratch.size() < item.hit.length) scratch.resize(item.hit.length);
@@ -136,7 +136,7 @@ std::uint64_t Loader::State::prepare(const LoaderWork& item, Prep& prep, std::ve
     failures.add(item.sample, status);
     if (failures.fatal()) notify_all();
   }
-  return output.size();
+  return status.ok();
 }
 
 void Loader::State::give_back(const LoaderWork& item) {
@@ -146,7 +146,7 @@ void Loader::State::give_back(const LoaderWork& item) {
 
 void Loader::State::finish(std::uint32_t entry, std::uint32_t done) {
   if (!assembly.finish(entry, done, timing.clock->now())) return;
-  epochs.finished(assembly.draw(entry).epoch, assembly.digest(entry), assembly.drawn(entry));
+  epochs.finished(assembly.draw(entry).epoch, assembly.digest(entry), assembly.drawn(entry), assembly.finished(entry).failed);
   if (parts.staging != nullptr) {
     const BatchAssembly::Finished batch = assembly.finished(entry);
     parts.staging->publish(claims[entry], {batch.good, batch.failed, batch.ready_at});

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -66,12 +67,17 @@ class JobDesk {
     return {job.request.tag, job.request.sample, status, bytes, {job.buffer}, now, now - job.begun};
   }
 
-  /// When this job may begin at the rate that the user allows; 0 if there is no limit. Each job asks once.
+  /// When this job may begin at the rate that the user allows; 0 if there is no limit. Each job asks once. Turns are this process's alone and may lie
+  /// hours ahead: the sanity check of lanes that processes share (max_backlog) is not for them.
   Nanoseconds turn_of(const FetchJob& job) {
     if (m_max_bytes_per_second <= 0) return 0;
+    constexpr double longest_seconds = 1e6;  // of one job, so that the turns of all places stay within 64 bits
+    const double seconds = static_cast<double>(job.request.extent.length) / m_max_bytes_per_second;
+    const Nanoseconds cost = to_nanoseconds(std::min(seconds, longest_seconds));
     const Nanoseconds now = m_timing.clock->now();
-    const Nanoseconds cost = to_nanoseconds(static_cast<double>(job.request.extent.length) / m_max_bytes_per_second);
-    return reserve(m_limit, now, cost, now) - cost;
+    Nanoseconds next = m_next_turn.load(std::memory_order_relaxed);
+    while (!m_next_turn.compare_exchange_weak(next, std::max(next, now) + cost, std::memory_order_relaxed)) continue;
+    return std::max(next, now);
   }
 
   [[nodiscard]] BufferPool& pool() { return m_pool; }
@@ -85,7 +91,7 @@ class JobDesk {
   BoundedQueue<FetchJob> m_jobs;
   BoundedQueue<FetchCompletion> m_done;
   double m_max_bytes_per_second;
-  DeviceLane m_limit;
+  std::atomic<Nanoseconds> m_next_turn{0};
   std::atomic<std::uint64_t> m_submitted{0};
   std::atomic<std::uint64_t> m_cancelled{0};
 };

@@ -93,7 +93,7 @@ void UringChains::drop(std::size_t kept, std::uint64_t begin, std::uint64_t leng
   m_ring.make_room(1);
   io_uring_sqe* entry = m_ring.next();
   prepare_advice(entry, static_cast<unsigned>(kept), begin, length, POSIX_FADV_DONTNEED);
-  name(entry, 0, UringStep::drop, IOSQE_FIXED_FILE);
+  name(entry, static_cast<std::uint32_t>(kept), UringStep::drop, IOSQE_FIXED_FILE);
 }
 
 void UringChains::await_wake(int descriptor, std::uint64_t& word) {

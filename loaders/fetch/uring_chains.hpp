@@ -50,7 +50,8 @@ class UringChains {
   bool open_and_read(UringRead& read);
   /// Reads from its kept entry.
   void read_kept(UringRead& read);
-  /// Drops pages of a kept file; nobody waits for it. Length 0: all of them.
+  /// Drops pages of a kept file. Length 0: all of them. The kernel looks the file up when a worker of its own gets to it, so the entry must keep its
+  /// file until the completion, whose number is the entry's.
   void drop(std::size_t kept, std::uint64_t begin, std::uint64_t length);
   /// Reads the word that wakes the ring.
   void await_wake(int descriptor, std::uint64_t& word);

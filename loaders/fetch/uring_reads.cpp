@@ -122,23 +122,37 @@ void UringWorker::drop_pages(const UringRead& read) {
   const Extent& extent = read.job.request.extent;
   if (how == DropBehind::by_call) {
     const std::uint64_t begin = read.plan.begin / page_bytes * page_bytes;
-    m_chains.drop(read.kept, begin, read.plan.begin + read.plan.size + page_bytes - begin);
+    drop(read.kept, begin, read.plan.begin + read.plan.size + page_bytes - begin);
   } else if (how == DropBehind::stretches) {
     const DropMark::Stretch stretch = kept.mark.passed(extent.offset, m_access.reads_span(extent));
-    if (stretch.length > 0) m_chains.drop(read.kept, stretch.begin, stretch.length);
+    if (stretch.length > 0) drop(read.kept, stretch.begin, stretch.length);
     kept.ended = kept.ended || m_access.last_of_file(read.job.request.sample, extent);
   }
 }
 
+/// A use of the entry like a read, or another file could be opened in its place before the pages go: those of the wrong file would.
+void UringWorker::drop(std::size_t kept, std::uint64_t begin, std::uint64_t length) {
+  m_kept.pin(kept);
+  ++m_drops;
+  m_chains.drop(kept, begin, length);
+}
+
+void UringWorker::dropped(std::size_t kept) {
+  --m_drops;
+  unpin(kept);
+}
+
 void UringWorker::leave_kept(UringRead& read) {
   if (read.kept == KeptFiles::nowhere) return;
-  KeptFile& kept = m_files[read.kept];
-  if (m_kept.unpin(read.kept) == 0 && kept.ended) {
-    m_chains.drop(read.kept, 0, 0);
-    kept.mark = {};
-    kept.ended = false;
-  }
-  read.kept = KeptFiles::nowhere;
+  unpin(std::exchange(read.kept, KeptFiles::nowhere));
+}
+
+void UringWorker::unpin(std::size_t entry) {
+  KeptFile& kept = m_files[entry];
+  if (m_kept.unpin(entry) > 0 || !kept.ended) return;
+  kept.mark = {};
+  kept.ended = false;
+  drop(entry, 0, 0);
 }
 
 /// True if anything was closed.

@@ -56,7 +56,7 @@ void UringWorker::run() {
     while (take_jobs()) continue;
     hand_over();
     const bool closed = m_desk.closed();
-    if (closed && m_free.size() == m_reads.size() && !m_wake_awaited) return;
+    if (closed && m_free.size() == m_reads.size() && m_drops == 0 && !m_wake_awaited) return;
     if (closed && !m_gave_up && m_free.size() < m_reads.size()) {
       m_gave_up = true;
       m_chains.cancel_all();
@@ -121,6 +121,7 @@ void UringWorker::wait() {
 void UringWorker::handle(const io_uring_cqe& completion) {
   const UringStep step = UringChains::step_of(completion.user_data);
   if (step == UringStep::wake) m_wake_awaited = false;
+  if (step == UringStep::drop) dropped(UringChains::number_of(completion.user_data));
   if (step == UringStep::wake || step == UringStep::drop || step == UringStep::cancel) return;
   UringRead& read = m_reads[UringChains::number_of(completion.user_data)];
   if (step == UringStep::open) read.open_result = completion.res;

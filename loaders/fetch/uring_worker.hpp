@@ -21,7 +21,7 @@ class UringWorker {
   /// Throws Error where io_uring is refused.
   UringWorker(FileAccess& access, JobDesk& desk, std::size_t reads, std::size_t kept_files);
 
-  /// Takes jobs and completes them until the desk is closed and nothing is under way.
+  /// Takes jobs and completes them until the desk is closed and nothing is under way, no drop of pages either.
   void run();
   /// There are new jobs: a thread that waits and has room for some looks.
   void wake();
@@ -57,8 +57,11 @@ class UringWorker {
   void opened(UringRead& read);
   void fail_waiting(KeptFile& file, Status status);
   void drop_pages(const UringRead& read);
+  void drop(std::size_t kept, std::uint64_t begin, std::uint64_t length);
+  void dropped(std::size_t kept);
   bool close_unused();
   void leave_kept(UringRead& read);
+  void unpin(std::size_t kept);
 
   FileAccess& m_access;
   JobDesk& m_desk;
@@ -71,7 +74,8 @@ class UringWorker {
   std::vector<std::uint32_t> m_free;
   std::array<FetchCompletion, FetchEngine::largest_group> m_finished;
   std::size_t m_finished_count = 0;
-  FetchJob m_held;  ///< waits for its turn
+  std::size_t m_drops = 0;  ///< under way
+  FetchJob m_held;          ///< waits for its turn
   Nanoseconds m_held_turn = 0;
   bool m_holding = false;
   bool m_wake_awaited = false;

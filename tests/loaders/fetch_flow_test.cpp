@@ -5,6 +5,7 @@
 #include <set>
 #include <thread>
 
+#include "fetch/job_desk.hpp"
 #include "fetch_engines.hpp"
 
 // How requests go through an engine, whatever is in the files.
@@ -159,6 +160,17 @@ TEST_CASE("requests are spaced to the rate that the user allows") {
     // The fourth begins when the three before it have had their 50 ms each.
     CHECK(system_timing().clock->now() - begun >= to_nanoseconds(0.15));
   }
+}
+
+TEST_CASE("a slow rate spaces large samples whose turns lie hours ahead") {
+  ManualTiming time;
+  time.advance(to_nanoseconds(1));
+  FetchOptions options = fetch_options(8);
+  options.max_bytes_per_second = 1e6;
+  JobDesk desk(options, time.timing());
+  FetchJob job;
+  job.request.extent.length = 400'000'000;
+  for (int turn = 0; turn < 10; ++turn) CHECK(desk.turn_of(job) == to_nanoseconds(1 + 400.0 * turn));
 }
 
 TEST_CASE("an engine goes away with requests waiting, under way, done and lent") {

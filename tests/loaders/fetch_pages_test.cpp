@@ -2,10 +2,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <random>
+#include <thread>
 
 #include "dsanalyze/loaders/storage_meter.hpp"
+#include "fetch/uring_worker.hpp"
 #include "fetch_engines.hpp"
 
 // What an engine has the device read, and what it leaves in the page cache.
@@ -123,6 +126,41 @@ TEST_CASE("the second time in order, nothing of the first is left in the page ca
     read_cold(*engine, *index, order);
     CHECK(fraction_resident(*index) > 0.99);
   }
+}
+
+TEST_CASE("a ring that keeps one file open drops the pages of each shard, whichever file is opened next in its place") {
+  FileDataset data;
+  for (std::size_t shard = 0; shard < 100; ++shard)
+    data.add_shard(std::to_string(shard), {testing::content_of(40'000, shard), testing::content_of(50'000, shard + 100)});
+  const auto index = data.index();
+  if (!uring_support().usable || !reads_are_counted(index)) return;
+  FetchOptions options = fetch_options(8);
+  options.read_ahead = ReadAhead::sequential;
+  FileAccess access(index, options);
+  JobDesk desk(options, system_timing());
+  UringWorker worker(access, desk, 1, 1);
+  std::jthread ring([&] { worker.run(); });
+  drop_from_page_cache(*index, {});
+  for (SampleId sample = 0; sample < index->size(); sample += 8) {
+    std::vector<FetchRequest> group;
+    for (SampleId next = sample; next < sample + 8; ++next) group.push_back(testing::request_of(*index, next));
+    REQUIRE(desk.submit(group).ok());
+    worker.wake();
+    std::array<FetchCompletion, 8> done;
+    for (std::size_t count = 0; count < group.size();) {
+      const std::size_t some = desk.reap(done, system_timing().clock->after(10));
+      REQUIRE(some > 0);
+      count += some;
+      for (const FetchCompletion& completion : std::span(done).first(some)) {
+        CHECK(completion.status.ok());
+        desk.pool().give_back({&completion.buffer, 1});
+      }
+    }
+  }
+  desk.close();
+  worker.wake_always();
+  ring.join();
+  CHECK(fraction_resident(*index) == 0);
 }
 
 TEST_CASE("files of one sample are dropped once they are read, and kept where that is wanted") {

@@ -152,6 +152,29 @@ TEST_CASE("samples that cannot be decoded or are gone are left out, counted and 
   }
 }
 
+TEST_CASE("samples that failed are not counted as prepared, whatever takes their place") {
+  FileDataset data;
+  const auto index = pictures(data, {0, 1, 2, 3, 4});
+  for (const OnError on_error : {OnError::skip, OnError::substitute}) {
+    Rig rig(index, CacheKind::none, 0, small_prep());
+    LoaderOptions options = loader_options(5, 2);
+    options.on_error = on_error;
+    options.error_budget = 1;
+    auto loader = rig.loader(options);
+    CHECK(consume(*loader).end.code == StatusCode::end);
+    loader->stop();
+    const StageTotals prep = loader->totals().prep;
+    CHECK(prep.samples == 10);
+    CHECK(prep.failures == 10);
+    CHECK(prep.bytes == 10 * 16 * 16 * 3);
+    CHECK(loader->times().prep.count() == 10);
+    const auto epochs = loader->prepared();
+    REQUIRE(epochs.size() == 2);
+    for (const EpochPrepared& epoch : epochs) CHECK(epoch.samples == 5);
+    for (const EpochTotals& epoch : loader->epochs()) CHECK(epoch.samples == 10);  // drawn
+  }
+}
+
 TEST_CASE("with on_error fail the first bad sample ends the run with its name") {
   FileDataset data;
   Rig rig(pictures(data, {3}), CacheKind::none, 0, small_prep());

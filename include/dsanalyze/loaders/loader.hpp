@@ -56,7 +56,7 @@ struct FailureCount {
 /// What one epoch asked for and what it cost, complete when all its fetches have settled.
 struct EpochTotals {
   std::uint64_t epoch = 0;
-  std::uint64_t samples = 0;
+  std::uint64_t samples = 0;  ///< drawn
   std::uint64_t hits = 0;
   std::uint64_t misses = 0;
   std::uint64_t peer_hits = 0;   ///< misses that came from other ranks
@@ -66,7 +66,7 @@ struct EpochTotals {
   std::string digest;            ///< of the set of samples drawn and not failed
 };
 
-/// What has been prepared of one epoch so far.
+/// What has been prepared of one epoch so far; samples that failed are not.
 struct EpochPrepared {
   std::uint64_t epoch = 0;
   std::uint64_t samples = 0;
@@ -75,7 +75,7 @@ struct EpochPrepared {
 /// Everything counted since the start, readable while it runs.
 struct LoaderTotals {
   StageTotals fetch;  ///< misses: samples, bytes, failures, waiting
-  StageTotals prep;   ///< samples, bytes written, failures, busy, waiting
+  StageTotals prep;   ///< samples prepared, bytes of them, failures (not among the samples), busy, waiting
   std::uint64_t hits = 0;
   std::uint64_t misses = 0;
   std::uint64_t peer_hits = 0;         ///< misses that came from other ranks
@@ -89,13 +89,15 @@ struct LoaderTotals {
 struct LoaderTimes {
   DurationCounts request;  ///< a read from storage, while as many others were under way as the engine allows
   DurationCounts peer;     ///< a sample that came from another rank
-  DurationCounts prep;     ///< one sample on one worker, its cache copy included; below a microsecond, the mean of its group
+  DurationCounts
+      prep;  ///< one sample on one worker, its cache copy and samples that failed before it included; below a microsecond, the mean of its group
 };
 
 /// Joins sampler, cache, fetch engine, prep and slots into a stream of batches in the sampler's order. One feeder thread draws ids, asks the cache
 /// and submits misses; one thread reaps; `workers` threads prep straight into the slots. Everything between them is bounded. A fetch of one epoch
 /// settles before the next epoch's first lookup, so that MinIO's hits from the second epoch on are exactly the items held. Threads: next() one
-/// caller; release() and totals() any. The parts given must outlive the loader; an engine serves one loader at a time.
+/// caller; release() and totals() any. The parts given must outlive the loader; an engine serves one loader at a time, and what comes back late of an
+/// earlier one is dropped.
 ///
 /// With `staging`, the batches are those that the group's producer claims, made in the slots that it gives: next() gives none out, and ends when the
 /// producer has no more to make. Order, batch size and seed are the options' (`start`, without a buffer); start's epoch and position, `epochs`,
@@ -128,8 +130,8 @@ class Loader final : public BatchSource {
   Status next(Batch& batch, Deadline deadline) override;
   void release(ReleaseToken token) override;
   [[nodiscard]] const std::byte* memory(const Batch& batch) const override;
-  /// Ends all work and waits for its threads (reads that the kernel has begun are waited for): counters stand still from then on. What was not given
-  /// out is dropped; batches given out stay valid until the loader is destroyed.
+  /// Ends all work and waits for its threads (reads that the kernel has begun are waited for, for half a minute): counters stand still from then on.
+  /// What was not given out is dropped; batches given out stay valid until the loader is destroyed.
   void stop() override;
 
   [[nodiscard]] LoaderTotals totals() const;
