@@ -55,15 +55,25 @@ double mean_rate(const TrainingLog& log, Nanoseconds now) {
 /// The steady part of a run without an accelerator: from shortly after the first batch to the last look.
 Nanoseconds steady_begin(const TrainingLog& log) { return log.first_batch > 0 ? log.first_batch + to_nanoseconds(settle_seconds) : 0; }
 
+void distrust_unmetered(RunContext& context, const std::string& run, const std::string& why, const char* kind) {
+  context.distrust("storage-not-metered",
+                   fmt::format("run \"{}\": what was read from storage cannot be told ({}), so nothing proves that the run was {}.", run, why, kind));
+}
+
+/// Of a counter that was never seen to move.
+std::string why_not_believed(const StorageMeter& meter) {
+  return fmt::format("{} on {} counted nothing when files of the dataset were read cold", meter.method(), meter.filesystem());
+}
+
 /// Proof of a cold run: what it asked for came from the device.
 void prove_cold(RunContext& context, const std::string& run, std::optional<Bytes> device, Bytes asked) {
   if (context.inputs.settings.storage != Seam::real || asked == 0) return;  // a run that read nothing has said so
-  if (!device) {
-    context.distrust("storage-not-metered",
-                     fmt::format("run \"{}\": what was read from storage cannot be told ({}), so nothing proves that the run was cold.", run,
-                                 StorageMeter(context.subset->facts().root).method()));
-    return;
-  }
+  const StorageMeter meter(context.subset->facts().root);
+  if (!device) return distrust_unmetered(context, run, meter.method(), "cold");
+  if (*device * 2 >= asked) context.meter_moves = true;
+  // Where the pages cannot be dropped, the counter has nothing to count: the finding about memory says more.
+  if (!context.meter_moves && page_cache_residency(*context.subset, residency_files).fraction() <= residency_allowed)
+    return distrust_unmetered(context, run, why_not_believed(meter), "cold");
   const double share = static_cast<double>(*device) / static_cast<double>(std::max<Bytes>(asked, 1));
   if (share < least_cold_share) {
     context.distrust(
@@ -79,10 +89,11 @@ void prove_cold(RunContext& context, const std::string& run, std::optional<Bytes
 
 /// Proof of a cached run: nothing came from storage.
 void prove_cached(RunContext& context, const std::string& run, std::optional<Bytes> device, Bytes used) {
+  const StorageMeter meter(context.subset->facts().root);
   if (!device) {
-    context.distrust("storage-not-metered",
-                     fmt::format("run \"{}\": what was read from storage cannot be told ({}), so nothing proves that the run was cached.", run,
-                                 StorageMeter(context.subset->facts().root).method()));
+    distrust_unmetered(context, run, meter.method(), "cached");
+  } else if (context.inputs.settings.storage == Seam::real && *device == 0 && !context.meter_moves) {
+    distrust_unmetered(context, run, why_not_believed(meter), "cached");
   } else if (static_cast<double>(*device) > 0.001 * static_cast<double>(used)) {
     context.distrust("cached-run-read-storage",
                      fmt::format("run \"{}\" read {} from storage ({:.1f} % of its bytes): its rate is a lower bound. Pass a smaller --subset.", run,

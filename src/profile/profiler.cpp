@@ -211,6 +211,8 @@ ProfileResult run_profile(const ProfileInputs& inputs, const ProfilePlan& plan, 
   }
 
   state_reservations(context);
+  if (inputs.settings.storage == Seam::real)
+    context.meter_moves = try_meter(StorageMeter(context.subset->facts().root), *context.subset, context.stop).moved();
 
   ProfileResult result;
   result.tool = this_tool();

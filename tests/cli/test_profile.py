@@ -167,6 +167,16 @@ class Profile(ProgramTest):
             self.assertTrue({"not-evicted", "cold-run-read-memory", "storage-not-metered"} & {finding["code"] for finding in document["findings"]})
             self.assertIn("not to be trusted", self.succeeds("profile", data, "--runs", "fetch", "--time-budget", "1s").stdout)
 
+    def test_a_counter_that_never_moves_proves_no_cached_run(self):
+        if not os.access("/dev/shm", os.W_OK):
+            self.skipTest("there is no /dev/shm, whose files the counters never see")
+        with tempfile.TemporaryDirectory(prefix="dsanalyze-test-", dir="/dev/shm") as memory:
+            document = self.profile(self.photographs(20, pathlib.Path(memory)), "--runs", "prep", "--time-budget", "1s")
+        self.assertFalse(document["trusted"])
+        said = [finding["message"] for finding in document["findings"] if finding["code"] == "storage-not-metered"]
+        self.assertEqual(len(said), 1)
+        self.assertIn("counted nothing when files of the dataset were read cold", said[0])
+
     def test_unusual_ways_to_run_it_end_well(self):
         data = self.photographs(20)
         (self.folder / "one").mkdir()

@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "../base/texts.hpp"
-#include "dataset_folder.hpp"
+#include "fetch_engines.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -52,6 +52,23 @@ TEST_CASE("where the filesystem counts nothing, the meter says why instead of gu
   CHECK(testing::says(meter.method(), "fuse.s3fs"));
   const FakeSystem nfs("30 20 0:50 / /mnt/x rw - nfs filer:/x rw");
   CHECK_FALSE(StorageMeter("/mnt/x", nfs.path()).can_tell());
+}
+
+TEST_CASE("a counter that stands still while files are read cold is not believed, one that counts them is") {
+  testing::FileDataset data;
+  for (int file = 0; file < 20; ++file) data.add(std::to_string(file), testing::content_of(20'000, static_cast<std::size_t>(file)));
+  const auto index = data.index();
+  const FakeSystem gpfs("30 20 0:52 / /data rw - gpfs fs1 rw");
+  const StorageMeter still("/data/images", gpfs.path());
+  REQUIRE(still.can_tell());
+  const MeterTrial trial = try_meter(still, *index, {});
+  CHECK(trial.read == 8 * 20'000);
+  CHECK(trial.counted == 0);
+  CHECK_FALSE(trial.moved());
+  const StorageMeter real(index->facts().root);
+  drop_from_page_cache(*index, {});
+  if (page_cache_residency(*index, 20).fraction() > 0.5 || !real.can_tell()) return;  // files in memory are not read from storage
+  CHECK(try_meter(real, *index, {}).moved());
 }
 
 TEST_CASE("a name that only begins like a mount point is not below it") {

@@ -36,6 +36,17 @@ class StorageMeter {
   std::filesystem::path m_block_stat;
 };
 
+/// Files that were read cold, and what a meter counted of it. Some filesystems (GPFS, BeeGFS, some FUSE) leave the process's counter at nothing, and
+/// a counter that never moves proves nothing by standing still.
+struct MeterTrial {
+  Bytes read = 0;
+  Bytes counted = 0;
+  /// True where at least half was counted: a page may have stayed in memory because another process holds it.
+  [[nodiscard]] bool moved() const { return read > 0 && counted * 2 >= read; }
+};
+/// Reads the beginnings of a few of the index's files, cold, at most half a MiB in all. Ends early when asked to stop.
+MeterTrial try_meter(const StorageMeter& meter, const DatasetIndex& index, const std::stop_token& stop);
+
 /// What of the dataset's files lies in the kernel's page cache.
 struct Residency {
   Bytes looked_at = 0;
