@@ -10,6 +10,14 @@
 namespace dsanalyze {
 namespace {
 
+/// The options with a start that is this dataset's; its digest is not carried along with every batch.
+LoaderOptions bound_options(LoaderOptions options, const DatasetIndex& index) {
+  options.start.require_fit(index.facts().digest, index.size(), options.batch_size * options.slices);
+  options.start.batch_size = options.batch_size * options.slices;
+  options.start.digest.clear();
+  return options;
+}
+
 std::optional<SlotPool> own_slots(const Loader::Parts& parts, const LoaderOptions& options, const TensorShape& tensor) {
   if (parts.staging != nullptr) return std::nullopt;
   return std::optional<SlotPool>(std::in_place, options.prefetch_batches + options.held_batches, tensor, parts.timing);
@@ -31,7 +39,7 @@ void check_tags(std::uint64_t slots, std::uint64_t positions) {
 
 Loader::State::State(Parts given_parts, const LoaderOptions& given_options)
     : parts(std::move(given_parts)),
-      options(given_options),
+      options(bound_options(given_options, *parts.index)),
       timing(parts.timing),
       sampler(options.start, options.batch_size * options.slices, parts.index->records()),
       tensor(parts.prep->tensor(options.batch_size)),
@@ -190,7 +198,9 @@ std::string Loader::failure() const { return m_state->failures.fatal_message(); 
 bool Loader::out_of_memory() const { return m_state->failures.out_of_memory(); }
 SamplerState Loader::state() const {
   const std::scoped_lock lock(m_state->delivered_mutex);
-  return m_state->delivered_state;
+  SamplerState state = m_state->delivered_state;
+  state.digest = m_state->parts.index->facts().digest;
+  return state;
 }
 Bytes Loader::slot_bytes() const { return m_state->pool ? m_state->pool->segment().size() : 0; }
 std::vector<std::string_view> Loader::operator_names() const { return m_state->parts.prep->operator_names(); }

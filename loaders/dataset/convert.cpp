@@ -13,6 +13,7 @@
 #include "dsanalyze/loaders/dataset.hpp"
 #include "dsanalyze/loaders/dataset_convert.hpp"
 #include "parallel_ranges.hpp"
+#include "sample_bytes.hpp"
 #include "tar_header.hpp"
 
 namespace dsanalyze {
@@ -28,19 +29,27 @@ void require_other_place(const DatasetIndex& source, const fs::path& destination
     throw Error(fmt::format("the destination {} lies inside the dataset {}, which would then hold both; name a place outside of it", place, root));
 }
 
+/// Bytes of the samples that can be converted: one that no memory holds fails by its name, not for want of room.
+Bytes convertible_bytes(const DatasetIndex& source) {
+  const Bytes max = max_sample_bytes();
+  Bytes bytes = 0;
+  for (const IndexRecord& record : source.records()) bytes += record.length <= max ? record.length : 0;
+  return bytes;
+}
+
 /// What the result takes on disk, about.
 Bytes needed_bytes(const DatasetIndex& source, const ConvertOptions& options) {
   const Bytes samples = source.size();
   switch (options.format) {
     case ConvertFormat::folder:
-      return source.bytes();
+      return convertible_bytes(source);
     case ConvertFormat::tar:
-      return source.bytes() + samples * 4 * tar_block_bytes;
+      return convertible_bytes(source) + samples * 4 * tar_block_bytes;
     case ConvertFormat::npy:
       break;
   }
   const auto side = static_cast<Bytes>(options.side);
-  return source.facts().array ? source.bytes() : samples * side * side * 3;
+  return source.facts().array ? convertible_bytes(source) : samples * side * side * 3;
 }
 
 }  // namespace

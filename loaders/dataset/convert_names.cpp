@@ -4,14 +4,13 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/loaders/dataset.hpp"
 #include "format_names.hpp"
-#include "label_table.hpp"
 #include "sample_choice.hpp"
 #include "sample_member.hpp"
 #include "tar_shard.hpp"
@@ -25,13 +24,17 @@ namespace fs = std::filesystem;
 std::string with_extension(const DatasetIndex& index, const IndexRecord& record, std::string name) {
   if (index.facts().array) return is_npy_name(name) ? name : name + ".npy";
   if (is_image_name(name)) return name;
-  const std::string_view extension = image_extension_of_bytes(first_bytes(fs::path(index.facts().root) / index.file_path(record.file), 16));
+  const std::string_view extension =
+      image_extension_of_bytes(first_bytes(fs::path(index.facts().root) / index.file_path(record.file), 16, record.offset));
   return name + std::string(extension.empty() ? ".jpg" : extension);
 }
 
 std::string own_name(const DatasetIndex& index, SampleId sample) {
   const IndexRecord& record = index[sample];
-  if (index.facts().format == "tar") return member_name_of(index, record);
+  if (index.facts().format == "tar") {
+    const std::string member = member_name_of(index, record);
+    return member.empty() ? member : with_extension(index, record, member);
+  }
   if (const auto row = row_of(index, record)) return fmt::format("{:08}.npy", *row);
   return with_extension(index, record, std::string(index.file_path(record.file)));
 }
@@ -42,29 +45,6 @@ std::string shard_part(const DatasetIndex& index, const IndexRecord& record) {
   if (is_tar_name(part)) part.resize(part.size() - 4);
   std::replace(part.begin(), part.end(), '/', '_');
   return clean_path(part);
-}
-
-/// Label names as folders, in the same order when sorted by their bytes: numbers get leading zeros.
-std::vector<std::string> class_folders(const DatasetIndex& index) {
-  std::vector<std::string> folders;
-  if (!has_labels(index)) return folders;
-  std::size_t widest = 0;
-  bool all_numbers = true;
-  for (const std::string& label : index.labels()) {
-    widest = std::max(widest, label.size());
-    all_numbers &= !label.empty() && std::all_of(label.begin(), label.end(), [](char c) { return c >= '0' && c <= '9'; });
-  }
-  for (const std::string& label : index.labels()) {
-    if (label == no_class_name) {
-      folders.emplace_back();
-      continue;
-    }
-    std::string folder = all_numbers ? std::string(widest - label.size(), '0') + label : label;
-    std::replace(folder.begin(), folder.end(), '/', '_');
-    if (folder.empty() || folder.front() == '.') folder.insert(0, "_");
-    folders.push_back(std::move(folder));
-  }
-  return folders;
 }
 
 std::vector<std::string> cleaned_names(const DatasetIndex& index, ConvertRun& run) {
@@ -81,15 +61,22 @@ std::vector<std::string> cleaned_names(const DatasetIndex& index, ConvertRun& ru
   return names;
 }
 
-bool has_twins(const std::vector<std::string>& names) {
-  std::unordered_set<std::string_view> seen;
+/// Two samples of one name; nothing when there are none.
+std::optional<std::pair<SampleId, SampleId>> find_twins(const std::vector<std::string>& names) {
+  std::unordered_map<std::string_view, SampleId> seen;
   seen.reserve(names.size());
-  return std::any_of(names.begin(), names.end(), [&](const std::string& name) { return !name.empty() && !seen.insert(name).second; });
+  for (std::size_t place = 0; place < names.size(); ++place) {
+    const auto sample = static_cast<SampleId>(place);
+    if (names[place].empty()) continue;
+    const auto [first, is_new] = seen.try_emplace(names[place], sample);
+    if (!is_new) return std::pair(first->second, sample);
+  }
+  return std::nullopt;
 }
 
 /// Shards may use the same names; then each name gets its shard's before it.
 void tell_shards_apart(const DatasetIndex& index, std::vector<std::string>& names) {
-  if (index.facts().format != "tar" || !has_twins(names)) return;
+  if (index.facts().format != "tar" || !find_twins(names)) return;
   for (std::size_t sample = 0; sample < names.size(); ++sample) {
     if (!names[sample].empty()) names[sample] = shard_part(index, index.records()[sample]) + "/" + names[sample];
   }
@@ -113,22 +100,29 @@ std::string clean_path(std::string_view path) {
   return clean;
 }
 
-bool has_labels(const DatasetIndex& index) {
-  return index.labels().size() > 1 || (index.labels().size() == 1 && index.labels().front() != no_class_name);
-}
-
-std::vector<std::string> folder_names(const DatasetIndex& index, ConvertRun& run) {
-  std::vector<std::string> names = cleaned_names(index, run);
-  const std::vector<std::string> folders = class_folders(index);
+FolderNames folder_names(const DatasetIndex& index, ConvertRun& run) {
+  FolderNames result;
+  std::vector<std::string>& names = result.samples;
+  names = cleaned_names(index, run);
   tell_shards_apart(index, names);
-  for (std::size_t sample = 0; sample < names.size() && !folders.empty(); ++sample) {
-    const std::string& folder = folders[index.records()[sample].label];
+  const ClassFolders classes = class_folders(index, names);
+  for (std::size_t sample = 0; sample < names.size() && !classes.names.empty(); ++sample) {
+    const std::string& folder = classes.names[index.records()[sample].label];
     const bool lies_there = names[sample].starts_with(folder + "/");
     if (!names[sample].empty() && !folder.empty() && !lies_there) names[sample] = folder + "/" + names[sample];
   }
-  if (has_twins(names))
-    throw Error("two samples of " + index.facts().root + " would get the same name; convert to tar instead, where names may differ");
-  return names;
+  if (const auto twins = find_twins(names)) {
+    throw Error(fmt::format("{} and {} would both get the name {}; convert to tar instead, where names may differ", sample_name(index, twins->first),
+                            sample_name(index, twins->second), names[twins->first]));
+  }
+  if (classes.are_numbered) {
+    run.tell({"classes-numbered", Finding::Severity::warning,
+              fmt::format("names of classes repeat, or are not in byte order: by them alone, labels would get other numbers. Folders are called by "
+                          "number and name, for example {}",
+                          classes.names.front())});
+  }
+  result.classes = classes.names;
+  return result;
 }
 
 std::vector<std::string> member_names(const DatasetIndex& index, ConvertRun& run) {
@@ -138,6 +132,7 @@ std::vector<std::string> member_names(const DatasetIndex& index, ConvertRun& run
   tell_shards_apart(index, names);
   for (std::string& name : names) {
     if (name.empty()) continue;
+    if (is_about_the_shard(name)) name.erase(0, 1);  // no reader would look at it
     const std::size_t slash = name.rfind('/');
     const std::size_t dot = name.rfind('.');
     std::string key = name.substr(0, dot);

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "convert_classes.hpp"
 #include "convert_run.hpp"
 #include "dsanalyze/core/index.hpp"
 
@@ -14,11 +15,13 @@ namespace dsanalyze {
 /// it is absolute or climbs up.
 std::string clean_path(std::string_view path);
 
-/// Whether samples carry labels: more than the one that stands for none.
-bool has_labels(const DatasetIndex& index);
-
-/// What each sample is called in a folder: label's folder, then its own path. Empty for those that are left out. Throws Error where two had one name.
-std::vector<std::string> folder_names(const DatasetIndex& index, ConvertRun& run);
+/// What is written to a folder.
+struct FolderNames {
+  std::vector<std::string> samples;  ///< label's folder, then the sample's own path; empty for those that are left out
+  std::vector<std::string> classes;  ///< the labels' folders, those without samples too
+};
+/// Throws Error where two samples had one name.
+FolderNames folder_names(const DatasetIndex& index, ConvertRun& run);
 /// What each sample is called in tar shards: KEY.EXTENSION, where no two keys are the same.
 std::vector<std::string> member_names(const DatasetIndex& index, ConvertRun& run);
 

@@ -29,6 +29,7 @@ class ConvertRun {
   void count_written(Bytes bytes);
   void count_file() { ++m_files; }
   void report_progress();
+  void tell(const Finding& finding) { m_events.finding(finding); }
   /// Covers places 0 ... count - 1 on several threads, in pieces or one by one.
   void for_each(std::size_t count, const std::function<void(std::size_t first, std::size_t last)>& body) const;
   void for_each_single(std::size_t count, const std::function<void(std::size_t place)>& body) const;

@@ -11,10 +11,22 @@
 #include "sample_bytes.hpp"
 
 namespace dsanalyze {
+namespace {
+
+void make_folder(const std::filesystem::path& folder) {
+  std::error_code failure;
+  std::filesystem::create_directories(folder, failure);
+  if (failure) throw_errno("cannot create the folder", folder.string(), failure.value());
+}
+
+}  // namespace
 
 void convert_to_folder(ConvertRun& run, const std::filesystem::path& folder) {
   const DatasetIndex& source = run.source();
-  const std::vector<std::string> names = folder_names(source, run);
+  const FolderNames folder_and_names = folder_names(source, run);
+  const std::vector<std::string>& names = folder_and_names.samples;
+  // Classes without samples too: a reader numbers the folders that it finds.
+  for (const std::string& name : folder_and_names.classes) make_folder(folder / name);
   const std::string array_header = source.facts().array ? make_npy_header(source.facts().array->dtype, source.facts().array->shape) : "";
   run.for_each(source.size(), [&](std::size_t first, std::size_t last) {
     std::vector<std::byte> bytes;
@@ -29,9 +41,7 @@ void convert_to_folder(ConvertRun& run, const std::filesystem::path& folder) {
       const std::filesystem::path path = folder / names[place];
       if (path.parent_path() != parent) {
         parent = path.parent_path();
-        std::error_code failure;
-        std::filesystem::create_directories(parent, failure);
-        if (failure) throw_errno("cannot create the folder", parent.string(), failure.value());
+        make_folder(parent);
       }
       OutputFile file(path);
       file.append(array_header);

@@ -27,14 +27,11 @@ std::string header_of(const ArrayDescription& row, std::uint64_t rows) {
   return make_npy_header(row.dtype, shape);
 }
 
-/// Shorter side resized to `side`, the middle cut out: a crop of all of the image's area with ratio 1 fits in no image that is not square, and then
-/// prep takes the largest one in the middle.
+/// Shorter side resized to `side`, the middle cut out; nothing is drawn.
 std::unique_ptr<PrepFactory> middle_crop(int side) {
   ImagePrepOptions options;
   options.prep.crop_size = side;
-  options.prep.scale = {1, 1};
-  options.prep.ratio = {1, 1};
-  options.prep.flip_probability = 0;
+  options.crop = CropRule::centre;
   options.dtype = DType::uint8;
   options.layout = Layout::nhwc;
   return make_image_prep(options);

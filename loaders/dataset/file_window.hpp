@@ -22,6 +22,7 @@ class FileWindow {
   /// As it was when the file was opened.
   [[nodiscard]] std::uint64_t size() const { return m_size; }
   [[nodiscard]] std::int64_t modified_nanoseconds() const { return m_modified_nanoseconds; }
+  [[nodiscard]] std::uint64_t inode() const { return m_inode; }
 
  private:
   void fill(std::uint64_t offset, std::size_t length);
@@ -30,6 +31,7 @@ class FileWindow {
   FileDescriptor m_descriptor;
   std::uint64_t m_size = 0;
   std::int64_t m_modified_nanoseconds = 0;
+  std::uint64_t m_inode = 0;
   std::vector<std::byte> m_bytes;
   std::uint64_t m_begin = 0;
   std::size_t m_length = 0;

@@ -1,31 +1,59 @@
 #include "folder_labels.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <string_view>
 
 #include "label_table.hpp"
+#include "named_count.hpp"
 
 namespace dsanalyze {
 
-std::vector<std::uint32_t> number_labels(const std::vector<ListedFolder>& listing, const SampleChoice& choice, std::vector<std::string>& names) {
-  constexpr std::uint32_t none = UINT32_MAX;
-  std::vector<char> holds_samples(listing.size(), 0);
-  for (const auto& place : choice.samples) holds_samples[place.folder] = 1;
-  for (std::size_t folder = 0; folder < listing.size(); ++folder) {
-    if (holds_samples[folder] != 0)
-      names.push_back(listing[folder].path.empty() ? std::string(no_class_name) : std::string(listing[folder].first_level()));
-  }
-  // The root's own files have label 0, whatever the class folders are called.
-  const bool root_holds_samples = !names.empty() && holds_samples[0] != 0;
-  std::sort(names.begin() + (root_holds_samples ? 1 : 0), names.end());
-  names.erase(std::unique(names.begin(), names.end()), names.end());
+FolderLabels number_labels(const std::vector<ListedFolder>& listing, const SampleChoice& choice) {
+  std::vector<std::uint64_t> samples(listing.size(), 0);
+  for (const auto& place : choice.samples) ++samples[place.folder];
 
-  std::vector<std::uint32_t> labels(listing.size(), none);
+  FolderLabels labels;
+  std::vector<std::uint64_t> samples_of_class;
+  std::uint64_t in_root = 0;
+  // The listing has a class's folders side by side, in the order of the classes.
   for (std::size_t folder = 0; folder < listing.size(); ++folder) {
-    if (holds_samples[folder] == 0) continue;
-    const auto first_class = names.begin() + (root_holds_samples ? 1 : 0);
-    labels[folder] = listing[folder].path.empty()
-                         ? 0
-                         : static_cast<std::uint32_t>(std::lower_bound(first_class, names.end(), listing[folder].first_level()) - names.begin());
+    if (listing[folder].path.empty()) {
+      in_root += samples[folder];
+      labels.of_folder.push_back(0);
+      continue;
+    }
+    if (labels.names.empty() || labels.names.back() != listing[folder].first_level()) {
+      labels.names.emplace_back(listing[folder].first_level());
+      samples_of_class.push_back(0);
+    }
+    samples_of_class.back() += samples[folder];
+    labels.of_folder.push_back(static_cast<std::uint32_t>(labels.names.size() - 1));
+  }
+  NamedCount without_samples;
+  for (std::size_t label = 0; label < labels.names.size(); ++label) {
+    if (samples_of_class[label] == 0) without_samples.add(labels.names[label]);
+  }
+  const bool has_classes = without_samples.count < labels.names.size();
+  if (!has_classes) {
+    labels.names.assign(1, std::string(no_class_name));
+    labels.of_folder.assign(listing.size(), 0);
+    return labels;
+  }
+  if (without_samples.count > 0) {
+    labels.findings.push_back({"classes-without-samples", Finding::Severity::info,
+                               fmt::format("{} class folders hold no samples, and keep their numbers: {}", without_samples.count, without_samples.text())});
+  }
+  if (in_root > 0) {
+    labels.findings.push_back(
+        {"files-beside-classes", Finding::Severity::warning,
+         fmt::format("{} samples lie beside the class folders: they have the label {}, behind the classes (torchvision's ImageFolder leaves them out)",
+                     in_root, labels.names.size())});
+    for (std::size_t folder = 0; folder < listing.size(); ++folder) {
+      if (listing[folder].path.empty()) labels.of_folder[folder] = static_cast<std::uint32_t>(labels.names.size());
+    }
+    labels.names.emplace_back(no_class_name);
   }
   return labels;
 }

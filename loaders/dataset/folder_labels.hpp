@@ -4,13 +4,22 @@
 #include <string>
 #include <vector>
 
+#include "dsanalyze/base/events.hpp"
 #include "folder_listing.hpp"
 #include "sample_choice.hpp"
 
 namespace dsanalyze {
 
-/// A number for each listed folder: that of its first-level folder among those that hold samples, in byte order. The root's own files have label 0.
-/// `names` receives the names by number.
-std::vector<std::uint32_t> number_labels(const std::vector<ListedFolder>& listing, const SampleChoice& choice, std::vector<std::string>& names);
+/// Labels by folder, as torchvision's ImageFolder numbers them.
+struct FolderLabels {
+  std::vector<std::uint32_t> of_folder;  ///< for each listed folder
+  std::vector<std::string> names;        ///< by label
+  std::vector<Finding> findings;         ///< classes without samples, files beside the class folders
+};
+
+/// The label of a folder is the number of its first-level folder, in byte order of their names; those without samples count too, so that numbers do
+/// not depend on which samples are there. The root's own files have the label behind the classes. Where no class folder holds samples there are no
+/// classes.
+FolderLabels number_labels(const std::vector<ListedFolder>& listing, const SampleChoice& choice);
 
 }  // namespace dsanalyze

@@ -166,7 +166,9 @@ std::vector<ListedFolder> list_folder(const std::filesystem::path& root, int thr
     }
     if (progress) progress(folders.size(), files);
   }
-  std::sort(folders.begin(), folders.end(), [](const ListedFolder& a, const ListedFolder& b) { return a.path < b.path; });
+  std::sort(folders.begin(), folders.end(), [](const ListedFolder& a, const ListedFolder& b) {
+    return std::pair(a.first_level(), std::string_view(a.path)) < std::pair(b.first_level(), std::string_view(b.path));
+  });
   return folders;
 }
 

@@ -41,7 +41,8 @@ class ListedFolder {
 /// How many folders and files were seen up to now; called between levels of the tree.
 using ListingProgress = std::function<void(std::size_t folders, std::size_t files)>;
 
-/// Every folder below `root` that is not hidden, to any depth, in byte order of their paths: the same whatever the threads did. Files are told from
+/// Every folder below `root` that is not hidden, to any depth: those of one first-level folder side by side, in byte order of these and then of their
+/// paths, the same whatever the threads did ("a", "a/x", "a-b": as torchvision's ImageFolder walks them). Files are told from
 /// folders by what the directory entry says; only entries that do not say (links, some filesystems) are asked for. A link back to a folder on its own
 /// path is not followed. Throws Error naming the folder that cannot be read, Interrupted on a stop.
 std::vector<ListedFolder> list_folder(const std::filesystem::path& root, int threads, const std::stop_token& stop, const ListingProgress& progress);

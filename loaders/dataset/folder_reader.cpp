@@ -12,6 +12,7 @@
 #include "dsanalyze/base/error.hpp"
 #include "folder_labels.hpp"
 #include "format_names.hpp"
+#include "index_dependencies.hpp"
 #include "sample_sizes.hpp"
 
 // A folder of images: each file is a sample, class folders give labels.
@@ -51,9 +52,9 @@ std::shared_ptr<const DatasetIndex> build_index(const DatasetFiles& files, const
   const std::vector<ListedFolder>& listing = files.listing;
   const SampleChoice& choice = files.choice;
   DatasetIndexBuilder builder;
-  std::vector<std::string> names;
-  const std::vector<std::uint32_t> labels = number_labels(listing, choice, names);
-  for (const std::string& name : names) builder.add_label(name);
+  const FolderLabels classes = number_labels(listing, choice);
+  const std::vector<std::uint32_t>& labels = classes.of_folder;
+  for (const std::string& name : classes.names) builder.add_label(name);
   Bytes bytes = 0;
   for (std::size_t sample = 0; sample < sizes.files.size(); ++sample) {
     const SampleChoice::Place place = choice.samples[sizes.files[sample]];
@@ -66,6 +67,10 @@ std::shared_ptr<const DatasetIndex> build_index(const DatasetFiles& files, const
   }
 
   DatasetIndex::Facts facts = start_facts(files);
+  facts.findings.insert(facts.findings.end(), classes.findings.begin(), classes.findings.end());
+  if (!files.source.empty()) {
+    for (const std::uint32_t file : sizes.files) depend_on(facts, path_of(listing, choice.samples[file]));
+  }
   facts.sizes_sampled = sizes.sampled;
   if (sizes.sampled) {
     facts.total_samples = choice.samples.size();

@@ -14,6 +14,7 @@
 #include "dsanalyze/base/files.hpp"
 #include "dsanalyze/loaders/dataset.hpp"
 #include "index_bytes.hpp"
+#include "member_keys.hpp"
 
 // An index file: header, records, path offsets, facts, paths; each section follows the one before it without a gap, so that the counts in the header
 // give every place. Records and path offsets are used where they are mapped.
@@ -24,7 +25,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "index files are little-endian and used as they lie");
 
 constexpr std::array<char, 8> index_magic{'D', 'S', 'I', 'D', 'X', '1', '\n', '\0'};
-constexpr std::uint32_t index_version = 2;
+constexpr std::uint32_t index_version = 3;
 
 struct IndexFileHeader {
   std::array<char, 8> magic = index_magic;
@@ -118,7 +119,12 @@ std::string write_facts(const DatasetIndex& index) {
     writer.text(one.path);
     writer.number(one.bytes);
     writer.number(static_cast<std::uint64_t>(one.modified_nanoseconds));
+    writer.number(one.inode);
   }
+  writer.number(facts.absent.size());
+  for (const std::string& name : facts.absent) writer.text(name);
+  writer.text(facts.image_key);
+  writer.text(facts.label_key);
   writer.number(facts.findings.size());
   for (const Finding& finding : facts.findings) {
     writer.text(finding.code);
@@ -172,12 +178,17 @@ DatasetIndex::Facts read_facts(FactsReader& reader) {
     folder.modified_nanoseconds = static_cast<std::int64_t>(reader.number());
   }
   facts.source = reader.text();
-  facts.files.resize(reader.count(24));
+  facts.files.resize(reader.count(32));
   for (auto& file : facts.files) {
     file.path = reader.text();
     file.bytes = reader.number();
     file.modified_nanoseconds = static_cast<std::int64_t>(reader.number());
+    file.inode = reader.number();
   }
+  facts.absent.resize(reader.count(8));
+  for (std::string& name : facts.absent) name = reader.text();
+  facts.image_key = reader.text();
+  facts.label_key = reader.text();
   facts.findings.resize(reader.count(24));
   for (Finding& finding : facts.findings) finding = read_finding(reader);
   if (reader.number() != 0) facts.array = read_array(reader);
@@ -336,9 +347,11 @@ std::shared_ptr<const DatasetIndex> attach_index(FileDescriptor shared) {
   }
 }
 
-std::filesystem::path default_index_file(const std::filesystem::path& root) {
-  const std::string whole = absolute_name(root);
+std::filesystem::path default_index_file(const std::filesystem::path& root, const SampleKeys& keys) {
+  std::string whole = absolute_name(root);
   const std::string name = std::filesystem::path(whole).filename().string();
+  const SampleKeys given = MemberKeys(keys).given();
+  if (given != SampleKeys{}) whole += fmt::format("\n{}\n{}", given.image, given.label);
   return user_cache_directory() / "index" /
          fmt::format("{}-{:016x}.dsidx", name.empty() ? "root" : name.substr(0, 100), XXH3_64bits(whole.data(), whole.size()));
 }

@@ -13,10 +13,12 @@
 
 #include "dataset_reader.hpp"
 #include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/files.hpp"
+#include "dsanalyze/base/host.hpp"
+#include "dsanalyze/base/units.hpp"
 #include "file_window.hpp"
 #include "folder_labels.hpp"
 #include "format_names.hpp"
+#include "index_dependencies.hpp"
 #include "label_table.hpp"
 #include "npy_header.hpp"
 #include "parallel_ranges.hpp"
@@ -61,27 +63,33 @@ std::int64_t integer_at(const char* place, std::size_t bytes, bool is_big, bool 
   return static_cast<std::int64_t>(value);
 }
 
-/// The numbers of a labels file: one whole number a row.
-std::vector<std::optional<std::int64_t>> read_numbers(const fs::path& file, std::uint64_t rows) {
-  const std::string content = read_file(file, Bytes{1} << 36);
-  const NpyHeader header = parse_npy_header(std::as_bytes(std::span(content)));
+/// The numbers of a labels file: one whole number a row. Reads no more of the file than the rows need.
+std::vector<std::optional<std::int64_t>> read_numbers(FileWindow& window, std::uint64_t rows) {
+  const NpyHeader header = parse_npy_header(window.at(0, npy_header_bytes(window.at(0, npy_preamble_bytes))));
   const char kind = header.dtype.size() == 3 ? header.dtype[1] : '\0';
   if ((kind != 'i' && kind != 'u') || header.shape.size() != 1 || header.item_bytes > 8)
     throw Error(fmt::format("it holds items of type '{}' in {} dimensions, and labels are whole numbers in one", header.dtype, header.shape.size()));
-  if (header.shape.front() < rows || header.data_bytes > content.size() - header.header_bytes)
+  if (header.shape.front() < rows || header.data_bytes > window.size() - header.header_bytes)
     throw Error(fmt::format("it holds fewer labels than the array has rows ({})", rows));
   std::vector<std::optional<std::int64_t>> numbers;
   numbers.reserve(rows);
   for (std::uint64_t row = 0; row < rows; ++row) {
-    const char* place = content.data() + header.header_bytes + row * header.item_bytes;
-    numbers.emplace_back(integer_at(place, header.item_bytes, header.dtype.front() == '>', kind == 'i'));
+    const std::span<const std::byte> item = window.at(header.header_bytes + row * header.item_bytes, header.item_bytes);
+    if (item.size() < header.item_bytes) throw Error("it became shorter while it was read");
+    numbers.emplace_back(integer_at(reinterpret_cast<const char*>(item.data()), header.item_bytes, header.dtype.front() == '>', kind == 'i'));
   }
   return numbers;
 }
 
-void watch(DatasetIndex::Facts& facts, const fs::path& root, const std::string& file) {
-  const FileWindow window(root / file);
-  facts.files.push_back({file, window.size(), window.modified_nanoseconds()});
+/// A row takes an entry of the index and, while it is made, its label: a header may claim more of them than memory holds.
+void require_memory(std::uint64_t rows) {
+  constexpr Bytes bytes_a_row = sizeof(IndexRecord) + sizeof(std::optional<std::int64_t>) + 2 * sizeof(std::uint32_t);
+  constexpr std::uint64_t rows_not_asked_about = 1 << 20;
+  if (rows <= rows_not_asked_about) return;
+  const Bytes usable = read_host_facts().memory_usable;
+  if (rows > usable / bytes_a_row)
+    throw Error(fmt::format("its {} rows need {} of memory for their index, and {} are available; split it", rows,
+                            format_bytes(static_cast<Bytes>(rows * bytes_a_row)), format_bytes(usable)));
 }
 
 LabelTable labels_of_rows(const fs::path& root, const std::string& file, std::uint64_t rows, DatasetIndex::Facts& facts) {
@@ -90,11 +98,11 @@ LabelTable labels_of_rows(const fs::path& root, const std::string& file, std::ui
   const std::string names_file = stem + ".labels.txt";
   std::vector<std::optional<std::int64_t>> numbers(rows);
   std::error_code ignored;
-  if (!numbers_file.empty() && fs::is_regular_file(root / numbers_file, ignored)) {
-    watch(facts, root, numbers_file);
-    if (fs::is_regular_file(root / names_file, ignored)) watch(facts, root, names_file);
+  depend_on(facts, names_file);
+  if (!numbers_file.empty() && depend_on(facts, numbers_file) && fs::is_regular_file(root / numbers_file, ignored)) {
     try {
-      numbers = read_numbers(root / numbers_file, rows);
+      FileWindow window(root / numbers_file);
+      numbers = read_numbers(window, rows);
     } catch (const Error& error) {
       throw Error(fmt::format("cannot use the labels {}: {}", (root / numbers_file).string(), error.what()));
     }
@@ -105,7 +113,7 @@ LabelTable labels_of_rows(const fs::path& root, const std::string& file, std::ui
 std::shared_ptr<const DatasetIndex> read_rows(const DatasetFiles& files, const std::string& file) {
   DatasetIndex::Facts facts = start_facts(files);
   FileWindow window(files.root / file);
-  facts.files.push_back({file, window.size(), window.modified_nanoseconds()});
+  facts.files.push_back(facts_of(file, window));
   std::uint64_t rows = 0;
   std::uint64_t header_bytes = 0;
   try {
@@ -117,6 +125,7 @@ std::shared_ptr<const DatasetIndex> read_rows(const DatasetFiles& files, const s
     header_bytes = header.header_bytes;
     rows = rows_of(header, facts.array->sample_bytes, window.size(), file, facts);
     if (rows >= UINT32_MAX) throw Error("it has more than 4,294,967,294 rows; split it");
+    require_memory(rows);
   } catch (const Error& error) {
     throw Error(fmt::format("cannot use the array {}: {}", (files.root / file).string(), error.what()));
   }
@@ -136,13 +145,15 @@ struct ArrayFile {
   std::optional<ArrayDescription> array;
   std::uint64_t data = 0;  ///< where its items begin; the file's end when it is no array, so that reading it fails
   std::string cause;       ///< why it is no array
+  std::optional<DatasetIndex::Facts::File> facts;  ///< nothing when it cannot be opened
 };
 
-ArrayFile look_at(const fs::path& path) {
+ArrayFile look_at(const fs::path& root, const std::string& path) {
   ArrayFile found;
   try {
-    FileWindow window(path);
+    FileWindow window(root / path);
     found.data = window.size();
+    found.facts = facts_of(path, window);
     const NpyHeader header = read_header(window);
     found.array = ArrayDescription{header.dtype, header.shape, header.data_bytes};
     found.data = header.header_bytes;
@@ -158,7 +169,7 @@ std::vector<ArrayFile> look_at_files(const DatasetFiles& files, const ReaderCont
   std::atomic<std::size_t> done{0};
   parallel_ranges(samples.size(), piece_files, context.options.threads, context.stop, [&](std::size_t first, std::size_t last) {
     for (std::size_t sample = first; sample < last; ++sample) {
-      found[sample] = look_at(files.root / files.listing[samples[sample].folder].relative_path(samples[sample].name));
+      found[sample] = look_at(files.root, files.listing[samples[sample].folder].relative_path(samples[sample].name));
     }
     const std::size_t now = done += last - first;
     context.events.progress(
@@ -170,7 +181,7 @@ std::vector<ArrayFile> look_at_files(const DatasetFiles& files, const ReaderCont
 std::string array_text(const ArrayDescription& array) { return fmt::format("{} of {}", fmt::join(array.shape, "x"), array.dtype); }
 
 std::shared_ptr<const DatasetIndex> read_files(const DatasetFiles& files, const ReaderContext& context) {
-  const std::vector<ArrayFile> found = look_at_files(files, context);
+  std::vector<ArrayFile> found = look_at_files(files, context);
   const auto path_of = [&](std::size_t sample) {
     const SampleChoice::Place place = files.choice.samples[sample];
     return files.listing[place.folder].relative_path(place.name);
@@ -180,13 +191,18 @@ std::shared_ptr<const DatasetIndex> read_files(const DatasetFiles& files, const 
 
   DatasetIndex::Facts facts = start_facts(files);
   facts.array = first->array;
-  std::vector<std::string> names;
-  const std::vector<std::uint32_t> labels = number_labels(files.listing, files.choice, names);
+  const FolderLabels labels = number_labels(files.listing, files.choice);
+  facts.findings.insert(facts.findings.end(), labels.findings.begin(), labels.findings.end());
   DatasetIndexBuilder builder;
-  for (const std::string& name : names) builder.add_label(name);
+  for (const std::string& name : labels.names) builder.add_label(name);
   NamedCount unreadable;
   for (std::size_t sample = 0; sample < found.size(); ++sample) {
     const std::string path = path_of(sample);
+    if (found[sample].facts) {
+      facts.files.push_back(*std::move(found[sample].facts));
+    } else {
+      depend_on(facts, path);
+    }
     if (!found[sample].array) unreadable.add(fmt::format("{} ({})", path, found[sample].cause));
     if (found[sample].array && found[sample].array != first->array) {
       throw Error(fmt::format(
@@ -194,7 +210,7 @@ std::shared_ptr<const DatasetIndex> read_files(const DatasetFiles& files, const 
           "one large array as samples, name its file",
           facts.root, path_of(static_cast<std::size_t>(first - found.begin())), array_text(*first->array), path, array_text(*found[sample].array)));
     }
-    builder.add_sample({found[sample].data, facts.array->sample_bytes, builder.add_file(path), labels[files.choice.samples[sample].folder]});
+    builder.add_sample({found[sample].data, facts.array->sample_bytes, builder.add_file(path), labels.of_folder[files.choice.samples[sample].folder]});
   }
   if (unreadable.count > 0) {
     facts.findings.push_back({"npy-unreadable", Finding::Severity::warning,

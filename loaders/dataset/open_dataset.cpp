@@ -1,7 +1,5 @@
 #include <fmt/format.h>
-#include <sys/stat.h>
 
-#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -10,7 +8,9 @@
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/loaders/dataset.hpp"
 #include "folder_listing.hpp"
-#include "parallel_ranges.hpp"
+#include "index_dependencies.hpp"
+#include "member_keys.hpp"
+#include "named_count.hpp"
 #include "sample_choice.hpp"
 
 namespace dsanalyze {
@@ -18,37 +18,23 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_unchanged(const fs::path& root, const DatasetIndex::Facts::File& file) {
-  struct stat facts {};
-  if (stat((root / file.path).c_str(), &facts) != 0) return false;
-  const auto modified = static_cast<std::int64_t>(facts.st_mtim.tv_sec) * 1'000'000'000 + static_cast<std::int64_t>(facts.st_mtim.tv_nsec);
-  return static_cast<std::uint64_t>(facts.st_size) == file.bytes && modified == file.modified_nanoseconds;
-}
-
-/// Whether every folder that the index was listed from, and every file that was looked into, is as it was then.
-bool is_current(const DatasetIndex& index, const fs::path& root, int threads, const std::stop_token& stop) {
-  const auto& folders = index.facts().folders;
-  const auto& files = index.facts().files;
-  const std::size_t count = folders.size() + files.size();
-  if (count == 0) return false;
-  std::vector<char> same(count, 0);
-  parallel_ranges(count, 8, threads, stop, [&](std::size_t first, std::size_t last) {
-    for (std::size_t place = first; place < last; ++place) {
-      if (place >= folders.size()) {
-        same[place] = is_unchanged(root, files[place - folders.size()]) ? 1 : 0;
-        continue;
-      }
-      const fs::path folder = folders[place].path.empty() ? root : root / folders[place].path;
-      same[place] = folder_modified_nanoseconds(folder) == folders[place].modified_nanoseconds ? 1 : 0;
-    }
-  });
-  return std::all_of(same.begin(), same.end(), [](char one) { return one != 0; });
-}
+/// An index that depends on nothing could never be found out of date.
+bool declares_dependencies(const DatasetIndex& index) { return !index.facts().folders.empty() || !index.facts().files.empty(); }
 
 std::string identity_of(const DatasetIndex& index) { return index.facts().source.empty() ? index.facts().root : index.facts().source; }
 
 bool belongs_to(const DatasetIndex& index, const DatasetSource& source) {
   return identity_of(index) == source.identity() && index.facts().root == source.root.string();
+}
+
+SampleKeys keys_of(const DatasetIndex& index) { return {index.facts().image_key, index.facts().label_key}; }
+
+/// "--image-key jpg;png --label-key fine.cls"
+std::string keys_text(const SampleKeys& keys) {
+  std::string text;
+  if (!keys.image.empty()) text += "--image-key \"" + keys.image + "\"";
+  if (!keys.label.empty()) text += (text.empty() ? "--label-key \"" : " --label-key \"") + keys.label + "\"";
+  return text.empty() ? "neither --image-key nor --label-key" : text;
 }
 
 std::shared_ptr<const DatasetIndex> use_given_index(const fs::path& file, const DatasetSource& source, const OpenOptions& options, EventSink& events,
@@ -58,12 +44,24 @@ std::shared_ptr<const DatasetIndex> use_given_index(const fs::path& file, const 
     throw Error(fmt::format("the index file {} belongs to the dataset {}, not to {}; make one for this dataset with `dsanalyze dataset index`",
                             file.string(), identity_of(*index), source.identity()));
   }
-  if (!is_current(*index, source.root, options.threads, stop)) {
-    events.finding(
-        {"index-outdated", Finding::Severity::warning,
-         fmt::format("folders or shards of {} changed after the index file {} was made: samples that are gone will fail, new ones are left out. Make "
-                     "it anew with `dsanalyze dataset index`.",
-                     source.identity(), file.string())});
+  if (keys_of(*index) != options.keys) {
+    throw Error(fmt::format("the index file {} was made with {}, and now there is {}: it holds other samples or labels. Pass the same, or make the "
+                            "index anew with `dsanalyze dataset index`",
+                            file.string(), keys_text(keys_of(*index)), keys_text(options.keys)));
+  }
+  const IndexChanges changes = changes_since(*index, options.threads, stop);
+  if (!changes.files.empty()) {
+    NamedCount changed;
+    for (const std::string& one : changes.files) changed.add(one);
+    throw Error(fmt::format("the index file {} is out of date: of the files that it depends on, {} changed since it was made ({}); what it says of "
+                            "the samples in them is not true any more. Make it anew with `dsanalyze dataset index`",
+                            file.string(), changed.count, changed.text()));
+  }
+  if (!changes.folders.empty() || !declares_dependencies(*index)) {
+    events.finding({"index-outdated", Finding::Severity::warning,
+                    fmt::format("folders of {} changed after the index file {} was made: samples that are gone will fail, new ones are left out. Make "
+                                "it anew with `dsanalyze dataset index`.",
+                                source.identity(), file.string())});
   }
   return index;
 }
@@ -71,11 +69,12 @@ std::shared_ptr<const DatasetIndex> use_given_index(const fs::path& file, const 
 std::shared_ptr<const DatasetIndex> index_from_cache(const fs::path& given, const DatasetSource& source, const OpenOptions& options,
                                                      EventSink& events, const std::stop_token& stop) {
   try {
-    const fs::path file = default_index_file(given);  // throws where the user has no folder for it: then there is no index either
+    const fs::path file = default_index_file(given, options.keys);  // throws where the user has no folder for it: then there is no index either
     std::error_code ignored;
     if (!fs::is_regular_file(file, ignored)) return nullptr;
     auto index = read_index_file(file);
-    if (belongs_to(*index, source) && is_current(*index, source.root, options.threads, stop)) return index;
+    const bool is_its_index = belongs_to(*index, source) && keys_of(*index) == options.keys && declares_dependencies(*index);
+    if (is_its_index && changes_since(*index, options.threads, stop).none()) return index;
   } catch (const Interrupted&) {
     throw;
   } catch (const Error& error) {
@@ -103,12 +102,18 @@ std::shared_ptr<const DatasetIndex> read_dataset(const DatasetSource& source, co
   DatasetFiles files{source.root, source.name, list_source(source, options, events, stop), {}};
   files.choice = source.is_folder() ? choose_samples(source.root, files.listing) : choose_files(source, files.listing);
   if (files.choice.samples.size() >= UINT32_MAX) throw Error("the dataset " + source.identity() + " has more than 4,294,967,294 files; split it");
+  if (options.keys != SampleKeys{} && files.choice.reader->format != "tar") {
+    throw UsageError(fmt::format("{}: members of tar shards have such extensions, and {} is a dataset of {}; leave the option out",
+                                 keys_text(options.keys), source.identity(), files.choice.reader->files));
+  }
   return files.choice.reader->read(files, {options, events, stop});
 }
 
 }  // namespace
 
-std::shared_ptr<const DatasetIndex> open_dataset(const fs::path& given, const OpenOptions& options, EventSink& events, const std::stop_token& stop) {
+std::shared_ptr<const DatasetIndex> open_dataset(const fs::path& given, const OpenOptions& wanted, EventSink& events, const std::stop_token& stop) {
+  OpenOptions options = wanted;
+  options.keys = MemberKeys(wanted.keys).given();
   const DatasetSource source = find_source(given);
   std::shared_ptr<const DatasetIndex> index;
   if (options.index_file) {

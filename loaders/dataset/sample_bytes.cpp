@@ -5,17 +5,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <span>
 #include <string_view>
+#include <utility>
 
 #include "../prep/any_image_decoder.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/files.hpp"
+#include "dsanalyze/base/host.hpp"
+#include "dsanalyze/base/units.hpp"
 #include "format_names.hpp"
 
 namespace dsanalyze {
 namespace {
+
+constexpr std::uint64_t max_piece_bytes = std::uint64_t{1} << 20;
 
 std::string not_an_image(std::string_view bytes) {
   const UnreadFormat* format = unread_format_of_bytes(bytes);
@@ -42,30 +49,74 @@ std::string decode_all(AnyImageDecoder& decoder, const std::vector<std::byte>& b
   return {};
 }
 
-}  // namespace
+struct OpenedSample {
+  FileDescriptor file;
+  std::string cause;  ///< why it cannot be read
+};
 
-std::string read_sample_bytes(const DatasetIndex& index, SampleId sample, std::vector<std::byte>& bytes) {
+OpenedSample open_sample(const DatasetIndex& index, SampleId sample) {
   const IndexRecord& record = index[sample];
-  const std::filesystem::path file = std::filesystem::path(index.facts().root) / index.file_path(record.file);
-  const FileDescriptor descriptor = open_file(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (!descriptor.valid()) return describe_errno(errno);
+  const std::filesystem::path path = std::filesystem::path(index.facts().root) / index.file_path(record.file);
+  FileDescriptor file = open_file(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (!file.valid()) return {{}, describe_errno(errno)};
   struct stat facts {};
-  if (fstat(descriptor.get(), &facts) != 0) return describe_errno(errno);
-  if (!S_ISREG(facts.st_mode)) return "it is no file";
+  if (fstat(file.get(), &facts) != 0) return {{}, describe_errno(errno)};
+  if (!S_ISREG(facts.st_mode)) return {{}, "it is no file"};
   const auto size = static_cast<std::uint64_t>(facts.st_size);
   if (record.offset > size || record.length > size - record.offset) {
-    return fmt::format("its file has {} bytes, fewer than when the index was made, or is cut off ({} bytes at {} are needed)", size, record.length,
-                       record.offset);
+    return {{},
+            fmt::format("its file has {} bytes, fewer than when the index was made, or is cut off ({} bytes at {} are needed)", size, record.length,
+                        record.offset)};
   }
   if (index.facts().format == "folder" && size != record.length)
-    return fmt::format("it has {} bytes, more than when the index was made ({})", size, record.length);
-  bytes.resize(record.length);
+    return {{}, fmt::format("it has {} bytes, more than when the index was made ({})", size, record.length)};
+  return {std::move(file), {}};
+}
+
+/// Why a sample of this size is not taken into memory; "" for those that are.
+std::string too_large(std::uint64_t length) {
+  constexpr std::uint64_t bytes_not_asked_about = std::uint64_t{16} << 20;
+  if (length <= bytes_not_asked_about) return {};
+  const Bytes max = max_sample_bytes();
+  if (length <= max) return {};
+  return fmt::format("it has {}, and a sample is given at most {} of memory here", format_bytes(length), format_bytes(max));
+}
+
+std::string read_piece(const FileDescriptor& file, std::uint64_t offset, std::span<std::byte> bytes) {
   for (std::size_t done = 0; done < bytes.size();) {
-    const ssize_t got = pread(descriptor.get(), bytes.data() + done, bytes.size() - done, static_cast<off_t>(record.offset + done));
+    const ssize_t got = pread(file.get(), bytes.data() + done, bytes.size() - done, static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return describe_errno(errno);
     if (got == 0) return "it became shorter while it was read";
     done += static_cast<std::size_t>(got);
+  }
+  return {};
+}
+
+}  // namespace
+
+Bytes max_sample_bytes() {
+  const HostFacts host = read_host_facts();
+  return host.memory_usable / (2 * static_cast<Bytes>(host.worker_count()));
+}
+
+std::string read_sample_bytes(const DatasetIndex& index, SampleId sample, std::vector<std::byte>& bytes) {
+  const OpenedSample opened = open_sample(index, sample);
+  if (!opened.cause.empty()) return opened.cause;
+  const IndexRecord& record = index[sample];
+  if (const std::string cause = too_large(record.length); !cause.empty()) return cause;
+  bytes.resize(record.length);
+  return read_piece(opened.file, record.offset, bytes);
+}
+
+std::string read_sample_pieces(const DatasetIndex& index, SampleId sample, std::vector<std::byte>& bytes, const TakePiece& take) {
+  const OpenedSample opened = open_sample(index, sample);
+  if (!opened.cause.empty()) return opened.cause;
+  const IndexRecord& record = index[sample];
+  for (std::uint64_t done = 0; done < record.length; done += bytes.size()) {
+    bytes.resize(static_cast<std::size_t>(std::min<std::uint64_t>(record.length - done, max_piece_bytes)));
+    if (std::string cause = read_piece(opened.file, record.offset + done, bytes); !cause.empty()) return cause;
+    if (!take(bytes)) break;
   }
   return {};
 }

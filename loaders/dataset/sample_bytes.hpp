@@ -2,16 +2,28 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "dsanalyze/base/units.hpp"
 #include "dsanalyze/core/index.hpp"
 
 namespace dsanalyze {
 
-/// Reads a sample's bytes, outside of the data path. Returns the cause when they cannot be had, else "". Threads: any.
+/// What a sample may take of memory while every worker thread holds one, now. A file with a hole claims any size.
+Bytes max_sample_bytes();
+
+/// Reads a sample's bytes, outside of the data path. Returns the cause when they cannot be had, else "": also for a sample that would take more of
+/// memory than each worker thread can have. Threads: any.
 std::string read_sample_bytes(const DatasetIndex& index, SampleId sample, std::vector<std::byte>& bytes);
+
+/// Given a sample's next bytes; false ends the reading.
+using TakePiece = std::function<bool(std::span<const std::byte>)>;
+/// The same piece by piece, for samples of any size; `bytes` holds one piece. Threads: any.
+std::string read_sample_pieces(const DatasetIndex& index, SampleId sample, std::vector<std::byte>& bytes, const TakePiece& take);
 
 /// Why these bytes of an image file cannot be decoded; "" when every pixel can. `pixels` receives how many there are. Threads: one an object.
 class ImageChecker {

@@ -170,11 +170,11 @@ std::map<std::string, std::vector<std::string>> files_to_probe(const std::vector
 
 }  // namespace
 
-std::string first_bytes(const std::filesystem::path& file, std::size_t most) {
+std::string first_bytes(const std::filesystem::path& file, std::size_t most, std::uint64_t offset) {
   const FileDescriptor descriptor = open_file(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (!descriptor.valid()) return {};
   std::string bytes(most, '\0');
-  const ssize_t got = pread(descriptor.get(), bytes.data(), bytes.size(), 0);
+  const ssize_t got = pread(descriptor.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
   bytes.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
   return bytes;
 }

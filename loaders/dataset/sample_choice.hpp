@@ -37,7 +37,7 @@ SampleChoice choose_files(const DatasetSource& source, const std::vector<ListedF
 /// Label files beside samples ("labels.txt", "x.labels.npy", "x.labels.txt"): neither samples nor left out.
 bool is_labels_name(std::string_view file_name);
 
-/// The first bytes of a file, at most `most`; empty when it cannot be read.
-std::string first_bytes(const std::filesystem::path& file, std::size_t most);
+/// The first bytes of a file, at most `most`, or those at `offset`; empty when it cannot be read.
+std::string first_bytes(const std::filesystem::path& file, std::size_t most, std::uint64_t offset = 0);
 
 }  // namespace dsanalyze

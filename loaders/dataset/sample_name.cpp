@@ -36,12 +36,12 @@ std::string member_name_of(const DatasetIndex& index, const IndexRecord& record)
 
 std::optional<std::uint64_t> row_of(const DatasetIndex& index, const IndexRecord& record) {
   const DatasetIndex::Facts& facts = index.facts();
-  const bool holds_rows = facts.format == "npy" && facts.array && facts.array->sample_bytes > 0 && !facts.files.empty();
-  if (!holds_rows) return std::nullopt;
+  if (facts.format != "npy" || !facts.array || facts.array->sample_bytes == 0) return std::nullopt;
   try {
     FileWindow window(std::filesystem::path(facts.root) / index.file_path(record.file));
-    const std::uint64_t first = npy_header_bytes(window.at(0, npy_preamble_bytes));
-    if (record.offset >= first) return (record.offset - first) / facts.array->sample_bytes;
+    const NpyHeader header = parse_npy_header(window.at(0, npy_header_bytes(window.at(0, npy_preamble_bytes))));
+    const bool holds_rows = header.shape.size() == facts.array->shape.size() + 1;
+    if (holds_rows && record.offset >= header.header_bytes) return (record.offset - header.header_bytes) / facts.array->sample_bytes;
   } catch (const std::exception&) {  // as above
     return std::nullopt;
   }

@@ -4,15 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <unordered_map>
 #include <utility>
 
 #include "dsanalyze/base/error.hpp"
 #include "file_window.hpp"
-#include "format_names.hpp"
-#include "npy_header.hpp"
 #include "tar_header.hpp"
+#include "tar_samples.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -21,47 +18,29 @@ using namespace std::string_view_literals;
 
 /// Of a pax header or a GNU long name; a path is at most 4 KiB, and other records are as long as their writer likes.
 constexpr std::uint64_t most_name_bytes = std::uint64_t{1} << 20;
-constexpr std::size_t most_label_bytes = 64;
 constexpr std::size_t looked_at_behind_end = std::size_t{64} << 10;
 
 std::string_view text_of(std::span<const std::byte> bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
-std::optional<std::int64_t> parse_label(std::string_view text) {
-  const auto is_space = [](char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t' || c == '\0'; };
-  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
-  std::int64_t label = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), label);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return label;
-}
-
 /// Goes through a shard from header to header.
 class Scan {
  public:
-  Scan(const std::filesystem::path& file, const std::string& name, const std::stop_token& stop) : m_window(file), m_name(name), m_stop(stop) {}
+  Scan(const std::filesystem::path& file, const std::string& name, const MemberKeys& keys, const std::stop_token& stop)
+      : m_window(file), m_name(name), m_stop(stop), m_samples(m_window, m_name, keys, m_shard) {}
 
   TarShard run() {
     m_shard.bytes = m_window.size();
     m_shard.modified_nanoseconds = m_window.modified_nanoseconds();
+    m_shard.inode = m_window.inode();
     refuse_compressed();
     for (std::uint64_t seen = 0; step(); ++seen) {
       if (seen % 1024 == 0 && m_stop.stop_requested()) throw Interrupted();
     }
-    finish_sample();
+    m_samples.finish();
     return std::move(m_shard);
   }
 
  private:
-  struct Group {
-    std::string key;
-    std::uint64_t begin = 0;
-    std::optional<TarSample> data;
-    std::optional<std::int64_t> label;
-    bool label_is_torn = false;
-    bool has_several_data = false;
-  };
-
   void refuse_compressed() {
     const Compression compression = compression_of_bytes(text_of(m_window.at(0, tar_block_bytes)));
     if (compression.name.empty()) return;
@@ -181,104 +160,7 @@ class Scan {
         m_shard.other_members.add(fmt::format("{}: {}", m_name, header.name));
         return;
     }
-    const TarMemberName name = split_member_name(header.name);
-    if (name.key.empty()) {
-      m_shard.other_members.add(fmt::format("{}: {}", m_name, header.name));
-      return;
-    }
-    if (name.key != m_group.key) begin_sample(name.key);
-    const std::string extension = extension_of(header.name);
-    if (extension == ".cls") {
-      take_label(data, bytes, header.name);
-    } else if (is_image_name(header.name) || is_npy_name(header.name)) {
-      take_data(data, bytes, is_image_name(header.name) ? TarSampleKind::image : TarSampleKind::array, header.name);
-    }
-  }
-
-  void begin_sample(std::string_view key) {
-    finish_sample();
-    m_group.key = key;
-    m_group.begin = m_offset;
-    const auto [place, is_new] = m_seen.try_emplace(m_group.key, m_offset);
-    if (is_new) return;
-    throw Error(
-        fmt::format("the shard {} has members of the key '{}' at offset {} and again at offset {}, with members of other keys between them; those of "
-                    "one key must lie side by side: write the shard anew in sorted order (tar --sort=name)",
-                    m_name, key, place->second, m_offset));
-  }
-
-  void finish_sample() {
-    if (m_group.key.empty()) return;
-    const std::string name = fmt::format("{}: {}", m_name, m_group.key);
-    if (m_group.has_several_data) m_shard.keys_with_several_data.add(name);
-    if (!m_group.data) {
-      m_shard.keys_without_data.add(name);
-    } else {
-      m_group.data->label = m_group.label;
-      if (m_group.label_is_torn) tear(*m_group.data);
-      m_shard.samples.push_back(*m_group.data);
-    }
-    m_group = {};
-  }
-
-  /// Lets the sample end a byte behind the file. Arrays keep their size, which all of a dataset have, and begin there.
-  void tear(TarSample& sample) const {
-    if (sample.kind == TarSampleKind::array) {
-      sample.offset = m_window.size();
-    } else {
-      sample.length = m_window.size() + 1 - std::min(sample.offset, m_window.size());
-    }
-  }
-
-  void take_label(std::uint64_t data, std::uint64_t bytes, const std::string& name) {
-    const std::span<const std::byte> text = m_window.at(data, static_cast<std::size_t>(std::min<std::uint64_t>(bytes, most_label_bytes)));
-    m_group.label_is_torn = bytes > m_window.size() - std::min(data, m_window.size());
-    m_group.label = bytes <= most_label_bytes ? parse_label(text_of(text)) : std::nullopt;
-    if (!m_group.label && !m_group.label_is_torn) m_shard.labels_unreadable.add(fmt::format("{}: {}", m_name, name));
-  }
-
-  void take_data(std::uint64_t data, std::uint64_t bytes, TarSampleKind kind, const std::string& name) {
-    if (m_group.data) {
-      m_group.has_several_data = true;
-      return;
-    }
-    TarSample sample{data, bytes, std::nullopt, kind};
-    const bool is_torn = bytes > m_window.size() - std::min(data, m_window.size());
-    if (kind == TarSampleKind::array) {
-      take_array(sample, is_torn, name);
-    } else if (is_torn) {
-      tear(sample);
-    }
-    m_group.data = sample;
-  }
-
-  void take_array(TarSample& sample, bool is_torn, const std::string& name) {
-    const std::uint64_t member_bytes = sample.length;
-    try {
-      std::span<const std::byte> head =
-          m_window.at(sample.offset, static_cast<std::size_t>(std::min<std::uint64_t>(member_bytes, npy_preamble_bytes)));
-      if (is_torn && head.size() < npy_preamble_bytes) return tear_array(sample);
-      const std::size_t head_bytes = npy_header_bytes(head);
-      head = m_window.at(sample.offset, static_cast<std::size_t>(std::min<std::uint64_t>(member_bytes, head_bytes)));
-      if (is_torn && head.size() < head_bytes) return tear_array(sample);
-      const NpyHeader header = parse_npy_header(head);
-      if (header.fortran_order && header.shape.size() > 1) throw Error("it is stored in Fortran order (columns first), which samples may not be");
-      if (header.data_bytes > member_bytes - header.header_bytes)
-        throw Error(fmt::format("it has {} bytes where its shape needs {}", member_bytes - header.header_bytes, header.data_bytes));
-      const ArrayDescription array{header.dtype, header.shape, header.data_bytes};
-      if (!m_shard.array) m_shard.array = array;
-      if (*m_shard.array != array) throw Error("its shape or type is not that of the arrays before it");
-      sample.offset += header.header_bytes;
-      sample.length = header.data_bytes;
-    } catch (const Error& error) {
-      throw Error(fmt::format("cannot use the array {} of the shard {} (at offset {}): {}", name, m_name, sample.offset, error.what()));
-    }
-  }
-
-  /// An array whose own header is cut off: one of the others' size that begins where the file ends.
-  void tear_array(TarSample& sample) const {
-    sample.length = m_shard.array ? m_shard.array->sample_bytes : 0;
-    tear(sample);
+    m_samples.take({header.name, m_offset, data, bytes});
   }
 
   FileWindow m_window;
@@ -286,8 +168,7 @@ class Scan {
   const std::stop_token& m_stop;
   TarShard m_shard;
   std::uint64_t m_offset = 0;
-  Group m_group;
-  std::unordered_map<std::string, std::uint64_t> m_seen;
+  TarSampleMaker m_samples;
   std::optional<std::string> m_long_name;
   std::optional<std::string> m_long_link;
   PaxRecords m_pax;
@@ -315,8 +196,8 @@ std::string long_name_before(FileWindow& window, std::uint64_t at) {
 
 }  // namespace
 
-TarShard scan_tar_shard(const std::filesystem::path& file, const std::string& name, const std::stop_token& stop) {
-  return Scan(file, name, stop).run();
+TarShard scan_tar_shard(const std::filesystem::path& file, const std::string& name, const MemberKeys& keys, const std::stop_token& stop) {
+  return Scan(file, name, keys, stop).run();
 }
 
 TarMemberName split_member_name(std::string_view name) {
@@ -325,6 +206,11 @@ TarMemberName split_member_name(std::string_view name) {
   const std::size_t dot = name.find('.', base);
   if (dot == std::string_view::npos || dot == base) return {};
   return {name.substr(0, dot), name.substr(dot + 1)};
+}
+
+bool is_about_the_shard(std::string_view name) {
+  const std::string_view first = name.substr(0, name.find('/'));
+  return first.size() >= 4 && first.starts_with("__") && first.ends_with("__");
 }
 
 std::string tar_member_at(const std::filesystem::path& file, std::uint64_t offset, std::uint64_t length) {

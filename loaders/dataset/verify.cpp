@@ -4,7 +4,10 @@
 #include <cstddef>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +16,8 @@
 #include "dsanalyze/base/clock.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/loaders/dataset.hpp"
+#include "index_dependencies.hpp"
+#include "member_keys.hpp"
 #include "parallel_ranges.hpp"
 #include "sample_bytes.hpp"
 #include "tar_shard.hpp"
@@ -72,34 +77,57 @@ class Findings {
   std::uint64_t m_done = 0;
 };
 
+/// The cause when the sample cannot be used; what is counted of it goes to the piece.
+std::string verify_image(const DatasetIndex& index, SampleId sample, std::vector<std::byte>& bytes, ImageChecker& images, Findings::Piece& piece) {
+  std::string cause = read_sample_bytes(index, sample, bytes);
+  if (!cause.empty()) return cause;
+  piece.bytes += bytes.size();
+  const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
+  piece.digest.add(hash.low64, hash.high64);
+  std::uint64_t pixels = 0;
+  cause = images.check(bytes, pixels);
+  piece.pixels += pixels;
+  return cause;
+}
+
+/// An array may be larger than memory: nothing is decoded, so it is read piece by piece.
+std::string verify_array(const DatasetIndex& index, SampleId sample, std::vector<std::byte>& bytes, const std::stop_token& stop,
+                         Findings::Piece& piece) {
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), &XXH3_freeState);
+  XXH3_128bits_reset(state.get());
+  std::string cause = read_sample_pieces(index, sample, bytes, [&](std::span<const std::byte> part) {
+    XXH3_128bits_update(state.get(), part.data(), part.size());
+    return !stop.stop_requested();
+  });
+  if (!cause.empty()) return cause;
+  piece.bytes += index[sample].length;
+  const XXH128_hash_t hash = XXH3_128bits_digest(state.get());
+  piece.digest.add(hash.low64, hash.high64);
+  return {};
+}
+
 Findings::Piece verify_piece(const DatasetIndex& index, std::size_t first, std::size_t last, const std::stop_token& stop) {
   Findings::Piece piece;
   std::vector<std::byte> bytes;
   ImageChecker images;
   for (std::size_t place = first; place < last && !stop.stop_requested(); ++place) {
     const auto sample = static_cast<SampleId>(place);
-    std::string cause = read_sample_bytes(index, sample, bytes);
-    if (cause.empty()) {
-      piece.bytes += bytes.size();
-      const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
-      piece.digest.add(hash.low64, hash.high64);
-      std::uint64_t pixels = 0;
-      if (!index.facts().array) cause = images.check(bytes, pixels);
-      piece.pixels += pixels;
-    }
+    const std::string cause =
+        index.facts().array ? verify_array(index, sample, bytes, stop, piece) : verify_image(index, sample, bytes, images, piece);
     if (!cause.empty()) piece.failures.emplace(sample, VerifyReport::Failure{sample_name(index, sample), cause});
   }
   return piece;
 }
 
-/// Looks at the files that hold the samples, as opening does, whatever an index file says of them.
-void verify_shards(const DatasetIndex& index, int threads, EventSink& events, const std::stop_token& stop, VerifyReport& report) {
+/// Looks at the shards, as opening does, whatever an index file says of them: why each is damaged, or nothing.
+std::vector<std::string> verify_shards(const DatasetIndex& index, int threads, EventSink& events, const std::stop_token& stop) {
   std::vector<std::string> causes(index.file_count());
+  const MemberKeys keys({index.facts().image_key, index.facts().label_key});
   parallel_ranges(index.file_count(), 1, threads, stop, [&](std::size_t first, std::size_t last) {
     for (std::size_t file = first; file < last; ++file) {
       const std::string name(index.file_path(static_cast<std::uint32_t>(file)));
       try {
-        const TarShard shard = scan_tar_shard(fs::path(index.facts().root) / name, name, stop);
+        const TarShard shard = scan_tar_shard(fs::path(index.facts().root) / name, name, keys, stop);
         if (shard.damage) causes[file] = shard.damage->text;
       } catch (const Interrupted&) {
         throw;
@@ -109,8 +137,22 @@ void verify_shards(const DatasetIndex& index, int threads, EventSink& events, co
       events.progress({fmt::format("verifying the shards of {}", index.facts().root), -1, -1});
     }
   });
-  for (std::uint32_t file = 0; file < index.file_count(); ++file) {
-    if (!causes[file].empty()) report.damaged_files.push_back({std::string(index.file_path(file)), causes[file]});
+  return causes;
+}
+
+/// Shards that are damaged, and whatever is not any more what the index was made of.
+void verify_files(const DatasetIndex& index, int threads, EventSink& events, const std::stop_token& stop, VerifyReport& report) {
+  std::set<std::string> named;
+  if (index.facts().format == "tar") {
+    const std::vector<std::string> causes = verify_shards(index, threads, events, stop);
+    for (std::uint32_t file = 0; file < index.file_count(); ++file) {
+      if (causes[file].empty()) continue;
+      report.damaged_files.push_back({std::string(index.file_path(file)), causes[file]});
+      named.insert(report.damaged_files.back().path);
+    }
+  }
+  for (const std::string& file : changes_since(index, threads, stop).files) {
+    if (!named.contains(file)) report.damaged_files.push_back({file, "it changed after the index was made"});
   }
 }
 
@@ -131,7 +173,7 @@ VerifyReport verify_dataset(const DatasetIndex& index, int threads, EventSink& e
                      elapsed > 0 ? static_cast<double>(findings.done()) / elapsed : -1});
   });
   VerifyReport report = findings.finish();
-  if (index.facts().format == "tar") verify_shards(index, threads, events, stop, report);
+  verify_files(index, threads, events, stop, report);
   report.seconds = to_seconds(clock.now() - begin);
   return report;
 }

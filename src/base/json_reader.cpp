@@ -177,6 +177,13 @@ std::int64_t JsonObject::integer(std::string_view key, std::int64_t low, std::in
   return m_state->integer_at(m_state->place_of(key), m_state->get(key, describe_range("an integer", low, high)), low, high);
 }
 
+std::uint64_t JsonObject::unsigned_integer(std::string_view key) {
+  const std::string expected = fmt::format("an integer in [0, {}]", std::numeric_limits<std::uint64_t>::max());
+  const Json& found = m_state->get(key, expected);
+  if (!found.is_number_unsigned()) m_state->fail_expected(m_state->place_of(key), found, expected);
+  return found.get<std::uint64_t>();
+}
+
 std::optional<std::int64_t> JsonObject::optional_integer(std::string_view key, std::int64_t low, std::int64_t high) {
   const Json* const found = m_state->find_given(key);
   return found == nullptr ? std::nullopt : std::optional(m_state->integer_at(m_state->place_of(key), *found, low, high));

@@ -44,6 +44,10 @@ class DatasetCommand final : public Command {
     for (CLI::App* sub : {action("index", &DatasetCommand::index), action("info", &DatasetCommand::info), action("verify", &DatasetCommand::verify)})
       sub->add_option("--index", m_index)->type_name("FILE");
     CLI::App* convert = action("convert", &DatasetCommand::convert);
+    for (const char* reading : {"index", "info", "verify", "convert"}) {
+      app.get_subcommand(reading)->add_option("--image-key", m_keys.image);
+      app.get_subcommand(reading)->add_option("--label-key", m_keys.label);
+    }
     convert->add_option("DEST", m_destination)->type_name("FOLDER");
     convert->add_option("--to", m_format)->type_name(std::string(written_formats));
     convert->add_option("--shard-size", m_shard_size);
@@ -67,6 +71,7 @@ class DatasetCommand final : public Command {
     OpenOptions options;
     options.stat_budget_seconds = stat_budget_seconds;
     options.seed = context.options.seed;
+    options.keys = m_keys;
     if (!m_index.empty()) options.index_file = m_index;
     return options;
   }
@@ -148,9 +153,10 @@ class DatasetCommand final : public Command {
     // The index is made anew: an older one at its place is not to be believed.
     OpenOptions options = open_options(context, no_stat_budget_seconds);
     options.index_file.reset();
-    const std::filesystem::path file = m_index.empty() ? default_index_file(m_folder) : std::filesystem::path(m_index);
+    const std::filesystem::path kept = default_index_file(m_folder, m_keys);
+    const std::filesystem::path file = m_index.empty() ? kept : std::filesystem::path(m_index);
     std::error_code ignored;
-    std::filesystem::remove(default_index_file(m_folder), ignored);
+    std::filesystem::remove(kept, ignored);
     const auto dataset = open_dataset(m_folder, options, context.events, context.stop);
     if (file.has_parent_path()) std::filesystem::create_directories(file.parent_path(), ignored);
     write_index_file(*dataset, file);
@@ -262,6 +268,7 @@ class DatasetCommand final : public Command {
   std::string m_samples;
   std::string m_bytes;
   std::string m_index;
+  SampleKeys m_keys;
   std::string m_destination;
   std::string m_format;
   std::string m_shard_size;

@@ -96,6 +96,8 @@ void ProfileOptions::declare_source(CLI::App& app) {
   app.add_flag("--direct", m_direct);
   app.add_option("--io-depth", m_concurrency);
   app.add_option("--index", m_index)->type_name("FILE");
+  app.add_option("--image-key", m_keys.image);
+  app.add_option("--label-key", m_keys.label);
 }
 
 void ProfileOptions::declare_batches(CLI::App& app) {
@@ -165,6 +167,8 @@ ProfileInputs ProfileOptions::resolve_settings(std::uint64_t seed) const {
   ProfileInputs inputs;
   ProfileSettings& settings = inputs.settings;
   settings.dataset = m_dataset;
+  settings.image_key = m_keys.image;
+  settings.label_key = m_keys.label;
   settings.seed = seed;
   std::optional<Workload> workload;
   if (!m_workload.empty()) {
@@ -359,6 +363,7 @@ void ProfileOptions::apply_jobs(ProfileSettings& settings) const {
 std::shared_ptr<const DatasetIndex> ProfileOptions::open(const ProfileSettings& settings, EventSink& events, const std::stop_token& stop) const {
   if (auto emulated = open_emulated_dataset(settings)) return emulated;
   OpenOptions options;
+  options.keys = m_keys;
   options.seed = settings.seed;
   options.stat_budget_seconds = settings.time_budget_seconds * 0.05;
   if (!m_index.empty()) options.index_file = m_index;

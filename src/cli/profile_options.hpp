@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "dsanalyze/base/events.hpp"
+#include "dsanalyze/loaders/dataset.hpp"
 #include "dsanalyze/profile/profiler.hpp"
 #include "output_files.hpp"
 
@@ -62,6 +63,7 @@ class ProfileOptions {
       m_cache_size, m_storage, m_prep, m_preset, m_scale, m_runs, m_epochs, m_time_budget, m_subset, m_max_storage_rate, m_on_error, m_error_budget,
       m_index, m_concurrency, m_io, m_admit, m_memory_limit, m_order, m_shuffle_buffer, m_readers, m_jobs, m_share, m_producers, m_batch_copy,
       m_trials, m_stop_at, m_trace, m_trace_events, m_metrics, m_html;
+  SampleKeys m_keys;
   bool m_direct = false;
   bool m_dry_run = false;
   bool m_require_trusted = false;

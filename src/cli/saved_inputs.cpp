@@ -15,6 +15,8 @@ std::shared_ptr<const DatasetIndex> open_emulated_dataset(const ProfileSettings&
   static const std::string prefix = "emulated:";
   const std::string& text = settings.dataset;
   if (!text.starts_with(prefix)) return nullptr;
+  if (!settings.image_key.empty() || !settings.label_key.empty())
+    throw UsageError("--image-key and --label-key choose among the members of tar shards, and an emulated dataset has none; leave them out");
   std::string name;
   std::uint64_t samples = 0;
   for (const std::string& part : split_list(text.substr(prefix.size()))) {
@@ -42,6 +44,7 @@ ProfileInputs inputs_of(const ProfileResult& profile, const CommandContext& cont
   inputs.index = open_emulated_dataset(profile.settings);
   if (!inputs.index) {
     OpenOptions options;
+    options.keys = {profile.settings.image_key, profile.settings.label_key};
     options.seed = profile.settings.seed;
     inputs.index = open_dataset(profile.settings.dataset, options, context.events, context.stop);
   }

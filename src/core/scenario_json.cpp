@@ -109,7 +109,7 @@ Scenario parse_scenario(std::string_view text, const std::string& source) {
   read_if_given(root, "turn_samples", scenario.turn_samples, 1, most_signed_32_bits);
   read_if_given(root, "epochs", scenario.epochs, 1, most_epochs);
   read_if_given(root, "unit_bytes", scenario.unit_bytes, 1, std::int64_t{1} << 30);
-  if (root.has("seed")) scenario.seed = static_cast<std::uint64_t>(root.integer("seed", 0, std::numeric_limits<std::int64_t>::max()));
+  if (root.has("seed")) scenario.seed = root.unsigned_integer("seed");
   if (root.has("storage")) scenario.storage = root.text("storage");
   scenario.policies = read_list<ReplayPolicy>(root, source, "policies", parse_replay_policy);
   scenario.cache_sizes = read_list<ByteAmount>(root, source, "cache_sizes", read_cache_size);

@@ -96,10 +96,7 @@ class FieldReader {
     }
   }
   void read(std::string_view key, std::uint64_t& value) {
-    if (!is_known(m_object, key)) return;
-    // Not integer(): a seed may use all 64 bits.
-    if (!m_object.raw(key).is_number_unsigned()) m_object.fail(key, "expected an integer of at least 0");
-    value = m_object.raw(key).get<std::uint64_t>();
+    if (is_known(m_object, key)) value = m_object.unsigned_integer(key);
   }
 
  private:
@@ -110,7 +107,10 @@ class FieldReader {
 
 std::string precision_name(Precision precision) { return name_of(precision_names, precision); }
 
-Json settings_json(const ProfileSettings& settings) {
+namespace {
+
+/// Those that every record has.
+Json all_settings_json(const ProfileSettings& settings) {
   return {{"dataset", settings.dataset},
           {"workload", settings.workload},
           {"preset", settings.preset},
@@ -166,10 +166,21 @@ Json settings_json(const ProfileSettings& settings) {
           {"seed", settings.seed}};
 }
 
+}  // namespace
+
+Json settings_json(const ProfileSettings& settings) {
+  Json json = all_settings_json(settings);
+  if (!settings.image_key.empty()) json["image_key"] = settings.image_key;
+  if (!settings.label_key.empty()) json["label_key"] = settings.label_key;
+  return json;
+}
+
 ProfileSettings settings_from_json(JsonObject object) {
   ProfileSettings settings;
   FieldReader reader(std::move(object));
   reader.read("dataset", settings.dataset);
+  reader.read("image_key", settings.image_key);
+  reader.read("label_key", settings.label_key);
   reader.read("workload", settings.workload);
   reader.read("preset", settings.preset);
   reader.read("scale", settings.scale);

@@ -60,7 +60,7 @@ ShareTermsRecord read_share_terms(JsonObject object) {
   terms.samples = read_count(object, "samples");
   terms.epochs = read_count(object, "epochs");
   terms.held = read_number(object, "held_batches");
-  terms.seed = read_count(object, "seed");
+  terms.seed = object.unsigned_integer("seed");
   terms.prep = object.text("prep");
   for (const double each : object.numbers("shape", 1, 8, 0, 9e15)) terms.shape.push_back(static_cast<std::int64_t>(each));
   terms.dtype = object.choice("dtype", {"uint8", "float32"});

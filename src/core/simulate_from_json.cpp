@@ -80,7 +80,7 @@ SimulatedOrders read_orders(JsonObject object) {
   orders.stagger = object.number("stagger_fraction", 0, most_number);
   orders.turn_samples = read_32_bits(object, "turn_samples");
   orders.unit_bytes = read_count(object, "unit_bytes");
-  orders.seed = read_count(object, "seed");
+  orders.seed = object.unsigned_integer("seed");
   return orders;
 }
 

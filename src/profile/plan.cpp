@@ -7,6 +7,7 @@
 #include "dsanalyze/core/depths.hpp"
 #include "dsanalyze/core/modes.hpp"
 #include "dsanalyze/core/trace_events.hpp"
+#include "dsanalyze/loaders/dataset.hpp"
 #include "dsanalyze/loaders/server_scope.hpp"
 #include "dsanalyze/profile/profiler.hpp"
 #include "dsanalyze/share/pipeline.hpp"
@@ -177,6 +178,17 @@ std::vector<std::string> describe(const ProfilePlan& plan, const ProfileInputs& 
   return lines;
 }
 
+/// The mean says nothing of one sample that no memory holds: a file with a hole claims any size.
+void require_memory_for_largest(const DatasetIndex& index, Bytes memory, Bytes usable) {
+  if (index.facts().format == "emulated" || largest_sample(index) <= memory) return;
+  const auto records = index.records();
+  const auto largest =
+      std::max_element(records.begin(), records.end(), [](const IndexRecord& a, const IndexRecord& b) { return a.length < b.length; });
+  throw Error(fmt::format("the sample {} of {} has {}, and beside batch slots {} of the {} available may be used; remove it from the dataset, or mend it",
+                          sample_name(index, static_cast<SampleId>(largest - records.begin())), index.facts().root, format_bytes(largest->length),
+                          format_bytes(memory), format_bytes(usable)));
+}
+
 }  // namespace
 
 ProfilePlan plan_profile(ProfileInputs& inputs) {
@@ -222,6 +234,7 @@ ProfilePlan plan_profile(ProfileInputs& inputs) {
                                  format_bytes(slots), memory_share * 100, format_bytes(inputs.host.memory_usable),
                                  settings.jobs > 1 ? " or --jobs" : ""));
   }
+  require_memory_for_largest(index, memory - slots, inputs.host.memory_usable);
   const double mean = static_cast<double>(index.bytes()) / std::max(1U, index.size());
   const auto places = static_cast<std::size_t>(preparing_processes(settings)) * fetch_places(settings);
   const auto buffers = static_cast<Bytes>(static_cast<double>(places) * mean);

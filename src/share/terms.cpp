@@ -51,26 +51,20 @@ TermsJson tensor_json(const TensorShape& tensor) {
   return {{"dtype", dtype_name(tensor.dtype)}, {"shape", std::move(lengths)}, {"strides", std::move(strides)}};
 }
 
-std::uint64_t read_whole(JsonObject& object, std::string_view key) {
-  // Not integer(): a seed may use all 64 bits.
-  if (!object.raw(key).is_number_unsigned()) object.fail(key, "expected an integer of at least 0");
-  return object.raw(key).get<std::uint64_t>();
-}
-
 std::uint32_t read_small(JsonObject& object, std::string_view key) {
   return static_cast<std::uint32_t>(object.integer(key, 0, std::numeric_limits<std::uint32_t>::max()));
 }
 
 StagingFacts read_facts_of(JsonObject object) {
   StagingFacts facts;
-  facts.batches_per_epoch = read_whole(object, "batches_per_epoch");
-  facts.first_epoch = read_whole(object, "first_epoch");
-  facts.epochs = read_whole(object, "epochs");
+  facts.batches_per_epoch = object.unsigned_integer("batches_per_epoch");
+  facts.first_epoch = object.unsigned_integer("first_epoch");
+  facts.epochs = object.unsigned_integer("epochs");
   facts.jobs = read_small(object, "jobs");
   facts.prefetch = read_small(object, "prefetch");
   facts.held = read_small(object, "held");
   facts.batch_size = read_small(object, "batch_size");
-  facts.slot_bytes = read_whole(object, "slot_bytes");
+  facts.slot_bytes = object.unsigned_integer("slot_bytes");
   facts.producers = object.choice("producers", {"jobs", "coordinator"}) == "jobs" ? StagingProducers::jobs : StagingProducers::coordinator;
   facts.boundary =
       object.choice("boundary", {"overlapped", "synchronised"}) == "overlapped" ? StagingBoundary::overlapped : StagingBoundary::synchronised;
@@ -144,8 +138,8 @@ GroupTerms parse_terms(std::string_view text) {
   JsonObject root = parse_json_object(text, "a group's terms");
   GroupTerms terms;
   terms.staging = read_facts_of(root.object("staging"));
-  terms.samples = read_whole(root, "samples");
-  terms.seed = read_whole(root, "seed");
+  terms.samples = root.unsigned_integer("samples");
+  terms.seed = root.unsigned_integer("seed");
   terms.dataset_digest = root.text("dataset_digest");
   terms.prep = root.text("prep");
   terms.tensor = read_tensor(root.object("tensor"));
@@ -159,7 +153,7 @@ GroupDemands parse_demands(std::string_view text) {
   JsonObject root = parse_json_object(text, "a job's demands");
   GroupDemands demands;
   if (root.has("batch_size")) demands.batch_size = read_small(root, "batch_size");
-  if (root.has("seed")) demands.seed = read_whole(root, "seed");
+  if (root.has("seed")) demands.seed = root.unsigned_integer("seed");
   demands.dataset_digest = root.optional_text("dataset_digest");
   demands.prep = root.optional_text("prep");
   root.finish();

@@ -84,6 +84,13 @@ TEST_CASE("numbers keep to their type and range") {
         "x.json: /number: found 11, expected a number of at least 12");
 }
 
+TEST_CASE("an unsigned integer may use all 64 bits, and nothing else is one") {
+  JsonObject object = parse(R"({"all": 18446744073709551615, "half": 9223372036854775808, "more": 18446744073709551616, "less": -1, "part": 1.5})");
+  CHECK(object.unsigned_integer("all") == UINT64_MAX);
+  CHECK(object.unsigned_integer("half") == std::uint64_t{1} << 63);
+  for (const char* key : {"more", "less", "part", "none"}) CHECK_THROWS_AS(object.unsigned_integer(key), UsageError);
+}
+
 TEST_CASE("finish refuses keys that nobody read, in this object and in those read from it") {
   JsonObject root = parse(R"({"crop": {"size": 1, "extra": 2}})");
   JsonObject crop = root.object("crop");

@@ -175,6 +175,43 @@ class Dataset(ProgramTest):
         left = self.json_of("dataset", "convert", path, self.folder / "out", "--to", "folder", "--skip-bad")
         self.assertEqual((left["samples"], left["failed"], len(left["failures"])), (11, 1, 1))
 
+    def test_a_file_that_claims_more_than_memory_holds_is_named_by_each_command(self):
+        data = self.make()
+        hole = sorted(data.rglob("*.jpg"))[3]
+        name = str(hole.relative_to(data))
+        with open(hole, "r+b") as file:
+            file.truncate(1 << 40)
+        self.assertEqual(self.json_of("dataset", "index", data)["samples"], 12)
+        verify = self.run_program("dataset", "verify", data)
+        self.assertEqual(verify.returncode, 1)
+        self.assertIn(f"{name}: it has 1 TiB", verify.stdout)
+        self.assertIn("1 of 12", verify.stdout)
+        for target in ("npy", "tar"):
+            run = self.run_program("dataset", "convert", data, self.folder / "out", "--to", target)
+            self.assertEqual(run.returncode, 1)
+            self.assertIn(name, run.stderr)
+        profile = self.run_program("profile", data, "--time-budget", "5s")
+        self.assertNotEqual(profile.returncode, 0)
+        self.assertIn(name, profile.stderr)
+
+    def test_keys_choose_the_members_of_shards(self):
+        path = self.folder / "x.tar"
+        with tarfile.open(path, "w") as archive:
+            for member, content in (("a.depth.png", b"depth"), ("a.jpg", b"image"), ("a.cls", b"3"), ("a.fine.cls", b"9")):
+                facts = tarfile.TarInfo(member)
+                facts.size = len(content)
+                archive.addfile(facts, io.BytesIO(content))
+        self.assertEqual(self.json_of("dataset", "info", path)["bytes"], 5)
+        self.succeeds("dataset", "convert", path, self.folder / "fine", "--to", "folder", "--label-key", "fine.cls", "--image-key", "depth.png")
+        self.assertEqual((self.folder / "fine" / "9" / "a.depth.png").read_bytes(), b"depth")
+        index = self.folder / "fine.dsidx"
+        self.succeeds("dataset", "index", path, "--label-key", "fine.cls", "--index", index)
+        self.assertIn('--label-key "fine.cls"', self.fails(1, "dataset", "info", path, "--index", index))
+        self.succeeds("dataset", "info", path, "--index", index, "--label-key", "fine.cls")
+        self.assertIn("--image-key", self.fails(2, "dataset", "info", path, "--image-key", ".jpg"))
+        self.assertIn("members of tar shards", self.fails(2, "dataset", "info", self.folder / "fine", "--image-key", "jpg"))
+        self.assertIn("no member of", self.fails(1, "dataset", "info", path, "--label-key", "coarse.cls"))
+
     def test_mistakes_in_a_conversion_are_named(self):
         data, out = self.make(), self.folder / "out"
         self.assertIn("destination is missing", self.fails(2, "dataset", "convert", data))

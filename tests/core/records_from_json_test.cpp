@@ -110,6 +110,13 @@ TEST_CASE("a simulation's record reads back equal: of a scenario with a pipeline
   check_cut(to_json(test::full_simulation()), simulate_from_json);
 }
 
+TEST_CASE("a simulation's seed of 64 bits is read back") {
+  SimulateResult result = test::full_simulation();
+  REQUIRE(result.orders);
+  result.orders->seed = std::uint64_t{1} << 63;
+  CHECK(simulate_from_json(to_json(result), "r.json").orders->seed == std::uint64_t{1} << 63);
+}
+
 TEST_CASE("wrong fields of a simulation's record are refused by their place, and so are counts that contradict each other") {
   const std::string text = to_json(test::full_simulation());
   check_refused(text,

@@ -17,7 +17,7 @@ const std::string whole = R"({
   "dataset": {"samples": 1000, "mean_sample_bytes": 110000, "sample_bytes_deviation": 0.4},
   "order": {"kind": "shards", "shuffle_buffer_samples": 64, "readers": 2, "shard_samples": 100},
   "jobs": 2, "job_orders": "same", "stagger_fraction": 0.5, "turn_samples": 16, "epochs": 4, "unit_bytes": 4096,
-  "storage": "hdd", "policies": ["minio:cost-aware", "belady"], "cache_sizes": ["35%", "4GiB"], "seed": 9
+  "storage": "hdd", "policies": ["minio:cost-aware", "belady"], "cache_sizes": ["35%", "4GiB"], "seed": 18446744073709551615
 })";
 
 std::string failure_of(const std::string& text) {
@@ -51,7 +51,7 @@ TEST_CASE("a scenario is read with all that it says") {
   REQUIRE(scenario.cache_sizes.size() == 2);
   CHECK(scenario.cache_sizes[0].fraction == 0.35);
   CHECK(scenario.cache_sizes[1].bytes == Bytes{4} << 30);
-  CHECK(scenario.seed == 9);
+  CHECK(scenario.seed == UINT64_MAX);
 }
 
 TEST_CASE("what a scenario may leave out has its default") {

@@ -30,6 +30,12 @@ TEST_CASE("what a group shared is read back as it was written") {
   CHECK(read.commands.at(1).signal == 9);
 }
 
+TEST_CASE("a group's seed of 64 bits is read back") {
+  ShareResult written = test::full_share();
+  written.terms.seed = UINT64_MAX;
+  CHECK(share_from_json(to_json(written), "x.json").terms.seed == UINT64_MAX);
+}
+
 TEST_CASE("a record of a group with an unknown end, a key too many, or an impossible status is refused, and the place is named") {
   const std::string text = to_json(test::full_share());
   CHECK(share_refusal(replaced(text, "\"end\": \"died\"", "\"end\": \"slept\"")).find("/jobs/1/end") != std::string::npos);

@@ -105,14 +105,31 @@ TEST_CASE("class folders give labels in byte order, and samples come sorted by f
   CHECK(index->facts().digest == dataset_digest(*index));
 }
 
-TEST_CASE("files directly in the root have label 0") {
+TEST_CASE("files directly in the root have label 0 where there are no classes, and the label behind them where there are") {
   const DatasetFolder folder;
-  folder.add("!early/x.jpg");
   folder.add("y.jpg");
+  fs::create_directories(folder.root() / "empty");
+  CHECK((*open_index(folder))[0].label == 0);
+  CHECK(open_index(folder)->labels() == std::vector<std::string>{"."});
+  folder.add("!early/x.jpg");
   const auto index = open_index(folder);
   CHECK(paths_of(*index) == std::vector<std::string>{"y.jpg", "!early/x.jpg"});
-  CHECK((*index)[0].label == 0);
+  CHECK(index->labels() == std::vector<std::string>{"!early", "empty", "."});
+  CHECK(label_of(*index, 0) == ".");
   CHECK(label_of(*index, 1) == "!early");
+  REQUIRE(index->facts().findings.size() == 2);
+  CHECK(index->facts().findings[0].code == "classes-without-samples");
+  CHECK(index->facts().findings[1].code == "files-beside-classes");
+}
+
+TEST_CASE("classes have the numbers and samples the order of torchvision's ImageFolder, whatever else is in the folders") {
+  const DatasetFolder folder;
+  for (const char* name : {"a/z.jpg", "a/x/1.jpg", "a-b/1.jpg", "a/x-y/1.jpg", "a/x/y/1.jpg", "c/1.jpg"}) folder.add(name);
+  folder.add("b/only.bmp");
+  const auto index = open_index(folder);
+  CHECK(paths_of(*index) == std::vector<std::string>{"a/z.jpg", "a/x/1.jpg", "a/x-y/1.jpg", "a/x/y/1.jpg", "a-b/1.jpg", "c/1.jpg"});
+  CHECK(index->labels() == std::vector<std::string>{"a", "a-b", "b", "c"});
+  CHECK((*index)[5].label == 3);
 }
 
 TEST_CASE("hidden files, other files and things that are no files are no samples; the last two are counted and named") {

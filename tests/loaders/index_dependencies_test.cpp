@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -93,4 +94,37 @@ TEST_CASE("labels that are taken away after the index was kept are not used any 
   keep_index(folder.root() / "x.npy");
   fs::remove(folder.root() / "x.labels.npy");
   CHECK((*open_index(folder.root() / "x.npy"))[0].label == 0);
+}
+
+TEST_CASE("an index file that the user names is refused once files that it looks into changed, and verify names what changed since") {
+  const DatasetFolder folder;
+  folder.add("x.tar", two_samples('a', '1'));
+  folder.add("1.npy", array("|u1", {2}, "ab"));
+  for (const fs::path& path : {folder.root() / "x.tar", folder.root() / "{1..1}.npy"}) {
+    OpenOptions options;
+    options.index_file = folder.path() / "mine.dsidx";
+    const auto index = open_index(path);
+    write_index_file(*index, *options.index_file);
+    CHECK(open_index(path, options)->size() == index->size());
+    CHECK(verify_dataset(*index, 1, null_events(), {}).damaged_files.empty());
+    const fs::path file = folder.root() / std::string(index->file_path(0));
+    fs::last_write_time(file, fs::last_write_time(file) + std::chrono::seconds(1));
+    CHECK(says(error_of([&] { open_index(path, options); }), file.filename().string()));
+    const VerifyReport report = verify_dataset(*index, 1, null_events(), {});
+    REQUIRE(report.damaged_files.size() == 1);
+    CHECK(says(report.damaged_files[0].cause, "changed after the index was made"));
+  }
+}
+
+TEST_CASE("images that were named by a range are listed anew when one of them changed") {
+  const DatasetFolder folder;
+  folder.add("1.png", "1");
+  folder.add("2.png", "2");
+  const fs::path range = folder.root() / "{1..2}.png";
+  keep_index(range);
+  testing::KeptEvents events;
+  open_dataset(range, {}, events, {});
+  CHECK(events.activities.empty());
+  overwrite(folder.root() / "1.png", "123");
+  CHECK((*open_index(range))[0].length == 3);
 }

@@ -205,6 +205,44 @@ TEST_CASE("a loader that goes on from a saved state delivers the rest of the epo
   check_every_resume(rig, loader_options(3, 2), 8);
 }
 
+TEST_CASE("a state of another dataset, or of other batches, is refused with the difference") {
+  FileDataset data;
+  FileDataset other;
+  for (int i = 0; i < 10; ++i) {
+    data.add(std::to_string(i), "a");
+    other.add("x" + std::to_string(i), "a");
+  }
+  Rig rig(data.index(), CacheKind::none, 0, no_prep());
+  Rig elsewhere(other.index(), CacheKind::none, 0, no_prep());
+  SamplerState saved;
+  {
+    const auto loader = rig.loader(loader_options(3, 1));
+    Batch batch;
+    REQUIRE(loader->next(batch, system_timing().clock->after(20)).ok());
+    saved = SamplerState::parse(loader->state().serialise());
+  }
+  CHECK(saved.digest == rig.index->facts().digest);
+  const auto refusal = [](Rig& of, const SamplerState& start, std::uint32_t batch) -> std::string {
+    LoaderOptions options = loader_options(batch, 1);
+    options.start = start;
+    try {
+      const Loader loader({of.index, of.engine.get(), &of.server.cache(), of.prep.get(), {}, system_timing()}, options);
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return {};
+  };
+  CHECK(refusal(rig, saved, 3).empty());
+  CHECK(says(refusal(elsewhere, saved, 3), saved.digest));
+  CHECK(says(refusal(elsewhere, saved, 3), elsewhere.index->facts().digest));
+  CHECK(says(refusal(rig, saved, 4), "batches of 3"));
+  for (const std::uint64_t samples : {9, 11, 50'000'000}) {
+    SamplerState larger;
+    larger.samples = samples;
+    CHECK(says(refusal(rig, larger, 3), "this one has 10"));
+  }
+}
+
 TEST_CASE("stopping in the middle ends next() and gives every buffer back") {
   Rig rig(emulated_dataset(5000, 100), CacheKind::minio, 100'000, no_prep());
   auto loader = rig.loader(loader_options(8, 0));

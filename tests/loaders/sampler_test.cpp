@@ -6,6 +6,8 @@
 #include <numeric>
 #include <vector>
 
+#include "../base/texts.hpp"
+#include "dataset_folder.hpp"
 #include "dsanalyze/base/error.hpp"
 
 namespace dsanalyze {
@@ -68,21 +70,44 @@ TEST_CASE("a sampler resumed at any batch of an epoch goes on with the very same
 }
 
 TEST_CASE("a state that no sampler wrote is refused") {
-  CHECK(SamplerState::parse("sampler/2 1 0 0 10 random 0 0 1 1") == SamplerState{1, 0, 0, 10, {}});
+  CHECK(SamplerState::parse("sampler/3 1 0 0 10 random 0 0 1 1 0 -") == SamplerState{1, 0, 0, 10, {}});
   for (const char* text :
-       {"", "sampler/2", "sampler/1 1 0 0 10", "sampler/2 1 0 0 10", "sampler/2 1 0 10 10 random 0 0 1 1", "sampler/2 1 0 0 0 random 0 0 1 1",
-        "sampler/2 a 0 0 10 random 0 0 1 1", "sampler/2 1 0 -1 10 random 0 0 1 1", "sampler/2 1 0 0 10 random 0 0 1 1 5",
-        "sampler/2 1 0 0 10 shuffled 0 0 1 1", "sampler/2 1 0 0 10 shards 0 2 2 1", "sampler/2 1 0 0 10 shards 0 0 1 0"}) {
+       {"", "sampler/3", "sampler/2 1 0 0 10 random 0 0 1 1", "sampler/3 1 0 0 10 random 0 0 1 1", "sampler/3 1 0 10 10 random 0 0 1 1 0 -",
+        "sampler/3 1 0 0 0 random 0 0 1 1 0 -", "sampler/3 a 0 0 10 random 0 0 1 1 0 -", "sampler/3 1 0 -1 10 random 0 0 1 1 0 -",
+        "sampler/3 1 0 0 10 random 0 0 1 1 0 - 5", "sampler/3 1 0 0 10 random 0 0 1 1 0 ", "sampler/3 1 0 0 10 shuffled 0 0 1 1 0 -",
+        "sampler/3 1 0 0 10 shards 0 2 2 1 0 -", "sampler/3 1 0 0 10 shards 0 0 1 0 0 -", "sampler/3 18446744073709551616 0 0 10 random 0 0 1 1 0 -"}) {
     CAPTURE(text);
     CHECK_THROWS_AS(SamplerState::parse(text), UsageError);
+  }
+}
+
+TEST_CASE("a state with any seed of 64 bits, its dataset and its batch size is the same when it is read") {
+  for (const std::uint64_t seed : {std::uint64_t{0}, std::uint64_t{1} << 63, UINT64_MAX}) {
+    const SamplerState state{seed, 2, 3, 100, {OrderKind::shards, 64, 1, 2, 3}, 32, "sampled:0123456789abcdef0123456789abcdef"};
+    CHECK(SamplerState::parse(state.serialise()) == state);
   }
 }
 
 TEST_CASE("a state of another dataset is refused") {
   const std::vector<IndexRecord> records(10);
   CHECK_THROWS_AS(Sampler({1, 0, 0, 11, {OrderKind::sequential}}, 4, records), UsageError);
+  CHECK_THROWS_AS(Sampler({1, 0, 0, 11, {}}, 4, records), UsageError);
   CHECK_THROWS_AS(Sampler({1, 0, 10, 10, {}}, 4, records), UsageError);
   CHECK_THROWS_AS(Sampler({1, 0, 0, 10, {OrderKind::shards, 0, 1, 2}}, 4, records), UsageError);  // one shard, two nodes
+}
+
+TEST_CASE("what does not fit of a state is named") {
+  const auto error = [](const SamplerState& state) { return testing::error_of([&] { state.require_fit("abc", 10, 4); }); };
+  SamplerState state{1, 3, 5, 10, {}, 4, "abc"};
+  CHECK(error(state).empty());
+  state.batch_size = 5;
+  CHECK(testing::says(error(state), "batches of 5"));
+  state.position = 0;  // at an epoch's begin any batch size goes on
+  CHECK(error(state).empty());
+  state.digest = "abd";
+  CHECK(testing::says(error(state), "digest abd"));
+  state.samples = 11;
+  CHECK(testing::says(error(state), "11 samples"));
 }
 
 TEST_CASE("what storage is asked for covers each sample once, ahead of training by at most the buffer, resumed or not") {

@@ -1,13 +1,23 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
 
 #include "../base/texts.hpp"
+#include "dataset/npy_header.hpp"
 #include "dataset_folder.hpp"
+#include "dsanalyze/base/host.hpp"
 #include "dsanalyze/loaders/dataset.hpp"
+#include "dsanalyze/loaders/dataset_convert.hpp"
 #include "jpeg_images.hpp"
 #include "opened_dataset.hpp"
 
 using namespace dsanalyze;
 using testing::DatasetFolder;
+using testing::error_of;
 using testing::open_index;
 using testing::says;
 using testing::text_of;
@@ -68,4 +78,45 @@ TEST_CASE("an emulated dataset has nothing to verify") {
   spec.samples = 10;
   spec.mean_sample_bytes = 100;
   CHECK_THROWS_AS(verify_dataset(*make_emulated_index(spec, 0, 1, 1), 1, null_events(), {}), UsageError);
+}
+
+TEST_CASE("a sample that claims more than memory holds fails by its name, in verify and in a conversion, and the others do not") {
+  const DatasetFolder folder;
+  folder.add("good.jpg", text_of(test::encode_picture({})));
+  folder.add("hole.jpg", text_of(test::encode_picture({})));
+  std::filesystem::resize_file(folder.root() / "hole.jpg", std::uint64_t{1} << 40);
+  const auto index = open_index(folder);
+  const VerifyReport report = verify_dataset(*index, 2, null_events(), {});
+  CHECK(report.failed == 1);
+  CHECK(report.failures.at(0).path == "hole.jpg");
+  CHECK(says(report.failures.at(0).cause, "1 TiB"));
+  ConvertOptions options;
+  options.format = ConvertFormat::npy;
+  options.side = 8;
+  CHECK(says(error_of([&] { convert_dataset(*index, folder.path() / "out", options, null_events(), {}); }), "hole.jpg"));
+  options.bad = BadSamples::skip;
+  CHECK(convert_dataset(*index, folder.path() / "out", options, null_events(), {}).samples == 1);
+}
+
+TEST_CASE("an array is verified piece by piece, with the digest of all of its bytes") {
+  const DatasetFolder folder;
+  std::string items(std::size_t{5} << 19, 'a');
+  for (std::size_t place = 0; place < items.size(); ++place) items[place] = static_cast<char>(place * 2654435761U >> 13);
+  const std::vector<std::uint64_t> shape{items.size()};
+  folder.add("x.npy", make_npy_header("|u1", shape) + items);
+  folder.add("y.npy", make_npy_header("|u1", shape) + items.substr(0, items.size() - 1));
+  const VerifyReport report = verify_dataset(*open_index(folder), 1, null_events(), {});
+  CHECK(report.failed == 1);
+  CHECK(report.bytes == items.size());
+  const XXH128_hash_t hash = XXH3_128bits(items.data(), items.size());
+  CHECK(report.content_digest == fmt::format("{:016x}{:016x}", hash.high64, hash.low64));
+}
+
+TEST_CASE("rows that a header claims beyond what memory can index are an error that names the file") {
+  const DatasetFolder folder;
+  const std::vector<std::uint64_t> shape{4'000'000'000, 200};
+  folder.add("x.npy", make_npy_header("|u1", shape));
+  std::filesystem::resize_file(folder.root() / "x.npy", std::uint64_t{1} << 40);
+  // On a server with memory for 160 GiB of index the rows are simply there.
+  if (read_host_facts().memory_usable < Bytes{150} << 30) CHECK(says(testing::open_error(folder.root() / "x.npy"), "x.npy: its 4000000000 rows need"));
 }

@@ -29,6 +29,8 @@ class JsonObject {
   /// One of `choices`; the error lists them.
   std::string choice(std::string_view key, const std::vector<std::string>& choices);
   std::int64_t integer(std::string_view key, std::int64_t low, std::int64_t high);
+  /// Any number of 64 bits, as a seed may be: integer() ends at 2^63 - 1.
+  std::uint64_t unsigned_integer(std::string_view key);
   std::optional<std::int64_t> optional_integer(std::string_view key, std::int64_t low, std::int64_t high);
   /// A finite number in [low, high].
   double number(std::string_view key, double low, double high);

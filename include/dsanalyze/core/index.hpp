@@ -60,19 +60,25 @@ class DatasetIndex {
     std::string digest;                ///< as dataset_digest(); "sampled:..." of a subset
     std::vector<std::string> skipped;  ///< files that are no samples of this format, at most a few names, for messages
     std::uint64_t skipped_count = 0;
-    /// The folders that were listed (relative; "" is the root) and when each had last changed: an index is current while all of these hold.
+    // What the index depends on; its reader declares it, and the index is current while all of it holds.
+    /// The folders that were listed (relative; "" is the root) and when each had last changed.
     struct Folder {
       std::string path;
       std::int64_t modified_nanoseconds = 0;
     };
     std::vector<Folder> folders;
-    /// The same of files that were looked into (shards, arrays, labels): size and last change.
+    /// The files that were looked into (shards, arrays, labels), as they were: places in them mean nothing once they change.
     struct File {
       std::string path;
       std::uint64_t bytes = 0;
       std::int64_t modified_nanoseconds = 0;
+      std::uint64_t inode = 0;  ///< tells a file from another that took its name
+      bool operator==(const File&) const = default;
     };
     std::vector<File> files;
+    std::vector<std::string> absent;  ///< files that were not there and would be read if they were: labels
+    std::string image_key;            ///< of tar shards: which members are used, as OpenOptions::keys; empty: the default
+    std::string label_key;
     std::vector<Finding> findings;          ///< what whoever uses the dataset should know: torn shards, samples without label, what was left out
     std::optional<ArrayDescription> array;  ///< of formats whose samples are plain numbers ("npy")
   };

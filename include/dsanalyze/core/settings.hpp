@@ -32,7 +32,9 @@ struct ProfileSettings {
   static constexpr int default_shuffle_buffer = 1024;
   static constexpr int most_jobs = 64;
 
-  std::string dataset;   ///< path as given, or "emulated:NAME"
+  std::string dataset;    ///< path as given, or "emulated:NAME"
+  std::string image_key;  ///< of tar shards: which members are samples and labels, as given; empty: the default
+  std::string label_key;
   std::string workload;  ///< name, or empty
   std::string preset;    ///< server name, or empty
   double scale = 1;      ///< 1000 for --scale 1:1000: divides bytes a sample, cache, slots and bandwidths

@@ -15,6 +15,14 @@
 
 namespace dsanalyze {
 
+/// Which members of tar shards are a sample's data and its label, as WebDataset names them: by extension, which is all that follows the first dot of
+/// the name's last part ("x.coarse.cls": "coarse.cls"), in any case of the letters. Several are separated by ';', the preferred one first.
+struct SampleKeys {
+  std::string image;  ///< empty: jpg, jpeg, jpe, png, webp or npy, of which a sample has one
+  std::string label;  ///< empty: cls
+  bool operator==(const SampleKeys&) const = default;
+};
+
 /// How to open a dataset.
 struct OpenOptions {
   /// Files whose sizes may be asked for. When asking for all would take longer (measured on the first thousand, in random order), a random
@@ -26,22 +34,27 @@ struct OpenOptions {
   /// An index file to use (made by `dataset index`); without it the one in the user's cache directory is used if it is not older than the folder.
   std::optional<std::filesystem::path> index_file;
   int threads = 4;
+  SampleKeys keys;
 };
 
 /// Opens a dataset by its index file, or by looking at what is there:
-/// - a folder of images (.jpg .jpeg .png .webp, in any case and mixture): each file is a sample, class sub-folders give labels, files directly in the
-///   root have label 0;
+/// - a folder of images (.jpg .jpeg .png .webp, in any case and mixture): each file is a sample. Labels are those of torchvision's ImageFolder: the
+///   root's sub-folders in byte order, also those without samples. Files directly in the root have the label behind them (0 where there are none);
 /// - tar shards in WebDataset's layout: one .tar file, a folder that holds them (sub-folders too), or a brace range
 /// ("/data/train-{000000..000146}.tar").
-///   The members up to the first dot of whose base name is the same are a sample; they lie side by side. Its data are the first member with an image
-///   extension or .npy; its label is the whole number in the .cls member (0 without). Samples come in byte order of the shards' paths, then as they
-///   lie;
+///   Members side by side whose names are the same up to the first dot of the last part are a sample. Its data and its label are the members that
+///   OpenOptions::keys name; the label is a whole number (0 without). Two members of a sample with one extension, and two that could both be its
+///   data, are an Error that names them. Samples come in byte order of the shards' paths, then as they lie;
 /// - NumPy arrays: one .npy file, whose rows are samples (labels from x.labels.npy beside x.npy, their names from x.labels.txt); or a folder of .npy
 ///   files, each a sample, all of one shape and type (a folder that holds samples.npy alone, as `dataset convert` makes it, counts as that file).
 /// In a folder with several of these the one that nine in ten files have is read, with a finding that counts what is left out; otherwise it is an
 /// Error. What the index found worth knowing (torn shards, samples without data or label) goes to `events` at each opening and stays in
 /// Facts::findings. Throws Error that says what is there: no such path; unreadable (permission); empty; a format that is not read yet, by its name
-/// and with the way to convert it ("TFRecord: not yet; convert with ..."), never "empty dataset" when files are there; Interrupted on a stop.
+/// and with the way to convert it ("TFRecord: not yet; convert with ..."), never "empty dataset" when files are there; Interrupted on a stop. Throws
+/// UsageError for keys that are none, or for a dataset without members.
+/// An index file is used while what it depends on is as it was: its folders; shards and arrays too, by size, time and inode, and whether there are
+/// files of labels. One that the user named is an Error when shards, arrays or labels changed, or when it was made with other keys; with changed
+/// folders it is used, with a finding.
 std::shared_ptr<const DatasetIndex> open_dataset(const std::filesystem::path& path, const OpenOptions& options, EventSink& events,
                                                  const std::stop_token& stop);
 
@@ -58,8 +71,8 @@ std::shared_ptr<const DatasetIndex> read_index_file(const std::filesystem::path&
 MemorySegment share_index(const DatasetIndex& index);
 /// The index that another process shares: mapped, not copied. Throws Error as read_index_file() does.
 std::shared_ptr<const DatasetIndex> attach_index(FileDescriptor shared);
-/// Where the user's index of this dataset lives: <user cache>/index/<name>-<hash of the absolute path>.dsidx
-std::filesystem::path default_index_file(const std::filesystem::path& path);
+/// Where the user's index of this dataset lives: <user cache>/index/<name>-<hash of the absolute path and the keys>.dsidx
+std::filesystem::path default_index_file(const std::filesystem::path& path, const SampleKeys& keys = {});
 
 /// What a message calls a sample: "class/0001.jpg" of a folder, "train-000003.tar: 000123.jpg (offset 1536)" of a tar shard, "x.npy: row 17" of an
 /// array. May read the shard's header before the sample. Never throws for what it reads. Threads: any.
@@ -76,7 +89,7 @@ struct VerifyReport {
   std::uint64_t pixels = 0;
   std::uint64_t failed = 0;
   std::vector<Failure> failures;       ///< the first hundred
-  std::vector<Failure> damaged_files;  ///< shards that are torn or whose headers are damaged, whatever their samples
+  std::vector<Failure> damaged_files;  ///< shards that are torn or whose headers are damaged; files that changed after the index was made
   std::string content_digest;          ///< XXH3-128 over every sample's bytes in index order (sum of per-sample digests, order-independent)
   double seconds = 0;
 };

@@ -32,7 +32,7 @@ struct LoaderOptions {
   std::uint32_t workers = 1;           ///< prep threads
   std::uint32_t prefetch_batches = 4;  ///< batches prepared or in preparation beside those that the accelerators hold
   std::uint32_t held_batches = 1;      ///< batches that the consumer may hold at once
-  SamplerState start;
+  SamplerState start;  ///< of this dataset; one that state() gave is refused with another, or in mid-epoch with another batch size
   std::uint64_t epochs = 0;  ///< stop after so many (0: go on until stopped)
   OnError on_error = OnError::skip;
   StorageCost storage_cost;      ///< what ranks samples for a cost-aware cache

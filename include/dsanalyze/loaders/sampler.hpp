@@ -11,13 +11,19 @@
 
 namespace dsanalyze {
 
-/// Where a sampler stands: with the dataset, enough to go on in mid-epoch with the very same stream.
+/// Where a sampler stands: with the dataset, enough to go on in mid-epoch with the very same stream. Numbers of samples mean nothing in another
+/// dataset, so a state that a loader gives names its own.
 struct SamplerState {
   std::uint64_t seed = 1;
   std::uint64_t epoch = 0;
   std::uint64_t position = 0;  ///< samples of this epoch already drawn
   std::uint64_t samples = 0;   ///< of the dataset
   OrderSpec order;
+  std::uint32_t batch_size = 0;  ///< of all slices, when it was saved; 0: of none
+  std::string digest;            ///< of the dataset's index; empty: of none, for a stream that begins
+
+  /// Throws UsageError that names the difference when the state was saved with another dataset, or in mid-epoch with another batch size.
+  void require_fit(std::string_view dataset_digest, std::uint64_t dataset_samples, std::uint32_t batch) const;
 
   /// One line of text and back; parse throws UsageError for anything else.
   [[nodiscard]] std::string serialise() const;
@@ -29,8 +35,8 @@ struct SamplerState {
 /// the node's shards) once an epoch; the short last batch is kept, nothing is padded. Threads: one.
 class Sampler {
  public:
-  /// `records` must outlive the sampler; a random order needs none. Throws UsageError for a state that does not fit the dataset, or a node without
-  /// shards.
+  /// `records` must outlive the sampler; a random order needs none. Throws UsageError for a state of another number of samples than there are
+  /// records, or that stands behind the epoch's end, or of a node without shards.
   Sampler(const SamplerState& start, std::uint32_t batch_size, std::span<const IndexRecord> records = {});
 
   /// The next batch's ids, valid until the next call; `epoch` and `last` say which epoch it is of and whether it ends it. Goes on for ever.

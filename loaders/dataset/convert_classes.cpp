@@ -1,0 +1,78 @@
+#include "convert_classes.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+
+#include "label_table.hpp"
+
+namespace dsanalyze {
+namespace {
+
+bool is_number(const std::string& text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+/// A label's name as one part of a path that is not hidden.
+std::string as_folder(std::string name) {
+  std::replace(name.begin(), name.end(), '/', '_');
+  if (!name.empty() && name.front() == '.') name.insert(0, "_");
+  return name;
+}
+
+/// Names as they are, numbers with leading zeros; the root for samples of no class.
+std::vector<std::string> plain_folders(const DatasetIndex& index) {
+  const std::vector<std::string>& labels = index.labels();
+  const bool all_numbers = std::all_of(labels.begin(), labels.end(), is_number);
+  std::size_t widest = 0;
+  for (const std::string& label : labels) widest = std::max(widest, label.size());
+  std::vector<std::string> folders;
+  for (const std::string& label : labels) {
+    if (label == no_class_name) {
+      folders.emplace_back();
+    } else {
+      folders.push_back(all_numbers ? std::string(widest - label.size(), '0') + label : as_folder(label));
+    }
+  }
+  return folders;
+}
+
+std::vector<std::string> numbered_folders(const DatasetIndex& index) {
+  const std::size_t digits = std::to_string(index.labels().size() - 1).size();
+  std::vector<std::string> folders;
+  for (std::size_t label = 0; label < index.labels().size(); ++label) {
+    const std::string name = as_folder(index.labels()[label]);
+    folders.push_back(fmt::format("{:0{}}{}{}", label, digits, name.empty() ? "" : "-", name));
+  }
+  return folders;
+}
+
+/// Whether a reader numbers the folders as they stand here: in byte order, each once, the root's own files behind them.
+bool keeps_numbers(const DatasetIndex& index, const std::vector<std::string>& folders, const std::vector<std::string>& sample_names) {
+  auto classes_end = folders.end();
+  if (folders.back().empty() && index.labels().back() == no_class_name) --classes_end;
+  for (auto folder = folders.begin(); folder != classes_end; ++folder) {
+    if (folder->empty() || (folder != folders.begin() && *std::prev(folder) >= *folder)) return false;
+  }
+  for (std::size_t sample = 0; sample < sample_names.size(); ++sample) {
+    const bool lies_in_root = folders[index.records()[sample].label].empty();
+    if (lies_in_root && sample_names[sample].find('/') != std::string::npos) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool has_labels(const DatasetIndex& index) {
+  return index.labels().size() > 1 || (index.labels().size() == 1 && index.labels().front() != no_class_name);
+}
+
+ClassFolders class_folders(const DatasetIndex& index, const std::vector<std::string>& sample_names) {
+  if (!has_labels(index)) return {};
+  ClassFolders plain{plain_folders(index), false};
+  if (keeps_numbers(index, plain.names, sample_names)) return plain;
+  return {numbered_folders(index), true};
+}
+
+}  // namespace dsanalyze
