@@ -39,17 +39,17 @@ void SamplerState::require_fit(std::string_view dataset_digest, std::uint64_t da
                                  dataset_digest));
   }
   if (batch_size != 0 && position != 0 && batch_size != batch) {
-    throw UsageError(fmt::format("sampler: its state was saved in the middle of an epoch of batches of {}, and these are of {}: the batches would not be those "
-                                 "that were left; go on with the same, or from an epoch's begin",
-                                 batch_size, batch));
+    throw UsageError(
+        fmt::format("sampler: its state was saved in the middle of an epoch of batches of {}, and these are of {}: the batches would not be those "
+                    "that were left; go on with the same, or from an epoch's begin",
+                    batch_size, batch));
   }
 }
 
 SamplerState SamplerState::parse(std::string_view text) {
   const auto fail = [&] {
-    throw UsageError(
-        fmt::format("sampler state: found '{}', expected '{} SEED EPOCH POSITION SAMPLES ORDER BUFFER NODE NODES READERS BATCH DIGEST'", text,
-                    state_prefix));
+    throw UsageError(fmt::format("sampler state: found '{}', expected '{} SEED EPOCH POSITION SAMPLES ORDER BUFFER NODE NODES READERS BATCH DIGEST'",
+                                 text, state_prefix));
   };
   std::vector<std::string_view> words;
   for (std::size_t at = 0; at <= text.size();) {

@@ -42,14 +42,16 @@ FolderLabels number_labels(const std::vector<ListedFolder>& listing, const Sampl
     return labels;
   }
   if (without_samples.count > 0) {
-    labels.findings.push_back({"classes-without-samples", Finding::Severity::info,
-                               fmt::format("{} class folders hold no samples, and keep their numbers: {}", without_samples.count, without_samples.text())});
+    labels.findings.push_back(
+        {"classes-without-samples", Finding::Severity::info,
+         fmt::format("{} class folders hold no samples, and keep their numbers: {}", without_samples.count, without_samples.text())});
   }
   if (in_root > 0) {
     labels.findings.push_back(
         {"files-beside-classes", Finding::Severity::warning,
-         fmt::format("{} samples lie beside the class folders: they have the label {}, behind the classes (torchvision's ImageFolder leaves them out)",
-                     in_root, labels.names.size())});
+         fmt::format(
+             "{} samples lie beside the class folders: they have the label {}, behind the classes (torchvision's ImageFolder leaves them out)",
+             in_root, labels.names.size())});
     for (std::size_t folder = 0; folder < listing.size(); ++folder) {
       if (listing[folder].path.empty()) labels.of_folder[folder] = static_cast<std::uint32_t>(labels.names.size());
     }

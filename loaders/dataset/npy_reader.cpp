@@ -143,8 +143,8 @@ std::shared_ptr<const DatasetIndex> read_rows(const DatasetFiles& files, const s
 /// What a file of a folder says of itself.
 struct ArrayFile {
   std::optional<ArrayDescription> array;
-  std::uint64_t data = 0;  ///< where its items begin; the file's end when it is no array, so that reading it fails
-  std::string cause;       ///< why it is no array
+  std::uint64_t data = 0;                          ///< where its items begin; the file's end when it is no array, so that reading it fails
+  std::string cause;                               ///< why it is no array
   std::optional<DatasetIndex::Facts::File> facts;  ///< nothing when it cannot be opened
 };
 
@@ -210,7 +210,8 @@ std::shared_ptr<const DatasetIndex> read_files(const DatasetFiles& files, const 
           "one large array as samples, name its file",
           facts.root, path_of(static_cast<std::size_t>(first - found.begin())), array_text(*first->array), path, array_text(*found[sample].array)));
     }
-    builder.add_sample({found[sample].data, facts.array->sample_bytes, builder.add_file(path), labels.of_folder[files.choice.samples[sample].folder]});
+    builder.add_sample(
+        {found[sample].data, facts.array->sample_bytes, builder.add_file(path), labels.of_folder[files.choice.samples[sample].folder]});
   }
   if (unreadable.count > 0) {
     facts.findings.push_back({"npy-unreadable", Finding::Severity::warning,

@@ -45,23 +45,26 @@ std::shared_ptr<const DatasetIndex> use_given_index(const fs::path& file, const 
                             file.string(), identity_of(*index), source.identity()));
   }
   if (keys_of(*index) != options.keys) {
-    throw Error(fmt::format("the index file {} was made with {}, and now there is {}: it holds other samples or labels. Pass the same, or make the "
-                            "index anew with `dsanalyze dataset index`",
-                            file.string(), keys_text(keys_of(*index)), keys_text(options.keys)));
+    throw Error(
+        fmt::format("the index file {} was made with {}, and now there is {}: it holds other samples or labels. Pass the same, or make the "
+                    "index anew with `dsanalyze dataset index`",
+                    file.string(), keys_text(keys_of(*index)), keys_text(options.keys)));
   }
   const IndexChanges changes = changes_since(*index, options.threads, stop);
   if (!changes.files.empty()) {
     NamedCount changed;
     for (const std::string& one : changes.files) changed.add(one);
-    throw Error(fmt::format("the index file {} is out of date: of the files that it depends on, {} changed since it was made ({}); what it says of "
-                            "the samples in them is not true any more. Make it anew with `dsanalyze dataset index`",
-                            file.string(), changed.count, changed.text()));
+    throw Error(
+        fmt::format("the index file {} is out of date: of the files that it depends on, {} changed since it was made ({}); what it says of "
+                    "the samples in them is not true any more. Make it anew with `dsanalyze dataset index`",
+                    file.string(), changed.count, changed.text()));
   }
   if (!changes.folders.empty() || !declares_dependencies(*index)) {
-    events.finding({"index-outdated", Finding::Severity::warning,
-                    fmt::format("folders of {} changed after the index file {} was made: samples that are gone will fail, new ones are left out. Make "
-                                "it anew with `dsanalyze dataset index`.",
-                                source.identity(), file.string())});
+    events.finding(
+        {"index-outdated", Finding::Severity::warning,
+         fmt::format("folders of {} changed after the index file {} was made: samples that are gone will fail, new ones are left out. Make "
+                     "it anew with `dsanalyze dataset index`.",
+                     source.identity(), file.string())});
   }
   return index;
 }

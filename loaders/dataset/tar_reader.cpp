@@ -106,8 +106,8 @@ void require_labels(const DatasetFiles& files, const std::vector<TarShard>& shar
 }
 
 /// Findings about all shards together; a code with a count and a few names each.
-void add_findings(std::vector<Finding>& findings, const std::vector<TarShard>& shards, const std::vector<std::string>& names,
-                  const MemberKeys& keys, const NamedCount& other_kind) {
+void add_findings(std::vector<Finding>& findings, const std::vector<TarShard>& shards, const std::vector<std::string>& names, const MemberKeys& keys,
+                  const NamedCount& other_kind) {
   NamedCount without_data;
   NamedCount repeated;
   NamedCount unreadable_labels;

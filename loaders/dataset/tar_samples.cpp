@@ -110,8 +110,7 @@ void TarSampleMaker::take_data(const TarMember& member, const std::string& exten
 void TarSampleMaker::take_array(TarSample& sample, bool is_torn, std::string_view name) {
   const std::uint64_t member_bytes = sample.length;
   try {
-    std::span<const std::byte> head =
-        m_window.at(sample.offset, static_cast<std::size_t>(std::min<std::uint64_t>(member_bytes, npy_preamble_bytes)));
+    std::span<const std::byte> head = m_window.at(sample.offset, static_cast<std::size_t>(std::min<std::uint64_t>(member_bytes, npy_preamble_bytes)));
     if (is_torn && head.size() < npy_preamble_bytes) return tear_array(sample);
     const std::size_t head_bytes = npy_header_bytes(head);
     head = m_window.at(sample.offset, static_cast<std::size_t>(std::min<std::uint64_t>(member_bytes, head_bytes)));

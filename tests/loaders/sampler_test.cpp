@@ -71,11 +71,11 @@ TEST_CASE("a sampler resumed at any batch of an epoch goes on with the very same
 
 TEST_CASE("a state that no sampler wrote is refused") {
   CHECK(SamplerState::parse("sampler/3 1 0 0 10 random 0 0 1 1 0 -") == SamplerState{1, 0, 0, 10, {}});
-  for (const char* text :
-       {"", "sampler/3", "sampler/2 1 0 0 10 random 0 0 1 1", "sampler/3 1 0 0 10 random 0 0 1 1", "sampler/3 1 0 10 10 random 0 0 1 1 0 -",
-        "sampler/3 1 0 0 0 random 0 0 1 1 0 -", "sampler/3 a 0 0 10 random 0 0 1 1 0 -", "sampler/3 1 0 -1 10 random 0 0 1 1 0 -",
-        "sampler/3 1 0 0 10 random 0 0 1 1 0 - 5", "sampler/3 1 0 0 10 random 0 0 1 1 0 ", "sampler/3 1 0 0 10 shuffled 0 0 1 1 0 -",
-        "sampler/3 1 0 0 10 shards 0 2 2 1 0 -", "sampler/3 1 0 0 10 shards 0 0 1 0 0 -", "sampler/3 18446744073709551616 0 0 10 random 0 0 1 1 0 -"}) {
+  for (const char* text : {"", "sampler/3", "sampler/2 1 0 0 10 random 0 0 1 1", "sampler/3 1 0 0 10 random 0 0 1 1",
+                           "sampler/3 1 0 10 10 random 0 0 1 1 0 -", "sampler/3 1 0 0 0 random 0 0 1 1 0 -", "sampler/3 a 0 0 10 random 0 0 1 1 0 -",
+                           "sampler/3 1 0 -1 10 random 0 0 1 1 0 -", "sampler/3 1 0 0 10 random 0 0 1 1 0 - 5",
+                           "sampler/3 1 0 0 10 random 0 0 1 1 0 ", "sampler/3 1 0 0 10 shuffled 0 0 1 1 0 -", "sampler/3 1 0 0 10 shards 0 2 2 1 0 -",
+                           "sampler/3 1 0 0 10 shards 0 0 1 0 0 -", "sampler/3 18446744073709551616 0 0 10 random 0 0 1 1 0 -"}) {
     CAPTURE(text);
     CHECK_THROWS_AS(SamplerState::parse(text), UsageError);
   }

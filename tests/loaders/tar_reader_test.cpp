@@ -104,7 +104,8 @@ TEST_CASE("names are found in ustar, GNU, pax and V7 headers, and named in full"
   folder.add("x.tar", member({.name = "b.jpg", .data = "ustar", .prefix = "deep"}) +
                           member({.name = "././@LongLink", .data = long_name + '\0', .kind = 'L', .magic = std::string("ustar  \0", 8)}) +
                           member({.name = "cut.jpg", .data = "gnu", .magic = std::string("ustar  \0", 8)}) + pax(long_record) +
-                          file_member("cut.json", "pax of one key") + member({.name = "v7.jpg", .data = "v7", .kind = '\0', .magic = ""}) + tar_end());
+                          file_member("cut.json", "pax of one key") + member({.name = "v7.jpg", .data = "v7", .kind = '\0', .magic = ""}) +
+                          tar_end());
   const Opened opened(folder.root());
   REQUIRE(opened.index->size() == 3);
   CHECK(opened.content(1) == "gnu");

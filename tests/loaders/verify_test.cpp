@@ -118,5 +118,6 @@ TEST_CASE("rows that a header claims beyond what memory can index are an error t
   folder.add("x.npy", make_npy_header("|u1", shape));
   std::filesystem::resize_file(folder.root() / "x.npy", std::uint64_t{1} << 40);
   // On a server with memory for 160 GiB of index the rows are simply there.
-  if (read_host_facts().memory_usable < Bytes{150} << 30) CHECK(says(testing::open_error(folder.root() / "x.npy"), "x.npy: its 4000000000 rows need"));
+  if (read_host_facts().memory_usable < Bytes{150} << 30)
+    CHECK(says(testing::open_error(folder.root() / "x.npy"), "x.npy: its 4000000000 rows need"));
 }

@@ -32,8 +32,8 @@ struct LoaderOptions {
   std::uint32_t workers = 1;           ///< prep threads
   std::uint32_t prefetch_batches = 4;  ///< batches prepared or in preparation beside those that the accelerators hold
   std::uint32_t held_batches = 1;      ///< batches that the consumer may hold at once
-  SamplerState start;  ///< of this dataset; one that state() gave is refused with another, or in mid-epoch with another batch size
-  std::uint64_t epochs = 0;  ///< stop after so many (0: go on until stopped)
+  SamplerState start;                  ///< of this dataset; one that state() gave is refused with another, or in mid-epoch with another batch size
+  std::uint64_t epochs = 0;            ///< stop after so many (0: go on until stopped)
   OnError on_error = OnError::skip;
   StorageCost storage_cost;      ///< what ranks samples for a cost-aware cache
   double error_budget = 0.001;   ///< share of the samples drawn (and more than 10 of them) that may fail

@@ -20,7 +20,7 @@ struct SamplerState {
   std::uint64_t samples = 0;   ///< of the dataset
   OrderSpec order;
   std::uint32_t batch_size = 0;  ///< of all slices, when it was saved; 0: of none
-  std::string digest;            ///< of the dataset's index; empty: of none, for a stream that begins
+  std::string digest{};          ///< of the dataset's index; empty: of none, for a stream that begins
 
   /// Throws UsageError that names the difference when the state was saved with another dataset, or in mid-epoch with another batch size.
   void require_fit(std::string_view dataset_digest, std::uint64_t dataset_samples, std::uint32_t batch) const;
