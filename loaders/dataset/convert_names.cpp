@@ -132,7 +132,7 @@ std::vector<std::string> member_names(const DatasetIndex& index, ConvertRun& run
   tell_shards_apart(index, names);
   for (std::string& name : names) {
     if (name.empty()) continue;
-    if (is_about_the_shard(name)) name.erase(0, 1);  // no reader would look at it
+    while (is_about_the_shard(name)) name.erase(0, 1);  // no reader would look at it
     const std::size_t slash = name.rfind('/');
     const std::size_t dot = name.rfind('.');
     std::string key = name.substr(0, dot);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Whether samples, labels and their order are those of the readers that people train with: WebDataset, NumPy and torchvision's ImageFolder.
 
-usage: readers_differential.py PROGRAM [--seed 1] [--shards 200] [--arrays 60] [--trees 60] [--keep FOLDER]
+usage: readers_differential.py PROGRAM [--seed 1] [--shards 200] [--arrays 60] [--trees 60] [--default-keys] [--keep FOLDER]
 
 Makes seeded datasets with odd names, keys, orders, formats and files that change behind a kept index, and reads each both ways. Ours is what `dataset index` writes,
 or what `dataset convert` makes of a dataset whose index was kept before it changed. A case ends in one of four ways:
@@ -107,13 +107,15 @@ def webdataset_samples(files, image_key, label_key):
 class ShardCase:
     """One or two shards of a few samples, with what writers of shards do."""
 
+    chooses_keys = True
+
     def __init__(self, draw, folder):
         self.draw = draw
         self.odd = draw.random() < 0.35  # may hold what a reader has to refuse
         self.image_key, self.label_key = "", ""
-        if draw.random() < 0.35:
+        if self.chooses_keys and draw.random() < 0.35:
             self.image_key = draw.choice(["jpg", "jpg;png", "png;jpg", "depth.png", "jpeg;jpg;png;webp", "rgb.jpg;jpg"])
-        if draw.random() < 0.35:
+        if self.chooses_keys and draw.random() < 0.35:
             self.label_key = draw.choice(["cls", "fine.cls", "fine.cls;cls", "coarse.cls;cls"])
         self.files = []
         for number in range(draw.choice([1, 1, 1, 2])):
@@ -257,7 +259,8 @@ class ArrayCase:
         if self.rows:
             labels = self.path.with_name(self.path.name[:-4] + ".labels.npy")
             numbers = numpy.load(labels) if labels.exists() else numpy.zeros(self.shape[0], int)
-            return [(row.tobytes(), int(number)) for row, number in zip(numpy.load(self.path), numbers)]
+            rows = numpy.load(self.path)
+            return [(rows[place:place + 1].tobytes(), int(numbers[place])) for place in range(len(rows))]
         classes = sorted({os.fsencode(file.relative_to(self.folder).parts[0]) for file in self.files if file.parent != self.folder})
         samples = []
         for file in self.files:
@@ -279,6 +282,8 @@ class TreeCase:
         self.change = draw.random() < 0.4
         for name in draw.sample(WORDS, draw.randrange(2, 7)):
             self.add_files(folder / as_path(name), draw.randrange(1, 5))
+            if draw.random() < 0.95:
+                (folder / as_path(name) / "sure.jpg").write_bytes(str(draw.random()).encode())
         if draw.random() < 0.2:
             self.add_files(folder, 2)
 
@@ -377,9 +382,11 @@ def main():
     parser.add_argument("--shards", type=int, default=200)
     parser.add_argument("--arrays", type=int, default=60)
     parser.add_argument("--trees", type=int, default=60)
+    parser.add_argument("--default-keys", action="store_true", help="never choose members of shards: for programs without --image-key")
     parser.add_argument("--keep", help="an empty folder for the datasets, which stay")
     options = parser.parse_args()
     program = os.path.abspath(options.program)
+    ShardCase.chooses_keys = not options.default_keys
     different = 0
     for module, name, kind, count in (("webdataset", "shards", ShardCase, options.shards), ("numpy", "arrays", ArrayCase, options.arrays),
                                       ("torchvision", "trees", TreeCase, options.trees)):

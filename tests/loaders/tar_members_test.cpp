@@ -176,6 +176,7 @@ TEST_CASE("what a conversion writes is never taken for a member that WebDataset 
 
   const DatasetFolder classes;
   classes.add("__a__/x.jpg", "x");
+  classes.add("_____/x.jpg", "x");
   convert_dataset(*open_index(classes), classes.path() / "shards", {}, null_events(), {});
-  CHECK(open_index(classes.path() / "shards")->size() == 1);
+  CHECK(open_index(classes.path() / "shards")->size() == 2);
 }

@@ -99,19 +99,20 @@ TEST_CASE("one file, a folder with sub-folders and a brace range open; shards co
 TEST_CASE("names are found in ustar, GNU, pax and V7 headers, and named in full") {
   const DatasetFolder folder;
   const std::string long_name = std::string(200, 'd') + "/" + std::string(180, 'n') + ".jpg";
-  const std::string record = " path=" + long_name + "\n";
+  const std::string record = " path=p" + long_name + "\n";
   const std::string long_record = std::to_string(record.size() + 3) + record;
   folder.add("x.tar", member({.name = "b.jpg", .data = "ustar", .prefix = "deep"}) +
                           member({.name = "././@LongLink", .data = long_name + '\0', .kind = 'L', .magic = std::string("ustar  \0", 8)}) +
                           member({.name = "cut.jpg", .data = "gnu", .magic = std::string("ustar  \0", 8)}) + pax(long_record) +
-                          file_member("cut.json", "pax of one key") + member({.name = "v7.jpg", .data = "v7", .kind = '\0', .magic = ""}) +
-                          tar_end());
+                          file_member("cut.json", "pax") + member({.name = "v7.jpg", .data = "v7", .kind = '\0', .magic = ""}) + tar_end());
   const Opened opened(folder.root());
-  REQUIRE(opened.index->size() == 3);
+  REQUIRE(opened.index->size() == 4);
   CHECK(opened.content(1) == "gnu");
-  CHECK(opened.content(2) == "v7");
+  CHECK(opened.content(2) == "pax");
+  CHECK(opened.content(3) == "v7");
   CHECK(says(sample_name(*opened.index, 0), "x.tar: deep/b.jpg"));
-  CHECK(says(sample_name(*opened.index, 1), long_name));
+  CHECK(says(sample_name(*opened.index, 1), "x.tar: " + long_name));
+  CHECK(says(sample_name(*opened.index, 2), "x.tar: p" + long_name));
 }
 
 TEST_CASE("a pax size wins over the header's, a local record over a global one") {
