@@ -27,6 +27,9 @@ FileDescriptor second_descriptor(int first);
 /// 0 for no segment.
 Bytes segment_bytes(int descriptor);
 
+/// Lines to a host, and processes that its cache serves.
+constexpr std::size_t most_connections = 256;
+
 /// The host's one thread, which never waits for a member, and what other threads tell it.
 struct GroupHost::Impl {
   using Attachments = group_protocol::Attachments;

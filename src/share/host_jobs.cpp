@@ -54,6 +54,10 @@ void GroupHost::Impl::greet(Connection& connection, const Message& message, cons
     descriptors.push_back(second_descriptor(index_segment.descriptor()));
   }
   if (parts.server != nullptr) {
+    // Each has a thread until it closes its end, also where its line to this host is gone long since.
+    if (parts.server->clients() >= static_cast<int>(most_connections)) {
+      return refuse(connection, "the host's cache has as many processes as it serves at once");
+    }
     auto [mine, theirs] = socket_pair();
     parts.server->serve(std::move(mine));
     head.attached |= group_protocol::has_server;

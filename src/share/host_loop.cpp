@@ -15,7 +15,6 @@ namespace dsanalyze {
 namespace {
 
 constexpr double hello_seconds = 2;
-constexpr std::size_t most_connections = 256;
 constexpr int most_at_once = 16;  // messages of one member, or strangers, before others have their turn
 constexpr Deadline at_any_time{INT64_MAX};
 

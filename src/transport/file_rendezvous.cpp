@@ -37,7 +37,7 @@ bool take_board_line(std::string_view line, MeetingBoard& board) {
   if (const auto value = value_of(line, "run"); value && is_nonce(*value)) return board.run = *value, true;
   if (const auto value = value_of(line, "missing"); value) return board.missing = printable(*value), true;
   if (const auto value = value_of(line, "refused"); value) return board.refused = printable(*value), true;
-  if (const auto value = value_of(line, "key"); value) return board.key = *value, true;
+  if (const auto value = value_of(line, "key"); value) return board.key = key_from_hex(*value), board.key.has_value();
   if (const auto value = value_of(line, "member"); value) return take_member(*value, board);
   if (const auto value = value_of(line, "world"); value) {
     board.world = static_cast<std::uint32_t>(whole_number(*value, most_ranks).value_or(0));
@@ -57,15 +57,21 @@ bool begins(std::string_view text, std::string_view magic) {
 
 }  // namespace
 
-std::string to_text(const MeetingBoard& board) {
-  std::string text = fmt::format("{}\nrun {}\nworld {}\nbeat {}\n", board_magic, board.run, board.world, board.beat);
-  if (!board.missing.empty()) text += fmt::format("missing {}\n", board.missing);
-  if (!board.refused.empty()) text += fmt::format("refused {}\n", board.refused);
-  if (!board.key.empty()) text += fmt::format("key {}\n", board.key);
-  for (std::size_t rank = 0; rank < board.members.size(); ++rank) {
-    text += fmt::format("member {} {} {}\n", rank, board.members[rank].nonce, board.members[rank].address);
+SecretText to_text(const MeetingBoard& board) {
+  SecretText text;
+  text.append(fmt::format("{}\nrun {}\nworld {}\nbeat {}\n", board_magic, board.run, board.world, board.beat));
+  if (!board.missing.empty()) text.append(fmt::format("missing {}\n", board.missing));
+  if (!board.refused.empty()) text.append(fmt::format("refused {}\n", board.refused));
+  if (board.key) {
+    text.append("key ");
+    text.append_hex(*board.key);
+    text.append("\n");
   }
-  return text + "end\n";
+  for (std::size_t rank = 0; rank < board.members.size(); ++rank) {
+    text.append(fmt::format("member {} {} {}\n", rank, board.members[rank].nonce, board.members[rank].address));
+  }
+  text.append("end\n");
+  return text;
 }
 
 std::optional<MeetingBoard> parse_board(std::string_view text) {
@@ -108,7 +114,7 @@ bool begins_as_answer(std::string_view text) { return begins(text, answer_magic.
 
 std::filesystem::path MeetingFiles::answer_of(std::uint32_t rank) const { return m_file.native() + fmt::format(".{}", rank); }
 
-std::optional<std::string> MeetingFiles::read(const std::filesystem::path& path) {
+std::optional<SecretText> MeetingFiles::read(const std::filesystem::path& path) {
   const FileDescriptor file = open_private_file(path, Links::refused, Owners::this_user, "the rendezvous file", "use another name, or remove it");
   return file.valid() ? std::optional(read_open_file(file, path, most_board)) : std::nullopt;
 }
@@ -138,11 +144,11 @@ void MeetingFiles::remove_answers() const noexcept {
     for (const Found& one : answers()) {
       const std::filesystem::path path = answer_of(one.rank).native() + (one.unfinished ? std::string(unfinished_suffix) : "");
       const auto text = read(path);
-      if (text && begins_as_answer(*text)) ::unlink(path.c_str());
+      if (text && begins_as_answer(text->view())) ::unlink(path.c_str());
     }
     const std::filesystem::path next = m_file.native() + std::string(unfinished_suffix);
     const auto text = read(next);
-    if (text && begins_as_board(*text)) ::unlink(next.c_str());
+    if (text && begins_as_board(text->view())) ::unlink(next.c_str());
   } catch (const std::exception&) {
     return;  // not ours, or the system refuses: it stays, and is not believed by the next run
   }

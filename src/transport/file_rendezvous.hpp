@@ -10,6 +10,7 @@
 
 #include "dsanalyze/transport/rendezvous.hpp"
 #include "introduction.hpp"
+#include "sodium.hpp"
 
 namespace dsanalyze {
 
@@ -36,12 +37,12 @@ struct MeetingBoard {
   std::uint32_t world = 0;
   std::uint64_t beat = 0;
   std::string missing;          ///< who has not come yet, for messages
-  std::string key;              ///< that rank 0 made, hexadecimal, once all have come
+  std::optional<SecretKey> key;  ///< that rank 0 made, once all have come
   std::string refused;          ///< why the ranks do not work together
   std::vector<Member> members;  ///< by rank, once all have come
 };
 
-std::string to_text(const MeetingBoard& board);
+SecretText to_text(const MeetingBoard& board);
 /// nullopt for any other text, and for one whose end is missing.
 std::optional<MeetingBoard> parse_board(std::string_view text);
 /// Whether the text is, or was about to become, a board: a file with another text is somebody's.
@@ -65,7 +66,7 @@ class MeetingFiles {
   [[nodiscard]] const std::filesystem::path& file() const { return m_file; }
   [[nodiscard]] std::filesystem::path answer_of(std::uint32_t rank) const;
   /// What stands there; nullopt where there is none. Throws UsageError for files that are not this user's alone.
-  static std::optional<std::string> read(const std::filesystem::path& path);
+  static std::optional<SecretText> read(const std::filesystem::path& path);
 
   struct Found {
     std::uint32_t rank = 0;

@@ -61,11 +61,10 @@ class FileHost {
 };
 
 FileHost::~FileHost() {
-  wipe(m_board.key);
   if (!m_holds_file) return;
   try {
     const auto text = MeetingFiles::read(m_files.file());
-    const auto there = text ? parse_board(*text) : std::nullopt;
+    const auto there = text ? parse_board(text->view()) : std::nullopt;
     if (!there || there->run != m_board.run) return;  // another job's by now, with its answers
   } catch (const std::exception&) {
     return;
@@ -80,13 +79,13 @@ UsageError FileHost::taken() const {
 
 /// Makes FILE, or replaces one that a dead rank 0 left: one that does not change.
 void FileHost::claim() {
-  std::optional<std::string> seen;
+  std::optional<SecretText> seen;
   Nanoseconds since = 0;
-  const std::string mine = to_text(m_board);
-  while (!create_private_file(m_files.file(), mine)) {
+  const SecretText mine = to_text(m_board);
+  while (!create_private_file(m_files.file(), mine.view())) {
     const auto text = MeetingFiles::read(m_files.file());
     if (!text) continue;
-    if (!begins_as_board(*text)) {
+    if (!begins_as_board(text->view())) {
       throw UsageError(fmt::format("{} is there and is no rendezvous file; it is left alone, use another name", printable(m_files.file().native())));
     }
     const Nanoseconds now = m_timing.clock->now();
@@ -94,9 +93,9 @@ void FileHost::claim() {
       seen = text;
       since = now;
     }
-    if (*seen != *text) throw taken();
+    if (seen->view() != text->view()) throw taken();
     if (now - since >= to_nanoseconds(stale_seconds)) {
-      replace_private_file(m_files.file(), mine);
+      replace_private_file(m_files.file(), mine.view());
       break;
     }
     pause();
@@ -110,12 +109,10 @@ void FileHost::claim() {
 /// Unless another job has taken FILE.
 void FileHost::write_board() {
   const auto text = MeetingFiles::read(m_files.file());
-  const auto there = text ? parse_board(*text) : std::nullopt;
+  const auto there = text ? parse_board(text->view()) : std::nullopt;
   if (there && there->run != m_board.run) throw taken();
   ++m_board.beat;
-  std::string mine = to_text(m_board);
-  replace_private_file(m_files.file(), mine);
-  wipe(mine);
+  replace_private_file(m_files.file(), to_text(m_board).view());
   m_last_beat = m_timing.clock->now();
 }
 
@@ -137,7 +134,7 @@ void FileHost::take_answers() {
   for (const MeetingFiles::Found& found : m_files.answers()) {
     if (found.unfinished || (found.rank < m_meeting.world && m_inodes[found.rank] == found.inode)) continue;
     const auto text = MeetingFiles::read(m_files.answer_of(found.rank));
-    auto answer = text ? parse_answer(*text) : std::nullopt;
+    auto answer = text ? parse_answer(text->view()) : std::nullopt;
     if (!answer || answer->run != m_board.run) continue;
     if (const std::string why = contradiction(m_all[0], answer->from, m_meeting.key); !why.empty()) refuse(UsageError(why));
     const std::uint32_t rank = answer->from.rank;
@@ -153,7 +150,8 @@ void FileHost::linger() {
   const Deadline until = m_timing.clock->after(linger_seconds);
   const auto waits = [](const MeetingFiles::Found& found) { return !found.unfinished; };
   const bool others_may_come = !m_board.refused.empty() && !missing().empty();
-  while (m_timing.clock->now() < until.at && (others_may_come || std::ranges::any_of(m_files.answers(), waits))) {
+  const auto is_heard = [&] { return !others_may_come && std::ranges::none_of(m_files.answers(), waits); };
+  while (m_timing.clock->now() < until.at && !m_stop.stop_requested() && !is_heard()) {
     if (others_may_come && m_timing.clock->now() - m_last_beat >= to_nanoseconds(beat_seconds / 2)) write_board();
     m_timing.waiter->sleep_until(m_timing.clock->now() + to_nanoseconds(poll_seconds));
   }
@@ -185,10 +183,11 @@ Roster FileHost::run() {
     roster.addresses.push_back(one.address);
     m_board.members.push_back({one.nonce, one.address});
   }
-  if (!m_meeting.key) m_board.key = key_hex(roster.key.bytes());
+  if (!m_meeting.key) m_board.key = roster.key;
   m_board.missing.clear();
   write_board();
   linger();
+  if (m_stop.stop_requested()) throw Interrupted();
   return roster;
 }
 

@@ -53,20 +53,18 @@ class FileMember {
 };
 
 void FileMember::look() {
-  auto text = MeetingFiles::read(m_files.file());
-  auto board = text ? parse_board(*text) : std::nullopt;
-  if (text) wipe(*text);
+  const auto text = MeetingFiles::read(m_files.file());
+  auto board = text ? parse_board(text->view()) : std::nullopt;
   if (!board) return;
   if (board->run != m_board.run || board->beat != m_board.beat) m_changed_at = m_timing.clock->now();
-  wipe(m_board.key);
   m_board = std::move(*board);
 }
 
 /// Puts our answer where rank 0 looks for it, unless it stands there.
 void FileMember::answer() {
   const auto text = MeetingFiles::read(m_answer_path);
-  const auto there = text ? parse_answer(*text) : std::nullopt;
-  if (text && !begins_as_answer(*text)) {
+  const auto there = text ? parse_answer(text->view()) : std::nullopt;
+  if (text && !begins_as_answer(text->view())) {
     throw UsageError(fmt::format("{} is there and is no answer at a rendezvous; it is left alone, use another name for the rendezvous file",
                                  printable(m_answer_path.native())));
   }
@@ -89,12 +87,9 @@ bool FileMember::on_the_list() const {
 }
 
 Roster FileMember::take_roster() {
-  JobKey bytes{};
-  if (!m_meeting.key && !key_from_hex(m_board.key, bytes))
+  if (!m_meeting.key && !m_board.key)
     throw Error(fmt::format("the list of ranks in {} has no key", printable(m_files.file().native())));
-  Roster roster{{}, m_meeting.key ? *m_meeting.key : SecretKey(bytes)};
-  wipe(bytes);
-  wipe(m_board.key);
+  Roster roster{{}, m_meeting.key ? *m_meeting.key : *m_board.key};
   for (const MeetingBoard::Member& member : m_board.members) roster.addresses.push_back(member.address);
   return roster;
 }
@@ -103,7 +98,7 @@ void FileMember::remove_answer() noexcept {
   if (m_answer.run.empty()) return;
   try {
     const auto text = MeetingFiles::read(m_answer_path);
-    const auto there = text ? parse_answer(*text) : std::nullopt;
+    const auto there = text ? parse_answer(text->view()) : std::nullopt;
     if (there && there->from.nonce == m_answer.from.nonce) ::unlink(m_answer_path.c_str());
   } catch (const std::exception&) {
     return;  // it stays, and is not believed by the next run
@@ -115,7 +110,7 @@ void FileMember::remove_file_of_dead_host() noexcept {
   if (!answered() || m_timing.clock->now() - m_changed_at < to_nanoseconds(stale_seconds)) return;
   try {
     const auto text = MeetingFiles::read(m_files.file());
-    const auto there = text ? parse_board(*text) : std::nullopt;
+    const auto there = text ? parse_board(text->view()) : std::nullopt;
     if (there && there->run == m_board.run && there->beat == m_board.beat) ::unlink(m_files.file().c_str());
   } catch (const std::exception&) {
     return;

@@ -36,7 +36,7 @@ bool is_address(std::string_view text) {
 
 bool is_agreed(const std::vector<AgreedValue>& agreed) {
   std::size_t bytes = 0;
-  for (const AgreedValue& value : agreed) bytes += value.name.size() + value.value.size() + 8;
+  for (const AgreedValue& value : agreed) bytes += value.name.size() + value.value.size() + 9;
   return bytes <= most_agreed && std::ranges::all_of(agreed, [](const AgreedValue& value) {
            return !value.name.empty() && is_line(value.name) && is_line(value.value) && value.name.find('=') == std::string::npos;
          });
@@ -110,7 +110,7 @@ Introduction introduce(const Meeting& meeting) {
   if (!is_address(meeting.address)) {
     throw UsageError(fmt::format("\"{}\" is no address at which a rank listens, expected HOST:PORT", printable(meeting.address)));
   }
-  if (!is_agreed(meeting.agreed)) throw Error("what ranks must agree on is longer than 2 KiB or has control characters in it");
+  if (!is_agreed(meeting.agreed)) throw Error(fmt::format("what ranks must agree on is longer than {} bytes or has control characters in it", most_agreed));
   Introduction own{rank_protocol, meeting.rank, meeting.world, meeting.address, host_name(), random_hex(nonce_bytes), "", meeting.agreed};
   if (meeting.key) own.proof = proof_of(*meeting.key, own.nonce, own.rank);
   return own;

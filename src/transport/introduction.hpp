@@ -13,7 +13,7 @@
 namespace dsanalyze {
 
 /// Of all that ranks say to one another before and after they have met. Ranks of different versions do not work together.
-constexpr std::uint32_t rank_protocol = 1;
+constexpr std::uint32_t rank_protocol = 2;
 
 /// What a rank says of itself, the same in every kind of meeting.
 struct Introduction {
@@ -27,8 +27,8 @@ struct Introduction {
   std::vector<AgreedValue> agreed;
 };
 
-constexpr std::size_t most_introduction = 3072;  // bytes of its text
-constexpr std::size_t most_agreed = 2048;
+constexpr std::size_t most_introduction = 4000;  // bytes of its text
+constexpr std::size_t most_agreed = 3200;
 constexpr std::size_t most_address = 255;
 
 /// Of this process. Throws Error when `meeting` cannot be (rank, world, texts).

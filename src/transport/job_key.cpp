@@ -52,53 +52,77 @@ std::string proof_hex(const JobKey& key, std::string_view text) {
 
 bool same_secret(std::string_view a, std::string_view b) { return a.size() == b.size() && sodium_memcmp(a.data(), b.data(), a.size()) == 0; }
 
-std::string key_hex(const JobKey& key) { return hex_of(raw(key), key.size()); }
-
-bool key_from_hex(std::string_view hex, JobKey& key) {
+std::optional<SecretKey> key_from_hex(std::string_view hex) {
+  JobKey key{};
+  const WipedAtEnd wiped(key);
   std::size_t bytes = 0;
-  return hex.size() == hex_digits &&
-         sodium_hex2bin(reinterpret_cast<unsigned char*>(key.data()), key.size(), hex.data(), hex.size(), nullptr, &bytes, nullptr) == 0 &&
-         bytes == key.size();
+  const bool good = hex.size() == hex_digits &&
+                    sodium_hex2bin(reinterpret_cast<unsigned char*>(key.data()), key.size(), hex.data(), hex.size(), nullptr, &bytes, nullptr) == 0 &&
+                    bytes == key.size();
+  return good ? std::optional(SecretKey(key)) : std::nullopt;
 }
 
 void wipe(std::span<std::byte> bytes) { sodium_memzero(bytes.data(), bytes.size()); }
-void wipe(std::string& text) { sodium_memzero(text.data(), text.size()); }
+
+void SecretText::reserve(std::size_t bytes) {
+  if (bytes <= m_text.capacity()) return;
+  SecretText larger;
+  larger.m_text.reserve(std::max(bytes, 2 * m_text.capacity()));
+  larger.m_text = m_text;
+  *this = std::move(larger);
+}
+
+void SecretText::append(std::string_view text) {
+  reserve(m_text.size() + text.size());
+  m_text.append(text);
+}
+
+void SecretText::append_hex(const SecretKey& key) {
+  const std::size_t at = m_text.size();
+  reserve(at + hex_digits + 1);
+  m_text.resize(at + hex_digits + 1);  // with the zero that ends the digits
+  sodium_bin2hex(m_text.data() + at, hex_digits + 1, raw(key.bytes()), key.bytes().size());
+  m_text.pop_back();
+}
+
+void SecretText::clear() {
+  m_text.resize(m_text.capacity());  // what lies behind the end, too
+  sodium_memzero(m_text.data(), m_text.size());
+  m_text.clear();
+}
 
 SecretKey::~SecretKey() { sodium_memzero(m_bytes.data(), m_bytes.size()); }
 
 SecretKey make_key() {
   ready_sodium();
-  SecretKey key(JobKey{});
   JobKey bytes;
+  const WipedAtEnd wiped(bytes);
   randombytes_buf(bytes.data(), bytes.size());
-  key = SecretKey(bytes);
-  wipe(bytes);
-  return key;
+  return SecretKey(bytes);
 }
 
 SecretKey read_key_file(const std::filesystem::path& path) {
   ready_sodium();
   const FileDescriptor file = open_private_file(path, Links::followed, Owners::this_user_or_root, "the key file", how_to_make(path));
   if (!file.valid()) throw UsageError(fmt::format("there is no key file {}; {}", printable(path.native()), how_to_make(path)));
-  std::string content = read_open_file(file, path, hex_digits + 3);
-  std::string_view text = content;
-  JobKey bytes{};
-  bool good = text.size() == bytes.size();
-  if (good) {
+  const SecretText content = read_open_file(file, path, hex_digits + 3);
+  std::string_view text = content.view();
+  std::optional<SecretKey> key;
+  if (text.size() == sizeof(JobKey)) {
+    JobKey bytes;
+    const WipedAtEnd wiped(bytes);
     std::memcpy(bytes.data(), text.data(), bytes.size());
+    key.emplace(bytes);
   } else {
     if (text.ends_with('\n')) text.remove_suffix(1);
     if (text.ends_with('\r')) text.remove_suffix(1);
-    good = key_from_hex(text, bytes);
+    key = key_from_hex(text);
   }
-  const SecretKey key(bytes);
-  wipe(bytes);
-  wipe(content);
-  if (!good) {
+  if (!key) {
     throw UsageError(fmt::format("the key file {} does not hold a key, which is {} bytes or {} hexadecimal digits; {}", printable(path.native()),
                                  sizeof(JobKey), hex_digits, how_to_make(path)));
   }
-  return key;
+  return *key;
 }
 
 }  // namespace dsanalyze

@@ -74,12 +74,13 @@ Roster MpiModule::meet(const Meeting& meeting, const Launch& launch, const Envir
     throw UsageError(fmt::format("{}; with MPI ({}): srun --mpi={}", how_to_meet(launch, environment), m_library->name, open_mpi ? "pmix" : "pmi2"));
   }
   std::vector<std::byte> mine = exchanged_record(meeting);
+  const WipedAtEnd wiped_mine(mine);
   std::vector<std::byte> all(std::size_t{meeting.world} * exchanged_bytes);
+  const WipedAtEnd wiped_all(all);
   std::array<char, 512> error{};
   int rank = -1;
   int world = static_cast<int>(meeting.world);
   const int outcome = m_library->exchange(mine.data(), mine.size(), all.data(), &rank, &world, error.data(), error.size());
-  wipe(mine);
   if (outcome != 0)
     throw Error(fmt::format("the ranks did not meet through MPI: {}; see what mpirun says, {}", printable(error.data()), without_mpi));
   m_library->started = true;

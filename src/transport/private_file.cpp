@@ -60,18 +60,19 @@ FileDescriptor open_private_file(const std::filesystem::path& path, Links links,
   return file;
 }
 
-std::string read_open_file(const FileDescriptor& file, const std::filesystem::path& path, Bytes limit) {
-  std::string content(65536, '\0');
+SecretText read_open_file(const FileDescriptor& file, const std::filesystem::path& path, Bytes limit) {
+  struct stat there {};
+  if (::fstat(file.get(), &there) != 0) throw_errno("cannot read", printable(path.native()), errno);
+  SecretText content(std::min<std::size_t>(limit, static_cast<std::size_t>(there.st_size)));
   std::size_t filled = 0;
-  while (filled < limit) {
-    if (filled == content.size()) content.resize(content.size() * 2);
-    const ssize_t got = ::read(file.get(), content.data() + filled, content.size() - filled);
+  while (filled < content.view().size()) {
+    const ssize_t got = ::read(file.get(), content.data() + filled, content.view().size() - filled);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw_errno("cannot read", printable(path.native()), errno);
     if (got == 0) break;
     filled += static_cast<std::size_t>(got);
   }
-  content.resize(std::min<std::size_t>(filled, limit));
+  content.shorten(filled);
   return content;
 }
 

@@ -7,6 +7,7 @@
 
 #include "dsanalyze/base/files.hpp"
 #include "dsanalyze/base/units.hpp"
+#include "sodium.hpp"
 
 namespace dsanalyze {
 
@@ -17,8 +18,8 @@ enum class Owners { this_user, this_user_or_root };
 /// then `remedy`; Error when the system refuses. `what` names its purpose: "the key file".
 FileDescriptor open_private_file(const std::filesystem::path& path, Links links, Owners owners, std::string_view what, std::string_view remedy);
 
-/// All that is in it; no more than `limit` bytes are read. Throws Error.
-std::string read_open_file(const FileDescriptor& file, const std::filesystem::path& path, Bytes limit);
+/// What is in it when it is called; no more than `limit` bytes are read. Throws Error.
+SecretText read_open_file(const FileDescriptor& file, const std::filesystem::path& path, Bytes limit);
 
 /// Makes the file (mode 0600) and writes it in place; false when the name is taken. Throws Error, and leaves nothing then.
 bool create_private_file(const std::filesystem::path& path, std::string_view content);

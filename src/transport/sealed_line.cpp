@@ -65,6 +65,11 @@ std::optional<Greeting> parse_greeting(std::string_view bytes) {
   return greeting;
 }
 
+const JobKey& key_or_zeros(const std::optional<SecretKey>& key) {
+  static constexpr JobKey zeros{};
+  return key ? key->bytes() : zeros;
+}
+
 SealedLine::SealedLine(End own, const JobKey& key, const Greeting& listener, const Greeting& dialer) {
   const std::string spoken = to_bytes(listener) + to_bytes(dialer);
   const auto derive = [&](std::string_view use, Secret& secret) {
@@ -98,14 +103,14 @@ std::string SealedLine::seal(std::string_view text) {
   return frame;
 }
 
-SealedLine::Opened SealedLine::open(std::string& bytes, std::size_t most, std::string& text) {
+SealedLine::Opened SealedLine::open(std::string& bytes, std::size_t most, SecretText& text) {
   if (bytes.size() < length_bytes) return Opened::more;
   const std::size_t sealed = number_at(bytes, 0);
   if (sealed < crypto_secretbox_MACBYTES || sealed > most + crypto_secretbox_MACBYTES) return Opened::broken;
   if (bytes.size() < length_bytes + sealed) return Opened::more;
-  text.assign(sealed - crypto_secretbox_MACBYTES, '\0');
+  text = SecretText(sealed - crypto_secretbox_MACBYTES);
   const auto nonce = counted(m_received++);
-  if (crypto_secretbox_open_easy(bytes_in(text), bytes_in(std::as_const(bytes), length_bytes), sealed, nonce.data(), m_receiving.data()) != 0)
+  if (crypto_secretbox_open_easy(reinterpret_cast<unsigned char*>(text.data()), bytes_in(std::as_const(bytes), length_bytes), sealed, nonce.data(), m_receiving.data()) != 0)
     return Opened::broken;
   bytes.erase(0, length_bytes + sealed);
   return Opened::yes;

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "dsanalyze/transport/job_key.hpp"
+#include "sodium.hpp"
 
 namespace dsanalyze {
 
@@ -35,10 +36,13 @@ std::string to_bytes(const Greeting& greeting);
 /// nullopt: not one of ours. Another protocol's has its number, and no more.
 std::optional<Greeting> parse_greeting(std::string_view bytes);
 
+/// A job's key; no secret (all zero) on loopback without one.
+const JobKey& key_or_zeros(const std::optional<SecretKey>& key);
+
 /// One connection's proofs and frames. Wiped when destroyed. Threads: one at a time.
 class SealedLine {
  public:
-  /// `key` is the job's, or no secret (all zero) on loopback without one.
+  /// `key`: of key_or_zeros().
   SealedLine(End own, const JobKey& key, const Greeting& listener, const Greeting& dialer);
   SealedLine(const SealedLine&) = default;
   SealedLine& operator=(const SealedLine&) = default;
@@ -50,7 +54,7 @@ class SealedLine {
   [[nodiscard]] std::string seal(std::string_view text);
   enum class Opened : std::uint8_t { yes, more, broken };
   /// Takes the next frame off `bytes` into `text`; `more` when it is not whole yet. A frame longer than `most` is broken before it is read.
-  Opened open(std::string& bytes, std::size_t most, std::string& text);
+  Opened open(std::string& bytes, std::size_t most, SecretText& text);
 
  private:
   using Secret = std::array<unsigned char, 32>;

@@ -14,6 +14,7 @@
 #include "file_rendezvous.hpp"
 #include "introduction.hpp"
 #include "meeting_place.hpp"
+#include "shared_text.hpp"
 #include "socket_rendezvous.hpp"
 #include "sodium.hpp"
 
@@ -24,6 +25,7 @@ constexpr int poll_milliseconds_of_member = 20;
 constexpr double connect_seconds_of_member = 2;
 constexpr double retry_seconds = 0.1;
 constexpr int most_closed_after_proof = 3;
+constexpr std::size_t most_frame = 16384;
 constexpr std::size_t most_roster = std::size_t{most_ranks} * 320 + 8192;
 
 /// Any other rank of a meeting at a port.
@@ -49,7 +51,7 @@ class PortMember {
   /// Appends what comes to m_in; false at the deadline, at the end or at an error.
   [[nodiscard]] bool receive(Deadline deadline);
   [[nodiscard]] std::optional<SealedLine> prove(Deadline deadline);
-  [[nodiscard]] Roster read_roster(const std::string& text) const;
+  [[nodiscard]] Roster read_roster(std::string_view text) const;
   [[nodiscard]] Deadline sooner(double seconds) const { return {std::min(m_deadline.at, m_timing.clock->after(seconds).at)}; }
 
   std::string_view m_place;
@@ -132,7 +134,7 @@ std::optional<SealedLine> PortMember::prove(Deadline deadline) {
                     printable(m_place)));
   }
   const Greeting mine = new_greeting(m_keyed);
-  SealedLine line(End::dials, m_meeting.key ? m_meeting.key->bytes() : JobKey{}, *theirs, mine);
+  SealedLine line(End::dials, key_or_zeros(m_meeting.key), *theirs, mine);
   m_why = "rank 0 closed the connection";
   if (!send(to_bytes(mine) + line.own_proof(), deadline)) return std::nullopt;
   while (m_in.size() < proof_bytes) {
@@ -152,17 +154,14 @@ std::optional<SealedLine> PortMember::prove(Deadline deadline) {
   return line;
 }
 
-Roster PortMember::read_roster(const std::string& text) const {
+Roster PortMember::read_roster(std::string_view text) const {
   auto board = parse_board(text);
   if (board && !board->refused.empty()) throw_refusal(board->refused);
-  JobKey bytes{};
   if (!board || board->members.size() != m_meeting.world || board->members[m_meeting.rank].nonce != m_own.nonce ||
-      (!m_meeting.key && !key_from_hex(board->key, bytes))) {
+      (!m_meeting.key && !board->key)) {
     throw Error(fmt::format("rank 0 at {} sent something that is no list of the {} ranks", printable(m_place), m_meeting.world));
   }
-  Roster roster{{}, m_meeting.key ? *m_meeting.key : SecretKey(bytes)};
-  wipe(bytes);
-  wipe(board->key);
+  Roster roster{{}, m_meeting.key ? *m_meeting.key : *board->key};
   for (MeetingBoard::Member& member : board->members) roster.addresses.push_back(std::move(member.address));
   return roster;
 }
@@ -173,18 +172,18 @@ std::optional<Roster> PortMember::attempt(const SocketAddress& address) {
   if (!line) return std::nullopt;
   m_why = "rank 0 closed the connection before all ranks had come";
   if (!send(line->seal(to_text(m_own)), m_deadline)) return std::nullopt;
-  std::string text;
+  SecretText text;
+  std::optional<SharedTextKey> list;
   for (;;) {
-    switch (line->open(m_in, most_roster, text)) {
-      case SealedLine::Opened::yes: {
-        Roster roster = read_roster(text);
-        wipe(text);
-        return roster;
-      }
-      case SealedLine::Opened::broken:
-        return std::nullopt;
-      case SealedLine::Opened::more:
-        break;
+    const auto opened = list ? SealedLine::Opened::more : line->open(m_in, most_frame, text);
+    if (opened == SealedLine::Opened::broken) return std::nullopt;
+    if (opened == SealedLine::Opened::yes) {
+      list = parse_shared_text_key(text.view(), most_roster);
+      if (!list) return read_roster(text.view());  // a refusal
+    }
+    if (list && m_in.size() >= list->sealed_bytes) {
+      if (!open_shared_text(*list, std::string_view(m_in).substr(0, list->sealed_bytes), text)) return std::nullopt;
+      return read_roster(text.view());
     }
     if (!receive({m_deadline.at + to_nanoseconds(grace_seconds)})) {
       if (m_timing.clock->now() >= m_deadline.at) m_why = "rank 0 is there, and waits for other ranks";

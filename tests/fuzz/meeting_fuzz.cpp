@@ -1,6 +1,10 @@
+#include <algorithm>
+#include <cstring>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "dsanalyze/base/error.hpp"
 #include "file_rendezvous.hpp"
 #include "fuzz.hpp"
 #include "introduction.hpp"
@@ -13,14 +17,20 @@ bool is_one_line(std::string_view text) {
   return text.find_first_of("\n\r\x1b") == std::string_view::npos && text.find('\0') == std::string_view::npos;
 }
 
+template <typename Read>
+std::string text_of(const Read& read) {
+  return to_text(read);
+}
+std::string text_of(const MeetingBoard& board) { return std::string(to_text(board).view()); }
+
 /// What was read is written and read again as it is.
 template <typename Parse>
 void write_again(std::string_view text, const Parse& parse) {
   const auto read = parse(text);
   if (!read) return;
-  const std::string written = to_text(*read);
+  const std::string written = text_of(*read);
   const auto again = parse(written);
-  require(again.has_value() && to_text(*again) == written, "what was read is written so that it can be read again");
+  require(again.has_value() && text_of(*again) == written, "what was read is written so that it can be read again");
 }
 
 void read_introduction(std::string_view text) {
@@ -50,12 +60,25 @@ void read_frames(std::string_view text) {
   greeting.protocol = rank_protocol;
   SealedLine line(End::listens, JobKey{}, greeting, greeting);
   std::string bytes(text);
-  std::string opened;
-  while (line.open(bytes, most, opened) == SealedLine::Opened::yes) require(opened.size() <= most, "a frame is no longer than allowed");
+  SecretText opened;
+  while (line.open(bytes, most, opened) == SealedLine::Opened::yes) require(opened.view().size() <= most, "a frame is no longer than allowed");
   SealedLine from(End::dials, JobKey{}, greeting, greeting);
   SealedLine to(End::listens, JobKey{}, greeting, greeting);
   std::string sealed = from.seal(text);
-  require(to.open(sealed, text.size(), opened) == SealedLine::Opened::yes && opened == text && sealed.empty(), "what is sealed is opened");
+  require(to.open(sealed, text.size(), opened) == SealedLine::Opened::yes && opened.view() == text && sealed.empty(), "what is sealed is opened");
+}
+
+/// What a launcher exchanged for two ranks.
+void read_record(std::string_view text) {
+  std::vector<std::byte> all(2 * exchanged_bytes);
+  std::memcpy(all.data(), text.data(), std::min(text.size(), all.size()));
+  Meeting meeting;
+  meeting.world = 2;
+  try {
+    require(roster_of_exchange(all, meeting).addresses.size() == 2, "a roster is whole");
+  } catch (const Error&) {
+    require(all == std::vector<std::byte>(all.size()), "what is refused is wiped, too");
+  }
 }
 
 }  // namespace
@@ -73,5 +96,6 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     require(again && again->nonce == greeting->nonce && again->keyed == greeting->keyed, "a greeting is read as it was written");
   }
   read_frames(text);
+  read_record(text);
   return 0;
 }

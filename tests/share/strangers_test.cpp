@@ -156,6 +156,36 @@ TEST_CASE("strangers by the hundred leave nothing behind, and a job still gets i
   CHECK(testing::open_descriptors() <= before);
 }
 
+TEST_CASE("a host serves its cache to no more processes than it has lines, also to those that keep that alone") {
+  const TemporaryFolder folder;
+  ServerHolder server({.samples = 28, .dataset_bytes = 28'000, .largest_sample = 2000}, system_timing());
+  GroupHost::Parts parts = host_parts(group_terms(1, 1));
+  parts.socket = folder.path() / "group";
+  parts.server = &server;
+  GroupHost host(std::move(parts));
+  const auto hello = [&] {
+    FileDescriptor line = connect_group(host.address(), system_timing());
+    say(line, {.kind = Kind::hello}, group_protocol::to_text(GroupDemands{}));
+    Inbox inbox;
+    Message message;
+    CHECK(inbox.receive(line.get(), message, in_time()).ok());
+    return message;
+  };
+  std::vector<FileDescriptor> kept;
+  std::string refusal;
+  for (int i = 0; i < 300 && refusal.empty(); ++i) {
+    Message message = hello();
+    if (message.head.kind == Kind::refused) refusal = message.text;
+    if (message.head.kind == Kind::terms) kept.push_back(message.take(group_protocol::has_server));
+  }
+  CHECK(holds(refusal, "as many processes as it serves at once"));
+  CHECK(kept.size() == 256);
+  CHECK(server.clients() == 256);
+  kept.clear();
+  wait_until([&] { return server.clients() == 0; });
+  CHECK(hello().head.kind == Kind::terms);
+}
+
 TEST_CASE("another user is refused even with a line of this user's" * doctest::skip(testing::fork_may_hang)) {
   if (::geteuid() != 0) {
     MESSAGE("skipped: only root can become another user");

@@ -47,7 +47,9 @@ MeetingBoard left_over_board() {
   board.run = std::string(32, 'a');
   board.world = 3;
   for (int i = 0; i < 3; ++i) board.members.push_back({std::string(32, 'b'), "10.0.0.1:1"});
-  board.key = std::string(64, 'c');
+  JobKey key;
+  key.fill(std::byte{0xcc});
+  board.key.emplace(key);
   return board;
 }
 
@@ -100,7 +102,7 @@ TEST_CASE("what stands in the folder during a meeting is its owner's alone") {
 TEST_CASE("left-overs of earlier runs are not believed, and are replaced") {
   const testing::TemporaryFolder folder;
   const std::string file = meeting_file(folder);
-  create_private_file(file, to_text(left_over_board()));
+  create_private_file(file, to_text(left_over_board()).view());
   MeetingAnswer old{std::string(32, 'a'), false, {}};
   old.from.world = 3;
   old.from.rank = 2;
@@ -137,7 +139,7 @@ TEST_CASE("an answer to an earlier run that comes to light during a meeting is n
 }
 
 TEST_CASE("a file that a full disk or a kill cut short is replaced") {
-  for (const std::string& content : {std::string(), std::string("dsanal"), to_text(left_over_board()).substr(0, 60)}) {
+  for (const std::string& content : {std::string(), std::string("dsanal"), std::string(to_text(left_over_board()).view().substr(0, 60))}) {
     const testing::TemporaryFolder folder;
     create_private_file(meeting_file(folder), content);
     HurriedTiming hurried(20);
@@ -209,7 +211,7 @@ TEST_CASE("a rank 0 whose file another job replaced gives way and leaves that on
   Met zero;
   std::jthread host([&] { zero = meet_at(file, rank_of(0, 2, 60), hurried.timing()); });
   while (!std::filesystem::exists(file)) std::this_thread::yield();
-  replace_private_file(file, to_text(left_over_board()));
+  replace_private_file(file, to_text(left_over_board()).view());
   host.join();
   // It writes FILE anew at most once, if it looked just before; then it is this test's FILE that is lost, and the host waits on.
   CHECK((says(zero.error, "another job's ranks meet at") || says(zero.error, "did not come")));
@@ -273,7 +275,7 @@ TEST_CASE("a rendezvous file that is a link, another's, open to others, a folder
   std::filesystem::create_directory(file);
   refused("is no regular file");
   std::filesystem::remove(file);
-  create_private_file(file, to_text(left_over_board()));
+  create_private_file(file, to_text(left_over_board()).view());
   ::chmod(file.c_str(), 0644);
   refused("is open to others (mode 644)");
   std::filesystem::remove(file);
@@ -349,10 +351,10 @@ TEST_CASE("ranks that are processes meet at a file" * doctest::skip(testing::thr
 }
 
 TEST_CASE("boards and answers are read as they were written, and cut or changed ones are not") {
-  const std::string text = to_text(left_over_board());
+  const std::string text(to_text(left_over_board()).view());
   const auto board = parse_board(text);
   REQUIRE(board.has_value());
-  CHECK(to_text(*board) == text);
+  CHECK(to_text(*board).view() == text);
   for (std::size_t length = 0; length < text.size(); ++length) CHECK(!parse_board(text.substr(0, length)));
   CHECK(!parse_board(testing::replaced(text, "world 3", "world 2")));
   CHECK(!parse_board(testing::replaced(text, "member 1", "member 2")));

@@ -2,8 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
+#include <span>
 
 #include "../base/temporary_folder.hpp"
 #include "../base/texts.hpp"
@@ -164,6 +166,32 @@ TEST_CASE("what was exchanged is not believed where it makes no sense") {
              "started as another rank"));
 }
 
+TEST_CASE("an exchange whose first record has no whole key is refused, wherever it was cut or changed") {
+  const auto meetings = testing::all_ranks_of(2);
+  const auto records = exchanged(meetings);
+  const std::string_view text(reinterpret_cast<const char*>(records.data()), records.size());
+  const std::size_t line = text.find('\n');
+  REQUIRE(text.starts_with("key "));
+  const auto refused = [&](std::size_t at, char by) {
+    auto all = records;
+    all[at] = std::byte(static_cast<unsigned char>(by));
+    const std::string why = message_of<Error>([&] { roster_of_exchange(all, meetings[1]); });
+    return says(why, "for rank 0 is not what a rank says") && all == std::vector<std::byte>(all.size());  // the others' are wiped all the same
+  };
+  for (std::size_t at = 0; at <= line; ++at) {
+    CHECK_MESSAGE(refused(at, '\0'), at);
+    CHECK_MESSAGE(refused(at, 'x'), at);
+  }
+  auto no_line = records;
+  std::ranges::fill(std::span(no_line).subspan(line, exchanged_bytes - line), std::byte{'f'});
+  CHECK(says(message_of<Error>([&] { roster_of_exchange(no_line, meetings[1]); }), "for rank 0 is not what a rank says"));
+  auto without = records;
+  const auto second_line = without.begin() + static_cast<std::ptrdiff_t>(line) + 1;
+  const auto end = without.begin() + static_cast<std::ptrdiff_t>(exchanged_bytes);
+  std::fill(std::copy(second_line, end, without.begin()), end, std::byte{});
+  CHECK(says(message_of<Error>([&] { roster_of_exchange(without, meetings[1]); }), "rank 0 gave no key"));
+}
+
 TEST_CASE("ranks on several machines that listen on loopback are told to pass --listen") {
   Introduction one = introduce(rank_of(0, 2));
   Introduction other = introduce(rank_of(1, 2));
@@ -201,7 +229,7 @@ TEST_CASE("introductions are read as they were written, and cut, changed or host
   }
   CHECK(!parse_introduction(testing::replaced(text, "end\n", "agreed x=" + std::string(3000, 'x') + "\nend\n")));
   CHECK(parse_introduction("dsanalyze-rank 7\nwhatever")->protocol == 7);
-  CHECK(says(contradiction(*back, *parse_introduction("dsanalyze-rank 7\n"), {}), "rank 0 speaks protocol 1, another rank 7"));
+  CHECK(says(contradiction(*back, *parse_introduction("dsanalyze-rank 7\n"), {}), "rank 0 speaks protocol 2, another rank 7"));
 }
 
 TEST_CASE("a meeting that cannot be is refused before anything is said") {

@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <csignal>
 #include <thread>
 
 #include "../base/sanitizers.hpp"
@@ -285,7 +287,7 @@ TEST_CASE("a frame that is longer than a rank may send ends its connection befor
   const Greeting dialer = new_greeting(Keyed::yes);
   SealedLine one(End::listens, key, listener, dialer);
   SealedLine other(End::dials, key, listener, dialer);
-  std::string text;
+  SecretText text;
   std::string frame = one.seal(std::string(101, 'x'));
   CHECK(other.open(frame, 100, text) == SealedLine::Opened::broken);
   std::string huge = "\xff\xff\xff\xff";
@@ -303,7 +305,7 @@ TEST_CASE("frames come through whole, and changed, repeated, reflected or reorde
   CHECK(receiver.is_proof_of_other(sender.own_proof()));
   CHECK(sender.is_proof_of_other(receiver.own_proof()));
   CHECK(!receiver.is_proof_of_other(receiver.own_proof()));  // sent back
-  std::string text;
+  SecretText text;
   {
     SealedLine from = sender;
     SealedLine to = receiver;
@@ -311,9 +313,9 @@ TEST_CASE("frames come through whole, and changed, repeated, reflected or reorde
     bytes += from.seal("");
     bytes += from.seal("three").substr(0, 5);
     CHECK(to.open(bytes, 100, text) == SealedLine::Opened::yes);
-    CHECK(text == "one");
+    CHECK(text.view() == "one");
     CHECK(to.open(bytes, 100, text) == SealedLine::Opened::yes);
-    CHECK(text.empty());
+    CHECK(text.view().empty());
     CHECK(to.open(bytes, 100, text) == SealedLine::Opened::more);
   }
   const std::string frame = SealedLine(sender).seal("secret");
@@ -357,7 +359,7 @@ TEST_CASE("a rank 0 of another version is named by both versions") {
     say(socket, to_bytes(greeting));
     all_that_comes(socket);
   });
-  CHECK(says(meet_at("127.0.0.1:" + std::to_string(port), rank_of(1, 2)).error, "it speaks protocol 9, this rank 1"));
+  CHECK(says(meet_at("127.0.0.1:" + std::to_string(port), rank_of(1, 2)).error, "it speaks protocol 9, this rank 2"));
 }
 
 TEST_CASE("the other end of a connection over loopback is known by its user" * doctest::skip(testing::threads_only || ::geteuid() != 0)) {
@@ -395,6 +397,155 @@ TEST_CASE("without a key another user's process is not even greeted, and keeps n
   met[1] = meet_at(place, rank_of(1, 2));
   zero.join();
   require_met(met);
+}
+
+/// Processes that connect to a port and hang up, as fast as they can, until they are ended or 15 s are over.
+class Flood {
+ public:
+  Flood(const std::string& place, uid_t user) {
+    for (pid_t& one : m_processes) {
+      one = ::fork();
+      if (one != 0) continue;
+      ::alarm(15);
+      if (user != ::geteuid() && ::setresuid(user, user, user) != 0) ::_exit(1);
+      for (;;) dial(place);
+    }
+  }
+  Flood(const Flood&) = delete;
+  Flood& operator=(const Flood&) = delete;
+  ~Flood() {
+    for (const pid_t one : m_processes) {
+      ::kill(one, SIGKILL);
+      ::waitpid(one, nullptr, 0);
+    }
+  }
+  [[nodiscard]] bool goes_on() const {
+    return std::ranges::all_of(m_processes, [](pid_t one) { return ::waitpid(one, nullptr, WNOHANG) == 0; });
+  }
+
+ private:
+  std::array<pid_t, 3> m_processes{};
+};
+
+TEST_CASE("a flood of another user's connections keeps no rank out, and rank 0 to neither its deadline nor a request to stop" *
+          doctest::skip(testing::threads_only || ::geteuid() != 0)) {
+  for (const bool has_key : {false, true}) {
+    const std::string place = free_place();
+    const Flood flood(place, 12345);
+    auto meetings = all_ranks_of(3);
+    if (has_key) give_key(meetings, make_key());
+    require_met(meet_together(place, meetings));
+    CHECK(flood.goes_on());
+
+    HurriedTiming hurried(10);
+    Meeting alone = meetings.front();
+    alone.timeout_seconds = 5;
+    CHECK_MESSAGE(says(meet_at(place, alone, hurried.timing()).error, "did not come within 5 s"), has_key);
+    CHECK(flood.goes_on());
+
+    std::stop_source stop;
+    HurriedTiming steady(1);
+    Met stopped;
+    std::jthread zero([&] { stopped = meet_at(place, meetings.front(), steady.timing(), stop.get_token()); });
+    all_that_comes(dial(place));
+    stop.request_stop();
+    zero.join();
+    CHECK(stopped.kind == ErrorKind::interrupted);
+    CHECK(flood.goes_on());
+  }
+}
+
+/// A guest made by hand, one step at a time.
+class HandmadeGuest {
+ public:
+  HandmadeGuest(const std::string& place, const SecretKey& key) : m_socket(dial(place)), m_key(key) {}
+  /// The other end's greeting, to which this answers with its own and its proof. Whether it was accepted.
+  bool proves() {
+    const auto theirs = parse_greeting(some(greeting_bytes));
+    if (!theirs) return false;
+    const Greeting mine = new_greeting(Keyed::yes);
+    m_line.emplace(End::dials, m_key.bytes(), *theirs, mine);
+    say(m_socket, to_bytes(mine) + m_line->own_proof());
+    return m_line->is_proof_of_other(some(proof_bytes));
+  }
+  void introduces(const Meeting& meeting) { say(m_socket, m_line->seal(to_text(introduce(meeting)))); }
+  std::string hears() { return all_that_comes(m_socket); }
+
+ private:
+  std::string some(std::size_t bytes) {
+    std::string all(bytes, '\0');
+    const ssize_t got = ::recv(m_socket.get(), all.data(), all.size(), MSG_WAITALL);
+    return all.substr(0, got < 0 ? 0 : static_cast<std::size_t>(got));
+  }
+
+  FileDescriptor m_socket;
+  SecretKey m_key;
+  std::optional<SealedLine> m_line;
+};
+
+TEST_CASE("another user's strangers, however many, take the place of no process of this user" *
+          doctest::skip(testing::threads_only || ::geteuid() != 0)) {
+  const std::string place = free_place();
+  Meeting zero = rank_of(0, 2);
+  zero.key = make_key();
+  std::stop_source stop;
+  std::jthread host([&] { meet_at(place, zero, system_timing(), stop.get_token()); });
+  HandmadeGuest slow(place, *zero.key);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::setresuid(12345, 12345, 12345) != 0) ::_exit(1);
+    std::vector<FileDescriptor> strangers;
+    for (std::size_t i = 0; i < most_strangers + 100; ++i) strangers.push_back(dial(place));
+    ::_exit(all_that_comes(strangers.front()).size() <= greeting_bytes ? 0 : 2);  // it has given its place
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  CHECK(status == 0);
+  CHECK(slow.proves());
+  stop.request_stop();
+}
+
+TEST_CASE("the list of ranks is encrypted once, whoever hears it") {
+  const std::string place = free_place();
+  auto meetings = all_ranks_of(4);
+  const SecretKey key = make_key();
+  give_key(meetings, key);
+  std::vector<Met> met(2);
+  std::jthread zero([&] { met[0] = meet_at(place, meetings[0]); });
+  std::vector<std::string> heard;
+  {
+    HandmadeGuest one(place, key);
+    HandmadeGuest other(place, key);
+    REQUIRE(one.proves());
+    REQUIRE(other.proves());
+    one.introduces(meetings[1]);
+    other.introduces(meetings[2]);
+    met[1] = meet_at(place, meetings[3]);
+    for (HandmadeGuest* guest : {&one, &other}) heard.push_back(guest->hears());
+  }
+  zero.join();
+  require_met(met);
+  const std::size_t list = 4 * 40;  // members' nonces alone are longer
+  REQUIRE(heard[0].size() > list);
+  CHECK(heard[0].size() == heard[1].size());
+  CHECK(heard[0] != heard[1]);
+  CHECK(heard[0].substr(heard[0].size() - list) == heard[1].substr(heard[1].size() - list));
+}
+
+TEST_CASE("a process of another user that has hung up is not taken for one of root" * doctest::skip(testing::threads_only || ::geteuid() != 0)) {
+  std::uint16_t port = 0;
+  const FileDescriptor listener = listen_on_loopback(0, port);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::setresuid(12345, 12345, 12345) != 0) ::_exit(1);
+    say(dial("127.0.0.1:" + std::to_string(port)), "what it has to say");
+    ::_exit(0);
+  }
+  ::waitpid(child, nullptr, 0);
+  const FileDescriptor socket(::accept(listener.get(), nullptr, nullptr));
+  // The kernel forgets the user of an end that was closed once that is acknowledged: the row says 0 then.
+  while (says(read_file("/proc/net/tcp"), " 12345 ")) std::this_thread::yield();
+  CHECK_FALSE(other_end_is_this_users(socket.get()));
 }
 
 TEST_CASE("a request to stop ends a rank at a port") {
