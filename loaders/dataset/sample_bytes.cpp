@@ -109,6 +109,13 @@ std::string read_sample_bytes(const DatasetIndex& index, SampleId sample, std::v
   return read_piece(opened.file, record.offset, bytes);
 }
 
+std::string read_sample_part(const DatasetIndex& index, SampleId sample, const SamplePart& part, std::vector<std::byte>& bytes) {
+  const OpenedSample opened = open_sample(index, sample);
+  if (!opened.cause.empty()) return opened.cause;
+  bytes.resize(part.count);
+  return read_piece(opened.file, index[sample].offset + part.first, bytes);
+}
+
 std::string read_sample_pieces(const DatasetIndex& index, SampleId sample, std::vector<std::byte>& bytes, const TakePiece& take) {
   const OpenedSample opened = open_sample(index, sample);
   if (!opened.cause.empty()) return opened.cause;

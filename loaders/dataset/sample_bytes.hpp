@@ -24,6 +24,12 @@ std::string read_sample_bytes(const DatasetIndex& index, SampleId sample, std::v
 using TakePiece = std::function<bool(std::span<const std::byte>)>;
 /// The same piece by piece, for samples of any size; `bytes` holds one piece. Threads: any.
 std::string read_sample_pieces(const DatasetIndex& index, SampleId sample, std::vector<std::byte>& bytes, const TakePiece& take);
+/// Some of a sample's bytes. Requires part.first + part.count <= the sample's length.
+struct SamplePart {
+  std::uint64_t first = 0;
+  std::uint64_t count = 0;
+};
+std::string read_sample_part(const DatasetIndex& index, SampleId sample, const SamplePart& part, std::vector<std::byte>& bytes);
 
 /// Why these bytes of an image file cannot be decoded; "" when every pixel can. `pixels` receives how many there are. Threads: one an object.
 class ImageChecker {

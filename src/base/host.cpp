@@ -129,6 +129,24 @@ bool set_thread_affinity(const std::vector<int>& cpus) {
   return ::sched_setaffinity(0, bytes, set.get()) == 0;
 }
 
+std::uint64_t allow_open_files(std::uint64_t wanted) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return UINT64_MAX;  // a system that does not say it may not have one
+  if (limit.rlim_cur < wanted) {
+    rlimit raised = limit;
+    raised.rlim_cur = std::min<rlim_t>(wanted, limit.rlim_max);
+    if (::setrlimit(RLIMIT_NOFILE, &raised) == 0) limit = raised;
+  }
+  return limit.rlim_cur;
+}
+
+std::uint64_t count_open_files() {
+  std::error_code error;
+  std::uint64_t count = 0;
+  for (fs::directory_iterator one("/proc/self/fd", error), end; !error && one != end; one.increment(error)) ++count;
+  return count == 0 ? 0 : count - 1;  // the folder itself
+}
+
 Bytes resident_memory() {
   std::istringstream fields(first_line_or_nothing("/proc/self/statm"));
   Bytes total_pages = 0;

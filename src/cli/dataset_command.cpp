@@ -112,7 +112,8 @@ class DatasetCommand final : public Command {
       text += fmt::format("  array    {} of {} a sample\n",
                           result.array->shape.empty() ? "one number" : fmt::format("{}", fmt::join(result.array->shape, " x ")), result.array->dtype);
     if (result.labels) text += fmt::format("  labels   {}\n", count(*result.labels));
-    if (!result.digest.empty()) text += fmt::format("  digest   {}\n", result.digest);
+    if (!result.digest.empty()) text += fmt::format("  digest   {} (names, sizes and labels)\n", result.digest);
+    if (result.content_sample_digest) text += fmt::format("  sampled  {} (a sample of the contents)\n", *result.content_sample_digest);
     if (result.index_file) text += fmt::format("  index    {}\n", *result.index_file);
     for (const Finding& finding : result.findings) {
       if (finding.severity == Finding::Severity::info) text += fmt::format("note: {}\n", finding.message);  // warnings were shown at once
@@ -169,7 +170,19 @@ class DatasetCommand final : public Command {
     const auto dataset = open_dataset(m_folder, open_options(context, OpenOptions{}.stat_budget_seconds), context.events, context.stop);
     DatasetCommandResult result = describe("info", *dataset);
     if (!m_index.empty()) result.index_file = m_index;
+    add_contents(*dataset, context, result);
     return {to_json(result), describe_text(result)};
+  }
+
+  /// What cannot be read is verify's to tell.
+  static void add_contents(const DatasetIndex& index, const CommandContext& context, DatasetCommandResult& result) {
+    try {
+      if (const auto contents = sample_contents(index, context.options.seed, context.stop)) result.content_sample_digest = contents->digest;
+    } catch (const Interrupted&) {
+      throw;
+    } catch (const Error& error) {
+      result.findings.push_back({"contents-not-read", Finding::Severity::info, error.what()});
+    }
   }
 
   Outcome verify(const CommandContext& context) {
@@ -177,6 +190,7 @@ class DatasetCommand final : public Command {
     const VerifyReport report = verify_dataset(*dataset, threads(), context.events, context.stop);
     DatasetCommandResult result = describe("verify", *dataset);
     result.content_digest = report.content_digest;
+    add_contents(*dataset, context, result);
     result.failed = report.failed;
     result.seconds = report.seconds;
     for (const auto& failure : report.failures) result.failures.push_back({failure.path, failure.cause});

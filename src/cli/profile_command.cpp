@@ -133,6 +133,14 @@ AliveRanks ranks_of(const ProfileResult& result) {
   return ranks;
 }
 
+/// What a run with --on-error skip goes on without is told apart from what can be read, and no more.
+std::optional<ContentSample> contents_of(const ProfileInputs& inputs, const std::stop_token& stop) {
+  auto contents = sample_contents(*inputs.index, inputs.settings.seed, stop);
+  if (contents && contents->unreadable > 0 && inputs.settings.on_error == OnError::fail)
+    throw Error(fmt::format("a sample of the dataset {} cannot be read: {}", inputs.settings.dataset, contents->first_unreadable));
+  return contents;
+}
+
 class ProfileCommand final : public Command {
  public:
   void declare(CLI::App& app) override {
@@ -157,6 +165,7 @@ class ProfileCommand final : public Command {
     const ProfilePlan plan = plan_profile(inputs);
     const std::vector<Finding> warnings = doctor_before_profile(inputs, asked);
     if (m_options.dry_run()) return {plan_json(plan, warnings), plan_text(plan, warnings)};
+    inputs.contents = contents_of(inputs, context.stop);
     m_rank = m_rank_options.launch(inputs, context.stop, system_timing());
     if (m_rank) inputs.team = &m_rank->team();
     // Of several ranks the first one speaks.

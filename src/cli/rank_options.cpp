@@ -6,16 +6,18 @@
 #include <algorithm>
 
 #include "dsanalyze/base/error.hpp"
+#include "dsanalyze/base/host.hpp"
 #include "dsanalyze/base/text.hpp"
 #include "dsanalyze/core/depths.hpp"
-#include "dsanalyze/share/load_plan.hpp"
 #include "option_values.hpp"
 #include "own_program.hpp"
+#include "rank_agreement.hpp"
 
 namespace dsanalyze::cli {
 namespace {
 
 constexpr std::string_view emulated_network = "emulated:";
+constexpr std::uint64_t files_of_a_profile = 32;  ///< the cache's memory, the dataset's shards, what it writes
 constexpr std::uint32_t most_places = 1024;
 constexpr std::uint32_t most_io_threads = 2;
 constexpr Bytes most_asked_bytes = UINT32_MAX - 1;  ///< larger samples are read from storage
@@ -26,26 +28,23 @@ std::optional<std::uint32_t> number(const char* option, const std::string& text,
   return value;
 }
 
-/// What all ranks must have alike, or they would not train one job.
-std::vector<AgreedValue> agreed_values(const ProfileInputs& inputs) {
-  const ProfileSettings& settings = inputs.settings;
-  return {{"--seed", std::to_string(settings.seed)},  // of an emulated dataset, too
-          {"dataset", inputs.index->facts().digest},
-          {"samples", std::to_string(inputs.index->size())},
-          {"--partition", partition_mode_name(settings.partition)},
-          {"--balance-from", balance_from_name(settings.balance_from)},
-          {"--storage-scope", storage_scope_name(settings.storage_scope)},
-          {"--batch-size", std::to_string(settings.batch_size)},
-          {"--accelerators", std::to_string(settings.accelerators)},
-          {"--step", settings.step == StepMode::lockstep ? "lockstep" : "independent"},
-          {"--epochs", std::to_string(settings.epochs)},
-          {"prep", prep_text(inputs)}};
-}
-
 std::string terms_text(const std::vector<AgreedValue>& values) {
   std::string text;
   for (const AgreedValue& value : values) text += value.name + "=" + value.value + "\n";
   return text;
+}
+
+/// Raises the limit of this process as far as it may. Throws UsageError where that is too low for so many ranks, before any of them is kept waiting.
+void require_open_files(const RankFacts& facts, const ProfileSettings& settings) {
+  const std::uint64_t own = count_open_files() + static_cast<std::uint64_t>(settings.fetch_concurrency) + files_of_a_profile;
+  const std::uint64_t needed = rank_descriptors(facts) + own;
+  const std::uint64_t wanted = needed + passing_descriptors;
+  const std::uint64_t allowed = allow_open_files(wanted);
+  if (allowed >= needed) return;
+  throw UsageError(fmt::format(
+      "rank {} of {} needs {} open files ({} for each other rank, and its own), and the hard limit allows this process {}; raise the limit "
+      "before you start the rank: ulimit -n {} as root, or LimitNOFILE of the service that starts it",
+      facts.rank, facts.world, needed, facts.connections_per_peer, allowed, wanted));
 }
 
 class MetRank final : public LaunchedRank {
@@ -107,6 +106,11 @@ std::unique_ptr<LaunchedRank> RankOptions::launch(const ProfileInputs& inputs, c
         "--listen: whoever reaches that address could try to take part; pass --key-file FILE, the same 32 bytes on every server "
         "(head -c 32 /dev/urandom > FILE; chmod 600 FILE)");
   }
+  RankFacts facts;
+  facts.rank = m_launch.rank;
+  facts.world = m_launch.world;
+  facts.io_threads = most_io_threads;
+  require_open_files(facts, settings);
   const std::vector<AgreedValue> agreed = agreed_values(inputs);
   Listener listener(m_listen.empty() ? "127.0.0.1" : listening_host(m_listen));
   Meeting meeting{m_launch.rank, m_launch.world, listener.address(), agreed, {}};
@@ -121,13 +125,9 @@ std::unique_ptr<LaunchedRank> RankOptions::launch(const ProfileInputs& inputs, c
     return mpi->meet(meeting, m_launch, environment);
   };
   const Roster roster = meet_all();
-  RankFacts facts;
-  facts.rank = m_launch.rank;
-  facts.world = m_launch.world;
-  facts.key = roster.key.bytes();
+  facts.key = roster.key;
   facts.terms = terms_text(agreed);
   facts.frame_check = m_key_file.empty() && all_on_loopback(roster.addresses) ? FrameCheck::checksum : FrameCheck::tag;
-  facts.io_threads = most_io_threads;
   facts.places = static_cast<std::uint32_t>(std::min<std::size_t>(fetch_places(settings), most_places));
   facts.largest_sample = std::min<Bytes>(largest_sample(*inputs.index), most_asked_bytes);
   auto ranks = join_ranks(std::move(listener), facts, roster.addresses, timing);

@@ -59,6 +59,7 @@ DatasetRecord read_dataset(JsonObject object) {
   dataset.bytes = read_count(object, "bytes");
   dataset.mean_sample_bytes = object.number("mean_sample_bytes", 0, most_record_bytes);
   dataset.digest = object.text("digest");
+  dataset.content_sample_digest = object.optional_text("content_sample_digest");
   dataset.sizes_sampled = object.boolean("sizes_sampled");
   dataset.subset_samples = read_count(object, "subset_samples");
   dataset.subset_bytes = read_count(object, "subset_bytes");

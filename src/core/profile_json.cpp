@@ -25,6 +25,8 @@ Json dataset_json(const DatasetRecord& dataset) {
           {"bytes", dataset.bytes},
           {"mean_sample_bytes", dataset.mean_sample_bytes},
           {"digest", dataset.digest},
+          {"index_digest", dataset.digest},
+          {"content_sample_digest", or_null(dataset.content_sample_digest)},
           {"sizes_sampled", dataset.sizes_sampled},
           {"subset_samples", dataset.subset_samples},
           {"subset_bytes", dataset.subset_bytes}};

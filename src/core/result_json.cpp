@@ -129,7 +129,9 @@ std::string to_json(const DatasetCommandResult& result) {
                    {"command", result.command},       {"path", result.path},
                    {"format", result.format},         {"samples", result.samples},
                    {"bytes", result.bytes},           {"mean_sample_bytes", result.mean_sample_bytes},
-                   {"digest", result.digest},         {"sizes_sampled", result.sizes_sampled}};
+                   {"digest", result.digest},         {"index_digest", result.digest},
+                   {"sizes_sampled", result.sizes_sampled}};
+  add_if_known(document, "content_sample_digest", result.content_sample_digest);
   add_if_known(document, "labels", result.labels);
   add_if_known(document, "skipped", result.skipped);
   add_if_known(document, "already_there", result.already_there);

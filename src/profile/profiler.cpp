@@ -66,6 +66,7 @@ DatasetRecord dataset_record(const ProfileInputs& inputs, const DatasetIndex& su
   record.bytes = facts.total_bytes;
   record.mean_sample_bytes = static_cast<double>(facts.total_bytes) / static_cast<double>(std::max<std::uint64_t>(facts.total_samples, 1));
   record.digest = facts.digest;
+  if (inputs.contents) record.content_sample_digest = inputs.contents->digest;
   record.sizes_sampled = facts.sizes_sampled;
   record.subset_samples = subset.size();
   record.subset_bytes = subset.bytes();

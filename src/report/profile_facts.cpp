@@ -147,7 +147,8 @@ Section host_section(ProfileViews views) {
   dataset.add_each("dataset", [](Result result) { return dataset_text(result.dataset); });
   dataset.add_each("format", [](Result result) { return or_not_known(result.dataset.format); });
   dataset.add_each("mean sample", [](Result result) { return format_bytes(static_cast<Bytes>(result.dataset.mean_sample_bytes)); });
-  dataset.add_each("digest", [](Result result) { return or_not_known(result.dataset.digest); });
+  dataset.add_each("digest of names, sizes and labels", [](Result result) { return or_not_known(result.dataset.digest); });
+  dataset.add_each("digest of a sample of contents", [](Result result) { return or_not_known(result.dataset.content_sample_digest.value_or("")); });
   section.blocks.emplace_back(Figure{"", "", {}, std::move(dataset).table()});
   return section;
 }

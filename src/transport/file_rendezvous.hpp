@@ -36,10 +36,10 @@ struct MeetingBoard {
   std::string run;
   std::uint32_t world = 0;
   std::uint64_t beat = 0;
-  std::string missing;          ///< who has not come yet, for messages
+  std::string missing;           ///< who has not come yet, for messages
   std::optional<SecretKey> key;  ///< that rank 0 made, once all have come
-  std::string refused;          ///< why the ranks do not work together
-  std::vector<Member> members;  ///< by rank, once all have come
+  std::string refused;           ///< why the ranks do not work together
+  std::vector<Member> members;   ///< by rank, once all have come
 };
 
 SecretText to_text(const MeetingBoard& board);

@@ -87,8 +87,7 @@ bool FileMember::on_the_list() const {
 }
 
 Roster FileMember::take_roster() {
-  if (!m_meeting.key && !m_board.key)
-    throw Error(fmt::format("the list of ranks in {} has no key", printable(m_files.file().native())));
+  if (!m_meeting.key && !m_board.key) throw Error(fmt::format("the list of ranks in {} has no key", printable(m_files.file().native())));
   Roster roster{{}, m_meeting.key ? *m_meeting.key : *m_board.key};
   for (const MeetingBoard::Member& member : m_board.members) roster.addresses.push_back(member.address);
   return roster;

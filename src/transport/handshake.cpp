@@ -69,7 +69,7 @@ Nonce random_nonce() {
 }
 
 Proof digest_of_terms(const RankFacts& facts) {
-  return KeyedHash(facts.key)
+  return KeyedHash(facts.key.bytes())
       .add("terms")
       .add(facts.terms)
       .add(facts.world)
@@ -119,7 +119,7 @@ void Handshake::refuse(Refusal refusal) {
 }
 
 Proof Handshake::tag(std::string_view label, bool with_terms) const {
-  KeyedHash hash(m_own->key);
+  KeyedHash hash(m_own->key.bytes());
   hash.add(label).add(wire_version).add(m_dialer_nonce).add(m_acceptor_nonce);
   if (label == dialer_place) return hash.result();
   hash.add(m_dials ? m_own->rank : m_peer).add(m_dials ? m_peer : m_own->rank).add(m_connection);
@@ -129,7 +129,7 @@ Proof Handshake::tag(std::string_view label, bool with_terms) const {
 
 Proof Handshake::proof_of_end(Death reason) const {
   const Proof proof = tag(acceptor_proof, false);
-  KeyedHash hash(m_own->key);
+  KeyedHash hash(m_own->key.bytes());
   hash.add(acceptor_end).add(proof).add(static_cast<std::uint32_t>(reason));
   return hash.result();
 }

@@ -35,7 +35,7 @@ Proof digest_of_terms(const RankFacts& facts);
 
 /// What a handshake needs to know of its own side. Outlives it.
 struct OwnSide {
-  JobKey key{};
+  SecretKey key{JobKey{}};
   Proof terms{};
   std::uint32_t rank = 0;
   std::uint32_t world = 0;

@@ -110,7 +110,8 @@ Introduction introduce(const Meeting& meeting) {
   if (!is_address(meeting.address)) {
     throw UsageError(fmt::format("\"{}\" is no address at which a rank listens, expected HOST:PORT", printable(meeting.address)));
   }
-  if (!is_agreed(meeting.agreed)) throw Error(fmt::format("what ranks must agree on is longer than {} bytes or has control characters in it", most_agreed));
+  if (!is_agreed(meeting.agreed))
+    throw Error(fmt::format("what ranks must agree on is longer than {} bytes or has control characters in it", most_agreed));
   Introduction own{rank_protocol, meeting.rank, meeting.world, meeting.address, host_name(), random_hex(nonce_bytes), "", meeting.agreed};
   if (meeting.key) own.proof = proof_of(*meeting.key, own.nonce, own.rank);
   return own;

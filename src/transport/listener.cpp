@@ -48,6 +48,11 @@ std::string format_endpoint(const asio::ip::tcp::endpoint& endpoint) {
 
 }  // namespace transport
 
+std::uint64_t rank_descriptors(const RankFacts& facts) {
+  constexpr std::uint64_t of_each_thread = 3;  // what it waits by: readiness, events, time
+  return std::uint64_t{facts.connections_per_peer} * (facts.world - 1) + of_each_thread * (facts.io_threads + 1) + 1;
+}
+
 Listener::Listener(std::string_view address, std::string_view others_use) {
   const asio::ip::address bound = parse_listen_address(address);
   const asio::ip::address used = others_use.empty() ? bound : parse_listen_address(others_use);

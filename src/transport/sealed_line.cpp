@@ -110,7 +110,8 @@ SealedLine::Opened SealedLine::open(std::string& bytes, std::size_t most, Secret
   if (bytes.size() < length_bytes + sealed) return Opened::more;
   text = SecretText(sealed - crypto_secretbox_MACBYTES);
   const auto nonce = counted(m_received++);
-  if (crypto_secretbox_open_easy(reinterpret_cast<unsigned char*>(text.data()), bytes_in(std::as_const(bytes), length_bytes), sealed, nonce.data(), m_receiving.data()) != 0)
+  if (crypto_secretbox_open_easy(reinterpret_cast<unsigned char*>(text.data()), bytes_in(std::as_const(bytes), length_bytes), sealed, nonce.data(),
+                                 m_receiving.data()) != 0)
     return Opened::broken;
   bytes.erase(0, length_bytes + sealed);
   return Opened::yes;

@@ -47,8 +47,8 @@ SharedText::SharedText(std::string_view text) : m_key(make_key()), m_sealed(text
 bool open_shared_text(const SharedTextKey& key, std::string_view sealed, SecretText& text) {
   if (sealed.size() != key.sealed_bytes || sealed.size() < crypto_secretbox_MACBYTES) return false;
   text = SecretText(sealed.size() - crypto_secretbox_MACBYTES);
-  return crypto_secretbox_open_easy(reinterpret_cast<unsigned char*>(text.data()), reinterpret_cast<const unsigned char*>(sealed.data()), sealed.size(),
-                                    only_nonce.data(), key_bytes(key.key)) == 0;
+  return crypto_secretbox_open_easy(reinterpret_cast<unsigned char*>(text.data()), reinterpret_cast<const unsigned char*>(sealed.data()),
+                                    sealed.size(), only_nonce.data(), key_bytes(key.key)) == 0;
 }
 
 }  // namespace dsanalyze

@@ -107,7 +107,7 @@ class PortHost {
   std::vector<Introduction> m_all;
   std::vector<char> m_came;
   std::string m_refusal;
-  SecretText m_last_words;    ///< for those who come after a refusal
+  SecretText m_last_words;  ///< for those who come after a refusal
   std::optional<SharedText> m_list;
   std::size_t m_dropped = 0;  ///< that did not prove that they know the key
 };

@@ -157,8 +157,7 @@ std::optional<SealedLine> PortMember::prove(Deadline deadline) {
 Roster PortMember::read_roster(std::string_view text) const {
   auto board = parse_board(text);
   if (board && !board->refused.empty()) throw_refusal(board->refused);
-  if (!board || board->members.size() != m_meeting.world || board->members[m_meeting.rank].nonce != m_own.nonce ||
-      (!m_meeting.key && !board->key)) {
+  if (!board || board->members.size() != m_meeting.world || board->members[m_meeting.rank].nonce != m_own.nonce || (!m_meeting.key && !board->key)) {
     throw Error(fmt::format("rank 0 at {} sent something that is no list of the {} ranks", printable(m_place), m_meeting.world));
   }
   Roster roster{{}, m_meeting.key ? *m_meeting.key : *board->key};

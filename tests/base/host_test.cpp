@@ -1,11 +1,15 @@
 #include "dsanalyze/base/host.hpp"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/resource.h>
 
 #include <memory>
 #include <thread>
 
+#include "child_process.hpp"
 #include "dsanalyze/base/error.hpp"
+#include "dsanalyze/base/files.hpp"
 #include "temporary_folder.hpp"
 
 using namespace dsanalyze;
@@ -110,4 +114,27 @@ TEST_CASE("an affinity without a CPU of this machine is refused") {
   CHECK_FALSE(set_thread_affinity({}));
   CHECK_FALSE(set_thread_affinity({-1}));
   CHECK_FALSE(set_thread_affinity({100'000}));
+}
+
+TEST_CASE("the limit of open files is raised as far as the hard limit allows, and never lowered") {
+  const auto allowed = [](rlim_t soft, rlim_t hard, std::uint64_t wanted) {
+    return testing::in_child([=] {
+      const rlimit limit{soft, hard};
+      if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) return 98;
+      const std::uint64_t now = allow_open_files(wanted);
+      rlimit after{};
+      ::getrlimit(RLIMIT_NOFILE, &after);
+      return after.rlim_cur == now && after.rlim_max == hard ? static_cast<int>(now) : 97;
+    });
+  };
+  CHECK(allowed(20, 80, 50) == 50);
+  CHECK(allowed(20, 80, 90) == 80);
+  CHECK(allowed(60, 80, 50) == 60);
+}
+
+TEST_CASE("files that are opened are counted") {
+  const std::uint64_t before = count_open_files();
+  CHECK(before > 0);
+  const FileDescriptor one = open_file("/dev/null", O_RDONLY);
+  CHECK(count_open_files() == before + 1);
 }

@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import pathlib
+import resource
 import select
 import shutil
 import signal
@@ -188,11 +189,73 @@ class Ranks(program.ProgramTest):
         self.assertEqual(result["partition"]["lost"], [])
 
     def test_ranks_that_do_not_agree_are_told_in_what(self):
-        for what, each in (("--seed", lambda rank: ["--seed", 7 + rank]), ("--batch-size", lambda rank: ["--batch-size", 8 + rank])):
-            with self.subTest(what=what):
-                for code, out, err in self.finish(self.start(2, "--partition", "partitioned", each=each)):
+        # The option, what rank 0 is given and how it is named, the same of rank 1.
+        cases = (("--seed", 7, "7", 8, "8"), ("--batch-size", 8, "8", 9, "9"), ("--accelerator", "emulated:40", "emulated 40.0", "null", "null"),
+                 ("--runs", "full", "full", "prep,full", "prep,full"), ("--time-budget", "30s", "30.0", "60s", "60.0"),
+                 ("--network", "real", "real", "emulated:1Gbit/s", "emulated 125000000.0"), ("--subset", "100%", "100 %", "90%", "90 %"),
+                 ("--cache", "minio", "minio", "lru", "lru"))
+        differing = []
+        for what, zeros, named, ones, named_too in cases:
+            mode = "none" if what == "--cache" else "partitioned"
+            processes = self.start(2, "--partition", mode, rendezvous=self.folder / what, each=lambda rank, what=what, values=(zeros, ones): [what, values[rank]])
+            differing.append((f"{what} differs between ranks: rank 0 has {named}, rank 1 has {named_too};", processes))
+        for message, processes in differing:
+            with self.subTest(message=message):
+                for code, out, err in self.finish(processes):
                     self.assertEqual(code, 2, err)
-                    self.assertIn(what, err)
+                    self.assertIn(message, err)
+
+    def test_what_a_server_has_may_differ_between_ranks(self):
+        result = self.result_of(self.start(2, "--partition", "partitioned", "--epochs", EPOCHS,
+                                           each=lambda rank: ["--cache-size", f"{40 + 20 * rank}%", "--cores", 1 + rank, "--io-depth", 4 + rank]))
+        self.check_once_an_epoch(result)
+        held = [rank["held_bytes"] for rank in result["ranks"]]
+        self.assertGreater(held[1], 1.2 * held[0])
+
+    def test_datasets_that_differ_in_their_contents_alone_are_told_apart(self):
+        data = self.photographs(20)
+        other = self.folder / "other"
+        shutil.copytree(data, other)
+        changed = sorted(path for path in other.rglob("*.jpg"))[7]
+        content = bytearray(changed.read_bytes())
+        content[-3] ^= 1
+        changed.write_bytes(content)
+        setting = ["--accelerator", "null", "--batch-size", "4", "--subset", "100%", "--runs", "full", "--time-budget", "60s", "--quiet"]
+        for code, out, err in self.finish(self.start_at([data, other], setting)):
+            self.assertEqual(code, 2, err)
+            self.assertIn("content_sample_digest differs between ranks: rank 0 has ", err)
+        changed.unlink()
+        for code, out, err in self.finish(self.start_at([data, other], setting)):
+            self.assertEqual(code, 2, err)
+            self.assertIn("samples differs between ranks: rank 0 has 20, rank 1 has 19;", err)
+
+    def start_at(self, places, setting):
+        """A rank for each place where the dataset lies."""
+        return [process for rank, place in enumerate(places)
+                for process in self.start_one(rank, len(places), [program.PROGRAM, "profile", place, *setting])]
+
+    def start_one(self, rank, world, command, limits=None):
+        words = [*command, "--json", "--world", world, "--rank", rank, "--rendezvous", self.folder / "meeting"]
+        limit = limits and (lambda: resource.setrlimit(resource.RLIMIT_NOFILE, limits))
+        process = subprocess.Popen(list(map(str, words)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environment, preexec_fn=limit)
+        self.addCleanup(self.end, process)
+        return [process]
+
+    def test_too_few_open_files_are_named_before_anything_is_waited_for_and_a_low_limit_is_raised(self):
+        command = [program.PROGRAM, "profile", f"emulated:imagenet-1k,samples={SAMPLES}", *EMULATED]
+        ((code, out, err),) = self.finish(self.start_one(3, 600, command, limits=(256, 512)))
+        self.assertEqual(code, 2, err)
+        self.assertRegex(err, r"rank 3 of 600 needs 1,?2\d\d open files \(2 for each other rank, and its own\), and the hard limit allows this process 512;.*ulimit -n 1,?[45]\d\d")
+        processes = [process for rank in (0, 1) for process in self.start_one(rank, 2, command, limits=(48, 4096))]
+        self.wait_for_limit(processes[1], 300)
+        self.check_once_an_epoch(self.result_of(processes))
+
+    def wait_for_limit(self, process, least):
+        deadline = time.monotonic() + 60
+        while resource.prlimit(process.pid, resource.RLIMIT_NOFILE)[0] < least:
+            self.assertIsNone(process.poll(), "it ended before it raised its limit")
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
 
     def test_at_a_port_with_a_key(self):
         key = self.folder / "key"

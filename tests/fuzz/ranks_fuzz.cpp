@@ -18,7 +18,9 @@ transport::OwnSide side_of(std::uint32_t rank) {
   RankFacts facts;
   facts.rank = rank;
   facts.world = 4;
-  facts.key.fill(std::byte{1});
+  JobKey key;
+  key.fill(std::byte{1});
+  facts.key = SecretKey(key);
   facts.terms = "terms";
   return transport::own_side(facts);
 }

@@ -6,6 +6,9 @@
 #include <string>
 #include <vector>
 
+#include <set>
+#include <string>
+
 #include "../base/texts.hpp"
 #include "dataset/npy_header.hpp"
 #include "dataset_folder.hpp"
@@ -59,6 +62,62 @@ TEST_CASE("the content digest does not depend on threads and notices a changed b
   changed[changed.size() / 2] = static_cast<char>(changed[changed.size() / 2] ^ 1);
   folder.add("0.jpg", changed);
   CHECK(verify_dataset(*index, 5, null_events(), {}).content_digest != digest);
+}
+
+TEST_CASE("contents that differ behind equal names and sizes have one index digest and two content digests") {
+  const DatasetFolder folder;
+  const std::string one = text_of(test::encode_picture({}));
+  for (int number = 0; number < 10; ++number) folder.add(std::to_string(number) + ".jpg", one);
+  const auto index = open_index(folder);
+  const auto before = sample_contents(*index, 1, {});
+  REQUIRE(before.has_value());
+  CHECK(before->samples == 10);
+  CHECK(sample_contents(*index, 1, {})->digest == before->digest);
+  for (const std::size_t at : {std::size_t{0}, one.size() / 2, one.size() - 1}) {
+    std::string changed = one;
+    changed[at] = static_cast<char>(changed[at] ^ 1);
+    folder.add("7.jpg", changed);
+    CHECK(open_index(folder)->facts().digest == index->facts().digest);
+    CHECK(sample_contents(*index, 1, {})->digest != before->digest);
+  }
+  folder.add("7.jpg", one);
+  CHECK(sample_contents(*index, 1, {})->digest == before->digest);
+  folder.add("7.jpg", "short");
+  const auto unreadable = sample_contents(*index, 1, {});
+  CHECK(unreadable->digest != before->digest);
+  CHECK(unreadable->unreadable == 1);
+  CHECK(says(unreadable->first_unreadable, "7.jpg: its file has 5 bytes"));
+}
+
+TEST_CASE("of a large dataset 64 samples are read, others with another seed, and at most 128 KiB of each") {
+  const DatasetFolder folder;
+  for (int number = 0; number < 500; ++number) folder.add(std::to_string(number) + ".jpg", "picture " + std::to_string(1000 + number));
+  const auto index = open_index(folder);
+  const auto first = sample_contents(*index, 1, {});
+  CHECK(first->samples == 64);
+  CHECK(sample_contents(*index, 2, {})->digest != first->digest);
+  const DatasetFolder of_large;
+  of_large.add("large.jpg", std::string(5'000'000, 'x'));
+  const auto large = open_index(of_large);
+  std::set<std::string> digests;
+  for (std::uint64_t seed = 0; seed < 4; ++seed) digests.insert(sample_contents(*large, seed, {})->digest);
+  CHECK(digests.size() == 4);  // another part each
+}
+
+TEST_CASE("a dataset of which nothing can be read is an error that names a sample, an emulated one has no contents, and a stop is obeyed") {
+  const DatasetFolder folder;
+  folder.add("x.jpg", "picture");
+  const auto index = open_index(folder);
+  std::stop_source source;
+  source.request_stop();
+  CHECK_THROWS_AS(static_cast<void>(sample_contents(*index, 1, source.get_token())), Interrupted);
+  folder.add("x.jpg", "");
+  CHECK(says(testing::message_of<Error>([&] { static_cast<void>(sample_contents(*index, 1, {})); }), "can be read: x.jpg: its file has 0 bytes"));
+  DatasetSpec spec;
+  spec.samples = 3;
+  spec.mean_sample_bytes = 1000;
+  spec.labels = 1;
+  CHECK_FALSE(sample_contents(*make_emulated_index(spec, 0, 1, 1), 1, {}).has_value());
 }
 
 TEST_CASE("verify says when a file became shorter, and stops on request") {

@@ -165,7 +165,7 @@ TEST_CASE("a host serves its cache to no more processes than it has lines, also 
   GroupHost host(std::move(parts));
   const auto hello = [&] {
     FileDescriptor line = connect_group(host.address(), system_timing());
-    say(line, {.kind = Kind::hello}, group_protocol::to_text(GroupDemands{}));
+    CHECK(say(line, {.kind = Kind::hello}, group_protocol::to_text(GroupDemands{})).ok());
     Inbox inbox;
     Message message;
     CHECK(inbox.receive(line.get(), message, in_time()).ok());

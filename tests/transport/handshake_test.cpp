@@ -63,7 +63,9 @@ TEST_CASE("A handshake that comes byte by byte is the same") {
 
 TEST_CASE("Who has another key is refused by both sides and learns no more than a nonce") {
   RankFacts stranger = rank_of(3);
-  stranger.key[31] ^= std::byte{1};
+  JobKey key = stranger.key.bytes();
+  key[31] ^= std::byte{1};
+  stranger.key = SecretKey(key);
   Talk talk(stranger, rank_of(1), 1);
   talk.run();
   CHECK(talk.acceptor.stage() == Stage::refused);

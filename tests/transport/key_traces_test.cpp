@@ -14,7 +14,7 @@
 #include "../base/sanitizers.hpp"
 #include "../base/temporary_folder.hpp"
 #include "introduction.hpp"
-#include "ranks_that_meet.hpp"
+#include "ports.hpp"
 
 // What is given back to the system's memory during a meeting is kept here, and searched for the key afterwards.
 
@@ -109,7 +109,7 @@ TEST_CASE("a meeting at a port leaves no key in memory that it gave back, made o
     auto meetings = testing::all_ranks_of(4);
     const SecretKey key = make_key();
     if (given) testing::give_key(meetings, key);
-    CHECK_FALSE(leaves_traces([&] { return key_of_all(testing::meet_together("127.0.0.1:17641", meetings)); }));
+    CHECK_FALSE(leaves_traces([&] { return key_of_all(testing::meet_together(testing::free_place(), meetings)); }));
   }
 }
 

@@ -227,7 +227,7 @@ TEST_CASE("introductions are read as they were written, and cut, changed or host
   for (const auto& [what, by] : changes) {
     CHECK(!parse_introduction(testing::replaced(text, what, by)));
   }
-  CHECK(!parse_introduction(testing::replaced(text, "end\n", "agreed x=" + std::string(3000, 'x') + "\nend\n")));
+  CHECK(!parse_introduction(testing::replaced(text, "end\n", "agreed x=" + std::string(most_agreed, 'x') + "\nend\n")));
   CHECK(parse_introduction("dsanalyze-rank 7\nwhatever")->protocol == 7);
   CHECK(says(contradiction(*back, *parse_introduction("dsanalyze-rank 7\n"), {}), "rank 0 speaks protocol 2, another rank 7"));
 }
@@ -243,7 +243,7 @@ TEST_CASE("a meeting that cannot be is refused before anything is said") {
   meeting.agreed = {{"name", "two\nlines"}};
   CHECK(says(message_of<Error>([&] { introduce(meeting); }), "control characters"));
   meeting.agreed = {{"name", std::string(3000, 'x')}};
-  CHECK(says(message_of<Error>([&] { introduce(meeting); }), "longer than 2 KiB"));
+  CHECK(says(message_of<Error>([&] { introduce(meeting); }), "longer than 3200 bytes"));
 }
 
 TEST_CASE("lists of ranks read as people write them") {

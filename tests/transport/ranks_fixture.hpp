@@ -123,7 +123,9 @@ inline RankFacts facts_of(std::uint32_t rank, std::uint32_t world) {
   RankFacts facts;
   facts.rank = rank;
   facts.world = world;
-  facts.key.fill(std::byte{7});
+  JobKey key;
+  key.fill(std::byte{7});
+  facts.key = SecretKey(key);
   facts.terms = "the dataset";
   facts.largest_sample = 4000;
   facts.places = 64;

@@ -67,7 +67,7 @@ TEST_CASE("Wrong keys, other terms and other versions are refused and told apart
   const PairWithFake pair;
   RankFacts facts = test::facts_of(1, 2);
   facts.connections_per_peer = 1;
-  facts.key[0] ^= std::byte{1};
+  facts.key = make_key();
   CHECK_FALSE(FakeRank(facts, pair.address).is_in());
   facts = test::facts_of(1, 2);
   facts.connections_per_peer = 1;

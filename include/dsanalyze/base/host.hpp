@@ -64,6 +64,11 @@ CpuSample sample_cpu(const HostFacts& host, const std::filesystem::path& root = 
 /// With a quota below the CPUs allowed, what others use of the rest takes nothing from us.
 double others_cpu_share(const CpuSample& before, const CpuSample& after, const HostFacts& host);
 
+/// Raises this process's limit of open files to `wanted` where it is lower, as far as the hard limit allows. Returns the limit that holds then.
+std::uint64_t allow_open_files(std::uint64_t wanted);
+/// Files, sockets and the like that this process has open (0 if unknown).
+std::uint64_t count_open_files();
+
 /// Resident memory of this process in bytes (0 if unknown).
 Bytes resident_memory();
 /// The most that it had since its start.

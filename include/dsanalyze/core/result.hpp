@@ -64,7 +64,8 @@ struct DatasetRecord {
   std::uint64_t samples = 0;
   Bytes bytes = 0;
   double mean_sample_bytes = 0;
-  std::string digest;
+  std::string digest;                                  ///< of the index: names, sizes and labels; in JSON as index_digest, too
+  std::optional<std::string> content_sample_digest{};  ///< of what a few samples hold; absent of emulated datasets and in older results
   bool sizes_sampled = false;
   std::uint64_t subset_samples = 0;  ///< what the runs used
   Bytes subset_bytes = 0;
@@ -250,7 +251,8 @@ struct DatasetCommandResult {
   std::uint64_t samples = 0;
   Bytes bytes = 0;
   double mean_sample_bytes = 0;
-  std::string digest;  ///< empty where the command makes none
+  std::string digest;  ///< of the index; empty where the command makes none
+  std::optional<std::string> content_sample_digest{};  ///< info, verify: of what a few samples hold
   bool sizes_sampled = false;
   std::optional<std::uint64_t> labels;
   std::optional<std::uint64_t> skipped;        ///< files that are no samples

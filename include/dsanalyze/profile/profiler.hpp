@@ -15,6 +15,7 @@
 #include "dsanalyze/core/index.hpp"
 #include "dsanalyze/core/result.hpp"
 #include "dsanalyze/core/settings.hpp"
+#include "dsanalyze/loaders/dataset.hpp"
 #include "dsanalyze/share/pipeline.hpp"
 #include "dsanalyze/share/rank_team.hpp"
 
@@ -29,6 +30,7 @@ struct ProfileInputs : LoadInputs {
   std::function<std::int64_t(int line, int report)> start_job;
   RankTeam* team = nullptr;                   ///< of a job of several ranks: those that this process is one of; outlives the profile
   std::size_t most_trace_events = 1'000'000;  ///< of that file, at least 10,000; 64 bytes of memory each
+  std::optional<ContentSample> contents{};    ///< of the dataset, for its record; nullopt: not looked at
 };
 
 /// What a profile will do, before it does it: a guest announces itself.

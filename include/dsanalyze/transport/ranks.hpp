@@ -30,7 +30,7 @@ enum class FrameCheck : std::uint8_t {
 struct RankFacts {
   std::uint32_t rank = 0;
   std::uint32_t world = 1;                 ///< ranks, at most most_ranks
-  JobKey key{};                            ///< frames are authenticated with it, not hidden: whoever can read the network reads samples
+  SecretKey key{JobKey{}};                 ///< frames are authenticated with it, not hidden: whoever can read the network reads samples
   FrameCheck frame_check = FrameCheck::tag;  ///< the same in all ranks
   std::string terms;                       ///< what must be the same in all ranks, in any form (the dataset's digest, seed, batch size, ...)
   std::uint32_t connections_per_peer = 2;  ///< 1 to 16, the same in all ranks
@@ -43,6 +43,10 @@ struct RankFacts {
   /// Throws UsageError that names the field.
   void validate() const;
 };
+
+/// Descriptors that join_ranks() takes for good, and those that strangers and connections under way may take beside.
+std::uint64_t rank_descriptors(const RankFacts& facts);
+constexpr std::uint64_t passing_descriptors = 256;
 
 /// A rank's address, before the others are known. Movable.
 class Listener {
