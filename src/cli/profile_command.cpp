@@ -133,12 +133,21 @@ AliveRanks ranks_of(const ProfileResult& result) {
   return ranks;
 }
 
-/// What a run with --on-error skip goes on without is told apart from what can be read, and no more.
+/// What a few samples hold, where their contents matter. Ranks compare it, so what they cannot read is an error there; of one rank the runs tell it.
 std::optional<ContentSample> contents_of(const ProfileInputs& inputs, const std::stop_token& stop) {
-  auto contents = sample_contents(*inputs.index, inputs.settings.seed, stop);
-  if (contents && contents->unreadable > 0 && inputs.settings.on_error == OnError::fail)
-    throw Error(fmt::format("a sample of the dataset {} cannot be read: {}", inputs.settings.dataset, contents->first_unreadable));
-  return contents;
+  const ProfileSettings& settings = inputs.settings;
+  if (settings.storage != Seam::real && settings.prep != Seam::real) return std::nullopt;
+  try {
+    auto contents = sample_contents(*inputs.index, settings.seed, stop);
+    if (contents && contents->unreadable > 0 && settings.on_error == OnError::fail && runs_ranks(settings))
+      throw Error(fmt::format("a sample of the dataset {} cannot be read: {}", printable(settings.dataset), contents->first_unreadable));
+    return contents;
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const Error&) {
+    if (runs_ranks(settings)) throw;
+    return std::nullopt;
+  }
 }
 
 class ProfileCommand final : public Command {

@@ -125,11 +125,16 @@ std::string error_json(ErrorKind kind, const std::string& message, int exit_code
 }
 
 std::string to_json(const DatasetCommandResult& result) {
-  Json document = {{"schema", "dsanalyze.dataset/1"}, {"tool", tool_json(result.tool)},
-                   {"command", result.command},       {"path", result.path},
-                   {"format", result.format},         {"samples", result.samples},
-                   {"bytes", result.bytes},           {"mean_sample_bytes", result.mean_sample_bytes},
-                   {"digest", result.digest},         {"index_digest", result.digest},
+  Json document = {{"schema", "dsanalyze.dataset/1"},
+                   {"tool", tool_json(result.tool)},
+                   {"command", result.command},
+                   {"path", result.path},
+                   {"format", result.format},
+                   {"samples", result.samples},
+                   {"bytes", result.bytes},
+                   {"mean_sample_bytes", result.mean_sample_bytes},
+                   {"digest", result.digest},
+                   {"index_digest", result.digest},
                    {"sizes_sampled", result.sizes_sampled}};
   add_if_known(document, "content_sample_digest", result.content_sample_digest);
   add_if_known(document, "labels", result.labels);

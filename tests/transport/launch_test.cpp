@@ -242,7 +242,7 @@ TEST_CASE("a meeting that cannot be is refused before anything is said") {
   meeting = rank_of(0, 1);
   meeting.agreed = {{"name", "two\nlines"}};
   CHECK(says(message_of<Error>([&] { introduce(meeting); }), "control characters"));
-  meeting.agreed = {{"name", std::string(3000, 'x')}};
+  meeting.agreed = {{"name", std::string(most_agreed, 'x')}};
   CHECK(says(message_of<Error>([&] { introduce(meeting); }), "longer than 3200 bytes"));
 }
 

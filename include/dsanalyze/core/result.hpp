@@ -251,7 +251,7 @@ struct DatasetCommandResult {
   std::uint64_t samples = 0;
   Bytes bytes = 0;
   double mean_sample_bytes = 0;
-  std::string digest;  ///< of the index; empty where the command makes none
+  std::string digest;                                  ///< of the index; empty where the command makes none
   std::optional<std::string> content_sample_digest{};  ///< info, verify: of what a few samples hold
   bool sizes_sampled = false;
   std::optional<std::uint64_t> labels;

@@ -80,13 +80,13 @@ std::string sample_name(const DatasetIndex& index, SampleId sample);
 
 /// What a few samples hold, in one digest: the index's own digest is over names, sizes and labels alone.
 struct ContentSample {
-  std::string digest;             ///< XXH3-128 over which samples were drawn and what they hold, in hex
-  std::uint32_t samples = 0;      ///< that were drawn
-  std::uint32_t unreadable = 0;   ///< of these; the digest tells them from readable ones
+  std::string digest;              ///< XXH3-128 over which samples were drawn and what they hold, in hex
+  std::uint32_t samples = 0;       ///< that were drawn
+  std::uint32_t unreadable = 0;    ///< of these; the digest tells them from readable ones
   std::string first_unreadable{};  ///< sample_name() and the cause
 };
-/// Draws at most 64 samples, by the seed and the index's digest, and reads them, at most 128 KiB of each. nullopt for an emulated dataset, which holds
-/// nothing. Throws Error that names sample and cause where not one of them can be read, Interrupted when asked to stop.
+/// Draws at most 64 samples, by the seed and the index's digest, and reads them, at most 128 KiB of each. nullopt for an emulated dataset, which
+/// holds nothing. Throws Error that names sample and cause where not one of them can be read, Interrupted when asked to stop.
 std::optional<ContentSample> sample_contents(const DatasetIndex& index, std::uint64_t seed, const std::stop_token& stop);
 
 /// What `dataset verify` found.
