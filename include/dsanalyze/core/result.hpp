@@ -64,11 +64,11 @@ struct DatasetRecord {
   std::uint64_t samples = 0;
   Bytes bytes = 0;
   double mean_sample_bytes = 0;
-  std::string digest;                                  ///< of the index: names, sizes and labels; in JSON as index_digest, too
-  std::optional<std::string> content_sample_digest{};  ///< of what a few samples hold; absent of emulated datasets and in older results
+  std::string digest;  ///< of the index: names, sizes and labels; in JSON as index_digest, too
   bool sizes_sampled = false;
   std::uint64_t subset_samples = 0;  ///< what the runs used
   Bytes subset_bytes = 0;
+  std::optional<std::string> content_sample_digest = {};  ///< of what a few samples hold; absent of emulated datasets and in older results
 };
 
 struct EpochRecord {
