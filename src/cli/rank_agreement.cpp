@@ -16,6 +16,8 @@ constexpr std::size_t most_value = 160;  // characters: all values together have
 constexpr std::array options_of_ranks = {
     RankOption{"--seed", AmongRanks::same, {"seed"}},
     RankOption{"--workload", AmongRanks::same, {"workload"}},
+    RankOption{"--image-key", AmongRanks::same, {"image_key"}},
+    RankOption{"--label-key", AmongRanks::same, {"label_key"}},
     RankOption{"--preset", AmongRanks::same, {"preset"}},
     RankOption{"--accelerator", AmongRanks::same, {"accelerator", "accelerator_samples_per_s", "accelerator_precision"}},
     RankOption{"--accelerators", AmongRanks::same, {"accelerators"}},
@@ -96,7 +98,7 @@ std::string setting_text(const nlohmann::json& value) {
 std::string option_text(const RankOption& option, const nlohmann::json& settings) {
   std::string text;
   for (const std::string_view name : option.settings) {
-    if (name.empty()) continue;
+    if (!settings.contains(name)) continue;
     const nlohmann::json& setting = settings.at(name);
     const bool is_zero = setting.is_number() && setting.get<double>() == 0;
     const std::string word = is_zero ? "" : setting_text(setting);
