@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -93,6 +94,13 @@ std::string read_piece(const FileDescriptor& file, std::uint64_t offset, std::sp
   return {};
 }
 
+/// Whether the page cache holds the byte.
+bool is_cached(const FileDescriptor& file, off_t offset) {
+  char byte = 0;
+  const iovec vector{&byte, 1};
+  return preadv2(file.get(), &vector, 1, offset, RWF_NOWAIT) == 1;
+}
+
 }  // namespace
 
 Bytes max_sample_bytes() {
@@ -113,7 +121,12 @@ std::string read_sample_part(const DatasetIndex& index, SampleId sample, const S
   const OpenedSample opened = open_sample(index, sample);
   if (!opened.cause.empty()) return opened.cause;
   bytes.resize(part.count);
-  return read_piece(opened.file, index[sample].offset + part.first, bytes);
+  const auto offset = static_cast<off_t>(index[sample].offset + part.first);
+  posix_fadvise(opened.file.get(), 0, 0, POSIX_FADV_RANDOM);  // nothing is read ahead
+  const bool was_cached = is_cached(opened.file, offset);
+  std::string cause = read_piece(opened.file, static_cast<std::uint64_t>(offset), bytes);
+  if (!was_cached) posix_fadvise(opened.file.get(), offset, static_cast<off_t>(part.count), POSIX_FADV_DONTNEED);
+  return cause;
 }
 
 std::string read_sample_pieces(const DatasetIndex& index, SampleId sample, std::vector<std::byte>& bytes, const TakePiece& take) {

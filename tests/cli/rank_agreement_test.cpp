@@ -43,7 +43,10 @@ TEST_CASE("each setting of a result belongs to one option of that table") {
       if (!setting.empty()) ++owned[std::string(setting)];
     }
   }
-  const auto settings = nlohmann::json::parse(to_json(ProfileSettings{}));
+  ProfileSettings given;
+  given.image_key = "jpg";  // written where they are given
+  given.label_key = "cls";
+  const auto settings = nlohmann::json::parse(to_json(given));
   for (const auto& [name, value] : settings.items()) CHECK_MESSAGE(owned.extract(name).empty() == spellings.contains(name), name);
   CHECK(owned.empty());
 }

@@ -83,7 +83,7 @@ class Jobs(ShareTest):
                     record, run = self.record(data, "--jobs", 2, "--epochs", 3, "--batch-size", 7, "--producers", producers, "--cache-size", cache, "--seed",
                                               11, "--", *both)
                     for epoch in range(3):
-                        self.assertEqual(run.stdout.count(f"epoch {epoch}: 48 samples, digest {digest_of(48)}\n"), 2, run.stdout)
+                        self.assertEqual(run.stdout.count(f"epoch {epoch}: 48 samples, digest {digest_of(48)}"), 2, run.stdout)
                     self.assertEqual(record["end"], "commands-ended")
                     self.assertEqual(record["samples_prepared"], 3 * 48)
                     self.assertEqual(record["samples_taken"], 2 * 3 * 48)

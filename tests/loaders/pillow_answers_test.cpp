@@ -15,8 +15,8 @@ using namespace dsanalyze;
 
 namespace {
 
-constexpr int size = 8;
-constexpr std::size_t sample_bytes = std::size_t{size} * size * 3;
+constexpr int side = 8;
+constexpr std::size_t sample_bytes = std::size_t{side} * side * 3;
 
 std::vector<std::byte> from_hexadecimal(const std::string& text) {
   std::vector<std::byte> bytes;
@@ -51,7 +51,7 @@ std::vector<Answer> pillow_answers() {
 
 std::unique_ptr<Prep> prep_of(CropRule crop) {
   ImagePrepOptions options{.prep = {}, .dtype = DType::uint8, .layout = Layout::nhwc, .seed = 1, .crop = crop};
-  options.prep.crop_size = size;
+  options.prep.crop_size = side;
   return make_image_prep(options)->make();
 }
 
