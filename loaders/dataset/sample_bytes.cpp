@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +17,7 @@
 #include "dsanalyze/base/files.hpp"
 #include "dsanalyze/base/host.hpp"
 #include "dsanalyze/base/units.hpp"
+#include "dsanalyze/base/zeroed_memory.hpp"
 #include "format_names.hpp"
 
 namespace dsanalyze {
@@ -94,11 +94,20 @@ std::string read_piece(const FileDescriptor& file, std::uint64_t offset, std::sp
   return {};
 }
 
-/// Whether the page cache holds the byte.
-bool is_cached(const FileDescriptor& file, off_t offset) {
-  char byte = 0;
-  const iovec vector{&byte, 1};
-  return preadv2(file.get(), &vector, 1, offset, RWF_NOWAIT) == 1;
+/// Direct I/O, where the filesystem has it. False: it has not, or the bytes did not all come.
+bool read_past_cache(const FileDescriptor& file, std::uint64_t offset, std::span<std::byte> bytes) {
+  constexpr std::size_t block = 4096;
+  const int flags = fcntl(file.get(), F_GETFL);
+  if (flags < 0 || fcntl(file.get(), F_SETFL, flags | O_DIRECT) != 0) return false;
+  const std::uint64_t first = offset / block * block;
+  const std::size_t lead = offset - first;
+  const std::size_t wanted = (lead + bytes.size() + block - 1) / block * block;
+  const ZeroedMemory buffer(wanted);
+  const ssize_t got = pread(file.get(), buffer.bytes().data(), wanted, static_cast<off_t>(first));
+  fcntl(file.get(), F_SETFL, flags);
+  if (got < 0 || static_cast<std::size_t>(got) < lead + bytes.size()) return false;
+  std::ranges::copy(buffer.bytes().subspan(lead, bytes.size()), bytes.begin());
+  return true;
 }
 
 }  // namespace
@@ -121,12 +130,9 @@ std::string read_sample_part(const DatasetIndex& index, SampleId sample, const S
   const OpenedSample opened = open_sample(index, sample);
   if (!opened.cause.empty()) return opened.cause;
   bytes.resize(part.count);
-  const auto offset = static_cast<off_t>(index[sample].offset + part.first);
-  posix_fadvise(opened.file.get(), 0, 0, POSIX_FADV_RANDOM);  // nothing is read ahead
-  const bool was_cached = is_cached(opened.file, offset);
-  std::string cause = read_piece(opened.file, static_cast<std::uint64_t>(offset), bytes);
-  if (!was_cached) posix_fadvise(opened.file.get(), offset, static_cast<off_t>(part.count), POSIX_FADV_DONTNEED);
-  return cause;
+  const std::uint64_t offset = index[sample].offset + part.first;
+  if (read_past_cache(opened.file, offset, bytes)) return {};
+  return read_piece(opened.file, offset, bytes);
 }
 
 std::string read_sample_pieces(const DatasetIndex& index, SampleId sample, std::vector<std::byte>& bytes, const TakePiece& take) {

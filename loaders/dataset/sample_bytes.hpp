@@ -29,7 +29,7 @@ struct SamplePart {
   std::uint64_t first = 0;
   std::uint64_t count = 0;
 };
-/// Leaves the page cache as it was.
+/// Past the page cache where the filesystem has direct I/O: it stays as it was.
 std::string read_sample_part(const DatasetIndex& index, SampleId sample, const SamplePart& part, std::vector<std::byte>& bytes);
 
 /// Why these bytes of an image file cannot be decoded; "" when every pixel can. `pixels` receives how many there are. Threads: one an object.

@@ -71,8 +71,9 @@ void settle_who_tells(const RunContext& context, const AliveRanks& with_records)
   std::uint32_t teller = 0;
   while (!with_records.alive(teller)) ++teller;
   if (alive.alive(teller) || team.ranks().has_ended(teller)) return;
-  throw Error(fmt::format("rank {} of {} was lost when it was to report the result, and whether it did is not known: look for the result there, or run again",
-                          teller, team.world()));
+  throw Error(
+      fmt::format("rank {} of {} was lost when it was to report the result, and whether it did is not known: look for the result there, or run again",
+                  teller, team.world()));
 }
 
 /// Serves the other ranks from a cache, which outlives it, and waits at its end until nothing of the cache is in use.

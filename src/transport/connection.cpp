@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t most_read_at_once = 1U << 20U;       // bytes; then other connections have their turn
 constexpr std::size_t most_awaited_at_once = 256U << 10U;  // bytes
 constexpr std::size_t first_message_bytes = 1U << 20U;
-constexpr std::size_t stage_beside_body = 512;             // bytes read behind a body: what lies there of the next one is copied
+constexpr std::size_t stage_beside_body = 512;  // bytes read behind a body: what lies there of the next one is copied
 
 asio::ip::tcp::socket adopt(Loop& loop, FileDescriptor socket) {
   sockaddr_storage address{};

@@ -146,18 +146,18 @@ class Connection {
   FrameSum m_sum{};
   FrameSums m_received;
   std::uint64_t m_messages_heard = 0;
-  std::span<std::byte> m_rest;  ///< of the body, where it goes
+  std::span<std::byte> m_rest;       ///< of the body, where it goes
   std::vector<std::byte> m_message;  ///< of a body that is no reply, or one that nobody wants any more
-  Ring<Asked> m_awaited;      ///< in the order in which answers come
-  std::size_t m_asked_here = 0;  ///< of m_awaited, those at the front that were sent over this socket
+  Ring<Asked> m_awaited;             ///< in the order in which answers come
+  std::size_t m_asked_here = 0;      ///< of m_awaited, those at the front that were sent over this socket
   std::vector<RequestEntry> m_entries;
 
   // Sending.
   Ring<ServedRequest> m_served;
   Outbox m_outbox;
-  Ring<Message> m_unheard;        ///< messages that the other rank may not have heard
-  std::size_t m_said_here = 0;    ///< of m_unheard, those at the front that were sent over this socket
-  std::uint64_t m_messages = 0;   ///< given a number so far
+  Ring<Message> m_unheard;       ///< messages that the other rank may not have heard
+  std::size_t m_said_here = 0;   ///< of m_unheard, those at the front that were sent over this socket
+  std::uint64_t m_messages = 0;  ///< given a number so far
   bool m_owes_sign = false;
   std::optional<ProcessIdentity> m_process;  ///< the other rank's, on this machine
   bool m_awaits_writing = false;

@@ -159,8 +159,7 @@ void Door::call(std::size_t number) {
 
 void Door::open_again(std::uint32_t rank, std::uint32_t connection) {
   asio::post(m_context, [this, rank, connection] {
-    const auto call = std::ranges::find_if(
-        m_calls, [&](const Call& each) { return each.claim.rank == rank && each.claim.connection == connection; });
+    const auto call = std::ranges::find_if(m_calls, [&](const Call& each) { return each.claim.rank == rank && each.claim.connection == connection; });
     if (call == m_calls.end()) return;
     call->claim.opens_again = true;
     if (call->stage == Call::Stage::over) call->stage = Call::Stage::waiting;

@@ -110,7 +110,7 @@ class Door {
   asio::steady_timer m_pause;
   std::list<CallerPointer> m_callers;  ///< the oldest first
   RandomStream m_random{std::random_device{}()};
-  std::size_t m_strangers = 0;         ///< of m_callers, those that came by themselves
+  std::size_t m_strangers = 0;  ///< of m_callers, those that came by themselves
   std::vector<Call> m_calls;
   std::size_t m_calling = 0;
   std::array<std::atomic<std::uint64_t>, refusal_kinds> m_refused{};

@@ -20,8 +20,9 @@ namespace dsanalyze::transport {
 //   dialer    rank and connection, hidden; proof, proof of terms      72
 //   acceptor  proof, proof of terms                                   64
 // A proof is keyed BLAKE2b (32 bytes) of a label of its own, the version, both nonces, both ranks and the connection's number, so none can be played
-// back, sent back, or used between other ranks. The keys of the frames that follow are such hashes too, one for each direction. The proof of terms is over these and the terms: a member of the job with another dataset is told
-// from a stranger. A stranger gets 32 random bytes to see, and nothing when what it says first is not a rank's greeting.
+// back, sent back, or used between other ranks. The keys of the frames that follow are such hashes too, one for each direction. The proof of terms is
+// over these and the terms: a member of the job with another dataset is told from a stranger. A stranger gets 32 random bytes to see, and nothing
+// when what it says first is not a rank's greeting.
 
 constexpr std::size_t nonce_bytes = 32;
 constexpr std::size_t proof_bytes = 32;

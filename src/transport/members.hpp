@@ -24,9 +24,9 @@ enum class Death : std::uint8_t {
 /// Whether a rank that died of it may live, so that it is to be told.
 constexpr bool may_live(Death death) { return death == Death::silent || death == Death::nonsense || death == Death::excluded; }
 
-/// Whether the ranks that `stay` may go on without the others of those that took part in the last agreement: they are more than half, or one half with
-/// the lowest. Ranks that have `ended` for certain do not count; of all others it is not known whether they go on by themselves. So at most one part
-/// of a network that was cut does, whatever each part knows of ends: parts that stay and know of different ends are still too many for two.
+/// Whether the ranks that `stay` may go on without the others of those that took part in the last agreement: they are more than half, or one half
+/// with the lowest. Ranks that have `ended` for certain do not count; of all others it is not known whether they go on by themselves. So at most one
+/// part of a network that was cut does, whatever each part knows of ends: parts that stay and know of different ends are still too many for two.
 inline bool may_go_on(const RankMask& taking_part, const RankMask& ended, const RankMask& stay) {
   std::size_t all = 0;
   std::size_t left = 0;

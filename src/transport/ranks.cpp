@@ -31,9 +31,7 @@ class JoinedRanks final : public Ranks {
       if (head.kind == FrameKind::training) return m_training.hear(rank, head, std::move(bytes));
       if (!m_rounds.hear(rank, head, std::move(bytes))) m_job.bury(rank, Death::nonsense);
     };
-    m_job.reopen = [this](std::uint32_t rank, std::uint32_t connection) {
-      m_door->open_again(rank, connection);
-    };
+    m_job.reopen = [this](std::uint32_t rank, std::uint32_t connection) { m_door->open_again(rank, connection); };
     m_job.bury = [this](std::uint32_t rank, Death death) { bury(rank, death); };
     for (std::uint32_t i = 0; i < facts.io_threads; ++i) m_loops.push_back(std::make_unique<Loop>(m_job));
   }
@@ -106,14 +104,9 @@ class JoinedRanks final : public Ranks {
   }
 
   [[nodiscard]] RankCounters counters() const override {
-    RankCounters counters{m_job.counts.bytes_sent.load(),
-                          m_job.counts.requests_served.load(),
-                          m_job.counts.requests_refused.load(),
-                          m_job.counts.bytes_received.load(),
-                          m_job.counts.corrupt.load(),
-                          m_job.counts.reopened.load(),
-                          m_job.counts.nonsense.load(),
-                          {}};
+    RankCounters counters{
+        m_job.counts.bytes_sent.load(), m_job.counts.requests_served.load(), m_job.counts.requests_refused.load(), m_job.counts.bytes_received.load(),
+        m_job.counts.corrupt.load(),    m_job.counts.reopened.load(),        m_job.counts.nonsense.load(),         {}};
     for (std::size_t i = 0; i < refusal_kinds; ++i) counters.refused[i] = m_door->refused(static_cast<Refusal>(i));
     return counters;
   }

@@ -16,7 +16,8 @@ namespace dsanalyze::transport {
 /// number tells how many those are, so that two rounds with different ranks never pass for one. Threads: one at a time; stop() and hear() any.
 class TrainingRounds final : public Collective {
  public:
-  TrainingRounds(Members& members, Say say) : m_members(&members), m_exchange(members, FrameKind::training, std::move(say), [](std::uint32_t) { return false; }) {}
+  TrainingRounds(Members& members, Say say)
+      : m_members(&members), m_exchange(members, FrameKind::training, std::move(say), [](std::uint32_t) { return false; }) {}
 
   [[nodiscard]] int rank() const override { return static_cast<int>(m_members->own()); }
   [[nodiscard]] int world() const override { return static_cast<int>(m_members->world()); }

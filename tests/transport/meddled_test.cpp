@@ -84,11 +84,10 @@ class SeededMeddling {
 
 TEST_CASE("Who stands between ranks and has not their key can cost them time, and changes nothing that they take") {
   const MadeSamples samples(60);
-  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 2; ++seed) {
     CAPTURE(seed);
     SeededMeddling meddling(seed);
-    MeddledJob job(3, seconds_until_missed, FrameCheck::tag,
-                   [&meddling](Meddler::To to, Frames frame) { return meddling(to, std::move(frame)); });
+    MeddledJob job(3, seconds_until_missed, FrameCheck::tag, [&meddling](Meddler::To to, Frames frame) { return meddling(to, std::move(frame)); });
     job.each([&](std::uint32_t rank, Ranks& ranks) {
       ranks.serve(&samples);
       test::Deliveries deliveries(ranks.peers(), samples);
@@ -154,7 +153,7 @@ TEST_CASE("Connections that are reset are opened again, and nothing is lost") {
 
 /// The parts of a network that was cut by `part` (a rank's bit tells its side), which go on: at most one may.
 std::vector<bool> sides_that_go_on(std::uint32_t world, std::uint32_t part, Meddler::Way way) {
-  MeddledJob job(world, 0.4, FrameCheck::tag, [](Meddler::To, Frames frame) { return frame; });
+  MeddledJob job(world, 0.3, FrameCheck::tag, [](Meddler::To, Frames frame) { return frame; });
   job.each([](std::uint32_t, Ranks& ranks) { static_cast<void>(ranks.agree_alive(0, test::in_good_time())); });
   for (std::uint32_t one = 0; one < world; ++one) {
     for (std::uint32_t other = one + 1; other < world; ++other) {

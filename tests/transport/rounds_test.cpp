@@ -356,7 +356,8 @@ TEST_CASE("Of what is left when ranks have ended at most one part goes on, too, 
         const std::uint32_t rest = all & ~(one | other);
         for (std::uint32_t known = rest;; known = (known - 1) & rest) {
           for (std::uint32_t known_to_other = rest;; known_to_other = (known_to_other - 1) & rest) {
-            const bool both = may_go_on(mask_of(all), mask_of(known), mask_of(one)) && may_go_on(mask_of(all), mask_of(known_to_other), mask_of(other));
+            const bool both =
+                may_go_on(mask_of(all), mask_of(known), mask_of(one)) && may_go_on(mask_of(all), mask_of(known_to_other), mask_of(other));
             if (both) CHECK_MESSAGE(false, world, " ranks: ", one, " and ", other, " both go on");
             if (known_to_other == 0) break;
           }

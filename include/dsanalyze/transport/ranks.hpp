@@ -29,16 +29,16 @@ enum class FrameCheck : std::uint8_t {
 /// How a rank takes part.
 struct RankFacts {
   std::uint32_t rank = 0;
-  std::uint32_t world = 1;                 ///< ranks, at most most_ranks
-  SecretKey key{JobKey{}};                 ///< frames are authenticated with it, not hidden: whoever can read the network reads samples
+  std::uint32_t world = 1;                   ///< ranks, at most most_ranks
+  SecretKey key{JobKey{}};                   ///< frames are authenticated with it, not hidden: whoever can read the network reads samples
   FrameCheck frame_check = FrameCheck::tag;  ///< the same in all ranks
-  std::string terms;                       ///< what must be the same in all ranks, in any form (the dataset's digest, seed, batch size, ...)
-  std::uint32_t connections_per_peer = 2;  ///< 1 to 16, the same in all ranks
-  std::uint32_t io_threads = 2;            ///< 1 to 64; a connection is served by one of them
-  std::uint32_t places = 256;              ///< requests under way at most (PeerSource::capacity()); 1 to 1024
-  Bytes largest_sample = 0;                ///< what a place's buffer holds; 0 to 4 GiB - 1. Memory is taken as it is used
-  double peer_deadline_seconds = 1;        ///< without a byte of what it owes, a rank is dead; 0.01 to 3600
-  double setup_seconds = 30;               ///< for all to come; at most 86,400
+  std::string terms;                         ///< what must be the same in all ranks, in any form (the dataset's digest, seed, batch size, ...)
+  std::uint32_t connections_per_peer = 2;    ///< 1 to 16, the same in all ranks
+  std::uint32_t io_threads = 2;              ///< 1 to 64; a connection is served by one of them
+  std::uint32_t places = 256;                ///< requests under way at most (PeerSource::capacity()); 1 to 1024
+  Bytes largest_sample = 0;                  ///< what a place's buffer holds; 0 to 4 GiB - 1. Memory is taken as it is used
+  double peer_deadline_seconds = 1;          ///< without a byte of what it owes, a rank is dead; 0.01 to 3600
+  double setup_seconds = 30;                 ///< for all to come; at most 86,400
 
   /// Throws UsageError that names the field.
   void validate() const;
@@ -107,12 +107,12 @@ struct Agreement {
 ///
 /// A connection that breaks is opened anew by the rank that dialed it, and what was under way comes again; nothing is lost by it. A rank is lost
 /// when it said that it leaves, when its process has ended (which is known of ranks on one machine that are connected over loopback), or when no true
-/// word of it came for the peer deadline. A rank that another has found lost is never trusted again by that one: its connections are closed and new ones
-/// refused. Where it may live after all, it is told: it may have been stopped for a while. A rank that is told so, or that the others exclude from an
-/// agreement, does not go on: it takes all others for lost, requests complete with io, and every call of a collective or agree_alive() gives io from
-/// then on. Nor does one that has lost half or more of the ranks of the last agreement without a certain end of theirs, which is how a cut network
-/// looks to both of its sides: those may go on by themselves. With one half lost the side with the lowest rank goes on. On destruction what was said
-/// is delivered, within the peer deadline, and all requests have been completed.
+/// word of it came for the peer deadline. A rank that another has found lost is never trusted again by that one: its connections are closed and new
+/// ones refused. Where it may live after all, it is told: it may have been stopped for a while. A rank that is told so, or that the others exclude
+/// from an agreement, does not go on: it takes all others for lost, requests complete with io, and every call of a collective or agree_alive() gives
+/// io from then on. Nor does one that has lost half or more of the ranks of the last agreement without a certain end of theirs, which is how a cut
+/// network looks to both of its sides: those may go on by themselves. With one half lost the side with the lowest rank goes on. On destruction what
+/// was said is delivered, within the peer deadline, and all requests have been completed.
 class Ranks {
  public:
   virtual ~Ranks() = default;
