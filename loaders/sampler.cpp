@@ -64,7 +64,7 @@ SamplerState SamplerState::parse(std::string_view text) {
     return *whole;
   };
   const auto small_number = [](std::string_view word) { return static_cast<std::uint32_t>(parse_integer(word, 0, UINT32_MAX)); };
-  const SamplerState state{
+  SamplerState state{
       number(words[1]),
       number(words[2]),
       number(words[3]),

@@ -13,7 +13,7 @@
 namespace dsanalyze {
 namespace {
 
-void make_folder(const std::filesystem::path& folder) {
+void make_class_folder(const std::filesystem::path& folder) {
   std::error_code failure;
   std::filesystem::create_directories(folder, failure);
   if (failure) throw_errno("cannot create the folder", folder.string(), failure.value());
@@ -26,7 +26,7 @@ void convert_to_folder(ConvertRun& run, const std::filesystem::path& folder) {
   const FolderNames folder_and_names = folder_names(source, run);
   const std::vector<std::string>& names = folder_and_names.samples;
   // Classes without samples too: a reader numbers the folders that it finds.
-  for (const std::string& name : folder_and_names.classes) make_folder(folder / name);
+  for (const std::string& name : folder_and_names.classes) make_class_folder(folder / name);
   const std::string array_header = source.facts().array ? make_npy_header(source.facts().array->dtype, source.facts().array->shape) : "";
   run.for_each(source.size(), [&](std::size_t first, std::size_t last) {
     std::vector<std::byte> bytes;
@@ -41,7 +41,7 @@ void convert_to_folder(ConvertRun& run, const std::filesystem::path& folder) {
       const std::filesystem::path path = folder / names[place];
       if (path.parent_path() != parent) {
         parent = path.parent_path();
-        make_folder(parent);
+        make_class_folder(parent);
       }
       OutputFile file(path);
       file.append(array_header);

@@ -121,7 +121,7 @@ std::string read_sample_bytes(const DatasetIndex& index, SampleId sample, std::v
   const OpenedSample opened = open_sample(index, sample);
   if (!opened.cause.empty()) return opened.cause;
   const IndexRecord& record = index[sample];
-  if (const std::string cause = too_large(record.length); !cause.empty()) return cause;
+  if (std::string cause = too_large(record.length); !cause.empty()) return cause;
   bytes.resize(record.length);
   return read_piece(opened.file, record.offset, bytes);
 }

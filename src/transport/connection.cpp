@@ -266,9 +266,7 @@ bool Connection::broke() {
   drop_socket();
   if (m_is_leaving && m_unheard.empty()) {
     end({StatusCode::cancelled, 0});
-  } else if (has_ended()) {
-    lose({StatusCode::io, ECONNRESET}, Death::ended);
-  } else if (!m_job->members.alive(m_peer)) {
+  } else if (has_ended() || !m_job->members.alive(m_peer)) {
     lose({StatusCode::io, ECONNRESET}, Death::ended);
   } else {
     m_is_broken = true;

@@ -145,7 +145,7 @@ FrameKeys Handshake::frame_keys() const {
   if (m_own->frame_check == FrameCheck::checksum) return {};
   const auto keyed_by = [this](std::string_view label) {
     Proof secret = tag(label, true);
-    const FrameSums sums{SecretKey(secret)};
+    FrameSums sums{SecretKey(secret)};
     sodium_memzero(secret.data(), secret.size());
     return sums;
   };

@@ -35,7 +35,7 @@ static_assert(key_word.size() + 2 * sizeof(JobKey) + 1 + most_introduction <= ex
 std::optional<SecretKey> take_key(std::string_view& record) {
   std::string_view rest = record;
   const auto line = take_line(rest);
-  const auto key = line && line->starts_with(key_word) ? key_from_hex(line->substr(key_word.size())) : std::nullopt;
+  auto key = line && line->starts_with(key_word) ? key_from_hex(line->substr(key_word.size())) : std::nullopt;
   if (key) record = rest;
   return key;
 }

@@ -163,7 +163,8 @@ void PortHost::accept_guests() {
       ++m_dropped;
       close_on_stranger(socket);
     } else {
-      greet(std::move(socket), {user ? fmt::format("user {}", *user) : source_of(socket.get()), is_ours});
+      Source source{user ? fmt::format("user {}", *user) : source_of(socket.get()), is_ours};
+      greet(std::move(socket), std::move(source));
     }
   }
 }
