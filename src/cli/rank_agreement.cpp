@@ -109,7 +109,7 @@ std::string option_text(const RankOption& option, const nlohmann::json& settings
 
 /// One line, whatever names of files have in them.
 std::string short_line(std::string_view text) {
-  const std::string line = printable(text);
+  std::string line = printable(text);
   if (line.size() <= most_value) return line;
   return fmt::format("{}... ({:016x})", line.substr(0, most_value - 24), XXH3_64bits(text.data(), text.size()));
 }
