@@ -36,6 +36,7 @@ Connection::Connection(Loop& loop, FileDescriptor socket, const FrameKeys& keys,
       m_received(keys.receiving),
       m_outbox(loop.job()) {
   m_outbox.sum_with(keys.sending);
+  if (m_number == 0) say_process();
 }
 
 void Connection::ask(const PeerRequest& request, std::uint32_t place, Nanoseconds now) {
@@ -56,7 +57,6 @@ void Connection::cancel_all() {
 
 void Connection::start() {
   m_heard = m_answered = m_due = m_sent = m_job->members.now();
-  if (m_number == 0) say_process();
   serve_socket();
 }
 

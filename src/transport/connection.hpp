@@ -111,6 +111,7 @@ class Connection {
   [[nodiscard]] std::size_t of_body() const;
   /// Whether the other rank's process has ended, where that can be known.
   [[nodiscard]] bool has_ended() const;
+  /// Before anything else is said.
   void say_process();
 
   Loop* m_loop;

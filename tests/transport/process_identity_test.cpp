@@ -6,10 +6,13 @@
 
 #include <csignal>
 
+#include "../base/sanitizers.hpp"
+
 namespace dsanalyze::transport {
 namespace {
 
-TEST_CASE("A process is gone once it has ended, before its parent has heard and after, and not while it is stopped") {
+TEST_CASE("A process is gone once it has ended, before its parent has heard and after, and not while it is stopped" *
+          doctest::skip(testing::threads_only)) {
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
   if (child == 0) {
