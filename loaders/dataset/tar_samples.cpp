@@ -87,7 +87,9 @@ void TarSampleMaker::take_label(const TarMember& member, std::size_t rank) {
   const auto length = static_cast<std::size_t>(std::min<std::uint64_t>(member.bytes, most_label_bytes));
   const std::span<const std::byte> text = m_window.at(member.data, length);
   m_sample.label_is_torn = is_torn(member);
-  m_sample.label = {member.bytes <= most_label_bytes ? parse_label(text) : std::nullopt, rank, std::string(member.name)};
+  auto label = parse_label(text);
+  if (member.bytes > most_label_bytes) label.reset();
+  m_sample.label = {label, rank, std::string(member.name)};
   if (!m_sample.label->value && !m_sample.label_is_torn) m_shard.labels_unreadable.add(fmt::format("{}: {}", m_name, member.name));
 }
 

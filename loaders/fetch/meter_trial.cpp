@@ -11,8 +11,8 @@
 namespace dsanalyze {
 namespace {
 
-constexpr std::uint32_t most_files = 8;
-constexpr std::size_t most_bytes_each = std::size_t{64} << 10;
+constexpr std::uint32_t most_tried = 8;
+constexpr std::size_t most_tried_bytes = std::size_t{64} << 10;
 
 /// Bytes read from the file's beginning, cold as far as the kernel lets go of its pages.
 Bytes read_cold(const std::filesystem::path& path, std::vector<std::byte>& buffer) {
@@ -36,8 +36,8 @@ Bytes read_cold(const std::filesystem::path& path, std::vector<std::byte>& buffe
 MeterTrial try_meter(const StorageMeter& meter, const DatasetIndex& index, const std::stop_token& stop) {
   MeterTrial trial;
   const auto before = meter.process_bytes();
-  std::vector<std::byte> buffer(most_bytes_each);
-  const std::uint32_t files = std::min(index.file_count(), most_files);
+  std::vector<std::byte> buffer(most_tried_bytes);
+  const std::uint32_t files = std::min(index.file_count(), most_tried);
   for (std::uint32_t i = 0; i < files && !stop.stop_requested(); ++i) {
     const auto file = static_cast<std::uint32_t>(std::uint64_t{i} * index.file_count() / files);
     trial.read += read_cold(std::filesystem::path(index.facts().root) / index.file_path(file), buffer);

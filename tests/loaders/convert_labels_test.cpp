@@ -109,7 +109,9 @@ TEST_CASE("a sample of no class stays of none where its own name begins with a c
 }
 
 TEST_CASE("an image has one row, whatever its place, also where its sides differ by one pixel") {
-  for (const auto& [width, height] : {std::pair{101, 100}, {100, 101}, {33, 32}, {2, 1}, {140, 100}}) {
+  for (const auto& sides : {std::pair{101, 100}, {100, 101}, {33, 32}, {2, 1}, {140, 100}}) {
+    const int width = sides.first;
+    const int height = sides.second;
     CAPTURE(width);
     const DatasetFolder folder;
     const std::string image = text_of(test::encode_png({.width = width, .height = height}));

@@ -181,7 +181,9 @@ TEST_CASE("Of a network that is cut in two, however it is cut, at most one part 
     std::uint32_t world;
     std::uint32_t part;
   };
-  for (const auto& [world, part] : {Case{2, 1}, {3, 2}, {3, 6}, {4, 12}, {4, 2}, {5, 24}}) {
+  for (const Case& each : {Case{2, 1}, {3, 2}, {3, 6}, {4, 12}, {4, 2}, {5, 24}}) {
+    const std::uint32_t world = each.world;
+    const std::uint32_t part = each.part;
     for (const Meddler::Way way : {Meddler::Way::silent, Meddler::Way::silent_half, Meddler::Way::reset}) {
       CAPTURE(world);
       CAPTURE(part);
