@@ -77,20 +77,19 @@ void TarSampleMaker::finish() {
     return;
   }
   TarSample& data = sample.data->value;
-  if (sample.label) data.label = sample.label->value;
+  if (sample.label) data.label = *sample.label;
   if (sample.label_is_torn) tear(data);
   m_shard.samples.push_back(data);
 }
 
 void TarSampleMaker::take_label(const TarMember& member, std::size_t rank) {
-  if (m_sample.label && m_sample.label->rank < rank) return;
+  if (m_sample.label && m_sample.label_rank < rank) return;
   const auto length = static_cast<std::size_t>(std::min<std::uint64_t>(member.bytes, most_label_bytes));
   const std::span<const std::byte> text = m_window.at(member.data, length);
   m_sample.label_is_torn = is_torn(member);
-  auto label = parse_label(text);
-  if (member.bytes > most_label_bytes) label.reset();
-  m_sample.label = {label, rank, std::string(member.name)};
-  if (!m_sample.label->value && !m_sample.label_is_torn) m_shard.labels_unreadable.add(fmt::format("{}: {}", m_name, member.name));
+  m_sample.label.emplace(member.bytes <= most_label_bytes ? parse_label(text) : std::nullopt);
+  m_sample.label_rank = rank;
+  if (!*m_sample.label && !m_sample.label_is_torn) m_shard.labels_unreadable.add(fmt::format("{}: {}", m_name, member.name));
 }
 
 void TarSampleMaker::take_data(const TarMember& member, const std::string& extension, std::size_t rank) {

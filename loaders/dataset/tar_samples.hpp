@@ -35,10 +35,9 @@ class TarSampleMaker {
   void finish();
 
  private:
-  /// A member that was chosen, and the place of its extension among the keys.
-  template <typename Value>
-  struct Chosen {
-    Value value;
+  /// A member that was chosen as the sample, and the place of its extension among the keys.
+  struct ChosenData {
+    TarSample value;
     std::size_t rank = 0;
     std::string name;
   };
@@ -46,8 +45,9 @@ class TarSampleMaker {
     std::string key;
     std::uint64_t begin = 0;
     std::unordered_map<std::string, std::string> members;  ///< names by extension
-    std::optional<Chosen<TarSample>> data;
-    std::optional<Chosen<std::optional<std::int64_t>>> label;
+    std::optional<ChosenData> data;
+    std::optional<std::optional<std::int64_t>> label;  ///< of the member that was chosen: its number, where it is one
+    std::size_t label_rank = 0;                        ///< the place of its extension among the keys
     bool label_is_torn = false;
   };
   /// A key that was met: whether it had data, a label.

@@ -47,7 +47,8 @@ TEST_CASE("each setting of a result belongs to one option of that table") {
   given.image_key = "jpg";  // written where they are given
   given.label_key = "cls";
   const auto settings = nlohmann::json::parse(to_json(given));
-  for (const auto& [name, value] : settings.items()) CHECK_MESSAGE(owned.extract(name).empty() == spellings.contains(name), name);
+  for (const auto& setting : settings.items())
+    CHECK_MESSAGE(owned.extract(setting.key()).empty() == spellings.contains(setting.key()), setting.key());
   CHECK(owned.empty());
 }
 
