@@ -30,7 +30,7 @@ enum class FrameCheck : std::uint8_t {
 struct RankFacts {
   std::uint32_t rank = 0;
   std::uint32_t world = 1;                   ///< ranks, at most most_ranks
-  SecretKey key{JobKey{}};                   ///< frames are authenticated with it, not hidden: whoever can read the network reads samples
+  SecretKey key{JobKey{}};                   ///< frames are authenticated with it, not hidden: who can read the network can read samples
   FrameCheck frame_check = FrameCheck::tag;  ///< the same in all ranks
   std::string terms;                         ///< what must be the same in all ranks, in any form (the dataset's digest, seed, batch size, ...)
   std::uint32_t connections_per_peer = 2;    ///< 1 to 16, the same in all ranks
