@@ -24,17 +24,21 @@ bool Rounds::hear(std::uint32_t rank, const FrameHead& head, std::vector<std::by
   if (head.kind == FrameKind::gather) {
     m_exchange.hear(rank, head.number, std::move(bytes));
   } else {
-    auto mask = parse_mask(bytes, m_members->world());
-    if (!mask) return false;
+    auto said = parse_standing(bytes, m_members->world());
+    if (!said || said->ended[m_members->own()]) return false;
+    // Known before what it said counts: who leaves a rank out by that knows whether it has ended.
+    for (std::uint32_t other = 0; other < m_members->world(); ++other) {
+      if (said->ended[other]) m_job->bury(other, Death::ended);
+    }
     const std::scoped_lock lock(m_mutex);
-    m_masks[rank][head.kind] = {head.number, std::move(*mask)};
+    m_masks[rank][head.kind] = {head.number, std::move(said->going_on)};
   }
   m_members->tell();
   return true;
 }
 
 void Rounds::tell_all(FrameKind kind, std::uint64_t number, const RankMask& mask) {
-  const auto bytes = std::make_shared<const std::vector<std::byte>>(write_mask(mask));
+  const auto bytes = std::make_shared<const std::vector<std::byte>>(write_standing({mask, m_members->of_death(Death::ended)}));
   for (std::uint32_t rank = 0; rank < m_members->world(); ++rank) {
     if (rank != m_members->own() && m_members->alive(rank)) m_say(rank, kind, number, bytes);
   }

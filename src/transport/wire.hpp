@@ -57,7 +57,7 @@ constexpr std::size_t entry_bytes = 8;
 constexpr std::size_t most_entries = 256;          ///< in one frame
 constexpr std::size_t most_asked = 1024;           ///< unanswered on one connection
 constexpr std::size_t most_gathered = 64U << 20U;  ///< bytes
-constexpr std::size_t most_mask = most_ranks / 8;  ///< bytes
+constexpr std::size_t most_mask = 2 * most_ranks / 8;  ///< bytes
 constexpr std::size_t process_bytes = 24;
 constexpr std::size_t most_small = most_entries * entry_bytes;  ///< bytes that follow any head but those of is_long()
 
@@ -79,10 +79,14 @@ void write_entry(const RequestEntry& entry, std::span<std::byte, entry_bytes> ou
 /// Appends to `entries`. Requires a length that parse_head() lets pass.
 void parse_entries(std::span<const std::byte> bytes, std::vector<RequestEntry>& entries);
 
-/// One bit a rank, rank 0 the lowest of the first byte.
 using RankMask = std::vector<bool>;
-std::vector<std::byte> write_mask(const RankMask& mask);
-/// Nothing when it is not a mask of `world` ranks.
-std::optional<RankMask> parse_mask(std::span<const std::byte> bytes, std::uint32_t world);
+/// What a rank says of all ranks in an agreement: two masks, one bit a rank, rank 0 the lowest of the first byte.
+struct Standing {
+  RankMask going_on;
+  RankMask ended;  ///< for certain, so that every rank knows it that goes on without them because of what this one said
+};
+std::vector<std::byte> write_standing(const Standing& standing);
+/// Nothing when it is not one of `world` ranks.
+std::optional<Standing> parse_standing(std::span<const std::byte> bytes, std::uint32_t world);
 
 }  // namespace dsanalyze::transport

@@ -57,9 +57,9 @@ void check_frames(std::span<const std::byte> bytes) {
     }
     if (head->kind == FrameKind::mask || head->kind == FrameKind::decided) {
       const std::uint32_t world = 1 + head->number % most_ranks;
-      const auto mask = transport::parse_mask(body, world);
-      if (mask) require(mask->size() == world, "a mask is of the job's ranks");
-      if (mask) require(std::ranges::equal(transport::write_mask(*mask), body), "and is written as it was read");
+      const auto said = transport::parse_standing(body, world);
+      if (said) require(said->going_on.size() == world && said->ended.size() == world, "masks are of the job's ranks");
+      if (said) require(std::ranges::equal(transport::write_standing(*said), body), "and are written as they were read");
     }
     bytes = bytes.subspan(body.size());
   }

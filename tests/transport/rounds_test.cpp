@@ -177,7 +177,13 @@ class TalkingRanks {
     m_jobs[one]->members.bury(other, transport::Death::silent);
     m_jobs[other]->members.bury(one, transport::Death::silent);
   }
+  /// It ends, and one of the others alone notices.
+  void end(std::uint32_t rank, std::uint32_t noticed_by) {
+    m_is_dead[rank] = true;
+    m_jobs[noticed_by]->members.bury(rank, transport::Death::ended);
+  }
   [[nodiscard]] bool is_dead(std::uint32_t rank) const { return m_is_dead[rank]; }
+  [[nodiscard]] transport::Death death(std::uint32_t rank, std::uint32_t to) const { return m_jobs[to]->members.death(rank); }
   template <typename Each>
   void each(const Each& body) {
     std::vector<std::jthread> threads;
@@ -370,6 +376,15 @@ TEST_CASE("Of what is left when ranks have ended at most one part goes on, too, 
   CHECK(may_go_on({true, true, true}, {true, false, false}, {false, true, false}));
   CHECK_FALSE(may_go_on({true, true, true}, {true, false, false}, {false, false, true}));
   CHECK(may_go_on({true, true, true}, {true, true, false}, {false, false, true}));
+}
+
+TEST_CASE("Ranks that leave one out know that it has ended where one of them knows it") {
+  for (std::uint32_t noticed_by = 1; noticed_by < 4; ++noticed_by) {
+    TalkingRanks ranks(4);
+    ranks.end(0, noticed_by);
+    ranks.each([](std::uint32_t, transport::Rounds& rounds) { CHECK(rounds.agree(0, test::in_good_time()).ranks.size() == 3); });
+    for (std::uint32_t rank = 1; rank < 4; ++rank) CHECK(ranks.death(0, rank) == transport::Death::ended);
+  }
 }
 
 TEST_CASE("A rank that went on to an agreement is not waited for in the rounds before it") {

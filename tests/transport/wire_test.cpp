@@ -75,14 +75,21 @@ TEST_CASE("Entries that were written are read in their order") {
   CHECK(entries[1].sample == UINT32_MAX);
 }
 
-TEST_CASE("A mask is read by jobs of its size alone") {
-  RankMask mask(11);
-  mask[0] = mask[10] = true;
-  const std::vector<std::byte> bytes = write_mask(mask);
-  CHECK(parse_mask(bytes, 11) == mask);
-  CHECK_FALSE(parse_mask(bytes, 10));  // says something of a rank that is not there
-  CHECK_FALSE(parse_mask(bytes, 17));
-  CHECK_FALSE(parse_mask({}, 11));
+TEST_CASE("What is said of all ranks is read by jobs of its size alone") {
+  Standing standing{RankMask(11), RankMask(11)};
+  standing.going_on[0] = standing.going_on[10] = true;
+  standing.ended[7] = standing.ended[8] = true;
+  std::vector<std::byte> bytes = write_standing(standing);
+  const auto read = parse_standing(bytes, 11);
+  REQUIRE(read);
+  CHECK(read->going_on == standing.going_on);
+  CHECK(read->ended == standing.ended);
+  CHECK_FALSE(parse_standing(bytes, 10));  // says something of a rank that is not there
+  CHECK_FALSE(parse_standing(bytes, 17));
+  CHECK_FALSE(parse_standing({}, 11));
+  CHECK_FALSE(parse_standing(std::span(bytes).first(2), 11));
+  bytes.back() = std::byte{0x80};
+  CHECK_FALSE(parse_standing(bytes, 11));
 }
 
 }  // namespace
