@@ -10,6 +10,9 @@
 
 namespace dsanalyze::transport {
 
+/// Makes sure that tags can be made. Throws Error.
+void ready_frame_sums();
+
 /// The sums of one direction of a connection, in the order in which its frames are sent. A frame's count is in its sum, so that no frame passes for
 /// another, and none can be left out or repeated unseen.
 /// - With a key: Poly1305, its one-time key drawn by ChaCha20 from the key and the count [RFC 8439, section 2.6]. Only who has the key makes it.

@@ -79,6 +79,7 @@ Proof digest_of_terms(const RankFacts& facts) {
 }
 
 OwnSide own_side(const RankFacts& facts) {
+  if (facts.frame_check == FrameCheck::tag) ready_frame_sums();
   return {facts.key, digest_of_terms(facts), facts.rank, facts.world, facts.connections_per_peer, facts.frame_check};
 }
 

@@ -3,6 +3,9 @@
 //       holds the objects until the other rank has gone
 //   peer_bench fetch FOLDER [--listen ADDRESS] [the same] [--depth N] [--batch N] [--seconds S] [--warm-up S] [--rate OBJECTS_PER_S]
 //       asks for them in random order, N at once, and prints bytes/s, requests/s and latencies; with --rate so many a second, evenly
+//       both: [--frames tag|checksum] what each frame carries (tag)
+//   peer_bench sums [--objects N] [--bytes B] [--seconds S]
+//       prints the bytes/s of each sum by one core, of objects that lie anywhere in memory and of one that lies in the processor's caches
 
 #include <algorithm>
 #include <atomic>
@@ -14,6 +17,7 @@
 #include "dsanalyze/base/random.hpp"
 #include "dsanalyze/base/zeroed_memory.hpp"
 #include "dsanalyze/transport/ranks.hpp"
+#include "frame_sums.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -40,6 +44,12 @@ class Objects final : public HeldSamples {
   ZeroedMemory m_memory;
 };
 
+FrameCheck frame_check_of(const std::string& name) {
+  if (name == "tag") return FrameCheck::tag;
+  if (name == "checksum") return FrameCheck::checksum;
+  throw UsageError("--frames: tag or checksum");
+}
+
 struct Setting {
   explicit Setting(const Arguments& arguments)
       : folder(arguments.positional.at(1)),
@@ -51,6 +61,7 @@ struct Setting {
     facts.io_threads = static_cast<std::uint32_t>(arguments.number("--io-threads", 2));
     facts.places = static_cast<std::uint32_t>(arguments.number("--depth", 32));
     facts.largest_sample = bytes;
+    facts.frame_check = frame_check_of(arguments.text("--frames", "tag"));
   }
   std::filesystem::path folder;
   std::string listen;
@@ -183,18 +194,46 @@ void fetch(Setting setting, const Arguments& arguments) {
       own_cpu().kernel / gigabytes);
 }
 
+/// Bytes/s of the sums of objects, in random order of `count`.
+double rate_of_sums(transport::FrameSums sums, const Objects& objects, std::uint32_t count, double seconds) {
+  RandomStream random(3);
+  const std::array<std::byte, transport::bare_head_bytes> head{};
+  Bytes summed = 0;
+  [[maybe_unused]] volatile std::byte kept{};
+  const Nanoseconds begun = system_timing().clock->now();
+  Nanoseconds now = begun;
+  for (; to_seconds(now - begun) < seconds; now = system_timing().clock->now()) {
+    const std::span<const std::byte> object = objects.find(static_cast<SampleId>(random.below(count)));
+    kept = sums.next(head, object).front();
+    summed += object.size();
+  }
+  return static_cast<double>(summed) / to_seconds(now - begun);
+}
+
+void sums(const Arguments& arguments) {
+  const auto count = static_cast<std::uint32_t>(arguments.number("--objects", 4000));
+  const Objects objects(count, static_cast<std::uint32_t>(arguments.number("--bytes", 110000)));
+  const double seconds = arguments.number("--seconds", 1);
+  for (const auto& [name, sum] : {std::pair("checksum", transport::FrameSums()), std::pair("tag", transport::FrameSums(SecretKey(JobKey{})))}) {
+    fmt::print("{}: {:.0f} bytes/s from memory, {:.0f} bytes/s from caches\n", name, rate_of_sums(sum, objects, count, seconds),
+               rate_of_sums(sum, objects, 1, seconds));
+  }
+}
+
 int run(const std::vector<std::string>& words) {
-  const Arguments arguments(
-      words, {"--listen", "--objects", "--bytes", "--connections", "--io-threads", "--depth", "--batch", "--seconds", "--warm-up", "--rate"});
+  const Arguments arguments(words, {"--listen", "--objects", "--bytes", "--connections", "--io-threads", "--depth", "--batch", "--seconds", "--warm-up",
+                                    "--rate", "--frames"});
   const bool is_complete = arguments.positional.size() == 2;
   if (is_complete && arguments.positional[0] == "serve") {
     serve(Setting(arguments));
   } else if (is_complete && arguments.positional[0] == "fetch") {
     fetch(Setting(arguments), arguments);
+  } else if (arguments.positional.size() == 1 && arguments.positional[0] == "sums") {
+    sums(arguments);
   } else {
     fmt::print(stderr,
-               "usage: peer_bench serve FOLDER | fetch FOLDER [--depth N] [--batch N] [--seconds S] [--warm-up S] [--rate R]\n"
-               "       both: [--listen ADDRESS] [--objects N] [--bytes B] [--connections N] [--io-threads N]\n");
+               "usage: peer_bench serve FOLDER | fetch FOLDER [--depth N] [--batch N] [--seconds S] [--warm-up S] [--rate R] | sums [--seconds S]\n"
+               "       serve, fetch: [--listen ADDRESS] [--objects N] [--bytes B] [--connections N] [--io-threads N] [--frames tag|checksum]\n");
     return 2;
   }
   return 0;

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Samples from another rank's memory beside iperf3, between two network namespaces that are joined by a veth pair.
+"""Samples from another rank's memory beside iperf3, between two network namespaces that are joined by a veth pair, or over loopback.
 
-usage: peers.py PEER_BENCH [--rounds N] [--seconds S] [--links GBIT,...] [--mtu N] [--fetch "OPTIONS"]   (as root; needs iproute2 and iperf3)
+usage: peers.py PEER_BENCH [--loopback] [--rounds N] [--seconds S] [--links GBIT,...] [--mtu N] [--fetch "OPTIONS"]   (needs iproute2 and iperf3, and root for namespaces)
 
-Each round runs iperf3 with 1, 2, 3 and 4 streams and peer_bench by turns; the ratio is to the best of the four in the same round. iperf3 has the system's
-congestion control, and once more --control's: ranks do without BBR, whose pacing costs more than all else. Then the same over links that `tc tbf` limits: the share of the link that samples' bytes have, and with half of that asked for, evenly, the latencies. The namespaces are removed
-whatever happens.
+Each round runs iperf3 with every congestion control of the system, 1 to 4 streams, with and without --zerocopy, and peer_bench with checksums and with tags, one after another; the ratio is
+to the best of iperf3's runs in the same round. The rate with tags is compared with what the rate with checksums and the tags' own rates allow on two cores that do
+nothing else. Then the same over links that `tc tbf` limits: the share of the link that samples' bytes have, and with half of that asked for, evenly, the latencies.
+The namespaces are removed whatever happens.
 """
 
 import argparse
@@ -66,14 +67,36 @@ class Namespaces:
     def inside(self, side, *words):
         return ["ip", "netns", "exec", self.names[side], *[str(word) for word in words]]
 
+    addresses = ADDRESSES
 
-def iperf3(namespaces, streams, seconds, control=None):
+
+class Loopback:
+    """This machine alone."""
+
+    addresses = ("127.0.0.1", "127.0.0.1")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def inside(self, _, *words):
+        return [str(word) for word in words]
+
+
+def congestion_controls():
+    with open("/proc/sys/net/ipv4/tcp_available_congestion_control") as file:
+        return file.read().split()
+
+
+def iperf3(namespaces, streams, seconds, control, *options):
     """Bytes/s that arrived."""
     server = subprocess.Popen(namespaces.inside(0, "iperf3", "-s", "-1"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         for _ in range(100):
-            client = command(*namespaces.inside(1, "iperf3", "-c", ADDRESSES[0], "-R", "-P", streams, "-t", seconds, "-O", "0.5", "-J",
-                                              *(["-C", control] if control else [])), check=False)
+            client = command(*namespaces.inside(1, "iperf3", "-c", namespaces.addresses[0], "-R", "-P", streams, "-t", seconds, "-O", "0.5", "-J",
+                                              "-C", control, *options), check=False)
             answer = json.loads(client.stdout or "{}")
             if "end" in answer and "sum_received" in answer["end"]:
                 return answer["end"]["sum_received"]["bits_per_second"] / 8
@@ -84,35 +107,52 @@ def iperf3(namespaces, streams, seconds, control=None):
         server.wait()
 
 
-def peer_bench(program, namespaces, options):
+def peer_bench(program, namespaces, frames, options):
     """(bytes/s, requests/s, p50, p99 in microseconds)"""
+    words = ["--frames", frames, *options]
     with tempfile.TemporaryDirectory() as folder:
-        server = subprocess.Popen(namespaces.inside(0, program, "serve", folder, "--listen", ADDRESSES[0]), stdout=subprocess.DEVNULL)
+        server = subprocess.Popen(namespaces.inside(0, program, "serve", folder, "--listen", namespaces.addresses[0], "--frames", frames), stdout=subprocess.DEVNULL)
         try:
-            found = command(*namespaces.inside(1, program, "fetch", folder, "--listen", ADDRESSES[1], *options))
+            found = command(*namespaces.inside(1, program, "fetch", folder, "--listen", namespaces.addresses[1], *words))
         finally:
             server.terminate()
             server.wait()
     return tuple(int(number) for number in RESULT.search(found.stdout).groups())
 
 
+def rates_of_tags(program):
+    """Bytes/s of one core: (of what lies in memory, as the sender's; of what lies in its caches, as the receiver's)"""
+    found = re.search(r"tag: (\d+) bytes/s from memory, (\d+) bytes/s from caches", command(program, "sums", "--seconds", "0.5").stdout)
+    return int(found.group(1)), int(found.group(2))
+
+
+def iperf3_runs(arguments, namespaces):
+    """Bytes/s by what iperf3 ran with."""
+    return {" ".join([control, str(streams), *options]): iperf3(namespaces, streams, arguments.seconds, control, *options)
+            for control in congestion_controls() for streams in STREAMS for options in ((), ("--zerocopy",))}
+
+
 def compare(arguments, namespaces):
     options = ["--seconds", arguments.seconds, *arguments.fetch.split()]
-    rates, tails, peers, unpaced = [], [], [], []
+    rates, tagged, possible, tails, peers = [], [], [], [], []
     for number in range(arguments.rounds):
-        ours = peer_bench(arguments.program, namespaces, options) if number % 2 == 0 else None
-        tools = [iperf3(namespaces, streams, arguments.seconds) for streams in STREAMS]
-        without = [iperf3(namespaces, streams, arguments.seconds, arguments.control) for streams in STREAMS[:2]]
-        ours = ours or peer_bench(arguments.program, namespaces, options)
+        runs = [lambda: ("checksum", peer_bench(arguments.program, namespaces, "checksum", options)),
+                lambda: ("tag", peer_bench(arguments.program, namespaces, "tag", options)),
+                lambda: ("tags alone", rates_of_tags(arguments.program)),
+                lambda: ("iperf3", iperf3_runs(arguments, namespaces))]
+        found = dict(run() for run in (runs if number % 2 == 0 else reversed(runs)))
+        ours, best = found["checksum"], max(found["iperf3"], key=found["iperf3"].get)
         rates.append(ours[0] / 1e9)
         tails.append(ours[3])
-        peers.append(max(tools) / 1e9)
-        unpaced.append(max(without) / 1e9)
-        say(f"  round {number + 1}: iperf3 with 1 to 4 streams " + ", ".join(f"{rate / 1e9:.2f}" for rate in tools)
-            + f" GB/s, {arguments.control} with 1 and 2 " + ", ".join(f"{rate / 1e9:.2f}" for rate in without)
-            + f" GB/s; ours {rates[-1]:.2f} GB/s, {ours[1]} requests/s, p50 {ours[2]} us, p99 {ours[3]} us")
+        tagged.append(found["tag"][0] / 1e9)
+        # Both ends' tags are made on two cores, which the rate without them has filled.
+        possible.append(1 / (1 / rates[-1] + (1e9 / found["tags alone"][0] + 1e9 / found["tags alone"][1]) / 2))
+        peers.append(found["iperf3"][best] / 1e9)
+        say(f"  round {number + 1}: ours {rates[-1]:.2f} GB/s, {ours[1]} requests/s, p50 {ours[2]} us, p99 {ours[3]} us; with tags {tagged[-1]:.2f} of "
+            f"{possible[-1]:.2f} GB/s; iperf3 {peers[-1]:.2f} GB/s ({best}); all: "
+            + ", ".join(f"{name} {rate / 1e9:.2f}" for name, rate in found["iperf3"].items()))
     say(f"no limit: ours {spread(rates, '{:.2f}')} GB/s, p99 {statistics.median(tails):.0f} us; iperf3 at its best {spread(peers, '{:.2f}')} GB/s, "
-        f"ratio {spread(ratios(rates, peers), '{:.2f}')}; with {arguments.control} {spread(unpaced, '{:.2f}')} GB/s, ratio {spread(ratios(rates, unpaced), '{:.2f}')}")
+        f"ratio {spread(ratios(rates, peers), '{:.2f}')}; with tags {spread(tagged, '{:.2f}')} GB/s, of what they allow {spread(ratios(tagged, possible), '{:.2f}')}")
 
 
 def over_link(arguments, namespaces, gbit):
@@ -120,9 +160,9 @@ def over_link(arguments, namespaces, gbit):
     # What the headers of IP and TCP, with its time stamps, and of Ethernet leave of it.
     possible = (arguments.mtu - 52) / (arguments.mtu + 14)
     namespaces.limit(gbit)
-    ours = [peer_bench(arguments.program, namespaces, ["--seconds", arguments.seconds, *arguments.fetch.split()]) for _ in range(arguments.rounds)]
-    tool = max(iperf3(namespaces, streams, arguments.seconds) for streams in STREAMS)
-    calm = peer_bench(arguments.program, namespaces, ["--seconds", arguments.seconds, "--rate", int(link / 110000 / 2), *arguments.fetch.split()])
+    ours = [peer_bench(arguments.program, namespaces, "tag", ["--seconds", arguments.seconds, *arguments.fetch.split()]) for _ in range(arguments.rounds)]
+    tool = max(iperf3_runs(arguments, namespaces).values())
+    calm = peer_bench(arguments.program, namespaces, "tag", ["--seconds", arguments.seconds, "--rate", int(link / 110000 / 2), *arguments.fetch.split()])
     namespaces.limit(0)
     say(f"{gbit} Gbit/s: samples' bytes are {spread([each[0] / link for each in ours])} of the link, of which TCP can have {possible:.3f} (iperf3 at its best {tool / link:.3f}), "
         f"p50 {statistics.median(each[2] for each in ours):.0f} us, p99 {statistics.median(each[3] for each in ours):.0f} us; "
@@ -136,17 +176,17 @@ def main():
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--links", default="5,10")
     parser.add_argument("--mtu", type=int, default=1500, help="bytes in a packet (1500)")
-    parser.add_argument("--control", default="reno", help="a congestion control that does not pace (reno)")
+    parser.add_argument("--loopback", action="store_true", help="over loopback, without links and packet sizes")
     parser.add_argument("--fetch", default="", help="options of peer_bench fetch")
     arguments = parser.parse_args()
     for tool in ("ip", "tc", "iperf3"):
         if not shutil.which(tool):
             sys.exit(f"{tool} is not there: apt-get install iproute2 iperf3")
     clean_up_on_signals()
-    with Namespaces(arguments.mtu) as namespaces:
+    with Loopback() if arguments.loopback else Namespaces(arguments.mtu) as namespaces:
         say(f"{os.cpu_count()} cores, Linux {os.uname().release}; 110 KB objects unless --fetch says otherwise")
         compare(arguments, namespaces)
-        for gbit in filter(None, arguments.links.split(",")):
+        for gbit in filter(None, [] if arguments.loopback else arguments.links.split(",")):
             over_link(arguments, namespaces, float(gbit))
 
 
