@@ -10,7 +10,7 @@
 
 namespace dsanalyze {
 
-// What an index depends on. Each reader declares it while it reads; whoever uses the index afterwards asks what changed.
+// What an index depends on. Each reader declares it while it reads; the user of the index asks afterwards what changed.
 
 /// The file that is read through `window`, for Facts::files.
 DatasetIndex::Facts::File facts_of(const std::string& file, const FileWindow& window);

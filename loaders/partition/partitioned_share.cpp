@@ -31,7 +31,7 @@ struct PartitionedShare::State {
         self(static_cast<std::uint32_t>(parts.ranks->rank())),
         alive(static_cast<std::uint32_t>(parts.ranks->world())) {}
 
-  [[nodiscard]] bool parted() const { return options.mode != PartitionMode::none; }
+  [[nodiscard]] bool is_partitioned() const { return options.mode != PartitionMode::none; }
 
   /// An epoch that goes on: who takes part in it.
   struct Running {
@@ -63,7 +63,7 @@ struct PartitionedShare::State {
       dealt.reset();
       directory = std::move(made);
       if (options.mode == PartitionMode::locality) locality.emplace(*directory, self, options.balance);
-    } else if (parted() && !directory) {
+    } else if (is_partitioned() && !directory) {
       dealt.emplace(parts.index->records(), capacities(), self);
     }
     if (dealt) dealt->reset(alive);
@@ -113,8 +113,8 @@ struct PartitionedShare::State {
     return bitmap;
   }
 
-  /// The directory: who holds what, once what nobody held is adopted. What a rank that is lost meanwhile held, or was to adopt, is nobody's: the
-  /// others make the directory again, without it.
+  /// The directory: who holds what, once what no cache held is adopted. What a rank that is lost meanwhile held, or was to adopt, is held by none:
+  /// the others make the directory again, without it.
   Status make(std::optional<PartitionDirectory>& made) {
     for (bool is_whole = false; !is_whole;) {
       const std::vector<std::byte> bitmap = held_bitmap();
@@ -131,7 +131,7 @@ struct PartitionedShare::State {
       const AliveRanks told = alive;
       if (std::ranges::any_of(all.adopted, [](const auto& of_rank) { return !of_rank.empty(); })) {
         if (Status status = adopt(all.adopted[self]); !status.ok()) return status;
-        // Nobody asks for what is not there yet.
+        // No rank asks for what is not there yet.
         if (Status status = agree(); !status.ok()) return status;
       }
       is_whole = alive == told;
@@ -237,7 +237,7 @@ struct PartitionedShare::State {
   PartitionedEngine* engine = nullptr;
   AliveRanks alive;                           ///< as agreed on last
   std::optional<Running> running;             ///< the epoch that was started last
-  std::atomic<std::uint32_t> alive_count{0};  ///< ranks of `running`, for whoever asks
+  std::atomic<std::uint32_t> alive_count{0};  ///< ranks of `running`, for any thread
   std::vector<Report> reports;                ///< by rank, of those alive when they were told; zeros of the others
   std::optional<DealtAssignment> dealt;       ///< in the first epoch
   std::optional<PartitionDirectory> directory;

@@ -130,7 +130,7 @@ std::unique_ptr<LaunchedRank> RankOptions::launch(const ProfileInputs& inputs, c
   facts.frame_check = m_key_file.empty() && all_on_loopback(roster.addresses) ? FrameCheck::checksum : FrameCheck::tag;
   facts.places = static_cast<std::uint32_t>(std::min<std::size_t>(fetch_places(settings), most_places));
   facts.largest_sample = std::min<Bytes>(largest_sample(*inputs.index), most_asked_bytes);
-  auto ranks = join_ranks(std::move(listener), facts, roster.addresses, timing);
+  auto ranks = join_ranks(std::move(listener), facts, roster.addresses, timing, stop);
   return std::make_unique<MetRank>(std::move(mpi), std::move(ranks));
 }
 

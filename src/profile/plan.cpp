@@ -185,7 +185,7 @@ void require_memory_for_largest(const DatasetIndex& index, Bytes memory, Bytes u
   const auto largest =
       std::max_element(records.begin(), records.end(), [](const IndexRecord& a, const IndexRecord& b) { return a.length < b.length; });
   throw Error(
-      fmt::format("the sample {} of {} has {}, and beside batch slots {} of the {} available may be used; remove it from the dataset, or mend it",
+      fmt::format("the sample {} of {} has {}, and beside batch slots {} of the {} available may be used; remove it from the dataset, or repair it",
                   sample_name(index, static_cast<SampleId>(largest - records.begin())), index.facts().root, format_bytes(largest->length),
                   format_bytes(memory), format_bytes(usable)));
 }

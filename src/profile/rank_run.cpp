@@ -196,8 +196,8 @@ RanksMeasured run_with_others(RunContext& context, double seconds) {
   make_cold(context);
   const ProfileInputs inputs = rank_inputs(context);
   Pipeline::Spec spec = full_spec(context);
-  const bool parted = settings.partition != PartitionMode::none;
-  if (parted) spec.least_priority = partition_priority;
+  const bool is_partitioned = settings.partition != PartitionMode::none;
+  if (is_partitioned) spec.least_priority = partition_priority;
   const auto server = Pipeline::make_server(inputs, spec, 1, context.timing);
   const Nanoseconds begun = context.timing.clock->now();
   PartitionedShare share(
@@ -213,12 +213,12 @@ RanksMeasured run_with_others(RunContext& context, double seconds) {
   std::unique_ptr<PeerSource> emulated;
   if (settings.network == Seam::emulated)
     emulated = make_emulated_network(team.ranks().peers(), settings.network_bytes_per_s / settings.scale, context.timing);
-  if (parted) {
+  if (is_partitioned) {
     spec.peers = emulated ? emulated.get() : &team.ranks().peers();
     spec.rules = &share;
   }
   Pipeline pipeline(inputs, spec, context.timing);
-  if (parted) share.read_with(pipeline.partitioned_engine());
+  if (is_partitioned) share.read_with(pipeline.partitioned_engine());
   const Serving serving(team.ranks(), server->held());
   auto loader = pipeline.make_loader({.epochs = static_cast<std::uint64_t>(settings.epochs)});
   const RankTraining training = train_measured(context, inputs, pipeline, *loader, share, seconds);
@@ -229,7 +229,7 @@ RanksMeasured run_with_others(RunContext& context, double seconds) {
   RankRecord mine = record_rank(context, training.own, pipeline, *loader, share.account(), training.log);
   mine.training = training.own.record.training;
   meet_again(context, alive);
-  if (parted) measured.network = measure_network(context, pipeline, share, server->held(), network_seconds);
+  if (is_partitioned) measured.network = measure_network(context, pipeline, share, server->held(), network_seconds);
   measured.ranks = gather_records(context, alive, mine);
   settle_who_tells(context, alive);
   share.ended(alive);

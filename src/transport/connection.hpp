@@ -68,7 +68,7 @@ class Connection {
   void await_reading();
   void await_writing();
   void read_available();
-  /// Of a body that has begun the rest will come, and is of no use before: the socket wakes nobody for parts of it.
+  /// Of a body that has begun the rest will come, and is of no use before: the socket wakes no thread for parts of it.
   void tune_wakes();
   void take(std::size_t bytes);
   /// False when more bytes are needed.
@@ -89,7 +89,7 @@ class Connection {
   void add_messages();
   /// It goes on without this rank. False, as break_off().
   bool take_end(const FrameHead& head);
-  /// The socket is of no use any more. False, for whoever would go on.
+  /// The socket is of no use any more. False, so that the caller does not go on.
   bool broke();
   /// What came is not what was sent, or not in its turn: as broke().
   bool is_corrupt();
@@ -98,7 +98,7 @@ class Connection {
   void lose(Status status, Death death);
   /// A rank that may live after all is told that this one goes on without it, and all are told when this one does not go on.
   void say_last_words();
-  /// What it said makes no sense. False, for whoever would go on.
+  /// What it said makes no sense. False, so that the caller does not go on.
   bool break_off();
   void end(Status status);
   void fail_asked(Status status);
@@ -148,7 +148,7 @@ class Connection {
   FrameSums m_received;
   std::uint64_t m_messages_heard = 0;
   std::span<std::byte> m_rest;       ///< of the body, where it goes
-  std::vector<std::byte> m_message;  ///< of a body that is no reply, or one that nobody wants any more
+  std::vector<std::byte> m_message;  ///< of a body that is no reply, or one that is not wanted any more
   Ring<Asked> m_awaited;             ///< in the order in which answers come
   std::size_t m_asked_here = 0;      ///< of m_awaited, those at the front that were sent over this socket
   std::vector<RequestEntry> m_entries;

@@ -21,9 +21,9 @@
 namespace dsanalyze::transport {
 
 /// Where connections begin: lets in who proves to be a member, and calls at the lower ranks' doors until it is let in, again when a connection broke.
-/// A thread of its own, so that whoever knocks, however often, keeps none of the others waiting. Who has not proved to be a member within 2 s and 116
-/// bytes is gone. Of more than 128 that have not, one of the address that most of them come from goes, whichever: however many come, a member that
-/// tries again gets in soon, and one from another address at once. Threads: any.
+/// A thread of its own, so that a caller, however often it comes, keeps none of the others waiting. Who has not proved to be a member within 2 s and
+/// 116 bytes is gone. Of more than 128 that have not, one of the address that most of them come from goes, whichever: however many come, a member
+/// that tries again gets in soon, and one from another address at once. Threads: any.
 class Door {
  public:
   /// A member's claim to a connection.

@@ -32,7 +32,7 @@ bool is_host_and_port(std::string_view place);
 std::vector<SocketAddress> resolve_place(std::string_view place, Keyed keyed);
 
 /// The kernel's table of TCP sockets, as it was when this was made: who has the other ends of connections that stay within this machine. An end that
-/// was closed is nobody's, whatever the table says of it. Threads: as a value.
+/// was closed belongs to no user, whatever the table says of it. Threads: as a value.
 class SocketTable {
  public:
   /// Reads the rows of those that are connected to `port`. `family`: AF_INET or AF_INET6.

@@ -48,7 +48,7 @@ class JoinedRanks final : public Ranks {
   JoinedRanks(const JoinedRanks&) = delete;
   JoinedRanks& operator=(const JoinedRanks&) = delete;
 
-  void join(Listener listener, std::vector<asio::ip::tcp::endpoint> peers, const Clock& clock) {
+  void join(Listener listener, std::vector<asio::ip::tcp::endpoint> peers, const Clock& clock, const std::stop_token& stop) {
     m_door = std::make_unique<Door>(listener.take(), m_job.facts, std::move(peers), clock, calls_of_door());
     m_door->open();
     const Deadline deadline = m_job.members.after(m_job.facts.setup_seconds);
@@ -56,6 +56,7 @@ class JoinedRanks final : public Ranks {
       const std::uint32_t seen = m_job.members.news();
       const std::vector<std::uint32_t> missing = missing_ranks();
       if (missing.empty()) return;
+      if (stop.stop_requested()) throw Interrupted();
       const bool is_over = m_job.members.now() >= deadline.at || m_door->is_hopeless();
       if (is_over || alive().size() < m_job.members.world()) throw Error(describe_missing(missing));
       m_job.members.wait(seen, {std::min(deadline.at, m_job.members.after(seconds_between_looks).at)});
@@ -217,7 +218,8 @@ void RankFacts::validate() const {
   require(setup_seconds >= 0 && setup_seconds <= 86400, "setup_seconds", "between 0 and 86400");
 }
 
-std::unique_ptr<Ranks> join_ranks(Listener listener, const RankFacts& facts, const std::vector<std::string>& addresses, Timing timing) {
+std::unique_ptr<Ranks> join_ranks(Listener listener, const RankFacts& facts, const std::vector<std::string>& addresses, Timing timing,
+                                  const std::stop_token& stop) {
   facts.validate();
   if (addresses.size() != facts.world) {
     throw UsageError(fmt::format("{} addresses were given for {} ranks: each rank needs one", addresses.size(), facts.world));
@@ -225,7 +227,7 @@ std::unique_ptr<Ranks> join_ranks(Listener listener, const RankFacts& facts, con
   std::vector<asio::ip::tcp::endpoint> peers(facts.world);
   for (std::uint32_t rank = 0; rank < facts.rank; ++rank) peers[rank] = transport::parse_endpoint(addresses[rank]);
   auto ranks = std::make_unique<transport::JoinedRanks>(facts, timing);
-  ranks->join(std::move(listener), std::move(peers), *timing.clock);
+  ranks->join(std::move(listener), std::move(peers), *timing.clock, stop);
   return ranks;
 }
 

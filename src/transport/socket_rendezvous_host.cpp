@@ -178,7 +178,7 @@ void PortHost::greet(FileDescriptor socket, Source source) {
   write_to(m_guests.back());  // so that its proof may be here with the next turn
 }
 
-/// Of the source that has most strangers the oldest, so that nobody gains by coming often; this user's own only where there are no others.
+/// Of the source that has most strangers the oldest, so that coming often gains nothing; this user's own only where there are no others.
 bool PortHost::evict_stranger() {
   std::map<std::string_view, std::size_t> counts;
   for (const Guest& guest : m_guests) {

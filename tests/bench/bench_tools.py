@@ -1,4 +1,5 @@
 """What the measuring scripts here have in common: control groups, devices' counters, profiles, rounds and their medians."""
+import argparse
 import json
 import os
 import re
@@ -24,6 +25,36 @@ def clean_up_on_signals():
 
 def say(text=""):
     print(text, flush=True)
+
+
+class Failure(Exception):
+    """What was to hold does not."""
+
+
+def require(holds, what):
+    if not holds:
+        raise Failure(what)
+
+
+def campaign_parser(text, count):
+    """Of a script that does something once for each of `count` seeds, from a program's path on."""
+    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program", type=os.path.abspath)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=count)
+    parser.add_argument("--lines", type=argparse.FileType("a"))
+    return parser
+
+
+def seeds_of(arguments):
+    return range(arguments.seed, arguments.seed + arguments.count)
+
+
+def keep_line(arguments, line):
+    """In the file that --lines names, if any."""
+    if arguments.lines:
+        arguments.lines.write(json.dumps(line) + "\n")
+        arguments.lines.flush()
 
 
 def write(path, text):

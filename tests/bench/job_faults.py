@@ -20,6 +20,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
 import job_watch  # noqa: E402
+from bench_tools import Failure, require  # noqa: E402
 
 SAMPLES, BATCH, EPOCHS = 640, 32, 12
 BATCHES = SAMPLES // BATCH
@@ -31,15 +32,6 @@ LEARNING_EPOCHS = 6
 LEARNING = ["--accelerator", "cpu:double", "--batch-size", 8, "--runs", "full", "--time-budget", "300s", "--subset", "100%", "--cache-size", "100%",
             "--share", "coordinated", "--jobs", 4, "--epochs", LEARNING_EPOCHS]
 PHASES = ["while jobs start", "in mid-epoch", "two at once", "at an epoch's boundary", "in the last epoch"]
-
-
-class Failure(Exception):
-    pass
-
-
-def require(holds, what):
-    if not holds:
-        raise Failure(what)
 
 
 def check_survivors(result, samples, epochs, digest):

@@ -1,21 +1,22 @@
 #!/usr/bin/env python3
 """Ranks of one job whose network is cut in two at any moment of a run: at most one part may report a result.
 
-usage: partitions.py PROGRAM [--seed 1] [--count 60] [--lines FILE]      (root: each rank has a network namespace of its own)
+usage: partitions.py PROGRAM [--seed 1] [--count 60] [--lines FILE] [--killed]      (root: each rank has a network namespace of its own)
        Each seed draws 2 to 5 ranks, how they partition the dataset, the two parts, the moment, and how they are cut:
          silent    nothing comes through, either way
          one way   nothing comes through from the first part to the second
          reset     connections between the parts are reset, and new ones cannot be made
          flash     connections between the parts are reset, and new ones can be made: all ranks have to go on
+       With --killed one rank is killed up to 1.5 s before the cut: the others may know of its end, or take it for cut off, too.
        Checks: at most one result, of ranks of one part (flash: one, of all ranks), the digests of the epochs that all trained, and that every rank ends.
        FILE gets a line of JSON for each seed.
 """
-import argparse
 import collections
 import json
 import os
 import pathlib
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "net"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
 import networks  # noqa: E402
 import sample_digests  # noqa: E402
+from bench_tools import Failure, campaign_parser, keep_line, require, seeds_of  # noqa: E402
 
 SAMPLES, EPOCHS = 400, 5
 SETTING = [f"emulated:imagenet-1k,samples={SAMPLES}", "--storage", "emulated:60MB/s", "--prep", "emulated:4000", "--cores", "2", "--accelerator", "emulated:1000",
@@ -32,15 +34,6 @@ SETTING = [f"emulated:imagenet-1k,samples={SAMPLES}", "--storage", "emulated:60M
 WAYS = ("silent", "one way", "reset", "flash")
 LONGEST_MOMENT = 2.5  # seconds after the start; some cuts come before the ranks have met, some after they have ended
 LONGEST_RUN = 150
-
-
-class Failure(Exception):
-    pass
-
-
-def require(holds, what):
-    if not holds:
-        raise Failure(what)
 
 
 def tool(places, i, *words):
@@ -85,7 +78,7 @@ def run_ranks(program, places, mode, world, percent, folder):
     return processes
 
 
-def one_seed(program, seed):
+def one_seed(program, seed, kills):
     draw = random.Random(seed)
     world = draw.randint(2, 5)
     mode = draw.choice(("partitioned", "locality"))
@@ -96,10 +89,16 @@ def one_seed(program, seed):
     way = WAYS[seed % len(WAYS)]
     moment = draw.uniform(0.3, LONGEST_MOMENT)
     told = {"seed": seed, "world": world, "partition": mode, "parts": [first, second], "way": way, "at_seconds": round(moment, 2)}
+    killed, before = (draw.randrange(world), draw.uniform(0, min(1.5, moment))) if kills else (None, 0)
+    if kills:
+        told["killed"], told["before_seconds"] = killed, round(before, 2)
     with networks.Networks(world) as places, tempfile.TemporaryDirectory(prefix="dsanalyze-partitions-") as folder:
         began = time.monotonic()
         processes = run_ranks(program, places, mode, world, 120 / world, folder)
-        time.sleep(moment)
+        time.sleep(moment - before)
+        if kills:
+            processes[killed].kill()
+            time.sleep(before)
         told["running"] = sum(process.poll() is None for process in processes)
         cut(places, first, second, way)
         try:
@@ -108,7 +107,7 @@ def one_seed(program, seed):
             require(False, f"a rank still runs after {LONGEST_RUN} s: {told}")
         told["seconds"] = round(time.monotonic() - began, 1)
     codes = [process.returncode for process in processes]
-    require(all(code in (0, 1) for code in codes), f"exit codes {codes}: {told}")
+    require(all(code in ((0, -signal.SIGKILL) if rank == killed else (0, 1)) for rank, code in enumerate(codes)), f"exit codes {codes}: {told}")
     documents = [json.loads(out) if out.strip() else {} for out, _ in ended]
     results = {rank: document for rank, document in enumerate(documents) if document.get("schema", "").startswith("dsanalyze.profile/")}
     told["exit_codes"], told["results"] = codes, sorted(results)
@@ -120,37 +119,32 @@ def one_seed(program, seed):
         of_result = [rank["rank"] for rank in result["ranks"]]
         told["ranks"] = of_result
         require(set(there) <= set(of_result), f"ranks {there} ended well, of the result are {of_result}: {told}")
-        if way == "flash":
+        if way == "flash" and not kills:
             require(of_result == list(range(world)) and not result["partition"]["lost"], f"connections were reset, and ranks were lost: {told}")
         lost_in = {each["epoch"] for each in result["partition"]["lost"]}
         epochs = next(run for run in result["runs"] if run["name"] == "full")["epochs"]
         for epoch in epochs:
             if not lost_in or epoch["epoch"] > max(lost_in):
                 require(epoch["digest"] == whole, f"epoch {epoch['epoch']} trained other samples: {told}")
-    if way == "flash" and told["running"] == world and moment > 1.5:
+    if way == "flash" and told["running"] == world and moment > 1.5 and not kills:
         require(results, f"connections were reset, and there is no result: {told} {[err[-300:] for _, err in ended]}")
     return told
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("program", type=os.path.abspath)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--count", type=int, default=60)
-    parser.add_argument("--lines", type=pathlib.Path)
+    parser = campaign_parser(__doc__, 60)
+    parser.add_argument("--killed", action="store_true")
     arguments = parser.parse_args()
     failures, counts = 0, collections.Counter()
-    for seed in range(arguments.seed, arguments.seed + arguments.count):
+    for seed in seeds_of(arguments):
         try:
-            told = one_seed(arguments.program, seed)
+            told = one_seed(arguments.program, seed, arguments.killed)
             counts[told["way"], "one result" if told["results"] else "no result"] += 1
         except Failure as failure:
             failures += 1
             told = {"seed": seed, "failure": str(failure)}
         print(json.dumps(told), flush=True)
-        if arguments.lines:
-            with arguments.lines.open("a") as lines:
-                lines.write(json.dumps(told) + "\n")
+        keep_line(arguments, told)
     for way in WAYS:
         print(f"{way}: {counts[way, 'one result']} with one result, {counts[way, 'no result']} with none")
     print(f"{arguments.count} partitions, {failures} failed")

@@ -7,7 +7,6 @@ usage: rank_faults.py PROGRAM [--seed 1] [--count 100] [--lines FILE]
        Checks: no other rank crashes, each lost rank is named, the epochs' digests are those of the samples that were to be trained, and no file is left behind.
        FILE gets a line of JSON for each seed. The program may be built with sanitizers: what they print is a failure.
 """
-import argparse
 import collections
 import json
 import os
@@ -22,6 +21,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
 import sample_digests  # noqa: E402
+from bench_tools import Failure, campaign_parser, keep_line, require, seeds_of  # noqa: E402
 
 SAMPLES, EPOCHS = 600, 4
 SETTING = [f"emulated:imagenet-1k,samples={SAMPLES}", "--storage", "emulated:60MB/s", "--prep", "emulated:4000", "--cores", "2", "--accelerator", "emulated:1000",
@@ -34,15 +34,6 @@ END_SECONDS = 2.0
 LONGEST_RUN = 120
 STARVED = "it did not answer for 1 s"  # on a machine that is too busy the others go on without a rank that lives; the result names that one, too
 CRASHED = re.compile(r"Sanitizer|runtime error:|terminate called|corrupted|invalid pointer|free\(\)|malloc\(\)")
-
-
-class Failure(Exception):
-    pass
-
-
-def require(holds, what):
-    if not holds:
-        raise Failure(what)
 
 
 class Run:
@@ -87,7 +78,7 @@ class Run:
 
 
 class Course:
-    """How a run goes that nobody disturbs: what the stages of another like it are told by."""
+    """How an undisturbed run goes: what the stages of another like it are told by."""
 
     def __init__(self, program, mode, caches):
         with tempfile.TemporaryDirectory(prefix="dsanalyze-faults-") as folder, Run(program, mode, caches, folder) as run:
@@ -206,24 +197,17 @@ def one_fault(program, seed, courses):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("program", type=os.path.abspath)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--lines", type=argparse.FileType("a"))
-    arguments = parser.parse_args()
+    arguments = campaign_parser(__doc__, 100).parse_args()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has its background jobs ignore interrupts, and so would the ranks
     courses, stages, failed, starved = {}, collections.Counter(), 0, 0
-    for seed in range(arguments.seed, arguments.seed + arguments.count):
+    for seed in seeds_of(arguments):
         line = one_fault(arguments.program, seed, courses)
         stages[line.get("stage", line["planned"])] += 1
         starved += len(line.get("starved", []))
         if "failure" in line:
             failed += 1
             print(f"FAILED --seed {seed} --count 1: {line}", flush=True)
-        if arguments.lines:
-            arguments.lines.write(json.dumps(line) + "\n")
-            arguments.lines.flush()
+        keep_line(arguments, line)
     print(f"{arguments.count} runs from seed {arguments.seed}: {dict(stages)}; {starved} other ranks were too slow; {failed} failed")
     sys.exit(1 if failed else 0)
 

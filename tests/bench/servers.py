@@ -27,15 +27,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "net"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
 import networks  # noqa: E402
 import sample_digests  # noqa: E402
-
-
-class Failure(Exception):
-    pass
-
-
-def require(holds, what):
-    if not holds:
-        raise Failure(what)
+from bench_tools import Failure, require  # noqa: E402
 
 
 class Servers:
@@ -206,6 +198,7 @@ def predicted(arguments):
 
 
 LONGEST_WAIT = 2  # seconds
+ALONE = "the network between them is cut"
 
 
 def one_fault(arguments, seed, seen):
@@ -224,8 +217,14 @@ def one_fault(arguments, seed, seen):
         else:
             running.processes[victim].kill()
         others = [rank for rank in range(world) if rank != victim]
-        result = running.result(others)
         seen["cuts" if cut else "kills"] += 1
+        if arguments.networks and world == 2 and victim == 0:
+            # Of two servers the higher one cannot tell a killed rank from a cut network.
+            _, errors = running.processes[1].communicate(timeout=600)
+            require(running.processes[1].returncode == 0 or ALONE in errors, f"rank 1 ended with {running.processes[1].returncode}: {errors[-500:]}")
+            seen["ended with the lower one of two"] += running.processes[1].returncode != 0
+            return
+        result = running.result(others)
         lost = result["partition"]["lost"]
         if not lost:  # then it had told all that it did
             seen["after the run"] += 1

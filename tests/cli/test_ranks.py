@@ -187,7 +187,7 @@ class Ranks(program.ProgramTest):
 
     def test_a_result_is_told_by_the_next_rank_when_the_first_is_killed_over_it(self):
         processes = self.start(3, "--partition", "partitioned", "--cache-size", "50%", "--epochs", 2)
-        # Nobody reads: rank 0 has the result, and cannot tell all of it.
+        # Nothing reads: rank 0 has the result, and cannot tell all of it.
         fcntl.fcntl(processes[0].stdout, fcntl.F_SETPIPE_SZ, 4096)
         select.select([processes[0].stdout], [], [], 60)
         self.assertEqual([process.poll() for process in processes], [None, None, None])

@@ -11,7 +11,7 @@
 namespace dsanalyze {
 namespace {
 
-/// Of a job of one rank there is nobody to ask.
+/// In a job of one rank there is none to ask.
 class NobodyToAsk final : public PeerSource {
  public:
   void deliver_to(Sink) override {}
@@ -116,7 +116,7 @@ TEST_CASE("a rank that is interrupted at any meeting ends as one that is, and no
   CHECK(served > 0);
 }
 
-TEST_CASE("a rank that the others go on without ends with an error, and serves nobody any more") {
+TEST_CASE("a rank that the others go on without ends with an error, and serves none any more") {
   LoneRankFacts whole;
   profile_of_a_rank(whole);
   for (std::uint64_t at = 1; at < whole.agreements; at += 3) {

@@ -3,6 +3,7 @@
 
 #include <set>
 #include <string>
+#include <thread>
 
 #include "fake_rank.hpp"
 
@@ -78,6 +79,13 @@ TEST_CASE("Ranks that do not come are named with what is known of them") {
   CHECK(has(trouble, "rank 0 (Connection refused)"));
   CHECK(has(trouble, "rank 2 (has not called)"));
   CHECK(has(trouble, "2 of 3 ranks"));
+}
+
+TEST_CASE("A rank that waits for others to join can be interrupted") {
+  std::stop_source stop;
+  std::jthread interrupting([&] { stop.request_stop(); });
+  const std::string gone = Listener().address();
+  CHECK_THROWS_AS(join_ranks(Listener(), test::facts_of(1, 2), {gone, gone}, system_timing(), stop.get_token()), Interrupted);
 }
 
 TEST_CASE("Many ranks that do not come are counted") {

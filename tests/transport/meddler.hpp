@@ -22,7 +22,7 @@ class Meddler {
   using Change = std::function<std::vector<std::byte>(To to, std::vector<std::byte> frame)>;
   enum class Way : std::uint8_t {
     open,
-    silent,       ///< nothing goes on, nobody hears of an end
+    silent,       ///< nothing goes on, no rank hears of an end
     silent_half,  ///< to the acceptor; what the acceptor says goes on
     reset         ///< all that is there and all that comes is reset
   };

@@ -17,7 +17,7 @@
 #include "sealed_line.hpp"
 #include "socket_rendezvous.hpp"
 
-// Whoever connects to a rendezvous port and is no rank, or is one in no hurry.
+// Processes that connect to a rendezvous port and are no ranks, or are ranks in no hurry.
 
 namespace dsanalyze {
 namespace {
@@ -37,7 +37,7 @@ using testing::require_met;
 using testing::say;
 using testing::says;
 
-TEST_CASE("strangers, garbage, slow senders and repeated proofs are dropped, learn nothing and hold nobody up") {
+TEST_CASE("strangers, garbage, slow senders and repeated proofs are dropped, learn nothing and hold none up") {
   const std::string place = free_place();
   const SecretKey key = make_key();
   auto meetings = all_ranks_of(3);
@@ -230,7 +230,7 @@ TEST_CASE("another user's strangers, however many, take the place of no process 
   stop.request_stop();
 }
 
-TEST_CASE("the list of ranks is encrypted once, whoever hears it") {
+TEST_CASE("the list of ranks is encrypted once for all that hear it") {
   const std::string place = free_place();
   auto meetings = all_ranks_of(4);
   const SecretKey key = make_key();

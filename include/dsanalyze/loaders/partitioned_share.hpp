@@ -25,8 +25,8 @@ namespace dsanalyze {
 ///   they hold, and what nobody holds and somebody has room for is adopted. Then slices; a miss asks the holder.
 /// - locality [Yang-Cong, section V]: the same first epoch; then each trains what it holds, and what balances the parts moves.
 /// Before each epoch the ranks agree on who is alive, and whether it is one more: begin_epoch() gives end when one of them has had enough. What a
-/// lost rank was to train of its last epoch is nobody's; the next epoch is the survivors'. A rank may be lost while an epoch begins, too: it has no
-/// part in that one.
+/// lost rank was to train of its last epoch is trained by none; the next epoch is the survivors'. A rank may be lost while an epoch begins, too: it
+/// has no part in that one.
 class PartitionedShare final : public RankShare, public PartitionRules {
  public:
   struct Parts {

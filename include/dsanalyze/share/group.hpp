@@ -127,7 +127,7 @@ class GroupHost {
   std::unique_ptr<Impl> m_impl;
 };
 
-/// Nobody answers at the group's address.
+/// Nothing answers at the group's address.
 class NoGroupError : public Error {
  public:
   using Error::Error;

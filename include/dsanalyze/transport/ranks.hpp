@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -148,7 +149,8 @@ class Ranks {
 
 /// Connects this rank with all others: `addresses` in the order of ranks, each as the rank's Listener::address() gave it (its own is not used).
 /// Nothing is held at first. Throws Error that names the ranks that are missing and what is known of each; UsageError for facts or addresses that
-/// make no sense. Time: the clock's instants must be of the waiter's kind.
-std::unique_ptr<Ranks> join_ranks(Listener listener, const RankFacts& facts, const std::vector<std::string>& addresses, Timing timing);
+/// make no sense; Interrupted once `stop` is asked for. Time: the clock's instants must be of the waiter's kind.
+std::unique_ptr<Ranks> join_ranks(Listener listener, const RankFacts& facts, const std::vector<std::string>& addresses, Timing timing,
+                                  const std::stop_token& stop = {});
 
 }  // namespace dsanalyze
