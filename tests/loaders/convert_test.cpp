@@ -5,8 +5,8 @@
 #include <string>
 
 #include "../base/texts.hpp"
-#include "dataset/convert_names.hpp"
 #include "dataset/npy_header.hpp"
+#include "dataset/tools/convert_names.hpp"
 #include "dataset_folder.hpp"
 #include "dsanalyze/base/files.hpp"
 #include "dsanalyze/loaders/dataset.hpp"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "dataset/npy_header.hpp"
-#include "dataset/tar_writer.hpp"
+#include "dataset/tools/tar_writer.hpp"
 #include "dataset_folder.hpp"
 #include "dsanalyze/core/index.hpp"
 #include "dsanalyze/loaders/dataset.hpp"

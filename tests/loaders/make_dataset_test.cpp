@@ -5,10 +5,10 @@
 #include <set>
 
 #include "../base/texts.hpp"
-#include "dataset/jpeg_file.hpp"
-#include "dataset/make_run.hpp"
-#include "dataset/photograph_files.hpp"
-#include "dataset/sample_files.hpp"
+#include "dataset/tools/jpeg_file.hpp"
+#include "dataset/tools/make_run.hpp"
+#include "dataset/tools/photograph_files.hpp"
+#include "dataset/tools/sample_files.hpp"
 #include "dataset_folder.hpp"
 #include "dsanalyze/base/files.hpp"
 #include "dsanalyze/base/random.hpp"

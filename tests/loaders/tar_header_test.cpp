@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "dataset/tar_shard.hpp"
-#include "dataset/tar_writer.hpp"
+#include "dataset/tools/tar_writer.hpp"
 #include "tar_files.hpp"
 
 using namespace dsanalyze;

@@ -12,15 +12,15 @@
 #include <utility>
 #include <vector>
 
+#include "../index_dependencies.hpp"
+#include "../member_keys.hpp"
+#include "../parallel_ranges.hpp"
+#include "../sample_bytes.hpp"
+#include "../tar_shard.hpp"
 #include "all_samples.hpp"
 #include "dsanalyze/base/clock.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/loaders/dataset.hpp"
-#include "index_dependencies.hpp"
-#include "member_keys.hpp"
-#include "parallel_ranges.hpp"
-#include "sample_bytes.hpp"
-#include "tar_shard.hpp"
 
 namespace dsanalyze {
 namespace {

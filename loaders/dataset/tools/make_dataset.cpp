@@ -9,12 +9,12 @@
 #include <limits>
 #include <system_error>
 
+#include "../parallel_ranges.hpp"
 #include "dataset_readme.hpp"
 #include "dsanalyze/base/clock.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/files.hpp"
 #include "make_run.hpp"
-#include "parallel_ranges.hpp"
 #include "photograph_files.hpp"
 #include "sample_recipe.hpp"
 

@@ -7,7 +7,7 @@
 #include <csetjmp>
 #include <cstdlib>
 
-#include "../prep/jpeg_warnings.hpp"
+#include "../../prep/jpeg_warnings.hpp"
 #include "dsanalyze/base/error.hpp"
 
 namespace dsanalyze {

@@ -5,16 +5,16 @@
 #include <system_error>
 #include <utility>
 
+#include "../dataset_source.hpp"
+#include "../parallel_ranges.hpp"
+#include "../sample_bytes.hpp"
+#include "../tar_header.hpp"
 #include "all_samples.hpp"
 #include "convert_run.hpp"
-#include "dataset_source.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/random.hpp"
 #include "dsanalyze/loaders/dataset.hpp"
 #include "dsanalyze/loaders/dataset_convert.hpp"
-#include "parallel_ranges.hpp"
-#include "sample_bytes.hpp"
-#include "tar_header.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -8,12 +8,12 @@
 #include <unordered_map>
 #include <utility>
 
+#include "../format_names.hpp"
+#include "../sample_choice.hpp"
+#include "../sample_member.hpp"
+#include "../tar_shard.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/loaders/dataset.hpp"
-#include "format_names.hpp"
-#include "sample_choice.hpp"
-#include "sample_member.hpp"
-#include "tar_shard.hpp"
 
 namespace dsanalyze {
 namespace {

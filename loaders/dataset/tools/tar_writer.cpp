@@ -6,7 +6,7 @@
 #include <array>
 #include <cstddef>
 
-#include "tar_header.hpp"
+#include "../tar_header.hpp"
 
 namespace dsanalyze {
 namespace {
