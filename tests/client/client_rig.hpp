@@ -58,6 +58,13 @@ inline GroupRun::Spec rig_spec(const RigGroup& group, const std::filesystem::pat
   return spec;
 }
 
+inline dsa_client* attach_with(const dsa_options& options) {
+  dsa_client* client = nullptr;
+  const dsa_status status = dsa_attach(&options, &client);
+  REQUIRE_MESSAGE(status == DSA_OK, std::string(dsa_last_error()));
+  return client;
+}
+
 /// A group in this process, with a socket in a folder of its own.
 class Rig {
  public:
@@ -82,13 +89,7 @@ class Rig {
     options.address = m_address.c_str();
     return options;
   }
-  [[nodiscard]] dsa_client* attach() const {
-    const dsa_options asked = options();
-    dsa_client* client = nullptr;
-    const dsa_status status = dsa_attach(&asked, &client);
-    REQUIRE_MESSAGE(status == DSA_OK, std::string(dsa_last_error()));
-    return client;
-  }
+  [[nodiscard]] dsa_client* attach() const { return attach_with(options()); }
 
  private:
   std::filesystem::path m_folder;
@@ -118,13 +119,7 @@ class CoordinatorProcess {
     ::waitpid(m_process, nullptr, 0);
     m_process = 0;
   }
-  [[nodiscard]] dsa_client* attach() const {
-    const dsa_options asked = options();
-    dsa_client* client = nullptr;
-    const dsa_status status = dsa_attach(&asked, &client);
-    REQUIRE_MESSAGE(status == DSA_OK, std::string(dsa_last_error()));
-    return client;
-  }
+  [[nodiscard]] dsa_client* attach() const { return attach_with(options()); }
   /// As soon as it serves.
   [[nodiscard]] dsa_options options() const {
     const Deadline deadline = system_timing().clock->after(60);

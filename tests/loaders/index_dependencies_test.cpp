@@ -6,9 +6,9 @@
 #include <string>
 
 #include "../base/texts.hpp"
-#include "dataset/npy_header.hpp"
 #include "dataset_folder.hpp"
 #include "dsanalyze/loaders/dataset.hpp"
+#include "npy_files.hpp"
 #include "opened_dataset.hpp"
 #include "tar_files.hpp"
 
@@ -18,6 +18,7 @@ using namespace dsanalyze;
 using testing::DatasetFolder;
 using testing::error_of;
 using testing::file_member;
+using testing::npy_array;
 using testing::open_index;
 using testing::says;
 using testing::tar_end;
@@ -25,10 +26,6 @@ using testing::tar_end;
 namespace {
 
 namespace fs = std::filesystem;
-
-using Shape = std::vector<std::uint64_t>;
-
-std::string array(const std::string& dtype, const Shape& shape, const std::string& data) { return make_npy_header(dtype, shape) + data; }
 
 /// New content in the same file: its folder does not change.
 void overwrite(const fs::path& file, const std::string& content) { std::ofstream(file, std::ios::binary | std::ios::in | std::ios::out) << content; }
@@ -43,19 +40,19 @@ std::string two_samples(char content, char label) {
 
 TEST_CASE("a kept index is not used for arrays that were overwritten in place") {
   const DatasetFolder folder;
-  folder.add("a/1.npy", array("<f4", {4}, std::string(16, '1')));
-  folder.add("a/2.npy", array("<f4", {4}, std::string(16, '2')));
+  folder.add("a/1.npy", npy_array("<f4", {4}, std::string(16, '1')));
+  folder.add("a/2.npy", npy_array("<f4", {4}, std::string(16, '2')));
   keep_index(folder.root());
   CHECK(open_index(folder)->facts().array->dtype == "<f4");
-  for (const char* name : {"a/1.npy", "a/2.npy"}) overwrite(folder.root() / name, array("<f8", {2}, std::string(16, '3')));
+  for (const char* name : {"a/1.npy", "a/2.npy"}) overwrite(folder.root() / name, npy_array("<f8", {2}, std::string(16, '3')));
   CHECK(open_index(folder)->facts().array->dtype == "<f8");
 }
 
 TEST_CASE("one array of many that was overwritten in place is enough to read all headers anew") {
   const DatasetFolder folder;
-  for (int number = 0; number < 40; ++number) folder.add(std::to_string(number) + ".npy", array("|u1", {4}, "1234"));
+  for (int number = 0; number < 40; ++number) folder.add(std::to_string(number) + ".npy", npy_array("|u1", {4}, "1234"));
   keep_index(folder.root());
-  overwrite(folder.root() / "17.npy", array("|u1", {2, 2}, "1234"));
+  overwrite(folder.root() / "17.npy", npy_array("|u1", {2, 2}, "1234"));
   CHECK(says(testing::open_error(folder), "17.npy is 2x2 of |u1"));
 }
 
@@ -72,13 +69,13 @@ TEST_CASE("a kept index is not used for a file that another of the same size and
 
 TEST_CASE("labels that are added to a named array, or to a range of shards, after its index was kept are read") {
   const DatasetFolder folder;
-  folder.add("x.npy", array("|u1", {2}, "ab"));
+  folder.add("x.npy", npy_array("|u1", {2}, "ab"));
   folder.add("s-0.tar", two_samples('a', '1'));
   const fs::path rows = folder.root() / "x.npy";
   const fs::path range = folder.root() / "s-{0..0}.tar";
   keep_index(rows);
   keep_index(range);
-  folder.add("x.labels.npy", array("|u1", {2}, std::string("\2\1", 2)));
+  folder.add("x.labels.npy", npy_array("|u1", {2}, std::string("\2\1", 2)));
   CHECK((*open_index(rows))[0].label == 2);
   keep_index(rows);
   folder.add("x.labels.txt", "ant\nbee\ncat\n");
@@ -89,8 +86,8 @@ TEST_CASE("labels that are added to a named array, or to a range of shards, afte
 
 TEST_CASE("labels that are taken away after the index was kept are not used any more") {
   const DatasetFolder folder;
-  folder.add("x.npy", array("|u1", {2}, "ab"));
-  folder.add("x.labels.npy", array("|u1", {2}, std::string("\2\1", 2)));
+  folder.add("x.npy", npy_array("|u1", {2}, "ab"));
+  folder.add("x.labels.npy", npy_array("|u1", {2}, std::string("\2\1", 2)));
   keep_index(folder.root() / "x.npy");
   fs::remove(folder.root() / "x.labels.npy");
   CHECK((*open_index(folder.root() / "x.npy"))[0].label == 0);
@@ -99,7 +96,7 @@ TEST_CASE("labels that are taken away after the index was kept are not used any 
 TEST_CASE("an index file that the user names is refused once files that it looks into changed, and verify names what changed since") {
   const DatasetFolder folder;
   folder.add("x.tar", two_samples('a', '1'));
-  folder.add("1.npy", array("|u1", {2}, "ab"));
+  folder.add("1.npy", npy_array("|u1", {2}, "ab"));
   for (const fs::path& path : {folder.root() / "x.tar", folder.root() / "{1..1}.npy"}) {
     OpenOptions options;
     options.index_file = folder.path() / "mine.dsidx";

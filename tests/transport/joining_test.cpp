@@ -142,7 +142,7 @@ TEST_CASE("Programs that a rank starts inherit none of its sockets") {
 }
 
 TEST_CASE("A job of eight ranks with several connections each comes together") {
-  test::JobOfRanks job(8, [](RankFacts& facts) { facts.connections_per_peer = 3; });
+  test::JobOfRanks job(8, [](RankFacts& facts, std::vector<std::string>&) { facts.connections_per_peer = 3; });
   for (std::uint32_t rank = 0; rank < 8; ++rank) {
     CHECK(job[rank].alive().size() == 8);
     CHECK(job[rank].counters().strangers() == 0);

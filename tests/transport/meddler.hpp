@@ -162,46 +162,27 @@ class Meddler {
 /// Ranks of one job in one process, with a meddler on each way between two of them.
 class MeddledJob {
  public:
-  MeddledJob(std::uint32_t world, double peer_deadline_seconds, FrameCheck check, const Meddler::Change& change) : m_meddlers(world) {
-    std::vector<Listener> listeners(world);
-    std::vector<std::string> direct;
-    direct.reserve(world);
-    for (const Listener& listener : listeners) direct.push_back(listener.address());
-    std::vector<std::future<std::unique_ptr<Ranks>>> joining;
-    for (std::uint32_t rank = 0; rank < world; ++rank) {
-      std::vector<std::string> addresses = direct;
-      for (std::uint32_t lower = 0; lower < rank; ++lower) {
-        m_meddlers[rank].push_back(std::make_unique<Meddler>(direct[lower], change));
-        addresses[lower] = m_meddlers[rank].back()->address();
-      }
-      RankFacts facts = facts_of(rank, world);
-      facts.peer_deadline_seconds = peer_deadline_seconds;
-      facts.frame_check = check;
-      joining.push_back(std::async(std::launch::async, [facts, addresses, &listener = listeners[rank]] {
-        return join_ranks(std::move(listener), facts, addresses, system_timing());
-      }));
-    }
-    for (auto& each : joining) m_ranks.push_back(each.get());
-  }
-  ~MeddledJob() {
-    std::vector<std::jthread> leaving;
-    for (auto& ranks : m_ranks) leaving.emplace_back([&ranks] { ranks.reset(); });
-  }
-  MeddledJob(const MeddledJob&) = delete;
-  MeddledJob& operator=(const MeddledJob&) = delete;
+  MeddledJob(std::uint32_t world, double peer_deadline_seconds, FrameCheck check, const Meddler::Change& change)
+      : m_meddlers(world), m_job(world, [&](RankFacts& facts, std::vector<std::string>& addresses) {
+          facts.peer_deadline_seconds = peer_deadline_seconds;
+          facts.frame_check = check;
+          for (std::uint32_t lower = 0; lower < facts.rank; ++lower) {
+            m_meddlers[facts.rank].push_back(std::make_unique<Meddler>(addresses[lower], change));
+            addresses[lower] = m_meddlers[facts.rank].back()->address();
+          }
+        }) {}
 
-  Ranks& operator[](std::uint32_t rank) { return *m_ranks[rank]; }
+  Ranks& operator[](std::uint32_t rank) { return m_job[rank]; }
   Meddler& between(std::uint32_t one, std::uint32_t other) { return *m_meddlers[std::max(one, other)][std::min(one, other)]; }
-  [[nodiscard]] std::uint32_t world() const { return static_cast<std::uint32_t>(m_ranks.size()); }
+  [[nodiscard]] std::uint32_t world() const { return m_job.world(); }
   template <typename Body>
   void each(const Body& body) {
-    std::vector<std::jthread> threads;
-    for (std::uint32_t rank = 0; rank < world(); ++rank) threads.emplace_back([this, rank, &body] { body(rank, *m_ranks[rank]); });
+    m_job.each(body);
   }
 
  private:
   std::vector<std::vector<std::unique_ptr<Meddler>>> m_meddlers;  ///< by the rank that dials, then by the one it dials
-  std::vector<std::unique_ptr<Ranks>> m_ranks;
+  JobOfRanks m_job;                                               ///< leaves before the meddlers end
 };
 
 }  // namespace dsanalyze::test

@@ -5,10 +5,12 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstring>
+#include <functional>
 #include <future>
 #include <memory>
 #include <mutex>
 #include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -138,7 +140,8 @@ inline RankFacts facts_of(std::uint32_t rank, std::uint32_t world) {
 /// Ranks of one job in one process.
 class JobOfRanks {
  public:
-  template <typename Change>
+  /// What a rank is told, and the addresses that it dials, before it joins.
+  using Change = std::function<void(RankFacts&, std::vector<std::string>&)>;
   JobOfRanks(std::uint32_t world, const Change& change) {
     std::vector<Listener> listeners(world);
     std::vector<std::string> addresses;
@@ -147,14 +150,15 @@ class JobOfRanks {
     std::vector<std::future<std::unique_ptr<Ranks>>> joining;
     for (std::uint32_t rank = 0; rank < world; ++rank) {
       RankFacts facts = facts_of(rank, world);
-      change(facts);
-      joining.push_back(std::async(std::launch::async, [facts, addresses, &listener = listeners[rank]] {
+      std::vector<std::string> dialed = addresses;
+      if (change) change(facts, dialed);
+      joining.push_back(std::async(std::launch::async, [facts, addresses = std::move(dialed), &listener = listeners[rank]] {
         return join_ranks(std::move(listener), facts, addresses, system_timing());
       }));
     }
     for (auto& each : joining) m_ranks.push_back(each.get());
   }
-  explicit JobOfRanks(std::uint32_t world) : JobOfRanks(world, [](RankFacts&) {}) {}
+  explicit JobOfRanks(std::uint32_t world) : JobOfRanks(world, nullptr) {}
   /// All at once, as ranks end that have met before.
   ~JobOfRanks() {
     std::vector<std::jthread> leaving;

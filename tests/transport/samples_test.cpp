@@ -14,7 +14,7 @@ using test::MadeSamples;
 TEST_CASE("Every sample that another rank holds comes as it is, to all ranks at once") {
   const MadeSamples samples(300);
   for (const std::uint32_t io_threads : {1U, 2U}) {
-    JobOfRanks job(3, [&](RankFacts& facts) { facts.io_threads = io_threads; });
+    JobOfRanks job(3, [&](RankFacts& facts, std::vector<std::string>&) { facts.io_threads = io_threads; });
     job.each([&](std::uint32_t /*rank*/, Ranks& ranks) {
       ranks.serve(&samples);
       CHECK(ranks.collective().barrier(test::in_good_time()).ok());
@@ -91,7 +91,7 @@ TEST_CASE("What was held is not given any more once serve() has returned") {
 
 TEST_CASE("A group of requests is taken whole or refused whole, and a place is free again when its buffer is given back") {
   const MadeSamples samples(10);
-  JobOfRanks job(2, [](RankFacts& facts) { facts.places = 4; });
+  JobOfRanks job(2, [](RankFacts& facts, std::vector<std::string>&) { facts.places = 4; });
   job[0].serve(&samples);
   PeerSource& peers = job[1].peers();
   std::mutex mutex;
