@@ -167,7 +167,7 @@ TEST_CASE("What a rank said and was not heard to say, it says again over a new c
   }
   pair.fake->acknowledge(2);
   CHECK(pair.fake->say({FrameKind::heartbeat, 0, 0, 0}, {}));
-  pair.fake->socket().close();
+  pair.fake->socket().close_when_read();
   pair.reconnect();
   hears(2);
   hears(3);

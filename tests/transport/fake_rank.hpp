@@ -72,6 +72,12 @@ class PlainSocket {
     for (std::vector<std::byte> bytes = receive(4096); !bytes.empty(); bytes = receive(4096)) count += bytes.size();
     return count;
   }
+  /// Once the other side has read all and hung up: who closes at once takes back what was not read.
+  void close_when_read() {
+    ::shutdown(m_socket.get(), SHUT_WR);
+    drain();
+    close();
+  }
   void close() { m_socket.reset(); }
 
  private:
