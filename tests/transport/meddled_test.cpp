@@ -93,6 +93,7 @@ TEST_CASE("Who stands between ranks and has not their key can cost them time, an
       ranks.serve(&samples);
       test::Deliveries deliveries(ranks.peers(), samples);
       for (std::uint64_t epoch = 0; epoch < 4; ++epoch) {
+        INFO("seed ", seed, ", rank ", rank, ", epoch ", epoch, ": ", ranks.given_up(), "; alive ", ranks.alive().size());
         CHECK(ranks.agree_alive(epoch, test::in_good_time()).ranks == std::vector<std::uint32_t>{0, 1, 2});
         std::vector<std::byte> all(3);
         const auto mine = static_cast<std::byte>(10 * epoch + rank);
