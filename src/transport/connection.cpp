@@ -72,6 +72,7 @@ void Connection::replace_socket(FileDescriptor socket, const FrameKeys& keys) {
 
 void Connection::serve_socket() {
   m_is_open = true;
+  m_opened = m_job->members.now();
   m_is_broken = false;
   m_owes_sign = true;
   if (m_job->members.alive(m_peer)) await_reading();

@@ -106,6 +106,9 @@ class Connection {
   void answer_came();
   void cancel_asked();
   [[nodiscard]] bool is_overdue(Nanoseconds now) const;
+  /// Whether a frame has begun that does not become whole: its length may have been changed on its way, and what follows is then taken for its body.
+  /// Found in half of the time after which the other rank is lost, so that there is time to open the connection again.
+  [[nodiscard]] bool is_stuck(Nanoseconds now) const;
   [[nodiscard]] Nanoseconds time_to_come(std::size_t bytes) const;
   /// Bytes of the body that is coming in.
   [[nodiscard]] std::size_t of_body() const;
@@ -165,6 +168,7 @@ class Connection {
 
   // When something last happened.
   Nanoseconds m_heard = 0;     ///< a frame that is whole and right
+  Nanoseconds m_opened = 0;    ///< this socket
   Nanoseconds m_read = 0;      ///< any bytes
   Nanoseconds m_answered = 0;  ///< a byte of an answer, or the first one became due
   Nanoseconds m_due = 0;       ///< the first answer became due

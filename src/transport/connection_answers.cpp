@@ -190,13 +190,20 @@ bool Connection::is_overdue(Nanoseconds now) const {
   return !m_awaited.empty() && (now - m_answered > limit || now - m_due > time_to_come(m_awaited.front().request.bytes));
 }
 
+bool Connection::is_stuck(Nanoseconds now) const {
+  const bool has_begun = m_body != Body::none || m_begin < m_end;
+  return m_is_open && has_begun && now - std::max(m_heard, m_opened) > time_to_come(of_body()) / 2;
+}
+
 void Connection::look() {
   if (m_is_over) return;
   // This thread may be what was late: then what has come meanwhile is there to be read.
-  if (is_overdue(m_job->members.now())) {
+  if (const Nanoseconds now = m_job->members.now(); is_overdue(now) || is_stuck(now)) {
     read_available();
     write_all();
-    if (!m_is_over && is_overdue(m_job->members.now())) return lose({StatusCode::timeout, 0}, Death::silent);
+    if (m_is_over) return;
+    if (is_overdue(m_job->members.now())) return lose({StatusCode::timeout, 0}, Death::silent);
+    if (is_stuck(m_job->members.now())) broke();
     if (m_is_open) tune_wakes();
   }
   if (!m_is_open && has_ended()) return lose({StatusCode::io, ECONNRESET}, Death::ended);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 
 #include "fake_rank.hpp"
 
@@ -145,6 +146,26 @@ TEST_CASE("A message that is changed, repeated or left out is not heard, and com
       CHECK(all.back() == value);
     }
     CHECK(pair.real->counters().corrupt == 1);
+  }
+}
+
+TEST_CASE("A frame whose length was changed keeps nothing waiting until the deadline: the connection is opened again") {
+  const std::vector<std::byte> part(100, std::byte{3});
+  for (const std::uint32_t longer : {1U, 1U << 20U}) {
+    CAPTURE(longer);
+    test::MovedClock clock;
+    PairWithFake pair(30, {&clock, system_timing().waiter});
+    std::vector<std::byte> changed = pair.fake->frame({FrameKind::gather, 0, 1, 0}, part);
+    const auto length = static_cast<std::uint32_t>(part.size()) + longer;
+    std::memcpy(changed.data() + sizeof(std::uint32_t), &length, sizeof length);
+    CHECK(pair.fake->socket().send(changed));
+    clock.move(16);
+    pair.fake->socket().drain();
+    pair.reconnect();
+    CHECK(pair.fake->say({FrameKind::gather, 0, 1, 0}, part));
+    std::vector<std::byte> all(200);
+    CHECK(pair.real->collective().gather(std::vector<std::byte>(100), all, test::in_good_time()).ok());
+    CHECK(pair.real->peers().alive(1));
   }
 }
 
