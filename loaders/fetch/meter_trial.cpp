@@ -1,8 +1,11 @@
 #include <fcntl.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 #include "dsanalyze/base/files.hpp"
@@ -14,21 +17,33 @@ namespace {
 constexpr std::uint32_t most_tried = 8;
 constexpr std::size_t most_tried_bytes = std::size_t{64} << 10;
 
-/// Bytes read from the file's beginning, cold as far as the kernel lets go of its pages.
-Bytes read_cold(const std::filesystem::path& path, std::vector<std::byte>& buffer) {
+/// Whether the file's first page lies in memory; nothing where the filesystem does not tell.
+std::optional<bool> begins_in_memory(int file) {
+  char byte = 0;
+  const iovec vector{&byte, 1};
+  const ssize_t got = preadv2(file, &vector, 1, 0, RWF_NOWAIT);
+  if (got < 0 && errno != EAGAIN) return std::nullopt;
+  return got == 1;
+}
+
+/// Reads the file's beginning, cold as far as the kernel lets go of its pages.
+void read_cold(const std::filesystem::path& path, std::vector<std::byte>& buffer, MeterTrial& trial) {
   const FileDescriptor file = open_file(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (!file.valid()) return 0;
+  if (!file.valid()) return;
   fdatasync(file.get());  // dirty pages are not dropped
   posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED);
   posix_fadvise(file.get(), 0, 0, POSIX_FADV_RANDOM);
+  ++trial.files;
+  const auto before = begins_in_memory(file.get());
   Bytes done = 0;
   while (done < buffer.size()) {
     const ssize_t got = pread(file.get(), buffer.data() + done, buffer.size() - done, static_cast<off_t>(done));
     if (got <= 0) break;
     done += static_cast<Bytes>(got);
   }
+  if (before == false && begins_in_memory(file.get()) == true) ++trial.files_seen;
   posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED);
-  return done;
+  trial.read += done;
 }
 
 }  // namespace
@@ -40,7 +55,7 @@ MeterTrial try_meter(const StorageMeter& meter, const DatasetIndex& index, const
   const std::uint32_t files = std::min(index.file_count(), most_tried);
   for (std::uint32_t i = 0; i < files && !stop.stop_requested(); ++i) {
     const auto file = static_cast<std::uint32_t>(std::uint64_t{i} * index.file_count() / files);
-    trial.read += read_cold(std::filesystem::path(index.facts().root) / index.file_path(file), buffer);
+    read_cold(std::filesystem::path(index.facts().root) / index.file_path(file), buffer, trial);
   }
   const auto after = meter.process_bytes();
   if (before && after) trial.counted = *after - *before;

@@ -5,9 +5,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <fstream>
 #include <sstream>
+#include <vector>
 
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/mounts.hpp"
@@ -39,6 +41,49 @@ std::optional<Bytes> read_nfs_bytes(const std::filesystem::path& root, const std
     if (figures) return values[4];
   }
   return std::nullopt;
+}
+
+/// The file's path of each of `folder`/*/`file`.
+std::vector<std::filesystem::path> files_of_each(const std::filesystem::path& folder, const std::filesystem::path& file) {
+  std::vector<std::filesystem::path> files;
+  std::error_code error;
+  for (std::filesystem::directory_iterator each(folder, error), end; !error && each != end; each.increment(error))
+    files.push_back(each->path() / file);
+  return files;
+}
+
+/// "read_bytes N samples [bytes] MIN MAX SUM" of every object storage client: bytes that came from the servers, for every mount and process.
+std::optional<Bytes> read_lustre_bytes(const std::filesystem::path& root) {
+  std::optional<Bytes> all;
+  for (const char* const folder : {"proc/fs/lustre/osc", "sys/kernel/debug/lustre/osc"}) {
+    for (const std::filesystem::path& file : files_of_each(root / folder, "stats")) {
+      std::ifstream stats(file);
+      if (stats && !all) all = 0;  // a client that has read nothing has no such line yet
+      for (std::string line; std::getline(stats, line);) {
+        std::istringstream words(line);
+        std::string key, samples, unit;
+        Bytes count = 0, least = 0, most = 0, sum = 0;
+        if (words >> key >> count >> samples >> unit >> least >> most >> sum && key == "read_bytes") *all += sum;
+      }
+    }
+    if (all) break;
+  }
+  return all;
+}
+
+/// "read COUNT MEAN MIN MAX SUM" of every Ceph client: bytes that came from the servers, for every mount and process.
+std::optional<Bytes> read_ceph_bytes(const std::filesystem::path& root) {
+  std::optional<Bytes> all;
+  for (const std::filesystem::path& file : files_of_each(root / "sys/kernel/debug/ceph", "metrics/size")) {
+    std::ifstream stats(file);
+    for (std::string line; std::getline(stats, line);) {
+      std::istringstream words(line);
+      std::string key;
+      Bytes count = 0, mean = 0, least = 0, most = 0, sum = 0;
+      if (words >> key >> count >> mean >> least >> most >> sum && key == "read") all = all.value_or(0) + sum;
+    }
+  }
+  return all;
 }
 
 std::string device_name(const std::filesystem::path& root, const std::string& number) {
@@ -75,8 +120,14 @@ StorageMeter::StorageMeter(const std::filesystem::path& path, const std::filesys
     } else {
       m_method = "nothing: the NFS mount has no readable mountstats";
     }
-  } else if (m_filesystem.starts_with("fuse") || m_filesystem == "9p" || m_filesystem == "virtiofs" || m_filesystem == "cifs" ||
-             m_filesystem == "smb3" || m_filesystem == "ceph" || m_filesystem == "lustre" || (m_filesystem == "unknown" && m_block_stat.empty())) {
+  } else if (m_filesystem == "lustre") {
+    m_source = read_lustre_bytes(m_root) ? Source::lustre : Source::none;
+    m_method = m_source == Source::none ? "nothing: the Lustre client's osc stats cannot be read" : "Lustre client counters (osc stats)";
+  } else if (m_filesystem == "ceph") {
+    m_source = read_ceph_bytes(m_root) ? Source::ceph : Source::none;
+    m_method =
+        m_source == Source::none ? "nothing: the Ceph client's counters cannot be read (debugfs, root only)" : "Ceph client counters (debugfs)";
+  } else if (scope_on(m_filesystem) == Scope::none || (m_filesystem == "unknown" && m_block_stat.empty())) {
     m_method = fmt::format("nothing: {} counts no bytes from its storage per process", m_filesystem);
   } else if (!read_process_io(m_root)) {
     m_method = "nothing: /proc/self/io cannot be read here";
@@ -86,12 +137,27 @@ StorageMeter::StorageMeter(const std::filesystem::path& path, const std::filesys
   }
 }
 
+StorageMeter::Scope StorageMeter::scope() const {
+  if (m_source == Source::none) return Scope::none;
+  return m_source == Source::process_io ? Scope::process : Scope::client;
+}
+
+StorageMeter::Scope StorageMeter::scope_on(std::string_view filesystem) {
+  if (filesystem.starts_with("nfs") || filesystem == "lustre" || filesystem == "ceph") return Scope::client;
+  constexpr std::array without = {"9p", "virtiofs", "cifs", "smb3", "gpfs", "beegfs"};
+  return filesystem.starts_with("fuse") || std::ranges::find(without, filesystem) != without.end() ? Scope::none : Scope::process;
+}
+
 std::optional<Bytes> StorageMeter::process_bytes() const {
   switch (m_source) {
     case Source::process_io:
       return read_process_io(m_root);
     case Source::nfs:
       return read_nfs_bytes(m_root, m_mount_point);
+    case Source::lustre:
+      return read_lustre_bytes(m_root);
+    case Source::ceph:
+      return read_ceph_bytes(m_root);
     case Source::none:
       break;
   }

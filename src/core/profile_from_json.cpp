@@ -134,6 +134,10 @@ RunRecord read_run(JsonObject& object) {
   run.epoch_seconds = object.number("epoch_seconds", 0, most_number);
   run.seconds = object.number("seconds", 0, most_number);
   run.storage_bytes = read_known_count(object, "storage_bytes");
+  if (object.has("storage_proof")) {
+    const std::string proof = object.choice("storage_proof", {"proved", "corroborated", "unproved"});
+    run.storage_proof = static_cast<StorageProof>(std::ranges::find(storage_proof_names, proof) - storage_proof_names.begin());
+  }
   run.requested_bytes = read_count(object, "requested_bytes");
   run.cache_hits = read_count(object, "cache_hits");
   run.cache_misses = read_count(object, "cache_misses");

@@ -135,6 +135,7 @@ Json run_json(const RunRecord& run, Peers peers) {
                  {"prep_operators", Json::array()},
                  {"epochs", Json::array()},
                  {"timeline", Json::array()}};
+  if (run.storage_proof) object["storage_proof"] = storage_proof_names[static_cast<std::size_t>(*run.storage_proof)];
   for (const FailureRecord& each : run.failures) {
     object["failures"].push_back({{"cause", each.cause}, {"count", each.count}, {"example", each.example}});
   }

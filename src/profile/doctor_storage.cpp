@@ -7,6 +7,7 @@
 #include "doctor_context.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/text.hpp"
+#include "dsanalyze/loaders/storage_meter.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -14,6 +15,19 @@ namespace {
 constexpr std::uint32_t most_files_looked_at = 64;
 constexpr Bytes room_for_results = Bytes{64} << 20;
 constexpr int least_read_ahead_kib = 128;  // Linux's own default
+
+/// What a profile can prove of cold and cached runs there.
+std::string_view proof_on(std::string_view filesystem) {
+  switch (StorageMeter::scope_on(filesystem)) {
+    case StorageMeter::Scope::process:
+      return "what a profile reads from storage is proved, by the process's own counter";
+    case StorageMeter::Scope::client:
+      return "what a profile reads from storage is corroborated, by the client's counters, which others share";
+    case StorageMeter::Scope::none:
+      break;
+  }
+  return "no counter tells what a profile reads from storage: cold runs are corroborated where the page cache tells, cached runs are unproved";
+}
 
 bool is_among(std::string_view name, std::initializer_list<std::string_view> names) { return std::ranges::find(names, name) != names.end(); }
 
@@ -85,14 +99,14 @@ std::optional<DoctorAnswer> look_at_filesystem(const DoctorContext& context) {
   }
   if (is_among(type, {"nfs", "nfs4", "cifs", "smb3", "smbfs", "ceph", "lustre", "gpfs", "beegfs", "glusterfs", "afs", "orangefs", "pvfs2"})) {
     return DoctorAnswer{DoctorStatus::warning,
-                        lies + ", across a network: the server's own cache stays warm, and others share it",
+                        fmt::format("{}, across a network: the server's own cache stays warm, and others share it; {}", lies, proof_on(type)),
                         "Read S as that of the server at this hour; spare it with --max-storage-rate. For a disk of one's own:",
                         {copy_of(place)}};
   }
   if (type.starts_with("fuse") || is_among(type, {"9p", "virtiofs", "vboxsf", "prl_fs", "drvfs"})) {
     return DoctorAnswer{DoctorStatus::warning,
-                        lies + ", which another program or the host serves: nothing counts what reached the disk",
-                        "A profile of it is not trusted. Measure on a disk that this kernel reads itself:",
+                        fmt::format("{}, which another program or the host serves: {}", lies, proof_on(type)),
+                        "A profile with cached runs of it is not trusted. Measure on a disk that this kernel reads itself:",
                         {copy_of(place)}};
   }
   if (type == "zfs") {
@@ -115,7 +129,7 @@ std::optional<DoctorAnswer> look_at_filesystem(const DoctorContext& context) {
                         "Measure on the filesystem that training reads from.",
                         {}};
   }
-  return fine(fmt::format("{} on {}", printable(type), printable(place.source)));
+  return fine(fmt::format("{} on {}; {}", printable(type), printable(place.source), proof_on(type)));
 }
 
 std::optional<DoctorAnswer> look_at_disk_type(const DoctorContext& context) {

@@ -65,39 +65,59 @@ std::string why_not_believed(const StorageMeter& meter) {
   return fmt::format("{} on {} counted nothing when files of the dataset were read cold", meter.method(), meter.filesystem());
 }
 
+/// Of a counter that was seen to move.
+StorageProof proof_by(const StorageMeter& meter) {
+  return meter.scope() == StorageMeter::Scope::process ? StorageProof::proved : StorageProof::corroborated;
+}
+
 /// Proof of a cold run: what it asked for came from the device.
-void prove_cold(RunContext& context, const std::string& run, std::optional<Bytes> device, Bytes asked) {
+void prove_cold(RunContext& context, RunRecord& run, std::optional<Bytes> device, Bytes asked) {
   if (context.inputs.settings.storage != Seam::real || asked == 0) return;  // a run that read nothing has said so
   const StorageMeter meter(context.subset->facts().root);
-  if (!device) return distrust_unmetered(context, run, meter.method(), "cold");
-  if (*device * 2 >= asked) context.meter_moves = true;
-  // Where the pages cannot be dropped, the counter has nothing to count: the finding about memory says more.
-  if (!context.meter_moves && page_cache_residency(*context.subset, residency_files).fraction() <= residency_allowed)
-    return distrust_unmetered(context, run, why_not_believed(meter), "cold");
+  run.storage_proof = StorageProof::unproved;
+  if (device && *device * 2 >= asked) context.meter_moves = true;
+  if (!device || !context.meter_moves) {
+    const bool is_absent = page_cache_residency(*context.subset, residency_files).fraction() <= residency_allowed;
+    if (is_absent && context.pages_tell) {
+      run.storage_proof = StorageProof::corroborated;
+      return;
+    }
+    // Where the pages cannot be dropped, the counter has nothing to count: the finding about memory says more.
+    if (!device || is_absent) return distrust_unmetered(context, run.name, device ? why_not_believed(meter) : meter.method(), "cold");
+  }
   const double share = static_cast<double>(*device) / static_cast<double>(std::max<Bytes>(asked, 1));
   if (share < least_cold_share) {
     context.distrust(
         "cold-run-read-memory",
         fmt::format("run \"{}\": only {} of the {} that it asked for came from storage ({:.0f} %); the rest lay in memory, so S is too high. "
                     "Is the dataset on a RAM disk, or does another process read it?",
-                    run, format_bytes(*device), format_bytes(asked), share * 100));
-  } else if (share > most_cold_share) {
+                    run.name, format_bytes(*device), format_bytes(asked), share * 100));
+    return;
+  }
+  run.storage_proof = proof_by(meter);
+  // Where others count too, more than what was asked for says nothing of reading ahead.
+  if (share > most_cold_share && meter.scope() == StorageMeter::Scope::process) {
     context.find(Finding::Severity::warning, "read-ahead",
-                 fmt::format("run \"{}\": storage delivered {:.0f} % of the bytes asked for; reading ahead costs bandwidth.", run, share * 100));
+                 fmt::format("run \"{}\": storage delivered {:.0f} % of the bytes asked for; reading ahead costs bandwidth.", run.name, share * 100));
   }
 }
 
 /// Proof of a cached run: nothing came from storage.
-void prove_cached(RunContext& context, const std::string& run, std::optional<Bytes> device, Bytes used) {
+void prove_cached(RunContext& context, RunRecord& run, std::optional<Bytes> device, Bytes used) {
   const StorageMeter meter(context.subset->facts().root);
+  const bool is_real = context.inputs.settings.storage == Seam::real;
+  if (is_real) run.storage_proof = StorageProof::unproved;
   if (!device) {
-    distrust_unmetered(context, run, meter.method(), "cached");
-  } else if (context.inputs.settings.storage == Seam::real && *device == 0 && !context.meter_moves) {
-    distrust_unmetered(context, run, why_not_believed(meter), "cached");
+    distrust_unmetered(context, run.name, meter.method(), "cached");
+  } else if (is_real && *device == 0 && !context.meter_moves) {
+    distrust_unmetered(context, run.name, why_not_believed(meter), "cached");
   } else if (static_cast<double>(*device) > 0.001 * static_cast<double>(used)) {
-    context.distrust("cached-run-read-storage",
-                     fmt::format("run \"{}\" read {} from storage ({:.1f} % of its bytes): its rate is a lower bound. Pass a smaller --subset.", run,
-                                 format_bytes(*device), 100.0 * static_cast<double>(*device) / static_cast<double>(std::max<Bytes>(used, 1))));
+    context.distrust(
+        "cached-run-read-storage",
+        fmt::format("run \"{}\" read {} from storage ({:.1f} % of its bytes): its rate is a lower bound. Pass a smaller --subset.", run.name,
+                    format_bytes(*device), 100.0 * static_cast<double>(*device) / static_cast<double>(std::max<Bytes>(used, 1))));
+  } else if (is_real) {
+    run.storage_proof = proof_by(meter);
   }
 }
 
@@ -166,7 +186,7 @@ Measured run_fetch(RunContext& context, double seconds) {
                   fmt::format("cold reads of whole samples in {} order by {}, no prep, {} under way", order_kind_name(context.inputs.settings.order),
                               way_name(context.way), context.inputs.settings.fetch_concurrency));
   take_rate(context, measured);
-  prove_cold(context, "fetch", device, asked);
+  prove_cold(context, measured.record, device, asked);
   report_failures(context, "fetch", *loader);
   note_rate(context, "storage can deliver [S]", measured.rate);
   return measured;
@@ -217,7 +237,7 @@ Measured run_prep(RunContext& context, Pipeline& pipeline, double seconds) {
       fmt::format("loader alone on a cached subset, {} workers on {} cores", context.inputs.settings.workers, context.inputs.settings.cores));
   take_rate(context, measured);
   const auto prepared = static_cast<double>(loader->totals().prep.samples);
-  prove_cached(context, "prep", measured.record.storage_bytes, static_cast<Bytes>(prepared * mean_sample_bytes(context)));
+  prove_cached(context, measured.record, measured.record.storage_bytes, static_cast<Bytes>(prepared * mean_sample_bytes(context)));
   report_failures(context, "prep", *loader);
   note_rate(context, "prep can deliver [P]", measured.rate);
   return measured;
@@ -268,7 +288,7 @@ Measured run_cached(RunContext& context, Pipeline& pipeline, double seconds) {
   measured.record.storage_bytes = difference(storage(), before);
   measured.rate = record_rate(context, "cached", rate_of(log), mean_sample_bytes(context), "cached subset with the accelerator");
   take_rate(context, measured);
-  prove_cached(context, "cached", measured.record.storage_bytes,
+  prove_cached(context, measured.record, measured.record.storage_bytes,
                static_cast<Bytes>(static_cast<double>(measured.record.samples) * mean_sample_bytes(context)));
   note_rate(context, "training from memory", measured.rate);
   return measured;
@@ -356,7 +376,7 @@ Measured run_full(RunContext& context, double seconds) {
   }
   page_cache.report(context);
   if (settings.storage == Seam::real && settings.cache != CacheKind::page)
-    prove_cold(context, "full", measured.record.storage_bytes, measured.record.requested_bytes);
+    prove_cold(context, measured.record, measured.record.storage_bytes, measured.record.requested_bytes);
   report_failures(context, "full", *loader);
   note_rate(context, "all together", measured.rate);
   if (spans) write_run_trace(context, *spans, *loader, observer, log);

@@ -212,8 +212,11 @@ ProfileResult run_profile(const ProfileInputs& inputs, const ProfilePlan& plan, 
   }
 
   state_reservations(context);
-  if (inputs.settings.storage == Seam::real)
-    context.meter_moves = try_meter(StorageMeter(context.subset->facts().root), *context.subset, context.stop).moved();
+  if (inputs.settings.storage == Seam::real) {
+    const MeterTrial trial = try_meter(StorageMeter(context.subset->facts().root), *context.subset, context.stop);
+    context.meter_moves = trial.moved();
+    context.pages_tell = trial.pages_tell();
+  }
 
   ProfileResult result;
   result.tool = this_tool();

@@ -26,6 +26,7 @@ struct RunContext {
   FetchWay way;                             ///< how files are read
   std::vector<StoragePoint> storage_curve;  ///< as soon as it is measured
   bool meter_moves = false;                 ///< real storage: reading cold was seen in the counter, so that its standing still is a proof
+  bool pages_tell = false;                  ///< real storage: reading cold was seen in the page cache
 
   /// The same run for other ears, its findings apart.
   [[nodiscard]] RunContext with_events(EventSink& other) const {

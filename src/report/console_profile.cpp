@@ -98,6 +98,19 @@ std::string storage_curve(const std::vector<StoragePoint>& points, std::size_t w
   return "\n" + paragraph("  ", "storage, MB/s, by size of a request and number under way", width) + table.text(width);
 }
 
+/// How well it is known which runs read from storage: "storage proved: fetch, prep; unproved: cached".
+std::string proofs_line(const std::vector<RunRecord>& runs, std::size_t width) {
+  std::vector<std::string> grades;
+  for (std::size_t grade = 0; grade < storage_proof_names.size(); ++grade) {
+    std::vector<std::string> names;
+    for (const RunRecord& run : runs) {
+      if (run.storage_proof && static_cast<std::size_t>(*run.storage_proof) == grade) names.push_back(run.name);
+    }
+    if (!names.empty()) grades.push_back(fmt::format("{}: {}", storage_proof_names[grade], fmt::join(names, ", ")));
+  }
+  return grades.empty() ? "" : paragraph("  ", fmt::format("what came from storage is {}", fmt::join(grades, "; ")), width);
+}
+
 std::string runs_section(const std::vector<RunRecord>& runs, std::size_t width) {
   if (runs.empty()) return "";
   const bool failures = std::ranges::any_of(runs, [](const RunRecord& run) { return run.samples_failed > 0; });
@@ -115,7 +128,7 @@ std::string runs_section(const std::vector<RunRecord>& runs, std::size_t width) 
     if (failures) cells.push_back(format_number(static_cast<double>(run.samples_failed)));
     table.add(std::move(cells));
   }
-  return "\n" + table.text(width);
+  return "\n" + table.text(width) + proofs_line(runs, width);
 }
 
 std::string jobs_section(const ProfileResult& result, std::size_t width) {

@@ -4,11 +4,13 @@
 usage: fetch_vs_fio.py FETCH_BENCH DATASET [--order random|sequential] [--record BYTES] [--rounds 9] [--megabytes 400] [--json FILE] [CONFIG...]
 
 Random order: fio reads blocks of the dataset's mean sample size (of 128 KiB with --block 128k) at random places of a file of its own, none twice. Sequential
-order: fio reads a file from its start, 1 MiB at a time. Each of fio's engines and depths is tried once; the best three then take turns with the configurations
-of fetch_bench (see there), and a round's ratio is to the best of the three in that round. The file is as large as the dataset, lies beside it in
+order: fio reads a file from its start, 1 MiB at a time. Each of fio's engines and depths is tried once, with buffers in pages of 4 KiB and, as root, in huge
+pages; the best three of each then take turns with the configurations of fetch_bench (see there), and a round's ratios are to the best of either three in that
+round, once with and once without huge pages. The file is as large as the dataset, lies beside it in
 .fetch-vs-fio, and is removed at the end. Runs of either that did not come from the device are refused.
 """
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -31,6 +33,30 @@ DEFAULTS = {
 }
 
 
+MEMORIES = {"malloc": "in pages of 4 KiB", "shmhuge": "in huge pages"}
+HUGE_PAGES = "/proc/sys/vm/nr_hugepages"
+HUGE_PAGES_NEEDED = 256  # of 2 MiB, for 64 buffers of 1 MiB each several times over
+
+
+@contextlib.contextmanager
+def huge_pages():
+    """Reserved for a while; gives the memories that fio may use then."""
+    try:
+        with open(HUGE_PAGES, encoding="ascii") as file:
+            before = int(file.read())
+        with open(HUGE_PAGES, "w", encoding="ascii") as file:
+            file.write(str(before + HUGE_PAGES_NEEDED))
+    except (OSError, ValueError) as error:
+        print(f"fio runs without huge pages: {error}")
+        yield ["malloc"]
+        return
+    try:
+        yield list(MEMORIES)
+    finally:
+        with open(HUGE_PAGES, "w", encoding="ascii") as file:
+            file.write(str(before))
+
+
 def device_bytes(path):
     device = os.stat(path).st_dev
     with open(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}/stat", encoding="ascii") as stat:
@@ -39,10 +65,10 @@ def device_bytes(path):
 
 def fio_rate(candidate, file, order, block, total, budget):
     """Bytes a second."""
-    engine, depth, jobs, direct = candidate
+    engine, depth, jobs, direct, memory = candidate
     part = total // jobs // block * block
     command = ["fio", "--name=cold", f"--filename={file}", f"--ioengine={engine}", f"--iodepth={depth}", f"--numjobs={jobs}", f"--direct={direct}", "--thread",
-               "--group_reporting", "--invalidate=1", "--output-format=json", f"--bs={block}", "--randrepeat=0", f"--randseed={int.from_bytes(os.urandom(4), 'little')}",
+               "--group_reporting", "--invalidate=1", "--output-format=json", f"--bs={block}", f"--iomem={memory}", "--randrepeat=0", f"--randseed={int.from_bytes(os.urandom(4), 'little')}",
                f"--size={part}", f"--offset_increment={part}", f"--io_size={min(budget // jobs, part)}", "--rw=" + ("randread" if order == "random" else "read")]
     before = device_bytes(file)
     done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -79,8 +105,28 @@ def interval(values):
 
 
 def name(candidate):
-    engine, depth, jobs, direct = candidate
-    return f"fio {engine} {'direct' if direct else 'buffered'} {jobs} x {depth}"
+    engine, depth, jobs, direct, memory = candidate
+    return f"fio {engine} {'direct' if direct else 'buffered'} {jobs} x {depth}, {MEMORIES[memory]}"
+
+
+def take_turns(arguments, memories, configs, samples, rate_of):
+    """(fio's rates by candidate, its best rate in each round by memory, ours by configuration, our ratios by memory and configuration)"""
+    candidates = [(*candidate, memory) for candidate in (RANDOM if arguments.order == "random" else SEQUENTIAL) for memory in memories]
+    tried = sorted(((rate_of(candidate), candidate) for candidate in candidates), reverse=True)
+    for rate, candidate in tried[:8]:
+        print(f"{name(candidate):<60}{rate / 1e6:>8.0f} MB/s")
+    best = {MEMORIES[memory]: [candidate for _, candidate in tried if candidate[-1] == memory][:3] for memory in memories}
+    rates = {config: [] for config in configs}
+    ratios = {memory: {config: [] for config in configs} for memory in best}
+    fio_rates = {memory: [] for memory in best}
+    for number in range(arguments.rounds):
+        for memory, three in best.items():
+            fio_rates[memory].append(max(map(rate_of, three)))
+        for config in configs:
+            rates[config].append(bench_rate(arguments, config, samples, number + 1)["bytes_per_s"])
+            for memory in best:
+                ratios[memory][config].append(rates[config][-1] / fio_rates[memory][-1])
+    return tried, fio_rates, rates, ratios
 
 
 def main():
@@ -114,33 +160,22 @@ def main():
         file = os.path.join(scratch, "data")
         subprocess.run(["fio", "--name=write", f"--filename={file}", f"--size={total}", "--rw=write", "--bs=1m", "--ioengine=psync", "--end_fsync=1"],
                        capture_output=True, check=True)
-        candidates = RANDOM if arguments.order == "random" else SEQUENTIAL
-        tried = sorted(((fio_rate(candidate, file, arguments.order, block, total, budget), candidate) for candidate in candidates), reverse=True)
-        for rate, candidate in tried[:6]:
-            print(f"{name(candidate):<40}{rate / 1e6:>8.0f} MB/s")
-        best = [candidate for _, candidate in tried[:3]]
-        ratios = {config: [] for config in configs}
-        rates = {config: [] for config in configs}
-        fio_rates = []
-        for number in range(arguments.rounds):
-            rounds_best = max(fio_rate(candidate, file, arguments.order, block, total, budget) for candidate in best)
-            fio_rates.append(rounds_best)
-            for config in configs:
-                rate = bench_rate(arguments, config, samples, number + 1)["bytes_per_s"]
-                rates[config].append(rate)
-                ratios[config].append(rate / rounds_best)
+        with huge_pages() as memories:
+            found = take_turns(arguments, memories, configs, samples, lambda candidate: fio_rate(candidate, file, arguments.order, block, total, budget))
     finally:
         shutil.rmtree(scratch)
+    tried, fio_rates, rates, ratios = found
 
     if arguments.json:
         with open(arguments.json, "w", encoding="ascii") as record:
             json.dump({"block": block, "fio_tried": [[name(candidate), rate] for rate, candidate in tried], "fio": fio_rates, "rates": rates, "ratios": ratios}, record)
-    print(f"\n{arguments.order} order, {mean:.0f} bytes a sample, fio in blocks of {block}: {statistics.median(fio_rates) / 1e6:.0f} MB/s at best, "
-          f"{arguments.rounds} rounds")
-    print(f"{'configuration':<24}{'MB/s':>8}{'of fio':>8}   95 % of the median")
-    for config in configs:
-        low, high = interval(ratios[config])
-        print(f"{config:<24}{statistics.median(rates[config]) / 1e6:>8.0f}{statistics.median(ratios[config]):>8.3f}   {low:.3f} to {high:.3f}")
+    for memories, best in fio_rates.items():
+        print(f"\n{arguments.order} order, {mean:.0f} bytes a sample, fio in blocks of {block}, {memories}: {statistics.median(best) / 1e6:.0f} MB/s at best, "
+              f"{arguments.rounds} rounds")
+        print(f"{'configuration':<24}{'MB/s':>8}{'of fio':>8}   95 % of the median")
+        for config in configs:
+            low, high = interval(ratios[memories][config])
+            print(f"{config:<24}{statistics.median(rates[config]) / 1e6:>8.0f}{statistics.median(ratios[memories][config]):>8.3f}   {low:.3f} to {high:.3f}")
 
 
 if __name__ == "__main__":

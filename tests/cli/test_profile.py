@@ -141,8 +141,10 @@ class Profile(ProgramTest):
         self.assertGreaterEqual(fetch["storage_bytes"], 0.98 * fetch["requested_bytes"])
         self.assertLessEqual(fetch["storage_bytes"], 1.02 * fetch["requested_bytes"])
         cached = self.profile(data, "--runs", "prep,cached", "--accelerator", "emulated:100000", "--time-budget", "3s")
+        self.assertEqual(fetch["storage_proof"], "proved")
         for name in ("prep", "cached"):
             self.assertEqual(run_of(cached, name)["storage_bytes"], 0)
+            self.assertEqual(run_of(cached, name)["storage_proof"], "proved")
 
     def test_direct_reads_are_what_was_asked_for_in_whole_blocks(self):
         data = self.photographs()
@@ -177,6 +179,7 @@ class Profile(ProgramTest):
         said = [finding["message"] for finding in document["findings"] if finding["code"] == "storage-not-metered"]
         self.assertEqual(len(said), 1)
         self.assertIn("counted nothing when files of the dataset were read cold", said[0])
+        self.assertEqual(run_of(document, "prep")["storage_proof"], "unproved")
 
     def test_unusual_ways_to_run_it_end_well(self):
         data = self.photographs(20)

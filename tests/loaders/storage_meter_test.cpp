@@ -58,9 +58,8 @@ TEST_CASE("a counter that stands still while files are read cold is not believed
   testing::FileDataset data;
   for (int file = 0; file < 20; ++file) data.add(std::to_string(file), testing::content_of(20'000, static_cast<std::size_t>(file)));
   const auto index = data.index();
-  const FakeSystem gpfs("30 20 0:52 / /data rw - gpfs fs1 rw");
+  const FakeSystem gpfs("30 20 0:52 / /data rw - otherfs fs1 rw");
   const StorageMeter still("/data/images", gpfs.path());
-  REQUIRE(still.can_tell());
   const MeterTrial trial = try_meter(still, *index, {});
   CHECK(trial.read == 8 * 20'000);
   CHECK(trial.counted == 0);
@@ -68,7 +67,30 @@ TEST_CASE("a counter that stands still while files are read cold is not believed
   const StorageMeter real(index->facts().root);
   drop_from_page_cache(*index, {});
   if (page_cache_residency(*index, 20).fraction() > 0.5 || !real.can_tell()) return;  // files in memory are not read from storage
-  CHECK(try_meter(real, *index, {}).moved());
+  const MeterTrial seen = try_meter(real, *index, {});
+  CHECK(seen.moved());
+  CHECK(seen.pages_tell());
+}
+
+TEST_CASE("a client's counters of Lustre and Ceph are read, and are of all its processes") {
+  const FakeSystem lustre("30 20 0:53 / /lus rw - lustre 10.0.0.1@tcp:/lus rw");
+  CHECK_FALSE(StorageMeter("/lus/x", lustre.path()).can_tell());
+  lustre.write("proc/fs/lustre/osc/lus-OST0000/stats", "snapshot_time 1 secs.nsecs\nread_bytes 12 samples [bytes] 4096 1048576 5000000\n");
+  lustre.write("proc/fs/lustre/osc/lus-OST0001/stats", "write_bytes 1 samples [bytes] 1 1 1\nread_bytes 3 samples [bytes] 4096 4096 12288 99\n");
+  const StorageMeter osc("/lus/x", lustre.path());
+  CHECK(osc.scope() == StorageMeter::Scope::client);
+  CHECK(osc.process_bytes() == 5'012'288);
+  const FakeSystem ceph("30 20 0:54 / /cephfs rw - ceph 10.0.0.2:/ rw");
+  CHECK_FALSE(StorageMeter("/cephfs", ceph.path()).can_tell());
+  ceph.write("sys/kernel/debug/ceph/abc.client123/metrics/size",
+             "item          total       avg_sz(bytes)   min_sz(bytes)   max_sz(bytes)  total_sz(bytes)\n-----\n"
+             "read          3           8192            4096            16384           24576\nwrite         1           5               5           "
+             "    5               5\n");
+  const StorageMeter client("/cephfs", ceph.path());
+  CHECK(client.scope() == StorageMeter::Scope::client);
+  CHECK(client.process_bytes() == 24576);
+  CHECK(StorageMeter::scope_on("xfs") == StorageMeter::Scope::process);
+  CHECK(StorageMeter::scope_on("beegfs") == StorageMeter::Scope::none);
 }
 
 TEST_CASE("a name that only begins like a mount point is not below it") {

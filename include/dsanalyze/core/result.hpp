@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -114,6 +115,14 @@ struct FailureRecord {
   std::string example;  ///< the first of them
 };
 
+/// How well it is known that a cold run read from storage, or that a cached run did not.
+enum class StorageProof : std::uint8_t {
+  proved,        ///< the kernel counts what this process reads from storage, and was seen to
+  corroborated,  ///< counters that others of the mount share, or the page cache, say so, and were seen to tell
+  unproved
+};
+inline constexpr std::array storage_proof_names = {"proved", "corroborated", "unproved"};
+
 struct RunRecord {
   std::string name;  ///< synthetic, prep, cached, fetch, full
   double samples_per_s = 0;
@@ -121,6 +130,7 @@ struct RunRecord {
   double epoch_seconds = 0;  ///< mean, first epoch apart
   double seconds = 0;
   std::optional<Bytes> storage_bytes;
+  std::optional<StorageProof> storage_proof;  ///< of runs that are cold or cached, on real storage; absent of others and in older results
   Bytes requested_bytes = 0;
   std::uint64_t cache_hits = 0;
   std::uint64_t cache_misses = 0;

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <string_view>
 
 #include "dsanalyze/base/units.hpp"
 #include "dsanalyze/core/index.hpp"
@@ -13,11 +15,15 @@ namespace dsanalyze {
 /// What really reached storage, by the kernel's counters of the filesystem under a path. Threads: any.
 class StorageMeter {
  public:
+  /// Whose reads the counter counts.
+  enum class Scope : std::uint8_t { none, process, client };
+
   /// Looks up the filesystem under `path` (mountinfo) and picks its counters: /proc/self/io for filesystems on block devices (with the device's own
-  /// counter beside it, /sys/dev/block), mountstats for NFS; none for FUSE and others that count nothing. `root` stands for "/" in tests.
+  /// counter beside it, /sys/dev/block); the client's for NFS (mountstats), Lustre (osc stats) and Ceph (debugfs, root only); none for FUSE and
+  /// others that count nothing. `root` stands for "/" in tests.
   explicit StorageMeter(const std::filesystem::path& path, const std::filesystem::path& root = "/");
 
-  /// Bytes that this process had fetched from storage so far; nullopt where nothing can tell.
+  /// Bytes that this process, or all of this client, had fetched from storage so far (scope()); nullopt where nothing can tell.
   [[nodiscard]] std::optional<Bytes> process_bytes() const;
   /// Bytes that the device delivered to anyone; nullopt where there is none.
   [[nodiscard]] std::optional<Bytes> device_bytes() const;
@@ -25,11 +31,14 @@ class StorageMeter {
   [[nodiscard]] const std::string& filesystem() const { return m_filesystem; }
   [[nodiscard]] const std::string& device() const { return m_device; }  ///< "vda", "server:/export", "none"
   [[nodiscard]] bool can_tell() const { return m_source != Source::none; }
+  [[nodiscard]] Scope scope() const;
+  /// The same by the name of a filesystem alone ("ext4"), where its counters can be read.
+  [[nodiscard]] static Scope scope_on(std::string_view filesystem);
   /// "process and block-layer counters", "NFS mount counters", "nothing: ..." with the reason.
   [[nodiscard]] const std::string& method() const { return m_method; }
 
  private:
-  enum class Source { none, process_io, nfs };
+  enum class Source { none, process_io, nfs, lustre, ceph };
   Source m_source = Source::none;
   std::filesystem::path m_root;
   std::string m_filesystem, m_device, m_method, m_mount_point;
@@ -41,8 +50,12 @@ class StorageMeter {
 struct MeterTrial {
   Bytes read = 0;
   Bytes counted = 0;
+  std::uint32_t files = 0;
+  std::uint32_t files_seen = 0;  ///< whose first page the kernel said to be absent before, and present after
   /// True where at least half was counted: a page may have stayed in memory because another process holds it.
   [[nodiscard]] bool moved() const { return read > 0 && counted * 2 >= read; }
+  /// Whether the page cache tells here what was read: an absent page is then one that has to come from storage.
+  [[nodiscard]] bool pages_tell() const { return files > 0 && files_seen * 2 >= files; }
 };
 /// Reads the beginnings of a few of the index's files, cold, at most half a MiB in all. Ends early when asked to stop.
 MeterTrial try_meter(const StorageMeter& meter, const DatasetIndex& index, const std::stop_token& stop);
