@@ -104,7 +104,7 @@ std::vector<int> server_choices(const SearchQuestion& question) {
 double prep_rate(const RateModel& model, const Base& base, double cores) { return model.rates.prep * model.scaling.factor(base.cores, cores); }
 
 double prep_error(const RateModel& model, const Base& base, double cores) {
-  return std::hypot(model.prep_error, model.scaling.factor_error(base.cores, cores));
+  return model.scaling.scaled_error(base.cores, cores, model.prep_error);
 }
 
 /// The fewest cores that are sold and bring P to `rate`, or the low end of P's interval; nullopt when none do.

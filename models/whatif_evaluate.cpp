@@ -80,6 +80,25 @@ double moved_fetch(const RateModel& model, const Setup& setup, double Setup::*ra
 
 }  // namespace
 
+namespace {
+
+/// Whether a rate but the lowest may be the lowest, and which.
+void take_rival(Evaluation& result) {
+  const RateEstimate& lowest = rate_of(result.rule.resource, result);
+  const auto is_rival = [&](Resource resource) {
+    return resource != result.rule.resource && (resource != Resource::gpu || result.ingestion) && lowest.ci95.overlaps(rate_of(resource, result).ci95);
+  };
+  std::vector<Resource> rivals;
+  for (const Resource resource : {result.rule.next, Resource::gpu, Resource::cpu, Resource::io})
+    if (is_rival(resource)) rivals.push_back(resource);
+  result.too_close = !rivals.empty();
+  if (rivals.empty()) return;
+  result.rule.next = rivals.front();
+  result.rule.next_samples_per_s = rate_of(result.rule.next, result).value;
+}
+
+}  // namespace
+
 RateEstimate with_error(double value, double relative_error) {
   return {value, {value * std::max(0.0, 1 - relative_error), value * (1 + relative_error)}};
 }
@@ -111,8 +130,7 @@ Evaluation evaluate(const RateModel& model, const Setup& setup) {
 
   std::vector<RateEstimate> rates{result.prep, result.fetch};
   if (result.ingestion) rates.push_back(*result.ingestion);
-  std::ranges::sort(rates, {}, &RateEstimate::value);
-  result.too_close = rates[0].ci95.overlaps(rates[1].ci95);
+  take_rival(result);
   result.ci95 = {std::ranges::min(rates, {}, [](const RateEstimate& rate) { return rate.ci95.low; }).ci95.low,
                  std::ranges::min(rates, {}, [](const RateEstimate& rate) { return rate.ci95.high; }).ci95.high};
   return result;

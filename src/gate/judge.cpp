@@ -39,7 +39,7 @@ std::int64_t more_repetitions(const Compared& compared, const Judgement& judgeme
   // A change near the least that counts would take for ever to place on either side: the plan takes half of that as the least distance.
   const double distance = std::max(size >= judgement.min_effect ? size : judgement.min_effect - size, judgement.min_effect / 2);
   const double deviation = compared.contrast.has_scatter() ? compared.contrast.deviation : typical_scatter * std::sqrt(2.0);
-  // Of trimmed means half of the values make the degrees of freedom; of sessions all, of both sides.
+  // Of trimmed means about half of the values make the degrees of freedom; of sessions all, of both sides.
   const std::int64_t needed =
       needed_repetitions(deviation, distance, judgement.level * compared.kind.weight, judgement.unit == GateUnit::session ? 2 : 0.5);
   const auto there = static_cast<std::int64_t>(std::min(compared.observations_baseline, compared.observations_current));

@@ -9,7 +9,7 @@
 namespace dsanalyze::gate {
 namespace {
 
-constexpr double trimmed_share = 0.2;  ///< of the values, at either end
+constexpr double trimmed_share = 0.15;  ///< of the values, at either end
 constexpr double far_off_deviations = 5;
 
 double square(double value) { return value * value; }

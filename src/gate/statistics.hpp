@@ -36,7 +36,7 @@ struct Contrast {
 /// t with degrees put together from estimates (Welch, Satterthwaite) does not keep it where one part has few. Requires has_scatter().
 double margin(const Contrast& contrast, double level);
 
-/// The mean without the lowest and the highest fifth (of fewer than five values: without none), which a few outliers cannot move.
+/// The mean without the lowest and the highest 15 % (of fewer than seven values: of all), which a few outliers cannot move.
 struct TrimmedMean {
   double value = 0;
   /// From the winsorized scatter  [Tukey and McLaughlin, Sankhya A 25, 1963]. Of normal values its t has fewer degrees of freedom than the h - 1 of the

@@ -11,14 +11,24 @@ using namespace dsanalyze;
 using namespace dsanalyze::gate;
 
 TEST_CASE("two samples have a scatter each, and the margin is that of both by their own degrees of freedom") {
-  // Scatters of 1 and 2 about means of 10 and 13, of three values each.
-  const Contrast contrast = two_samples(std::vector<double>{9, 10, 11}, std::vector<double>{11, 13, 15});
+  // Variances of 1 and 8 about means of 10 and 13.
+  const Contrast contrast = two_samples(std::vector<double>{9, 10, 11}, std::vector<double>{11, 15});
   CHECK(contrast.estimate == doctest::Approx(3));
   REQUIRE(contrast.errors.size() == 2);
   CHECK(contrast.errors[0].value == doctest::Approx(1.0 / 3));
-  CHECK(contrast.errors[1].value == doctest::Approx(4.0 / 3));
-  CHECK(margin(contrast, 0.01) == doctest::Approx(student_t_quantile(0.99, 2) * std::sqrt(5.0 / 3)));
-  CHECK(contrast.residuals == std::vector<double>{-1, 0, 1, -2, 0, 2});
+  CHECK(contrast.errors[1].value == doctest::Approx(4));
+  const double first = student_t_quantile(0.99, 2);
+  const double second = student_t_quantile(0.99, 1);
+  CHECK(margin(contrast, 0.01) == doctest::Approx(std::sqrt(first * first / 3 + second * second * 4)));
+  CHECK(contrast.residuals == std::vector<double>{-1, 0, 1, -2, 2});
+}
+
+TEST_CASE("two samples of as many values have Welch's degrees of freedom, those of the textbook") {
+  // Scatters of 1 and 2 about means of 10 and 13: (5/3)^2 / ((1/3)^2/2 + (4/3)^2/2) degrees.
+  const Contrast contrast = two_samples(std::vector<double>{9, 10, 11}, std::vector<double>{11, 13, 15});
+  REQUIRE(contrast.errors.size() == 1);
+  CHECK(contrast.errors.front().value == doctest::Approx(5.0 / 3));
+  CHECK(contrast.errors.front().degrees == doctest::Approx(50.0 / 17));
 }
 
 TEST_CASE("a side of one value has no scatter, and does not borrow the other's") {
@@ -26,19 +36,19 @@ TEST_CASE("a side of one value has no scatter, and does not borrow the other's")
   CHECK_FALSE(two_samples(std::vector{9.0}, std::vector{13.0}).has_scatter());
 }
 
-TEST_CASE("a trimmed mean leaves out a fifth at either end, and its scatter is the winsorized one") {
+TEST_CASE("a trimmed mean leaves out 15 % at either end, and its scatter is the winsorized one") {
   const TrimmedMean trimmed = trimmed_mean(std::vector<double>{0, 1, 2, 3, 4, 5, 6, 7, 8, 1000});
   CHECK(trimmed.value == doctest::Approx(4.5));
-  // 2 2 2 3 4 5 6 7 7 7: squares about their mean of 4.5 over h (h - 1) with h = 6.
-  CHECK(trimmed.error.value == doctest::Approx(42.5 / 30));
-  CHECK(trimmed.error.degrees == doctest::Approx(25.0 / 6));
-  CHECK(trimmed.residuals.back() == doctest::Approx(2.5));
+  // 1 1 2 3 4 5 6 7 8 8: squares about their mean of 4.5 over h (h - 1) with h = 8.
+  CHECK(trimmed.error.value == doctest::Approx(66.5 / 56));
+  CHECK(trimmed.error.degrees == doctest::Approx(35.0 / 6));
+  CHECK(trimmed.residuals.back() == doctest::Approx(3.5));
   CHECK(trimmed.far_off == std::vector<double>{995.5});
   CHECK(trimmed_mean(std::vector<double>{1, 2, 3, 6}).value == doctest::Approx(3));
 }
 
 TEST_CASE("Student's t of a trimmed mean of normal values passes its quantiles as often as it may") {
-  for (const std::size_t size : {5UL, 8UL, 12UL, 20UL}) {
+  for (const std::size_t size : {7UL, 8UL, 12UL, 20UL}) {
     RandomStream random(size);
     constexpr int samples = 20'000;
     constexpr double level = 0.0075;

@@ -118,6 +118,19 @@ TEST_CASE("F's interval follows the partial derivatives of Eq 4 and min takes th
   CHECK(close.ci95_samples_per_s.high == doctest::Approx(1010));
 }
 
+TEST_CASE("the lowest rate is compared with every other, and the one that it cannot be told from is named") {
+  RateModel model = model_of(1000, 1050, 50'000, 1100);
+  model.storage_error = 0.2;
+  const WhatIfResult result = answer(model, {});
+  CHECK(result.answers[0].bottleneck == "gpu");
+  CHECK(result.answers[0].too_close);
+  REQUIRE(has_code(result.findings, "too-close-to-call"));
+  const auto finding = std::ranges::find(result.findings, "too-close-to-call", &Finding::code);
+  CHECK(finding->message.find("fetch binds at 1,100") != std::string::npos);
+  model.storage_error = 0.02;
+  CHECK_FALSE(answer(model, {}).answers[0].too_close);
+}
+
 TEST_CASE("overlapping intervals are too close to call and neighbouring ones are not") {
   RateModel model = model_of(5000, 1000, 50'000, 1100);
   model.prep_error = model.storage_error = 0.05;
