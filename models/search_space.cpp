@@ -112,7 +112,7 @@ enum class Bound { value, low_end };
 std::optional<double> cores_for_rate(const RateModel& model, const Base& base, const PriceList& prices, double rate, Bound bound) {
   for (int sold = prices.core.least; sold <= prices.core.most; ++sold) {
     const double cores = static_cast<double>(sold) * prices.core.threads;
-    const double share = bound == Bound::value ? 1 : 1 - prep_error(model, base, cores);
+    const double share = bound == Bound::value ? 1 : 1 - std::hypot(prep_error(model, base, cores), model.run_error);
     if (prep_rate(model, base, cores) * share >= rate) return cores;
   }
   return std::nullopt;

@@ -119,11 +119,14 @@ Setup as_measured(const RateModel& model) {
 Evaluation evaluate(const RateModel& model, const Setup& setup) {
   Evaluation result;
   const Stages stages = stages_of(model, setup);
-  result.prep = with_error(stages.prep, setup.prep_error);
-  result.fetch = with_error(stages.fetch, std::min(1.0, std::hypot(moved_fetch(model, setup, &Setup::cache, model.cache_error),
-                                                                   moved_fetch(model, setup, &Setup::storage, model.storage_error),
-                                                                   moved_fetch(model, setup, &Setup::network, model.network_error))));
-  if (stages.ingestion) result.ingestion = with_error(*stages.ingestion, model.ingestion_error);
+  result.prep = with_error(stages.prep, std::hypot(setup.prep_error, model.run_error));
+  const double fetch_error = std::hypot(moved_fetch(model, setup, &Setup::cache, model.cache_error),
+                                        moved_fetch(model, setup, &Setup::storage, model.storage_error),
+                                        moved_fetch(model, setup, &Setup::network, model.network_error));
+  result.fetch = with_error(stages.fetch, std::min(1.0, std::hypot(fetch_error, model.run_error)));
+  // What accelerators are emulated at is asked for and the same in every run.
+  const double run_error_of_ingestion = model.any_batch_size ? 0 : model.run_error;
+  if (stages.ingestion) result.ingestion = with_error(*stages.ingestion, std::hypot(model.ingestion_error, run_error_of_ingestion));
   result.rule = bottleneck(stages.fetch, stages.prep, stages.ingestion);
   if (setup.jobs > 1) result.jobs = jobs_answer(model, setup);
   if (setup.jobs == 1 && setup.servers > 1) result.servers = servers_answer(model, setup);

@@ -83,7 +83,7 @@ WindowedRate iteration_rate(const std::vector<ProgressPoint>& points) {
     const Nanoseconds took = std::max<Nanoseconds>(points[i].at - points[i - 1].at, 1);
     rates.push_back(static_cast<double>(points[i].samples - points[i - 1].samples) / to_seconds(took));
   }
-  rate.estimate = estimate_mean(rates);
+  rate.estimate = estimate_of_sequence(rates);
   const double whole = static_cast<double>(points.back().samples - points.front().samples) / to_seconds(points.back().at - points.front().at);
   const double shift = whole - rate.estimate.value;
   rate.estimate.value = whole;
