@@ -103,9 +103,7 @@ std::vector<int> server_choices(const SearchQuestion& question) {
 /// P of so many cores, by the law that was fitted to the measured ones.
 double prep_rate(const RateModel& model, const Base& base, double cores) { return model.rates.prep * model.scaling.factor(base.cores, cores); }
 
-double prep_error(const RateModel& model, const Base& base, double cores) {
-  return model.scaling.scaled_error(base.cores, cores, model.prep_error);
-}
+double prep_error(const RateModel& model, const Base& base, double cores) { return model.scaling.scaled_error(base.cores, cores, model.prep_error); }
 
 /// The fewest cores that are sold and bring P to `rate`, or the low end of P's interval; nullopt when none do.
 enum class Bound { value, low_end };

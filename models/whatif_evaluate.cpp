@@ -78,15 +78,12 @@ double moved_fetch(const RateModel& model, const Setup& setup, double Setup::*ra
   return std::isfinite(fetch) ? (stages_of(model, up).fetch - stages_of(model, down).fetch) / (2 * small * fetch) * error : 0;
 }
 
-}  // namespace
-
-namespace {
-
 /// Whether a rate but the lowest may be the lowest, and which.
 void take_rival(Evaluation& result) {
   const RateEstimate& lowest = rate_of(result.rule.resource, result);
   const auto is_rival = [&](Resource resource) {
-    return resource != result.rule.resource && (resource != Resource::gpu || result.ingestion) && lowest.ci95.overlaps(rate_of(resource, result).ci95);
+    return resource != result.rule.resource && (resource != Resource::gpu || result.ingestion) &&
+           lowest.ci95.overlaps(rate_of(resource, result).ci95);
   };
   std::vector<Resource> rivals;
   for (const Resource resource : {result.rule.next, Resource::gpu, Resource::cpu, Resource::io})
@@ -120,9 +117,9 @@ Evaluation evaluate(const RateModel& model, const Setup& setup) {
   Evaluation result;
   const Stages stages = stages_of(model, setup);
   result.prep = with_error(stages.prep, std::hypot(setup.prep_error, model.run_error));
-  const double fetch_error = std::hypot(moved_fetch(model, setup, &Setup::cache, model.cache_error),
-                                        moved_fetch(model, setup, &Setup::storage, model.storage_error),
-                                        moved_fetch(model, setup, &Setup::network, model.network_error));
+  const double fetch_error =
+      std::hypot(moved_fetch(model, setup, &Setup::cache, model.cache_error), moved_fetch(model, setup, &Setup::storage, model.storage_error),
+                 moved_fetch(model, setup, &Setup::network, model.network_error));
   result.fetch = with_error(stages.fetch, std::min(1.0, std::hypot(fetch_error, model.run_error)));
   // What accelerators are emulated at is asked for and the same in every run.
   const double run_error_of_ingestion = model.any_batch_size ? 0 : model.run_error;

@@ -117,7 +117,8 @@ void require_different(std::span<const GateRun> baseline, std::span<const GateRu
 std::string no_scatter_reason(const Sessions& sessions, GateUnit unit) {
   if (unit == GateUnit::run) return "one side has too few runs to tell a change from other work that met a run";
   if (!sessions.times_known) return "when the runs began is not known, so that a machine's drift between the sides cannot be told from a change";
-  if (distinct(sessions.baseline) > 1) return "the current side is one run, too few to tell a change from other work that met it; make three or more in its session";
+  if (distinct(sessions.baseline) > 1)
+    return "the current side is one run, too few to tell a change from other work that met it; make three or more in its session";
   return "the baseline is of one session, which cannot know how far this machine drifts from session to session";
 }
 

@@ -171,9 +171,9 @@ void find_far_off(const std::vector<Compared>& compared, const Judgement& judgem
   }
   if (names.empty()) return;
   findings.push_back({"far-off", Finding::Severity::info,
-                      fmt::format("{} of a metric at most ({}) {} far off the others and hardly counted: a burst of other work does that. So would a "
-                                  "side that is slow only now and then, which the gate does not see.",
-                                  gate_count_text(judgement.unit, most), fmt::join(names, ", "), most == 1 ? "lies" : "lie")});
+                      fmt::format("Up to {} far off the others ({}) hardly counted: a burst of other work does that. So would a side that is slow only now "
+                                  "and then, which the gate does not see.",
+                                  gate_count_text(judgement.unit, most), fmt::join(names, ", "))});
 }
 
 double level_of(const std::vector<Compared>& compared, double alpha) {

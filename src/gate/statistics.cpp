@@ -40,7 +40,8 @@ double margin_square(const SquaredError& error, double level) { return square(st
 /// How sure a session's own difference is: n m / (n + m) of a run's.
 double weight_of(const Block& block) { return count(block.baseline) * count(block.current) / (count(block.baseline) + count(block.current)); }
 
-/// What least squares leave of a side: squares of residuals, degrees of freedom (runs less their leverages), and the share of its variance in the estimate's.
+/// What least squares leave of a side: squares of residuals, degrees of freedom (runs less their leverages), and the share of its variance in the
+/// estimate's.
 struct SideOfBlocks {
   double squares = 0;
   double degrees = 0;
@@ -102,10 +103,10 @@ Contrast least_squares(std::span<const Block> blocks) {
 /// A side's sessions: their means, and the scatter of runs within them.
 struct SideOfSessions {
   std::vector<double> means;
-  double squares = 0;     ///< of runs about their session's mean
-  double degrees = 0;     ///< of those
-  double run_share = 0;   ///< mean of 1/n: how much of a run's variance a session's mean has
-  double freedom = 0;     ///< sum and sum of squares of the weights with which runs' variance is in the scatter of means
+  double squares = 0;    ///< of runs about their session's mean
+  double degrees = 0;    ///< of those
+  double run_share = 0;  ///< mean of 1/n: how much of a run's variance a session's mean has
+  double freedom = 0;    ///< sum and sum of squares of the weights with which runs' variance is in the scatter of means
   double freedom2 = 0;
 
   [[nodiscard]] double count() const { return static_cast<double>(means.size()); }

@@ -22,11 +22,11 @@ struct SquaredError {
 /// An estimate of a change, current less baseline.
 struct Contrast {
   double estimate = 0;
-  std::vector<SquaredError> errors;  ///< independent parts that add up; empty: there is no scatter to take an error from
+  std::vector<SquaredError> errors;   ///< independent parts that add up; empty: there is no scatter to take an error from
   std::vector<SquaredError> further;  ///< of these only the one with the largest margin is added
-  double deviation = 0;              ///< of what a further repetition a side adds: the standard error is deviation * sqrt(1 / repetitions)
-  std::vector<double> residuals;     ///< what is left of each observation without its side's centre, outliers pulled in; aligned between metrics
-  std::vector<double> far_off;       ///< distances from their centre of the observations that lie far off the others
+  double deviation = 0;               ///< of what a further repetition a side adds: the standard error is deviation * sqrt(1 / repetitions)
+  std::vector<double> residuals;      ///< what is left of each observation without its side's centre, outliers pulled in; aligned between metrics
+  std::vector<double> far_off;        ///< distances from their centre of the observations that lie far off the others
 
   [[nodiscard]] bool has_scatter() const { return !errors.empty(); }
 };
@@ -39,8 +39,8 @@ double margin(const Contrast& contrast, double level);
 /// The mean without the lowest and the highest 15 % (of fewer than seven values: of all), which a few outliers cannot move.
 struct TrimmedMean {
   double value = 0;
-  /// From the winsorized scatter  [Tukey and McLaughlin, Sankhya A 25, 1963]. Of normal values its t has fewer degrees of freedom than the h - 1 of the
-  /// h values that are left: 5/6 of them, found by simulation. No degrees for one value.
+  /// From the winsorized scatter  [Tukey and McLaughlin, Sankhya A 25, 1963]. Of normal values its t has fewer degrees of freedom than the h - 1 of
+  /// the h values that are left: 5/6 of them, found by simulation. No degrees for one value.
   SquaredError error;
   std::vector<double> residuals;  ///< of every value, those of the trimmed ones pulled in to the outermost that was left
   std::vector<double> far_off;    ///< distances of those more than five deviations off

@@ -96,4 +96,19 @@ WindowedRate windowed_rate(std::span<const ProgressPoint> points, std::span<cons
   return result;
 }
 
+WindowedRate iteration_rate(std::span<const ProgressPoint> points) {
+  WindowedRate rate;
+  if (points.size() < 2) return rate;
+  std::vector<double> times;  // of a sample
+  for (std::size_t i = 1; i < points.size(); ++i) {
+    const auto samples = static_cast<double>(std::max<std::uint64_t>(points[i].samples - points[i - 1].samples, 1));
+    times.push_back(to_seconds(points[i].at - points[i - 1].at) / samples);
+  }
+  const double error = estimate_of_sequence(times).relative_half_width();
+  const double whole = static_cast<double>(points.back().samples - points.front().samples) / to_seconds(points.back().at - points.front().at);
+  rate.estimate = {whole, {whole * std::max(0.0, 1 - error), whole * (1 + error)}, times.size()};
+  rate.kept = times.size();
+  return rate;
+}
+
 }  // namespace dsanalyze

@@ -44,4 +44,8 @@ struct WindowedRate {
 WindowedRate windowed_rate(std::span<const ProgressPoint> points, std::span<const CpuPoint> cpu, Nanoseconds begin, Nanoseconds end,
                            const HostFacts& host, JudgeCpu judge);
 
+/// A rate iteration by iteration: each is a window. Times are averaged and not rates, as an iteration that is seen late makes the next one look
+/// short, of whose rate the mean would be anything.
+WindowedRate iteration_rate(std::span<const ProgressPoint> points);
+
 }  // namespace dsanalyze

@@ -85,20 +85,13 @@ GateResult of_design(const Row& row, int comparison, const Design& design) {
 /// Sessions of unequal numbers of runs, few and many of them, and sides of unequal numbers of runs in one session.
 const std::vector<Design>& unbalanced() {
   using Counts = std::vector<std::size_t>;
-  static const std::vector<Design> designs = {{"8x10 and 1x1", Counts(8, 10), {1}},
-                                              {"8x10 and 1x2", Counts(8, 10), {2}},
-                                              {"8x10 and 1x3", Counts(8, 10), {3}},
-                                              {"8x3 and 1x3", Counts(8, 3), {3}},
-                                              {"12x1 and 1x3", Counts(12, 1), {3}},
-                                              {"2x10 and 1x3", Counts(2, 10), {3}},
-                                              {"2x1 and 5x3", Counts(2, 1), Counts(5, 3)},
-                                              {"5x3 and 2x1", Counts(5, 3), Counts(2, 1)},
-                                              {"4x1 and 4x10", Counts(4, 1), Counts(4, 10)},
-                                              {"1, 5, 10 and 2x2", {1, 5, 10}, Counts(2, 2)},
-                                              {"1, 1, 10, 10 and 1x3", {1, 1, 10, 10}, {3}},
-                                              {"13 and 3 of one", {13}, {3}, true},
-                                              {"40 and 5 of one", {40}, {5}, true},
-                                              {"20 and 2 of one", {20}, {2}, true},
+  static const std::vector<Design> designs = {{"8x10 and 1x1", Counts(8, 10), {1}},          {"8x10 and 1x2", Counts(8, 10), {2}},
+                                              {"8x10 and 1x3", Counts(8, 10), {3}},          {"8x3 and 1x3", Counts(8, 3), {3}},
+                                              {"12x1 and 1x3", Counts(12, 1), {3}},          {"2x10 and 1x3", Counts(2, 10), {3}},
+                                              {"2x1 and 5x3", Counts(2, 1), Counts(5, 3)},   {"5x3 and 2x1", Counts(5, 3), Counts(2, 1)},
+                                              {"4x1 and 4x10", Counts(4, 1), Counts(4, 10)}, {"1, 5, 10 and 2x2", {1, 5, 10}, Counts(2, 2)},
+                                              {"1, 1, 10, 10 and 1x3", {1, 1, 10, 10}, {3}}, {"13 and 3 of one", {13}, {3}, true},
+                                              {"40 and 5 of one", {40}, {5}, true},          {"20 and 2 of one", {20}, {2}, true},
                                               {"13 and 1 of one", {13}, {1}, true}};
   return designs;
 }
@@ -176,7 +169,10 @@ void print_rows(int comparisons) {
         if (design.one_session && session > 0) continue;
         const std::string tails = noise == Noise::normal ? "" : ", heavy tails";
         of_sessions({fmt::format("equal, 10 % scatter, sessions {:.0f} %{}", 100 * session, tails),
-                     {.each = 0.1, .session = session, .noise = noise}, 0, {"P"}}, design);
+                     {.each = 0.1, .session = session, .noise = noise},
+                     0,
+                     {"P"}},
+                    design);
       }
   for (const Design& design : unbalanced()) of_sessions({"equal, bursts on 5 % of runs", {.session = 0.01, .bursts = 0.05}, 0, {"P"}}, design);
 }

@@ -133,10 +133,9 @@ TEST_CASE("contrasts between sessions of unequal numbers of runs err as often as
     Counts before, after;
   };
   constexpr int draws = 1000;
-  for (const Design& design :
-       {Design{"8x10 and 1x2", Counts(8, 10), {2}}, Design{"8x10 and 1x3", Counts(8, 10), {3}}, Design{"8x3 and 1x3", Counts(8, 3), {3}},
-        Design{"2x1 and 5x3", Counts(2, 1), Counts(5, 3)}, Design{"4x1 and 4x10", Counts(4, 1), Counts(4, 10)},
-        Design{"1, 5, 10 and 2x2", {1, 5, 10}, {2, 2}}}) {
+  for (const Design& design : {Design{"8x10 and 1x2", Counts(8, 10), {2}}, Design{"8x10 and 1x3", Counts(8, 10), {3}},
+                               Design{"8x3 and 1x3", Counts(8, 3), {3}}, Design{"2x1 and 5x3", Counts(2, 1), Counts(5, 3)},
+                               Design{"4x1 and 4x10", Counts(4, 1), Counts(4, 10)}, Design{"1, 5, 10 and 2x2", {1, 5, 10}, {2, 2}}}) {
     CAPTURE(design.name);
     for (const double session : {0.0, 1.0})
       for (const Noise noise : {Noise::normal, Noise::heavy_tailed}) {

@@ -118,33 +118,6 @@ TEST_CASE("F's interval follows the partial derivatives of Eq 4 and min takes th
   CHECK(close.ci95_samples_per_s.high == doctest::Approx(1010));
 }
 
-TEST_CASE("the scatter between runs widens what was measured, and not what accelerators are emulated at") {
-  RateModel model = model_of(900, 1000, 50'000, 2000);
-  model.prep_error = 0.03;
-  model.run_error = 0.04;
-  model.any_batch_size = true;
-  CHECK_FALSE(answer(model, {}).answers[0].too_close);
-  CHECK(answer(model, {}).answers[0].ci95_samples_per_s.low == doctest::Approx(900));
-  model.rates.ingestion = 1100;
-  CHECK(answer(model, {}).answers[0].ci95_samples_per_s.low == doctest::Approx(950));
-  model.any_batch_size = false;
-  model.rates.ingestion = 900;
-  CHECK(answer(model, {}).answers[0].ci95_samples_per_s.low == doctest::Approx(900 * 0.96));
-}
-
-TEST_CASE("the lowest rate is compared with every other, and the one that it cannot be told from is named") {
-  RateModel model = model_of(1000, 1050, 50'000, 1100);
-  model.storage_error = 0.2;
-  const WhatIfResult result = answer(model, {});
-  CHECK(result.answers[0].bottleneck == "gpu");
-  CHECK(result.answers[0].too_close);
-  REQUIRE(has_code(result.findings, "too-close-to-call"));
-  const auto finding = std::ranges::find(result.findings, "too-close-to-call", &Finding::code);
-  CHECK(finding->message.find("fetch binds at 1,100") != std::string::npos);
-  model.storage_error = 0.02;
-  CHECK_FALSE(answer(model, {}).answers[0].too_close);
-}
-
 TEST_CASE("overlapping intervals are too close to call and neighbouring ones are not") {
   RateModel model = model_of(5000, 1000, 50'000, 1100);
   model.prep_error = model.storage_error = 0.05;

@@ -76,6 +76,16 @@ TEST_CASE("windows that are alike from one to the next widen the interval, so th
   CHECK(independent < 0.99);
 }
 
+TEST_CASE("an iteration that is seen late widens the interval by what it is late, and no more") {
+  std::vector<ProgressPoint> points;
+  for (int i = 0; i <= 40; ++i) points.push_back({i * nanoseconds_per_second / 100, static_cast<std::uint64_t>(i) * 32});
+  points[20].at = points[21].at - 1;
+  const WindowedRate rate = iteration_rate(points);
+  CHECK(rate.estimate.value == doctest::Approx(3200));
+  CHECK(rate.estimate.ci95.high < 3200 * 1.2);
+  CHECK(rate.estimate.ci95.low > 3200 * 0.8);
+}
+
 TEST_CASE("windows in which others took more than 2 % of our CPU are left out and counted") {
   auto points = steady();
   for (auto& point : points) {

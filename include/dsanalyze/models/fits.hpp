@@ -38,8 +38,8 @@ class FittedScaling {
   [[nodiscard]] std::optional<double> cores_for(double rate) const;
   /// What the points' errors make of the factor's, as a share of it (each point moved by its error, the changes in quadrature).
   [[nodiscard]] double factor_error(double from, double to) const;
-  /// The error of (a rate measured on `from` cores) x factor(from, to), as a share of it. Where that rate is a point of the fit the product is X(to), and
-  /// the points' errors say what X(to) is off by; elsewhere the rate's own `from_error` comes beside the factor's.
+  /// The error of (a rate measured on `from` cores) x factor(from, to), as a share of it. Where that rate is a point of the fit the product is X(to),
+  /// and the points' errors say what X(to) is off by; elsewhere the rate's own `from_error` comes beside the factor's.
   [[nodiscard]] double scaled_error(double from, double to, double from_error) const;
   /// (cores, what the law is multiplied by there), cores rising: measured over the law's. None for virtual cores.
   [[nodiscard]] std::vector<std::pair<double, double>> corrections() const;
