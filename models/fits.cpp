@@ -162,17 +162,28 @@ std::vector<std::array<FittedScaling, 2>> FittedScaling::moved_by_errors() const
   return fits;
 }
 
-double FittedScaling::factor_error(double from, double to) const {
-  if (from == to) return 0;
-  const double value = factor(from, to);
+template <typename Value>
+double FittedScaling::moved_error(const Value& value) const {
+  const double here = value(*this);
   double sum = 0;
   for (const auto& both : moved_by_errors()) {
     double most = 0;
     for (const FittedScaling& other : both)
-      if (other.m_law.one_core > 0) most = std::max(most, std::abs(other.factor(from, to) / value - 1));
+      if (other.m_law.one_core > 0) most = std::max(most, std::abs(value(other) / here - 1));
     sum += most * most;
   }
   return std::sqrt(sum);
+}
+
+double FittedScaling::factor_error(double from, double to) const {
+  if (from == to) return 0;
+  return moved_error([&](const FittedScaling& fit) { return fit.factor(from, to); });
+}
+
+double FittedScaling::scaled_error(double from, double to, double from_error) const {
+  const bool is_point = std::ranges::any_of(m_points, [from](const ScalingPoint& point) { return same(point.cores, from); });
+  if (!is_point || from == to) return std::hypot(from_error, factor_error(from, to));
+  return moved_error([to](const FittedScaling& fit) { return fit.rate(to); });
 }
 
 double FittedScaling::most_measured() const {

@@ -10,11 +10,6 @@
 namespace dsanalyze {
 namespace {
 
-double relative_error(const RateRecord& rate) {
-  const double half = (rate.ci95_samples_per_s.high - rate.ci95_samples_per_s.low) / 2;
-  return rate.samples_per_s > 0 ? std::max(half / rate.samples_per_s, 0.0) : 0;
-}
-
 const RateRecord& required(const std::optional<RateRecord>& rate, const std::string& letter, const std::string& run) {
   if (!rate || rate->samples_per_s <= 0)
     throw UsageError(fmt::format("the profile holds no {}: what-if answers need it; profile again with the run \"{}\" (--runs)", letter, run));
@@ -28,8 +23,9 @@ double cores_behind_prep(const ProfileResult& profile) {
   return cores;
 }
 
-double relative_error(const CorePoint& point) {
-  if (!point.ci95_samples_per_s || point.samples_per_s <= 0) return 0;
+/// A point without an interval is not exact: it is taken to be as unsure as P.
+double relative_error(const CorePoint& point, double of_prep) {
+  if (!point.ci95_samples_per_s || point.samples_per_s <= 0) return of_prep;
   return std::max((point.ci95_samples_per_s->high - point.ci95_samples_per_s->low) / 2 / point.samples_per_s, 0.0);
 }
 
@@ -51,7 +47,7 @@ void take_scaling(const ProfileResult& profile, RateModel& model) {
   model.measured_cores_high = model.cores;
   std::vector<ScalingPoint> points;
   for (const CorePoint& point : profile.prep_by_cores) {
-    points.push_back({static_cast<double>(point.cores), point.samples_per_s, relative_error(point)});
+    points.push_back({static_cast<double>(point.cores), point.samples_per_s, relative_error(point, model.prep_error)});
     model.measured_cores_high = std::max<double>(*model.measured_cores_high, point.cores);
   }
   if (points.empty()) points.push_back({*model.cores, model.rates.prep, model.prep_error});

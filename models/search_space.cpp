@@ -103,16 +103,14 @@ std::vector<int> server_choices(const SearchQuestion& question) {
 /// P of so many cores, by the law that was fitted to the measured ones.
 double prep_rate(const RateModel& model, const Base& base, double cores) { return model.rates.prep * model.scaling.factor(base.cores, cores); }
 
-double prep_error(const RateModel& model, const Base& base, double cores) {
-  return std::hypot(model.prep_error, model.scaling.factor_error(base.cores, cores));
-}
+double prep_error(const RateModel& model, const Base& base, double cores) { return model.scaling.scaled_error(base.cores, cores, model.prep_error); }
 
 /// The fewest cores that are sold and bring P to `rate`, or the low end of P's interval; nullopt when none do.
 enum class Bound { value, low_end };
 std::optional<double> cores_for_rate(const RateModel& model, const Base& base, const PriceList& prices, double rate, Bound bound) {
   for (int sold = prices.core.least; sold <= prices.core.most; ++sold) {
     const double cores = static_cast<double>(sold) * prices.core.threads;
-    const double share = bound == Bound::value ? 1 : 1 - prep_error(model, base, cores);
+    const double share = bound == Bound::value ? 1 : 1 - std::hypot(prep_error(model, base, cores), model.run_error);
     if (prep_rate(model, base, cores) * share >= rate) return cores;
   }
   return std::nullopt;

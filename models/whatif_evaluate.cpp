@@ -78,6 +78,22 @@ double moved_fetch(const RateModel& model, const Setup& setup, double Setup::*ra
   return std::isfinite(fetch) ? (stages_of(model, up).fetch - stages_of(model, down).fetch) / (2 * small * fetch) * error : 0;
 }
 
+/// Whether a rate but the lowest may be the lowest, and which.
+void take_rival(Evaluation& result) {
+  const RateEstimate& lowest = rate_of(result.rule.resource, result);
+  const auto is_rival = [&](Resource resource) {
+    return resource != result.rule.resource && (resource != Resource::gpu || result.ingestion) &&
+           lowest.ci95.overlaps(rate_of(resource, result).ci95);
+  };
+  std::vector<Resource> rivals;
+  for (const Resource resource : {result.rule.next, Resource::gpu, Resource::cpu, Resource::io})
+    if (is_rival(resource)) rivals.push_back(resource);
+  result.too_close = !rivals.empty();
+  if (rivals.empty()) return;
+  result.rule.next = rivals.front();
+  result.rule.next_samples_per_s = rate_of(result.rule.next, result).value;
+}
+
 }  // namespace
 
 RateEstimate with_error(double value, double relative_error) {
@@ -100,19 +116,21 @@ Setup as_measured(const RateModel& model) {
 Evaluation evaluate(const RateModel& model, const Setup& setup) {
   Evaluation result;
   const Stages stages = stages_of(model, setup);
-  result.prep = with_error(stages.prep, setup.prep_error);
-  result.fetch = with_error(stages.fetch, std::min(1.0, std::hypot(moved_fetch(model, setup, &Setup::cache, model.cache_error),
-                                                                   moved_fetch(model, setup, &Setup::storage, model.storage_error),
-                                                                   moved_fetch(model, setup, &Setup::network, model.network_error))));
-  if (stages.ingestion) result.ingestion = with_error(*stages.ingestion, model.ingestion_error);
+  result.prep = with_error(stages.prep, std::hypot(setup.prep_error, model.run_error));
+  const double fetch_error =
+      std::hypot(moved_fetch(model, setup, &Setup::cache, model.cache_error), moved_fetch(model, setup, &Setup::storage, model.storage_error),
+                 moved_fetch(model, setup, &Setup::network, model.network_error));
+  result.fetch = with_error(stages.fetch, std::min(1.0, std::hypot(fetch_error, model.run_error)));
+  // What accelerators are emulated at is asked for and the same in every run.
+  const double run_error_of_ingestion = model.any_batch_size ? 0 : model.run_error;
+  if (stages.ingestion) result.ingestion = with_error(*stages.ingestion, std::hypot(model.ingestion_error, run_error_of_ingestion));
   result.rule = bottleneck(stages.fetch, stages.prep, stages.ingestion);
   if (setup.jobs > 1) result.jobs = jobs_answer(model, setup);
   if (setup.jobs == 1 && setup.servers > 1) result.servers = servers_answer(model, setup);
 
   std::vector<RateEstimate> rates{result.prep, result.fetch};
   if (result.ingestion) rates.push_back(*result.ingestion);
-  std::ranges::sort(rates, {}, &RateEstimate::value);
-  result.too_close = rates[0].ci95.overlaps(rates[1].ci95);
+  take_rival(result);
   result.ci95 = {std::ranges::min(rates, {}, [](const RateEstimate& rate) { return rate.ci95.low; }).ci95.low,
                  std::ranges::min(rates, {}, [](const RateEstimate& rate) { return rate.ci95.high; }).ci95.high};
   return result;

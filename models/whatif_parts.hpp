@@ -47,9 +47,9 @@ struct Evaluation {
   std::optional<RateEstimate> ingestion;
   RateEstimate prep;
   RateEstimate fetch;
-  BottleneckRule rule;
+  BottleneckRule rule;     ///< where it is too close to call, `next` is the lowest of the rates that the lowest cannot be told from
   Interval ci95;           ///< of rule.samples_per_s
-  bool too_close = false;  ///< the two lowest rates' intervals overlap
+  bool too_close = false;  ///< the lowest rate's interval overlaps that of another
   std::optional<JobsAnswer> jobs;
   std::optional<ServersAnswer> servers;
 };

@@ -89,10 +89,10 @@ std::vector<Step> core_steps(const RateModel& model, const WhatIfQuestion& quest
     const double cores = change.cores ? *change.cores : *change.factor * *model.cores;
     most = std::max(most, cores);
     const double factor = model.scaling.factor(*model.cores, cores);
-    const double error = model.scaling.factor_error(*model.cores, cores);
+    const double error = model.scaling.scaled_error(*model.cores, cores, model.prep_error);
     steps.emplace_back([factor, cores, error](Variant& variant) {
       variant.setup.prep *= factor;
-      variant.setup.prep_error = std::hypot(variant.setup.prep_error, error);
+      variant.setup.prep_error = error;
       variant.change.cores = cores;
     });
   }

@@ -85,22 +85,31 @@
     return below.factor * Math.pow(above.factor / below.factor, share);
   }
 
-  function prepFactor(fit, from, to) {
-    const rate = (cores) => lawRate(fit, cores) * correction(fit.corrections, cores);
-    return rate(to) / rate(from);
+  function prepRate(fit, cores) {
+    return lawRate(fit, cores) * correction(fit.corrections, cores);
   }
 
-  function prepFactorError(scaling, from, to) {
-    if (from === to) return 0;
-    const value = prepFactor(scaling.fit, from, to);
-    let sum = 0;
-    for (const both of scaling.moved_by_errors) {
-      let most = 0;
-      for (const fit of [both.lower, both.higher])
-        if (fit.one_core > 0) most = Math.max(most, Math.abs(prepFactor(fit, from, to) / value - 1));
-      sum += most * most;
-    }
-    return Math.sqrt(sum);
+  function prepFactor(fit, from, to) {
+    return prepRate(fit, to) / prepRate(fit, from);
+  }
+
+  // P on `to` cores, reckoned from P on `from`; where that is a point of the fit, it is the fit's rate, and its own error is not counted twice.
+  function scaledError(scaling, from, to, fromError) {
+    const moved = (value) => {
+      const here = value(scaling.fit);
+      let sum = 0;
+      for (const both of scaling.moved_by_errors) {
+        let most = 0;
+        for (const fit of [both.lower, both.higher])
+          if (fit.one_core > 0) most = Math.max(most, Math.abs(value(fit) / here - 1));
+        sum += most * most;
+      }
+      return Math.sqrt(sum);
+    };
+    const isPoint = scaling.fit.corrections.some((point) => Math.abs(point.cores - from) <= 1e-6 * from);
+    if (from === to) return fromError;
+    if (!isPoint) return Math.hypot(fromError, moved((fit) => prepFactor(fit, from, to)));
+    return moved((fit) => prepRate(fit, to));
   }
 
   // core/rates.cpp: F = 1 / (x/C + (1-x)/S)  [DS-Analyzer, Eq 4].
@@ -131,7 +140,7 @@
     let prepError = errors.P;
     if (cores !== null) {
       prep *= prepFactor(model.prep_scaling.fit, model.cores, cores);
-      prepError = Math.hypot(prepError, prepFactorError(model.prep_scaling, model.cores, cores));
+      prepError = scaledError(model.prep_scaling, model.cores, cores, prepError);
     }
     let ingestion = model.G;
     if (ingestion !== null) {
@@ -153,16 +162,18 @@
     named.push({ resource: 'cpu', rate: prep }, { resource: 'io', rate: fetch });
     named.sort((a, b) => a.rate - b.rate);
 
-    const estimates = [withError(prep, prepError), withError(fetch, fetchError)];
-    if (ingestion !== null) estimates.push(withError(ingestion, errors.G));
-    estimates.sort((a, b) => a.value - b.value);
+    const estimates = { cpu: withError(prep, prepError), io: withError(fetch, fetchError) };
+    if (ingestion !== null) estimates.gpu = withError(ingestion, errors.G);
+    const lowest = estimates[named[0].resource];
+    const rivals = named.slice(1).filter((other) => lowest.low <= estimates[other.resource].high && estimates[other.resource].low <= lowest.high);
+    const ends = Object.values(estimates);
     return {
       samples_per_s: named[0].rate,
-      ci95_samples_per_s: { low: Math.min(...estimates.map((e) => e.low)), high: Math.min(...estimates.map((e) => e.high)) },
+      ci95_samples_per_s: { low: Math.min(...ends.map((e) => e.low)), high: Math.min(...ends.map((e) => e.high)) },
       G: ingestion, P: prep, F: fetch, C: cache, S: storage,
       bottleneck: named[0].resource,
-      next: named[1].resource,
-      too_close: estimates[0].low <= estimates[1].high && estimates[1].low <= estimates[0].high,
+      next: (rivals.length > 0 ? rivals[0] : named[1]).resource,
+      too_close: rivals.length > 0,
       epoch_seconds: model.dataset.samples === null ? null : model.dataset.samples / named[0].rate,
       stalls: ingestion === null ? null : stallShares(fetch, prep, ingestion),
     };

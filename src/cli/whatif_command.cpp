@@ -3,13 +3,16 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <optional>
 
+#include "dsanalyze/base/distributions.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/files.hpp"
 #include "dsanalyze/models/profile_simulation.hpp"
 #include "dsanalyze/models/whatif.hpp"
 #include "dsanalyze/validate/validate.hpp"
+#include "option_values.hpp"
 #include "saved_inputs.hpp"
 #include "saved_profiles.hpp"
 #include "search_options.hpp"
@@ -36,6 +39,7 @@ class WhatIfCommand final : public Command {
     app.add_option("PROFILE", m_profile)->type_name("FILE");
     app.add_option("--rates", m_rates);
     app.add_option("--base", m_base);
+    app.add_option("--run-scatter", m_run_scatter);
     m_lists.declare(app);
     app.add_flag("--all", m_all);
     app.add_flag("--simulate", m_simulate);
@@ -101,6 +105,7 @@ class WhatIfCommand final : public Command {
 
   [[nodiscard]] Source read_source(const CommandContext& context) const {
     if (!m_rates.empty() && m_profile.empty()) {
+      if (!m_run_scatter.empty()) throw UsageError("--run-scatter: is that of a profile's rates; typed rates have their error beside them: P=735±5%");
       return {"typed rates", std::nullopt, rate_model_from_text(m_rates, m_base), {}};
     }
     if (!m_base.empty())
@@ -115,6 +120,9 @@ class WhatIfCommand final : public Command {
           {"profile-not-trusted", Finding::Severity::warning,
            "The profile is not trusted (its findings say why), so neither are these answers. Profile again after mending that."});
     source.model = rate_model(*source.profile);
+    double run_scatter = 0;
+    set_if(run_scatter, "--run-scatter", m_run_scatter, parse_share);
+    source.model.run_error = normal_quantile(0.975) * std::sqrt(2.0) * run_scatter;  // of the run that measured and of the one that is predicted
     if (!m_rates.empty()) take_typed_network(m_rates, source.model);
     return source;
   }
@@ -123,6 +131,7 @@ class WhatIfCommand final : public Command {
   std::string m_rates;
   std::string m_base;
   std::string m_time_budget;
+  std::string m_run_scatter;
   bool m_all = false;
   bool m_simulate = false;
   bool m_validate = false;

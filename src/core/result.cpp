@@ -8,6 +8,16 @@ namespace dsanalyze {
 
 ToolRecord this_tool() { return {"dsanalyze", tool_version, tool_commit}; }
 
+double relative_error(const RateRecord& rate) {
+  if (rate.samples_per_s <= 0) return 0;
+  if (rate.windows == 1) return 1;
+  return std::max((rate.ci95_samples_per_s.high - rate.ci95_samples_per_s.low) / 2 / rate.samples_per_s, 0.0);
+}
+
+Interval known_interval(const RateRecord& rate) { return rate.windows == 1 ? Interval{0, 2 * rate.samples_per_s} : rate.ci95_samples_per_s; }
+
+Interval known_interval(const RunRecord& run) { return run.windows == 1 ? Interval{0, 2 * run.samples_per_s} : run.ci95_samples_per_s; }
+
 const RunRecord* ProfileResult::run(const std::string& name) const {
   for (const RunRecord& each : runs) {
     if (each.name == name) return &each;

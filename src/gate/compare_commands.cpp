@@ -6,7 +6,6 @@
 
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/random.hpp"
-#include "dsanalyze/base/statistics.hpp"
 #include "judge.hpp"
 
 namespace dsanalyze {
@@ -51,7 +50,9 @@ GateSideName other(GateSideName side) { return side == GateSideName::baseline ? 
 Compared compared_pairs(const Series& series) {
   std::vector<double> differences;
   for (std::size_t i = 0; i < series.baseline.size(); ++i) differences.push_back(series.current[i] - series.baseline[i]);
-  return {series.kind, mean(series.baseline), mean(series.current), differences.size(), differences.size(), paired(differences)};
+  const Contrast contrast = paired(differences);
+  const double centre = (trimmed_mean(series.baseline).value + trimmed_mean(series.current).value) / 2;
+  return {series.kind, centre - contrast.estimate / 2, centre + contrast.estimate / 2, differences.size(), differences.size(), contrast};
 }
 
 class Interleaving {
@@ -154,6 +155,7 @@ class Interleaving {
     const Judgement judgement{m_options.min_effect, level, GateUnit::pair, distrust(m_baseline, m_current, m_options),
                               "one pair shows no scatter to compare with"};
     for (const Compared& each : compared) result.metrics.push_back(judge(each, judgement));
+    find_far_off(compared, judgement, result.findings);
     conclude(result, m_options);
     return result;
   }

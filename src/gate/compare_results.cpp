@@ -23,10 +23,10 @@ SessionValues by_session(const std::vector<double>& values, const std::vector<st
   return groups;
 }
 
-std::vector<double> session_means(const SessionValues& groups) {
-  std::vector<double> means;
-  for (const auto& [session, values] : groups) means.push_back(mean(values));
-  return means;
+SessionRuns runs_by_session(const std::vector<double>& values, const std::vector<std::size_t>& sessions) {
+  SessionRuns runs;
+  for (auto& [session, of_session] : by_session(values, sessions)) runs.push_back(of_session);
+  return runs;
 }
 
 std::set<std::size_t> shared_sessions(const Sessions& sessions) {
@@ -37,10 +37,7 @@ std::set<std::size_t> shared_sessions(const Sessions& sessions) {
   return shared;
 }
 
-double degrees_within(std::size_t runs, std::size_t sessions) { return static_cast<double>(runs) - static_cast<double>(sessions) - 1; }
-
-/// Runs that met the same machine at the same time: what a session did to both sides is taken off both. Within one session each side has a scatter of
-/// its own; over several there are too few runs of each to tell.
+/// Runs that met the same machine at the same time: what a session did to both sides is taken off both.
 Compared within_sessions(const Series& series, const Sessions& sessions, const std::set<std::size_t>& shared) {
   const SessionValues before = by_session(series.baseline, sessions.baseline);
   const SessionValues after = by_session(series.current, sessions.current);
@@ -51,12 +48,12 @@ Compared within_sessions(const Series& series, const Sessions& sessions, const s
   for (const std::size_t session : shared) {
     blocks.push_back({before.at(session), after.at(session)});
     const Block& block = blocks.back();
-    const double centre = (mean(block.baseline) + mean(block.current)) / 2;
+    const double centre = (trimmed_mean(block.baseline).value + trimmed_mean(block.current).value) / 2;
     compared.baseline += centre / static_cast<double>(shared.size());
     compared.observations_baseline += block.baseline.size();
     compared.observations_current += block.current.size();
   }
-  compared.contrast = blocks.size() == 1 ? welch(blocks.front().baseline, blocks.front().current) : blocked(blocks);
+  compared.contrast = blocked(blocks);
   compared.current = compared.baseline + compared.contrast.estimate / 2;
   compared.baseline -= compared.contrast.estimate / 2;
   return compared;
@@ -64,15 +61,23 @@ Compared within_sessions(const Series& series, const Sessions& sessions, const s
 
 std::size_t distinct(const std::vector<std::size_t>& sessions) { return std::set<std::size_t>(sessions.begin(), sessions.end()).size(); }
 
-std::size_t runs_of(const std::set<std::size_t>& chosen, const std::vector<std::size_t>& sessions) {
-  return static_cast<std::size_t>(std::ranges::count_if(sessions, [&chosen](std::size_t session) { return chosen.contains(session); }));
+/// The degrees of freedom of the side that has fewer of them, of runs compared within shared sessions.
+double degrees_within(const Sessions& sessions, const std::set<std::size_t>& shared) {
+  std::vector<Block> blocks;
+  for (const std::size_t session : shared) {
+    const auto runs_of = [session](const std::vector<std::size_t>& of_side) {
+      return std::vector<double>(static_cast<std::size_t>(std::ranges::count(of_side, session)));
+    };
+    blocks.push_back({runs_of(sessions.baseline), runs_of(sessions.current)});
+  }
+  return degrees_of_blocks(blocks);
 }
 
 /// Runs within shared sessions, unless few of them would throw away what many sessions know.
 GateUnit unit_of(const Sessions& sessions, const std::set<std::size_t>& shared) {
-  constexpr double enough_degrees = 4;
+  constexpr double enough_degrees = 2;
   if (shared.empty()) return GateUnit::session;
-  const double within = degrees_within(runs_of(shared, sessions.baseline) + runs_of(shared, sessions.current), shared.size());
+  const double within = degrees_within(sessions, shared);
   const double across = static_cast<double>(distinct(sessions.baseline)) - 1;
   return within >= enough_degrees || within >= across ? GateUnit::run : GateUnit::session;
 }
@@ -88,9 +93,14 @@ std::string distrust_of_used(std::span<const GateRun> runs, const std::vector<st
 }
 
 Compared across_sessions(const Series& series, const Sessions& sessions) {
-  const std::vector<double> baseline = session_means(by_session(series.baseline, sessions.baseline));
-  const std::vector<double> current = session_means(by_session(series.current, sessions.current));
-  return {series.kind, mean(baseline), mean(current), baseline.size(), current.size(), between_sessions(baseline, current)};
+  const SessionRuns baseline = runs_by_session(series.baseline, sessions.baseline);
+  const SessionRuns current = runs_by_session(series.current, sessions.current);
+  const auto mean_of_means = [](const SessionRuns& runs) {
+    double sum = 0;
+    for (const std::vector<double>& session : runs) sum += mean(session);
+    return sum / static_cast<double>(runs.size());
+  };
+  return {series.kind, mean_of_means(baseline), mean_of_means(current), baseline.size(), current.size(), between_sessions(baseline, current)};
 }
 
 void require_different(std::span<const GateRun> baseline, std::span<const GateRun> current) {
@@ -105,8 +115,10 @@ void require_different(std::span<const GateRun> baseline, std::span<const GateRu
 }
 
 std::string no_scatter_reason(const Sessions& sessions, GateUnit unit) {
-  if (unit == GateUnit::run) return "one run a side shows no scatter to compare with";
+  if (unit == GateUnit::run) return "one side has too few runs to tell a change from other work that met a run";
   if (!sessions.times_known) return "when the runs began is not known, so that a machine's drift between the sides cannot be told from a change";
+  if (distinct(sessions.baseline) > 1)
+    return "the current side is one run, too few to tell a change from other work that met it; make three or more in its session";
   return "the baseline is of one session, which cannot know how far this machine drifts from session to session";
 }
 
@@ -161,6 +173,7 @@ GateResult compare_results(std::span<const GateRun> baseline, std::span<const Ga
   }
   const Judgement judgement{options.min_effect, level_of(compared, family_alpha), result.unit, distrusted, no_scatter_reason(sessions, result.unit)};
   for (const Compared& each : compared) result.metrics.push_back(judge(each, judgement));
+  find_far_off(compared, judgement, result.findings);
   const std::size_t used = compared.empty() ? 0 : compared.front().observations_baseline + compared.front().observations_current;
   find_about_sessions(sessions, result.unit, result.unit == GateUnit::run && used > 0 ? baseline.size() + current.size() - used : 0, result.findings);
   conclude(result, options);

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <set>
 
-#include "dsanalyze/base/distributions.hpp"
 #include "identity.hpp"
 #include "normalizing.hpp"
 
@@ -39,9 +38,10 @@ std::int64_t more_repetitions(const Compared& compared, const Judgement& judgeme
   const double size = std::fabs(effect_of(compared.kind, compared.contrast.estimate));
   // A change near the least that counts would take for ever to place on either side: the plan takes half of that as the least distance.
   const double distance = std::max(size >= judgement.min_effect ? size : judgement.min_effect - size, judgement.min_effect / 2);
-  const bool of_pairs = judgement.unit == GateUnit::pair;
-  const double deviation = compared.contrast.degrees > 0 ? compared.contrast.deviation : typical_scatter * std::sqrt(2.0);
-  const std::int64_t needed = needed_repetitions(deviation, distance, judgement.level * compared.kind.weight, of_pairs ? 1 : 2);
+  const double deviation = compared.contrast.has_scatter() ? compared.contrast.deviation : typical_scatter * std::sqrt(2.0);
+  // Of trimmed means about half of the values make the degrees of freedom; of sessions all, of both sides.
+  const std::int64_t needed =
+      needed_repetitions(deviation, distance, judgement.level * compared.kind.weight, judgement.unit == GateUnit::session ? 2 : 0.5);
   const auto there = static_cast<std::int64_t>(std::min(compared.observations_baseline, compared.observations_current));
   return std::max<std::int64_t>(needed - there, 1);
 }
@@ -51,7 +51,7 @@ std::string more_text(const Compared& compared, const Judgement& judgement, std:
   const std::string least =
       more >= most_repetitions / 2 ? "thousands of further " + gate_unit_name(judgement.unit) + "s" : "about " + count + " more";
   const std::string each = judgement.unit == GateUnit::pair ? "" : " a side";
-  const std::string guess = compared.contrast.degrees > 0 ? "" : fmt::format(", if they scatter by {:.0f} %,", 100 * typical_scatter);
+  const std::string guess = compared.contrast.has_scatter() ? "" : fmt::format(", if they scatter by {:.0f} %,", 100 * typical_scatter);
   return fmt::format("{}{}{} would decide", least, each, guess);
 }
 
@@ -133,11 +133,11 @@ GateMetric judge(const Compared& compared, const Judgement& judgement) {
     metric.more = more_repetitions(compared, judgement);
     metric.reason = fmt::format("{}; {}", why, more_text(compared, judgement, *metric.more));
   };
-  if (contrast.degrees <= 0) {
+  if (!contrast.has_scatter()) {
     undecided(judgement.one_sided);
     return metric;
   }
-  const double half = student_t_quantile(1 - judgement.level * kind.weight, contrast.degrees) * contrast.standard_error;
+  const double half = margin(contrast, judgement.level * kind.weight);
   metric.interval = Interval{effect_of(kind, contrast.estimate - half), effect_of(kind, contrast.estimate + half)};
   const double worse = worse_by(kind, metric.effect);
   const bool sound = metric.interval->low > 0 || metric.interval->high < 0;
@@ -157,6 +157,23 @@ GateMetric judge(const Compared& compared, const Judgement& judgement) {
     undecided(unknown_reason(compared, judgement, *metric.interval));
   }
   return metric;
+}
+
+void find_far_off(const std::vector<Compared>& compared, const Judgement& judgement, std::vector<Finding>& findings) {
+  std::vector<std::string> names;
+  std::size_t most = 0;
+  for (const Compared& each : compared) {
+    const auto far_off = static_cast<std::size_t>(
+        std::ranges::count_if(each.contrast.far_off, [&judgement](double distance) { return std::fabs(distance) >= judgement.min_effect; }));
+    if (far_off == 0) continue;
+    names.push_back(each.kind.name);
+    most = std::max(most, far_off);
+  }
+  if (names.empty()) return;
+  findings.push_back({"far-off", Finding::Severity::info,
+                      fmt::format("Up to {} far off the others ({}) hardly counted: a burst of other work does that. So would a side that is slow only now "
+                                  "and then, which the gate does not see.",
+                                  gate_count_text(judgement.unit, most), fmt::join(names, ", "))});
 }
 
 double level_of(const std::vector<Compared>& compared, double alpha) {

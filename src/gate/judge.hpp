@@ -43,6 +43,9 @@ struct Judgement {
 };
 GateMetric judge(const Compared& compared, const Judgement& judgement);
 
+/// Names the metrics of which some observations lie so far off the others that the estimate hardly counts them.
+void find_far_off(const std::vector<Compared>& compared, const Judgement& judgement, std::vector<Finding>& findings);
+
 /// The one-sided level of a metric of weight 1 of a comparison.
 double level_of(const std::vector<Compared>& compared, double alpha);
 

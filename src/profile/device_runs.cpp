@@ -74,24 +74,6 @@ std::vector<ProgressPoint> iterate(const std::string& run, double seconds, const
   return points;
 }
 
-/// Iteration by iteration: each is a window.
-WindowedRate iteration_rate(const std::vector<ProgressPoint>& points) {
-  WindowedRate rate;
-  if (points.size() < 2) return rate;
-  std::vector<double> rates;
-  for (std::size_t i = 1; i < points.size(); ++i) {
-    const Nanoseconds took = std::max<Nanoseconds>(points[i].at - points[i - 1].at, 1);
-    rates.push_back(static_cast<double>(points[i].samples - points[i - 1].samples) / to_seconds(took));
-  }
-  rate.estimate = estimate_mean(rates);
-  const double whole = static_cast<double>(points.back().samples - points.front().samples) / to_seconds(points.back().at - points.front().at);
-  const double shift = whole - rate.estimate.value;
-  rate.estimate.value = whole;
-  rate.estimate.ci95 = {std::max(0.0, rate.estimate.ci95.low + shift), rate.estimate.ci95.high + shift};
-  rate.kept = rates.size();
-  return rate;
-}
-
 }  // namespace
 
 Measured run_synthetic(RunContext& context, double seconds) {

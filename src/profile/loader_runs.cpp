@@ -263,7 +263,7 @@ std::optional<CorePoint> measure_on_cores(RunContext& context, Pipeline& pipelin
   observer.stop();
   const Estimate estimate = rate_of(log, log.ended).estimate;
   if (estimate.value <= 0) return std::nullopt;
-  return CorePoint{cores, estimate.value, estimate.ci95};
+  return CorePoint{cores, estimate.value, estimate.windows > 1 ? std::optional(estimate.ci95) : std::nullopt};
 }
 
 Measured run_cached(RunContext& context, Pipeline& pipeline, double seconds) {

@@ -3,23 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
+#include <vector>
 
 #include "dsanalyze/base/units.hpp"
 #include "dsanalyze/core/server_fetch.hpp"
 
 namespace dsanalyze {
 namespace {
-
-double relative_half_width(const RateRecord& rate) {
-  return rate.samples_per_s > 0 ? (rate.ci95_samples_per_s.high - rate.ci95_samples_per_s.low) / 2 / rate.samples_per_s : 0;
-}
-
-/// Of a run's time a sample.
-double half_width_seconds(const RunRecord& run) {
-  return (run.ci95_samples_per_s.high - run.ci95_samples_per_s.low) / 2 / run.samples_per_s / run.samples_per_s;
-}
 
 /// Of the ranks after the first epoch.
 std::optional<FetchSources> sources_of_ranks(const ProfileResult& result) {
@@ -47,8 +40,8 @@ RateRecord effective_fetch_of_rank(const ProfileResult& result, const FetchSourc
   fetch.samples_per_s = 1 / std::max(seconds.fetch(), 1e-12);
   fetch.bytes_per_s = fetch.samples_per_s * result.dataset.mean_sample_bytes;
   const RateRecord& slower = seconds.network > seconds.storage ? *result.network : *result.storage;
-  const double error = std::hypot(std::max(seconds.network, seconds.storage) * fetch.samples_per_s * relative_half_width(slower),
-                                  seconds.cache * fetch.samples_per_s * (result.cache ? relative_half_width(*result.cache) : 0));
+  const double error = std::hypot(std::max(seconds.network, seconds.storage) * fetch.samples_per_s * relative_error(slower),
+                                  seconds.cache * fetch.samples_per_s * (result.cache ? relative_error(*result.cache) : 0));
   fetch.ci95_samples_per_s = {fetch.samples_per_s * std::max(0.0, 1 - error), fetch.samples_per_s * (1 + error)};
   fetch.windows = result.storage->windows;
   fetch.cache_fraction = from.cache;
@@ -68,7 +61,7 @@ RateRecord effective_fetch(const ProfileResult& result, const CacheShare& cached
   fetch.bytes_per_s = fetch.samples_per_s * result.dataset.mean_sample_bytes;
   const double storage_time = (1 - x) / storage.samples_per_s * fetch.samples_per_s;
   const double cache_time = 1 - storage_time;
-  const double error = std::hypot(storage_time * relative_half_width(storage), cache_time * (result.cache ? relative_half_width(*result.cache) : 0));
+  const double error = std::hypot(storage_time * relative_error(storage), cache_time * (result.cache ? relative_error(*result.cache) : 0));
   fetch.ci95_samples_per_s = {fetch.samples_per_s * std::max(0.0, 1 - error), fetch.samples_per_s * (1 + error)};
   fetch.windows = storage.windows;
   fetch.cache_fraction = cached.bytes;
@@ -146,21 +139,47 @@ BottleneckRule rule_of(const ProfileResult& result, const std::optional<RateReco
   return bottleneck(result.fetch->samples_per_s, result.prep->samples_per_s, wanted ? std::optional<double>(wanted->samples_per_s) : std::nullopt);
 }
 
+/// Of the other resources those whose rate may be as low as the lowest, the lower one first.
+std::vector<Resource> rivals_of(const BottleneckRule& rule, const ProfileResult& result, const std::optional<RateRecord>& wanted) {
+  const Interval lowest = known_interval(rate_of(rule.resource, result, wanted));
+  std::vector<Resource> rivals;
+  for (const Resource resource : {Resource::gpu, Resource::cpu, Resource::io}) {
+    if (resource == rule.resource || (resource == Resource::gpu && !wanted)) continue;
+    if (lowest.overlaps(known_interval(rate_of(resource, result, wanted)))) rivals.push_back(resource);
+  }
+  std::ranges::stable_sort(rivals, {}, [&](Resource resource) { return rate_of(resource, result, wanted).samples_per_s; });
+  return rivals;
+}
+
+/// The letters of the rates that one window alone stands for: nothing is sure of them, however far they lie from the others.
+std::vector<std::string> of_one_window(const ProfileResult& result, const std::optional<RateRecord>& wanted, int jobs) {
+  std::vector<std::string> letters;
+  for (const Resource resource : {Resource::gpu, Resource::cpu, Resource::io})
+    if ((resource != Resource::gpu || wanted) && rate_of(resource, result, wanted).windows == 1) letters.push_back(letter_of(resource, jobs));
+  return letters;
+}
+
 BottleneckRecord find_bottleneck(const ProfileResult& result, const std::optional<RateRecord>& wanted) {
   const BottleneckRule rule = rule_of(result, wanted);
+  const std::vector<Resource> rivals = rivals_of(rule, result, wanted);
+  const bool apart = rivals.empty();
+  const Resource next = apart ? rule.next : rivals.front();
   const RateRecord& lowest = rate_of(rule.resource, result, wanted);
-  const RateRecord& second = rate_of(rule.next, result, wanted);
+  const RateRecord& other = rate_of(next, result, wanted);
   const int jobs = separate_jobs(result.settings);
   BottleneckRecord record;
   record.resource = resource_name(rule.resource);
   record.detail = detail_of(rule.resource, result);
-  record.next = resource_name(rule.next);
-  const bool apart = !lowest.ci95_samples_per_s.overlaps(second.ci95_samples_per_s);
-  record.confident = apart && result.trusted;
+  record.next = resource_name(next);
+  const std::vector<std::string> unknown = of_one_window(result, wanted, jobs);
+  record.confident = apart && unknown.empty() && result.trusted;
   const std::string rates = fmt::format("{} [{}] against {} [{}] samples/s", format_number(lowest.samples_per_s), letter_of(rule.resource, jobs),
-                                        format_number(second.samples_per_s), letter_of(rule.next, jobs));
+                                        format_number(other.samples_per_s), letter_of(next, jobs));
   if (!result.trusted) {
     record.reason = fmt::format("{}, but the measurement could not prove itself: see the findings", rates);
+  } else if (!unknown.empty()) {
+    record.reason = fmt::format("{}, but {} of one window, which shows no scatter: profile longer (--time-budget)", rates,
+                                fmt::format("{} {}", fmt::join(unknown, " and "), unknown.size() == 1 ? "is" : "are"));
   } else if (!apart) {
     record.reason = fmt::format("too close to call: {}, and their 95 % intervals overlap", rates);
   } else {
@@ -169,14 +188,46 @@ BottleneckRecord find_bottleneck(const ProfileResult& result, const std::optiona
   return record;
 }
 
-StallRecord stall(double seconds_per_sample, double full_seconds_per_sample, double error_seconds, double samples) {
-  StallRecord record;
-  const double positive = std::max(0.0, seconds_per_sample);
-  record.fraction = positive / full_seconds_per_sample;
-  record.seconds_per_epoch = positive * samples;
-  const double error = error_seconds / full_seconds_per_sample;
-  record.ci95_fraction = {std::clamp(record.fraction - error, 0.0, 1.0), std::clamp(record.fraction + error, 0.0, 1.0)};
-  return record;
+struct RunRates {
+  double ingestion = 0, cached = 0, full = 0;  ///< samples/s
+};
+
+/// Compute, prep and fetch as shares of the full run's time, from differences of the runs' time a sample [DS-Analyzer, section 3.2].
+using Parts = std::array<double, 3>;
+Parts parts_of(const RunRates& rates) {
+  const double compute = 1 / rates.ingestion;
+  const double from_memory = std::max(compute, 1 / rates.cached);
+  const double everything = std::max(from_memory, 1 / rates.full);
+  return {compute / everything, (from_memory - compute) / everything, (everything - from_memory) / everything};
+}
+
+/// Each rate is moved to either end of its interval, alone; what that changes of a share adds in squares, upwards and downwards apart. So the error
+/// of every run that a quotient holds counts, that of the full run below the line too, and at the edge of a stall an interval is lopsided.
+std::array<StallRecord, 3> stalls_of(const RateRecord& ingestion, const RunRecord& cached, const RunRecord& full, double samples) {
+  const RunRates rates{ingestion.samples_per_s, cached.samples_per_s, full.samples_per_s};
+  const Parts parts = parts_of(rates);
+  Parts below{}, above{};
+  const auto move = [&](double RunRates::*which, const Interval& interval) {
+    constexpr double slowest = 1e-6;  // of the rate: an interval may reach 0
+    RunRates low = rates;
+    RunRates high = rates;
+    low.*which = std::max(interval.low, rates.*which * slowest);
+    high.*which = interval.high;
+    const Parts at_low = parts_of(low);
+    const Parts at_high = parts_of(high);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      below[i] = std::hypot(below[i], parts[i] - std::min({parts[i], at_low[i], at_high[i]}));
+      above[i] = std::hypot(above[i], std::max({parts[i], at_low[i], at_high[i]}) - parts[i]);
+    }
+  };
+  move(&RunRates::ingestion, known_interval(ingestion));
+  move(&RunRates::cached, known_interval(cached));
+  move(&RunRates::full, known_interval(full));
+  const double epoch_seconds = samples / rates.ingestion / parts[0];
+  std::array<StallRecord, 3> stalls;
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    stalls[i] = {parts[i] * epoch_seconds, parts[i], {std::max(parts[i] - below[i], 0.0), std::min(parts[i] + above[i], 1.0)}};
+  return stalls;
 }
 
 /// What the full run reached must be what the rates promise; where it is not, the closed form lacks something that matters here.
@@ -210,17 +261,8 @@ void conclude(ProfileResult& result, const CacheShare& cached_share) {
   // Of jobs that share nothing the run cached knows one alone, so that it cannot tell what they wait for; jobs[].stall_fraction says how much.
   const bool comparable = separate_jobs(result.settings) == 1;
   if (comparable && result.ingestion && cached != nullptr && full && cached->samples_per_s > 0) {
-    // Differences of time a sample between the runs [DS-Analyzer, section 3.2]; errors of independent runs add in squares.
-    const double compute = 1 / result.ingestion->samples_per_s;
-    const double from_memory = std::max(compute, 1 / cached->samples_per_s);
-    const double everything = std::max(from_memory, 1 / full->samples_per_s);
-    const double compute_error = compute * relative_half_width(*result.ingestion);
-    const double cached_error = half_width_seconds(*cached);
-    const double full_error = half_width_seconds(*full);
-    const auto samples = static_cast<double>(result.dataset.samples);
-    result.stalls = ProfileResult::Stalls{stall(compute, everything, compute_error, samples),
-                                          stall(from_memory - compute, everything, std::hypot(compute_error, cached_error), samples),
-                                          stall(everything - from_memory, everything, std::hypot(cached_error, full_error), samples)};
+    const auto [compute, prep, fetch] = stalls_of(*result.ingestion, *cached, *full, static_cast<double>(result.dataset.samples));
+    result.stalls = ProfileResult::Stalls{compute, prep, fetch};
   }
   if (result.settings.observed_rate) {
     double feed = std::min(result.fetch->samples_per_s, result.prep->samples_per_s) / separate_jobs(result.settings);

@@ -49,7 +49,7 @@ Estimate average(const std::vector<Window>& windows) {
     seconds += length;
     rates.push_back(window.rate);
   }
-  Estimate estimate = estimate_mean(rates);
+  Estimate estimate = estimate_of_sequence(rates);
   if (seconds > 0) {
     const double shift = samples / seconds - estimate.value;
     estimate.value += shift;
@@ -60,6 +60,20 @@ Estimate average(const std::vector<Window>& windows) {
 }
 
 }  // namespace
+
+Estimate estimate_of_sequence(std::span<const double> values) {
+  constexpr std::size_t least_batches = 5;
+  Estimate estimate = estimate_mean(values);
+  double half = (estimate.ci95.high - estimate.ci95.low) / 2;
+  for (std::size_t size = 2; values.size() / size >= least_batches; size *= 2) {
+    std::vector<double> means;
+    for (std::size_t at = values.size() % size; at < values.size(); at += size) means.push_back(mean(values.subspan(at, size)));
+    const Interval of_batches = estimate_mean(means).ci95;
+    half = std::max(half, (of_batches.high - of_batches.low) / 2);
+  }
+  estimate.ci95 = {estimate.value - half, estimate.value + half};
+  return estimate;
+}
 
 WindowedRate windowed_rate(std::span<const ProgressPoint> points, std::span<const CpuPoint> cpu, Nanoseconds begin, Nanoseconds end,
                            const HostFacts& host, JudgeCpu judge) {
@@ -80,6 +94,21 @@ WindowedRate windowed_rate(std::span<const ProgressPoint> points, std::span<cons
   result.estimate = average(result.all_void ? windows : kept);
   result.kept = result.all_void ? 0 : kept.size();
   return result;
+}
+
+WindowedRate iteration_rate(std::span<const ProgressPoint> points) {
+  WindowedRate rate;
+  if (points.size() < 2) return rate;
+  std::vector<double> times;  // of a sample
+  for (std::size_t i = 1; i < points.size(); ++i) {
+    const auto samples = static_cast<double>(std::max<std::uint64_t>(points[i].samples - points[i - 1].samples, 1));
+    times.push_back(to_seconds(points[i].at - points[i - 1].at) / samples);
+  }
+  const double error = estimate_of_sequence(times).relative_half_width();
+  const double whole = static_cast<double>(points.back().samples - points.front().samples) / to_seconds(points.back().at - points.front().at);
+  rate.estimate = {whole, {whole * std::max(0.0, 1 - error), whole * (1 + error)}, times.size()};
+  rate.kept = times.size();
+  return rate;
 }
 
 }  // namespace dsanalyze

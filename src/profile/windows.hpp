@@ -26,6 +26,11 @@ enum class JudgeCpu {
   no    ///< the run only waits (emulated devices): others' work does not matter
 };
 
+/// The mean of values that follow one another in time, with its 95 % interval. What slows one window often slows the next, so that windows taken for
+/// independent would say too much: the interval is the widest of those from means of 1, 2, 4, ... values in a row (batch means  [Law and Carson,
+/// Operations Research 27, 1979]), as long as there are five such means. It covers what varies within this run; not what differs between runs.
+Estimate estimate_of_sequence(std::span<const double> values);
+
 /// A rate from repeated windows.
 struct WindowedRate {
   Estimate estimate;  ///< samples/s
@@ -38,5 +43,9 @@ struct WindowedRate {
 /// others left alone. Points are in the order of time.
 WindowedRate windowed_rate(std::span<const ProgressPoint> points, std::span<const CpuPoint> cpu, Nanoseconds begin, Nanoseconds end,
                            const HostFacts& host, JudgeCpu judge);
+
+/// A rate iteration by iteration: each is a window. Times are averaged and not rates, as an iteration that is seen late makes the next one look
+/// short, of whose rate the mean would be anything.
+WindowedRate iteration_rate(std::span<const ProgressPoint> points);
 
 }  // namespace dsanalyze

@@ -86,7 +86,7 @@ std::string answers_table(const WhatIfResult& result, std::size_t width) {
   }
   std::string text = table.text(width);
   if (std::ranges::any_of(answers, &WhatIfAnswer::too_close))
-    text += paragraph("  ? ", "too close to call: the two lowest rates' intervals overlap", width);
+    text += paragraph("  ? ", "too close to call: the lowest rate's interval overlaps another's", width);
   if (std::ranges::any_of(answers, [](const WhatIfAnswer& answer) { return answer.measured && !answer.measured->verdict_right; }))
     text += paragraph("  ! ", "another resource bound than was predicted", width);
   return text;

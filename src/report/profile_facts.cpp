@@ -169,7 +169,8 @@ Section methods_section(ProfileViews views) {
   // NOLINTBEGIN(bugprone-suspicious-missing-comma): sentences over several lines
   section.blocks.emplace_back(List{
       {"F = 1 / (x/C + (1 − x)/S) with a share x of the dataset in the cache [DS-Analyzer, Eq 4]. What binds is the lowest of F, P and G.",
-       "A rate is the mean of time windows; its 95 % interval follows from how much they differ. Windows in which other processes took more than 2 % "
+       "A rate is the mean of time windows; its 95 % interval follows from how much they differ within this run; another run may differ by "
+       "more. Windows in which other processes took more than 2 % "
        "of the "
        "CPU are void and count only where there are no others.",
        "Compute is the time that the accelerators need with data always there (run synthetic); the prep stall is what the run cached takes longer "

@@ -96,7 +96,7 @@ Section answers_section(const WhatIfResult& result) {
   }
   std::string text = "Rates with 95 % intervals; the lowest of what fetch [F], prep [P] and the accelerators [G] can do is what binds.";
   if (any(result, [](const WhatIfAnswer& answer) { return answer.too_close; }))
-    text += " ? too close to call: the two lowest rates' intervals overlap.";
+    text += " ? too close to call: the lowest rate's interval overlaps another's.";
   if (result.answers.size() > most_in_chart) text += fmt::format(" The chart shows the first {}.", most_in_chart);
   section.blocks.emplace_back(Figure{"", text, {answers_chart(result)}, std::move(table)});
   return section;

@@ -68,16 +68,32 @@ GateResult by_turns(const Row& row, int comparison) {
   return compare_commands(commands, options_of(row, comparison), runner, null_events(), {}, timing);
 }
 
-/// Eight days of three runs against three runs of a ninth.
-GateResult of_days(const Row& row, int comparison) {
+/// How many runs each session of either side has. The sides share no session, unless they are of one each.
+struct Design {
+  std::string name;
+  std::vector<std::size_t> baseline, current;
+  bool one_session = false;
+};
+
+GateResult of_design(const Row& row, int comparison, const Design& design) {
   SimulatedMachine machine(mix(static_cast<std::uint64_t>(comparison), 77), row.scatter);
-  std::vector<GateRun> baseline;
-  for (int day = 0; day < 8; ++day) {
-    machine.next_session();
-    for (GateRun& run : machine.runs({}, 3)) baseline.push_back(std::move(run));
-  }
-  machine.next_session();
-  return compare_results(baseline, machine.runs(row.current(), 3), options_of(row, comparison));
+  const auto baseline = machine.days({}, design.baseline);
+  const auto current = design.one_session ? machine.runs(row.current(), design.current.front()) : machine.days(row.current(), design.current);
+  return compare_results(baseline, current, options_of(row, comparison));
+}
+
+/// Sessions of unequal numbers of runs, few and many of them, and sides of unequal numbers of runs in one session.
+const std::vector<Design>& unbalanced() {
+  using Counts = std::vector<std::size_t>;
+  static const std::vector<Design> designs = {{"8x10 and 1x1", Counts(8, 10), {1}},          {"8x10 and 1x2", Counts(8, 10), {2}},
+                                              {"8x10 and 1x3", Counts(8, 10), {3}},          {"8x3 and 1x3", Counts(8, 3), {3}},
+                                              {"12x1 and 1x3", Counts(12, 1), {3}},          {"2x10 and 1x3", Counts(2, 10), {3}},
+                                              {"2x1 and 5x3", Counts(2, 1), Counts(5, 3)},   {"5x3 and 2x1", Counts(5, 3), Counts(2, 1)},
+                                              {"4x1 and 4x10", Counts(4, 1), Counts(4, 10)}, {"1, 5, 10 and 2x2", {1, 5, 10}, Counts(2, 2)},
+                                              {"1, 1, 10, 10 and 1x3", {1, 1, 10, 10}, {3}}, {"13 and 3 of one", {13}, {3}, true},
+                                              {"40 and 5 of one", {40}, {5}, true},          {"20 and 2 of one", {20}, {2}, true},
+                                              {"13 and 1 of one", {13}, {1}, true}};
+  return designs;
 }
 
 template <typename Compare>
@@ -120,6 +136,10 @@ void print_rows(int comparisons) {
                                  wide,
                                  wide_shared,
                                  {"equal, 10 % scatter, prep alone", {.each = 0.1}, 0, {"P"}},
+                                 {"equal, 1 % scatter, prep alone", {.each = 0.01}, 0, {"P"}},
+                                 {"equal, 1 %, bursts on 5 %, prep alone", {.each = 0.01, .bursts = 0.05}, 0, {"P"}},
+                                 {"equal, 1 % together, bursts on 5 %", {.each = 0.005, .shared = 0.01, .bursts = 0.05}},
+                                 {"prep 5 % slower, 1 %, bursts on 5 %", {.each = 0.01, .bursts = 0.05}, slow_down, {"P"}},
                                  {"loader 5 % slower", {}, slow_down},
                                  {"loader 5 % slower, together", shared, slow_down},
                                  {"loader 5 % slower, heavy tails", heavy, slow_down},
@@ -138,7 +158,23 @@ void print_rows(int comparisons) {
   for (const Row& row : rows) print_row("by turns", row, comparisons, by_turns);
   print_row("by turns", prep, comparisons, by_turns);
   for (const Row& row : drifting) print_row("by turns", row, comparisons, by_turns);
-  for (const Row& row : days) print_row("results, 8 days and 1", row, comparisons, of_days);
+  const auto of_sessions = [&](const Row& row, const Design& design) {
+    print_row("results, " + design.name, row, comparisons, [&design](const Row& each, int i) { return of_design(each, i, design); });
+  };
+  for (const Row& row : days) of_sessions(row, {"8 days and 1", std::vector<std::size_t>(8, 3), {3}});
+  // One metric has no others to share the level with, and 10 % let only the interval stand between it and an alarm.
+  for (const Design& design : unbalanced())
+    for (const auto noise : {Noise::normal, Noise::heavy_tailed})
+      for (const double session : {0.0, 0.1}) {
+        if (design.one_session && session > 0) continue;
+        const std::string tails = noise == Noise::normal ? "" : ", heavy tails";
+        of_sessions({fmt::format("equal, 10 % scatter, sessions {:.0f} %{}", 100 * session, tails),
+                     {.each = 0.1, .session = session, .noise = noise},
+                     0,
+                     {"P"}},
+                    design);
+      }
+  for (const Design& design : unbalanced()) of_sessions({"equal, bursts on 5 % of runs", {.session = 0.01, .bursts = 0.05}, 0, {"P"}}, design);
 }
 
 }  // namespace

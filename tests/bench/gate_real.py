@@ -1,6 +1,7 @@
 """The gate over real runs on this machine.
 
-usage: gate_real.py PROGRAM DIR {equals-emulated|equals-prep|slower|seam|time} [--comparisons N] [--every RUNS] [--run-seconds S] [--json FILE]
+usage: gate_real.py PROGRAM DIR {equals-emulated|equals-prep|slower|seam|time} [--comparisons N] [--every RUNS] [--run-seconds S] [--bursts SHARE]
+       [--json FILE]
 
 equals-emulated, equals-prep
         false alarms: profiles of one and the same set-up are made in a row, of emulated devices or of real prep, and compared through
@@ -12,6 +13,8 @@ seam    --prep emulated:RATE against 0.95 RATE.
 time    what `dsanalyze gate --baseline-command ... --current-command ...` takes for a 5 % slow-down in prep at this machine's noise, with runs of 4 s as
         docs/gate.md has them; each on its own.
 Windows share runs with their neighbours; "disjoint" is how many of them share none, which is what they are worth at least.
+
+--bursts 0.05: beside that share of the runs, drawn by a seed, a process on each core burns CPU time for as long as the run takes.
 
 DIR is a dataset for real prep (dsanalyze dataset make DIR).
 """
@@ -61,12 +64,23 @@ def begin_profile(program, arguments, file, burn):
     return subprocess.Popen([program, "profile", *arguments, "--quiet", "-o", file], stdout=subprocess.DEVNULL, env=environment)
 
 
-def row_of_runs(program, sets, count, folder, name, at_once=1):
+def other_work():
+    """A process on each core that burns CPU time until it is ended."""
+    return [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count())]
+
+
+def end(processes):
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+def row_of_runs(program, sets, count, folder, name, at_once=1, bursts=0.0):
     """`count` results; run i has the arguments and the burn of sets[i]. At most `at_once` run at a time, in order."""
     files, running = [], []
+    drawn = random.Random(2)
 
-    def wait():
-        arguments, file, burn, run = running.pop(0)
+    def result_of(arguments, file, burn, run):
         for _ in range(4):
             if run.wait() != 0:
                 raise SystemExit(f"{name}: a profile failed")
@@ -76,10 +90,18 @@ def row_of_runs(program, sets, count, folder, name, at_once=1):
             run = begin_profile(program, arguments, file, burn)
         raise SystemExit(f"{name}: runs are too short for this machine")
 
+    def wait():
+        *begun, beside = running.pop(0)
+        try:
+            result_of(*begun)
+        finally:
+            end(beside)
+
     for i in range(count):
         files.append(folder / f"{name}-{i:04}.json")
         arguments, burn = sets[i]
-        running.append((arguments, files[-1], burn, begin_profile(program, arguments, files[-1], burn)))
+        beside = other_work() if drawn.random() < bursts else []
+        running.append((arguments, files[-1], burn, begin_profile(program, arguments, files[-1], burn), beside))
         if len(running) == at_once:
             wait()
         if i % 20 == 19:
@@ -131,7 +153,7 @@ def equals(options, folder, name, arguments, metrics, at_once):
     begin = time.monotonic()
     windows = -(-options.comparisons // 2)
     runs = 2 * PAIRS + options.every * (windows - 1)
-    files = row_of_runs(options.program, [(arguments, 0)] * runs, runs, folder, "equal", at_once)
+    files = row_of_runs(options.program, [(arguments, 0)] * runs, runs, folder, "equal", at_once, options.bursts)
     verdicts = collections.Counter()
     for window in range(windows):
         row = files[options.every * window:][:2 * PAIRS]
@@ -161,7 +183,7 @@ def found(options, folder, name, fast, slow, metrics, at_once):
         order += [first, not first]
     order = order[:pairs]
     sets = [side for fast_first in order for side in ((fast, slow) if fast_first else (slow, fast))]
-    files = row_of_runs(options.program, sets, len(sets), folder, name.split()[0].strip(":"), at_once)
+    files = row_of_runs(options.program, sets, len(sets), folder, name.split()[0].strip(":"), at_once, options.bursts)
     old = [files[2 * pair + (0 if fast_first else 1)] for pair, fast_first in enumerate(order)]
     new = [files[2 * pair + (1 if fast_first else 0)] for pair, fast_first in enumerate(order)]
     verdicts = collections.Counter(judged(options.program, old[start:start + PAIRS], new[start:start + PAIRS], metrics, folder, start)
@@ -196,6 +218,7 @@ def main():
     parser.add_argument("--comparisons", type=int)
     parser.add_argument("--every", type=int, default=8, help="equals: a window begins at every so many runs (an even number; 40 has no run in two windows)")
     parser.add_argument("--run-seconds", type=float, default=1.5, help="time budget of a run of real prep")
+    parser.add_argument("--bursts", type=float, default=0, help="share of the runs beside which other work burns all CPUs")
     parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
     run, usual = modes[options.mode]

@@ -94,8 +94,14 @@ def equation_kinds():
     no_cores["curves"]["P_by_cores"] = []
     balanced = copy.deepcopy(base)
     balanced["rates"].update(G=rate(10_000, 0.05), P=rate(10_000, 0.05), F={**rate(10_000, 0.05), "cache_fraction": 0.5})
+    unsure_third = copy.deepcopy(base)  # fetch lies above accelerators and prep, and may yet be the lowest
+    unsure_third["rates"].update(G=rate(10_000, 0.01), P=rate(10_500, 0.01), S=rate(7200, 0.2))
+    one_window = copy.deepcopy(base)
+    one_window["rates"]["P"].update(windows=1, **{INTERVAL: {"low": 10_208, "high": 10_208}})
     return {
         "minio": base,
+        "unsure-third": unsure_third,
+        "one-window": one_window,
         "minio-one-core-count": one_count,
         "emulated-prep-scaled": changed(base, prep="emulated", scale=1000),
         "cost-aware": changed(base, admit="cost-aware"),

@@ -52,6 +52,17 @@ class FromAProfile(ProgramTest):
         self.assertIn("simulated", text)
         self.assertLessEqual(max(map(len, text.splitlines())), 96)
 
+    def test_the_scatter_between_runs_widens_the_intervals(self):
+        def half_width(*options):
+            answer = self.json_of("whatif", self.path, *options)["answers"][0]
+            interval = answer["ci95_samples_per_s"]
+            return (interval["high"] - interval["low"]) / 2 / answer["samples_per_s"]
+
+        alone = half_width()
+        self.assertAlmostEqual(half_width("--run-scatter", "10%"), math.hypot(alone, 1.959964 * math.sqrt(2) * 0.1), delta=0.01)
+        self.assertIn("--run-scatter", self.fails(2, "whatif", self.path, "--run-scatter", "much"))
+        self.assertIn("typed rates", self.fails(2, "whatif", "--rates", "P=735,C=1e6,S=900", "--run-scatter", "2%"))
+
     def test_a_profile_of_several_ranks_gives_n_and_is_of_one_server_alone(self):
         def ranks(document):
             document["settings"].update(world=4, partition="partitioned")

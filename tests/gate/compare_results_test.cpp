@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "dsanalyze/base/distributions.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "simulated_profiles.hpp"
 #include "statistics.hpp"
@@ -60,7 +59,7 @@ TEST_CASE("one run a side cannot tell, and says how many would") {
   for (const GateMetric& each : result.metrics) {
     CHECK_FALSE(each.interval.has_value());
     CHECK(each.more.value_or(0) > 0);
-    CHECK(each.reason.find("one run a side") != std::string::npos);
+    CHECK(each.reason.find("too few runs") != std::string::npos);
   }
 }
 
@@ -130,7 +129,7 @@ TEST_CASE("one run a side in each of several sessions has the interval of paired
   const GateResult result = compare_results(baseline, current, options);
   CHECK(result.unit == GateUnit::run);
   const gate::Contrast expected = gate::paired(differences);
-  const double half = student_t_quantile(1 - gate::family_alpha, expected.degrees) * expected.standard_error;
+  const double half = gate::margin(expected, gate::family_alpha);
   REQUIRE(metric(result, "P").interval.has_value());
   CHECK(metric(result, "P").interval->low == doctest::Approx(std::expm1(expected.estimate - half)).epsilon(1e-6));
   CHECK(metric(result, "P").interval->high == doctest::Approx(std::expm1(expected.estimate + half)).epsilon(1e-6));
@@ -143,11 +142,21 @@ TEST_CASE("a session that both sides share does not throw away a baseline of man
     machine.next_session();
     baseline.push_back(machine.run({}));
   }
-  const std::vector<GateRun> current = machine.runs(Speeds{}.slower(0.3), 1);
+  const std::vector<GateRun> current = machine.runs(Speeds{}.slower(0.3), 3);
   const GateResult result = compare_results(baseline, current, {});
   CHECK(result.unit == GateUnit::session);
   CHECK(metric(result, "P").observations_baseline == 12);
   CHECK(result.verdict == GateVerdict::regression);
+}
+
+TEST_CASE("one run of one session is too few to judge by any number of sessions, and the answer asks for more runs") {
+  SimulatedMachine machine(21, {.each = 0.01, .session = 0.02});
+  const auto baseline = machine.days({}, std::vector<std::size_t>(8, 10));
+  const auto one = machine.days(Speeds{}.slower(0.5), {1});
+  const GateResult result = compare_results(baseline, one, {});
+  CHECK(result.verdict == GateVerdict::cannot_tell);
+  CHECK(metric(result, "P").reason.find("three or more in its session") != std::string::npos);
+  CHECK(compare_results(baseline, machine.days(Speeds{}.slower(0.5), {3}), {}).verdict == GateVerdict::regression);
 }
 
 TEST_CASE("that one side came first is told of the sessions in which both ran") {

@@ -16,7 +16,9 @@ GateMetric judged(double effect, double half, const std::string& name = "P", dou
   compared.kind = metric_kind(name);
   compared.observations_baseline = compared.observations_current = 10;
   const bool ratio = compared.kind.scale == GateScale::ratio;
-  compared.contrast = {ratio ? std::log1p(effect) : effect, half / 2.3263, 1e6, half * 2, {}};
+  compared.contrast.estimate = ratio ? std::log1p(effect) : effect;
+  compared.contrast.errors = {{half / 2.3263 * half / 2.3263, 1e6}};
+  compared.contrast.deviation = half * 2;
   Judgement judgement;
   judgement.min_effect = min_effect;
   judgement.level /= compared.kind.weight;  // a metric alone has the whole level
@@ -69,7 +71,9 @@ TEST_CASE("more stall is worse, in points") {
 TEST_CASE("what never scattered and never changed is no change") { CHECK(judged(0, 0, "fetch-stall").verdict == GateVerdict::no_change); }
 
 TEST_CASE("runs that are not trusted show their change and decide nothing") {
-  Compared compared{metric_kind("P"), 7, 6, 10, 10, {-0.5, 0.01, 20, 0.03, {}}};
+  Compared compared{metric_kind("P"), 7, 6, 10, 10, {}};
+  compared.contrast.estimate = -0.5;
+  compared.contrast.errors = {{0.0001, 20}};
   Judgement judgement;
   judgement.distrusted = "a.json is not trusted";
   const GateMetric metric = judge(compared, judgement);

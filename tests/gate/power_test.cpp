@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "../base/sanitizers.hpp"
@@ -113,6 +114,84 @@ TEST_CASE("equal runs raise an alarm no more often than the stated level lets th
   check([&](std::uint64_t seed) { return day_by_day(seed, days, even, {"P"}); }, 500);
   check([&](std::uint64_t seed) { return day_by_day(seed, days, uneven, {"P"}); }, 500);
   CHECK(alarms <= most_of(gate::family_alpha, all));
+}
+
+TEST_CASE("one run of another day beside many baselines raises no alarms") {
+  int found = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    SimulatedMachine machine(mix(seed, 4), {.each = 0.1});
+    const auto baseline = machine.days({}, std::vector<std::size_t>(8, 10));
+    found += compare_results(baseline, machine.days({}, {1}), only({"P"})).verdict == GateVerdict::regression ? 1 : 0;
+  }
+  CHECK(found <= most_of(gate::family_alpha, 60));
+}
+
+TEST_CASE("contrasts between sessions of unequal numbers of runs err as often as they may, however sessions differ and with heavy tails") {
+  using Counts = std::vector<std::size_t>;
+  struct Design {
+    std::string name;
+    Counts before, after;
+  };
+  constexpr int draws = 1000;
+  for (const Design& design : {Design{"8x10 and 1x2", Counts(8, 10), {2}}, Design{"8x10 and 1x3", Counts(8, 10), {3}},
+                               Design{"8x3 and 1x3", Counts(8, 3), {3}}, Design{"2x1 and 5x3", Counts(2, 1), Counts(5, 3)},
+                               Design{"4x1 and 4x10", Counts(4, 1), Counts(4, 10)}, Design{"1, 5, 10 and 2x2", {1, 5, 10}, {2, 2}}}) {
+    CAPTURE(design.name);
+    for (const double session : {0.0, 1.0})
+      for (const Noise noise : {Noise::normal, Noise::heavy_tailed}) {
+        test::Deviates deviates(mix(7, draws), noise);
+        const auto drawn = [&](const Counts& counts) {
+          gate::SessionRuns runs;
+          for (const std::size_t count : counts) {
+            const double shift = session * deviates.next();
+            runs.emplace_back();
+            for (std::size_t i = 0; i < count; ++i) runs.back().push_back(shift + deviates.next());
+          }
+          return runs;
+        };
+        int alarms = 0;
+        for (int i = 0; i < draws; ++i) {
+          const gate::Contrast contrast = gate::between_sessions(drawn(design.before), drawn(design.after));
+          alarms += contrast.estimate < -gate::margin(contrast, gate::family_alpha) ? 1 : 0;
+        }
+        CHECK(alarms <= most_of(gate::family_alpha, draws));
+      }
+  }
+}
+
+TEST_CASE("samples of unequal numbers of runs err as often as they may") {
+  constexpr int draws = 1000;
+  for (const auto& [before, after] : {std::pair{20, 2}, std::pair{13, 3}, std::pair{40, 5}, std::pair{13, 13}})
+    for (const Noise noise : {Noise::normal, Noise::heavy_tailed}) {
+      test::Deviates deviates(mix(8, draws), noise);
+      int alarms = 0;
+      for (int i = 0; i < draws; ++i) {
+        std::vector<double> baseline(static_cast<std::size_t>(before)), current(static_cast<std::size_t>(after));
+        for (double& value : baseline) value = deviates.next();
+        for (double& value : current) value = deviates.next();
+        const gate::Contrast contrast = gate::two_samples(baseline, current);
+        alarms += contrast.estimate < -gate::margin(contrast, gate::family_alpha) ? 1 : 0;
+      }
+      CAPTURE(after);
+      CHECK(alarms <= most_of(gate::family_alpha, draws));
+    }
+}
+
+TEST_CASE("bursts of other work on 5 % of the runs leave 9 of 10 comparisons by turns decided") {
+  const Scatter bursts{.each = 0.01, .bursts = 0.05};
+  CHECK(count_of(GateVerdict::no_change, [&](std::uint64_t seed) { return by_turns(seed, bursts, {}, {"P"}); }) >= 90);
+  CHECK(count_of(GateVerdict::regression, [&](std::uint64_t seed) { return by_turns(seed, bursts, Speeds{}.slower(0.05), {"P"}); }) >= 90);
+}
+
+TEST_CASE("one burst among twenty pairs changes no verdict") {
+  SimulatedMachine machine(8, {.each = 0.003});
+  const GateCommands commands{.baseline = "old", .current = "new"};
+  ManualTiming timing;
+  int runs = 0;
+  const auto runner = [&](GateSideName) { return machine.run(++runs == 9 ? Speeds{}.slower(0.6) : Speeds{}).profile; };
+  const GateResult result = compare_commands(commands, only({"P"}), runner, null_events(), {}, timing);
+  CHECK(result.verdict == GateVerdict::no_change);
+  CHECK(std::ranges::any_of(result.findings, [](const Finding& finding) { return finding.code == "far-off"; }));
 }
 
 TEST_CASE("a loader that is 5 % slower is found in 95 of 100 comparisons at 3 % scatter") {

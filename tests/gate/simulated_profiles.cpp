@@ -43,8 +43,8 @@ ProfileResult plain_profile() {
   return profile;
 }
 
-double SimulatedMachine::noise(double deviation) {
-  if (m_scatter.noise == Noise::normal) return deviation * m_random.normal();
+double Deviates::next() {
+  if (m_noise == Noise::normal) return m_random.normal();
   // Student's t with 4 degrees of freedom, brought to deviation 1.
   constexpr int degrees = 4;
   const double numerator = m_random.normal();
@@ -53,11 +53,12 @@ double SimulatedMachine::noise(double deviation) {
     const double value = m_random.normal();
     squares += value * value;
   }
-  return deviation * numerator / std::sqrt(squares / degrees) / std::sqrt(degrees / (degrees - 2.0));
+  return numerator / std::sqrt(squares / degrees) / std::sqrt(degrees / (degrees - 2.0));
 }
 
 GateRun SimulatedMachine::run(const Speeds& speeds) {
-  const double shared = noise(m_scatter.shared) + m_session + m_scatter.drift * m_runs / 40;
+  const double burst = m_scatter.bursts > 0 && m_deviates.uniform() < m_scatter.bursts ? std::log(2.0 / 3) : 0;
+  const double shared = noise(m_scatter.shared) + m_session + m_scatter.drift * m_runs / 40 + burst;
   const auto drawn = [&](double value) { return value * std::exp(shared + noise(m_scatter.each)); };
   ProfileResult profile = plain_profile();
   profile.started_utc = utc_after(m_seconds);
@@ -71,12 +72,21 @@ GateRun SimulatedMachine::run(const Speeds& speeds) {
   profile.stalls = ProfileResult::Stalls{stall(0.6), stall(speeds.prep_stall), stall(speeds.fetch_stall)};
   m_seconds += 120;
   ++m_runs;
-  return {"run-" + std::to_string(m_seconds), profile, static_cast<std::uint64_t>(m_random.next() | 1)};
+  return {"run-" + std::to_string(m_seconds), profile, static_cast<std::uint64_t>(m_deviates.word() | 1)};
 }
 
 std::vector<GateRun> SimulatedMachine::runs(const Speeds& speeds, std::size_t count) {
   std::vector<GateRun> drawn;
   for (std::size_t i = 0; i < count; ++i) drawn.push_back(run(speeds));
+  return drawn;
+}
+
+std::vector<GateRun> SimulatedMachine::days(const Speeds& speeds, const std::vector<std::size_t>& counts) {
+  std::vector<GateRun> drawn;
+  for (const std::size_t count : counts) {
+    next_session();
+    for (GateRun& run : runs(speeds, count)) drawn.push_back(std::move(run));
+  }
   return drawn;
 }
 

@@ -10,27 +10,94 @@
 using namespace dsanalyze;
 using namespace dsanalyze::gate;
 
-TEST_CASE("Welch's contrast is that of the textbook") {
-  // Scatters of 1 and 2 about means of 10 and 13: standard error sqrt(1/3 + 4/3), (5/3)^2 / ((1/3)^2/2 + (4/3)^2/2) degrees.
-  const std::vector<double> baseline = {9, 10, 11};
-  const std::vector<double> current = {11, 13, 15};
-  const Contrast contrast = welch(baseline, current);
+TEST_CASE("two samples have a scatter each, and the margin is that of both by their own degrees of freedom") {
+  // Variances of 1 and 8 about means of 10 and 13.
+  const Contrast contrast = two_samples(std::vector<double>{9, 10, 11}, std::vector<double>{11, 15});
   CHECK(contrast.estimate == doctest::Approx(3));
-  CHECK(contrast.standard_error == doctest::Approx(std::sqrt(5.0 / 3)));
-  CHECK(contrast.degrees == doctest::Approx(50.0 / 17));
-  CHECK(contrast.residuals == std::vector<double>{-1, 0, 1, -2, 0, 2});
+  REQUIRE(contrast.errors.size() == 2);
+  CHECK(contrast.errors[0].value == doctest::Approx(1.0 / 3));
+  CHECK(contrast.errors[1].value == doctest::Approx(4));
+  const double first = student_t_quantile(0.99, 2);
+  const double second = student_t_quantile(0.99, 1);
+  CHECK(margin(contrast, 0.01) == doctest::Approx(std::sqrt(first * first / 3 + second * second * 4)));
+  CHECK(contrast.residuals == std::vector<double>{-1, 0, 1, -2, 2});
 }
 
-TEST_CASE("one value on one side takes the other side's scatter, one on each has none") {
-  const Contrast one = welch(std::vector{9.0, 10.0, 11.0}, std::vector{13.0});
-  CHECK(one.degrees == 2);
-  CHECK(one.standard_error == doctest::Approx(std::sqrt(1 + 1.0 / 3)));
-  CHECK(welch(std::vector{9.0}, std::vector{13.0}).degrees == 0);
+TEST_CASE("two samples of as many values have Welch's degrees of freedom, those of the textbook") {
+  // Scatters of 1 and 2 about means of 10 and 13: (5/3)^2 / ((1/3)^2/2 + (4/3)^2/2) degrees.
+  const Contrast contrast = two_samples(std::vector<double>{9, 10, 11}, std::vector<double>{11, 13, 15});
+  REQUIRE(contrast.errors.size() == 1);
+  CHECK(contrast.errors.front().value == doctest::Approx(5.0 / 3));
+  CHECK(contrast.errors.front().degrees == doctest::Approx(50.0 / 17));
+}
+
+TEST_CASE("a side of one value has no scatter, and does not borrow the other's") {
+  CHECK_FALSE(two_samples(std::vector{9.0, 10.0, 11.0}, std::vector{13.0}).has_scatter());
+  CHECK_FALSE(two_samples(std::vector{9.0}, std::vector{13.0}).has_scatter());
+}
+
+TEST_CASE("a trimmed mean leaves out 15 % at either end, and its scatter is the winsorized one") {
+  const TrimmedMean trimmed = trimmed_mean(std::vector<double>{0, 1, 2, 3, 4, 5, 6, 7, 8, 1000});
+  CHECK(trimmed.value == doctest::Approx(4.5));
+  // 1 1 2 3 4 5 6 7 8 8: squares about their mean of 4.5 over h (h - 1) with h = 8.
+  CHECK(trimmed.error.value == doctest::Approx(66.5 / 56));
+  CHECK(trimmed.error.degrees == doctest::Approx(35.0 / 6));
+  CHECK(trimmed.residuals.back() == doctest::Approx(3.5));
+  CHECK(trimmed.far_off == std::vector<double>{995.5});
+  CHECK(trimmed_mean(std::vector<double>{1, 2, 3, 6}).value == doctest::Approx(3));
+}
+
+TEST_CASE("Student's t of a trimmed mean of normal values passes its quantiles as often as it may") {
+  for (const std::size_t size : {7UL, 8UL, 12UL, 20UL}) {
+    RandomStream random(size);
+    constexpr int samples = 20'000;
+    constexpr double level = 0.0075;
+    int passed = 0;
+    for (int i = 0; i < samples; ++i) {
+      std::vector<double> values(size);
+      for (double& value : values) value = random.normal();
+      const Contrast contrast = paired(values);
+      passed += std::fabs(contrast.estimate) > margin(contrast, level) ? 1 : 0;
+    }
+    CAPTURE(size);
+    CHECK(passed <= 2 * level * samples + 4 * std::sqrt(2 * level * samples));
+    CHECK(passed >= 2 * level * samples - 6 * std::sqrt(2 * level * samples));
+  }
 }
 
 TEST_CASE("one session of the baseline cannot tell how far sessions lie apart, however many the current side has") {
-  CHECK(between_sessions(std::vector{1.0}, std::vector{1.0, 2.0, 3.0}).degrees == 0);
-  CHECK(between_sessions(std::vector{1.0, 2.0, 3.0}, std::vector{1.0}).degrees == 2);
+  CHECK_FALSE(between_sessions({{1.0}}, {{1.0}, {2.0}, {3.0}}).has_scatter());
+  CHECK(between_sessions({{1.0}, {2.0}, {3.0}}, {{1.0}, {2.0}}).has_scatter());
+}
+
+TEST_CASE("one current run is too few, as what met it alone looks like a change") {
+  CHECK_FALSE(between_sessions({{1.0, 1.1}, {2.0, 2.1}, {3.0, 3.1}}, {{1.0}}).has_scatter());
+  CHECK(between_sessions({{1.0, 1.1}, {2.0, 2.1}, {3.0, 3.1}}, {{1.0, 1.2}}).has_scatter());
+}
+
+TEST_CASE("a session of few runs is known less well than those of many, by the scatter within sessions") {
+  // Sessions' means differ by nothing, runs by a deviation of 1: the mean of three runs has a variance of 1/3 beyond the 1/24 of all the others.
+  const std::vector<double> many{-1, 1, -1, 1, -1, 1, -1, 1};
+  const Contrast contrast = between_sessions({many, many, many}, {{-1, 0, 1}});
+  CHECK(contrast.errors.front().value == doctest::Approx(0));
+  double most = 0;
+  for (const SquaredError& error : contrast.further) most = std::max(most, error.value);
+  CHECK(most == doctest::Approx(1.0 / 3 - 1.0 / 24).epsilon(0.15));
+  // With as many runs in each session nothing is to be added but what one side scatters beyond the other.
+  const Contrast even = between_sessions({many, many, many}, {many});
+  for (const SquaredError& error : even.further) CHECK(error.value < 0.15);
+}
+
+TEST_CASE("a single session's t has few degrees of freedom, as its tail is averaged with no other") {
+  const SessionRuns twelve(12, {1.0, 2.0});
+  CHECK(between_sessions(twelve, {{1.0, 2.0}}).errors.front().degrees == 4);
+  CHECK(between_sessions(twelve, {{1.0, 2.0}, {1.5, 2.0}}).errors.front().degrees == doctest::Approx(12));
+}
+
+TEST_CASE("sessions of unequal numbers of runs count as fewer degrees of freedom") {
+  const SessionRuns few(4, {1.0}), many(4, std::vector<double>(10, 1.0));
+  // (3 + 0.3)^2 / (3 + 0.03)
+  CHECK(between_sessions(few, many).errors.front().degrees == doctest::Approx(10.89 / 3.03));
 }
 
 TEST_CASE("independent metrics share the error, metrics that move together do not") {
@@ -113,8 +180,11 @@ TEST_CASE("sessions that shift both sides are fitted by least squares, however m
   const Contrast contrast = blocked(blocks);
   // The normal equations of three sessions and one change, solved apart.
   CHECK(contrast.estimate == doctest::Approx(0.37));
-  CHECK(contrast.degrees == 8);
-  CHECK(contrast.standard_error == doctest::Approx(0.0852203).epsilon(1e-5));
+  // Each side has the runs that least squares leave it of 8 degrees of freedom, and a scatter of its own.
+  REQUIRE(contrast.errors.size() == 2);
+  CHECK(contrast.errors[0].degrees + contrast.errors[1].degrees == doctest::Approx(8));
+  CHECK(degrees_of_blocks(blocks) == doctest::Approx(std::min(contrast.errors[0].degrees, contrast.errors[1].degrees)));
+  CHECK(std::sqrt(contrast.errors[0].value + contrast.errors[1].value) == doctest::Approx(0.0852203).epsilon(0.2));
   double sum = 0;
   for (const double residual : contrast.residuals) sum += residual;
   CHECK(sum == doctest::Approx(0));
@@ -127,7 +197,11 @@ TEST_CASE("one run a side in each session is a comparison of pairs, and one sess
   const Contrast expected = paired(differences);
   const Contrast contrast = blocked(blocks);
   CHECK(contrast.estimate == doctest::Approx(expected.estimate));
-  CHECK(contrast.standard_error == doctest::Approx(expected.standard_error));
-  CHECK(contrast.degrees == expected.degrees);
-  CHECK(blocked(std::vector<Block>{{{1.0}, {2.0}}}).degrees == 0);
+  CHECK(margin(contrast, 0.01) == doctest::Approx(margin(expected, 0.01)));
+  CHECK_FALSE(blocked(std::vector<Block>{{{1.0}, {2.0}}}).has_scatter());
+}
+
+TEST_CASE("a side that has one run in each of few sessions is not judged by the scatter of the other's many") {
+  const std::vector<double> many{1.0, 1.01, 0.99, 1.0, 1.01, 0.99};
+  CHECK_FALSE(blocked(std::vector<Block>{{many, {0.5}}, {many, {1.0}}}).has_scatter());
 }

@@ -67,6 +67,39 @@ TEST_CASE("the further from the points, the larger the error that their errors m
   CHECK(far < 1);
 }
 
+TEST_CASE("a rate on other cores that were measured is as unsure as its own measurement, and not as that it is reckoned from") {
+  const std::vector<ScalingPoint> points{{1, 300, 0.01}, {4, 1100, 0.02}, {8, 1900, 0.10}};
+  const FittedScaling fitted(points, no_threads);
+  // P of 8 cores times X(4) / X(8) is X(4): the error of P is in both and cancels.
+  CHECK(fitted.scaled_error(8, 4, 0.10) == doctest::Approx(0.02));
+  CHECK(fitted.scaled_error(8, 8, 0.10) == doctest::Approx(0.10));
+  CHECK(fitted.scaled_error(8, 1, 0.10) == doctest::Approx(0.01));
+}
+
+TEST_CASE("the error of an extrapolated rate is what the points' errors make of the fit there, by moving them") {
+  const std::vector<ScalingPoint> points{{1, 300, 0.01}, {2, 580, 0.03}, {4, 1050, 0.05}};
+  const FittedScaling fitted(points, no_threads);
+  double sum = 0;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    double most = 0;
+    for (const double sign : {-1.0, 1.0}) {
+      std::vector<ScalingPoint> moved = points;
+      moved[i].samples_per_s *= 1 + sign * points[i].relative_error;
+      most = std::max(most, std::abs(FittedScaling(moved, no_threads).rate(16) / fitted.rate(16) - 1));
+    }
+    sum += most * most;
+  }
+  CHECK(fitted.scaled_error(4, 16, 0.05) == doctest::Approx(std::sqrt(sum)));
+}
+
+TEST_CASE("a rate that is no point of the fit brings an error of its own") {
+  const std::vector<ScalingPoint> points{{1, 300, 0.01}, {2, 580, 0.01}};
+  const FittedScaling fitted(points, no_threads);
+  CHECK(fitted.scaled_error(3, 3, 0.2) == doctest::Approx(0.2));
+  CHECK(fitted.scaled_error(3, 6, 0.2) == doctest::Approx(std::hypot(0.2, fitted.factor_error(3, 6))));
+  CHECK(FittedScaling::linear(100).scaled_error(2, 8, 0.04) == doctest::Approx(0.04));
+}
+
 TEST_CASE("at a measured number of cores the measured rate counts, whatever the law") {
   const std::vector<ScalingPoint> points{{4, 900, 0.01}, {1, 300, 0.01}, {2, 540, 0.01}, {8, 1700, 0.01}};
   const FittedScaling fitted(points, no_threads);

@@ -78,8 +78,29 @@ TEST_CASE("a stall's interval is that of the runs it comes from, not of other ra
   ProfileResult result = profile(10'000, 5'000, 1'000, 5'000, 2'000);
   result.storage = rate(1'000, 0.5);
   conclude(result, {0.35, 0.35});
-  const double full_error = 0.02, cached_error = 0.01 * 2'000 / 5'000;
-  CHECK(result.stalls->fetch.ci95_fraction.high - 0.6 == doctest::Approx(std::hypot(full_error, cached_error)).epsilon(0.01));
+  // Fetch is 1 - full / cached: the errors of both runs move the quotient.
+  const double full_error = 0.4 * 0.02, cached_error = 0.4 * 0.01;
+  CHECK(result.stalls->fetch.ci95_fraction.high - 0.6 == doctest::Approx(std::hypot(full_error, cached_error)).epsilon(0.02));
+}
+
+TEST_CASE("every part of the epoch is as unsure as the full run that it is a part of") {
+  ProfileResult result = profile(10'000, 5'000, 1'000, 5'000, 2'995);
+  result.ingestion = rate(10'000, 0.0005);
+  result.runs[1].ci95_samples_per_s = {2'995 * (1 - 0.138), 2'995 * (1 + 0.138)};
+  conclude(result, {0.35, 0.35});
+  const StallRecord& compute = result.stalls->compute;
+  CHECK(compute.fraction == doctest::Approx(0.2995));
+  CHECK((compute.ci95_fraction.high - compute.ci95_fraction.low) / 2 == doctest::Approx(0.2995 * 0.138).epsilon(0.02));
+  const StallRecord& prep = result.stalls->prep;
+  CHECK((prep.ci95_fraction.high - prep.ci95_fraction.low) / 2 > prep.fraction * 0.13);
+}
+
+TEST_CASE("the interval of a stall that is 0 holds what the runs' intervals allow") {
+  ProfileResult result = profile(1'000, 5'000, 5'000, 999, 1'001);
+  conclude(result, {0.35, 0.35});
+  CHECK(result.stalls->fetch.ci95_fraction.low == 0);
+  CHECK(result.stalls->fetch.ci95_fraction.high > 0.01);
+  CHECK(result.stalls->fetch.ci95_fraction.high < 0.03);
 }
 
 TEST_CASE("a full run that is far from what the rates promise is a finding, a near one is not") {
@@ -111,6 +132,42 @@ TEST_CASE("overlapping intervals are too close to call, and an untrusted measure
   untrusted.trusted = false;
   conclude(untrusted, {0.35, 0.35});
   CHECK_FALSE(untrusted.bottleneck->confident);
+}
+
+TEST_CASE("the lowest rate is compared with every other, not with the second lowest alone") {
+  // F lies above P and G, but as unsure as it is it may be the lowest.
+  ProfileResult result = profile(1'000, 1'050, 1'100, 1'000, 1'000);
+  result.storage = rate(1'100, 0.2);
+  conclude(result, {0, 0});
+  CHECK(result.bottleneck->resource == "gpu");
+  CHECK_FALSE(result.bottleneck->confident);
+  CHECK(result.bottleneck->next == "io");
+  CHECK(result.bottleneck->reason.find("1,100 [F]") != std::string::npos);
+  result.storage = rate(1'100, 0.02);
+  conclude(result, {0, 0});
+  CHECK(result.bottleneck->confident);
+  CHECK(result.bottleneck->next == "cpu");
+}
+
+TEST_CASE("a rate of one window has no scatter to judge by, so no verdict is sure of it") {
+  ProfileResult result = profile(10'000, 8'000, 2'000, 8'000, 2'000);
+  result.storage = rate(2'000, 0);
+  result.storage->windows = 1;
+  conclude(result, {0, 0});
+  CHECK_FALSE(result.bottleneck->confident);
+  CHECK(result.bottleneck->reason.find("one window") != std::string::npos);
+  result.storage->windows = 2;
+  conclude(result, {0, 0});
+  CHECK(result.bottleneck->confident);
+}
+
+TEST_CASE("the parts of an epoch of a run with one window are not known, and say so by their intervals") {
+  ProfileResult result = profile(10'000, 5'000, 1'000, 5'000, 2'000);
+  result.runs[1].ci95_samples_per_s = {2'000, 2'000};
+  result.runs[1].windows = 1;
+  conclude(result, {0.35, 0.35});
+  CHECK(result.stalls->compute.ci95_fraction.low < 0.01);
+  CHECK(result.stalls->compute.ci95_fraction.high > 0.39);
 }
 
 ProfileResult with_jobs(ProfileResult result, int jobs, JobSharing share) {

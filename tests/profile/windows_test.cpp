@@ -2,7 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <vector>
+
+#include "dsanalyze/base/random.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -43,6 +46,44 @@ TEST_CASE("a steady rate is found exactly, with a narrow interval, from ten wind
   CHECK(rate.kept == 10);
   CHECK(rate.voided == 0);
   CHECK(rate.estimate.relative_half_width() < 1e-9);
+}
+
+/// Windows of which each is like the one before: the part of it that is new is drawn.
+double covered_share(double alike, std::size_t windows, bool as_independent) {
+  RandomStream random(mix(11, windows));
+  constexpr int runs = 4000;
+  int covered = 0;
+  for (int run = 0; run < runs; ++run) {
+    std::vector<double> values;
+    double value = random.normal();
+    for (std::size_t i = 0; i < windows; ++i) {
+      values.push_back(value);
+      value = alike * value + std::sqrt(1 - alike * alike) * random.normal();
+    }
+    const Estimate estimate = as_independent ? estimate_mean(values) : estimate_of_sequence(values);
+    covered += estimate.ci95.low <= 0 && 0 <= estimate.ci95.high ? 1 : 0;
+  }
+  return static_cast<double>(covered) / runs;
+}
+
+TEST_CASE("windows that are alike from one to the next widen the interval, so that it holds the mean as often as it says") {
+  CHECK(covered_share(0.3, 30, true) < 0.88);
+  CHECK(covered_share(0.3, 30, false) > 0.935);
+  CHECK(covered_share(0.6, 60, true) < 0.72);
+  CHECK(covered_share(0.6, 60, false) > 0.92);
+  const double independent = covered_share(0, 30, false);
+  CHECK(independent > 0.95);
+  CHECK(independent < 0.99);
+}
+
+TEST_CASE("an iteration that is seen late widens the interval by what it is late, and no more") {
+  std::vector<ProgressPoint> points;
+  for (int i = 0; i <= 40; ++i) points.push_back({i * nanoseconds_per_second / 100, static_cast<std::uint64_t>(i) * 32});
+  points[20].at = points[21].at - 1;
+  const WindowedRate rate = iteration_rate(points);
+  CHECK(rate.estimate.value == doctest::Approx(3200));
+  CHECK(rate.estimate.ci95.high < 3200 * 1.2);
+  CHECK(rate.estimate.ci95.low > 3200 * 0.8);
 }
 
 TEST_CASE("windows in which others took more than 2 % of our CPU are left out and counted") {

@@ -41,6 +41,11 @@ struct RateRecord {
   std::optional<double> cache_fraction;  ///< F only; of ranks, the share of samples that are in a rank's own cache
 };
 
+/// Half of its 95 % interval, as a share of it. One window has no scatter: its rate is taken for unknown by all of itself, not for exact.
+double relative_error(const RateRecord& rate);
+/// Its 95 % interval; of one window from 0 to twice the rate.
+Interval known_interval(const RateRecord& rate);
+
 struct HostRecord {
   std::string cpu_model;
   double cores = 0;  ///< usable
@@ -154,6 +159,8 @@ struct RunRecord {
   std::vector<EpochRecord> epochs;
   std::vector<TimelineRecord> timeline;
 };
+
+Interval known_interval(const RunRecord& run);
 
 /// The order of the samples, and how well it shuffles them (core/order.hpp, ShuffleQuality; of the first epoch over the subset).
 struct OrderRecord {

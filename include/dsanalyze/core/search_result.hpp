@@ -50,7 +50,7 @@ struct SearchPoint {
   std::string bottleneck;          ///< gpu, cpu, io
   std::string next;                ///< what binds after it
   double next_samples_per_s = 0;
-  bool too_close = false;  ///< which of the two lowest rates binds cannot be told
+  bool too_close = false;  ///< the lowest rate's interval overlaps that of another
   /// What is paid for an hour, in the list's currency.
   struct Costs {
     double server = 0, cores = 0, memory = 0, accelerators = 0, storage = 0, network = 0;

@@ -47,7 +47,7 @@ struct WhatIfAnswer {
   Interval ci95_samples_per_s;
   double epoch_seconds = 0;  ///< 0 when the dataset's size is not known
   std::string bottleneck;    ///< gpu, cpu, io
-  bool too_close = false;    ///< the two lowest rates' intervals overlap
+  bool too_close = false;    ///< the lowest rate's interval overlaps that of another
   StallShares stalls;        ///< meaningful when G is known
   double speedup = 1;        ///< against as measured
   /// Of several jobs: rates above are their totals, an epoch is each one's own.

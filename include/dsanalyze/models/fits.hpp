@@ -38,14 +38,20 @@ class FittedScaling {
   [[nodiscard]] std::optional<double> cores_for(double rate) const;
   /// What the points' errors make of the factor's, as a share of it (each point moved by its error, the changes in quadrature).
   [[nodiscard]] double factor_error(double from, double to) const;
+  /// The error of (a rate measured on `from` cores) x factor(from, to), as a share of it. Where that rate is a point of the fit the product is X(to),
+  /// and the points' errors say what X(to) is off by; elsewhere the rate's own `from_error` comes beside the factor's.
+  [[nodiscard]] double scaled_error(double from, double to, double from_error) const;
   /// (cores, what the law is multiplied by there), cores rising: measured over the law's. None for virtual cores.
   [[nodiscard]] std::vector<std::pair<double, double>> corrections() const;
-  /// The fits with one point lower and higher by its error, for each point that has one: what factor_error() is made from.
+  /// The fits with one point lower and higher by its error, for each point that has one: what factor_error() and scaled_error() are made from.
   [[nodiscard]] std::vector<std::array<FittedScaling, 2>> moved_by_errors() const;
   [[nodiscard]] double most_measured() const;  ///< cores; infinite for virtual ones
 
  private:
   explicit FittedScaling(const ScalingLaw& law) : m_law(law) {}
+  /// What moving each point by its error makes of a value of the fit, as a share of it, in quadrature.
+  template <typename Value>
+  [[nodiscard]] double moved_error(const Value& value) const;
   FittedScaling(std::vector<ScalingPoint> points, const ScalingLaw& law) : m_points(std::move(points)), m_law(law) {}
   std::vector<ScalingPoint> m_points;  ///< cores rising
   ScalingLaw m_law;

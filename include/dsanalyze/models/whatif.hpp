@@ -19,6 +19,7 @@ struct RateModel {
   std::optional<double> network;  ///< N: samples/s that one server gets from others' caches, measured or typed
   // 95 % half-widths as shares of each rate; 0 when not known.
   double ingestion_error = 0, prep_error = 0, cache_error = 0, storage_error = 0, network_error = 0;
+  double run_error = 0;                ///< what another run adds, in the same measure: the others are of what varied within this one; 0: not known
   double cache_fraction = 0;           ///< of the dataset, as measured
   std::optional<double> cores;         ///< behind P
   std::optional<double> accelerators;  ///< behind G
