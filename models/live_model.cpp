@@ -121,7 +121,8 @@ Json fit_json(const FittedScaling& fit) {
   const ScalingLaw& law = fit.law();
   Json object = {{"one_core", law.one_core},         {"contention", law.contention},
                  {"coherence", law.coherence},       {"physical_cores", number(law.physical_cores)},
-                 {"thread_share", law.thread_share}, {"corrections", Json::array()}};
+                 {"thread_share", law.thread_share}, {"host_threads", number(law.host_threads)},
+                 {"corrections", Json::array()}};
   for (const auto& [cores, factor] : fit.corrections()) object["corrections"].push_back({{"cores", cores}, {"factor", factor}});
   return object;
 }

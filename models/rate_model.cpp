@@ -44,6 +44,13 @@ void require_consistent(const ProfileResult& profile, const RateRecord& cache, c
                                  format_number(storage.samples_per_s)));
 }
 
+/// Hardware threads of the record's physical cores. Those lie behind the CPUs that the process may use: where the host has more than two threads for
+/// each of them, the others are other cores'.
+double threads_of(const HostRecord& host) {
+  if (host.cores_online <= 2 * host.cores_physical) return host.cores_online;
+  return std::max<double>(host.cores_physical, std::floor(host.cores));
+}
+
 /// How P goes with cores. Virtual cores (emulated prep) scale linearly whatever their number.
 void take_scaling(const ProfileResult& profile, RateModel& model) {
   if (const double cores = cores_behind_prep(profile); cores > 0) model.cores = cores;
@@ -55,10 +62,12 @@ void take_scaling(const ProfileResult& profile, RateModel& model) {
     model.measured_cores_high = std::max<double>(*model.measured_cores_high, point.cores);
   }
   if (points.empty()) points.push_back({*model.cores, model.rates.prep, model.prep_error});
-  // Whether CPUs beyond those online have cores of their own is not known: as on this machine.
   const HostRecord& host = profile.host;
-  const bool threads = host.cores_physical > 0 && host.cores_physical < host.cores_online;
-  model.scaling = FittedScaling(points, threads ? host.cores_physical : std::numeric_limits<double>::infinity());
+  const double threads = threads_of(host);
+  if (host.cores_physical > 0 && host.cores_physical < threads)
+    model.scaling = FittedScaling(points, host.cores_physical, threads);
+  else
+    model.scaling = FittedScaling(points, std::numeric_limits<double>::infinity());
 }
 
 void take_storage(const ProfileResult& profile, double scale, RateModel& model) {

@@ -144,9 +144,6 @@ std::set<double> core_choices(const RateModel& model, const SearchQuestion& ques
   return choices;
 }
 
-/// Rounded up to a tenth of a percent, so that what is read is enough.
-double fraction_up(double fraction) { return std::min(1.0, std::ceil(fraction * 1000 * (1 - 1e-12)) / 1000); }
-
 /// Shares of the dataset to cache in each server: those of the grid, those at which F of one server reaches one of the rates, and that with which the
 /// servers' caches together hold everything.
 std::set<double> fraction_choices(const RateModel& model, const SearchQuestion& question, const std::vector<double>& grid, int servers,
@@ -155,9 +152,9 @@ std::set<double> fraction_choices(const RateModel& model, const SearchQuestion& 
   // Only MinIO's share is known at once; of other caches a finer grid has to do.
   if (!model.misses.is_minio()) return {0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1};
   std::set<double> choices(grid.begin(), grid.end());
-  choices.insert(fraction_up(1.0 / servers));
+  choices.insert(whatif::fraction_at_least(1.0 / servers));
   for (const double rate : wanted_rates)
-    if (const auto fraction = cache_fraction_for(rate, model.rates.cache, storage_rate)) choices.insert(fraction_up(*fraction));
+    if (const auto fraction = cache_fraction_for(rate, model.rates.cache, storage_rate)) choices.insert(whatif::fraction_at_least(*fraction));
   return choices;
 }
 

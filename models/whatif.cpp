@@ -54,6 +54,7 @@ WhatIfAnswer answer_for(const RateModel& model, const Variant& variant, std::opt
   if (model.dataset_samples) answer.epoch_seconds = static_cast<double>(*model.dataset_samples) / (answer.samples_per_s / variant.setup.jobs);
   answer.bottleneck = resource_name(evaluation.rule.resource);
   answer.too_close = evaluation.too_close;
+  answer.extrapolation = whatif::extrapolation(model, variant.change);
   if (answer.ingestion) answer.stalls = stall_shares(answer.fetch, answer.prep, *answer.ingestion);
   if (const auto& jobs = evaluation.jobs)
     answer.jobs = {jobs->samples_per_s_per_job, jobs->reads_over_dataset, jobs->prepared_over_dataset, jobs->prepared_batches};
@@ -161,6 +162,8 @@ WhatIfResult answer(const RateModel& model, const WhatIfQuestion& question) {
   std::stable_sort(result.answers.begin() + 1, result.answers.end(),
                    [](const WhatIfAnswer& left, const WhatIfAnswer& right) { return left.samples_per_s > right.samples_per_s; });
 
+  if (auto finding = whatif::far_extrapolation_finding(std::ranges::max(result.answers, {}, &WhatIfAnswer::extrapolation).extrapolation))
+    result.findings.push_back(std::move(*finding));
   for (const std::string& name : question.find) result.found.push_back(whatif::find(name, model));
   if (auto finding = slowest_server_finding(result.answers)) result.findings.push_back(std::move(*finding));
   result.advice = whatif::advise(model);

@@ -49,7 +49,8 @@ WhatIfFound find_cores(const RateModel& model, const Evaluation& base) {
   if (base.prep.value >= target) found.then = "there is no prep stall now; ";
   found.then += binding_sentence(lower_of_fetch_and_ingestion(base), base) + of_the_data_side(base) + "; more cores buy nothing";
   if (needed->cores && model.measured_cores_high && *needed->cores > *model.measured_cores_high)
-    found.then += fmt::format(" (P is extrapolated: it was measured on up to {} cores)", format_number(*model.measured_cores_high));
+    found.then += fmt::format(" (P is extrapolated: it was measured on up to {} cores{})", format_number(*model.measured_cores_high),
+                              *needed->cores > most_extrapolation * *model.measured_cores_high ? ", so this is an estimate, not certain" : "");
   return found;
 }
 
@@ -134,7 +135,8 @@ std::optional<CoresNeeded> cores_for(double target, const RateModel& model) {
   return needed;
 }
 
-std::string share_at_least(double share) { return format_share(std::ceil(share * 1000 * (1 - 1e-12)) / 1000); }
+double fraction_at_least(double share) { return std::min(1.0, std::ceil(share * 1000 * (1 - 1e-12)) / 1000); }
+std::string share_at_least(double share) { return format_share(fraction_at_least(share)); }
 
 WhatIfFound find(const std::string& question, const RateModel& model) {
   const Evaluation base = evaluate(model, as_measured(model));

@@ -66,6 +66,7 @@ Finding prep_extrapolated(const RateModel& model, double most) {
   if (most > law.physical_cores)
     how += fmt::format("; the threads beyond {} physical cores count {} each [DS-Analyzer, App. B.1]", format_number(law.physical_cores),
                        format_share(law.thread_share));
+  if (most > law.host_threads) how += fmt::format(", and more than {} threads are those of a larger machine alike", format_number(law.host_threads));
   return {"prep-extrapolated", Finding::Severity::warning,
           fmt::format("P was measured on up to {} cores; up to {} it is extrapolated {}.", format_number(*model.measured_cores_high),
                       format_number(most), how)};
@@ -262,6 +263,16 @@ std::vector<std::vector<Step>> steps_of(const RateModel& model, const WhatIfQues
           concurrency_steps(model, question, findings),
           job_steps(question),
           server_steps(model, question)};
+}
+
+Asked ask(const RateModel& model, const WhatIfQuestion& question) {
+  Asked asked;
+  asked.variant.setup = as_measured(model);
+  for (const auto& steps : steps_of(model, question, asked.findings))
+    for (const Step& step : steps) step(asked.variant);
+  asked.evaluation = evaluate(model, asked.variant.setup);
+  if (auto finding = far_extrapolation_finding(extrapolation(model, asked.variant.change))) asked.findings.push_back(std::move(*finding));
+  return asked;
 }
 
 }  // namespace dsanalyze::whatif

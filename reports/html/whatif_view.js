@@ -122,6 +122,8 @@
     const high = model.prep_scaling.measured_cores_high;
     if (position.cores && high !== null && position.cores > high)
       list.push('P was measured on up to ' + words.number(high) + ' cores; beyond, it is extrapolated by the fitted scalability law.');
+    if (whatif.compute(model, position).extrapolation > whatif.mostExtrapolation)
+      list.push('A resource is more than ' + whatif.mostExtrapolation + ' times what was measured: this is an estimate, never certain.');
     if (model.cache.without && position.cache_fraction) list.push('The profile ran without a cache; answers with one are those of --cache minio.');
     if (model.cache.name !== 'minio') list.push('The cache is “' + model.cache.name + '”; its misses are those of a model of it.');
     return list.join(' ');

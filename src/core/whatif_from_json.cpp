@@ -87,6 +87,7 @@ WhatIfAnswer read_answer(JsonObject& object) {
   answer.epoch_seconds = read_known(object, "epoch_seconds").value_or(0);
   answer.bottleneck = read_resource(object, "bottleneck");
   answer.too_close = object.boolean("too_close");
+  answer.extrapolation = object.optional_number("extrapolation", 1, most_number).value_or(1);
   if (answer.ingestion) {
     JsonObject stalls = object.object("stalls");
     answer.stalls = {stalls.number("compute", -most_number, most_number), stalls.number("prep", -most_number, most_number),

@@ -83,6 +83,7 @@ Json answer_json(const WhatIfAnswer& answer) {
                  {"epoch_seconds", answer.epoch_seconds > 0 ? Json(answer.epoch_seconds) : Json(nullptr)},
                  {"bottleneck", answer.bottleneck},
                  {"too_close", answer.too_close},
+                 {"extrapolation", answer.extrapolation},
                  {"stalls", nullptr},
                  {"speedup", answer.speedup}};
   if (answer.simulated) object["simulated"] = simulated_json(*answer.simulated);

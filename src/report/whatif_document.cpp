@@ -97,6 +97,7 @@ Section answers_section(const WhatIfResult& result) {
   std::string text = "Rates with 95 % intervals; the lowest of what fetch [F], prep [P] and the accelerators [G] can do is what binds.";
   if (any(result, [](const WhatIfAnswer& answer) { return answer.too_close; }))
     text += " ? too close to call: the two lowest rates' intervals overlap.";
+  if (any(result, [](const WhatIfAnswer& answer) { return answer.far_extrapolated(); })) text += " ~ " + far_extrapolated_text() + ".";
   if (result.answers.size() > most_in_chart) text += fmt::format(" The chart shows the first {}.", most_in_chart);
   section.blocks.emplace_back(Figure{"", text, {answers_chart(result)}, std::move(table)});
   return section;
@@ -140,6 +141,7 @@ std::string how_sure(const WhatIfResult& result) {
   const bool apart = best.ci95_samples_per_s.low > base.ci95_samples_per_s.high;
   text += apart ? "; their 95 % intervals do not overlap" : "; their 95 % intervals overlap, so that it is faster is not sure";
   if (best.too_close) text += "; what binds then is too close to call";
+  if (best.far_extrapolated()) text += "; " + far_extrapolated_text();
   return text + ".";
 }
 

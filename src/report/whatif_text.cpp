@@ -43,8 +43,16 @@ std::string resource_words(const std::string& bottleneck) { return bottleneck ==
 
 std::string resource_letter(const std::string& bottleneck) { return bottleneck == "gpu" ? "[G]" : bottleneck == "cpu" ? "[P]" : "[F]"; }
 
+std::string reservation_marks(const WhatIfAnswer& answer) {
+  return std::string(answer.too_close ? " ?" : "") + (answer.far_extrapolated() ? " ~" : "");
+}
+
+std::string far_extrapolated_text() {
+  return fmt::format("a resource of it is more than {} times what was measured: an estimate, never certain", format_number(most_extrapolation));
+}
+
 std::string binding_text(const WhatIfAnswer& answer) {
-  return resource_words(answer.bottleneck) + " " + resource_letter(answer.bottleneck) + (answer.too_close ? " ?" : "");
+  return resource_words(answer.bottleneck) + " " + resource_letter(answer.bottleneck) + reservation_marks(answer);
 }
 
 std::string question_text(const std::string& question) {

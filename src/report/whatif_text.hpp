@@ -14,6 +14,10 @@ std::string change_text(const WhatIfChange& change);
 std::string partition_text(const WhatIfChange& change);
 /// "prep [P]", with " ?" where it is too close to call. Of "gpu", "cpu" and "io": the second without the letter, the third the letter alone.
 std::string binding_text(const WhatIfAnswer& answer);
+/// " ?" where it is open what binds, " ~" where the answer is extrapolated far.
+std::string reservation_marks(const WhatIfAnswer& answer);
+/// What "~" means, without a full stop.
+std::string far_extrapolated_text();
 std::string resource_words(const std::string& bottleneck);
 std::string resource_letter(const std::string& bottleneck);
 /// What --find asked, a phrase.

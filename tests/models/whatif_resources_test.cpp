@@ -70,6 +70,41 @@ TEST_CASE("G goes with the batch size by the fitted step, and one point alone sa
   CHECK_THROWS_WITH_AS(answer(model, question), doctest::Contains("--base batch="), UsageError);
 }
 
+TEST_CASE("what goes more than four times beyond what was measured is marked, whichever resource it is, and what stays within is not") {
+  RateModel model = server();
+  const auto factor = [&model](const WhatIfQuestion& question) {
+    const WhatIfResult result = answer(model, question);
+    CHECK(result.answers[1].far_extrapolated() == has_code(result.findings, "extrapolated-far"));
+    CHECK(result.answers[0].extrapolation == 1);
+    return result.answers[1].extrapolation;
+  };
+  WhatIfQuestion cores, speed, accelerators, storage, batch, cache;
+  cores.cores = {{24 * 5.0, std::nullopt}};
+  CHECK(close_to(factor(cores), 5));
+  cores.cores = {{24 * 4.0, std::nullopt}};
+  CHECK(close_to(factor(cores), 4));
+  CHECK_FALSE(answer(model, cores).answers[1].far_extrapolated());
+  cores.cores = {{1.0, std::nullopt}};
+  CHECK(factor(cores) == 1);
+  speed.accelerator_speeds = {6};
+  CHECK(close_to(factor(speed), 6));
+  accelerators.accelerators = {64};
+  CHECK(close_to(factor(accelerators), 8));
+  storage.storage = {{std::nullopt, 10.0}};
+  CHECK(close_to(factor(storage), 10));
+  storage.storage = {{1e9, std::nullopt}};
+  CHECK(close_to(factor(storage), 5));
+  batch.batch_sizes = {32};
+  CHECK(close_to(factor(batch), 8));
+  cache.cache_sizes = {{ByteAmount::Kind::fraction, 0, 1}};
+  CHECK(factor(cache) == 1);
+  WhatIfQuestion both = speed;
+  both.accelerator_speeds = {3};
+  both.accelerators = {16};
+  both.combine = WhatIfQuestion::Combine::every_combination;
+  CHECK(has_code(answer(model, both).findings, "extrapolated-far"));
+}
+
 TEST_CASE("packing samples into shards is an answer by the storage curve, and past its points says so") {
   RateModel model = server();
   std::vector<StoragePoint> points;

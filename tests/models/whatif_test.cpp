@@ -312,6 +312,26 @@ TEST_CASE("a profile gives its rates, their errors and what is behind them") {
   CHECK_FALSE(model.emulated);
 }
 
+TEST_CASE("a larger machine than the profiled one has as many threads a core") {
+  ProfileResult profile = small_profile();
+  profile.host.cores = profile.host.cores_online = 2;
+  profile.host.cores_physical = 1;
+  profile.settings.cores = profile.settings.workers = 2;
+  const auto prep_on = [&profile](double cores) {
+    WhatIfQuestion question;
+    question.cores = {{cores, std::nullopt}};
+    return answer(rate_model(profile), question).answers[1].prep;
+  };
+  CHECK(prep_on(16) == doctest::Approx(8 * 1000));
+  CHECK(prep_on(1) == doctest::Approx(1000 / 1.3));
+  // Held to 8 threads of 64, which lie on 4 cores: the other 56 are no threads of those.
+  profile.host.cores = 8;
+  profile.host.cores_online = 64;
+  profile.host.cores_physical = 4;
+  profile.settings.cores = profile.settings.workers = 8;
+  CHECK(prep_on(16) == doctest::Approx(2 * 1000));
+}
+
 TEST_CASE("a scaled profile is scaled back up") {
   ProfileResult profile = small_profile();
   profile.settings.scale = 1000;

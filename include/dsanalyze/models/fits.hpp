@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <limits>
 #include <optional>
 #include <span>
 #include <utility>
@@ -24,7 +25,7 @@ class FittedScaling {
  public:
   /// Least squares of n / X(n), relative errors weighted alike; contention and coherence at least 0, each only from as many points as tell it: one
   /// point: linear; two: contention; three and more: both. Points without a positive number and rate are left out.
-  FittedScaling(std::span<const ScalingPoint> points, double physical_cores);
+  FittedScaling(std::span<const ScalingPoint> points, double physical_cores, double host_threads = std::numeric_limits<double>::infinity());
   /// `one_core` samples/s each, whatever their number: virtual cores.
   static FittedScaling linear(double one_core);
 
@@ -74,6 +75,7 @@ class StorageCurve {
   /// nullopt where the curve has no points. Requires both > 0.
   [[nodiscard]] std::optional<Rate> at(double request_bytes, double concurrency) const;
   [[nodiscard]] double largest_request() const { return m_by_size.empty() ? 0 : m_by_size.back().request_bytes; }
+  [[nodiscard]] double largest_concurrency() const;  ///< measured, the run's own among them
 
  private:
   [[nodiscard]] Rate by_size(double request_bytes) const;
