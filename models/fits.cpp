@@ -194,6 +194,16 @@ BatchLaw fit_batch_law(std::span<const BatchPoint> points) {
   return {x[1], x[0]};
 }
 
+FittedBatch::FittedBatch(std::span<const BatchPoint> points) : m_law(fit_batch_law(points)) {
+  for (const BatchPoint& point : points) {
+    const bool known = std::ranges::any_of(m_corrections, [&](const auto& other) { return same(other.first, point.batch_size); });
+    if (!known) m_corrections.emplace_back(point.batch_size, point.samples_per_s / m_law.rate(point.batch_size));
+  }
+  std::ranges::sort(m_corrections);
+}
+
+double FittedBatch::rate(double batch) const { return m_law.rate(batch) * log_log(m_corrections, batch); }
+
 StorageCurve::StorageCurve(std::vector<StoragePoint> points, double run_concurrency) : m_run_concurrency(run_concurrency) {
   std::erase_if(points, [](const StoragePoint& point) { return !(point.request_bytes > 0) || point.concurrency <= 0 || !(point.bytes_per_s > 0); });
   std::vector<CostPoint> cost;

@@ -40,6 +40,21 @@ std::vector<Variant> every_combination(const Variant& base, const std::vector<st
   return variants;
 }
 
+/// Takes out the variants that cannot be. The rest is answered; nothing left is an error.
+void leave_out_impossible(const RateModel& model, std::vector<Variant>& variants, std::vector<Finding>& findings) {
+  const std::size_t asked = variants.size();
+  std::string reason;
+  std::erase_if(variants, [&](const Variant& variant) {
+    const auto why = whatif::impossible(model, variant);
+    if (why) reason = *why;
+    return why.has_value();
+  });
+  if (variants.size() == asked) return;
+  if (variants.empty()) throw UsageError(fmt::format("none of the configurations asked about can be: {}", reason));
+  findings.push_back({"impossible-left-out", Finding::Severity::warning,
+                      fmt::format("{} of {} configurations were left out, for they cannot be: {}.", asked - variants.size(), asked, reason)});
+}
+
 WhatIfAnswer answer_for(const RateModel& model, const Variant& variant, std::optional<double> base_rate) {
   const Evaluation evaluation = whatif::evaluate(model, variant.setup);
   WhatIfAnswer answer;
@@ -157,7 +172,9 @@ WhatIfResult answer(const RateModel& model, const WhatIfQuestion& question) {
   result.answers.push_back(answer_for(model, base, std::nullopt));
   const double base_rate = result.answers.front().samples_per_s;
   const bool all = question.combine == WhatIfQuestion::Combine::every_combination;
-  for (const Variant& variant : all ? every_combination(base, lists) : one_at_a_time(base, lists))
+  std::vector<Variant> variants = all ? every_combination(base, lists) : one_at_a_time(base, lists);
+  leave_out_impossible(model, variants, result.findings);
+  for (const Variant& variant : variants)
     result.answers.push_back(answer_for(model, variant, base_rate));
   std::stable_sort(result.answers.begin() + 1, result.answers.end(),
                    [](const WhatIfAnswer& left, const WhatIfAnswer& right) { return left.samples_per_s > right.samples_per_s; });

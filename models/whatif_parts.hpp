@@ -101,6 +101,8 @@ struct Asked {
 };
 Asked ask(const RateModel& model, const WhatIfQuestion& question);
 
+/// Why the changed set-up cannot be, a clause; nullopt where it can.
+std::optional<std::string> impossible(const RateModel& model, const Variant& variant);
 /// By which factor the change goes beyond what was measured of some resource; 1 where it stays within.
 double extrapolation(const RateModel& model, const WhatIfChange& change);
 /// extrapolated-far: above most_extrapolation.

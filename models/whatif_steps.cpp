@@ -143,9 +143,9 @@ std::vector<Step> batch_steps(const RateModel& model, const WhatIfQuestion& ques
   if (question.batch_sizes.empty()) return steps;
   require_ingestion(model, "--batch-size");
   if (!model.batch_size) throw UsageError("--batch-size: needs the batch size behind G: add --base batch=256");
-  std::vector<BatchPoint> points = model.ingestion_by_batch;
-  points.push_back({*model.batch_size, *model.rates.ingestion});
-  const BatchLaw law = fit_batch_law(points);
+  std::vector<BatchPoint> points{{*model.batch_size, *model.rates.ingestion}};
+  points.insert(points.end(), model.ingestion_by_batch.begin(), model.ingestion_by_batch.end());
+  const FittedBatch law(points);
   const bool known = model.any_batch_size || points.size() > 1;
   const auto [least, most] = std::ranges::minmax(points, {}, &BatchPoint::batch_size);
   bool outside = !known;

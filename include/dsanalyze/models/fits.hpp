@@ -61,6 +61,19 @@ struct BatchPoint {
 /// nothing is fixed.
 BatchLaw fit_batch_law(std::span<const BatchPoint> points);
 
+/// The law through measured points, corrected at them to what was measured there, as FittedScaling is.
+class FittedBatch {
+ public:
+  /// Of two points of one batch size the first counts.
+  explicit FittedBatch(std::span<const BatchPoint> points);
+  /// samples/s. Requires batch > 0 and at least one point.
+  [[nodiscard]] double rate(double batch) const;
+
+ private:
+  BatchLaw m_law;
+  std::vector<std::pair<double, double>> m_corrections;  ///< (batch size, what the law is multiplied by there), sizes rising
+};
+
 /// S over request size and concurrency, from the profile's points: log-log between the points measured at the run's own concurrency; of other
 /// concurrencies, by the ratio measured at the size nearest to the request. Past the largest request the line of core/storage_cost.hpp goes on (a
 /// fixed cost and a cost a byte), past the measured concurrencies nothing changes; either is marked as extrapolated, and so is what differs from the
