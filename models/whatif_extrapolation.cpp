@@ -43,8 +43,7 @@ double extrapolation(const RateModel& model, const WhatIfChange& change) {
 std::optional<Finding> far_extrapolation_finding(double most) {
   if (most <= most_extrapolation) return std::nullopt;
   return Finding{"extrapolated-far", Finding::Severity::warning,
-                 fmt::format("A resource is up to {} times what was measured, beyond the {} times that these laws were tested for; such an answer "
-                             "is an estimate and never certain.",
+                 fmt::format("A resource is up to {} times what was measured; beyond {} times an answer is an estimate, never certain.",
                              format_number(most), format_number(most_extrapolation))};
 }
 

@@ -25,8 +25,9 @@ std::vector<Step> cache_steps(const RateModel& model, const WhatIfQuestion& ques
     double fraction = in_bytes ? amount.share_of(*model.dataset_bytes) : amount.fraction;
     if (fraction > 1) {
       findings.push_back({"cache-larger-than-dataset", Finding::Severity::info,
-                          fmt::format("--cache-size {}: the whole dataset fits; answered as 100 %.",
-                                      in_bytes ? format_bytes(amount.bytes) : format_share(fraction))});
+                          fmt::format("--cache-size {}: the whole dataset fits, so the cache would hold {}; answered as 100 %.",
+                                      in_bytes ? format_bytes(amount.bytes) : format_share(fraction),
+                                      model.dataset_bytes ? "its " + format_bytes(*model.dataset_bytes) : "all of it")});
       fraction = 1;
     }
     steps.emplace_back([fraction, bytes = model.dataset_bytes](Variant& variant) {

@@ -47,6 +47,14 @@ std::string reservation_marks(const WhatIfAnswer& answer) {
   return std::string(answer.too_close ? " ?" : "") + (answer.far_extrapolated() ? " ~" : "");
 }
 
+std::string price_list_text(const SearchResult& search) {
+  const std::string list = fmt::format("{} of {}", search.prices, search.prices_date);
+  if (!search.prices_age_days || *search.prices_age_days < 0) return list;
+  constexpr int days_of_a_year = 365;
+  if (*search.prices_age_days < days_of_a_year) return fmt::format("{}, {} days old", list, *search.prices_age_days);
+  return fmt::format("{}, {:.1f} years old", list, *search.prices_age_days / 365.25);
+}
+
 std::string far_extrapolated_text() {
   return fmt::format("a resource of it is more than {} times what was measured: an estimate, never certain", format_number(most_extrapolation));
 }

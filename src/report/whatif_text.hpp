@@ -16,6 +16,8 @@ std::string partition_text(const WhatIfChange& change);
 std::string binding_text(const WhatIfAnswer& answer);
 /// " ?" where it is open what binds, " ~" where the answer is extrapolated far.
 std::string reservation_marks(const WhatIfAnswer& answer);
+/// The list's name and day, with its age where that is known: "a-list of 2024-01-31, 2.7 years old".
+std::string price_list_text(const SearchResult& search);
 /// What "~" means, without a full stop.
 std::string far_extrapolated_text();
 std::string resource_words(const std::string& bottleneck);

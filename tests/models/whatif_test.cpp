@@ -167,6 +167,10 @@ TEST_CASE("a cache larger than the dataset is answered as the whole dataset") {
   const WhatIfResult result = answer(model_of(5000, 1000, 50'000, 400), question);
   CHECK(has_code(result.findings, "cache-larger-than-dataset"));
   CHECK(result.answers[1].fetch == doctest::Approx(50'000));
+  RateModel sized = model_of(5000, 1000, 50'000, 400);
+  sized.dataset_bytes = 1'500'000;
+  question.cache_sizes = {{ByteAmount::Kind::bytes, Bytes{900} << 40, 0}};
+  CHECK(says(answer(sized, question).findings.front().message, "--cache-size 900 TiB: the whole dataset fits, so the cache would hold its 1.43 MiB"));
 }
 
 TEST_CASE("a cache that is not MinIO is answered by its own misses, and what MinIO would miss is said") {
