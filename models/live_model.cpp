@@ -162,6 +162,8 @@ std::string to_json(const LiveModel& live) {
                  {"dataset", {{"bytes", or_null(model.dataset_bytes)}, {"samples", or_null(model.dataset_samples)}}},
                  {"storage_bytes_per_s", or_null(model.storage_bytes_per_s)},
                  {"emulated", model.emulated},
+                 {"attained", model.attained ? Json(model.attained->samples_per_s) : Json(nullptr)},
+                 {"interference", model.interference},
                  {"sliders", Json::array()}};
   for (const LiveSlider& slider : live.sliders)
     object["sliders"].push_back(

@@ -143,6 +143,9 @@ RateModel rate_model(const ProfileResult& profile) {
   take_scaling(profile, model);
   take_storage(profile, scale, model);
   take_cache(profile, scale, model);
+  if (settings.jobs <= 1 && settings.world <= 1) model.attained = profile.attained;
+  if (model.attained && profile.stalls && profile.stalls->interference)
+    model.interference = std::clamp(profile.stalls->interference->fraction, 0.0, 1.0);
   if (profile.observed && profile.observed->samples_per_s > 0) model.observed = profile.observed->samples_per_s;
   model.emulated = settings.accelerator == AcceleratorKind::emulated || settings.storage == Seam::emulated || settings.prep == Seam::emulated ||
                    settings.network == Seam::emulated;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "dsanalyze/base/utc.hpp"
 #include "search_parts.hpp"
 
 namespace dsanalyze {
@@ -37,6 +36,14 @@ Reach reach_of(const SearchPoint& point, double target) {
   if (point.ci95_samples_per_s.low >= least && point.extrapolation <= most_extrapolation)
     return point.assumptions.empty() ? Reach::surely : Reach::conditionally;
   return point.ci95_samples_per_s.high >= least ? Reach::maybe : Reach::no;
+}
+
+/// `date` as a price list has it, "2023-12-30"; nullopt for a day that no calendar has.
+std::optional<int> days_since(const std::string& date, std::chrono::sys_days today) {
+  const auto number = [&date](std::size_t at, std::size_t count) { return static_cast<int>(parse_integer(date.substr(at, count), 0, 9999)); };
+  const std::chrono::year_month_day day(std::chrono::year(number(0, 4)), std::chrono::month(static_cast<unsigned>(number(5, 2))),
+                                        std::chrono::day(static_cast<unsigned>(number(8, 2))));
+  return day.ok() ? std::optional(static_cast<int>((today - std::chrono::sys_days(day)).count())) : std::nullopt;
 }
 
 /// The simulator, which counts what it is asked and tells how far it is.
@@ -154,9 +161,10 @@ void add_findings(SearchResult& result, const RateModel& model, const SearchQues
                     result.target->text));
   if (result.reach == Reach::maybe && result.cheapest->extrapolation > most_extrapolation)
     add("target-not-sure", warning,
-        fmt::format("Whether the answer reaches {} is not certain: it goes {} times beyond the cores or accelerators that were measured. Profile on a "
-                    "larger machine, or narrow the search (--cores, --accelerators) to at most {} times those.",
-                    result.target->text, format_number(result.cheapest->extrapolation), format_number(most_extrapolation)));
+        fmt::format(
+            "Whether the answer reaches {} is not certain: it goes {} times beyond the cores or accelerators that were measured. Profile on a "
+            "larger machine, or narrow the search (--cores, --accelerators) to at most {} times those.",
+            result.target->text, format_number(result.cheapest->extrapolation), format_number(most_extrapolation)));
   else if (result.reach == Reach::maybe)
     add("target-not-sure", warning,
         fmt::format("Whether the answer reaches {} is too close to call: the target lies within the interval of the prediction. Profile longer "
@@ -164,9 +172,10 @@ void add_findings(SearchResult& result, const RateModel& model, const SearchQues
                     result.target->text));
   if (result.prices_age_days && *result.prices_age_days > most_days)
     add("prices-old", warning,
-        fmt::format("The prices of {} are of {}, {:.1f} years ago; costs and the order of the answers may have changed since. Look the prices up, and "
-                    "pass a list of your own (--prices FILE.json).",
-                    result.prices, result.prices_date, *result.prices_age_days / 365.25));
+        fmt::format(
+            "The prices of {} are of {}, {:.1f} years ago; costs and the order of the answers may have changed since. Look the prices up, and "
+            "pass a list of your own (--prices FILE.json).",
+            result.prices, result.prices_date, *result.prices_age_days / 365.25));
   if (simulator.worst() > notable_difference)
     add("simulator-disagrees", info,
         fmt::format("The epoch simulator and the closed form differ by up to {}: F, P and G are close to each other there, or queues are short; the "
@@ -213,8 +222,7 @@ SearchResult search_setups(const RateModel& model, const SearchQuestion& questio
   result.prices_path = question.prices_path;
   result.prices_date = question.prices.date;
   result.currency = question.prices.currency;
-  if (const auto day = parse_utc(question.prices.date + "T00:00:00Z"); day && question.today)
-    result.prices_age_days = static_cast<int>(std::chrono::floor<std::chrono::days>(*question.today - *day).count());
+  if (question.today) result.prices_age_days = days_since(question.prices.date, *question.today);
   const search::Base base = search::required_base(model, question, result.findings);
   result.target = search::target_of(question, base);
 

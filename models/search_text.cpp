@@ -50,23 +50,23 @@ std::vector<std::string> conclusions(const SearchResult& result) {
 
   const std::string target = target_text(*result.target);
   if (result.reach == Reach::no)
-    return {fmt::format("Out of reach of this price list: {}. The fastest set-up{} is {}.", target, provided(result.fastest),
-                        described(result.fastest))};
+    return {
+        fmt::format("Out of reach of this price list: {}. The fastest set-up{} is {}.", target, provided(result.fastest), described(result.fastest))};
   std::vector<std::string> sentences;
   const SearchPoint& cheapest = *result.cheapest;
   if (result.reach == Reach::maybe)
-    sentences.push_back(fmt::format("No set-up surely reaches {}. The cheapest an epoch that may{}: {}.", target, provided(cheapest),
-                                    described(cheapest)));
+    sentences.push_back(
+        fmt::format("No set-up surely reaches {}. The cheapest an epoch that may{}: {}.", target, provided(cheapest), described(cheapest)));
   else
     sentences.push_back(fmt::format("Cheapest an epoch that {} {}{}: {}.", result.reach == Reach::surely ? "surely reaches" : "reaches", target,
                                     provided(cheapest), described(cheapest)));
   if (const auto& hour = result.cheapest_hour)
     sentences.push_back(fmt::format("Cheapest an hour, so the smallest that is enough{}: {}.", provided(*hour), described(*hour)));
   if (const auto& maybe = result.cheaper_maybe)
-    sentences.push_back(fmt::format("Cheaper an epoch, but it only may reach it{}, for {}: {}.", provided(*maybe),
-                                    maybe->extrapolation > most_extrapolation ? "it goes far beyond what was measured"
-                                                                              : "its interval begins below the target",
-                                    described(*maybe)));
+    sentences.push_back(
+        fmt::format("Cheaper an epoch, but it only may reach it{}, for {}: {}.", provided(*maybe),
+                    maybe->extrapolation > most_extrapolation ? "it goes far beyond what was measured" : "its interval begins below the target",
+                    described(*maybe)));
   return sentences;
 }
 

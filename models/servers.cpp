@@ -66,8 +66,7 @@ void place_reads(const ServersSetup& setup, ServersAnswer& answer) {
       answer.from_network = held - setup.cache_fraction;
       break;
     case PartitionMode::locality:
-      answer.balance_traffic =
-          mean_balance_traffic(setup.servers, setup.local_batch, setup.dataset_samples, held) * (1 - held_by_receiver(setup));
+      answer.balance_traffic = mean_balance_traffic(setup.servers, setup.local_batch, setup.dataset_samples, held) * (1 - held_by_receiver(setup));
       answer.from_storage = 1 - held;
       (setup.balance_from == BalanceFrom::storage ? answer.from_storage : answer.from_network) += answer.balance_traffic;
       break;

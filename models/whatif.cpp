@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "dsanalyze/base/error.hpp"
+#include "dsanalyze/core/rate_text.hpp"
 #include "whatif_parts.hpp"
 
 namespace dsanalyze {
@@ -98,9 +99,20 @@ std::optional<Finding> closeness_finding(const RateModel& model) {
   if (!base.too_close) return std::nullopt;
   return Finding{
       "too-close-to-call", Finding::Severity::warning,
-      fmt::format("As measured, what binds is too close to call: {}, and next {}, within the rates' intervals; changing one of them alone buys "
+      fmt::format("By the rates, what binds is too close to call: {}, and next {}, within the rates' intervals; changing one of them alone buys "
                   "little.",
                   whatif::binding_sentence(base.rule.resource, base), whatif::binding_sentence(base.rule.next, base))};
+}
+
+/// What the full run lost beside what the rates give is lost by a changed set-up, too, and no rate knows how much.
+std::optional<Finding> interference_finding(const RateModel& model) {
+  if (!model.attained || model.interference <= 0) return std::nullopt;
+  return Finding{"interference", Finding::Severity::warning,
+                 fmt::format("As measured, the full run reached {} samples/s; by the rates it would be {}. Between them lies interference, {} of the "
+                             "epoch: {}. All answers here are by the rates; expect a changed set-up to lose a part as well.",
+                             format_rate(model.attained->samples_per_s, model.attained->ci95_samples_per_s),
+                             format_rate(model.attained->by_rates_samples_per_s, model.attained->ci95_by_rates_samples_per_s),
+                             format_share(model.interference), fmt::join(model.attained->evidence, "; "))};
 }
 
 /// A profile of several jobs is no set-up of this model; its rates are.
@@ -151,6 +163,8 @@ WhatIfResult answer(const RateModel& model, const WhatIfQuestion& question) {
   result.rates = model.rates;
   result.network = model.network;
   result.base_cache_fraction = model.cache_fraction;
+  result.attained = model.attained;
+  result.interference = model.interference;
 
   if (auto finding = cache_finding(model, question)) result.findings.push_back(std::move(*finding));
   if (!model.rates.ingestion)
@@ -163,6 +177,7 @@ WhatIfResult answer(const RateModel& model, const WhatIfQuestion& question) {
         {"accelerator-shares-cores", Finding::Severity::warning,
          "The CPU trained in this profile and took cores that prep needs; the answers take the two for independent, so they promise too "
          "much, the more the nearer P and G are. Profile with --accelerator emulated:RATE."});
+  if (auto finding = interference_finding(model)) result.findings.push_back(std::move(*finding));
   if (auto finding = jobs_finding(model, question)) result.findings.push_back(std::move(*finding));
   if (auto finding = ranks_finding(model, question)) result.findings.push_back(std::move(*finding));
   if (auto finding = closeness_finding(model)) result.findings.push_back(std::move(*finding));
@@ -174,8 +189,7 @@ WhatIfResult answer(const RateModel& model, const WhatIfQuestion& question) {
   const bool all = question.combine == WhatIfQuestion::Combine::every_combination;
   std::vector<Variant> variants = all ? every_combination(base, lists) : one_at_a_time(base, lists);
   leave_out_impossible(model, variants, result.findings);
-  for (const Variant& variant : variants)
-    result.answers.push_back(answer_for(model, variant, base_rate));
+  for (const Variant& variant : variants) result.answers.push_back(answer_for(model, variant, base_rate));
   std::stable_sort(result.answers.begin() + 1, result.answers.end(),
                    [](const WhatIfAnswer& left, const WhatIfAnswer& right) { return left.samples_per_s > right.samples_per_s; });
 

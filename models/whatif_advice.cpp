@@ -26,7 +26,8 @@ std::string binding_words(const Evaluation& evaluation) {
   const auto name = [](Resource resource) {
     return resource == Resource::gpu ? "the accelerators [G]" : resource == Resource::cpu ? "prep [P]" : "fetch [F]";
   };
-  return fmt::format("{} or {} is the bottleneck (inconclusive: their intervals overlap)", name(evaluation.rule.resource), name(evaluation.rule.next));
+  return fmt::format("{} or {} is the bottleneck (inconclusive: their intervals overlap)", name(evaluation.rule.resource),
+                     name(evaluation.rule.next));
 }
 
 /// From the rate now to that of a changed set-up, and what is the bottleneck there.
@@ -78,12 +79,12 @@ void advise_cache(const RateModel& model, const Evaluation& base, std::vector<Ad
   question.cache_sizes = {{ByteAmount::Kind::fraction, 0, fraction_at_least(*fraction)}};
   const Asked asked = ask(model, question);
   const auto& bytes = asked.variant.change.cache_bytes;
-  list.push_back(advice("add-cache",
-                        fmt::format("Cache {} of the dataset{} instead of {}: {}{}.{}", share_at_least(*fraction),
-                                    bytes ? fmt::format(" ({})", format_bytes(*bytes)) : "", format_share(model.cache_fraction),
-                                    gain(base, asked.evaluation), next_step(model, base, asked.evaluation, then, "more memory buys"),
-                                    warnings(asked)),
-                        rates_as_evidence(base)));
+  list.push_back(
+      advice("add-cache",
+             fmt::format("Cache {} of the dataset{} instead of {}: {}{}.{}", share_at_least(*fraction),
+                         bytes ? fmt::format(" ({})", format_bytes(*bytes)) : "", format_share(model.cache_fraction), gain(base, asked.evaluation),
+                         next_step(model, base, asked.evaluation, then, "more memory buys"), warnings(asked)),
+             rates_as_evidence(base)));
 }
 
 void advise_storage(const RateModel& model, const Evaluation& base, std::vector<AdviceRecord>& list) {
@@ -121,8 +122,8 @@ void advise_about_prep(const RateModel& model, const Evaluation& base, std::vect
   const std::string how = needed->cores ? fmt::format("Give prep {} cores instead of {}", format_number(*needed->cores), format_number(*model.cores))
                                         : fmt::format("Give prep {:.2f}x the cores", *question.cores[0].factor);
   list.push_back(advice("add-cores",
-                        fmt::format("{}: {}{}.{}", how, gain(base, asked.evaluation), next_step(model, base, asked.evaluation, then, "more cores buy"),
-                                    warnings(asked)),
+                        fmt::format("{}: {}{}.{}", how, gain(base, asked.evaluation),
+                                    next_step(model, base, asked.evaluation, then, "more cores buy"), warnings(asked)),
                         rates_as_evidence(base)));
 }
 
@@ -188,10 +189,10 @@ std::optional<AdviceRecord> share_prep_advice(const RateModel& model, std::uint3
   setup.sharing = JobSharing::coordinated;
   const Evaluation after = evaluate(model, setup);
   if (!(after.rule.samples_per_s > base.rule.samples_per_s * (1 + least_gain)) || after.ci95.low <= base.ci95.high) return std::nullopt;
-  return advice("share-prep",
-                fmt::format("Let the {} jobs share one sweep of fetch and prep (coordinated prep) instead of one each: together {}.", jobs,
-                            gain(base, after)),
-                rates_as_evidence(base));
+  return advice(
+      "share-prep",
+      fmt::format("Let the {} jobs share one sweep of fetch and prep (coordinated prep) instead of one each: together {}.", jobs, gain(base, after)),
+      rates_as_evidence(base));
 }
 
 std::vector<AdviceRecord> advise(const RateModel& model) {

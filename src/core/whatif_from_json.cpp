@@ -149,6 +149,10 @@ WhatIfResult whatif_from_json(std::string_view text, const std::string& source) 
     result.found.push_back({found.choice("question", {"cache", "cores", "accelerators", "storage"}), read_known(found, "value"), found.text("unit"),
                             found.text("then")});
   result.advice = read_advice(root);
+  if (auto attained = root.optional_object("attained")) {
+    result.interference = attained->optional_number("interference_fraction", 0, 1).value_or(0);
+    result.attained = read_attained(*attained);
+  }
   if (auto search = root.optional_object("search")) result.search = search_from_json(*search);
   if (auto validation = root.optional_object("validation")) result.validation = read_validation(*validation);
   result.findings = read_findings(root);

@@ -122,6 +122,10 @@ std::string to_json(const WhatIfResult& result) {
                      {"cache_fraction", result.base_cache_fraction}}},
                    {"answers", Json::array()},
                    {"found", Json::array()}};
+  if (result.attained) {
+    document["attained"] = attained_json(*result.attained);
+    document["attained"]["interference_fraction"] = result.interference;
+  }
   for (const WhatIfAnswer& answer : result.answers) document["answers"].push_back(answer_json(answer));
   for (const WhatIfFound& found : result.found) {
     document["found"].push_back({{"question", found.question}, {"value", or_null(found.value)}, {"unit", found.unit}, {"then", found.then}});

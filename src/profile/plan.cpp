@@ -136,8 +136,9 @@ std::string jobs_line(const ProfileSettings& settings, Bytes slots) {
 std::string cache_line(const ProfilePlan& plan, const ProfileInputs& inputs) {
   const ProfileSettings& settings = inputs.settings;
   const Bytes dataset = inputs.index->facts().total_bytes;
-  const std::string kind = fmt::format("cache: {}{}, {}", cache_kind_name(settings.cache),
-                                       settings.admission == Admission::cost_aware ? " with cost-aware admission" : "", format_bytes(plan.cache_bytes));
+  const std::string kind =
+      fmt::format("cache: {}{}, {}", cache_kind_name(settings.cache), settings.admission == Admission::cost_aware ? " with cost-aware admission" : "",
+                  format_bytes(plan.cache_bytes));
   if (plan.cache_bytes <= dataset) return fmt::format("{} = {} of the dataset", kind, format_share(plan.cache_fraction));
   return fmt::format("{}: the whole dataset fits, so the cache holds {}", kind,
                      plan.most_subset_bytes < dataset ? fmt::format("all of the subset, at most {}", format_bytes(plan.most_subset_bytes))

@@ -8,6 +8,7 @@
 
 #include "dsanalyze/base/units.hpp"
 #include "dsanalyze/core/server_fetch.hpp"
+#include "interference.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -188,9 +189,8 @@ void compare_with_closed_form(ProfileResult& result, const std::optional<RateRec
   if (std::abs(full->samples_per_s / promised - 1) <= most_difference) return;
   result.findings.push_back(
       {"closed-form-differs", Finding::Severity::warning,
-       fmt::format("run \"full\" reached {} samples/s{} where the rates promise {}: what runs at once here disturbs each other "
-                   "({} CPU that prep needs), "
-                   "or two rates are close to each other. Believe the run; predictions are off by as much.",
+       fmt::format("the full run reached {} samples/s{}; the measured rates predict {}: what runs at once here disturbs each other ({} CPU that prep "
+                   "needs), or two rates are close to each other. Believe the run; predictions are off by as much.",
                    format_number(full->samples_per_s), result.settings.share == JobSharing::none ? "" : " for each of the jobs that share",
                    format_number(promised), result.host.accelerator_shares_cores ? "training and reading cost" : "reading costs")});
 }
@@ -220,7 +220,8 @@ void conclude(ProfileResult& result, const CacheShare& cached_share) {
     const auto samples = static_cast<double>(result.dataset.samples);
     result.stalls = ProfileResult::Stalls{stall(compute, everything, compute_error, samples),
                                           stall(from_memory - compute, everything, std::hypot(compute_error, cached_error), samples),
-                                          stall(everything - from_memory, everything, std::hypot(cached_error, full_error), samples)};
+                                          stall(everything - from_memory, everything, std::hypot(cached_error, full_error), samples), std::nullopt};
+    find_interference(result, *full, rule_of(result, wanted));
   }
   if (result.settings.observed_rate) {
     double feed = std::min(result.fetch->samples_per_s, result.prep->samples_per_s) / separate_jobs(result.settings);

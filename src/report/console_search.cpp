@@ -45,11 +45,11 @@ std::string front_lines(const SearchResult& search, std::size_t width) {
 std::string search_section(const SearchResult& search, const ConsoleStyle& style) {
   const std::size_t width = layout_width(style);
   std::string text = "\n" + paint("search", Ink::bold, style.colour) + "\n";
-  text += paragraph(
-      "  ",
-      fmt::format("{}; {} set-ups by the closed form{}", report::price_list_text(search), format_number(static_cast<double>(search.setups)),
-                  search.simulated > 0 ? fmt::format(", {} simulated", search.simulated) : ""),
-      width);
+  text +=
+      paragraph("  ",
+                fmt::format("{}; {} set-ups by the closed form{}", report::price_list_text(search), format_number(static_cast<double>(search.setups)),
+                            search.simulated > 0 ? fmt::format(", {} simulated", search.simulated) : ""),
+                width);
   for (const std::string& sentence : search.conclusions) text += paragraph("  - ", sentence, width);
   text += "\n" + paragraph("  ", "what more speed costs; nothing else is both cheaper an epoch and faster", width) + front_lines(search, width);
   return text;

@@ -127,6 +127,7 @@ std::string console_summary(const WhatIfResult& result, const ConsoleStyle& styl
   const std::size_t width = console::layout_width(style);
   std::string text = paragraph("", result.model, width);
   text += paragraph("", fmt::format("from {}; {} of the dataset cached", result.source, format_share(result.base_cache_fraction)), width);
+  if (result.attained) text += paragraph("", "as measured, " + report::attained_text(result), width);
   text += "\n" + answers_table(result, width);
   text += validation_section(result, style);
   text += found_section(result.found, style);

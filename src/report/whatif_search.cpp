@@ -40,11 +40,10 @@ Section whatif_search_section(const SearchResult& search) {
                    (point.extrapolation > most_extrapolation ? " ~" : ""),
                point.simulated ? format_number(point.simulated->samples_per_s) : "-"});
   }
-  const std::string text =
-      fmt::format("{}; {} set-ups by the closed form{}. Nothing else is both cheaper an epoch and faster.{}{}", price_list_text(search),
-                  format_number(static_cast<double>(search.setups)), search.simulated > 0 ? fmt::format(", {} simulated", search.simulated) : "",
-                  close ? " * not surely faster than the cheaper one above: their intervals overlap." : "",
-                  far ? " ~ " + far_extrapolated_text() + "." : "");
+  const std::string text = fmt::format(
+      "{}; {} set-ups by the closed form{}. Nothing else is both cheaper an epoch and faster.{}{}", price_list_text(search),
+      format_number(static_cast<double>(search.setups)), search.simulated > 0 ? fmt::format(", {} simulated", search.simulated) : "",
+      close ? " * not surely faster than the cheaper one above: their intervals overlap." : "", far ? " ~ " + far_extrapolated_text() + "." : "");
   if (!table.rows.empty()) {
     std::vector<Chart> charts;
     if (table.rows.size() > 1) charts.push_back(front_chart(search));

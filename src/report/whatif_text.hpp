@@ -18,6 +18,8 @@ std::string binding_text(const WhatIfAnswer& answer);
 std::string reservation_marks(const WhatIfAnswer& answer);
 /// The list's name and day, with its age where that is known: "a-list of 2024-01-31, 2.7 years old".
 std::string price_list_text(const SearchResult& search);
+/// What the profile's full run reached, beside what its rates give, without a full stop; empty where that is not known.
+std::string attained_text(const WhatIfResult& result);
 /// What "~" means, without a full stop.
 std::string far_extrapolated_text();
 std::string resource_words(const std::string& bottleneck);

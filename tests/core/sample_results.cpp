@@ -9,6 +9,8 @@ RateRecord rate(double samples_per_s) {
 
 RunRecord full_run() {
   RunRecord run;
+  run.shared_windows = 3;
+  run.others = BackgroundLoad{0.31, {{1234, "stress-ng", 0.28}}};
   run.name = "full";
   run.samples_per_s = 1234.56789012345678;
   run.epoch_seconds = 10.1;
@@ -156,6 +158,8 @@ ProfileResult full_profile() {
   result.ranks = full_ranks();
   result.partition = full_partition();
   result.stalls = {{1, 0.2, {0.1, 0.3}}, {2, 0.3, {0.2, 0.4}}, {3, 0.5, {0.4, 0.6}}};
+  result.stalls->interference = StallRecord{0.5, 0.1, {0.05, 0.15}};
+  result.attained = ProfileResult::Attained{1198, {1180, 1216}, 1756, {1720, 1790}, {"reading costs 0.1 ms of CPU time a sample"}};
   result.bottleneck = {"io", "storage", true, "the lowest", "cpu"};
   result.observed = {999.5, 0.6};
   result.advice = {{"more-cache", "Cache more.", {"F 7,157", "P 10,208"}, {{"PyTorch DataLoader", "Keep the bytes."}}}};
@@ -215,6 +219,8 @@ WhatIfResult full_whatif() {
   result.model = "closed form, MinIO";
   result.rates = {20'000, 10'208, 251'950, 4698.5};
   result.base_cache_fraction = 0.35;
+  result.attained = ProfileResult::Attained{5'000, {4'900, 5'100}, 7'157, {7'000, 7'300}, {"no cause was seen"}};
+  result.interference = 0.3;
   WhatIfAnswer measured;
   measured.ingestion = 20'000;
   measured.prep = 10'208;

@@ -87,7 +87,8 @@ TEST_CASE("an advice promises what the answer to the changed set-up says: its ra
   // F, which the larger cache lifts just above P, stays as unsure as S is.
   CHECK(says(text_of(model, "add-cache"), "Cache 52.7 % of the dataset (50.3 MiB) instead of 0 %"));
   CHECK(says(text_of(model, "add-cache"), "to " + row_of(cached).first + " samples/s"));
-  CHECK(says(text_of(model, "add-cache"), "then prep [P] or fetch [F] is the bottleneck (inconclusive: their intervals overlap): more memory buys little"));
+  CHECK(says(text_of(model, "add-cache"),
+             "then prep [P] or fetch [F] is the bottleneck (inconclusive: their intervals overlap): more memory buys little"));
 
   model.rates = {9000, 1000, 100'000, 50'000};
   model.storage_error = 0.01;

@@ -11,7 +11,6 @@
 #include "answers.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/random.hpp"
-#include "dsanalyze/base/utc.hpp"
 #include "search_shop.hpp"
 
 using namespace dsanalyze;
@@ -284,7 +283,8 @@ TEST_CASE("what an answer assumes stands in its sentence, and only an answer fro
              }),
              "one other trains 0.5 times as fast as one fast"));
   CHECK(says(assumed([](auto& other, auto&) { other.measured_accelerator = std::nullopt; }), "G was measured on usual"));
-  CHECK(says(assumed([](auto& other, auto& model) { model.measured_cores_high = 3, other.cores = {8}; }), "P goes on from 3 cores to 8 by the fitted law"));
+  CHECK(says(assumed([](auto& other, auto& model) { model.measured_cores_high = 3, other.cores = {8}; }),
+             "P goes on from 3 cores to 8 by the fitted law"));
 }
 
 TEST_CASE("what goes more than four times beyond the measured cores may reach a target, and is never sure to") {
@@ -316,10 +316,11 @@ TEST_CASE("a global batch larger than the dataset is no set-up, and where nothin
 
 TEST_CASE("prices have an age, and old ones a warning") {
   SearchQuestion question = question_of();
-  question.today = *parse_utc("2024-12-31T12:00:00Z");
+  using namespace std::chrono;
+  question.today = 2024y / December / 31;
   CHECK(search_setups(measured_model(), question).prices_age_days == 306);
   CHECK_FALSE(has_code(search_setups(measured_model(), question).findings, "prices-old"));
-  question.today = *parse_utc("2026-11-22T00:00:00Z");
+  question.today = 2026y / November / 22;
   const SearchResult old = search_setups(measured_model(), question);
   REQUIRE(has_code(old.findings, "prices-old"));
   CHECK(says(std::ranges::find(old.findings, "prices-old", &Finding::code)->message, "of 2024-02-29, 2.7 years ago"));

@@ -277,8 +277,9 @@ TEST_CASE("a configuration that cannot be is left out with the reason, and only 
   CHECK(result.answers.size() == 3);
   const auto left_out = std::ranges::find(result.findings, "impossible-left-out", &Finding::code);
   REQUIRE(left_out != result.findings.end());
-  CHECK(left_out->message == "1 of 3 configurations were left out, for they cannot be: a global batch of 8,388,608 samples is larger than the dataset "
-                             "of 1,000,000.");
+  CHECK(left_out->message ==
+        "1 of 3 configurations were left out, for they cannot be: a global batch of 8,388,608 samples is larger than the dataset "
+        "of 1,000,000.");
   question.servers = {4096};
   CHECK_THROWS_WITH_AS(answer(model, question), doctest::Contains("a global batch of 8,388,608 samples"), UsageError);
   WhatIfQuestion larger;

@@ -336,6 +336,27 @@ TEST_CASE("a larger machine than the profiled one has as many threads a core") {
   CHECK(prep_on(16) == doctest::Approx(2 * 1000));
 }
 
+TEST_CASE("what the full run measured stands beside what the rates give, and interference is said with its evidence") {
+  ProfileResult profile = small_profile();
+  CHECK_FALSE(answer(rate_model(profile), {}).attained);
+  profile.attained = ProfileResult::Attained{410, {400, 420}, 600, {594, 606}, {"other processes took 30 % of the CPU"}};
+  profile.stalls.emplace();
+  profile.stalls->interference = StallRecord{1, 0.31, {0.3, 0.32}};
+  const WhatIfResult result = answer(rate_model(profile), {});
+  REQUIRE(result.attained);
+  CHECK(result.attained->samples_per_s == 410);
+  CHECK(result.interference == 0.31);
+  const auto finding = std::ranges::find(result.findings, "interference", &Finding::code);
+  REQUIRE(finding != result.findings.end());
+  CHECK(says(finding->message, "the full run reached 410 ± 10 samples/s; by the rates it would be 600 ± 6"));
+  CHECK(says(finding->message, "31 % of the epoch: other processes took 30 % of the CPU"));
+  profile.stalls->interference.reset();
+  CHECK_FALSE(has_code(answer(rate_model(profile), {}).findings, "interference"));
+  // Of several jobs the full run is another set-up than the one that is answered.
+  profile.settings.jobs = 2;
+  CHECK_FALSE(answer(rate_model(profile), {}).attained);
+}
+
 TEST_CASE("a scaled profile is scaled back up") {
   ProfileResult profile = small_profile();
   profile.settings.scale = 1000;
@@ -428,6 +449,8 @@ TEST_CASE("wrong parts of typed rates are named") {
   CHECK_THROWS_WITH_AS(rate_model_from_text("P=1,C=2,S=3,P@4=4", ""), doctest::Contains("--base cores="), UsageError);
   CHECK_THROWS_WITH_AS(rate_model_from_text("G=5,P=1,C=2,S=3,G@4=4", ""), doctest::Contains("--base batch="), UsageError);
   CHECK_THROWS_WITH_AS(rate_model_from_text("P=0,C=2,S=3", ""), doctest::Contains("--rates P"), UsageError);
+  for (const char* const bytes : {"P=735MB/s,C=2,S=3", "P=40Gbit/s,C=2,S=3"})
+    CHECK_THROWS_WITH_AS(rate_model_from_text(bytes, ""), doctest::Contains("expected samples/s"), UsageError);
   CHECK_THROWS_WITH_AS(rate_model_from_text("P=1,P=1,C=2,S=3", ""), doctest::Contains("given twice"), UsageError);
   CHECK_THROWS_WITH_AS(rate_model_from_text("P,C=2,S=3", ""), doctest::Contains("P=VALUE"), UsageError);
   CHECK_THROWS_WITH_AS(rate_model_from_text("P=1±100%,C=2,S=3", ""), doctest::Contains("--rates P"), UsageError);

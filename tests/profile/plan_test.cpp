@@ -57,7 +57,7 @@ TEST_CASE("of a cache larger than the dataset it is said that the dataset fits, 
     const auto lines = plan_profile(given).lines;
     return *std::ranges::find_if(lines, [](const std::string& line) { return line.starts_with("cache:"); });
   };
-  CHECK(cache_line(inputs(1000, 1024)) == "cache: minio, 900 TiB: the whole dataset fits, so the cache holds its 1,000 KiB and no more");
+  CHECK(cache_line(inputs(1000, 512)) == "cache: minio, 900 TiB: the whole dataset fits, so the cache holds its 500 KiB and no more");
   ProfileInputs larger = inputs(1'000'000, 100'000);
   CHECK(testing::says(cache_line(larger), "the whole dataset fits, so the cache holds all of the subset, at most 4."));
 }

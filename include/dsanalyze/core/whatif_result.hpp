@@ -134,7 +134,9 @@ struct WhatIfResult {
   Rates rates;
   std::optional<double> network;  ///< N
   double base_cache_fraction = 0;
-  std::vector<WhatIfAnswer> answers;  ///< answers[0] is the set-up as measured
+  std::optional<ProfileResult::Attained> attained;  ///< of the profile's full run; answers[0] is what its rates give
+  double interference = 0;                          ///< fraction of the full run's epoch that lies between the two
+  std::vector<WhatIfAnswer> answers;                ///< answers[0] is the set-up as measured
   std::vector<WhatIfFound> found;
   std::vector<AdviceRecord> advice;
   std::optional<SearchResult> search;          ///< with --search

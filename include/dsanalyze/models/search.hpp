@@ -29,9 +29,9 @@ struct SearchQuestion {
   std::optional<std::string> measured_accelerator;  ///< the list's kind that G was measured on; without it, found by relative speed 1, with a finding
   std::vector<double> cores;                        ///< as the profile counts them
   std::vector<double> cache_fractions;
-  std::vector<int> servers;       ///< of one data-parallel job; empty: one
-  std::vector<int> accelerators;  ///< in a server
-  std::optional<std::chrono::system_clock::time_point> today;  ///< what the prices' age is counted to; without it, it is not known
+  std::vector<int> servers;                    ///< of one data-parallel job; empty: one
+  std::vector<int> accelerators;               ///< in a server
+  std::optional<std::chrono::sys_days> today;  ///< what the prices' age is counted to; without it, it is not known
   std::size_t most_setups = 10'000;
   std::size_t most_simulated = 20;
 };
