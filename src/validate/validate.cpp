@@ -151,7 +151,7 @@ ValidationPlan plan_validation(const ProfileInputs& base, const ProfileResult& p
     if (!plan.order.empty() && plan.seconds + seconds > most) {
       ++plan.left_out;
       answers[next].not_measured =
-          fmt::format("it does not fit into {}: pass --time-budget {}", format_seconds(most), format_seconds(std::ceil(plan.seconds_of_all)));
+          fmt::format("it does not fit into {}: pass --time-budget {:.0f}s", format_seconds(most), std::ceil(plan.seconds_of_all));
       continue;
     }
     plan.order.push_back(next);
