@@ -73,9 +73,10 @@ Row best_non_negative(const Equations& equations, std::size_t terms) {
   return best;
 }
 
-ScalingLaw fit(std::span<const ScalingPoint> points, double physical_cores) {
+ScalingLaw fit(std::span<const ScalingPoint> points, double physical_cores, double host_threads) {
   ScalingLaw law;
   law.physical_cores = physical_cores;
+  law.host_threads = host_threads;
   Equations equations;
   std::vector<double> different;
   for (const ScalingPoint& point : points) {
@@ -108,10 +109,10 @@ bool same(double a, double b) { return std::abs(a - b) <= 1e-6 * std::abs(a); }
 
 }  // namespace
 
-FittedScaling::FittedScaling(std::span<const ScalingPoint> points, double physical_cores) {
+FittedScaling::FittedScaling(std::span<const ScalingPoint> points, double physical_cores, double host_threads) {
   std::ranges::copy_if(points, std::back_inserter(m_points), [](const ScalingPoint& point) { return point.cores > 0 && point.samples_per_s > 0; });
   std::ranges::stable_sort(m_points, {}, &ScalingPoint::cores);
-  m_law = fit(m_points, physical_cores);
+  m_law = fit(m_points, physical_cores, host_threads);
 }
 
 std::vector<std::pair<double, double>> FittedScaling::corrections() const {
@@ -154,7 +155,7 @@ std::vector<std::array<FittedScaling, 2>> FittedScaling::moved_by_errors() const
     const auto moved = [&](double factor) {
       std::vector<ScalingPoint> points = m_points;
       points[i].samples_per_s *= factor;
-      const ScalingLaw law = fit(points, m_law.physical_cores);
+      const ScalingLaw law = fit(points, m_law.physical_cores, m_law.host_threads);
       return FittedScaling(std::move(points), law);
     };
     fits.push_back({moved(1 - error), moved(1 + error)});
@@ -204,6 +205,16 @@ BatchLaw fit_batch_law(std::span<const BatchPoint> points) {
   return {x[1], x[0]};
 }
 
+FittedBatch::FittedBatch(std::span<const BatchPoint> points) : m_law(fit_batch_law(points)) {
+  for (const BatchPoint& point : points) {
+    const bool known = std::ranges::any_of(m_corrections, [&](const auto& other) { return same(other.first, point.batch_size); });
+    if (!known) m_corrections.emplace_back(point.batch_size, point.samples_per_s / m_law.rate(point.batch_size));
+  }
+  std::ranges::sort(m_corrections);
+}
+
+double FittedBatch::rate(double batch) const { return m_law.rate(batch) * log_log(m_corrections, batch); }
+
 StorageCurve::StorageCurve(std::vector<StoragePoint> points, double run_concurrency) : m_run_concurrency(run_concurrency) {
   std::erase_if(points, [](const StoragePoint& point) { return !(point.request_bytes > 0) || point.concurrency <= 0 || !(point.bytes_per_s > 0); });
   std::vector<CostPoint> cost;
@@ -224,6 +235,10 @@ StorageCurve::StorageCurve(std::vector<StoragePoint> points, double run_concurre
     if (of_size.size() > m_by_concurrency.size()) m_by_concurrency = of_size;
   }
   std::ranges::sort(m_by_concurrency, {}, &StoragePoint::concurrency);
+}
+
+double StorageCurve::largest_concurrency() const {
+  return m_by_concurrency.empty() ? m_run_concurrency : std::max<double>(m_run_concurrency, m_by_concurrency.back().concurrency);
 }
 
 StorageCurve::Rate StorageCurve::by_size(double request_bytes) const {

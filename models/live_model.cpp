@@ -121,7 +121,8 @@ Json fit_json(const FittedScaling& fit) {
   const ScalingLaw& law = fit.law();
   Json object = {{"one_core", law.one_core},         {"contention", law.contention},
                  {"coherence", law.coherence},       {"physical_cores", number(law.physical_cores)},
-                 {"thread_share", law.thread_share}, {"corrections", Json::array()}};
+                 {"thread_share", law.thread_share}, {"host_threads", number(law.host_threads)},
+                 {"corrections", Json::array()}};
   for (const auto& [cores, factor] : fit.corrections()) object["corrections"].push_back({{"cores", cores}, {"factor", factor}});
   return object;
 }
@@ -161,6 +162,8 @@ std::string to_json(const LiveModel& live) {
                  {"dataset", {{"bytes", or_null(model.dataset_bytes)}, {"samples", or_null(model.dataset_samples)}}},
                  {"storage_bytes_per_s", or_null(model.storage_bytes_per_s)},
                  {"emulated", model.emulated},
+                 {"attained", model.attained ? Json(model.attained->samples_per_s) : Json(nullptr)},
+                 {"interference", model.interference},
                  {"sliders", Json::array()}};
   for (const LiveSlider& slider : live.sliders)
     object["sliders"].push_back(

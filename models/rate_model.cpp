@@ -40,6 +40,13 @@ void require_consistent(const ProfileResult& profile, const RateRecord& cache, c
                                  format_number(storage.samples_per_s)));
 }
 
+/// Hardware threads of the record's physical cores. Those lie behind the CPUs that the process may use: where the host has more than two threads for
+/// each of them, the others are other cores'.
+double threads_of(const HostRecord& host) {
+  if (host.cores_online <= 2 * host.cores_physical) return host.cores_online;
+  return std::max<double>(host.cores_physical, std::floor(host.cores));
+}
+
 /// How P goes with cores. Virtual cores (emulated prep) scale linearly whatever their number.
 void take_scaling(const ProfileResult& profile, RateModel& model) {
   if (const double cores = cores_behind_prep(profile); cores > 0) model.cores = cores;
@@ -51,10 +58,12 @@ void take_scaling(const ProfileResult& profile, RateModel& model) {
     model.measured_cores_high = std::max<double>(*model.measured_cores_high, point.cores);
   }
   if (points.empty()) points.push_back({*model.cores, model.rates.prep, model.prep_error});
-  // Whether CPUs beyond those online have cores of their own is not known: as on this machine.
   const HostRecord& host = profile.host;
-  const bool threads = host.cores_physical > 0 && host.cores_physical < host.cores_online;
-  model.scaling = FittedScaling(points, threads ? host.cores_physical : std::numeric_limits<double>::infinity());
+  const double threads = threads_of(host);
+  if (host.cores_physical > 0 && host.cores_physical < threads)
+    model.scaling = FittedScaling(points, host.cores_physical, threads);
+  else
+    model.scaling = FittedScaling(points, std::numeric_limits<double>::infinity());
 }
 
 void take_storage(const ProfileResult& profile, double scale, RateModel& model) {
@@ -130,6 +139,9 @@ RateModel rate_model(const ProfileResult& profile) {
   take_scaling(profile, model);
   take_storage(profile, scale, model);
   take_cache(profile, scale, model);
+  if (settings.jobs <= 1 && settings.world <= 1) model.attained = profile.attained;
+  if (model.attained && profile.stalls && profile.stalls->interference)
+    model.interference = std::clamp(profile.stalls->interference->fraction, 0.0, 1.0);
   if (profile.observed && profile.observed->samples_per_s > 0) model.observed = profile.observed->samples_per_s;
   model.emulated = settings.accelerator == AcceleratorKind::emulated || settings.storage == Seam::emulated || settings.prep == Seam::emulated ||
                    settings.network == Seam::emulated;

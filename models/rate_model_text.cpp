@@ -47,6 +47,8 @@ TypedRate typed_rate(const std::string& key, const std::string& text) {
       if (rate.error >= 1) throw UsageError(fmt::format("found an error of {}, expected less than 100 %", format_share(rate.error)));
       break;
     }
+    if (number.ends_with("B/s") || number.ends_with("bit/s"))
+      throw UsageError(fmt::format("found \"{}\", expected samples/s: divide the bytes/s by the mean size of a sample", text));
     rate.value = parse_number(number);
     if (rate.value <= 0) throw UsageError(fmt::format("found \"{}\", expected a rate above 0 in samples/s", text));
     return rate;

@@ -58,7 +58,7 @@ ReportCurve cache_curve(const RateModel& model) {
     curve.crossing = at_least(*found.value);
     shares.push_back(*curve.crossing);
     curve.crossing_text = *curve.crossing <= curve.now
-                              ? fmt::format("Fetch does not hold training up: {} of the dataset is in the cache, {} would be enough.",
+                              ? fmt::format("By the rates, fetch does not hold training up: {} of the dataset is in the cache, {} would be enough.",
                                             format_share(curve.now), format_share(*curve.crossing))
                               : fmt::format("With {} of the dataset in the cache or more, fetch no longer holds training up ({} now): {}.",
                                             format_share(*curve.crossing), format_share(curve.now), found.then);
@@ -80,10 +80,11 @@ ReportCurve cores_curve(const RateModel& model) {
   if (found.value && std::isfinite(*found.value)) {
     curve.crossing = std::ceil(*found.value * (1 - 1e-12));
     most = std::max(most, std::ceil(1.25 * *curve.crossing));
-    curve.crossing_text = *curve.crossing <= curve.now ? fmt::format("Prep does not hold training up: it has {} cores, {} would be enough.",
-                                                                     format_number(curve.now), format_number(*curve.crossing))
-                                                       : fmt::format("With {} cores or more, prep no longer holds training up ({} now): {}.",
-                                                                     format_number(*curve.crossing), format_number(curve.now), found.then);
+    curve.crossing_text = *curve.crossing <= curve.now
+                              ? fmt::format("By the rates, prep does not hold training up: it has {} cores, {} would be enough.",
+                                            format_number(curve.now), format_number(*curve.crossing))
+                              : fmt::format("With {} cores or more, prep no longer holds training up ({} now): {}.", format_number(*curve.crossing),
+                                            format_number(curve.now), found.then);
   } else {
     curve.crossing_text = sentence(found.then);
   }

@@ -15,6 +15,8 @@ constexpr double no_difference = 1e-9;
 constexpr std::size_t simulations_of_the_answer = 4;
 /// Above this difference between simulator and closed form it is said.
 constexpr double notable_difference = 0.05;
+/// Prices of cloud machines change within a year.
+constexpr int most_days = 365;
 
 double seconds_of(const SearchPoint& point) { return point.simulated ? point.simulated->epoch_seconds : point.epoch_seconds; }
 double cost_of(const SearchPoint& point) { return point.simulated ? point.simulated->cost_per_epoch : point.cost_per_epoch; }
@@ -25,11 +27,23 @@ bool cheaper_as_known(const SearchPoint& left, const SearchPoint& right) {
   return search::cheaper(left, right);
 }
 
+/// The whole interval reaches the target, so far as the assumptions hold.
+bool reaches(const SearchPoint& point) { return point.reach == Reach::surely || point.reach == Reach::conditionally; }
+
 Reach reach_of(const SearchPoint& point, double target) {
   // A stage that is bought to just keep up may miss by a rounding.
   const double least = target * (1 - no_difference);
-  if (point.ci95_samples_per_s.low >= least) return Reach::surely;
+  if (point.ci95_samples_per_s.low >= least && point.extrapolation <= most_extrapolation)
+    return point.assumptions.empty() ? Reach::surely : Reach::conditionally;
   return point.ci95_samples_per_s.high >= least ? Reach::maybe : Reach::no;
+}
+
+/// `date` as a price list has it, "2023-12-30"; nullopt for a day that no calendar has.
+std::optional<int> days_since(const std::string& date, std::chrono::sys_days today) {
+  const auto number = [&date](std::size_t at, std::size_t count) { return static_cast<int>(parse_integer(date.substr(at, count), 0, 9999)); };
+  const std::chrono::year_month_day day(std::chrono::year(number(0, 4)), std::chrono::month(static_cast<unsigned>(number(5, 2))),
+                                        std::chrono::day(static_cast<unsigned>(number(8, 2))));
+  return day.ok() ? std::optional(static_cast<int>((today - std::chrono::sys_days(day)).count())) : std::nullopt;
 }
 
 /// The simulator, which counts what it is asked and tells how far it is.
@@ -59,13 +73,17 @@ class Simulator {
   double m_worst = 0;
 };
 
+/// Which points an answer is looked for among: those whose whole interval reaches the target, or those of which a part does.
+enum class Wanted { whole, part };
+bool is_wanted(const SearchPoint& point, Wanted wanted) { return wanted == Wanted::whole ? reaches(point) : point.reach == Reach::maybe; }
+
 /// The first of those that reach the target as wanted, or of all without one. The simulator may turn it down for a faster one.
-std::optional<SearchPoint> first_that_reaches(const std::vector<SearchPoint>& in_order, const std::optional<SearchTarget>& target, Reach wanted,
+std::optional<SearchPoint> first_that_reaches(const std::vector<SearchPoint>& in_order, const std::optional<SearchTarget>& target, Wanted wanted,
                                               const std::vector<SearchPoint>& front, Simulator& simulator, double dataset_samples) {
   double least_predicted = 0;
   std::optional<SearchPoint> turned_down;
   for (const SearchPoint& candidate : in_order) {
-    if (target && (candidate.reach != wanted || candidate.samples_per_s < least_predicted)) continue;
+    if (target && (!is_wanted(candidate, wanted) || candidate.samples_per_s < least_predicted)) continue;
     SearchPoint point = candidate;
     const auto on_front = std::ranges::find(front, point.setup, &SearchPoint::setup);
     if (on_front != front.end()) point.simulated = on_front->simulated;
@@ -85,17 +103,17 @@ void mark_close(std::vector<SearchPoint>& front) {
 
 void answer_target(SearchResult& result, const std::vector<SearchPoint>& by_cost, Simulator& simulator, double dataset_samples) {
   using enum Reach;
-  const auto first = [&](Reach reach) { return first_that_reaches(by_cost, result.target, reach, result.front, simulator, dataset_samples); };
-  result.cheapest = first(surely);
+  const auto first = [&](Wanted wanted) { return first_that_reaches(by_cost, result.target, wanted, result.front, simulator, dataset_samples); };
+  result.cheapest = first(Wanted::whole);
   if (!result.target) return;
   const bool sure = result.cheapest.has_value();
-  if (!sure) result.cheapest = first(maybe);
+  if (!sure) result.cheapest = first(Wanted::part);
   result.reach = result.cheapest ? result.cheapest->reach : no;
   if (!result.cheapest) return;
 
   std::vector<SearchPoint> by_hour = by_cost;
   std::ranges::stable_sort(by_hour, {}, &SearchPoint::cost_per_hour);
-  const auto smallest = first_that_reaches(by_hour, result.target, sure ? surely : maybe, result.front, simulator, dataset_samples);
+  const auto smallest = first_that_reaches(by_hour, result.target, sure ? Wanted::whole : Wanted::part, result.front, simulator, dataset_samples);
   if (smallest && smallest->cost_per_hour < result.cheapest->cost_per_hour * (1 - no_difference)) result.cheapest_hour = smallest;
   if (!sure) return;
   const auto likely = std::ranges::find_if(by_cost, [&](const SearchPoint& point) {
@@ -141,11 +159,23 @@ void add_findings(SearchResult& result, const RateModel& model, const SearchQues
     add("target-out-of-reach", warning,
         fmt::format("No set-up of this price list reaches {}; its bounds (most cores, memory, accelerators of one server) stand in the list.",
                     result.target->text));
-  if (result.reach == Reach::maybe)
+  if (result.reach == Reach::maybe && result.cheapest->extrapolation > most_extrapolation)
+    add("target-not-sure", warning,
+        fmt::format(
+            "Whether the answer reaches {} is not certain: it goes {} times beyond the cores or accelerators that were measured. Profile on a "
+            "larger machine, or narrow the search (--cores, --accelerators) to at most {} times those.",
+            result.target->text, format_number(result.cheapest->extrapolation), format_number(most_extrapolation)));
+  else if (result.reach == Reach::maybe)
     add("target-not-sure", warning,
         fmt::format("Whether the answer reaches {} is too close to call: the target lies within the interval of the prediction. Profile longer "
                     "(--time-budget) for narrower intervals, or ask for a little more.",
                     result.target->text));
+  if (result.prices_age_days && *result.prices_age_days > most_days)
+    add("prices-old", warning,
+        fmt::format(
+            "The prices of {} are of {}, {:.1f} years ago; costs and the order of the answers may have changed since. Look the prices up, and "
+            "pass a list of your own (--prices FILE.json).",
+            result.prices, result.prices_date, *result.prices_age_days / 365.25));
   if (simulator.worst() > notable_difference)
     add("simulator-disagrees", info,
         fmt::format("The epoch simulator and the closed form differ by up to {}: F, P and G are close to each other there, or queues are short; the "
@@ -192,6 +222,7 @@ SearchResult search_setups(const RateModel& model, const SearchQuestion& questio
   result.prices_path = question.prices_path;
   result.prices_date = question.prices.date;
   result.currency = question.prices.currency;
+  if (question.today) result.prices_age_days = days_since(question.prices.date, *question.today);
   const search::Base base = search::required_base(model, question, result.findings);
   result.target = search::target_of(question, base);
 

@@ -142,9 +142,6 @@ std::set<double> core_choices(const RateModel& model, const SearchQuestion& ques
   return choices;
 }
 
-/// Rounded up to a tenth of a percent, so that what is read is enough.
-double fraction_up(double fraction) { return std::min(1.0, std::ceil(fraction * 1000 * (1 - 1e-12)) / 1000); }
-
 /// Shares of the dataset to cache in each server: those of the grid, those at which F of one server reaches one of the rates, and that with which the
 /// servers' caches together hold everything.
 std::set<double> fraction_choices(const RateModel& model, const SearchQuestion& question, const std::vector<double>& grid, int servers,
@@ -153,9 +150,9 @@ std::set<double> fraction_choices(const RateModel& model, const SearchQuestion& 
   // Only MinIO's share is known at once; of other caches a finer grid has to do.
   if (!model.misses.is_minio()) return {0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1};
   std::set<double> choices(grid.begin(), grid.end());
-  choices.insert(fraction_up(1.0 / servers));
+  choices.insert(whatif::fraction_at_least(1.0 / servers));
   for (const double rate : wanted_rates)
-    if (const auto fraction = cache_fraction_for(rate, model.rates.cache, storage_rate)) choices.insert(fraction_up(*fraction));
+    if (const auto fraction = cache_fraction_for(rate, model.rates.cache, storage_rate)) choices.insert(whatif::fraction_at_least(*fraction));
   return choices;
 }
 
@@ -166,6 +163,9 @@ std::vector<double> fetch_targets(const RateModel& model, std::optional<double> 
   return {*target, *target / (1 - error) * (1 + no_difference)};
 }
 
+/// Samples of a step; 0 where the batch size is not known.
+double global_batch(const RateModel& model, double servers, double accelerators) { return model.batch_size.value_or(0) * accelerators * servers; }
+
 /// The points of so many servers; one more than `most` are enough to know that they are too many.
 std::vector<SearchPoint> space(const RateModel& model, const SearchQuestion& question, const Base& base, const std::optional<SearchTarget>& target,
                                const Grain& grain, int servers, std::size_t most) {
@@ -174,6 +174,7 @@ std::vector<SearchPoint> space(const RateModel& model, const SearchQuestion& que
   const auto most_cache = static_cast<double>(question.prices.memory.most_bytes - question.prices.server.memory_bytes);
   const std::optional<double> part = target ? std::optional(target->samples_per_s / servers) : std::nullopt;
   for (const AcceleratorChoice& accelerator : accelerator_choices(question, base, grain.accelerator_counts)) {
+    if (global_batch(model, servers, accelerator.count) > base.dataset_samples) continue;
     for (const double cores : core_choices(model, question, base, accelerator.ingestion, part, grain.cores_stride)) {
       const double prep = prep_rate(model, base, cores);
       std::vector<double> wanted_fetch = fetch_targets(model, part);
@@ -249,6 +250,8 @@ void predict(SearchPoint& point, const RateModel& model, const SearchQuestion& q
   point.next = resource_name(evaluation.rule.next);
   point.next_samples_per_s = evaluation.rule.next_samples_per_s;
   point.too_close = evaluation.too_close;
+  point.assumptions = assumptions_of(point.setup, model, question.prices, base);
+  point.extrapolation = extrapolation_of(point.setup, model, question.prices, base);
   point.costs_per_hour = costs_per_hour(point.setup, question.prices, base.dataset_bytes);
   point.cost_per_hour = point.costs_per_hour.total();
   point.cost_per_epoch = point.cost_per_hour * point.epoch_seconds / 3600;
@@ -271,7 +274,9 @@ Base required_base(const RateModel& model, const SearchQuestion& question, std::
             *model.accelerators,
             static_cast<double>(*model.dataset_bytes),
             static_cast<double>(*model.dataset_samples),
-            1};
+            "",
+            1,
+            false};
 
   const auto& kinds = question.prices.accelerators;
   if (question.measured_accelerator) {
@@ -284,11 +289,14 @@ Base required_base(const RateModel& model, const SearchQuestion& question, std::
       throw UsageError(fmt::format("\"{}\" is not among the accelerators of the price list {}{}; it has {}", *question.measured_accelerator,
                                    question.prices.name, near ? fmt::format(" (did you mean \"{}\"?)", *near) : "", fmt::join(names, ", ")));
     }
+    base.measured_kind = found->first;
     base.measured_speed = found->second.relative_speed.value;
     return base;
   }
   const auto nearest = std::ranges::min_element(kinds, {}, [](const auto& kind) { return std::fabs(std::log(kind.second.relative_speed.value)); });
+  base.measured_kind = nearest->first;
   base.measured_speed = nearest->second.relative_speed.value;
+  base.kind_assumed = true;
   findings.push_back({"accelerator-kind-assumed", Finding::Severity::warning,
                       fmt::format("Which of the list's accelerators G was measured on is not known: {} is assumed, and other kinds are predicted by "
                                   "their speed relative to it. Say which with --measured-accelerator KIND.",
@@ -321,8 +329,8 @@ std::vector<SearchPoint> evaluated_space(const RateModel& model, const SearchQue
   if (points.empty())
     throw UsageError(fmt::format(
         "--search: no set-up is left: the lists ask for other cores, more accelerators or more memory than the price list has in one server, "
-        "or for more servers than it has ({})",
-        question.prices.server.most));
+        "for more servers than it has ({}), or for a global batch larger than the dataset's {} samples",
+        question.prices.server.most, format_number(base.dataset_samples)));
   const std::size_t step = points.size() / progress_steps + 1;
   for (std::size_t at = 0; at < points.size(); ++at) {
     if (hooks.progress && at % step == 0)

@@ -19,6 +19,12 @@ std::string binds_text(const SearchPoint& point) {
                      stage_words(point.next), format_number(point.next_samples_per_s));
 }
 
+/// ", provided that ..."; nothing where every number was measured.
+std::string provided(const SearchPoint& point) {
+  if (point.assumptions.empty()) return "";
+  return fmt::format(", provided that {}", fmt::join(point.assumptions, ", that "));
+}
+
 /// The parts, the cost, what is reached and what binds.
 std::string point_text(const SearchPoint& point, const std::string& currency) {
   std::string text = fmt::format("{}: {} an epoch ({} an hour), {} samples/s, an epoch in {}; {}", setup_text(point.setup),
@@ -39,21 +45,28 @@ std::string target_text(const SearchTarget& target) {
 std::vector<std::string> conclusions(const SearchResult& result) {
   const auto described = [&](const SearchPoint& point) { return point_text(point, result.currency); };
   if (!result.target)
-    return {fmt::format("Cheapest epoch: {}.", described(*result.cheapest)), fmt::format("Fastest epoch: {}.", described(result.fastest))};
+    return {fmt::format("Cheapest epoch{}: {}.", provided(*result.cheapest), described(*result.cheapest)),
+            fmt::format("Fastest epoch{}: {}.", provided(result.fastest), described(result.fastest))};
 
   const std::string target = target_text(*result.target);
   if (result.reach == Reach::no)
-    return {fmt::format("Out of reach of this price list: {}. The fastest set-up is {}.", target, described(result.fastest))};
+    return {
+        fmt::format("Out of reach of this price list: {}. The fastest set-up{} is {}.", target, provided(result.fastest), described(result.fastest))};
   std::vector<std::string> sentences;
+  const SearchPoint& cheapest = *result.cheapest;
   if (result.reach == Reach::maybe)
-    sentences.push_back(fmt::format("No set-up surely reaches {}. The cheapest an epoch that may: {}.", target, described(*result.cheapest)));
-  else
-    sentences.push_back(fmt::format("Cheapest an epoch that surely reaches {}: {}.", target, described(*result.cheapest)));
-  if (result.cheapest_hour)
-    sentences.push_back(fmt::format("Cheapest an hour, so the smallest that is enough: {}.", described(*result.cheapest_hour)));
-  if (result.cheaper_maybe)
     sentences.push_back(
-        fmt::format("Cheaper an epoch, but it only may reach it, for its interval begins below the target: {}.", described(*result.cheaper_maybe)));
+        fmt::format("No set-up surely reaches {}. The cheapest an epoch that may{}: {}.", target, provided(cheapest), described(cheapest)));
+  else
+    sentences.push_back(fmt::format("Cheapest an epoch that {} {}{}: {}.", result.reach == Reach::surely ? "surely reaches" : "reaches", target,
+                                    provided(cheapest), described(cheapest)));
+  if (const auto& hour = result.cheapest_hour)
+    sentences.push_back(fmt::format("Cheapest an hour, so the smallest that is enough{}: {}.", provided(*hour), described(*hour)));
+  if (const auto& maybe = result.cheaper_maybe)
+    sentences.push_back(
+        fmt::format("Cheaper an epoch, but it only may reach it{}, for {}: {}.", provided(*maybe),
+                    maybe->extrapolation > most_extrapolation ? "it goes far beyond what was measured" : "its interval begins below the target",
+                    described(*maybe)));
   return sentences;
 }
 

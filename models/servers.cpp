@@ -47,6 +47,13 @@ double missed_share(const ServersSetup& setup) {
   throw std::domain_error(fmt::format("the cache {} has no closed form: give the share that it misses", cache_kind_name(setup.cache)));
 }
 
+/// Of the samples that a server is handed to even batches out, those that it holds too: where the caches together hold the dataset more than once,
+/// what is left holds replicas, and with the whole dataset in each nothing has to come from elsewhere.
+double held_by_receiver(const ServersSetup& setup) {
+  if (setup.servers < 2) return 0;
+  return std::clamp((setup.servers * setup.cache_fraction - 1) / (setup.servers - 1), 0.0, 1.0);
+}
+
 /// Where a server's samples come from.
 void place_reads(const ServersSetup& setup, ServersAnswer& answer) {
   const double held = std::min(1.0, setup.servers * setup.cache_fraction);
@@ -59,7 +66,7 @@ void place_reads(const ServersSetup& setup, ServersAnswer& answer) {
       answer.from_network = held - setup.cache_fraction;
       break;
     case PartitionMode::locality:
-      answer.balance_traffic = mean_balance_traffic(setup.servers, setup.local_batch, setup.dataset_samples, held);
+      answer.balance_traffic = mean_balance_traffic(setup.servers, setup.local_batch, setup.dataset_samples, held) * (1 - held_by_receiver(setup));
       answer.from_storage = 1 - held;
       (setup.balance_from == BalanceFrom::storage ? answer.from_storage : answer.from_network) += answer.balance_traffic;
       break;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "dsanalyze/base/error.hpp"
+#include "dsanalyze/core/rate_text.hpp"
 #include "whatif_parts.hpp"
 
 namespace dsanalyze {
@@ -40,6 +41,21 @@ std::vector<Variant> every_combination(const Variant& base, const std::vector<st
   return variants;
 }
 
+/// Takes out the variants that cannot be. The rest is answered; nothing left is an error.
+void leave_out_impossible(const RateModel& model, std::vector<Variant>& variants, std::vector<Finding>& findings) {
+  const std::size_t asked = variants.size();
+  std::string reason;
+  std::erase_if(variants, [&](const Variant& variant) {
+    const auto why = whatif::impossible(model, variant);
+    if (why) reason = *why;
+    return why.has_value();
+  });
+  if (variants.size() == asked) return;
+  if (variants.empty()) throw UsageError(fmt::format("none of the configurations asked about can be: {}", reason));
+  findings.push_back({"impossible-left-out", Finding::Severity::warning,
+                      fmt::format("{} of {} configurations were left out, for they cannot be: {}.", asked - variants.size(), asked, reason)});
+}
+
 WhatIfAnswer answer_for(const RateModel& model, const Variant& variant, std::optional<double> base_rate) {
   const Evaluation evaluation = whatif::evaluate(model, variant.setup);
   WhatIfAnswer answer;
@@ -54,6 +70,7 @@ WhatIfAnswer answer_for(const RateModel& model, const Variant& variant, std::opt
   if (model.dataset_samples) answer.epoch_seconds = static_cast<double>(*model.dataset_samples) / (answer.samples_per_s / variant.setup.jobs);
   answer.bottleneck = resource_name(evaluation.rule.resource);
   answer.too_close = evaluation.too_close;
+  answer.extrapolation = whatif::extrapolation(model, variant.change);
   if (answer.ingestion) answer.stalls = stall_shares(answer.fetch, answer.prep, *answer.ingestion);
   if (const auto& jobs = evaluation.jobs)
     answer.jobs = {jobs->samples_per_s_per_job, jobs->reads_over_dataset, jobs->prepared_over_dataset, jobs->prepared_batches};
@@ -82,9 +99,20 @@ std::optional<Finding> closeness_finding(const RateModel& model) {
   if (!base.too_close) return std::nullopt;
   return Finding{
       "too-close-to-call", Finding::Severity::warning,
-      fmt::format("As measured, what binds is too close to call: {}, and next {}, within the rates' intervals; changing one of them alone buys "
+      fmt::format("By the rates, what binds is too close to call: {}, and next {}, within the rates' intervals; changing one of them alone buys "
                   "little.",
                   whatif::binding_sentence(base.rule.resource, base), whatif::binding_sentence(base.rule.next, base))};
+}
+
+/// What the full run lost beside what the rates give is lost by a changed set-up, too, and no rate knows how much.
+std::optional<Finding> interference_finding(const RateModel& model) {
+  if (!model.attained || model.interference <= 0) return std::nullopt;
+  return Finding{"interference", Finding::Severity::warning,
+                 fmt::format("As measured, the full run reached {} samples/s; by the rates it would be {}. Between them lies interference, {} of the "
+                             "epoch: {}. All answers here are by the rates; expect a changed set-up to lose a part as well.",
+                             format_rate(model.attained->samples_per_s, model.attained->ci95_samples_per_s),
+                             format_rate(model.attained->by_rates_samples_per_s, model.attained->ci95_by_rates_samples_per_s),
+                             format_share(model.interference), fmt::join(model.attained->evidence, "; "))};
 }
 
 /// A profile of several jobs is no set-up of this model; its rates are.
@@ -135,6 +163,8 @@ WhatIfResult answer(const RateModel& model, const WhatIfQuestion& question) {
   result.rates = model.rates;
   result.network = model.network;
   result.base_cache_fraction = model.cache_fraction;
+  result.attained = model.attained;
+  result.interference = model.interference;
 
   if (auto finding = cache_finding(model, question)) result.findings.push_back(std::move(*finding));
   if (!model.rates.ingestion)
@@ -147,6 +177,7 @@ WhatIfResult answer(const RateModel& model, const WhatIfQuestion& question) {
         {"accelerator-shares-cores", Finding::Severity::warning,
          "The CPU trained in this profile and took cores that prep needs; the answers take the two for independent, so they promise too "
          "much, the more the nearer P and G are. Profile with --accelerator emulated:RATE."});
+  if (auto finding = interference_finding(model)) result.findings.push_back(std::move(*finding));
   if (auto finding = jobs_finding(model, question)) result.findings.push_back(std::move(*finding));
   if (auto finding = ranks_finding(model, question)) result.findings.push_back(std::move(*finding));
   if (auto finding = closeness_finding(model)) result.findings.push_back(std::move(*finding));
@@ -156,11 +187,14 @@ WhatIfResult answer(const RateModel& model, const WhatIfQuestion& question) {
   result.answers.push_back(answer_for(model, base, std::nullopt));
   const double base_rate = result.answers.front().samples_per_s;
   const bool all = question.combine == WhatIfQuestion::Combine::every_combination;
-  for (const Variant& variant : all ? every_combination(base, lists) : one_at_a_time(base, lists))
-    result.answers.push_back(answer_for(model, variant, base_rate));
+  std::vector<Variant> variants = all ? every_combination(base, lists) : one_at_a_time(base, lists);
+  leave_out_impossible(model, variants, result.findings);
+  for (const Variant& variant : variants) result.answers.push_back(answer_for(model, variant, base_rate));
   std::stable_sort(result.answers.begin() + 1, result.answers.end(),
                    [](const WhatIfAnswer& left, const WhatIfAnswer& right) { return left.samples_per_s > right.samples_per_s; });
 
+  if (auto finding = whatif::far_extrapolation_finding(std::ranges::max(result.answers, {}, &WhatIfAnswer::extrapolation).extrapolation))
+    result.findings.push_back(std::move(*finding));
   for (const std::string& name : question.find) result.found.push_back(whatif::find(name, model));
   if (auto finding = slowest_server_finding(result.answers)) result.findings.push_back(std::move(*finding));
   result.advice = whatif::advise(model);

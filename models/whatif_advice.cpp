@@ -17,16 +17,31 @@ std::string binding_words(Resource resource) {
   return resource == Resource::gpu ? "the accelerators bind [G]" : resource == Resource::cpu ? "prep binds [P]" : "fetch binds [F]";
 }
 
-/// From the rate now to another, and what binds there.
-std::string gain_to(const Evaluation& base, double rate, const Interval& ci95, Resource then) {
-  return fmt::format("{} to {} samples/s ({:.2f}x); then {}", format_rate(base.rule.samples_per_s, base.ci95), format_rate(rate, ci95),
-                     rate / base.rule.samples_per_s, binding_words(then));
+/// Rates without intervals that are equal are a tie, of which nothing is open.
+bool inconclusive(const Evaluation& evaluation) { return evaluation.too_close && evaluation.ci95.high > evaluation.ci95.low; }
+
+/// What is the bottleneck, or which two where their intervals overlap.
+std::string binding_words(const Evaluation& evaluation) {
+  if (!inconclusive(evaluation)) return binding_words(evaluation.rule.resource);
+  const auto name = [](Resource resource) {
+    return resource == Resource::gpu ? "the accelerators [G]" : resource == Resource::cpu ? "prep [P]" : "fetch [F]";
+  };
+  return fmt::format("{} or {} is the bottleneck (inconclusive: their intervals overlap)", name(evaluation.rule.resource),
+                     name(evaluation.rule.next));
 }
 
-/// What lifting the binding resource brings: from now to where `then` binds.
-std::string gain(const Evaluation& base, Resource then) {
-  const RateEstimate& after = rate_of(then, base);
-  return gain_to(base, after.value, after.ci95, then);
+/// From the rate now to that of a changed set-up, and what is the bottleneck there.
+std::string gain(const Evaluation& base, const Evaluation& after) {
+  return fmt::format("{} to {} samples/s ({:.2f}x); then {}", format_rate(base.rule.samples_per_s, base.ci95),
+                     format_rate(after.rule.samples_per_s, after.ci95), after.rule.samples_per_s / base.rule.samples_per_s, binding_words(after));
+}
+
+/// What the answer to the changed set-up warns of, sentences after the first.
+std::string warnings(const Asked& asked) {
+  std::string text;
+  for (const Finding& finding : asked.findings)
+    if (finding.severity != Finding::Severity::info) text += " " + finding.message;
+  return text;
 }
 
 /// "3.2x the cores" for typed rates, "9 more cores" where their number is known; empty where no number of them helps.
@@ -39,8 +54,8 @@ std::string more_cores(const RateModel& model, double target) {
 }
 
 /// What to do after the binding resource was lifted: more of the same buys nothing, and what would.
-std::string next_step(const RateModel& model, const Evaluation& base, Resource then, const std::string& same) {
-  std::string text = ": " + same + " nothing";
+std::string next_step(const RateModel& model, const Evaluation& base, const Evaluation& after, Resource then, const std::string& same) {
+  std::string text = ": " + same + (inconclusive(after) ? " little" : " nothing");
   if (then == Resource::cpu && base.ingestion && base.ingestion->value > base.prep.value) {
     const std::string cores = more_cores(model, base.ingestion->value);
     if (!cores.empty()) text += fmt::format(", {} would", cores);
@@ -53,26 +68,43 @@ AdviceRecord advice(const std::string& code, std::string text, std::vector<std::
   return {code, std::move(text), std::move(evidence), loader_steps(code)};
 }
 
-void advise_about_fetch(const RateModel& model, const Evaluation& base, std::vector<AdviceRecord>& list) {
+/// Two decimals, rounded up, so that what is read is enough.
+double factor_at_least(double factor) { return std::ceil(factor * 100 * (1 - 1e-12)) / 100; }
+
+void advise_cache(const RateModel& model, const Evaluation& base, std::vector<AdviceRecord>& list) {
   const Resource then = lower_of_prep_and_ingestion(base);
-  const double target = rate_of(then, base).value;
-  if (const auto fraction = cache_fraction_for(model, target)) {
-    const std::string bytes =
-        model.dataset_bytes ? fmt::format(" ({})", format_bytes(static_cast<Bytes>(std::ceil(*fraction * static_cast<double>(*model.dataset_bytes)))))
-                            : "";
-    list.push_back(advice("add-cache",
-                          fmt::format("Cache {} of the dataset{} instead of {}: {}{}.", share_at_least(*fraction), bytes,
-                                      format_share(model.cache_fraction), gain(base, then), next_step(model, base, then, "more memory buys")),
-                          rates_as_evidence(base)));
-  }
-  if (const auto storage = storage_rate_for(target, model)) {
-    const double factor = *storage / model.rates.storage;
-    const std::string bytes = model.storage_bytes_per_s ? fmt::format(" ({})", format_bytes_per_second(factor * *model.storage_bytes_per_s)) : "";
-    list.push_back(
-        advice("faster-storage",
-               fmt::format("Storage {:.2f}x as fast{}: {}{}.", factor, bytes, gain(base, then), next_step(model, base, then, "faster storage buys")),
-               rates_as_evidence(base)));
-  }
+  const auto fraction = cache_fraction_for(model, rate_of(then, base).value);
+  if (!fraction) return;
+  WhatIfQuestion question;
+  question.cache_sizes = {{ByteAmount::Kind::fraction, 0, fraction_at_least(*fraction)}};
+  const Asked asked = ask(model, question);
+  const auto& bytes = asked.variant.change.cache_bytes;
+  list.push_back(
+      advice("add-cache",
+             fmt::format("Cache {} of the dataset{} instead of {}: {}{}.{}", share_at_least(*fraction),
+                         bytes ? fmt::format(" ({})", format_bytes(*bytes)) : "", format_share(model.cache_fraction), gain(base, asked.evaluation),
+                         next_step(model, base, asked.evaluation, then, "more memory buys"), warnings(asked)),
+             rates_as_evidence(base)));
+}
+
+void advise_storage(const RateModel& model, const Evaluation& base, std::vector<AdviceRecord>& list) {
+  const Resource then = lower_of_prep_and_ingestion(base);
+  const auto storage = storage_rate_for(rate_of(then, base).value, model);
+  if (!storage) return;
+  const double factor = factor_at_least(*storage / model.rates.storage);
+  WhatIfQuestion question;
+  question.storage = {{std::nullopt, factor}};
+  const Asked asked = ask(model, question);
+  const std::string bytes = model.storage_bytes_per_s ? fmt::format(" ({})", format_bytes_per_second(factor * *model.storage_bytes_per_s)) : "";
+  list.push_back(advice("faster-storage",
+                        fmt::format("Storage {:.2f}x as fast{}: {}{}.{}", factor, bytes, gain(base, asked.evaluation),
+                                    next_step(model, base, asked.evaluation, then, "faster storage buys"), warnings(asked)),
+                        rates_as_evidence(base)));
+}
+
+void advise_about_fetch(const RateModel& model, const Evaluation& base, std::vector<AdviceRecord>& list) {
+  advise_cache(model, base, list);
+  advise_storage(model, base, list);
   if (auto packed = pack_into_shards_advice(model)) list.push_back(std::move(*packed));
 }
 
@@ -84,10 +116,15 @@ void advise_about_prep(const RateModel& model, const Evaluation& base, std::vect
     list.push_back(advice("prep-does-not-scale", fmt::format("More cores alone do not help: {}.", found.then), rates_as_evidence(base)));
     return;
   }
+  WhatIfQuestion question;
+  question.cores = {{needed->cores, factor_at_least(needed->factor)}};
+  const Asked asked = ask(model, question);
   const std::string how = needed->cores ? fmt::format("Give prep {} cores instead of {}", format_number(*needed->cores), format_number(*model.cores))
-                                        : fmt::format("Give prep {:.2f}x the cores", needed->factor);
-  list.push_back(
-      advice("add-cores", fmt::format("{}: {}{}.", how, gain(base, then), next_step(model, base, then, "more cores buy")), rates_as_evidence(base)));
+                                        : fmt::format("Give prep {:.2f}x the cores", *question.cores[0].factor);
+  list.push_back(advice("add-cores",
+                        fmt::format("{}: {}{}.{}", how, gain(base, asked.evaluation),
+                                    next_step(model, base, asked.evaluation, then, "more cores buy"), warnings(asked)),
+                        rates_as_evidence(base)));
 }
 
 /// The accelerators that surely ingest all that the data side brings, where those are fewer than there are.
@@ -139,7 +176,7 @@ std::optional<AdviceRecord> pack_into_shards_advice(const RateModel& model) {
                                  format_bytes(static_cast<Bytes>(std::llround(piece)))));
   return advice("pack-into-shards",
                 fmt::format("Pack the samples into shards that are read in pieces of {}: {}.", format_bytes(static_cast<Bytes>(std::llround(piece))),
-                            gain_to(base, after.rule.samples_per_s, after.ci95, after.rule.resource)),
+                            gain(base, after)),
                 std::move(evidence));
 }
 
@@ -152,10 +189,10 @@ std::optional<AdviceRecord> share_prep_advice(const RateModel& model, std::uint3
   setup.sharing = JobSharing::coordinated;
   const Evaluation after = evaluate(model, setup);
   if (!(after.rule.samples_per_s > base.rule.samples_per_s * (1 + least_gain)) || after.ci95.low <= base.ci95.high) return std::nullopt;
-  return advice("share-prep",
-                fmt::format("Let the {} jobs share one sweep of fetch and prep (coordinated prep) instead of one each: together {}.", jobs,
-                            gain_to(base, after.rule.samples_per_s, after.ci95, after.rule.resource)),
-                rates_as_evidence(base));
+  return advice(
+      "share-prep",
+      fmt::format("Let the {} jobs share one sweep of fetch and prep (coordinated prep) instead of one each: together {}.", jobs, gain(base, after)),
+      rates_as_evidence(base));
 }
 
 std::vector<AdviceRecord> advise(const RateModel& model) {

@@ -113,6 +113,15 @@ Setup as_measured(const RateModel& model) {
   return setup;
 }
 
+std::optional<std::string> impossible(const RateModel& model, const Variant& variant) {
+  const WhatIfChange& change = variant.change;
+  if (!model.dataset_samples || !(change.servers || change.accelerators || change.batch_size)) return std::nullopt;
+  const double global_batch = variant.setup.servers * variant.setup.local_batch;
+  if (global_batch <= static_cast<double>(*model.dataset_samples)) return std::nullopt;
+  return fmt::format("a global batch of {} samples is larger than the dataset of {}", format_number(global_batch),
+                     format_number(static_cast<double>(*model.dataset_samples)));
+}
+
 Evaluation evaluate(const RateModel& model, const Setup& setup) {
   Evaluation result;
   const Stages stages = stages_of(model, setup);

@@ -27,8 +27,9 @@ WhatIfFound find_cache(const RateModel& model, const Evaluation& base) {
   const std::string bytes =
       model.dataset_bytes ? fmt::format("{}; ", format_bytes(static_cast<Bytes>(std::ceil(*found.value * static_cast<double>(*model.dataset_bytes)))))
                           : "";
-  const std::string already =
-      base.fetch.value >= target ? fmt::format("there is no fetch stall with the {} cached now; ", format_share(model.cache_fraction)) : "";
+  const std::string already = base.fetch.value >= target
+                                  ? fmt::format("by the rates there is no fetch stall with the {} cached now; ", format_share(model.cache_fraction))
+                                  : "";
   found.then = bytes + already + then;
   return found;
 }
@@ -46,10 +47,11 @@ WhatIfFound find_cores(const RateModel& model, const Evaluation& base) {
     return found;
   }
   found.value = needed->cores ? *needed->cores : needed->factor;
-  if (base.prep.value >= target) found.then = "there is no prep stall now; ";
+  if (base.prep.value >= target) found.then = "by the rates there is no prep stall now; ";
   found.then += binding_sentence(lower_of_fetch_and_ingestion(base), base) + of_the_data_side(base) + "; more cores buy nothing";
   if (needed->cores && model.measured_cores_high && *needed->cores > *model.measured_cores_high)
-    found.then += fmt::format(" (P is extrapolated: it was measured on up to {} cores)", format_number(*model.measured_cores_high));
+    found.then += fmt::format(" (P is extrapolated: it was measured on up to {} cores{})", format_number(*model.measured_cores_high),
+                              *needed->cores > most_extrapolation * *model.measured_cores_high ? ", so this is an estimate, not certain" : "");
   return found;
 }
 
@@ -82,7 +84,7 @@ WhatIfFound find_accelerators(const RateModel& model, const Evaluation& base) {
 WhatIfFound find_storage(const RateModel& model, const Evaluation& base) {
   WhatIfFound found{"storage", std::nullopt, model.storage_bytes_per_s ? "bytes/s" : "times the storage rate", ""};
   const double target = rate_of(lower_of_prep_and_ingestion(base), base).value;
-  if (base.fetch.value >= target) found.then = "there is no fetch stall now; ";
+  if (base.fetch.value >= target) found.then = "by the rates there is no fetch stall now; ";
   const auto needed = storage_rate_for(target, model);
   if (!needed && base.fetch.value >= target) {
     found.then += "everything comes from the cache, so storage does not matter";
@@ -134,7 +136,8 @@ std::optional<CoresNeeded> cores_for(double target, const RateModel& model) {
   return needed;
 }
 
-std::string share_at_least(double share) { return format_share(std::ceil(share * 1000 * (1 - 1e-12)) / 1000); }
+double fraction_at_least(double share) { return std::min(1.0, std::ceil(share * 1000 * (1 - 1e-12)) / 1000); }
+std::string share_at_least(double share) { return format_share(fraction_at_least(share)); }
 
 WhatIfFound find(const std::string& question, const RateModel& model) {
   const Evaluation base = evaluate(model, as_measured(model));

@@ -78,6 +78,7 @@ struct CoresNeeded {
 /// nullopt when by the scalability law no number of cores does.
 std::optional<CoresNeeded> cores_for(double target, const RateModel& model);
 /// Rounded up to a tenth of a percent, so that what is read is enough: "54.4 %".
+double fraction_at_least(double share);
 std::string share_at_least(double share);
 
 /// One set-up and how it differs from the measured one.
@@ -91,6 +92,21 @@ using Step = std::function<void(Variant&)>;
 std::vector<std::vector<Step>> steps_of(const RateModel& model, const WhatIfQuestion& question, std::vector<Finding>& findings);
 /// Of them the list of servers: each number of them with each way of parting the dataset, storage scope and network.
 std::vector<Step> server_steps(const RateModel& model, const WhatIfQuestion& question);
+
+/// The set-up that a question about one value asks about, what it brings, and what cannot be taken at its word of it.
+struct Asked {
+  Variant variant;
+  Evaluation evaluation;
+  std::vector<Finding> findings;
+};
+Asked ask(const RateModel& model, const WhatIfQuestion& question);
+
+/// Why the changed set-up cannot be, a clause; nullopt where it can.
+std::optional<std::string> impossible(const RateModel& model, const Variant& variant);
+/// By which factor the change goes beyond what was measured of some resource; 1 where it stays within.
+double extrapolation(const RateModel& model, const WhatIfChange& change);
+/// extrapolated-far: above most_extrapolation.
+std::optional<Finding> far_extrapolation_finding(double most);
 
 /// "minio", "minio:cost-aware", "lru", ...
 std::string cache_name(const MissModel::Facts& facts);

@@ -25,8 +25,9 @@ std::vector<Step> cache_steps(const RateModel& model, const WhatIfQuestion& ques
     double fraction = in_bytes ? amount.share_of(*model.dataset_bytes) : amount.fraction;
     if (fraction > 1) {
       findings.push_back({"cache-larger-than-dataset", Finding::Severity::info,
-                          fmt::format("--cache-size {}: the whole dataset fits; answered as 100 %.",
-                                      in_bytes ? format_bytes(amount.bytes) : format_share(fraction))});
+                          fmt::format("--cache-size {}: the whole dataset fits, so the cache would hold {}; answered as 100 %.",
+                                      in_bytes ? format_bytes(amount.bytes) : format_share(fraction),
+                                      model.dataset_bytes ? "its " + format_bytes(*model.dataset_bytes) : "all of it")});
       fraction = 1;
     }
     steps.emplace_back([fraction, bytes = model.dataset_bytes](Variant& variant) {
@@ -66,6 +67,7 @@ Finding prep_extrapolated(const RateModel& model, double most) {
   if (most > law.physical_cores)
     how += fmt::format("; the threads beyond {} physical cores count {} each [DS-Analyzer, App. B.1]", format_number(law.physical_cores),
                        format_share(law.thread_share));
+  if (most > law.host_threads) how += fmt::format(", and more than {} threads are those of a larger machine alike", format_number(law.host_threads));
   return {"prep-extrapolated", Finding::Severity::warning,
           fmt::format("P was measured on up to {} cores; up to {} it is extrapolated {}.", format_number(*model.measured_cores_high),
                       format_number(most), how)};
@@ -142,9 +144,9 @@ std::vector<Step> batch_steps(const RateModel& model, const WhatIfQuestion& ques
   if (question.batch_sizes.empty()) return steps;
   require_ingestion(model, "--batch-size");
   if (!model.batch_size) throw UsageError("--batch-size: needs the batch size behind G: add --base batch=256");
-  std::vector<BatchPoint> points = model.ingestion_by_batch;
-  points.push_back({*model.batch_size, *model.rates.ingestion});
-  const BatchLaw law = fit_batch_law(points);
+  std::vector<BatchPoint> points{{*model.batch_size, *model.rates.ingestion}};
+  points.insert(points.end(), model.ingestion_by_batch.begin(), model.ingestion_by_batch.end());
+  const FittedBatch law(points);
   const bool known = model.any_batch_size || points.size() > 1;
   const auto [least, most] = std::ranges::minmax(points, {}, &BatchPoint::batch_size);
   bool outside = !known;
@@ -262,6 +264,16 @@ std::vector<std::vector<Step>> steps_of(const RateModel& model, const WhatIfQues
           concurrency_steps(model, question, findings),
           job_steps(question),
           server_steps(model, question)};
+}
+
+Asked ask(const RateModel& model, const WhatIfQuestion& question) {
+  Asked asked;
+  asked.variant.setup = as_measured(model);
+  for (const auto& steps : steps_of(model, question, asked.findings))
+    for (const Step& step : steps) step(asked.variant);
+  asked.evaluation = evaluate(model, asked.variant.setup);
+  if (auto finding = far_extrapolation_finding(extrapolation(model, asked.variant.change))) asked.findings.push_back(std::move(*finding));
+  return asked;
 }
 
 }  // namespace dsanalyze::whatif

@@ -66,10 +66,16 @@
   }
 
   // core/scaling.cpp and models/fits.cpp: what so many cores do together, corrected at the measured points.
-  function lawRate(fit, threads) {
+  function effectiveCores(fit, threads) {
+    const host = fit.host_threads === null ? Infinity : fit.host_threads;
+    if (threads > host) return threads / host * effectiveCores(fit, host);
     const physical = fit.physical_cores === null ? Infinity : fit.physical_cores;
     const beyond = threads > physical ? fit.thread_share * (threads - physical) : 0;
-    const n = Math.min(threads, physical) + beyond;
+    return Math.min(threads, physical) + beyond;
+  }
+
+  function lawRate(fit, threads) {
+    const n = effectiveCores(fit, threads);
     return fit.one_core * n / Math.max(1 + fit.contention * (n - 1) + fit.coherence * n * (n - 1), 1e-9);
   }
 
@@ -173,10 +179,21 @@
       G: ingestion, P: prep, F: fetch, C: cache, S: storage,
       bottleneck: named[0].resource,
       next: (rivals.length > 0 ? rivals[0] : named[1]).resource,
+      extrapolation: extrapolation(model, position),
       too_close: rivals.length > 0,
       epoch_seconds: model.dataset.samples === null ? null : model.dataset.samples / named[0].rate,
       stalls: ingestion === null ? null : stallShares(fetch, prep, ingestion),
     };
+  }
+
+  // models/whatif_extrapolation.cpp: by which factor some resource goes beyond what was measured.
+  const mostExtrapolation = 4;
+  function extrapolation(model, position) {
+    const high = model.prep_scaling.measured_cores_high;
+    const cores = given(position, 'cores');
+    const accelerators = given(position, 'accelerators');
+    return Math.max(1, given(position, 'storage_factor') || 1, cores === null || high === null ? 1 : cores / high,
+      (accelerators === null ? 1 : accelerators / model.accelerators) * (given(position, 'accelerator_speed') || 1));
   }
 
   function stallShares(fetch, prep, ingestion) {
@@ -285,6 +302,7 @@
 
   window.DsanalyzeWhatIf = {
     compute: compute,
+    mostExtrapolation: mostExtrapolation,
     commandLine: commandLine,
     words: { sentence: sentence, share: share, duration: duration, number: roundNumber, resources: resources, sliders: sliderTexts },
   };

@@ -102,9 +102,9 @@
 
   function comparison(base) {
     const body = make('tbody');
-    const columns = ['As profiled', 'With the sliders', 'Change'].map((text) => make('th', { scope: 'col', class: 'number' }, text));
+    const columns = ['By the profile’s rates', 'With the sliders', 'Change'].map((text) => make('th', { scope: 'col', class: 'number' }, text));
     const head = make('tr', {}, make('td'), ...columns);
-    const title = 'As profiled, and as the sliders stand';
+    const title = 'By the profile’s rates, and as the sliders stand';
     const table = make('div', { class: 'scroll', role: 'group', tabindex: '0', 'aria-label': title },
       make('table', { class: 'whatif-table' }, make('caption', {}, title), make('thead', {}, head), body));
     const cells = rows(base, base).map(([label]) => {
@@ -119,9 +119,14 @@
   // What must be borne in mind at this position.
   function remarks(model, position) {
     const list = [];
+    if (model.interference > 0)
+      list.push('As measured, the full run reached ' + words.number(model.attained) + ' samples/s; interference took ' + words.share(model.interference) +
+        ' of its epoch. The figures here are by the rates, which do not know of it.');
     const high = model.prep_scaling.measured_cores_high;
     if (position.cores && high !== null && position.cores > high)
       list.push('P was measured on up to ' + words.number(high) + ' cores; beyond, it is extrapolated by the fitted scalability law.');
+    if (whatif.compute(model, position).extrapolation > whatif.mostExtrapolation)
+      list.push('A resource is more than ' + whatif.mostExtrapolation + ' times what was measured: this is an estimate, never certain.');
     if (model.cache.without && position.cache_fraction) list.push('The profile ran without a cache; answers with one are those of --cache minio.');
     if (model.cache.name !== 'minio') list.push('The cache is “' + model.cache.name + '”; its misses are those of a model of it.');
     return list.join(' ');

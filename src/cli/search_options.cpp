@@ -108,6 +108,7 @@ SearchResult SearchOptions::search(const RateModel& model, const WhatIfQuestion&
   SearchQuestion question;
   question.prices = parse_price_list(file.text, file.source);
   question.prices_path = file.source;
+  question.today = std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now());
   if (!m_target.empty()) question.target = parse_search_target(m_target);
   if (!m_measured_accelerator.empty())
     question.measured_accelerator = m_measured_accelerator;

@@ -87,15 +87,20 @@ class WhatIfCommand final : public Command {
       throw UsageError(fmt::format(
           "the lists make {} set-ups, of which each takes a part of a second to simulate: shorten them to {}, or leave out {}",
           format_number(static_cast<double>(result.answers.size())), format_number(most_simulated), m_validate ? "--validate" : "--simulate"));
+    ValidationOptions options;
+    if (!m_time_budget.empty()) options.seconds = parse_seconds(m_time_budget);
+    std::optional<ProfileInputs> inputs;
+    if (m_validate) {
+      inputs = inputs_of(*source.profile, context);
+      context.events.note(plan_text(plan_validation(*inputs, *source.profile, result, options), result.answers.size()));
+    }
     simulate_answers(*source.profile, result, [&context](double done) {
       if (context.stop.stop_requested()) throw Interrupted();
       context.events.progress({"simulating epochs", done, -1});
     });
     Outcome outcome;
     if (m_validate) {
-      ValidationOptions options;
-      if (!m_time_budget.empty()) options.seconds = parse_seconds(m_time_budget);
-      validate(inputs_of(*source.profile, context), *source.profile, result, options, context.events, context.stop, system_timing());
+      validate(*inputs, *source.profile, result, options, context.events, context.stop, system_timing());
       outcome.exit_code = result.validation->outcome == "passed" ? exit_ok : result.validation->outcome == "failed" ? exit_failed : exit_undecided;
     }
     if (context.options.json || context.options.output) outcome.json = to_json(result);

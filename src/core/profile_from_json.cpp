@@ -25,6 +25,7 @@ std::optional<RateRecord> read_rate(JsonObject rates, std::string_view key) {
   }
   rate.windows = read_count(object, "windows");
   if (is_known(object, "void_windows")) rate.void_windows = read_count(object, "void_windows");
+  if (is_known(object, "shared_windows")) rate.shared_windows = read_count(object, "shared_windows");
   rate.method = object.text("method");
   if (is_known(object, "cache_fraction")) rate.cache_fraction = object.number("cache_fraction", 0, 1);
   return rate;
@@ -126,6 +127,13 @@ std::string read_instant(JsonObject& object, std::string_view key) {
   return text;
 }
 
+BackgroundLoad read_load(JsonObject object) {
+  BackgroundLoad load{object.number("cpu_fraction", 0, 1), {}};
+  for (JsonObject& each : object.objects("processes"))
+    load.processes.push_back({read_small(each, "pid"), each.text("command"), each.number("cpu_fraction", 0, most_number)});
+  return load;
+}
+
 RunRecord read_run(JsonObject& object) {
   RunRecord run;
   run.name = object.text("name");
@@ -152,6 +160,8 @@ RunRecord read_run(JsonObject& object) {
   run.fetch_places = read_small(object, "fetch_places");
   if (object.has("windows")) run.windows = read_count(object, "windows");
   if (object.has("void_windows")) run.void_windows = read_count(object, "void_windows");
+  if (object.has("shared_windows")) run.shared_windows = read_count(object, "shared_windows");
+  if (is_known(object, "others")) run.others = read_load(object.object("others"));
   run.slot_bytes = read_count(object, "slot_bytes");
   if (object.has("failures")) {
     for (JsonObject& each : object.objects("failures")) run.failures.push_back({each.text("cause"), read_count(each, "count"), each.text("example")});
@@ -234,9 +244,11 @@ ProfileResult profile_from_json(std::string_view text, const std::string& source
   read_ranks(root, result);
   const bool any_rate = result.ingestion || result.prep || result.cache || result.storage || result.fetch;
   if (!any_rate && result.runs.empty()) root.fail("rates", "found no rate, and no run: expected at least one of G, P, C, S and F, or a run");
+  if (is_known(root, "attained")) result.attained = read_attained(root.object("attained"));
   if (is_known(root, "stalls")) {
     JsonObject stalls = root.object("stalls");
-    result.stalls = {read_stall(stalls, "compute"), read_stall(stalls, "prep"), read_stall(stalls, "fetch")};
+    result.stalls = {read_stall(stalls, "compute"), read_stall(stalls, "prep"), read_stall(stalls, "fetch"), std::nullopt};
+    if (is_known(stalls, "interference")) result.stalls->interference = read_stall(stalls, "interference");
   }
   if (is_known(root, "bottleneck")) result.bottleneck = read_bottleneck(root.object("bottleneck"));
   if (is_known(root, "observed")) {

@@ -40,6 +40,7 @@ Json rate_json(const std::optional<RateRecord>& rate) {
                  {"windows", rate->windows},
                  {"void_windows", rate->void_windows},
                  {"method", rate->method}};
+  if (rate->shared_windows > 0) object["shared_windows"] = rate->shared_windows;
   add_if_known(object, "cache_fraction", rate->cache_fraction);
   return object;
 }
@@ -109,6 +110,13 @@ Json epoch_json(const EpochRecord& epoch, Peers peers) {
   return object;
 }
 
+Json load_json(const BackgroundLoad& load) {
+  Json object = {{"cpu_fraction", load.cpu_fraction}, {"processes", Json::array()}};
+  for (const auto& each : load.processes)
+    object["processes"].push_back({{"pid", each.pid}, {"command", each.command}, {"cpu_fraction", each.cpu_fraction}});
+  return object;
+}
+
 Json run_json(const RunRecord& run, Peers peers) {
   Json object = {{"name", run.name},
                  {"samples_per_s", run.samples_per_s},
@@ -140,6 +148,8 @@ Json run_json(const RunRecord& run, Peers peers) {
     object["failures"].push_back({{"cause", each.cause}, {"count", each.count}, {"example", each.example}});
   }
   for (const OperatorRecord& each : run.prep_operators) object["prep_operators"].push_back(operator_json(each));
+  if (run.shared_windows > 0) object["shared_windows"] = run.shared_windows;
+  if (run.others) object["others"] = load_json(*run.others);
   if (run.stall_seconds) object["stall_seconds"] = distribution_json(run.stall_seconds);
   if (run.mlperf_storage_au) object["mlperf_storage_au"] = utilisation_json(*run.mlperf_storage_au);
   if (run.training) object["training"] = training_json(*run.training);
@@ -171,7 +181,9 @@ Json stall_json(const StallRecord& stall) {
 
 Json stalls_json(const std::optional<ProfileResult::Stalls>& stalls) {
   if (!stalls) return nullptr;
-  return {{"compute", stall_json(stalls->compute)}, {"prep", stall_json(stalls->prep)}, {"fetch", stall_json(stalls->fetch)}};
+  Json object = {{"compute", stall_json(stalls->compute)}, {"prep", stall_json(stalls->prep)}, {"fetch", stall_json(stalls->fetch)}};
+  if (stalls->interference) object["interference"] = stall_json(*stalls->interference);
+  return object;
 }
 
 Json bottleneck_json(const std::optional<BottleneckRecord>& bottleneck) {
@@ -201,6 +213,7 @@ std::string to_json(const ProfileResult& result) {
   add_jobs(document, result);
   add_ranks(document, result);
   document["stalls"] = stalls_json(result.stalls);
+  if (result.attained) document["attained"] = attained_json(*result.attained);
   document["bottleneck"] = bottleneck_json(result.bottleneck);
   document["observed"] = nullptr;
   if (result.observed) {

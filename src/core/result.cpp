@@ -38,4 +38,15 @@ std::optional<double> ProfileResult::cache_fraction() const {
   return fetch ? fetch->cache_fraction : std::nullopt;
 }
 
+std::optional<double> ProfileResult::shared_cpu() const {
+  double sum = 0;
+  int count = 0;
+  for (const RunRecord& run : runs) {
+    if (run.shared_windows == 0 || !run.others) continue;
+    sum += run.others->cpu_fraction;
+    ++count;
+  }
+  return count > 0 ? std::optional(sum / count) : std::nullopt;
+}
+
 }  // namespace dsanalyze

@@ -159,4 +159,18 @@ std::string to_json(const DatasetCommandResult& result) {
   return document_text(document);
 }
 
+Json attained_json(const ProfileResult::Attained& attained) {
+  return {{"samples_per_s", attained.samples_per_s},
+          {"ci95_samples_per_s", interval_json(attained.ci95_samples_per_s)},
+          {"by_rates_samples_per_s", attained.by_rates_samples_per_s},
+          {"ci95_by_rates_samples_per_s", interval_json(attained.ci95_by_rates_samples_per_s)},
+          {"evidence", attained.evidence}};
+}
+
+ProfileResult::Attained read_attained(JsonObject object) {
+  return {object.number("samples_per_s", 0, most_number), read_interval(object, "ci95_samples_per_s", 0, most_number),
+          object.number("by_rates_samples_per_s", 0, most_number), read_interval(object, "ci95_by_rates_samples_per_s", 0, most_number),
+          read_texts(object, "evidence")};
+}
+
 }  // namespace dsanalyze

@@ -55,6 +55,8 @@ void add_if_known(Json& object, const char* key, const std::optional<T>& value) 
   if (value) object[key] = *value;
 }
 
+Json attained_json(const ProfileResult::Attained& attained);
+ProfileResult::Attained read_attained(JsonObject object);
 Json training_json(const TrainingRecord& training);
 TrainingRecord read_training(JsonObject object);
 

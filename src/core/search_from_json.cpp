@@ -6,8 +6,10 @@ namespace {
 
 std::optional<Reach> read_reach(JsonObject& object) {
   if (!is_known(object, "reach")) return std::nullopt;
-  const std::string name = object.choice("reach", {"surely", "maybe", "no"});
-  return name == "surely" ? Reach::surely : name == "maybe" ? Reach::maybe : Reach::no;
+  const std::string name = object.choice("reach", {"surely", "conditionally", "maybe", "no"});
+  for (const Reach reach : {Reach::surely, Reach::conditionally, Reach::maybe})
+    if (reach_name(reach) == name) return reach;
+  return Reach::no;
 }
 
 SearchSetup read_setup(JsonObject object) {
@@ -49,6 +51,8 @@ SearchPoint read_point(JsonObject object) {
   point.cost_per_hour = object.number("cost_per_hour", 0, most_number);
   point.cost_per_epoch = object.number("cost_per_epoch", 0, most_number);
   point.reach = read_reach(object);
+  if (object.has("assumptions")) point.assumptions = read_texts(object, "assumptions");
+  point.extrapolation = object.optional_number("extrapolation", 0, most_number).value_or(1);
   if (auto simulated = object.optional_object("simulated"))
     point.simulated = {simulated->number("samples_per_s", 0, most_number), simulated->number("epoch_seconds", 0, most_number),
                        simulated->number("cost_per_epoch", 0, most_number)};
@@ -69,6 +73,7 @@ SearchResult search_from_json(JsonObject object) {
   result.prices = prices.text("name");
   result.prices_path = prices.text("path");
   result.prices_date = prices.text("date");
+  if (is_known(prices, "age_days")) result.prices_age_days = static_cast<int>(prices.integer("age_days", -1'000'000, 10'000'000));
   result.currency = prices.text("currency");
   result.setups = static_cast<std::uint64_t>(object.integer("setups", 0, most_integer));
   result.simulated = static_cast<std::uint64_t>(object.integer("simulated", 0, most_integer));

@@ -42,6 +42,8 @@ Json point_json(const SearchPoint& point) {
                  {"cost_per_hour", point.cost_per_hour},
                  {"cost_per_epoch", point.cost_per_epoch},
                  {"reach", reach_json(point.reach)},
+                 {"assumptions", point.assumptions},
+                 {"extrapolation", point.extrapolation},
                  {"simulated", nullptr},
                  {"close_to_cheaper", point.close_to_cheaper}};
   if (point.simulated)
@@ -56,7 +58,12 @@ Json optional_point_json(const std::optional<SearchPoint>& point) { return point
 }  // namespace
 
 Json search_json(const SearchResult& result) {
-  Json object = {{"prices", {{"name", result.prices}, {"path", result.prices_path}, {"date", result.prices_date}, {"currency", result.currency}}},
+  Json object = {{"prices",
+                  {{"name", result.prices},
+                   {"path", result.prices_path},
+                   {"date", result.prices_date},
+                   {"age_days", or_null(result.prices_age_days)},
+                   {"currency", result.currency}}},
                  {"setups", result.setups},
                  {"simulated", result.simulated},
                  {"target", nullptr},

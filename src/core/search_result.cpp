@@ -11,6 +11,8 @@ std::string reach_name(Reach reach) {
   switch (reach) {
     case Reach::surely:
       return "surely";
+    case Reach::conditionally:
+      return "conditionally";
     case Reach::maybe:
       return "maybe";
     case Reach::no:

@@ -87,6 +87,7 @@ WhatIfAnswer read_answer(JsonObject& object) {
   answer.epoch_seconds = read_known(object, "epoch_seconds").value_or(0);
   answer.bottleneck = read_resource(object, "bottleneck");
   answer.too_close = object.boolean("too_close");
+  answer.extrapolation = object.optional_number("extrapolation", 1, most_number).value_or(1);
   if (answer.ingestion) {
     JsonObject stalls = object.object("stalls");
     answer.stalls = {stalls.number("compute", -most_number, most_number), stalls.number("prep", -most_number, most_number),
@@ -148,6 +149,10 @@ WhatIfResult whatif_from_json(std::string_view text, const std::string& source) 
     result.found.push_back({found.choice("question", {"cache", "cores", "accelerators", "storage"}), read_known(found, "value"), found.text("unit"),
                             found.text("then")});
   result.advice = read_advice(root);
+  if (auto attained = root.optional_object("attained")) {
+    result.interference = attained->optional_number("interference_fraction", 0, 1).value_or(0);
+    result.attained = read_attained(*attained);
+  }
   if (auto search = root.optional_object("search")) result.search = search_from_json(*search);
   if (auto validation = root.optional_object("validation")) result.validation = read_validation(*validation);
   result.findings = read_findings(root);

@@ -83,6 +83,7 @@ Json answer_json(const WhatIfAnswer& answer) {
                  {"epoch_seconds", answer.epoch_seconds > 0 ? Json(answer.epoch_seconds) : Json(nullptr)},
                  {"bottleneck", answer.bottleneck},
                  {"too_close", answer.too_close},
+                 {"extrapolation", answer.extrapolation},
                  {"stalls", nullptr},
                  {"speedup", answer.speedup}};
   if (answer.simulated) object["simulated"] = simulated_json(*answer.simulated);
@@ -121,6 +122,10 @@ std::string to_json(const WhatIfResult& result) {
                      {"cache_fraction", result.base_cache_fraction}}},
                    {"answers", Json::array()},
                    {"found", Json::array()}};
+  if (result.attained) {
+    document["attained"] = attained_json(*result.attained);
+    document["attained"]["interference_fraction"] = result.interference;
+  }
   for (const WhatIfAnswer& answer : result.answers) document["answers"].push_back(answer_json(answer));
   for (const WhatIfFound& found : result.found) {
     document["found"].push_back({{"question", found.question}, {"value", or_null(found.value)}, {"unit", found.unit}, {"then", found.then}});

@@ -29,6 +29,13 @@ MetricValue stall_value(const ProfileResult& profile, StallRecord ProfileResult:
   return {((*profile.stalls).*which).fraction, ""};
 }
 
+/// With what the full run lost to interference: whether that has a name of its own turns on its interval, and may differ between equal runs.
+MetricValue fetch_stall_value(const ProfileResult& profile) {
+  MetricValue value = stall_value(profile, &ProfileResult::Stalls::fetch);
+  if (value.value && profile.stalls->interference) *value.value += profile.stalls->interference->fraction;
+  return value;
+}
+
 }  // namespace
 
 const std::vector<MetricKind>& metric_kinds() {
@@ -79,7 +86,7 @@ MetricValue metric_value(const ProfileResult& profile, const MetricKind& kind) {
     return profile.network ? rate_value(profile.network) : MetricValue{std::nullopt, "is of ranks that part the dataset (--partition)"};
   if (kind.name == "F") return rate_value(profile.fetch);
   if (kind.name == "prep-stall") return stall_value(profile, &ProfileResult::Stalls::prep);
-  if (kind.name == "fetch-stall") return stall_value(profile, &ProfileResult::Stalls::fetch);
+  if (kind.name == "fetch-stall") return fetch_stall_value(profile);
   return run_value(profile.run(kind.name));
 }
 

@@ -26,6 +26,9 @@ constexpr std::array table{
           look_at_frequency},
     Entry{{"cpu-steal", "cpu", "steal time", "Time that the hypervisor gives to other guests is missing from every rate, and comes and goes."},
           look_at_steal},
+    Entry{{"other-processes", "cpu", "other processes",
+           "What others take of the CPU is missing from P and from training, and no two runs miss the same."},
+          look_at_other_processes},
     Entry{
         {"memory-limit", "memory", "memory limit", "A cache that does not fit a control group's limit ends in a kill or in reclaim instead of hits."},
         look_at_memory_limit},

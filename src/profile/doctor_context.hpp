@@ -98,6 +98,7 @@ std::optional<DoctorAnswer> look_at_cpu_affinity(const DoctorContext& context);
 std::optional<DoctorAnswer> look_at_workers(const DoctorContext& context);
 std::optional<DoctorAnswer> look_at_frequency(const DoctorContext& context);
 std::optional<DoctorAnswer> look_at_steal(const DoctorContext& context);
+std::optional<DoctorAnswer> look_at_other_processes(const DoctorContext& context);
 std::optional<DoctorAnswer> look_at_memory_limit(const DoctorContext& context);
 std::optional<DoctorAnswer> look_at_memory_for_cache(const DoctorContext& context);
 std::optional<DoctorAnswer> look_at_swap(const DoctorContext& context);

@@ -6,6 +6,7 @@
 #include <map>
 #include <sstream>
 
+#include "background_load.hpp"
 #include "doctor_context.hpp"
 #include "dsanalyze/base/text.hpp"
 
@@ -16,6 +17,8 @@ constexpr double much_throttled = 0.05;  // of the periods
 constexpr double much_stolen = 0.02;     // what a profile's windows tolerate of others
 constexpr double least_busy_ticks = 10;  // below that one tick says nothing
 constexpr double watch_seconds = 0.2;
+constexpr double processes_seconds = 0.3;
+constexpr double much_taken = 0.05;  // a few ticks of so short a watch
 
 std::string cores_text(double cores) { return format_number(cores) + (cores == 1 ? " core" : " cores"); }
 
@@ -203,6 +206,31 @@ std::optional<DoctorAnswer> look_at_steal(const DoctorContext& context) {
       "Nothing here helps: take a machine with cores of its own (a dedicated instance, CPU pinning on the host), and repeat measurements "
       "at other times of the day.",
       {}};
+}
+
+std::optional<DoctorAnswer> look_at_other_processes(const DoctorContext& context) {
+  if (context.inputs.depth != DoctorInputs::Depth::thorough) return std::nullopt;
+  const HostFacts& host = context.inputs.host;
+  ProcessWatch processes(context.inputs.root);
+  processes.look();
+  const CpuSample before = sample_cpu(host, context.inputs.root);
+  context.system.burn(processes_seconds);
+  const CpuSample after = sample_cpu(host, context.inputs.root);
+  processes.look();
+  if (before.wall_seconds == 0) return not_known("/proc/stat does not tell what the CPUs do");
+  const BackgroundLoad load = background_load(before, after, host, processes);
+  const std::string found =
+      fmt::format("they took {} of the CPU while watched for {}", format_share(load.cpu_fraction), format_seconds(processes_seconds));
+  if (load.cpu_fraction < much_taken) return fine(found);
+  DoctorAnswer answer{
+      DoctorStatus::warning, fmt::format("{}: {}", found, load_text(load)), "Stop them while measuring, or the result holds beside them only.", {}};
+  std::vector<int> numbers;
+  for (const auto& each : load.processes) numbers.push_back(each.pid);
+  if (!numbers.empty()) {
+    answer.mend += " What they are:";
+    answer.commands = {{DoctorCommand::Where::here, fmt::format("ps -o pid,user,pcpu,etime,args -p {}", fmt::join(numbers, ","))}};
+  }
+  return answer;
 }
 
 }  // namespace dsanalyze

@@ -2,11 +2,15 @@
 
 #include <algorithm>
 
+#include "background_load.hpp"
+
 namespace dsanalyze {
 namespace {
 
 constexpr double look_seconds = 0.05;
 constexpr std::size_t most_timeline_points = 120;
+/// A look at every process takes some ten microseconds each: every second or two.
+constexpr std::uint32_t looks_between_processes = 40;
 
 }  // namespace
 
@@ -28,10 +32,16 @@ void Observer::stop() {
   if (m_stop.exchange(1) != 0) return;
   m_timing.waiter->wake(m_stop, 1);
   m_thread.join();
+  m_looks_until_processes = 0;
   look();
 }
 
 void Observer::look() {
+  if (m_looks_until_processes == 0) {
+    m_processes.look();
+    m_looks_until_processes = looks_between_processes;
+  }
+  --m_looks_until_processes;
   Look look{m_timing.clock->now(), sample_cpu(m_host), resident_memory(), m_storage_bytes ? m_storage_bytes() : std::nullopt, m_loader.totals()};
   const std::scoped_lock lock(m_mutex);
   m_looks.push_back(std::move(look));
@@ -72,6 +82,12 @@ std::vector<TimelineRecord> Observer::timeline() const {
     timeline.push_back(record);
   }
   return timeline;
+}
+
+BackgroundLoad Observer::others() const {
+  const std::scoped_lock lock(m_mutex);
+  if (m_looks.size() < 2) return {};
+  return background_load(m_looks.front().cpu, m_looks.back().cpu, m_host, m_processes);
 }
 
 std::vector<TraceCounter> Observer::counters() const {

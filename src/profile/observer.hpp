@@ -8,6 +8,7 @@
 
 #include "dsanalyze/base/clock.hpp"
 #include "dsanalyze/base/host.hpp"
+#include "dsanalyze/base/processes.hpp"
 #include "dsanalyze/core/result.hpp"
 #include "dsanalyze/core/trace_events.hpp"
 #include "dsanalyze/loaders/loader.hpp"
@@ -29,6 +30,8 @@ class Observer {
   [[nodiscard]] std::vector<CpuPoint> cpu() const;
   /// At most 120 points, evenly thinned.
   [[nodiscard]] std::vector<TimelineRecord> timeline() const;
+  /// What others took of the CPU meanwhile. Once stopped.
+  [[nodiscard]] BackgroundLoad others() const;
   /// What a trace draws: every look.
   [[nodiscard]] std::vector<TraceCounter> counters() const;
 
@@ -46,6 +49,8 @@ class Observer {
   std::function<std::optional<Bytes>()> m_storage_bytes;
   HostFacts m_host;
   Timing m_timing;
+  ProcessWatch m_processes;  ///< the looking thread's, then stop()'s
+  std::uint32_t m_looks_until_processes = 0;
   mutable std::mutex m_mutex;
   std::vector<Look> m_looks;
   std::atomic<std::uint32_t> m_stop{0};

@@ -132,6 +132,19 @@ std::string jobs_line(const ProfileSettings& settings, Bytes slots) {
                      search);
 }
 
+/// What the cache may hold, and what of it there is to hold.
+std::string cache_line(const ProfilePlan& plan, const ProfileInputs& inputs) {
+  const ProfileSettings& settings = inputs.settings;
+  const Bytes dataset = inputs.index->facts().total_bytes;
+  const std::string kind =
+      fmt::format("cache: {}{}, {}", cache_kind_name(settings.cache), settings.admission == Admission::cost_aware ? " with cost-aware admission" : "",
+                  format_bytes(plan.cache_bytes));
+  if (plan.cache_bytes <= dataset) return fmt::format("{} = {} of the dataset", kind, format_share(plan.cache_fraction));
+  return fmt::format("{}: the whole dataset fits, so the cache holds {}", kind,
+                     plan.most_subset_bytes < dataset ? fmt::format("all of the subset, at most {}", format_bytes(plan.most_subset_bytes))
+                                                      : fmt::format("its {} and no more", format_bytes(dataset)));
+}
+
 /// For people: what is read, evicted, held, for how long.
 std::vector<std::string> describe(const ProfilePlan& plan, const ProfileInputs& inputs, Bytes slots) {
   const ProfileSettings& settings = inputs.settings;
@@ -167,9 +180,7 @@ std::vector<std::string> describe(const ProfilePlan& plan, const ProfileInputs& 
                                                         format_share(plan.cache_fraction))
                                           : "cache: the kernel's page cache");
   } else if (settings.cache != CacheKind::none) {
-    lines.push_back(fmt::format("cache: {}{}, {} = {} of the dataset", cache_kind_name(settings.cache),
-                                settings.admission == Admission::cost_aware ? " with cost-aware admission" : "", format_bytes(plan.cache_bytes),
-                                format_share(plan.cache_fraction)));
+    lines.push_back(cache_line(plan, inputs));
   }
   if (!inputs.trace_file.empty()) lines.push_back(fmt::format("writes: what the full run asks of its cache, to {}", inputs.trace_file.native()));
   if (!inputs.trace_events_file.empty())

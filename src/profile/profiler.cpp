@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "background_load.hpp"
 #include "calibration.hpp"
 #include "dsanalyze/base/memory_group.hpp"
 #include "dsanalyze/base/utc.hpp"
@@ -271,6 +272,7 @@ ProfileResult run_profile(const ProfileInputs& inputs, const ProfilePlan& plan, 
     result.trials = std::move(measured.trials);
   }
 
+  judge_background_load(context, result.runs);
   result.findings = context.findings;
   result.trusted = context.trusted;
   conclude(result, {plan.cache_fraction, saved_storage_share(context)});

@@ -100,6 +100,7 @@ void take_rate(const RunContext& context, Measured& measured) {
   measured.record.epoch_seconds = epoch_seconds(context, measured.rate);
   measured.record.windows = measured.rate.windows;
   measured.record.void_windows = measured.rate.void_windows;
+  measured.record.shared_windows = measured.rate.shared_windows;
 }
 
 RunRecord record_run(const std::string& name, const RunContext& context, const Pipeline& pipeline, const Loader& loader, const Observer& observer,
@@ -132,6 +133,7 @@ RunRecord record_run(const std::string& name, const RunContext& context, const P
 
   record_epochs(record, loader, log);
   record.timeline = observer.timeline();
+  record.others = observer.others();
   return record;
 }
 
@@ -154,10 +156,11 @@ RateRecord record_rate(RunContext& context, const std::string& run, const Window
   record.ci95_samples_per_s = rate.estimate.ci95;
   record.windows = rate.kept;
   record.void_windows = rate.voided;
+  record.shared_windows = rate.shared;
   record.method = method;
   if (rate.all_void) {
     context.distrust("cpu-taken-by-others",
-                     fmt::format("run \"{}\": other processes took more than 2 % of the CPU in all {} windows, so its rate is a lower bound. "
+                     fmt::format("run \"{}\": other processes took more than 75 % of the CPU in all {} windows, so its rate is a lower bound. "
                                  "Stop them, or pass --cores to leave them theirs, and run again.",
                                  run, rate.voided));
   } else if (rate.voided > 0) {

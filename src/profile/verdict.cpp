@@ -10,6 +10,7 @@
 
 #include "dsanalyze/base/units.hpp"
 #include "dsanalyze/core/server_fetch.hpp"
+#include "interference.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -239,9 +240,8 @@ void compare_with_closed_form(ProfileResult& result, const std::optional<RateRec
   if (std::abs(full->samples_per_s / promised - 1) <= most_difference) return;
   result.findings.push_back(
       {"closed-form-differs", Finding::Severity::warning,
-       fmt::format("run \"full\" reached {} samples/s{} where the rates promise {}: what runs at once here disturbs each other "
-                   "({} CPU that prep needs), "
-                   "or two rates are close to each other. Believe the run; predictions are off by as much.",
+       fmt::format("the full run reached {} samples/s{}; the measured rates predict {}: what runs at once here disturbs each other ({} CPU that prep "
+                   "needs), or two rates are close to each other. Believe the run; predictions are off by as much.",
                    format_number(full->samples_per_s), result.settings.share == JobSharing::none ? "" : " for each of the jobs that share",
                    format_number(promised), result.host.accelerator_shares_cores ? "training and reading cost" : "reading costs")});
 }
@@ -262,7 +262,8 @@ void conclude(ProfileResult& result, const CacheShare& cached_share) {
   const bool comparable = separate_jobs(result.settings) == 1;
   if (comparable && result.ingestion && cached != nullptr && full && cached->samples_per_s > 0) {
     const auto [compute, prep, fetch] = stalls_of(*result.ingestion, *cached, *full, static_cast<double>(result.dataset.samples));
-    result.stalls = ProfileResult::Stalls{compute, prep, fetch};
+    result.stalls = ProfileResult::Stalls{compute, prep, fetch, std::nullopt};
+    find_interference(result, *full, rule_of(result, wanted));
   }
   if (result.settings.observed_rate) {
     double feed = std::min(result.fetch->samples_per_s, result.prep->samples_per_s) / separate_jobs(result.settings);

@@ -11,11 +11,14 @@ constexpr double window_seconds = 1.0;
 constexpr std::size_t least_windows = 5;
 constexpr std::size_t most_windows = 60;
 constexpr double others_share_allowed = 0.02;
+/// Where others are at work all the time, a rate holds with them at work; above this share it says more of them than of the loader.
+constexpr double others_share_endured = 0.75;
 
 struct Window {
   Nanoseconds begin = 0, end = 0;
   double rate = 0;
   bool disturbed = false;
+  double others = 0;  ///< their share of the CPU
 };
 
 /// The last element at or before `at`; the first one when all are later.
@@ -34,7 +37,7 @@ std::vector<Window> cut(std::span<const ProgressPoint> points, Nanoseconds begin
     const Nanoseconds edge = begin + (end - begin) / static_cast<Nanoseconds>(count) * static_cast<Nanoseconds>(i);
     const ProgressPoint to = at_or_before(points, i == count ? end : edge);
     if (to.at <= from.at) continue;
-    windows.push_back({from.at, to.at, static_cast<double>(to.samples - from.samples) / to_seconds(to.at - from.at), false});
+    windows.push_back({from.at, to.at, static_cast<double>(to.samples - from.samples) / to_seconds(to.at - from.at), false, 0});
     from = to;
   }
   return windows;
@@ -84,11 +87,17 @@ WindowedRate windowed_rate(std::span<const ProgressPoint> points, std::span<cons
     for (Window& window : windows) {
       const CpuPoint& before = at_or_before(cpu, window.begin);
       const CpuPoint& after = at_or_before(cpu, window.end);
-      window.disturbed = after.at > before.at && others_cpu_share(before.cpu, after.cpu, host) > others_share_allowed;
+      if (after.at > before.at) window.others = others_cpu_share(before.cpu, after.cpu, host);
+      window.disturbed = window.others > others_share_allowed;
     }
   }
   std::vector<Window> kept;
   std::ranges::copy_if(windows, std::back_inserter(kept), [](const Window& window) { return !window.disturbed; });
+  if (kept.size() * 2 < windows.size()) {
+    kept.clear();
+    std::ranges::copy_if(windows, std::back_inserter(kept), [](const Window& window) { return window.others <= others_share_endured; });
+    result.shared = static_cast<std::uint64_t>(std::ranges::count_if(kept, &Window::disturbed));
+  }
   result.voided = windows.size() - kept.size();
   result.all_void = kept.empty() && !windows.empty();
   result.estimate = average(result.all_void ? windows : kept);

@@ -35,10 +35,12 @@ Estimate estimate_of_sequence(std::span<const double> values);
 struct WindowedRate {
   Estimate estimate;  ///< samples/s
   std::uint64_t kept = 0;
+  std::uint64_t shared = 0;  ///< of those kept: others took more than 2 % of our CPU, as they did in most
   std::uint64_t voided = 0;
   bool all_void = false;  ///< every window was void: the estimate uses them all and is not to be trusted
 };
 
+/// Where others left fewer than half of the windows alone, those count in which they took up to three quarters: the rate is that beside them.
 /// Cuts [begin, end] into windows of about a second (at least five), each from one progress point to another, and averages the rates of those that
 /// others left alone. Points are in the order of time.
 WindowedRate windowed_rate(std::span<const ProgressPoint> points, std::span<const CpuPoint> cpu, Nanoseconds begin, Nanoseconds end,

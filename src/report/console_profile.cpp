@@ -26,13 +26,15 @@ std::string labelled(const std::string& label, const std::string& text, std::siz
   return paragraph(fmt::format("  {:<{}}", label, label_width), text, width);
 }
 
-/// The epoch in characters, 40 where there is room: compute, then prep, then fetch.
+/// The epoch in characters, 40 where there is room: compute, then prep, then fetch, then interference.
 std::string epoch_bar(const ProfileResult::Stalls& stalls, std::size_t width) {
   const double cells = std::min(40.0, static_cast<double>(width - label_width) - 4);
   const auto upto = [cells](double share) { return static_cast<std::size_t>(std::lround(std::clamp(share, 0.0, 1.0) * cells)); };
   const std::size_t compute = upto(stalls.compute.fraction);
   const std::size_t prep = std::max(upto(stalls.compute.fraction + stalls.prep.fraction), compute);
-  return "[" + std::string(compute, '#') + std::string(prep - compute, '=') + std::string(static_cast<std::size_t>(cells) - prep, '.') + "]";
+  const auto all = static_cast<std::size_t>(cells);
+  const std::size_t rest = stalls.interference ? std::min(upto(stalls.interference->fraction), all - prep) : 0;
+  return "[" + std::string(compute, '#') + std::string(prep - compute, '=') + std::string(all - prep - rest, '.') + std::string(rest, '~') + "]";
 }
 
 std::string epoch_split(const ProfileResult::Stalls& stalls, std::size_t width) {
@@ -41,7 +43,8 @@ std::string epoch_split(const ProfileResult::Stalls& stalls, std::size_t width) 
                      share_with_interval(stall) + (stall.seconds_per_epoch > 0 ? ", " + format_seconds(stall.seconds_per_epoch) : ""), width);
   };
   return fmt::format("  {:<{}}{}\n", "epoch", label_width, epoch_bar(stalls, width)) + row('#', "compute", stalls.compute) +
-         row('=', "prep", stalls.prep) + row('.', "fetch", stalls.fetch);
+         row('=', "prep", stalls.prep) + row('.', "fetch", stalls.fetch) +
+         (stalls.interference ? row('~', "interference", *stalls.interference) : "");
 }
 
 std::string rates_section(const ProfileResult& result, std::size_t width) {
@@ -209,6 +212,7 @@ std::string console_summary(const ProfileResult& result, const ConsoleStyle& sty
   for (const std::string& line : wrap(console::verdict(result), width)) text += paint(line, Ink::bold, style.colour) + "\n";
   text += "\n";
   if (result.stalls) text += epoch_split(*result.stalls, width);
+  if (result.stalls && result.stalls->interference && result.attained) text += labelled("lost", interference_text(*result.attained), width);
   text += labelled("do first", first_step, width);
   text += labelled("sure", console::confidence(result), width);
   if (const RunRecord* full = result.run("full"); full != nullptr && full->mlperf_storage_au)

@@ -44,7 +44,8 @@ std::string stalls_table(ProfileViews views, std::size_t width) {
   Table table({{"of an epoch", Table::Align::left},
                {"compute", Table::Align::right},
                {"prep stall", Table::Align::right},
-               {"fetch stall", Table::Align::right}},
+               {"fetch stall", Table::Align::right},
+               {"interference", Table::Align::right}},
               0);
   bool any = false;
   for (const ProfileView& view : views) {
@@ -52,7 +53,7 @@ std::string stalls_table(ProfileViews views, std::size_t width) {
     if (!stalls) continue;
     any = true;
     table.add({view.label, report::share_with_interval(stalls->compute), report::share_with_interval(stalls->prep),
-               report::share_with_interval(stalls->fetch)});
+               report::share_with_interval(stalls->fetch), stalls->interference ? report::share_with_interval(*stalls->interference) : "-"});
   }
   return any ? "\n" + table.text(width) : "";
 }

@@ -7,13 +7,14 @@
 
 #include "console_table.hpp"
 #include "dsanalyze/core/rate_text.hpp"
+#include "whatif_text.hpp"
 
 namespace dsanalyze::console {
 namespace {
 
 std::string binding_word(const SearchPoint& point) {
   const std::string word = point.bottleneck == "gpu" ? "[G]" : point.bottleneck == "cpu" ? "[P]" : "[F]";
-  return point.too_close ? word + " ?" : word;
+  return word + (point.too_close ? " ?" : "") + (point.extrapolation > most_extrapolation ? " ~" : "");
 }
 
 /// A line of figures for each point, its parts below.
@@ -34,6 +35,8 @@ std::string front_lines(const SearchResult& search, std::size_t width) {
   }
   if (std::ranges::any_of(search.front, &SearchPoint::close_to_cheaper))
     text += paragraph("  ", "* not surely faster than the cheaper one above: their intervals overlap", width);
+  if (std::ranges::any_of(search.front, [](const SearchPoint& point) { return point.extrapolation > most_extrapolation; }))
+    text += paragraph("  ~ ", report::far_extrapolated_text(), width);
   return text;
 }
 
@@ -42,11 +45,11 @@ std::string front_lines(const SearchResult& search, std::size_t width) {
 std::string search_section(const SearchResult& search, const ConsoleStyle& style) {
   const std::size_t width = layout_width(style);
   std::string text = "\n" + paint("search", Ink::bold, style.colour) + "\n";
-  text += paragraph(
-      "  ",
-      fmt::format("{} of {}; {} set-ups by the closed form{}", search.prices, search.prices_date, format_number(static_cast<double>(search.setups)),
-                  search.simulated > 0 ? fmt::format(", {} simulated", search.simulated) : ""),
-      width);
+  text +=
+      paragraph("  ",
+                fmt::format("{}; {} set-ups by the closed form{}", report::price_list_text(search), format_number(static_cast<double>(search.setups)),
+                            search.simulated > 0 ? fmt::format(", {} simulated", search.simulated) : ""),
+                width);
   for (const std::string& sentence : search.conclusions) text += paragraph("  - ", sentence, width);
   text += "\n" + paragraph("  ", "what more speed costs; nothing else is both cheaper an epoch and faster", width) + front_lines(search, width);
   return text;

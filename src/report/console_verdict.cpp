@@ -47,6 +47,9 @@ std::string compared_rates(const ProfileResult& result, const std::string& resou
 
 std::string stall_sentence(const ProfileResult& result) {
   if (!result.stalls) return "";
+  if (const auto& rest = result.stalls->interference)
+    return fmt::format(": of the epoch, {}, {} and {} are lost", loss(result.stalls->prep, "prep"), loss(result.stalls->fetch, "fetch"),
+                       loss(*rest, "interference"));
   return fmt::format(": of the epoch, {} and {} are lost", loss(result.stalls->prep, "prep"), loss(result.stalls->fetch, "fetch"));
 }
 
@@ -75,6 +78,8 @@ Verdict verdict_parts(const ProfileResult& result) {
   std::vector<std::string> reservations;
   if (rests_on_emulation(result.settings)) reservations.emplace_back("emulated");
   if (!result.trusted) reservations.emplace_back("not to be trusted (see findings)");
+  if (const auto shared = result.shared_cpu())
+    reservations.push_back(fmt::format("beside other processes that take {} of the CPU", format_share(*shared)));
   const bool undecided = result.bottleneck && result.ingestion && result.trusted && !result.bottleneck->confident;
   if (undecided) reservations.emplace_back("too close to call");
 

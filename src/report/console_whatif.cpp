@@ -24,7 +24,7 @@ using report::value_text;
 /// The letter alone, where the table is wide.
 std::string binding_letter(const WhatIfAnswer& answer) {
   const std::string letter = report::resource_letter(answer.bottleneck);
-  return letter + (answer.too_close ? " ?" : "") + (answer.measured && !answer.measured->verdict_right ? " !" : "");
+  return letter + report::reservation_marks(answer) + (answer.measured && !answer.measured->verdict_right ? " !" : "");
 }
 
 /// "2,412 ± 30" and "-0.8 %".
@@ -87,6 +87,7 @@ std::string answers_table(const WhatIfResult& result, std::size_t width) {
   std::string text = table.text(width);
   if (std::ranges::any_of(answers, &WhatIfAnswer::too_close))
     text += paragraph("  ? ", "too close to call: the lowest rate's interval overlaps another's", width);
+  if (std::ranges::any_of(answers, &WhatIfAnswer::far_extrapolated)) text += paragraph("  ~ ", report::far_extrapolated_text(), width);
   if (std::ranges::any_of(answers, [](const WhatIfAnswer& answer) { return answer.measured && !answer.measured->verdict_right; }))
     text += paragraph("  ! ", "another resource bound than was predicted", width);
   return text;
@@ -126,6 +127,7 @@ std::string console_summary(const WhatIfResult& result, const ConsoleStyle& styl
   const std::size_t width = console::layout_width(style);
   std::string text = paragraph("", result.model, width);
   text += paragraph("", fmt::format("from {}; {} of the dataset cached", result.source, format_share(result.base_cache_fraction)), width);
+  if (result.attained) text += paragraph("", "as measured, " + report::attained_text(result), width);
   text += "\n" + answers_table(result, width);
   text += validation_section(result, style);
   text += found_section(result.found, style);

@@ -94,9 +94,10 @@ void write_rates(Exposition& out, const ProfileResult& result) {
 
 void write_stalls(Exposition& out, const ProfileResult& result) {
   if (result.stalls) {
-    const std::array<std::pair<const char*, const StallRecord&>, 3> parts{
-        {{"compute", result.stalls->compute}, {"prep", result.stalls->prep}, {"fetch", result.stalls->fetch}}};
-    out.gauge("dsanalyze_epoch_ratio", "ratio", "Share of an epoch: computing, waiting for prep, waiting for fetch.");
+    std::vector<std::pair<const char*, StallRecord>> parts{
+        {"compute", result.stalls->compute}, {"prep", result.stalls->prep}, {"fetch", result.stalls->fetch}};
+    if (result.stalls->interference) parts.emplace_back("interference", *result.stalls->interference);
+    out.gauge("dsanalyze_epoch_ratio", "ratio", "Share of an epoch: computing, waiting for prep, waiting for fetch, lost to interference.");
     for (const auto& [name, stall] : parts) out.sample(stall.fraction, {{"part", name}});
     out.gauge("dsanalyze_epoch_ci95_low_ratio", "ratio", "Lower end of the 95 % interval.");
     for (const auto& [name, stall] : parts) out.sample(stall.ci95_fraction.low, {{"part", name}});

@@ -17,9 +17,11 @@ EpochSplit epoch_split(const ProfileResult::Stalls& stalls, const std::string& l
     return EpochSplit::Part{kind, name, stall.fraction, share_with_interval(stall),
                             stall.seconds_per_epoch > 0 ? format_seconds(stall.seconds_per_epoch) + " an epoch" : ""};
   };
-  return {label,
-          {part("compute", "the accelerators compute", stalls.compute), part("prep", "they wait for prep", stalls.prep),
-           part("fetch", "they wait for fetch", stalls.fetch)}};
+  EpochSplit split{label,
+                   {part("compute", "the accelerators compute", stalls.compute), part("prep", "they wait for prep", stalls.prep),
+                    part("fetch", "they wait for fetch", stalls.fetch)}};
+  if (stalls.interference) split.parts.push_back(part("interference", "lost to interference", *stalls.interference));
+  return split;
 }
 
 const std::string explanation =
@@ -39,6 +41,7 @@ void add_one(const ProfileView& view, Section& section) {
   if (result.observed) terms.terms.push_back({"Your own job", observed_text(*result.observed)});
   section.blocks.emplace_back(std::move(terms));
   if (!verdict.rates.empty()) section.blocks.emplace_back(Paragraph{verdict.rates});
+  if (result.stalls && result.stalls->interference && result.attained) section.blocks.emplace_back(Paragraph{interference_text(*result.attained)});
   section.blocks.emplace_back(Paragraph{explanation, Paragraph::Tone::muted});
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 
 #include "profile_document.hpp"
 #include "profile_tables.hpp"
@@ -68,6 +69,22 @@ Figure waits(ProfileViews views) {
 
 std::string points_apart(double share, double from) { return fmt::format("{:+.1f} points", (share - from) * 100); }
 
+/// A line of the table, where some profile lost what its rates do not explain.
+void add_interference(ProfileViews views, Table& table) {
+  const auto has = [](const ProfileView& view) { return view.profile->stalls && view.profile->stalls->interference; };
+  if (std::ranges::none_of(views, has)) return;
+  std::vector<std::string> cells{"interference"};
+  std::optional<double> first;
+  for (const ProfileView& view : views) {
+    if (!view.profile->stalls) continue;
+    const StallRecord lost = view.profile->stalls->interference.value_or(StallRecord{});
+    cells.push_back(has(view) ? share_with_interval(lost) : "-");
+    cells.push_back(first ? points_apart(lost.fraction, *first) : has(view) ? seconds_text(lost.seconds_per_epoch) : "-");
+    if (!first) first = lost.fraction;
+  }
+  table.add(cells);
+}
+
 Table stall_shares(ProfileViews views) {
   Table table{"shares of an epoch with 95 % intervals", {{"an epoch's time", Align::left}}};
   const ProfileResult::Stalls* first = nullptr;
@@ -91,6 +108,7 @@ Table stall_shares(ProfileViews views) {
     }
     table.add(cells);
   }
+  add_interference(views, table);
   return table;
 }
 
@@ -120,7 +138,8 @@ Section stalls_section(ProfileViews views) {
     section.blocks.emplace_back(
         Figure{"",
                "A prep stall is time in which accelerators wait for the CPU, a fetch stall time in which they wait for storage or the "
-               "cache, in spite of reading and preparing ahead: the differences between runs with and without that part.",
+               "cache, in spite of reading and preparing ahead: the differences between runs with and without that part, so far as the rates explain "
+               "them. What they do not explain is interference: stages that run at once, and other processes, take from one another.",
                {},
                std::move(shares)});
   Figure figure = waits(views);

@@ -62,6 +62,12 @@ std::string parting_text(const PartitionRecord& partition) {
 
 }  // namespace
 
+std::string interference_text(const ProfileResult::Attained& attained) {
+  return fmt::format("As measured, the full run reached {} samples/s; by the rates it would be {}. The difference is interference: {}.",
+                     format_rate(attained.samples_per_s, attained.ci95_samples_per_s),
+                     format_rate(attained.by_rates_samples_per_s, attained.ci95_by_rates_samples_per_s), fmt::join(attained.evidence, "; "));
+}
+
 std::string share_with_interval(const StallRecord& stall) {
   const double half = (stall.ci95_fraction.high - stall.ci95_fraction.low) / 2 * 100;
   if (!(half > 0)) return format_share(stall.fraction);

@@ -12,6 +12,8 @@ namespace dsanalyze::report {
 
 /// "37.2 ± 1.6 %": two digits of the half-width of the 95 % interval, and the share to the same place.
 std::string share_with_interval(const StallRecord& stall);
+/// What the full run reached beside what its rates give, and what speaks for causes: a sentence or two.
+std::string interference_text(const ProfileResult::Attained& attained);
 /// Storage, prep, accelerators, cache: what of them is real.
 std::string setup_text(const ProfileResult& result);
 std::string dataset_text(const DatasetRecord& dataset);

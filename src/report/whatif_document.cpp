@@ -85,7 +85,7 @@ Chart answers_chart(const WhatIfResult& result) {
 
 Section answers_section(const WhatIfResult& result) {
   Section section{"answers", "Every answer"};
-  Table table{"the set-up as measured, then the others, the best first", {}};
+  Table table{"the unchanged set-up, then the others, the best first", {}};
   const std::vector<AnswerColumn> columns = answer_columns(result);
   for (const AnswerColumn& column : columns) table.columns.push_back(column.column);
   for (const WhatIfAnswer& answer : result.answers) {
@@ -97,6 +97,7 @@ Section answers_section(const WhatIfResult& result) {
   std::string text = "Rates with 95 % intervals; the lowest of what fetch [F], prep [P] and the accelerators [G] can do is what binds.";
   if (any(result, [](const WhatIfAnswer& answer) { return answer.too_close; }))
     text += " ? too close to call: the lowest rate's interval overlaps another's.";
+  if (any(result, [](const WhatIfAnswer& answer) { return answer.far_extrapolated(); })) text += " ~ " + far_extrapolated_text() + ".";
   if (result.answers.size() > most_in_chart) text += fmt::format(" The chart shows the first {}.", most_in_chart);
   section.blocks.emplace_back(Figure{"", text, {answers_chart(result)}, std::move(table)});
   return section;
@@ -124,22 +125,23 @@ std::string headline(const WhatIfResult& result) {
     return words + " " + resource_letter(answer.bottleneck);
   };
   if (result.answers.size() == 1)
-    return fmt::format("As measured, training reaches {} samples/s: {}", format_number(base.samples_per_s), binds(base));
+    return fmt::format("By the rates, training reaches {} samples/s: {}", format_number(base.samples_per_s), binds(base));
   if (&best == &base || best.speedup <= 1)
-    return fmt::format("Nothing that was asked about is faster than the set-up as measured: {} samples/s, {}", format_number(base.samples_per_s),
-                       binds(base));
-  return fmt::format("Best is {}: {} samples/s, {:.2f}x the set-up as measured; then {}", change_text(best.change), format_number(best.samples_per_s),
+    return fmt::format("Nothing that was asked about is faster than the unchanged set-up: {} samples/s by the rates, {}",
+                       format_number(base.samples_per_s), binds(base));
+  return fmt::format("Best is {}: {} samples/s, {:.2f}x the unchanged set-up; then {}", change_text(best.change), format_number(best.samples_per_s),
                      best.speedup, binds(best));
 }
 
 std::string how_sure(const WhatIfResult& result) {
   const WhatIfAnswer& base = result.answers.front();
   const WhatIfAnswer& best = best_of(result);
-  std::string text = fmt::format("{} samples/s as measured, {} predicted", format_rate(base.samples_per_s, base.ci95_samples_per_s),
+  std::string text = fmt::format("{} samples/s unchanged, {} changed, both by the rates", format_rate(base.samples_per_s, base.ci95_samples_per_s),
                                  format_rate(best.samples_per_s, best.ci95_samples_per_s));
   const bool apart = best.ci95_samples_per_s.low > base.ci95_samples_per_s.high;
   text += apart ? "; their 95 % intervals do not overlap" : "; their 95 % intervals overlap, so that it is faster is not sure";
   if (best.too_close) text += "; what binds then is too close to call";
+  if (best.far_extrapolated()) text += "; " + far_extrapolated_text();
   return text + ".";
 }
 
@@ -149,6 +151,7 @@ Section verdict_section(const WhatIfResult& result) {
   if (result.search && !result.search->conclusions.empty()) terms.terms.push_back({"Cheapest", result.search->conclusions.front()});
   if (!result.advice.empty()) terms.terms.push_back({"Do first", result.advice.front().text, Terms::Term::Weight::first});
   if (&best_of(result) != &result.answers.front()) terms.terms.push_back({"How sure", how_sure(result)});
+  if (result.attained) terms.terms.push_back({"As measured", begun(attained_text(result)) + "."});
   if (result.validation) terms.terms.push_back({"Tried on this machine: " + result.validation->outcome, result.validation->reason});
   for (const WhatIfFound& found : result.found)
     terms.terms.push_back(
@@ -187,7 +190,7 @@ Section validation_section(const WhatIfResult& result) {
 
 Section rates_section(const WhatIfResult& result) {
   Section section{"rates", "What it rests on"};
-  Table table{"the rates of the set-up as measured", {{"rate", Align::left}, {"samples/s"}}};
+  Table table{"the rates that were measured or typed", {{"rate", Align::left}, {"samples/s"}}};
   if (result.rates.ingestion) table.add({"the accelerators want [G]", format_number(*result.rates.ingestion)});
   table.add({"prep can deliver [P]", format_number(result.rates.prep)});
   table.add({"the cache can deliver [C]", format_number(result.rates.cache)});

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "dsanalyze/base/units.hpp"
+#include "dsanalyze/core/rate_text.hpp"
 
 namespace dsanalyze::report {
 
@@ -32,7 +33,7 @@ std::string change_text(const WhatIfChange& change) {
     if (change.storage_scope == "shared") parts.emplace_back("shared storage");
     if (change.network_bytes_per_s) parts.push_back(format_bytes_per_second(*change.network_bytes_per_s) + " network");
   }
-  return parts.empty() ? "as measured" : fmt::format("{}", fmt::join(parts, ", "));
+  return parts.empty() ? "unchanged, by the rates" : fmt::format("{}", fmt::join(parts, ", "));
 }
 
 std::string partition_text(const WhatIfChange& change) {
@@ -43,8 +44,31 @@ std::string resource_words(const std::string& bottleneck) { return bottleneck ==
 
 std::string resource_letter(const std::string& bottleneck) { return bottleneck == "gpu" ? "[G]" : bottleneck == "cpu" ? "[P]" : "[F]"; }
 
+std::string reservation_marks(const WhatIfAnswer& answer) {
+  return std::string(answer.too_close ? " ?" : "") + (answer.far_extrapolated() ? " ~" : "");
+}
+
+std::string price_list_text(const SearchResult& search) {
+  const std::string list = fmt::format("{} of {}", search.prices, search.prices_date);
+  if (!search.prices_age_days || *search.prices_age_days < 0) return list;
+  constexpr int days_of_a_year = 365;
+  if (*search.prices_age_days < days_of_a_year) return fmt::format("{}, {} days old", list, *search.prices_age_days);
+  return fmt::format("{}, {:.1f} years old", list, *search.prices_age_days / 365.25);
+}
+
+std::string attained_text(const WhatIfResult& result) {
+  if (!result.attained) return "";
+  return fmt::format(
+      "the full run reached {} samples/s{}", format_rate(result.attained->samples_per_s, result.attained->ci95_samples_per_s),
+      result.interference > 0 ? fmt::format("; interference took {} of its epoch, which no rate knows of", format_share(result.interference)) : "");
+}
+
+std::string far_extrapolated_text() {
+  return fmt::format("a resource of it is more than {} times what was measured: an estimate, never certain", format_number(most_extrapolation));
+}
+
 std::string binding_text(const WhatIfAnswer& answer) {
-  return resource_words(answer.bottleneck) + " " + resource_letter(answer.bottleneck) + (answer.too_close ? " ?" : "");
+  return resource_words(answer.bottleneck) + " " + resource_letter(answer.bottleneck) + reservation_marks(answer);
 }
 
 std::string question_text(const std::string& question) {

@@ -4,14 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "conclusion.hpp"
 #include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/random.hpp"
 #include "dsanalyze/base/storage_group.hpp"
 #include "dsanalyze/models/profile_simulation.hpp"
 #include "speedometer.hpp"
@@ -89,10 +90,19 @@ double needed_seconds(const ProfileResult& profile, const WhatIfAnswer& answer) 
   return (1.2 * first + steady) / share_of_the_full_run + Speedometer::seconds(profile);
 }
 
-std::vector<std::size_t> random_order(std::size_t count, std::uint64_t seed) {
-  std::vector<std::uint32_t> permutation(count);
-  random_permutation(mix(seed, 0x7a11da7e), permutation);
-  return {permutation.begin(), permutation.end()};
+/// The most telling of those that are left, given those that are chosen.
+std::size_t most_telling(const std::vector<WhatIfAnswer>& answers, const std::vector<std::size_t>& chosen, const std::vector<std::size_t>& left) {
+  const auto value = [&](std::size_t at) {
+    const WhatIfAnswer& answer = answers[at];
+    bool known = false;
+    double nearest = std::numeric_limits<double>::infinity();
+    for (const std::size_t other : chosen) {
+      known = known || answers[other].bottleneck == answer.bottleneck;
+      nearest = std::min(nearest, std::abs(std::log(answer.samples_per_s / answers[other].samples_per_s)));
+    }
+    return std::pair(!known, nearest);
+  };
+  return *std::ranges::max_element(left, {}, value);
 }
 
 }  // namespace
@@ -121,19 +131,50 @@ std::string cannot_run(const ProfileInputs& base, const ProfileResult& profile, 
   return "";
 }
 
+ValidationPlan plan_validation(const ProfileInputs& base, const ProfileResult& profile, WhatIfResult& result, const ValidationOptions& options) {
+  std::vector<WhatIfAnswer>& answers = result.answers;
+  ValidationPlan plan;
+  std::vector<std::size_t> left;
+  for (std::size_t at = 0; at < answers.size(); ++at) {
+    answers[at].not_measured = cannot_run(base, profile, answers[at]);
+    if (!answers[at].not_measured.empty()) continue;
+    left.push_back(at);
+    plan.seconds_of_all += needed_seconds(profile, answers[at]);
+  }
+  if (options.seconds > 0 && plan.seconds_of_all > 0) plan.stretch = options.seconds / plan.seconds_of_all;
+  const double most = options.seconds > 0 ? std::numeric_limits<double>::infinity() : ValidationOptions::default_seconds;
+  while (!left.empty()) {
+    // answers[0] is the unchanged set-up.
+    const std::size_t next = plan.order.empty() ? left.front() : most_telling(answers, plan.order, left);
+    std::erase(left, next);
+    const double seconds = plan.stretch * needed_seconds(profile, answers[next]);
+    if (!plan.order.empty() && plan.seconds + seconds > most) {
+      ++plan.left_out;
+      answers[next].not_measured =
+          fmt::format("it does not fit into {}: pass --time-budget {:.0f}s", format_seconds(most), std::ceil(plan.seconds_of_all));
+      continue;
+    }
+    plan.order.push_back(next);
+    plan.seconds += seconds;
+  }
+  return plan;
+}
+
+std::string plan_text(const ValidationPlan& plan, std::size_t answers) {
+  std::string text = fmt::format("validation: {} of {} set-ups run here, about {} in all, the most telling first", plan.order.size(), answers,
+                                 format_seconds(plan.seconds));
+  if (plan.left_out > 0)
+    text += fmt::format("; {} more would take {} together with these (--time-budget)", plan.left_out, format_seconds(plan.seconds_of_all));
+  return text;
+}
+
 void validate(const ProfileInputs& base, const ProfileResult& profile, WhatIfResult& result, const ValidationOptions& options, EventSink& events,
               const std::stop_token& stop, Timing timing) {
   std::vector<WhatIfAnswer>& answers = result.answers;
-  std::vector<std::size_t> order;
-  for (const std::size_t i : random_order(answers.size(), profile.settings.seed)) {
-    answers[i].not_measured = cannot_run(base, profile, answers[i]);
-    if (answers[i].not_measured.empty()) order.push_back(i);
-  }
-  double needed = 0;
-  for (const std::size_t i : order) needed += needed_seconds(profile, answers[i]);
-  const double share = options.seconds > 0 && needed > 0 ? options.seconds / needed : 1;
-  events.note(
-      fmt::format("validation: {} set-ups of {} are run here, about {} in all", order.size(), answers.size(), format_seconds(share * needed)));
+  const ValidationPlan plan = plan_validation(base, profile, result, options);
+  const std::vector<std::size_t>& order = plan.order;
+  const double share = plan.stretch;
+  const double needed = plan.seconds / share;
   if (order.empty()) {
     result.validation = conclude_validation(answers, options);
     return;

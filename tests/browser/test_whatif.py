@@ -85,6 +85,7 @@ class WhatIf(pages.PageTest):
         self.assertLessEqual(worst, MOST_DIFFERENCE, f"{field} {where}")
         self.assertEqual(expected["bottleneck"], found["bottleneck"], where)
         self.assertEqual(expected["too_close"], found["too_close"], where)
+        self.assertAlmostEqual(expected["extrapolation"], found["extrapolation"], delta=1e-9, msg=where)
         return worst
 
     def test_the_page_answers_as_the_program_does(self):

@@ -77,7 +77,7 @@ class WhatIf(ProgramTest):
 
     def test_output_is_written_whole_beside_the_console(self):
         file = self.folder / "answer.json"
-        self.assertIn("as measured", self.succeeds("whatif", "--rates", TABLE_5, "-o", file).stdout)
+        self.assertIn("unchanged, by the rates", self.succeeds("whatif", "--rates", TABLE_5, "-o", file).stdout)
         self.assertEqual(json.loads(file.read_text())["schema"], "dsanalyze.whatif/1")
 
     def test_a_full_disk_is_an_error_and_leaves_nothing(self):

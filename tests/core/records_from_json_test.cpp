@@ -87,9 +87,9 @@ TEST_CASE("wrong fields of a what-if record are refused by their place, and late
                  {"/search/conclusions", {1}},
                  {"/search/target/epoch_seconds", "3min"}},
                 whatif_from_json);
-  check_needed(text, "", {"search", "validation"}, whatif_from_json);
-  check_needed(text, "/answers/0", {"G", "epoch_seconds", "not_measured"}, whatif_from_json);
-  check_needed(text, "/search/front/0", {"reach", "simulated"}, whatif_from_json);
+  check_needed(text, "", {"attained", "search", "validation"}, whatif_from_json);
+  check_needed(text, "/answers/0", {"G", "epoch_seconds", "extrapolation", "not_measured"}, whatif_from_json);
+  check_needed(text, "/search/front/0", {"reach", "assumptions", "extrapolation", "simulated"}, whatif_from_json);
   json later = json::parse(text);
   later["answers"][0]["change"]["colour"] = "red";
   CHECK(to_json(whatif_from_json(later.dump(), "r.json")) == text);

@@ -31,10 +31,10 @@ void check_refused(const json& document, const std::string& place) {
 
 TEST_CASE("a profile has the documented keys in the documented order") {
   const auto document = nlohmann::ordered_json::parse(to_json(test::full_profile()));
-  CHECK(keys_of(document) == std::vector<std::string>{"schema",   "tool",   "started_utc",   "host",   "settings", "dataset",
-                                                      "rates",    "curves", "distributions", "order",  "runs",     "sharing",
-                                                      "jobs",     "trials", "partition",     "ranks",  "stalls",   "bottleneck",
-                                                      "observed", "advice", "findings",      "trusted"});
+  CHECK(keys_of(document) == std::vector<std::string>{"schema",     "tool",     "started_utc",   "host",     "settings", "dataset",
+                                                      "rates",      "curves",   "distributions", "order",    "runs",     "sharing",
+                                                      "jobs",       "trials",   "partition",     "ranks",    "stalls",   "attained",
+                                                      "bottleneck", "observed", "advice",        "findings", "trusted"});
   CHECK(document["schema"] == "dsanalyze.profile/1");
   CHECK(keys_of(document["rates"]) == std::vector<std::string>{"G", "P", "C", "S", "N", "F"});
   CHECK(document["host"]["storage"]["device"] == "vda");

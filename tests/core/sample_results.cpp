@@ -9,6 +9,8 @@ RateRecord rate(double samples_per_s) {
 
 RunRecord full_run() {
   RunRecord run;
+  run.shared_windows = 3;
+  run.others = BackgroundLoad{0.31, {{1234, "stress-ng", 0.28}}};
   run.name = "full";
   run.samples_per_s = 1234.56789012345678;
   run.epoch_seconds = 10.1;
@@ -156,6 +158,8 @@ ProfileResult full_profile() {
   result.ranks = full_ranks();
   result.partition = full_partition();
   result.stalls = {{1, 0.2, {0.1, 0.3}}, {2, 0.3, {0.2, 0.4}}, {3, 0.5, {0.4, 0.6}}};
+  result.stalls->interference = StallRecord{0.5, 0.1, {0.05, 0.15}};
+  result.attained = ProfileResult::Attained{1198, {1180, 1216}, 1756, {1720, 1790}, {"reading costs 0.1 ms of CPU time a sample"}};
   result.bottleneck = {"io", "storage", true, "the lowest", "cpu"};
   result.observed = {999.5, 0.6};
   result.advice = {{"more-cache", "Cache more.", {"F 7,157", "P 10,208"}, {{"PyTorch DataLoader", "Keep the bytes."}}}};
@@ -183,18 +187,21 @@ SearchResult full_search() {
   point.costs_per_hour = {0.1, 0.8, 0.3, 19.8, 0.02, 0.01};
   point.cost_per_hour = 21.03;
   point.cost_per_epoch = 1.046;
-  point.reach = Reach::surely;
+  point.reach = Reach::conditionally;
+  point.assumptions = {"a-disk gives 500 MB/s with 1 ms a request (the list assumes it)"};
+  point.extrapolation = 4.5;
   point.simulated = SearchPoint::Simulated{7100, 180.5, 1.054};
   point.close_to_cheaper = true;
   SearchResult result;
   result.prices = "a-list";
   result.prices_path = "configs/prices/a-list.json";
   result.prices_date = "2024-01-31";
+  result.prices_age_days = 1000;
   result.currency = "USD";
   result.setups = 9999;
   result.simulated = 1;
   result.target = SearchTarget{"3min", 7118, 180};
-  result.reach = Reach::surely;
+  result.reach = Reach::conditionally;
   result.cheapest = point;
   result.cheapest_hour = point;
   result.cheaper_maybe = point;
@@ -212,6 +219,8 @@ WhatIfResult full_whatif() {
   result.model = "closed form, MinIO";
   result.rates = {20'000, 10'208, 251'950, 4698.5};
   result.base_cache_fraction = 0.35;
+  result.attained = ProfileResult::Attained{5'000, {4'900, 5'100}, 7'157, {7'000, 7'300}, {"no cause was seen"}};
+  result.interference = 0.3;
   WhatIfAnswer measured;
   measured.ingestion = 20'000;
   measured.prep = 10'208;

@@ -38,6 +38,26 @@ TEST_CASE("twice the threads on the same cores bring 30 %, as the paper's 32 to 
   CHECK(close_to(law.rate(32), 3200));
 }
 
+TEST_CASE("a larger machine has as many threads a core as the host: twice its threads do twice its work") {
+  ScalingLaw law{100};
+  law.physical_cores = 4;
+  law.host_threads = 8;
+  CHECK(close_to(law.rate(8), 520));
+  CHECK(close_to(law.rate(16), 2 * 520));
+  CHECK(close_to(law.rate(12), 1.5 * 520));
+  CHECK(close_to(law.rate(6), 460));
+}
+
+TEST_CASE("a peak beyond the host is at the threads whose cores it needs") {
+  ScalingLaw law{100, 0.01, 0.002};
+  law.physical_cores = 4;
+  law.host_threads = 8;
+  const double peak = law.peak_threads();
+  CHECK(close_to(law.effective_cores(peak), std::sqrt(0.99 / 0.002)));
+  CHECK(law.rate(peak) > law.rate(peak * 0.8));
+  CHECK(law.rate(peak) > law.rate(peak * 1.25));
+}
+
 TEST_CASE("larger batches are ingested faster, up to one over a sample's own time") {
   const BatchLaw law{0.01, 0.001};
   CHECK(close_to(law.rate(10), 500));

@@ -11,12 +11,13 @@ using namespace dsanalyze::fidelity;
 
 namespace {
 
-// [DS-Analyzer, Table 5]: AlexNet, ImageNet-1k, Config-SSD-V100; predicted training speed in samples/s by cached share of the dataset.
+// [DS-Analyzer, Table 5]: AlexNet, ImageNet-1k, Config-SSD-V100; predicted and measured training speed in samples/s by cached share of the dataset.
 struct Column {
   double cached;
   double predicted;
+  double empirical;
 };
-constexpr std::array<Column, 3> table5{{{0.25, 6226}, {0.35, 7164}, {0.50, 9225}}};
+constexpr std::array<Column, 3> table5{{{0.25, 6226, 6130}, {0.35, 7164, 7118}, {0.50, 9225, 9022}}};
 
 struct Rate {
   double cache = 0;
@@ -37,13 +38,15 @@ constexpr double ingestion = 8 * 2620;
 
 }  // namespace
 
-TEST_CASE("Table 5: each column's F from C and S of the two others, within 0.5 %") {
+TEST_CASE("Table 5: each column's F from C and S of the two others, within 0.5 % of the predicted row and 4 % of the empirical one") {
   for (std::size_t tested = 0; tested < table5.size(); ++tested) {
     const Rate rate = solve(table5[(tested + 1) % 3], table5[(tested + 2) % 3]);
     const double ours = effective_fetch_rate(table5[tested].cached, rate.cache, rate.storage);
     const int cached = static_cast<int>(100 * table5[tested].cached);
     check("rates", "Table 5", "F at " + std::to_string(cached) + " % cached, predicted row", table5[tested].predicted, ours, {"samples/s", 0},
-          within_share(0.005), "Eq 4; C and S solved from the other two columns");
+          within_share(0.005), "the paper's Eq 4 against ours: C and S solved from the other two columns of this row");
+    check("rates", "Table 5", "F at " + std::to_string(cached) + " % cached, empirical row", table5[tested].empirical, ours, {"samples/s", 0},
+          within_share(0.04), "the same prediction against the speed that the paper measured; its own is \"almost 4%\" off");
   }
 }
 
@@ -57,15 +60,15 @@ TEST_CASE("Table 5's S is the server's SSD of 530 MB/s, and its C memory of tens
 TEST_CASE("Figure 16: fetch stalls end at a cache of 55 %, and more memory is useless beyond") {
   const auto fraction = cache_fraction_for(prep_at_55, outer.cache, outer.storage);
   REQUIRE(fraction.has_value());
-  check("rates", "Fig 16, App. C.2", "cache that ends fetch stalls", 0.55, *fraction, percent(), within(0.005),
-        "P fitted: where F(55 %) meets it, the figure has no number for P");
+  check("rates", "Fig 16, App. C.2", "cache that ends fetch stalls", 0.55, *fraction, percent(), reported(),
+        "the fit itself: P is F(55 %), for the figure has no number for it");
   for (const double cached : {0.25, 0.35, 0.50, 0.54})
     CHECK(bottleneck(effective_fetch_rate(cached, outer.cache, outer.storage), prep_at_55, ingestion).resource == Resource::io);
   const double at_56 = bottleneck(effective_fetch_rate(0.56, outer.cache, outer.storage), prep_at_55, ingestion).samples_per_s;
   const BottleneckRule full = bottleneck(effective_fetch_rate(1, outer.cache, outer.storage), prep_at_55, ingestion);
+  // Follows from the fit of P, and is no comparison with the paper.
   CHECK(full.resource == Resource::cpu);
-  check("rates", "Fig 16", "speed with everything cached, over that with 56 % (\"not beneficial beyond this point\")", 1, full.samples_per_s / at_56,
-        {"×", 3}, within(0), "prep binds from 55 % on");
+  CHECK(full.samples_per_s == at_56);
 }
 
 TEST_CASE("Figure 16 and Table 7: P of 10,208 samples/s is 8 jobs of 1,399") {
@@ -81,9 +84,8 @@ TEST_CASE("Figure 1: 802 MB/s of fetching at 35 % cached on the 530 MB/s SSD") {
 TEST_CASE("Figure 1: prep of 735 MB/s binds against accelerators of 2283 MB/s") {
   const BottleneckRule rule =
       bottleneck(effective_fetch_rate(0.35, outer.cache, 530e6 / imagenet_sample_bytes) * imagenet_sample_bytes, 735e6, 2283e6);
+  // 735 MB/s goes in and comes out: what is tested is which of the figure's rates binds.
   CHECK(rule.resource == Resource::cpu);
-  check("rates", "Fig 1", "what binds at 35 % cached: prep, at", 735, rule.samples_per_s / 1e6, {"MB/s", 0}, within_share(0.001),
-        "with prep partly on the GPU, 1062 MB/s, fetching would bind");
   CHECK(bottleneck(802e6, 1062e6, 2283e6).resource == Resource::io);
 }
 

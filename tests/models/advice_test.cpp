@@ -8,6 +8,7 @@
 
 #include "../base/texts.hpp"
 #include "answers.hpp"
+#include "dsanalyze/core/rate_text.hpp"
 #include "dsanalyze/models/whatif.hpp"
 
 using namespace dsanalyze;
@@ -69,6 +70,36 @@ TEST_CASE("a single core is one core, and without their number cores are a facto
 TEST_CASE("more cores are followed by cache and storage where fetch binds next") {
   CHECK(says(text_of(server_of(20'000, 2000, 5000), "add-cores"), "more cores buy nothing, a larger cache or faster storage would."));
   CHECK(says(text_of(server_of(4000, 2000, 5000), "add-cores"), "then the accelerators bind [G]: more cores buy nothing."));
+}
+
+TEST_CASE("an advice promises what the answer to the changed set-up says: its rate, its interval, what it cannot tell, its warnings") {
+  RateModel model = server_of(20'000, 10'000, 5000);
+  model.measured_cores_high = 10;
+  model.ingestion_error = model.prep_error = 0.01;
+  model.storage_error = 0.1;
+  model.dataset_bytes = 100'000'000;
+  const auto row_of = [&model](const WhatIfQuestion& question) {
+    const WhatIfResult result = answer(model, question);
+    return std::pair(format_rate(result.answers[1].samples_per_s, result.answers[1].ci95_samples_per_s), result.findings);
+  };
+  WhatIfQuestion cached;
+  cached.cache_sizes = {{ByteAmount::Kind::fraction, 0, 0.527}};
+  // F, which the larger cache lifts just above P, stays as unsure as S is.
+  CHECK(says(text_of(model, "add-cache"), "Cache 52.7 % of the dataset (50.3 MiB) instead of 0 %"));
+  CHECK(says(text_of(model, "add-cache"), "to " + row_of(cached).first + " samples/s"));
+  CHECK(says(text_of(model, "add-cache"),
+             "then prep [P] or fetch [F] is the bottleneck (inconclusive: their intervals overlap): more memory buys little"));
+
+  model.rates = {9000, 1000, 100'000, 50'000};
+  model.storage_error = 0.01;
+  WhatIfQuestion cores;
+  cores.cores = {{90.0, std::nullopt}};
+  const auto [rate, findings] = row_of(cores);
+  CHECK(says(text_of(model, "add-cores"), "Give prep 90 cores instead of 10"));
+  CHECK(says(text_of(model, "add-cores"), "to " + rate + " samples/s (9.00x)"));
+  for (const Finding& finding : findings)
+    if (finding.code == "prep-extrapolated" || finding.code == "extrapolated-far") CHECK(says(text_of(model, "add-cores"), finding.message));
+  CHECK(testing::has_code(findings, "extrapolated-far"));
 }
 
 TEST_CASE("shards are advised where larger reads bring more by the storage curve, and not where they hardly do") {

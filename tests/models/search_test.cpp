@@ -122,7 +122,7 @@ TEST_CASE("on a small space the search finds what asking for every set-up alone 
       if (point.ci95_samples_per_s.low >= target && (smallest == nullptr || point.cost_per_hour < smallest->cost_per_hour)) smallest = &point;
     }
     CHECK(result.fastest.samples_per_s == doctest::Approx(fastest));
-    REQUIRE((cheapest != nullptr) == (result.reach == Reach::surely));
+    REQUIRE((cheapest != nullptr) == (result.reach == Reach::conditionally));
     if (cheapest != nullptr) {
       CHECK(result.cheapest->cost_per_epoch == doctest::Approx(cheapest->cost_per_epoch));
       CHECK((result.cheapest_hour ? *result.cheapest_hour : *result.cheapest).cost_per_hour == doctest::Approx(smallest->cost_per_hour));
@@ -202,7 +202,7 @@ TEST_CASE("an epoch's time as target is the rate that it takes") {
   CHECK(result.target->samples_per_s == doctest::Approx(samples / 300));
   REQUIRE(result.cheapest);
   CHECK(result.cheapest->epoch_seconds <= 300);
-  CHECK(says(result.conclusions.at(0), "Cheapest an epoch that surely reaches 5min"));
+  CHECK(says(result.conclusions.at(0), "Cheapest an epoch that reaches 5min"));
 }
 
 TEST_CASE("a target that no set-up reaches is called out of reach, with the best that there is") {
@@ -226,7 +226,7 @@ TEST_CASE("a target within the interval of the fastest is only maybe reached") {
   CHECK(says(close.conclusions.at(0), "may"));
 
   const SearchResult sure = search_setups(measured_model(0.1), question_of(most * 0.85));
-  CHECK(sure.reach == Reach::surely);
+  CHECK(sure.reach == Reach::conditionally);
   CHECK_FALSE(has_code(sure.findings, "target-not-sure"));
 }
 
@@ -241,6 +241,91 @@ TEST_CASE("surely reaching costs more than only maybe reaching, by the width of 
   }
   // Without an interval there is nothing that is only maybe reached.
   CHECK_FALSE(search_setups(measured_model(0), question_of(3000)).cheaper_maybe);
+}
+
+TEST_CASE("what an answer assumes stands in its sentence, and only an answer from measured numbers alone is sure") {
+  SearchQuestion question = question_of(3000);
+  const SearchResult assuming = search_setups(measured_model(), question);
+  CHECK(assuming.reach == Reach::conditionally);
+  for (const std::string& sentence : assuming.conclusions) CHECK_FALSE(says(sentence, "surely"));
+  const SearchPoint& cheapest = *assuming.cheapest;
+  REQUIRE_FALSE(cheapest.assumptions.empty());
+  for (const std::string& assumption : cheapest.assumptions) CHECK(says(assuming.conclusions.at(0), assumption));
+  CHECK(says(cheapest.assumptions.at(0), cheapest.setup.storage + " gives"));
+  CHECK(says(cheapest.assumptions.at(0), "the list assumes it"));
+
+  for (auto& [kind, storage] : question.prices.storage) {
+    storage.most_bytes_per_s.provenance = storage.request_latency_seconds.provenance = Provenance::measured;
+    storage.included_bytes_per_s->provenance = Provenance::measured;
+  }
+  question.prices.accelerators = {{"usual", question.prices.accelerators.at("usual")}};
+  question.accelerators = {2, 4};
+  const SearchResult sure = search_setups(measured_model(), question);
+  CHECK(sure.reach == Reach::surely);
+  CHECK(says(sure.conclusions.at(0), "Cheapest an epoch that surely reaches"));
+  CHECK_FALSE(says(sure.conclusions.at(0), "provided"));
+
+  // Each of these is one more: another number of accelerators, another kind, one that nobody named, cores beyond those measured.
+  const auto assumed = [&](auto change) {
+    SearchQuestion other = question;
+    RateModel model = measured_model();
+    change(other, model);
+    const SearchResult result = search_setups(model, other);
+    CHECK(result.reach == Reach::conditionally);
+    return result.conclusions.at(0);
+  };
+  CHECK(says(assumed([](auto& other, auto&) { other.accelerators = {8}; }), "G grows as the accelerators do, from 4 to 8"));
+  CHECK(says(assumed([](auto& other, auto&) {
+               other.prices.accelerators = {{"other", shop().accelerators.at("usual")}, {"fast", shop().accelerators.at("fast")}};
+               other.prices.accelerators.at("fast").most = 1;
+               other.measured_accelerator = "fast";
+               other.accelerators = {4};
+             }),
+             "one other trains 0.5 times as fast as one fast"));
+  CHECK(says(assumed([](auto& other, auto&) { other.measured_accelerator = std::nullopt; }), "G was measured on usual"));
+  CHECK(says(assumed([](auto& other, auto& model) { model.measured_cores_high = 3, other.cores = {8}; }),
+             "P goes on from 3 cores to 8 by the fitted law"));
+}
+
+TEST_CASE("what goes more than four times beyond the measured cores may reach a target, and is never sure to") {
+  RateModel model = measured_model();
+  model.cores = model.measured_cores_high = 2;
+  model.rates.prep = 500;
+  const SearchResult far = search_setups(model, question_of(3000));
+  CHECK(far.reach == Reach::maybe);
+  REQUIRE(far.cheapest);
+  CHECK(far.cheapest->extrapolation > most_extrapolation);
+  CHECK(says(far.conclusions.at(0), "No set-up surely reaches"));
+  CHECK(says(std::ranges::find(far.findings, "target-not-sure", &Finding::code)->message, "beyond the cores or accelerators that were measured"));
+  const SearchResult near = search_setups(model, question_of(1500));
+  CHECK(near.reach == Reach::conditionally);
+  CHECK(near.cheapest->extrapolation <= most_extrapolation);
+}
+
+TEST_CASE("a global batch larger than the dataset is no set-up, and where nothing else is left that is said") {
+  RateModel model = measured_model();
+  model.dataset_samples = 1500;
+  model.dataset_bytes = 1500 * 100'000;
+  model.batch_size = 256;
+  const SearchResult result = search_setups(model, question_of());
+  for (const SearchPoint& point : result.front) CHECK(point.setup.accelerators * 256 <= 1500);
+  SearchQuestion eight = question_of();
+  eight.accelerators = {8};
+  CHECK_THROWS_WITH_AS(search_setups(model, eight), doctest::Contains("a global batch larger than the dataset's 1,500 samples"), UsageError);
+}
+
+TEST_CASE("prices have an age, and old ones a warning") {
+  SearchQuestion question = question_of();
+  using namespace std::chrono;
+  question.today = 2024y / December / 31;
+  CHECK(search_setups(measured_model(), question).prices_age_days == 306);
+  CHECK_FALSE(has_code(search_setups(measured_model(), question).findings, "prices-old"));
+  question.today = 2026y / November / 22;
+  const SearchResult old = search_setups(measured_model(), question);
+  REQUIRE(has_code(old.findings, "prices-old"));
+  CHECK(says(std::ranges::find(old.findings, "prices-old", &Finding::code)->message, "of 2024-02-29, 2.7 years ago"));
+  question.today.reset();
+  CHECK_FALSE(search_setups(measured_model(), question).prices_age_days);
 }
 
 TEST_CASE("the space holds the numbers of cores and the caches at which stages just keep up") {
@@ -267,7 +352,7 @@ TEST_CASE("the simulator's figures order the front, and turn down an answer that
   CHECK(refined.simulated == asked);
   REQUIRE(refined.cheapest);
   REQUIRE(refined.cheapest->simulated);
-  if (refined.cheapest->reach == Reach::surely) CHECK(refined.cheapest->simulated->samples_per_s >= 3000 * (1 - 1e-9));
+  if (refined.cheapest->reach == Reach::conditionally) CHECK(refined.cheapest->simulated->samples_per_s >= 3000 * (1 - 1e-9));
   CHECK(refined.cheapest->cost_per_epoch >= plain.cheapest->cost_per_epoch);
   CHECK(has_code(refined.findings, "simulator-disagrees"));
   CHECK_FALSE(has_code(plain.findings, "simulator-disagrees"));
@@ -284,7 +369,7 @@ TEST_CASE("a simulator that has no answer leaves the closed form's") {
   const SearchResult result = search_setups(measured_model(), question_of(3000), hooks);
   CHECK(result.simulated == 0);
   CHECK_FALSE(result.cheapest->simulated);
-  CHECK(result.reach == Reach::surely);
+  CHECK(result.reach == Reach::conditionally);
 }
 
 TEST_CASE("progress goes up to one and may stop the search") {

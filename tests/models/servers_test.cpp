@@ -299,6 +299,52 @@ TEST_CASE("what evens batches out differs from server to server as it does among
   }
 }
 
+TEST_CASE("servers that each hold the whole dataset send nothing to even batches out, and read nothing") {
+  ServersSetup setup = two_servers();
+  setup.partition = PartitionMode::locality;
+  setup.cache_fraction = 1;
+  setup.size_variation = 0.5;
+  for (const BalanceFrom from : {BalanceFrom::peers, BalanceFrom::storage}) {
+    setup.balance_from = from;
+    const ServersAnswer answer = answer_servers(setup);
+    CHECK(answer.network_bytes_server_epoch == 0);
+    CHECK(answer.storage_bytes_server_epoch == 0);
+    CHECK(answer.from_cache == 1);
+  }
+  setup.balance_from = BalanceFrom::peers;
+  setup.cache_fraction = 0.5;
+  CHECK(answer_servers(setup).network_bytes_server_epoch > 0);
+}
+
+TEST_CASE("what evens batches out comes from a server's own replicas as often as among real assignments") {
+  constexpr std::uint32_t servers = 4, dataset = 4000, local_batch = 32, epochs = 100;
+  std::vector<RankNumber> primaries(dataset);
+  for (std::uint32_t sample = 0; sample < dataset; ++sample) primaries[sample] = static_cast<RankNumber>(mix(sample, 7) % servers);
+  const PartitionDirectory directory(primaries, servers, {2, std::vector<std::uint32_t>(servers, ReplicaRule::steps)});
+  LocalityAssignment locality(directory, 0);
+  std::vector<std::uint32_t> order(dataset);
+  double lacked = 0;
+  double all = 0;
+  for (std::uint32_t epoch = 0; epoch < epochs; ++epoch) {
+    random_permutation(epoch, order);
+    for (std::size_t begin = 0; begin + servers * local_batch <= dataset; begin += servers * local_batch) {
+      locality.mine(std::span<const SampleId>(order).subspan(begin, servers * local_batch));
+      for (std::uint32_t server = 0; server < servers; ++server)
+        for (const SampleId sample : locality.part(server)) {
+          ++all;
+          lacked += directory.is_holder(server, sample) ? 0 : 1;
+        }
+    }
+  }
+  ServersSetup setup = two_servers();
+  setup.servers = servers;
+  setup.partition = PartitionMode::locality;
+  setup.cache_fraction = 2.0 / servers;
+  setup.dataset_samples = dataset;
+  setup.local_batch = local_batch;
+  CHECK(answer_servers(setup).from_network == doctest::Approx(lacked / all).epsilon(0.05));
+}
+
 TEST_CASE("servers whose samples are alike and whose numbers of them are, too, fetch equally long") {
   ServersSetup setup = two_servers();
   setup.cache_fraction = 0.3;

@@ -70,6 +70,57 @@ TEST_CASE("G goes with the batch size by the fitted step, and one point alone sa
   CHECK_THROWS_WITH_AS(answer(model, question), doctest::Contains("--base batch="), UsageError);
 }
 
+TEST_CASE("what goes more than four times beyond what was measured is marked, whichever resource it is, and what stays within is not") {
+  RateModel model = server();
+  const auto factor = [&model](const WhatIfQuestion& question) {
+    const WhatIfResult result = answer(model, question);
+    CHECK(result.answers[1].far_extrapolated() == has_code(result.findings, "extrapolated-far"));
+    CHECK(result.answers[0].extrapolation == 1);
+    return result.answers[1].extrapolation;
+  };
+  WhatIfQuestion cores, speed, accelerators, storage, batch, cache;
+  cores.cores = {{24 * 5.0, std::nullopt}};
+  CHECK(close_to(factor(cores), 5));
+  cores.cores = {{24 * 4.0, std::nullopt}};
+  CHECK(close_to(factor(cores), 4));
+  CHECK_FALSE(answer(model, cores).answers[1].far_extrapolated());
+  cores.cores = {{1.0, std::nullopt}};
+  CHECK(factor(cores) == 1);
+  speed.accelerator_speeds = {6};
+  CHECK(close_to(factor(speed), 6));
+  accelerators.accelerators = {64};
+  CHECK(close_to(factor(accelerators), 8));
+  storage.storage = {{std::nullopt, 10.0}};
+  CHECK(close_to(factor(storage), 10));
+  storage.storage = {{1e9, std::nullopt}};
+  CHECK(close_to(factor(storage), 5));
+  batch.batch_sizes = {32};
+  CHECK(close_to(factor(batch), 8));
+  cache.cache_sizes = {{ByteAmount::Kind::fraction, 0, 1}};
+  CHECK(factor(cache) == 1);
+  WhatIfQuestion both = speed;
+  both.accelerator_speeds = {3};
+  both.accelerators = {16};
+  both.combine = WhatIfQuestion::Combine::every_combination;
+  CHECK(has_code(answer(model, both).findings, "extrapolated-far"));
+}
+
+TEST_CASE("G typed at a batch size is returned at that size, however badly the law of steps fits the points") {
+  const RateModel model = rate_model_from_text("G=8000,G@64=5000,G@128=5200,G@512=7500,P=50000,C=200000,S=100000", "batch=256");
+  WhatIfQuestion question;
+  question.batch_sizes = {64, 128, 256, 512};
+  for (const WhatIfAnswer& one : answer(model, question).answers) {
+    if (!one.change.batch_size) continue;
+    CAPTURE(*one.change.batch_size);
+    const double typed = *one.change.batch_size == 64 ? 5000 : *one.change.batch_size == 128 ? 5200 : *one.change.batch_size == 256 ? 8000 : 7500;
+    CHECK(close_to(*one.ingestion, typed));
+  }
+  question.batch_sizes = {96};
+  const double between = *answer(model, question).answers[1].ingestion;
+  CHECK(between > 5000);
+  CHECK(between < 5200 * 1.05);
+}
+
 TEST_CASE("packing samples into shards is an answer by the storage curve, and past its points says so") {
   RateModel model = server();
   std::vector<StoragePoint> points;
@@ -157,6 +208,7 @@ TEST_CASE("a page cache of each of several servers is replayed, and misses more 
 
 TEST_CASE("where samples' sizes are known, so is by how much the server with the most to read holds the others up") {
   RateModel model = server();
+  model.batch_size = 32;
   model.dataset_samples = 10'000;
   WhatIfQuestion question;
   question.servers = {8};
@@ -170,6 +222,7 @@ TEST_CASE("where samples' sizes are known, so is by how much the server with the
 
 TEST_CASE("that servers wait for the one with the most to fetch is said where fetching binds and it is a percent or more") {
   RateModel model = server();
+  model.batch_size = 32;
   model.dataset_samples = 10'000;
   model.size_variation = 0.5;
   WhatIfQuestion question;
@@ -212,6 +265,29 @@ TEST_CASE("with locality, larger local batches move less: larger batches of each
   WhatIfQuestion more = question;
   more.accelerators = {4 * *model.accelerators};
   CHECK(moved(more) == doctest::Approx(as_measured / 2).epsilon(0.02));
+}
+
+TEST_CASE("a configuration that cannot be is left out with the reason, and only where none is left it is an error") {
+  RateModel model = server();  // 8 x 256 samples a server
+  WhatIfQuestion question;
+  question.servers = {2, 3, 4096};
+  question.partitions = {PartitionMode::locality};
+  question.networks = {5e9};
+  const WhatIfResult result = answer(model, question);
+  CHECK(result.answers.size() == 3);
+  const auto left_out = std::ranges::find(result.findings, "impossible-left-out", &Finding::code);
+  REQUIRE(left_out != result.findings.end());
+  CHECK(left_out->message ==
+        "1 of 3 configurations were left out, for they cannot be: a global batch of 8,388,608 samples is larger than the dataset "
+        "of 1,000,000.");
+  question.servers = {4096};
+  CHECK_THROWS_WITH_AS(answer(model, question), doctest::Contains("a global batch of 8,388,608 samples"), UsageError);
+  WhatIfQuestion larger;
+  larger.batch_sizes = {512, 200'000};
+  model.any_batch_size = true;
+  CHECK(answer(model, larger).answers.size() == 2);
+  question.servers = {2};
+  CHECK_FALSE(has_code(answer(model, question).findings, "impossible-left-out"));
 }
 
 TEST_CASE("what jobs and servers need is asked for") {

@@ -167,6 +167,10 @@ TEST_CASE("a cache larger than the dataset is answered as the whole dataset") {
   const WhatIfResult result = answer(model_of(5000, 1000, 50'000, 400), question);
   CHECK(has_code(result.findings, "cache-larger-than-dataset"));
   CHECK(result.answers[1].fetch == doctest::Approx(50'000));
+  RateModel sized = model_of(5000, 1000, 50'000, 400);
+  sized.dataset_bytes = 1'500'000;
+  question.cache_sizes = {{ByteAmount::Kind::bytes, Bytes{900} << 40, 0}};
+  CHECK(says(answer(sized, question).findings.front().message, "--cache-size 900 TiB: the whole dataset fits, so the cache would hold its 1.43 MiB"));
 }
 
 TEST_CASE("a cache that is not MinIO is answered by its own misses, and what MinIO would miss is said") {
@@ -312,6 +316,47 @@ TEST_CASE("a profile gives its rates, their errors and what is behind them") {
   CHECK_FALSE(model.emulated);
 }
 
+TEST_CASE("a larger machine than the profiled one has as many threads a core") {
+  ProfileResult profile = small_profile();
+  profile.host.cores = profile.host.cores_online = 2;
+  profile.host.cores_physical = 1;
+  profile.settings.cores = profile.settings.workers = 2;
+  const auto prep_on = [&profile](double cores) {
+    WhatIfQuestion question;
+    question.cores = {{cores, std::nullopt}};
+    return answer(rate_model(profile), question).answers[1].prep;
+  };
+  CHECK(prep_on(16) == doctest::Approx(8 * 1000));
+  CHECK(prep_on(1) == doctest::Approx(1000 / 1.3));
+  // Held to 8 threads of 64, which lie on 4 cores: the other 56 are no threads of those.
+  profile.host.cores = 8;
+  profile.host.cores_online = 64;
+  profile.host.cores_physical = 4;
+  profile.settings.cores = profile.settings.workers = 8;
+  CHECK(prep_on(16) == doctest::Approx(2 * 1000));
+}
+
+TEST_CASE("what the full run measured stands beside what the rates give, and interference is said with its evidence") {
+  ProfileResult profile = small_profile();
+  CHECK_FALSE(answer(rate_model(profile), {}).attained);
+  profile.attained = ProfileResult::Attained{410, {400, 420}, 600, {594, 606}, {"other processes took 30 % of the CPU"}};
+  profile.stalls.emplace();
+  profile.stalls->interference = StallRecord{1, 0.31, {0.3, 0.32}};
+  const WhatIfResult result = answer(rate_model(profile), {});
+  REQUIRE(result.attained);
+  CHECK(result.attained->samples_per_s == 410);
+  CHECK(result.interference == 0.31);
+  const auto finding = std::ranges::find(result.findings, "interference", &Finding::code);
+  REQUIRE(finding != result.findings.end());
+  CHECK(says(finding->message, "the full run reached 410 ± 10 samples/s; by the rates it would be 600 ± 6"));
+  CHECK(says(finding->message, "31 % of the epoch: other processes took 30 % of the CPU"));
+  profile.stalls->interference.reset();
+  CHECK_FALSE(has_code(answer(rate_model(profile), {}).findings, "interference"));
+  // Of several jobs the full run is another set-up than the one that is answered.
+  profile.settings.jobs = 2;
+  CHECK_FALSE(answer(rate_model(profile), {}).attained);
+}
+
 TEST_CASE("a scaled profile is scaled back up") {
   ProfileResult profile = small_profile();
   profile.settings.scale = 1000;
@@ -404,6 +449,8 @@ TEST_CASE("wrong parts of typed rates are named") {
   CHECK_THROWS_WITH_AS(rate_model_from_text("P=1,C=2,S=3,P@4=4", ""), doctest::Contains("--base cores="), UsageError);
   CHECK_THROWS_WITH_AS(rate_model_from_text("G=5,P=1,C=2,S=3,G@4=4", ""), doctest::Contains("--base batch="), UsageError);
   CHECK_THROWS_WITH_AS(rate_model_from_text("P=0,C=2,S=3", ""), doctest::Contains("--rates P"), UsageError);
+  for (const char* const bytes : {"P=735MB/s,C=2,S=3", "P=40Gbit/s,C=2,S=3"})
+    CHECK_THROWS_WITH_AS(rate_model_from_text(bytes, ""), doctest::Contains("expected samples/s"), UsageError);
   CHECK_THROWS_WITH_AS(rate_model_from_text("P=1,P=1,C=2,S=3", ""), doctest::Contains("given twice"), UsageError);
   CHECK_THROWS_WITH_AS(rate_model_from_text("P,C=2,S=3", ""), doctest::Contains("P=VALUE"), UsageError);
   CHECK_THROWS_WITH_AS(rate_model_from_text("P=1±100%,C=2,S=3", ""), doctest::Contains("--rates P"), UsageError);

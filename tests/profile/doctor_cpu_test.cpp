@@ -127,7 +127,7 @@ TEST_CASE("a governor that saves power, or a frequency held down, is a warning; 
 TEST_CASE("steal is a warning from two per cent on, since the start or while watched, of the CPUs that we may use") {
   MadeUpMachine machine;
   CHECK(machine.status("cpu-steal") == ok);
-  CHECK(machine.system.burns == 1);
+  CHECK(machine.system.burns == 2);  // the other is of other-processes
   machine.write("proc/stat", "cpu0 1000 0 0 1000 0 0 0 30\n");
   CHECK(machine.status("cpu-steal") == warning);
   machine.write("proc/stat", "cpu0 1000 0 0 1000 0 0 0 10\ncpu7 1000 0 0 0 0 0 0 900\n");
@@ -141,4 +141,39 @@ TEST_CASE("steal is a warning from two per cent on, since the start or while wat
   CHECK(machine.system.burns == before);
   machine.remove("proc/stat");
   CHECK(machine.status("cpu-steal") == unknown);
+}
+
+TEST_CASE("other processes are named with what they take of the CPU from five per cent on, and only where there is time to watch") {
+  MadeUpMachine machine;
+  machine.write("proc/stat", "cpu0 1000 0 0 1000 0 0 0 0\n");
+  CHECK(machine.status("other-processes") == ok);
+  const auto process = [&](int ticks) {
+    machine.write("proc/77/stat", "77 (burner) R 1 1 1 0 -1 0 0 0 0 0 " + std::to_string(ticks) + " 0 0 0 20 0 1 0 5 0 0\n");
+  };
+  process(100);
+  machine.system.while_burning = [&] {
+    process(140);
+    machine.write("proc/stat", "cpu0 1040 0 0 1000 0 0 0 0\n");
+  };
+  const auto reset = [&] {
+    process(100);
+    machine.write("proc/stat", "cpu0 1000 0 0 1000 0 0 0 0\n");
+  };
+  reset();
+  // The first watch of an examination is that of the steal time: what is burned after it counts.
+  int burns = 0;
+  const auto while_watched = machine.system.while_burning;
+  machine.system.while_burning = [&] {
+    if (++burns % 2 == 0) while_watched();
+  };
+  const DoctorCheck check = machine.check("other-processes");
+  CHECK(check.status == warning);
+  CHECK(check.found.find("burner (PID 77)") != std::string::npos);
+  CHECK(mends_by(check, here, "ps -o pid,user,pcpu,etime,args -p 77"));
+  machine.inputs.depth = DoctorInputs::Depth::quick;
+  CHECK_FALSE(machine.matters("other-processes"));
+  machine.inputs.depth = DoctorInputs::Depth::thorough;
+  machine.system.while_burning = [] {};
+  machine.remove("proc/stat");
+  CHECK(machine.status("other-processes") == unknown);
 }

@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "../base/texts.hpp"
 #include "../loaders/made_dataset.hpp"
 #include "dsanalyze/profile/profiler.hpp"
@@ -47,6 +49,17 @@ TEST_CASE("a dataset larger than memory is profiled on a subset that fits, with 
   CHECK(plan.cache_fraction == doctest::Approx(0.35));
   CHECK(plan.most_subset_bytes < 8 * GiB * 6 / 10);
   CHECK(plan.memory_bytes <= 8 * GiB * 6 / 10 + 1);
+}
+
+TEST_CASE("of a cache larger than the dataset it is said that the dataset fits, and what is held") {
+  const auto cache_line = [](ProfileInputs given) {
+    given.settings.cache_size = ByteAmount{ByteAmount::Kind::bytes, Bytes{900} << 40, 0};
+    const auto lines = plan_profile(given).lines;
+    return *std::ranges::find_if(lines, [](const std::string& line) { return line.starts_with("cache:"); });
+  };
+  CHECK(cache_line(inputs(1000, 512)) == "cache: minio, 900 TiB: the whole dataset fits, so the cache holds its 500 KiB and no more");
+  ProfileInputs larger = inputs(1'000'000, 100'000);
+  CHECK(testing::says(cache_line(larger), "the whole dataset fits, so the cache holds all of the subset, at most 4."));
 }
 
 TEST_CASE("a cache that memory cannot hold, or a subset that cannot be cached, is refused with what would fit") {

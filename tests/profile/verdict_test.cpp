@@ -114,6 +114,60 @@ TEST_CASE("a full run that is far from what the rates promise is a finding, a ne
   CHECK_FALSE(differs(promised * 0.95));
 }
 
+TEST_CASE("what the rates do not explain of the full run's loss is interference, and neither fetch nor prep") {
+  // F is far above P: by the rates nothing is lost to fetch, and yet the full run lost a third.
+  ProfileResult busy = profile(4'000, 1'800, 20'000, 1'790, 1'200);
+  busy.host.cores = 2;
+  conclude(busy, {0.35, 0.35});
+  REQUIRE(busy.stalls.has_value());
+  REQUIRE(busy.stalls->interference.has_value());
+  const auto& stalls = *busy.stalls;
+  CHECK(stalls.fetch.fraction == doctest::Approx(0).epsilon(0.001));
+  CHECK(stalls.prep.fraction == doctest::Approx(1'200 * (1.0 / 1'790 - 1.0 / 4'000)).epsilon(0.001));
+  CHECK(stalls.interference->fraction == doctest::Approx(1 - 1'200.0 / 1'790).epsilon(0.02));
+  CHECK(stalls.compute.fraction + stalls.prep.fraction + stalls.fetch.fraction + stalls.interference->fraction == doctest::Approx(1));
+  REQUIRE(busy.attained.has_value());
+  CHECK(busy.attained->samples_per_s == 1'200);
+  CHECK(busy.attained->by_rates_samples_per_s == 1'800);
+  CHECK_FALSE(busy.attained->evidence.empty());
+
+  // Where the rates give as much, and where noise alone lies between, there is none.
+  for (const double full : {1'790.0, 1'775.0}) {
+    ProfileResult quiet = profile(4'000, 1'800, 20'000, 1'790, full);
+    conclude(quiet, {0.35, 0.35});
+    CHECK_FALSE(quiet.stalls->interference.has_value());
+    CHECK(quiet.attained->evidence.empty());
+  }
+  // A loss to fetch that the rates explain stays one.
+  ProfileResult fetch = profile(10'000, 5'000, 1'000, 5'000, 1'538);
+  conclude(fetch, {0.35, 0.35});
+  CHECK_FALSE(fetch.stalls->interference.has_value());
+  CHECK(fetch.stalls->fetch.fraction == doctest::Approx(1 - 1'538.0 / 5'000));
+}
+
+TEST_CASE("interference names what was seen: reading that costs CPU time, and processes that came with the full run") {
+  ProfileResult result = profile(4'000, 1'800, 20'000, 1'790, 1'200);
+  result.host.cores = 2;
+  result.settings.storage = result.settings.prep = Seam::real;
+  RunRecord& full = result.runs.back();
+  full.cache_hits = 350;
+  full.cache_misses = 650;
+  full.others = BackgroundLoad{0.3, {}};
+  RunRecord reading;
+  reading.name = "fetch";
+  reading.samples_per_s = 20'000;
+  reading.timeline = {{1, 0.8, 0, 0, 0}, {2, 0.8, 0, 0, 0}};
+  result.runs.push_back(reading);
+  conclude(result, {0.35, 0.35});
+  REQUIRE(result.stalls->interference.has_value());
+  const auto& evidence = result.attained->evidence;
+  const auto says = [&](const char* part) {
+    return std::ranges::any_of(evidence, [part](const std::string& each) { return each.find(part) != std::string::npos; });
+  };
+  CHECK(says("reading costs 0.08 ms of CPU time a sample, 3.1 % of the CPU"));
+  CHECK(says("other processes took 30 % of the CPU in the full run and 0 % while P was measured"));
+}
+
 TEST_CASE("noise that makes the full run faster than the cached one gives no negative stall") {
   ProfileResult result = profile(1'000, 5'000, 5'000, 999, 1'001);
   conclude(result, {0.35, 0.35});

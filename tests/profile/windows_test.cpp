@@ -103,8 +103,19 @@ TEST_CASE("a run that only waits does not care for others") {
   CHECK(rate.voided == 0);
 }
 
-TEST_CASE("when every window is void the rate is still reported, and marked") {
-  const WindowedRate rate = windowed_rate(steady(), cpu_with_others(0.5, 0, 10), 0, 10 * nanoseconds_per_second, two_cores(), JudgeCpu::yes);
+TEST_CASE("where others are at work most of the time their windows count, and are counted as shared") {
+  const WindowedRate rate = windowed_rate(steady(), cpu_with_others(0.6, 0, 10), 0, 10 * nanoseconds_per_second, two_cores(), JudgeCpu::yes);
+  CHECK_FALSE(rate.all_void);
+  CHECK(rate.kept == 10);
+  CHECK(rate.shared == 10);
+  CHECK(rate.voided == 0);
+  const WindowedRate half = windowed_rate(steady(), cpu_with_others(0.6, 0, 5), 0, 10 * nanoseconds_per_second, two_cores(), JudgeCpu::yes);
+  CHECK(half.kept == 5);
+  CHECK(half.shared == 0);
+}
+
+TEST_CASE("when others take nearly all of every window the rate is still reported, and marked") {
+  const WindowedRate rate = windowed_rate(steady(), cpu_with_others(1.8, 0, 10), 0, 10 * nanoseconds_per_second, two_cores(), JudgeCpu::yes);
   CHECK(rate.all_void);
   CHECK(rate.kept == 0);
   CHECK(rate.voided == 10);

@@ -331,6 +331,26 @@ TEST_CASE("without G the summary asks for it and gives what the data side can fe
   CHECK(says(text, "ten-line script"));
 }
 
+TEST_CASE("what the rates do not explain is shown as interference, with both rates by their names, and a load of others beside the verdict") {
+  ProfileResult busy = cpu_bound();
+  CHECK_FALSE(says(console_summary(busy, {}), "interference"));
+  busy.stalls->interference = stall(0.319, 3.2);
+  busy.attained = ProfileResult::Attained{1198, {1180, 1216}, 1756, {1730, 1782}, {"reading costs 0.1 ms of CPU time a sample"}};
+  RunRecord full;
+  full.name = "full";
+  full.shared_windows = 12;
+  full.others = BackgroundLoad{0.31, {{1234, "stress-ng", 0.28}}};
+  busy.runs.push_back(full);
+  std::string text;
+  std::istringstream words(console_summary(busy, {}));
+  for (std::string word; words >> word;) text += (text.empty() ? "" : " ") + word;
+  CHECK(says(text, "0 % to fetch and 31.9 % to interference are lost"));
+  CHECK(says(text, "~ interference 31.9"));
+  CHECK(says(text, "As measured, the full run reached 1,198 ± 18 samples/s; by the rates it would be 1,756 ± 26"));
+  CHECK(says(text, "reading costs 0.1 ms of CPU time a sample"));
+  CHECK(says(text, "beside other processes that take 31 % of the CPU"));
+}
+
 TEST_CASE("lines stay within the terminal and have no colour codes unless asked for") {
   for (const auto& result : {emulated_io_bound(), cpu_bound(), gpu_bound(), no_accelerator(), untrusted(), too_close()})
     for (const int width : {40, 60, 72, 80, 100}) {

@@ -148,6 +148,35 @@ TEST_CASE("every answer that can be run is run, and says what it measured") {
   CHECK(without_cache.measured->samples_per_s < result.answers[0].measured->samples_per_s);
 }
 
+TEST_CASE("without a time budget as many set-ups run as fit into three minutes, the unchanged first, then what tells most that is new") {
+  const ProfileInputs inputs = emulated_inputs();
+  const ProfileResult profile = profile_of(inputs);
+  WhatIfQuestion question;
+  for (int percent = 0; percent <= 100; percent += 5) question.cache_sizes.push_back({ByteAmount::Kind::fraction, 0, percent / 100.0});
+  question.accelerator_speeds = {0.2};
+  WhatIfResult result = answer(rate_model(profile), question);
+  const ValidationPlan plan = plan_validation(inputs, profile, result, {});
+  CHECK(plan.seconds <= ValidationOptions::default_seconds);
+  CHECK(plan.seconds > ValidationOptions::default_seconds / 2);
+  REQUIRE(plan.order.size() >= 3);
+  CHECK(plan.left_out > 0);
+  CHECK(plan.order.size() + plan.left_out == result.answers.size());
+  CHECK(plan.order[0] == 0);
+  // The profile is bound by fetch: one that prep binds and the one that the accelerators bind come before any more of fetch.
+  CHECK(result.answers[plan.order[1]].bottleneck != result.answers[0].bottleneck);
+  CHECK(result.answers[plan.order[2]].bottleneck != result.answers[plan.order[1]].bottleneck);
+  CHECK(result.answers[plan.order[2]].bottleneck != result.answers[0].bottleneck);
+  const auto ran = [&](std::size_t at) { return std::ranges::find(plan.order, at) != plan.order.end(); };
+  for (std::size_t at = 0; at < result.answers.size(); ++at) CHECK(result.answers[at].not_measured.empty() == ran(at));
+  CHECK(plan_text(plan, result.answers.size()).find("more would take") != std::string::npos);
+
+  ValidationOptions all;
+  all.seconds = 60;
+  const ValidationPlan shared = plan_validation(inputs, profile, result, all);
+  CHECK(shared.left_out == 0);
+  CHECK(shared.seconds == doctest::Approx(60));
+}
+
 TEST_CASE("a validation that is stopped ends as interrupted") {
   const ProfileInputs inputs = emulated_inputs();
   const ProfileResult profile = profile_of(inputs);

@@ -36,9 +36,10 @@ struct RateRecord {
   double bytes_per_s = 0;
   Interval ci95_samples_per_s;
   std::uint64_t windows = 0;
-  std::uint64_t void_windows = 0;        ///< others took more than 2 % of the CPU
+  std::uint64_t void_windows = 0;        ///< left out: others took more than 2 % of the CPU
   std::string method;                    ///< one sentence: how it was measured
   std::optional<double> cache_fraction;  ///< F only; of ranks, the share of samples that are in a rank's own cache
+  std::uint64_t shared_windows = {};     ///< of `windows`, those in which others took that much: where most did, they count
 };
 
 /// Half of its 95 % interval, as a share of it. One window has no scatter: its rate is taken for unknown by all of itself, not for exact.
@@ -128,6 +129,17 @@ enum class StorageProof : std::uint8_t {
 };
 inline constexpr std::array storage_proof_names = {"proved", "corroborated", "unproved"};
 
+/// What others than this process took of the CPU time that it may use.
+struct BackgroundLoad {
+  double cpu_fraction = 0;  ///< of all others, what the hypervisor took among them
+  struct Process {
+    int pid = 0;
+    std::string command;
+    double cpu_fraction = 0;
+  };
+  std::vector<Process> processes;  ///< those that took the most; fewer than there were
+};
+
 struct RunRecord {
   std::string name;  ///< synthetic, prep, cached, fetch, full
   double samples_per_s = 0;
@@ -151,10 +163,12 @@ struct RunRecord {
   std::optional<TrainingRecord> training;                   ///< cached and full, where a network learned
   int prefetch_batches = 0;
   int fetch_concurrency = 0;
-  int fetch_places = 0;            ///< reads under way or waiting for prep at once, at most
-  std::uint64_t windows = 0;       ///< behind samples_per_s
-  std::uint64_t void_windows = 0;  ///< others took more than 2 % of the CPU
-  Bytes slot_bytes = 0;            ///< memory of the batch slots
+  int fetch_places = 0;                  ///< reads under way or waiting for prep at once, at most
+  std::uint64_t windows = 0;             ///< behind samples_per_s
+  std::uint64_t void_windows = 0;        ///< left out: others took more than 2 % of the CPU
+  std::uint64_t shared_windows = {};     ///< of `windows`, those in which others took that much: where most did, they count
+  std::optional<BackgroundLoad> others;  ///< while it ran; absent where nobody looked
+  Bytes slot_bytes = 0;                  ///< memory of the batch slots
   std::vector<OperatorRecord> prep_operators;
   std::vector<EpochRecord> epochs;
   std::vector<TimelineRecord> timeline;
@@ -236,8 +250,18 @@ struct ProfileResult {
   std::optional<PartitionRecord> partition;  ///< with `ranks`
   struct Stalls {
     StallRecord compute, prep, fetch;
+    std::optional<StallRecord> interference = {};  ///< loss that the rates do not explain; taken out of prep and fetch
   };
   std::optional<Stalls> stalls;
+  /// What one server trained in the full run, beside what its measured rates give; with `stalls`.
+  struct Attained {
+    double samples_per_s = 0;
+    Interval ci95_samples_per_s;
+    double by_rates_samples_per_s = 0;  ///< min(F, P, G)
+    Interval ci95_by_rates_samples_per_s;
+    std::vector<std::string> evidence;  ///< what speaks for causes of the interference, clauses; empty without it
+  };
+  std::optional<Attained> attained;
   std::optional<BottleneckRecord> bottleneck;
   struct Observed {
     double samples_per_s = 0;
@@ -248,6 +272,8 @@ struct ProfileResult {
   std::vector<Finding> findings;
   bool trusted = false;
 
+  /// What others took of the CPU in those runs whose rates hold with it: the mean; nullopt where none does.
+  [[nodiscard]] std::optional<double> shared_cpu() const;
   /// The measured run of that name, or nullptr.
   [[nodiscard]] const RunRecord* run(const std::string& name) const;
   /// Share of the dataset that one server's cache holds: what F says; of ranks, whose F says how often they hit instead, the mean of what those that

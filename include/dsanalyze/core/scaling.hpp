@@ -7,7 +7,8 @@ namespace dsanalyze {
 /// What n workers do together, in samples/s: the universal scalability law, X(n) = a n / (1 + s (n - 1) + k n (n - 1))
 /// [Gunther, "Guerrilla Capacity Planning", 2007]. s is what they wait for one another (contention: a lock, a memory channel), k what they spend on
 /// keeping in step (coherence), for which X falls again beyond its peak. Both 0: linear.
-/// Hyper-threads apart: n counts threads; those beyond the physical cores add only a share of a core each.
+/// Hyper-threads apart: n counts threads; those beyond the physical cores add only a fraction of a core each. More threads than the host has are
+/// those of a larger machine, which has as many threads a core.
 struct ScalingLaw {
   /// What a core's second thread adds: 32 to 64 threads prepare 30 % faster [DS-Analyzer, App. B.1].
   static constexpr double usual_thread_share = 0.3;
@@ -17,8 +18,10 @@ struct ScalingLaw {
   double coherence = 0;   ///< k
   double physical_cores = std::numeric_limits<double>::infinity();
   double thread_share = usual_thread_share;
+  double host_threads = std::numeric_limits<double>::infinity();  ///< at least physical_cores
 
-  /// Threads as cores: those beyond the physical ones count thread_share. Requires threads >= 0.
+  /// Threads as cores: those beyond the physical ones count thread_share, up to the host's number; beyond it, as many cores a thread as the whole
+  /// host has. Requires threads >= 0.
   [[nodiscard]] double effective_cores(double threads) const;
   [[nodiscard]] double rate(double threads) const;
   /// Where the rate is highest: infinite without coherence.

@@ -31,9 +31,10 @@ std::string setup_text(const SearchSetup& setup);
 /// "12.34 USD": at least three digits that count.
 std::string format_cost(double cost, const std::string& currency);
 
-/// Whether a prediction reaches the target: surely when its whole 95 % interval does, maybe when a part of it does.
-enum class Reach { surely, maybe, no };
-std::string reach_name(Reach reach);  ///< "surely", "maybe", "no"
+/// Whether a prediction reaches the target: surely when its whole 95 % interval does, conditionally when that rests on assumptions, maybe when only a
+/// part of the interval does or the set-up is extrapolated far.
+enum class Reach { surely, conditionally, maybe, no };
+std::string reach_name(Reach reach);  ///< "surely", "conditionally", "maybe", "no"
 
 /// One set-up with what it costs and what it reaches. Rates in samples/s, G, P and F those of all servers together.
 struct SearchPoint {
@@ -58,7 +59,9 @@ struct SearchPoint {
   } costs_per_hour;
   double cost_per_hour = 0;
   double cost_per_epoch = 0;
-  std::optional<Reach> reach;  ///< there with a target
+  std::optional<Reach> reach;            ///< there with a target
+  std::vector<std::string> assumptions;  ///< what must hold beside the measured rates, clauses
+  double extrapolation = 1;              ///< by which factor its cores or accelerators go beyond those measured
   struct Simulated {
     double samples_per_s = 0;
     double epoch_seconds = 0;
@@ -80,12 +83,13 @@ struct SearchResult {
   std::string prices;  ///< name of the list
   std::string prices_path;
   std::string prices_date;
+  std::optional<int> prices_age_days;  ///< on the day of the search
   std::string currency;
   std::uint64_t setups = 0;     ///< that the closed form answered
   std::uint64_t simulated = 0;  ///< of them, by the epoch simulator
   std::optional<SearchTarget> target;
   std::optional<Reach> reach;           ///< of the best that there is, with a target
-  std::optional<SearchPoint> cheapest;  ///< that surely reaches the target; of all without one
+  std::optional<SearchPoint> cheapest;  ///< whose whole interval reaches the target; of all without one
   /// That reaches the target as `cheapest` does, but costs least an hour: the smallest that is enough. Absent where it is `cheapest` itself.
   std::optional<SearchPoint> cheapest_hour;
   std::optional<SearchPoint> cheaper_maybe;  ///< cheaper than that, and reaches the target maybe

@@ -36,6 +36,9 @@ struct WhatIfChange {
   bool operator==(const WhatIfChange&) const = default;
 };
 
+/// Beyond so many times what was measured of a resource, an answer is an estimate, never certain.
+inline constexpr double most_extrapolation = 4;
+
 struct WhatIfAnswer {
   WhatIfChange change;              // empty: as measured
   std::optional<double> ingestion;  ///< G
@@ -48,6 +51,7 @@ struct WhatIfAnswer {
   double epoch_seconds = 0;  ///< 0 when the dataset's size is not known
   std::string bottleneck;    ///< gpu, cpu, io
   bool too_close = false;    ///< the lowest rate's interval overlaps that of another
+  double extrapolation = 1;  ///< by which factor some resource of it goes beyond what was measured
   StallShares stalls;        ///< meaningful when G is known
   double speedup = 1;        ///< against as measured
   /// Of several jobs: rates above are their totals, an epoch is each one's own.
@@ -95,6 +99,8 @@ struct WhatIfAnswer {
   };
   std::optional<Measured> measured;
   std::string not_measured;  ///< why this machine cannot run it
+
+  [[nodiscard]] bool far_extrapolated() const { return extrapolation > most_extrapolation; }
 };
 
 /// Of all answers that were run.
@@ -128,7 +134,9 @@ struct WhatIfResult {
   Rates rates;
   std::optional<double> network;  ///< N
   double base_cache_fraction = 0;
-  std::vector<WhatIfAnswer> answers;  ///< answers[0] is the set-up as measured
+  std::optional<ProfileResult::Attained> attained;  ///< of the profile's full run; answers[0] is what its rates give
+  double interference = 0;                          ///< fraction of the full run's epoch that lies between the two
+  std::vector<WhatIfAnswer> answers;                ///< answers[0] is the set-up as measured
   std::vector<WhatIfFound> found;
   std::vector<AdviceRecord> advice;
   std::optional<SearchResult> search;          ///< with --search

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <limits>
 #include <optional>
 #include <span>
 #include <utility>
@@ -24,7 +25,7 @@ class FittedScaling {
  public:
   /// Least squares of n / X(n), relative errors weighted alike; contention and coherence at least 0, each only from as many points as tell it: one
   /// point: linear; two: contention; three and more: both. Points without a positive number and rate are left out.
-  FittedScaling(std::span<const ScalingPoint> points, double physical_cores);
+  FittedScaling(std::span<const ScalingPoint> points, double physical_cores, double host_threads = std::numeric_limits<double>::infinity());
   /// `one_core` samples/s each, whatever their number: virtual cores.
   static FittedScaling linear(double one_core);
 
@@ -66,6 +67,19 @@ struct BatchPoint {
 /// nothing is fixed.
 BatchLaw fit_batch_law(std::span<const BatchPoint> points);
 
+/// The law through measured points, corrected at them to what was measured there, as FittedScaling is.
+class FittedBatch {
+ public:
+  /// Of two points of one batch size the first counts.
+  explicit FittedBatch(std::span<const BatchPoint> points);
+  /// samples/s. Requires batch > 0 and at least one point.
+  [[nodiscard]] double rate(double batch) const;
+
+ private:
+  BatchLaw m_law;
+  std::vector<std::pair<double, double>> m_corrections;  ///< (batch size, what the law is multiplied by there), sizes rising
+};
+
 /// S over request size and concurrency, from the profile's points: log-log between the points measured at the run's own concurrency; of other
 /// concurrencies, by the ratio measured at the size nearest to the request. Past the largest request the line of core/storage_cost.hpp goes on (a
 /// fixed cost and a cost a byte), past the measured concurrencies nothing changes; either is marked as extrapolated, and so is what differs from the
@@ -80,6 +94,7 @@ class StorageCurve {
   /// nullopt where the curve has no points. Requires both > 0.
   [[nodiscard]] std::optional<Rate> at(double request_bytes, double concurrency) const;
   [[nodiscard]] double largest_request() const { return m_by_size.empty() ? 0 : m_by_size.back().request_bytes; }
+  [[nodiscard]] double largest_concurrency() const;  ///< measured, the run's own among them
 
  private:
   [[nodiscard]] Rate by_size(double request_bytes) const;

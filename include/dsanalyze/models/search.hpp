@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <optional>
@@ -28,8 +29,9 @@ struct SearchQuestion {
   std::optional<std::string> measured_accelerator;  ///< the list's kind that G was measured on; without it, found by relative speed 1, with a finding
   std::vector<double> cores;                        ///< as the profile counts them
   std::vector<double> cache_fractions;
-  std::vector<int> servers;       ///< of one data-parallel job; empty: one
-  std::vector<int> accelerators;  ///< in a server
+  std::vector<int> servers;                    ///< of one data-parallel job; empty: one
+  std::vector<int> accelerators;               ///< in a server
+  std::optional<std::chrono::sys_days> today;  ///< what the prices' age is counted to; without it, it is not known
   std::size_t most_setups = 10'000;
   std::size_t most_simulated = 20;
 };
@@ -47,8 +49,10 @@ struct SearchHooks {
 /// (models/servers.hpp) have storage of their own each and the list's network, and whichever of separate, partitioned and locality-aware caches
 /// brings most; what their accelerators exchange is not in the model. The front and
 /// the answer are refined by `simulate`: points that it shows to be dominated leave the front, an answer that it shows to miss the target gives way
-/// to the next cheapest. Pure but for the hooks. Findings: storage-from-list, accelerator-kind-assumed, prep-extrapolated, cores-are-threads,
-/// target-out-of-reach, target-not-sure, simulator-disagrees, servers-in-closed-form. Throws UsageError where the model lacks G, cores, accelerators,
+/// to the next cheapest. Set-ups whose global batch is larger than the dataset are none. Each point carries what its prediction assumes; what goes
+/// more than most_extrapolation times beyond the measured cores or accelerators reaches a target maybe at most. Pure but for the hooks. Findings:
+/// storage-from-list, accelerator-kind-assumed, prep-extrapolated, cores-are-threads, target-out-of-reach, target-not-sure, simulator-disagrees,
+/// servers-in-closed-form, prices-old. Throws UsageError where the model lacks G, cores, accelerators,
 /// or the dataset's bytes and samples (says what to give), for a kind that the list does not have, and when lists make more than most_setups set-ups.
 SearchResult search_setups(const RateModel& model, const SearchQuestion& question, const SearchHooks& hooks = {});
 

@@ -38,6 +38,8 @@ struct RateModel {
   std::optional<double> fetch_concurrency;            ///< of S
   bool without_cache = false;                         ///< the profile had none: answers with one are MinIO's
   std::optional<double> observed;                     ///< samples/s that the user's own loader reaches
+  std::optional<ProfileResult::Attained> attained;    ///< what the profile's full run reached beside what its rates give
+  double interference = 0;                            ///< fraction of the full run's epoch that the rates do not explain
   bool emulated = false;                              ///< some of the rates are those of emulated devices
   int profiled_jobs = 1;                              ///< that the profile ran side by side; the rates are the server's, and G is one job's
   int profiled_ranks = 1;                             ///< of the profile's job; the rates are one server's, and G is one rank's
@@ -49,7 +51,7 @@ struct RateModel {
 /// Bytes and bytes/s of a scaled profile (--scale) are scaled back up, so that answers speak of the set-up that it stands for.
 /// Throws UsageError when the profile lacks P, C or S (names the run to add), or when what it says contradicts itself (F above C).
 RateModel rate_model(const ProfileResult& profile);
-/// "G=9800,P=735,C=28000,S=4698±2%" (also +-2%; G may be left out; N=..., P@8=... and G@128=... on other cores and batch sizes) and
+/// "G=9800,P=6450,C=252000,S=4698±2%", in samples/s (also +-2%; G may be left out; N=..., P@8=... and G@128=... on other cores and batch sizes) and
 /// "cores=24,accelerators=8,batch=512,dataset=146GiB,samples=1281167,cache=35%" (any part of it, or empty). Throws UsageError naming the part.
 RateModel rate_model_from_text(const std::string& rates, const std::string& base);
 
@@ -100,7 +102,7 @@ struct WhatIfQuestion {
 /// Several jobs and several servers: models/sharing.hpp, models/servers.hpp; rates are then totals of all of them. Without G, the answers are what
 /// the data side can feed: min(F, P).
 /// Findings: cache-not-minio, prep-extrapolated, storage-extrapolated, batch-not-measured, cache-larger-than-dataset, data-side-only,
-/// too-close-to-call, page-cache-of-servers.
+/// too-close-to-call, page-cache-of-servers, impossible-left-out, extrapolated-far, interference.
 /// Advice, each with steps for the user's own loader: more-workers, add-cache, faster-storage, pack-into-shards, add-cores, prep-does-not-scale,
 /// fewer-accelerators, share-prep (when jobs are asked about), nothing-to-gain, measure-accelerator, too-close.
 /// Throws UsageError for a change that the model lacks the base of (says what to give), for jobs together with servers, for a balance from storage
