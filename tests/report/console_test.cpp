@@ -351,6 +351,14 @@ TEST_CASE("what the rates do not explain is shown as interference, with both rat
   CHECK(says(text, "beside other processes that take 31 % of the CPU"));
 }
 
+TEST_CASE("how well it is known what came from storage is told below the runs, where it was asked") {
+  ProfileResult result = io_bound();
+  CHECK_FALSE(says(console_summary(result, {}), "what came from storage"));
+  result.runs[0].storage_proof = result.runs[2].storage_proof = StorageProof::proved;
+  result.runs[1].storage_proof = StorageProof::unproved;
+  CHECK(says(console_summary(result, {}), "  what came from storage is proved: synthetic, full; unproved: cached\n"));
+}
+
 TEST_CASE("lines stay within the terminal and have no colour codes unless asked for") {
   for (const auto& result : {emulated_io_bound(), cpu_bound(), gpu_bound(), no_accelerator(), untrusted(), too_close()})
     for (const int width : {40, 60, 72, 80, 100}) {
