@@ -9,7 +9,7 @@ namespace dsanalyze {
 namespace {
 
 /// Less of an epoch is not worth a name of its own.
-constexpr double least_share = 0.02;
+constexpr double least_surplus = 0.02;
 /// Others' shares of the CPU that differ by more between two runs make the one's rate no measure of the other.
 constexpr double telling_difference = 0.02;
 /// Rates this near to each other make stages wait for one another, which the lowest of them does not know.
@@ -36,7 +36,7 @@ Explained explained_by(const ProfileResult& result) {
 double take_surplus(StallRecord& stall, double explained_fraction) {
   if (!(stall.ci95_fraction.low > explained_fraction)) return 0;
   const double surplus = stall.fraction - explained_fraction;
-  if (surplus < least_share) return 0;
+  if (surplus < least_surplus) return 0;
   const double kept = explained_fraction / stall.fraction;
   stall.fraction *= kept;
   stall.seconds_per_epoch *= kept;
