@@ -161,18 +161,21 @@ TEST_CASE("contrasts between sessions of unequal numbers of runs err as often as
 
 TEST_CASE("samples of unequal numbers of runs err as often as they may") {
   constexpr int draws = 1000;
-  for (const auto& [before, after] : {std::pair{20, 2}, std::pair{13, 3}, std::pair{40, 5}, std::pair{13, 13}})
+  struct Counts {
+    int before, after;
+  };
+  for (const Counts counts : {Counts{20, 2}, Counts{13, 3}, Counts{40, 5}, Counts{13, 13}})
     for (const Noise noise : {Noise::normal, Noise::heavy_tailed}) {
       test::Deviates deviates(mix(8, draws), noise);
       int alarms = 0;
       for (int i = 0; i < draws; ++i) {
-        std::vector<double> baseline(static_cast<std::size_t>(before)), current(static_cast<std::size_t>(after));
+        std::vector<double> baseline(static_cast<std::size_t>(counts.before)), current(static_cast<std::size_t>(counts.after));
         for (double& value : baseline) value = deviates.next();
         for (double& value : current) value = deviates.next();
         const gate::Contrast contrast = gate::two_samples(baseline, current);
         alarms += contrast.estimate < -gate::margin(contrast, gate::family_alpha) ? 1 : 0;
       }
-      CAPTURE(after);
+      INFO(counts.before, " runs against ", counts.after);
       CHECK(alarms <= most_of(gate::family_alpha, draws));
     }
 }

@@ -340,7 +340,7 @@ TEST_CASE("what the full run measured stands beside what the rates give, and int
   ProfileResult profile = small_profile();
   CHECK_FALSE(answer(rate_model(profile), {}).attained);
   profile.attained = ProfileResult::Attained{410, {400, 420}, 600, {594, 606}, {"other processes took 30 % of the CPU"}};
-  profile.stalls.emplace();
+  profile.stalls = ProfileResult::Stalls{};
   profile.stalls->interference = StallRecord{1, 0.31, {0.3, 0.32}};
   const WhatIfResult result = answer(rate_model(profile), {});
   REQUIRE(result.attained);
