@@ -170,10 +170,11 @@ void find_far_off(const std::vector<Compared>& compared, const Judgement& judgem
     most = std::max(most, far_off);
   }
   if (names.empty()) return;
-  findings.push_back({"far-off", Finding::Severity::info,
-                      fmt::format("Up to {} far off the others ({}) hardly counted: a burst of other work does that. So would a side that is slow only now "
-                                  "and then, which the gate does not see.",
-                                  gate_count_text(judgement.unit, most), fmt::join(names, ", "))});
+  findings.push_back(
+      {"far-off", Finding::Severity::info,
+       fmt::format("Up to {} far off the others ({}) hardly counted: a burst of other work does that. So would a side that is slow only now "
+                   "and then, which the gate does not see.",
+                   gate_count_text(judgement.unit, most), fmt::join(names, ", "))});
 }
 
 double level_of(const std::vector<Compared>& compared, double alpha) {

@@ -49,7 +49,7 @@ std::string reservation_marks(const WhatIfAnswer& answer) {
 }
 
 std::string price_list_text(const SearchResult& search) {
-  const std::string list = fmt::format("{} of {}", search.prices, search.prices_date);
+  std::string list = fmt::format("{} of {}", search.prices, search.prices_date);
   if (!search.prices_age_days || *search.prices_age_days < 0) return list;
   constexpr int days_of_a_year = 365;
   if (*search.prices_age_days < days_of_a_year) return fmt::format("{}, {} days old", list, *search.prices_age_days);

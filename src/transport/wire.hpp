@@ -54,9 +54,9 @@ struct RequestEntry {
   std::uint32_t bytes = 0;
 };
 constexpr std::size_t entry_bytes = 8;
-constexpr std::size_t most_entries = 256;          ///< in one frame
-constexpr std::size_t most_asked = 1024;           ///< unanswered on one connection
-constexpr std::size_t most_gathered = 64U << 20U;  ///< bytes
+constexpr std::size_t most_entries = 256;              ///< in one frame
+constexpr std::size_t most_asked = 1024;               ///< unanswered on one connection
+constexpr std::size_t most_gathered = 64U << 20U;      ///< bytes
 constexpr std::size_t most_mask = 2 * most_ranks / 8;  ///< bytes
 constexpr std::size_t process_bytes = 24;
 constexpr std::size_t most_small = most_entries * entry_bytes;  ///< bytes that follow any head but those of is_long()

@@ -221,8 +221,8 @@ void sums(const Arguments& arguments) {
 }
 
 int run(const std::vector<std::string>& words) {
-  const Arguments arguments(words, {"--listen", "--objects", "--bytes", "--connections", "--io-threads", "--depth", "--batch", "--seconds", "--warm-up",
-                                    "--rate", "--frames"});
+  const Arguments arguments(words, {"--listen", "--objects", "--bytes", "--connections", "--io-threads", "--depth", "--batch", "--seconds",
+                                    "--warm-up", "--rate", "--frames"});
   const bool is_complete = arguments.positional.size() == 2;
   if (is_complete && arguments.positional[0] == "serve") {
     serve(Setting(arguments));
