@@ -154,7 +154,7 @@ TrimmedMean trimmed_mean(std::span<const double> values) {
   for (const double value : values) pulled_in.push_back(std::clamp(value, left.front(), left.back()));
   for (const double value : pulled_in) trimmed.residuals.push_back(value - trimmed.value);
   if (values.size() < 2) return trimmed;
-  const double h = static_cast<double>(left.size());
+  const auto h = static_cast<double>(left.size());
   trimmed.error.value = squares_about_mean(pulled_in) / (h * (h - 1));
   trimmed.error.degrees = dropped == 0 ? h - 1 : (h - 1) * 5 / 6;
   if (dropped == 0) return trimmed;

@@ -55,7 +55,7 @@ double read_cpu_seconds(const ProfileResult& result) {
 
 void add_reading(const ProfileResult& result, const RunRecord& full, std::vector<std::string>& evidence) {
   if (result.settings.storage != Seam::real || result.settings.prep != Seam::real) return;
-  const double looked_up = static_cast<double>(full.cache_hits + full.cache_misses);
+  const auto looked_up = static_cast<double>(full.cache_hits + full.cache_misses);
   const double read = looked_up > 0 ? static_cast<double>(full.cache_misses) / looked_up : 1;
   const double seconds = read_cpu_seconds(result);
   const double share = seconds * read * full.samples_per_s / std::max(result.host.cores, 1e-9);
@@ -111,7 +111,7 @@ void find_interference(ProfileResult& result, const RunRecord& full, const Bottl
   const double surplus = take_surplus(stalls.prep, explained.prep / whole_seconds) + take_surplus(stalls.fetch, explained.fetch / whole_seconds);
   if (surplus <= 0) return;
   const double half = std::hypot(before_prep.ci95_fraction.high - before_prep.fraction, before_fetch.ci95_fraction.high - before_fetch.fraction);
-  const double samples = static_cast<double>(result.dataset.samples);
+  const auto samples = static_cast<double>(result.dataset.samples);
   stalls.interference =
       StallRecord{surplus * whole_seconds * samples, surplus, {std::clamp(surplus - half, 0.0, 1.0), std::clamp(surplus + half, 0.0, 1.0)}};
   result.attained->evidence = evidence_for(result, full, by_rates);

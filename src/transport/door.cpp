@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <iterator>
 #include <map>
 
 #include "addresses.hpp"
@@ -21,6 +22,9 @@ namespace {
 constexpr std::size_t most_strangers = 128;  // that have not proved to be members yet
 constexpr std::size_t most_calls_at_once = 64;
 constexpr Nanoseconds longest_handshake = 2 * nanoseconds_per_second;
+/// Of the peer deadline: a call that opens a connection again and is not answered by then is made anew, as the kernel repeats a lost SYN after 1 s
+/// alone.
+constexpr int redials_per_deadline = 5;
 constexpr Nanoseconds before_next_call = nanoseconds_per_second / 20;
 constexpr std::chrono::milliseconds busy_interval(10);  // while calls are to be made
 constexpr std::chrono::milliseconds quiet_interval(100);
@@ -55,6 +59,7 @@ Door::Door(FileDescriptor listening, const RankFacts& facts, std::vector<asio::i
       m_acceptor(m_context, protocol_of(listening.get()), listening.get()),
       m_timer(m_context),
       m_pause(m_context),
+      m_longest_redial(to_nanoseconds(facts.peer_deadline_seconds) / redials_per_deadline),
       m_troubles(facts.world) {
   static_cast<void>(listening.release());
   m_acceptor.non_blocking(true);
@@ -148,6 +153,7 @@ void Door::call(std::size_t number) {
   caller->call = number;
   caller->socket.async_connect(m_peers[call.claim.rank], [this, caller](const asio::error_code& error) {
     if (caller->is_gone) return;
+    caller->is_answered = true;
     asio::error_code failure = error;
     if (!failure) close_on_exec(caller->socket.native_handle());
     if (!failure) caller->socket.non_blocking(true, failure);
@@ -255,6 +261,12 @@ void Door::look_around() {
     const CallerPointer overdue = m_callers.front();
     refuse(overdue, Refusal::too_slow, "does not answer");
   }
+  std::vector<CallerPointer> unanswered;
+  std::ranges::copy_if(m_callers, std::back_inserter(unanswered), [&](const CallerPointer& caller) {
+    const bool opens_again = caller->call != SIZE_MAX && m_calls[caller->call].claim.opens_again;
+    return opens_again && !caller->is_answered && now - caller->began > m_longest_redial;
+  });
+  for (const CallerPointer& caller : unanswered) refuse(caller, Refusal::too_slow, "does not answer");
   make_calls();
   look_later();
 }

@@ -73,6 +73,7 @@ class Door {
     Nanoseconds began;
     asio::ip::address from;
     std::size_t call = SIZE_MAX;  ///< which of m_calls; SIZE_MAX: it came by itself
+    bool is_answered = false;     ///< of a call: connected, or refused
     bool is_gone = false;         ///< what still comes of its socket is of no interest
     std::list<std::shared_ptr<Caller>>::iterator place;
   };
@@ -108,6 +109,7 @@ class Door {
   asio::ip::tcp::acceptor m_acceptor;
   asio::steady_timer m_timer;
   asio::steady_timer m_pause;
+  Nanoseconds m_longest_redial;
   std::list<CallerPointer> m_callers;  ///< the oldest first
   RandomStream m_random{std::random_device{}()};
   std::size_t m_strangers = 0;  ///< of m_callers, those that came by themselves

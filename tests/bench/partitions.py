@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Ranks of one job whose network is cut in two at any moment of a run: at most one part may report a result.
 
-usage: partitions.py PROGRAM [--seed 1] [--count 60] [--lines FILE] [--killed]      (root: each rank has a network namespace of its own)
+usage: partitions.py PROGRAM [--seed 1] [--count 60] [--lines FILE] [--killed] [--way WAY]      (root: each rank has a network namespace of its own)
        Each seed draws 2 to 5 ranks, how they partition the dataset, the two parts, the moment, and how they are cut:
          silent    nothing comes through, either way
          one way   nothing comes through from the first part to the second
          reset     connections between the parts are reset, and new ones cannot be made
          flash     connections between the parts are reset, and new ones can be made: all ranks have to go on
+         gap       the same, and for 0.1 s what one part answers is lost; with --way alone
        With --killed one rank is killed up to 1.5 s before the cut: the others may know of its end, or take it for cut off, too.
        Checks: at most one result, of ranks of one part (flash: one, of all ranks), the digests of the epochs that all trained, and that every rank ends.
        FILE gets a line of JSON for each seed.
@@ -32,6 +33,7 @@ SAMPLES, EPOCHS = 400, 5
 SETTING = [f"emulated:imagenet-1k,samples={SAMPLES}", "--storage", "emulated:60MB/s", "--prep", "emulated:4000", "--cores", "2", "--accelerator", "emulated:1000",
            "--batch-size", "10", "--epochs", EPOCHS, "--subset", "100%", "--runs", "full", "--time-budget", "30s", "--quiet", "--json"]
 WAYS = ("silent", "one way", "reset", "flash")
+HARMLESS_WAYS = ("flash", "gap")
 LONGEST_MOMENT = 2.5  # seconds after the start; some cuts come before the ranks have met, some after they have ended
 LONGEST_RUN = 150
 
@@ -63,6 +65,14 @@ def cut(places, first, second, way):
             if way in ("reset", "flash"):
                 reset(places, one, other)
                 reset(places, other, one)
+            if way == "gap":
+                shut(places, one, other, "blackhole")
+                reset(places, other, one)
+    if way == "gap":
+        time.sleep(0.1)
+        for one in first:
+            for other in second:
+                tool(places, one, "ip", "route", "del", "blackhole", f"{places.addresses()[other]}/32")
 
 
 def run_ranks(program, places, mode, world, percent, folder):
@@ -78,7 +88,7 @@ def run_ranks(program, places, mode, world, percent, folder):
     return processes
 
 
-def one_seed(program, seed, kills):
+def one_seed(program, seed, kills, forced_way):
     draw = random.Random(seed)
     world = draw.randint(2, 5)
     mode = draw.choice(("partitioned", "locality"))
@@ -86,7 +96,7 @@ def one_seed(program, seed, kills):
     draw.shuffle(ranks)
     first = sorted(ranks[:draw.randint(1, world - 1)])
     second = sorted(set(ranks) - set(first))
-    way = WAYS[seed % len(WAYS)]
+    way = forced_way or WAYS[seed % len(WAYS)]
     moment = draw.uniform(0.3, LONGEST_MOMENT)
     told = {"seed": seed, "world": world, "partition": mode, "parts": [first, second], "way": way, "at_seconds": round(moment, 2)}
     killed, before = (draw.randrange(world), draw.uniform(0, min(1.5, moment))) if kills else (None, 0)
@@ -119,14 +129,14 @@ def one_seed(program, seed, kills):
         of_result = [rank["rank"] for rank in result["ranks"]]
         told["ranks"] = of_result
         require(set(there) <= set(of_result), f"ranks {there} ended well, of the result are {of_result}: {told}")
-        if way == "flash" and not kills:
+        if way in HARMLESS_WAYS and not kills:
             require(of_result == list(range(world)) and not result["partition"]["lost"], f"connections were reset, and ranks were lost: {told}")
         lost_in = {each["epoch"] for each in result["partition"]["lost"]}
         epochs = next(run for run in result["runs"] if run["name"] == "full")["epochs"]
         for epoch in epochs:
             if not lost_in or epoch["epoch"] > max(lost_in):
                 require(epoch["digest"] == whole, f"epoch {epoch['epoch']} trained other samples: {told}")
-    if way == "flash" and told["running"] == world and moment > 1.5 and not kills:
+    if way in HARMLESS_WAYS and told["running"] == world and moment > 1.5 and not kills:
         require(results, f"connections were reset, and there is no result: {told} {[err[-300:] for _, err in ended]}")
     return told
 
@@ -134,18 +144,19 @@ def one_seed(program, seed, kills):
 def main():
     parser = campaign_parser(__doc__, 60)
     parser.add_argument("--killed", action="store_true")
+    parser.add_argument("--way", choices=[*WAYS, "gap"])
     arguments = parser.parse_args()
     failures, counts = 0, collections.Counter()
     for seed in seeds_of(arguments):
         try:
-            told = one_seed(arguments.program, seed, arguments.killed)
+            told = one_seed(arguments.program, seed, arguments.killed, arguments.way)
             counts[told["way"], "one result" if told["results"] else "no result"] += 1
         except Failure as failure:
             failures += 1
             told = {"seed": seed, "failure": str(failure)}
         print(json.dumps(told), flush=True)
         keep_line(arguments, told)
-    for way in WAYS:
+    for way in sorted({way for way, _ in counts}):
         print(f"{way}: {counts[way, 'one result']} with one result, {counts[way, 'no result']} with none")
     print(f"{arguments.count} partitions, {failures} failed")
     sys.exit(1 if failures else 0)
