@@ -78,7 +78,8 @@ Verdict verdict_parts(const ProfileResult& result) {
   std::vector<std::string> reservations;
   if (rests_on_emulation(result.settings)) reservations.emplace_back("emulated");
   if (!result.trusted) reservations.emplace_back("not to be trusted (see findings)");
-  if (const auto shared = result.shared_cpu())
+  // Of what is not trusted the findings say all.
+  if (const auto shared = result.shared_cpu(); shared && result.trusted)
     reservations.push_back(fmt::format("beside other processes that take {} of the CPU", format_share(*shared)));
   const bool undecided = result.bottleneck && result.ingestion && result.trusted && !result.bottleneck->confident;
   if (undecided) reservations.emplace_back("too close to call");

@@ -349,6 +349,8 @@ TEST_CASE("what the rates do not explain is shown as interference, with both rat
   CHECK(says(text, "As measured, the full run reached 1,198 ± 18 samples/s; by the rates it would be 1,756 ± 26"));
   CHECK(says(text, "reading costs 0.1 ms of CPU time a sample"));
   CHECK(says(text, "beside other processes that take 31 % of the CPU"));
+  busy.trusted = false;
+  CHECK_FALSE(says(console_summary(busy, {}), "beside other processes"));
 }
 
 TEST_CASE("how well it is known what came from storage is told below the runs, where it was asked") {
