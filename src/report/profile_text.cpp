@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "dsanalyze/base/markup.hpp"
+#include "dsanalyze/core/rate_text.hpp"
 
 namespace dsanalyze::report {
 namespace {
