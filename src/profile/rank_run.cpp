@@ -61,21 +61,6 @@ void meet_again(const RunContext& context, AliveRanks& alive) {
   if (!status.ok()) throw not_all_came(*context.inputs.team, "the end of the full run", status);
 }
 
-/// The lowest of the ranks that gave their records tells the result, once most of them know that it does: no other does ever after. So there are
-/// never two results, whatever becomes of ranks and network now, and none where the one that was to tell it is lost in this moment.
-void settle_who_tells(const RunContext& context, const AliveRanks& with_records) {
-  RankTeam& team = *context.inputs.team;
-  AliveRanks alive = with_records;
-  const Status status = agree_or_stop(context, alive);
-  if (!status.ok()) throw not_all_came(team, "the telling of the result", status);
-  std::uint32_t teller = 0;
-  while (!with_records.alive(teller)) ++teller;
-  if (alive.alive(teller) || team.ranks().has_ended(teller)) return;
-  throw Error(
-      fmt::format("rank {} of {} was lost when it was to report the result, and whether it did is not known: look for the result there, or run again",
-                  teller, team.world()));
-}
-
 /// Serves the other ranks from a cache, which outlives it, and waits at its end until nothing of the cache is in use.
 class Serving {
  public:
@@ -231,7 +216,6 @@ RanksMeasured run_with_others(RunContext& context, double seconds) {
   meet_again(context, alive);
   if (is_partitioned) measured.network = measure_network(context, pipeline, share, server->held(), network_seconds);
   measured.ranks = gather_records(context, alive, mine);
-  settle_who_tells(context, alive);
   share.ended(alive);
   measured.partition = partition_record(context, share.account());
   measured.partition.ranks_at_end = static_cast<int>(alive.count());

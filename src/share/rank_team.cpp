@@ -64,21 +64,30 @@ Status RankTeam::agree(AliveRanks& alive, const Patience& patience) {
   return status;
 }
 
-bool RankTeam::tells_result(AliveRanks alive, const Patience& patience) {
-  while (lowest_alive(alive) != rank()) {
-    const std::uint32_t teller = lowest_alive(alive);
-    const Status status = agree(alive, patience);
-    if (status.code == StatusCode::timeout) return false;
-    if (!status.ok()) throw Error(fmt::format("rank {} of {} cannot go on: {}", rank(), world(), m_agreeing->given_up()));
-    if (alive.alive(teller)) return false;
-    // One that may live may have told it, or may tell it yet.
-    if (!m_ranks->has_ended(teller)) {
-      throw Error(fmt::format(
-          "rank {} of {} was lost when it was to report the result, and whether it did is not known: look for the result there, or run again", teller,
-          world()));
-    }
-  }
-  return true;
+bool RankTeam::tells_result(AliveRanks& alive, const Patience& patience) {
+  const auto require_agreed = [&](Status status) {
+    if (status.ok()) return;
+    const std::string given_up = m_agreeing->given_up();
+    throw Error(given_up.empty() ? fmt::format("the ranks did not all come to the report of the result ({})", status_name(status.code))
+                                 : fmt::format("rank {} of {} cannot go on: {}", rank(), world(), given_up));
+  };
+  require_agreed(agree(alive, patience));
+  const std::uint32_t teller = lowest_alive(alive);
+  const auto require_teller = [&] {
+    if (alive.alive(teller)) return;
+    throw Error(
+        fmt::format("rank {} of {} was lost while it reported the result, and whether it did is not known: look for the result there, or run again",
+                    teller, world()));
+  };
+  // Who comes here a second time knows who tells and will not tell it itself. So the teller begins when all that are left have come.
+  require_agreed(agree(alive, patience));
+  require_teller();
+  if (teller == rank()) return true;
+  const Status told = agree(alive, patience);
+  if (told.code == StatusCode::timeout) return false;
+  require_agreed(told);
+  require_teller();
+  return false;
 }
 
 void RankTeam::told_result(const Patience& patience) {

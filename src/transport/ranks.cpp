@@ -89,8 +89,6 @@ class JoinedRanks final : public Ranks {
     return ranks;
   }
 
-  [[nodiscard]] bool has_ended(std::uint32_t rank) const override { return m_job.members.death(rank) == Death::ended; }
-
   [[nodiscard]] std::string given_up() const override {
     const Death death = m_job.members.death(m_job.members.own());
     const std::string deadline = format_seconds(m_job.facts.peer_deadline_seconds);

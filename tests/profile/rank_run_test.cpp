@@ -53,7 +53,6 @@ class LoneRank final : public Ranks {
     return {m_facts.end, {0}};
   }
   [[nodiscard]] std::string given_up() const override { return ""; }
-  [[nodiscard]] bool has_ended(std::uint32_t) const override { return false; }
   [[nodiscard]] std::vector<std::uint32_t> alive() const override { return {0}; }
   [[nodiscard]] RankCounters counters() const override { return {}; }
 

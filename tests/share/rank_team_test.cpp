@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <future>
+#include <mutex>
 #include <set>
 #include <thread>
 
@@ -31,43 +32,84 @@ Teams teams_of(std::uint32_t world) {
 
 RankTeam::Patience patient() { return {test::patience_seconds, {}, system_timing()}; }
 
-/// Who told the result of a job in which `dying` are lost when they should tell it.
-std::set<std::uint32_t> tellers(std::uint32_t world, const std::set<std::uint32_t>& dying) {
+/// When a rank is lost: before it could tell the result, or while it tells it.
+enum class Lost : std::uint8_t { never, before, telling };
+
+struct Told {
+  std::set<std::uint32_t> by;       ///< ranks that told the result
+  std::set<std::uint32_t> unknown;  ///< ranks that say that it is not known whether it was told
+  std::set<std::uint32_t> left;     ///< of whom the one that told it knew
+};
+
+Told tell(const std::vector<Lost>& lost) {
+  const auto world = static_cast<std::uint32_t>(lost.size());
   Teams teams = teams_of(world);
-  std::vector<char> told(world);
+  Told told;
+  std::mutex mutex;
   {
     std::vector<std::jthread> threads;
     for (std::uint32_t rank = 0; rank < world; ++rank) {
       threads.emplace_back([&, rank] {
         RankTeam& team = *teams[rank];
-        told[rank] = team.tells_result(AliveRanks(world), patient()) && !dying.contains(rank) ? 1 : 0;
-        if (told[rank] != 0) team.told_result(patient());
+        AliveRanks alive(world);
+        try {
+          if (lost[rank] != Lost::before && team.tells_result(alive, patient()) && lost[rank] != Lost::telling) {
+            team.told_result(patient());
+            const std::scoped_lock lock(mutex);
+            told.by.insert(rank);
+            for (std::uint32_t other = 0; other < world; ++other) {
+              if (alive.alive(other)) told.left.insert(other);
+            }
+          }
+        } catch (const Error&) {
+          const std::scoped_lock lock(mutex);
+          told.unknown.insert(rank);
+        }
         teams[rank].reset();
       });
     }
   }
-  std::set<std::uint32_t> all;
-  for (std::uint32_t rank = 0; rank < world; ++rank) {
-    if (told[rank] != 0) all.insert(rank);
-  }
-  return all;
+  return told;
 }
+
+using Some = std::set<std::uint32_t>;
 
 }  // namespace
 
-TEST_CASE("one rank tells the result: the lowest, or the next where that is lost before it has") {
-  CHECK(tellers(1, {}) == std::set<std::uint32_t>{0});
-  CHECK(tellers(3, {}) == std::set<std::uint32_t>{0});
-  CHECK(tellers(3, {0}) == std::set<std::uint32_t>{1});
-  CHECK(tellers(4, {0, 1, 2}) == std::set<std::uint32_t>{3});
+TEST_CASE("one rank tells the result: the lowest that is left, and it knows who was lost") {
+  const Told alone = tell({Lost::never});
+  CHECK(alone.by == Some{0});
+  const Told all = tell({Lost::never, Lost::never, Lost::never});
+  CHECK(all.by == Some{0});
+  CHECK(all.left == Some{0, 1, 2});
+  const Told without_first = tell({Lost::before, Lost::never, Lost::never});
+  CHECK(without_first.by == Some{1});
+  CHECK(without_first.left == Some{1, 2});
+  CHECK(tell({Lost::before, Lost::before, Lost::before, Lost::never}).by == Some{3});
+}
+
+TEST_CASE("no other rank tells the result once one was to, even when that one is lost") {
+  const Told first = tell({Lost::telling, Lost::never, Lost::never});
+  CHECK(first.by.empty());
+  CHECK(first.unknown == Some{1, 2});
+  const Told second = tell({Lost::before, Lost::telling, Lost::never});
+  CHECK(second.by.empty());
+  CHECK(second.unknown == Some{2});
 }
 
 TEST_CASE("a rank that waits for another to tell the result can be interrupted, and gives up in time") {
   Teams teams = teams_of(2);
-  CHECK(!teams[1]->tells_result(AliveRanks(2), {0.01, {}, system_timing()}));
+  AliveRanks alive(2);
   std::stop_source stop;
   stop.request_stop();
-  CHECK_THROWS_AS(teams[1]->tells_result(AliveRanks(2), {test::patience_seconds, stop.get_token(), system_timing()}), Interrupted);
+  CHECK_THROWS_AS(teams[1]->tells_result(alive, {test::patience_seconds, stop.get_token(), system_timing()}), Interrupted);
+  CHECK_THROWS_AS(teams[1]->tells_result(alive, {0.01, {}, system_timing()}), Error);
+  std::jthread telling([&] {
+    AliveRanks all(2);
+    CHECK(teams[0]->tells_result(all, patient()));
+  });
+  CHECK(!teams[1]->tells_result(alive, {2, {}, system_timing()}));
+  telling.join();
   std::jthread leaving([&] { teams[0].reset(); });
   teams[1].reset();
 }

@@ -56,8 +56,8 @@ constexpr double seconds_for_ranks(const ProfileSettings& settings) { return set
 /// Provisional lines go to `events` as each run ends. Advice is left empty (the caller may run models). Throws Error when a run fails, Interrupted
 /// when asked to stop.
 /// Of several ranks (settings.world, `team`) each calls it, at about the same time: rank 0 measures its server while the others wait, then all make
-/// the full run together. The result is whole in the rank that `ranks` begins with, which is 0 unless it was lost: that one tells it, and the next
-/// where that is lost before it has (RankTeam::tells_result()).
+/// the full run together. The result is whole in the rank that `ranks` begins with, which is 0 unless it was lost: that one tells it, or the next
+/// where that is lost before (RankTeam::tells_result()).
 ProfileResult run_profile(const ProfileInputs& inputs, const ProfilePlan& plan, EventSink& events, std::stop_token stop, Timing timing);
 
 /// Measures P again and again, from one cache that is filled once: how fast this machine's cores are just now. While something else runs, a probe

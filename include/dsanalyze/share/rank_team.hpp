@@ -28,10 +28,11 @@ class RankTeam {
   };
   /// The ranks that are alive agree on who they are, as ElasticCollective::agree(). Throws Interrupted once this rank is asked to stop.
   Status agree(AliveRanks& alive, const Patience& patience);
-  /// Whether this rank tells the result, of the ranks in `alive` that all have it: the lowest does, and the next one where that has ended for certain
-  /// before it had told_result(). Waits for it; a rank that is alive and still tells when the patience ends has the result. Throws Error where the
-  /// others went on without this rank, and where the one that tells was lost and may live, so that there are never two results; Interrupted.
-  bool tells_result(AliveRanks alive, const Patience& patience);
+  /// Whether this rank tells the result, of the ranks in `alive` that all have it, and leaves in `alive` who of them is left. The ranks agree twice
+  /// before: on who is left, of whom the lowest tells, and that all know it. From then on no other rank does, whatever becomes of that one, so there
+  /// are never two results. The others wait for told_result(); where the patience ends before, the one that tells is alive and still telling. Throws
+  /// Error where the others went on without this rank, and where the one that tells is lost before told_result(); Interrupted.
+  bool tells_result(AliveRanks& alive, const Patience& patience);
   /// Lets the ranks that wait in tells_result() go. An interrupt changes nothing in that.
   void told_result(const Patience& patience);
   Ranks& ranks() { return *m_ranks; }

@@ -139,8 +139,6 @@ class Ranks {
   /// Why this rank does not go on, in words without a full stop ("the other ranks went on without this one: it did not answer for 1 s"); empty: it
   /// does, as far as it knows. Threads: any.
   [[nodiscard]] virtual std::string given_up() const = 0;
-  /// Whether a rank has ended for certain: it said that it leaves, or its process is gone. Threads: any.
-  [[nodiscard]] virtual bool has_ended(std::uint32_t rank) const = 0;
   /// Ranks that this one takes for alive, itself among them, in order; none once it is given up. Threads: any.
   [[nodiscard]] virtual std::vector<std::uint32_t> alive() const = 0;
   /// Threads: any.
