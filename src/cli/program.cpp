@@ -145,7 +145,7 @@ class Program {
 
   void print(const std::string& text) {
     m_interrupt.claim_output();
-    write_output(text);
+    write_output(text, m_interrupt.token());
   }
 
   int dispatch() {
@@ -188,8 +188,11 @@ class Program {
     TerminalEvents events(event_look(options), write_error, *system_timing().clock);
     Outcome outcome;
     try {
-      outcome =
-          command->run({options, events, m_interrupt.token(), {colour_of(Stream::output, options.colour), width_of(Stream::output)}, write_output});
+      outcome = command->run({options,
+                              events,
+                              m_interrupt.token(),
+                              {colour_of(Stream::output, options.colour), width_of(Stream::output)},
+                              [stop = m_interrupt.token()](std::string_view text) { write_output(text, stop); }});
     } catch (...) {
       events.finish();
       throw;
@@ -228,7 +231,7 @@ class Program {
     write_error(text);
     if (m_tells_errors && m_interrupt.claim_output()) {
       try {
-        write_output(ended(error_json(kind, message, exit_code)));
+        write_output(ended(error_json(kind, message, exit_code)), m_interrupt.token());
       } catch (const std::exception& error) {
         write_error(fmt::format("dsanalyze: error: {}\n", error.what()));
       }

@@ -1,10 +1,12 @@
 #include "terminal.hpp"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <climits>
 #include <cstdlib>
 
 #include "dsanalyze/base/error.hpp"
@@ -28,6 +30,13 @@ int write_all(int descriptor, std::string_view text) {
     text.remove_prefix(static_cast<std::size_t>(written));
   }
   return 0;
+}
+
+/// Waits a little for it. True also where writing will fail.
+bool takes_more(int descriptor) {
+  constexpr int wait_ms = 100;
+  pollfd waiting{descriptor, POLLOUT, 0};
+  return ::poll(&waiting, 1, wait_ms) > 0;
 }
 
 }  // namespace
@@ -57,9 +66,18 @@ TerminalEvents::Look event_look(const CommonOptions& options) {
   return look;
 }
 
-void write_output(std::string_view text) {
-  if (const int error = write_all(STDOUT_FILENO, text); error != 0)
-    throw Error(fmt::format("cannot write the result to stdout: {}", describe_errno(error)));
+void write_output(std::string_view text, const std::stop_token& stop) {
+  while (!text.empty()) {
+    if (!takes_more(STDOUT_FILENO)) {
+      if (stop.stop_requested()) throw Interrupted();
+      continue;
+    }
+    // A pipe that takes more takes this much at once.
+    const std::string_view part = text.substr(0, PIPE_BUF);
+    if (const int error = write_all(STDOUT_FILENO, part); error != 0)
+      throw Error(fmt::format("cannot write the result to stdout: {}", describe_errno(error)));
+    text.remove_prefix(part.size());
+  }
 }
 
 void write_error(std::string_view text) { write_all(STDERR_FILENO, text); }

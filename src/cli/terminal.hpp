@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stop_token>
 #include <string_view>
 
 #include "command.hpp"
@@ -16,8 +17,9 @@ int width_of(Stream stream);
 /// How progress is shown on stderr.
 TerminalEvents::Look event_look(const CommonOptions& options);
 
-/// Writes all of it. Throws Error when the system refuses (a full disk, a closed pipe).
-void write_output(std::string_view text);
+/// Writes all of it. Throws Error when the system refuses (a full disk, a closed pipe); Interrupted when `stop` is requested and stdout takes no
+/// more, such as a pipe that is not read.
+void write_output(std::string_view text, const std::stop_token& stop);
 /// Writes what can be written: there is nowhere left to complain.
 void write_error(std::string_view text);
 

@@ -1,8 +1,14 @@
+import fcntl
 import json
 import os
+import signal
+import subprocess
+import sys
+import termios
+import time
 import unittest
 
-from program import ProgramTest
+from program import PROGRAM, ProgramTest
 
 TABLE_5 = "G=30000,P=20000,C=251952,S=4698.5"
 
@@ -66,6 +72,21 @@ class Usage(ProgramTest):
         os.close(read)
         with os.fdopen(write, "w") as pipe:
             self.assertNotEqual(self.run_program("list", "workloads", stdout=pipe).returncode, 0)
+
+    def test_one_interrupt_ends_it_while_stdout_is_not_read(self):
+        read, write = os.pipe()
+        self.addCleanup(os.close, read)
+        size = fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
+        with os.fdopen(write, "w") as pipe:
+            run = subprocess.Popen([PROGRAM, "profile", "--help"], stdout=pipe, stderr=subprocess.PIPE, env=self.environment)
+        self.addCleanup(run.kill)
+        deadline = time.monotonic() + 60
+        while int.from_bytes(fcntl.ioctl(read, termios.FIONREAD, bytes(4)), sys.byteorder) < size:
+            self.assertLess(time.monotonic(), deadline, "the pipe does not fill")
+            time.sleep(0.02)
+        run.send_signal(signal.SIGINT)
+        run.communicate(timeout=60)
+        self.assertEqual(run.returncode, 130)
 
 
 if __name__ == "__main__":
