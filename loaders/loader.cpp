@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include "dsanalyze/base/error.hpp"
+#include "dsanalyze/core/depths.hpp"
 #include "loader_state.hpp"
 #include "loader_tag.hpp"
-#include "waiting.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -1,12 +1,12 @@
 #include <algorithm>
 
 #include "dsanalyze/base/host.hpp"
+#include "dsanalyze/core/depths.hpp"
 #include "loader_state.hpp"
 
 namespace dsanalyze {
 namespace {
 
-constexpr std::size_t worker_group = 32;
 /// Nanoseconds a sample; below, reading the clock for each would take a tenth of its time, and the group's mean stands for each.
 constexpr Nanoseconds worth_timing = 1000;
 constexpr std::size_t most_operators = 8;

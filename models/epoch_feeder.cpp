@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "dsanalyze/core/assignment.hpp"
+#include "dsanalyze/core/depths.hpp"
 #include "epoch_loader.hpp"
 
 namespace dsanalyze::simulation {
@@ -126,7 +127,7 @@ bool LoaderStage::submit(Nanoseconds now) {
   if (m_submitted == m_misses.size()) return true;
   m_room = false;
   m_waits_for = WaitsFor::room;
-  m_looks_up_at = now + looks_up_every;
+  m_looks_up_at = now + to_nanoseconds(look_up_seconds);
   return false;
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "dsanalyze/core/depths.hpp"
+
 namespace dsanalyze::simulation {
 namespace {
 

@@ -35,8 +35,6 @@ class LoaderStage {
   [[nodiscard]] const PrepStage& prep() const { return m_prep; }
 
  private:
-  static constexpr std::size_t worker_group = 32;             // loader_work.cpp
-  static constexpr Nanoseconds looks_up_every = 250'000'000;  // loader.cpp: a waiting feeder looks again
   static constexpr std::uint32_t in_window = UINT32_MAX;
 
   enum class Source : std::uint8_t { cache, storage, storage_for_cache };

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "dsanalyze/core/depths.hpp"
+
 namespace dsanalyze::simulation {
 
 void TrainingLoop::run(LoaderStage& loader, Nanoseconds now, std::vector<TrainedBatch>& started) {
@@ -27,7 +29,7 @@ bool TrainingLoop::ask(LoaderStage& loader, Nanoseconds now, std::vector<Trained
     } else if (loader.ended()) {
       m_more = false;
     } else if (!waited || now < m_goes_on_at) {
-      if (!waited) m_goes_on_at = now + looks_up_every;
+      if (!waited) m_goes_on_at = now + to_nanoseconds(look_up_seconds);
       m_doing = Doing::awaits_batch;
       return false;
     }
@@ -38,7 +40,7 @@ bool TrainingLoop::ask(LoaderStage& loader, Nanoseconds now, std::vector<Trained
 
 void TrainingLoop::begin_reaping(Nanoseconds now) {
   if (m_accelerators.runs()) {
-    m_goes_on_at = std::min(m_accelerators.first_end(), now + looks_up_every);
+    m_goes_on_at = std::min(m_accelerators.first_end(), now + to_nanoseconds(look_up_seconds));
     m_doing = Doing::awaits_end;
   } else if (!m_more) {
     m_goes_on_at = never;

@@ -21,7 +21,6 @@ class TrainingLoop {
 
  private:
   enum class Doing { looks, awaits_batch, awaits_end, nothing_more };
-  static constexpr Nanoseconds looks_up_every = 250'000'000;  // training.cpp
 
   /// False when it has to wait.
   bool ask(LoaderStage& loader, Nanoseconds now, std::vector<TrainedBatch>& started);

@@ -1,8 +1,14 @@
 #include "dsanalyze/loaders/slowed_prep.hpp"
 
+#include <fmt/format.h>
+
+#include <cstdlib>
 #include <utility>
 
+#include "dsanalyze/base/error.hpp"
+#include "dsanalyze/base/text.hpp"
 #include "dsanalyze/base/thread_time.hpp"
+#include "dsanalyze/base/units.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -39,6 +45,19 @@ class SlowedPrepFactory final : public PrepFactory {
 };
 
 }  // namespace
+
+double slow_prep_share() {
+  const char* const given = std::getenv(slow_prep_variable);
+  if (given == nullptr || *given == '\0') return 0;
+  double share = 0;
+  try {
+    share = parse_share(given);
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("{}: {}", slow_prep_variable, error.what()));
+  }
+  if (!(share >= 0 && share <= 1)) throw UsageError(fmt::format("{}: found {}, expected a share from 0 to 1", slow_prep_variable, printable(given)));
+  return share;
+}
 
 std::unique_ptr<PrepFactory> make_slowed_prep(std::unique_ptr<PrepFactory> prep, double share) {
   return std::make_unique<SlowedPrepFactory>(std::move(prep), share);

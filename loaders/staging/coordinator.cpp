@@ -19,7 +19,7 @@ struct StagingCoordinator::State final : public StagingProducer {
         mapped(view),
         stepping{timing, std::move(observer), [] { return true; }, mapped},
         keeper(view, *staging::board_of(board), std::move(lives), timing) {
-    if (facts.producers != StagingProducers::coordinator) return;
+    if (facts.producers != Producers::coordinator) return;
     own = staging::make_slab(facts);
     view.map_slab(staging::coordinator_place, staging::slab_of(own));
     filler.emplace(view, *staging::slab_of(own), staging::coordinator_place, timing);
@@ -55,7 +55,7 @@ int StagingCoordinator::board() const { return m_state->board.descriptor(); }
 
 std::uint32_t StagingCoordinator::admit(FileDescriptor page, FileDescriptor slab) {
   State& state = *m_state;
-  const bool makes = state.facts.producers == StagingProducers::jobs;
+  const bool makes = state.facts.producers == Producers::jobs;
   if (makes != slab.valid()) throw Error(fmt::format("cannot take a job in: it came {} batch slots of its own", makes ? "without" : "with"));
   MemorySegment page_segment = staging::attach_sealed(std::move(page), sizeof(staging::ControlPage));
   MemorySegment slab_segment = makes ? staging::attach_sealed(std::move(slab), staging::slab_bytes(state.facts)) : MemorySegment();

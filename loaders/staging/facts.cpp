@@ -20,12 +20,12 @@ constexpr Bytes staged_slot_alignment = 4096;
 
 std::string_view staging_step_name(StagingStep step) { return step_names.at(static_cast<std::size_t>(step)); }
 
-std::uint32_t StagingFacts::slots() const { return producers == StagingProducers::coordinator ? 2 * jobs + prefetch : 2 + prefetch / jobs; }
+std::uint32_t StagingFacts::slots() const { return producers == Producers::coordinator ? 2 * jobs + prefetch : 2 + prefetch / jobs; }
 
-std::uint32_t StagingFacts::window() const { return producers == StagingProducers::coordinator ? slots() : slots() * jobs; }
+std::uint32_t StagingFacts::window() const { return producers == Producers::coordinator ? slots() : slots() * jobs; }
 
 Bytes StagingFacts::constant_bytes() const {
-  const Bytes slabs = producers == StagingProducers::coordinator ? 1 : jobs;
+  const Bytes slabs = producers == Producers::coordinator ? 1 : jobs;
   return sizeof(staging::Board) + jobs * sizeof(staging::ControlPage) + slabs * sizeof(staging::SlabHead);
 }
 

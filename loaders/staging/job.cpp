@@ -23,7 +23,7 @@ struct StagingJob::State {
         mapped(view),
         stepping{timing, std::move(observer), std::move(coordinator_lives), mapped},
         page(staging::make_page()) {
-    if (facts.producers == StagingProducers::jobs) slab = staging::make_slab(facts);
+    if (facts.producers == Producers::jobs) slab = staging::make_slab(facts);
   }
 
   static MemorySegment attach_board(FileDescriptor descriptor) {

@@ -78,7 +78,7 @@ bool View::held(Sequence sequence) const {
 std::uint32_t View::responsible(Sequence sequence) const {
   const auto of = members(epoch_of(sequence));
   if (!of) return nobody;
-  if (m_facts.producers == StagingProducers::coordinator) return coordinator_place;
+  if (m_facts.producers == Producers::coordinator) return coordinator_place;
   if (of->live == 0) return nobody;
   const std::uint64_t index = sequence % m_facts.batches_per_epoch;
   const std::uint32_t jobs = count(of->members);
@@ -88,14 +88,14 @@ std::uint32_t View::responsible(Sequence sequence) const {
 }
 
 bool View::at_home(Sequence sequence, std::uint32_t place) const {
-  if (m_facts.producers == StagingProducers::coordinator) return place == coordinator_place;
+  if (m_facts.producers == Producers::coordinator) return place == coordinator_place;
   const auto of = members(epoch_of(sequence));
   return of && nth(of->members, sequence % m_facts.batches_per_epoch % count(of->members)) == place;
 }
 
 template <typename Visit>
 bool View::any_producer(JobSet jobs, const Visit& visit) const {
-  if (m_facts.producers == StagingProducers::coordinator) return visit(coordinator_place);
+  if (m_facts.producers == Producers::coordinator) return visit(coordinator_place);
   for (JobSet left = jobs; left != 0; left &= left - 1) {
     if (visit(nth(left, 0))) return true;
   }

@@ -26,8 +26,6 @@ bool stack_fits() {
 
 }  // namespace
 
-Error Error::with_context(std::string_view context) const { return {m_kind, fmt::format("while {}: {}", context, what())}; }
-
 std::string describe_errno(int error_number) { return std::generic_category().message(error_number); }
 
 bool says_no_memory(const std::exception& error) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <ctime>
 #include <nlohmann/json.hpp>
 
@@ -13,6 +12,7 @@
 #include "dsanalyze/base/files.hpp"
 #include "dsanalyze/base/text.hpp"
 #include "dsanalyze/base/units.hpp"
+#include "dsanalyze/loaders/slowed_prep.hpp"
 #include "dsanalyze/models/whatif.hpp"
 #include "dsanalyze/profile/profiler.hpp"
 #include "dsanalyze/report/open_metrics.hpp"
@@ -108,22 +108,6 @@ void write_metrics(const ProfileResult& result, const std::filesystem::path& fil
   }
 }
 
-constexpr const char* slow_prep_variable = "DSANALYZE_TEST_SLOW_PREP";
-
-/// A slow-down of known size for tests of the gate, from the environment. 0: none.
-double slow_prep_share() {
-  const char* const given = std::getenv(slow_prep_variable);
-  if (given == nullptr || *given == '\0') return 0;
-  double share = 0;
-  try {
-    share = parse_share(given);
-  } catch (const UsageError& error) {
-    throw UsageError(fmt::format("{}: {}", slow_prep_variable, error.what()));
-  }
-  if (!(share >= 0 && share <= 1)) throw UsageError(fmt::format("{}: found {}, expected a share from 0 to 1", slow_prep_variable, printable(given)));
-  return share;
-}
-
 /// Those that came to the end of the run.
 AliveRanks ranks_of(const ProfileResult& result) {
   AliveRanks ranks(static_cast<std::uint32_t>(result.settings.world));
@@ -131,6 +115,19 @@ AliveRanks ranks_of(const ProfileResult& result) {
     if (std::ranges::find(result.ranks, static_cast<int>(rank), &RankRecord::rank) == result.ranks.end()) ranks.lose(rank);
   }
   return ranks;
+}
+
+/// RankTeam::tells_result() of the ranks whose records the result has; names those that were lost since.
+bool tells_result(RankTeam& team, ProfileResult& result, const RankTeam::Patience& patience) {
+  const AliveRanks with_record = ranks_of(result);
+  AliveRanks left = with_record;
+  if (!team.tells_result(left, patience)) return false;
+  for (std::uint32_t rank = 0; rank < left.ranks(); ++rank) {
+    if (with_record.alive(rank) && !left.alive(rank))
+      result.findings.push_back({"rank-lost-after-run", Finding::Severity::warning,
+                                 fmt::format("rank {} was lost after the run: what it trained and measured is in this result.", rank)});
+  }
+  return true;
 }
 
 /// What a few samples hold, where their contents matter. Ranks compare it, so what they cannot read is an error there; of one rank the runs tell it.
@@ -163,10 +160,8 @@ class ProfileCommand final : public Command {
     std::vector<std::filesystem::path> files = m_options.inputs();
     std::ranges::copy(m_rank_options.inputs(), std::back_inserter(files));
     check_outputs(outputs, files);
-    const double slow_prep = slow_prep_share();
     ProfileInputs inputs = m_options.resolve(context.options.seed, context.events, context.stop);
-    inputs.slow_prep = slow_prep;
-    if (slow_prep > 0 && inputs.settings.prep != Seam::real)
+    if (slow_prep_share() > 0 && inputs.settings.prep != Seam::real)
       throw UsageError(
           fmt::format("{} burns CPU time of real prep, and --prep is not real here: unset it, or ask for another emulated rate", slow_prep_variable));
     m_rank_options.apply(inputs.settings);
@@ -186,7 +181,7 @@ class ProfileCommand final : public Command {
     if (context.stop.stop_requested()) throw Interrupted();
     if (m_rank && static_cast<int>(result.ranks.size()) == inputs.settings.world) m_rank->finish();
     const RankTeam::Patience patience{seconds_for_ranks(inputs.settings), context.stop, system_timing()};
-    if (m_rank && !m_rank->team().tells_result(ranks_of(result), patience)) return {};
+    if (m_rank && !tells_result(m_rank->team(), result, patience)) return {};
     result.findings.insert(result.findings.begin(), warnings.begin(), warnings.end());
     result.advice = advise(result);
 

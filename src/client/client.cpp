@@ -75,7 +75,7 @@ void Client::describe(dsa_terms& terms) const {
   terms.jobs = of.staging.jobs;
   terms.batch_size = of.staging.batch_size;
   terms.held = of.staging.held;
-  terms.producers = of.staging.producers == StagingProducers::jobs ? DSA_PRODUCERS_JOBS : DSA_PRODUCERS_COORDINATOR;
+  terms.producers = of.staging.producers == Producers::jobs ? DSA_PRODUCERS_JOBS : DSA_PRODUCERS_COORDINATOR;
   terms.samples = of.samples;
   terms.batches_per_epoch = of.staging.batches_per_epoch;
   terms.epochs = of.staging.epochs;

@@ -20,40 +20,12 @@ constexpr double most_cold_share = 1.05;
 constexpr double residency_allowed = 0.01;
 constexpr double settle_seconds = 0.2;  ///< after the first batch, before the first window
 
-/// Stops a run at its time, or earlier once its rate is narrow. Looks at the windows once a second.
-class EnoughTime {
- public:
-  EnoughTime(RunContext& context, std::string run, double seconds)
-      : m_context(context), m_run(std::move(run)), m_seconds(seconds), m_begun(context.timing.clock->now()) {}
-  /// `rate` gives the rate as known now.
-  template <typename Rate>
-  bool operator()(Rate rate) {
-    const Nanoseconds now = m_context.timing.clock->now();
-    if (to_seconds(now - m_begun) >= m_seconds || m_context.budget_spent()) return true;
-    if (now < m_next_look) return false;
-    m_next_look = now + nanoseconds_per_second;
-    const WindowedRate known = rate();
-    show_progress(m_context, m_run, m_begun, m_seconds, known.kept > 0 ? known.estimate.value : -1);
-    return known.kept >= 10 && known.estimate.relative_half_width() <= narrow_enough;
-  }
-
- private:
-  RunContext& m_context;
-  std::string m_run;
-  double m_seconds;
-  Nanoseconds m_begun;
-  Nanoseconds m_next_look = 0;
-};
-
 /// Samples/s since the run began, for who waits; the result's rates come from windows.
 double mean_rate(const TrainingLog& log, Nanoseconds now) {
   std::uint64_t samples = 0;
   for (const BatchCompletion& completion : log.completions) samples += completion.samples;
   return samples > 0 ? static_cast<double>(samples) / to_seconds(now - log.begun) : -1;
 }
-
-/// The steady part of a run without an accelerator: from shortly after the first batch to the last look.
-Nanoseconds steady_begin(const TrainingLog& log) { return log.first_batch > 0 ? log.first_batch + to_nanoseconds(settle_seconds) : 0; }
 
 void distrust_unmetered(RunContext& context, const std::string& run, const std::string& why, const char* kind) {
   context.distrust("storage-not-metered",
@@ -133,9 +105,89 @@ std::unique_ptr<AccessTraceWriter> make_trace(const RunContext& context, const P
   return std::make_unique<AccessTraceWriter>(context.inputs.trace_file, header);
 }
 
-std::optional<Bytes> difference(std::optional<Bytes> after, std::optional<Bytes> before) {
-  return after && before ? std::optional<Bytes>(*after - *before) : std::nullopt;
-}
+/// What takes the batches of a run.
+enum class Takes { nothing, training };
+
+/// One run of a pipeline's loader, with what takes its batches and who looks at both. One run an object.
+class MeteredRun {
+ public:
+  MeteredRun(RunContext& context, Pipeline& pipeline, const Pipeline::Use& use, Takes takes)
+      : m_context(context),
+        m_pipeline(pipeline),
+        m_storage(pipeline.storage_bytes()),
+        m_storage_before(m_storage()),
+        m_requested_before(pipeline.engine().requested()),
+        m_loader(pipeline.make_loader(use)),
+        m_trainer(takes == Takes::nothing ? make_null_trainer()
+                                          : make_trainer(context.inputs, pipeline.server().devices(), 0, *m_loader, context.timing)),
+        m_observer(*m_loader, m_storage, context.inputs.host, context.timing) {}
+
+  void run_until(const std::function<bool(const TrainingLog&)>& enough) {
+    m_log = train(*m_loader, *m_trainer, enough, m_context.stop, m_context.timing);
+    m_observer.stop();
+  }
+
+  /// For `seconds`, or until the rate is narrow: `rate` gives it as known, of a log and an end. Looks at the windows once a second.
+  template <typename Rate>
+  void run_for(const std::string& shown_as, double seconds, const Rate& rate) {
+    const Nanoseconds begun = m_context.timing.clock->now();
+    Nanoseconds next_look = 0;
+    run_until([&](const TrainingLog& so_far) {
+      const Nanoseconds now = m_context.timing.clock->now();
+      if (to_seconds(now - begun) >= seconds || m_context.budget_spent()) return true;
+      if (now < next_look) return false;
+      next_look = now + nanoseconds_per_second;
+      const WindowedRate known = rate(so_far, m_context.timing.clock->now());
+      show_progress(m_context, shown_as, begun, seconds, known.kept > 0 ? known.estimate.value : -1);
+      return known.kept >= 10 && known.estimate.relative_half_width() <= narrow_enough;
+    });
+  }
+
+  /// Of the loader alone, from shortly after the first batch.
+  [[nodiscard]] WindowedRate loader_rate(const TrainingLog& log, Nanoseconds end) const {
+    const Nanoseconds begin = log.first_batch > 0 ? log.first_batch + to_nanoseconds(settle_seconds) : 0;
+    return windowed_rate(m_observer.progress(), m_observer.cpu(), begin, end, m_context.inputs.host, judge_cpu(m_context));
+  }
+  [[nodiscard]] WindowedRate loader_rate() const { return loader_rate(m_log, m_log.ended); }
+  /// Of what the accelerators trained after `begin`.
+  [[nodiscard]] WindowedRate training_rate(const TrainingLog& log, Nanoseconds begin) const {
+    if (log.completions.empty() || log.completions.back().end <= begin) return {};
+    return windowed_rate(log.progress(), m_observer.cpu(), begin, log.completions.back().end, m_context.inputs.host, judge_cpu(m_context));
+  }
+
+  /// The run as recorded under `name`, with its rate.
+  [[nodiscard]] Measured measured(const std::string& name, const WindowedRate& rate, const std::string& method) const {
+    Measured measured;
+    measured.record = record_run(name, m_context, m_pipeline, *m_loader, m_observer, m_log);
+    measured.times = m_loader->times();
+    measured.record.storage_bytes = storage_bytes();
+    measured.rate = record_rate(m_context, name, rate, mean_sample_bytes(m_context), method);
+    take_rate(m_context, measured);
+    return measured;
+  }
+
+  /// What storage gave since the begin, where that is known.
+  [[nodiscard]] std::optional<Bytes> storage_bytes() const {
+    const auto now = m_storage();
+    return now && m_storage_before ? std::optional<Bytes>(*now - *m_storage_before) : std::nullopt;
+  }
+  [[nodiscard]] Bytes requested_bytes() const { return m_pipeline.engine().requested() - m_requested_before; }
+  [[nodiscard]] const Loader& loader() const { return *m_loader; }
+  [[nodiscard]] const Trainer& trainer() const { return *m_trainer; }
+  [[nodiscard]] const Observer& observer() const { return m_observer; }
+  [[nodiscard]] const TrainingLog& log() const { return m_log; }
+
+ private:
+  RunContext& m_context;
+  Pipeline& m_pipeline;
+  std::function<std::optional<Bytes>()> m_storage;
+  std::optional<Bytes> m_storage_before;
+  Bytes m_requested_before;
+  std::unique_ptr<Loader> m_loader;
+  std::unique_ptr<Trainer> m_trainer;
+  Observer m_observer;
+  TrainingLog m_log;
+};
 
 }  // namespace
 
@@ -153,41 +205,17 @@ void make_cold(RunContext& context) {
 Measured run_fetch(RunContext& context, double seconds) {
   make_cold(context);
   Pipeline pipeline(context.inputs, run_spec(context, CacheKind::none, 0), context.timing);
-  const auto storage = pipeline.storage_bytes();
-  const auto before = storage();
-  const Bytes asked_before = pipeline.engine().requested();
-  auto loader = pipeline.make_loader({.prep = PrepUse::none});
-  auto trainer = make_null_trainer();
-  Observer observer(*loader, storage, context.inputs.host, context.timing);
-  EnoughTime enough(context, "fetch", seconds);
-  const TrainingLog log = train(
-      *loader, *trainer,
-      [&](const TrainingLog& so_far) {
-        // Drop-behind keeps later epochs cold as well; the meter proves all of them together.
-        return enough([&] {
-          return windowed_rate(observer.progress(), observer.cpu(), steady_begin(so_far), context.timing.clock->now(), context.inputs.host,
-                               judge_cpu(context));
-        });
-      },
-      context.stop, context.timing);
-  observer.stop();
-  const auto device = difference(storage(), before);
-  const Bytes asked = pipeline.engine().requested() - asked_before;
+  MeteredRun run(context, pipeline, {.prep = PrepUse::none}, Takes::nothing);
+  // Drop-behind keeps later epochs cold as well; the meter proves all of them together.
+  run.run_for("fetch", seconds, [&](const TrainingLog& log, Nanoseconds end) { return run.loader_rate(log, end); });
 
-  Measured measured;
-  measured.record = record_run("fetch", context, pipeline, *loader, observer, log);
-  measured.times = loader->times();
-  measured.record.storage_bytes = device;
-  measured.record.requested_bytes = asked;
-  const auto points = observer.progress();
-  const WindowedRate rate = windowed_rate(points, observer.cpu(), steady_begin(log), log.ended, context.inputs.host, judge_cpu(context));
-  measured.rate =
-      record_rate(context, "fetch", rate, mean_sample_bytes(context),
-                  fmt::format("cold reads of whole samples in {} order by {}, no prep, {} under way", order_kind_name(context.inputs.settings.order),
-                              way_name(context.way), context.inputs.settings.fetch_concurrency));
-  take_rate(context, measured);
-  prove_cold(context, measured.record, device, asked);
-  report_failures(context, "fetch", *loader);
+  Measured measured =
+      run.measured("fetch", run.loader_rate(),
+                   fmt::format("cold reads of whole samples in {} order by {}, no prep, {} under way", order_kind_name(context.inputs.settings.order),
+                               way_name(context.way), context.inputs.settings.fetch_concurrency));
+  measured.record.requested_bytes = run.requested_bytes();
+  prove_cold(context, measured.record, measured.record.storage_bytes, measured.record.requested_bytes);
+  report_failures(context, "fetch", run.loader());
   note_rate(context, "storage can deliver [S]", measured.rate);
   return measured;
 }
@@ -214,31 +242,15 @@ bool fill_cache(RunContext& context, Pipeline& pipeline, double seconds) {
 }
 
 Measured run_prep(RunContext& context, Pipeline& pipeline, double seconds) {
-  const auto storage = pipeline.storage_bytes();
-  const auto before = storage();
-  auto loader = pipeline.make_loader({.first_epoch = 1});
-  auto trainer = make_null_trainer();
-  Observer observer(*loader, storage, context.inputs.host, context.timing);
-  EnoughTime enough(context, "prep", seconds);
-  const auto rate_of = [&](const TrainingLog& log, Nanoseconds end) {
-    return windowed_rate(observer.progress(), observer.cpu(), steady_begin(log), end, context.inputs.host, judge_cpu(context));
-  };
-  const TrainingLog log = train(
-      *loader, *trainer, [&](const TrainingLog& so_far) { return enough([&] { return rate_of(so_far, context.timing.clock->now()); }); },
-      context.stop, context.timing);
-  observer.stop();
+  MeteredRun run(context, pipeline, {.first_epoch = 1}, Takes::nothing);
+  run.run_for("prep", seconds, [&](const TrainingLog& log, Nanoseconds end) { return run.loader_rate(log, end); });
 
-  Measured measured;
-  measured.record = record_run("prep", context, pipeline, *loader, observer, log);
-  measured.times = loader->times();
-  measured.record.storage_bytes = difference(storage(), before);
-  measured.rate = record_rate(
-      context, "prep", rate_of(log, log.ended), mean_sample_bytes(context),
-      fmt::format("loader alone on a cached subset, {} workers on {} cores", context.inputs.settings.workers, context.inputs.settings.cores));
-  take_rate(context, measured);
-  const auto prepared = static_cast<double>(loader->totals().prep.samples);
+  const ProfileSettings& settings = context.inputs.settings;
+  Measured measured = run.measured("prep", run.loader_rate(),
+                                   fmt::format("loader alone on a cached subset, {} workers on {} cores", settings.workers, settings.cores));
+  const auto prepared = static_cast<double>(run.loader().totals().prep.samples);
   prove_cached(context, measured.record, measured.record.storage_bytes, static_cast<Bytes>(prepared * mean_sample_bytes(context)));
-  report_failures(context, "prep", *loader);
+  report_failures(context, "prep", run.loader());
   note_rate(context, "prep can deliver [P]", measured.rate);
   return measured;
 }
@@ -250,44 +262,23 @@ std::vector<int> fewer_cores(int all) {
 }
 
 std::optional<CorePoint> measure_on_cores(RunContext& context, Pipeline& pipeline, int cores, double seconds) {
-  auto loader = pipeline.make_loader({.first_epoch = 1, .cores = cores});
-  auto trainer = make_null_trainer();
-  Observer observer(*loader, pipeline.storage_bytes(), context.inputs.host, context.timing);
-  EnoughTime enough(context, fmt::format("prep, {} of {} cores", cores, context.inputs.settings.cores), seconds);
-  const auto rate_of = [&](const TrainingLog& log, Nanoseconds end) {
-    return windowed_rate(observer.progress(), observer.cpu(), steady_begin(log), end, context.inputs.host, judge_cpu(context));
-  };
-  const TrainingLog log = train(
-      *loader, *trainer, [&](const TrainingLog& so_far) { return enough([&] { return rate_of(so_far, context.timing.clock->now()); }); },
-      context.stop, context.timing);
-  observer.stop();
-  const Estimate estimate = rate_of(log, log.ended).estimate;
+  MeteredRun run(context, pipeline, {.first_epoch = 1, .cores = cores}, Takes::nothing);
+  run.run_for(fmt::format("prep, {} of {} cores", cores, context.inputs.settings.cores), seconds,
+              [&](const TrainingLog& log, Nanoseconds end) { return run.loader_rate(log, end); });
+  const Estimate estimate = run.loader_rate().estimate;
   if (estimate.value <= 0) return std::nullopt;
   return CorePoint{cores, estimate.value, estimate.windows > 1 ? std::optional(estimate.ci95) : std::nullopt};
 }
 
 Measured run_cached(RunContext& context, Pipeline& pipeline, double seconds) {
-  const auto storage = pipeline.storage_bytes();
-  const auto before = storage();
-  auto loader = pipeline.make_loader({.first_epoch = 1});
-  auto trainer = make_trainer(context.inputs, pipeline.server().devices(), 0, *loader, context.timing);
-  Observer observer(*loader, storage, context.inputs.host, context.timing);
-  EnoughTime enough(context, "cached", seconds);
+  MeteredRun run(context, pipeline, {.first_epoch = 1}, Takes::training);
   const auto rate_of = [&](const TrainingLog& log) {
-    if (log.completions.size() < 2) return WindowedRate{};
-    return windowed_rate(log.progress(), observer.cpu(), log.completions.front().end, log.completions.back().end, context.inputs.host,
-                         judge_cpu(context));
+    return log.completions.empty() ? WindowedRate{} : run.training_rate(log, log.completions.front().end);
   };
-  const TrainingLog log = train(
-      *loader, *trainer, [&](const TrainingLog& so_far) { return enough([&] { return rate_of(so_far); }); }, context.stop, context.timing);
-  observer.stop();
+  run.run_for("cached", seconds, [&](const TrainingLog& log, Nanoseconds) { return rate_of(log); });
 
-  Measured measured;
-  measured.record = record_run("cached", context, pipeline, *loader, observer, log);
-  record_accelerators(measured.record, context.inputs.settings, log, *trainer);
-  measured.record.storage_bytes = difference(storage(), before);
-  measured.rate = record_rate(context, "cached", rate_of(log), mean_sample_bytes(context), "cached subset with the accelerator");
-  take_rate(context, measured);
+  Measured measured = run.measured("cached", rate_of(run.log()), "cached subset with the accelerator");
+  record_accelerators(measured.record, context.inputs.settings, run.log(), run.trainer());
   prove_cached(context, measured.record, measured.record.storage_bytes,
                static_cast<Bytes>(static_cast<double>(measured.record.samples) * mean_sample_bytes(context)));
   note_rate(context, "training from memory", measured.rate);
@@ -305,81 +296,97 @@ Pipeline::Spec full_spec(RunContext& context) {
   return spec;
 }
 
+namespace {
+
+/// When the full run is over: two epochs at least, all of them within its time, and longer while its rate is not narrow.
+class FullCourse {
+ public:
+  FullCourse(RunContext& context, double seconds, const MeteredRun& run)
+      : m_context(context), m_run(run), m_epochs(static_cast<std::uint64_t>(context.inputs.settings.epochs)), m_seconds(seconds) {}
+
+  bool is_over(const TrainingLog& log) {
+    for (; m_seen < log.completions.size(); ++m_seen) {
+      if (!log.completions[m_seen].last_of_epoch) continue;
+      ++m_ended;
+      if (log.completions[m_seen].epoch == 0) m_first_end = log.completions[m_seen].end;
+    }
+    const Nanoseconds now = m_context.timing.clock->now();
+    const double elapsed = to_seconds(now - m_begun);
+    if (m_ended >= 2 && elapsed >= m_seconds) return true;
+    if (elapsed >= 1.5 * m_seconds || m_context.budget_spent()) return true;
+    if (now < m_next_look) return false;
+    m_next_look = now + nanoseconds_per_second;
+    show_progress(m_context, fmt::format("full, epoch {}", m_ended + 1), m_begun, m_seconds, mean_rate(log, now));
+    if (m_ended < m_epochs) return false;
+    const WindowedRate known = rate(log);
+    return known.kept >= 10 && known.estimate.relative_half_width() <= narrow_enough;
+  }
+
+  /// After the first epoch.
+  [[nodiscard]] WindowedRate rate(const TrainingLog& log) const { return m_first_end == 0 ? WindowedRate{} : m_run.training_rate(log, m_first_end); }
+
+  void report() const {
+    if (m_ended < 2) {
+      m_context.distrust("full-run-cut-short",
+                         "run \"full\" did not finish its second epoch within the time budget: pass a longer --time-budget or a smaller --subset.");
+    } else if (m_ended < m_epochs) {
+      m_context.find(Finding::Severity::warning, "fewer-epochs",
+                     fmt::format("run \"full\" ended after {} epochs of {}: the time budget was over.", m_ended, m_epochs));
+    }
+  }
+
+ private:
+  RunContext& m_context;
+  const MeteredRun& m_run;
+  std::uint64_t m_epochs;
+  double m_seconds;
+  Nanoseconds m_begun = m_context.timing.clock->now();
+  Nanoseconds m_next_look = 0;
+  Nanoseconds m_first_end = 0;
+  std::size_t m_seen = 0;
+  std::uint64_t m_ended = 0;  ///< epochs
+};
+
+void note_learning(RunContext& context, const RunRecord& record) {
+  if (!record.training) return;
+  const std::string text = nothing_learned_text(record.name, *record.training);
+  if (!text.empty()) context.find(Finding::Severity::info, "nothing-learned", text);
+}
+
+}  // namespace
+
 Measured run_full(RunContext& context, double seconds) {
   make_cold(context);
   const ProfileSettings& settings = context.inputs.settings;
   const Pipeline::Spec spec = full_spec(context);
   PageCacheLimit page_cache(context);
   Pipeline pipeline(context.inputs, spec, context.timing);
-  const auto storage = pipeline.storage_bytes();
-  const auto before = storage();
   const auto trace = make_trace(context, spec);
   const auto spans = make_span_recorder(context);
-  auto loader = pipeline.make_loader({.recorder = trace.get(), .spans = spans.get()});
-  auto trainer = make_trainer(context.inputs, pipeline.server().devices(), 0, *loader, context.timing);
-  Observer observer(*loader, storage, context.inputs.host, context.timing);
-  const Nanoseconds begun = context.timing.clock->now();
-  Nanoseconds next_look = 0;
-  const auto last_epoch = static_cast<std::uint64_t>(settings.epochs) - 1;
-  Nanoseconds first_end = 0;
-  std::uint64_t ended_epochs = 0;
-  const auto rate_of = [&](const TrainingLog& log) {
-    if (first_end == 0 || log.completions.back().end <= first_end) return WindowedRate{};
-    return windowed_rate(log.progress(), observer.cpu(), first_end, log.completions.back().end, context.inputs.host, judge_cpu(context));
-  };
-  std::size_t seen = 0;
-  const TrainingLog log = train(
-      *loader, *trainer,
-      [&](const TrainingLog& so_far) {
-        for (; seen < so_far.completions.size(); ++seen) {
-          if (!so_far.completions[seen].last_of_epoch) continue;
-          ++ended_epochs;
-          if (so_far.completions[seen].epoch == 0) first_end = so_far.completions[seen].end;
-        }
-        const Nanoseconds now = context.timing.clock->now();
-        const double elapsed = to_seconds(now - begun);
-        if (ended_epochs >= 2 && elapsed >= seconds) return true;
-        if (elapsed >= 1.5 * seconds || context.budget_spent() || (trace && trace->failed())) return true;
-        page_cache.adjust(now);
-        if (now < next_look) return false;
-        next_look = now + nanoseconds_per_second;
-        show_progress(context, fmt::format("full, epoch {}", ended_epochs + 1), begun, seconds, mean_rate(so_far, now));
-        if (ended_epochs <= last_epoch) return false;
-        const WindowedRate known = rate_of(so_far);
-        return known.kept >= 10 && known.estimate.relative_half_width() <= narrow_enough;
-      },
-      context.stop, context.timing);
+  MeteredRun run(context, pipeline, {.recorder = trace.get(), .spans = spans.get()}, Takes::training);
+  FullCourse course(context, seconds, run);
+  run.run_until([&](const TrainingLog& log) {
+    if (course.is_over(log) || (trace && trace->failed())) return true;
+    page_cache.adjust(context.timing.clock->now());
+    return false;
+  });
   page_cache.end();
-  observer.stop();
   if (trace) {
     trace->finish();
     context.events.note(fmt::format("trace of {} accesses written to {}", trace->recorded(), context.inputs.trace_file.native()));
   }
 
-  Measured measured;
-  measured.record = record_run("full", context, pipeline, *loader, observer, log);
-  record_accelerators(measured.record, settings, log, *trainer);
-  if (measured.record.training) {
-    const std::string text = nothing_learned_text("full", *measured.record.training);
-    if (!text.empty()) context.find(Finding::Severity::info, "nothing-learned", text);
-  }
-  measured.record.storage_bytes = difference(storage(), before);
-  measured.record.requested_bytes = pipeline.engine().requested();
-  measured.rate = record_rate(context, "full", rate_of(log), mean_sample_bytes(context), "cold start, everything on, first epoch apart");
-  take_rate(context, measured);
-  if (ended_epochs < 2) {
-    context.distrust("full-run-cut-short",
-                     "run \"full\" did not finish its second epoch within the time budget: pass a longer --time-budget or a smaller --subset.");
-  } else if (ended_epochs <= last_epoch) {
-    context.find(Finding::Severity::warning, "fewer-epochs",
-                 fmt::format("run \"full\" ended after {} epochs of {}: the time budget was over.", ended_epochs, settings.epochs));
-  }
+  Measured measured = run.measured("full", course.rate(run.log()), "cold start, everything on, first epoch apart");
+  record_accelerators(measured.record, settings, run.log(), run.trainer());
+  note_learning(context, measured.record);
+  measured.record.requested_bytes = run.requested_bytes();
+  course.report();
   page_cache.report(context);
   if (settings.storage == Seam::real && settings.cache != CacheKind::page)
     prove_cold(context, measured.record, measured.record.storage_bytes, measured.record.requested_bytes);
-  report_failures(context, "full", *loader);
+  report_failures(context, "full", run.loader());
   note_rate(context, "all together", measured.rate);
-  if (spans) write_run_trace(context, *spans, *loader, observer, log);
+  if (spans) write_run_trace(context, *spans, run.loader(), run.observer(), run.log());
   return measured;
 }
 

@@ -201,71 +201,83 @@ void require_memory_for_largest(const DatasetIndex& index, Bytes memory, Bytes u
                   format_bytes(memory), format_bytes(usable)));
 }
 
-}  // namespace
-
-ProfilePlan plan_profile(ProfileInputs& inputs) {
-  ProfileSettings& settings = inputs.settings;
-  const DatasetIndex& index = *inputs.index;
-  resolve_runs(settings);
-  settings.validate();
-  resolve_cores(settings, inputs.host);
-  if (settings.prep == Seam::real && index.facts().format == "emulated") {
+void check_dataset(const ProfileSettings& settings, const DatasetIndex& index) {
+  const bool is_emulated = index.facts().format == "emulated";
+  if (settings.prep == Seam::real && is_emulated) {
     throw UsageError(
         "an emulated dataset has no images to decode: pass --prep emulated:RATE_PER_CORE, --preset SERVER with --workload NAME, or --prep null");
   }
-  if (settings.storage == Seam::real && index.facts().format == "emulated") {
+  if (settings.storage == Seam::real && is_emulated) {
     throw UsageError("an emulated dataset lies on no disk: pass --storage emulated:NAME (ssd, hdd, 530MB/s), --preset SERVER, or --storage null");
   }
-
-  if (settings.order == OrderKind::shards && index.facts().format == "emulated")
+  if (settings.order == OrderKind::shards && is_emulated)
     throw UsageError("--order shards: an emulated dataset has no shards; pass --order random or sequential");
   if (settings.order == OrderKind::shards && index.file_count() == index.size() && index.size() > 1) {
     throw UsageError(
         "--order shards: every sample of this dataset is a file of its own; pass --order random or sequential, or pack it into shards: dsanalyze "
         "dataset convert SOURCE DEST --to tar");
   }
-
   if (settings.accelerator == AcceleratorKind::cpu) require_labels(index);
-  check_accelerators(settings);
+}
 
-  ProfilePlan plan;
-  plan.runs = running_order(settings.runs);
-  check_trace(inputs, "--trace", inputs.trace_file);
-  check_trace(inputs, "--trace-events", inputs.trace_events_file);
-  plan.seconds = settings.time_budget_seconds;
-  const Bytes processes = process_memory(settings);
-  const auto for_all = static_cast<Bytes>(memory_share * static_cast<double>(inputs.host.memory_usable));
-  if (processes > for_all) {
+double mean_sample_bytes(const DatasetIndex& index) { return static_cast<double>(index.bytes()) / std::max(1U, index.size()); }
+
+/// What a profile holds in memory beside what its caches do.
+struct MemoryNeeds {
+  Bytes processes = 0;
+  Bytes slots = 0;
+  Bytes buffers = 0;    ///< of reads under way or waiting
+  Bytes training = 0;   ///< the reference network
+  Bytes for_cache = 0;  ///< what is left
+
+  [[nodiscard]] Bytes sum() const { return processes + slots + buffers + training; }
+};
+
+/// Throws UsageError where they are more than there is to use.
+MemoryNeeds memory_needs(const ProfileInputs& inputs) {
+  const ProfileSettings& settings = inputs.settings;
+  const DatasetIndex& index = *inputs.index;
+  const std::string usable = format_bytes(inputs.host.memory_usable);
+  const double percent = memory_share * 100;
+  MemoryNeeds needs;
+  Bytes left = static_cast<Bytes>(memory_share * static_cast<double>(inputs.host.memory_usable));
+  needs.processes = process_memory(settings);
+  if (needs.processes > left) {
     throw UsageError(fmt::format("--jobs {}: their processes need {}, more than {:.0f} % of the {} available; pass fewer --jobs", settings.jobs,
-                                 format_bytes(processes), memory_share * 100, format_bytes(inputs.host.memory_usable)));
+                                 format_bytes(needs.processes), percent, usable));
   }
-  const Bytes memory = for_all - processes;
-  const Bytes slots = slot_memory(inputs);
-  if (slots > memory) {
+  left -= needs.processes;
+  needs.slots = slot_memory(inputs);
+  if (needs.slots > left) {
     throw UsageError(fmt::format("batch slots need {}, more than {:.0f} % of the {} available; pass a smaller --batch-size or fewer --accelerators{}",
-                                 format_bytes(slots), memory_share * 100, format_bytes(inputs.host.memory_usable),
-                                 settings.jobs > 1 ? " or --jobs" : ""));
+                                 format_bytes(needs.slots), percent, usable, settings.jobs > 1 ? " or --jobs" : ""));
   }
-  require_memory_for_largest(index, memory - slots, inputs.host.memory_usable);
-  const double mean = static_cast<double>(index.bytes()) / std::max(1U, index.size());
+  left -= needs.slots;
+  require_memory_for_largest(index, left, inputs.host.memory_usable);
   const auto places = static_cast<std::size_t>(preparing_processes(settings)) * fetch_places(settings);
-  const auto buffers = static_cast<Bytes>(static_cast<double>(places) * mean);
-  if (buffers > memory - slots) {
+  needs.buffers = static_cast<Bytes>(static_cast<double>(places) * mean_sample_bytes(index));
+  if (needs.buffers > left) {
     throw UsageError(
         fmt::format("{} reads under way or waiting need {} beside batch slots of {}, more than {:.0f} % of the {} available; pass a smaller "
                     "--shuffle-buffer, --io-depth or --batch-size",
-                    places, format_bytes(buffers), format_bytes(slots), memory_share * 100, format_bytes(inputs.host.memory_usable)));
+                    places, format_bytes(needs.buffers), format_bytes(needs.slots), percent, usable));
   }
-  const Bytes training = training_memory(inputs);
-  if (training > memory - slots - buffers) {
+  left -= needs.buffers;
+  needs.training = training_memory(inputs);
+  if (needs.training > left) {
     throw UsageError(
         fmt::format("--accelerator cpu: the reference network and its threads' gradients need {} beside {} for batches, more than {:.0f} % of the {} "
                     "available; pass fewer --accelerators or a smaller --batch-size",
-                    format_bytes(training), format_bytes(slots + buffers), memory_share * 100, format_bytes(inputs.host.memory_usable)));
+                    format_bytes(needs.training), format_bytes(needs.slots + needs.buffers), percent, usable));
   }
-  const Bytes for_cache = memory - slots - buffers - training;
-  const Bytes dataset_bytes = std::max<Bytes>(index.facts().total_bytes, 1);
+  needs.for_cache = left - needs.training;
+  return needs;
+}
 
+/// Fills in the cache's size, and the size that was left open in the settings.
+void plan_cache(ProfilePlan& plan, ProfileInputs& inputs, Bytes for_cache) {
+  ProfileSettings& settings = inputs.settings;
+  const Bytes dataset_bytes = std::max<Bytes>(inputs.index->facts().total_bytes, 1);
   if (holds_samples(settings.cache)) {
     plan.cache_bytes = settings.cache_size ? settings.cache_size->of(dataset_bytes) : std::min(for_cache, dataset_bytes);
     plan.cache_fraction = std::min(1.0, static_cast<double>(plan.cache_bytes) / static_cast<double>(dataset_bytes));
@@ -276,31 +288,55 @@ ProfilePlan plan_profile(ProfileInputs& inputs) {
           "--cache-size {}: only {} of memory are available here; a share of the dataset (--cache-size {:.0f}%) is kept on a subset that fits",
           format_bytes(plan.cache_bytes), format_bytes(inputs.host.memory_usable), plan.cache_fraction * 100));
     }
+    return;
   }
-
   if (settings.cache == CacheKind::page) {
     const Bytes held = settings.memory_limit ? settings.memory_limit->of(dataset_bytes) : inputs.host.memory_usable;
     plan.cache_fraction = std::min(1.0, static_cast<double>(held) / static_cast<double>(dataset_bytes));
   }
-  if (settings.cache_size && !holds_samples(settings.cache)) {
+  if (settings.cache_size) {
     throw UsageError(fmt::format("--cache-size: --cache {} has no size of its own; pass --cache minio or lru{}", cache_kind_name(settings.cache),
                                  settings.cache == CacheKind::page ? ", or --memory-limit" : ""));
   }
+}
 
+/// Fills in the subset's size and the memory that all needs.
+void plan_subset(ProfilePlan& plan, const ProfileInputs& inputs, const MemoryNeeds& needs) {
+  const ProfileSettings& settings = inputs.settings;
+  const DatasetIndex& index = *inputs.index;
   // The cached runs hold the whole subset in memory; without them only the cache fraction of it.
   const double held_share = runs_cached(settings) ? 1.0 : std::max(plan.cache_fraction, 1e-9);
   const Bytes subset_limit = settings.subset ? settings.subset->of(index.facts().total_bytes) : index.bytes();
-  if (settings.subset && static_cast<double>(subset_limit) * held_share > static_cast<double>(for_cache)) {
+  const auto for_cache = static_cast<double>(needs.for_cache);
+  if (settings.subset && static_cast<double>(subset_limit) * held_share > for_cache) {
     throw UsageError(fmt::format("--subset {}: the cached run holds it in memory, and {} are to spare; pass --subset {} or less",
-                                 format_bytes(subset_limit), format_bytes(for_cache), format_bytes(for_cache)));
+                                 format_bytes(subset_limit), format_bytes(needs.for_cache), format_bytes(needs.for_cache)));
   }
-  plan.most_subset_bytes = std::min({subset_limit, index.bytes(), static_cast<Bytes>(static_cast<double>(for_cache) / held_share)});
-  plan.most_subset_samples =
-      std::clamp<std::uint64_t>(static_cast<std::uint64_t>(static_cast<double>(plan.most_subset_bytes) / std::max(mean, 1.0)), 1, index.size());
-  plan.memory_bytes =
-      processes + slots + buffers + training + trace_memory(inputs) + static_cast<Bytes>(static_cast<double>(plan.most_subset_bytes) * held_share);
+  plan.most_subset_bytes = std::min({subset_limit, index.bytes(), static_cast<Bytes>(for_cache / held_share)});
+  const double samples = static_cast<double>(plan.most_subset_bytes) / std::max(mean_sample_bytes(index), 1.0);
+  plan.most_subset_samples = std::clamp<std::uint64_t>(static_cast<std::uint64_t>(samples), 1, index.size());
+  plan.memory_bytes = needs.sum() + trace_memory(inputs) + static_cast<Bytes>(static_cast<double>(plan.most_subset_bytes) * held_share);
+}
 
-  plan.lines = describe(plan, inputs, slots);
+}  // namespace
+
+ProfilePlan plan_profile(ProfileInputs& inputs) {
+  ProfileSettings& settings = inputs.settings;
+  resolve_runs(settings);
+  settings.validate();
+  resolve_cores(settings, inputs.host);
+  check_dataset(settings, *inputs.index);
+  check_accelerators(settings);
+
+  ProfilePlan plan;
+  plan.runs = running_order(settings.runs);
+  check_trace(inputs, "--trace", inputs.trace_file);
+  check_trace(inputs, "--trace-events", inputs.trace_events_file);
+  plan.seconds = settings.time_budget_seconds;
+  const MemoryNeeds needs = memory_needs(inputs);
+  plan_cache(plan, inputs, needs.for_cache);
+  plan_subset(plan, inputs, needs);
+  plan.lines = describe(plan, inputs, needs.slots);
   return plan;
 }
 

@@ -10,6 +10,7 @@
 #include "calibration.hpp"
 #include "dsanalyze/base/memory_group.hpp"
 #include "dsanalyze/base/utc.hpp"
+#include "dsanalyze/loaders/slowed_prep.hpp"
 #include "io_choice.hpp"
 #include "job_runs.hpp"
 #include "pilot.hpp"
@@ -98,13 +99,13 @@ void state_reservations(RunContext& context) {
                  "lacks is told as stalls. G is what this CPU makes of a small reference network and says nothing of your accelerator: measure that "
                  "one's, and pass --accelerator emulated:RATE.");
   }
-  if (context.inputs.slow_prep > 0) {
+  if (const double slowed_by = slow_prep_share(); slowed_by > 0) {
     context.find(
         Finding::Severity::warning, "prep-slowed",
         fmt::format(
             "prep was slowed on purpose: each sample burned {:.3g} % of its CPU time once more (DSANALYZE_TEST_SLOW_PREP), which is for tests of "
             "`dsanalyze gate`; unset it to measure this machine.",
-            100 * context.inputs.slow_prep));
+            100 * slowed_by));
   }
   if (settings.order != OrderKind::random && settings.storage == Seam::emulated) {
     context.find(Finding::Severity::info, "order-not-priced",

@@ -4,13 +4,12 @@
 #include <array>
 
 #include "dsanalyze/base/error.hpp"
+#include "dsanalyze/core/depths.hpp"
 #include "reference_training.hpp"
 #include "trial_search.hpp"
 
 namespace dsanalyze {
 namespace {
-
-constexpr double look_up_seconds = 0.25;
 
 CpuTrainerOptions options_for(const ProfileInputs& inputs, const BatchSource& batches) {
   CpuTrainerOptions options = cpu_trainer_options(inputs);

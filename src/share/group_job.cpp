@@ -18,12 +18,11 @@ struct GroupJob::State {
     inputs.settings = plan.settings;
     inputs.index = member.index();
     inputs.image_prep = plan.image_prep;
-    inputs.slow_prep = plan.slow_prep;
     inputs.host = std::move(host);
     if (inputs.index == nullptr) throw Error("cannot take part in the group: it handed over no index of its dataset");
   }
 
-  [[nodiscard]] bool prepares() const { return member.terms().staging.producers == StagingProducers::jobs; }
+  [[nodiscard]] bool prepares() const { return member.terms().staging.producers == Producers::jobs; }
   void attach() {
     if (server != nullptr) return;
     server = attach_server(member.take_server_line(), timing);

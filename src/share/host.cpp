@@ -17,7 +17,7 @@ namespace {
 
 const GroupTerms& checked(const GroupHost::Parts& parts) {
   group_protocol::check_terms(parts.terms);
-  if (parts.terms.staging.producers == StagingProducers::jobs && parts.index == nullptr) {
+  if (parts.terms.staging.producers == Producers::jobs && parts.index == nullptr) {
     throw UsageError("a group whose jobs make the batches needs the dataset's index, to hand it to them");
   }
   return parts.terms;

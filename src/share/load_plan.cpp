@@ -32,7 +32,6 @@ LoadPlan make_load_plan(const LoadInputs& inputs, const Pipeline::Spec& spec) {
   LoadPlan plan;
   plan.settings = inputs.settings;
   plan.image_prep = inputs.image_prep;
-  plan.slow_prep = inputs.slow_prep;
   plan.way = spec.way;
   plan.page_cache = spec.page_cache;
   plan.storage_cost = spec.storage_cost;
@@ -43,7 +42,6 @@ LoadPlan make_load_plan(const LoadInputs& inputs, const Pipeline::Spec& spec) {
 std::string to_json(const LoadPlan& plan) {
   const PlanJson document{{"settings", PlanJson::parse(to_json(plan.settings))},
                           {"prep", PlanJson::parse(to_json(plan.image_prep))},
-                          {"slow_prep_fraction", plan.slow_prep},
                           {"io", engine_choices.at(plan.way.engine == IoEngine::uring ? 1 : 0)},
                           {"reads", read_choices.at(plan.way.mode == ReadMode::direct ? 1 : 0)},
                           {"page_cache", page_cache_choices.at(plan.page_cache == PageCacheUse::drop ? 1 : 0)},
@@ -58,7 +56,6 @@ LoadPlan load_plan_from_json(std::string_view text, const std::string& source) {
   LoadPlan plan;
   plan.settings = settings_from_json(root.raw("settings").dump(), source + ": settings");
   plan.image_prep = image_prep_from_json(root.raw("prep").dump(), source + ": prep");
-  plan.slow_prep = root.number("slow_prep_fraction", 0, 1e6);
   plan.way.engine = read_choice(root, "io", engine_choices) == 1 ? IoEngine::uring : IoEngine::pread;
   plan.way.mode = read_choice(root, "reads", read_choices) == 1 ? ReadMode::direct : ReadMode::buffered;
   plan.page_cache = read_choice(root, "page_cache", page_cache_choices) == 1 ? PageCacheUse::drop : PageCacheUse::keep;
@@ -101,7 +98,7 @@ GroupTerms group_terms(const LoadInputs& inputs, const LoadPlan& plan, std::uint
   staging.prefetch = static_cast<std::uint32_t>(prefetch_batches(settings));
   staging.batch_size = batch_size;
   staging.slot_bytes = SlotLayout(terms.tensor).bytes;
-  staging.producers = settings.producers == Producers::jobs ? StagingProducers::jobs : StagingProducers::coordinator;
+  staging.producers = settings.producers;
   staging.boundary = settings.trials > 0 ? StagingBoundary::synchronised : StagingBoundary::overlapped;
   staging.validate();
   return terms;

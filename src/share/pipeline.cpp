@@ -57,7 +57,8 @@ std::unique_ptr<PrepFactory> make_prep(const LoadInputs& inputs, ServerDevices& 
     return make_emulated_prep(unwritten_tensor(), 1 / settings.prep_rate_per_core, std::span(devices.cores).first(cores), timing);
   }
   auto prep = make_real_prep(inputs);
-  return inputs.slow_prep > 0 ? make_slowed_prep(std::move(prep), inputs.slow_prep) : std::move(prep);
+  const double slowed_by = slow_prep_share();
+  return slowed_by > 0 ? make_slowed_prep(std::move(prep), slowed_by) : std::move(prep);
 }
 
 /// Hits that may be unreleased at once: of every slot's batch and, with a shuffle buffer, of those that wait in it.

@@ -23,7 +23,6 @@ using TermsJson = nlohmann::ordered_json;
 constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t most_elements = std::int64_t{1} << 40U;  // of a batch
 
-std::string_view producers_name(StagingProducers producers) { return producers == StagingProducers::jobs ? "jobs" : "coordinator"; }
 std::string_view boundary_name(StagingBoundary boundary) { return boundary == StagingBoundary::overlapped ? "overlapped" : "synchronised"; }
 std::string_view dtype_name(DType dtype) { return dtype == DType::float32 ? "float32" : "uint8"; }
 
@@ -65,7 +64,7 @@ StagingFacts read_facts_of(JsonObject object) {
   facts.held = read_small(object, "held");
   facts.batch_size = read_small(object, "batch_size");
   facts.slot_bytes = object.unsigned_integer("slot_bytes");
-  facts.producers = object.choice("producers", {"jobs", "coordinator"}) == "jobs" ? StagingProducers::jobs : StagingProducers::coordinator;
+  facts.producers = parse_producers(object.choice("producers", {"jobs", "coordinator"}));
   facts.boundary =
       object.choice("boundary", {"overlapped", "synchronised"}) == "overlapped" ? StagingBoundary::overlapped : StagingBoundary::synchronised;
   facts.look_again = object.integer("look_again_ns", 0, largest);

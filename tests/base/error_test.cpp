@@ -10,12 +10,6 @@
 
 using namespace dsanalyze;
 
-TEST_CASE("a context stands before an error's message and leaves its kind") {
-  const Error error = UsageError("bad size").with_context("reading x.json");
-  CHECK(std::string(error.what()) == "while reading x.json: bad size");
-  CHECK(error.kind() == ErrorKind::usage);
-}
-
 TEST_CASE("each error class carries its kind") {
   CHECK(Error("x").kind() == ErrorKind::failed);
   CHECK(Interrupted().kind() == ErrorKind::interrupted);

@@ -34,14 +34,14 @@ class Group {
       m_jobs.push_back(std::make_unique<StagingJob>(
           copied(m_coordinator.board()), [] { return true; }, system_timing()));
       StagingJob& job = *m_jobs.back();
-      job.join(m_coordinator.admit(copied(job.page()), facts.producers == StagingProducers::jobs ? copied(job.slab()) : FileDescriptor()));
+      job.join(m_coordinator.admit(copied(job.page()), facts.producers == Producers::jobs ? copied(job.slab()) : FileDescriptor()));
     }
     for (std::uint32_t to = 0; to < facts.jobs; ++to) {
       for (std::uint32_t of = 0; of < facts.jobs; ++of) {
         const int slab = m_coordinator.slab(of);
         if (to != of) m_jobs[to]->attach(of, copied(m_coordinator.page(of)), slab < 0 ? FileDescriptor() : copied(slab));
       }
-      if (facts.producers == StagingProducers::coordinator) {
+      if (facts.producers == Producers::coordinator) {
         m_jobs[to]->attach(staging_most_jobs, FileDescriptor(), copied(m_coordinator.slab(staging_most_jobs)));
       }
     }
@@ -69,7 +69,7 @@ std::pair<double, std::uint64_t> share_empty_batches(const StagingFacts& facts, 
   const CpuTime before = own_cpu();
   {
     std::vector<std::jthread> threads;
-    if (facts.producers == StagingProducers::coordinator) threads.emplace_back([&] { make(group.coordinator().producer()); });
+    if (facts.producers == Producers::coordinator) threads.emplace_back([&] { make(group.coordinator().producer()); });
     for (const auto& member : group.jobs()) {
       threads.emplace_back([&, &job = *member] {
         StagedBatch batch;
@@ -77,7 +77,7 @@ std::pair<double, std::uint64_t> share_empty_batches(const StagingFacts& facts, 
           if (job.take(batch, soon()).ok() && job.release(batch.sequence).ok() && &job == group.jobs().front().get()) ++batches;
         }
       });
-      if (facts.producers == StagingProducers::jobs) threads.emplace_back([&, &job = *member] { make(job); });
+      if (facts.producers == Producers::jobs) threads.emplace_back([&, &job = *member] { make(job); });
     }
     const Deadline end = system_timing().clock->after(seconds);
     while (system_timing().clock->now() < end.at) {
@@ -95,7 +95,7 @@ void control(const Arguments& arguments) {
   facts.jobs = static_cast<std::uint32_t>(arguments.number("--jobs", 8));
   facts.prefetch = facts.jobs;
   facts.batches_per_epoch = 1000;
-  if (arguments.text("--producers", "jobs") == "coordinator") facts.producers = StagingProducers::coordinator;
+  if (arguments.text("--producers", "jobs") == "coordinator") facts.producers = Producers::coordinator;
   std::vector<double> micros;
   for (int round = 0; round < static_cast<int>(arguments.number("--rounds", 5)); ++round) {
     const auto [cpu, batches] = share_empty_batches(facts, arguments.number("--seconds", 2));

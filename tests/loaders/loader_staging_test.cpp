@@ -23,7 +23,7 @@ FileDescriptor copied(int descriptor) { return FileDescriptor(::fcntl(descriptor
 /// A group whose jobs are threads of this process, with loaders that make their batches, over one server's cache.
 class GroupOfLoaders {
  public:
-  GroupOfLoaders(const std::shared_ptr<const DatasetIndex>& index, std::uint32_t jobs, StagingProducers producers, Bytes cache)
+  GroupOfLoaders(const std::shared_ptr<const DatasetIndex>& index, std::uint32_t jobs, Producers producers, Bytes cache)
       : m_index(index),
         m_prep(small_prep()),
         m_server({CacheKind::minio, cache, index->size(), index->bytes(), largest_sample(*index), 4096}, system_timing()),
@@ -35,9 +35,9 @@ class GroupOfLoaders {
         if (i == other) continue;
         m_jobs[i]->attach(other, copied(m_jobs[other]->page()), slab_of_place(other));
       }
-      if (producers == StagingProducers::coordinator) m_jobs[i]->attach(staging_most_jobs, {}, copied(m_coordinator.slab(staging_most_jobs)));
+      if (producers == Producers::coordinator) m_jobs[i]->attach(staging_most_jobs, {}, copied(m_coordinator.slab(staging_most_jobs)));
     }
-    if (producers == StagingProducers::coordinator) {
+    if (producers == Producers::coordinator) {
       start_loader(m_coordinator.producer());
     } else {
       for (const auto& job : m_jobs) start_loader(*job);
@@ -86,7 +86,7 @@ class GroupOfLoaders {
   }
 
  private:
-  StagingFacts facts(std::uint32_t jobs, StagingProducers producers) const {
+  StagingFacts facts(std::uint32_t jobs, Producers producers) const {
     StagingFacts facts;
     facts.batches_per_epoch = (m_index->size() + shared_batch - 1) / shared_batch;
     facts.jobs = jobs;
@@ -144,7 +144,7 @@ TEST_CASE("loaders of a group make each batch once, the same as one loader alone
   auto alone = rig.loader(loader_options(shared_batch, shared_epochs));
   const Seen expected = consume(*alone);
   REQUIRE(expected.samples.size() == shared_epochs * 4);
-  for (const StagingProducers producers : {StagingProducers::jobs, StagingProducers::coordinator}) {
+  for (const Producers producers : {Producers::jobs, Producers::coordinator}) {
     for (const std::uint32_t jobs : {1U, 3U}) {
       CAPTURE(jobs);
       GroupOfLoaders group(index, jobs, producers, index->bytes());
@@ -162,7 +162,7 @@ TEST_CASE("samples that cannot be had are left out of the group's batches as of 
   Rig rig(index, CacheKind::none, 0, small_prep());
   auto alone = rig.loader(loader_options(shared_batch, shared_epochs));
   const Seen expected = consume(*alone);
-  GroupOfLoaders group(index, 2, StagingProducers::jobs, index->bytes());
+  GroupOfLoaders group(index, 2, Producers::jobs, index->bytes());
   for (const auto& seen : group.run()) CHECK(seen == expected.samples);
 }
 

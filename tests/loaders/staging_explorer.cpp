@@ -29,7 +29,7 @@ Simulation::Simulation(const StagingSchedule& given) : schedule(given), m_random
   keeper.emplace(
       *view, *board, [this](std::uint32_t place) { return newest_at(place).lives; }, time.timing());
   m_actors.push_back(make_keeper_actor(*this));
-  if (schedule.facts.producers == StagingProducers::coordinator) {
+  if (schedule.facts.producers == Producers::coordinator) {
     coordinator.slab = std::make_unique<SlabHead>();
     coordinator.slots.resize(schedule.facts.slots());
     coordinator.place = coordinator_place;
@@ -58,7 +58,7 @@ void Simulation::add_job() {
   job.place = place;
   job.view = std::make_unique<View>(*board);
   job.page = std::make_unique<ControlPage>();
-  if (schedule.facts.producers == StagingProducers::jobs) {
+  if (schedule.facts.producers == Producers::jobs) {
     job.slab = std::make_unique<SlabHead>();
     job.slots.resize(schedule.facts.slots());
   }

@@ -37,7 +37,7 @@ StagingSchedule drawn(std::uint64_t seed) {
   schedule.facts.first_epoch = random.below(3);
   schedule.facts.held = 1 + static_cast<std::uint32_t>(random.below(std::min(schedule.facts.slots(), 4U)));
   schedule.appetite = random.below(3) == 0 ? StagingAppetite::all : StagingAppetite::any;
-  schedule.facts.producers = random.below(3) == 0 ? StagingProducers::coordinator : StagingProducers::jobs;
+  schedule.facts.producers = random.below(3) == 0 ? Producers::coordinator : Producers::jobs;
   schedule.facts.boundary = random.below(3) == 0 ? StagingBoundary::synchronised : StagingBoundary::overlapped;
   schedule.epochs = 1 + random.below(4);
   schedule.delivery = seed % 3 == 0 ? 500 : 8;

@@ -23,7 +23,7 @@ StagingFacts one_job() {
 }
 
 TEST_CASE("all slots of a group are at most two a job and the prefetch") {
-  for (const auto producers : {StagingProducers::jobs, StagingProducers::coordinator}) {
+  for (const auto producers : {Producers::jobs, Producers::coordinator}) {
     for (std::uint32_t jobs = 1; jobs <= staging_most_jobs; ++jobs) {
       for (std::uint32_t prefetch = 0; prefetch < 20; ++prefetch) {
         StagingFacts facts;
@@ -116,11 +116,11 @@ TEST_CASE("a page that claims to have released what is not open counts as one th
 TEST_CASE("a group that needs more memory than there is does not start, and says how much it needs") {
   StagingFacts facts = one_job();
   facts.slot_bytes = Bytes{1} << 50U;
-  facts.producers = StagingProducers::coordinator;
+  facts.producers = Producers::coordinator;
   CHECK_THROWS_WITH_AS(StagingCoordinator(
                            facts, [](std::uint32_t) { return true; }, system_timing()),
                        doctest::Contains("it needs 2"), Error);
-  facts.producers = StagingProducers::jobs;
+  facts.producers = Producers::jobs;
   const StagingCoordinator coordinator(
       facts, [](std::uint32_t) { return true; }, system_timing());
   CHECK_THROWS_WITH_AS(StagingJob(
@@ -231,7 +231,7 @@ TEST_CASE("a group takes in as many jobs as it has slots for") {
 
 TEST_CASE("the coordinator makes all batches where it is the producer") {
   StagingFacts facts = one_job();
-  facts.producers = StagingProducers::coordinator;
+  facts.producers = Producers::coordinator;
   OneJob group(facts);
   group.coordinator.survey();
   group.job.attach(staging_most_jobs, FileDescriptor(), copy_of(group.coordinator.slab(staging_most_jobs)));

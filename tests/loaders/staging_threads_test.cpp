@@ -22,12 +22,12 @@ class GroupOfThreads {
   explicit GroupOfThreads(const StagingFacts& facts) : m_facts(facts), m_view(*prepared(*m_board, facts)), m_mapped(m_view) {
     m_keeper = std::make_unique<staging::Keeper>(
         m_view, *m_board, [](std::uint32_t) { return true; }, system_timing());
-    if (facts.producers == StagingProducers::coordinator) add_slab(staging::coordinator_place);
+    if (facts.producers == Producers::coordinator) add_slab(staging::coordinator_place);
     for (std::uint32_t i = 0; i < facts.jobs; ++i) {
       const std::uint32_t place = m_keeper->admit();
       m_pages.push_back(std::make_unique<staging::ControlPage>());
       m_view.map_page(place, m_pages.back().get());
-      if (facts.producers == StagingProducers::jobs) add_slab(place);
+      if (facts.producers == Producers::jobs) add_slab(place);
     }
   }
 
@@ -118,7 +118,7 @@ TEST_CASE("threads that share one staging area each get every batch whole, in or
   facts.batches_per_epoch = 41;
   facts.prefetch = 4;
   facts.look_again = 2'000'000;
-  for (const auto producers : {StagingProducers::jobs, StagingProducers::coordinator}) {
+  for (const auto producers : {Producers::jobs, Producers::coordinator}) {
     facts.producers = producers;
     CHECK(GroupOfThreads(facts).run() == 0);
   }

@@ -43,7 +43,7 @@ inline std::shared_ptr<const DatasetIndex> group_index() {
   return make_emulated_index(spec, 0, 1, 1);
 }
 
-inline GroupTerms group_terms(std::uint32_t jobs, std::uint64_t epochs, StagingProducers producers = StagingProducers::jobs) {
+inline GroupTerms group_terms(std::uint32_t jobs, std::uint64_t epochs, Producers producers = Producers::jobs) {
   GroupTerms terms;
   terms.samples = 28;
   terms.seed = 7;
@@ -133,7 +133,7 @@ struct MemberRun {
     if (!member.enter(in_time()).ok()) return 2;
     std::atomic<bool> over{false};
     std::jthread producer;
-    if (member.terms().staging.producers == StagingProducers::jobs) producer = std::jthread([&] { produce(member.job(), over); });
+    if (member.terms().staging.producers == Producers::jobs) producer = std::jthread([&] { produce(member.job(), over); });
     const int result = consume(member);
     over = true;
     return result;

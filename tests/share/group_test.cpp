@@ -16,7 +16,7 @@ using testing::MemberProcess;
 using testing::MemberRun;
 
 TEST_CASE("every process of a group gets every batch once and in order, whoever makes them" * doctest::skip(testing::threads_only)) {
-  for (const auto producers : {StagingProducers::jobs, StagingProducers::coordinator}) {
+  for (const auto producers : {Producers::jobs, Producers::coordinator}) {
     for (const std::uint32_t jobs : {1U, 2U, 8U}) {
       CAPTURE(jobs);
       GroupHost host(host_parts(group_terms(jobs, 3, producers)));
@@ -24,7 +24,7 @@ TEST_CASE("every process of a group gets every batch once and in order, whoever 
       for (std::uint32_t i = 0; i < jobs; ++i) members.emplace_back(host, MemberRun{3});
       std::atomic<bool> over{false};
       std::jthread producer;
-      if (producers == StagingProducers::coordinator) producer = std::jthread([&] { testing::produce(host.producer(), over); });
+      if (producers == Producers::coordinator) producer = std::jthread([&] { testing::produce(host.producer(), over); });
       for (MemberProcess& member : members) CHECK(member.end() == 0);
       CHECK(host.wait_over(in_time()));
       over = true;

@@ -36,7 +36,7 @@ std::string changed_terms(const std::function<void(nlohmann::ordered_json&)>& ch
 bool mentions(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
 TEST_CASE("terms are the same after crossing as text") {
-  GroupTerms terms = group_terms(5, 9, StagingProducers::coordinator);
+  GroupTerms terms = group_terms(5, 9, Producers::coordinator);
   terms.seed = std::numeric_limits<std::uint64_t>::max();
   terms.staging.first_epoch = 3;
   terms.staging.held = 2;

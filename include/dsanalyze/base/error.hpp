@@ -17,8 +17,6 @@ class Error : public std::runtime_error {
   explicit Error(const std::string& message) : Error(ErrorKind::failed, message) {}
 
   [[nodiscard]] ErrorKind kind() const { return m_kind; }
-  /// The same error with "while ...: " put before its message.
-  [[nodiscard]] Error with_context(std::string_view context) const;
 
  private:
   ErrorKind m_kind;

@@ -8,7 +8,12 @@
 
 namespace dsanalyze {
 
-// What follows from a profile's settings for its loaders, and for whoever simulates them. Pure.
+// What loaders do, and whoever simulates them; most of it follows from a profile's settings. Pure.
+
+/// Samples that a prep worker takes from the queue at once, at most.
+constexpr std::size_t worker_group = 32;
+/// How often a waiting thread looks whether it should end, whatever it was told meanwhile.
+constexpr double look_up_seconds = 0.25;
 
 /// Batches prepared ahead: at least 2 x accelerators, below which lockstep starves; a deeper queue than that only holds memory.
 int prefetch_batches(const ProfileSettings& settings);

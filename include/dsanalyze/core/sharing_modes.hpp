@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace dsanalyze {
@@ -15,7 +16,7 @@ JobSharing parse_job_sharing(const std::string& text);
 std::string job_sharing_name(JobSharing sharing);
 
 /// Who prepares the batches that coordinated jobs share.
-enum class Producers {
+enum class Producers : std::uint32_t {
   jobs,         ///< batch i of an epoch is the work of job i mod n [CoorDL, section 4.3]
   coordinator,  ///< one process fetches and prepares with all cores and hands every batch to every job (Py-CoorDL) [CoorDL, App. E.2.2]
 };

@@ -12,6 +12,7 @@
 #include "dsanalyze/base/files.hpp"
 #include "dsanalyze/base/status.hpp"
 #include "dsanalyze/base/units.hpp"
+#include "dsanalyze/core/sharing_modes.hpp"
 
 namespace dsanalyze {
 
@@ -21,12 +22,6 @@ namespace dsanalyze {
 constexpr std::uint32_t staging_most_jobs = 64;    ///< of a group at once
 constexpr std::uint32_t staging_most_slots = 512;  ///< of one producer
 constexpr std::uint32_t staging_most_held = 32;    ///< by one job at once
-
-/// Who makes the batches.
-enum class StagingProducers : std::uint32_t {
-  jobs,        ///< batch i of an epoch is the work of its member i mod n [CoorDL]
-  coordinator  ///< one process with all cores [CoorDL, App. E.2.2]
-};
 
 /// When the next epoch opens, and with it who takes part in it is settled.
 enum class StagingBoundary : std::uint32_t {
@@ -44,7 +39,7 @@ struct StagingFacts {
   std::uint32_t held = 1;      ///< batches that a job may hold at once: at most slots(), so that a job whose fellows all died can still have them
   std::uint32_t batch_size = 1;
   Bytes slot_bytes = 4096;  ///< of one batch; a multiple of 4096
-  StagingProducers producers = StagingProducers::jobs;
+  Producers producers = Producers::jobs;
   StagingBoundary boundary = StagingBoundary::overlapped;
   Nanoseconds look_again = 20'000'000;  ///< no wait is longer: what a dead process could not say is seen after it
 
@@ -152,7 +147,7 @@ class StagingProducer {
 
 /// A job of a group: takes every batch of the epochs in which it takes part, once each and in order, and makes its share of them.
 ///
-/// Makes its own segments (control page, and with StagingProducers::jobs a slab), sealed against resizing and future writers; hands the descriptors
+/// Makes its own segments (control page, and with Producers::jobs a slab), sealed against resizing and future writers; hands the descriptors
 /// to the coordinator; attaches what the coordinator hands back. Leaves when it is destroyed, but not in a child that was forked. Threads: take() and
 /// leave_after() one, release() one, attach() one; each any.
 class StagingJob final : public StagingProducer {
@@ -256,7 +251,7 @@ class StagingCoordinator {
   [[nodiscard]] Nanoseconds control_time() const;
   /// One round over all jobs: to be called every `look_again`, and at once when a process ended.
   StagingRound survey();
-  /// With StagingProducers::coordinator: what this process makes.
+  /// With Producers::coordinator: what this process makes.
   StagingProducer& producer();
   /// The next epoch may open: the first one without jobs that are missing; with StagingBoundary::synchronised, each later one once all have
   /// released the one before (it waits for this call).

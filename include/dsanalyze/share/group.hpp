@@ -84,7 +84,7 @@ class GroupHost {
   struct Parts {
     GroupTerms terms;
     std::filesystem::path socket;               ///< where members find it; empty: they are given their line by connect()
-    std::shared_ptr<const DatasetIndex> index;  ///< handed to members that prepare batches; may be empty with StagingProducers::coordinator
+    std::shared_ptr<const DatasetIndex> index;  ///< handed to members that prepare batches; may be empty with Producers::coordinator
     ServerHolder* server = nullptr;             ///< cache and emulated devices, for the same; outlives the host
     Timing timing;
     std::function<void(const GroupEvent&)> events;  ///< called by the host's thread; may be empty
@@ -161,7 +161,7 @@ class GroupMember {
   GroupMember& operator=(const GroupMember&) = delete;
 
   [[nodiscard]] const GroupTerms& terms() const;
-  /// What prepares batches needs, with StagingProducers::jobs: the index as the host has it (mapped, not copied), and a line for attach_server().
+  /// What prepares batches needs, with Producers::jobs: the index as the host has it (mapped, not copied), and a line for attach_server().
   [[nodiscard]] std::shared_ptr<const DatasetIndex> index() const;
   FileDescriptor take_server_line();
 

@@ -9,7 +9,7 @@
 
 namespace dsanalyze {
 
-/// A job of a group, whole: takes every batch, and prepares its share where the group's jobs do (StagingProducers::jobs). Threads: as BatchSource's.
+/// A job of a group, whole: takes every batch, and prepares its share where the group's jobs do (Producers::jobs). Threads: as BatchSource's.
 class GroupJob final : public BatchSource {
  public:
   /// Is told the terms. Throws as GroupMember's.

@@ -12,7 +12,6 @@ namespace dsanalyze {
 struct LoadPlan {
   ProfileSettings settings;
   ImagePrep image_prep;
-  double slow_prep = 0;
   FetchWay way;
   PageCacheUse page_cache = PageCacheUse::drop;
   StorageCost storage_cost;

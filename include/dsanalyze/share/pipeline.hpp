@@ -22,7 +22,6 @@ struct LoadInputs {
   std::shared_ptr<const DatasetIndex> index;  ///< of the dataset, or of a random sample of a large one
   ImagePrep image_prep;                       ///< of the workload
   HostFacts host;
-  double slow_prep = 0;  ///< share of each sample's CPU time that real prep burns once more; 0: none. A finding says so
 };
 
 enum class PrepUse { as_set, none };
