@@ -11,10 +11,8 @@
 #include <chrono>
 #include <csignal>
 #include <iterator>
-#include <mutex>
 #include <optional>
 #include <span>
-#include <utility>
 
 #include "client_library.hpp"
 #include "dsanalyze/base/error.hpp"
@@ -49,30 +47,18 @@ FetchWay share_way(const ProfileSettings& settings) {
   return way;
 }
 
-/// What jobs do, for who watches; and whose processes they are.
+/// What jobs do, for whoever watches.
 class GroupNotes {
  public:
   explicit GroupNotes(EventSink& events) : m_events(events) {}
   void operator()(const GroupEvent& event) {
-    if (event.kind == GroupEvent::Kind::joined) {
-      const pid_t group = ::getpgid(static_cast<pid_t>(event.process));  // it waits for the host's answer, and lives as long
-      const std::scoped_lock lock(m_mutex);
-      m_joined.push_back(group);
-    }
     // A job that hangs is reported again and again by all others: once an epoch will do.
     if (event.kind == GroupEvent::Kind::late && m_told_late == event.epoch) return;
     if (event.kind == GroupEvent::Kind::late) m_told_late = event.epoch;
     m_events.note(event.kind == GroupEvent::Kind::refused ? "refused a process: " + event.text : event.text);
   }
-  /// The process groups of the jobs that joined since the last call. Threads: any.
-  std::vector<pid_t> take_joined() {
-    const std::scoped_lock lock(m_mutex);
-    return std::exchange(m_joined, {});
-  }
 
  private:
-  std::mutex m_mutex;
-  std::vector<pid_t> m_joined;
   EventSink& m_events;
   std::optional<std::uint64_t> m_told_late;
 };
@@ -124,17 +110,17 @@ class ShareCommand final : public Command {
     if (!m_words.empty()) start(commands, inputs.settings.jobs, environment);
 
     std::string end;
-    while (end.empty()) end = look(group, commands, notes, context, timing);
+    while (end.empty()) end = look(group, commands, context, timing);
     if (end == "interrupted") stop(commands, timing);
     if (!m_words.empty()) static_cast<void>(group.wait_over(timing.clock->after(seen_within_seconds)));
-    for (const pid_t joined : notes.take_joined()) commands.attached(joined);
+    commands.look_at(group.jobs());
     ShareResult result = group.finish();
     result.tool = this_tool();
     result.started_utc = utc_text(started);
     result.seconds = to_seconds(timing.clock->now() - begun);
     result.end = end;
     result.commands = commands.records();
-    if (end != "interrupted") find_unattached(result.commands, library.has_value(), context.events);
+    if (end != "interrupted") find_unattached(result.commands, commands.others(), library.has_value(), context.events);
     return outcome(result, context);
   }
 
@@ -166,7 +152,7 @@ class ShareCommand final : public Command {
   }
 
   /// How it ended; empty while it goes on.
-  std::string look(GroupRun& group, StartedCommands& commands, GroupNotes& notes, const CommandContext& context, Timing timing) {
+  std::string look(GroupRun& group, StartedCommands& commands, const CommandContext& context, Timing timing) {
     const bool over = group.wait_over(timing.clock->after(look_again_seconds));
     if (context.stop.stop_requested()) return "interrupted";
     const GroupHost::State state = group.state();
@@ -177,7 +163,7 @@ class ShareCommand final : public Command {
       return {};
     }
     const std::vector<std::size_t> all_ended = commands.collect();
-    for (const pid_t joined : notes.take_joined()) commands.attached(joined);
+    commands.look_at(group.jobs());
     for (const std::size_t ended : all_ended) {
       const ShareCommandRecord command = commands.records()[ended];
       if (command.exit_status != 0 || command.attached == false)
@@ -204,8 +190,8 @@ class ShareCommand final : public Command {
     }
   }
 
-  /// Commands that ended well, and were no jobs: says what they lack.
-  void find_unattached(std::span<const ShareCommandRecord> commands, bool library_is_there, EventSink& events) const {
+  /// Commands that ended well, and were no jobs: says what they lack. `others`: jobs that were no command's.
+  void find_unattached(std::span<const ShareCommandRecord> commands, std::size_t others, bool library_is_there, EventSink& events) const {
     std::vector<int> jobs;
     for (const ShareCommandRecord& each : commands) {
       if (each.exit_status == 0 && each.attached == false) jobs.push_back(each.job);
@@ -218,6 +204,12 @@ class ShareCommand final : public Command {
         "of libdsanalyze, which finds the group by the environment variable DSANALYZE_GROUP; what starts the job has to hand that on. "
         "docs/client.md has whole programs in C, C++ and Python.",
         fmt::join(words, " "), fmt::join(jobs, ", "));
+    if (others > 0) {
+      message += fmt::format(
+          " {} that did attach {} no command's: what starts a job in a session of its own has to hand DSANALYZE_COMMAND on too, so that its command "
+          "is known.",
+          others == 1 ? "One job" : fmt::format("{} jobs", others), others == 1 ? "was" : "were");
+    }
     if (!library_is_there) message += " libdsanalyze.so.0 itself is not beside this program: build it (ninja -C build/release), or install it.";
     events.finding({"command-never-attached", Finding::Severity::error, message});
   }

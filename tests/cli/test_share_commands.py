@@ -35,11 +35,24 @@ class Unattached(ShareTest):
         self.assertNotIn("error:", run.stderr)
 
     def test_a_job_that_its_command_starts_counts_as_the_commands(self):
-        for way in (f"{MINIMAL_C} >/dev/null\ntrue\n", f"setsid -w {MINIMAL_C} >/dev/null\ntrue\n"):
-            with self.subTest(way=way):
+        ways = {"as it is": f"{MINIMAL_C} >/dev/null\ntrue\n", "in a session of its own": f"setsid -w {MINIMAL_C} >/dev/null\ntrue\n",
+                "with the group's address alone": f'env -i DSANALYZE_GROUP="$DSANALYZE_GROUP" LD_LIBRARY_PATH="$LD_LIBRARY_PATH" {MINIMAL_C} >/dev/null\n'}
+        for name, way in ways.items():
+            with self.subTest(way=name):
                 record, run = self.record(*EMULATED, "--jobs", 1, "--epochs", 1, "--", *self.script(way))
                 self.assertNotIn("error:", run.stderr)
-                self.assertIn(record["commands"][0].get("attached"), (True, None))
+                self.assertIs(record["commands"][0].get("attached"), True)
+
+    def test_a_job_that_is_no_commands_hides_none_that_never_attached(self):
+        lost = f'env -i DSANALYZE_GROUP="$DSANALYZE_GROUP" LD_LIBRARY_PATH="$LD_LIBRARY_PATH" setsid -w {MINIMAL_C} >/dev/null\n'
+        for name, others in {"a command's job in a session of its own": f"setsid -w {MINIMAL_C} >/dev/null\n", "somebody else's job": lost}.items():
+            with self.subTest(other=name):
+                which = self.script(f"case $DSANALYZE_JOB in 1) {others};; *) exit 0;; esac\n")
+                record, run = self.record(*EMULATED, "--jobs", 2, "--epochs", 1, "--", *which, exit_code=1)
+                self.assertEqual(record["samples_taken"], 600)
+                self.assertEqual([command.get("attached") for command in record["commands"]], [False, others != lost])
+                self.assertIn("(DSANALYZE_JOB 0)" if others != lost else "(DSANALYZE_JOB 0, 1)", run.stderr)
+                self.assertEqual("One job that did attach was no command's" in run.stderr, others == lost)
 
 
 class TheLibrary(ShareTest):
