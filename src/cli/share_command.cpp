@@ -120,7 +120,10 @@ class ShareCommand final : public Command {
     result.seconds = to_seconds(timing.clock->now() - begun);
     result.end = end;
     result.commands = commands.records();
-    if (end != "interrupted") find_unattached(result.commands, commands.others(), library.has_value(), context.events);
+    if (end != "interrupted") {
+      find_unattached(result.commands, commands.others(), library.has_value(), context.events);
+      find_idle(result.commands, context.events);
+    }
     return outcome(result, context);
   }
 
@@ -192,18 +195,13 @@ class ShareCommand final : public Command {
 
   /// Commands that ended well, and were no jobs: says what they lack. `others`: jobs that were no command's.
   void find_unattached(std::span<const ShareCommandRecord> commands, std::size_t others, bool library_is_there, EventSink& events) const {
-    std::vector<int> jobs;
-    for (const ShareCommandRecord& each : commands) {
-      if (each.exit_status == 0 && each.attached == false) jobs.push_back(each.job);
-    }
+    const std::vector<int> jobs = jobs_of(commands, [](const ShareCommandRecord& each) { return each.exit_status == 0 && each.attached == false; });
     if (jobs.empty()) return;
-    std::vector<std::string> words;
-    for (const std::string& word : m_words) words.push_back(shell_word(word));
     std::string message = fmt::format(
         "the command {} (DSANALYZE_JOB {}) ended without having attached to the group: it trained on none of its batches. A job calls dsa_attach() "
         "of libdsanalyze, which finds the group by the environment variable DSANALYZE_GROUP; what starts the job has to hand that on. "
         "docs/client.md has whole programs in C, C++ and Python.",
-        fmt::join(words, " "), fmt::join(jobs, ", "));
+        command_line(), fmt::join(jobs, ", "));
     if (others > 0) {
       message += fmt::format(
           " {} that did attach {} no command's: what starts a job in a session of its own has to hand DSANALYZE_COMMAND on too, so that its command "
@@ -214,10 +212,40 @@ class ShareCommand final : public Command {
     events.finding({"command-never-attached", Finding::Severity::error, message});
   }
 
+  /// Commands that ended well, and whose jobs took nothing: the same for who wanted to train.
+  void find_idle(std::span<const ShareCommandRecord> commands, EventSink& events) const {
+    const std::vector<int> jobs = jobs_of(commands, [](const ShareCommandRecord& each) { return each.exit_status == 0 && took_nothing(each); });
+    if (jobs.empty()) return;
+    events.finding(
+        {"command-took-no-batch", Finding::Severity::error,
+         fmt::format("the command {} (DSANALYZE_JOB {}) attached to the group, took no batch and ended: it trained on nothing. A job calls "
+                     "dsa_next() until that returns DSA_END; any other status but DSA_OK and DSA_TIMEOUT is a failure, which it has to end "
+                     "with (dsa_last_error() has the words). A job that comes in after the last epoch has opened gets no batch. "
+                     "docs/client.md has whole programs in C, C++ and Python.",
+                     command_line(), fmt::join(jobs, ", "))});
+  }
+
+  static bool took_nothing(const ShareCommandRecord& command) { return command.attached == true && command.batches_taken == 0; }
+
+  template <typename Which>
+  static std::vector<int> jobs_of(std::span<const ShareCommandRecord> commands, const Which& which) {
+    std::vector<int> jobs;
+    for (const ShareCommandRecord& each : commands) {
+      if (which(each)) jobs.push_back(each.job);
+    }
+    return jobs;
+  }
+
+  [[nodiscard]] std::string command_line() const {
+    std::vector<std::string> words;
+    for (const std::string& word : m_words) words.push_back(shell_word(word));
+    return fmt::format("{}", fmt::join(words, " "));
+  }
+
   Outcome outcome(const ShareResult& result, const CommandContext& context) const {
     Outcome outcome{to_json(result), console_summary(result, context.style)};
-    const bool failed =
-        std::ranges::any_of(result.commands, [](const ShareCommandRecord& each) { return each.exit_status != 0 || each.attached == false; });
+    const bool failed = std::ranges::any_of(
+        result.commands, [](const ShareCommandRecord& each) { return each.exit_status != 0 || each.attached == false || took_nothing(each); });
     if (failed) outcome.exit_code = exit_failed;
     if (result.end == "interrupted") outcome.exit_code = exit_interrupted;
     if (m_let_go) context.events.note(outcome.text);

@@ -104,6 +104,7 @@ void StartedCommands::start(const std::vector<std::string>& added) {
   std::vector<std::string> environment = environment_with(all_added);
   started->record.job = static_cast<int>(m_started.size());
   started->record.attached = false;
+  started->record.batches_taken = 0;
   const int error = ::posix_spawnp(&started->process, m_words.front().c_str(), way.actions(), way.attributes(), pointers(m_words).data(),
                                    pointers(environment).data());
   if (error == ENOENT || error == EACCES || error == ENOEXEC || error == ENOTDIR) {
@@ -158,9 +159,11 @@ StartedCommands::Started* StartedCommands::owner_of(const GroupJobOrigin& origin
 
 void StartedCommands::look_at(std::span<const GroupJobAccount> jobs) {
   m_others = 0;
+  for (const auto& started : m_started) started->record.batches_taken = 0;
   for (const GroupJobAccount& job : jobs) {
     if (Started* const owner = owner_of(job.origin); owner != nullptr) {
       owner->record.attached = true;
+      *owner->record.batches_taken += job.counts.batches_taken;
     } else {
       ++m_others;
     }

@@ -9,13 +9,13 @@ import sys
 import unittest
 
 from program import PROGRAM
-from test_share import EMULATED, LIBRARY, MINIMAL_C, MINIMAL_PY, ROOT, ShareTest, digest_of
+from test_share import EMULATED, JOB, LIBRARY, MINIMAL_C, MINIMAL_PY, ROOT, ShareTest, digest_of
 
 
 class Unattached(ShareTest):
     def test_a_command_that_never_attached_is_an_error_that_says_what_a_job_does(self):
         record, run = self.record(*EMULATED, "--jobs", 1, "--", sys.executable, "-c", "print(1)", exit_code=1)
-        self.assertEqual(record["commands"], [{"job": 0, "exit_status": 0, "signal": None, "attached": False}])
+        self.assertEqual(record["commands"], [{"job": 0, "exit_status": 0, "signal": None, "attached": False, "batches_taken": 0}])
         for words in ("error: the command ", "'print(1)'", "without having attached", "dsa_attach()", "DSANALYZE_GROUP", "docs/client.md"):
             self.assertIn(words, run.stderr)
         self.assertIn("shared nothing, for no job attached", run.stdout)
@@ -27,6 +27,24 @@ class Unattached(ShareTest):
         self.assertIn("(DSANALYZE_JOB 0, 2)", run.stderr)
         self.assertEqual(record["samples_taken"], 600)
         self.assertIn("the command of job 2 never attached, and ended with exit status 0", " ".join(run.stdout.split()))
+
+    def test_a_command_whose_jobs_took_no_batch_is_an_error_however_they_went(self):
+        for how in ("leave", "die"):
+            with self.subTest(how=how):
+                record, run = self.record(*EMULATED, "--jobs", 2, "--", sys.executable, JOB, self.folder, f"--{how}-at-once", exit_code=1)
+                self.assertEqual(record["commands"], [{"job": job, "exit_status": 0, "signal": None, "attached": True, "batches_taken": 0} for job in (0, 1)])
+                for words in ("error: the command ", "(DSANALYZE_JOB 0, 1)", "took no batch", "dsa_next()", "docs/client.md"):
+                    self.assertIn(words, run.stderr)
+                self.assertNotIn("without having attached", run.stderr)
+                self.assertIn("the command of job 1 attached, took no batch, and ended with exit status 0", " ".join(run.stdout.split()))
+
+    def test_the_batches_of_all_jobs_of_a_command_are_its_batches(self):
+        which = self.script(f'{sys.executable} {JOB} {self.folder} --leave-at-once\nsetsid -w {MINIMAL_C} >/dev/null\n')
+        record, run = self.record(*EMULATED, "--jobs", 1, "--epochs", 2, "--", *which)
+        self.assertNotIn("error:", run.stderr)
+        self.assertEqual(len(record["jobs"]), 2)
+        self.assertEqual(record["commands"][0]["batches_taken"], record["batches_taken"])
+        self.assertGreater(record["batches_taken"], 0)
 
     def test_what_fails_before_it_attaches_is_told_with_its_status_alone(self):
         record, run = self.record(*EMULATED, "--jobs", 1, "--", *self.script("exit 7\n"), exit_code=1)
