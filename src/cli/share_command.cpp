@@ -14,6 +14,7 @@
 #include <optional>
 #include <span>
 
+#include "attach_watch.hpp"
 #include "client_library.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/named_places.hpp"
@@ -109,8 +110,9 @@ class ShareCommand final : public Command {
     StartedCommands commands(m_words, context.options.json ? StartedCommands::Output::to_stderr : StartedCommands::Output::own);
     if (!m_words.empty()) start(commands, inputs.settings.jobs, environment);
 
+    AttachWatch watch(command_line(), timing.clock->now());
     std::string end;
-    while (end.empty()) end = look(group, commands, context, timing);
+    while (end.empty()) end = look(group, commands, watch, context, timing);
     if (end == "interrupted") stop(commands, timing);
     if (!m_words.empty()) static_cast<void>(group.wait_over(timing.clock->after(seen_within_seconds)));
     commands.look_at(group.jobs());
@@ -155,7 +157,7 @@ class ShareCommand final : public Command {
   }
 
   /// How it ended; empty while it goes on.
-  std::string look(GroupRun& group, StartedCommands& commands, const CommandContext& context, Timing timing) {
+  std::string look(GroupRun& group, StartedCommands& commands, AttachWatch& watch, const CommandContext& context, Timing timing) {
     const bool over = group.wait_over(timing.clock->after(look_again_seconds));
     if (context.stop.stop_requested()) return "interrupted";
     const GroupHost::State state = group.state();
@@ -166,13 +168,18 @@ class ShareCommand final : public Command {
       return {};
     }
     const std::vector<std::size_t> all_ended = commands.collect();
-    commands.look_at(group.jobs());
+    const std::vector<GroupJobAccount> jobs = group.jobs();
+    commands.look_at(jobs);
     for (const std::size_t ended : all_ended) {
       const ShareCommandRecord command = commands.records()[ended];
       if (command.exit_status != 0 || command.attached == false)
         context.events.note(fmt::format("the command of job {} ended: {}", command.job, how_it_ended(command)));
     }
     if (commands.running() == 0) return "commands-ended";
+    const std::string missing =
+        watch.look(timing.clock->now(), jobs.empty() ? AttachWatch::Joined::none : AttachWatch::Joined::some,
+                   state.opened_epochs == 0 ? AttachWatch::FirstEpoch::waits_for : AttachWatch::FirstEpoch::opened, commands.unattached());
+    if (!missing.empty()) context.events.note(missing);
     // Some came to nothing before the first epoch, which waits for all.
     if (state.opened_epochs == 0 && commands.running() < group.terms().staging.jobs && state.waiting >= commands.running()) group.begin();
     if (over) pause(timing);  // jobs have left, and their commands not ended

@@ -145,6 +145,14 @@ std::size_t StartedCommands::running() const {
   return static_cast<std::size_t>(std::ranges::count_if(m_started, [](const auto& started) { return started->group.has_value(); }));
 }
 
+std::vector<StartedCommands::Running> StartedCommands::unattached() const {
+  std::vector<Running> found;
+  for (const auto& started : m_started) {
+    if (started->group && started->record.attached == false) found.push_back({started->record.job, started->process});
+  }
+  return found;
+}
+
 void StartedCommands::signal(int number) const {
   for (const auto& started : m_started) {
     if (started->group) ::kill(-started->process, number);

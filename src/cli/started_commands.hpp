@@ -34,6 +34,12 @@ class StartedCommands {
   /// Collects those that have ended; their numbers, from 0 in the order in which they were started.
   std::vector<std::size_t> collect();
   [[nodiscard]] std::size_t running() const;
+  struct Running {
+    int job = 0;
+    std::int64_t process = 0;
+  };
+  /// Those that run and had not attached when look_at() was called last.
+  [[nodiscard]] std::vector<Running> unattached() const;
   void signal(int number) const;
   /// Finds out whose jobs these are: all that ever joined the group, as its host has them. A job is a command's when its process has the command's
   /// number from its environment, or is of the command's process group.

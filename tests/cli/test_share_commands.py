@@ -6,10 +6,40 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
+import time
 import unittest
 
 from program import PROGRAM
 from test_share import EMULATED, JOB, LIBRARY, MINIMAL_C, MINIMAL_PY, ROOT, ShareTest, digest_of
+
+
+class LateGroup:
+    """A group that waits for a command which does not attach."""
+
+    def __init__(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="dsanalyze-test-"))
+        (self.folder / "job.sh").write_text(f"[ $DSANALYZE_JOB = 1 ] && exec sleep 100\nexec {MINIMAL_C}\n")
+        environment = dict(os.environ, XDG_RUNTIME_DIR=str(self.folder), XDG_STATE_HOME=str(self.folder), XDG_CACHE_HOME=str(self.folder))
+        with open(self.folder / "errors", "w", encoding="utf-8") as errors:
+            self.process = subprocess.Popen([PROGRAM, "share", *EMULATED, "--jobs", "2", "--epochs", "1", "--", "sh", self.folder / "job.sh"],
+                                            stdout=subprocess.DEVNULL, stderr=errors, env=environment)
+
+    def lines_about_it(self):
+        return [line for line in (self.folder / "errors").read_text().splitlines() if "not attached yet" in line]
+
+    def end(self):
+        self.process.terminate()
+        self.process.wait()
+        shutil.rmtree(self.folder)
+
+
+def setUpModule():
+    WaitedFor.group = LateGroup()  # what it is waited for takes ten seconds, in which the other tests run
+
+
+def tearDownModule():
+    WaitedFor.group.end()
 
 
 class Unattached(ShareTest):
@@ -121,6 +151,22 @@ class TheLibrary(ShareTest):
         library = pathlib.Path(self.job_environment(program)["DSANALYZE_LIBRARY"])
         self.assertTrue(library.samefile(next((self.folder / "moved here").rglob("libdsanalyze.so.0"))))
         self.assertEqual(self.job_environment(program)["LD_LIBRARY_PATH"], str(library.parent))
+
+
+class WaitedFor(unittest.TestCase):
+    group = None
+
+    def test_a_command_that_runs_on_and_does_not_attach_is_named_once(self):
+        deadline = time.monotonic() + 60
+        while not self.group.lines_about_it() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        (told,) = self.group.lines_about_it()
+        found = re.search(r"the command of job 1 \(sh .*/job.sh; process (\d+)\) has not attached yet, 10 s after the first job joined the group: "
+                          "the first epoch waits for it$", told)
+        self.assertIsNotNone(found, told)
+        self.assertIn("sleep", pathlib.Path(f"/proc/{found[1]}/cmdline").read_text())
+        time.sleep(0.3)
+        self.assertEqual(len(self.group.lines_about_it()), 1)
 
 
 if __name__ == "__main__":
