@@ -13,6 +13,7 @@
 #include <iterator>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "attach_watch.hpp"
 #include "client_library.hpp"
