@@ -38,7 +38,7 @@ constexpr std::array options_of_ranks = {
     RankOption{"--share", AmongRanks::same, {"share"}},
     RankOption{"--producers", AmongRanks::same, {"producers"}},
     RankOption{"--batch-copy", AmongRanks::same, {"batch_copy"}},
-    RankOption{"--trials", AmongRanks::same, {"trials"}},
+    RankOption{"--trials", AmongRanks::same, {"trials"}, ZeroMeans::nothing},
     RankOption{"--stop-at", AmongRanks::same, {"stop_at_epochs"}},
     RankOption{"--world", AmongRanks::same, {"world"}},
     RankOption{"--partition", AmongRanks::same, {"partition"}},
@@ -91,6 +91,7 @@ std::string setting_text(const nlohmann::json& value) {
   }
   if (value.is_object() && value.contains("fraction")) return format_share(value.at("fraction").get<double>());
   if (value.is_object() && value.contains("bytes")) return fmt::format("{} bytes", value.at("bytes").get<Bytes>());
+  if (value.is_number_float()) return fmt::format("{}", value.get<double>());
   return value.is_null() ? "" : value.dump();
 }
 
@@ -101,7 +102,9 @@ std::string option_text(const RankOption& option, const nlohmann::json& settings
     if (!settings.contains(name)) continue;
     const nlohmann::json& setting = settings.at(name);
     const bool is_zero = setting.is_number() && setting.get<double>() == 0;
-    const std::string word = is_zero ? "" : setting_text(setting);
+    // What comes after the first setting belongs to some of its values only: to "emulated" and not to "real".
+    const bool says_nothing = is_zero && (name != option.settings.front() || option.zero == ZeroMeans::nothing);
+    const std::string word = says_nothing ? "" : setting_text(setting);
     if (!word.empty()) text += (text.empty() ? "" : " ") + word;
   }
   return text.empty() ? "nothing" : text;

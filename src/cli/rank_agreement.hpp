@@ -16,11 +16,18 @@ enum class AmongRanks {
   own    ///< it says what this server or this process is: ranks may differ
 };
 
+/// What a setting of 0 says of an option that has that one setting.
+enum class ZeroMeans {
+  zero,    ///< it was given, or is the default
+  nothing  ///< the option was not given
+};
+
 /// An option of `profile` and the settings that it decides, by their names in a result.
 struct RankOption {
   std::string_view name;  ///< "--batch-size"
   AmongRanks rule = AmongRanks::own;
   std::array<std::string_view, 4> settings{};  ///< empty ones behind those there are
+  ZeroMeans zero = ZeroMeans::zero;
 };
 
 /// The only place where that is decided: each option of `profile` once.

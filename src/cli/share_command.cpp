@@ -11,11 +11,11 @@
 #include <chrono>
 #include <csignal>
 #include <iterator>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <utility>
 
+#include "attach_watch.hpp"
 #include "client_library.hpp"
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/named_places.hpp"
@@ -49,30 +49,18 @@ FetchWay share_way(const ProfileSettings& settings) {
   return way;
 }
 
-/// What jobs do, for who watches; and whose processes they are.
+/// What jobs do, for whoever watches.
 class GroupNotes {
  public:
   explicit GroupNotes(EventSink& events) : m_events(events) {}
   void operator()(const GroupEvent& event) {
-    if (event.kind == GroupEvent::Kind::joined) {
-      const pid_t group = ::getpgid(static_cast<pid_t>(event.process));  // it waits for the host's answer, and lives as long
-      const std::scoped_lock lock(m_mutex);
-      m_joined.push_back(group);
-    }
     // A job that hangs is reported again and again by all others: once an epoch will do.
     if (event.kind == GroupEvent::Kind::late && m_told_late == event.epoch) return;
     if (event.kind == GroupEvent::Kind::late) m_told_late = event.epoch;
     m_events.note(event.kind == GroupEvent::Kind::refused ? "refused a process: " + event.text : event.text);
   }
-  /// The process groups of the jobs that joined since the last call. Threads: any.
-  std::vector<pid_t> take_joined() {
-    const std::scoped_lock lock(m_mutex);
-    return std::exchange(m_joined, {});
-  }
 
  private:
-  std::mutex m_mutex;
-  std::vector<pid_t> m_joined;
   EventSink& m_events;
   std::optional<std::uint64_t> m_told_late;
 };
@@ -123,18 +111,22 @@ class ShareCommand final : public Command {
     StartedCommands commands(m_words, context.options.json ? StartedCommands::Output::to_stderr : StartedCommands::Output::own);
     if (!m_words.empty()) start(commands, inputs.settings.jobs, environment);
 
+    AttachWatch watch(command_line(), timing.clock->now());
     std::string end;
-    while (end.empty()) end = look(group, commands, notes, context, timing);
+    while (end.empty()) end = look(group, commands, watch, context, timing);
     if (end == "interrupted") stop(commands, timing);
     if (!m_words.empty()) static_cast<void>(group.wait_over(timing.clock->after(seen_within_seconds)));
-    for (const pid_t joined : notes.take_joined()) commands.attached(joined);
+    commands.look_at(group.jobs());
     ShareResult result = group.finish();
     result.tool = this_tool();
     result.started_utc = utc_text(started);
     result.seconds = to_seconds(timing.clock->now() - begun);
     result.end = end;
     result.commands = commands.records();
-    if (end != "interrupted") find_unattached(result.commands, library.has_value(), context.events);
+    if (end != "interrupted") {
+      find_unattached(result.commands, commands.others(), library.has_value(), context.events);
+      find_idle(result.commands, context.events);
+    }
     return outcome(result, context);
   }
 
@@ -166,7 +158,7 @@ class ShareCommand final : public Command {
   }
 
   /// How it ended; empty while it goes on.
-  std::string look(GroupRun& group, StartedCommands& commands, GroupNotes& notes, const CommandContext& context, Timing timing) {
+  std::string look(GroupRun& group, StartedCommands& commands, AttachWatch& watch, const CommandContext& context, Timing timing) {
     const bool over = group.wait_over(timing.clock->after(look_again_seconds));
     if (context.stop.stop_requested()) return "interrupted";
     const GroupHost::State state = group.state();
@@ -177,13 +169,18 @@ class ShareCommand final : public Command {
       return {};
     }
     const std::vector<std::size_t> all_ended = commands.collect();
-    for (const pid_t joined : notes.take_joined()) commands.attached(joined);
+    const std::vector<GroupJobAccount> jobs = group.jobs();
+    commands.look_at(jobs);
     for (const std::size_t ended : all_ended) {
       const ShareCommandRecord command = commands.records()[ended];
       if (command.exit_status != 0 || command.attached == false)
         context.events.note(fmt::format("the command of job {} ended: {}", command.job, how_it_ended(command)));
     }
     if (commands.running() == 0) return "commands-ended";
+    const std::string missing =
+        watch.look(timing.clock->now(), jobs.empty() ? AttachWatch::Joined::none : AttachWatch::Joined::some,
+                   state.opened_epochs == 0 ? AttachWatch::FirstEpoch::waits_for : AttachWatch::FirstEpoch::opened, commands.unattached());
+    if (!missing.empty()) context.events.note(missing);
     // Some came to nothing before the first epoch, which waits for all.
     if (state.opened_epochs == 0 && commands.running() < group.terms().staging.jobs && state.waiting >= commands.running()) group.begin();
     if (over) pause(timing);  // jobs have left, and their commands not ended
@@ -204,28 +201,59 @@ class ShareCommand final : public Command {
     }
   }
 
-  /// Commands that ended well, and were no jobs: says what they lack.
-  void find_unattached(std::span<const ShareCommandRecord> commands, bool library_is_there, EventSink& events) const {
-    std::vector<int> jobs;
-    for (const ShareCommandRecord& each : commands) {
-      if (each.exit_status == 0 && each.attached == false) jobs.push_back(each.job);
-    }
+  /// Commands that ended well, and were no jobs: says what they lack. `others`: jobs that were no command's.
+  void find_unattached(std::span<const ShareCommandRecord> commands, std::size_t others, bool library_is_there, EventSink& events) const {
+    const std::vector<int> jobs = jobs_of(commands, [](const ShareCommandRecord& each) { return each.exit_status == 0 && each.attached == false; });
     if (jobs.empty()) return;
-    std::vector<std::string> words;
-    for (const std::string& word : m_words) words.push_back(shell_word(word));
     std::string message = fmt::format(
         "the command {} (DSANALYZE_JOB {}) ended without having attached to the group: it trained on none of its batches. A job calls dsa_attach() "
         "of libdsanalyze, which finds the group by the environment variable DSANALYZE_GROUP; what starts the job has to hand that on. "
         "docs/client.md has whole programs in C, C++ and Python.",
-        fmt::join(words, " "), fmt::join(jobs, ", "));
+        command_line(), fmt::join(jobs, ", "));
+    if (others > 0) {
+      message += fmt::format(
+          " {} that did attach {} no command's: what starts a job in a session of its own has to hand DSANALYZE_COMMAND on too, so that its command "
+          "is known.",
+          others == 1 ? "One job" : fmt::format("{} jobs", others), others == 1 ? "was" : "were");
+    }
     if (!library_is_there) message += " libdsanalyze.so.0 itself is not beside this program: build it (ninja -C build/release), or install it.";
     events.finding({"command-never-attached", Finding::Severity::error, message});
   }
 
+  /// Commands that ended well, and whose jobs took nothing: the same for who wanted to train.
+  void find_idle(std::span<const ShareCommandRecord> commands, EventSink& events) const {
+    const std::vector<int> jobs = jobs_of(commands, [](const ShareCommandRecord& each) { return each.exit_status == 0 && took_nothing(each); });
+    if (jobs.empty()) return;
+    events.finding(
+        {"command-took-no-batch", Finding::Severity::error,
+         fmt::format("the command {} (DSANALYZE_JOB {}) attached to the group, took no batch and ended: it trained on nothing. A job calls "
+                     "dsa_next() until that returns DSA_END; any other status but DSA_OK and DSA_TIMEOUT is a failure, which it has to end "
+                     "with (dsa_last_error() has the words). A job that comes in after the last epoch has opened gets no batch. "
+                     "docs/client.md has whole programs in C, C++ and Python.",
+                     command_line(), fmt::join(jobs, ", "))});
+  }
+
+  static bool took_nothing(const ShareCommandRecord& command) { return command.attached == true && command.batches_taken == 0; }
+
+  template <typename Which>
+  static std::vector<int> jobs_of(std::span<const ShareCommandRecord> commands, const Which& which) {
+    std::vector<int> jobs;
+    for (const ShareCommandRecord& each : commands) {
+      if (which(each)) jobs.push_back(each.job);
+    }
+    return jobs;
+  }
+
+  [[nodiscard]] std::string command_line() const {
+    std::vector<std::string> words;
+    for (const std::string& word : m_words) words.push_back(shell_word(word));
+    return fmt::format("{}", fmt::join(words, " "));
+  }
+
   Outcome outcome(const ShareResult& result, const CommandContext& context) const {
     Outcome outcome{to_json(result), console_summary(result, context.style)};
-    const bool failed =
-        std::ranges::any_of(result.commands, [](const ShareCommandRecord& each) { return each.exit_status != 0 || each.attached == false; });
+    const bool failed = std::ranges::any_of(
+        result.commands, [](const ShareCommandRecord& each) { return each.exit_status != 0 || each.attached == false || took_nothing(each); });
     if (failed) outcome.exit_code = exit_failed;
     if (result.end == "interrupted") outcome.exit_code = exit_interrupted;
     if (m_let_go) context.events.note(outcome.text);

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <random>
 
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/status.hpp"
@@ -58,6 +59,12 @@ void keep_ended_commands() {
   if (::sigaction(SIGCHLD, nullptr, &action) == 0 && action.sa_handler == SIG_IGN) ::signal(SIGCHLD, SIG_DFL);
 }
 
+/// Not to be guessed, so that a process that has it was started by the command; never 0.
+std::uint64_t drawn_number() {
+  std::random_device random;
+  return std::uniform_int_distribution<std::uint64_t>(1)(random);
+}
+
 std::vector<std::string> environment_with(const std::vector<std::string>& added) {
   std::vector<std::string> all = added;
   for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
@@ -90,10 +97,14 @@ StartedCommands::~StartedCommands() {
 void StartedCommands::start(const std::vector<std::string>& added) {
   keep_ended_commands();
   const SpawnWay way(m_output);
-  std::vector<std::string> environment = environment_with(added);
   auto started = std::make_unique<Started>();
+  started->number = drawn_number();
+  std::vector<std::string> all_added = added;
+  all_added.push_back(fmt::format("DSANALYZE_COMMAND={:x}", started->number));
+  std::vector<std::string> environment = environment_with(all_added);
   started->record.job = static_cast<int>(m_started.size());
   started->record.attached = false;
+  started->record.batches_taken = 0;
   const int error = ::posix_spawnp(&started->process, m_words.front().c_str(), way.actions(), way.attributes(), pointers(m_words).data(),
                                    pointers(environment).data());
   if (error == ENOENT || error == EACCES || error == ENOEXEC || error == ENOTDIR) {
@@ -134,27 +145,43 @@ std::size_t StartedCommands::running() const {
   return static_cast<std::size_t>(std::ranges::count_if(m_started, [](const auto& started) { return started->group.has_value(); }));
 }
 
+std::vector<StartedCommands::Running> StartedCommands::unattached() const {
+  std::vector<Running> found;
+  for (const auto& started : m_started) {
+    if (started->group && started->record.attached == false) found.push_back({started->record.job, started->process});
+  }
+  return found;
+}
+
 void StartedCommands::signal(int number) const {
   for (const auto& started : m_started) {
     if (started->group) ::kill(-started->process, number);
   }
 }
 
-void StartedCommands::attached(pid_t group) {
-  const auto found = std::ranges::find(m_started, group, &Started::process);
-  if (found == m_started.end()) {
-    m_attached_elsewhere = true;
-  } else {
-    (*found)->record.attached = true;
+StartedCommands::Started* StartedCommands::owner_of(const GroupJobOrigin& origin) {
+  auto found = std::ranges::find(m_started, origin.command, &Started::number);
+  if (found == m_started.end()) found = std::ranges::find(m_started, origin.process_group, &Started::process);
+  return found == m_started.end() ? nullptr : found->get();
+}
+
+void StartedCommands::look_at(std::span<const GroupJobAccount> jobs) {
+  m_others = 0;
+  for (const auto& started : m_started) started->record.batches_taken = 0;
+  for (const GroupJobAccount& job : jobs) {
+    if (Started* const owner = owner_of(job.origin); owner != nullptr) {
+      owner->record.attached = true;
+      *owner->record.batches_taken += job.counts.batches_taken;
+    } else {
+      ++m_others;
+    }
   }
 }
 
 std::vector<ShareCommandRecord> StartedCommands::records() const {
   std::vector<ShareCommandRecord> records;
-  for (const auto& started : m_started) {
-    records.push_back(started->record);
-    if (m_attached_elsewhere && records.back().attached == false) records.back().attached.reset();
-  }
+  records.reserve(m_started.size());
+  for (const auto& started : m_started) records.push_back(started->record);
   return records;
 }
 

@@ -2,13 +2,17 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "dsanalyze/base/clock.hpp"
 #include "dsanalyze/base/process_groups.hpp"
 #include "dsanalyze/core/share_result.hpp"
+#include "dsanalyze/share/group.hpp"
 
 namespace dsanalyze::cli {
 
@@ -24,29 +28,41 @@ class StartedCommands {
   StartedCommands(const StartedCommands&) = delete;
   StartedCommands& operator=(const StartedCommands&) = delete;
 
-  /// `added`: "NAME=value" each, to this process's environment. Throws UsageError when there is no such program, Error when no process can be had.
+  /// `added`: "NAME=value" each, to this process's environment; so is DSANALYZE_COMMAND, a number that no other command has. Throws UsageError when
+  /// there is no such program, Error when no process can be had.
   void start(const std::vector<std::string>& added);
   /// Collects those that have ended; their numbers, from 0 in the order in which they were started.
   std::vector<std::size_t> collect();
   [[nodiscard]] std::size_t running() const;
+  struct Running {
+    int job = 0;
+    std::int64_t process = 0;
+  };
+  /// Those that run and had not attached when look_at() was called last.
+  [[nodiscard]] std::vector<Running> unattached() const;
   void signal(int number) const;
-  /// A process of that process group has attached: one of a command, or one that is none's, which may be any command's.
-  void attached(pid_t group);
+  /// Finds out whose jobs these are: all that ever joined the group, as its host has them. A job is a command's when its process has the command's
+  /// number from its environment, or is of the command's process group.
+  void look_at(std::span<const GroupJobAccount> jobs);
+  /// Of those that look_at() was given last, how many are no command's.
+  [[nodiscard]] std::size_t others() const { return m_others; }
   /// Of all that were started and have ended.
   [[nodiscard]] std::vector<ShareCommandRecord> records() const;
 
  private:
   struct Started {
     pid_t process = 0;
+    std::uint64_t number = 0;           ///< as its environment says
     std::optional<StartedGroup> group;  ///< while it runs
     ShareCommandRecord record;
   };
   static void end(Started& started, int status);
+  Started* owner_of(const GroupJobOrigin& origin);
 
   std::vector<std::string> m_words;
   Output m_output;
   std::vector<std::unique_ptr<Started>> m_started;
-  bool m_attached_elsewhere = false;  ///< a process of no command's group: a command may have started it in another one
+  std::size_t m_others = 0;
 };
 
 /// "exit status 3", "killed by signal 9 (Killed)", "exit status 0, without having attached".

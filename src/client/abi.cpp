@@ -3,12 +3,14 @@
 #include <unistd.h>
 
 #include <array>
+#include <charconv>
 #include <cstdlib>
 #include <exception>
 #include <memory>
 #include <new>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "dsanalyze/base/error.hpp"
@@ -28,6 +30,7 @@ using dsanalyze::client::Found;
 namespace {
 
 constexpr const char* group_variable = "DSANALYZE_GROUP";
+constexpr const char* command_variable = "DSANALYZE_COMMAND";
 constexpr dsanalyze::Nanoseconds nanoseconds_per_millisecond = 1'000'000;
 
 /// A thread that is cancelled in a call would unwind through what must not throw: it is cancelled when the call has returned.
@@ -113,6 +116,15 @@ Answer connect(const std::string& address, Timing timing, FileDescriptor& line) 
   }
 }
 
+/// The number of the command of `dsanalyze share` that this process belongs to; 0 for none.
+std::uint64_t own_command() {
+  const char* const given = std::getenv(command_variable);
+  const std::string_view text = given == nullptr ? std::string_view() : std::string_view(given);
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, 16);
+  return error == std::errc() && end == text.data() + text.size() ? number : 0;
+}
+
 Answer attach(const dsa_options& options, dsa_client** client) {
   const Timing timing = dsanalyze::system_timing();
   const Deadline deadline = deadline_of(options.timeout_ms > 0 ? options.timeout_ms : -1, timing);
@@ -128,7 +140,7 @@ Answer attach(const dsa_options& options, dsa_client** client) {
   std::shared_ptr<Client> made;
   {
     const dsanalyze::client::SignalsBlocked blocked;
-    made = std::make_shared<Client>(std::move(line), demands_of(options), timing);
+    made = std::make_shared<Client>(std::move(line), demands_of(options), own_command(), timing);
   }
   Answer answer = made->enter(deadline, waiting);
   if (answer.status == DSA_OK) *client = dsanalyze::client::enlist(std::move(made));

@@ -32,9 +32,9 @@ Deadline earlier(Deadline one, Deadline other) { return one.at < other.at ? one 
 
 }  // namespace
 
-Client::Client(FileDescriptor line, GroupDemands demands, Timing timing)
+Client::Client(FileDescriptor line, GroupDemands demands, std::uint64_t command, Timing timing)
     : m_timing(timing),
-      m_job({std::move(line), std::move(demands), timing, {}}, read_host_facts()),
+      m_job({std::move(line), std::move(demands), timing, {}, command}, read_host_facts()),
       m_first_epoch(m_job.terms().staging.first_epoch) {}
 
 Answer Client::enter(Deadline deadline, const std::function<void(std::uint64_t epoch, double seconds)>& waiting) {

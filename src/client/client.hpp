@@ -40,8 +40,8 @@ class Turn {
 /// A membership as programs have it through dsanalyze.h. Threads: any.
 class Client {
  public:
-  /// Is told the terms. Throws as GroupJob.
-  Client(FileDescriptor line, GroupDemands demands, Timing timing);
+  /// `command`: GroupMember::Parts. Is told the terms. Throws as GroupJob.
+  Client(FileDescriptor line, GroupDemands demands, std::uint64_t command, Timing timing);
 
   /// Until let in; signals come through meanwhile. Throws as GroupJob.
   Answer enter(Deadline deadline, const std::function<void(std::uint64_t epoch, double seconds)>& waiting);

@@ -134,6 +134,10 @@ BackgroundLoad read_load(JsonObject object) {
   return load;
 }
 
+FetchedRecord read_fetched(JsonObject object) {
+  return {read_count(object, "requested_bytes"), read_count(object, "cache_hits"), read_count(object, "cache_misses")};
+}
+
 RunRecord read_run(JsonObject& object) {
   RunRecord run;
   run.name = object.text("name");
@@ -161,6 +165,7 @@ RunRecord read_run(JsonObject& object) {
   if (object.has("windows")) run.windows = read_count(object, "windows");
   if (object.has("void_windows")) run.void_windows = read_count(object, "void_windows");
   if (object.has("shared_windows")) run.shared_windows = read_count(object, "shared_windows");
+  if (is_known(object, "beyond_epochs")) run.beyond_epochs = read_fetched(object.object("beyond_epochs"));
   if (is_known(object, "others")) run.others = read_load(object.object("others"));
   run.slot_bytes = read_count(object, "slot_bytes");
   if (object.has("failures")) {

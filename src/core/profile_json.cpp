@@ -117,6 +117,10 @@ Json load_json(const BackgroundLoad& load) {
   return object;
 }
 
+Json fetched_json(const FetchedRecord& fetched) {
+  return {{"requested_bytes", fetched.requested_bytes}, {"cache_hits", fetched.cache_hits}, {"cache_misses", fetched.cache_misses}};
+}
+
 Json run_json(const RunRecord& run, Peers peers) {
   Json object = {{"name", run.name},
                  {"samples_per_s", run.samples_per_s},
@@ -148,6 +152,7 @@ Json run_json(const RunRecord& run, Peers peers) {
     object["failures"].push_back({{"cause", each.cause}, {"count", each.count}, {"example", each.example}});
   }
   for (const OperatorRecord& each : run.prep_operators) object["prep_operators"].push_back(operator_json(each));
+  if (run.beyond_epochs) object["beyond_epochs"] = fetched_json(*run.beyond_epochs);
   if (run.shared_windows > 0) object["shared_windows"] = run.shared_windows;
   if (run.others) object["others"] = load_json(*run.others);
   if (run.stall_seconds) object["stall_seconds"] = distribution_json(run.stall_seconds);

@@ -16,6 +16,21 @@ double relative_error(const RateRecord& rate) {
 
 Interval known_interval(const RateRecord& rate) { return rate.windows == 1 ? Interval{0, 2 * rate.samples_per_s} : rate.ci95_samples_per_s; }
 
+std::optional<FetchedRecord> fetched_beyond_epochs(const RunRecord& run) {
+  FetchedRecord left{run.requested_bytes, run.cache_hits, run.cache_misses};
+  std::uint64_t next = 0;
+  for (const EpochRecord& epoch : run.epochs) {
+    if (epoch.epoch != next++ || !epoch.requested_bytes || !epoch.cache_hits || !epoch.cache_misses) return std::nullopt;
+    // Counted by others than those who counted the run.
+    if (*epoch.requested_bytes > left.requested_bytes || *epoch.cache_hits > left.cache_hits || *epoch.cache_misses > left.cache_misses)
+      return std::nullopt;
+    left.requested_bytes -= *epoch.requested_bytes;
+    left.cache_hits -= *epoch.cache_hits;
+    left.cache_misses -= *epoch.cache_misses;
+  }
+  return left;
+}
+
 Interval known_interval(const RunRecord& run) { return run.windows == 1 ? Interval{0, 2 * run.samples_per_s} : run.ci95_samples_per_s; }
 
 const RunRecord* ProfileResult::run(const std::string& name) const {

@@ -39,6 +39,7 @@ Json share_job_json(const ShareJobRecord& job) {
 Json share_command_json(const ShareCommandRecord& command) {
   Json object = {{"job", command.job}, {"exit_status", or_null(command.exit_status)}, {"signal", or_null(command.signal)}};
   add_if_known(object, "attached", command.attached);
+  add_if_known(object, "batches_taken", command.batches_taken);
   return object;
 }
 
@@ -118,6 +119,7 @@ ShareCommandRecord read_share_command(JsonObject& object) {
   command.exit_status = read_known_status(object, "exit_status");
   command.signal = read_known_status(object, "signal");
   if (is_known(object, "attached")) command.attached = object.boolean("attached");
+  command.batches_taken = read_known_count(object, "batches_taken");
   return command;
 }
 

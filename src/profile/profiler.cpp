@@ -273,6 +273,7 @@ ProfileResult run_profile(const ProfileInputs& inputs, const ProfilePlan& plan, 
     result.trials = std::move(measured.trials);
   }
 
+  for (RunRecord& run : result.runs) run.beyond_epochs = fetched_beyond_epochs(run);
   judge_background_load(context, result.runs);
   result.findings = context.findings;
   result.trusted = context.trusted;

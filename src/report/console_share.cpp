@@ -47,6 +47,8 @@ std::string failed_commands(const ShareResult& result, std::size_t width) {
   for (const ShareCommandRecord& each : result.commands) {
     if (each.attached == false) {
       text += paragraph("  ", fmt::format("the command of job {} never attached, and {}", each.job, end_of(each)), width);
+    } else if (each.attached == true && each.batches_taken == 0) {
+      text += paragraph("  ", fmt::format("the command of job {} attached, took no batch, and {}", each.job, end_of(each)), width);
     } else if (each.exit_status != 0) {
       text += paragraph("  ", fmt::format("the command of job {} {}", each.job, end_of(each)), width);
     }

@@ -51,6 +51,7 @@ class Connection {
   Stage stage = Stage::fresh;
   Deadline deadline;
   std::uint32_t place = 0;                ///< while placed
+  std::uint64_t command = 0;              ///< that its process belongs to, as it says; 0: none
   std::uint64_t asked = 0;                ///< who asked first is let in first
   std::uint64_t told_epoch = UINT64_MAX;  ///< that it waits for
 

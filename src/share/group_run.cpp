@@ -50,6 +50,7 @@ GroupRun::~GroupRun() = default;
 std::string GroupRun::address() const { return m_server->host().address(); }
 const GroupTerms& GroupRun::terms() const { return m_server->terms(); }
 GroupHost::State GroupRun::state() const { return m_server->host().state(); }
+std::vector<GroupJobAccount> GroupRun::jobs() const { return m_server->host().accounts(); }
 void GroupRun::begin() { m_server->host().begin(); }
 
 bool GroupRun::wait_over(Deadline deadline) {

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -46,6 +47,7 @@ void GroupHost::Impl::greet(Connection& connection, const Message& message, cons
   if (const std::string differs = refusal(parts.terms, group_protocol::parse_demands(message.text)); !differs.empty()) {
     return refuse(connection, differs);
   }
+  connection.command = message.head.epoch;
   Head head{.kind = Kind::terms};
   std::vector<FileDescriptor> descriptors;
   descriptors.push_back(second_descriptor(coordinator.board()));
@@ -117,10 +119,12 @@ void GroupHost::Impl::place(Connection& connection, Message& message) {
   const std::uint32_t at = coordinator.admit(std::move(page), std::move(slab));
   progress = coordinator.progress();
   job.first_epoch = progress.next_epoch;
+  // The process waits for the answer to this message, so its number is still its own.
+  const GroupJobOrigin origin{connection.command, ::getpgid(static_cast<pid_t>(job.process))};
   {
     const std::scoped_lock lock(mutex);
     job.account = accounts.size();
-    accounts.push_back({at, job.process, job.first_epoch, GroupJobAccount::End::none, {}});
+    accounts.push_back({at, job.process, job.first_epoch, GroupJobAccount::End::none, {}, origin});
   }
   places[at] = std::move(job);
   connection.place = at;

@@ -55,7 +55,8 @@ bool GroupMember::Impl::forked() const { return ::getpid() != process; }
 void GroupMember::Impl::greet() {
   const Deadline deadline = parts.timing.clock->after(host_answers_seconds);
   const auto failure = [](const std::string& why) { return "cannot join the group: " + why; };
-  Status status = group_protocol::send(parts.line.get(), {.kind = Kind::hello}, group_protocol::to_text(parts.demands), {}, deadline);
+  Status status =
+      group_protocol::send(parts.line.get(), {.kind = Kind::hello, .epoch = parts.command}, group_protocol::to_text(parts.demands), {}, deadline);
   group_protocol::Inbox inbox;
   group_protocol::Message message;
   // A host that ends the line at once has said why before, even when the hello came too late for it.

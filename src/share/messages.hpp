@@ -21,7 +21,7 @@ constexpr std::uint32_t version = 1;
 constexpr std::size_t most_text = 65536;  ///< bytes
 
 enum class Kind : std::uint32_t {
-  hello = 1,  ///< member: demands, as JSON
+  hello = 1,  ///< member: demands, as JSON; as `epoch`, the number of the command that it belongs to, 0 for none
   refused,    ///< host: why, for people; the connection ends
   terms,      ///< host: the terms, as JSON; the board, and what has_ says
   ask,        ///< member: may it come in?

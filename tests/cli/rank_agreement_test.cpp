@@ -9,6 +9,8 @@
 
 #include "command.hpp"
 #include "dsanalyze/core/settings.hpp"
+#include "dsanalyze/core/workload.hpp"
+#include "dsanalyze/loaders/dataset.hpp"
 #include "option_table.hpp"
 
 namespace dsanalyze::cli {
@@ -50,6 +52,31 @@ TEST_CASE("each setting of a result belongs to one option of that table") {
   for (const auto& setting : settings.items())
     CHECK_MESSAGE(owned.extract(setting.key()).empty() == spellings.contains(setting.key()), setting.key());
   CHECK(owned.empty());
+}
+
+TEST_CASE("ranks are told of an option's 0, and of nothing where an option was not given") {
+  DatasetSpec spec;
+  spec.name = "small";
+  spec.samples = 4;
+  spec.mean_sample_bytes = 100;
+  ProfileInputs inputs;
+  inputs.index = make_emulated_index(spec, 0, 1, 1);
+  inputs.settings.dataset = "emulated:small";
+  const auto value_of = [&inputs](std::string_view name) {
+    const std::vector<AgreedValue> values = agreed_values(inputs);
+    return std::ranges::find(values, name, &AgreedValue::name)->value;
+  };
+  inputs.settings.seed = 0;
+  inputs.settings.error_budget = 0;
+  CHECK(value_of("--seed") == "0");
+  CHECK(value_of("--error-budget") == "0");
+  for (const auto* const absent : {"--trials", "--workload", "--observed", "--stop-at", "--subset", "content_sample_digest"})
+    CHECK_MESSAGE(value_of(absent) == "nothing", absent);
+  CHECK(value_of("--network") == "real");  // without the rate that it does not have
+  inputs.settings.trials = 4;
+  inputs.settings.time_budget_seconds = 0.5;
+  CHECK(value_of("--trials") == "4");
+  CHECK(value_of("--time-budget") == "0.5");
 }
 
 }  // namespace

@@ -19,6 +19,8 @@ def main():
     parser.add_argument("--kill-job", default="none")
     parser.add_argument("--after", type=int, default=0)
     parser.add_argument("--leave-after", type=int)
+    parser.add_argument("--leave-at-once", action="store_true")
+    parser.add_argument("--die-at-once", action="store_true")
     options = parser.parse_args()
     number = os.environ.get("DSANALYZE_JOB", "0")
     library = minimal.load()
@@ -26,6 +28,10 @@ def main():
     client = ctypes.c_void_p()
     if library.dsa_attach(None, ctypes.byref(client)) != minimal.DSA_OK:
         sys.exit(library.dsa_last_error().decode())
+    if options.leave_at_once:
+        library.dsa_detach(client)
+    if options.leave_at_once or options.die_at_once:
+        os._exit(0)  # pylint: disable=protected-access
     if options.leave_after is not None:
         library.dsa_leave_after(client, options.leave_after)
     batch = minimal.Batch(struct_size=ctypes.sizeof(minimal.Batch))

@@ -49,6 +49,7 @@ class Jobs(ProgramTest):
             self.assertEqual(sum(epoch[field] for epoch in full["epochs"]), full[field], field)
             if result["sharing"]["producers"] == "jobs":
                 self.assertEqual(sum(epoch[field] for job in result["jobs"] for epoch in job["epochs"]), full[field], field)
+        self.assertEqual(full["beyond_epochs"], {"requested_bytes": 0, "cache_hits": 0, "cache_misses": 0})
 
     def test_coordinated_jobs_take_every_batch_from_one_preparation(self):
         data = self.photographs(48)
@@ -90,6 +91,17 @@ class Jobs(ProgramTest):
             self.assertEqual(epoch["cache_hits"] + epoch["cache_misses"], 3 * 600)
             self.assertEqual(epoch["storage_bytes"], epoch["requested_bytes"])
             self.assertEqual(epoch["requested_bytes"], sum(job["epochs"][epoch["epoch"]]["requested_bytes"] for job in result["jobs"]))
+
+    def test_what_jobs_for_themselves_fetch_beyond_their_epochs_is_told_and_one_hits_what_another_has_read(self):
+        result = self.json_of("profile", *EMULATED, "--jobs", "2", "--cache-size", "50%", "--epochs", "2")
+        full = full_run(result)
+        for field in ("requested_bytes", "cache_hits", "cache_misses"):
+            self.assertEqual(full[field], sum(epoch[field] for epoch in full["epochs"]) + full["beyond_epochs"][field], field)
+            self.assertEqual(full[field], sum(job[field] for job in result["jobs"]), field)
+        for epoch in full["epochs"][:2]:
+            self.assertEqual(epoch["cache_hits"] + epoch["cache_misses"], 2 * 600)
+        self.assertGreater(full["epochs"][0]["cache_hits"], 0)  # neither has seen a sample twice
+        self.assertLess(full["epochs"][0]["cache_hits"], full["epochs"][1]["cache_hits"])
 
     def test_of_real_storage_an_epoch_of_jobs_for_themselves_says_what_all_of_them_read_meanwhile(self):
         data = self.photographs(48)

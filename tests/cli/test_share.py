@@ -116,8 +116,8 @@ class Jobs(ShareTest):
                                 exit_code=1)
         if test_schemas.jsonschema is not None:
             self.assertEqual(test_schemas.Schemas.follows_its_schema(self, record), "share")
-        self.assertEqual(record["commands"], [{"job": 0, "exit_status": 0, "signal": None, "attached": True},
-                                              {"job": 1, "exit_status": 3, "signal": None, "attached": False}])
+        self.assertEqual(record["commands"], [{"job": 0, "exit_status": 0, "signal": None, "attached": True, "batches_taken": 38},
+                                              {"job": 1, "exit_status": 3, "signal": None, "attached": False, "batches_taken": 0}])
         self.assertEqual(len(record["jobs"]), 1)  # the first epoch did not wait for the one that came to nothing
         self.assertEqual(record["samples_taken"], 1200)
         memory = record["memory"]

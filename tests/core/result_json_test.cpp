@@ -29,6 +29,31 @@ void check_refused(const json& document, const std::string& place) {
 
 }  // namespace
 
+TEST_CASE("what a run fetched is its epochs' and what lies beyond them, which is not known where an epoch does not say or is left out") {
+  RunRecord run;
+  run.requested_bytes = 30;
+  run.cache_hits = 9;
+  run.cache_misses = 7;
+  EpochRecord epoch;
+  epoch.requested_bytes = 10;
+  epoch.cache_hits = 4;
+  epoch.cache_misses = 3;
+  run.epochs = {epoch, epoch};
+  run.epochs[1].epoch = 1;
+  const auto beyond = fetched_beyond_epochs(run);
+  REQUIRE(beyond.has_value());
+  CHECK(beyond->requested_bytes == 10);
+  CHECK(beyond->cache_hits == 1);
+  CHECK(beyond->cache_misses == 1);
+  run.epochs[1].epoch = 2;
+  CHECK_FALSE(fetched_beyond_epochs(run).has_value());
+  run.epochs[1].epoch = 1;
+  run.epochs[1].cache_hits.reset();
+  CHECK_FALSE(fetched_beyond_epochs(run).has_value());
+  run.epochs[1].cache_hits = 6;
+  CHECK_FALSE(fetched_beyond_epochs(run).has_value());
+}
+
 TEST_CASE("a profile has the documented keys in the documented order") {
   const auto document = nlohmann::ordered_json::parse(to_json(test::full_profile()));
   CHECK(keys_of(document) == std::vector<std::string>{"schema",     "tool",     "started_utc",   "host",     "settings", "dataset",

@@ -20,6 +20,7 @@ RunRecord full_run() {
   run.requested_bytes = 78;
   run.cache_hits = 1;
   run.cache_misses = 2;
+  run.beyond_epochs = FetchedRecord{8, 1, 0};
   run.samples = 3;
   run.samples_failed = 1;
   run.failures = {{"the file is gone", 1, "a/b.jpg"}};

@@ -23,7 +23,7 @@ ShareResult full_share() {
   result.late_reports = 4;
   result.refused = 1;
   result.memory = {6, 12, 4'820'992, 118'784, 57'970'688, 57'966'592};
-  result.commands = {{0, 0, std::nullopt, true}, {1, std::nullopt, 9, std::nullopt}, {2, 3, std::nullopt, false}};
+  result.commands = {{0, 0, std::nullopt, true, 376}, {1, std::nullopt, 9, std::nullopt, std::nullopt}, {2, 3, std::nullopt, false, 0}};
   return result;
 }
 

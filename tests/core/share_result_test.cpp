@@ -28,6 +28,8 @@ TEST_CASE("what a group shared is read back as it was written") {
   CHECK(to_json(read) == to_json(written));
   CHECK(read.jobs.size() == 4);
   CHECK(read.commands.at(1).signal == 9);
+  CHECK(read.commands.at(0).batches_taken == 376);
+  CHECK_FALSE(read.commands.at(1).batches_taken.has_value());  // of an older record
 }
 
 TEST_CASE("a group's seed of 64 bits is read back") {

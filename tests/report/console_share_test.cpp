@@ -26,6 +26,17 @@ TEST_CASE("what a group shared keeps to the width, and names in it cannot move t
   }
 }
 
+TEST_CASE("a command that attached and took no batch is told of, however it ended") {
+  ShareResult result = test::full_share();
+  result.commands = {
+      {0, 0, std::nullopt, true, 0}, {1, 3, std::nullopt, true, 0}, {2, 0, std::nullopt, true, 1}, {3, 0, std::nullopt, true, std::nullopt}};
+  const std::string text = console_summary(result, {Colour::off, 100});
+  CHECK(text.find("the command of job 0 attached, took no batch, and ended with exit status 0") != std::string::npos);
+  CHECK(text.find("the command of job 1 attached, took no batch, and ended with exit status 3") != std::string::npos);
+  CHECK(text.find("the command of job 2") == std::string::npos);
+  CHECK(text.find("the command of job 3") == std::string::npos);
+}
+
 TEST_CASE("a group that nobody came to is told shortly") {
   ShareResult result = test::full_share();
   result.jobs.clear();

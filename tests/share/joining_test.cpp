@@ -66,6 +66,19 @@ TEST_CASE("a member learns the terms, the index and the way to the server's cach
   CHECK_THROWS_WITH_AS(static_cast<void>(member.job()), doctest::Contains("has not entered"), Error);
 }
 
+TEST_CASE("a host knows of each job which command its process says that it belongs to, and its process group") {
+  GroupHost host(host_parts(group_terms(2, 0)));
+  GroupMember numbered({host.connect(), {}, system_timing(), {}, 0xfedcba9876543210});
+  REQUIRE(numbered.enter(in_time()).ok());
+  GroupMember other({host.connect(), {}, system_timing(), {}});
+  REQUIRE(other.enter(in_time()).ok());
+  const std::vector<GroupJobAccount> jobs = host.accounts();
+  REQUIRE(jobs.size() == 2);
+  CHECK(jobs[0].origin.command == 0xfedcba9876543210);
+  CHECK(jobs[1].origin.command == 0);
+  CHECK(jobs[1].origin.process_group == ::getpgrp());
+}
+
 TEST_CASE("a job that wants something else is refused with the difference, and the others do not notice") {
   EventLog log;
   GroupHost host(host_parts(group_terms(1, 1), &log));

@@ -140,6 +140,13 @@ struct BackgroundLoad {
   std::vector<Process> processes;  ///< those that took the most; fewer than there were
 };
 
+/// A part of what a run fetched.
+struct FetchedRecord {
+  Bytes requested_bytes = 0;
+  std::uint64_t cache_hits = 0;
+  std::uint64_t cache_misses = 0;
+};
+
 struct RunRecord {
   std::string name;  ///< synthetic, prep, cached, fetch, full
   double samples_per_s = 0;
@@ -148,9 +155,10 @@ struct RunRecord {
   double seconds = 0;
   std::optional<Bytes> storage_bytes;
   std::optional<StorageProof> storage_proof;  ///< of runs that are cold or cached, on real storage; absent of others and in older results
-  Bytes requested_bytes = 0;
+  Bytes requested_bytes = 0;                  ///< of the whole run, as the two below
   std::uint64_t cache_hits = 0;
   std::uint64_t cache_misses = 0;
+  std::optional<FetchedRecord> beyond_epochs;  ///< of these three, what was fetched for none of `epochs`: fetched_beyond_epochs()
   std::uint64_t samples = 0;
   std::uint64_t samples_failed = 0;
   std::vector<FailureRecord> failures;
@@ -175,6 +183,9 @@ struct RunRecord {
 };
 
 Interval known_interval(const RunRecord& run);
+/// What the run fetched for epochs that did not come to their end and so are not among `epochs`: ahead of the batches that training had come to when
+/// the run ended. Nothing where an epoch does not say what it fetched, or some were left out of the record.
+std::optional<FetchedRecord> fetched_beyond_epochs(const RunRecord& run);
 
 /// The order of the samples, and how well it shuffles them (core/order.hpp, ShuffleQuality; of the first epoch over the subset).
 struct OrderRecord {

@@ -51,6 +51,7 @@ struct ShareCommandRecord {
   std::optional<int> exit_status;  ///< of one that ended by itself
   std::optional<int> signal;       ///< that ended it
   std::optional<bool> attached;    ///< whether it, or a process that it started, took part in the group; absent in older records
+  std::optional<std::uint64_t> batches_taken = std::nullopt;  ///< by its jobs, as they say themselves; absent in older records
 };
 
 /// Bounded whatever the jobs do.

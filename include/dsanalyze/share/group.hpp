@@ -44,6 +44,12 @@ struct GroupDemands {
 /// Why a group would refuse these demands, naming what differs and both values; empty when it would not.
 std::string refusal(const GroupTerms& terms, const GroupDemands& demands);
 
+/// Where a job comes from, for whoever started commands for a group.
+struct GroupJobOrigin {
+  std::uint64_t command = 0;       ///< the number that its member gave (GroupMember::Parts); 0: none
+  std::int64_t process_group = 0;  ///< of its process when it joined
+};
+
 /// What a host saw. `text` is for people; strangers' bytes in it are quoted.
 struct GroupEvent {
   enum class Kind : std::uint8_t {
@@ -75,6 +81,7 @@ struct GroupJobAccount {
   std::uint64_t first_epoch = 0;
   End end = End::none;
   StagingCounts counts;  ///< as it says itself; of garbage, what it said before
+  GroupJobOrigin origin;
 };
 
 /// Holds a group: takes jobs in, hands their segments round, watches over their processes. One thread of its own. Only processes of this user are
@@ -150,7 +157,8 @@ class GroupMember {
     FileDescriptor line;  ///< from GroupHost::connect(), or connect_group()
     GroupDemands demands;
     Timing timing;
-    StagingObserver observer;  ///< of this job's steps, for tests
+    StagingObserver observer;   ///< of this job's steps, for tests
+    std::uint64_t command = 0;  ///< told to the host: GroupJobOrigin
   };
   /// Is told the group's terms. Throws RefusedError (other terms, another version of the protocol), NoGroupError (no answer in 5 s), LostGroupError,
   /// NoMemoryError, and Error for all else.

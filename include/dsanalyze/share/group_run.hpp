@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "dsanalyze/core/share_result.hpp"
 #include "dsanalyze/share/group.hpp"
@@ -34,6 +35,8 @@ class GroupRun {
   [[nodiscard]] std::string address() const;
   [[nodiscard]] const GroupTerms& terms() const;
   [[nodiscard]] GroupHost::State state() const;
+  /// As GroupHost's accounts().
+  [[nodiscard]] std::vector<GroupJobAccount> jobs() const;
   /// The first epoch does not wait for jobs that are missing.
   void begin();
   /// True once no job takes part any more, and one did; false at the deadline. Throws Error when the coordinator cannot prepare any more.
