@@ -149,6 +149,7 @@ std::string read_sample_pieces(const DatasetIndex& index, SampleId sample, std::
 
 struct ImageChecker::Decoder {
   AnyImageDecoder images;
+  std::string patched_damage;
 };
 
 ImageChecker::ImageChecker() : m_decoder(std::make_unique<Decoder>()) {}
@@ -156,9 +157,14 @@ ImageChecker::~ImageChecker() = default;
 
 std::string ImageChecker::check(const std::vector<std::byte>& bytes, std::uint64_t& pixels) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  m_decoder->patched_damage.clear();
   if (bytes.empty()) return "the file is empty";
   if (image_extension_of_bytes(text).empty()) return not_an_image(text);
-  return decode_all(m_decoder->images, bytes, pixels);
+  std::string cause = decode_all(m_decoder->images, bytes, pixels);
+  if (cause.empty()) m_decoder->patched_damage = m_decoder->images.patched_damage();
+  return cause;
 }
+
+const std::string& ImageChecker::patched_damage() const { return m_decoder->patched_damage; }
 
 }  // namespace dsanalyze

@@ -40,6 +40,8 @@ class ImageChecker {
   ImageChecker(const ImageChecker&) = delete;
   ImageChecker& operator=(const ImageChecker&) = delete;
   std::string check(const std::vector<std::byte>& bytes, std::uint64_t& pixels);
+  /// The first damage that libjpeg patched in the image checked last, which decodes nevertheless, in its words; "" for none.
+  [[nodiscard]] const std::string& patched_damage() const;
 
  private:
   struct Decoder;

@@ -19,6 +19,8 @@ class AnyImageDecoder final : public ImageDecoder {
   Status next_rows(PixelRows& rows) override { return m_current->next_rows(rows); }
   /// Why the last call failed; of JPEG.
   [[nodiscard]] std::string jpeg_cause() const { return m_jpeg.cause(); }
+  /// As JpegDecoder's, of the image opened last; "" for other formats, whose libraries patch nothing.
+  [[nodiscard]] std::string patched_damage() const { return m_current == &m_jpeg ? m_jpeg.patched_damage() : ""; }
 
  private:
   JpegDecoder m_jpeg;

@@ -52,8 +52,11 @@ void JpegDecoder::on_error(j_common_ptr common) {
 void JpegDecoder::on_message(j_common_ptr common, int level) {
   if (level >= 0) return;
   ++common->err->num_warnings;
-  if (!is_truncation(common->err->msg_code)) return;
   auto* manager = reinterpret_cast<ErrorManager*>(common->err);
+  const int scan = reinterpret_cast<j_decompress_ptr>(common)->input_scan_number;
+  if (is_patched_damage(common->err->msg_code, scan) && manager->patched_damage.front() == '\0')
+    (*common->err->format_message)(common, manager->patched_damage.data());
+  if (!is_truncation(common->err->msg_code)) return;
   manager->status = {StatusCode::corrupt};
   std::longjmp(manager->jump, 1);
 }
@@ -88,6 +91,7 @@ Status JpegDecoder::refuse(StatusCode code, const char* cause) {
 
 Status JpegDecoder::open(std::span<const std::byte> encoded) {
   m_rows_left = 0;
+  m_error.patched_damage.front() = '\0';
   if (setjmp(m_error.jump) != 0) return fail();
   // Made anew for each image: the library keeps the tables of those before, and one that lacks its own would look as they make it look.
   jpeg_destroy_decompress(&m_jpeg);

@@ -35,6 +35,8 @@ class JpegDecoder final : public ImageDecoder {
   Status next_rows(PixelRows& rows) override;
   /// Why the last call failed, in the library's words where it knew.
   [[nodiscard]] std::string cause() const { return m_cause.data(); }
+  /// The first damage of image data, in the library's words, that it patched in what was decoded since open(); "" for none.
+  [[nodiscard]] std::string patched_damage() const { return m_error.patched_damage.data(); }
 
  private:
   /// What the library calls instead of printing and ending the program.
@@ -42,6 +44,7 @@ class JpegDecoder final : public ImageDecoder {
     jpeg_error_mgr base;
     std::jmp_buf jump;
     Status status;
+    std::array<char, JMSG_LENGTH_MAX> patched_damage;
   };
   [[noreturn]] static void on_error(j_common_ptr common);
   static void on_message(j_common_ptr common, int level);

@@ -195,18 +195,38 @@ class DatasetCommand final : public Command {
     result.seconds = report.seconds;
     for (const auto& failure : report.failures) result.failures.push_back({failure.path, failure.cause});
 
+    add_patched(report, context, result);
     result.damaged_files = report.damaged_files.size();
     for (const auto& damaged : report.damaged_files) result.failures.push_back({damaged.path, damaged.cause});
 
     std::string text = describe_text(result) + fmt::format("  content  {}\n", report.content_digest);
-    if (report.failed == 0 && report.damaged_files.empty())
-      return {to_json(result), text + fmt::format("all {} samples {} ({})\n", count(report.samples), result.array ? "are whole" : "decode",
-                                                  format_seconds(report.seconds))};
+    if (report.failed == 0 && report.damaged_files.empty()) {
+      text += fmt::format("all {} samples {} ({})\n", count(report.samples), result.array ? "are whole" : "decode", format_seconds(report.seconds));
+      return {to_json(result), text + patched_text(report)};
+    }
     if (report.failed > 0) text += fmt::format("{} of {} samples do not decode:\n", count(report.failed), count(report.samples));
     text += failures_text(report.failures, report.failed);
     if (!report.damaged_files.empty()) text += fmt::format("{} of {} files are damaged:\n", count(report.damaged_files.size()), count(*result.files));
     text += failures_text(report.damaged_files, report.damaged_files.size());
-    return {to_json(result), text, exit_failed};
+    return {to_json(result), text + patched_text(report), exit_failed};
+  }
+
+  static void add_patched(const VerifyReport& report, const CommandContext& context, DatasetCommandResult& result) {
+    result.patched = report.patched;
+    for (const auto& patch : report.patches) result.patched_samples.push_back({patch.path, patch.cause});
+    if (report.patched == 0) return;
+    result.findings.push_back(
+        {"samples-patched", Finding::Severity::warning,
+         fmt::format("libjpeg patched damaged image data in {} of {} samples: they decode, here as in Pillow, but some of their pixels are not those "
+                     "that were encoded. Training runs with them; restore these files from their source, or leave them out.",
+                     count(report.patched), count(report.samples))});
+    context.events.finding(result.findings.back());
+  }
+
+  static std::string patched_text(const VerifyReport& report) {
+    if (report.patched == 0) return {};
+    return fmt::format("{} of {} samples decode only because libjpeg patched damaged data:\n", count(report.patched), count(report.samples)) +
+           failures_text(report.patches, report.patched);
   }
 
   /// A line for each of the first ten.

@@ -8,7 +8,8 @@
 
 namespace dsanalyze::cli {
 
-/// What a saved profile was made from, opened again on this machine. Throws UsageError when its dataset is not there, or no longer the same.
+/// What a saved profile was made from, opened again on this machine. Throws UsageError when its dataset is not there, or no longer the same: by
+/// names, sizes and labels, and by a sample of the contents where the profile has its digest.
 ProfileInputs inputs_of(const ProfileResult& profile, const CommandContext& context);
 
 /// The dataset "emulated:NAME[,samples=N]" of the settings; nullptr when theirs is a path.

@@ -142,13 +142,14 @@ std::string to_json(const DatasetCommandResult& result) {
   add_if_known(document, "already_there", result.already_there);
   add_if_known(document, "index_file", result.index_file);
   add_if_known(document, "content_digest", result.content_digest);
-  if (result.failed) {
-    document["failed"] = *result.failed;
-    document["failures"] = Json::array();
-    for (const DatasetCommandResult::Failure& failure : result.failures) {
-      document["failures"].push_back({{"path", failure.path}, {"cause", failure.cause}});
-    }
-  }
+  const auto add_named = [&document](const char* key, const std::vector<DatasetCommandResult::Failure>& samples) {
+    document[key] = Json::array();
+    for (const DatasetCommandResult::Failure& sample : samples) document[key].push_back({{"path", sample.path}, {"cause", sample.cause}});
+  };
+  add_if_known(document, "failed", result.failed);
+  if (result.failed) add_named("failures", result.failures);
+  add_if_known(document, "patched", result.patched);
+  if (result.patched) add_named("patched_samples", result.patched_samples);
   add_if_known(document, "damaged_files", result.damaged_files);
   add_if_known(document, "files", result.files);
   if (result.array) document["array"] = {{"dtype", result.array->dtype}, {"shape", result.array->shape}};

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 #include "dsanalyze/base/error.hpp"
 #include "dsanalyze/base/json_reader.hpp"
@@ -30,6 +32,7 @@ std::string kernel_series(const std::string& kernel) {
 }
 
 constexpr const char* memory_field = "host.memory_total";
+constexpr const char* contents_field = "dataset.content_sample_digest";
 
 std::string memory_text(Bytes bytes) { return fmt::format("{:.4g} GiB", static_cast<double>(bytes) / (Bytes{1} << 30)); }
 
@@ -52,6 +55,22 @@ std::string value_of(const Identity& identity, const std::string& field) {
   const auto at = identity.find(field);
   return at == identity.end() ? "not there" : at->second;
 }
+
+/// Which samples of a dataset a result's content digest is over follows from the index and the seed, so digests of other draws say nothing about one
+/// another; nor does a result without one, as older results and those of emulated datasets are.
+class ContentSamples {
+ public:
+  /// The first run of the same draw if it found other contents, else nullptr. Keeps the run, which must stay.
+  const GateRun* contradicted_by(const GateRun& run) {
+    const DatasetRecord& dataset = run.profile.dataset;
+    if (!dataset.content_sample_digest) return nullptr;
+    const GateRun* first = m_first.try_emplace({dataset.digest, run.profile.settings.seed}, &run).first->second;
+    return first->profile.dataset.content_sample_digest == dataset.content_sample_digest ? nullptr : first;
+  }
+
+ private:
+  std::map<std::pair<std::string, std::uint64_t>, const GateRun*> m_first;
+};
 
 std::set<std::string> differing(const Identity& one, const Identity& other) {
   std::set<std::string> fields;
@@ -89,6 +108,7 @@ Identity identity_of(const ProfileResult& profile) {
 
 void require_known_fields(const Identity& identity, const std::vector<std::string>& ignore) {
   std::vector<std::string> known = groups;
+  known.emplace_back(contents_field);
   for (const auto& [field, value] : identity) known.push_back(field);
   for (const std::string& name : ignore) {
     if (std::ranges::find(known, name) != known.end()) continue;
@@ -105,21 +125,24 @@ std::vector<GateDifference> require_comparable(std::span<const GateRun> baseline
   std::vector<GateDifference> passed;
   std::string refused;
   std::set<std::string> seen;
-  const auto hold = [&](const GateRun& run) {
-    const Identity identity = identity_of(run.profile);
-    for (const std::string& field : differing(reference, identity)) {
-      if (!seen.insert(field).second) continue;
-      const std::string expected = value_of(reference, field);
-      const std::string found = value_of(identity, field);
-      if (is_ignored(field, options)) {
-        passed.push_back({field, expected, found});
-      } else {
-        refused +=
-            fmt::format("\n  {}: {} in {}, {} in {}", field, printable(expected), printable(first.source), printable(found), printable(run.source));
-      }
+  const auto differ = [&](const GateDifference& difference, const GateRun& one, const GateRun& other) {
+    if (!seen.insert(difference.field).second) return;
+    if (is_ignored(difference.field, options)) {
+      passed.push_back(difference);
+    } else {
+      refused += fmt::format("\n  {}: {} in {}, {} in {}", difference.field, printable(difference.baseline), printable(one.source),
+                             printable(difference.current), printable(other.source));
     }
   };
-  for (const GateRun& run : baseline.subspan(1)) hold(run);
+  ContentSamples contents;
+  const auto hold = [&](const GateRun& run) {
+    const Identity identity = identity_of(run.profile);
+    for (const std::string& field : differing(reference, identity))
+      differ({field, value_of(reference, field), value_of(identity, field)}, first, run);
+    if (const GateRun* earlier = contents.contradicted_by(run))
+      differ({contents_field, *earlier->profile.dataset.content_sample_digest, *run.profile.dataset.content_sample_digest}, *earlier, run);
+  };
+  for (const GateRun& run : baseline) hold(run);
   for (const GateRun& run : current) hold(run);
   if (!refused.empty())
     throw UsageError(

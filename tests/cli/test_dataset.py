@@ -38,6 +38,24 @@ class Dataset(ProgramTest):
         self.assertIn(broken.name, run.stdout)
         self.assertIn("1 of 12", run.stdout)
 
+    def test_samples_that_libjpeg_patches_are_named_and_exit_0(self):
+        data = self.make()
+        self.assertEqual(self.json_of("dataset", "verify", data)["patched"], 0)
+        damaged = sorted(data.rglob("*.jpg"))[2]
+        content = damaged.read_bytes()
+        half = len(content) // 2
+        flipped = bytes(byte ^ 0xFF for byte in content[half:half + 64])
+        damaged.write_bytes(content[:half] + flipped + content[half + 64:])
+        run = self.succeeds("dataset", "verify", data)
+        self.assertIn("all 12 samples decode", run.stdout)
+        self.assertIn("1 of 12 samples decode only because libjpeg patched damaged data:\n", run.stdout)
+        self.assertIn(f"  {damaged.relative_to(data)}: Corrupt JPEG data: ", run.stdout)
+        self.assertIn("warning: libjpeg patched damaged image data in 1 of 12 samples", run.stderr)
+        record = self.json_of("dataset", "verify", data)
+        self.assertEqual((record["failed"], record["patched"]), (0, 1))
+        self.assertEqual([sample["path"] for sample in record["patched_samples"]], [str(damaged.relative_to(data))])
+        self.assertIn(("samples-patched", "warning"), [(finding["code"], finding["severity"]) for finding in record["findings"]])
+
     def test_an_index_is_written_where_asked_and_used(self):
         data = self.make()
         file = self.folder / "data.dsidx"

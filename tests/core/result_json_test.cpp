@@ -311,12 +311,17 @@ TEST_CASE("a dataset result leaves out what the command did not do, and survives
   const json full = json::parse(to_json(test::full_dataset_result()));
   CHECK(full["failures"][0]["cause"] == "cut off");
   CHECK(full["command"] == "verify");
+  CHECK(full["patched"] == 1);
+  CHECK(full["patched_samples"] == json::parse(R"([{"path": "a/b.jpg", "cause": "Corrupt JPEG data: bad Huffman code"}])"));
   DatasetCommandResult info = test::full_dataset_result();
   info.failed.reset();
   info.labels.reset();
+  info.patched.reset();
   const json least = json::parse(to_json(info));
   CHECK_FALSE(least.contains("failures"));
   CHECK_FALSE(least.contains("labels"));
+  CHECK_FALSE(least.contains("patched"));
+  CHECK_FALSE(least.contains("patched_samples"));
 }
 
 TEST_CASE("the program knows its version") {

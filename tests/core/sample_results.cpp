@@ -329,6 +329,8 @@ DatasetCommandResult full_dataset_result() {
   result.content_digest = "c1";
   result.failed = 1;
   result.failures = {{"a/\xff.jpg", "cut off"}};
+  result.patched = 1;
+  result.patched_samples = {{"a/b.jpg", "Corrupt JPEG data: bad Huffman code"}};
   result.damaged_files = 0;
   result.files = 100;
   result.array = {"|u1", {224, 224, 3}};

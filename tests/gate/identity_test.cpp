@@ -1,5 +1,9 @@
 #include <doctest/doctest.h>
 
+#include <span>
+#include <string>
+#include <vector>
+
 #include "dsanalyze/base/error.hpp"
 #include "identity.hpp"
 #include "simulated_profiles.hpp"
@@ -100,6 +104,68 @@ TEST_CASE("an ignored field, or a group of them, passes and is noted") {
     REQUIRE(passed.size() == 1);
     CHECK(passed[0].field == "settings.workers");
     CHECK(passed[0].current == "3");
+  }
+}
+
+namespace {
+
+/// A result whose sample of the contents, drawn by the seed, has this digest.
+ProfileResult with_contents(const std::string& digest, std::uint64_t seed = 1) {
+  ProfileResult profile = test::plain_profile();
+  profile.dataset.content_sample_digest = digest;
+  profile.settings.seed = seed;
+  return profile;
+}
+
+/// Why the last result cannot be compared with the others, which are the baseline; "" when it can. Results are named by their places.
+std::string refusal_of_last(const std::vector<ProfileResult>& results, const GateOptions& options = {}) {
+  std::vector<GateRun> runs;
+  for (const ProfileResult& result : results) runs.push_back({std::to_string(runs.size()), result, 0});
+  const std::span<const GateRun> all(runs);
+  try {
+    require_comparable(all.first(runs.size() - 1), all.last(1), options);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("a dataset that was overwritten in place, with the same names, sizes and labels, is another one") {
+  CHECK(refusal_of_last({with_contents("one"), with_contents("one")}).empty());
+  CHECK(refusal_of_last({with_contents("one"), with_contents("other")}).find("\n  dataset.content_sample_digest: one in 0, other in 1") !=
+        std::string::npos);
+}
+
+TEST_CASE("contents are compared where both results know them, of the same samples: not with older results, another seed or another index") {
+  CHECK(refusal_of_last({test::plain_profile(), with_contents("one")}).empty());
+  CHECK(refusal_of_last({with_contents("one"), test::plain_profile()}).empty());
+  CHECK(refusal_of_last({with_contents("one", 1), with_contents("other", 2)}).empty());
+  GateOptions options;
+  options.ignore = {"dataset.digest"};
+  ProfileResult of_another_index = with_contents("other");
+  of_another_index.dataset.digest = "another";
+  CHECK(refusal_of_last({with_contents("one"), of_another_index}, options).empty());
+}
+
+TEST_CASE("an older result or another seed at the front of the baseline hides no change of contents behind it") {
+  const std::string text = refusal_of_last({test::plain_profile(), with_contents("x", 2), with_contents("one"), with_contents("other")});
+  CHECK(text.find("dataset.content_sample_digest: one in 2, other in 3") != std::string::npos);
+  CHECK(refusal_of_last({test::plain_profile(), with_contents("one"), with_contents("other"), test::plain_profile()})
+            .find("dataset.content_sample_digest: one in 1, other in 2") != std::string::npos);
+}
+
+TEST_CASE("a difference of contents can be ignored by its name or with the dataset, also where the first result lacks the field") {
+  for (const char* name : {"dataset.content_sample_digest", "dataset"}) {
+    GateOptions options;
+    options.ignore = {name};
+    CHECK(refusal_of_last({test::plain_profile(), with_contents("one"), with_contents("other")}, options).empty());
+    const auto passed = require_comparable(one(with_contents("one"), "a"), one(with_contents("other"), "b"), options);
+    REQUIRE(passed.size() == 1);
+    CHECK(passed[0].field == "dataset.content_sample_digest");
+    CHECK(passed[0].baseline == "one");
+    CHECK(passed[0].current == "other");
   }
 }
 

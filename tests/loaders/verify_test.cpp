@@ -3,14 +3,15 @@
 #include <xxhash.h>
 
 #include <filesystem>
+#include <map>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
-#include <set>
-#include <string>
-
 #include "../base/texts.hpp"
 #include "dataset/npy_header.hpp"
+#include "dataset/sample_bytes.hpp"
 #include "dataset_folder.hpp"
 #include "dsanalyze/base/host.hpp"
 #include "dsanalyze/loaders/dataset.hpp"
@@ -24,6 +25,89 @@ using testing::error_of;
 using testing::open_index;
 using testing::says;
 using testing::text_of;
+
+namespace {
+
+std::size_t marker_from(const std::string& file, std::size_t from, unsigned char marker) {
+  const std::size_t place = file.find(std::string{'\xff', static_cast<char>(marker)}, from);
+  REQUIRE(place != std::string::npos);
+  return place;
+}
+
+std::string with_byte(std::string file, std::size_t place, int value) {
+  file[place] = static_cast<char>(value);
+  return file;
+}
+
+/// The first scan of a progressive file, which is whole, comes again: the same coefficients in an order that no encoder writes.
+std::string with_first_scan_twice(const std::string& file) {
+  const std::size_t scan = marker_from(file, 0, 0xDA);
+  const std::size_t next = marker_from(file, scan + 2, 0xC4);  // the tables of the second one
+  return file.substr(0, next) + file.substr(scan);
+}
+
+struct VerifiedFiles {
+  std::uint64_t failed = 0;
+  std::uint64_t patched = 0;
+  std::vector<VerifyReport::Failure> patches;
+};
+
+VerifiedFiles verified(const std::map<std::string, std::string>& files) {
+  const DatasetFolder folder;
+  for (const auto& [name, content] : files) folder.add(name, content);
+  const VerifyReport report = verify_dataset(*open_index(folder), 2, null_events(), {});
+  return {report.failed, report.patched, report.patches};
+}
+
+}  // namespace
+
+TEST_CASE("samples whose damaged image data libjpeg patches do not fail; they are counted and named, with its words") {
+  const std::string good = text_of(test::encode_picture({}));
+  const std::string restarts = text_of(test::encode_picture({.restart_interval = 3}));
+  const std::size_t third = marker_from(restarts, marker_from(restarts, 0, 0xDA) + 2, 0xD3);
+  const std::size_t noticed = good.size() / 2 + 29;  // of many a flipped byte the codes behind it read as others, which nothing gives away
+  const VerifiedFiles found = verified({{"a/cut.jpg", good.substr(0, good.size() / 2) + "\xff\xd9"},
+                                        {"a/flipped.jpg", with_byte(good, noticed, ~good[noticed])},
+                                        {"a/good.jpg", good},
+                                        {"a/restart.jpg", with_byte(restarts, third + 1, 0xD6)},
+                                        {"b/ends.jpg", with_byte(good, noticed, ~good[noticed]).substr(0, good.size() - 9)}});
+  CHECK(found.failed == 1);
+  CHECK(found.patched == 3);
+  REQUIRE(found.patches.size() == 3);
+  CHECK(found.patches[0].path == "a/cut.jpg");
+  CHECK(found.patches[0].cause == "Corrupt JPEG data: premature end of data segment");
+  CHECK(found.patches[1].path == "a/flipped.jpg");
+  CHECK(found.patches[1].cause == "Corrupt JPEG data: bad Huffman code");
+  CHECK(found.patches[2].path == "a/restart.jpg");
+  CHECK(found.patches[2].cause == "Corrupt JPEG data: found marker 0xd6 instead of RST3");
+}
+
+TEST_CASE("odd files whose image data is whole are not counted as patched, though libjpeg warns about them") {
+  const std::string good = text_of(test::encode_picture({}));
+  const std::size_t tables = marker_from(good, 2, 0xDB);
+  const VerifiedFiles found =
+      verified({{"behind.jpg", good + "more"},
+                {"between.jpg", good.substr(0, tables) + "padding" + good.substr(tables)},
+                {"progression.jpg", with_first_scan_twice(text_of(test::encode_picture({.scans = test::Scans::progressive})))},
+                {"version.jpg", with_byte(good, 11, 9)}});
+  CHECK(found.failed == 0);
+  CHECK(found.patched == 0);
+  CHECK(found.patches.empty());
+}
+
+TEST_CASE("an image that is checked after a damaged one is not taken for damaged") {
+  const std::string good = text_of(test::encode_picture({}));
+  ImageChecker images;
+  for (const std::string& next : {good, std::string("this is no image"), std::string()}) {
+    for (const bool damaged : {true, false}) {
+      const std::string file = damaged ? good.substr(0, good.size() / 2) + "\xff\xd9" : next;
+      const auto bytes = std::as_bytes(std::span(file));
+      std::uint64_t pixels = 0;
+      static_cast<void>(images.check({bytes.begin(), bytes.end()}, pixels));
+      CHECK(images.patched_damage().empty() == !damaged);
+    }
+  }
+}
 
 TEST_CASE("verify decodes every sample and names those that do not decode") {
   const DatasetFolder folder;

@@ -315,6 +315,8 @@ struct DatasetCommandResult {
   std::optional<std::string> content_digest;   ///< verify
   std::optional<std::uint64_t> failed;         ///< verify: samples that do not decode; convert: those that were left out
   std::vector<Failure> failures;               ///< verify, convert: the first of them; verify: then the damaged files
+  std::optional<std::uint64_t> patched;        ///< verify: samples that decode only because libjpeg patched damaged image data
+  std::vector<Failure> patched_samples;        ///< the first of them, the cause in libjpeg's words
   std::optional<std::uint64_t> damaged_files;  ///< verify: shards that are torn or whose headers are damaged
   std::optional<std::uint64_t> files;          ///< that hold the samples: shards, arrays, images
   struct Array {

@@ -100,6 +100,8 @@ struct VerifyReport {
   std::uint64_t pixels = 0;
   std::uint64_t failed = 0;
   std::vector<Failure> failures;       ///< the first hundred
+  std::uint64_t patched = 0;           ///< JPEG images that decode only because libjpeg patched damaged image data; none of the failed
+  std::vector<Failure> patches;        ///< the first hundred of them, the cause in libjpeg's words
   std::vector<Failure> damaged_files;  ///< shards that are torn or whose headers are damaged; files that changed after the index was made
   std::string content_digest;          ///< XXH3-128 over every sample's bytes in index order (sum of per-sample digests, order-independent)
   double seconds = 0;

@@ -38,6 +38,14 @@ struct DigestSum {
   }
 };
 
+/// In index order.
+using NamedSamples = std::map<SampleId, VerifyReport::Failure>;
+
+void keep_first(NamedSamples& all, NamedSamples& more) {
+  all.merge(more);
+  while (all.size() > failures_named) all.erase(std::prev(all.end()));
+}
+
 /// What one thread found, joined at the end of its piece.
 class Findings {
  public:
@@ -47,16 +55,18 @@ class Findings {
     Bytes bytes = 0;
     std::uint64_t pixels = 0;
     DigestSum digest;
-    std::map<SampleId, VerifyReport::Failure> failures;
+    NamedSamples failures;
+    NamedSamples patches;
   };
   void join(Piece piece, std::size_t samples) {
     const std::scoped_lock lock(m_mutex);
     m_report.bytes += piece.bytes;
     m_report.pixels += piece.pixels;
     m_report.failed += piece.failures.size();
+    m_report.patched += piece.patches.size();
     m_digest.add(piece.digest.low, piece.digest.high);
-    m_failures.merge(piece.failures);
-    while (m_failures.size() > failures_named) m_failures.erase(std::prev(m_failures.end()));
+    keep_first(m_failures, piece.failures);
+    keep_first(m_patches, piece.patches);
     m_done += samples;
   }
   [[nodiscard]] std::uint64_t done() const {
@@ -65,6 +75,7 @@ class Findings {
   }
   [[nodiscard]] VerifyReport finish() {
     for (auto& [sample, failure] : m_failures) m_report.failures.push_back(std::move(failure));
+    for (auto& [sample, patch] : m_patches) m_report.patches.push_back(std::move(patch));
     m_report.content_digest = fmt::format("{:016x}{:016x}", m_digest.high, m_digest.low);
     return std::move(m_report);
   }
@@ -73,7 +84,8 @@ class Findings {
   mutable std::mutex m_mutex;
   VerifyReport m_report;
   DigestSum m_digest;
-  std::map<SampleId, VerifyReport::Failure> m_failures;  ///< the first ones in index order
+  NamedSamples m_failures;
+  NamedSamples m_patches;
   std::uint64_t m_done = 0;
 };
 
@@ -87,6 +99,8 @@ std::string verify_image(const DatasetIndex& index, SampleId sample, std::vector
   std::uint64_t pixels = 0;
   cause = images.check(bytes, pixels);
   piece.pixels += pixels;
+  if (const std::string& damage = images.patched_damage(); !damage.empty())
+    piece.patches.emplace(sample, VerifyReport::Failure{sample_name(index, sample), damage});
   return cause;
 }
 
