@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "dsanalyze/core/index.hpp"
+#include "core/index.hpp"
 
 namespace dsanalyze {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "dsanalyze/base/random.hpp"
+#include "base/random.hpp"
 
 namespace dsanalyze {
 

@@ -5,11 +5,11 @@
 #include <span>
 #include <vector>
 
-#include "dsanalyze/base/bounded_queue.hpp"
-#include "dsanalyze/core/index.hpp"
-#include "dsanalyze/core/settings.hpp"
-#include "dsanalyze/loaders/sampler.hpp"
-#include "dsanalyze/loaders/slot_pool.hpp"
+#include "base/bounded_queue.hpp"
+#include "core/index.hpp"
+#include "core/records/settings.hpp"
+#include "sampler.hpp"
+#include "slot_pool.hpp"
 
 namespace dsanalyze {
 

@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "dsanalyze/core/index.hpp"
-#include "dsanalyze/loaders/loader.hpp"
+#include "core/index.hpp"
+#include "loader.hpp"
 
 namespace dsanalyze {
 

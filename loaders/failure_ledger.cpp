@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/loaders/dataset.hpp"
+#include "base/error.hpp"
+#include "loaders/dataset/dataset.hpp"
 
 namespace dsanalyze {
 namespace {

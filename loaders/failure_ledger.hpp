@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "dsanalyze/core/index.hpp"
-#include "dsanalyze/loaders/loader.hpp"
+#include "core/index.hpp"
+#include "loader.hpp"
 
 namespace dsanalyze {
 

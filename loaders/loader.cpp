@@ -1,9 +1,9 @@
-#include "dsanalyze/loaders/loader.hpp"
+#include "loader.hpp"
 
 #include <fmt/format.h>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/core/depths.hpp"
+#include "base/error.hpp"
+#include "core/depths.hpp"
 #include "loader_state.hpp"
 #include "loader_tag.hpp"
 

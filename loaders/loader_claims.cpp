@@ -2,7 +2,7 @@
 #include <array>
 #include <optional>
 
-#include "dsanalyze/core/order.hpp"
+#include "core/order.hpp"
 #include "loader_state.hpp"
 
 namespace dsanalyze {

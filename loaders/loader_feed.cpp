@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/host.hpp"
-#include "dsanalyze/core/assignment.hpp"
+#include "base/error.hpp"
+#include "base/host/host.hpp"
+#include "core/partition/assignment.hpp"
 #include "loader_state.hpp"
 #include "loader_tag.hpp"
 

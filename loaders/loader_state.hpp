@@ -10,15 +10,15 @@
 #include <vector>
 
 #include "awaited_samples.hpp"
+#include "base/bounded_queue.hpp"
+#include "base/histogram.hpp"
 #include "batch_assembly.hpp"
-#include "dsanalyze/base/bounded_queue.hpp"
-#include "dsanalyze/base/histogram.hpp"
-#include "dsanalyze/loaders/loader.hpp"
-#include "dsanalyze/loaders/slot_pool.hpp"
 #include "epoch_ledger.hpp"
 #include "failure_ledger.hpp"
+#include "loader.hpp"
 #include "loader_work.hpp"
 #include "shuffle_window.hpp"
+#include "slot_pool.hpp"
 
 namespace dsanalyze {
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "dsanalyze/base/host.hpp"
-#include "dsanalyze/core/depths.hpp"
+#include "base/host/host.hpp"
+#include "core/depths.hpp"
 #include "loader_state.hpp"
 
 namespace dsanalyze {

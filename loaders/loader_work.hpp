@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <span>
 
-#include "dsanalyze/core/batch.hpp"
-#include "dsanalyze/loaders/cache.hpp"
-#include "dsanalyze/loaders/fetch_engine.hpp"
+#include "core/batch.hpp"
+#include "loaders/cache/cache.hpp"
+#include "loaders/fetch/fetch_engine.hpp"
 
 namespace dsanalyze {
 

@@ -1,4 +1,4 @@
-#include "dsanalyze/loaders/sampler.hpp"
+#include "sampler.hpp"
 
 #include <fmt/format.h>
 
@@ -8,8 +8,8 @@
 #include <system_error>
 #include <utility>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/units.hpp"
+#include "base/error.hpp"
+#include "base/text/units.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -1,4 +1,4 @@
-#include "dsanalyze/loaders/slot_pool.hpp"
+#include "slot_pool.hpp"
 
 #include <numeric>
 

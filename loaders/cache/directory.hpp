@@ -6,9 +6,9 @@
 #include <optional>
 #include <span>
 
-#include "dsanalyze/base/shared_memory.hpp"
-#include "dsanalyze/base/units.hpp"
-#include "dsanalyze/core/cache_policy.hpp"
+#include "base/system/shared_memory.hpp"
+#include "base/text/units.hpp"
+#include "core/cache_policy/cache_policy.hpp"
 
 namespace dsanalyze {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "dsanalyze/loaders/cache.hpp"
+#include "cache.hpp"
 
 namespace dsanalyze {
 

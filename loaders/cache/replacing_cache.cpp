@@ -4,7 +4,7 @@
 #include <cstring>
 #include <limits>
 
-#include "dsanalyze/base/error.hpp"
+#include "base/error.hpp"
 
 namespace dsanalyze {
 namespace {

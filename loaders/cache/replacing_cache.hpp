@@ -4,9 +4,9 @@
 #include <mutex>
 #include <vector>
 
-#include "dsanalyze/base/shared_memory.hpp"
-#include "dsanalyze/loaders/cache.hpp"
-#include "dsanalyze/loaders/server_scope.hpp"
+#include "base/system/shared_memory.hpp"
+#include "cache.hpp"
+#include "loaders/server/server_scope.hpp"
 
 namespace dsanalyze {
 

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "dsanalyze/base/shared_memory.hpp"
+#include "base/system/shared_memory.hpp"
 
 namespace dsanalyze {
 

@@ -7,9 +7,9 @@
 #include <set>
 #include <vector>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/random.hpp"
-#include "dsanalyze/loaders/dataset.hpp"
+#include "base/error.hpp"
+#include "base/random.hpp"
+#include "dataset.hpp"
 #include "sample_bytes.hpp"
 
 namespace dsanalyze {

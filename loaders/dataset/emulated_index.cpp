@@ -4,9 +4,9 @@
 #include <cmath>
 #include <limits>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/random.hpp"
-#include "dsanalyze/loaders/dataset.hpp"
+#include "base/error.hpp"
+#include "base/random.hpp"
+#include "dataset.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "dsanalyze/core/index.hpp"
+#include "core/index.hpp"
 
 namespace dsanalyze {
 

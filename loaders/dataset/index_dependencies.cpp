@@ -5,8 +5,8 @@
 #include <optional>
 #include <utility>
 
-#include "folder_listing.hpp"
-#include "parallel_ranges.hpp"
+#include "loaders/dataset/readers/folder_listing.hpp"
+#include "loaders/dataset/readers/parallel_ranges.hpp"
 
 namespace dsanalyze {
 namespace {

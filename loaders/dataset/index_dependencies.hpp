@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "dsanalyze/core/index.hpp"
-#include "file_window.hpp"
+#include "core/index.hpp"
+#include "loaders/dataset/readers/file_window.hpp"
 
 namespace dsanalyze {
 

@@ -9,12 +9,12 @@
 #include <type_traits>
 #include <utility>
 
-#include "dataset_source.hpp"
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/files.hpp"
-#include "dsanalyze/loaders/dataset.hpp"
+#include "base/error.hpp"
+#include "base/system/files.hpp"
+#include "dataset.hpp"
 #include "index_bytes.hpp"
-#include "member_keys.hpp"
+#include "loaders/dataset/readers/dataset_source.hpp"
+#include "loaders/dataset/readers/member_keys.hpp"
 
 // An index file: header, records, path offsets, facts, paths; each section follows the one before it without a gap, so that the counts in the header
 // give every place. Records and path offsets are used where they are mapped.

@@ -3,14 +3,14 @@
 #include <memory>
 #include <utility>
 
-#include "dataset_reader.hpp"
-#include "dataset_source.hpp"
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/loaders/dataset.hpp"
-#include "folder_listing.hpp"
+#include "base/error.hpp"
+#include "dataset.hpp"
 #include "index_dependencies.hpp"
-#include "member_keys.hpp"
-#include "named_count.hpp"
+#include "loaders/dataset/readers/dataset_reader.hpp"
+#include "loaders/dataset/readers/dataset_source.hpp"
+#include "loaders/dataset/readers/folder_listing.hpp"
+#include "loaders/dataset/readers/member_keys.hpp"
+#include "loaders/dataset/readers/named_count.hpp"
 #include "sample_choice.hpp"
 
 namespace dsanalyze {

@@ -12,13 +12,13 @@
 #include <string_view>
 #include <utility>
 
-#include "../prep/any_image_decoder.hpp"
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/files.hpp"
-#include "dsanalyze/base/host.hpp"
-#include "dsanalyze/base/units.hpp"
-#include "dsanalyze/base/zeroed_memory.hpp"
-#include "format_names.hpp"
+#include "base/error.hpp"
+#include "base/host/host.hpp"
+#include "base/system/files.hpp"
+#include "base/system/zeroed_memory.hpp"
+#include "base/text/units.hpp"
+#include "loaders/dataset/readers/format_names.hpp"
+#include "loaders/prep/any_image_decoder.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "dsanalyze/base/units.hpp"
-#include "dsanalyze/core/index.hpp"
+#include "base/text/units.hpp"
+#include "core/index.hpp"
 
 namespace dsanalyze {
 

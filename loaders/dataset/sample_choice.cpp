@@ -10,10 +10,10 @@
 #include <optional>
 #include <utility>
 
-#include "dataset_reader.hpp"
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/files.hpp"
-#include "format_names.hpp"
+#include "base/error.hpp"
+#include "base/system/files.hpp"
+#include "loaders/dataset/readers/dataset_reader.hpp"
+#include "loaders/dataset/readers/format_names.hpp"
 
 namespace dsanalyze {
 namespace {

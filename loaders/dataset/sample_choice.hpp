@@ -6,10 +6,10 @@
 #include <string_view>
 #include <vector>
 
-#include "dataset_source.hpp"
-#include "dsanalyze/base/events.hpp"
-#include "folder_listing.hpp"
-#include "named_count.hpp"
+#include "base/events.hpp"
+#include "loaders/dataset/readers/dataset_source.hpp"
+#include "loaders/dataset/readers/folder_listing.hpp"
+#include "loaders/dataset/readers/named_count.hpp"
 
 namespace dsanalyze {
 

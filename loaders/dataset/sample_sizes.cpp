@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "dsanalyze/base/random.hpp"
-#include "parallel_ranges.hpp"
+#include "base/random.hpp"
+#include "loaders/dataset/readers/parallel_ranges.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -6,8 +6,8 @@
 #include <stop_token>
 #include <vector>
 
-#include "dsanalyze/base/clock.hpp"
-#include "dsanalyze/base/units.hpp"
+#include "base/clock.hpp"
+#include "base/text/units.hpp"
 
 namespace dsanalyze {
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "dsanalyze/loaders/fetch_engine.hpp"
+#include "fetch_engine.hpp"
 
 namespace dsanalyze {
 

@@ -6,9 +6,9 @@
 #include <mutex>
 #include <vector>
 
-#include "dsanalyze/base/bounded_queue.hpp"
-#include "dsanalyze/base/random.hpp"
-#include "dsanalyze/loaders/fetch_engine.hpp"
+#include "base/bounded_queue.hpp"
+#include "base/random.hpp"
+#include "fetch_engine.hpp"
 
 namespace dsanalyze {
 namespace {

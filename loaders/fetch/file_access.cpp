@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "dsanalyze/base/error.hpp"
+#include "base/error.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "dsanalyze/base/files.hpp"
-#include "dsanalyze/loaders/fetch_engine.hpp"
+#include "base/system/files.hpp"
+#include "fetch_engine.hpp"
 #include "kernel_interface.hpp"
 
 namespace dsanalyze {

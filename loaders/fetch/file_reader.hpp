@@ -5,9 +5,9 @@
 #include <span>
 #include <vector>
 
+#include "base/bounded_queue.hpp"
+#include "base/system/files.hpp"
 #include "buffer_pool.hpp"
-#include "dsanalyze/base/bounded_queue.hpp"
-#include "dsanalyze/base/files.hpp"
 #include "file_access.hpp"
 #include "kept_files.hpp"
 

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <span>
 
+#include "base/bounded_queue.hpp"
 #include "buffer_pool.hpp"
-#include "dsanalyze/base/bounded_queue.hpp"
-#include "dsanalyze/loaders/fetch_engine.hpp"
+#include "fetch_engine.hpp"
 
 namespace dsanalyze {
 

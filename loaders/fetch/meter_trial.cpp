@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
-#include "dsanalyze/base/files.hpp"
-#include "dsanalyze/loaders/storage_meter.hpp"
+#include "base/system/files.hpp"
+#include "storage_meter.hpp"
 
 namespace dsanalyze {
 namespace {

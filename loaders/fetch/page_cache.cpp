@@ -8,9 +8,9 @@
 #include <filesystem>
 #include <vector>
 
-#include "dsanalyze/base/files.hpp"
-#include "dsanalyze/loaders/storage_meter.hpp"
+#include "base/system/files.hpp"
 #include "kernel_reads.hpp"
+#include "storage_meter.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -1,4 +1,4 @@
-#include "dsanalyze/loaders/storage_meter.hpp"
+#include "storage_meter.hpp"
 
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -11,8 +11,8 @@
 #include <sstream>
 #include <vector>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/mounts.hpp"
+#include "base/error.hpp"
+#include "base/host/mounts.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -3,8 +3,8 @@
 #include <thread>
 #include <vector>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/loaders/fetch_engine.hpp"
+#include "base/error.hpp"
+#include "fetch_engine.hpp"
 #include "file_access.hpp"
 #include "file_reader.hpp"
 #include "job_desk.hpp"

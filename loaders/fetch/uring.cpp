@@ -8,7 +8,7 @@
 #include <fstream>
 #include <vector>
 
-#include "dsanalyze/base/error.hpp"
+#include "base/error.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -5,8 +5,8 @@
 #include <chrono>
 #include <string>
 
-#include "dsanalyze/base/files.hpp"
-#include "dsanalyze/loaders/fetch_engine.hpp"
+#include "base/system/files.hpp"
+#include "fetch_engine.hpp"
 
 namespace dsanalyze {
 

@@ -8,7 +8,7 @@
 #include <chrono>
 #include <numeric>
 
-#include "dsanalyze/base/error.hpp"
+#include "base/error.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "dsanalyze/base/files.hpp"
+#include "base/system/files.hpp"
 #include "file_access.hpp"
 #include "job_desk.hpp"
 #include "kept_files.hpp"

@@ -4,9 +4,9 @@
 #include <thread>
 #include <vector>
 
-#include "dsanalyze/base/bounded_queue.hpp"
-#include "dsanalyze/core/device.hpp"
-#include "dsanalyze/loaders/partition.hpp"
+#include "base/bounded_queue.hpp"
+#include "core/device.hpp"
+#include "partition.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <array>
 
-#include "dsanalyze/loaders/partition.hpp"
+#include "partition.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "dsanalyze/base/bounded_queue.hpp"
-#include "dsanalyze/loaders/partition.hpp"
+#include "base/bounded_queue.hpp"
+#include "partition.hpp"
 
 namespace dsanalyze {
 namespace {

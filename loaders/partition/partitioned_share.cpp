@@ -1,4 +1,4 @@
-#include "dsanalyze/loaders/partitioned_share.hpp"
+#include "partitioned_share.hpp"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <mutex>
 #include <utility>
 
-#include "dsanalyze/loaders/sampler.hpp"
+#include "loaders/sampler.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
-#include "dsanalyze/base/counters.hpp"
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/loaders/prep.hpp"
+#include "base/counters.hpp"
+#include "base/error.hpp"
+#include "prep.hpp"
 
 namespace dsanalyze {
 namespace {

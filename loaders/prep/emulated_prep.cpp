@@ -1,5 +1,5 @@
-#include "dsanalyze/base/counters.hpp"
-#include "dsanalyze/loaders/prep.hpp"
+#include "base/counters.hpp"
+#include "prep.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <span>
 
-#include "dsanalyze/base/status.hpp"
-#include "dsanalyze/loaders/prep.hpp"
+#include "base/status.hpp"
 #include "pixel_bytes.hpp"
+#include "prep.hpp"
 
 namespace dsanalyze {
 

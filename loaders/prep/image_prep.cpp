@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "any_image_decoder.hpp"
-#include "dsanalyze/base/counters.hpp"
-#include "dsanalyze/loaders/prep.hpp"
+#include "base/counters.hpp"
 #include "normalise.hpp"
+#include "prep.hpp"
 #include "random_resized_crop.hpp"
 #include "resize.hpp"
 #include "scaled_crop.hpp"

@@ -7,7 +7,7 @@
 
 #include <jerror.h>
 
-#include "dsanalyze/base/error.hpp"
+#include "base/error.hpp"
 #include "jpeg_warnings.hpp"
 
 namespace dsanalyze {

@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <span>
 
-#include "dsanalyze/core/batch.hpp"
-#include "dsanalyze/core/workload.hpp"
+#include "core/batch.hpp"
+#include "core/workload.hpp"
 #include "normalise_kernels.hpp"
 
 namespace dsanalyze {

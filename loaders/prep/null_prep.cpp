@@ -1,4 +1,4 @@
-#include "dsanalyze/loaders/prep.hpp"
+#include "prep.hpp"
 
 namespace dsanalyze {
 namespace {

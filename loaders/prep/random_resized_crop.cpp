@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "dsanalyze/base/random.hpp"
+#include "base/random.hpp"
 
 namespace dsanalyze {
 namespace {

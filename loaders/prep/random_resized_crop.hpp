@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "dsanalyze/core/batch.hpp"
-#include "dsanalyze/core/workload.hpp"
+#include "core/batch.hpp"
+#include "core/workload.hpp"
 #include "image_decoder.hpp"
 #include "resize.hpp"
 

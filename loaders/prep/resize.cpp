@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "../round_up.hpp"
+#include "loaders/round_up.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -1,14 +1,14 @@
-#include "dsanalyze/loaders/slowed_prep.hpp"
+#include "slowed_prep.hpp"
 
 #include <fmt/format.h>
 
 #include <cstdlib>
 #include <utility>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/text.hpp"
-#include "dsanalyze/base/thread_time.hpp"
-#include "dsanalyze/base/units.hpp"
+#include "base/error.hpp"
+#include "base/system/thread_time.hpp"
+#include "base/text/text.hpp"
+#include "base/text/units.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -7,13 +7,13 @@
 #include <mutex>
 #include <vector>
 
-#include "../cache/directory.hpp"
-#include "../cache/no_cache.hpp"
-#include "../cache/slab.hpp"
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/shared_memory.hpp"
-#include "dsanalyze/loaders/server_scope.hpp"
+#include "base/error.hpp"
+#include "base/system/shared_memory.hpp"
+#include "loaders/cache/directory.hpp"
+#include "loaders/cache/no_cache.hpp"
+#include "loaders/cache/slab.hpp"
 #include "protocol.hpp"
+#include "server_scope.hpp"
 
 namespace dsanalyze {
 namespace {

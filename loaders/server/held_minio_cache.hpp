@@ -3,8 +3,8 @@
 #include <array>
 #include <span>
 
-#include "../cache/slab.hpp"
-#include "dsanalyze/loaders/cache.hpp"
+#include "loaders/cache/cache.hpp"
+#include "loaders/cache/slab.hpp"
 #include "minio_ledger.hpp"
 #include "protocol.hpp"
 

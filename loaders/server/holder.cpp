@@ -10,17 +10,17 @@
 #include <thread>
 #include <vector>
 
-#include "../cache/no_cache.hpp"
-#include "../cache/replacing_cache.hpp"
-#include "../cache/slab.hpp"
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/shared_memory.hpp"
-#include "dsanalyze/core/depths.hpp"
-#include "dsanalyze/loaders/server_scope.hpp"
+#include "base/error.hpp"
+#include "base/system/shared_memory.hpp"
+#include "core/depths.hpp"
 #include "held_minio_cache.hpp"
+#include "loaders/cache/no_cache.hpp"
+#include "loaders/cache/replacing_cache.hpp"
+#include "loaders/cache/slab.hpp"
 #include "minio_held_samples.hpp"
 #include "minio_ledger.hpp"
 #include "protocol.hpp"
+#include "server_scope.hpp"
 
 namespace dsanalyze {
 namespace {

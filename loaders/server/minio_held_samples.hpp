@@ -1,7 +1,7 @@
 #pragma once
 
-#include "../cache/slab.hpp"
-#include "dsanalyze/core/peers.hpp"
+#include "core/partition/peers.hpp"
+#include "loaders/cache/slab.hpp"
 #include "minio_ledger.hpp"
 
 namespace dsanalyze {

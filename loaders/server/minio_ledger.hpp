@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
-#include "../cache/directory.hpp"
-#include "dsanalyze/loaders/server_scope.hpp"
+#include "loaders/cache/directory.hpp"
 #include "protocol.hpp"
+#include "server_scope.hpp"
 
 namespace dsanalyze {
 

@@ -3,7 +3,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "dsanalyze/base/thread_time.hpp"
+#include "base/system/thread_time.hpp"
 
 namespace dsanalyze::staging {
 

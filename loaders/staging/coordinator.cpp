@@ -4,8 +4,8 @@
 #include <optional>
 #include <utility>
 
+#include "base/error.hpp"
 #include "call_cost.hpp"
-#include "dsanalyze/base/error.hpp"
 #include "keeper.hpp"
 #include "stepping.hpp"
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/loaders/staging.hpp"
+#include "base/error.hpp"
 #include "memory.hpp"
+#include "staging.hpp"
 
 namespace dsanalyze {
 namespace {

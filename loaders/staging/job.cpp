@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "awaiting.hpp"
+#include "base/error.hpp"
 #include "call_cost.hpp"
-#include "dsanalyze/base/error.hpp"
 #include "stepping.hpp"
 #include "taker.hpp"
 

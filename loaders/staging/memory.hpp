@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "dsanalyze/base/clock.hpp"
-#include "dsanalyze/loaders/staging.hpp"
+#include "base/clock.hpp"
+#include "staging.hpp"
 
 // What the processes of a group share. Three kinds of memory, each written by one process alone and read by all:
 //   Board        the coordinator's: what the group agreed on, which epochs are open, whose uses count

@@ -5,7 +5,7 @@
 #include <new>
 #include <utility>
 
-#include "dsanalyze/base/error.hpp"
+#include "base/error.hpp"
 
 namespace dsanalyze::staging {
 

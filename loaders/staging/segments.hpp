@@ -4,7 +4,7 @@
 #include <memory>
 #include <mutex>
 
-#include "dsanalyze/base/shared_memory.hpp"
+#include "base/system/shared_memory.hpp"
 #include "view.hpp"
 
 namespace dsanalyze::staging {

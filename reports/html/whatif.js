@@ -1,12 +1,12 @@
-// The page's what-if: the closed forms of `dsanalyze whatif` (include/dsanalyze/models/whatif.hpp), for one job on one server, and their sliders.
-// A model is what models/live_model.cpp writes. A position names the sliders that were moved ({cache_fraction: 0.5, cores: 8}), as `change` of the
+// The page's what-if: the closed forms of `dsanalyze whatif` (models/whatif/whatif.hpp), for one job on one server, and their sliders.
+// A model is what models/whatif/live_model.cpp writes. A position names the sliders that were moved ({cache_fraction: 0.5, cores: 8}), as `change` of the
 // record dsanalyze.whatif/1 does; what it does not name stays as measured.
 (function () {
   'use strict';
 
   // ---- The equations, each as in the file that is named.
 
-  // models/miss_model.cpp: which part of storage's time remains.
+  // models/whatif/miss_model.cpp: which part of storage's time remains.
   function costAwareShare(cache, cached) {
     const samples = cache.sizes_bytes.map((bytes) => ({
       bytes: bytes,
@@ -65,7 +65,7 @@
     }
   }
 
-  // core/scaling.cpp and models/fits.cpp: what so many cores do together, corrected at the measured points.
+  // core/scaling.cpp and models/fits/fits.cpp: what so many cores do together, corrected at the measured points.
   function effectiveCores(fit, threads) {
     const host = fit.host_threads === null ? Infinity : fit.host_threads;
     if (threads > host) return threads / host * effectiveCores(fit, host);
@@ -123,7 +123,7 @@
     return 1 / (hits / cacheRate + (1 - hits) / storageRate);
   }
 
-  // models/whatif_evaluate.cpp: what an error of C or S makes of F, as a share of it.
+  // models/whatif/whatif_evaluate.cpp: what an error of C or S makes of F, as a share of it.
   function movedFetch(at, error) {
     if (error <= 0) return 0;
     const small = 1e-4;
@@ -186,7 +186,7 @@
     };
   }
 
-  // models/whatif_extrapolation.cpp: by which factor some resource goes beyond what was measured.
+  // models/whatif/whatif_extrapolation.cpp: by which factor some resource goes beyond what was measured.
   const mostExtrapolation = 4;
   function extrapolation(model, position) {
     const high = model.prep_scaling.measured_cores_high;

@@ -1,4 +1,4 @@
-#include "dsanalyze/base/clock.hpp"
+#include "clock.hpp"
 
 #include <linux/futex.h>
 #include <sys/prctl.h>

@@ -1,4 +1,4 @@
-#include "dsanalyze/base/counters.hpp"
+#include "counters.hpp"
 
 namespace dsanalyze {
 

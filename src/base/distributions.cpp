@@ -1,4 +1,4 @@
-#include "dsanalyze/base/distributions.hpp"
+#include "distributions.hpp"
 
 #include <cmath>
 #include <numbers>

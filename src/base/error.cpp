@@ -1,4 +1,4 @@
-#include "dsanalyze/base/error.hpp"
+#include "error.hpp"
 
 #include <fmt/format.h>
 #include <pthread.h>

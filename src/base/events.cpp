@@ -1,4 +1,4 @@
-#include "dsanalyze/base/events.hpp"
+#include "events.hpp"
 
 namespace dsanalyze {
 namespace {

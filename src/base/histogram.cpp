@@ -1,4 +1,4 @@
-#include "dsanalyze/base/histogram.hpp"
+#include "histogram.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,4 +1,4 @@
-#include "dsanalyze/base/random.hpp"
+#include "random.hpp"
 
 #include <cmath>
 #include <numbers>

@@ -1,4 +1,4 @@
-#include "dsanalyze/base/statistics.hpp"
+#include "statistics.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "dsanalyze/base/status.hpp"
+#include "status.hpp"
 
 namespace dsanalyze {
 

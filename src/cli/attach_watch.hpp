@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "dsanalyze/base/clock.hpp"
-#include "started_commands.hpp"
+#include "base/clock.hpp"
+#include "cli/commands/started_commands.hpp"
 
 namespace dsanalyze::cli {
 

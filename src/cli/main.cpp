@@ -1,3 +1,3 @@
-#include "command.hpp"
+#include "cli/commands/command.hpp"
 
 int main(int argc, char** argv) { return dsanalyze::cli::run_program({argv + 1, argv + argc}); }

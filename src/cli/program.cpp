@@ -4,18 +4,18 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "command.hpp"
-#include "complete.hpp"
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/files.hpp"
-#include "dsanalyze/base/text.hpp"
-#include "dsanalyze/core/result.hpp"
-#include "dsanalyze/transport/launch.hpp"
-#include "embedded_texts.hpp"
-#include "interrupt.hpp"
-#include "job_process.hpp"
-#include "option_parser.hpp"
-#include "terminal.hpp"
+#include "base/error.hpp"
+#include "base/system/files.hpp"
+#include "base/text/text.hpp"
+#include "cli/commands/command.hpp"
+#include "cli/help/complete.hpp"
+#include "cli/help/embedded_texts.hpp"
+#include "cli/options/option_parser.hpp"
+#include "cli/process/job_process.hpp"
+#include "cli/terminal/interrupt.hpp"
+#include "cli/terminal/terminal.hpp"
+#include "core/records/result.hpp"
+#include "transport/rendezvous/launch.hpp"
 
 namespace dsanalyze::cli {
 namespace {

@@ -13,7 +13,7 @@
 #include <system_error>
 #include <utility>
 
-#include "dsanalyze/base/error.hpp"
+#include "base/error.hpp"
 #include "last_error.hpp"
 #include "registry.hpp"
 #include "signals.hpp"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "dsanalyze/base/host.hpp"
+#include "base/host/host.hpp"
 #include "signals.hpp"
 
 namespace dsanalyze::client {

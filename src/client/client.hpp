@@ -8,7 +8,7 @@
 #include <string>
 
 #include "dsanalyze/dsanalyze.h"
-#include "dsanalyze/share/group_job.hpp"
+#include "share/group_job.hpp"
 
 namespace dsanalyze::client {
 

@@ -1,4 +1,4 @@
-#include "dsanalyze/core/accelerator_utilisation.hpp"
+#include "accelerator_utilisation.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "dsanalyze/core/batch.hpp"
+#include "batch.hpp"
 
 #include <cassert>
 

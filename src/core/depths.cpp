@@ -1,4 +1,4 @@
-#include "dsanalyze/core/depths.hpp"
+#include "depths.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "dsanalyze/core/device.hpp"
+#include "device.hpp"
 
 #include <algorithm>
 #include <cmath>

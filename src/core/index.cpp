@@ -1,4 +1,4 @@
-#include "dsanalyze/core/index.hpp"
+#include "index.hpp"
 
 #include <fmt/format.h>
 #include <xxhash.h>
@@ -9,8 +9,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/random.hpp"
+#include "base/error.hpp"
+#include "base/random.hpp"
 
 namespace dsanalyze {
 namespace {

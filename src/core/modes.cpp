@@ -1,4 +1,4 @@
-#include "dsanalyze/core/modes.hpp"
+#include "modes.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "dsanalyze/core/order.hpp"
+#include "order.hpp"
 
 #include <fmt/format.h>
 
@@ -7,8 +7,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/random.hpp"
+#include "base/error.hpp"
+#include "base/random.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -1,4 +1,4 @@
-#include "dsanalyze/core/overlap.hpp"
+#include "overlap.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "dsanalyze/core/rates.hpp"
+#include "rates.hpp"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <limits>
 #include <stdexcept>
 
-#include "cached_fraction.hpp"
+#include "core/cache_policy/cached_fraction.hpp"
 
 namespace dsanalyze {
 namespace {

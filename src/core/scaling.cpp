@@ -1,4 +1,4 @@
-#include "dsanalyze/core/scaling.hpp"
+#include "scaling.hpp"
 
 #include <algorithm>
 #include <cmath>

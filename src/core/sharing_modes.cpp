@@ -1,11 +1,11 @@
-#include "dsanalyze/core/sharing_modes.hpp"
+#include "sharing_modes.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
-#include "dsanalyze/base/error.hpp"
+#include "base/error.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -1,4 +1,4 @@
-#include "dsanalyze/core/storage_cost.hpp"
+#include "storage_cost.hpp"
 
 #include <algorithm>
 #include <bit>

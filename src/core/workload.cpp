@@ -1,11 +1,11 @@
-#include "dsanalyze/core/workload.hpp"
+#include "workload.hpp"
 
 #include <fmt/format.h>
 
 #include <array>
 #include <string_view>
 
-#include "dsanalyze/base/error.hpp"
+#include "base/error.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "dsanalyze/base/markup.hpp"
-#include "dsanalyze/base/random.hpp"
-#include "dsanalyze/base/text.hpp"
-#include "dsanalyze/gate/gate.hpp"
+#include "base/random.hpp"
+#include "base/text/markup.hpp"
+#include "base/text/text.hpp"
+#include "gate.hpp"
 #include "views.hpp"
 
 namespace dsanalyze {

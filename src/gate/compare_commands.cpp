@@ -4,8 +4,8 @@
 #include <cmath>
 #include <optional>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/random.hpp"
+#include "base/error.hpp"
+#include "base/random.hpp"
 #include "judge.hpp"
 
 namespace dsanalyze {

@@ -5,9 +5,9 @@
 #include <map>
 #include <set>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/statistics.hpp"
-#include "dsanalyze/base/text.hpp"
+#include "base/error.hpp"
+#include "base/statistics.hpp"
+#include "base/text/text.hpp"
 #include "judge.hpp"
 #include "sessions.hpp"
 

@@ -10,9 +10,9 @@
 #include <set>
 #include <utility>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/json_reader.hpp"
-#include "dsanalyze/base/text.hpp"
+#include "base/error.hpp"
+#include "base/text/json_reader.hpp"
+#include "base/text/text.hpp"
 #include "normalizing.hpp"
 
 namespace dsanalyze::gate {

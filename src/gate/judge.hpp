@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "dsanalyze/gate/gate.hpp"
+#include "gate.hpp"
 #include "metrics.hpp"
 #include "statistics.hpp"
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "dsanalyze/base/markup.hpp"
-#include "dsanalyze/core/gate_text.hpp"
-#include "dsanalyze/gate/gate.hpp"
+#include "base/text/markup.hpp"
+#include "core/records/gate_text.hpp"
+#include "gate.hpp"
 #include "views.hpp"
 
 namespace dsanalyze {

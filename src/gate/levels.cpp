@@ -5,9 +5,9 @@
 #include <numbers>
 #include <numeric>
 
-#include "dsanalyze/base/distributions.hpp"
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/random.hpp"
+#include "base/distributions.hpp"
+#include "base/error.hpp"
+#include "base/random.hpp"
 #include "statistics.hpp"
 
 namespace dsanalyze::gate {

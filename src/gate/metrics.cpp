@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/json_reader.hpp"
+#include "base/error.hpp"
+#include "base/text/json_reader.hpp"
 
 namespace dsanalyze::gate {
 namespace {

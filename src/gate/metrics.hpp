@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "dsanalyze/core/gate_result.hpp"
+#include "core/records/gate_result.hpp"
 
 namespace dsanalyze::gate {
 

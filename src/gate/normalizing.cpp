@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <array>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/text.hpp"
+#include "base/error.hpp"
+#include "base/text/text.hpp"
 
 namespace dsanalyze::gate {
 namespace {

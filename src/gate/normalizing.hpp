@@ -3,7 +3,7 @@
 #include <span>
 #include <string>
 
-#include "dsanalyze/gate/gate.hpp"
+#include "gate.hpp"
 #include "metrics.hpp"
 
 namespace dsanalyze::gate {

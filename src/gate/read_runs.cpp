@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/files.hpp"
-#include "dsanalyze/base/random.hpp"
-#include "dsanalyze/base/text.hpp"
-#include "dsanalyze/gate/gate.hpp"
+#include "base/error.hpp"
+#include "base/random.hpp"
+#include "base/system/files.hpp"
+#include "base/text/text.hpp"
+#include "gate.hpp"
 #include "read_runs.hpp"
 
 namespace dsanalyze {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "dsanalyze/gate/gate.hpp"
+#include "gate.hpp"
 
 namespace dsanalyze::gate {
 

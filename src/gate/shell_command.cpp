@@ -11,10 +11,10 @@
 #include <csignal>
 #include <optional>
 
-#include "dsanalyze/base/clock.hpp"
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/files.hpp"
-#include "dsanalyze/base/process_groups.hpp"
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "base/process/process_groups.hpp"
+#include "base/system/files.hpp"
 
 namespace dsanalyze::gate {
 namespace {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/text.hpp"
-#include "dsanalyze/base/units.hpp"
-#include "dsanalyze/gate/gate.hpp"
+#include "base/error.hpp"
+#include "base/text/text.hpp"
+#include "base/text/units.hpp"
+#include "gate.hpp"
 #include "shell_command.hpp"
 
 namespace dsanalyze {

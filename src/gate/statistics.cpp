@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "dsanalyze/base/distributions.hpp"
-#include "dsanalyze/base/statistics.hpp"
+#include "base/distributions.hpp"
+#include "base/statistics.hpp"
 
 namespace dsanalyze::gate {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/files.hpp"
-#include "dsanalyze/base/text.hpp"
-#include "dsanalyze/gate/gate.hpp"
+#include "base/error.hpp"
+#include "base/system/files.hpp"
+#include "base/text/text.hpp"
+#include "gate.hpp"
 #include "identity.hpp"
 #include "read_runs.hpp"
 #include "sessions.hpp"

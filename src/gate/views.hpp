@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "dsanalyze/core/gate_result.hpp"
+#include "core/records/gate_result.hpp"
 
 namespace dsanalyze::gate {
 

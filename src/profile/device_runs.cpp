@@ -6,8 +6,8 @@
 #include <optional>
 #include <thread>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/random.hpp"
+#include "base/error.hpp"
+#include "base/random.hpp"
 #include "reference_training.hpp"
 #include "run_support.hpp"
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/statistics.hpp"
+#include "base/error.hpp"
+#include "base/statistics.hpp"
 #include "pilot.hpp"
 #include "run_support.hpp"
 

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "dsanalyze/base/error.hpp"
+#include "base/error.hpp"
 #include "io_choice.hpp"
-#include "job_runs.hpp"
 #include "page_cache_limit.hpp"
+#include "profile/jobs/job_runs.hpp"
 #include "reference_training.hpp"
 #include "run_support.hpp"
 #include "run_trace.hpp"

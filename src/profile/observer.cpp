@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "background_load.hpp"
+#include "doctor/background_load.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -6,12 +6,12 @@
 #include <thread>
 #include <vector>
 
-#include "dsanalyze/base/clock.hpp"
-#include "dsanalyze/base/host.hpp"
-#include "dsanalyze/base/processes.hpp"
-#include "dsanalyze/core/result.hpp"
-#include "dsanalyze/core/trace_events.hpp"
-#include "dsanalyze/loaders/loader.hpp"
+#include "base/clock.hpp"
+#include "base/host/host.hpp"
+#include "base/process/processes.hpp"
+#include "core/records/result.hpp"
+#include "core/trace/trace_events.hpp"
+#include "loaders/loader.hpp"
 #include "windows.hpp"
 
 namespace dsanalyze {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "dsanalyze/base/memory_group.hpp"
+#include "base/host/memory_group.hpp"
 #include "runs.hpp"
 
 namespace dsanalyze {

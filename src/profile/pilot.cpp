@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "dsanalyze/core/rates.hpp"
+#include "core/rates.hpp"
 #include "run_support.hpp"
 #include "training.hpp"
 

@@ -2,15 +2,15 @@
 
 #include <algorithm>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/files.hpp"
-#include "dsanalyze/core/depths.hpp"
-#include "dsanalyze/core/modes.hpp"
-#include "dsanalyze/core/trace_events.hpp"
-#include "dsanalyze/loaders/dataset.hpp"
-#include "dsanalyze/loaders/server_scope.hpp"
-#include "dsanalyze/profile/profiler.hpp"
-#include "dsanalyze/share/pipeline.hpp"
+#include "base/error.hpp"
+#include "base/system/files.hpp"
+#include "core/depths.hpp"
+#include "core/modes.hpp"
+#include "core/trace/trace_events.hpp"
+#include "loaders/dataset/dataset.hpp"
+#include "loaders/pipeline.hpp"
+#include "loaders/server/server_scope.hpp"
+#include "profiler.hpp"
 #include "reference_training.hpp"
 
 namespace dsanalyze {

@@ -1,7 +1,7 @@
 #include "prep_probe.hpp"
 
-#include "dsanalyze/base/host.hpp"
-#include "dsanalyze/base/thread_time.hpp"
+#include "base/host/host.hpp"
+#include "base/system/thread_time.hpp"
 
 namespace dsanalyze {
 namespace {

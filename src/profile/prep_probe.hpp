@@ -6,8 +6,8 @@
 #include <thread>
 #include <vector>
 
-#include "dsanalyze/base/clock.hpp"
-#include "dsanalyze/loaders/prep.hpp"
+#include "base/clock.hpp"
+#include "loaders/prep/prep.hpp"
 
 namespace dsanalyze {
 

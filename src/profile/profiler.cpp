@@ -1,4 +1,4 @@
-#include "dsanalyze/profile/profiler.hpp"
+#include "profiler.hpp"
 
 #include <fmt/format.h>
 
@@ -6,15 +6,14 @@
 #include <chrono>
 #include <cmath>
 
-#include "background_load.hpp"
+#include "base/host/memory_group.hpp"
+#include "base/text/utc.hpp"
 #include "calibration.hpp"
-#include "dsanalyze/base/memory_group.hpp"
-#include "dsanalyze/base/utc.hpp"
-#include "dsanalyze/loaders/slowed_prep.hpp"
 #include "io_choice.hpp"
-#include "job_runs.hpp"
+#include "loaders/prep/slowed_prep.hpp"
 #include "pilot.hpp"
-#include "rank_runs.hpp"
+#include "profile/jobs/job_runs.hpp"
+#include "profile/ranks/rank_runs.hpp"
 #include "reference_training.hpp"
 #include "run_support.hpp"
 #include "runs.hpp"

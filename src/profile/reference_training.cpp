@@ -6,10 +6,10 @@
 #include <cmath>
 #include <cstring>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/random.hpp"
-#include "dsanalyze/share/pipeline.hpp"
-#include "dsanalyze/trainer/reference_network.hpp"
+#include "base/error.hpp"
+#include "base/random.hpp"
+#include "loaders/pipeline.hpp"
+#include "trainer/reference_network.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "dsanalyze/profile/profiler.hpp"
-#include "dsanalyze/trainer/cpu_trainer.hpp"
+#include "profiler.hpp"
+#include "trainer/cpu_trainer.hpp"
 
 namespace dsanalyze {
 

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <map>
 
+#include "doctor/background_load.hpp"
+
 namespace dsanalyze {
 
 void RunContext::find(Finding::Severity severity, const std::string& code, const std::string& message) {
@@ -16,6 +18,22 @@ void RunContext::find(Finding::Severity severity, const std::string& code, const
 void RunContext::distrust(const std::string& code, const std::string& message) {
   trusted = false;
   find(Finding::Severity::error, code, message);
+}
+
+void judge_background_load(RunContext& context, const std::vector<RunRecord>& runs) {
+  std::vector<std::string> shares;
+  const RunRecord* most = nullptr;
+  bool shared = false;
+  for (const RunRecord& run : runs) {
+    if (!run.others || run.shared_windows + run.void_windows == 0) continue;
+    shared = shared || run.shared_windows > 0 || run.windows == 0;
+    shares.push_back(fmt::format("{} in the run \"{}\"", format_share(run.others->cpu_fraction), run.name));
+    if (most == nullptr || run.others->cpu_fraction > most->others->cpu_fraction) most = &run;
+  }
+  if (most == nullptr) return;
+  context.find(shared ? Finding::Severity::warning : Finding::Severity::info, "other-processes",
+               fmt::format("other processes took a part of the CPU, {}: {}.{}", fmt::join(shares, ", "), load_text(*most->others),
+                           shared ? " The rates are what is left beside them; stop them and profile again for the machine's own." : ""));
 }
 
 JudgeCpu judge_cpu(const RunContext& context) { return only_waits(context.inputs.settings) ? JudgeCpu::no : JudgeCpu::yes; }

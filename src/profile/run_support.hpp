@@ -23,6 +23,9 @@ void report_failures(RunContext& context, const std::string& run, const Loader& 
 void show_progress(RunContext& context, const std::string& run, Nanoseconds begun, double seconds, double samples_per_s = -1);
 /// "fetch    2,100 ± 40 samples/s" for the log as a run ends.
 void note_rate(RunContext& context, const std::string& what, const RateRecord& rate);
+/// What the load of others makes of the runs: windows-void, cpu-shared-with-others, cpu-taken-by-others (then nothing is trusted), with the
+/// processes.
+void judge_background_load(RunContext& context, const std::vector<RunRecord>& runs);
 JudgeCpu judge_cpu(const RunContext& context);
 double mean_sample_bytes(const RunContext& context);
 /// Of the subset; 0 when the rate is not known.

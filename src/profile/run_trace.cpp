@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/text.hpp"
-#include "dsanalyze/core/result.hpp"
-#include "dsanalyze/core/trace_events.hpp"
+#include "base/error.hpp"
+#include "base/text/text.hpp"
+#include "core/records/result.hpp"
+#include "core/trace/trace_events.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -5,8 +5,8 @@
 #include <stop_token>
 #include <vector>
 
-#include "dsanalyze/profile/profiler.hpp"
-#include "dsanalyze/share/pipeline.hpp"
+#include "loaders/pipeline.hpp"
+#include "profiler.hpp"
 #include "windows.hpp"
 
 namespace dsanalyze {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <map>
 
-#include "dsanalyze/base/random.hpp"
+#include "base/random.hpp"
 #include "run_support.hpp"
 
 namespace dsanalyze {

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "dsanalyze/base/random.hpp"
+#include "base/random.hpp"
 #include "pilot.hpp"
 
 namespace dsanalyze {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/core/depths.hpp"
+#include "base/error.hpp"
+#include "core/depths.hpp"
+#include "profile/jobs/trial_search.hpp"
 #include "reference_training.hpp"
-#include "trial_search.hpp"
 
 namespace dsanalyze {
 namespace {

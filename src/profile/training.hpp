@@ -8,10 +8,10 @@
 #include <stop_token>
 #include <vector>
 
-#include "dsanalyze/core/batch_source.hpp"
-#include "dsanalyze/loaders/server_scope.hpp"
-#include "dsanalyze/profile/profiler.hpp"
-#include "dsanalyze/trainer/trainer.hpp"
+#include "core/batch_source.hpp"
+#include "loaders/server/server_scope.hpp"
+#include "profiler.hpp"
+#include "trainer/trainer.hpp"
 #include "windows.hpp"
 
 namespace dsanalyze {

@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
-#include "dsanalyze/base/units.hpp"
-#include "dsanalyze/core/server_fetch.hpp"
+#include "base/text/units.hpp"
+#include "core/partition/server_fetch.hpp"
 #include "interference.hpp"
 
 namespace dsanalyze {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "dsanalyze/core/result.hpp"
+#include "core/records/result.hpp"
 
 namespace dsanalyze {
 

@@ -4,9 +4,9 @@
 #include <span>
 #include <vector>
 
-#include "dsanalyze/base/clock.hpp"
-#include "dsanalyze/base/host.hpp"
-#include "dsanalyze/base/statistics.hpp"
+#include "base/clock.hpp"
+#include "base/host/host.hpp"
+#include "base/statistics.hpp"
 
 namespace dsanalyze {
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "dsanalyze/loaders/slot_pool.hpp"
-#include "dsanalyze/share/group.hpp"
+#include "group.hpp"
+#include "loaders/slot_pool.hpp"
 
 namespace dsanalyze {
 

@@ -1,11 +1,11 @@
-#include "dsanalyze/share/group_job.hpp"
+#include "group_job.hpp"
 
 #include <unistd.h>
 
 #include <optional>
 #include <utility>
 
-#include "dsanalyze/base/error.hpp"
+#include "base/error.hpp"
 
 namespace dsanalyze {
 

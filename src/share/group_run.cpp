@@ -1,8 +1,8 @@
-#include "dsanalyze/share/group_run.hpp"
+#include "group_run.hpp"
 
 #include <utility>
 
-#include "dsanalyze/share/group_server.hpp"
+#include "group_server.hpp"
 
 namespace dsanalyze {
 namespace {

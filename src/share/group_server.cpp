@@ -1,12 +1,12 @@
-#include "dsanalyze/share/group_server.hpp"
+#include "group_server.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/share/load_plan.hpp"
+#include "base/error.hpp"
+#include "load_plan.hpp"
 
 namespace dsanalyze {
 namespace {

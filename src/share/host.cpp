@@ -7,8 +7,8 @@
 #include <cerrno>
 #include <utility>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/shared_memory.hpp"
+#include "base/error.hpp"
+#include "base/system/shared_memory.hpp"
 #include "host_impl.hpp"
 #include "terms.hpp"
 

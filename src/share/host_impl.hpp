@@ -12,10 +12,10 @@
 #include <thread>
 #include <vector>
 
+#include "base/system/shared_memory.hpp"
 #include "connection.hpp"
-#include "dsanalyze/base/shared_memory.hpp"
-#include "dsanalyze/loaders/dataset.hpp"
-#include "dsanalyze/share/group.hpp"
+#include "group.hpp"
+#include "loaders/dataset/dataset.hpp"
 #include "messages.hpp"
 #include "pace.hpp"
 #include "socket_path.hpp"

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/shared_memory.hpp"
-#include "dsanalyze/base/text.hpp"
+#include "base/error.hpp"
+#include "base/system/shared_memory.hpp"
+#include "base/text/text.hpp"
 #include "host_impl.hpp"
 #include "terms.hpp"
 

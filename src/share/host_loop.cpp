@@ -7,8 +7,8 @@
 #include <exception>
 #include <utility>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/text.hpp"
+#include "base/error.hpp"
+#include "base/text/text.hpp"
 #include "host_impl.hpp"
 
 namespace dsanalyze {

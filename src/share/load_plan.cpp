@@ -1,4 +1,4 @@
-#include "dsanalyze/share/load_plan.hpp"
+#include "load_plan.hpp"
 
 #include <fmt/format.h>
 
@@ -6,10 +6,10 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/json_reader.hpp"
-#include "dsanalyze/core/depths.hpp"
-#include "dsanalyze/loaders/slot_pool.hpp"
+#include "base/error.hpp"
+#include "base/text/json_reader.hpp"
+#include "core/depths.hpp"
+#include "loaders/slot_pool.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -10,9 +10,9 @@
 #include <exception>
 #include <utility>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/text.hpp"
-#include "dsanalyze/loaders/dataset.hpp"
+#include "base/error.hpp"
+#include "base/text/text.hpp"
+#include "loaders/dataset/dataset.hpp"
 #include "member_impl.hpp"
 #include "terms.hpp"
 

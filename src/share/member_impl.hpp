@@ -7,7 +7,7 @@
 #include <string>
 #include <thread>
 
-#include "dsanalyze/share/group.hpp"
+#include "group.hpp"
 #include "messages.hpp"
 
 namespace dsanalyze {

@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
-#include "dsanalyze/base/clock.hpp"
-#include "dsanalyze/base/files.hpp"
-#include "dsanalyze/base/shared_memory.hpp"
-#include "dsanalyze/base/status.hpp"
+#include "base/clock.hpp"
+#include "base/status.hpp"
+#include "base/system/files.hpp"
+#include "base/system/shared_memory.hpp"
 
 namespace dsanalyze::group_protocol {
 

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "dsanalyze/base/clock.hpp"
+#include "base/clock.hpp"
 
 namespace dsanalyze {
 

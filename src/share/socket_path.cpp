@@ -12,10 +12,10 @@
 #include <string>
 #include <string_view>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/shared_memory.hpp"
-#include "dsanalyze/base/text.hpp"
-#include "dsanalyze/share/group.hpp"
+#include "base/error.hpp"
+#include "base/system/shared_memory.hpp"
+#include "base/text/text.hpp"
+#include "group.hpp"
 
 namespace dsanalyze {
 namespace {

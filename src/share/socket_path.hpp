@@ -4,8 +4,8 @@
 
 #include <filesystem>
 
-#include "dsanalyze/base/clock.hpp"
-#include "dsanalyze/base/files.hpp"
+#include "base/clock.hpp"
+#include "base/system/files.hpp"
 
 namespace dsanalyze {
 

@@ -8,10 +8,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/json_reader.hpp"
-#include "dsanalyze/base/text.hpp"
-#include "dsanalyze/loaders/slot_pool.hpp"
+#include "base/error.hpp"
+#include "base/text/json_reader.hpp"
+#include "base/text/text.hpp"
+#include "loaders/slot_pool.hpp"
 #include "messages.hpp"
 
 namespace dsanalyze {

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "dsanalyze/share/group.hpp"
+#include "group.hpp"
 
 namespace dsanalyze::group_protocol {
 

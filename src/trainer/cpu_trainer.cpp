@@ -1,4 +1,4 @@
-#include "dsanalyze/trainer/cpu_trainer.hpp"
+#include "cpu_trainer.hpp"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "dsanalyze/base/error.hpp"
+#include "base/error.hpp"
 #include "loss_history.hpp"
 
 namespace dsanalyze {

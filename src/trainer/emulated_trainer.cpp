@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/trainer/trainer.hpp"
+#include "base/error.hpp"
+#include "trainer.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "dsanalyze/core/training_record.hpp"
+#include "core/records/training_record.hpp"
 
 namespace dsanalyze {
 

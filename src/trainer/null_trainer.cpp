@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "dsanalyze/trainer/trainer.hpp"
+#include "trainer.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/trainer/reference_network.hpp"
+#include "base/error.hpp"
+#include "reference_network.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -1,4 +1,4 @@
-#include "dsanalyze/trainer/reference_network.hpp"
+#include "reference_network.hpp"
 
 #include <fmt/format.h>
 
@@ -7,8 +7,8 @@
 #include <cmath>
 #include <type_traits>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/random.hpp"
+#include "base/error.hpp"
+#include "base/random.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -11,10 +11,10 @@
 #include <cstring>
 #include <memory>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/text.hpp"
-#include "dsanalyze/transport/launch.hpp"
-#include "introduction.hpp"
+#include "base/error.hpp"
+#include "base/text/text.hpp"
+#include "transport/rendezvous/introduction.hpp"
+#include "transport/rendezvous/launch.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "dsanalyze/base/statistics.hpp"
+#include "base/statistics.hpp"
 
 namespace dsanalyze {
 namespace {

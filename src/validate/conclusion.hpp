@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "dsanalyze/core/whatif_result.hpp"
-#include "dsanalyze/validate/validate.hpp"
+#include "core/records/whatif_result.hpp"
+#include "validate.hpp"
 
 namespace dsanalyze {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "dsanalyze/core/sharing_modes.hpp"
-#include "dsanalyze/models/profile_simulation.hpp"
+#include "core/sharing_modes.hpp"
+#include "models/simulate/profile_simulation.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -4,9 +4,9 @@
 #include <optional>
 #include <stop_token>
 
-#include "dsanalyze/base/clock.hpp"
-#include "dsanalyze/core/whatif_result.hpp"
-#include "dsanalyze/profile/profiler.hpp"
+#include "base/clock.hpp"
+#include "core/records/whatif_result.hpp"
+#include "profile/profiler.hpp"
 
 namespace dsanalyze {
 

@@ -1,4 +1,4 @@
-#include "dsanalyze/validate/validate.hpp"
+#include "validate.hpp"
 
 #include <fmt/format.h>
 
@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.hpp"
+#include "base/host/storage_group.hpp"
 #include "conclusion.hpp"
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/storage_group.hpp"
-#include "dsanalyze/models/profile_simulation.hpp"
+#include "models/simulate/profile_simulation.hpp"
 #include "speedometer.hpp"
 
 namespace dsanalyze {

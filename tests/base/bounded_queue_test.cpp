@@ -1,4 +1,4 @@
-#include "dsanalyze/base/bounded_queue.hpp"
+#include "base/bounded_queue.hpp"
 
 #include <doctest/doctest.h>
 

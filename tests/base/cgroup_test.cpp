@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "dsanalyze/base/host.hpp"
+#include "base/host/host.hpp"
 #include "temporary_folder.hpp"
 
 using namespace dsanalyze;

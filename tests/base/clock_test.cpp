@@ -1,4 +1,4 @@
-#include "dsanalyze/base/clock.hpp"
+#include "base/clock.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/mman.h>

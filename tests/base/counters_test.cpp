@@ -1,4 +1,4 @@
-#include "dsanalyze/base/counters.hpp"
+#include "base/counters.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
-#include "dsanalyze/base/host.hpp"
+#include "base/host/host.hpp"
 #include "temporary_folder.hpp"
 
 using namespace dsanalyze;

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "dsanalyze/base/distributions.hpp"
-#include "dsanalyze/base/statistics.hpp"
+#include "base/distributions.hpp"
+#include "base/statistics.hpp"
 
 using namespace dsanalyze;
 

@@ -1,12 +1,12 @@
-#include "dsanalyze/base/error.hpp"
+#include "base/error.hpp"
 
 #include <doctest/doctest.h>
 
 #include <cerrno>
 #include <new>
 
-#include "dsanalyze/base/events.hpp"
-#include "dsanalyze/base/status.hpp"
+#include "base/events.hpp"
+#include "base/status.hpp"
 
 using namespace dsanalyze;
 

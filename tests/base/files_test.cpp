@@ -1,4 +1,4 @@
-#include "dsanalyze/base/files.hpp"
+#include "base/system/files.hpp"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -7,9 +7,9 @@
 
 #include <csignal>
 
-#include "atomic_write.hpp"
+#include "base/error.hpp"
+#include "base/system/atomic_write.hpp"
 #include "child_process.hpp"
-#include "dsanalyze/base/error.hpp"
 #include "temporary_folder.hpp"
 
 using namespace dsanalyze;

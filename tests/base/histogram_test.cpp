@@ -4,9 +4,9 @@
 #include <cmath>
 #include <vector>
 
-#include "dsanalyze/base/histogram.hpp"
-#include "dsanalyze/base/random.hpp"
-#include "dsanalyze/base/statistics.hpp"
+#include "base/histogram.hpp"
+#include "base/random.hpp"
+#include "base/statistics.hpp"
 
 using namespace dsanalyze;
 

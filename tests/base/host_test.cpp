@@ -1,4 +1,4 @@
-#include "dsanalyze/base/host.hpp"
+#include "base/host/host.hpp"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -7,9 +7,9 @@
 #include <memory>
 #include <thread>
 
+#include "base/error.hpp"
+#include "base/system/files.hpp"
 #include "child_process.hpp"
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/files.hpp"
 #include "temporary_folder.hpp"
 
 using namespace dsanalyze;

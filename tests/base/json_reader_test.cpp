@@ -1,11 +1,11 @@
-#include "dsanalyze/base/json_reader.hpp"
+#include "base/text/json_reader.hpp"
 
 #include <doctest/doctest.h>
 
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "dsanalyze/base/error.hpp"
+#include "base/error.hpp"
 #include "texts.hpp"
 
 using namespace dsanalyze;

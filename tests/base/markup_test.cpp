@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "dsanalyze/base/markup.hpp"
+#include "base/text/markup.hpp"
 
 using namespace dsanalyze;
 using namespace std::string_literals;

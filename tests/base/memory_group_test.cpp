@@ -1,4 +1,4 @@
-#include "dsanalyze/base/memory_group.hpp"
+#include "base/host/memory_group.hpp"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -8,10 +8,10 @@
 #include <optional>
 #include <vector>
 
-#include "cgroup_paths.hpp"
+#include "base/error.hpp"
+#include "base/host/cgroup_paths.hpp"
+#include "base/system/files.hpp"
 #include "child_process.hpp"
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/files.hpp"
 #include "temporary_folder.hpp"
 
 using namespace dsanalyze;

@@ -10,8 +10,8 @@
 #include <string>
 #include <thread>
 
+#include "base/system/shared_memory.hpp"
 #include "child_process.hpp"
-#include "dsanalyze/base/shared_memory.hpp"
 #include "soon.hpp"
 
 using namespace dsanalyze;

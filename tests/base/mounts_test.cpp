@@ -1,4 +1,4 @@
-#include "dsanalyze/base/mounts.hpp"
+#include "base/host/mounts.hpp"
 
 #include <doctest/doctest.h>
 

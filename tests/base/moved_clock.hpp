@@ -2,7 +2,7 @@
 
 #include <atomic>
 
-#include "dsanalyze/base/clock.hpp"
+#include "base/clock.hpp"
 
 namespace dsanalyze::testing {
 

@@ -1,4 +1,4 @@
-#include "dsanalyze/base/named_places.hpp"
+#include "base/process/named_places.hpp"
 
 #include <doctest/doctest.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "dsanalyze/base/processes.hpp"
+#include "base/process/processes.hpp"
 
 #include <doctest/doctest.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "dsanalyze/base/random.hpp"
+#include "base/random.hpp"
 
 #include <doctest/doctest.h>
 

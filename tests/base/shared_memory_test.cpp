@@ -1,4 +1,4 @@
-#include "dsanalyze/base/shared_memory.hpp"
+#include "base/system/shared_memory.hpp"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/error.hpp"
 #include "child_process.hpp"
-#include "dsanalyze/base/error.hpp"
 #include "texts.hpp"
 
 using namespace dsanalyze;

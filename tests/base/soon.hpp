@@ -1,6 +1,6 @@
 #pragma once
 
-#include "dsanalyze/base/clock.hpp"
+#include "base/clock.hpp"
 
 namespace dsanalyze::testing {
 

@@ -1,4 +1,4 @@
-#include "dsanalyze/base/statistics.hpp"
+#include "base/statistics.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "dsanalyze/base/storage_group.hpp"
+#include "base/host/storage_group.hpp"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -7,11 +7,11 @@
 #include <optional>
 #include <vector>
 
-#include "cgroup_paths.hpp"
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "base/host/cgroup_paths.hpp"
+#include "base/system/files.hpp"
 #include "child_process.hpp"
-#include "dsanalyze/base/clock.hpp"
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/files.hpp"
 #include "temporary_folder.hpp"
 
 using namespace dsanalyze;

@@ -1,4 +1,4 @@
-#include "dsanalyze/base/text.hpp"
+#include "base/text/text.hpp"
 
 #include <doctest/doctest.h>
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "dsanalyze/base/error.hpp"
+#include "base/error.hpp"
 
 // What tests ask of texts and messages.
 

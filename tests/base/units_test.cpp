@@ -1,11 +1,11 @@
-#include "dsanalyze/base/units.hpp"
+#include "base/text/units.hpp"
 
 #include <doctest/doctest.h>
 
 #include <limits>
 #include <stdexcept>
 
-#include "dsanalyze/base/error.hpp"
+#include "base/error.hpp"
 #include "texts.hpp"
 
 using namespace dsanalyze;

@@ -1,4 +1,4 @@
-#include "dsanalyze/base/utc.hpp"
+#include "base/text/utc.hpp"
 
 #include <doctest/doctest.h>
 

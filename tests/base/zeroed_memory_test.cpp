@@ -1,4 +1,4 @@
-#include "dsanalyze/base/zeroed_memory.hpp"
+#include "base/system/zeroed_memory.hpp"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include <limits>
 #include <utility>
 
-#include "dsanalyze/base/error.hpp"
+#include "base/error.hpp"
 
 using namespace dsanalyze;
 

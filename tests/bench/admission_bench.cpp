@@ -7,14 +7,14 @@
 
 #include <cmath>
 
+#include "base/system/files.hpp"
 #include "bench_main.hpp"
 #include "bench_support.hpp"
-#include "dsanalyze/base/files.hpp"
-#include "dsanalyze/core/device.hpp"
-#include "dsanalyze/core/storage_cost.hpp"
-#include "dsanalyze/core/workload.hpp"
-#include "dsanalyze/loaders/dataset.hpp"
-#include "dsanalyze/loaders/server_scope.hpp"
+#include "core/device.hpp"
+#include "core/storage_cost.hpp"
+#include "core/workload.hpp"
+#include "loaders/dataset/dataset.hpp"
+#include "loaders/server/server_scope.hpp"
 
 namespace dsanalyze::bench {
 namespace {

@@ -13,11 +13,11 @@
 #include <string>
 #include <vector>
 
-#include "dsanalyze/base/clock.hpp"
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/statistics.hpp"
-#include "dsanalyze/core/index.hpp"
-#include "dsanalyze/loaders/loader.hpp"
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "base/statistics.hpp"
+#include "core/index.hpp"
+#include "loaders/loader.hpp"
 
 namespace dsanalyze::bench {
 

@@ -22,13 +22,13 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.hpp"
+#include "base/random.hpp"
+#include "base/statistics.hpp"
+#include "base/system/shared_memory.hpp"
 #include "bench_main.hpp"
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/random.hpp"
-#include "dsanalyze/base/shared_memory.hpp"
-#include "dsanalyze/base/statistics.hpp"
-#include "dsanalyze/core/cache_policy.hpp"
-#include "dsanalyze/loaders/server_scope.hpp"
+#include "core/cache_policy/cache_policy.hpp"
+#include "loaders/server/server_scope.hpp"
 
 namespace dsanalyze {
 namespace {

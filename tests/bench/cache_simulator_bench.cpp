@@ -5,10 +5,10 @@
 
 #include <cmath>
 
+#include "base/random.hpp"
 #include "bench_main.hpp"
 #include "bench_support.hpp"
-#include "dsanalyze/base/random.hpp"
-#include "dsanalyze/models/cache_simulator.hpp"
+#include "models/simulate/cache_simulator.hpp"
 
 namespace dsanalyze::bench {
 namespace {

@@ -20,15 +20,15 @@
 #include <fmt/format.h>
 #include <malloc.h>
 
+#include "../loaders/prep/jpeg_images.hpp"
+#include "../loaders/prep/png_images.hpp"
+#include "../loaders/prep/webp_images.hpp"
+#include "base/error.hpp"
+#include "base/random.hpp"
+#include "base/status.hpp"
+#include "base/system/files.hpp"
 #include "bench_main.hpp"
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/files.hpp"
-#include "dsanalyze/base/random.hpp"
-#include "dsanalyze/base/status.hpp"
-#include "dsanalyze/loaders/prep.hpp"
-#include "jpeg_images.hpp"
-#include "png_images.hpp"
-#include "webp_images.hpp"
+#include "loaders/prep/prep.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -4,10 +4,10 @@
 
 #include <cmath>
 
+#include "base/random.hpp"
 #include "bench_main.hpp"
 #include "bench_support.hpp"
-#include "dsanalyze/base/random.hpp"
-#include "dsanalyze/models/epoch_simulator.hpp"
+#include "models/simulate/epoch_simulator.hpp"
 
 namespace dsanalyze::bench {
 namespace {

@@ -20,14 +20,14 @@
 #include <string>
 #include <vector>
 
+#include "base/error.hpp"
+#include "base/events.hpp"
+#include "base/random.hpp"
+#include "base/statistics.hpp"
 #include "bench_main.hpp"
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/events.hpp"
-#include "dsanalyze/base/random.hpp"
-#include "dsanalyze/base/statistics.hpp"
-#include "dsanalyze/loaders/dataset.hpp"
-#include "dsanalyze/loaders/fetch_engine.hpp"
-#include "dsanalyze/loaders/storage_meter.hpp"
+#include "loaders/dataset/dataset.hpp"
+#include "loaders/fetch/fetch_engine.hpp"
+#include "loaders/fetch/storage_meter.hpp"
 
 namespace dsanalyze {
 namespace {

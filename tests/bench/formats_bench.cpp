@@ -22,13 +22,13 @@
 #include <webp/decode.h>
 #include <webp/encode.h>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/files.hpp"
-#include "dsanalyze/base/statistics.hpp"
-#include "dsanalyze/base/status.hpp"
-#include "dsanalyze/base/units.hpp"
-#include "prep/any_image_decoder.hpp"
-#include "prep/random_resized_crop.hpp"
+#include "base/error.hpp"
+#include "base/statistics.hpp"
+#include "base/status.hpp"
+#include "base/system/files.hpp"
+#include "base/text/units.hpp"
+#include "loaders/prep/any_image_decoder.hpp"
+#include "loaders/prep/random_resized_crop.hpp"
 
 namespace dsanalyze {
 namespace {

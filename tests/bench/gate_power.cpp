@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "simulated_profiles.hpp"
+#include "../gate/simulated_profiles.hpp"
 
 using namespace dsanalyze;
 using test::Noise;

@@ -4,7 +4,7 @@
 
 #include "bench_main.hpp"
 #include "bench_support.hpp"
-#include "dsanalyze/loaders/dataset.hpp"
+#include "loaders/dataset/dataset.hpp"
 
 // How long an index file takes to open: as many samples, files and names as ImageNet-1k and ImageNet-22k have. Usage: index_bench [FOLDER]
 

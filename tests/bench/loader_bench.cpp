@@ -16,14 +16,14 @@
 #include <thread>
 #include <vector>
 
+#include "base/error.hpp"
+#include "base/events.hpp"
+#include "base/random.hpp"
+#include "base/statistics.hpp"
 #include "bench_main.hpp"
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/events.hpp"
-#include "dsanalyze/base/random.hpp"
-#include "dsanalyze/base/statistics.hpp"
-#include "dsanalyze/loaders/dataset.hpp"
-#include "dsanalyze/loaders/loader.hpp"
-#include "dsanalyze/loaders/server_scope.hpp"
+#include "loaders/dataset/dataset.hpp"
+#include "loaders/loader.hpp"
+#include "loaders/server/server_scope.hpp"
 
 namespace dsanalyze {
 namespace {

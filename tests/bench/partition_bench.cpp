@@ -5,10 +5,10 @@
 
 #include <cmath>
 
+#include "base/random.hpp"
 #include "bench_main.hpp"
 #include "bench_support.hpp"
-#include "dsanalyze/base/random.hpp"
-#include "dsanalyze/core/assignment.hpp"
+#include "core/partition/assignment.hpp"
 
 namespace dsanalyze::bench {
 namespace {

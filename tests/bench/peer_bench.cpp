@@ -12,12 +12,12 @@
 #include <fstream>
 #include <numeric>
 
+#include "base/random.hpp"
+#include "base/system/zeroed_memory.hpp"
 #include "bench_main.hpp"
 #include "bench_support.hpp"
-#include "dsanalyze/base/random.hpp"
-#include "dsanalyze/base/zeroed_memory.hpp"
-#include "dsanalyze/transport/ranks.hpp"
-#include "frame_sums.hpp"
+#include "transport/team/ranks.hpp"
+#include "transport/wire/frame_sums.hpp"
 
 namespace dsanalyze {
 namespace {

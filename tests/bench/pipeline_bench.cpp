@@ -12,14 +12,14 @@
 #include <functional>
 #include <thread>
 
+#include "base/events.hpp"
+#include "base/host/host.hpp"
+#include "base/random.hpp"
 #include "bench_main.hpp"
 #include "bench_support.hpp"
-#include "dsanalyze/base/events.hpp"
-#include "dsanalyze/base/host.hpp"
-#include "dsanalyze/base/random.hpp"
-#include "dsanalyze/loaders/dataset.hpp"
-#include "dsanalyze/loaders/server_scope.hpp"
-#include "dsanalyze/loaders/storage_meter.hpp"
+#include "loaders/dataset/dataset.hpp"
+#include "loaders/fetch/storage_meter.hpp"
+#include "loaders/server/server_scope.hpp"
 
 namespace dsanalyze::bench {
 namespace {

@@ -6,7 +6,7 @@ usage: pixels_vs_pillow.py BUILD [--images N] [--seed N] [--size N] [--freeze FI
 BUILD is a build folder with the target "bench". Pillow decodes each file at the scale that prep chose (its draft mode), converts it to RGB, cuts out
 the rectangle that prep decoded and resizes the crop with its bilinear filter. An image is an exception when a value is more than one level off, or when
 one of the two refuses it; each is listed. Needs python3-pil and python3-numpy of the system's Python. --freeze writes a small corpus with Pillow's
-answers, which the tests hold prep to (tests/loaders/pillow_answers.txt).
+answers, which the tests hold prep to (tests/loaders/prep/pillow_answers.txt).
 """
 import argparse
 import collections

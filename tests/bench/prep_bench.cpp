@@ -22,16 +22,16 @@
 #include <fmt/format.h>
 #include <jpeglib.h>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/files.hpp"
-#include "dsanalyze/base/statistics.hpp"
-#include "dsanalyze/base/status.hpp"
-#include "dsanalyze/base/units.hpp"
-#include "dsanalyze/loaders/prep.hpp"
-#include "prep/jpeg_decoder.hpp"
-#include "prep/random_resized_crop.hpp"
-#include "prep/resize.hpp"
-#include "prep/scaled_crop.hpp"
+#include "base/error.hpp"
+#include "base/statistics.hpp"
+#include "base/status.hpp"
+#include "base/system/files.hpp"
+#include "base/text/units.hpp"
+#include "loaders/prep/jpeg_decoder.hpp"
+#include "loaders/prep/prep.hpp"
+#include "loaders/prep/random_resized_crop.hpp"
+#include "loaders/prep/resize.hpp"
+#include "loaders/prep/scaled_crop.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -16,14 +16,14 @@
 #include <string>
 #include <vector>
 
-#include "dsanalyze/base/random.hpp"
-#include "dsanalyze/loaders/prep.hpp"
-#include "jpeg_images.hpp"
-#include "png_images.hpp"
-#include "prep/any_image_decoder.hpp"
-#include "prep/random_resized_crop.hpp"
-#include "prep/scaled_crop.hpp"
-#include "webp_images.hpp"
+#include "../loaders/prep/jpeg_images.hpp"
+#include "../loaders/prep/png_images.hpp"
+#include "../loaders/prep/webp_images.hpp"
+#include "base/random.hpp"
+#include "loaders/prep/any_image_decoder.hpp"
+#include "loaders/prep/prep.hpp"
+#include "loaders/prep/random_resized_crop.hpp"
+#include "loaders/prep/scaled_crop.hpp"
 
 using namespace dsanalyze;
 

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "dsanalyze/base/shared_memory.hpp"
-#include "dsanalyze/loaders/fetch_engine.hpp"
-#include "dsanalyze/loaders/server_scope.hpp"
+#include "base/system/shared_memory.hpp"
+#include "loaders/fetch/fetch_engine.hpp"
+#include "loaders/server/server_scope.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -15,7 +15,7 @@
 
 #include "bench_main.hpp"
 #include "bench_support.hpp"
-#include "dsanalyze/loaders/staging.hpp"
+#include "loaders/staging/staging.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -14,13 +14,13 @@
 #include <atomic>
 #include <cerrno>
 
+#include "base/events.hpp"
+#include "base/system/files.hpp"
 #include "bench_main.hpp"
 #include "bench_support.hpp"
-#include "dsanalyze/base/events.hpp"
-#include "dsanalyze/base/files.hpp"
-#include "dsanalyze/core/workload.hpp"
-#include "dsanalyze/loaders/dataset.hpp"
-#include "dsanalyze/loaders/server_scope.hpp"
+#include "core/workload.hpp"
+#include "loaders/dataset/dataset.hpp"
+#include "loaders/server/server_scope.hpp"
 
 // Every allocation of the process comes through here, whichever library asks: these definitions stand before the C library's, and operator new calls
 // malloc. The memory is still the C library's, so free() stays its own.

@@ -1,4 +1,4 @@
-#include "attach_watch.hpp"
+#include "cli/attach_watch.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,10 +1,10 @@
-#include "complete.hpp"
+#include "cli/help/complete.hpp"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 
-#include "option_table.hpp"
+#include "cli/options/option_table.hpp"
 
 using namespace dsanalyze::cli;
 

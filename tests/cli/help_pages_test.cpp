@@ -5,10 +5,10 @@
 #include <set>
 #include <sstream>
 
-#include "command.hpp"
-#include "dsanalyze/base/text_layout.hpp"
-#include "embedded_texts.hpp"
-#include "option_table.hpp"
+#include "base/text/text_layout.hpp"
+#include "cli/commands/command.hpp"
+#include "cli/help/embedded_texts.hpp"
+#include "cli/options/option_table.hpp"
 
 using namespace dsanalyze::cli;
 

@@ -1,4 +1,4 @@
-#include "live_models.hpp"
+#include "cli/commands/live_models.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "rank_agreement.hpp"
+#include "cli/commands/rank_agreement.hpp"
 
 #include <doctest/doctest.h>
 
@@ -7,11 +7,11 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "command.hpp"
-#include "dsanalyze/core/settings.hpp"
-#include "dsanalyze/core/workload.hpp"
-#include "dsanalyze/loaders/dataset.hpp"
-#include "option_table.hpp"
+#include "cli/commands/command.hpp"
+#include "cli/options/option_table.hpp"
+#include "core/records/settings.hpp"
+#include "core/workload.hpp"
+#include "loaders/dataset/dataset.hpp"
 
 namespace dsanalyze::cli {
 namespace {

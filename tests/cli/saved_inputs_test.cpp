@@ -1,11 +1,11 @@
-#include "saved_inputs.hpp"
+#include "cli/commands/saved_inputs.hpp"
 
 #include <doctest/doctest.h>
 
 #include <string>
 
 #include "../base/texts.hpp"
-#include "../loaders/opened_dataset.hpp"
+#include "../loaders/dataset/opened_dataset.hpp"
 
 namespace dsanalyze::cli {
 namespace {

@@ -1,9 +1,9 @@
 #include <doctest/doctest.h>
 
-#include "dsanalyze/core/access_trace.hpp"
-#include "dsanalyze/models/cache_simulator.hpp"
-#include "loader_rig.hpp"
-#include "temporary_folder.hpp"
+#include "../base/temporary_folder.hpp"
+#include "../loaders/loader_rig.hpp"
+#include "core/trace/access_trace.hpp"
+#include "models/simulate/cache_simulator.hpp"
 
 using namespace dsanalyze;
 using namespace dsanalyze::testing;

@@ -1,4 +1,4 @@
-#include "terminal_events.hpp"
+#include "cli/terminal/terminal_events.hpp"
 
 #include <doctest/doctest.h>
 

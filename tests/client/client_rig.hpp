@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "dsanalyze/base/files.hpp"
-#include "dsanalyze/core/workload.hpp"
+#include "base/system/files.hpp"
+#include "core/workload.hpp"
 #include "dsanalyze/dsanalyze.h"
-#include "dsanalyze/loaders/dataset.hpp"
-#include "dsanalyze/share/group_run.hpp"
+#include "loaders/dataset/dataset.hpp"
+#include "share/group_run.hpp"
 
 namespace dsanalyze::testing {
 

@@ -1,4 +1,4 @@
-#include "dsanalyze/core/accelerator_utilisation.hpp"
+#include "core/accelerator_utilisation.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "dsanalyze/core/access_trace.hpp"
+#include "core/trace/access_trace.hpp"
 
 #include <doctest/doctest.h>
 
@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "../base/temporary_folder.hpp"
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/random.hpp"
+#include "base/error.hpp"
+#include "base/random.hpp"
 
 using namespace dsanalyze;
 using testing::TemporaryFolder;

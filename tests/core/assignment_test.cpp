@@ -1,11 +1,11 @@
-#include "dsanalyze/core/assignment.hpp"
+#include "core/partition/assignment.hpp"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <numeric>
 
-#include "dsanalyze/base/error.hpp"
+#include "base/error.hpp"
 #include "partition_rig.hpp"
 
 using namespace dsanalyze;

@@ -1,11 +1,11 @@
-#include "dsanalyze/core/balance.hpp"
+#include "core/partition/balance.hpp"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <numeric>
 
-#include "dsanalyze/base/random.hpp"
+#include "base/random.hpp"
 
 using namespace dsanalyze;
 

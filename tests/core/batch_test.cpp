@@ -1,4 +1,4 @@
-#include "dsanalyze/core/batch.hpp"
+#include "core/batch.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "dsanalyze/core/cache_policy.hpp"
+#include "core/cache_policy/cache_policy.hpp"
 
 #include <doctest/doctest.h>
 
@@ -10,8 +10,8 @@
 #include <numeric>
 #include <vector>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/random.hpp"
+#include "base/error.hpp"
+#include "base/random.hpp"
 #include "policy_rig.hpp"
 
 using namespace dsanalyze;

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "dsanalyze/core/price_list.hpp"
-#include "dsanalyze/core/scenario.hpp"
-#include "dsanalyze/core/workload.hpp"
+#include "core/records/price_list.hpp"
+#include "core/records/scenario.hpp"
+#include "core/workload.hpp"
 
 using namespace dsanalyze;
 

@@ -1,4 +1,4 @@
-#include "dsanalyze/core/data_parallel.hpp"
+#include "core/partition/data_parallel.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "dsanalyze/core/device.hpp"
+#include "core/device.hpp"
 
 #include <doctest/doctest.h>
 
@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "dsanalyze/base/random.hpp"
+#include "base/random.hpp"
 
 using namespace dsanalyze;
 

@@ -1,4 +1,4 @@
-#include "dsanalyze/core/doctor_result.hpp"
+#include "core/records/doctor_result.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "dsanalyze/core/index.hpp"
+#include "core/index.hpp"
 
 #include <doctest/doctest.h>
 
@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "dsanalyze/base/error.hpp"
+#include "base/error.hpp"
 
 using namespace dsanalyze;
 

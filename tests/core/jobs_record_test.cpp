@@ -1,4 +1,4 @@
-#include "dsanalyze/core/jobs_record.hpp"
+#include "core/records/jobs_record.hpp"
 
 #include <doctest/doctest.h>
 

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <numeric>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/core/assignment.hpp"
-#include "dsanalyze/core/data_parallel.hpp"
+#include "base/error.hpp"
+#include "core/partition/assignment.hpp"
+#include "core/partition/data_parallel.hpp"
 #include "partition_rig.hpp"
 
 using namespace dsanalyze;

@@ -1,4 +1,4 @@
-#include "dsanalyze/core/order.hpp"
+#include "core/order.hpp"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include <numeric>
 #include <set>
 
-#include "dsanalyze/base/error.hpp"
+#include "base/error.hpp"
 
 namespace dsanalyze {
 namespace {

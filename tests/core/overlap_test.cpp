@@ -1,4 +1,4 @@
-#include "dsanalyze/core/overlap.hpp"
+#include "core/overlap.hpp"
 
 #include <doctest/doctest.h>
 

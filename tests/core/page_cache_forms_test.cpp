@@ -1,4 +1,4 @@
-#include "dsanalyze/core/page_cache_forms.hpp"
+#include "core/cache_policy/page_cache_forms.hpp"
 
 #include <doctest/doctest.h>
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <functional>
 
-#include "dsanalyze/core/page_cache_forms.hpp"
+#include "core/cache_policy/page_cache_forms.hpp"
 #include "policy_rig.hpp"
 
 using namespace dsanalyze;

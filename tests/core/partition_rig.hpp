@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
-#include "dsanalyze/base/random.hpp"
-#include "dsanalyze/core/assignment.hpp"
-#include "dsanalyze/core/partition.hpp"
+#include "base/random.hpp"
+#include "core/partition/assignment.hpp"
+#include "core/partition/partition.hpp"
 
 namespace dsanalyze::testing {
 

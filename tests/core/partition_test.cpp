@@ -1,11 +1,11 @@
-#include "dsanalyze/core/partition.hpp"
+#include "core/partition/partition.hpp"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <set>
 
-#include "dsanalyze/base/error.hpp"
+#include "base/error.hpp"
 #include "partition_rig.hpp"
 
 using namespace dsanalyze;

@@ -5,8 +5,8 @@
 #include <numeric>
 #include <vector>
 
-#include "dsanalyze/base/random.hpp"
-#include "dsanalyze/core/cache_policy.hpp"
+#include "base/random.hpp"
+#include "core/cache_policy/cache_policy.hpp"
 
 namespace dsanalyze::testing {
 

@@ -1,4 +1,4 @@
-#include "dsanalyze/core/ranks_record.hpp"
+#include "core/records/ranks_record.hpp"
 
 #include <doctest/doctest.h>
 
@@ -9,7 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "dsanalyze/base/error.hpp"
+#include "base/error.hpp"
 #include "sample_results.hpp"
 
 using namespace dsanalyze;

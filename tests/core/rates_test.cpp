@@ -1,4 +1,4 @@
-#include "dsanalyze/core/rates.hpp"
+#include "core/rates.hpp"
 
 #include <doctest/doctest.h>
 
@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "../base/numbers.hpp"
-#include "dsanalyze/base/random.hpp"
+#include "base/random.hpp"
 
 using namespace dsanalyze;
 using testing::infinite;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "dsanalyze/base/error.hpp"
+#include "base/error.hpp"
 #include "sample_results.hpp"
 
 using namespace dsanalyze;

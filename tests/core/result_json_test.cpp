@@ -5,8 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/core/result.hpp"
+#include "base/error.hpp"
+#include "core/records/result.hpp"
 #include "sample_results.hpp"
 
 using namespace dsanalyze;

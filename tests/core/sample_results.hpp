@@ -1,11 +1,11 @@
 #pragma once
 
-#include "dsanalyze/core/doctor_result.hpp"
-#include "dsanalyze/core/gate_result.hpp"
-#include "dsanalyze/core/result.hpp"
-#include "dsanalyze/core/share_result.hpp"
-#include "dsanalyze/core/simulate_result.hpp"
-#include "dsanalyze/core/whatif_result.hpp"
+#include "core/records/doctor_result.hpp"
+#include "core/records/gate_result.hpp"
+#include "core/records/result.hpp"
+#include "core/records/share_result.hpp"
+#include "core/records/simulate_result.hpp"
+#include "core/records/whatif_result.hpp"
 
 namespace dsanalyze::test {
 

@@ -1,4 +1,4 @@
-#include "dsanalyze/core/scaling.hpp"
+#include "core/scaling.hpp"
 
 #include <doctest/doctest.h>
 

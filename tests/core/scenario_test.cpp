@@ -1,11 +1,11 @@
-#include "dsanalyze/core/scenario.hpp"
+#include "core/records/scenario.hpp"
 
 #include <doctest/doctest.h>
 
 #include <string>
 
 #include "../base/texts.hpp"
-#include "dsanalyze/base/error.hpp"
+#include "base/error.hpp"
 
 using namespace dsanalyze;
 using testing::replaced;

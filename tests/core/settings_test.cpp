@@ -1,4 +1,4 @@
-#include "dsanalyze/core/settings.hpp"
+#include "core/records/settings.hpp"
 
 #include <doctest/doctest.h>
 
@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "../base/numbers.hpp"
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/files.hpp"
-#include "dsanalyze/core/modes.hpp"
+#include "base/error.hpp"
+#include "base/system/files.hpp"
+#include "core/modes.hpp"
 
 using namespace dsanalyze;
 using testing::infinite;

@@ -1,9 +1,9 @@
-#include "dsanalyze/core/share_result.hpp"
+#include "core/records/share_result.hpp"
 
 #include <doctest/doctest.h>
 
 #include "../base/texts.hpp"
-#include "dsanalyze/base/error.hpp"
+#include "base/error.hpp"
 #include "sample_results.hpp"
 
 using namespace dsanalyze;

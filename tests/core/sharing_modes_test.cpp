@@ -1,8 +1,8 @@
-#include "dsanalyze/core/sharing_modes.hpp"
+#include "core/sharing_modes.hpp"
 
 #include <doctest/doctest.h>
 
-#include "dsanalyze/base/error.hpp"
+#include "base/error.hpp"
 
 using namespace dsanalyze;
 

@@ -1,10 +1,10 @@
-#include "dsanalyze/core/simulate_result.hpp"
+#include "core/records/simulate_result.hpp"
 
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "dsanalyze/base/error.hpp"
+#include "base/error.hpp"
 #include "sample_results.hpp"
 
 using namespace dsanalyze;

@@ -1,4 +1,4 @@
-#include "dsanalyze/core/span_recorder.hpp"
+#include "core/trace/span_recorder.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "dsanalyze/core/storage_cost.hpp"
+#include "core/storage_cost.hpp"
 
 #include <doctest/doctest.h>
 

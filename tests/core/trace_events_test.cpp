@@ -1,4 +1,4 @@
-#include "dsanalyze/core/trace_events.hpp"
+#include "core/trace/trace_events.hpp"
 
 #include <doctest/doctest.h>
 
@@ -6,8 +6,8 @@
 #include <string>
 
 #include "../base/temporary_folder.hpp"
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/random.hpp"
+#include "base/error.hpp"
+#include "base/random.hpp"
 #include "trace_lines.hpp"
 
 using namespace dsanalyze;

@@ -1,11 +1,11 @@
-#include "dsanalyze/core/workload.hpp"
+#include "core/workload.hpp"
 
 #include <doctest/doctest.h>
 
 #include <string>
 
 #include "../base/texts.hpp"
-#include "dsanalyze/base/error.hpp"
+#include "base/error.hpp"
 
 using namespace dsanalyze;
 using testing::replaced;

@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/loaders/dataset.hpp"
-#include "dsanalyze/loaders/loader.hpp"
-#include "dsanalyze/loaders/server_scope.hpp"
+#include "base/error.hpp"
+#include "loaders/dataset/dataset.hpp"
+#include "loaders/loader.hpp"
+#include "loaders/server/server_scope.hpp"
 
 namespace dsanalyze {
 namespace {

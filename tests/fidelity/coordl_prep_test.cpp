@@ -4,7 +4,7 @@
 #include <string>
 
 #include "datasets.hpp"
-#include "dsanalyze/models/sharing.hpp"
+#include "models/whatif/sharing.hpp"
 #include "rows.hpp"
 
 using namespace dsanalyze;

@@ -3,9 +3,9 @@
 #include <array>
 #include <string>
 
+#include "core/cache_policy/page_cache_forms.hpp"
 #include "datasets.hpp"
-#include "dsanalyze/core/page_cache_forms.hpp"
-#include "dsanalyze/models/servers.hpp"
+#include "models/whatif/servers.hpp"
 #include "readers.hpp"
 #include "rows.hpp"
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <string>
 
+#include "core/cache_policy/page_cache_forms.hpp"
 #include "datasets.hpp"
-#include "dsanalyze/core/page_cache_forms.hpp"
 #include "readers.hpp"
 #include "rows.hpp"
 

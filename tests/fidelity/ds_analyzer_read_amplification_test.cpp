@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "dsanalyze/core/page_cache_forms.hpp"
-#include "dsanalyze/models/sharing.hpp"
+#include "core/cache_policy/page_cache_forms.hpp"
+#include "models/whatif/sharing.hpp"
 #include "readers.hpp"
 #include "rows.hpp"
 

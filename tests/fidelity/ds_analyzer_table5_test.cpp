@@ -2,8 +2,8 @@
 
 #include <array>
 
+#include "core/rates.hpp"
 #include "datasets.hpp"
-#include "dsanalyze/core/rates.hpp"
 #include "rows.hpp"
 
 using namespace dsanalyze;

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "dsanalyze/base/random.hpp"
-#include "dsanalyze/base/zeroed_memory.hpp"
-#include "dsanalyze/core/cache_policy.hpp"
+#include "base/random.hpp"
+#include "base/system/zeroed_memory.hpp"
+#include "core/cache_policy/cache_policy.hpp"
 #include "rows.hpp"
 
 using namespace dsanalyze;

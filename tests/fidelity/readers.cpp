@@ -5,8 +5,8 @@
 #include <cmath>
 #include <vector>
 
-#include "dsanalyze/base/random.hpp"
-#include "dsanalyze/models/cache_simulator.hpp"
+#include "base/random.hpp"
+#include "models/simulate/cache_simulator.hpp"
 
 namespace dsanalyze::fidelity {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "dsanalyze/core/cache_replay.hpp"
-#include "dsanalyze/core/order.hpp"
+#include "core/cache_policy/cache_replay.hpp"
+#include "core/order.hpp"
 
 namespace dsanalyze::fidelity {
 

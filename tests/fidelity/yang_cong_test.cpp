@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "base/random.hpp"
+#include "core/partition/data_parallel.hpp"
 #include "datasets.hpp"
-#include "dsanalyze/base/random.hpp"
-#include "dsanalyze/core/data_parallel.hpp"
-#include "dsanalyze/models/servers.hpp"
+#include "models/whatif/servers.hpp"
 #include "rows.hpp"
 
 using namespace dsanalyze;

@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-#include "dsanalyze/base/error.hpp"
+#include "base/error.hpp"
 
 /// What the fuzzer calls, and what replay.cpp calls for each file of a corpus.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);

@@ -3,10 +3,10 @@
 #include <cstring>
 #include <vector>
 
-#include "any_image_decoder.hpp"
-#include "dsanalyze/base/random.hpp"
-#include "dsanalyze/loaders/prep.hpp"
+#include "base/random.hpp"
 #include "fuzz.hpp"
+#include "loaders/prep/any_image_decoder.hpp"
+#include "loaders/prep/prep.hpp"
 
 // Images of every format. Larger ones than the limit are not decoded: a fuzzer would spend its minute on a few of them.
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "dsanalyze/core/index.hpp"
+#include "core/index.hpp"
 #include "fuzz.hpp"
-#include "index_bytes.hpp"
+#include "loaders/dataset/index_bytes.hpp"
 
 namespace dsanalyze::fuzz {
 namespace {

@@ -3,16 +3,16 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "dsanalyze/base/json_reader.hpp"
-#include "dsanalyze/core/doctor_result.hpp"
-#include "dsanalyze/core/gate_result.hpp"
-#include "dsanalyze/core/price_list.hpp"
-#include "dsanalyze/core/result.hpp"
-#include "dsanalyze/core/scenario.hpp"
-#include "dsanalyze/core/share_result.hpp"
-#include "dsanalyze/core/simulate_result.hpp"
-#include "dsanalyze/core/whatif_result.hpp"
-#include "dsanalyze/core/workload.hpp"
+#include "base/text/json_reader.hpp"
+#include "core/records/doctor_result.hpp"
+#include "core/records/gate_result.hpp"
+#include "core/records/price_list.hpp"
+#include "core/records/result.hpp"
+#include "core/records/scenario.hpp"
+#include "core/records/share_result.hpp"
+#include "core/records/simulate_result.hpp"
+#include "core/records/whatif_result.hpp"
+#include "core/workload.hpp"
 #include "fuzz.hpp"
 
 namespace dsanalyze::fuzz {

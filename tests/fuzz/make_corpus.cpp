@@ -3,15 +3,15 @@
 #include <fstream>
 #include <string>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/files.hpp"
-#include "dsanalyze/core/access_trace.hpp"
-#include "dsanalyze/core/index.hpp"
-#include "index_bytes.hpp"
-#include "jpeg_images.hpp"
-#include "png_images.hpp"
-#include "sample_results.hpp"
-#include "webp_images.hpp"
+#include "../core/sample_results.hpp"
+#include "../loaders/prep/jpeg_images.hpp"
+#include "../loaders/prep/png_images.hpp"
+#include "../loaders/prep/webp_images.hpp"
+#include "base/error.hpp"
+#include "base/system/files.hpp"
+#include "core/index.hpp"
+#include "core/trace/access_trace.hpp"
+#include "loaders/dataset/index_bytes.hpp"
 
 // Writes the corpora of images, indexes, traces and records below a folder.
 

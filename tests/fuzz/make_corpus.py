@@ -50,7 +50,7 @@ def trimmed(tar):
 
 
 def frame(kind, number, body):
-    """As src/transport/wire.hpp has it; checksums are not the parser's to look at."""
+    """As src/transport/wire/wire.hpp has it; checksums are not the parser's to look at."""
     return struct.pack("<IIQQ", kind, len(body), number, 0) + body
 
 

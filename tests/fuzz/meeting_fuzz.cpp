@@ -4,11 +4,11 @@
 #include <string_view>
 #include <vector>
 
-#include "dsanalyze/base/error.hpp"
-#include "file_rendezvous.hpp"
+#include "base/error.hpp"
 #include "fuzz.hpp"
-#include "introduction.hpp"
-#include "sealed_line.hpp"
+#include "transport/rendezvous/file_rendezvous.hpp"
+#include "transport/rendezvous/introduction.hpp"
+#include "transport/rendezvous/sealed_line.hpp"
 
 namespace dsanalyze::fuzz {
 namespace {

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "fuzz.hpp"
-#include "npy_header.hpp"
+#include "loaders/dataset/readers/npy_header.hpp"
 
 namespace dsanalyze::fuzz {
 namespace {

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "fuzz.hpp"
-#include "handshake.hpp"
-#include "wire.hpp"
+#include "transport/wire/handshake.hpp"
+#include "transport/wire/wire.hpp"
 
 // What strangers and members may send to a rank: the handshake, and the frames after it.
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "dsanalyze/base/files.hpp"
+#include "base/system/files.hpp"
 #include "fuzz.hpp"
 
 /// Runs every file of the given folders through a harness once, without a fuzzer. Names each file first, so that a crash names its input.

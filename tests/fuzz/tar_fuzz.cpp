@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "dsanalyze/base/files.hpp"
+#include "base/system/files.hpp"
 #include "fuzz.hpp"
-#include "tar_header.hpp"
-#include "tar_shard.hpp"
+#include "loaders/dataset/readers/tar_header.hpp"
+#include "loaders/dataset/readers/tar_shard.hpp"
 
 namespace dsanalyze::fuzz {
 namespace {

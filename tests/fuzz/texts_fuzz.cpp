@@ -4,12 +4,12 @@
 #include <functional>
 #include <string>
 
-#include "brace_range.hpp"
-#include "dsanalyze/base/units.hpp"
-#include "dsanalyze/core/cache_policy.hpp"
-#include "dsanalyze/core/order.hpp"
-#include "dsanalyze/loaders/sampler.hpp"
+#include "base/text/units.hpp"
+#include "core/cache_policy/cache_policy.hpp"
+#include "core/order.hpp"
 #include "fuzz.hpp"
+#include "loaders/dataset/readers/brace_range.hpp"
+#include "loaders/sampler.hpp"
 
 // What users type, and what a saved state says. The first byte chooses the parser.
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "dsanalyze/core/access_trace.hpp"
+#include "core/trace/access_trace.hpp"
 #include "fuzz.hpp"
 
 namespace dsanalyze::fuzz {

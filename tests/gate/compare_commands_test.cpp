@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "dsanalyze/base/error.hpp"
+#include "base/error.hpp"
 #include "simulated_profiles.hpp"
 
 using namespace dsanalyze;

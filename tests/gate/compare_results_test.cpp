@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "dsanalyze/base/error.hpp"
+#include "base/error.hpp"
+#include "gate/statistics.hpp"
 #include "simulated_profiles.hpp"
-#include "statistics.hpp"
 
 using namespace dsanalyze;
 using test::Scatter;

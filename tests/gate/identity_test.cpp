@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "dsanalyze/base/error.hpp"
-#include "identity.hpp"
+#include "base/error.hpp"
+#include "gate/identity.hpp"
 #include "simulated_profiles.hpp"
 
 using namespace dsanalyze;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "judge.hpp"
+#include "gate/judge.hpp"
 
 using namespace dsanalyze;
 using namespace dsanalyze::gate;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "dsanalyze/base/error.hpp"
+#include "base/error.hpp"
 #include "simulated_profiles.hpp"
 
 using namespace dsanalyze;

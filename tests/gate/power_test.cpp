@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "../base/sanitizers.hpp"
+#include "gate/statistics.hpp"
 #include "simulated_profiles.hpp"
-#include "statistics.hpp"
 
 using namespace dsanalyze;
 using test::Noise;

@@ -7,12 +7,12 @@
 #include <fstream>
 #include <iterator>
 
-#include "dsanalyze/base/clock.hpp"
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/files.hpp"
-#include "dsanalyze/gate/gate.hpp"
-#include "shell_command.hpp"
-#include "temporary_folder.hpp"
+#include "../base/temporary_folder.hpp"
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "base/system/files.hpp"
+#include "gate/gate.hpp"
+#include "gate/shell_command.hpp"
 
 using namespace dsanalyze;
 using dsanalyze::gate::run_shell;

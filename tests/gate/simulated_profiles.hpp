@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "dsanalyze/base/random.hpp"
-#include "dsanalyze/gate/gate.hpp"
+#include "base/random.hpp"
+#include "gate/gate.hpp"
 
 namespace dsanalyze::test {
 

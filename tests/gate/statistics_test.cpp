@@ -2,10 +2,10 @@
 
 #include <cmath>
 
-#include "dsanalyze/base/distributions.hpp"
-#include "dsanalyze/base/random.hpp"
-#include "sessions.hpp"
-#include "statistics.hpp"
+#include "base/distributions.hpp"
+#include "base/random.hpp"
+#include "gate/sessions.hpp"
+#include "gate/statistics.hpp"
 
 using namespace dsanalyze;
 using namespace dsanalyze::gate;

@@ -6,10 +6,10 @@
 #include <fstream>
 #include <thread>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/files.hpp"
+#include "../base/temporary_folder.hpp"
+#include "base/error.hpp"
+#include "base/system/files.hpp"
 #include "simulated_profiles.hpp"
-#include "temporary_folder.hpp"
 
 using namespace dsanalyze;
 using testing::TemporaryFolder;

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "../base/texts.hpp"
-#include "dsanalyze/gate/gate.hpp"
+#include "gate/gate.hpp"
 
 using namespace dsanalyze;
 using testing::says;

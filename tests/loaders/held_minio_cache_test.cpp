@@ -1,4 +1,4 @@
-#include "server/held_minio_cache.hpp"
+#include "loaders/server/held_minio_cache.hpp"
 
 #include <doctest/doctest.h>
 
@@ -6,7 +6,7 @@
 #include <limits>
 #include <thread>
 
-#include "dsanalyze/base/random.hpp"
+#include "base/random.hpp"
 #include "server_processes.hpp"
 
 namespace dsanalyze {

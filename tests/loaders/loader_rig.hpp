@@ -7,10 +7,10 @@
 #include <set>
 #include <vector>
 
-#include "dsanalyze/loaders/loader.hpp"
-#include "dsanalyze/loaders/server_scope.hpp"
-#include "jpeg_images.hpp"
-#include "made_dataset.hpp"
+#include "dataset/made_dataset.hpp"
+#include "loaders/loader.hpp"
+#include "loaders/server/server_scope.hpp"
+#include "prep/jpeg_images.hpp"
 
 namespace dsanalyze::testing {
 

@@ -6,8 +6,8 @@
 #include <set>
 #include <vector>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/core/assignment.hpp"
+#include "base/error.hpp"
+#include "core/partition/assignment.hpp"
 #include "loader_rig.hpp"
 
 namespace dsanalyze {

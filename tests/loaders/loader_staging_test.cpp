@@ -6,9 +6,9 @@
 #include <thread>
 #include <vector>
 
-#include "dsanalyze/loaders/slot_pool.hpp"
-#include "dsanalyze/loaders/staging.hpp"
 #include "loader_rig.hpp"
+#include "loaders/slot_pool.hpp"
+#include "loaders/staging/staging.hpp"
 
 namespace dsanalyze {
 namespace {

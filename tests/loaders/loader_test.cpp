@@ -1,4 +1,4 @@
-#include "dsanalyze/loaders/loader.hpp"
+#include "loaders/loader.hpp"
 
 #include <doctest/doctest.h>
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "dsanalyze/core/span_recorder.hpp"
+#include "core/trace/span_recorder.hpp"
 #include "loader_rig.hpp"
 
 namespace dsanalyze::testing {

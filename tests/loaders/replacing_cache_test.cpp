@@ -1,4 +1,4 @@
-#include "cache/replacing_cache.hpp"
+#include "loaders/cache/replacing_cache.hpp"
 
 #include <doctest/doctest.h>
 
@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "dsanalyze/base/random.hpp"
+#include "base/random.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -1,4 +1,4 @@
-#include "dsanalyze/loaders/sampler.hpp"
+#include "loaders/sampler.hpp"
 
 #include <doctest/doctest.h>
 
@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "../base/texts.hpp"
-#include "dataset_folder.hpp"
-#include "dsanalyze/base/error.hpp"
+#include "base/error.hpp"
+#include "dataset/dataset_folder.hpp"
 
 namespace dsanalyze {
 namespace {

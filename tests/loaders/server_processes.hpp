@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "dsanalyze/base/shared_memory.hpp"
-#include "dsanalyze/loaders/server_scope.hpp"
+#include "base/system/shared_memory.hpp"
+#include "loaders/server/server_scope.hpp"
 
 namespace dsanalyze::testing {
 

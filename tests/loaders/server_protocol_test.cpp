@@ -1,4 +1,4 @@
-#include "server/protocol.hpp"
+#include "loaders/server/protocol.hpp"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -11,9 +11,9 @@
 #include <string>
 
 #include "../base/moved_clock.hpp"
-#include "cache/directory.hpp"
-#include "cache/slab.hpp"
-#include "dsanalyze/base/error.hpp"
+#include "base/error.hpp"
+#include "loaders/cache/directory.hpp"
+#include "loaders/cache/slab.hpp"
 #include "server_processes.hpp"
 
 namespace dsanalyze {

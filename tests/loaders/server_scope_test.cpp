@@ -1,4 +1,4 @@
-#include "dsanalyze/loaders/server_scope.hpp"
+#include "loaders/server/server_scope.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/resource.h>
@@ -8,7 +8,7 @@
 
 #include "../base/moved_clock.hpp"
 #include "../base/sanitizers.hpp"
-#include "dsanalyze/base/error.hpp"
+#include "base/error.hpp"
 #include "server_processes.hpp"
 
 namespace dsanalyze {

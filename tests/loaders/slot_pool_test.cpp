@@ -1,4 +1,4 @@
-#include "dsanalyze/loaders/slot_pool.hpp"
+#include "loaders/slot_pool.hpp"
 
 #include <doctest/doctest.h>
 

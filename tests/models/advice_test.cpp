@@ -8,8 +8,8 @@
 
 #include "../base/texts.hpp"
 #include "answers.hpp"
-#include "dsanalyze/core/rate_text.hpp"
-#include "dsanalyze/models/whatif.hpp"
+#include "core/records/rate_text.hpp"
+#include "models/whatif/whatif.hpp"
 
 using namespace dsanalyze;
 using testing::advice_for;

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "dsanalyze/models/whatif.hpp"
+#include "models/whatif/whatif.hpp"
 
 // What tests ask of answers.
 

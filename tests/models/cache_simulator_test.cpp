@@ -1,4 +1,4 @@
-#include "dsanalyze/models/cache_simulator.hpp"
+#include "models/simulate/cache_simulator.hpp"
 
 #include <doctest/doctest.h>
 
@@ -11,8 +11,8 @@
 #include <numeric>
 #include <utility>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/random.hpp"
+#include "base/error.hpp"
+#include "base/random.hpp"
 
 using namespace dsanalyze;
 

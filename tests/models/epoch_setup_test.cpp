@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/models/epoch_simulator.hpp"
+#include "base/error.hpp"
+#include "models/simulate/epoch_simulator.hpp"
 
 using namespace dsanalyze;
 

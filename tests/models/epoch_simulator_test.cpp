@@ -1,4 +1,4 @@
-#include "dsanalyze/models/epoch_simulator.hpp"
+#include "models/simulate/epoch_simulator.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "dsanalyze/models/fits.hpp"
+#include "models/fits/fits.hpp"
 
 #include <doctest/doctest.h>
 

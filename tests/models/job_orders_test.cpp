@@ -5,9 +5,9 @@
 #include <limits>
 #include <set>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/random.hpp"
-#include "dsanalyze/models/cache_simulator.hpp"
+#include "base/error.hpp"
+#include "base/random.hpp"
+#include "models/simulate/cache_simulator.hpp"
 
 using namespace dsanalyze;
 

@@ -1,4 +1,4 @@
-#include "dsanalyze/models/live_model.hpp"
+#include "models/whatif/live_model.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,8 +1,8 @@
-#include "dsanalyze/models/profile_simulation.hpp"
+#include "models/simulate/profile_simulation.hpp"
 
 #include <doctest/doctest.h>
 
-#include "dsanalyze/models/whatif.hpp"
+#include "models/whatif/whatif.hpp"
 
 using namespace dsanalyze;
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "dsanalyze/models/report_curves.hpp"
+#include "models/whatif/report_curves.hpp"
 
 using namespace dsanalyze;
 

@@ -4,7 +4,7 @@
 
 #include "../base/texts.hpp"
 #include "answers.hpp"
-#include "dsanalyze/base/error.hpp"
+#include "base/error.hpp"
 #include "search_shop.hpp"
 
 using namespace dsanalyze;

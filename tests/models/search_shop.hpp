@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "dsanalyze/models/search.hpp"
+#include "models/search/search.hpp"
 
 namespace dsanalyze::test_shop {
 

@@ -1,4 +1,4 @@
-#include "dsanalyze/models/search.hpp"
+#include "models/search/search.hpp"
 
 #include <doctest/doctest.h>
 
@@ -9,8 +9,8 @@
 
 #include "../base/texts.hpp"
 #include "answers.hpp"
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/random.hpp"
+#include "base/error.hpp"
+#include "base/random.hpp"
 #include "search_shop.hpp"
 
 using namespace dsanalyze;

@@ -1,4 +1,4 @@
-#include "dsanalyze/models/servers.hpp"
+#include "models/whatif/servers.hpp"
 
 #include <doctest/doctest.h>
 
@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "../base/numbers.hpp"
-#include "dsanalyze/base/random.hpp"
-#include "dsanalyze/core/assignment.hpp"
-#include "dsanalyze/core/data_parallel.hpp"
-#include "dsanalyze/core/page_cache_forms.hpp"
+#include "base/random.hpp"
+#include "core/cache_policy/page_cache_forms.hpp"
+#include "core/partition/assignment.hpp"
+#include "core/partition/data_parallel.hpp"
 
 using namespace dsanalyze;
 using testing::infinite;

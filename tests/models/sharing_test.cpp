@@ -1,11 +1,11 @@
-#include "dsanalyze/models/sharing.hpp"
+#include "models/whatif/sharing.hpp"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 
 #include "../base/numbers.hpp"
-#include "dsanalyze/core/page_cache_forms.hpp"
+#include "core/cache_policy/page_cache_forms.hpp"
 
 using namespace dsanalyze;
 using testing::infinite;

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "answers.hpp"
-#include "dsanalyze/models/whatif.hpp"
+#include "models/whatif/whatif.hpp"
 
 using namespace dsanalyze;
 using testing::has_code;

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "answers.hpp"
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/models/profile_simulation.hpp"
+#include "base/error.hpp"
+#include "models/simulate/profile_simulation.hpp"
 
 using namespace dsanalyze;
 using testing::has_code;

@@ -4,8 +4,8 @@
 
 #include "../base/numbers.hpp"
 #include "answers.hpp"
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/models/whatif.hpp"
+#include "base/error.hpp"
+#include "models/whatif/whatif.hpp"
 
 using namespace dsanalyze;
 using testing::close_to;

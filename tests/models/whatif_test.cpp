@@ -1,4 +1,4 @@
-#include "dsanalyze/models/whatif.hpp"
+#include "models/whatif/whatif.hpp"
 
 #include <doctest/doctest.h>
 
@@ -7,9 +7,9 @@
 
 #include "../base/texts.hpp"
 #include "answers.hpp"
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/core/page_cache_forms.hpp"
-#include "dsanalyze/models/profile_simulation.hpp"
+#include "base/error.hpp"
+#include "core/cache_policy/page_cache_forms.hpp"
+#include "models/simulate/profile_simulation.hpp"
 
 using namespace dsanalyze;
 using testing::advice_for;

@@ -5,8 +5,8 @@
 
 #include "../trainer/toy_batches.hpp"
 #include "../transport/ranks_fixture.hpp"
-#include "dsanalyze/core/assignment.hpp"
-#include "dsanalyze/trainer/cpu_trainer.hpp"
+#include "core/partition/assignment.hpp"
+#include "trainer/cpu_trainer.hpp"
 
 // [Yang-Cong, Theorem 1]: whichever rank trains which sample of a global mini-batch, the global gradient is the same, and so are the weights.
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "../base/texts.hpp"
-#include "../loaders/made_dataset.hpp"
-#include "dsanalyze/profile/profiler.hpp"
+#include "../loaders/dataset/made_dataset.hpp"
+#include "profile/profiler.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -1,4 +1,4 @@
-#include "prep_probe.hpp"
+#include "profile/prep_probe.hpp"
 
 #include <doctest/doctest.h>
 
@@ -6,7 +6,7 @@
 #include <ctime>
 #include <thread>
 
-#include "dsanalyze/base/clock.hpp"
+#include "base/clock.hpp"
 
 using namespace dsanalyze;
 

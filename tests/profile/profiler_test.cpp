@@ -1,16 +1,16 @@
-#include "dsanalyze/profile/profiler.hpp"
+#include "profile/profiler.hpp"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 
 #include "../base/texts.hpp"
-#include "dsanalyze/base/utc.hpp"
+#include "base/text/utc.hpp"
 
 #include "../base/temporary_folder.hpp"
 #include "../core/trace_lines.hpp"
-#include "../loaders/jpeg_images.hpp"
-#include "../loaders/made_dataset.hpp"
+#include "../loaders/dataset/made_dataset.hpp"
+#include "../loaders/prep/jpeg_images.hpp"
 
 namespace dsanalyze {
 namespace {

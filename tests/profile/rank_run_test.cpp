@@ -4,9 +4,9 @@
 #include <memory>
 #include <stop_token>
 
-#include "../loaders/made_dataset.hpp"
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/profile/profiler.hpp"
+#include "../loaders/dataset/made_dataset.hpp"
+#include "base/error.hpp"
+#include "profile/profiler.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -1,4 +1,4 @@
-#include "reference_training.hpp"
+#include "profile/reference_training.hpp"
 
 #include <doctest/doctest.h>
 
@@ -6,10 +6,10 @@
 #include <cmath>
 
 #include "../base/texts.hpp"
-#include "../loaders/jpeg_images.hpp"
-#include "../loaders/made_dataset.hpp"
-#include "dsanalyze/share/pipeline.hpp"
-#include "training.hpp"
+#include "../loaders/dataset/made_dataset.hpp"
+#include "../loaders/prep/jpeg_images.hpp"
+#include "loaders/pipeline.hpp"
+#include "profile/training.hpp"
 
 namespace dsanalyze {
 namespace {

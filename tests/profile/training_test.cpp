@@ -1,13 +1,13 @@
-#include "training.hpp"
+#include "profile/training.hpp"
 
 #include <doctest/doctest.h>
 
 #include <array>
 
-#include "dsanalyze/loaders/dataset.hpp"
-#include "dsanalyze/loaders/fetch_engine.hpp"
-#include "dsanalyze/loaders/prep.hpp"
-#include "dsanalyze/loaders/server_scope.hpp"
+#include "loaders/dataset/dataset.hpp"
+#include "loaders/fetch/fetch_engine.hpp"
+#include "loaders/prep/prep.hpp"
+#include "loaders/server/server_scope.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -1,4 +1,4 @@
-#include "trial_search.hpp"
+#include "profile/jobs/trial_search.hpp"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "trial_meeting.hpp"
+#include "profile/jobs/trial_meeting.hpp"
 
 namespace dsanalyze {
 namespace {

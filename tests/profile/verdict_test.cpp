@@ -1,4 +1,4 @@
-#include "verdict.hpp"
+#include "profile/verdict.hpp"
 
 #include <doctest/doctest.h>
 

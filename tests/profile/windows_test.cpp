@@ -1,11 +1,11 @@
-#include "windows.hpp"
+#include "profile/windows.hpp"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <vector>
 
-#include "dsanalyze/base/random.hpp"
+#include "base/random.hpp"
 
 namespace dsanalyze {
 namespace {

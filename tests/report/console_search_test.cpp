@@ -4,7 +4,7 @@
 #include <string>
 
 #include "../base/texts.hpp"
-#include "dsanalyze/report/report.hpp"
+#include "report/report.hpp"
 
 using namespace dsanalyze;
 using testing::says;

@@ -3,9 +3,9 @@
 #include <sstream>
 
 #include "../core/sample_results.hpp"
-#include "console_table.hpp"
-#include "dsanalyze/report/report.hpp"
 #include "golden.hpp"
+#include "report/console/console_table.hpp"
+#include "report/report.hpp"
 
 using namespace dsanalyze;
 using testing::check_golden;

@@ -5,10 +5,10 @@
 #include <sstream>
 
 #include "../base/texts.hpp"
-#include "dsanalyze/core/rate_text.hpp"
-#include "dsanalyze/report/report.hpp"
+#include "core/records/rate_text.hpp"
 #include "golden.hpp"
-#include "profile_text.hpp"
+#include "report/document/profile_text.hpp"
+#include "report/report.hpp"
 
 using namespace dsanalyze;
 using testing::check_golden;

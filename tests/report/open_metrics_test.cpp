@@ -1,4 +1,4 @@
-#include "dsanalyze/report/open_metrics.hpp"
+#include "report/formats/open_metrics.hpp"
 
 #include <doctest/doctest.h>
 

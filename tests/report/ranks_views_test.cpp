@@ -5,9 +5,9 @@
 #include <sstream>
 
 #include "../base/texts.hpp"
-#include "dsanalyze/report/open_metrics.hpp"
 #include "golden.hpp"
-#include "profile_text.hpp"
+#include "report/document/profile_text.hpp"
+#include "report/formats/open_metrics.hpp"
 #include "report_samples.hpp"
 
 using namespace dsanalyze;

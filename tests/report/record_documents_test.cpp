@@ -6,8 +6,8 @@
 #include "../base/texts.hpp"
 #include "golden.hpp"
 #include "pages.hpp"
-#include "record_documents.hpp"
 #include "record_samples.hpp"
+#include "report/document/record_documents.hpp"
 
 using namespace dsanalyze;
 using namespace dsanalyze::test;

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "dsanalyze/report/report.hpp"
-#include "sample_results.hpp"
+#include "../core/sample_results.hpp"
+#include "report/report.hpp"
 
 namespace dsanalyze::test {
 

@@ -4,8 +4,8 @@
 #include <array>
 
 #include "../base/texts.hpp"
-#include "record_documents.hpp"
 #include "record_samples.hpp"
+#include "report/document/record_documents.hpp"
 
 using namespace dsanalyze;
 using namespace dsanalyze::report;

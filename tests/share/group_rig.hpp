@@ -18,11 +18,11 @@
 #include <vector>
 
 #include "../base/sanitizers.hpp"
-#include "dsanalyze/base/random.hpp"
-#include "dsanalyze/core/workload.hpp"
-#include "dsanalyze/loaders/dataset.hpp"
-#include "dsanalyze/loaders/slot_pool.hpp"
-#include "dsanalyze/share/group.hpp"
+#include "base/random.hpp"
+#include "core/workload.hpp"
+#include "loaders/dataset/dataset.hpp"
+#include "loaders/slot_pool.hpp"
+#include "share/group.hpp"
 
 namespace dsanalyze::testing {
 

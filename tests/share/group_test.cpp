@@ -1,4 +1,4 @@
-#include "dsanalyze/share/group.hpp"
+#include "share/group.hpp"
 
 #include <doctest/doctest.h>
 

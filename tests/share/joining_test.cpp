@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "../base/temporary_folder.hpp"
-#include "dsanalyze/base/error.hpp"
+#include "base/error.hpp"
 #include "group_rig.hpp"
 
 namespace dsanalyze {

@@ -11,11 +11,11 @@
 #include "../base/moved_clock.hpp"
 #include "../base/sanitizers.hpp"
 #include "../base/temporary_folder.hpp"
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/shared_memory.hpp"
+#include "base/error.hpp"
+#include "base/system/shared_memory.hpp"
 #include "group_rig.hpp"
-#include "messages.hpp"
-#include "terms.hpp"
+#include "share/messages.hpp"
+#include "share/terms.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -1,4 +1,4 @@
-#include "terms.hpp"
+#include "share/terms.hpp"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "dsanalyze/base/error.hpp"
+#include "base/error.hpp"
 #include "group_rig.hpp"
 
 namespace dsanalyze {

@@ -1,4 +1,4 @@
-#include "dsanalyze/trainer/cpu_trainer.hpp"
+#include "trainer/cpu_trainer.hpp"
 
 #include <doctest/doctest.h>
 
@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
-#include "dsanalyze/base/error.hpp"
-#include "loss_history.hpp"
+#include "base/error.hpp"
 #include "toy_batches.hpp"
+#include "trainer/loss_history.hpp"
 
 namespace dsanalyze {
 namespace {

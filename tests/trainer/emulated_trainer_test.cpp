@@ -3,9 +3,9 @@
 #include <array>
 #include <vector>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/random.hpp"
-#include "dsanalyze/trainer/trainer.hpp"
+#include "base/error.hpp"
+#include "base/random.hpp"
+#include "trainer/trainer.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -1,4 +1,4 @@
-#include "dsanalyze/trainer/reference_network.hpp"
+#include "trainer/reference_network.hpp"
 
 #include <doctest/doctest.h>
 
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "dsanalyze/base/error.hpp"
+#include "base/error.hpp"
 #include "toy_batches.hpp"
 
 namespace dsanalyze {

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <vector>
 
-#include "dsanalyze/base/random.hpp"
-#include "dsanalyze/core/batch.hpp"
+#include "base/random.hpp"
+#include "core/batch.hpp"
 
 namespace dsanalyze::test {
 

@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
-#include "handshake.hpp"
-#include "process_identity.hpp"
 #include "ranks_fixture.hpp"
-#include "wire.hpp"
+#include "transport/wire/handshake.hpp"
+#include "transport/wire/process_identity.hpp"
+#include "transport/wire/wire.hpp"
 
 namespace dsanalyze::test {
 

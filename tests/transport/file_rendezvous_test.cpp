@@ -13,9 +13,9 @@
 #include "../base/sanitizers.hpp"
 #include "../base/temporary_folder.hpp"
 #include "../base/texts.hpp"
-#include "file_rendezvous.hpp"
-#include "private_file.hpp"
 #include "ranks_that_meet.hpp"
+#include "transport/rendezvous/file_rendezvous.hpp"
+#include "transport/rendezvous/private_file.hpp"
 
 namespace dsanalyze {
 namespace {

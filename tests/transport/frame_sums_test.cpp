@@ -1,4 +1,4 @@
-#include "frame_sums.hpp"
+#include "transport/wire/frame_sums.hpp"
 
 #include <doctest/doctest.h>
 

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "fake_rank.hpp"
-#include "members.hpp"
+#include "transport/team/members.hpp"
 
 // A rank that was stopped, or that the others lost, and that lives after all.
 

@@ -1,4 +1,4 @@
-#include "handshake.hpp"
+#include "transport/wire/handshake.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "dsanalyze/transport/job_key.hpp"
+#include "transport/rendezvous/job_key.hpp"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>

@@ -13,8 +13,8 @@
 
 #include "../base/sanitizers.hpp"
 #include "../base/temporary_folder.hpp"
-#include "introduction.hpp"
 #include "ports.hpp"
+#include "transport/rendezvous/introduction.hpp"
 
 // What is given back to the system's memory during a meeting is kept here, and searched for the key afterwards.
 

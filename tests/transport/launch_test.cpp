@@ -1,4 +1,4 @@
-#include "dsanalyze/transport/launch.hpp"
+#include "transport/rendezvous/launch.hpp"
 
 #include <doctest/doctest.h>
 
@@ -9,8 +9,8 @@
 
 #include "../base/temporary_folder.hpp"
 #include "../base/texts.hpp"
-#include "introduction.hpp"
 #include "ranks_that_meet.hpp"
+#include "transport/rendezvous/introduction.hpp"
 
 namespace dsanalyze {
 namespace {

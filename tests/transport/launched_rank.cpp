@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/transport/launch.hpp"
-#include "dsanalyze/transport/rendezvous.hpp"
+#include "base/error.hpp"
+#include "transport/rendezvous/launch.hpp"
+#include "transport/rendezvous/rendezvous.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -1,8 +1,8 @@
 #include <doctest/doctest.h>
 
 #include "../base/sanitizers.hpp"
-#include "frame_sums.hpp"
 #include "meddler.hpp"
+#include "transport/wire/frame_sums.hpp"
 
 // Somebody between two ranks who has not their key, and networks that cut them off from one another.
 

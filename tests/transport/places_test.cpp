@@ -1,4 +1,4 @@
-#include "places.hpp"
+#include "transport/rendezvous/places.hpp"
 
 #include <doctest/doctest.h>
 

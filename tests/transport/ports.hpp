@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "dsanalyze/base/files.hpp"
+#include "base/system/files.hpp"
 #include "ranks_that_meet.hpp"
 
 // Meetings at ports of loopback, and connections to them that are no rank's.

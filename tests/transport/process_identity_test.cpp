@@ -1,4 +1,4 @@
-#include "process_identity.hpp"
+#include "transport/wire/process_identity.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>

@@ -14,10 +14,10 @@
 #include <thread>
 #include <vector>
 
-#include "dsanalyze/base/clock.hpp"
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/random.hpp"
-#include "dsanalyze/transport/ranks.hpp"
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "base/random.hpp"
+#include "transport/team/ranks.hpp"
 
 namespace dsanalyze::test {
 

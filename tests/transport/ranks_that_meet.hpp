@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "dsanalyze/base/clock.hpp"
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/transport/rendezvous.hpp"
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "transport/rendezvous/rendezvous.hpp"
 
 namespace dsanalyze::testing {
 

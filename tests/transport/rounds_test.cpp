@@ -1,4 +1,4 @@
-#include "rounds.hpp"
+#include "transport/team/rounds.hpp"
 
 #include <doctest/doctest.h>
 

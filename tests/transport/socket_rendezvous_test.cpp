@@ -8,10 +8,10 @@
 
 #include "../base/sanitizers.hpp"
 #include "../base/texts.hpp"
-#include "dsanalyze/base/files.hpp"
-#include "meeting_place.hpp"
+#include "base/system/files.hpp"
 #include "ports.hpp"
-#include "sealed_line.hpp"
+#include "transport/rendezvous/meeting_place.hpp"
+#include "transport/rendezvous/sealed_line.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -11,11 +11,11 @@
 
 #include "../base/sanitizers.hpp"
 #include "../base/texts.hpp"
-#include "introduction.hpp"
-#include "meeting_place.hpp"
 #include "ports.hpp"
-#include "sealed_line.hpp"
-#include "socket_rendezvous.hpp"
+#include "transport/rendezvous/introduction.hpp"
+#include "transport/rendezvous/meeting_place.hpp"
+#include "transport/rendezvous/sealed_line.hpp"
+#include "transport/rendezvous/socket_rendezvous.hpp"
 
 // Processes that connect to a rendezvous port and are no ranks, or are ranks in no hurry.
 

@@ -1,4 +1,4 @@
-#include "conclusion.hpp"
+#include "validate/conclusion.hpp"
 
 #include <doctest/doctest.h>
 

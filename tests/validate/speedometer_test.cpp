@@ -1,4 +1,4 @@
-#include "speedometer.hpp"
+#include "validate/speedometer.hpp"
 
 #include <doctest/doctest.h>
 

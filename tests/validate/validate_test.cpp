@@ -1,13 +1,13 @@
-#include "dsanalyze/validate/validate.hpp"
+#include "validate/validate.hpp"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 
-#include "../loaders/made_dataset.hpp"
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/models/profile_simulation.hpp"
-#include "dsanalyze/models/whatif.hpp"
+#include "../loaders/dataset/made_dataset.hpp"
+#include "base/error.hpp"
+#include "models/simulate/profile_simulation.hpp"
+#include "models/whatif/whatif.hpp"
 
 using namespace dsanalyze;
 

@@ -5,16 +5,16 @@
 #include <system_error>
 #include <utility>
 
-#include "../dataset_source.hpp"
-#include "../parallel_ranges.hpp"
-#include "../sample_bytes.hpp"
-#include "../tar_header.hpp"
 #include "all_samples.hpp"
+#include "base/error.hpp"
+#include "base/random.hpp"
 #include "convert_run.hpp"
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/random.hpp"
-#include "dsanalyze/loaders/dataset.hpp"
-#include "dsanalyze/loaders/dataset_convert.hpp"
+#include "dataset_convert.hpp"
+#include "loaders/dataset/dataset.hpp"
+#include "loaders/dataset/readers/dataset_source.hpp"
+#include "loaders/dataset/readers/parallel_ranges.hpp"
+#include "loaders/dataset/readers/tar_header.hpp"
+#include "loaders/dataset/sample_bytes.hpp"
 
 namespace dsanalyze {
 namespace {

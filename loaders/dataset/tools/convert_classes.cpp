@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "../label_table.hpp"
+#include "loaders/dataset/readers/label_table.hpp"
 
 namespace dsanalyze {
 namespace {

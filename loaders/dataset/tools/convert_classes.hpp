@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "dsanalyze/core/index.hpp"
+#include "core/index.hpp"
 
 namespace dsanalyze {
 

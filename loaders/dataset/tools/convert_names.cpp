@@ -8,12 +8,12 @@
 #include <unordered_map>
 #include <utility>
 
-#include "../format_names.hpp"
-#include "../sample_choice.hpp"
-#include "../sample_member.hpp"
-#include "../tar_shard.hpp"
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/loaders/dataset.hpp"
+#include "base/error.hpp"
+#include "loaders/dataset/dataset.hpp"
+#include "loaders/dataset/readers/format_names.hpp"
+#include "loaders/dataset/readers/sample_member.hpp"
+#include "loaders/dataset/readers/tar_shard.hpp"
+#include "loaders/dataset/sample_choice.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "convert_classes.hpp"
 #include "convert_run.hpp"
-#include "dsanalyze/core/index.hpp"
+#include "core/index.hpp"
 
 namespace dsanalyze {
 

@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <system_error>
 
-#include "dsanalyze/base/error.hpp"
+#include "base/error.hpp"
 
 namespace dsanalyze {
 namespace {

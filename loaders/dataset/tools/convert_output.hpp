@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "dsanalyze/base/files.hpp"
-#include "dsanalyze/base/units.hpp"
+#include "base/system/files.hpp"
+#include "base/text/units.hpp"
 
 namespace dsanalyze {
 

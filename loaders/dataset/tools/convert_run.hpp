@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "convert_output.hpp"
-#include "dsanalyze/base/clock.hpp"
-#include "dsanalyze/loaders/dataset_convert.hpp"
+#include "dataset_convert.hpp"
 
 namespace dsanalyze {
 

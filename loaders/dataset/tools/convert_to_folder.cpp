@@ -4,11 +4,11 @@
 #include <system_error>
 #include <vector>
 
-#include "../npy_header.hpp"
-#include "../sample_bytes.hpp"
+#include "base/error.hpp"
 #include "convert_names.hpp"
 #include "convert_run.hpp"
-#include "dsanalyze/base/error.hpp"
+#include "loaders/dataset/readers/npy_header.hpp"
+#include "loaders/dataset/sample_bytes.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "../npy_header.hpp"
-#include "../sample_bytes.hpp"
+#include "base/error.hpp"
 #include "convert_names.hpp"
 #include "convert_run.hpp"
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/loaders/prep.hpp"
+#include "loaders/dataset/readers/npy_header.hpp"
+#include "loaders/dataset/sample_bytes.hpp"
+#include "loaders/prep/prep.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -4,10 +4,10 @@
 #include <utility>
 #include <vector>
 
-#include "../npy_header.hpp"
-#include "../sample_bytes.hpp"
 #include "convert_names.hpp"
 #include "convert_run.hpp"
+#include "loaders/dataset/readers/npy_header.hpp"
+#include "loaders/dataset/sample_bytes.hpp"
 #include "tar_writer.hpp"
 
 namespace dsanalyze {

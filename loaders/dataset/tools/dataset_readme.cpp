@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <system_error>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/files.hpp"
+#include "base/error.hpp"
+#include "base/system/files.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -7,8 +7,8 @@
 #include <csetjmp>
 #include <cstdlib>
 
-#include "../../prep/jpeg_warnings.hpp"
-#include "dsanalyze/base/error.hpp"
+#include "base/error.hpp"
+#include "loaders/prep/jpeg_warnings.hpp"
 
 namespace dsanalyze {
 

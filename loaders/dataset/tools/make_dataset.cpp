@@ -1,4 +1,4 @@
-#include "dsanalyze/loaders/dataset_make.hpp"
+#include "dataset_make.hpp"
 
 #include <fmt/format.h>
 
@@ -9,11 +9,11 @@
 #include <limits>
 #include <system_error>
 
-#include "../parallel_ranges.hpp"
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "base/system/files.hpp"
 #include "dataset_readme.hpp"
-#include "dsanalyze/base/clock.hpp"
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/files.hpp"
+#include "loaders/dataset/readers/parallel_ranges.hpp"
 #include "make_run.hpp"
 #include "photograph_files.hpp"
 #include "sample_recipe.hpp"

@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/json_reader.hpp"
-#include "dsanalyze/loaders/dataset_make.hpp"
+#include "base/error.hpp"
+#include "base/text/json_reader.hpp"
+#include "dataset_make.hpp"
 #include "sample_recipe.hpp"
 
 namespace dsanalyze {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "dsanalyze/loaders/dataset_make.hpp"
+#include "dataset_make.hpp"
 #include "sample_files.hpp"
 
 namespace dsanalyze {

@@ -7,10 +7,10 @@
 #include <fstream>
 #include <memory>
 
-#include "../format_names.hpp"
-#include "../parallel_ranges.hpp"
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/base/files.hpp"
+#include "base/error.hpp"
+#include "base/system/files.hpp"
+#include "loaders/dataset/readers/format_names.hpp"
+#include "loaders/dataset/readers/parallel_ranges.hpp"
 
 namespace dsanalyze {
 namespace {

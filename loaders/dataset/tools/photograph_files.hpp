@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "dsanalyze/loaders/dataset_make.hpp"
+#include "dataset_make.hpp"
 #include "jpeg_file.hpp"
 
 namespace dsanalyze {

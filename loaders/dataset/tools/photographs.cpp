@@ -1,4 +1,4 @@
-#include "dsanalyze/loaders/dataset_make.hpp"
+#include "dataset_make.hpp"
 
 namespace dsanalyze {
 

@@ -13,7 +13,7 @@
 #include <system_error>
 #include <utility>
 
-#include "dsanalyze/base/files.hpp"
+#include "base/system/files.hpp"
 
 namespace dsanalyze {
 namespace {

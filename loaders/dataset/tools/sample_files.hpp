@@ -6,7 +6,7 @@
 #include <optional>
 #include <span>
 
-#include "dsanalyze/base/units.hpp"
+#include "base/text/units.hpp"
 
 namespace dsanalyze {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "dsanalyze/base/random.hpp"
+#include "base/random.hpp"
 
 namespace dsanalyze {
 namespace {

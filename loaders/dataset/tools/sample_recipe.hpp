@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "dsanalyze/base/units.hpp"
+#include "base/text/units.hpp"
 #include "jpeg_file.hpp"
 
 namespace dsanalyze {

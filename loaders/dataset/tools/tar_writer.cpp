@@ -6,7 +6,7 @@
 #include <array>
 #include <cstddef>
 
-#include "../tar_header.hpp"
+#include "loaders/dataset/readers/tar_header.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "dsanalyze/base/units.hpp"
+#include "base/text/units.hpp"
 
 namespace dsanalyze {
 

@@ -12,15 +12,15 @@
 #include <utility>
 #include <vector>
 
-#include "../index_dependencies.hpp"
-#include "../member_keys.hpp"
-#include "../parallel_ranges.hpp"
-#include "../sample_bytes.hpp"
-#include "../tar_shard.hpp"
 #include "all_samples.hpp"
-#include "dsanalyze/base/clock.hpp"
-#include "dsanalyze/base/error.hpp"
-#include "dsanalyze/loaders/dataset.hpp"
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "loaders/dataset/dataset.hpp"
+#include "loaders/dataset/index_dependencies.hpp"
+#include "loaders/dataset/readers/member_keys.hpp"
+#include "loaders/dataset/readers/parallel_ranges.hpp"
+#include "loaders/dataset/readers/tar_shard.hpp"
+#include "loaders/dataset/sample_bytes.hpp"
 
 namespace dsanalyze {
 namespace {

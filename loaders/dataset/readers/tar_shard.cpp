@@ -1,0 +1,247 @@
+#include "tar_shard.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/error.hpp"
+#include "file_window.hpp"
+#include "tar_header.hpp"
+#include "tar_samples.hpp"
+
+namespace dsanalyze {
+namespace {
+
+using namespace std::string_view_literals;
+
+/// Of a pax header or a GNU long name; a path is at most 4 KiB, and other records are as long as their writer likes.
+constexpr std::uint64_t most_name_bytes = std::uint64_t{1} << 20;
+constexpr std::size_t looked_at_behind_end = std::size_t{64} << 10;
+
+std::string_view text_of(std::span<const std::byte> bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+
+/// Goes through a shard from header to header.
+class Scan {
+ public:
+  Scan(const std::filesystem::path& file, const std::string& name, const MemberKeys& keys, const std::stop_token& stop)
+      : m_window(file), m_name(name), m_stop(stop), m_samples(m_window, m_name, keys, m_shard) {}
+
+  TarShard run() {
+    m_shard.bytes = m_window.size();
+    m_shard.modified_nanoseconds = m_window.modified_nanoseconds();
+    m_shard.inode = m_window.inode();
+    refuse_compressed();
+    for (std::uint64_t seen = 0; step(); ++seen) {
+      if (seen % 1024 == 0 && m_stop.stop_requested()) throw Interrupted();
+    }
+    m_samples.finish();
+    return std::move(m_shard);
+  }
+
+ private:
+  void refuse_compressed() {
+    const Compression compression = compression_of_bytes(text_of(m_window.at(0, tar_block_bytes)));
+    if (compression.name.empty()) return;
+    throw Error(fmt::format("the shard {} is compressed with {}: samples are read at random, which needs a plain tar; decompress it with: {}", m_name,
+                            compression.name, fmt::format(fmt::runtime(compression.command), m_name)));
+  }
+
+  /// Handles one header and what belongs to it. False at the archive's end.
+  bool step() {
+    const std::span<const std::byte> block = m_window.at(m_offset, tar_block_bytes);
+    if (block.size() < tar_block_bytes) return end_of_file(block);
+    TarHeader header;
+    switch (parse_tar_block(block.first<tar_block_bytes>(), header)) {
+      case TarBlockKind::zeros:
+        look_behind_end();
+        return false;
+      case TarBlockKind::garbage:
+        if (m_offset == 0) throw Error(fmt::format("{} is no tar archive: it does not begin with a header", m_name));
+        return damaged("tar-damaged", fmt::format("has no valid header at offset {}", m_offset));
+      case TarBlockKind::header:
+        break;
+    }
+    const std::uint64_t data = m_offset + tar_block_bytes;
+    if (is_about_the_next(header.kind)) return note_about_the_next(header, data);
+    apply_notes(header);
+    const std::uint64_t bytes = tar_kind_has_data(header.kind) ? header.size : 0;
+    take_member(header, data, bytes);
+    if (bytes > m_window.size() - std::min(data, m_window.size())) {
+      return damaged("tar-torn", fmt::format("ends within the data of {} (at offset {})", header.name, data));
+    }
+    m_offset = *tar_next_header(data, bytes);  // the data lie within the file, so this cannot be beyond any
+    return true;
+  }
+
+  bool end_of_file(std::span<const std::byte> rest) {
+    const bool is_padding = std::all_of(rest.begin(), rest.end(), [](std::byte byte) { return byte == std::byte{0}; });
+    const bool waits_for_more = m_long_name || m_long_link || m_pax_is_pending;
+    if (m_window.size() == 0) return damaged("tar-torn", "is empty (0 bytes)");
+    if (m_offset == 0) throw Error(fmt::format("{} is no tar archive: it is shorter than a header", m_name));
+    if (is_padding && !waits_for_more) return false;
+    return damaged("tar-torn", fmt::format("ends within a header (at offset {})", m_offset));
+  }
+
+  bool damaged(std::string code, std::string text) {
+    m_shard.damage = TarDamage{std::move(code), std::move(text)};
+    return false;
+  }
+
+  /// Archives joined with `cat` go on behind the first one's end, where no reader of tar files looks unless told to.
+  void look_behind_end() {
+    const std::span<const std::byte> rest = m_window.at(m_offset, looked_at_behind_end);
+    for (std::size_t place = 0; place + tar_block_bytes <= rest.size(); place += tar_block_bytes) {
+      TarHeader header;
+      const TarBlockKind kind = parse_tar_block(rest.subspan(place).first<tar_block_bytes>(), header);
+      if (kind == TarBlockKind::zeros) continue;
+      if (kind == TarBlockKind::header)
+        damaged("tar-joined", fmt::format("goes on behind its end, at offset {}, with another archive, which is left out", m_offset + place));
+      return;
+    }
+  }
+
+  static bool is_about_the_next(TarKind kind) {
+    return kind == TarKind::long_name || kind == TarKind::long_link || kind == TarKind::pax || kind == TarKind::pax_global;
+  }
+
+  bool note_about_the_next(const TarHeader& header, std::uint64_t data) {
+    if (header.size > most_name_bytes) {
+      return damaged("tar-damaged", fmt::format("has a header at offset {} that claims {} bytes for a name", m_offset, header.size));
+    }
+    const std::span<const std::byte> bytes = m_window.at(data, static_cast<std::size_t>(header.size));
+    if (bytes.size() < header.size) return damaged("tar-torn", fmt::format("ends within a header (at offset {})", m_offset));
+    const std::string_view text = text_of(bytes);
+    if (header.kind == TarKind::long_name) {
+      m_long_name = std::string(text.substr(0, text.find('\0')));
+    } else if (header.kind == TarKind::long_link) {
+      m_long_link = std::string(text.substr(0, text.find('\0')));
+    } else {
+      PaxRecords records;
+      if (!parse_pax_records(bytes, records)) {
+        return damaged("tar-damaged", fmt::format("has a pax header at offset {} whose records are broken", m_offset));
+      }
+      const bool is_global = header.kind == TarKind::pax_global;
+      (is_global ? m_global : m_pax).update(records);
+      m_pax_is_pending |= !is_global;
+    }
+    m_offset = *tar_next_header(data, header.size);
+    return true;
+  }
+
+  void apply_notes(TarHeader& header) {
+    if (m_long_name) header.name = std::move(*m_long_name);
+    if (m_long_link) header.link = std::move(*m_long_link);
+    m_global.apply_to(header);
+    m_pax.apply_to(header);
+    m_long_name.reset();
+    m_long_link.reset();
+    m_pax = {};
+    m_pax_is_pending = false;
+  }
+
+  void take_member(const TarHeader& header, std::uint64_t data, std::uint64_t bytes) {
+    switch (header.kind) {
+      case TarKind::folder:
+        return;
+      case TarKind::hard_link:
+      case TarKind::symbolic_link:
+        m_shard.links.add(fmt::format("{}: {} -> {}", m_name, header.name, header.link));
+        return;
+      case TarKind::sparse:
+        throw Error(
+            fmt::format("the shard {} holds the sparse member {} (at offset {}), whose bytes do not lie as they are; write the shard "
+                        "anew without --sparse",
+                        m_name, header.name, m_offset));
+      case TarKind::file:
+        break;
+      default:
+        m_shard.other_members.add(fmt::format("{}: {}", m_name, header.name));
+        return;
+    }
+    m_samples.take({header.name, m_offset, data, bytes});
+  }
+
+  FileWindow m_window;
+  const std::string& m_name;
+  const std::stop_token& m_stop;
+  TarShard m_shard;
+  std::uint64_t m_offset = 0;
+  TarSampleMaker m_samples;
+  std::optional<std::string> m_long_name;
+  std::optional<std::string> m_long_link;
+  PaxRecords m_pax;
+  PaxRecords m_global;
+  bool m_pax_is_pending = false;
+};
+
+constexpr std::size_t most_blocks_back = 136;  // an .npy header of 64 KiB and a pax header of 4 KiB fit between a member's header and its array
+
+/// The longer name that stands in a pax or GNU header right before the header at `at`; "" when there is none.
+std::string long_name_before(FileWindow& window, std::uint64_t at) {
+  for (std::uint64_t blocks = 1; blocks <= 16 && (blocks + 1) * tar_block_bytes <= at; ++blocks) {
+    const std::uint64_t place = at - (blocks + 1) * tar_block_bytes;
+    const std::span<const std::byte> block = window.at(place, tar_block_bytes);
+    TarHeader header;
+    if (block.size() < tar_block_bytes || parse_tar_block(block.first<tar_block_bytes>(), header) != TarBlockKind::header) continue;
+    if (tar_next_header(place + tar_block_bytes, header.size) != at || header.size > most_name_bytes) continue;
+    const std::span<const std::byte> bytes = window.at(place + tar_block_bytes, static_cast<std::size_t>(header.size));
+    if (header.kind == TarKind::long_name) return std::string(text_of(bytes).substr(0, text_of(bytes).find('\0')));
+    PaxRecords records;
+    if (header.kind == TarKind::pax && parse_pax_records(bytes, records) && records.path) return *records.path;
+  }
+  return {};
+}
+
+}  // namespace
+
+TarShard scan_tar_shard(const std::filesystem::path& file, const std::string& name, const MemberKeys& keys, const std::stop_token& stop) {
+  return Scan(file, name, keys, stop).run();
+}
+
+TarMemberName split_member_name(std::string_view name) {
+  const std::size_t slash = name.rfind('/');
+  const std::size_t base = slash == std::string_view::npos ? 0 : slash + 1;
+  const std::size_t dot = name.find('.', base);
+  if (dot == std::string_view::npos || dot == base) return {};
+  return {name.substr(0, dot), name.substr(dot + 1)};
+}
+
+bool is_about_the_shard(std::string_view name) {
+  const std::string_view first = name.substr(0, name.find('/'));
+  return first.size() >= 4 && first.starts_with("__") && first.ends_with("__");
+}
+
+std::string tar_member_at(const std::filesystem::path& file, std::uint64_t offset, std::uint64_t length) {
+  FileWindow window(file);
+  const std::uint64_t last = offset / tar_block_bytes;
+  for (std::uint64_t back = 1; back <= std::min<std::uint64_t>(last, most_blocks_back); ++back) {
+    const std::uint64_t at = (last - back) * tar_block_bytes;
+    const std::span<const std::byte> block = window.at(at, tar_block_bytes);
+    TarHeader header;
+    if (block.size() < tar_block_bytes || parse_tar_block(block.first<tar_block_bytes>(), header) != TarBlockKind::header) continue;
+    if (header.kind != TarKind::file) continue;
+    const std::string longer = long_name_before(window, at);
+    const std::uint64_t data = at + tar_block_bytes;
+    const bool holds = header.size >= offset - data && header.size - (offset - data) >= length;
+    if (back == 1 || holds) return longer.empty() ? header.name : longer;
+  }
+  return {};
+}
+
+Compression compression_of_bytes(std::string_view first_bytes) {
+  struct Magic {
+    std::string_view bytes;
+    Compression compression;
+  };
+  static constexpr std::array magics{
+      Magic{"\x1f\x8b"sv, {"gzip", "gunzip -k '{}'"}},     Magic{"\x28\xb5\x2f\xfd"sv, {"zstd", "zstd -d '{}'"}},
+      Magic{"BZh"sv, {"bzip2", "bunzip2 -k '{}'"}},        Magic{"\xfd\x37zXZ\0"sv, {"xz", "unxz -k '{}'"}},
+      Magic{"\x04\x22\x4d\x18"sv, {"lz4", "lz4 -d '{}'"}},
+  };
+  const auto* found = std::find_if(magics.begin(), magics.end(), [&](const Magic& magic) { return first_bytes.starts_with(magic.bytes); });
+  return found == magics.end() ? Compression{} : found->compression;
+}
+
+}  // namespace dsanalyze

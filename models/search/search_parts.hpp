@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "search.hpp"
+
+namespace dsanalyze::search {
+
+/// What the search needs of a model; throws UsageError that says what to give.
+struct Base {
+  double ingestion = 0;
+  double cores = 0;
+  double accelerators = 0;
+  double dataset_bytes = 0;
+  double dataset_samples = 0;
+  std::string measured_kind;  ///< of the list: the accelerator behind G
+  double measured_speed = 1;  ///< its relative speed
+  bool kind_assumed = false;  ///< no one said which it is
+  [[nodiscard]] double sample_bytes() const { return dataset_bytes / dataset_samples; }
+};
+Base required_base(const RateModel& model, const SearchQuestion& question, std::vector<Finding>& findings);
+
+/// The target as a rate and as an epoch's time; nullopt without one.
+std::optional<SearchTarget> target_of(const SearchQuestion& question, const Base& base);
+
+/// Every set-up of the space, predicted and priced; at most question.most_setups.
+std::vector<SearchPoint> evaluated_space(const RateModel& model, const SearchQuestion& question, const Base& base,
+                                         const std::optional<SearchTarget>& target, const SearchHooks& hooks);
+
+/// What must hold beside the measured rates for the prediction to hold, clauses. Nothing where every number behind it was measured.
+std::vector<std::string> assumptions_of(const SearchSetup& setup, const RateModel& model, const PriceList& prices, const Base& base);
+/// By which factor the cores or the accelerators of a server go beyond those measured. Storage is the list's, an assumption by itself.
+double extrapolation_of(const SearchSetup& setup, const RateModel& model, const PriceList& prices, const Base& base);
+
+/// What a set-up costs in an hour: its server, cores, memory for the system and the cache, accelerators, storage that holds the dataset, network.
+SearchPoint::Costs costs_per_hour(const SearchSetup& setup, const PriceList& prices, double dataset_bytes);
+
+/// The total order among set-ups that reach the same: cheaper per epoch, faster, cheaper per hour, fewer parts, names.
+bool cheaper(const SearchPoint& left, const SearchPoint& right);
+
+/// The sentences that a person reads first.
+std::vector<std::string> conclusions(const SearchResult& result);
+
+}  // namespace dsanalyze::search

@@ -1,0 +1,73 @@
+#include <fmt/format.h>
+
+#include "core/records/rate_text.hpp"
+#include "search_parts.hpp"
+
+namespace dsanalyze::search {
+namespace {
+
+/// How many times as long as the others the first epoch may take without a word about it.
+constexpr double notable_first_epoch = 1.5;
+
+std::string stage_words(const std::string& resource) {
+  return resource == "gpu" ? "the accelerators [G]" : resource == "cpu" ? "prep [P]" : "fetch [F]";
+}
+
+std::string binds_text(const SearchPoint& point) {
+  if (point.too_close) return fmt::format("{} and {} are too close to call", stage_words(point.bottleneck), stage_words(point.next));
+  return fmt::format("{} {}, next {} at {} samples/s", stage_words(point.bottleneck), point.bottleneck == "gpu" ? "bind" : "binds",
+                     stage_words(point.next), format_number(point.next_samples_per_s));
+}
+
+/// ", provided that ..."; nothing where every number was measured.
+std::string provided(const SearchPoint& point) {
+  if (point.assumptions.empty()) return "";
+  return fmt::format(", provided that {}", fmt::join(point.assumptions, ", that "));
+}
+
+/// The parts, the cost, what is reached and what binds.
+std::string point_text(const SearchPoint& point, const std::string& currency) {
+  std::string text = fmt::format("{}: {} an epoch ({} an hour), {} samples/s, an epoch in {}; {}", setup_text(point.setup),
+                                 format_cost(point.cost_per_epoch, currency), format_cost(point.cost_per_hour, currency),
+                                 format_rate(point.samples_per_s, point.ci95_samples_per_s), format_seconds(point.epoch_seconds), binds_text(point));
+  if (point.first_epoch_seconds > notable_first_epoch * point.epoch_seconds)
+    text += fmt::format("; the first epoch, which fills the cache, takes {}", format_seconds(point.first_epoch_seconds));
+  if (point.simulated) text += fmt::format("; simulated {} samples/s", format_number(point.simulated->samples_per_s));
+  return text;
+}
+
+std::string target_text(const SearchTarget& target) {
+  return fmt::format("{} ({} samples/s, an epoch in {})", target.text, format_number(target.samples_per_s), format_seconds(target.epoch_seconds));
+}
+
+}  // namespace
+
+std::vector<std::string> conclusions(const SearchResult& result) {
+  const auto described = [&](const SearchPoint& point) { return point_text(point, result.currency); };
+  if (!result.target)
+    return {fmt::format("Cheapest epoch{}: {}.", provided(*result.cheapest), described(*result.cheapest)),
+            fmt::format("Fastest epoch{}: {}.", provided(result.fastest), described(result.fastest))};
+
+  const std::string target = target_text(*result.target);
+  if (result.reach == Reach::no)
+    return {
+        fmt::format("Out of reach of this price list: {}. The fastest set-up{} is {}.", target, provided(result.fastest), described(result.fastest))};
+  std::vector<std::string> sentences;
+  const SearchPoint& cheapest = *result.cheapest;
+  if (result.reach == Reach::maybe)
+    sentences.push_back(
+        fmt::format("No set-up surely reaches {}. The cheapest an epoch that may{}: {}.", target, provided(cheapest), described(cheapest)));
+  else
+    sentences.push_back(fmt::format("Cheapest an epoch that {} {}{}: {}.", result.reach == Reach::surely ? "surely reaches" : "reaches", target,
+                                    provided(cheapest), described(cheapest)));
+  if (const auto& hour = result.cheapest_hour)
+    sentences.push_back(fmt::format("Cheapest an hour, so the smallest that is enough{}: {}.", provided(*hour), described(*hour)));
+  if (const auto& maybe = result.cheaper_maybe)
+    sentences.push_back(
+        fmt::format("Cheaper an epoch, but it only may reach it{}, for {}: {}.", provided(*maybe),
+                    maybe->extrapolation > most_extrapolation ? "it goes far beyond what was measured" : "its interval begins below the target",
+                    described(*maybe)));
+  return sentences;
+}
+
+}  // namespace dsanalyze::search

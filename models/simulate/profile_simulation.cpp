@@ -1,0 +1,215 @@
+#include "profile_simulation.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/depths.hpp"
+
+namespace dsanalyze {
+namespace {
+
+/// An epoch of fewer batches is mostly its beginning and end; more samples than this change nothing but the time that simulating takes.
+constexpr std::uint32_t most_samples = 200'000;
+constexpr std::uint64_t steady_samples = 150'000;  ///< draws enough that their mean is that of the distribution, to half a percent
+
+bool is_whole(double value) { return value >= 1 && std::abs(value - std::round(value)) < 1e-6; }
+
+SimulatedStorage storage_of(const ProfileResult& profile, const ProfileSettings& settings, const WhatIfAnswer& answer) {
+  SimulatedStorage storage;
+  storage.fetch_places = static_cast<std::uint32_t>(fetch_places(settings));
+  switch (settings.storage) {
+    case Seam::null:
+      storage.kind = SimulatedStorage::Kind::instant;
+      break;
+    case Seam::emulated:
+      storage.kind = SimulatedStorage::Kind::device;
+      storage.device = storage_device(settings);
+      storage.concurrency = profile.dataset.format == "emulated" ? 0 : static_cast<std::uint32_t>(settings.fetch_concurrency);
+      break;
+    case Seam::real:
+      storage.kind = SimulatedStorage::Kind::measured;
+      storage.concurrency = static_cast<std::uint32_t>(settings.fetch_concurrency);
+      storage.request_seconds = with_mean(profile.distributions.request_seconds, storage.concurrency / answer.storage, "seconds a request");
+      break;
+  }
+  return storage;
+}
+
+/// CPU seconds that reading one sample takes, of the run that only read; 0 where no run did.
+double read_cpu_seconds(const ProfileResult& profile) {
+  const RunRecord* fetch = profile.run("fetch");
+  if (fetch == nullptr || fetch->timeline.empty() || !(fetch->samples_per_s > 0)) return 0;
+  double cpu_fraction = 0;
+  for (const TimelineRecord& look : fetch->timeline) cpu_fraction += look.cpu_fraction;
+  return cpu_fraction / static_cast<double>(fetch->timeline.size()) * profile.host.cores / fetch->samples_per_s;
+}
+
+/// The share of samples that come from storage, from F by Eq 4.
+double read_share(const WhatIfAnswer& answer) {
+  const double share = (1 / answer.fetch - 1 / answer.cache) / (1 / answer.storage - 1 / answer.cache);
+  return std::isfinite(share) ? std::clamp(share, 0.0, 1.0) : 0;
+}
+
+/// What prep of a sample takes of a core beside reads, which take their part of it: P was measured with everything in memory.
+double prep_cpu_seconds(const ProfileResult& profile, const SimulatedPrep& prep, const WhatIfAnswer& answer) {
+  const double alone = std::min(prep.workers, prep.cores) / answer.prep;
+  return profile.settings.storage == Seam::real ? alone + read_share(answer) * read_cpu_seconds(profile) : alone;
+}
+
+SimulatedPrep prep_of(const ProfileResult& profile, const ProfileSettings& settings, const WhatIfAnswer& answer) {
+  SimulatedPrep prep;
+  prep.workers = static_cast<std::uint32_t>(std::max(settings.workers, 1));
+  prep.cores = static_cast<std::uint32_t>(std::max(settings.cores, 1));
+  switch (settings.prep) {
+    case Seam::null:
+      break;
+    case Seam::emulated:
+      prep.kind = SimulatedPrep::Kind::emulated;
+      prep.seconds_per_sample = ServiceTimes::constant(1 / settings.prep_rate_per_core, "seconds of prep");
+      break;
+    case Seam::real:
+      prep.seconds_per_sample = with_mean(profile.distributions.prep_seconds, prep_cpu_seconds(profile, prep, answer), "seconds of prep");
+      break;
+  }
+  return prep;
+}
+
+std::uint32_t simulated_samples(const ProfileResult& profile) {
+  const std::uint64_t subset = profile.dataset.subset_samples > 0 ? profile.dataset.subset_samples : profile.dataset.samples;
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(subset, most_samples));
+}
+
+bool has_policy(CacheKind kind) { return kind != CacheKind::page; }
+
+WhatIfAnswer::Simulated simulated_answer(const ProfileResult& profile, const EpochSetup& setup, const WhatIfAnswer& answer) {
+  const EpochSimulation simulation = simulate_epochs(setup);
+  const SimulatedVerdict verdict = simulate_verdict(setup, simulation);
+  WhatIfAnswer::Simulated simulated;
+  simulated.samples_per_s = simulation.steady.samples_per_s;
+  const double propagated = (answer.ci95_samples_per_s.high - answer.ci95_samples_per_s.low) / 2 / answer.samples_per_s;
+  const double half = simulated.samples_per_s * std::hypot(propagated, profile.settings.prep == Seam::real ? real_run_error : simulator_error);
+  simulated.ci95_samples_per_s = {std::max(0.0, simulated.samples_per_s - half), simulated.samples_per_s + half};
+  simulated.stall_p50_seconds = simulation.steady.stall_p50_seconds;
+  simulated.stall_p99_seconds = simulation.steady.stall_p99_seconds;
+  simulated.stall_epoch_boundary_seconds = simulation.steady.boundary_stall_seconds;
+  simulated.first_batch_seconds = simulation.first_batch_seconds;
+  simulated.bottleneck = resource_name(verdict.rule.resource);
+  simulated.too_close = verdict.too_close || answer.too_close;
+  return simulated;
+}
+
+/// Only what the answer says: it is of one job alone unless it asks for several, whatever the profile ran.
+void take_jobs(const WhatIfChange& change, ProfileSettings& settings) {
+  const JobSharing share = change.share.empty() ? JobSharing::none : parse_job_sharing(change.share);
+  settings.jobs = static_cast<int>(change.jobs.value_or(1));
+  settings.share = settings.jobs == 1 || share == JobSharing::none ? JobSharing::none : JobSharing::coordinated;
+  settings.producers = settings.jobs > 1 && share == JobSharing::unified_producer ? Producers::coordinator : Producers::jobs;
+  settings.batch_copy = BatchCopy::none;
+  settings.trials = 0;
+  settings.stop_at_epochs.reset();
+}
+
+/// One server alone, whatever the profile ran.
+void leave_ranks(ProfileSettings& settings) {
+  const ProfileSettings alone;
+  settings.world = alone.world;
+  settings.partition = alone.partition;
+  settings.balance_from = alone.balance_from;
+  settings.storage_scope = alone.storage_scope;
+  settings.network = alone.network;
+  settings.network_bytes_per_s = alone.network_bytes_per_s;
+}
+
+}  // namespace
+
+ChangedSettings changed_settings(const ProfileResult& profile, const WhatIfAnswer& answer) {
+  const WhatIfChange& change = answer.change;
+  ChangedSettings changed{profile.settings, {}};
+  ProfileSettings& settings = changed.settings;
+  const auto refuse = [&changed](const char* why) {
+    changed.why_not = why;
+    return changed;
+  };
+  if (change.servers && *change.servers > 1) return refuse("several servers are not run yet");
+  take_jobs(change, settings);
+  leave_ranks(settings);
+  if (change.request_bytes) return refuse("reads of another size need the samples packed otherwise: dsanalyze dataset convert");
+  if (change.cache_fraction) settings.cache_size = ByteAmount{ByteAmount::Kind::fraction, 0, *change.cache_fraction};
+  if (change.cache_fraction && settings.cache == CacheKind::none) settings.cache = CacheKind::minio;
+  if (!change.cache.empty()) {
+    const bool cost_aware = change.cache == "minio:cost-aware";
+    settings.cache = cost_aware ? CacheKind::minio : parse_cache_kind(change.cache);
+    settings.admission = cost_aware ? Admission::cost_aware : Admission::first;
+  }
+  if (change.cores_factor) return refuse("the number of cores behind P is not known");
+  if (change.cores) {
+    if (!is_whole(*change.cores)) return refuse("a part of a core cannot be given to prep");
+    settings.cores = settings.workers = static_cast<int>(std::lround(*change.cores));
+  }
+  if (change.batch_size) {
+    if (!is_whole(*change.batch_size)) return refuse("a batch has a whole number of samples");
+    settings.batch_size = static_cast<int>(std::lround(*change.batch_size));
+  }
+  if (settings.accelerator == AcceleratorKind::cpu && (change.accelerators || change.accelerator_speed))
+    return refuse("the CPU trains, and is as fast as it is: accelerators of another number or speed have to be emulated");
+  if (change.accelerators) settings.accelerators = static_cast<int>(std::lround(*change.accelerators));
+  if (settings.accelerator == AcceleratorKind::emulated && answer.ingestion)
+    settings.accelerator_rate = *answer.ingestion / settings.accelerators / settings.jobs;
+  if (change.fetch_concurrency) settings.fetch_concurrency = static_cast<int>(std::lround(*change.fetch_concurrency));
+  if (settings.storage == Seam::emulated && profile.storage && (change.storage_factor || change.storage_bytes_per_s)) {
+    const double factor = answer.storage / profile.storage->samples_per_s;
+    settings.storage_bytes_per_s *= factor;
+    settings.storage_latency_seconds /= factor;
+  }
+  return changed;
+}
+
+std::optional<EpochSetup> simulated_setup(const ProfileResult& profile, const WhatIfAnswer& answer, std::uint32_t samples) {
+  const ChangedSettings changed = changed_settings(profile, answer);
+  const ProfileSettings& settings = changed.settings;
+  if (!changed.why_not.empty() || runs_jobs(settings) || !has_policy(settings.cache) || samples == 0) return std::nullopt;
+  EpochSetup setup;
+  setup.samples = samples;
+  setup.sample_bytes = with_mean(profile.distributions.sample_bytes, profile.dataset.mean_sample_bytes, "bytes of a sample");
+  // Shards of files that are not here: for the loader's timing they are as good as samples in random order.
+  setup.order = order_spec(settings);
+  if (setup.order.kind == OrderKind::shards) setup.order = {};
+  setup.seed = settings.seed;
+  setup.epochs = 2 + std::max<std::uint64_t>(2, steady_samples / samples);
+  setup.batch_size = static_cast<std::uint32_t>(settings.batch_size);
+  setup.prefetch_batches = static_cast<std::uint32_t>(prefetch_batches(settings));
+  setup.storage = storage_of(profile, settings, answer);
+  setup.cache.kind = settings.cache;
+  setup.cache.fraction = answer.change.cache_fraction ? *answer.change.cache_fraction : profile.cache_fraction().value_or(0);
+  // The time of a copy out of the cache is part of what prep was measured to take.
+  if (settings.prep != Seam::real) setup.cache.copy_bytes_per_s = answer.cache * profile.dataset.mean_sample_bytes;
+  setup.prep = prep_of(profile, settings, answer);
+  setup.accelerators.count = static_cast<std::uint32_t>(settings.accelerators);
+  setup.accelerators.step = settings.step;
+  setup.accelerators.samples_per_s = answer.ingestion ? *answer.ingestion / settings.accelerators : 0;
+  return setup;
+}
+
+WhatIfAnswer at_prep_speed(const ProfileResult& profile, const WhatIfAnswer& answer, double factor) {
+  WhatIfAnswer other = answer;
+  other.prep *= factor;
+  const BottleneckRule rule = bottleneck(other.fetch, other.prep, other.ingestion);
+  const double change = rule.samples_per_s / answer.samples_per_s;
+  other.samples_per_s = rule.samples_per_s;
+  other.ci95_samples_per_s = {answer.ci95_samples_per_s.low * change, answer.ci95_samples_per_s.high * change};
+  other.bottleneck = resource_name(rule.resource);
+  if (!answer.simulated) return other;
+  if (const auto setup = simulated_setup(profile, other, simulated_samples(profile))) other.simulated = simulated_answer(profile, *setup, other);
+  return other;
+}
+
+void simulate_answers(const ProfileResult& profile, WhatIfResult& result, const std::function<void(double done)>& progress) {
+  const std::uint32_t samples = simulated_samples(profile);
+  for (std::size_t i = 0; i < result.answers.size(); ++i) {
+    WhatIfAnswer& answer = result.answers[i];
+    if (const auto setup = simulated_setup(profile, answer, samples)) answer.simulated = simulated_answer(profile, *setup, answer);
+    if (progress) progress(static_cast<double>(i + 1) / static_cast<double>(result.answers.size()));
+  }
+}
+
+}  // namespace dsanalyze

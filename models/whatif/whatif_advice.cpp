@@ -1,0 +1,236 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/records/rate_text.hpp"
+#include "models/simulate/loader_steps.hpp"
+#include "whatif_parts.hpp"
+
+namespace dsanalyze::whatif {
+namespace {
+
+/// A change that brings less than this is not worth an advice.
+constexpr double least_gain = 0.05;
+
+std::string binding_words(Resource resource) {
+  return resource == Resource::gpu ? "the accelerators bind [G]" : resource == Resource::cpu ? "prep binds [P]" : "fetch binds [F]";
+}
+
+/// Rates without intervals that are equal are a tie, of which nothing is open.
+bool inconclusive(const Evaluation& evaluation) { return evaluation.too_close && evaluation.ci95.high > evaluation.ci95.low; }
+
+/// What is the bottleneck, or which two where their intervals overlap.
+std::string binding_words(const Evaluation& evaluation) {
+  if (!inconclusive(evaluation)) return binding_words(evaluation.rule.resource);
+  const auto name = [](Resource resource) {
+    return resource == Resource::gpu ? "the accelerators [G]" : resource == Resource::cpu ? "prep [P]" : "fetch [F]";
+  };
+  return fmt::format("{} or {} is the bottleneck (inconclusive: their intervals overlap)", name(evaluation.rule.resource),
+                     name(evaluation.rule.next));
+}
+
+/// From the rate now to that of a changed set-up, and what is the bottleneck there.
+std::string gain(const Evaluation& base, const Evaluation& after) {
+  return fmt::format("{} to {} samples/s ({:.2f}x); then {}", format_rate(base.rule.samples_per_s, base.ci95),
+                     format_rate(after.rule.samples_per_s, after.ci95), after.rule.samples_per_s / base.rule.samples_per_s, binding_words(after));
+}
+
+/// What the answer to the changed set-up warns of, sentences after the first.
+std::string warnings(const Asked& asked) {
+  std::string text;
+  for (const Finding& finding : asked.findings)
+    if (finding.severity != Finding::Severity::info) text += " " + finding.message;
+  return text;
+}
+
+/// "3.2x the cores" for typed rates, "9 more cores" where their number is known; empty where no number of them helps.
+std::string more_cores(const RateModel& model, double target) {
+  const auto needed = cores_for(target, model);
+  if (!needed) return "";
+  if (!needed->cores) return fmt::format("{:.2f}x the cores", needed->factor);
+  const double more = *needed->cores - *model.cores;
+  return more == 1 ? "1 more core" : format_number(more) + " more cores";
+}
+
+/// What to do after the binding resource was lifted: more of the same buys nothing, and what would.
+std::string next_step(const RateModel& model, const Evaluation& base, const Evaluation& after, Resource then, const std::string& same) {
+  std::string text = ": " + same + (inconclusive(after) ? " little" : " nothing");
+  if (then == Resource::cpu && base.ingestion && base.ingestion->value > base.prep.value) {
+    const std::string cores = more_cores(model, base.ingestion->value);
+    if (!cores.empty()) text += fmt::format(", {} would", cores);
+  }
+  if (then == Resource::io) text += ", a larger cache or faster storage would";
+  return text;
+}
+
+AdviceRecord advice(const std::string& code, std::string text, std::vector<std::string> evidence) {
+  return {code, std::move(text), std::move(evidence), loader_steps(code)};
+}
+
+/// Two decimals, rounded up, so that what is read is enough.
+double factor_at_least(double factor) { return std::ceil(factor * 100 * (1 - 1e-12)) / 100; }
+
+void advise_cache(const RateModel& model, const Evaluation& base, std::vector<AdviceRecord>& list) {
+  const Resource then = lower_of_prep_and_ingestion(base);
+  const auto fraction = cache_fraction_for(model, rate_of(then, base).value);
+  if (!fraction) return;
+  WhatIfQuestion question;
+  question.cache_sizes = {{ByteAmount::Kind::fraction, 0, fraction_at_least(*fraction)}};
+  const Asked asked = ask(model, question);
+  const auto& bytes = asked.variant.change.cache_bytes;
+  list.push_back(
+      advice("add-cache",
+             fmt::format("Cache {} of the dataset{} instead of {}: {}{}.{}", share_at_least(*fraction),
+                         bytes ? fmt::format(" ({})", format_bytes(*bytes)) : "", format_share(model.cache_fraction), gain(base, asked.evaluation),
+                         next_step(model, base, asked.evaluation, then, "more memory buys"), warnings(asked)),
+             rates_as_evidence(base)));
+}
+
+void advise_storage(const RateModel& model, const Evaluation& base, std::vector<AdviceRecord>& list) {
+  const Resource then = lower_of_prep_and_ingestion(base);
+  const auto storage = storage_rate_for(rate_of(then, base).value, model);
+  if (!storage) return;
+  const double factor = factor_at_least(*storage / model.rates.storage);
+  WhatIfQuestion question;
+  question.storage = {{std::nullopt, factor}};
+  const Asked asked = ask(model, question);
+  const std::string bytes = model.storage_bytes_per_s ? fmt::format(" ({})", format_bytes_per_second(factor * *model.storage_bytes_per_s)) : "";
+  list.push_back(advice("faster-storage",
+                        fmt::format("Storage {:.2f}x as fast{}: {}{}.{}", factor, bytes, gain(base, asked.evaluation),
+                                    next_step(model, base, asked.evaluation, then, "faster storage buys"), warnings(asked)),
+                        rates_as_evidence(base)));
+}
+
+void advise_about_fetch(const RateModel& model, const Evaluation& base, std::vector<AdviceRecord>& list) {
+  advise_cache(model, base, list);
+  advise_storage(model, base, list);
+  if (auto packed = pack_into_shards_advice(model)) list.push_back(std::move(*packed));
+}
+
+void advise_about_prep(const RateModel& model, const Evaluation& base, std::vector<AdviceRecord>& list) {
+  const Resource then = lower_of_fetch_and_ingestion(base);
+  const auto needed = cores_for(rate_of(then, base).value, model);
+  if (!needed) {
+    const WhatIfFound found = find("cores", model);
+    list.push_back(advice("prep-does-not-scale", fmt::format("More cores alone do not help: {}.", found.then), rates_as_evidence(base)));
+    return;
+  }
+  WhatIfQuestion question;
+  question.cores = {{needed->cores, factor_at_least(needed->factor)}};
+  const Asked asked = ask(model, question);
+  const std::string how = needed->cores ? fmt::format("Give prep {} cores instead of {}", format_number(*needed->cores), format_number(*model.cores))
+                                        : fmt::format("Give prep {:.2f}x the cores", *question.cores[0].factor);
+  list.push_back(advice("add-cores",
+                        fmt::format("{}: {}{}.{}", how, gain(base, asked.evaluation),
+                                    next_step(model, base, asked.evaluation, then, "more cores buy"), warnings(asked)),
+                        rates_as_evidence(base)));
+}
+
+/// The accelerators that surely ingest all that the data side brings, where those are fewer than there are.
+void advise_about_accelerators(const RateModel& model, const Evaluation& base, std::vector<AdviceRecord>& list) {
+  if (!model.accelerators || *model.accelerators < 2) return;
+  const double each = base.ingestion->value / *model.accelerators;
+  const double each_at_least = base.ingestion->ci95.low / *model.accelerators;
+  if (!(each_at_least > 0)) return;
+  const double enough = std::max(std::ceil(base.ci95.high / each_at_least * (1 - 1e-12)), 1.0);
+  if (enough >= *model.accelerators) return;
+  list.push_back(
+      advice("fewer-accelerators",
+             fmt::format("As long as that stays so, {} of the {} accelerators do the same work: they want {}, and {}.", format_number(enough),
+                         format_number(*model.accelerators), rate_with_letter(with_error(enough * each, model.ingestion_error), 'G'),
+                         binding_sentence(base.rule.resource, base)),
+             rates_as_evidence(base)));
+}
+
+}  // namespace
+
+std::optional<AdviceRecord> more_workers_advice(const RateModel& model) {
+  if (!model.observed) return std::nullopt;
+  const Evaluation base = evaluate(model, as_measured(model));
+  if (!(base.ci95.low > *model.observed * (1 + least_gain))) return std::nullopt;
+  return advice("more-workers",
+                fmt::format("Before anything is bought: your own loader reaches {} samples/s where this machine feeds {} ({:.2f}x), so give it more "
+                            "workers and let them run further ahead; then {}.",
+                            format_number(*model.observed), format_rate(base.rule.samples_per_s, base.ci95),
+                            base.rule.samples_per_s / *model.observed, binding_words(base.rule.resource)),
+                rates_as_evidence(base));
+}
+
+std::optional<AdviceRecord> pack_into_shards_advice(const RateModel& model) {
+  if (!model.storage_curve || !model.request_bytes || !model.fetch_concurrency) return std::nullopt;
+  const double piece = model.storage_curve->largest_request();
+  if (!(piece > *model.request_bytes)) return std::nullopt;
+  const auto now = model.storage_curve->at(*model.request_bytes, *model.fetch_concurrency);
+  const auto packed = model.storage_curve->at(piece, *model.fetch_concurrency);
+  if (!now || !packed || packed->extrapolated) return std::nullopt;
+
+  Setup setup = as_measured(model);
+  const Evaluation base = evaluate(model, setup);
+  setup.storage *= packed->bytes_per_s / now->bytes_per_s;
+  const Evaluation after = evaluate(model, setup);
+  if (!(after.rule.samples_per_s > base.rule.samples_per_s * (1 + least_gain)) || after.ci95.low <= base.ci95.high) return std::nullopt;
+  std::vector<std::string> evidence = rates_as_evidence(base);
+  evidence.push_back(fmt::format("storage gives {} in reads of {} and {} in reads of {}", format_bytes_per_second(now->bytes_per_s),
+                                 format_bytes(static_cast<Bytes>(std::llround(*model.request_bytes))), format_bytes_per_second(packed->bytes_per_s),
+                                 format_bytes(static_cast<Bytes>(std::llround(piece)))));
+  return advice("pack-into-shards",
+                fmt::format("Pack the samples into shards that are read in pieces of {}: {}.", format_bytes(static_cast<Bytes>(std::llround(piece))),
+                            gain(base, after)),
+                std::move(evidence));
+}
+
+std::optional<AdviceRecord> share_prep_advice(const RateModel& model, std::uint32_t jobs) {
+  if (jobs < 2 || !model.rates.ingestion) return std::nullopt;
+  Setup setup = as_measured(model);
+  setup.jobs = jobs;
+  setup.sharing = JobSharing::none;
+  const Evaluation base = evaluate(model, setup);
+  setup.sharing = JobSharing::coordinated;
+  const Evaluation after = evaluate(model, setup);
+  if (!(after.rule.samples_per_s > base.rule.samples_per_s * (1 + least_gain)) || after.ci95.low <= base.ci95.high) return std::nullopt;
+  return advice(
+      "share-prep",
+      fmt::format("Let the {} jobs share one sweep of fetch and prep (coordinated prep) instead of one each: together {}.", jobs, gain(base, after)),
+      rates_as_evidence(base));
+}
+
+std::vector<AdviceRecord> advise(const RateModel& model) {
+  const Evaluation base = evaluate(model, as_measured(model));
+  std::vector<AdviceRecord> list;
+  if (auto workers = more_workers_advice(model)) list.push_back(std::move(*workers));
+  if (!base.ingestion) {
+    list.push_back(advice("measure-accelerator",
+                          fmt::format("Find out what the accelerators want [G]: whether anything is to be gained depends on it; {} of the data side.",
+                                      binding_sentence(base.rule.resource, base)),
+                          rates_as_evidence(base)));
+    return list;
+  }
+  if (base.too_close) {
+    list.push_back(
+        advice("too-close",
+               fmt::format("Profile longer (--time-budget), so that the intervals narrow: {}, and next {}, too close to call; to lift one of "
+                           "them alone buys little.",
+                           binding_sentence(base.rule.resource, base), binding_sentence(base.rule.next, base)),
+               rates_as_evidence(base)));
+    return list;
+  }
+  switch (base.rule.resource) {
+    case Resource::io:
+      advise_about_fetch(model, base, list);
+      break;
+    case Resource::cpu:
+      advise_about_prep(model, base, list);
+      break;
+    case Resource::gpu:
+      list.push_back(advice("nothing-to-gain",
+                            fmt::format("Nothing to gain on the data side: {}; more cache, cores or faster storage buy nothing.",
+                                        binding_sentence(Resource::gpu, base)),
+                            rates_as_evidence(base)));
+      return list;
+  }
+  advise_about_accelerators(model, base, list);
+  return list;
+}
+
+}  // namespace dsanalyze::whatif

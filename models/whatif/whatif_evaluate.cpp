@@ -1,0 +1,191 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/records/rate_text.hpp"
+#include "whatif_parts.hpp"
+
+namespace dsanalyze::whatif {
+namespace {
+
+const MissModel& misses_of(const RateModel& model, const Setup& setup) { return setup.misses ? *setup.misses : model.misses; }
+
+/// G, P and F of all jobs or servers together.
+struct Stages {
+  std::optional<double> ingestion;
+  double prep = 0;
+  double fetch = 0;
+};
+
+JobsAnswer jobs_answer(const RateModel& model, const Setup& setup) {
+  JobsSetup jobs;
+  jobs.rates = {setup.ingestion, setup.prep, setup.cache, setup.storage};
+  jobs.jobs = setup.jobs;
+  jobs.sharing = setup.sharing;
+  jobs.cache_fraction = setup.cache_fraction;
+  jobs.cache = misses_of(model, setup).facts().kind;
+  // One sweep serves all, or each sweeps for itself through the one cache.
+  jobs.missed_share = misses_of(model, setup).storage_share(setup.cache_fraction, setup.sharing == JobSharing::none ? setup.jobs : 1);
+  jobs.batch_samples = model.batch_size.value_or(1);
+  return answer_jobs(jobs);
+}
+
+ServersAnswer servers_answer(const RateModel& model, const Setup& setup) {
+  ServersSetup servers;
+  servers.rates = {setup.ingestion, setup.prep, setup.cache, setup.storage};
+  servers.servers = setup.servers;
+  servers.partition = setup.partition;
+  servers.balance_from = setup.balance_from;
+  servers.storage_scope = setup.storage_scope;
+  servers.network = setup.network;
+  servers.cache_fraction = setup.cache_fraction;
+  const MissModel& misses = misses_of(model, setup);
+  servers.cache = misses.facts().kind;
+  if (servers.cache == CacheKind::page || servers.cache == CacheKind::page_model_linux)
+    servers.missed_share = misses.replayed_share_of_server(setup.cache_fraction, setup.servers);
+  servers.size_variation = model.size_variation;
+  servers.dataset_samples = static_cast<double>(model.dataset_samples.value_or(0));
+  servers.dataset_bytes = static_cast<double>(model.dataset_bytes.value_or(0));
+  servers.local_batch = setup.local_batch;
+  return answer_servers(servers);
+}
+
+Stages stages_of(const RateModel& model, const Setup& setup) {
+  const auto times = [&setup](double n) { return setup.ingestion ? std::optional(*setup.ingestion * n) : std::nullopt; };
+  if (setup.jobs > 1) {
+    const JobsAnswer answer = jobs_answer(model, setup);
+    const double n = setup.jobs;
+    return {answer.ingestion ? std::optional(*answer.ingestion * n) : std::nullopt, answer.prep * n, answer.fetch * n};
+  }
+  if (setup.servers > 1) {
+    const double n = setup.servers;
+    return {times(n), setup.prep * n, servers_answer(model, setup).fetch * n};
+  }
+  return {setup.ingestion, setup.prep,
+          effective_fetch_rate(1 - misses_of(model, setup).storage_share(setup.cache_fraction), setup.cache, setup.storage)};
+}
+
+/// What an error of one of the rates behind F makes of F, as a share of it: half of what moving the rate both ways changes.
+double moved_fetch(const RateModel& model, const Setup& setup, double Setup::*rate, double error) {
+  if (error <= 0 || !std::isfinite(setup.*rate)) return 0;
+  constexpr double small = 1e-4;  // F is smooth: the slope there, times the error
+  Setup up = setup;
+  Setup down = setup;
+  up.*rate *= 1 + small;
+  down.*rate *= 1 - small;
+  const double fetch = stages_of(model, setup).fetch;
+  return std::isfinite(fetch) ? (stages_of(model, up).fetch - stages_of(model, down).fetch) / (2 * small * fetch) * error : 0;
+}
+
+/// Whether a rate but the lowest may be the lowest, and which.
+void take_rival(Evaluation& result) {
+  const RateEstimate& lowest = rate_of(result.rule.resource, result);
+  const auto is_rival = [&](Resource resource) {
+    return resource != result.rule.resource && (resource != Resource::gpu || result.ingestion) &&
+           lowest.ci95.overlaps(rate_of(resource, result).ci95);
+  };
+  std::vector<Resource> rivals;
+  for (const Resource resource : {result.rule.next, Resource::gpu, Resource::cpu, Resource::io})
+    if (is_rival(resource)) rivals.push_back(resource);
+  result.too_close = !rivals.empty();
+  if (rivals.empty()) return;
+  result.rule.next = rivals.front();
+  result.rule.next_samples_per_s = rate_of(result.rule.next, result).value;
+}
+
+}  // namespace
+
+RateEstimate with_error(double value, double relative_error) {
+  return {value, {value * std::max(0.0, 1 - relative_error), value * (1 + relative_error)}};
+}
+
+Setup as_measured(const RateModel& model) {
+  Setup setup;
+  setup.ingestion = model.rates.ingestion;
+  setup.prep = model.rates.prep;
+  setup.cache = model.rates.cache;
+  setup.storage = model.rates.storage;
+  setup.cache_fraction = model.cache_fraction;
+  setup.prep_error = model.prep_error;
+  setup.network = model.network.value_or(setup.network);
+  setup.local_batch = model.batch_size.value_or(1) * model.accelerators.value_or(1);
+  return setup;
+}
+
+std::optional<std::string> impossible(const RateModel& model, const Variant& variant) {
+  const WhatIfChange& change = variant.change;
+  if (!model.dataset_samples || !(change.servers || change.accelerators || change.batch_size)) return std::nullopt;
+  const double global_batch = variant.setup.servers * variant.setup.local_batch;
+  if (global_batch <= static_cast<double>(*model.dataset_samples)) return std::nullopt;
+  return fmt::format("a global batch of {} samples is larger than the dataset of {}", format_number(global_batch),
+                     format_number(static_cast<double>(*model.dataset_samples)));
+}
+
+Evaluation evaluate(const RateModel& model, const Setup& setup) {
+  Evaluation result;
+  const Stages stages = stages_of(model, setup);
+  result.prep = with_error(stages.prep, std::hypot(setup.prep_error, model.run_error));
+  const double fetch_error =
+      std::hypot(moved_fetch(model, setup, &Setup::cache, model.cache_error), moved_fetch(model, setup, &Setup::storage, model.storage_error),
+                 moved_fetch(model, setup, &Setup::network, model.network_error));
+  result.fetch = with_error(stages.fetch, std::min(1.0, std::hypot(fetch_error, model.run_error)));
+  // What accelerators are emulated at is asked for and the same in every run.
+  const double run_error_of_ingestion = model.any_batch_size ? 0 : model.run_error;
+  if (stages.ingestion) result.ingestion = with_error(*stages.ingestion, std::hypot(model.ingestion_error, run_error_of_ingestion));
+  result.rule = bottleneck(stages.fetch, stages.prep, stages.ingestion);
+  if (setup.jobs > 1) result.jobs = jobs_answer(model, setup);
+  if (setup.jobs == 1 && setup.servers > 1) result.servers = servers_answer(model, setup);
+
+  std::vector<RateEstimate> rates{result.prep, result.fetch};
+  if (result.ingestion) rates.push_back(*result.ingestion);
+  take_rival(result);
+  result.ci95 = {std::ranges::min(rates, {}, [](const RateEstimate& rate) { return rate.ci95.low; }).ci95.low,
+                 std::ranges::min(rates, {}, [](const RateEstimate& rate) { return rate.ci95.high; }).ci95.high};
+  return result;
+}
+
+std::string cache_name(const MissModel::Facts& facts) {
+  return cache_kind_name(facts.kind) + (facts.admission == Admission::cost_aware ? ":cost-aware" : "");
+}
+
+double fetch_rate(const RateModel& model, double cache_fraction) {
+  return effective_fetch_rate(1 - model.misses.storage_share(cache_fraction), model.rates.cache, model.rates.storage);
+}
+
+std::optional<double> cache_fraction_for(const RateModel& model, double target) {
+  if (model.misses.is_minio()) return dsanalyze::cache_fraction_for(target, model.rates.cache, model.rates.storage);
+  double low = 0;
+  double high = 1;
+  if (fetch_rate(model, high) < target) return std::nullopt;
+  if (fetch_rate(model, low) >= target) return 0;
+  while (high - low > 1e-4) {
+    const double middle = (low + high) / 2;
+    (fetch_rate(model, middle) >= target ? high : low) = middle;
+  }
+  return high;
+}
+
+std::string rate_with_letter(const RateEstimate& rate, char letter) {
+  return fmt::format("{} samples/s [{}]", format_rate(rate.value, rate.ci95), letter);
+}
+
+const RateEstimate& rate_of(Resource resource, const Evaluation& evaluation) {
+  if (resource == Resource::io || (resource == Resource::gpu && !evaluation.ingestion)) return evaluation.fetch;
+  return resource == Resource::cpu ? evaluation.prep : *evaluation.ingestion;
+}
+
+std::string binding_sentence(Resource resource, const Evaluation& evaluation) {
+  const RateEstimate& rate = rate_of(resource, evaluation);
+  switch (resource) {
+    case Resource::gpu:
+      return "the accelerators bind at " + rate_with_letter(rate, 'G');
+    case Resource::cpu:
+      return "prep binds at " + rate_with_letter(rate, 'P');
+    case Resource::io:
+      break;
+  }
+  return "fetch binds at " + rate_with_letter(rate, 'F');
+}
+
+}  // namespace dsanalyze::whatif

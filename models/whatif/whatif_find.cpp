@@ -1,0 +1,151 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.hpp"
+#include "core/records/rate_text.hpp"
+#include "whatif_parts.hpp"
+
+namespace dsanalyze::whatif {
+namespace {
+
+/// Without G, "binds" is only said of the data side.
+std::string of_the_data_side(const Evaluation& base) { return base.ingestion ? "" : " of the data side (G is not known)"; }
+
+WhatIfFound find_cache(const RateModel& model, const Evaluation& base) {
+  WhatIfFound found{"cache", std::nullopt, "of the dataset", ""};
+  const double target = rate_of(lower_of_prep_and_ingestion(base), base).value;
+  const std::string then = binding_sentence(lower_of_prep_and_ingestion(base), base) + of_the_data_side(base) + "; more memory buys nothing";
+  found.value = cache_fraction_for(model, target);
+  if (!found.value) {
+    found.then = fmt::format("no cache removes the fetch stall: even from the cache samples come at only {}, and {}",
+                             rate_with_letter(with_error(model.rates.cache, model.cache_error), 'C'),
+                             binding_sentence(lower_of_prep_and_ingestion(base), base));
+    return found;
+  }
+  const std::string bytes =
+      model.dataset_bytes ? fmt::format("{}; ", format_bytes(static_cast<Bytes>(std::ceil(*found.value * static_cast<double>(*model.dataset_bytes)))))
+                          : "";
+  const std::string already = base.fetch.value >= target
+                                  ? fmt::format("by the rates there is no fetch stall with the {} cached now; ", format_share(model.cache_fraction))
+                                  : "";
+  found.then = bytes + already + then;
+  return found;
+}
+
+WhatIfFound find_cores(const RateModel& model, const Evaluation& base) {
+  const double target = rate_of(lower_of_fetch_and_ingestion(base), base).value;
+  const auto needed = cores_for(target, model);
+  WhatIfFound found{"cores", std::nullopt, model.cores ? "cores" : "times the cores", ""};
+  if (!needed) {
+    const ScalingLaw& law = model.scaling.law();
+    const std::string most =
+        std::isfinite(law.peak_threads()) ? fmt::format("with {}", format_number(std::floor(law.peak_threads()))) : "however many";
+    found.then = fmt::format("no number of cores removes the prep stall: by the scalability law prep reaches at most {} samples/s [P], {}",
+                             format_number(model.rates.prep * model.scaling.factor(*model.cores, std::min(law.peak_threads(), 1e9))), most);
+    return found;
+  }
+  found.value = needed->cores ? *needed->cores : needed->factor;
+  if (base.prep.value >= target) found.then = "by the rates there is no prep stall now; ";
+  found.then += binding_sentence(lower_of_fetch_and_ingestion(base), base) + of_the_data_side(base) + "; more cores buy nothing";
+  if (needed->cores && model.measured_cores_high && *needed->cores > *model.measured_cores_high)
+    found.then += fmt::format(" (P is extrapolated: it was measured on up to {} cores{})", format_number(*model.measured_cores_high),
+                              *needed->cores > most_extrapolation * *model.measured_cores_high ? ", so this is an estimate, not certain" : "");
+  return found;
+}
+
+WhatIfFound find_accelerators(const RateModel& model, const Evaluation& base) {
+  WhatIfFound found{"accelerators", std::nullopt, model.accelerators ? "accelerators" : "times the accelerators", ""};
+  const Resource data = base.fetch.value < base.prep.value ? Resource::io : Resource::cpu;
+  const double feed = std::min(base.fetch.value, base.prep.value);
+  if (!base.ingestion) {
+    found.then = fmt::format("G is not known, so how many can be fed cannot be said; {} of the data side", binding_sentence(data, base));
+    return found;
+  }
+  if (!model.accelerators) {
+    found.value = feed / base.ingestion->value;
+    found.then = "beyond that, " + binding_sentence(data, base);
+    return found;
+  }
+  const double each = base.ingestion->value / *model.accelerators;
+  const double most = std::floor(feed / each * (1 + 1e-12));
+  if (most < 1) {
+    found.then = fmt::format("not even one can be kept busy: it wants {}, and {}", rate_with_letter(with_error(each, model.ingestion_error), 'G'),
+                             binding_sentence(data, base));
+    return found;
+  }
+  found.value = most;
+  found.then = fmt::format("together they want {}; with one more, {}", rate_with_letter(with_error(most * each, model.ingestion_error), 'G'),
+                           binding_sentence(data, base));
+  return found;
+}
+
+WhatIfFound find_storage(const RateModel& model, const Evaluation& base) {
+  WhatIfFound found{"storage", std::nullopt, model.storage_bytes_per_s ? "bytes/s" : "times the storage rate", ""};
+  const double target = rate_of(lower_of_prep_and_ingestion(base), base).value;
+  if (base.fetch.value >= target) found.then = "by the rates there is no fetch stall now; ";
+  const auto needed = storage_rate_for(target, model);
+  if (!needed && base.fetch.value >= target) {
+    found.then += "everything comes from the cache, so storage does not matter";
+    return found;
+  }
+  if (!needed) {
+    found.then = fmt::format("no storage removes the fetch stall: the {} from the cache come at only {}, and {}", format_share(model.cache_fraction),
+                             rate_with_letter(with_error(model.rates.cache, model.cache_error), 'C'),
+                             binding_sentence(lower_of_prep_and_ingestion(base), base));
+    return found;
+  }
+  const double factor = *needed / model.rates.storage;
+  found.value = model.storage_bytes_per_s ? factor * *model.storage_bytes_per_s : factor;
+  found.then += fmt::format("that is {} samples/s [S]; ", format_number(*needed)) + binding_sentence(lower_of_prep_and_ingestion(base), base) +
+                of_the_data_side(base) + "; faster storage buys nothing";
+  return found;
+}
+
+}  // namespace
+
+Resource lower_of_prep_and_ingestion(const Evaluation& base) {
+  return base.ingestion && base.ingestion->value < base.prep.value ? Resource::gpu : Resource::cpu;
+}
+Resource lower_of_fetch_and_ingestion(const Evaluation& base) {
+  return base.ingestion && base.ingestion->value < base.fetch.value ? Resource::gpu : Resource::io;
+}
+
+std::vector<std::string> rates_as_evidence(const Evaluation& evaluation) {
+  std::vector<std::string> evidence;
+  if (evaluation.ingestion) evidence.push_back("the accelerators want " + rate_with_letter(*evaluation.ingestion, 'G'));
+  evidence.push_back("prep can deliver " + rate_with_letter(evaluation.prep, 'P'));
+  evidence.push_back("fetch can deliver " + rate_with_letter(evaluation.fetch, 'F'));
+  return evidence;
+}
+
+std::optional<double> storage_rate_for(double target, const RateModel& model) {
+  const double missed = model.misses.storage_share(model.cache_fraction);
+  const double left = 1 / target - (1 - missed) / model.rates.cache;
+  if (left <= 0 || missed <= 0) return std::nullopt;
+  return missed / left;
+}
+
+std::optional<CoresNeeded> cores_for(double target, const RateModel& model) {
+  CoresNeeded needed{target / model.rates.prep, std::nullopt};
+  if (!model.cores) return needed;
+  const auto cores = model.scaling.cores_for(model.scaling.rate(*model.cores) * needed.factor);
+  if (!cores) return std::nullopt;
+  needed.cores = std::max(std::ceil(*cores * (1 - 1e-11)), 1.0);
+  return needed;
+}
+
+double fraction_at_least(double share) { return std::min(1.0, std::ceil(share * 1000 * (1 - 1e-12)) / 1000); }
+std::string share_at_least(double share) { return format_share(fraction_at_least(share)); }
+
+WhatIfFound find(const std::string& question, const RateModel& model) {
+  const Evaluation base = evaluate(model, as_measured(model));
+  if (question == "cache") return find_cache(model, base);
+  if (question == "cores") return find_cores(model, base);
+  if (question == "accelerators") return find_accelerators(model, base);
+  if (question == "storage") return find_storage(model, base);
+  throw UsageError(fmt::format("--find {}: expected cache, cores, accelerators or storage", question));
+}
+
+}  // namespace dsanalyze::whatif

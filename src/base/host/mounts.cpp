@@ -1,0 +1,64 @@
+#include "mounts.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <sstream>
+
+#include "base/error.hpp"
+#include "base/system/files.hpp"
+
+namespace dsanalyze {
+namespace {
+
+bool holds(const std::filesystem::path& point, const std::filesystem::path& path) {
+  return std::mismatch(point.begin(), point.end(), path.begin(), path.end()).first == point.end();
+}
+
+}  // namespace
+
+std::string without_octal_escapes(std::string_view text) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    unsigned code = 0;
+    const char* const digits = text.data() + at + 1;
+    if (text[at] == '\\' && at + 3 < text.size() && std::from_chars(digits, digits + 3, code, 8).ptr == digits + 3) {
+      out += static_cast<char>(code);
+      at += 3;
+    } else {
+      out += text[at];
+    }
+  }
+  return out;
+}
+
+std::vector<MountEntry> read_mounts(const std::filesystem::path& root) {
+  std::string content;
+  try {
+    content = read_file(root / "proc/self/mountinfo");
+  } catch (const Error&) {
+    return {};
+  }
+  std::vector<MountEntry> mounts;
+  std::istringstream lines(content);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream fields(line);
+    std::string id, parent, number, inside, point, options, field, type, source, more;
+    fields >> id >> parent >> number >> inside >> point >> options;
+    while (fields >> field && field != "-") continue;
+    if (!(fields >> type)) continue;
+    fields >> source >> more;
+    mounts.push_back({number, without_octal_escapes(inside), without_octal_escapes(point), options, type, without_octal_escapes(source),
+                      without_octal_escapes(more)});
+  }
+  return mounts;
+}
+
+std::optional<MountEntry> mount_of(const std::filesystem::path& path, const std::filesystem::path& root) {
+  std::optional<MountEntry> best;
+  for (MountEntry& mount : read_mounts(root)) {
+    if (holds(mount.point, path) && (!best || mount.point.native().size() >= best->point.native().size())) best = std::move(mount);
+  }
+  return best;
+}
+
+}  // namespace dsanalyze

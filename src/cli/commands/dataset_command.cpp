@@ -1,0 +1,318 @@
+#include "dataset_command.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.hpp"
+#include "base/host/host.hpp"
+#include "base/text/text.hpp"
+#include "cli/options/option_table.hpp"
+#include "core/records/result.hpp"
+#include "loaders/dataset/dataset.hpp"
+#include "loaders/dataset/tools/dataset_convert.hpp"
+#include "loaders/dataset/tools/dataset_make.hpp"
+
+namespace dsanalyze::cli {
+namespace {
+
+/// Long enough to ask every file for its size, however slow the filer.
+constexpr double no_stat_budget_seconds = 1e6;
+constexpr std::int64_t most_samples = 1'000'000'000;
+constexpr std::int64_t most_side = 4096;
+// What `convert` writes, and in which order.
+constexpr std::string_view written_formats = "folder|tar|npy";
+constexpr std::string_view orders = "index|random";
+
+std::string count(std::uint64_t number) { return format_number(static_cast<double>(number)); }
+
+class DatasetCommand final : public Command {
+ public:
+  void declare(CLI::App& app) override {
+    const auto action = [&](const std::string& name, Outcome (DatasetCommand::*member)(const CommandContext&)) {
+      CLI::App* sub = app.add_subcommand(name);
+      sub->add_option("DATASET", m_folder)->type_name("FOLDER|FILE");
+      sub->callback([this, member] { m_action = member; });
+      return sub;
+    };
+    CLI::App* make = action("make", &DatasetCommand::make);
+    make->add_option("--preset", m_preset)->type_name(fmt::format("{}", fmt::join(make_presets(), "|")));
+    make->add_option("--samples", m_samples);
+    make->add_option("--bytes", m_bytes);
+    for (CLI::App* sub : {action("index", &DatasetCommand::index), action("info", &DatasetCommand::info), action("verify", &DatasetCommand::verify)})
+      sub->add_option("--index", m_index)->type_name("FILE");
+    CLI::App* convert = action("convert", &DatasetCommand::convert);
+    for (const char* reading : {"index", "info", "verify", "convert"}) {
+      app.get_subcommand(reading)->add_option("--image-key", m_keys.image);
+      app.get_subcommand(reading)->add_option("--label-key", m_keys.label);
+    }
+    convert->add_option("DEST", m_destination)->type_name("FOLDER");
+    convert->add_option("--to", m_format)->type_name(std::string(written_formats));
+    convert->add_option("--shard-size", m_shard_size);
+    convert->add_option("--order", m_order)->type_name(std::string(orders));
+    convert->add_option("--side", m_side);
+    convert->add_flag("--skip-bad", m_skip_bad);
+  }
+
+  Outcome run(const CommandContext& context) override {
+    if (m_action == nullptr) throw UsageError("expected one of make, index, info, verify, convert, for example: dsanalyze dataset info DIR");
+    if (m_folder.empty()) throw UsageError("the dataset's folder is missing: dsanalyze dataset ACTION DATASET");
+    Outcome outcome = (this->*m_action)(context);
+    outcome.text = printable_lines(outcome.text);
+    return outcome;
+  }
+
+ private:
+  static int threads() { return read_host_facts().worker_count(); }
+
+  [[nodiscard]] OpenOptions open_options(const CommandContext& context, double stat_budget_seconds) const {
+    OpenOptions options;
+    options.stat_budget_seconds = stat_budget_seconds;
+    options.seed = context.options.seed;
+    options.keys = m_keys;
+    if (!m_index.empty()) options.index_file = m_index;
+    return options;
+  }
+
+  [[nodiscard]] DatasetCommandResult describe(const std::string& action, const DatasetIndex& index) const {
+    DatasetCommandResult result;
+    result.tool = this_tool();
+    result.command = action;
+    const DatasetIndex::Facts& facts = index.facts();
+    result.path = !facts.source.empty() ? facts.source : facts.root.empty() ? m_folder : facts.root;
+    result.format = index.facts().format;
+    result.samples = index.facts().total_samples;
+    result.bytes = index.facts().total_bytes;
+    result.mean_sample_bytes = result.samples > 0 ? static_cast<double>(result.bytes) / static_cast<double>(result.samples) : 0;
+    result.digest = index.facts().digest;
+    result.sizes_sampled = index.facts().sizes_sampled;
+    result.labels = index.labels().size();
+    result.skipped = index.facts().skipped_count;
+    result.files = index.file_count();
+    if (facts.array) result.array = DatasetCommandResult::Array{facts.array->dtype, facts.array->shape};
+    result.findings = facts.findings;
+    if (facts.skipped_count > 0)
+      result.findings.push_back(
+          {"files-skipped", Finding::Severity::info,
+           fmt::format("Left out, as they are no samples: {} {}{} ({}).", count(facts.skipped_count), facts.format == "tar" ? "member" : "file",
+                       facts.skipped_count == 1 ? "" : "s", fmt::join(facts.skipped, ", "))});
+    return result;
+  }
+
+  static std::string describe_text(const DatasetCommandResult& result) {
+    std::string text = fmt::format("{}: {}\n", result.path, result.format);
+    text += fmt::format("  samples  {}\n", count(result.samples));
+    text += fmt::format("  bytes    {}{}, {} a sample\n", format_bytes(result.bytes),
+                        result.sizes_sampled ? " (estimated: only a random part of the files was asked for its size)" : "",
+                        format_bytes(static_cast<Bytes>(std::llround(result.mean_sample_bytes))));
+    if (result.files && result.format != "folder") text += fmt::format("  files    {}\n", count(*result.files));
+    if (result.array)
+      text += fmt::format("  array    {} of {} a sample\n",
+                          result.array->shape.empty() ? "one number" : fmt::format("{}", fmt::join(result.array->shape, " x ")), result.array->dtype);
+    if (result.labels) text += fmt::format("  labels   {}\n", count(*result.labels));
+    if (!result.digest.empty()) text += fmt::format("  digest   {} (names, sizes and labels)\n", result.digest);
+    if (result.content_sample_digest) text += fmt::format("  sampled  {} (a sample of the contents)\n", *result.content_sample_digest);
+    if (result.index_file) text += fmt::format("  index    {}\n", *result.index_file);
+    for (const Finding& finding : result.findings) {
+      if (finding.severity == Finding::Severity::info) text += fmt::format("note: {}\n", finding.message);  // warnings were shown at once
+    }
+    return text;
+  }
+
+  Outcome make(const CommandContext& context) {
+    MakeOptions options;
+    options.preset = checked_choice("--preset", m_preset, make_presets());
+    options.samples =
+        parsed("--samples", m_samples, [](const std::string& text) { return static_cast<std::uint64_t>(parse_integer(text, 1, most_samples)); });
+    options.bytes = parsed("--bytes", m_bytes, [](const std::string& text) { return parse_bytes(text); });
+    if (!m_bytes.empty() && options.bytes == 0) throw UsageError("--bytes: found 0, expected a size above 0, for example 1GiB");
+    options.seed = context.options.seed;
+    options.threads = threads();
+    const MakeReport report = make_dataset(m_folder, options, context.events, context.stop);
+
+    DatasetCommandResult result;
+    result.tool = this_tool();
+    result.command = "make";
+    result.path = m_folder;
+    result.format = "folder";
+    result.samples = report.samples;
+    result.bytes = report.bytes;
+    result.mean_sample_bytes = report.mean_bytes;
+    result.already_there = report.already_there;
+    result.seconds = report.seconds;
+    const std::string text =
+        fmt::format("{}: {} samples, {}, {} a sample{}, in {}\nnext: dsanalyze dataset info {}\n", m_folder, count(report.samples),
+                    format_bytes(report.bytes), format_bytes(static_cast<Bytes>(std::llround(report.mean_bytes))),
+                    report.already_there > 0 ? fmt::format(" ({} were there already)", count(report.already_there)) : "",
+                    format_seconds(report.seconds), m_folder);
+    return {to_json(result), text};
+  }
+
+  Outcome index(const CommandContext& context) {
+    // The index is made anew: an older one at its place is not to be believed.
+    OpenOptions options = open_options(context, no_stat_budget_seconds);
+    options.index_file.reset();
+    const std::filesystem::path kept = default_index_file(m_folder, m_keys);
+    const std::filesystem::path file = m_index.empty() ? kept : std::filesystem::path(m_index);
+    std::error_code ignored;
+    std::filesystem::remove(kept, ignored);
+    const auto dataset = open_dataset(m_folder, options, context.events, context.stop);
+    if (file.has_parent_path()) std::filesystem::create_directories(file.parent_path(), ignored);
+    write_index_file(*dataset, file);
+    DatasetCommandResult result = describe("index", *dataset);
+    result.index_file = file.string();
+    return {to_json(result), describe_text(result)};
+  }
+
+  Outcome info(const CommandContext& context) {
+    const auto dataset = open_dataset(m_folder, open_options(context, OpenOptions{}.stat_budget_seconds), context.events, context.stop);
+    DatasetCommandResult result = describe("info", *dataset);
+    if (!m_index.empty()) result.index_file = m_index;
+    add_contents(*dataset, context, result);
+    return {to_json(result), describe_text(result)};
+  }
+
+  /// What cannot be read is verify's to tell.
+  static void add_contents(const DatasetIndex& index, const CommandContext& context, DatasetCommandResult& result) {
+    try {
+      if (const auto contents = sample_contents(index, context.options.seed, context.stop)) result.content_sample_digest = contents->digest;
+    } catch (const Interrupted&) {
+      throw;
+    } catch (const Error& error) {
+      result.findings.push_back({"contents-not-read", Finding::Severity::info, error.what()});
+    }
+  }
+
+  Outcome verify(const CommandContext& context) {
+    const auto dataset = open_dataset(m_folder, open_options(context, no_stat_budget_seconds), context.events, context.stop);
+    const VerifyReport report = verify_dataset(*dataset, threads(), context.events, context.stop);
+    DatasetCommandResult result = describe("verify", *dataset);
+    result.content_digest = report.content_digest;
+    add_contents(*dataset, context, result);
+    result.failed = report.failed;
+    result.seconds = report.seconds;
+    for (const auto& failure : report.failures) result.failures.push_back({failure.path, failure.cause});
+
+    add_patched(report, context, result);
+    result.damaged_files = report.damaged_files.size();
+    for (const auto& damaged : report.damaged_files) result.failures.push_back({damaged.path, damaged.cause});
+
+    std::string text = describe_text(result) + fmt::format("  content  {}\n", report.content_digest);
+    if (report.failed == 0 && report.damaged_files.empty()) {
+      text += fmt::format("all {} samples {} ({})\n", count(report.samples), result.array ? "are whole" : "decode", format_seconds(report.seconds));
+      return {to_json(result), text + patched_text(report)};
+    }
+    if (report.failed > 0) text += fmt::format("{} of {} samples do not decode:\n", count(report.failed), count(report.samples));
+    text += failures_text(report.failures, report.failed);
+    if (!report.damaged_files.empty()) text += fmt::format("{} of {} files are damaged:\n", count(report.damaged_files.size()), count(*result.files));
+    text += failures_text(report.damaged_files, report.damaged_files.size());
+    return {to_json(result), text + patched_text(report), exit_failed};
+  }
+
+  static void add_patched(const VerifyReport& report, const CommandContext& context, DatasetCommandResult& result) {
+    result.patched = report.patched;
+    for (const auto& patch : report.patches) result.patched_samples.push_back({patch.path, patch.cause});
+    if (report.patched == 0) return;
+    result.findings.push_back(
+        {"samples-patched", Finding::Severity::warning,
+         fmt::format("libjpeg patched damaged image data in {} of {} samples: they decode, here as in Pillow, but some of their pixels are not those "
+                     "that were encoded. Training runs with them; restore these files from their source, or leave them out.",
+                     count(report.patched), count(report.samples))});
+    context.events.finding(result.findings.back());
+  }
+
+  static std::string patched_text(const VerifyReport& report) {
+    if (report.patched == 0) return {};
+    return fmt::format("{} of {} samples decode only because libjpeg patched damaged data:\n", count(report.patched), count(report.samples)) +
+           failures_text(report.patches, report.patched);
+  }
+
+  /// A line for each of the first ten.
+  template <typename Failures>
+  static std::string failures_text(const Failures& failures, std::uint64_t all) {
+    constexpr std::size_t named = 10;
+    std::string text;
+    for (std::size_t at = 0; at < std::min(failures.size(), named); ++at) text += fmt::format("  {}: {}\n", failures[at].path, failures[at].cause);
+    if (all > named) text += fmt::format("  and {} more\n", count(all - named));
+    return text;
+  }
+
+  [[nodiscard]] ConvertOptions convert_options(const CommandContext& context) const {
+    if (m_destination.empty()) throw UsageError("the destination is missing: dsanalyze dataset convert SOURCE DEST --to folder|tar|npy");
+    if (m_format.empty()) throw UsageError("--to is missing: one of folder, tar, npy, for example: dsanalyze dataset convert SOURCE DEST --to tar");
+    ConvertOptions options;
+    const std::string format = checked_choice("--to", m_format, words_of(written_formats));
+    options.format = format == "folder" ? ConvertFormat::folder : format == "tar" ? ConvertFormat::tar : ConvertFormat::npy;
+    const auto only_for = [&](std::string_view option, bool is_given, std::string_view wanted) {
+      if (is_given && format != wanted) throw UsageError(fmt::format("{} is for --to {} only", option, wanted));
+    };
+    only_for("--shard-size", !m_shard_size.empty(), "tar");
+    only_for("--side", !m_side.empty(), "npy");
+    if (!m_order.empty()) {
+      if (format == "folder") throw UsageError("--order is for --to tar and --to npy only: a folder's files have their names' order");
+      options.order = checked_choice("--order", m_order, words_of(orders)) == "index" ? ConvertOrder::index : ConvertOrder::random;
+    }
+    if (!m_shard_size.empty()) options.shard_bytes = parsed("--shard-size", m_shard_size, [](const std::string& text) { return parse_bytes(text); });
+    if (options.shard_bytes == 0) throw UsageError("--shard-size: found 0, expected a size above 0, for example 256MiB");
+    if (!m_side.empty()) {
+      options.side = static_cast<int>(
+          parsed("--side", m_side, [](const std::string& text) { return static_cast<std::uint64_t>(parse_integer(text, 1, most_side)); }));
+    }
+    options.bad = m_skip_bad ? BadSamples::skip : BadSamples::fail;
+    options.seed = context.options.seed;
+    options.threads = threads();
+    return options;
+  }
+
+  Outcome convert(const CommandContext& context) {
+    const ConvertOptions options = convert_options(context);
+    const auto dataset = open_dataset(m_folder, open_options(context, no_stat_budget_seconds), context.events, context.stop);
+    const ConvertReport report = convert_dataset(*dataset, m_destination, options, context.events, context.stop);
+    DatasetCommandResult result = describe("convert", *dataset);
+    result.destination = m_destination;
+    result.to = m_format;
+    result.samples = report.samples;
+    result.bytes = report.bytes;
+    result.mean_sample_bytes = static_cast<double>(report.bytes) / static_cast<double>(report.samples);
+    result.files = report.files;
+    result.failed = report.failed;
+    for (const auto& failure : report.failures) result.failures.push_back({failure.path, failure.cause});
+    result.seconds = report.seconds;
+    std::string text = fmt::format("{}: {} samples, {}, in {} file{} ({})\n", m_destination, count(report.samples), format_bytes(report.bytes),
+                                   count(report.files), report.files == 1 ? "" : "s", format_seconds(report.seconds));
+    if (report.failed > 0) text += fmt::format("{} samples were left out:\n", count(report.failed)) + failures_text(report.failures, report.failed);
+    return {to_json(result), text + fmt::format("next: dsanalyze dataset info {}\n", m_destination)};
+  }
+
+  template <typename Parse>
+  static std::uint64_t parsed(const std::string& option, const std::string& text, Parse parse) {
+    if (text.empty()) return 0;
+    try {
+      return parse(text);
+    } catch (const Error& error) {
+      throw UsageError(fmt::format("{}: {}", option, error.what()));
+    }
+  }
+
+  Outcome (DatasetCommand::*m_action)(const CommandContext&) = nullptr;
+  std::string m_folder;
+  std::string m_preset = "imagenet-1k";
+  std::string m_samples;
+  std::string m_bytes;
+  std::string m_index;
+  SampleKeys m_keys;
+  std::string m_destination;
+  std::string m_format;
+  std::string m_shard_size;
+  std::string m_order;
+  std::string m_side;
+  bool m_skip_bad = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_dataset_command() { return std::make_unique<DatasetCommand>(); }
+
+}  // namespace dsanalyze::cli

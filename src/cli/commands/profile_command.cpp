@@ -1,0 +1,215 @@
+#include "profile_command.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "base/system/files.hpp"
+#include "base/text/text.hpp"
+#include "base/text/units.hpp"
+#include "cli/options/profile_options.hpp"
+#include "cli/options/rank_options.hpp"
+#include "doctor_command.hpp"
+#include "loaders/prep/slowed_prep.hpp"
+#include "models/whatif/whatif.hpp"
+#include "profile/profiler.hpp"
+#include "report/formats/open_metrics.hpp"
+#include "report_assets.hpp"
+#include "report_inputs.hpp"
+#include "saved_profiles.hpp"
+
+namespace dsanalyze::cli {
+namespace {
+
+std::string plan_text(const ProfilePlan& plan, const std::vector<Finding>& findings) {
+  std::string text;
+  for (const Finding& finding : findings) text += fmt::format("warning: {} [{}]\n", finding.message, finding.code);
+  for (const std::string& line : plan.lines) text += "plan: " + line + "\n";
+  return text;
+}
+
+std::string plan_json(const ProfilePlan& plan, const std::vector<Finding>& findings) {
+  nlohmann::ordered_json json;
+  json["schema"] = "dsanalyze.plan/1";
+  json["runs"] = plan.runs;
+  json["seconds"] = plan.seconds;
+  json["subset"] = {{"most_samples", plan.most_subset_samples}, {"most_bytes", plan.most_subset_bytes}};
+  json["cache_bytes"] = plan.cache_bytes;
+  json["cache_fraction"] = plan.cache_fraction;
+  json["memory_bytes"] = plan.memory_bytes;
+  json["lines"] = plan.lines;
+  json["findings"] = nlohmann::ordered_json::array();
+  for (const Finding& finding : findings) json["findings"].push_back({{"code", finding.code}, {"severity", "warning"}, {"message", finding.message}});
+  return json.dump(2) + "\n";
+}
+
+/// The models' first advice, with its evidence; none where the rates do not suffice, and none of several ranks: the models' is of one server alone.
+std::vector<AdviceRecord> advise(const ProfileResult& result) {
+  if (!result.prep || !result.storage || !result.cache || result.settings.world > 1) return {};
+  WhatIfQuestion question;
+  question.find = {"cache", "cores", "storage"};
+  try {
+    return answer(rate_model(result), question).advice;
+  } catch (const std::exception&) {
+    return {};  // rates that the models refuse are no reason to lose the measurement
+  }
+}
+
+/// Predictions need P, C and S; speeding accelerators up needs G too.
+std::string next_command(const ProfileResult& result, const std::string& profile) {
+  if (!result.prep || !result.cache || !result.storage) return fmt::format("dsanalyze profile {}", shell_word(result.settings.dataset));
+  return fmt::format("dsanalyze whatif {} --cache-size 25%,50%,100% --cores 2x{} --find cache", shell_word(profile),
+                     result.ingestion ? " --accelerator-speed 2x" : "");
+}
+
+struct Saved {
+  std::filesystem::path place;  ///< empty: not saved
+  std::string text;             ///< where it lies and what to do next
+};
+
+/// A profile that cannot be saved is still told: the measurement took minutes.
+Saved save(const ProfileResult& result, const std::string& json, const CommandContext& context) {
+  try {
+    const std::filesystem::path place = context.options.output ? *context.options.output : new_profile_path(std::time(nullptr));
+    if (!context.options.output) write_file_atomically(place, json);
+    return {place, fmt::format("\nsaved: {}\nnext:  {}\n", printable(place.native()), next_command(result, place.string()))};
+  } catch (const Error& error) {
+    context.events.finding({"profile-not-saved", Finding::Severity::warning, fmt::format("the profile is not saved: {}", error.what())});
+    return {{}, fmt::format("\nnot saved: {}\n", printable_lines(error.what()))};
+  }
+}
+
+/// The report of a profile that is told and saved whatever becomes of this; false when it could not be written.
+bool write_report(const std::filesystem::path& html, const std::filesystem::path& profile, const ProfileResult& result,
+                  const CommandContext& context) {
+  const std::string label = profile.empty() ? "profile" : profile.filename().string();
+  try {
+    write_file_atomically(html,
+                          html_report(std::array{report_input(label, profile.empty() ? "profile.json" : profile.string(), result)}, report_assets()));
+    return true;
+  } catch (const Error& error) {
+    context.events.finding({"report-not-written", Finding::Severity::error,
+                            fmt::format("the report is not written: {}. `dsanalyze report` makes it from the saved profile.", error.what())});
+    return false;
+  }
+}
+
+/// For a scraper. Like the profile itself, no reason to lose the measurement.
+void write_metrics(const ProfileResult& result, const std::filesystem::path& file, EventSink& events) {
+  if (file.empty()) return;
+  try {
+    write_file_atomically(file, open_metrics(result));
+  } catch (const Error& error) {
+    events.finding({"metrics-not-written", Finding::Severity::warning, fmt::format("the profile stands, its metrics are lost: {}", error.what())});
+  }
+}
+
+/// Those that came to the end of the run.
+AliveRanks ranks_of(const ProfileResult& result) {
+  AliveRanks ranks(static_cast<std::uint32_t>(result.settings.world));
+  for (std::uint32_t rank = 0; rank < ranks.ranks(); ++rank) {
+    if (std::ranges::find(result.ranks, static_cast<int>(rank), &RankRecord::rank) == result.ranks.end()) ranks.lose(rank);
+  }
+  return ranks;
+}
+
+/// RankTeam::tells_result() of the ranks whose records the result has; names those that were lost since.
+bool tells_result(RankTeam& team, ProfileResult& result, const RankTeam::Patience& patience) {
+  const AliveRanks with_record = ranks_of(result);
+  AliveRanks left = with_record;
+  if (!team.tells_result(left, patience)) return false;
+  for (std::uint32_t rank = 0; rank < left.ranks(); ++rank) {
+    if (with_record.alive(rank) && !left.alive(rank))
+      result.findings.push_back({"rank-lost-after-run", Finding::Severity::warning,
+                                 fmt::format("rank {} was lost after the run: what it trained and measured is in this result.", rank)});
+  }
+  return true;
+}
+
+/// What a few samples hold, where their contents matter. Ranks compare it, so what they cannot read is an error there; of one rank the runs tell it.
+std::optional<ContentSample> contents_of(const ProfileInputs& inputs, const std::stop_token& stop) {
+  const ProfileSettings& settings = inputs.settings;
+  if (settings.storage != Seam::real && settings.prep != Seam::real) return std::nullopt;
+  try {
+    auto contents = sample_contents(*inputs.index, settings.seed, stop);
+    if (contents && contents->unreadable > 0 && settings.on_error == OnError::fail && runs_ranks(settings))
+      throw Error(fmt::format("a sample of the dataset {} cannot be read: {}", printable(settings.dataset), contents->first_unreadable));
+    return contents;
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const Error&) {
+    if (runs_ranks(settings)) throw;
+    return std::nullopt;
+  }
+}
+
+class ProfileCommand final : public Command {
+ public:
+  void declare(CLI::App& app) override {
+    m_options.declare(app);
+    m_rank_options.declare(app);
+  }
+
+  Outcome run(const CommandContext& context) override {
+    std::vector<OutputFile> outputs = m_options.outputs();
+    outputs.push_back({"-o", context.options.output.value_or("")});
+    std::vector<std::filesystem::path> files = m_options.inputs();
+    std::ranges::copy(m_rank_options.inputs(), std::back_inserter(files));
+    check_outputs(outputs, files);
+    const double slow_prep = slow_prep_share();
+    ProfileInputs inputs = m_options.resolve(context.options.seed, context.events, context.stop);
+    if (slow_prep > 0 && inputs.settings.prep != Seam::real)
+      throw UsageError(
+          fmt::format("{} burns CPU time of real prep, and --prep is not real here: unset it, or ask for another emulated rate", slow_prep_variable));
+    m_rank_options.apply(inputs.settings);
+    const ProfileSettings asked = inputs.settings;
+    const ProfilePlan plan = plan_profile(inputs);
+    const std::vector<Finding> warnings = doctor_before_profile(inputs, asked);
+    if (m_options.dry_run()) return {plan_json(plan, warnings), plan_text(plan, warnings)};
+    inputs.contents = contents_of(inputs, context.stop);
+    m_rank = m_rank_options.launch(inputs, context.stop, system_timing());
+    if (m_rank) inputs.team = &m_rank->team();
+    // Of several ranks the first one speaks.
+    EventSink& events = m_rank_options.rank() == 0 ? context.events : null_events();
+    for (const Finding& warning : warnings) events.finding(warning);
+    for (const std::string& line : plan.lines) events.note("plan: " + line);
+
+    ProfileResult result = run_profile(inputs, plan, events, context.stop, system_timing());
+    if (context.stop.stop_requested()) throw Interrupted();
+    if (m_rank && static_cast<int>(result.ranks.size()) == inputs.settings.world) m_rank->finish();
+    const RankTeam::Patience patience{seconds_for_ranks(inputs.settings), context.stop, system_timing()};
+    if (m_rank && !tells_result(m_rank->team(), result, patience)) return {};
+    result.findings.insert(result.findings.begin(), warnings.begin(), warnings.end());
+    result.advice = advise(result);
+
+    Outcome outcome;
+    write_metrics(result, m_options.metrics(), context.events);
+    outcome.json = to_json(result);
+    const Saved saved = save(result, outcome.json, context);
+    outcome.text = console_summary(result, context.style) + saved.text;
+    if (const std::string& html = m_options.html(); !html.empty()) {
+      if (write_report(html, saved.place, result, context))
+        outcome.text += fmt::format("report: {}\n", html);
+      else
+        outcome.exit_code = exit_failed;
+    }
+    if (m_options.require_trusted() && !result.trusted) outcome.exit_code = exit_undecided;
+    if (m_rank) outcome.once_written = [this, patience] { m_rank->team().told_result(patience); };
+    return outcome;
+  }
+
+ private:
+  ProfileOptions m_options;
+  RankOptions m_rank_options;
+  std::unique_ptr<LaunchedRank> m_rank;  ///< until the result is written
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_profile_command() { return std::make_unique<ProfileCommand>(); }
+
+}  // namespace dsanalyze::cli

@@ -1,0 +1,157 @@
+#include "simulate_command.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <limits>
+
+#include "base/error.hpp"
+#include "cli/options/parsed_list.hpp"
+#include "cli/process/data_files.hpp"
+#include "core/trace/access_trace.hpp"
+#include "simulated_scenario.hpp"
+
+namespace dsanalyze::cli {
+namespace {
+
+std::vector<ReplayPolicy> policy_list(const std::string& text) { return parsed_list<ReplayPolicy>("--policy", text, parse_replay_policy); }
+
+ByteAmount cache_size(const std::string& text) {
+  const ByteAmount size = parse_byte_amount(text);
+  if (size.of(std::numeric_limits<std::uint32_t>::max()) == 0)
+    throw UsageError(fmt::format("found '{}', expected a size above 0 (the policy none has no cache)", text));
+  return size;
+}
+std::vector<ByteAmount> size_list(const std::string& text) { return parsed_list<ByteAmount>("--cache-size", text, cache_size); }
+
+/// Shows how far a replay is, and ends it when asked to.
+ReplayOptions watched_replay(const CommandContext& context, std::uint64_t decisions) {
+  ReplayOptions options;
+  options.progress = [&context, decisions](std::uint64_t decided) {
+    if (context.stop.stop_requested()) throw Interrupted();
+    context.events.progress({"simulate", static_cast<double>(decided) / static_cast<double>(std::max<std::uint64_t>(decisions, 1)), -1});
+  };
+  return options;
+}
+
+/// Which bytes each sample of a trace has, as records; samples that it does not ask for have none.
+std::vector<IndexRecord> records_of(AccessTraceReader& trace) {
+  std::vector<IndexRecord> records(trace.header().samples);
+  trace.rewind();
+  AccessBlock block;
+  while (trace.next(block)) {
+    for (const CacheAccess& access : block.accesses) records[access.key].length = access.bytes;
+  }
+  return records;
+}
+
+/// An epoch under way when the recording ended says nothing of a whole one.
+void drop_unfinished_epoch(SimulateResult& result) {
+  const std::vector<EpochCounts>& epochs = result.recorded->epochs;
+  if (epochs.size() < 2) return;
+  const EpochCounts last = epochs.back();
+  const std::uint64_t whole = epochs[epochs.size() - 2].counts.accesses;
+  if (last.counts.accesses >= whole) return;
+  const auto drop_from = [&last](CaseCounts& counts) {
+    for (auto& job : counts.jobs) std::erase_if(job, [&last](const EpochCounts& epoch) { return epoch.epoch == last.epoch; });
+    counts.add_up();
+  };
+  drop_from(*result.recorded);
+  for (CaseCounts& counts : result.cases) drop_from(counts);
+  result.findings.push_back({"trace-ends-in-epoch", Finding::Severity::info,
+                             fmt::format("The trace ends within epoch {}, after {} of {} accesses: that epoch is left out of the counts.", last.epoch,
+                                         last.counts.accesses, whole)});
+}
+
+class SimulateCommand final : public Command {
+ public:
+  void declare(CLI::App& app) override {
+    app.add_option("SCENARIO", m_scenario)->type_name("@scenarios|FILE");
+    app.add_option("--trace", m_trace)->type_name("FILE");
+    app.add_option("--policy", m_policies);
+    app.add_option("--cache-size", m_cache_sizes);
+  }
+
+  Outcome run(const CommandContext& context) override {
+    if (!m_scenario.empty() && !m_trace.empty())
+      throw UsageError(fmt::format("both a scenario ({}) and --trace {} are given: give one", m_scenario, m_trace));
+    if (m_scenario.empty() && m_trace.empty()) {
+      throw UsageError(
+          "what to simulate is missing: name a scenario (`dsanalyze list scenarios`), give one as a file, or --trace FILE, which `dsanalyze profile "
+          "--trace FILE` writes");
+    }
+    const SimulateResult result = m_trace.empty() ? simulate_scenario(context) : simulate_trace(context);
+    Outcome outcome;
+    if (context.options.json || context.options.output) outcome.json = to_json(result);
+    if (!context.options.json) outcome.text = console_summary(result, context.style);
+    return outcome;
+  }
+
+ private:
+  [[nodiscard]] SimulateResult simulate_scenario(const CommandContext& context) const {
+    const ConfigFile file = config_file(ConfigKind::scenario, m_scenario);
+    Scenario asked = parse_scenario(file.text, file.source);
+    if (!m_policies.empty()) asked.policies = policy_list(m_policies);
+    if (!m_cache_sizes.empty()) asked.cache_sizes = size_list(m_cache_sizes);
+    if (std::ranges::find(asked.policies, ReplayPolicy::minio_cost_aware) != asked.policies.end() && asked.storage.empty())
+      throw UsageError(fmt::format("--policy minio:cost-aware: {} names no /storage, whose cost of a read decides what is admitted", file.source));
+    const SimulatedScenario scenario(asked, context.options.seed);
+    const std::vector<CacheCase> cases = scenario.cases();
+    SimulateResult result = scenario.result(file.source);
+    result.cases = replay(*scenario.source(), cases, watched_replay(context, scenario.accesses() * cases.size()));
+    result.times = scenario.times(cases, [&](std::size_t done) {
+      if (context.stop.stop_requested()) throw Interrupted();
+      context.events.progress({"epoch times", static_cast<double>(done) / static_cast<double>(cases.size()), -1});
+    });
+    return result;
+  }
+
+  [[nodiscard]] SimulateResult simulate_trace(const CommandContext& context) const {
+    AccessTraceReader trace{std::filesystem::path(m_trace)};
+    const std::vector<CacheCase> cases = trace_cases(trace);
+    const AccessTraceHeader& header = trace.header();
+    SimulateResult result;
+    result.tool = this_tool();
+    result.source = m_trace;
+    result.samples = header.samples;
+    result.dataset_bytes = header.dataset_bytes;
+    result.digest = header.digest;
+    result.jobs = header.jobs;
+    result.accesses = trace.accesses();
+    result.recorded = recorded_counts(trace);
+    result.cases = replay(trace, cases, watched_replay(context, trace.accesses() * cases.size()));
+    drop_unfinished_epoch(result);
+    return result;
+  }
+
+  [[nodiscard]] std::vector<CacheCase> trace_cases(AccessTraceReader& trace) const {
+    using enum ReplayPolicy;
+    const AccessTraceHeader& header = trace.header();
+    const auto policies = m_policies.empty() ? std::vector{minio, lru, page_model_random, page_model_linux, belady} : policy_list(m_policies);
+    std::vector<ByteAmount> sizes;
+    if (!m_cache_sizes.empty()) {
+      sizes = size_list(m_cache_sizes);
+    } else if (header.cache.capacity > 0) {
+      sizes.push_back({ByteAmount::Kind::bytes, header.cache.capacity, 0});
+    } else {
+      throw UsageError(fmt::format("--cache-size is missing: {} was recorded without a cache, whose size it could be", m_trace));
+    }
+    const bool cost_aware = std::ranges::find(policies, minio_cost_aware) != policies.end();
+    require_replay_memory(m_trace, header.samples, trace.accesses(), cost_aware ? sizeof(IndexRecord) : 0, policies);
+    std::vector<IndexRecord> records;
+    if (cost_aware) records = records_of(trace);
+    return cases_of(policies, sizes, header.dataset_bytes, records, header.storage_cost);
+  }
+
+  std::string m_scenario;
+  std::string m_trace;
+  std::string m_policies;
+  std::string m_cache_sizes;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_simulate_command() { return std::make_unique<SimulateCommand>(); }
+
+}  // namespace dsanalyze::cli

@@ -1,0 +1,137 @@
+#include "rank_options.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "base/host/host.hpp"
+#include "base/text/text.hpp"
+#include "cli/commands/rank_agreement.hpp"
+#include "cli/process/own_program.hpp"
+#include "core/depths.hpp"
+#include "option_values.hpp"
+
+namespace dsanalyze::cli {
+namespace {
+
+constexpr std::string_view emulated_network = "emulated:";
+constexpr std::uint64_t files_of_a_profile = 32;  ///< the cache's memory, the dataset's shards, what it writes
+constexpr std::uint32_t most_places = 1024;
+constexpr std::uint32_t most_io_threads = 2;
+constexpr Bytes most_asked_bytes = UINT32_MAX - 1;  ///< larger samples are read from storage
+
+std::optional<std::uint32_t> number(const char* option, const std::string& text, std::int64_t least) {
+  std::optional<std::uint32_t> value;
+  set_if(value, option, text, [least](const std::string& word) { return static_cast<std::uint32_t>(parse_integer(word, least, most_ranks)); });
+  return value;
+}
+
+std::string terms_text(const std::vector<AgreedValue>& values) {
+  std::string text;
+  for (const AgreedValue& value : values) text += value.name + "=" + value.value + "\n";
+  return text;
+}
+
+/// Raises the limit of this process as far as it may. Throws UsageError where that is too low for so many ranks, before any of them is kept waiting.
+void require_open_files(const RankFacts& facts, const ProfileSettings& settings) {
+  const std::uint64_t own = count_open_files() + static_cast<std::uint64_t>(settings.fetch_concurrency) + files_of_a_profile;
+  const std::uint64_t needed = rank_descriptors(facts) + own;
+  const std::uint64_t wanted = needed + passing_descriptors;
+  const std::uint64_t allowed = allow_open_files(wanted);
+  if (allowed >= needed) return;
+  throw UsageError(fmt::format(
+      "rank {} of {} needs {} open files ({} for each other rank, and its own), and the hard limit allows this process {}; raise the limit "
+      "before you start the rank: ulimit -n {} as root, or LimitNOFILE of the service that starts it",
+      facts.rank, facts.world, needed, facts.connections_per_peer, allowed, wanted));
+}
+
+class MetRank final : public LaunchedRank {
+ public:
+  MetRank(std::unique_ptr<MpiModule> mpi, std::unique_ptr<Ranks> ranks) : m_mpi(std::move(mpi)), m_team(std::move(ranks)) {}
+  RankTeam& team() override { return m_team; }
+  void finish() override {
+    if (m_mpi) m_mpi->finish();
+  }
+
+ private:
+  std::unique_ptr<MpiModule> m_mpi;
+  RankTeam m_team;
+};
+
+/// "127.0.0.1:40123", "[::1]:40123": what ranks say to one another does not leave this machine.
+bool all_on_loopback(const std::vector<std::string>& addresses) {
+  return std::ranges::all_of(addresses, [](const std::string& address) { return address.starts_with("127.") || address.starts_with("[::1]:"); });
+}
+
+}  // namespace
+
+void RankOptions::declare(CLI::App& app) {
+  app.add_option("--partition", m_partition)->type_name(std::string(partition_modes));
+  app.add_option("--balance-from", m_balance_from)->type_name(std::string(balance_sources));
+  app.add_option("--storage-scope", m_storage_scope)->type_name(std::string(storage_scopes));
+  app.add_option("--network", m_network)->type_name("real|emulated:");
+  app.add_option("--rank", m_rank);
+  app.add_option("--world", m_world);
+  app.add_option("--rendezvous", m_rendezvous)->type_name("FILE");
+  app.add_option("--key-file", m_key_file)->type_name("FILE");
+  app.add_option("--listen", m_listen);
+}
+
+void RankOptions::apply(ProfileSettings& settings) {
+  m_launch = find_launch(number("--rank", m_rank, 0), number("--world", m_world, 1), process_environment());
+  settings.world = static_cast<int>(m_launch.world);
+  if (!m_partition.empty()) settings.partition = chosen<PartitionMode>("--partition", m_partition, partition_modes);
+  if (!m_balance_from.empty()) settings.balance_from = chosen<BalanceFrom>("--balance-from", m_balance_from, balance_sources);
+  if (!m_storage_scope.empty()) settings.storage_scope = chosen<StorageScope>("--storage-scope", m_storage_scope, storage_scopes);
+  if (!m_network.empty() && m_network != "real") {
+    if (!m_network.starts_with(emulated_network))
+      throw UsageError(fmt::format("--network: found \"{}\", expected real, or emulated:40Gbit/s", printable(m_network)));
+    settings.network = Seam::emulated;
+    set_if(settings.network_bytes_per_s, "--network", m_network.substr(emulated_network.size()), parse_bytes_per_second);
+  }
+  if (m_launch.world > 1 || settings.partition != PartitionMode::none) return;
+  for (const auto& [option, text] : {std::pair{"--rendezvous", &m_rendezvous}, {"--key-file", &m_key_file}, {"--listen", &m_listen}}) {
+    if (!text->empty())
+      throw UsageError(fmt::format("{}: one rank has nobody to meet; pass --rank and --world, or start it with mpirun or srun", option));
+  }
+}
+
+std::unique_ptr<LaunchedRank> RankOptions::launch(const ProfileInputs& inputs, const std::stop_token& stop, Timing timing) const {
+  const ProfileSettings& settings = inputs.settings;
+  if (!runs_ranks(settings)) return nullptr;
+  if (!m_listen.empty() && m_key_file.empty() && m_launch.launcher == Launcher::by_hand) {
+    throw UsageError(
+        "--listen: whoever reaches that address could try to take part; pass --key-file FILE, the same 32 bytes on every server "
+        "(head -c 32 /dev/urandom > FILE; chmod 600 FILE)");
+  }
+  RankFacts facts;
+  facts.rank = m_launch.rank;
+  facts.world = m_launch.world;
+  facts.io_threads = most_io_threads;
+  require_open_files(facts, settings);
+  const std::vector<AgreedValue> agreed = agreed_values(inputs);
+  Listener listener(m_listen.empty() ? "127.0.0.1" : listening_host(m_listen));
+  Meeting meeting{m_launch.rank, m_launch.world, listener.address(), agreed, {}};
+  if (!m_key_file.empty()) meeting.key = read_key_file(m_key_file);
+  std::unique_ptr<MpiModule> mpi;
+  const auto meet_all = [&]() -> Roster {
+    if (m_launch.world == 1) return {{listener.address()}, meeting.key ? *meeting.key : make_key()};
+    if (!m_rendezvous.empty()) return meet(m_rendezvous, meeting, timing, stop);
+    const Environment environment = process_environment();
+    if (m_launch.launcher == Launcher::by_hand) throw UsageError(how_to_meet(m_launch, environment));
+    mpi = std::make_unique<MpiModule>(mpi_module_places(environment, own_program()));
+    return mpi->meet(meeting, m_launch, environment);
+  };
+  const Roster roster = meet_all();
+  facts.key = roster.key;
+  facts.terms = terms_text(agreed);
+  facts.frame_check = m_key_file.empty() && all_on_loopback(roster.addresses) ? FrameCheck::checksum : FrameCheck::tag;
+  facts.places = static_cast<std::uint32_t>(std::min<std::size_t>(fetch_places(settings), most_places));
+  facts.largest_sample = std::min<Bytes>(largest_sample(*inputs.index), most_asked_bytes);
+  auto ranks = join_ranks(std::move(listener), facts, roster.addresses, timing, stop);
+  return std::make_unique<MetRank>(std::move(mpi), std::move(ranks));
+}
+
+}  // namespace dsanalyze::cli

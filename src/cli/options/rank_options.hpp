@@ -1,0 +1,46 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "profile/profiler.hpp"
+#include "transport/rendezvous/launch.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace dsanalyze::cli {
+
+/// This process as one rank of a job, from the meeting with the others to its end.
+class LaunchedRank {
+ public:
+  virtual ~LaunchedRank() = default;
+  virtual RankTeam& team() = 0;
+  /// All ranks came to their end: lets the launcher know.
+  virtual void finish() = 0;
+};
+
+/// The options that make a profile that of several ranks, one a server.
+class RankOptions {
+ public:
+  void declare(CLI::App& app);
+  /// Into settings; rank and world from the options or from who launched this process. Throws UsageError that names the option.
+  void apply(ProfileSettings& settings);
+  /// After apply().
+  [[nodiscard]] std::uint32_t rank() const { return m_launch.rank; }
+  /// What no output may replace.
+  [[nodiscard]] std::vector<std::filesystem::path> inputs() const { return {m_key_file}; }
+  /// Meets the others; nothing for a job that is one process. Throws UsageError, Error (who is missing), Interrupted.
+  std::unique_ptr<LaunchedRank> launch(const ProfileInputs& inputs, const std::stop_token& stop, Timing timing) const;
+
+ private:
+  std::string m_partition, m_balance_from, m_storage_scope, m_network, m_rank, m_world, m_rendezvous, m_key_file, m_listen;
+  Launch m_launch;
+};
+
+}  // namespace dsanalyze::cli

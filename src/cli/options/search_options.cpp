@@ -1,0 +1,132 @@
+#include "search_options.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "cli/process/data_files.hpp"
+#include "core/records/price_list.hpp"
+
+namespace dsanalyze::cli {
+namespace {
+
+/// Of the 30 s that a search may take; the rest is for the closed form and for a simulation under way.
+constexpr double most_simulation_seconds = 25;
+
+/// The profile's "emulated:v100" or "v100" where the list has it.
+std::optional<std::string> listed_accelerator(const std::string& name, const PriceList& prices) {
+  const std::size_t colon = name.find(':');
+  const std::string kind = colon == std::string::npos ? name : name.substr(colon + 1);
+  return prices.accelerators.contains(kind) ? std::optional(kind) : std::nullopt;
+}
+
+void refuse_other_lists(const WhatIfQuestion& asked) {
+  const auto refuse = [](bool given, const char* option) {
+    if (given)
+      throw UsageError(
+          fmt::format("{} does not go with --search: the price list says what there is to buy; --cores, --cache-size, --accelerators and --servers "
+                      "narrow the search",
+                      option));
+  };
+  refuse(!asked.accelerator_speeds.empty(), "--accelerator-speed");
+  refuse(!asked.storage.empty(), "--storage");
+  refuse(!asked.batch_sizes.empty(), "--batch-size");
+  refuse(!asked.request_sizes.empty(), "--request-size");
+  refuse(!asked.concurrencies.empty(), "--io-depth");
+  refuse(!asked.jobs.empty(), "--jobs");
+  refuse(!asked.shares.empty(), "--share");
+  refuse(!asked.partitions.empty(), "--partition");
+  refuse(!asked.balances.empty(), "--balance-from");
+  refuse(!asked.scopes.empty(), "--storage-scope");
+  refuse(!asked.networks.empty(), "--network");
+}
+
+void narrow(SearchQuestion& question, const WhatIfQuestion& asked, const RateModel& model) {
+  for (const auto& change : asked.cores) {
+    if (!change.cores && !model.cores) continue;  // the search says that the number of cores is missing
+    question.cores.push_back(change.cores ? *change.cores : *change.factor * *model.cores);
+  }
+  for (const ByteAmount& amount : asked.cache_sizes) {
+    const bool in_bytes = amount.kind == ByteAmount::Kind::bytes;
+    if (in_bytes && !model.dataset_bytes) continue;
+    question.cache_fractions.push_back(std::min(1.0, in_bytes ? amount.share_of(*model.dataset_bytes) : amount.fraction));
+  }
+  for (const std::uint32_t servers : asked.servers) question.servers.push_back(static_cast<int>(servers));
+  for (const double count : asked.accelerators) question.accelerators.push_back(static_cast<int>(count));
+}
+
+}  // namespace
+
+SearchQuestion::Target parse_search_target(const std::string& text) {
+  SearchQuestion::Target target{text, std::nullopt, std::nullopt};
+  std::string rate = text;
+  if (rate.ends_with("/s")) {
+    rate.resize(rate.size() - 2);
+    const std::string unit = "samples";
+    if (rate.ends_with(unit)) rate.resize(rate.size() - unit.size());
+  } else if (!text.empty() && std::isdigit(static_cast<unsigned char>(text.back())) == 0 && !text.ends_with('k') && !text.ends_with('M')) {
+    rate.clear();
+  }
+  try {
+    if (rate.empty())
+      target.epoch_seconds = parse_seconds(text);
+    else
+      target.samples_per_s = parse_number(rate);
+  } catch (const Error&) {
+    throw UsageError(fmt::format("--target {}: expected an epoch's time or a rate in samples/s, for example 10min or 5000/s", text));
+  }
+  if (!(target.epoch_seconds.value_or(1) > 0 && target.samples_per_s.value_or(1) > 0))
+    throw UsageError(fmt::format("--target {}: expected a time or a rate above 0, for example 10min or 5000/s", text));
+  return target;
+}
+
+void SearchOptions::declare(CLI::App& app) {
+  app.add_flag("--search", m_search);
+  app.add_option("--prices", m_prices)->type_name("@prices|FILE");
+  app.add_option("--target", m_target);
+  app.add_option("--measured-accelerator", m_measured_accelerator);
+}
+
+bool SearchOptions::asked() const {
+  if (m_search) return true;
+  for (const auto& [value, option] :
+       {std::pair(&m_prices, "--prices"), std::pair(&m_target, "--target"), std::pair(&m_measured_accelerator, "--measured-accelerator")})
+    if (!value->empty()) throw UsageError(fmt::format("{} belongs to --search: add it", option));
+  return false;
+}
+
+SearchResult SearchOptions::search(const RateModel& model, const WhatIfQuestion& asked_lists, const ProfileResult* profile,
+                                   const CommandContext& context) const {
+  if (m_prices.empty()) throw UsageError("--search needs prices: add --prices NAME or --prices FILE.json (known ones: dsanalyze list prices)");
+  refuse_other_lists(asked_lists);
+  const ConfigFile file = config_file(ConfigKind::prices, m_prices);
+  SearchQuestion question;
+  question.prices = parse_price_list(file.text, file.source);
+  question.prices_path = file.source;
+  question.today = std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now());
+  if (!m_target.empty()) question.target = parse_search_target(m_target);
+  if (!m_measured_accelerator.empty())
+    question.measured_accelerator = m_measured_accelerator;
+  else if (profile != nullptr)
+    question.measured_accelerator = listed_accelerator(profile->settings.accelerator_name, question.prices);
+  narrow(question, asked_lists, model);
+
+  const Clock& clock = *system_timing().clock;
+  const Deadline deadline = clock.after(most_simulation_seconds);
+  SearchHooks hooks;
+  hooks.simulate = [&, simulate =
+                           epoch_simulation(model, question.prices, profile != nullptr ? profile->distributions : ProfileResult::Distributions{})](
+                       const SearchPoint& point) { return clock.now() < deadline.at ? simulate(point) : std::nullopt; };
+  hooks.progress = [&](const Progress& progress) {
+    if (context.stop.stop_requested()) throw Interrupted();
+    context.events.progress(progress);
+  };
+  return search_setups(model, question, hooks);
+}
+
+}  // namespace dsanalyze::cli

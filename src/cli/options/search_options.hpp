@@ -1,0 +1,38 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "cli/commands/command.hpp"
+#include "core/records/search_result.hpp"
+#include "models/search/search.hpp"
+#include "models/whatif/whatif.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace dsanalyze::cli {
+
+/// "10min" (an epoch's time), "5000/s", "5000 samples/s" or "5k" (a rate). Throws UsageError that names --target.
+SearchQuestion::Target parse_search_target(const std::string& text);
+
+/// whatif --search with --prices, --target and --measured-accelerator.
+class SearchOptions {
+ public:
+  void declare(CLI::App& app);
+  /// Whether --search was given. Throws UsageError for one of the others without it.
+  [[nodiscard]] bool asked() const;
+  /// Searches the price list's set-ups; the question's lists of cores, caches, accelerators and servers narrow the space, others are refused.
+  /// `profile` is what the model came from, nullptr for typed rates. Ends within 30 s: what is left is then not simulated.
+  [[nodiscard]] SearchResult search(const RateModel& model, const WhatIfQuestion& asked_lists, const ProfileResult* profile,
+                                    const CommandContext& context) const;
+
+ private:
+  bool m_search = false;
+  std::string m_prices;
+  std::string m_target;
+  std::string m_measured_accelerator;
+};
+
+}  // namespace dsanalyze::cli

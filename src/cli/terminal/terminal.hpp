@@ -1,0 +1,26 @@
+#pragma once
+
+#include <stop_token>
+#include <string_view>
+
+#include "cli/commands/command.hpp"
+#include "terminal_events.hpp"
+
+namespace dsanalyze::cli {
+
+enum class Stream { output, error };
+
+/// Colour when asked for, or by default on a terminal that knows it and where NO_COLOR is not set.
+Colour colour_of(Stream stream, ColourChoice choice);
+/// Columns of the terminal that the stream is; 80 where it is none.
+int width_of(Stream stream);
+/// How progress is shown on stderr.
+TerminalEvents::Look event_look(const CommonOptions& options);
+
+/// Writes all of it. Throws Error when the system refuses (a full disk, a closed pipe); Interrupted when `stop` is requested and stdout takes no
+/// more, such as a pipe that is not read.
+void write_output(std::string_view text, const std::stop_token& stop);
+/// Writes what can be written: there is nowhere left to complain.
+void write_error(std::string_view text);
+
+}  // namespace dsanalyze::cli

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/clock.hpp"
+
+namespace dsanalyze {
+
+/// Position of a sample in the dataset's index.
+using SampleId = std::uint32_t;
+
+enum class DType : std::uint8_t { uint8, float32 };
+enum class Layout : std::uint8_t { nchw, nhwc };
+std::size_t dtype_bytes(DType dtype);
+
+/// A dense tensor as DLPack describes one: row-major shape and strides, in elements.
+struct TensorShape {
+  DType dtype = DType::float32;
+  std::uint8_t dimensions = 0;
+  std::array<std::int64_t, 4> shape{};
+  std::array<std::int64_t, 4> strides{};
+
+  /// N samples of C x H x W; strides follow the layout, shape is always logical {N, C, H, W} order for nchw and {N, H, W, C} for nhwc.
+  static TensorShape images(DType dtype, Layout layout, std::int64_t count, std::int64_t channels, std::int64_t height, std::int64_t width);
+  /// Row-major, of the given dimensions: 1 to 4, the samples' number first.
+  static TensorShape of(DType dtype, std::span<const std::int64_t> dimensions);
+  [[nodiscard]] std::size_t sample_bytes() const;
+};
+
+/// Gives a slot back. Valid for one use of one slot; a stale token is refused by the pool.
+struct ReleaseToken {
+  std::uint32_t slot = 0;
+  std::uint64_t generation = 0;  ///< of the slot: counts its uses
+};
+
+/// One prepared batch: plain data with offsets from the start of its slot, so it can cross processes. One slot holds one accelerator's batch.
+/// Positions 0..count-1 hold good samples (failed ones are left out; see SampleFailure).
+struct Batch {
+  std::uint64_t sequence = 0;  ///< counts batches of the run from 0
+  std::uint64_t step = 0;      ///< counts global mini-batches of the run from 0
+  std::uint32_t slice = 0;     ///< which part of the global mini-batch: accelerator `slice` takes it
+  std::uint32_t slices = 1;    ///< parts that this step has (fewer at the end of an epoch that leaves some empty)
+  std::uint64_t epoch = 0;
+  std::uint64_t generation = 0;  ///< prep generation: keys the augmentation
+  std::uint32_t count = 0;       ///< samples in the batch, all good
+  std::uint32_t failed = 0;      ///< samples of the batch's draw that could not be had: left out, or substituted by good ones of the batch
+  bool last_of_epoch = false;
+  TensorShape tensor;  ///< shape[0] = count
+  std::uint64_t samples_offset = 0;
+  std::uint64_t ids_offset = 0;     ///< count x SampleId
+  std::uint64_t labels_offset = 0;  ///< count x std::uint32_t
+  Nanoseconds ready_at = 0;         ///< when its last sample was done
+  ReleaseToken token;
+};
+
+/// Which part of a batch goes to which device or replica. Identity: everything to device 0.
+struct BatchLayout {
+  struct Slice {
+    std::uint32_t device = 0;
+    std::uint32_t first = 0;
+    std::uint32_t count = 0;
+  };
+  std::vector<Slice> slices;
+  static BatchLayout identity(std::uint32_t count) { return {{{0, 0, count}}}; }
+};
+
+}  // namespace dsanalyze

@@ -1,0 +1,82 @@
+#include "cache_replay.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "base/error.hpp"
+#include "base/text/json_reader.hpp"
+
+namespace dsanalyze {
+namespace {
+
+constexpr std::array<const char*, 7> policy_names = {"none", "minio", "minio:cost-aware", "lru", "page-model:random", "page-model:linux", "belady"};
+
+}  // namespace
+
+ReplayPolicy parse_replay_policy(const std::string& text) {
+  const auto found = std::ranges::find(policy_names, text);
+  if (found != policy_names.end()) return static_cast<ReplayPolicy>(found - policy_names.begin());
+  const std::optional<std::string> near = nearest_name(text, replay_policy_names());
+  throw UsageError(
+      fmt::format("found '{}', expected {}{}", text, fmt::join(policy_names, ", "), near ? fmt::format("; did you mean {}?", *near) : ""));
+}
+
+std::string replay_policy_name(ReplayPolicy policy) { return policy_names[static_cast<std::size_t>(policy)]; }
+
+ReplayPolicy replay_policy_of(CacheKind kind, Admission admission) {
+  switch (kind) {
+    case CacheKind::minio:
+      return admission == Admission::cost_aware ? ReplayPolicy::minio_cost_aware : ReplayPolicy::minio;
+    case CacheKind::lru:
+      return ReplayPolicy::lru;
+    case CacheKind::page_model_random:
+      return ReplayPolicy::page_model_random;
+    case CacheKind::page_model_linux:
+      return ReplayPolicy::page_model_linux;
+    case CacheKind::none:
+    case CacheKind::page:
+      break;
+  }
+  return ReplayPolicy::none;
+}
+
+CacheKind cache_kind_of(ReplayPolicy policy) {
+  switch (policy) {
+    case ReplayPolicy::minio:
+    case ReplayPolicy::minio_cost_aware:
+      return CacheKind::minio;
+    case ReplayPolicy::lru:
+      return CacheKind::lru;
+    case ReplayPolicy::page_model_random:
+      return CacheKind::page_model_random;
+    case ReplayPolicy::page_model_linux:
+      return CacheKind::page_model_linux;
+    case ReplayPolicy::none:
+    case ReplayPolicy::belady:
+      break;
+  }
+  return CacheKind::none;
+}
+
+AccessCounts& CaseCounts::of(std::uint32_t job, std::uint32_t epoch) {
+  std::vector<EpochCounts>& of_job = jobs[job];
+  if (of_job.empty() || of_job.back().epoch != epoch) of_job.push_back({epoch, {}});
+  return of_job.back().counts;
+}
+
+void CaseCounts::add_up() {
+  std::map<std::uint32_t, AccessCounts> sums;
+  for (const auto& job : jobs) {
+    for (const EpochCounts& each : job) sums[each.epoch].add(each.counts);
+  }
+  epochs.clear();
+  for (const auto& [epoch, counts] : sums) epochs.push_back({epoch, counts});
+}
+
+std::vector<std::string> replay_policy_names() { return {policy_names.begin(), policy_names.end()}; }
+
+}  // namespace dsanalyze

@@ -1,0 +1,77 @@
+#include "data_parallel.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <stdexcept>
+
+namespace dsanalyze {
+namespace {
+
+double positive(const char* name, double value) {
+  if (!(value > 0) || std::isinf(value)) throw std::domain_error(fmt::format("{} must be above 0 and finite, found {}", name, value));
+  return value;
+}
+
+double at_least_one(const char* name, double value) {
+  if (!(value >= 1) || std::isinf(value)) throw std::domain_error(fmt::format("{} must be at least 1, found {}", name, value));
+  return value;
+}
+
+double fraction(const char* name, double value) {
+  if (!(value >= 0 && value <= 1)) throw std::domain_error(fmt::format("{} must lie between 0 and 1, found {}", name, value));
+  return value;
+}
+
+double samples(const DataParallel& job) { return positive("the number of samples D", job.samples); }
+double servers(const DataParallel& job) { return at_least_one("the number of servers p", job.servers); }
+double storage(const DataParallel& job) { return positive("the storage's rate R", job.storage); }
+
+/// The sample I/O time with fraction alpha cached, of which so much comes over the network.
+double cached_seconds(const DataParallel& job, double moved) {
+  const double alpha = fraction("the cached fraction alpha", job.cached_fraction);
+  const double from_storage = (1 - alpha) * samples(job) / storage(job);
+  if (moved == 0) return from_storage;
+  return from_storage + alpha * samples(job) / positive("the remote caches' rate R_c", job.remote_caches) * moved;
+}
+
+}  // namespace
+
+double training_seconds(const DataParallel& job) { return samples(job) / (servers(job) * positive("the training rate V", job.training)); }
+
+double storage_read_seconds(const DataParallel& job) { return samples(job) / storage(job); }
+
+double prep_seconds(const DataParallel& job) { return samples(job) / (servers(job) * positive("the prep rate U", job.prep)); }
+
+double serial_loading_seconds(const DataParallel& job) { return storage_read_seconds(job) + prep_seconds(job); }
+
+double servers_until_storage_binds(const DataParallel& job) { return storage(job) / positive("the training rate V", job.training); }
+
+double true_cost_seconds(const DataParallel& job) { return std::max(training_seconds(job), storage_read_seconds(job)); }
+
+double distributed_cache_seconds(const DataParallel& job) { return cached_seconds(job, (servers(job) - 1) / job.servers); }
+
+double locality_seconds(const DataParallel& job, double balance_traffic) {
+  return cached_seconds(job, fraction("the balance traffic beta", balance_traffic));
+}
+
+double mean_balance_traffic(double servers, double local_batch, double samples, double held) {
+  at_least_one("the number of servers p", servers);
+  at_least_one("the local batch b", local_batch);
+  positive("the number of samples D", samples);
+  if (servers * local_batch > samples)
+    throw std::domain_error(fmt::format("a global batch of {} x {} samples is larger than the dataset of {}", servers, local_batch, samples));
+  fraction("the held share", held);
+  if (servers == 1) return 0;
+  const double deviation = std::sqrt(local_batch * held * (1 - held / servers) * (1 - servers * local_batch / samples));
+  if (deviation == 0) return 0;
+  const double spare = local_batch * (1 - held);
+  const double distance = spare / deviation;
+  const double density = std::exp(-distance * distance / 2) / std::sqrt(2 * std::numbers::pi);
+  const double above = std::erfc(distance / std::numbers::sqrt2) / 2;
+  return std::max(0.0, deviation * density - spare * above) / local_batch;
+}
+
+}  // namespace dsanalyze

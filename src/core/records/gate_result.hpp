@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/events.hpp"
+#include "base/statistics.hpp"
+#include "result.hpp"
+
+namespace dsanalyze {
+
+/// "dsanalyze.gate/1" as structs: what a comparison of two sides found. Views of it compute no figures of their own.
+
+enum class GateVerdict { regression, improvement, no_change, cannot_tell };
+std::string gate_verdict_name(GateVerdict verdict);  ///< "regression", "improvement", "no change", "cannot tell"
+
+/// What one observation is.
+enum class GateUnit { run, session, pair };
+std::string gate_unit_name(GateUnit unit);                      ///< "run", "session", "pair"
+std::string gate_count_text(GateUnit unit, std::size_t count);  ///< "1 run", "12 runs"
+
+/// Rates change in shares of the baseline; stalls, themselves shares of the epoch, by a difference of shares (shown in percentage points).
+enum class GateScale { ratio, difference };
+
+struct GateMetric {
+  std::string name;  ///< P, C, S, N, F, cached, full, prep-stall, fetch-stall
+  GateScale scale = GateScale::ratio;
+  double baseline = 0;  ///< samples/s (geometric mean of the observations), or share of the epoch (mean)
+  double current = 0;   ///< the same
+  std::size_t observations_baseline = 0;
+  std::size_t observations_current = 0;
+  /// -0.05: 5 % fewer samples/s. Of a stall +0.05: five percentage points more.
+  double effect = 0;
+  /// Simultaneous over all metrics of the comparison, at GateResult::confidence. Absent where there is no scatter to take it from.
+  std::optional<Interval> interval;
+  GateVerdict verdict = GateVerdict::cannot_tell;
+  std::string reason;                ///< a sentence
+  std::optional<std::int64_t> more;  ///< observations a side (pairs) that would decide, beside those there are; with cannot_tell
+};
+
+/// A metric that was not compared, and why.
+struct GateAbsence {
+  std::string metric;
+  std::string reason;
+};
+
+struct GateSide {
+  std::vector<std::string> sources;  ///< files, or the command
+  std::size_t runs = 0;
+  std::size_t sessions = 0;           ///< that these runs come from; 0: not known
+  std::vector<std::string> tools;     ///< "dsanalyze 0.1.0 (abc)", each once
+  std::optional<double> calibration;  ///< with --normalize: the machine's speed by the calibration, passes/s (mean of the runs)
+};
+
+/// An identity field whose values differ and that was asked to be ignored.
+struct GateDifference {
+  std::string field;
+  std::string baseline;
+  std::string current;
+};
+
+struct GateResult {
+  ToolRecord tool;
+  std::string mode;  ///< "files", "commands"
+  GateVerdict verdict = GateVerdict::cannot_tell;
+  std::string reason;  ///< a sentence
+  double min_effect = 0.03;
+  double confidence = 0.985;  ///< of all intervals together; half of the rest on each side, so a false regression has at most (1 - confidence) / 2
+  GateUnit unit = GateUnit::run;
+  GateSide baseline, current;
+  std::vector<GateDifference> ignored;
+  bool normalized = false;
+  std::vector<GateMetric> metrics;
+  std::vector<GateAbsence> absent;
+  std::optional<double> seconds;  ///< with commands: what the comparison took
+  std::vector<Finding> findings;
+};
+
+/// 3 for a regression, 4 for cannot tell, else 0.
+int gate_exit_code(GateVerdict verdict);
+
+std::string to_json(const GateResult& result);
+/// Strict: throws UsageError that names the field. Unknown fields are ignored (fields are only added within a version).
+GateResult gate_from_json(std::string_view text, const std::string& source);
+
+}  // namespace dsanalyze

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/statistics.hpp"
+#include "base/text/units.hpp"
+#include "training_record.hpp"
+
+namespace dsanalyze {
+
+// What a profile says of several jobs on one server, in its full run.
+
+struct JobEpochRecord {
+  std::uint64_t epoch = 0;
+  double seconds = 0;
+  std::uint64_t samples = 0;           ///< trained on by the job
+  std::string digest;                  ///< of the set of these samples, whatever their order
+  std::uint64_t samples_prepared = 0;  ///< by the job; coordinated jobs share the work
+  // Of its own fetches, for whichever job; absent where nothing can tell, and in older records.
+  std::optional<std::uint64_t> cache_hits{};
+  std::optional<std::uint64_t> cache_misses{};
+  std::optional<Bytes> requested_bytes{};
+  std::optional<Bytes> storage_bytes{};
+};
+
+struct JobRecord {
+  int job = 0;      ///< counts from 0
+  std::string end;  ///< how it ended: one of job_ends()
+  double samples_per_s = 0;
+  Interval ci95_samples_per_s;
+  double epoch_seconds = 0;  ///< mean, first epoch apart
+  double seconds = 0;
+  std::uint64_t samples = 0;  ///< trained on
+  std::uint64_t samples_failed = 0;
+  std::uint64_t samples_prepared = 0;  ///< by the job
+  std::uint64_t cache_hits = 0;        ///< of its own fetches, as misses and bytes are
+  std::uint64_t cache_misses = 0;
+  Bytes requested_bytes = 0;           ///< that it asked of storage
+  std::optional<Bytes> storage_bytes;  ///< that reached the device for it; absent where nothing can tell
+  double first_batch_seconds = 0;
+  double stall_fraction = 0;  ///< of its time, in which its accelerators waited for a batch; first epoch apart
+  std::vector<JobEpochRecord> epochs;
+  std::optional<TrainingRecord> training;
+  std::optional<double> batch_copy_cpu_seconds;  ///< of a core, for the copies of its batches; absent where it makes none
+  std::optional<int> trial;                      ///< the last one that it ran, of a search
+};
+/// As a result has it in "jobs", and back. Throws UsageError that names the field.
+std::string to_json(const JobRecord& job);
+JobRecord job_from_json(std::string_view text, const std::string& source);
+/// "finished", "stopped" (a trial that lost), "died", "refused".
+const std::vector<std::string>& job_ends();
+
+/// How often a sample was prepared for one use of it by each job, mean: 1 when once for all, the number of jobs when by each for itself. From the
+/// epochs that all jobs trained to their end, where they say what they prepared; else from `prepared`, of all processes, over what the job that got
+/// furthest trained on, which counts what was prepared ahead too. 0 where nothing was trained.
+double preparations_per_sample(const std::vector<JobRecord>& jobs, std::uint64_t prepared);
+
+/// What the jobs had in common, and what it cost.
+struct SharingRecord {
+  std::string share;                                 ///< none, coordinated
+  std::string producers;                             ///< of coordinated jobs: jobs, coordinator
+  int jobs = 0;                                      ///< that were started
+  std::uint64_t samples_prepared = 0;                ///< by all processes, in the whole run
+  double preparations_per_sample = 0;                ///< how often a sample of an epoch was prepared, mean; 1: once for all jobs
+  int prefetch_batches = 0;                          ///< beside two a job
+  std::uint64_t staged_batches = 0;                  ///< prepared and in memory at once, at most, of all processes
+  Bytes staged_bytes = 0;                            ///< memory of all their slots
+  Bytes shared_bytes = 0;                            ///< of all segments that processes share: slots, pages, cache
+  std::uint64_t taken_over_batches = 0;              ///< made by another job than the one that died
+  std::uint64_t late_reports = 0;                    ///< of jobs that waited longer than ten iterations
+  std::uint64_t departures = 0;                      ///< of jobs, before the run's end
+  std::optional<double> handover_seconds_per_batch;  ///< what passing a batch on costs all processes together, mean; without prep and training
+};
+
+/// One set-up that a search tried.
+struct SearchTrialRecord {
+  int trial = 0;             ///< counts from 0
+  int job = 0;               ///< that ran it
+  std::uint64_t epochs = 0;  ///< that it trained
+  double seconds = 0;
+  std::string judged_by;  ///< "loss" (less is better) or "samples_per_s" (more is better)
+  double value = 0;       ///< of the last of its epochs
+  std::string end;        ///< one of job_ends()
+};
+
+}  // namespace dsanalyze

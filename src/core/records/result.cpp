@@ -1,0 +1,67 @@
+#include "result.hpp"
+
+#include <algorithm>
+
+#include "version.hpp"
+
+namespace dsanalyze {
+
+ToolRecord this_tool() { return {"dsanalyze", tool_version, tool_commit}; }
+
+double relative_error(const RateRecord& rate) {
+  if (rate.samples_per_s <= 0) return 0;
+  if (rate.windows == 1) return 1;
+  return std::max((rate.ci95_samples_per_s.high - rate.ci95_samples_per_s.low) / 2 / rate.samples_per_s, 0.0);
+}
+
+Interval known_interval(const RateRecord& rate) { return rate.windows == 1 ? Interval{0, 2 * rate.samples_per_s} : rate.ci95_samples_per_s; }
+
+std::optional<FetchedRecord> fetched_beyond_epochs(const RunRecord& run) {
+  FetchedRecord left{run.requested_bytes, run.cache_hits, run.cache_misses};
+  std::uint64_t next = 0;
+  for (const EpochRecord& epoch : run.epochs) {
+    if (epoch.epoch != next++ || !epoch.requested_bytes || !epoch.cache_hits || !epoch.cache_misses) return std::nullopt;
+    // Counted by others than those who counted the run.
+    if (*epoch.requested_bytes > left.requested_bytes || *epoch.cache_hits > left.cache_hits || *epoch.cache_misses > left.cache_misses)
+      return std::nullopt;
+    left.requested_bytes -= *epoch.requested_bytes;
+    left.cache_hits -= *epoch.cache_hits;
+    left.cache_misses -= *epoch.cache_misses;
+  }
+  return left;
+}
+
+Interval known_interval(const RunRecord& run) { return run.windows == 1 ? Interval{0, 2 * run.samples_per_s} : run.ci95_samples_per_s; }
+
+const RunRecord* ProfileResult::run(const std::string& name) const {
+  for (const RunRecord& each : runs) {
+    if (each.name == name) return &each;
+  }
+  return nullptr;
+}
+
+std::optional<double> ProfileResult::cache_fraction() const {
+  double held = 0;
+  int finished = 0;
+  for (const RankRecord& rank : ranks) {
+    if (rank.end != "finished") continue;
+    held += static_cast<double>(rank.held_bytes);
+    ++finished;
+  }
+  if (finished > 0 && settings.cache == CacheKind::minio && dataset.subset_bytes > 0)
+    return std::min(1.0, held / finished / static_cast<double>(dataset.subset_bytes));
+  return fetch ? fetch->cache_fraction : std::nullopt;
+}
+
+std::optional<double> ProfileResult::shared_cpu() const {
+  double sum = 0;
+  int count = 0;
+  for (const RunRecord& run : runs) {
+    if (run.shared_windows == 0 || !run.others) continue;
+    sum += run.others->cpu_fraction;
+    ++count;
+  }
+  return count > 0 ? std::optional(sum / count) : std::nullopt;
+}
+
+}  // namespace dsanalyze

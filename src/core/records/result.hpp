@@ -1,0 +1,341 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "base/error.hpp"
+#include "base/events.hpp"
+#include "base/statistics.hpp"
+#include "base/text/units.hpp"
+#include "core/accelerator_utilisation.hpp"
+#include "core/rates.hpp"
+#include "jobs_record.hpp"
+#include "ranks_record.hpp"
+#include "settings.hpp"
+#include "training_record.hpp"
+
+namespace dsanalyze {
+
+/// "dsanalyze.profile/1" as structs. One record feeds every view: no view computes figures of its own. Fields are only added within a version.
+
+struct ToolRecord {
+  std::string name = "dsanalyze";
+  std::string version;
+  std::string commit;
+};
+ToolRecord this_tool();
+
+struct RateRecord {
+  double samples_per_s = 0;
+  double bytes_per_s = 0;
+  Interval ci95_samples_per_s;
+  std::uint64_t windows = 0;
+  std::uint64_t void_windows = 0;        ///< left out: others took more than 2 % of the CPU
+  std::string method;                    ///< one sentence: how it was measured
+  std::optional<double> cache_fraction;  ///< F only; of ranks, the share of samples that are in a rank's own cache
+  std::uint64_t shared_windows = {};     ///< of `windows`, those in which others took that much: where most did, they count
+};
+
+/// Half of its 95 % interval, as a share of it. One window has no scatter: its rate is taken for unknown by all of itself, not for exact.
+double relative_error(const RateRecord& rate);
+/// Its 95 % interval; of one window from 0 to twice the rate.
+Interval known_interval(const RateRecord& rate);
+
+struct HostRecord {
+  std::string cpu_model;
+  double cores = 0;  ///< usable
+  int cores_online = 0;
+  int cores_physical = 0;  ///< that the allowed CPUs lie on; 0: not known
+  Bytes memory_bytes = 0;  ///< usable
+  Bytes memory_total_bytes = 0;
+  std::string kernel;
+  int cgroup_version = 0;
+  std::string storage_device;             ///< "vda", "nfs server:/x", "emulated ssd"
+  std::string storage_filesystem;         ///< "ext4"
+  std::string storage_meter;              ///< what proves the bytes: "block layer and process counters", "none"
+  std::string accelerator;                ///< "none", "emulated, 8 x 2000 samples/s"
+  bool accelerator_shares_cores = false;  ///< it is the CPU: training and prep take each other's cores
+  /// How fast one core was before the runs, by work that no version changes; with real prep only.
+  std::optional<double> calibration_passes_per_s{};
+};
+
+struct DatasetRecord {
+  std::string path;
+  std::string format;
+  std::uint64_t samples = 0;
+  Bytes bytes = 0;
+  double mean_sample_bytes = 0;
+  std::string digest;  ///< of the index: names, sizes and labels; in JSON as index_digest, too
+  bool sizes_sampled = false;
+  std::uint64_t subset_samples = 0;  ///< what the runs used
+  Bytes subset_bytes = 0;
+  std::optional<std::string> content_sample_digest = {};  ///< of what a few samples hold; absent of emulated datasets and in older results
+};
+
+struct EpochRecord {
+  std::uint64_t epoch = 0;
+  double seconds = 0;
+  std::uint64_t samples = 0;
+  std::optional<Bytes> storage_bytes;       ///< what reached the device, by the storage meter; absent, as those below, where nothing can tell
+  std::optional<Bytes> requested_bytes;     ///< what the loader asked of storage
+  std::optional<std::uint64_t> cache_hits;  ///< of several jobs: all of theirs
+  std::optional<std::uint64_t> cache_misses;
+  std::uint64_t peer_hits = 0;  ///< misses that came from other ranks' caches
+  Bytes peer_bytes = 0;
+  std::string digest;  ///< of the set of samples used
+};
+
+struct TimelineRecord {
+  double t_seconds = 0;
+  double cpu_fraction = 0;  ///< of the usable CPU time, by this process
+  Bytes memory_bytes = 0;
+  double storage_bytes_per_s = 0;
+  double cache_hit_fraction = 0;
+};
+
+struct OperatorRecord {
+  std::string name;
+  double fraction = 0;                            ///< of the time of all operators
+  std::optional<double> seconds_per_sample = {};  ///< busy, on one worker; mean
+};
+
+/// How something that differs from sample to sample, or from batch to batch, is distributed.
+struct DistributionRecord {
+  static constexpr std::size_t points = 101;
+  double mean = 0;
+  std::uint64_t count = 0;
+  std::vector<double> quantiles;         ///< equally spaced, ascending, from the smallest to the largest
+  std::optional<double> deviation = {};  ///< standard deviation; absent where values were only counted by size
+};
+
+/// Samples of one run that could not be used, by cause.
+struct FailureRecord {
+  std::string cause;
+  std::uint64_t count = 0;
+  std::string example;  ///< the first of them
+};
+
+/// How well it is known that a cold run read from storage, or that a cached run did not.
+enum class StorageProof : std::uint8_t {
+  proved,        ///< the kernel counts what this process reads from storage, and was seen to
+  corroborated,  ///< counters that others of the mount share, or the page cache, say so, and were seen to tell
+  unproved
+};
+inline constexpr std::array storage_proof_names = {"proved", "corroborated", "unproved"};
+
+/// What others than this process took of the CPU time that it may use.
+struct BackgroundLoad {
+  double cpu_fraction = 0;  ///< of all others, what the hypervisor took among them
+  struct Process {
+    int pid = 0;
+    std::string command;
+    double cpu_fraction = 0;
+  };
+  std::vector<Process> processes;  ///< those that took the most; fewer than there were
+};
+
+/// A part of what a run fetched.
+struct FetchedRecord {
+  Bytes requested_bytes = 0;
+  std::uint64_t cache_hits = 0;
+  std::uint64_t cache_misses = 0;
+};
+
+struct RunRecord {
+  std::string name;  ///< synthetic, prep, cached, fetch, full
+  double samples_per_s = 0;
+  Interval ci95_samples_per_s;
+  double epoch_seconds = 0;  ///< mean, first epoch apart
+  double seconds = 0;
+  std::optional<Bytes> storage_bytes;
+  std::optional<StorageProof> storage_proof;  ///< of runs that are cold or cached, on real storage; absent of others and in older results
+  Bytes requested_bytes = 0;                  ///< of the whole run, as the two below
+  std::uint64_t cache_hits = 0;
+  std::uint64_t cache_misses = 0;
+  std::optional<FetchedRecord> beyond_epochs;  ///< of these three, what was fetched for none of `epochs`: fetched_beyond_epochs()
+  std::uint64_t samples = 0;
+  std::uint64_t samples_failed = 0;
+  std::vector<FailureRecord> failures;
+  double first_batch_seconds = 0;
+  double stall_p50_seconds = 0;  ///< an accelerator's wait for its next batch
+  double stall_p99_seconds = 0;
+  double stall_epoch_boundary_seconds = 0;                  ///< mean wait for the first batch of an epoch, the first epoch apart
+  std::optional<DistributionRecord> stall_seconds;          ///< the waits behind stall_p50 and stall_p99; runs with an accelerator
+  std::optional<AcceleratorUtilisation> mlperf_storage_au;  ///< cached and full, with an emulated accelerator
+  std::optional<TrainingRecord> training;                   ///< cached and full, where a network learned
+  int prefetch_batches = 0;
+  int fetch_concurrency = 0;
+  int fetch_places = 0;                  ///< reads under way or waiting for prep at once, at most
+  std::uint64_t windows = 0;             ///< behind samples_per_s
+  std::uint64_t void_windows = 0;        ///< left out: others took more than 2 % of the CPU
+  std::uint64_t shared_windows = {};     ///< of `windows`, those in which others took that much: where most did, they count
+  std::optional<BackgroundLoad> others;  ///< while it ran; absent where nobody looked
+  Bytes slot_bytes = 0;                  ///< memory of the batch slots
+  std::vector<OperatorRecord> prep_operators;
+  std::vector<EpochRecord> epochs;
+  std::vector<TimelineRecord> timeline;
+};
+
+Interval known_interval(const RunRecord& run);
+/// What the run fetched for epochs that did not come to their end and so are not among `epochs`: ahead of the batches that training had come to when
+/// the run ended. Nothing where an epoch does not say what it fetched, or some were left out of the record.
+std::optional<FetchedRecord> fetched_beyond_epochs(const RunRecord& run);
+
+/// The order of the samples, and how well it shuffles them (core/order.hpp, ShuffleQuality; of the first epoch over the subset).
+struct OrderRecord {
+  std::string kind;  ///< random, sequential, shards
+  int shuffle_buffer = 0;
+  int readers = 1;
+  double mean_displacement = 0;
+  double rank_correlation = 0;
+  double neighbours = 0;
+  double batch_files = 0;
+};
+
+struct StallRecord {
+  double seconds_per_epoch = 0;  ///< of the whole dataset
+  double fraction = 0;
+  Interval ci95_fraction;
+};
+
+struct BottleneckRecord {
+  std::string resource;  ///< gpu, cpu, io
+  std::string detail;    ///< accelerator, prep, storage, cache, network
+  bool confident = false;
+  std::string reason;  ///< a sentence
+  std::string next;    ///< resource that binds next
+};
+
+/// What to do in the loader that the user has.
+struct LoaderStep {
+  std::string loader;  ///< "PyTorch DataLoader", "NVIDIA DALI", "WebDataset"
+  std::string text;
+};
+
+struct AdviceRecord {
+  std::string code;
+  std::string text;
+  std::vector<std::string> evidence;
+  std::vector<LoaderStep> steps{};  ///< empty where there is nothing to do in a loader
+};
+
+struct CorePoint {
+  int cores = 0;
+  double samples_per_s = 0;
+  std::optional<Interval> ci95_samples_per_s;
+};
+struct StoragePoint {
+  double request_bytes = 0;
+  int concurrency = 0;
+  double bytes_per_s = 0;
+};
+
+struct ProfileResult {
+  ToolRecord tool;
+  std::string started_utc;  ///< when the profile began, "2026-11-20T21:05:33Z"; empty: not known
+  HostRecord host;
+  ProfileSettings settings;
+  DatasetRecord dataset;
+  std::optional<RateRecord> ingestion, prep, cache, storage, fetch;  ///< G, P, C, S, F
+  std::optional<RateRecord> network;                                 ///< N, of one server while all do so; of ranks that part the dataset
+  std::vector<CorePoint> prep_by_cores;
+  std::vector<StoragePoint> storage_by_request;
+  struct Distributions {
+    std::optional<DistributionRecord> sample_bytes;     ///< of the subset
+    std::optional<DistributionRecord> prep_seconds;     ///< one sample on one worker, all workers busy (run prep)
+    std::optional<DistributionRecord> request_seconds;  ///< one read among as many as the run had under way (run fetch)
+  };
+  Distributions distributions;
+  std::optional<OrderRecord> order;
+  std::vector<RunRecord> runs;               ///< the full run is that of all jobs together
+  std::vector<JobRecord> jobs;               ///< in the full run; empty: one, as any
+  std::optional<SharingRecord> sharing;      ///< with `jobs`
+  std::vector<SearchTrialRecord> trials;     ///< of a search, in the order in which they were begun
+  std::vector<RankRecord> ranks;             ///< of a job on several servers, in the full run, which is that of all of them together
+  std::optional<PartitionRecord> partition;  ///< with `ranks`
+  struct Stalls {
+    StallRecord compute, prep, fetch;
+    std::optional<StallRecord> interference = {};  ///< loss that the rates do not explain; taken out of prep and fetch
+  };
+  std::optional<Stalls> stalls;
+  /// What one server trained in the full run, beside what its measured rates give; with `stalls`.
+  struct Attained {
+    double samples_per_s = 0;
+    Interval ci95_samples_per_s;
+    double by_rates_samples_per_s = 0;  ///< min(F, P, G)
+    Interval ci95_by_rates_samples_per_s;
+    std::vector<std::string> evidence;  ///< what speaks for causes of the interference, clauses; empty without it
+  };
+  std::optional<Attained> attained;
+  std::optional<BottleneckRecord> bottleneck;
+  struct Observed {
+    double samples_per_s = 0;
+    double unused_fraction = 0;  ///< of what this machine could feed with our loader
+  };
+  std::optional<Observed> observed;
+  std::vector<AdviceRecord> advice;
+  std::vector<Finding> findings;
+  bool trusted = false;
+
+  /// What others took of the CPU in those runs whose rates hold with it: the mean; nullopt where none does.
+  [[nodiscard]] std::optional<double> shared_cpu() const;
+  /// The measured run of that name, or nullptr.
+  [[nodiscard]] const RunRecord* run(const std::string& name) const;
+  /// Share of the dataset that one server's cache holds: what F says; of ranks, whose F says how often they hit instead, the mean of what those that
+  /// finished hold, where their cache never replaces.
+  [[nodiscard]] std::optional<double> cache_fraction() const;
+};
+
+/// "dsanalyze.dataset/1": what `dataset make|index|info|verify|convert` did or found. Optional fields belong to some of the commands only.
+struct DatasetCommandResult {
+  struct Failure {
+    std::string path;
+    std::string cause;
+  };
+  ToolRecord tool;
+  std::string command;  ///< make, index, info, verify, convert
+  std::string path;
+  std::string format;
+  std::uint64_t samples = 0;
+  Bytes bytes = 0;
+  double mean_sample_bytes = 0;
+  std::string digest;                                  ///< of the index; empty where the command makes none
+  std::optional<std::string> content_sample_digest{};  ///< info, verify: of what a few samples hold
+  bool sizes_sampled = false;
+  std::optional<std::uint64_t> labels;
+  std::optional<std::uint64_t> skipped;        ///< files that are no samples
+  std::optional<std::uint64_t> already_there;  ///< make: samples of an earlier run
+  std::optional<std::string> index_file;
+  std::optional<std::string> content_digest;   ///< verify
+  std::optional<std::uint64_t> failed;         ///< verify: samples that do not decode; convert: those that were left out
+  std::vector<Failure> failures;               ///< verify, convert: the first of them; verify: then the damaged files
+  std::optional<std::uint64_t> patched;        ///< verify: samples that decode only because libjpeg patched damaged image data
+  std::vector<Failure> patched_samples;        ///< the first of them, the cause in libjpeg's words
+  std::optional<std::uint64_t> damaged_files;  ///< verify: shards that are torn or whose headers are damaged
+  std::optional<std::uint64_t> files;          ///< that hold the samples: shards, arrays, images
+  struct Array {
+    std::string dtype;
+    std::vector<std::uint64_t> shape;  ///< of one sample
+  };
+  std::optional<Array> array;              ///< of datasets whose samples are arrays
+  std::optional<std::string> destination;  ///< convert: where the samples were written; path, format and digest are the source's
+  std::optional<std::string> to;           ///< convert: the format written; samples and bytes are what was written
+  std::optional<double> seconds;
+  std::vector<Finding> findings;
+};
+
+// JSON, in the documented form. from-functions are strict (schema version, required fields, finite numbers, 0 < rates) and throw UsageError that
+// names the field; unknown fields are ignored (fields are only added within a version). Keys that are always there hold null for what is not known.
+std::string to_json(const ProfileResult& result);
+std::string to_json(const DatasetCommandResult& result);
+/// "dsanalyze.error/1": what a command that failed leaves on stdout under --json.
+std::string error_json(ErrorKind kind, const std::string& message, int exit_code);
+ProfileResult profile_from_json(std::string_view text, const std::string& source);
+
+}  // namespace dsanalyze

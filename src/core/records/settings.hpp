@@ -1,0 +1,118 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/text/units.hpp"
+#include "core/batch.hpp"
+#include "core/cache_policy/cache_policy.hpp"
+#include "core/order.hpp"
+#include "core/sharing_modes.hpp"
+
+namespace dsanalyze {
+
+enum class Seam { real, null, emulated };
+enum class AcceleratorKind { none, null, emulated, cpu };  ///< none: not given, so G is not known
+enum class Precision { float32, float64 };
+/// "float", "double"
+std::string precision_name(Precision precision);
+enum class StepMode { lockstep, independent };
+/// What a job does with a batch before its accelerators have it: nothing (they read it where it lies, by DMA), or one copy by a core.
+enum class BatchCopy { none, cpu };
+enum class OnError { skip, fail, substitute };
+enum class ReadMode { buffered, direct };
+enum class IoEngine { automatic, pread, uring };  ///< automatic: measured briefly, the faster one is taken
+
+/// Every choice of `dsanalyze profile`, resolved: defaults filled in, names looked up. Recorded whole in the result ("settings"), and enough to
+/// repeat the run. The text forms of the command line are the cli's business.
+struct ProfileSettings {
+  static constexpr int default_shuffle_buffer = 1024;
+  static constexpr int most_jobs = 64;
+
+  std::string dataset;    ///< path as given, or "emulated:NAME"
+  std::string image_key;  ///< of tar shards: which members are samples and labels, as given; empty: the default
+  std::string label_key;
+  std::string workload;  ///< name, or empty
+  std::string preset;    ///< server name, or empty
+  double scale = 1;      ///< 1000 for --scale 1:1000: divides bytes a sample, cache, slots and bandwidths
+
+  AcceleratorKind accelerator = AcceleratorKind::none;
+  std::string accelerator_name;                    ///< as given: "emulated:2000", "emulated:v100", "cpu:double"
+  double accelerator_rate = 0;                     ///< samples/s of one accelerator, when emulated
+  std::optional<Precision> accelerator_precision;  ///< of the reference network, when the accelerator is the CPU
+  int accelerators = 1;
+  int batch_size = 256;  ///< per accelerator
+  StepMode step = StepMode::lockstep;
+  std::optional<double> observed_rate;  ///< what the user's own job reaches, samples/s
+
+  Seam storage = Seam::real;
+  std::string storage_name;
+  double storage_bytes_per_s = 0;  ///< when emulated (unscaled)
+  double storage_latency_seconds = 0;
+  int storage_queue_depth = 32;
+  ReadMode read_mode = ReadMode::buffered;
+  IoEngine io = IoEngine::automatic;   ///< in a result: the one that was taken
+  int fetch_concurrency = 16;          ///< requests under way at once
+  double max_storage_bytes_per_s = 0;  ///< 0: no limit
+
+  Seam prep = Seam::real;
+  double prep_rate_per_core = 0;  ///< samples/s, when emulated
+  int workers = 0;                ///< prep threads; 0: auto
+  int cores = 0;                  ///< cores that prep may use; 0: all usable (real) or the preset's (emulated)
+  DType dtype = DType::float32;
+  Layout layout = Layout::nchw;
+
+  CacheKind cache = CacheKind::minio;
+  std::optional<ByteAmount> cache_size;  ///< nullopt: auto, what free memory holds
+  Admission admission = Admission::first;
+  std::optional<ByteAmount> memory_limit;  ///< of the kernel's page cache (--cache page), by a control group
+
+  OrderKind order = OrderKind::random;
+  int shuffle_buffer = default_shuffle_buffer;  ///< samples; of sequential and shards orders
+  int readers = 1;                              ///< shards read by turns, each by its reader
+
+  int jobs = 1;                            ///< of this server, each with `accelerators` of its own, at most `most_jobs`
+  JobSharing share = JobSharing::none;     ///< none or coordinated
+  Producers producers = Producers::jobs;   ///< of coordinated jobs
+  BatchCopy batch_copy = BatchCopy::none;  ///< of each job; of several jobs
+  int trials = 0;                          ///< set-ups that a search tries, `jobs` of them at a time; 0: no search
+  std::optional<int> stop_at_epochs;  ///< a search: every so many epochs the worse half of the trials ends and others begin; nullopt: each runs out
+
+  int world = 1;  ///< ranks of the job, one a server, at most `most_ranks` of core/peers.hpp; all that is said of a server is said of each
+  PartitionMode partition = PartitionMode::none;
+  BalanceFrom balance_from = BalanceFrom::peers;      ///< of locality
+  StorageScope storage_scope = StorageScope::server;  ///< whose storage_bytes_per_s is: of each server, or of the one storage that all read from
+  Seam network = Seam::real;
+  double network_bytes_per_s = 0;  ///< of one server's link, when emulated (unscaled)
+
+  std::vector<std::string> runs;  ///< subset of synthetic, prep, cached, fetch, full, in order
+  int epochs = 3;                 ///< of the full run, the first apart
+  double time_budget_seconds = 180;
+  std::optional<ByteAmount> subset;  ///< nullopt: what the time budget allows
+  OnError on_error = OnError::skip;
+  double error_budget = 0.001;  ///< share of samples that may fail before the run fails
+  std::uint64_t seed = 1;
+
+  /// Throws UsageError that names the option for values out of range or that do not go together (see modes.hpp).
+  void validate() const;
+};
+
+/// Several processes take part, or one that is a group of itself.
+inline bool runs_jobs(const ProfileSettings& settings) { return settings.jobs > 1 || settings.share != JobSharing::none; }
+
+/// The full run is that of one rank among several, or of a partition of one.
+inline bool runs_ranks(const ProfileSettings& settings) { return settings.world > 1 || settings.partition != PartitionMode::none; }
+
+/// Batches take an accelerator's time, so that G and stalls can be measured.
+inline bool trains(const ProfileSettings& settings) {
+  return settings.accelerator == AcceleratorKind::emulated || settings.accelerator == AcceleratorKind::cpu;
+}
+
+/// As a result has them under "settings", and back. Throws UsageError that names the field; values out of range are validate()'s matter.
+std::string to_json(const ProfileSettings& settings);
+ProfileSettings settings_from_json(std::string_view text, const std::string& source);
+
+}  // namespace dsanalyze

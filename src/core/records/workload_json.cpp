@@ -1,0 +1,150 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "base/text/json_reader.hpp"
+#include "core/device.hpp"
+#include "core/workload.hpp"
+#include "sourced_json.hpp"
+
+namespace dsanalyze {
+namespace {
+
+void cite(std::string& sources, std::string_view what, const SourcedNumber& number) {
+  sources += fmt::format("{}{}: {} ({})", sources.empty() ? "" : "; ", what, number.source, provenance_name(number.provenance));
+}
+
+template <std::size_t count>
+std::array<double, count> read_array(JsonObject& parent, std::string_view key, double low, double high) {
+  const std::vector<double> values = parent.numbers(key, count, count, low, high);
+  std::array<double, count> result{};
+  std::copy(values.begin(), values.end(), result.begin());
+  return result;
+}
+
+std::array<double, 2> read_range(JsonObject& parent, std::string_view key, double low, double high) {
+  const std::array<double, 2> range = read_array<2>(parent, key, low, high);
+  if (range[0] > range[1]) parent.fail(key, fmt::format("found {} before {}, expected the smaller first", range[0], range[1]));
+  return range;
+}
+
+ImagePrep read_image_prep(JsonObject object) {
+  ImagePrep prep;
+  JsonObject crop = object.object("crop");
+  prep.crop_size = static_cast<int>(crop.integer("size", 1, 4096));
+  prep.scale = read_range(crop, "scale", 1e-4, 1);
+  prep.ratio = read_range(crop, "ratio", 0.01, 100);
+  prep.flip_probability = object.number("flip_probability", 0, 1);
+  prep.mean = read_array<3>(object, "mean", 0, 1);
+  prep.deviation = read_array<3>(object, "deviation", 1e-3, 1);
+  return prep;
+}
+
+StorageSpec read_storage(JsonObject object) {
+  StorageSpec storage;
+  storage.name = read_name(object);
+  storage.bandwidth_bytes_per_s = read_rate(object, "bandwidth_bytes_per_s", most_bytes_per_s);
+  storage.request_latency_seconds = read_sourced(object.object("request_latency_seconds"), 0, 60, Zero::allowed);
+  storage.queue_depth = static_cast<int>(read_whole(object, "queue_depth", 1, StorageDeviceState::max_queue_depth).value);
+  return storage;
+}
+
+PrepTaskKind read_task(JsonObject& root) {
+  const std::string task = root.choice("task", {"image_classification", "object_detection", "audio_classification"});
+  if (task == "image_classification") return PrepTaskKind::image_classification;
+  return task == "object_detection" ? PrepTaskKind::object_detection : PrepTaskKind::audio_classification;
+}
+
+}  // namespace
+
+std::string to_json(const ImagePrep& prep) {
+  return nlohmann::ordered_json{{"crop", {{"size", prep.crop_size}, {"scale", prep.scale}, {"ratio", prep.ratio}}},
+                                {"flip_probability", prep.flip_probability},
+                                {"mean", prep.mean},
+                                {"deviation", prep.deviation}}
+      .dump();
+}
+
+ImagePrep image_prep_from_json(std::string_view text, const std::string& source) {
+  JsonObject root = parse_json_object(text, source);
+  const ImagePrep prep = read_image_prep(root);
+  root.finish();
+  return prep;
+}
+
+Workload parse_workload(std::string_view text, const std::string& source) {
+  JsonObject root = parse_json_object(text, source);
+  Workload workload;
+  workload.name = read_name(root);
+  workload.description = root.text("description");
+  workload.dataset = root.text("dataset");
+  workload.task = read_task(root);
+  if (workload.task == PrepTaskKind::image_classification) workload.image_prep = read_image_prep(root.object("prep"));
+  workload.batch_size = static_cast<int>(read_whole(root, "batch_size", 1, 65'536).value);
+  JsonObject rates = root.object("accelerator_rates_samples_per_s");
+  for (const std::string& kind : rates.keys()) workload.accelerator_rates[kind] = read_rate(rates, kind, most_samples_per_s);
+  if (root.has("prep_rate_samples_per_s_per_core")) {
+    workload.prep_rate_per_core = read_rate(root, "prep_rate_samples_per_s_per_core", most_samples_per_s);
+  }
+  root.finish();
+  return workload;
+}
+
+Server parse_server(std::string_view text, const std::string& source) {
+  JsonObject root = parse_json_object(text, source);
+  Server server;
+  server.name = read_name(root);
+  server.description = root.text("description");
+  server.accelerator = root.text("accelerator");
+  const SourcedNumber accelerators = read_whole(root, "accelerators", 1, 1024);
+  const SourcedNumber cores = read_whole(root, "cores", 1, 4096);
+  const SourcedNumber memory = read_whole(root, "memory_bytes", 1, most_bytes);
+  const SourcedNumber cache = read_whole(root, "cache_bytes", 0, most_bytes);
+  const SourcedNumber network = read_sourced(root.object("network_bytes_per_s"), 0, most_bytes_per_s, Zero::allowed);
+  if (cache.value > memory.value) root.fail("cache_bytes", fmt::format("found {}, expected at most memory_bytes ({})", cache.value, memory.value));
+  server.accelerators = static_cast<int>(accelerators.value);
+  server.cores = static_cast<int>(cores.value);
+  server.memory_bytes = static_cast<Bytes>(memory.value);
+  server.cache_bytes = static_cast<Bytes>(cache.value);
+  server.network_bytes_per_s = network.value;
+  server.storage = read_storage(root.object("storage"));
+  cite(server.source, "accelerators", accelerators);
+  cite(server.source, "cores", cores);
+  cite(server.source, "memory", memory);
+  cite(server.source, "cache", cache);
+  cite(server.source, "network", network);
+  root.finish();
+  return server;
+}
+
+StorageSpec parse_storage(std::string_view text, const std::string& source) {
+  JsonObject root = parse_json_object(text, source);
+  StorageSpec storage = read_storage(root);
+  root.finish();
+  return storage;
+}
+
+DatasetSpec parse_dataset_spec(std::string_view text, const std::string& source) {
+  JsonObject root = parse_json_object(text, source);
+  DatasetSpec dataset;
+  dataset.name = read_name(root);
+  dataset.description = root.text("description");
+  const SourcedNumber samples = read_whole(root, "samples", 1, 4e9);
+  const SourcedNumber mean_bytes = read_whole(root, "mean_sample_bytes", 1, 1e12);
+  const SourcedNumber deviation = read_sourced(root.object("sample_bytes_deviation"), 0, 10, Zero::allowed);
+  const SourcedNumber labels = read_whole(root, "labels", 1, 4e9);
+  dataset.samples = static_cast<std::uint64_t>(samples.value);
+  dataset.mean_sample_bytes = static_cast<Bytes>(mean_bytes.value);
+  dataset.sample_bytes_deviation = deviation.value;
+  dataset.labels = static_cast<std::uint32_t>(labels.value);
+  cite(dataset.source, "samples", samples);
+  cite(dataset.source, "mean bytes", mean_bytes);
+  cite(dataset.source, "deviation", deviation);
+  cite(dataset.source, "labels", labels);
+  root.finish();
+  return dataset;
+}
+
+}  // namespace dsanalyze

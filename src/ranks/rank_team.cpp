@@ -1,0 +1,98 @@
+#include "rank_team.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace dsanalyze {
+namespace {
+
+constexpr double stop_look_seconds = 0.2;  ///< how often a rank that waits for the others looks whether it should stop
+
+std::uint32_t lowest_alive(const AliveRanks& alive) {
+  std::uint32_t rank = 0;
+  while (rank < alive.ranks() && !alive.alive(rank)) ++rank;
+  return rank;
+}
+
+}  // namespace
+
+/// Agreements are numbered by how many there were: ranks agree as often as one another.
+class RankTeam::Agreeing final : public ElasticCollective {
+ public:
+  explicit Agreeing(Ranks& ranks) : m_ranks(ranks) {}
+  [[nodiscard]] int rank() const override { return m_ranks.collective().rank(); }
+  [[nodiscard]] int world() const override { return m_ranks.collective().world(); }
+  Status barrier(Deadline deadline) override { return m_ranks.collective().barrier(deadline); }
+  Status sum(std::span<double> values, Deadline deadline) override { return m_ranks.collective().sum(values, deadline); }
+  Status gather(std::span<const std::byte> mine, std::span<std::byte> all, Deadline deadline) override {
+    return m_ranks.collective().gather(mine, all, deadline);
+  }
+  Status agree(AliveRanks& alive, Deadline deadline) override {
+    const Agreement agreement = m_ranks.agree_alive(m_number, deadline);
+    if (!agreement.status.ok()) return agreement.status;
+    ++m_number;
+    for (std::uint32_t rank = 0; rank < alive.ranks(); ++rank) {
+      if (!std::ranges::binary_search(agreement.ranks, rank)) alive.lose(rank);
+    }
+    return {};
+  }
+  [[nodiscard]] std::string given_up() const override { return m_ranks.given_up(); }
+
+ private:
+  Ranks& m_ranks;
+  std::uint64_t m_number = 0;
+};
+
+RankTeam::RankTeam(std::unique_ptr<Ranks> ranks) : m_ranks(std::move(ranks)), m_agreeing(std::make_unique<Agreeing>(*m_ranks)) {}
+RankTeam::~RankTeam() = default;
+
+std::uint32_t RankTeam::rank() const { return static_cast<std::uint32_t>(m_agreeing->rank()); }
+std::uint32_t RankTeam::world() const { return static_cast<std::uint32_t>(m_agreeing->world()); }
+ElasticCollective& RankTeam::collective() { return *m_agreeing; }
+
+Status RankTeam::agree(AliveRanks& alive, const Patience& patience) {
+  const Deadline last = patience.timing.clock->after(patience.seconds);
+  Status status{StatusCode::timeout, 0};
+  while (status.code == StatusCode::timeout && patience.timing.clock->now() < last.at) {
+    if (patience.stop.stop_requested()) throw Interrupted();
+    status = m_agreeing->agree(alive, {std::min(last.at, patience.timing.clock->after(stop_look_seconds).at)});
+  }
+  return status;
+}
+
+bool RankTeam::tells_result(AliveRanks& alive, const Patience& patience) {
+  const auto require_agreed = [&](Status status) {
+    if (status.ok()) return;
+    const std::string given_up = m_agreeing->given_up();
+    throw Error(given_up.empty() ? fmt::format("the ranks did not all come to the report of the result ({})", status_name(status.code))
+                                 : fmt::format("rank {} of {} cannot go on: {}", rank(), world(), given_up));
+  };
+  require_agreed(agree(alive, patience));
+  const std::uint32_t teller = lowest_alive(alive);
+  const auto require_teller = [&] {
+    if (alive.alive(teller)) return;
+    throw Error(
+        fmt::format("rank {} of {} was lost while it reported the result, and whether it did is not known: look for the result there, or run again",
+                    teller, world()));
+  };
+  // Who comes here a second time knows who tells and will not tell it itself. So the teller begins when all that are left have come.
+  require_agreed(agree(alive, patience));
+  require_teller();
+  if (teller == rank()) return true;
+  const Status told = agree(alive, patience);
+  if (told.code == StatusCode::timeout) return false;
+  require_agreed(told);
+  require_teller();
+  return false;
+}
+
+void RankTeam::told_result(const Patience& patience) {
+  AliveRanks alive(world());
+  static_cast<void>(agree(alive, {patience.seconds, {}, patience.timing}).ok());  // whatever comes now, the result is told
+}
+
+}  // namespace dsanalyze

@@ -1,0 +1,249 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "console_table.hpp"
+#include "console_verdict.hpp"
+#include "core/records/rate_text.hpp"
+#include "report/document/profile_text.hpp"
+#include "report/report.hpp"
+
+namespace dsanalyze {
+namespace {
+
+using console::Ink;
+using console::paint;
+using console::Table;
+using namespace report;
+
+constexpr std::size_t label_width = 10;
+constexpr std::size_t most_trials_shown = 32;
+constexpr std::size_t most_ranks_shown = 32;
+
+std::string labelled(const std::string& label, const std::string& text, std::size_t width) {
+  return paragraph(fmt::format("  {:<{}}", label, label_width), text, width);
+}
+
+/// The epoch in characters, 40 where there is room: compute, then prep, then fetch, then interference.
+std::string epoch_bar(const ProfileResult::Stalls& stalls, std::size_t width) {
+  const double cells = std::min(40.0, static_cast<double>(width - label_width) - 4);
+  const auto upto = [cells](double share) { return static_cast<std::size_t>(std::lround(std::clamp(share, 0.0, 1.0) * cells)); };
+  const std::size_t compute = upto(stalls.compute.fraction);
+  const std::size_t prep = std::max(upto(stalls.compute.fraction + stalls.prep.fraction), compute);
+  const auto all = static_cast<std::size_t>(cells);
+  const std::size_t rest = stalls.interference ? std::min(upto(stalls.interference->fraction), all - prep) : 0;
+  return "[" + std::string(compute, '#') + std::string(prep - compute, '=') + std::string(all - prep - rest, '.') + std::string(rest, '~') + "]";
+}
+
+std::string epoch_split(const ProfileResult::Stalls& stalls, std::size_t width) {
+  const auto row = [width](char mark, const std::string& name, const StallRecord& stall) {
+    return paragraph(fmt::format("  {:<{}}{} {:<8} ", "", label_width, mark, name),
+                     share_with_interval(stall) + (stall.seconds_per_epoch > 0 ? ", " + format_seconds(stall.seconds_per_epoch) : ""), width);
+  };
+  return fmt::format("  {:<{}}{}\n", "epoch", label_width, epoch_bar(stalls, width)) + row('#', "compute", stalls.compute) +
+         row('=', "prep", stalls.prep) + row('.', "fetch", stalls.fetch) +
+         (stalls.interference ? row('~', "interference", *stalls.interference) : "");
+}
+
+std::string rates_section(const ProfileResult& result, std::size_t width) {
+  Table table(
+      {{"rates, with 95 % intervals", Table::Align::left}, {"samples/s", Table::Align::left}, {"", Table::Align::left}, {"", Table::Align::left}}, 3);
+  bool any = false;
+  const auto add = [&](const std::string& words, const std::optional<RateRecord>& rate, const std::string& letter) {
+    if (!rate) return;
+    any = true;
+    table.add({words, format_rate(rate->samples_per_s, rate->ci95_samples_per_s), letter, rate_note(*rate)});
+  };
+  add("the accelerators want", result.ingestion, "[G]");
+  add("prep can deliver", result.prep, "[P]");
+  add("the cache can deliver", result.cache, "[C]");
+  add("storage can deliver", result.storage, "[S]");
+  add("others' caches can deliver", result.network, "[N]");
+  add(result.network ? "fetch (caches and storage)" : "fetch (cache and storage)", result.fetch, "[F]");
+  if (!any) return "";
+  std::string text = "\n" + table.text(width);
+  if (result.prep_by_cores.size() > 1) {
+    std::vector<std::string> points;
+    for (const CorePoint& point : result.prep_by_cores) points.push_back(fmt::format("{}: {}", point.cores, format_number(point.samples_per_s)));
+    text += paragraph("  prep by cores  ", fmt::format("{}", fmt::join(points, "; ")), width);
+  }
+  return text;
+}
+
+/// MB/s, a row a request size, a column a concurrency.
+std::string storage_curve(const std::vector<StoragePoint>& points, std::size_t width) {
+  std::vector<double> sizes;
+  std::vector<int> concurrencies;
+  for (const StoragePoint& point : points) {
+    sizes.push_back(point.request_bytes);
+    concurrencies.push_back(point.concurrency);
+  }
+  const auto sort_out = [](auto& values) {
+    std::ranges::sort(values);
+    values.erase(std::unique(values.begin(), values.end()), values.end());
+  };
+  sort_out(sizes);
+  sort_out(concurrencies);
+  if (sizes.size() < 2 && concurrencies.size() < 2) return "";
+  std::vector<Table::Column> columns{{"request", Table::Align::left}};
+  for (const int concurrency : concurrencies) columns.push_back({fmt::format("{}", concurrency), Table::Align::right});
+  Table table(columns, 0);
+  for (const double size : sizes) {
+    std::vector<std::string> cells{format_bytes(static_cast<Bytes>(size))};
+    for (const int concurrency : concurrencies) {
+      const auto point = std::ranges::find_if(points, [&](const StoragePoint& p) { return p.request_bytes == size && p.concurrency == concurrency; });
+      cells.push_back(point == points.end() ? "-" : format_number(point->bytes_per_s / 1e6));
+    }
+    table.add(std::move(cells));
+  }
+  return "\n" + paragraph("  ", "storage, MB/s, by size of a request and number under way", width) + table.text(width);
+}
+
+/// How well it is known which runs read from storage: "storage proved: fetch, prep; unproved: cached".
+std::string proofs_line(const std::vector<RunRecord>& runs, std::size_t width) {
+  std::vector<std::string> grades;
+  for (std::size_t grade = 0; grade < storage_proof_names.size(); ++grade) {
+    std::vector<std::string> names;
+    for (const RunRecord& run : runs) {
+      if (run.storage_proof && static_cast<std::size_t>(*run.storage_proof) == grade) names.push_back(run.name);
+    }
+    if (!names.empty()) grades.push_back(fmt::format("{}: {}", storage_proof_names[grade], fmt::join(names, ", ")));
+  }
+  return grades.empty() ? "" : paragraph("  ", fmt::format("what came from storage is {}", fmt::join(grades, "; ")), width);
+}
+
+std::string runs_section(const std::vector<RunRecord>& runs, std::size_t width) {
+  if (runs.empty()) return "";
+  const bool failures = std::ranges::any_of(runs, [](const RunRecord& run) { return run.samples_failed > 0; });
+  std::vector<Table::Column> columns{{"runs", Table::Align::left},          {"samples/s", Table::Align::right},  {"epoch", Table::Align::right},
+                                     {"from storage", Table::Align::right}, {"cache hits", Table::Align::right}, {"misses", Table::Align::right}};
+  if (failures) columns.push_back({"failed", Table::Align::right});
+  Table table(columns, 0);
+  for (const RunRecord& run : runs) {
+    std::vector<std::string> cells{run.name,
+                                   format_number(run.samples_per_s),
+                                   run.epoch_seconds > 0 ? format_seconds(run.epoch_seconds) : "-",
+                                   run.storage_bytes ? format_bytes(*run.storage_bytes) : "not known",
+                                   format_number(static_cast<double>(run.cache_hits)),
+                                   format_number(static_cast<double>(run.cache_misses))};
+    if (failures) cells.push_back(format_number(static_cast<double>(run.samples_failed)));
+    table.add(std::move(cells));
+  }
+  return "\n" + table.text(width) + proofs_line(runs, width);
+}
+
+std::string jobs_section(const ProfileResult& result, std::size_t width) {
+  if (result.jobs.empty()) return "";
+  Table table({{"jobs", Table::Align::left},
+               {"samples/s", Table::Align::right},
+               {"epoch", Table::Align::right},
+               {"stalled", Table::Align::right},
+               {"samples", Table::Align::right},
+               {"prepared", Table::Align::right},
+               {"end", Table::Align::left}},
+              6);
+  for (const JobRecord& job : result.jobs)
+    table.add({fmt::format("{}", job.job), format_number(job.samples_per_s), job.epoch_seconds > 0 ? format_seconds(job.epoch_seconds) : "-",
+               format_share(job.stall_fraction), format_number(static_cast<double>(job.samples)),
+               format_number(static_cast<double>(job.samples_prepared)), job_end_text(job)});
+  return "\n" + table.text(width);
+}
+
+std::string ranks_section(const std::vector<RankRecord>& ranks, std::size_t width) {
+  if (ranks.empty()) return "";
+  Table table({{"ranks", Table::Align::left},
+               {"host", Table::Align::left},
+               {"samples/s", Table::Align::right},
+               {"epoch", Table::Align::right},
+               {"stalled", Table::Align::right},
+               {"samples", Table::Align::right},
+               {"end", Table::Align::left}},
+              1);
+  Table fetched({{"fetched", Table::Align::left},
+                 {"own cache", Table::Align::right},
+                 {"others", Table::Align::right},
+                 {"storage", Table::Align::right},
+                 {"from others", Table::Align::right},
+                 {"from storage", Table::Align::right},
+                 {"to others", Table::Align::right}},
+                0);
+  for (const RankRecord& rank : std::span(ranks).first(std::min(ranks.size(), most_ranks_shown))) {
+    table.add({fmt::format("{}", rank.rank), host_name_text(rank), format_number(rank.samples_per_s),
+               rank.epoch_seconds > 0 ? format_seconds(rank.epoch_seconds) : "-", format_share(rank.stall_fraction),
+               format_number(static_cast<double>(rank.samples)), rank.end});
+    fetched.add({fmt::format("{}", rank.rank), format_number(static_cast<double>(rank.cache_hits)),
+                 format_number(static_cast<double>(rank.peer_hits)), format_number(static_cast<double>(samples_from_storage(rank))),
+                 format_bytes(rank.peer_bytes), rank.storage_bytes ? format_bytes(*rank.storage_bytes) : "not known",
+                 format_bytes(rank.served_bytes)});
+  }
+  std::string text = "\n" + table.text(width) + "\n" + fetched.text(width);
+  if (ranks.size() > most_ranks_shown)
+    text += paragraph("  ", fmt::format("{} of {} ranks; the JSON record has them all", most_ranks_shown, ranks.size()), width);
+  return text;
+}
+
+std::string trials_section(const std::vector<SearchTrialRecord>& trials, std::size_t width) {
+  if (trials.empty()) return "";
+  Table table({{"trials", Table::Align::left},
+               {"job", Table::Align::right},
+               {"epochs", Table::Align::right},
+               {"took", Table::Align::right},
+               {"judged by", Table::Align::left},
+               {"found", Table::Align::right},
+               {"end", Table::Align::left}},
+              6);
+  for (const SearchTrialRecord& trial : std::span(trials).first(std::min(trials.size(), most_trials_shown)))
+    table.add({fmt::format("{}", trial.trial), fmt::format("{}", trial.job), format_number(static_cast<double>(trial.epochs)),
+               format_seconds(trial.seconds), judged_by_text(trial), format_number(trial.value), trial.end});
+  std::string text = "\n" + table.text(width);
+  if (trials.size() > most_trials_shown)
+    text += paragraph("  ", fmt::format("{} of {} trials; the JSON record has them all", most_trials_shown, trials.size()), width);
+  return text;
+}
+
+}  // namespace
+
+std::string console_summary(const ProfileResult& result, const ConsoleStyle& style) {
+  const std::size_t width = console::layout_width(style);
+  const std::string first_step = console::first_step(result);
+  std::string text;
+  for (const std::string& line : wrap(console::verdict(result), width)) text += paint(line, Ink::bold, style.colour) + "\n";
+  text += "\n";
+  if (result.stalls) text += epoch_split(*result.stalls, width);
+  if (result.stalls && result.stalls->interference && result.attained) text += labelled("lost", interference_text(*result.attained), width);
+  text += labelled("do first", first_step, width);
+  text += labelled("sure", console::confidence(result), width);
+  if (const RunRecord* full = result.run("full"); full != nullptr && full->mlperf_storage_au)
+    text += labelled("AU", utilisation_text(*full->mlperf_storage_au, full->name), width);
+  if (const RunRecord* full = result.run("full"); full != nullptr && !learned_text(*full).empty())
+    text += labelled("learned", learned_text(*full), width);
+  if (result.sharing) text += labelled("jobs", sharing_text(*result.sharing), width);
+  if (result.partition) {
+    text += labelled("ranks", partition_text(*result.partition), width);
+    for (const std::string& lost : lost_texts(*result.partition)) text += labelled("lost", lost, width);
+  }
+  if (result.observed) text += labelled("observed", observed_text(*result.observed), width);
+
+  text += rates_section(result, width);
+  text += storage_curve(result.storage_by_request, width);
+  text += runs_section(result.runs, width);
+  text += jobs_section(result, width);
+  text += ranks_section(result.ranks, width);
+  text += trials_section(result.trials, width);
+
+  text += "\n";
+  text += labelled("dataset", dataset_text(result.dataset), width);
+  text += labelled("set-up", setup_text(result), width);
+  if (result.order && result.order->kind != "random") text += labelled("order", order_text(*result.order), width);
+  text += labelled("machine", host_text(result.host), width);
+
+  std::string others;
+  for (const AdviceRecord& one : result.advice)
+    if (one.text != first_step) others += paragraph("  - ", one.text, width);
+  if (!others.empty()) text += "\nother ways\n" + others;
+  return text + console::findings_section(result.findings, style);
+}
+
+}  // namespace dsanalyze

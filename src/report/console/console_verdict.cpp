@@ -1,0 +1,134 @@
+#include "console_verdict.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/records/rate_text.hpp"
+
+namespace dsanalyze::console {
+namespace {
+
+bool rests_on_emulation(const ProfileSettings& settings) {
+  return settings.accelerator == AcceleratorKind::emulated || settings.storage == Seam::emulated || settings.prep == Seam::emulated ||
+         settings.network == Seam::emulated;
+}
+
+std::string rate(const RateRecord& record, char letter) {
+  return fmt::format("{} samples/s [{}]", format_rate(record.samples_per_s, record.ci95_samples_per_s), letter);
+}
+
+std::string loss(const StallRecord& stall, const std::string& name) { return fmt::format("{} to {}", format_share(stall.fraction), name); }
+
+std::string what_is_waited_for(const BottleneckRecord& bottleneck) {
+  if (bottleneck.resource == "gpu") return "keeps the accelerators busy";
+  if (bottleneck.resource == "cpu") return "waits for prep on the CPU";
+  if (bottleneck.detail == "cache") return "waits for the cache";
+  if (bottleneck.detail == "network") return "waits for the network";
+  return "waits for storage";
+}
+
+std::string whose_accelerators(const ProfileSettings& settings) {
+  if (settings.jobs > 1) return "each job's";
+  return settings.world > 1 ? "each rank's" : "the";
+}
+
+/// "prep can deliver 735 samples/s [P]; the accelerators want 9,800 samples/s [G]": the rates that the verdict compares.
+std::string compared_rates(const ProfileResult& result, const std::string& resource) {
+  std::vector<std::string> parts;
+  if (result.fetch && resource != "cpu") parts.push_back("fetch can deliver " + rate(*result.fetch, 'F'));
+  if (result.storage && resource == "io") parts.push_back("storage can deliver " + rate(*result.storage, 'S'));
+  if (result.network && resource == "io" && result.bottleneck->detail == "network")
+    parts.push_back("others' caches can deliver " + rate(*result.network, 'N'));
+  if (result.prep && resource != "io") parts.push_back("prep can deliver " + rate(*result.prep, 'P'));
+  if (result.ingestion) parts.push_back(whose_accelerators(result.settings) + " accelerators want " + rate(*result.ingestion, 'G'));
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+std::string stall_sentence(const ProfileResult& result) {
+  if (!result.stalls) return "";
+  if (const auto& rest = result.stalls->interference)
+    return fmt::format(": of the epoch, {}, {} and {} are lost", loss(result.stalls->prep, "prep"), loss(result.stalls->fetch, "fetch"),
+                       loss(*rest, "interference"));
+  return fmt::format(": of the epoch, {} and {} are lost", loss(result.stalls->prep, "prep"), loss(result.stalls->fetch, "fetch"));
+}
+
+std::string with_capital(std::string text) {
+  if (!text.empty() && text.front() >= 'a' && text.front() <= 'z') text.front() = static_cast<char>(text.front() - 'a' + 'A');
+  return text;
+}
+
+std::string data_side_verdict(const ProfileResult& result) {
+  std::string feed;
+  const bool fetch_is_lower = result.fetch && (!result.prep || result.fetch->samples_per_s < result.prep->samples_per_s);
+  if (fetch_is_lower)
+    feed = rate(*result.fetch, 'F') + ", as fetch binds";
+  else if (result.prep && result.fetch)
+    feed = rate(*result.prep, 'P') + ", as prep binds";
+  else if (result.prep)
+    feed = "at most " + rate(*result.prep, 'P') + " (fetch was not measured)";
+  if (feed.empty()) return "what the data side can feed was not measured: the runs prep and fetch are needed";
+  return fmt::format(
+      "with dsanalyze's own loader the data side can feed {}. Whether that is enough is open: what the accelerators want [G] is not known", feed);
+}
+
+}  // namespace
+
+Verdict verdict_parts(const ProfileResult& result) {
+  std::vector<std::string> reservations;
+  if (rests_on_emulation(result.settings)) reservations.emplace_back("emulated");
+  if (!result.trusted) reservations.emplace_back("not to be trusted (see findings)");
+  // Of what is not trusted the findings say all.
+  if (const auto shared = result.shared_cpu(); shared && result.trusted)
+    reservations.push_back(fmt::format("beside other processes that take {} of the CPU", format_share(*shared)));
+  const bool undecided = result.bottleneck && result.ingestion && result.trusted && !result.bottleneck->confident;
+  if (undecided) reservations.emplace_back("too close to call");
+
+  Verdict verdict;
+  if (!result.ingestion) {
+    verdict.sentence = data_side_verdict(result);
+  } else if (!result.bottleneck) {
+    verdict.sentence = fmt::format("no verdict, as not all runs were made: {}", compared_rates(result, ""));
+  } else if (undecided) {
+    verdict.sentence = "with dsanalyze's own loader what binds cannot be told" + stall_sentence(result);
+    verdict.rates = with_capital(compared_rates(result, ""));
+  } else {
+    verdict.sentence = fmt::format("with dsanalyze's own loader training {}{}", what_is_waited_for(*result.bottleneck), stall_sentence(result));
+    verdict.rates = with_capital(compared_rates(result, result.bottleneck->resource));
+  }
+  verdict.sentence =
+      reservations.empty() ? with_capital(verdict.sentence) + "." : fmt::format("{}: {}.", fmt::join(reservations, ", "), verdict.sentence);
+  if (!verdict.rates.empty()) verdict.rates += ".";
+  return verdict;
+}
+
+std::string verdict(const ProfileResult& result) {
+  const Verdict parts = verdict_parts(result);
+  return parts.rates.empty() ? parts.sentence : parts.sentence + " " + parts.rates;
+}
+
+std::string first_step(const ProfileResult& result) {
+  const auto error = std::ranges::find(result.findings, Finding::Severity::error, &Finding::severity);
+  if (!result.trusted && error != result.findings.end()) return "Mend what makes the measurement untrustworthy: " + error->message;
+  if (!result.ingestion)
+    return "Measure G, what your accelerators want, with the ten-line script in README.md; then profile again with --accelerator emulated:RATE, or "
+           "with "
+           "--observed RATE for what your own job reaches.";
+  if (!result.advice.empty()) return result.advice.front().text;
+  if (result.settings.world > 1)
+    return fmt::format(
+        "Ask what other caches, another partition or a faster network would give: dsanalyze whatif --servers {} with --cache-size, "
+        "--partition or --network.",
+        result.settings.world);
+  return result.bottleneck && !result.bottleneck->confident ? "Profile longer (--time-budget), so that the intervals narrow."
+                                                            : "Nothing: no change is advised.";
+}
+
+std::string confidence(const ProfileResult& result) {
+  if (!result.trusted) return "no: the measurement could not prove itself (see findings)";
+  if (!result.bottleneck) return "no verdict to be sure of";
+  const std::string& reason = result.bottleneck->reason;
+  return (result.bottleneck->confident ? "yes" : "no") + (reason.empty() ? "" : ": " + reason);
+}
+
+}  // namespace dsanalyze::console

@@ -1,0 +1,141 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "console_search.hpp"
+#include "console_table.hpp"
+#include "core/records/rate_text.hpp"
+#include "report/document/whatif_text.hpp"
+#include "report/report.hpp"
+
+namespace dsanalyze {
+namespace {
+
+using console::Ink;
+using console::paint;
+using console::Table;
+using report::binding_text;
+using report::change_text;
+using report::question_text;
+using report::value_text;
+
+/// The letter alone, where the table is wide.
+std::string binding_letter(const WhatIfAnswer& answer) {
+  const std::string letter = report::resource_letter(answer.bottleneck);
+  return letter + report::reservation_marks(answer) + (answer.measured && !answer.measured->verdict_right ? " !" : "");
+}
+
+/// "2,412 ± 30" and "-0.8 %".
+void add_measured(const WhatIfAnswer& answer, std::vector<std::string>& cells) {
+  if (!answer.measured) {
+    cells.insert(cells.end(), {"not run", ""});
+    return;
+  }
+  const WhatIfAnswer::Measured& measured = *answer.measured;
+  cells.push_back(format_rate(measured.samples_per_s, measured.ci95_samples_per_s));
+  cells.push_back(fmt::format("{:+.1f} %", 100 * measured.error));
+}
+
+std::string validation_section(const WhatIfResult& result, const ConsoleStyle& style) {
+  if (!result.validation) return "";
+  const WhatIfValidation& validation = *result.validation;
+  const std::size_t width = console::layout_width(style);
+  std::string text = "\n";
+  for (const std::string& line : wrap(fmt::format("validation {}: {}", validation.outcome, validation.reason), width))
+    text += paint(line, Ink::bold, style.colour) + "\n";
+  text += paragraph(
+      "  ",
+      fmt::format("{} of {} verdicts right; {} of the rates lie in their 95 % intervals; closed form alone: {} (median), {} (worst); "
+                  "{} of the windows void. Prep ran at {} to {} of the profile's speed, which is taken into account; without that, {} (worst).",
+                  validation.verdicts_right, validation.measured, format_share(validation.covered_share),
+                  format_share(validation.closed_form_median_error), format_share(validation.closed_form_worst_error),
+                  format_share(validation.void_share), format_share(validation.slowest), format_share(validation.fastest),
+                  format_share(validation.worst_error_as_profiled)),
+      width);
+  std::set<std::string> reasons;
+  for (const WhatIfAnswer& answer : result.answers)
+    if (!answer.measured && reasons.insert(answer.not_measured).second) text += paragraph("  not run: ", answer.not_measured + ".", width);
+  return text;
+}
+
+/// The closed form's answers, and beside them what the epoch simulator and the machine say.
+std::string answers_table(const WhatIfResult& result, std::size_t width) {
+  const auto& answers = result.answers;
+  const bool simulated = std::ranges::any_of(answers, [](const WhatIfAnswer& answer) { return answer.simulated.has_value(); });
+  const bool measured = result.validation.has_value();
+  const bool epochs = !simulated && std::ranges::any_of(answers, [](const WhatIfAnswer& answer) { return answer.epoch_seconds > 0; });
+  std::vector<Table::Column> columns{{"change", Table::Align::left}, {"samples/s", Table::Align::left}};
+  if (epochs) columns.push_back({"epoch", Table::Align::right});
+  if (simulated) columns.push_back({"simulated", Table::Align::left});
+  if (simulated && !measured) columns.push_back({"stall p99", Table::Align::right});
+  if (measured) columns.insert(columns.end(), {{"measured", Table::Align::left}, {"error", Table::Align::right}});
+  columns.push_back({"binds", Table::Align::left});
+  if (!measured) columns.push_back({"speed-up", Table::Align::right});
+  Table table(columns, 0);
+  for (const WhatIfAnswer& answer : answers) {
+    std::vector<std::string> cells{change_text(answer.change), format_rate(answer.samples_per_s, answer.ci95_samples_per_s)};
+    if (epochs) cells.push_back(format_seconds(answer.epoch_seconds));
+    if (simulated) cells.push_back(answer.simulated ? format_rate(answer.simulated->samples_per_s, answer.simulated->ci95_samples_per_s) : "-");
+    if (simulated && !measured) cells.push_back(answer.simulated ? format_seconds(answer.simulated->stall_p99_seconds) : "-");
+    if (measured) add_measured(answer, cells);
+    cells.push_back(measured ? binding_letter(answer) : binding_text(answer));
+    if (!measured) cells.push_back(fmt::format("{:.2f}x", answer.speedup));
+    table.add(std::move(cells));
+  }
+  std::string text = table.text(width);
+  if (std::ranges::any_of(answers, &WhatIfAnswer::too_close))
+    text += paragraph("  ? ", "too close to call: the lowest rate's interval overlaps another's", width);
+  if (std::ranges::any_of(answers, &WhatIfAnswer::far_extrapolated)) text += paragraph("  ~ ", report::far_extrapolated_text(), width);
+  if (std::ranges::any_of(answers, [](const WhatIfAnswer& answer) { return answer.measured && !answer.measured->verdict_right; }))
+    text += paragraph("  ! ", "another resource bound than was predicted", width);
+  return text;
+}
+
+std::string found_section(const std::vector<WhatIfFound>& found, const ConsoleStyle& style) {
+  std::string text;
+  for (const WhatIfFound& one : found) {
+    const std::string heading = question_text(one.question) + ": " + (one.value ? value_text(*one.value, one.unit) : "none");
+    text += "\n";
+    for (const std::string& line : wrap(heading, console::layout_width(style))) text += paint(line, Ink::bold, style.colour) + "\n";
+    text += paragraph("  ", one.then + ".", console::layout_width(style));
+  }
+  return text;
+}
+
+/// The first advice's steps; those of the others would bury them.
+std::string steps_section(const AdviceRecord& first, std::size_t count, std::size_t width) {
+  if (first.steps.empty()) return "";
+  std::string text = paragraph("  ", count > 1 ? "the first of them, in a loader of your own (all: --json)" : "in a loader of your own", width);
+  for (const LoaderStep& step : first.steps) text += paragraph("    ", step.loader + ": " + step.text + ".", width);
+  return text;
+}
+
+std::string advice_section(const std::vector<AdviceRecord>& advice, std::size_t width) {
+  if (advice.empty()) return "";
+  std::string text = "\nadvice\n";
+  for (const AdviceRecord& one : advice) text += paragraph("  - ", one.text, width);
+  // All advice of one answer rests on the same rates.
+  text += paragraph("    ", fmt::format("({})", fmt::join(advice.front().evidence, "; ")), width);
+  return text + steps_section(advice.front(), advice.size(), width);
+}
+
+}  // namespace
+
+std::string console_summary(const WhatIfResult& result, const ConsoleStyle& style) {
+  const std::size_t width = console::layout_width(style);
+  std::string text = paragraph("", result.model, width);
+  text += paragraph("", fmt::format("from {}; {} of the dataset cached", result.source, format_share(result.base_cache_fraction)), width);
+  if (result.attained) text += paragraph("", "as measured, " + report::attained_text(result), width);
+  text += "\n" + answers_table(result, width);
+  text += validation_section(result, style);
+  text += found_section(result.found, style);
+  if (result.search) text += console::search_section(*result.search, style);
+  text += advice_section(result.advice, width);
+  std::vector<Finding> findings = result.findings;
+  if (result.search) findings.insert(findings.end(), result.search->findings.begin(), result.search->findings.end());
+  return text + console::findings_section(findings, style);
+}
+
+}  // namespace dsanalyze

@@ -1,0 +1,171 @@
+#include "profile_document.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text/markup.hpp"
+#include "profile_text.hpp"
+#include "report/console/console_verdict.hpp"
+#include "shared_sections.hpp"
+
+namespace dsanalyze::report {
+namespace {
+
+EpochSplit epoch_split(const ProfileResult::Stalls& stalls, const std::string& label) {
+  const auto part = [](const std::string& kind, const std::string& name, const StallRecord& stall) {
+    return EpochSplit::Part{kind, name, stall.fraction, share_with_interval(stall),
+                            stall.seconds_per_epoch > 0 ? format_seconds(stall.seconds_per_epoch) + " an epoch" : ""};
+  };
+  EpochSplit split{label,
+                   {part("compute", "the accelerators compute", stalls.compute), part("prep", "they wait for prep", stalls.prep),
+                    part("fetch", "they wait for fetch", stalls.fetch)}};
+  if (stalls.interference) split.parts.push_back(part("interference", "lost to interference", *stalls.interference));
+  return split;
+}
+
+const std::string explanation =
+    "An epoch is one pass over the data. Fetch reads samples, from the cache [C] or from storage [S], both together [F]; prep decodes and changes "
+    "them on the CPU [P]; the accelerators could train so many if they never waited [G]. All in samples/s; the lowest of F, P and G is what binds.";
+
+/// Bytes of what may quote names from outside, so that verdict, split and advice are seen without scrolling; further down it stands whole.
+constexpr std::size_t first_screen_text = 250;
+
+void add_one(const ProfileView& view, Section& section) {
+  const ProfileResult& result = *view.profile;
+  const console::Verdict verdict = console::verdict_parts(result);
+  section.title = begun(verdict.sentence);  // "emulated: ..." begins a title here
+  if (result.stalls) section.blocks.emplace_back(epoch_split(*result.stalls, ""));
+  Terms terms{{{"Do first", shortened(console::first_step(result), first_screen_text), Terms::Term::Weight::first},
+               {"Is it sure", shortened(console::confidence(result), first_screen_text)}}};
+  if (result.observed) terms.terms.push_back({"Your own job", observed_text(*result.observed)});
+  section.blocks.emplace_back(std::move(terms));
+  if (!verdict.rates.empty()) section.blocks.emplace_back(Paragraph{verdict.rates});
+  if (result.stalls && result.stalls->interference && result.attained) section.blocks.emplace_back(Paragraph{interference_text(*result.attained)});
+  section.blocks.emplace_back(Paragraph{explanation, Paragraph::Tone::muted});
+}
+
+void add_several(ProfileViews views, Section& section) {
+  section.title = fmt::format("{} results side by side", views.size());
+  section.blocks.emplace_back(Paragraph{fmt::format("Ratios and differences are to the first, {}.", views.front().label)});
+  Table table{"what each result says", {{"result", Align::left}, {"verdict", Align::left}, {"how sure", Align::left}, {"do first", Align::left}}};
+  for (const ProfileView& view : views)
+    table.add({view.label, console::verdict_parts(*view.profile).sentence, console::confidence(*view.profile), console::first_step(*view.profile)});
+  for (const ProfileView& view : views)
+    if (view.profile->stalls) section.blocks.emplace_back(epoch_split(*view.profile->stalls, view.label));
+  section.blocks.emplace_back(Figure{"", "", {}, std::move(table)});
+  section.blocks.emplace_back(Paragraph{explanation, Paragraph::Tone::muted});
+}
+
+Section advice_section(ProfileViews views) {
+  Section section{"advice", "What to do"};
+  for (const ProfileView& view : views) {
+    if (!view.profile->advice.empty() && views.size() > 1) section.blocks.emplace_back(Paragraph{view.label + ":"});
+    add_advice(view.profile->advice, section);
+  }
+  return section;
+}
+
+Section findings_section(ProfileViews views) {
+  Section section{"findings", "Findings"};
+  const bool several = views.size() > 1;
+  Table table{"what was found while measuring, the most severe first", {}};
+  if (several) table.columns.push_back({"result", Align::left});
+  table.columns.insert(table.columns.end(), {{"severity", Align::left}, {"finding", Align::left}, {"code", Align::left}});
+  for (const auto severity : {Finding::Severity::error, Finding::Severity::warning, Finding::Severity::info})
+    for (const ProfileView& view : views)
+      for (const Finding& finding : view.profile->findings) {
+        if (finding.severity != severity) continue;
+        std::vector<std::string> cells{severity_word(severity), finding.message, finding.code};
+        if (several) cells.insert(cells.begin(), view.label);
+        table.add(cells);
+      }
+  if (table.rows.empty())
+    section.blocks.emplace_back(Paragraph{"None."});
+  else
+    section.blocks.emplace_back(Figure{"", "", {}, std::move(table)});
+  return section;
+}
+
+Section live_section(ProfileViews views) {
+  Section section{"whatif", "What if"};
+  for (const ProfileView& view : views)
+    if (view.live) {
+      const std::string begin = views.size() > 1 ? view.label + ": " : "";
+      if (view.profile->settings.jobs > 1)
+        section.blocks.emplace_back(Paragraph{fmt::format("{}the sliders and the predicted curves are of one of the {} jobs, alone on this server.",
+                                                          begin, view.profile->settings.jobs),
+                                              Paragraph::Tone::muted});
+      else if (view.profile->settings.world > 1)
+        section.blocks.emplace_back(
+            Paragraph{fmt::format("{}the sliders and the predicted curves are of one of the {} servers, alone.", begin, view.profile->settings.world),
+                      Paragraph::Tone::muted});
+      section.blocks.emplace_back(LivePlace{view.number, views.size() > 1 ? view.label : ""});
+    }
+  return section;
+}
+
+std::string subtitle(ProfileViews views) {
+  if (views.size() > 1) {
+    std::vector<std::string> labels;
+    for (const ProfileView& view : views) labels.push_back(view.label);
+    return fmt::format("{}", fmt::join(labels, "; "));
+  }
+  const ProfileResult& result = *views.front().profile;
+  std::vector<std::string> parts{result.dataset.path.empty() ? views.front().label : result.dataset.path};
+  if (!result.host.cpu_model.empty()) parts.push_back(result.host.cpu_model);
+  if (!result.started_utc.empty()) parts.back() += ", " + result.started_utc;
+  return fmt::format("{}", fmt::join(parts, " on "));
+}
+
+}  // namespace
+
+Section verdict_section(ProfileViews views) {
+  Section section{"verdict", ""};
+  if (views.size() == 1)
+    add_one(views.front(), section);
+  else
+    add_several(views, section);
+  return section;
+}
+
+Document profile_document(ProfileViews views) {
+  Document document;
+  document.title = views.size() == 1 ? "dsanalyze: " + views.front().label : fmt::format("dsanalyze: {} results", views.size());
+  document.subtitle = subtitle(views);
+  document.sections.push_back(verdict_section(views));
+  for (const auto& make : {sweep_section,
+                           rates_section,
+                           stalls_section,
+                           advice_section,
+                           cache_curve_section,
+                           cores_curve_section,
+                           accelerator_curve_section,
+                           live_section,
+                           storage_section,
+                           runs_section,
+                           jobs_section,
+                           ranks_section,
+                           training_section,
+                           timeline_section,
+                           operators_section,
+                           distributions_section,
+                           findings_section,
+                           settings_section,
+                           host_section,
+                           methods_section}) {
+    Section section = make(views);
+    if (!section.blocks.empty()) document.sections.push_back(std::move(section));
+  }
+  return document;
+}
+
+std::vector<std::size_t> spread(std::size_t count, std::size_t most) {
+  std::vector<std::size_t> chosen;
+  if (count == 0 || most == 0) return chosen;
+  const std::size_t shown = std::min(count, most);
+  for (std::size_t at = 0; at < shown; ++at) chosen.push_back(shown == 1 ? 0 : at * (count - 1) / (shown - 1));
+  return chosen;
+}
+
+}  // namespace dsanalyze::report

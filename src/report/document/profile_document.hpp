@@ -1,0 +1,69 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "core/records/report_curves.hpp"
+#include "core/records/result.hpp"
+#include "document.hpp"
+#include "sweep.hpp"
+
+namespace dsanalyze::report {
+
+/// One of the profiles that a report is about.
+struct ProfileView {
+  std::string label;
+  const ProfileResult* profile = nullptr;
+  const ReportCurves* curves = nullptr;  ///< may be none
+  bool live = false;                     ///< the page has sliders for it
+  std::size_t number = 0;                ///< among the report's results
+};
+using ProfileViews = std::span<const ProfileView>;
+
+/// One profile, or several side by side. Throws nothing for records with little in them: sections without content are left out.
+Document profile_document(ProfileViews views);
+
+// The parts. Those of several profiles have a column a profile; where there is nothing to show, a section has no blocks.
+
+Section verdict_section(ProfileViews views);
+Section rates_section(ProfileViews views);
+Section cache_curve_section(ProfileViews views);
+Section cores_curve_section(ProfileViews views);
+Section accelerator_curve_section(ProfileViews views);
+Section storage_section(ProfileViews views);
+Section runs_section(ProfileViews views);
+Section jobs_section(ProfileViews views);
+Section ranks_section(ProfileViews views);
+Section timeline_section(ProfileViews views);
+Section operators_section(ProfileViews views);
+Section stalls_section(ProfileViews views);
+Section training_section(ProfileViews views);
+Section distributions_section(ProfileViews views);
+Section settings_section(ProfileViews views);
+Section host_section(ProfileViews views);
+Section methods_section(ProfileViews views);
+
+/// A setting's name and value as people read them; all results have the same, in the same order.
+struct Setting {
+  std::string name, text;
+  std::optional<double> number;  ///< what its values are ordered by, if they are numbers
+};
+std::vector<Setting> settings_of(const ProfileResult& result);
+/// Profiles that are a sweep of two settings: what the full run of each reaches. nullopt when they differ in another number of settings, or when a
+/// combination lacks or is there twice. Settings that change together (cores, workers) are one.
+std::optional<SweepMap> profile_sweep(ProfileViews views);
+Section sweep_section(ProfileViews views);
+
+/// The points of a run's timeline that a report holds: all runs of all its profiles share the room.
+std::vector<std::size_t> timeline_points(ProfileViews views, const RunRecord& run);
+
+/// The rates that a profile has, with their letters and words: "prep can deliver", 'P'.
+struct NamedRate {
+  char letter = ' ';
+  std::string words;
+  std::string colour;
+  const std::optional<RateRecord> ProfileResult::*rate = nullptr;
+};
+std::span<const NamedRate> named_rates();
+
+}  // namespace dsanalyze::report

@@ -1,0 +1,87 @@
+#include "whatif_text.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/text/units.hpp"
+#include "core/records/rate_text.hpp"
+
+namespace dsanalyze::report {
+
+std::string change_text(const WhatIfChange& change) {
+  std::vector<std::string> parts;
+  if (change.cache_fraction) {
+    parts.push_back("cache " + format_share(*change.cache_fraction));
+    if (change.cache_bytes) parts.back() += " (" + format_bytes(*change.cache_bytes) + ")";
+  }
+  if (!change.cache.empty()) parts.push_back("cache kind " + change.cache);
+  if (change.cores) parts.push_back(format_number(*change.cores) + (*change.cores == 1 ? " core" : " cores"));
+  if (change.cores_factor) parts.push_back(fmt::format("{}x cores", format_number(*change.cores_factor)));
+  if (change.accelerator_speed) parts.push_back(fmt::format("{}x accelerator speed", format_number(*change.accelerator_speed)));
+  if (change.accelerators) parts.push_back(format_number(*change.accelerators) + (*change.accelerators == 1 ? " accelerator" : " accelerators"));
+  if (change.storage_bytes_per_s) parts.push_back("storage " + format_bytes_per_second(*change.storage_bytes_per_s));
+  if (change.storage_factor)
+    parts.push_back(*change.storage_factor >= 1e9 ? "storage without limit" : fmt::format("{}x storage", format_number(*change.storage_factor)));
+  if (change.request_bytes) parts.push_back("reads of " + format_bytes(static_cast<Bytes>(*change.request_bytes)));
+  if (change.fetch_concurrency) parts.push_back(format_number(*change.fetch_concurrency) + " reads under way");
+  if (change.batch_size) parts.push_back("batches of " + format_number(*change.batch_size));
+  if (change.jobs) parts.push_back(fmt::format("{} jobs, {}", *change.jobs, change.share == "none" ? "each for itself" : change.share));
+  if (change.servers) {
+    parts.push_back(fmt::format("{} servers", *change.servers));
+    if (change.partition != "none") parts.push_back(partition_text(change));
+    if (change.storage_scope == "shared") parts.emplace_back("shared storage");
+    if (change.network_bytes_per_s) parts.push_back(format_bytes_per_second(*change.network_bytes_per_s) + " network");
+  }
+  return parts.empty() ? "unchanged, by the rates" : fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string partition_text(const WhatIfChange& change) {
+  return change.partition + (change.balance_from == "storage" ? ", balanced from storage" : "");
+}
+
+std::string resource_words(const std::string& bottleneck) { return bottleneck == "gpu" ? "accelerators" : bottleneck == "cpu" ? "prep" : "fetch"; }
+
+std::string resource_letter(const std::string& bottleneck) { return bottleneck == "gpu" ? "[G]" : bottleneck == "cpu" ? "[P]" : "[F]"; }
+
+std::string reservation_marks(const WhatIfAnswer& answer) {
+  return std::string(answer.too_close ? " ?" : "") + (answer.far_extrapolated() ? " ~" : "");
+}
+
+std::string price_list_text(const SearchResult& search) {
+  std::string list = fmt::format("{} of {}", search.prices, search.prices_date);
+  if (!search.prices_age_days || *search.prices_age_days < 0) return list;
+  constexpr int days_of_a_year = 365;
+  if (*search.prices_age_days < days_of_a_year) return fmt::format("{}, {} days old", list, *search.prices_age_days);
+  return fmt::format("{}, {:.1f} years old", list, *search.prices_age_days / 365.25);
+}
+
+std::string attained_text(const WhatIfResult& result) {
+  if (!result.attained) return "";
+  return fmt::format(
+      "the full run reached {} samples/s{}", format_rate(result.attained->samples_per_s, result.attained->ci95_samples_per_s),
+      result.interference > 0 ? fmt::format("; interference took {} of its epoch, which no rate knows of", format_share(result.interference)) : "");
+}
+
+std::string far_extrapolated_text() {
+  return fmt::format("a resource of it is more than {} times what was measured: an estimate, never certain", format_number(most_extrapolation));
+}
+
+std::string binding_text(const WhatIfAnswer& answer) {
+  return resource_words(answer.bottleneck) + " " + resource_letter(answer.bottleneck) + reservation_marks(answer);
+}
+
+std::string question_text(const std::string& question) {
+  if (question == "cache") return "smallest cache without a fetch stall";
+  if (question == "cores") return "fewest cores without a prep stall";
+  if (question == "accelerators") return "most accelerators that the data can feed";
+  return "slowest storage without a fetch stall";
+}
+
+std::string value_text(double value, const std::string& unit) {
+  if (unit == "of the dataset") return format_share(std::ceil(value * 1000 * (1 - 1e-12)) / 1000) + " " + unit;
+  if (unit == "bytes/s") return format_bytes_per_second(value);
+  return format_number(value) + " " + unit;
+}
+
+}  // namespace dsanalyze::report

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+
+#include "core/records/whatif_result.hpp"
+
+namespace dsanalyze::report {
+
+// What a what-if says, in words: the same in every view.
+
+/// "cache 75 %, 48 cores"; "as measured" where nothing changes.
+std::string change_text(const WhatIfChange& change);
+/// "locality, balanced from storage": how its servers part the dataset.
+std::string partition_text(const WhatIfChange& change);
+/// "prep [P]", with " ?" where it is too close to call. Of "gpu", "cpu" and "io": the second without the letter, the third the letter alone.
+std::string binding_text(const WhatIfAnswer& answer);
+/// " ?" where it is open what binds, " ~" where the answer is extrapolated far.
+std::string reservation_marks(const WhatIfAnswer& answer);
+/// The list's name and day, with its age where that is known: "a-list of 2024-01-31, 2.7 years old".
+std::string price_list_text(const SearchResult& search);
+/// What the profile's full run reached, beside what its rates give, without a full stop; empty where that is not known.
+std::string attained_text(const WhatIfResult& result);
+/// What "~" means, without a full stop.
+std::string far_extrapolated_text();
+std::string resource_words(const std::string& bottleneck);
+std::string resource_letter(const std::string& bottleneck);
+/// What --find asked, a phrase.
+std::string question_text(const std::string& question);
+/// What it found. Rounded up where less would not do, so that what is read is enough.
+std::string value_text(double value, const std::string& unit);
+
+}  // namespace dsanalyze::report

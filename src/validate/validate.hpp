@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/events.hpp"
+#include "core/records/whatif_result.hpp"
+#include "profile/profiler.hpp"
+
+namespace dsanalyze {
+
+struct ValidationOptions {
+  /// Of all runs together, which then share it; 0: what each needs for three epochs of the subset after the first, 15 s at least, of as many of the
+  /// most telling set-ups as fit into `default_seconds`.
+  double seconds = 0;
+  static constexpr double default_seconds = 180;
+  /// Bounds on the absolute relative errors of the set-ups whose windows were not void; past them the predictions failed.
+  double most_median_error = 0.02;
+  double most_worst_error = 0.05;
+};
+
+/// Why this machine cannot run the set-up of an answer; empty when it can. Real storage can be made slower (a control group that limits reads), not
+/// faster; real prep has the cores that this process may use.
+std::string cannot_run(const ProfileInputs& base, const ProfileResult& profile, const WhatIfAnswer& answer);
+
+/// What validate() will run, and for how long.
+struct ValidationPlan {
+  std::vector<std::size_t> order;  ///< of the answers: the most telling first
+  double seconds = 0;              ///< of all of them
+  double stretch = 1;              ///< of what each needs
+  std::size_t left_out = 0;        ///< could run, and do not fit
+  double seconds_of_all = 0;       ///< with those
+};
+/// The unchanged set-up, then each time the one that tells most that is new: another resource that binds, or else the rate furthest from those
+/// chosen. Fills not_measured of the answers that will not run.
+ValidationPlan plan_validation(const ProfileInputs& base, const ProfileResult& profile, WhatIfResult& result, const ValidationOptions& options);
+/// "7 of 18 set-ups run here, about 2 min 50 s in all, the most telling first; ...", for people.
+std::string plan_text(const ValidationPlan& plan, std::size_t answers);
+
+/// Runs the set-ups of plan_validation(), over the profile's own subset. Before and
+/// after each, P is measured for some seconds: predictions are compared at the speed that prep had at that minute (Measured::speed), and as they
+/// were made too. P at each number of cores tells what binds. Fills measured and not_measured of the answers, and the result's validation with its
+/// outcome: passed; failed (errors past the bounds, or a wrong verdict); undecided (every window void, or nothing could be run). The simulator's
+/// prediction counts where there is one. `base` are the inputs of the profile, its index opened again.
+/// Throws Error when a run fails, Interrupted when asked to stop; control groups are left either way.
+void validate(const ProfileInputs& base, const ProfileResult& profile, WhatIfResult& result, const ValidationOptions& options, EventSink& events,
+              const std::stop_token& stop, Timing timing);
+
+}  // namespace dsanalyze
