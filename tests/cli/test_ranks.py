@@ -185,16 +185,17 @@ class Ranks(program.ProgramTest):
         # Of 68 MB it reads a third in the first epoch; more comes with the second, copies of what others hold.
         self.assertEqual(self.lose_one("partitioned", 2, epochs=2, setting=slow, when=26e6), 1)
 
-    def test_a_result_is_told_by_the_next_rank_when_the_first_is_killed_over_it(self):
+    def test_a_result_that_may_be_written_is_not_reported_by_another_rank(self):
         processes = self.start(3, "--partition", "partitioned", "--cache-size", "50%", "--epochs", 2)
-        # Nothing reads: rank 0 has the result, and cannot tell all of it.
+        # Nothing reads: rank 0 has the result, and cannot write all of it.
         fcntl.fcntl(processes[0].stdout, fcntl.F_SETPIPE_SZ, 4096)
         select.select([processes[0].stdout], [], [], 60)
         self.assertEqual([process.poll() for process in processes], [None, None, None])
         processes[0].kill()
-        result = self.result_of(processes[1:])
-        self.assertEqual([rank["rank"] for rank in result["ranks"]], [0, 1, 2])
-        self.assertEqual(result["partition"]["lost"], [])
+        for code, out, err in self.finish(processes[1:]):
+            self.assertEqual(code, 1, err)
+            self.assertIn("rank 0 of 3 was lost while it reported the result", err)
+            self.assertEqual(json.loads(out)["schema"], "dsanalyze.error/1")
 
     def test_ranks_that_do_not_agree_are_told_in_what(self):
         # The option, what rank 0 is given and how it is named, the same of rank 1.
