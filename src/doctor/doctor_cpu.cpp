@@ -76,7 +76,7 @@ std::optional<DoctorAnswer> look_at_cpu_quota(const DoctorContext& context) {
   const HostFacts& host = context.inputs.host;
   const ProfileSettings& settings = context.inputs.settings;
   if (host.cgroup.version == 0 && context.in_container())
-    return not_known("this container shows no control groups, so nobody can tell whether it has a quota of CPU time");
+    return not_known("this container shows no control groups, so it is not known whether it has a quota of CPU time");
   const auto allowed = static_cast<double>(host.cpus_allowed.size());
   if (!host.cgroup.cpu_cores || *host.cgroup.cpu_cores >= allowed) return fine("no quota below the CPUs allowed");
   const double quota = *host.cgroup.cpu_cores;

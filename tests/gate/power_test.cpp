@@ -180,7 +180,7 @@ TEST_CASE("samples of unequal numbers of runs err as often as they may") {
     }
 }
 
-TEST_CASE("bursts of other work on 5 % of the runs leave 9 of 10 comparisons by turns decided") {
+TEST_CASE("bursts of other work on 5 % of the runs leave 9 of 10 interleaved comparisons decided") {
   const Scatter bursts{.each = 0.01, .bursts = 0.05};
   CHECK(count_of(GateVerdict::no_change, [&](std::uint64_t seed) { return by_turns(seed, bursts, {}, {"P"}); }) >= 90);
   CHECK(count_of(GateVerdict::regression, [&](std::uint64_t seed) { return by_turns(seed, bursts, Speeds{}.slower(0.05), {"P"}); }) >= 90);
@@ -197,7 +197,7 @@ TEST_CASE("one burst among twenty pairs changes no verdict") {
   CHECK(std::ranges::any_of(result.findings, [](const Finding& finding) { return finding.code == "far-off"; }));
 }
 
-TEST_CASE("a loader that is 5 % slower is found in 95 of 100 comparisons at 3 % scatter") {
+TEST_CASE("a loader that is 5 % slower is found in 95 of 100 interleaved comparisons at 3 % scatter") {
   using enum GateVerdict;
   const int least = least_of(0.95);
   const Scatter together{.each = 0.012, .shared = 0.0275};
@@ -206,6 +206,6 @@ TEST_CASE("a loader that is 5 % slower is found in 95 of 100 comparisons at 3 % 
   CHECK(count_of(regression, [](std::uint64_t seed) { return by_turns(seed, {}, Speeds{}.slower(0.05)); }) >= least);
 }
 
-TEST_CASE("prep alone 5 % slower is found by turns in 95 of 100 comparisons at 3 % scatter") {
+TEST_CASE("prep alone 5 % slower is found in 95 of 100 interleaved comparisons at 3 % scatter") {
   CHECK(count_of(GateVerdict::regression, [](std::uint64_t seed) { return by_turns(seed, {}, Speeds{}.slower(0.05), {"P"}); }) >= least_of(0.95));
 }

@@ -265,7 +265,7 @@ TEST_CASE("what an answer assumes stands in its sentence, and only an answer fro
   CHECK(says(sure.conclusions.at(0), "Cheapest an epoch that surely reaches"));
   CHECK_FALSE(says(sure.conclusions.at(0), "provided"));
 
-  // Each of these is one more: another number of accelerators, another kind, one that nobody named, cores beyond those measured.
+  // Each of these is one more: another number of accelerators, another kind, one that was not named, cores beyond those measured.
   const auto assumed = [&](auto change) {
     SearchQuestion other = question;
     RateModel model = measured_model();
@@ -400,7 +400,7 @@ TEST_CASE("what the search cannot do without is named with what to give") {
   refused([](RateModel& model) { model.dataset_samples = std::nullopt; }, "samples=");
 }
 
-TEST_CASE("an accelerator that the list lacks is refused with the nearest, and one that nobody named is assumed aloud") {
+TEST_CASE("an accelerator that the list lacks is refused with the nearest, and one that was not named is assumed aloud") {
   SearchQuestion question = question_of();
   question.measured_accelerator = "usul";
   CHECK_THROWS_WITH_AS(search_setups(measured_model(), question), doctest::Contains("did you mean \"usual\"?"), UsageError);

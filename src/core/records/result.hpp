@@ -175,7 +175,7 @@ struct RunRecord {
   std::uint64_t windows = 0;             ///< behind samples_per_s
   std::uint64_t void_windows = 0;        ///< left out: others took more than 2 % of the CPU
   std::uint64_t shared_windows = {};     ///< of `windows`, those in which others took that much: where most did, they count
-  std::optional<BackgroundLoad> others;  ///< while it ran; absent where nobody looked
+  std::optional<BackgroundLoad> others;  ///< while it ran; absent where it was not measured
   Bytes slot_bytes = 0;                  ///< memory of the batch slots
   std::vector<OperatorRecord> prep_operators;
   std::vector<EpochRecord> epochs;
