@@ -165,7 +165,13 @@ void follow_rank_0(RunContext& context, double& seconds) {
                                         context.timing.clock->after(rank_patience(context)));
       });
   if (!status.ok()) throw not_all_came(team, "the full run", status);
-  if (!alive.alive(0)) throw Error("rank 0 is gone: it was to measure the server before the ranks' run together");
+  if (!alive.alive(0)) {
+    std::vector<std::uint32_t> gone;
+    for (std::uint32_t rank = 0; rank < team.world(); ++rank) {
+      if (!alive.alive(rank)) gone.push_back(rank);
+    }
+    throw Error(fmt::format("rank 0 was lost before the ranks' run together, for which it was to measure its server (lost: rank {})", fmt::join(gone, ", rank ")));
+  }
   if (team.rank() == 0) return;
   seconds = all[0].seconds;
   context.subset = draw_subset(context.inputs, all[0].subset_samples);
