@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "core/order.hpp"
-#include "loader_state.hpp"
+#include "loader_feed.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -42,40 +42,39 @@ class ClaimedOrders {
 
 }  // namespace
 
-void Loader::State::feed_claims() {
-  ClaimedOrders orders(options.start, parts.index->records(), options.batch_size);
+void LoaderFeeder::feed_claims() {
+  ClaimedOrders orders(m_flow.options.start, m_flow.parts.index->records(), m_flow.options.batch_size);
   std::optional<std::uint64_t> current;
-  while (!over()) {
+  while (!m_flow.over()) {
     StagingClaim claim;
-    const Status status = parts.staging->claim(claim, soon());
+    const Status status = m_flow.parts.staging->claim(claim, m_flow.soon());
     if (status.code == StatusCode::timeout) continue;
-    if (status.code == StatusCode::io) return failures.fail("the group's coordinator is gone: no more batches are made");
+    if (status.code == StatusCode::io) return m_flow.failures.fail("the group's coordinator is gone: no more batches are made");
     if (!status.ok()) break;
     if (current != claim.epoch) {
       if (current) {
         if (!wait_settled()) return;
-        epochs.settle(*current);
+        m_flow.epochs.settle(*current);
       }
       current = claim.epoch;
-      epochs.begin(claim.epoch);
+      m_flow.epochs.begin(claim.epoch);
     }
     feed_claim(claim, orders.batch(claim.epoch, claim.index));
   }
   // A producer that is stopped has often made all of its share.
-  if (current && (wait_settled() || unsettled.load(std::memory_order_acquire) == 0)) epochs.settle(*current);
+  if (current && (wait_settled() || m_flow.unsettled.load(std::memory_order_acquire) == 0)) m_flow.epochs.settle(*current);
 }
 
-void Loader::State::feed_claim(const StagingClaim& claim, std::span<const SampleId> ids) {
-  const Nanoseconds begun = sampler_track != nullptr ? timing.clock->now() : 0;
+void LoaderFeeder::feed_claim(const StagingClaim& claim, std::span<const SampleId> ids) {
+  const Nanoseconds begun = m_track != nullptr ? m_flow.timing.clock->now() : 0;
   const BatchAssembly::Draw draw{{claim.slot, claim.sequence}, claim.bytes.data(), claim.sequence, claim.sequence, 0, 1, claim.epoch, false, {}};
   // The slot is this producer's until the batch is published, and no two claims have the same.
-  claims[claim.slot] = claim;
-  assembly.begin(claim.slot, draw, ids, *parts.index);
-  failures.drew(ids.size());
+  m_flow.claims[claim.slot] = claim;
+  m_flow.assembly.begin(claim.slot, draw, ids, *m_flow.parts.index);
+  m_flow.failures.drew(ids.size());
   dispatch(ids, claim.epoch, claim.slot);
-  if (sampler_track != nullptr)
-    sampler_track->add({begun, timing.clock->now(), claim.sequence, static_cast<std::uint32_t>(ids.size()), SpanKind::batch});
-  ++sequence;
+  if (m_track != nullptr) m_track->add({begun, m_flow.timing.clock->now(), claim.sequence, static_cast<std::uint32_t>(ids.size()), SpanKind::batch});
+  ++m_sequence;
 }
 
 }  // namespace dsanalyze

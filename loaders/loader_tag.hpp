@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "loader_work.hpp"
+#include "loader_item.hpp"
 
 namespace dsanalyze {
 

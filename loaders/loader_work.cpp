@@ -2,7 +2,7 @@
 
 #include "base/host/host.hpp"
 #include "core/depths.hpp"
-#include "loader_state.hpp"
+#include "loader_work.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -49,29 +49,49 @@ class WorkerSpans {
 
 }  // namespace
 
-void Loader::State::work() {
-  const std::uint32_t worker = workers_started.fetch_add(1);
-  if (!options.worker_cpus.empty()) set_thread_affinity(options.worker_cpus);
-  Prep& prep = *preps[worker];
-  StageCounter& counter = prep_counters[worker];
+LoaderWorkers::LoaderWorkers(LoaderFlow& flow)
+    : m_flow(flow), m_counters(flow.options.workers), m_times(flow.options.workers), m_tracks(flow.options.workers) {
+  for (std::uint32_t i = 0; i < flow.options.workers; ++i) m_preps.push_back(flow.parts.prep->make());
+  if (flow.parts.spans == nullptr) return;
+  for (SpanTrack*& track : m_tracks) track = &flow.parts.spans->make_track(SpanTrack::Role::prep_worker);
+}
+
+void LoaderWorkers::add_to(LoaderTotals& totals) const {
+  for (const auto& counter : m_counters) totals.prep += counter.totals();
+  totals.operator_times.resize(m_flow.parts.prep->operator_names().size());
+  for (const auto& prep : m_preps) {
+    const auto times = prep->operator_times();
+    for (std::size_t i = 0; i < times.size() && i < totals.operator_times.size(); ++i) totals.operator_times[i] += times[i];
+  }
+}
+
+void LoaderWorkers::add_to(LoaderTimes& times) const {
+  for (const DurationHistogram& worker : m_times) times.prep += worker.counts();
+}
+
+void LoaderWorkers::run() {
+  const std::uint32_t worker = m_started.fetch_add(1);
+  if (!m_flow.options.worker_cpus.empty()) set_thread_affinity(m_flow.options.worker_cpus);
+  Prep& prep = *m_preps[worker];
+  StageCounter& counter = m_counters[worker];
   std::array<LoaderWork, worker_group> items;
   std::array<CacheLookup, worker_group> used;
   std::vector<std::byte> scratch;
-  WorkerSpans spans(worker_tracks[worker], parts.prep->operator_names().size());
+  WorkerSpans spans(m_tracks[worker], m_flow.parts.prep->operator_names().size());
   bool each_timed = true;
-  Nanoseconds idle_since = timing.clock->now();
+  Nanoseconds idle_since = m_flow.timing.clock->now();
   for (;;) {
-    const std::size_t count = ready.pop(items, soon(), std::size_t{options.workers} * 2);
+    const std::size_t count = m_flow.ready.pop(items, m_flow.soon(), std::size_t{m_flow.options.workers} * 2);
     if (count == 0) {
-      if (ready.closed()) return;
+      if (m_flow.ready.closed()) return;
       continue;
     }
-    const Nanoseconds begun = timing.clock->now();
+    const Nanoseconds begun = m_flow.timing.clock->now();
     counter.add_waiting(begun - idle_since);
     // The cache first: the next epoch waits for it, and a second worker may need the item.
     std::size_t kept = 0;
     for (const LoaderWork& item : std::span(items).first(count)) kept += keep(item) ? 1 : 0;
-    if (kept > 0 && spans.on()) spans.kept(begun, timing.clock->now(), kept);
+    if (kept > 0 && spans.on()) spans.kept(begun, m_flow.timing.clock->now(), kept);
     std::size_t hit_count = 0;
     std::size_t prepared = 0;
     std::uint32_t of_entry = 0;
@@ -80,80 +100,63 @@ void Loader::State::work() {
     Nanoseconds entry_begun = begun;
     for (std::size_t i = 0; i < count; ++i) {
       const LoaderWork& item = items[i];
-      if (!over()) {
+      if (!m_flow.over()) {
         const bool good = prepare(item, prep, scratch, counter, spans.spent());
         prepared += good ? 1 : 0;
         ++of_entry;
         if (each_timed || spans.on()) {
-          const Nanoseconds now = timing.clock->now();
-          if (each_timed && good) prep_times[worker].add(now - std::exchange(sample_begun, now));
+          const Nanoseconds now = m_flow.timing.clock->now();
+          if (each_timed && good) m_times[worker].add(now - std::exchange(sample_begun, now));
           spans.sample(std::exchange(item_begun, now), now, item.sample);
         }
       }
-      give_back(item);
+      m_flow.give_back(item);
       if (item.hit.decision == CacheDecision::hit) used[hit_count++] = item.hit;
       const bool entry_ends = i + 1 == count || items[i + 1].entry != item.entry;
       if (entry_ends && of_entry > 0) {
-        spans.batch(std::exchange(entry_begun, item_begun), item_begun, assembly.draw(item.entry).sequence, of_entry);
-        finish(item.entry, std::exchange(of_entry, 0));
+        spans.batch(std::exchange(entry_begun, item_begun), item_begun, m_flow.assembly.draw(item.entry).sequence, of_entry);
+        m_flow.finish(item.entry, std::exchange(of_entry, 0));
       }
     }
-    room.notify(*timing.waiter, 1);  // once for the group: the feeder's requests, and what wakes at their ends, come in groups too
-    if (hit_count > 0) parts.cache->release(std::span(used).first(hit_count));
-    idle_since = timing.clock->now();
-    counter.add(prepared, prepared * tensor.sample_bytes(), idle_since - begun);
+    m_flow.room.notify(*m_flow.timing.waiter, 1);  // once for the group: the feeder's requests, and what wakes at their ends, come in groups too
+    if (hit_count > 0) m_flow.parts.cache->release(std::span(used).first(hit_count));
+    idle_since = m_flow.timing.clock->now();
+    counter.add(prepared, prepared * m_flow.tensor.sample_bytes(), idle_since - begun);
     if (prepared == 0) continue;
-    if (!each_timed) prep_times[worker].add_mean(idle_since - begun, prepared);
+    if (!each_timed) m_times[worker].add_mean(idle_since - begun, prepared);
     each_timed = idle_since - begun >= worth_timing * static_cast<Nanoseconds>(prepared);
   }
 }
 
-bool Loader::State::keep(const LoaderWork& item) {
-  if (item.keep != LoaderWork::Keep::in_cache || !awaited.claim(item.sample)) return false;
+bool LoaderWorkers::keep(const LoaderWork& item) {
+  if (item.keep != LoaderWork::Keep::in_cache || !m_flow.awaited.claim(item.sample)) return false;
   if (item.status.ok()) {
-    static_cast<void>(parts.cache->store(item.sample, item.bytes).ok());  // an item that is not kept is fetched again
+    static_cast<void>(m_flow.parts.cache->store(item.sample, item.bytes).ok());  // an item that is not kept is fetched again
   } else {
-    parts.cache->abandon(item.sample);
+    m_flow.parts.cache->abandon(item.sample);
   }
-  settle(1);
+  m_flow.settle(1);
   return true;
 }
 
-bool Loader::State::prepare(const LoaderWork& item, Prep& prep, std::vector<std::byte>& scratch, StageCounter& counter,
+bool LoaderWorkers::prepare(const LoaderWork& item, Prep& prep, std::vector<std::byte>& scratch, StageCounter& counter,
                             std::span<Nanoseconds> spent) {
   std::span<const std::byte> encoded = item.bytes;
   if (item.hit.decision == CacheDecision::hit) {
     if (item.hit.contiguous == nullptr && scratch.size() < item.hit.length) scratch.resize(item.hit.length);
-    encoded = parts.cache->read(item.hit, scratch);
+    encoded = m_flow.parts.cache->read(item.hit, scratch);
   }
-  const auto output = assembly.sample(item.entry, item.position);
+  const auto output = m_flow.assembly.sample(item.entry, item.position);
   Status status = item.status;
   if (status.ok() && encoded.empty()) status = corrupt(Corruption::empty);
-  if (status.ok()) status = prep.prepare({encoded, item.sample, assembly.generation(item.entry), item.ready, output, spent});
+  if (status.ok()) status = prep.prepare({encoded, item.sample, m_flow.assembly.generation(item.entry), item.ready, output, spent});
   if (!status.ok()) {
     counter.add_failure();
-    assembly.mark_failed(item.entry, item.position);
-    failures.add(item.sample, status);
-    if (failures.fatal()) notify_all();
+    m_flow.assembly.mark_failed(item.entry, item.position);
+    m_flow.failures.add(item.sample, status);
+    if (m_flow.failures.fatal()) m_flow.notify_all();
   }
   return status.ok();
-}
-
-void Loader::State::give_back(const LoaderWork& item) {
-  if (item.buffer.id == FetchBuffer::none) return;
-  parts.engine->release({&item.buffer, 1});
-}
-
-void Loader::State::finish(std::uint32_t entry, std::uint32_t done) {
-  if (!assembly.finish(entry, done, timing.clock->now())) return;
-  epochs.finished(assembly.draw(entry).epoch, assembly.digest(entry), assembly.drawn(entry), assembly.finished(entry).failed);
-  if (parts.staging != nullptr) {
-    const BatchAssembly::Finished batch = assembly.finished(entry);
-    parts.staging->publish(claims[entry], {batch.good, batch.failed, batch.ready_at});
-    return;
-  }
-  assembly.publish(entry);
-  assembly.completed().notify(*timing.waiter, 1);
 }
 
 }  // namespace dsanalyze

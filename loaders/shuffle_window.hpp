@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "loader_work.hpp"
+#include "loader_item.hpp"
 
 namespace dsanalyze {
 

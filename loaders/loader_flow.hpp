@@ -1,0 +1,72 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "awaited_samples.hpp"
+#include "base/bounded_queue.hpp"
+#include "batch_assembly.hpp"
+#include "epoch_ledger.hpp"
+#include "failure_ledger.hpp"
+#include "loader.hpp"
+#include "loader_item.hpp"
+#include "shuffle_window.hpp"
+#include "slot_pool.hpp"
+
+namespace dsanalyze {
+
+/// Throws UsageError for more than the tag of a fetch has room for.
+void check_tags(std::uint64_t slots, std::uint64_t positions);
+
+/// What the loader's threads share, and what lies between them:
+///   LoaderFeeder   ids -> cache lookup -> ready queue or fetch engine
+///   LoaderReaper   completions -> ready queue
+///   LoaderWorkers  bytes -> cache, prepared sample in its slot -> batch
+/// A thread that throws ends the run with its message. Threads: each function any.
+struct LoaderFlow {
+  LoaderFlow(Loader::Parts given_parts, const LoaderOptions& given_options);
+  LoaderFlow(const LoaderFlow&) = delete;
+  LoaderFlow& operator=(const LoaderFlow&) = delete;
+
+  [[nodiscard]] bool over() const { return stopping.load(std::memory_order_acquire) || failures.fatal(); }
+  [[nodiscard]] Deadline soon() const;
+  [[nodiscard]] std::uint32_t slots() const { return parts.staging != nullptr ? parts.staging_slots : pool->slots(); }
+  /// Whoever waits for anything here looks again.
+  void notify_all();
+  /// Items whose bytes are there go to the workers, or wait in the window for their batch.
+  void hand_over(std::span<const LoaderWork> items);
+  /// So many misses are under way no more.
+  void settle(std::size_t count);
+  /// The buffer of an item goes back to the engine.
+  void give_back(const LoaderWork& item);
+  /// So many more samples of a batch are prepared, or failed; the last of them hands the batch over.
+  void finish(std::uint32_t entry, std::uint32_t done);
+
+  Loader::Parts parts;
+  LoaderOptions options;
+  Timing timing;
+  TensorShape tensor;            ///< of a full batch
+  std::optional<SlotPool> pool;  ///< of batches that next() gives out; without staging
+  BatchAssembly assembly;
+  std::optional<ShuffleWindow> window;  ///< with a shuffle buffer
+  BoundedQueue<LoaderWork> ready;
+  AwaitedSamples awaited;
+  std::uint32_t generation;  ///< in the tags of this loader's fetches
+  EpochLedger epochs;
+  FailureLedger failures;
+  std::vector<StagingClaim> claims;       ///< by entry; with staging
+  std::atomic<std::size_t> unsettled{0};  ///< misses under way, or awaited by the cache
+  std::atomic<bool> stopping{false};
+  std::atomic<bool> feeding_ended{false};
+  Signal room;     ///< the engine may have a place
+  Signal settled;  ///< fewer misses are under way
+  Signal asked;    ///< a read is under way, after none was
+
+ private:
+  void make_window();
+};
+
+}  // namespace dsanalyze
