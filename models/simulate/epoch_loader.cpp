@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "core/depths.hpp"
-
 namespace dsanalyze::simulation {
 namespace {
 

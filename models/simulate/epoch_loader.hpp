@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "core/depths.hpp"
 #include "epoch_draws.hpp"
 #include "epoch_stages.hpp"
 
