@@ -79,6 +79,18 @@ class Command {
   virtual Outcome run(const CommandContext& context) = 0;
 };
 
+// Each in its own source.
+std::unique_ptr<Command> make_profile_command();
+std::unique_ptr<Command> make_whatif_command();
+std::unique_ptr<Command> make_gate_command();
+std::unique_ptr<Command> make_simulate_command();
+std::unique_ptr<Command> make_report_command();
+std::unique_ptr<Command> make_share_command();
+std::unique_ptr<Command> make_dataset_command();
+std::unique_ptr<Command> make_doctor_command();
+std::unique_ptr<Command> make_list_command();
+std::unique_ptr<Command> make_completions_command();
+
 /// A line of the dispatch table. The help page is `name`.md.
 struct CommandEntry {
   std::string_view name;

@@ -1,16 +1,6 @@
 #include <array>
 
 #include "command.hpp"
-#include "completions_command.hpp"
-#include "dataset_command.hpp"
-#include "doctor_command.hpp"
-#include "gate_command.hpp"
-#include "list_command.hpp"
-#include "profile_command.hpp"
-#include "report_command.hpp"
-#include "share_command.hpp"
-#include "simulate_command.hpp"
-#include "whatif_command.hpp"
 
 namespace dsanalyze::cli {
 namespace {

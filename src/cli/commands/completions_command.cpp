@@ -1,4 +1,4 @@
-#include "completions_command.hpp"
+#include "command.hpp"
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>

@@ -1,10 +1,11 @@
-#include "doctor_command.hpp"
+#include "doctor_before_profile.hpp"
 
 #include <CLI/CLI.hpp>
 
 #include "base/error.hpp"
 #include "base/system/files.hpp"
 #include "cli/options/profile_options.hpp"
+#include "command.hpp"
 #include "doctor/doctor.hpp"
 
 namespace dsanalyze::cli {

@@ -1,4 +1,4 @@
-#include "profile_command.hpp"
+#include "command.hpp"
 
 #include <fmt/format.h>
 
@@ -13,7 +13,7 @@
 #include "base/text/units.hpp"
 #include "cli/options/profile_options.hpp"
 #include "cli/options/rank_options.hpp"
-#include "doctor_command.hpp"
+#include "doctor_before_profile.hpp"
 #include "loaders/prep/slowed_prep.hpp"
 #include "models/whatif/whatif.hpp"
 #include "profile/profiler.hpp"

@@ -1,4 +1,4 @@
-#include "report_command.hpp"
+#include "command.hpp"
 
 #include <fmt/format.h>
 

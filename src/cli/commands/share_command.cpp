@@ -1,4 +1,4 @@
-#include "share_command.hpp"
+#include "command.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "whatif_command.hpp"
+#include "command.hpp"
 
 #include <fmt/format.h>
 
