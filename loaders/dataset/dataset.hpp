@@ -52,7 +52,8 @@ struct OpenOptions {
 /// Facts::findings. Throws Error that says what is there: no such path; unreadable (permission); empty; a format that is not read yet, by its name
 /// and with the way to convert it ("TFRecord: not yet; convert with ..."), never "empty dataset" when files are there; Interrupted on a stop. Throws
 /// UsageError for keys that are none, or for a dataset without members.
-/// An index file is used while what it depends on is as it was: its folders; shards and arrays too, by size, time and inode, and whether there are
+/// An index file is used while what it depends on is as it was: its folders; shards and arrays too, by size, inode and
+/// the time of their last change (which, unlike the time of modification, no program can set back), and whether there are
 /// files of labels. One that the user named is an Error when shards, arrays or labels changed, or when it was made with other keys; with changed
 /// folders it is used, with a finding.
 std::shared_ptr<const DatasetIndex> open_dataset(const std::filesystem::path& path, const OpenOptions& options, EventSink& events,

@@ -21,13 +21,13 @@ constexpr std::size_t asked_at_once = 64;
 std::optional<File> look_at_file(const fs::path& root, const std::string& path) {
   struct stat facts {};
   if (stat((root / path).c_str(), &facts) != 0) return std::nullopt;
-  const auto modified = static_cast<std::int64_t>(facts.st_mtim.tv_sec) * 1'000'000'000 + static_cast<std::int64_t>(facts.st_mtim.tv_nsec);
+  const auto modified = static_cast<std::int64_t>(facts.st_ctim.tv_sec) * 1'000'000'000 + static_cast<std::int64_t>(facts.st_ctim.tv_nsec);
   return File{path, static_cast<std::uint64_t>(facts.st_size), modified, facts.st_ino};
 }
 
 }  // namespace
 
-File facts_of(const std::string& file, const FileWindow& window) { return {file, window.size(), window.modified_nanoseconds(), window.inode()}; }
+File facts_of(const std::string& file, const FileWindow& window) { return {file, window.size(), window.changed_nanoseconds(), window.inode()}; }
 
 bool depend_on(DatasetIndex::Facts& facts, const std::string& file) {
   auto found = look_at_file(facts.root, file);
@@ -53,7 +53,7 @@ IndexChanges changes_since(const DatasetIndex& index, int threads, const std::st
       return look_at_file(root, was.path) == was;
     }
     const auto& was = facts.folders[place];
-    return folder_modified_nanoseconds(was.path.empty() ? root : root / was.path) == was.modified_nanoseconds;
+    return folder_changed_nanoseconds(was.path.empty() ? root : root / was.path) == was.changed_nanoseconds;
   };
   std::vector<char> same(count, 0);
   parallel_ranges(count, asked_at_once, threads, stop, [&](std::size_t first, std::size_t last) {

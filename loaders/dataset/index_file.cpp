@@ -111,14 +111,14 @@ std::string write_facts(const DatasetIndex& index) {
   writer.number(facts.folders.size());
   for (const auto& folder : facts.folders) {
     writer.text(folder.path);
-    writer.number(static_cast<std::uint64_t>(folder.modified_nanoseconds));
+    writer.number(static_cast<std::uint64_t>(folder.changed_nanoseconds));
   }
   writer.text(facts.source);
   writer.number(facts.files.size());
   for (const auto& one : facts.files) {
     writer.text(one.path);
     writer.number(one.bytes);
-    writer.number(static_cast<std::uint64_t>(one.modified_nanoseconds));
+    writer.number(static_cast<std::uint64_t>(one.changed_nanoseconds));
     writer.number(one.inode);
   }
   writer.number(facts.absent.size());
@@ -175,14 +175,14 @@ DatasetIndex::Facts read_facts(FactsReader& reader) {
   facts.folders.resize(reader.count(16));
   for (auto& folder : facts.folders) {
     folder.path = reader.text();
-    folder.modified_nanoseconds = static_cast<std::int64_t>(reader.number());
+    folder.changed_nanoseconds = static_cast<std::int64_t>(reader.number());
   }
   facts.source = reader.text();
   facts.files.resize(reader.count(32));
   for (auto& file : facts.files) {
     file.path = reader.text();
     file.bytes = reader.number();
-    file.modified_nanoseconds = static_cast<std::int64_t>(reader.number());
+    file.changed_nanoseconds = static_cast<std::int64_t>(reader.number());
     file.inode = reader.number();
   }
   facts.absent.resize(reader.count(8));

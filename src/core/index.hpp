@@ -64,14 +64,14 @@ class DatasetIndex {
     /// The folders that were listed (relative; "" is the root) and when each had last changed.
     struct Folder {
       std::string path;
-      std::int64_t modified_nanoseconds = 0;
+      std::int64_t changed_nanoseconds = 0;
     };
     std::vector<Folder> folders;
     /// The files that were looked into (shards, arrays, labels), as they were: places in them mean nothing once they change.
     struct File {
       std::string path;
       std::uint64_t bytes = 0;
-      std::int64_t modified_nanoseconds = 0;
+      std::int64_t changed_nanoseconds = 0;
       std::uint64_t inode = 0;  ///< tells a file from another that took its name
       bool operator==(const File&) const = default;
     };

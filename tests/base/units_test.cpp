@@ -122,6 +122,14 @@ TEST_CASE("a rate that may mean bits or bytes is not guessed") {
   }
 }
 
+TEST_CASE("a seed is any whole number of 64 bits") {
+  CHECK(parse_seed("0") == 0);
+  CHECK(parse_seed(" 9223372036854775808 ") == std::uint64_t{1} << 63U);
+  CHECK(parse_seed("18446744073709551615") == UINT64_MAX);
+  for (const std::string_view text : {"", "-1", "1.5", "18446744073709551616", "8 9"})
+    CHECK_THROWS_WITH_AS(parse_seed(text), doctest::Contains("[0, 18446744073709551615]"), UsageError);
+}
+
 TEST_CASE("whole numbers keep to their range") {
   CHECK(parse_integer(" 42 ", 1, 100) == 42);
   CHECK(parse_integer("-3", -5, 5) == -3);

@@ -67,6 +67,10 @@ class Usage(ProgramTest):
         self.environment["DSANALYZE_DATA_DIR"] = str(self.folder / "nowhere")
         self.assertIn("DSANALYZE_DATA_DIR", self.fails(2, "list", "workloads"))
 
+    def test_a_seed_is_any_number_of_64_bits(self):
+        self.succeeds("list", "workloads", "--seed", 2**64 - 1)
+        self.assertIn("expected a whole number in [0, 18446744073709551615]", self.fails(2, "list", "workloads", "--seed", 2**64))
+
     def test_a_closed_stdout_is_an_error(self):
         read, write = os.pipe()
         os.close(read)

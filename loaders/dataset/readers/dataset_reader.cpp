@@ -30,7 +30,7 @@ DatasetIndex::Facts start_facts(const DatasetFiles& files) {
   facts.skipped_count = files.choice.skipped.count;
   facts.findings = files.choice.findings;
   if (!files.source.empty()) return facts;
-  for (const ListedFolder& folder : files.listing) facts.folders.push_back({folder.path, folder.modified_nanoseconds});
+  for (const ListedFolder& folder : files.listing) facts.folders.push_back({folder.path, folder.changed_nanoseconds});
   return facts;
 }
 

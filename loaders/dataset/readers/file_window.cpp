@@ -23,7 +23,7 @@ FileWindow::FileWindow(const std::filesystem::path& path) : m_path(path), m_desc
   if (fstat(m_descriptor.get(), &facts) != 0) throw_errno("cannot open", path.string(), errno);
   if (!S_ISREG(facts.st_mode)) throw Error(path.string() + " is no regular file");
   m_size = static_cast<std::uint64_t>(facts.st_size);
-  m_modified_nanoseconds = static_cast<std::int64_t>(facts.st_mtim.tv_sec) * 1'000'000'000 + static_cast<std::int64_t>(facts.st_mtim.tv_nsec);
+  m_changed_nanoseconds = static_cast<std::int64_t>(facts.st_ctim.tv_sec) * 1'000'000'000 + static_cast<std::int64_t>(facts.st_ctim.tv_nsec);
   m_inode = facts.st_ino;
   (void)posix_fadvise(m_descriptor.get(), 0, 0, POSIX_FADV_RANDOM);  // advice: without it the kernel reads more than is asked for, nothing else
 }

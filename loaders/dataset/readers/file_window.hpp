@@ -21,7 +21,7 @@ class FileWindow {
   std::span<const std::byte> at(std::uint64_t offset, std::size_t length);
   /// As it was when the file was opened.
   [[nodiscard]] std::uint64_t size() const { return m_size; }
-  [[nodiscard]] std::int64_t modified_nanoseconds() const { return m_modified_nanoseconds; }
+  [[nodiscard]] std::int64_t changed_nanoseconds() const { return m_changed_nanoseconds; }
   [[nodiscard]] std::uint64_t inode() const { return m_inode; }
 
  private:
@@ -30,7 +30,7 @@ class FileWindow {
   std::filesystem::path m_path;
   FileDescriptor m_descriptor;
   std::uint64_t m_size = 0;
-  std::int64_t m_modified_nanoseconds = 0;
+  std::int64_t m_changed_nanoseconds = 0;
   std::uint64_t m_inode = 0;
   std::vector<std::byte> m_bytes;
   std::uint64_t m_begin = 0;

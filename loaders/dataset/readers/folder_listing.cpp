@@ -48,8 +48,8 @@ struct CloseDirectory {
 };
 using Directory = std::unique_ptr<DIR, CloseDirectory>;
 
-std::int64_t modified_of(const struct stat& facts) {
-  return static_cast<std::int64_t>(facts.st_mtim.tv_sec) * 1'000'000'000 + static_cast<std::int64_t>(facts.st_mtim.tv_nsec);
+std::int64_t changed_of(const struct stat& facts) {
+  return static_cast<std::int64_t>(facts.st_ctim.tv_sec) * 1'000'000'000 + static_cast<std::int64_t>(facts.st_ctim.tv_nsec);
 }
 
 std::string joined(const std::string& folder, std::string_view name) {
@@ -95,7 +95,7 @@ FolderFound list_one(const std::filesystem::path& root, const FolderToList& want
   if (!descriptor.valid()) throw_unreadable(place, errno);
   struct stat facts {};
   if (fstat(descriptor.get(), &facts) != 0) throw_unreadable(place, errno);
-  found.folder.modified_nanoseconds = modified_of(facts);
+  found.folder.changed_nanoseconds = changed_of(facts);
   auto identity = std::make_shared<const FolderIdentity>(FolderIdentity{facts.st_dev, facts.st_ino, wanted.parent});
   found.is_loop = identity->is_on_path_of(wanted.parent.get());
   if (found.is_loop) return found;
@@ -172,10 +172,10 @@ std::vector<ListedFolder> list_folder(const std::filesystem::path& root, int thr
   return folders;
 }
 
-std::optional<std::int64_t> folder_modified_nanoseconds(const std::filesystem::path& folder) {
+std::optional<std::int64_t> folder_changed_nanoseconds(const std::filesystem::path& folder) {
   struct stat facts {};
   if (stat(folder.c_str(), &facts) != 0) return std::nullopt;
-  return modified_of(facts);
+  return changed_of(facts);
 }
 
 }  // namespace dsanalyze

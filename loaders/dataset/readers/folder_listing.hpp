@@ -20,7 +20,7 @@ class ListedFolder {
   };
 
   std::string path;                       ///< relative to the listed root; "" is the root
-  std::int64_t modified_nanoseconds = 0;  ///< before its listing began
+  std::int64_t changed_nanoseconds = 0;  ///< before its listing began
   std::vector<Name> names;                ///< files, links to files included
   std::vector<std::string> not_files;     ///< sockets, pipes, devices, links that lead nowhere
 
@@ -48,6 +48,6 @@ using ListingProgress = std::function<void(std::size_t folders, std::size_t file
 std::vector<ListedFolder> list_folder(const std::filesystem::path& root, int threads, const std::stop_token& stop, const ListingProgress& progress);
 
 /// When the folder was last changed; nothing when it cannot be asked.
-std::optional<std::int64_t> folder_modified_nanoseconds(const std::filesystem::path& folder);
+std::optional<std::int64_t> folder_changed_nanoseconds(const std::filesystem::path& folder);
 
 }  // namespace dsanalyze

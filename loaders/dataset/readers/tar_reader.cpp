@@ -159,7 +159,7 @@ std::shared_ptr<const DatasetIndex> read_tar_shards(const DatasetFiles& files, c
   NamedCount skipped{facts.skipped_count, facts.skipped};
   for (std::size_t shard = 0; shard < shards.size(); ++shard) {
     const std::uint32_t file = builder.add_file(names[shard]);
-    facts.files.push_back({names[shard], shards[shard].bytes, shards[shard].modified_nanoseconds, shards[shard].inode});
+    facts.files.push_back({names[shard], shards[shard].bytes, shards[shard].changed_nanoseconds, shards[shard].inode});
     for (const NamedCount* left_out : {&shards[shard].keys_without_data, &shards[shard].links, &shards[shard].other_members}) skipped.add(*left_out);
     for (const TarSample& sample : shards[shard].samples) {
       if (sample.kind != kind) {

@@ -30,7 +30,7 @@ class Scan {
 
   TarShard run() {
     m_shard.bytes = m_window.size();
-    m_shard.modified_nanoseconds = m_window.modified_nanoseconds();
+    m_shard.changed_nanoseconds = m_window.changed_nanoseconds();
     m_shard.inode = m_window.inode();
     refuse_compressed();
     for (std::uint64_t seen = 0; step(); ++seen) {

@@ -54,7 +54,7 @@ struct TarShard {
   ExtensionCount extensions;
   std::uint64_t labelled = 0;  ///< keys with a label member
   std::uint64_t bytes = 0;     ///< of the file
-  std::int64_t modified_nanoseconds = 0;
+  std::int64_t changed_nanoseconds = 0;
   std::uint64_t inode = 0;
 };
 

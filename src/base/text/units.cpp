@@ -195,6 +195,14 @@ std::int64_t parse_integer(std::string_view text, std::int64_t low, std::int64_t
                                std::max<std::int64_t>(low, std::min<std::int64_t>(high, 8))));
 }
 
+std::uint64_t parse_seed(std::string_view text) {
+  const std::string_view body = trim(text);
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(body.data(), body.data() + body.size(), value);
+  if (error == std::errc{} && end == body.data() + body.size()) return value;
+  throw UsageError(fmt::format("found \"{}\", expected a whole number in [0, {}], for example 8", text, std::numeric_limits<std::uint64_t>::max()));
+}
+
 std::vector<std::string> split_list(std::string_view text) {
   std::vector<std::string> parts;
   for (std::size_t begin = 0; begin <= text.size();) {

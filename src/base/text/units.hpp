@@ -40,6 +40,8 @@ double parse_share(std::string_view text);
 double parse_bytes_per_second(std::string_view text);
 /// Plain number with an optional k or M suffix: "9800", "9.8k".
 double parse_number(std::string_view text);
+/// "0" to "18446744073709551615": all that a seed can be.
+std::uint64_t parse_seed(std::string_view text);
 /// A whole number in [low, high].
 std::int64_t parse_integer(std::string_view text, std::int64_t low, std::int64_t high);
 /// "a, b,c" in its trimmed parts; an empty part is an error.

@@ -93,7 +93,7 @@ CommonOptions parse_options(const CommandEntry& entry, Command& command, const s
   }
   if (app.count("--seed") > 0) {
     try {
-      options.seed = static_cast<std::uint64_t>(parse_integer(texts.seed, 0, std::numeric_limits<std::int64_t>::max()));
+      options.seed = parse_seed(texts.seed);
     } catch (const Error& error) {
       throw UsageError(fmt::format("--seed: {}", error.what()));
     }

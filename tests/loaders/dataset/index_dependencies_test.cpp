@@ -67,6 +67,35 @@ TEST_CASE("a kept index is not used for a file that another of the same size and
   CHECK((*open_index(path))[0].label == 2);
 }
 
+TEST_CASE("a kept index is not used for files that were overwritten in place and whose time was set back") {
+  const DatasetFolder folder;
+  folder.add("a.npy", npy_array("<f4", {4}, std::string(16, '1')));
+  folder.add("x.tar", two_samples('a', '1'));
+  const fs::path range = folder.root() / "{a..a}.npy";
+  const fs::path shard = folder.root() / "x.tar";
+  keep_index(range);
+  keep_index(shard);
+  const auto overwrite_secretly = [](const fs::path& file, const std::string& content) {
+    const auto time = fs::last_write_time(file);
+    overwrite(file, content);
+    fs::last_write_time(file, time);
+  };
+  overwrite_secretly(folder.root() / "a.npy", npy_array("<f8", {2}, std::string(16, '3')));
+  CHECK(open_index(range)->facts().array->dtype == "<f8");
+  overwrite_secretly(shard, two_samples('b', '2'));
+  CHECK((*open_index(shard))[0].label == 2);
+}
+
+TEST_CASE("a file that was added to a folder whose time was set back is found") {
+  const DatasetFolder folder;
+  folder.add("a/1.jpg", "1");
+  keep_index(folder.root());
+  const auto time = fs::last_write_time(folder.root() / "a");
+  folder.add("a/2.jpg", "2");
+  fs::last_write_time(folder.root() / "a", time);
+  CHECK(open_index(folder)->size() == 2);
+}
+
 TEST_CASE("labels that are added to a named array, or to a range of shards, after its index was kept are read") {
   const DatasetFolder folder;
   folder.add("x.npy", npy_array("|u1", {2}, "ab"));

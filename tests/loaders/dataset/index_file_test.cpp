@@ -107,7 +107,7 @@ TEST_CASE("an index file gives back the index that was written") {
   CHECK(read->facts().skipped_count == 3);
   REQUIRE(read->facts().folders.size() == 2);
   CHECK(read->facts().folders[1].path == "cat");
-  CHECK(read->facts().folders[1].modified_nanoseconds == -6);
+  CHECK(read->facts().folders[1].changed_nanoseconds == -6);
   CHECK(read->facts().source == "/photos/x-{0..1}.tar");
   CHECK(read->facts().files == written->facts().files);
   CHECK(read->facts().absent == written->facts().absent);
