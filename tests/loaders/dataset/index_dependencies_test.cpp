@@ -69,9 +69,9 @@ TEST_CASE("a kept index is not used for a file that another of the same size and
 
 TEST_CASE("a kept index is not used for files that were overwritten in place and whose time was set back") {
   const DatasetFolder folder;
-  folder.add("a.npy", npy_array("<f4", {4}, std::string(16, '1')));
+  folder.add("1.npy", npy_array("<f4", {4}, std::string(16, '1')));
   folder.add("x.tar", two_samples('a', '1'));
-  const fs::path range = folder.root() / "{a..a}.npy";
+  const fs::path range = folder.root() / "{1..1}.npy";
   const fs::path shard = folder.root() / "x.tar";
   keep_index(range);
   keep_index(shard);
@@ -80,7 +80,7 @@ TEST_CASE("a kept index is not used for files that were overwritten in place and
     overwrite(file, content);
     fs::last_write_time(file, time);
   };
-  overwrite_secretly(folder.root() / "a.npy", npy_array("<f8", {2}, std::string(16, '3')));
+  overwrite_secretly(folder.root() / "1.npy", npy_array("<f8", {2}, std::string(16, '3')));
   CHECK(open_index(range)->facts().array->dtype == "<f8");
   overwrite_secretly(shard, two_samples('b', '2'));
   CHECK((*open_index(shard))[0].label == 2);
