@@ -109,7 +109,7 @@ Json value_json(const Value& value) {
 
 template <typename Enum>
 Enum read_enum(JsonObject& object, const char* key, std::span<const char* const> choices) {
-  if (choices.empty()) choices = enum_names<Enum>;
+  if (choices.empty()) return object.named<Enum>(key);
   return *enum_named<Enum>(object.choice(key, {choices.begin(), choices.end()}));
 }
 

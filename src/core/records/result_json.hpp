@@ -36,28 +36,7 @@ template <>
 ByteAmount read_record(JsonObject object);
 extern template Json record_json(const ProfileSettings& record);
 extern template ProfileSettings read_record(JsonObject object);
-
-// TEMPORARY
-Json search_json(const SearchResult& result);
-SearchResult search_from_json(JsonObject object);
-inline Json tool_json(const ToolRecord& tool) { return record_json(tool); }
-inline ToolRecord read_tool(JsonObject object) { return read_record<ToolRecord>(object); }
-inline Json findings_json(const std::vector<Finding>& findings) { return value_json(findings); }
-inline Json advice_json(const std::vector<AdviceRecord>& advice) { return value_json(advice); }
-inline Json attained_json(const ProfileResult::Attained& attained) { return record_json(attained); }
-inline ProfileResult::Attained read_attained(JsonObject object) { return read_record<ProfileResult::Attained>(object); }
-inline std::vector<Finding> read_findings(JsonObject& root) { return read_value<std::vector<Finding>>(root, "findings", {}); }
-inline std::vector<AdviceRecord> read_advice(JsonObject& root) { return read_value<std::vector<AdviceRecord>>(root, "advice", {}); }
-inline std::uint64_t read_count(JsonObject& object, std::string_view key) { return static_cast<std::uint64_t>(object.integer(key, 0, most_integer)); }
-inline int read_small(JsonObject& object, std::string_view key) { return static_cast<int>(object.integer(key, 0, std::numeric_limits<int>::max())); }
-inline std::string read_resource(JsonObject& object, std::string_view key) { return object.choice(key, {"gpu", "cpu", "io"}); }
-template <typename T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
-template <typename T>
-void add_if_known(Json& object, const char* key, const std::optional<T>& value) {
-  if (value) object[key] = *value;
-}
+extern template Json record_json(const SearchResult& record);
+extern template SearchResult read_record(JsonObject object);
 
 }  // namespace dsanalyze
