@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "doctor_fields.hpp"
+#include "core/records/fields/doctor_fields.hpp"
 #include "result_json.hpp"
 
 namespace dsanalyze {

@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "gate_fields.hpp"
+#include "core/records/fields/gate_fields.hpp"
 #include "result_json.hpp"
 
 namespace dsanalyze {

@@ -1,4 +1,4 @@
-#include "jobs_fields.hpp"
+#include "core/records/fields/jobs_fields.hpp"
 #include "result_json.hpp"
 
 namespace dsanalyze {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "base/text/utc.hpp"
-#include "profile_fields.hpp"
+#include "core/records/fields/profile_fields.hpp"
 #include "result_json.hpp"
 
 namespace dsanalyze {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "ranks_fields.hpp"
+#include "core/records/fields/ranks_fields.hpp"
 #include "result_json.hpp"
 
 namespace dsanalyze {

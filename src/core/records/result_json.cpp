@@ -1,6 +1,6 @@
 #include "result_json.hpp"
 
-#include "result_fields.hpp"
+#include "core/records/fields/result_fields.hpp"
 
 namespace dsanalyze {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "fields.hpp"
+#include "core/records/fields/fields.hpp"
 #include "result.hpp"
 #include "search_result.hpp"
 

@@ -1,5 +1,5 @@
+#include "core/records/fields/search_fields.hpp"
 #include "result_json.hpp"
-#include "search_fields.hpp"
 
 namespace dsanalyze {
 

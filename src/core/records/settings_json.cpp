@@ -1,5 +1,5 @@
+#include "core/records/fields/settings_fields.hpp"
 #include "result_json.hpp"
-#include "settings_fields.hpp"
 
 namespace dsanalyze {
 

@@ -1,5 +1,5 @@
+#include "core/records/fields/share_fields.hpp"
 #include "result_json.hpp"
-#include "share_fields.hpp"
 
 namespace dsanalyze {
 

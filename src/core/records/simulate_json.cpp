@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/records/fields/simulate_fields.hpp"
 #include "result_json.hpp"
-#include "simulate_fields.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -1,5 +1,5 @@
+#include "core/records/fields/training_fields.hpp"
 #include "result_json.hpp"
-#include "training_fields.hpp"
 
 namespace dsanalyze {
 

@@ -1,5 +1,5 @@
+#include "core/records/fields/whatif_fields.hpp"
 #include "result_json.hpp"
-#include "whatif_fields.hpp"
 
 namespace dsanalyze {
 

@@ -2,9 +2,9 @@
 
 #include "core/order.hpp"
 #include "core/rates.hpp"
+#include "core/records/scenario.hpp"
+#include "core/records/simulate_result.hpp"
 #include "fields.hpp"
-#include "scenario.hpp"
-#include "simulate_result.hpp"
 
 namespace dsanalyze {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "doctor_result.hpp"
+#include "core/records/doctor_result.hpp"
 #include "fields.hpp"
 
 namespace dsanalyze {

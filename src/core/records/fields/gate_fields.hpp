@@ -1,7 +1,7 @@
 #pragma once
 
+#include "core/records/gate_result.hpp"
 #include "fields.hpp"
-#include "gate_result.hpp"
 
 namespace dsanalyze {
 

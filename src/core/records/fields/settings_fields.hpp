@@ -1,7 +1,7 @@
 #pragma once
 
+#include "core/records/settings.hpp"
 #include "fields.hpp"
-#include "settings.hpp"
 
 namespace dsanalyze {
 

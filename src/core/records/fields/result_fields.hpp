@@ -1,7 +1,7 @@
 #pragma once
 
+#include "core/records/result.hpp"
 #include "fields.hpp"
-#include "result.hpp"
 
 namespace dsanalyze {
 

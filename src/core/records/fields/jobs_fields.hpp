@@ -1,8 +1,8 @@
 #pragma once
 
+#include "core/records/jobs_record.hpp"
+#include "core/records/settings.hpp"
 #include "fields.hpp"
-#include "jobs_record.hpp"
-#include "settings.hpp"
 
 namespace dsanalyze {
 

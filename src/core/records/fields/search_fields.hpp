@@ -1,8 +1,8 @@
 #pragma once
 
 #include "core/rates.hpp"
+#include "core/records/search_result.hpp"
 #include "fields.hpp"
-#include "search_result.hpp"
 
 namespace dsanalyze {
 

@@ -1,9 +1,9 @@
 #pragma once
 
 #include "core/partition/peers.hpp"
+#include "core/records/ranks_record.hpp"
 #include "core/sharing_modes.hpp"
 #include "fields.hpp"
-#include "ranks_record.hpp"
 
 namespace dsanalyze {
 

@@ -2,9 +2,9 @@
 
 #include <array>
 
+#include "core/records/settings.hpp"
+#include "core/records/training_record.hpp"
 #include "fields.hpp"
-#include "settings.hpp"
-#include "training_record.hpp"
 
 namespace dsanalyze {
 

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "core/records/whatif_result.hpp"
 #include "fields.hpp"
-#include "whatif_result.hpp"
 
 namespace dsanalyze {
 

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "core/records/share_result.hpp"
 #include "fields.hpp"
-#include "share_result.hpp"
 
 namespace dsanalyze {
 
