@@ -12,6 +12,7 @@
 #include "base/text/json_reader.hpp"
 
 namespace dsanalyze {
+
 ReplayPolicy parse_replay_policy(const std::string& text) {
   if (const std::optional<ReplayPolicy> policy = enum_named<ReplayPolicy>(text)) return *policy;
   const std::optional<std::string> near = nearest_name(text, replay_policy_names());

@@ -24,7 +24,7 @@ namespace dsanalyze {
 //   struct Fields<JobEpochRecord> {
 //     using R = JobEpochRecord;
 //     static constexpr std::tuple list{field("epoch", &R::epoch), field("cache_hits", &R::cache_hits), ...};
-//     static void check(const JsonObject& object, R& record);  // if fields may contradict each other; after all of them were read
+//     static void check(JsonObject& object, R& record);  // if fields may contradict each other; after all of them were read
 //   };
 //
 // Keys are written in the table's order. Every error is a UsageError that names the place. A record that several sources need is instantiated in one
