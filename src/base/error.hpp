@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <exception>
 #include <stdexcept>
 #include <string>
@@ -9,6 +10,7 @@ namespace dsanalyze {
 
 /// What an error means to the caller of the program; each maps to one exit code (CLI: failed 1, usage 2, undecided 4, interrupted 130).
 enum class ErrorKind { failed, usage, undecided, interrupted };
+constexpr std::array<const char*, 4> names_of(ErrorKind /*type*/) { return {"failed", "usage", "undecided", "interrupted"}; }
 
 /// An error off the data path. The message says what happened, to what, and what to do; contexts are added while it travels up.
 class Error : public std::runtime_error {

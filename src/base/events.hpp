@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <string>
 
 namespace dsanalyze {
@@ -13,6 +14,7 @@ struct Finding {
 
   bool operator==(const Finding&) const = default;
 };
+constexpr std::array<const char*, 3> names_of(Finding::Severity /*type*/) { return {"info", "warning", "error"}; }
 
 /// How far a piece of work is, and how fast. What is negative is not known; a sink may tell the time left from how the fraction grows.
 struct Progress {

@@ -15,6 +15,8 @@ using SampleId = std::uint32_t;
 
 enum class DType : std::uint8_t { uint8, float32 };
 enum class Layout : std::uint8_t { nchw, nhwc };
+constexpr std::array<const char*, 2> names_of(DType /*type*/) { return {"uint8", "float32"}; }
+constexpr std::array<const char*, 2> names_of(Layout /*type*/) { return {"nchw", "nhwc"}; }
 std::size_t dtype_bytes(DType dtype);
 
 /// A dense tensor as DLPack describes one: row-major shape and strides, in elements.

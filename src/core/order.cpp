@@ -9,11 +9,10 @@
 
 #include "base/error.hpp"
 #include "base/random.hpp"
+#include "base/text/enum_names.hpp"
 
 namespace dsanalyze {
 namespace {
-
-constexpr std::array<const char*, 3> kind_names = {"random", "sequential", "shards"};
 
 // Keys that keep the streams apart; the augmentation has the same seed.
 constexpr std::uint64_t order_key = 0x6f72646572;
@@ -98,12 +97,11 @@ double files_a_batch(std::span<const SampleId> training, std::span<const IndexRe
 }  // namespace
 
 OrderKind parse_order_kind(const std::string& text) {
-  const auto found = std::ranges::find(kind_names, text);
-  if (found == kind_names.end()) throw UsageError(fmt::format("found '{}', expected random, sequential or shards", text));
-  return static_cast<OrderKind>(found - kind_names.begin());
+  if (const std::optional<OrderKind> kind = enum_named<OrderKind>(text)) return *kind;
+  throw UsageError(fmt::format("found '{}', expected random, sequential or shards", text));
 }
 
-std::string order_kind_name(OrderKind kind) { return kind_names[static_cast<std::size_t>(kind)]; }
+std::string order_kind_name(OrderKind kind) { return enum_name(kind); }
 
 void make_epoch_order(const OrderSpec& spec, std::uint64_t seed, std::uint64_t epoch, std::span<const IndexRecord> records, std::uint32_t samples,
                       EpochOrder& order) {

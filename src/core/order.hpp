@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -15,6 +16,7 @@ enum class OrderKind {
   sequential,  ///< the order of the files, through a shuffle buffer (DALI's sequential reader)
   shards       ///< shards in random order, samples of a shard one after another, through a shuffle buffer (WebDataset; [Parax] section 3.2.2)
 };
+constexpr std::array<const char*, 3> names_of(OrderKind /*type*/) { return {"random", "sequential", "shards"}; }
 OrderKind parse_order_kind(const std::string& text);
 std::string order_kind_name(OrderKind kind);
 

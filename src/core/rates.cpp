@@ -8,6 +8,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include "base/text/enum_names.hpp"
 #include "core/cache_policy/cached_fraction.hpp"
 
 namespace dsanalyze {
@@ -22,17 +23,7 @@ double seconds_per_sample(double x, double cache_rate, double storage_rate) { re
 
 }  // namespace
 
-std::string resource_name(Resource resource) {
-  switch (resource) {
-    case Resource::gpu:
-      return "gpu";
-    case Resource::cpu:
-      return "cpu";
-    case Resource::io:
-      break;
-  }
-  return "io";
-}
+std::string resource_name(Resource resource) { return enum_name(resource); }
 
 double ingestion_rate(double iterations, double global_batch_size, double seconds) {
   require_positive("the number of iterations", iterations);

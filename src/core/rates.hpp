@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 
@@ -16,7 +17,8 @@ struct Rates {
 };
 
 enum class Resource { gpu, cpu, io };
-std::string resource_name(Resource resource);  ///< "gpu", "cpu", "io"
+constexpr std::array<const char*, 3> names_of(Resource /*type*/) { return {"gpu", "cpu", "io"}; }
+std::string resource_name(Resource resource);
 
 /// Ingestion rate G = iterations x global batch size / seconds  [DS-Analyzer, Eq 1, Eq 2]. Requires all > 0; throws std::domain_error otherwise.
 double ingestion_rate(double iterations, double global_batch_size, double seconds);

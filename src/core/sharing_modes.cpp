@@ -2,42 +2,33 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
-
 #include "base/error.hpp"
+#include "base/text/enum_names.hpp"
 
 namespace dsanalyze {
 namespace {
 
-constexpr std::array<const char*, 3> job_sharings = {"none", "coordinated", "unified-producer"};
-constexpr std::array<const char*, 2> producer_names = {"jobs", "coordinator"};
-constexpr std::array<const char*, 3> partition_modes = {"none", "partitioned", "locality"};
-constexpr std::array<const char*, 2> balance_sources = {"peers", "storage"};
-constexpr std::array<const char*, 2> storage_scopes = {"server", "shared"};
-
-template <typename Mode, std::size_t count>
-Mode parse(const std::array<const char*, count>& names, const std::string& text) {
-  const auto found = std::ranges::find(names, text);
-  if (found == names.end()) throw UsageError(fmt::format("found '{}', expected one of {}", text, fmt::join(names, ", ")));
-  return static_cast<Mode>(found - names.begin());
+template <typename Mode>
+Mode parse(const std::string& text) {
+  if (const std::optional<Mode> mode = enum_named<Mode>(text)) return *mode;
+  throw UsageError(fmt::format("found '{}', expected one of {}", text, fmt::join(enum_names<Mode>, ", ")));
 }
 
 }  // namespace
 
-JobSharing parse_job_sharing(const std::string& text) { return parse<JobSharing>(job_sharings, text); }
-std::string job_sharing_name(JobSharing sharing) { return job_sharings[static_cast<std::size_t>(sharing)]; }
+JobSharing parse_job_sharing(const std::string& text) { return parse<JobSharing>(text); }
+std::string job_sharing_name(JobSharing sharing) { return enum_name(sharing); }
 
-Producers parse_producers(const std::string& text) { return parse<Producers>(producer_names, text); }
-std::string producers_name(Producers producers) { return producer_names[static_cast<std::size_t>(producers)]; }
+Producers parse_producers(const std::string& text) { return parse<Producers>(text); }
+std::string producers_name(Producers producers) { return enum_name(producers); }
 
-PartitionMode parse_partition_mode(const std::string& text) { return parse<PartitionMode>(partition_modes, text); }
-std::string partition_mode_name(PartitionMode mode) { return partition_modes[static_cast<std::size_t>(mode)]; }
+PartitionMode parse_partition_mode(const std::string& text) { return parse<PartitionMode>(text); }
+std::string partition_mode_name(PartitionMode mode) { return enum_name(mode); }
 
-BalanceFrom parse_balance_from(const std::string& text) { return parse<BalanceFrom>(balance_sources, text); }
-std::string balance_from_name(BalanceFrom from) { return balance_sources[static_cast<std::size_t>(from)]; }
+BalanceFrom parse_balance_from(const std::string& text) { return parse<BalanceFrom>(text); }
+std::string balance_from_name(BalanceFrom from) { return enum_name(from); }
 
-StorageScope parse_storage_scope(const std::string& text) { return parse<StorageScope>(storage_scopes, text); }
-std::string storage_scope_name(StorageScope scope) { return storage_scopes[static_cast<std::size_t>(scope)]; }
+StorageScope parse_storage_scope(const std::string& text) { return parse<StorageScope>(text); }
+std::string storage_scope_name(StorageScope scope) { return enum_name(scope); }
 
 }  // namespace dsanalyze

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -11,7 +12,8 @@ enum class JobSharing {
   coordinated,       ///< each fetches and prepares its part, all take every batch from a staging area [CoorDL, section 4.3]
   unified_producer,  ///< what-if's name for coordinated with Producers::coordinator (Py-CoorDL) [CoorDL, App. E.2.2]; a profile has the two settings
 };
-/// "none", "coordinated", "unified-producer". parse_ throws UsageError naming what it found.
+constexpr std::array<const char*, 3> names_of(JobSharing /*type*/) { return {"none", "coordinated", "unified-producer"}; }
+/// parse_ throws UsageError naming what it found.
 JobSharing parse_job_sharing(const std::string& text);
 std::string job_sharing_name(JobSharing sharing);
 
@@ -20,7 +22,7 @@ enum class Producers : std::uint32_t {
   jobs,         ///< batch i of an epoch is the work of job i mod n [CoorDL, section 4.3]
   coordinator,  ///< one process fetches and prepares with all cores and hands every batch to every job (Py-CoorDL) [CoorDL, App. E.2.2]
 };
-/// "jobs", "coordinator".
+constexpr std::array<const char*, 2> names_of(Producers /*type*/) { return {"jobs", "coordinator"}; }
 Producers parse_producers(const std::string& text);
 std::string producers_name(Producers producers);
 
@@ -30,7 +32,7 @@ enum class PartitionMode {
   partitioned,  ///< each holds its part; what a server misses, it asks of the server that holds it [CoorDL, section 4.2]
   locality,     ///< each trains on what it holds; only what balances the batches is moved [Yang-Cong, section V]
 };
-/// "none", "partitioned", "locality".
+constexpr std::array<const char*, 3> names_of(PartitionMode /*type*/) { return {"none", "partitioned", "locality"}; }
 PartitionMode parse_partition_mode(const std::string& text);
 std::string partition_mode_name(PartitionMode mode);
 
@@ -39,13 +41,13 @@ enum class BalanceFrom {
   peers,   ///< whoever holds them: R_b = R_c of [Yang-Cong]
   storage  ///< R_b = R
 };
-/// "peers", "storage". parse_ throws UsageError naming what it found.
+constexpr std::array<const char*, 2> names_of(BalanceFrom /*type*/) { return {"peers", "storage"}; }
 BalanceFrom parse_balance_from(const std::string& text);
 std::string balance_from_name(BalanceFrom from);
 
 /// Whose storage it is: each server has its own, or all read from one.
 enum class StorageScope { server, shared };
-/// "server", "shared".
+constexpr std::array<const char*, 2> names_of(StorageScope /*type*/) { return {"server", "shared"}; }
 StorageScope parse_storage_scope(const std::string& text);
 std::string storage_scope_name(StorageScope scope);
 

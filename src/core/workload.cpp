@@ -6,11 +6,10 @@
 #include <string_view>
 
 #include "base/error.hpp"
+#include "base/text/enum_names.hpp"
 
 namespace dsanalyze {
 namespace {
-
-constexpr std::array<std::string_view, 4> provenance_names = {"measured", "paper", "derived", "assumed"};
 
 void require_in(std::string_view field, double value, double low, double high) {
   if (!(value >= low && value <= high)) throw UsageError(fmt::format("prep: {}: found {}, expected a number in [{}, {}]", field, value, low, high));
@@ -25,13 +24,11 @@ void require_range(std::string_view field, const std::array<double, 2>& range, d
 }  // namespace
 
 Provenance parse_provenance(const std::string& text) {
-  for (std::size_t i = 0; i < provenance_names.size(); ++i) {
-    if (text == provenance_names[i]) return static_cast<Provenance>(i);
-  }
-  throw UsageError(fmt::format("provenance: found '{}', expected one of {}", text, fmt::join(provenance_names, ", ")));
+  if (const std::optional<Provenance> provenance = enum_named<Provenance>(text)) return *provenance;
+  throw UsageError(fmt::format("provenance: found '{}', expected one of {}", text, fmt::join(enum_names<Provenance>, ", ")));
 }
 
-std::string provenance_name(Provenance provenance) { return std::string(provenance_names[static_cast<std::size_t>(provenance)]); }
+std::string provenance_name(Provenance provenance) { return enum_name(provenance); }
 
 void ImagePrep::validate() const {
   require_in("crop/size", crop_size, 1, 4096);

@@ -14,6 +14,7 @@ namespace dsanalyze {
 
 /// Where a configured number comes from. Nothing without a source is shipped.
 enum class Provenance { measured, paper, derived, assumed };
+constexpr std::array<const char*, 4> names_of(Provenance /*type*/) { return {"measured", "paper", "derived", "assumed"}; }
 Provenance parse_provenance(const std::string& text);
 std::string provenance_name(Provenance provenance);
 
@@ -38,6 +39,7 @@ struct ImagePrep {
 
 /// Kinds of prep task that a workload may name; only image_classification runs for real today, all can be emulated.
 enum class PrepTaskKind { image_classification, object_detection, audio_classification };
+constexpr std::array<const char*, 3> names_of(PrepTaskKind /*type*/) { return {"image_classification", "object_detection", "audio_classification"}; }
 
 /// A network and its prep task [DS-Analyzer, Table 1].
 struct Workload {

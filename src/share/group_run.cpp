@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/text/enum_names.hpp"
 #include "group_server.hpp"
 
 namespace dsanalyze {
@@ -83,7 +84,7 @@ ShareResult GroupRun::finish() {
                   terms.seed,
                   terms.prep,
                   {terms.tensor.shape.begin(), terms.tensor.shape.begin() + terms.tensor.dimensions},
-                  terms.tensor.dtype == DType::float32 ? "float32" : "uint8",
+                  enum_name(terms.tensor.dtype),
                   cache_kind_name(settings.cache),
                   holds_samples(settings.cache) ? spec.pipeline.cache_bytes : 0};
   result.epochs = host.state().opened_epochs;

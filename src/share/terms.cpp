@@ -24,7 +24,6 @@ constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t most_elements = std::int64_t{1} << 40U;  // of a batch
 
 std::string_view boundary_name(StagingBoundary boundary) { return boundary == StagingBoundary::overlapped ? "overlapped" : "synchronised"; }
-std::string_view dtype_name(DType dtype) { return dtype == DType::float32 ? "float32" : "uint8"; }
 
 TermsJson facts_json(const StagingFacts& facts) {
   return {{"batches_per_epoch", facts.batches_per_epoch},
@@ -47,7 +46,7 @@ TermsJson tensor_json(const TensorShape& tensor) {
     lengths.push_back(tensor.shape[i]);
     strides.push_back(tensor.strides[i]);
   }
-  return {{"dtype", dtype_name(tensor.dtype)}, {"shape", std::move(lengths)}, {"strides", std::move(strides)}};
+  return {{"dtype", enum_name(tensor.dtype)}, {"shape", std::move(lengths)}, {"strides", std::move(strides)}};
 }
 
 std::uint32_t read_small(JsonObject& object, std::string_view key) {
@@ -64,7 +63,7 @@ StagingFacts read_facts_of(JsonObject object) {
   facts.held = read_small(object, "held");
   facts.batch_size = read_small(object, "batch_size");
   facts.slot_bytes = object.unsigned_integer("slot_bytes");
-  facts.producers = parse_producers(object.choice("producers", {"jobs", "coordinator"}));
+  facts.producers = object.named<Producers>("producers");
   facts.boundary =
       object.choice("boundary", {"overlapped", "synchronised"}) == "overlapped" ? StagingBoundary::overlapped : StagingBoundary::synchronised;
   facts.look_again = object.integer("look_again_ns", 0, largest);
@@ -73,7 +72,7 @@ StagingFacts read_facts_of(JsonObject object) {
 
 TensorShape read_tensor(JsonObject object) {
   TensorShape tensor;
-  tensor.dtype = object.choice("dtype", {"uint8", "float32"}) == "uint8" ? DType::uint8 : DType::float32;
+  tensor.dtype = object.named<DType>("dtype");
   const auto lengths = object.numbers("shape", 1, tensor.shape.size(), 1, 1e12);
   const auto strides = object.numbers("strides", lengths.size(), lengths.size(), 1, 1e12);
   for (const double number : lengths) {

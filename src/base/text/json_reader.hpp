@@ -9,6 +9,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "enum_names.hpp"
+
 namespace dsanalyze {
 
 /// Reads one JSON object strictly: every key must be asked for, every value must have the type and range asked for. All errors are UsageError of
@@ -28,6 +30,11 @@ class JsonObject {
   std::optional<std::string> optional_text(std::string_view key);
   /// One of `choices`; the error lists them.
   std::string choice(std::string_view key, const std::vector<std::string>& choices);
+  /// One of the names of an enum's values (enum_names.hpp).
+  template <typename Enum>
+  Enum named(std::string_view key) {
+    return *enum_named<Enum>(choice(key, {enum_names<Enum>.begin(), enum_names<Enum>.end()}));
+  }
   std::int64_t integer(std::string_view key, std::int64_t low, std::int64_t high);
   /// Any number of 64 bits, as a seed may be: integer() ends at 2^63 - 1.
   std::uint64_t unsigned_integer(std::string_view key);

@@ -3,20 +3,44 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/text/enum_names.hpp"
 #include "base/text/text.hpp"
+#include "core/sharing_modes.hpp"
 #include "option_table.hpp"
 
 namespace dsanalyze::cli {
 
-// What profile chooses among and whatif asks about, in the order of the enums.
-inline constexpr std::string_view partition_modes = "none|partitioned|locality";
-inline constexpr std::string_view balance_sources = "peers|storage";
-inline constexpr std::string_view storage_scopes = "server|shared";
+/// "random|sequential|shards": the names of an enum, in its order, as the choices of an option.
+template <typename Enum>
+struct ChoicesOf {
+  static constexpr std::size_t size = [] {
+    std::size_t letters = enum_names<Enum>.size() - 1;
+    for (const std::string_view name : enum_names<Enum>) letters += name.size();
+    return letters;
+  }();
+  static constexpr std::array<char, size> letters = [] {
+    std::array<char, size> joined{};
+    std::size_t at = 0;
+    for (const std::string_view name : enum_names<Enum>) {
+      if (at > 0) joined[at++] = '|';
+      for (const char letter : name) joined[at++] = letter;
+    }
+    return joined;
+  }();
+};
+template <typename Enum>
+inline constexpr std::string_view choices_of{ChoicesOf<Enum>::letters.data(), ChoicesOf<Enum>::size};
+
+// What profile chooses among and whatif asks about.
+inline constexpr std::string_view partition_modes = choices_of<PartitionMode>;
+inline constexpr std::string_view balance_sources = choices_of<BalanceFrom>;
+inline constexpr std::string_view storage_scopes = choices_of<StorageScope>;
 
 /// Parses the option's text if it was typed; errors name the option.
 template <typename Target, typename Parse>

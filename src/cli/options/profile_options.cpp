@@ -19,17 +19,16 @@ namespace {
 constexpr std::string_view emulated_prefix = "emulated:";
 constexpr std::int64_t most_samples_a_batch = 65'536;
 
-// Choices in the order of their enums.
-constexpr std::string_view step_modes = "lockstep|independent";
-constexpr std::string_view layouts = "nchw|nhwc";
-constexpr std::string_view dtypes = "uint8|float32";
-constexpr std::string_view error_ways = "skip|fail|substitute";
-constexpr std::string_view io_engines = "auto|pread|uring";
-constexpr std::string_view order_kinds = "random|sequential|shards";
+constexpr std::string_view step_modes = choices_of<StepMode>;
+constexpr std::string_view layouts = choices_of<Layout>;
+constexpr std::string_view dtypes = choices_of<DType>;
+constexpr std::string_view error_ways = choices_of<OnError>;
+constexpr std::string_view io_engines = choices_of<IoEngine>;
+constexpr std::string_view order_kinds = choices_of<OrderKind>;
 constexpr std::string_view job_shares = "none|coordinated";
-constexpr std::string_view batch_copies = "none|cpu";
-constexpr std::string_view producer_kinds = "jobs|coordinator";
-constexpr std::string_view admissions = "first|cost-aware";
+constexpr std::string_view batch_copies = choices_of<BatchCopy>;
+constexpr std::string_view producer_kinds = choices_of<Producers>;
+constexpr std::string_view admissions = choices_of<Admission>;
 constexpr std::string_view cache_kinds = "none|page|page-model:random|page-model:linux|minio|lru";
 
 bool is_emulated(const std::string& text) { return text.starts_with(emulated_prefix); }

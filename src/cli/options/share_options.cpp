@@ -9,11 +9,12 @@
 #include "cli/commands/command.hpp"
 #include "loaders/staging/staging.hpp"
 #include "option_table.hpp"
+#include "option_values.hpp"
 
 namespace dsanalyze::cli {
 namespace {
 
-constexpr std::string_view producers_words = "jobs|coordinator";
+constexpr std::string_view producers_words = choices_of<Producers>;
 constexpr std::string_view listen_prefix = "unix:";
 constexpr double stat_patience_seconds = 30.0 * 24 * 3600;  // a part of a dataset would do for measuring, not for training
 constexpr std::int64_t most_epochs = 1'000'000;

@@ -7,22 +7,12 @@
 #include <limits>
 
 #include "base/error.hpp"
+#include "base/text/enum_names.hpp"
 #include "base/text/json_reader.hpp"
 #include "cache_policy_state.hpp"
 
 namespace dsanalyze {
 namespace {
-
-struct NamedKind {
-  CacheKind kind;
-  const char* name;
-};
-constexpr std::array kinds = {NamedKind{CacheKind::none, "none"},
-                              NamedKind{CacheKind::page, "page"},
-                              NamedKind{CacheKind::minio, "minio"},
-                              NamedKind{CacheKind::lru, "lru"},
-                              NamedKind{CacheKind::page_model_random, "page-model:random"},
-                              NamedKind{CacheKind::page_model_linux, "page-model:linux"}};
 
 class NoCachePolicy final : public CachePolicy {
  public:
@@ -87,22 +77,13 @@ CachePolicyHeader& open_state(CacheKind kind, Bytes capacity, std::uint64_t key_
 }  // namespace
 
 CacheKind parse_cache_kind(const std::string& text) {
-  std::vector<std::string> names;
-  for (const NamedKind& each : kinds) {
-    if (text == each.name) return each.kind;
-    names.emplace_back(each.name);
-  }
-  const std::optional<std::string> near = nearest_name(text, names);
+  if (const std::optional<CacheKind> kind = enum_named<CacheKind>(text)) return *kind;
+  const std::optional<std::string> near = nearest_name(text, {enum_names<CacheKind>.begin(), enum_names<CacheKind>.end()});
   throw UsageError(fmt::format("--cache: found '{}', expected none, page, minio, lru, page-model:random or page-model:linux{}", text,
                                near ? fmt::format("; did you mean {}?", *near) : ""));
 }
 
-std::string cache_kind_name(CacheKind kind) {
-  for (const NamedKind& each : kinds) {
-    if (each.kind == kind) return each.name;
-  }
-  return "none";
-}
+std::string cache_kind_name(CacheKind kind) { return enum_name(kind); }
 
 std::size_t cache_policy_state_bytes(CacheKind kind, std::uint64_t key_count) {
   if (holds_nothing(kind)) return 0;

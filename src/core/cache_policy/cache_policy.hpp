@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -25,6 +26,9 @@ enum class CacheDecision : std::uint8_t {
 };
 
 enum class CacheKind { none, page, minio, lru, page_model_random, page_model_linux };
+constexpr std::array<const char*, 6> names_of(CacheKind /*type*/) {
+  return {"none", "page", "minio", "lru", "page-model:random", "page-model:linux"};
+}
 CacheKind parse_cache_kind(const std::string& text);
 std::string cache_kind_name(CacheKind kind);
 /// The loader holds samples itself, up to a size of its own: every kind but none and page.
@@ -32,6 +36,7 @@ constexpr bool holds_samples(CacheKind kind) { return kind != CacheKind::none &&
 
 /// What MinIO admits: whatever comes first and fits, or only samples whose priority (storage seconds saved a byte held) reaches a threshold.
 enum class Admission { first, cost_aware };
+constexpr std::array<const char*, 2> names_of(Admission /*type*/) { return {"first", "cost-aware"}; }
 
 /// What a cache decides, apart from how it stores: the real cache and the simulator call the same code, so one trace gives both the same hits.
 /// State lies in memory that the caller gives (relocatable: no pointers in it), sized by required_bytes().

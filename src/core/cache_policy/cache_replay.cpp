@@ -8,24 +8,19 @@
 #include <map>
 
 #include "base/error.hpp"
+#include "base/text/enum_names.hpp"
 #include "base/text/json_reader.hpp"
 
 namespace dsanalyze {
-namespace {
-
-constexpr std::array<const char*, 7> policy_names = {"none", "minio", "minio:cost-aware", "lru", "page-model:random", "page-model:linux", "belady"};
-
-}  // namespace
 
 ReplayPolicy parse_replay_policy(const std::string& text) {
-  const auto found = std::ranges::find(policy_names, text);
-  if (found != policy_names.end()) return static_cast<ReplayPolicy>(found - policy_names.begin());
+  if (const std::optional<ReplayPolicy> policy = enum_named<ReplayPolicy>(text)) return *policy;
   const std::optional<std::string> near = nearest_name(text, replay_policy_names());
-  throw UsageError(
-      fmt::format("found '{}', expected {}{}", text, fmt::join(policy_names, ", "), near ? fmt::format("; did you mean {}?", *near) : ""));
+  throw UsageError(fmt::format("found '{}', expected {}{}", text, fmt::join(enum_names<ReplayPolicy>, ", "),
+                               near ? fmt::format("; did you mean {}?", *near) : ""));
 }
 
-std::string replay_policy_name(ReplayPolicy policy) { return policy_names[static_cast<std::size_t>(policy)]; }
+std::string replay_policy_name(ReplayPolicy policy) { return enum_name(policy); }
 
 ReplayPolicy replay_policy_of(CacheKind kind, Admission admission) {
   switch (kind) {
@@ -77,6 +72,6 @@ void CaseCounts::add_up() {
   for (const auto& [epoch, counts] : sums) epochs.push_back({epoch, counts});
 }
 
-std::vector<std::string> replay_policy_names() { return {policy_names.begin(), policy_names.end()}; }
+std::vector<std::string> replay_policy_names() { return {enum_names<ReplayPolicy>.begin(), enum_names<ReplayPolicy>.end()}; }
 
 }  // namespace dsanalyze

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -19,7 +20,10 @@ enum class ReplayPolicy : std::uint8_t {
   page_model_linux,
   belady  ///< knows the future: of what is held and of what just came, drops what is used last. With items of one size nothing has more hits
 };
-/// "none", "minio", "minio:cost-aware", "lru", "page-model:random", "page-model:linux", "belady". Throws UsageError, with a near name.
+constexpr std::array<const char*, 7> names_of(ReplayPolicy /*type*/) {
+  return {"none", "minio", "minio:cost-aware", "lru", "page-model:random", "page-model:linux", "belady"};
+}
+/// Throws UsageError, with a near name.
 ReplayPolicy parse_replay_policy(const std::string& text);
 std::string replay_policy_name(ReplayPolicy policy);
 /// Of a loader's cache. The kernel's page cache decides nothing that a loader knows of: none.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,7 +12,7 @@ namespace dsanalyze {
 
 /// How a check of the doctor came out. `unknown`: it could not be looked at (no permission, the kernel does not tell), which is never taken for ok.
 enum class DoctorStatus { ok, note, warning, problem, unknown };
-/// "ok", "note", "warning", "problem", "unknown".
+constexpr std::array<const char*, 5> names_of(DoctorStatus /*type*/) { return {"ok", "note", "warning", "problem", "unknown"}; }
 std::string_view doctor_status_name(DoctorStatus status);
 
 /// One line for a shell, and where it works: what a container sets for itself is often its host's to set.
@@ -26,8 +27,7 @@ struct DoctorCommand {
 
   bool operator==(const DoctorCommand&) const = default;
 };
-/// "here", "host", "launch".
-std::string_view doctor_where_name(DoctorCommand::Where where);
+constexpr std::array<const char*, 3> names_of(DoctorCommand::Where /*type*/) { return {"here", "host", "launch"}; }
 
 struct DoctorCheck {
   std::string code;   ///< stable, kebab-case: "cpu-quota"

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -15,15 +16,18 @@ namespace dsanalyze {
 /// "dsanalyze.gate/1" as structs: what a comparison of two sides found. Views of it compute no figures of their own.
 
 enum class GateVerdict { regression, improvement, no_change, cannot_tell };
-std::string gate_verdict_name(GateVerdict verdict);  ///< "regression", "improvement", "no change", "cannot tell"
+constexpr std::array<const char*, 4> names_of(GateVerdict /*type*/) { return {"regression", "improvement", "no change", "cannot tell"}; }
+std::string gate_verdict_name(GateVerdict verdict);
 
 /// What one observation is.
 enum class GateUnit { run, session, pair };
-std::string gate_unit_name(GateUnit unit);                      ///< "run", "session", "pair"
+constexpr std::array<const char*, 3> names_of(GateUnit /*type*/) { return {"run", "session", "pair"}; }
+std::string gate_unit_name(GateUnit unit);
 std::string gate_count_text(GateUnit unit, std::size_t count);  ///< "1 run", "12 runs"
 
 /// Rates change in shares of the baseline; stalls, themselves shares of the epoch, by a difference of shares (shown in percentage points).
 enum class GateScale { ratio, difference };
+constexpr std::array<const char*, 2> names_of(GateScale /*type*/) { return {"ratio", "difference"}; }
 
 struct GateMetric {
   std::string name;  ///< P, C, S, N, F, cached, full, prep-stall, fetch-stall

@@ -5,11 +5,6 @@
 
 namespace dsanalyze {
 
-const std::vector<std::string>& job_ends() {
-  static const std::vector<std::string> ends = {"finished", "stopped", "died", "refused"};
-  return ends;
-}
-
 double preparations_per_sample(const std::vector<JobRecord>& jobs, std::uint64_t prepared) {
   struct Sums {
     std::uint64_t jobs = 0, prepared = 0, samples = 0;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -13,6 +14,9 @@
 namespace dsanalyze {
 
 // What a profile says of several jobs on one server, in its full run.
+
+/// How a job ended; "stopped": a trial that lost.
+inline constexpr std::array job_ends = {"finished", "stopped", "died", "refused"};
 
 struct JobEpochRecord {
   std::uint64_t epoch = 0;
@@ -29,7 +33,7 @@ struct JobEpochRecord {
 
 struct JobRecord {
   int job = 0;      ///< counts from 0
-  std::string end;  ///< how it ended: one of job_ends()
+  std::string end;  ///< how it ended: one of job_ends
   double samples_per_s = 0;
   Interval ci95_samples_per_s;
   double epoch_seconds = 0;  ///< mean, first epoch apart
@@ -51,8 +55,6 @@ struct JobRecord {
 /// As a result has it in "jobs", and back. Throws UsageError that names the field.
 std::string to_json(const JobRecord& job);
 JobRecord job_from_json(std::string_view text, const std::string& source);
-/// "finished", "stopped" (a trial that lost), "died", "refused".
-const std::vector<std::string>& job_ends();
 
 /// How often a sample was prepared for one use of it by each job, mean: 1 when once for all, the number of jobs when by each for itself. From the
 /// epochs that all jobs trained to their end, where they say what they prepared; else from `prepared`, of all processes, over what the job that got
@@ -84,7 +86,7 @@ struct SearchTrialRecord {
   double seconds = 0;
   std::string judged_by;  ///< "loss" (less is better) or "samples_per_s" (more is better)
   double value = 0;       ///< of the last of its epochs
-  std::string end;        ///< one of job_ends()
+  std::string end;        ///< one of job_ends
 };
 
 }  // namespace dsanalyze

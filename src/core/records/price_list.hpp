@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <map>
 #include <optional>
 #include <string>
@@ -17,6 +18,8 @@ struct ListedPrice {
   Per per = Per::hour;
   double per_hour = 0;  ///< in the list's currency
 };
+
+constexpr std::array<const char*, 3> names_of(ListedPrice::Per /*type*/) { return {"hour", "month", "lifetime"}; }
 
 /// One kind of accelerator.
 struct AcceleratorPrice {

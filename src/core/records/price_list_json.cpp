@@ -24,16 +24,14 @@ struct Conversion {
 // {"value": 0.17, "per": "month", "provenance": ..., "source": ...}
 ListedPrice read_price(JsonObject object, const Conversion& conversion) {
   ListedPrice price;
-  const std::string per = object.choice("per", {"hour", "month", "lifetime"});
+  price.per = object.named<ListedPrice::Per>("per");
   price.listed = read_sourced(object, 0, most_price, Zero::refused);
   price.per_hour = price.listed.value;
-  if (per == "month") {
-    price.per = ListedPrice::Per::month;
+  if (price.per == ListedPrice::Per::month) {
     if (!conversion.hours_per_month) object.fail("per", "found month, but the list has no hours_per_month to convert it with");
     price.per_hour /= conversion.hours_per_month->value;
   }
-  if (per == "lifetime") {
-    price.per = ListedPrice::Per::lifetime;
+  if (price.per == ListedPrice::Per::lifetime) {
     if (!conversion.lifetime_hours) object.fail("per", "found lifetime, but the list has no lifetime_hours to convert it with");
     price.per_hour /= conversion.lifetime_hours->value;
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,6 +15,9 @@
 namespace dsanalyze {
 
 // What a profile says of the ranks of one data-parallel job, one a server, in its full run.
+
+/// How a rank ended.
+inline constexpr std::array rank_ends = {"finished", "lost"};
 
 struct RankEpochRecord {
   std::uint64_t epoch = 0;
@@ -31,7 +35,7 @@ struct RankEpochRecord {
 struct RankRecord {
   int rank = 0;
   std::string host;  ///< its name
-  std::string end;   ///< one of rank_ends()
+  std::string end;   ///< one of rank_ends
   double samples_per_s = 0;
   Interval ci95_samples_per_s;
   double epoch_seconds = 0;  ///< mean, first epoch apart
@@ -62,8 +66,6 @@ struct RankRecord {
 /// As a result has it in "ranks", and back. Throws UsageError that names the field.
 std::string to_json(const RankRecord& rank);
 RankRecord rank_from_json(std::string_view text, const std::string& source);
-/// "finished", "lost".
-const std::vector<std::string>& rank_ends();
 
 /// A rank that died, or was cut off, while the others went on.
 struct LostRankRecord {

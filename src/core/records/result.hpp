@@ -127,7 +127,7 @@ enum class StorageProof : std::uint8_t {
   corroborated,  ///< counters that others of the mount share, or the page cache, say so, and were seen to tell
   unproved
 };
-inline constexpr std::array storage_proof_names = {"proved", "corroborated", "unproved"};
+constexpr std::array<const char*, 3> names_of(StorageProof /*type*/) { return {"proved", "corroborated", "unproved"}; }
 
 /// What others than this process took of the CPU time that it may use.
 struct BackgroundLoad {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -48,6 +49,8 @@ struct Scenario {
   };
   std::optional<Pipeline> pipeline;  ///< with one job and `storage`
 };
+
+constexpr std::array<const char*, 2> names_of(Scenario::JobOrders /*type*/) { return {"own", "same"}; }
 
 /// Throws UsageError that names file, JSON pointer, what was found and what was expected. Unknown keys are errors. That presets are there is the
 /// caller's to look up.

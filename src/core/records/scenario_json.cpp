@@ -37,7 +37,7 @@ void read_dataset(JsonObject object, Scenario& scenario) {
 }
 
 void read_order(JsonObject object, Scenario& scenario) {
-  scenario.order.kind = parse_order_kind(object.choice("kind", {"random", "sequential", "shards"}));
+  scenario.order.kind = object.named<OrderKind>("kind");
   if (scenario.order.kind == OrderKind::random) return;
   read_if_given(object, "shuffle_buffer_samples", scenario.order.shuffle_buffer, 0, most_signed_32_bits);
   if (scenario.order.kind != OrderKind::shards) return;
@@ -104,7 +104,7 @@ Scenario parse_scenario(std::string_view text, const std::string& source) {
   read_dataset(root.object("dataset"), scenario);
   if (root.has("order")) read_order(root.object("order"), scenario);
   read_if_given(root, "jobs", scenario.jobs, 1, most_replay_jobs);
-  if (root.has("job_orders") && root.choice("job_orders", {"own", "same"}) == "same") scenario.job_orders = Scenario::JobOrders::same;
+  if (root.has("job_orders")) scenario.job_orders = root.named<Scenario::JobOrders>("job_orders");
   if (root.has("stagger_fraction")) scenario.stagger = root.number("stagger_fraction", 0, 1000);
   read_if_given(root, "turn_samples", scenario.turn_samples, 1, most_signed_32_bits);
   read_if_given(root, "epochs", scenario.epochs, 1, most_epochs);

@@ -5,21 +5,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/text/enum_names.hpp"
+
 namespace dsanalyze {
 
-std::string reach_name(Reach reach) {
-  switch (reach) {
-    case Reach::surely:
-      return "surely";
-    case Reach::conditionally:
-      return "conditionally";
-    case Reach::maybe:
-      return "maybe";
-    case Reach::no:
-      break;
-  }
-  return "no";
-}
+std::string reach_name(Reach reach) { return enum_name(reach); }
 
 std::string setup_text(const SearchSetup& setup) {
   const std::string apart = setup.partition == PartitionMode::none ? "" : fmt::format(" ({})", partition_mode_name(setup.partition));

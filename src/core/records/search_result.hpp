@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -34,7 +35,8 @@ std::string format_cost(double cost, const std::string& currency);
 /// Whether a prediction reaches the target: surely when its whole 95 % interval does, conditionally when that rests on assumptions, maybe when only a
 /// part of the interval does or the set-up is extrapolated far.
 enum class Reach { surely, conditionally, maybe, no };
-std::string reach_name(Reach reach);  ///< "surely", "conditionally", "maybe", "no"
+constexpr std::array<const char*, 4> names_of(Reach /*type*/) { return {"surely", "conditionally", "maybe", "no"}; }
+std::string reach_name(Reach reach);
 
 /// One set-up with what it costs and what it reaches. Rates in samples/s, G, P and F those of all servers together.
 struct SearchPoint {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -15,16 +16,25 @@
 namespace dsanalyze {
 
 enum class Seam { real, null, emulated };
+constexpr std::array<const char*, 3> names_of(Seam /*type*/) { return {"real", "null", "emulated"}; }
 enum class AcceleratorKind { none, null, emulated, cpu };  ///< none: not given, so G is not known
+constexpr std::array<const char*, 4> names_of(AcceleratorKind /*type*/) { return {"none", "null", "emulated", "cpu"}; }
 enum class Precision { float32, float64 };
-/// "float", "double"
+constexpr std::array<const char*, 2> names_of(Precision /*type*/) { return {"float", "double"}; }
 std::string precision_name(Precision precision);
 enum class StepMode { lockstep, independent };
+constexpr std::array<const char*, 2> names_of(StepMode /*type*/) { return {"lockstep", "independent"}; }
 /// What a job does with a batch before its accelerators have it: nothing (they read it where it lies, by DMA), or one copy by a core.
 enum class BatchCopy { none, cpu };
+constexpr std::array<const char*, 2> names_of(BatchCopy /*type*/) { return {"none", "cpu"}; }
 enum class OnError { skip, fail, substitute };
+constexpr std::array<const char*, 3> names_of(OnError /*type*/) { return {"skip", "fail", "substitute"}; }
 enum class ReadMode { buffered, direct };
+constexpr std::array<const char*, 2> names_of(ReadMode /*type*/) { return {"buffered", "direct"}; }
 enum class IoEngine { automatic, pread, uring };  ///< automatic: measured briefly, the faster one is taken
+constexpr std::array<const char*, 3> names_of(IoEngine /*type*/) { return {"auto", "pread", "uring"}; }
+/// How the jobs of a profile share. It has no unified-producer: that is coordinated, with producers of its own.
+inline constexpr std::array profile_sharings = {"none", "coordinated"};
 
 /// Every choice of `dsanalyze profile`, resolved: defaults filled in, names looked up. Recorded whole in the result ("settings"), and enough to
 /// repeat the run. The text forms of the command line are the cli's business.

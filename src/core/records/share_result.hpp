@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -29,12 +30,15 @@ struct ShareTermsRecord {
   Bytes cache_bytes = 0;            ///< of it, at most
 };
 
+/// How a job ended; "put-out": it wrote garbage over what it shares, "attached": it took part when the group ended.
+inline constexpr std::array share_job_ends = {"left", "died", "put-out", "attached"};
+
 /// A job that was let in. What it took and prepared is as it says itself.
 struct ShareJobRecord {
   std::uint32_t place = 0;  ///< another's once it has gone
   std::int64_t process = 0;
   std::uint64_t first_epoch = 0;  ///< that it took part in
-  std::string end;                ///< one of share_job_ends()
+  std::string end;                ///< one of share_job_ends
   std::uint64_t batches_taken = 0;
   std::uint64_t samples_taken = 0;
   std::uint64_t batches_prepared = 0;
@@ -42,8 +46,6 @@ struct ShareJobRecord {
   std::uint64_t batches_taken_over = 0;  ///< of those prepared: that a job which went was to prepare
   Bytes requested_bytes = 0;             ///< that it asked of storage
 };
-/// "left", "died", "put-out" (it wrote garbage over what it shares), "attached" (it took part when the group ended).
-const std::vector<std::string>& share_job_ends();
 
 /// A command that was started as a job.
 struct ShareCommandRecord {
@@ -64,12 +66,15 @@ struct ShareMemoryRecord {
   Bytes shared_bytes = 0;            ///< that all processes shared, at most; without the raw cache
 };
 
+/// How a group ended; "finished": all epochs, "left": the last job went.
+inline constexpr std::array share_ends = {"finished", "left", "commands-ended", "interrupted"};
+
 struct ShareResult {
   ToolRecord tool;
   std::string started_utc;
   DatasetRecord dataset;
   ShareTermsRecord terms;
-  std::string end;  ///< one of share_ends()
+  std::string end;  ///< one of share_ends
   double seconds = 0;
   std::uint64_t epochs = 0;  ///< that were opened
   std::vector<ShareJobRecord> jobs;
@@ -83,8 +88,6 @@ struct ShareResult {
   ShareMemoryRecord memory;
   std::vector<ShareCommandRecord> commands;  ///< empty: the jobs were started by others
 };
-/// "finished" (all epochs), "left" (the last job went), "commands-ended", "interrupted".
-const std::vector<std::string>& share_ends();
 
 std::string to_json(const ShareResult& result);
 /// Strict: unknown and missing keys are errors. Throws UsageError that names `source` and the place.

@@ -1,8 +1,10 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
+#include "core/records/fields/simulate_fields.hpp"
 #include "result_json.hpp"
-#include "simulate_result.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -43,32 +45,41 @@ Json case_json(const CaseCounts& counts, Bytes dataset_bytes) {
   return item;
 }
 
-Json rate_json(double samples_per_s) { return std::isfinite(samples_per_s) ? Json(samples_per_s) : Json(nullptr); }
+std::uint64_t read_count(JsonObject& object, const char* key) { return static_cast<std::uint64_t>(object.integer(key, 0, most_integer)); }
 
-Json times_json(const PipelineTimes& times) {
-  return {{"samples_per_s", times.samples_per_s},
-          {"epoch_seconds", times.epoch_seconds},
-          {"first_batch_seconds", times.first_batch_seconds},
-          {"stall_p50_seconds", times.stall_p50_seconds},
-          {"stall_p99_seconds", times.stall_p99_seconds},
-          {"boundary_stall_seconds", times.boundary_stall_seconds},
-          {"F", rate_json(times.fetch)},
-          {"P", rate_json(times.prep)},
-          {"G", rate_json(times.ingestion)},
-          {"stalls", {{"prep", times.prep_stall}, {"fetch", times.fetch_stall}}},
-          {"bottleneck", times.bottleneck},
-          {"too_close", times.too_close}};
+EpochCounts read_epoch_counts(JsonObject& object) {
+  EpochCounts epoch{static_cast<std::uint32_t>(object.integer("epoch", 0, std::numeric_limits<std::uint32_t>::max())), {}};
+  AccessCounts& counts = epoch.counts;
+  counts.accesses = read_count(object, "accesses");
+  counts.hits = read_count(object, "hits");
+  if (counts.hits > counts.accesses) object.fail("hits", fmt::format("found {}, expected at most /accesses ({})", counts.hits, counts.accesses));
+  const std::uint64_t misses = read_count(object, "misses");
+  if (misses != counts.misses()) object.fail("misses", fmt::format("found {}, expected /accesses less /hits ({})", misses, counts.misses()));
+  counts.bytes = read_count(object, "accessed_bytes");
+  counts.bytes_missed = read_count(object, "read_bytes");
+  return epoch;
 }
 
-Json orders_json(const SimulatedOrders& orders) {
-  return {{"order", orders.order},
-          {"shuffle_buffer_samples", orders.shuffle_buffer},
-          {"readers", orders.readers},
-          {"job_orders", orders.job_orders},
-          {"stagger_fraction", orders.stagger},
-          {"turn_samples", orders.turn_samples},
-          {"unit_bytes", orders.unit_bytes},
-          {"seed", orders.seed}};
+std::vector<EpochCounts> read_epochs(JsonObject object) {
+  std::vector<EpochCounts> epochs;
+  for (JsonObject& each : object.objects("epochs")) {
+    epochs.push_back(read_epoch_counts(each));
+    if (epochs.size() > 1 && epochs[epochs.size() - 2].epoch >= epochs.back().epoch)
+      each.fail("epoch", fmt::format("found {}, expected the epochs' numbers to rise", epochs.back().epoch));
+  }
+  return epochs;
+}
+
+CaseCounts read_case(JsonObject object) {
+  CaseCounts counts;
+  counts.cache.policy = object.named<ReplayPolicy>("policy");
+  counts.cache.capacity = read_count(object, "cache_bytes");
+  counts.items_held = read_count(object, "items_held");
+  counts.bytes_held = read_count(object, "held_bytes");
+  for (JsonObject& job : object.objects("jobs")) counts.jobs.push_back(read_epochs(job));
+  counts.add_up();
+  if (read_epochs(object) != counts.epochs) object.fail("epochs", "found other counts than those of /jobs together");
+  return counts;
 }
 
 }  // namespace
@@ -89,28 +100,54 @@ double read_amplification(Bytes bytes_read, std::uint64_t epochs, Bytes dataset_
   return static_cast<double>(bytes_read) / (static_cast<double>(epochs) * static_cast<double>(dataset_bytes));
 }
 
-std::string to_json(const SimulateResult& result) {
-  const auto text_or_null = [](const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); };
-  Json document = {{"schema", "dsanalyze.simulate/1"},
-                   {"tool", tool_json(result.tool)},
-                   {"source",
-                    {{"from", result.orders ? "scenario" : "trace"},
-                     {"path", result.source},
-                     {"name", text_or_null(result.name)},
-                     {"description", text_or_null(result.description)}}},
-                   {"dataset", {{"samples", result.samples}, {"bytes", result.dataset_bytes}, {"digest", text_or_null(result.digest)}}},
-                   {"jobs", result.jobs},
-                   {"accesses", result.accesses},
-                   {"orders", result.orders ? orders_json(*result.orders) : Json(nullptr)},
-                   {"recorded", result.recorded ? case_json(*result.recorded, result.dataset_bytes) : Json(nullptr)},
-                   {"cases", Json::array()}};
+void RateOrEndless::write(Json& object, const PipelineTimes& times) const {
+  object[key] = std::isfinite(times.*rate) ? Json(times.*rate) : Json(nullptr);
+}
+
+void RateOrEndless::read(JsonObject& object, PipelineTimes& times) const {
+  times.*rate = object.raw(key).is_null() ? std::numeric_limits<double>::infinity() : object.number(key, 0, most_number);
+}
+
+void Fields<SimulateResult>::write_recorded(Json& object, const SimulateResult& result) {
+  object["recorded"] = result.recorded ? case_json(*result.recorded, result.dataset_bytes) : Json(nullptr);
+}
+
+void Fields<SimulateResult>::read_recorded(JsonObject& object, SimulateResult& result) {
+  if (auto recorded = object.optional_object("recorded")) result.recorded = read_case(*recorded);
+}
+
+void Fields<SimulateResult>::write_cases(Json& object, const SimulateResult& result) {
+  Json cases = Json::array();
   for (std::size_t i = 0; i < result.cases.size(); ++i) {
     Json item = case_json(result.cases[i], result.dataset_bytes);
-    if (i < result.times.size()) item["pipeline"] = result.times[i] ? times_json(*result.times[i]) : Json(nullptr);
-    document["cases"].push_back(std::move(item));
+    if (i < result.times.size()) item["pipeline"] = value_json(result.times[i]);
+    cases.push_back(std::move(item));
   }
-  document["findings"] = findings_json(result.findings);
-  return document_text(document);
+  object["cases"] = std::move(cases);
+}
+
+void Fields<SimulateResult>::read_cases(JsonObject& object, SimulateResult& result) {
+  for (JsonObject& each : object.objects("cases")) {
+    result.cases.push_back(read_case(each));
+    // Where one case tells its time, all do, or say that they have none.
+    if (each.has("pipeline") != !result.times.empty() && result.cases.size() > 1)
+      each.fail("pipeline", "expected it, or null, in every case or in none");
+    if (!each.has("pipeline")) continue;
+    auto times = each.optional_object("pipeline");
+    result.times.push_back(times ? std::optional(read_record<PipelineTimes>(*times)) : std::nullopt);
+  }
+  if (result.cases.empty()) object.fail("cases", "found an empty list, expected at least one cache");
+}
+
+void Fields<SimulateResult>::check(JsonObject& object, const SimulateResult& result) {
+  const bool scenario = object.object("source").choice("from", {"scenario", "trace"}) == "scenario";
+  if (scenario != result.orders.has_value()) object.fail("orders", "expected them for a scenario, and null for a trace");
+}
+
+std::string to_json(const SimulateResult& result) { return document_text(record_json(result)); }
+
+SimulateResult simulate_from_json(std::string_view text, const std::string& source) {
+  return record_from_json<SimulateResult>(text, source, UnknownKeys::ignored);
 }
 
 }  // namespace dsanalyze

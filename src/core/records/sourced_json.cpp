@@ -10,7 +10,7 @@ SourcedNumber read_sourced(JsonObject number, double low, double high, Zero zero
   SourcedNumber sourced;
   sourced.value = number.number("value", low, high);
   if (zero == Zero::refused && sourced.value <= 0) number.fail("value", "found 0, expected a number above 0");
-  sourced.provenance = parse_provenance(number.choice("provenance", {"measured", "paper", "derived", "assumed"}));
+  sourced.provenance = number.named<Provenance>("provenance");
   sourced.source = number.text("source");
   if (sourced.source.empty()) number.fail("source", "found an empty text, expected where the number comes from");
   return sourced;

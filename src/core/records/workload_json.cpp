@@ -51,12 +51,6 @@ StorageSpec read_storage(JsonObject object) {
   return storage;
 }
 
-PrepTaskKind read_task(JsonObject& root) {
-  const std::string task = root.choice("task", {"image_classification", "object_detection", "audio_classification"});
-  if (task == "image_classification") return PrepTaskKind::image_classification;
-  return task == "object_detection" ? PrepTaskKind::object_detection : PrepTaskKind::audio_classification;
-}
-
 }  // namespace
 
 std::string to_json(const ImagePrep& prep) {
@@ -80,7 +74,7 @@ Workload parse_workload(std::string_view text, const std::string& source) {
   workload.name = read_name(root);
   workload.description = root.text("description");
   workload.dataset = root.text("dataset");
-  workload.task = read_task(root);
+  workload.task = root.named<PrepTaskKind>("task");
   if (workload.task == PrepTaskKind::image_classification) workload.image_prep = read_image_prep(root.object("prep"));
   workload.batch_size = static_cast<int>(read_whole(root, "batch_size", 1, 65'536).value);
   JsonObject rates = root.object("accelerator_rates_samples_per_s");

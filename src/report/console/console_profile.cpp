@@ -4,6 +4,7 @@
 #include <cmath>
 #include <span>
 
+#include "base/text/enum_names.hpp"
 #include "console_table.hpp"
 #include "console_verdict.hpp"
 #include "core/records/rate_text.hpp"
@@ -104,12 +105,12 @@ std::string storage_curve(const std::vector<StoragePoint>& points, std::size_t w
 /// How well it is known which runs read from storage: "storage proved: fetch, prep; unproved: cached".
 std::string proofs_line(const std::vector<RunRecord>& runs, std::size_t width) {
   std::vector<std::string> grades;
-  for (std::size_t grade = 0; grade < storage_proof_names.size(); ++grade) {
+  for (std::size_t grade = 0; grade < enum_names<StorageProof>.size(); ++grade) {
     std::vector<std::string> names;
     for (const RunRecord& run : runs) {
       if (run.storage_proof && static_cast<std::size_t>(*run.storage_proof) == grade) names.push_back(run.name);
     }
-    if (!names.empty()) grades.push_back(fmt::format("{}: {}", storage_proof_names[grade], fmt::join(names, ", ")));
+    if (!names.empty()) grades.push_back(fmt::format("{}: {}", enum_names<StorageProof>[grade], fmt::join(names, ", ")));
   }
   return grades.empty() ? "" : paragraph("  ", fmt::format("what came from storage is {}", fmt::join(grades, "; ")), width);
 }

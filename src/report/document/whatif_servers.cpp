@@ -6,7 +6,9 @@
 #include <map>
 #include <set>
 
+#include "base/text/enum_names.hpp"
 #include "core/records/rate_text.hpp"
+#include "core/sharing_modes.hpp"
 #include "record_documents.hpp"
 #include "whatif_text.hpp"
 
@@ -52,7 +54,7 @@ bool changes_servers_alone(WhatIfChange change) {
 }
 
 ServersWay way_of(const WhatIfChange& change) {
-  constexpr std::array<std::string_view, 3> partitions{"none", "partitioned", "locality"};
+  constexpr std::array partitions = enum_names<PartitionMode>;
   ServersWay way{std::ranges::find(partitions, change.partition) - partitions.begin(), partition_text(change), change.storage_scope};
   // Whoever gets nothing from others is the same over every network.
   const bool asks_others = change.partition == "partitioned" || (change.partition == "locality" && change.balance_from != "storage");

@@ -1,0 +1,161 @@
+#pragma once
+
+#include "core/records/whatif_result.hpp"
+#include "fields.hpp"
+
+namespace dsanalyze {
+
+template <>
+struct Fields<WhatIfChange> {
+  using R = WhatIfChange;
+  static constexpr std::int64_t most_machines = std::numeric_limits<std::uint32_t>::max();
+  static constexpr std::tuple list{field("cache_fraction", &R::cache_fraction).omitted(),
+                                   field("cache_bytes", &R::cache_bytes).omitted(),
+                                   field("cache", &R::cache).omitted(),
+                                   field("cores", &R::cores).omitted(),
+                                   field("cores_factor", &R::cores_factor).omitted(),
+                                   field("accelerator_speed", &R::accelerator_speed).omitted(),
+                                   field("accelerators", &R::accelerators).omitted(),
+                                   field("storage_bytes_per_s", &R::storage_bytes_per_s).omitted(),
+                                   field("storage_factor", &R::storage_factor).omitted(),
+                                   field("request_bytes", &R::request_bytes).in(0, most_record_bytes).omitted(),
+                                   field("fetch_concurrency", &R::fetch_concurrency).omitted(),
+                                   field("batch_size", &R::batch_size).omitted(),
+                                   field("jobs", &R::jobs).in(1, most_machines).omitted(),
+                                   along(&R::jobs, field("share", &R::share)),
+                                   field("servers", &R::servers).in(1, most_machines).omitted(),
+                                   along(&R::servers, field("partition", &R::partition), field("balance_from", &R::balance_from).omitted(),
+                                         field("storage_scope", &R::storage_scope)),
+                                   field("network_bytes_per_s", &R::network_bytes_per_s).omitted()};
+};
+
+template <>
+struct Fields<StallShares> {
+  using R = StallShares;
+  static constexpr std::tuple list{field("compute", &R::compute).any_sign(), field("prep", &R::prep).any_sign(),
+                                   field("fetch", &R::fetch).any_sign()};
+};
+
+template <>
+struct Fields<WhatIfAnswer::Simulated> {
+  using R = WhatIfAnswer::Simulated;
+  static constexpr std::tuple list{field("samples_per_s", &R::samples_per_s),
+                                   field("ci95_samples_per_s", &R::ci95_samples_per_s).any_sign(),
+                                   field("stall_p50_seconds", &R::stall_p50_seconds),
+                                   field("stall_p99_seconds", &R::stall_p99_seconds),
+                                   field("stall_epoch_boundary_seconds", &R::stall_epoch_boundary_seconds),
+                                   field("first_batch_seconds", &R::first_batch_seconds),
+                                   field("bottleneck", &R::bottleneck).one_of(enum_names<Resource>),
+                                   field("too_close", &R::too_close)};
+};
+
+template <>
+struct Fields<WhatIfAnswer::Measured> {
+  using R = WhatIfAnswer::Measured;
+  static constexpr std::tuple list{field("samples_per_s", &R::samples_per_s),
+                                   field("ci95_samples_per_s", &R::ci95_samples_per_s).any_sign(),
+                                   field("speed", &R::speed),
+                                   field("error", &R::error).any_sign(),
+                                   field("error_as_profiled", &R::error_as_profiled).any_sign(),
+                                   field("closed_form_error", &R::closed_form_error).any_sign(),
+                                   field("covered", &R::covered),
+                                   field("windows", &R::windows),
+                                   field("void_windows", &R::void_windows),
+                                   field("bottleneck", &R::bottleneck),
+                                   field("verdict_right", &R::verdict_right)};
+};
+
+template <>
+struct Fields<WhatIfAnswer::Jobs> {
+  using R = WhatIfAnswer::Jobs;
+  static constexpr std::tuple list{field("samples_per_s_each", &R::samples_per_s_each), field("reads_over_dataset", &R::reads_over_dataset),
+                                   field("prepared_over_dataset", &R::prepared_over_dataset), field("prepared_batches", &R::prepared_batches)};
+};
+
+template <>
+struct Fields<WhatIfAnswer::Servers> {
+  using R = WhatIfAnswer::Servers;
+  static constexpr std::tuple list{field("samples_per_s_each", &R::samples_per_s_each), field("fetch_detail", &R::fetch_detail),
+                                   field("storage_bytes_server_epoch", &R::storage_bytes_server_epoch),
+                                   field("network_bytes_server_epoch", &R::network_bytes_server_epoch), field("slowest_excess", &R::slowest_excess)};
+};
+
+template <>
+struct Fields<WhatIfAnswer> {
+  using R = WhatIfAnswer;
+  /// null where G is not known.
+  static void write_stalls(Json& object, const R& record);
+  static void read_stalls(JsonObject& object, R& record);
+  static constexpr std::tuple list{field("change", &R::change),
+                                   field("G", &R::ingestion),
+                                   field("P", &R::prep),
+                                   field("F", &R::fetch),
+                                   field("C", &R::cache),
+                                   field("S", &R::storage),
+                                   field("samples_per_s", &R::samples_per_s),
+                                   field("ci95_samples_per_s", &R::ci95_samples_per_s).any_sign(),
+                                   field("epoch_seconds", &R::epoch_seconds).or_null(),
+                                   field("bottleneck", &R::bottleneck).one_of(enum_names<Resource>),
+                                   field("too_close", &R::too_close),
+                                   field("extrapolation", &R::extrapolation).in(1, most_number).newer(),
+                                   custom(&write_stalls, &read_stalls),
+                                   field("speedup", &R::speedup),
+                                   field("simulated", &R::simulated).omitted(),
+                                   field("measured", &R::measured).omitted(),
+                                   field("not_measured", &R::not_measured).omitted(),
+                                   field("jobs", &R::jobs).omitted(),
+                                   field("servers", &R::servers).omitted()};
+};
+
+template <>
+struct Fields<WhatIfValidation> {
+  using R = WhatIfValidation;
+  static constexpr std::array outcomes = {"passed", "failed", "undecided"};
+  static constexpr std::tuple list{field("outcome", &R::outcome).one_of(outcomes),
+                                   field("reason", &R::reason),
+                                   field("measured", &R::measured),
+                                   field("not_measured", &R::not_measured),
+                                   field("median_error", &R::median_error),
+                                   field("worst_error", &R::worst_error),
+                                   field("closed_form_median_error", &R::closed_form_median_error),
+                                   field("closed_form_worst_error", &R::closed_form_worst_error),
+                                   field("covered_share", &R::covered_share).in(0, 1),
+                                   field("void_share", &R::void_share).in(0, 1),
+                                   field("worst_error_as_profiled", &R::worst_error_as_profiled),
+                                   group("speed", field("slowest", &R::slowest), field("fastest", &R::fastest)),
+                                   field("verdicts_right", &R::verdicts_right)};
+};
+
+template <>
+struct Fields<WhatIfFound> {
+  using R = WhatIfFound;
+  static constexpr std::array questions = {"cache", "cores", "accelerators", "storage"};
+  static constexpr std::tuple list{field("question", &R::question).one_of(questions), field("value", &R::value), field("unit", &R::unit),
+                                   field("then", &R::then)};
+};
+
+template <>
+struct Fields<WhatIfResult> {
+  using R = WhatIfResult;
+  /// With the share of the epoch that lies between what was attained and what the rates give.
+  static void write_attained(Json& object, const R& record);
+  static void read_attained(JsonObject& object, R& record);
+  static void check(const JsonObject& object, const R& record) {
+    if (record.answers.empty()) object.fail("answers", "found an empty list, expected at least the set-up as measured");
+  }
+  static constexpr std::tuple list{
+      SchemaField{"dsanalyze.whatif/1", "dsanalyze whatif"},
+      field("tool", &R::tool),
+      group("source", field("from", &R::source), field("model", &R::model),
+            within(&R::rates, field("G", &Rates::ingestion), field("P", &Rates::prep), field("C", &Rates::cache), field("S", &Rates::storage)),
+            field("N", &R::network), field("cache_fraction", &R::base_cache_fraction)),
+      field("answers", &R::answers),
+      field("found", &R::found),
+      custom(&write_attained, &read_attained),
+      field("advice", &R::advice),
+      field("search", &R::search).omitted(),
+      field("validation", &R::validation).omitted(),
+      field("findings", &R::findings)};
+};
+
+}  // namespace dsanalyze
