@@ -19,10 +19,10 @@ class ListedFolder {
     std::uint32_t length = 0;
   };
 
-  std::string path;                       ///< relative to the listed root; "" is the root
+  std::string path;                      ///< relative to the listed root; "" is the root
   std::int64_t changed_nanoseconds = 0;  ///< before its listing began
-  std::vector<Name> names;                ///< files, links to files included
-  std::vector<std::string> not_files;     ///< sockets, pipes, devices, links that lead nowhere
+  std::vector<Name> names;               ///< files, links to files included
+  std::vector<std::string> not_files;    ///< sockets, pipes, devices, links that lead nowhere
 
   void add(std::string_view name);
   void sort();

@@ -170,7 +170,8 @@ void follow_rank_0(RunContext& context, double& seconds) {
     for (std::uint32_t rank = 0; rank < team.world(); ++rank) {
       if (!alive.alive(rank)) gone.push_back(rank);
     }
-    throw Error(fmt::format("rank 0 was lost before the ranks' run together, for which it was to measure its server (lost: rank {})", fmt::join(gone, ", rank ")));
+    throw Error(fmt::format("rank 0 was lost before the ranks' run together, for which it was to measure its server (lost: rank {})",
+                            fmt::join(gone, ", rank ")));
   }
   if (team.rank() == 0) return;
   seconds = all[0].seconds;
