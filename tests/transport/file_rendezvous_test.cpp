@@ -162,9 +162,11 @@ TEST_CASE("where a rank is killed before all have come, the others are told who 
   HurriedTiming hurried(10);
   Met zero;
   std::jthread host([&] { zero = meet_at(file, rank_of(0, 4, 50), hurried.timing()); });
+  Met one;
+  std::jthread member([&] { one = meet_at(file, rank_of(1, 4, 100), hurried.timing()); });
   killed_rank(file, rank_of(3, 4), [&] { return std::filesystem::exists(file + ".3"); });
-  const Met one = meet_at(file, rank_of(1, 4, 100), hurried.timing());
   host.join();
+  member.join();
   CHECK(says(zero.error, "2 of 4 did not come within 50 s"));
   CHECK(zero.kind == ErrorKind::failed);
   CHECK(one.error == zero.error);
