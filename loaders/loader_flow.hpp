@@ -34,7 +34,7 @@ struct LoaderFlow {
   [[nodiscard]] bool over() const { return stopping.load(std::memory_order_acquire) || failures.fatal(); }
   [[nodiscard]] Deadline soon() const;
   [[nodiscard]] std::uint32_t slots() const { return parts.staging != nullptr ? parts.staging_slots : pool->slots(); }
-  /// Whoever waits for anything here looks again.
+  /// Wakes all that waits here, so that it looks again.
   void notify_all();
   /// Items whose bytes are there go to the workers, or wait in the window for their batch.
   void hand_over(std::span<const LoaderWork> items);

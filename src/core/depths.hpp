@@ -8,7 +8,7 @@
 
 namespace dsanalyze {
 
-// What loaders do, and whoever simulates them; most of it follows from a profile's settings. Pure.
+// What loaders do, and what simulates them does too; most of it follows from a profile's settings. Pure.
 
 /// Samples that a prep worker takes from the queue at once, at most.
 constexpr std::size_t worker_group = 32;

@@ -44,7 +44,7 @@ struct GroupDemands {
 /// Why a group would refuse these demands, naming what differs and both values; empty when it would not.
 std::string refusal(const GroupTerms& terms, const GroupDemands& demands);
 
-/// Where a job comes from, for whoever started commands for a group.
+/// Where a job comes from, for a program that started commands for a group.
 struct GroupJobOrigin {
   std::uint64_t command = 0;       ///< the number that its member gave (GroupMember::Parts); 0: none
   std::int64_t process_group = 0;  ///< of its process when it joined

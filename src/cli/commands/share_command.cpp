@@ -49,7 +49,7 @@ FetchWay share_way(const ProfileSettings& settings) {
   return way;
 }
 
-/// What jobs do, for whoever watches.
+/// What jobs do, for the person who watches.
 class GroupNotes {
  public:
   explicit GroupNotes(EventSink& events) : m_events(events) {}

@@ -287,7 +287,7 @@ constexpr FieldsAlong<Record, Member, Parts...> along(std::optional<Member> Reco
   return {member, {parts...}};
 }
 
-/// What follows from a record; nobody reads it.
+/// What follows from a record: written, and ignored by the reader.
 template <typename Record>
 struct DerivedField {
   const char* key;
