@@ -347,7 +347,7 @@ enum class UnknownKeys { ignored, refused };  ///< keys
 template <typename Record>
 Record record_from_json(std::string_view text, const std::string& source, UnknownKeys unknown) {
   JsonObject root = parse_json_object(text, source);
-  Record record = read_record<Record>(root);
+  auto record = read_record<Record>(root);
   if (unknown == UnknownKeys::refused) root.finish();
   return record;
 }
