@@ -240,7 +240,7 @@ MemoryNeeds memory_needs(const ProfileInputs& inputs) {
   const std::string usable = format_bytes(inputs.host.memory_usable);
   const double percent = memory_share * 100;
   MemoryNeeds needs;
-  Bytes left = static_cast<Bytes>(memory_share * static_cast<double>(inputs.host.memory_usable));
+  auto left = static_cast<Bytes>(memory_share * static_cast<double>(inputs.host.memory_usable));
   needs.processes = process_memory(settings);
   if (needs.processes > left) {
     throw UsageError(fmt::format("--jobs {}: their processes need {}, more than {:.0f} % of the {} available; pass fewer --jobs", settings.jobs,
