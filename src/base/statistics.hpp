@@ -32,4 +32,9 @@ double student_t95(std::size_t degrees_of_freedom);
 /// Mean with Student's interval. One value gives an interval of that value alone with windows = 1: callers must not trust it.
 Estimate estimate_mean(std::span<const double> values);
 
+/// The mean of values that follow one another in time, with its 95 % interval. What slows one window often slows the next, so that windows taken for
+/// independent would say too much: the interval is the widest of those from means of 1, 2, 4, ... values in a row (batch means  [Law and Carson,
+/// Operations Research 27, 1979]), as long as there are five such means. It covers what varies within this run; not what differs between runs.
+Estimate estimate_of_sequence(std::span<const double> values);
+
 }  // namespace dsanalyze

@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <optional>
 #include <sstream>
 #include <system_error>
 
@@ -13,50 +15,65 @@
 namespace dsanalyze {
 namespace {
 
-bool is_number(const std::string& name) {
-  return !name.empty() && std::ranges::all_of(name, [](unsigned char c) { return std::isdigit(c) != 0; });
-}
-
-/// "PID (COMMAND) STATE PPID ..."; a command may hold brackets and blanks itself. False where the text is cut off.
-bool read_stat(const std::string& stat, std::string& command, std::uint64_t& ticks, std::uint64_t& started) {
+/// "PID (COMMAND) STATE PPID ..."; a command may hold brackets and blanks itself. Nothing where the text is cut off.
+std::optional<ProcessFacts> parse_stat(const std::string& stat) {
   const auto open = stat.find('(');
   const auto close = stat.rfind(')');
-  if (open == std::string::npos || close == std::string::npos || close < open) return false;
-  command = stat.substr(open + 1, close - open - 1);
+  if (open == std::string::npos || close == std::string::npos || close < open) return std::nullopt;
+  ProcessFacts facts;
+  facts.command = stat.substr(open + 1, close - open - 1);
   std::istringstream fields(stat.substr(close + 1));
   std::string skipped;
-  for (int field = 3; field <= 13; ++field) fields >> skipped;
-  std::uint64_t user = 0;
-  std::uint64_t system = 0;
-  fields >> user >> system;
-  for (int field = 16; field <= 21; ++field) fields >> skipped;
-  fields >> started;
-  ticks = user + system;
-  return !fields.fail();
+  fields >> facts.state >> facts.parent;
+  for (int field = 5; field <= 13; ++field) fields >> skipped;
+  std::array<std::uint64_t, 4> ticks{};  // user, system, and those of collected children
+  for (std::uint64_t& each : ticks) fields >> each;
+  for (int field = 18; field <= 21; ++field) fields >> skipped;
+  fields >> facts.started;
+  for (int field = 23; field <= 23; ++field) fields >> skipped;
+  std::uint64_t pages = 0;
+  fields >> pages;
+  if (fields.fail()) return std::nullopt;
+  const auto ticks_per_second = static_cast<double>(::sysconf(_SC_CLK_TCK));
+  facts.cpu_seconds = static_cast<double>(ticks[0] + ticks[1]) / ticks_per_second;
+  facts.children_cpu_seconds = static_cast<double>(ticks[2] + ticks[3]) / ticks_per_second;
+  facts.resident_bytes = pages * static_cast<Bytes>(::sysconf(_SC_PAGESIZE));
+  return facts;
+}
+
+bool is_process_number(const std::string& name) {
+  constexpr std::size_t most_digits = 9;
+  return !name.empty() && name.size() <= most_digits && std::ranges::all_of(name, [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
 }  // namespace
 
 ProcessWatch::ProcessWatch(std::filesystem::path root) : m_root(std::move(root)) {}
 
-void ProcessWatch::look() {
-  const auto ticks_per_second = static_cast<double>(::sysconf(_SC_CLK_TCK));
+std::vector<ProcessFacts> list_processes(const std::filesystem::path& proc) {
+  std::vector<ProcessFacts> list;
   std::error_code ended;
-  for (std::filesystem::directory_iterator entry(m_root / "proc", ended), end; !ended && entry != end; entry.increment(ended)) {
+  for (std::filesystem::directory_iterator entry(proc, ended), end; !ended && entry != end; entry.increment(ended)) {
     const std::string name = entry->path().filename().native();
-    if (!is_number(name) || name.size() > 9) continue;
-    std::string command;
-    std::uint64_t ticks = 0;
-    std::uint64_t started = 0;
+    if (!is_process_number(name)) continue;
     try {
-      if (!read_stat(read_file(entry->path() / "stat"), command, ticks, started)) continue;
+      if (auto facts = parse_stat(read_file(entry->path() / "stat"))) {
+        facts->pid = std::stoi(name);
+        list.push_back(std::move(*facts));
+      }
     } catch (const Error&) {
       continue;  // it ended meanwhile
     }
-    const double seconds = static_cast<double>(ticks) / ticks_per_second;
+  }
+  return list;
+}
+
+void ProcessWatch::look() {
+  for (const ProcessFacts& process : list_processes(m_root / "proc")) {
     // What was not there at the first look has begun since.
-    const auto [seen, is_new] = m_seen.try_emplace({std::stoi(name), started}, Seen{command, m_looked ? 0 : seconds, seconds});
-    if (!is_new) seen->second.last_seconds = seconds;
+    const auto [seen, is_new] = m_seen.try_emplace({process.pid, process.started},
+                                                   Seen{process.command, m_looked ? 0 : process.cpu_seconds, process.cpu_seconds});
+    if (!is_new) seen->second.last_seconds = process.cpu_seconds;
   }
   m_looked = true;
 }

@@ -7,7 +7,23 @@
 #include <utility>
 #include <vector>
 
+#include "base/text/units.hpp"
+
 namespace dsanalyze {
+
+/// A process as the kernel tells it now.
+struct ProcessFacts {
+  int pid = 0;
+  int parent = 0;
+  char state = '?';     ///< 'Z': it has ended and waits to be collected
+  std::string command;  ///< as the kernel calls it, up to 15 bytes
+  double cpu_seconds = 0;
+  double children_cpu_seconds = 0;  ///< of children that it has collected, and of theirs
+  std::uint64_t started = 0;        ///< ticks since the machine's start: with the number, it names one process
+  Bytes resident_bytes = 0;
+};
+/// All processes of the machine, or of this container. `proc` stands for "/proc" in tests. Threads: any.
+std::vector<ProcessFacts> list_processes(const std::filesystem::path& proc = "/proc");
 
 /// CPU time that a process used while it was watched.
 struct ProcessUse {

@@ -108,7 +108,7 @@ class ShareCommand final : public Command {
     std::vector<std::string> environment{"DSANALYZE_GROUP=" + group.address()};
     if (library) std::ranges::copy(library_environment(*library, process_environment()), std::back_inserter(environment));
     announce(environment, context);
-    StartedCommands commands(m_words, context.options.json ? StartedCommands::Output::to_stderr : StartedCommands::Output::own);
+    StartedCommands commands(m_words, context.options.json ? SpawnWay::Output::to_stderr : SpawnWay::Output::own);
     if (!m_words.empty()) start(commands, inputs.settings.jobs, environment);
 
     AttachWatch watch(command_line(), timing.clock->now());

@@ -11,6 +11,7 @@
 
 #include "base/clock.hpp"
 #include "base/process/process_groups.hpp"
+#include "base/process/spawn.hpp"
 #include "core/records/share_result.hpp"
 #include "share/group.hpp"
 
@@ -20,9 +21,8 @@ namespace dsanalyze::cli {
 /// one.
 class StartedCommands {
  public:
-  enum class Output { own, to_stderr };  ///< to_stderr: what they print does not mix with this program's stdout
   /// `words`: the program, looked up in PATH, and its arguments.
-  StartedCommands(std::vector<std::string> words, Output output) : m_words(std::move(words)), m_output(output) {}
+  StartedCommands(std::vector<std::string> words, SpawnWay::Output output) : m_words(std::move(words)), m_output(output) {}
   /// Kills what still runs.
   ~StartedCommands();
   StartedCommands(const StartedCommands&) = delete;
@@ -60,7 +60,7 @@ class StartedCommands {
   Started* owner_of(const GroupJobOrigin& origin);
 
   std::vector<std::string> m_words;
-  Output m_output;
+  SpawnWay::Output m_output;
   std::vector<std::unique_ptr<Started>> m_started;
   std::size_t m_others = 0;
 };

@@ -1,0 +1,137 @@
+#include "process_tree.hpp"
+
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <map>
+#include <thread>
+
+#include "base/error.hpp"
+#include "base/system/files.hpp"
+#include "processes.hpp"
+
+namespace dsanalyze {
+namespace {
+
+/// The processes of `all` that descend from `root`, without it.
+std::vector<ProcessFacts> descendants(std::vector<ProcessFacts> all, int root) {
+  std::multimap<int, ProcessFacts*> children;
+  for (ProcessFacts& process : all) children.emplace(process.parent, &process);
+  std::vector<ProcessFacts> found;
+  std::vector<int> parents{root};
+  while (!parents.empty()) {
+    const auto [first, last] = children.equal_range(parents.back());
+    parents.pop_back();
+    for (auto child = first; child != last; ++child) {
+      parents.push_back(child->second->pid);
+      found.push_back(std::move(*child->second));
+    }
+    children.erase(first, last);
+  }
+  return found;
+}
+
+/// The value behind "NAME:" in /proc/PID/io.
+std::optional<Bytes> counted(const std::string& text, std::string_view name) {
+  const auto at = text.find(name);
+  if (at == std::string::npos) return std::nullopt;
+  return std::strtoull(text.c_str() + at + name.size(), nullptr, 10);
+}
+
+bool has_ended(const ProcessFacts& process) { return process.state == 'Z' || process.state == 'X'; }
+
+}  // namespace
+
+ProcessTree::ProcessTree(int root, std::filesystem::path proc) : m_root(root), m_proc(std::move(proc)) {}
+
+std::vector<TreeProcess> ProcessTree::living() const {
+  std::vector<TreeProcess> living;
+  for (ProcessFacts& process : descendants(list_processes(m_proc), m_root))
+    if (!has_ended(process)) living.push_back({process.pid, process.parent, std::move(process.command)});
+  return living;
+}
+
+TreeUse ProcessTree::use() const {
+  TreeUse use;
+  std::vector<ProcessFacts> all = list_processes(m_proc);
+  const auto root = std::ranges::find(all, m_root, &ProcessFacts::pid);
+  if (root != all.end()) use.cpu_seconds = root->children_cpu_seconds;
+  std::vector<ProcessFacts> counted_processes = descendants(std::move(all), m_root);
+  for (const ProcessFacts& process : counted_processes) {
+    use.cpu_seconds += process.cpu_seconds + process.children_cpu_seconds;
+    use.resident_bytes += process.resident_bytes;
+    if (!has_ended(process)) ++use.processes;
+  }
+  const auto add_io = [&](int pid) {
+    try {
+      const std::string text = read_file(m_proc / std::to_string(pid) / "io");
+      use.requested_bytes += counted(text, "rchar: ").value_or(0);
+      if (const auto bytes = counted(text, "\nread_bytes: "); bytes && use.storage_bytes) *use.storage_bytes += *bytes;
+    } catch (const Error&) {
+      return false;
+    }
+    return true;
+  };
+  if (!add_io(m_root)) use.storage_bytes.reset();
+  for (const ProcessFacts& process : counted_processes) add_io(process.pid);
+  return use;
+}
+
+std::optional<TreeProcess> ProcessTree::maps(std::string_view part_of_path) const {
+  for (TreeProcess& process : living()) {
+    std::ifstream lines(m_proc / std::to_string(process.pid) / "maps");
+    for (std::string line; std::getline(lines, line);)
+      if (line.find(part_of_path) != std::string::npos) return std::move(process);
+  }
+  return std::nullopt;
+}
+
+bool adopt_orphans() { return ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0; }
+
+std::optional<int> collect_children(int watched) {
+  std::optional<int> status_of_watched;
+  int status = 0;
+  for (pid_t ended = 0; (ended = ::waitpid(-1, &status, WNOHANG)) != 0;) {
+    if (ended < 0 && errno == EINTR) continue;
+    if (ended < 0) break;
+    if (ended == watched) status_of_watched = status;
+  }
+  return status_of_watched;
+}
+
+std::vector<TreeProcess> end_descendants(double patience_seconds) {
+  const ProcessTree tree(::getpid());
+  const auto tell_all = [&tree](int signal) {
+    for (const TreeProcess& process : tree.living()) {
+      ::kill(process.pid, signal);
+      ::kill(process.pid, SIGCONT);  // a stopped process hears of no other signal before it goes on
+    }
+  };
+  const auto none_left_within = [&tree](double seconds) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+    for (;;) {
+      collect_children(-1);
+      if (tree.living().empty()) return true;
+      if (std::chrono::steady_clock::now() >= end) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  };
+  // Asked once: a second SIGTERM makes some programs give up their orderly end.
+  tell_all(SIGTERM);
+  if (none_left_within(patience_seconds)) return {};
+  // What forks while it is killed leaves children behind, so again and again.
+  constexpr int most_tries = 100;
+  for (int i = 0; i < most_tries; ++i) {
+    tell_all(SIGKILL);
+    if (none_left_within(0.05)) return {};
+  }
+  return tree.living();
+}
+
+}  // namespace dsanalyze

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/text/units.hpp"
+
+namespace dsanalyze {
+
+/// What processes used up to now.
+struct TreeUse {
+  double cpu_seconds = 0;  ///< user and system time
+  Bytes resident_bytes = 0;
+  Bytes requested_bytes = 0;               ///< by read calls, of whatever they read
+  std::optional<Bytes> storage_bytes = 0;  ///< that had to come from storage, pages that are mapped too; absent where the kernel does not count them
+  std::size_t processes = 0;
+};
+
+struct TreeProcess {
+  int pid = 0;
+  int parent = 0;
+  std::string command;  ///< as the kernel calls it, up to 15 bytes
+};
+
+/// All descendants of a process, those among them that left their group or session too. Of the calling process, which adopts what its descendants
+/// leave (adopt_orphans()), none can get away. Threads: any.
+class ProcessTree {
+ public:
+  /// `proc` stands for "/proc" in tests.
+  explicit ProcessTree(int root, std::filesystem::path proc = "/proc");
+
+  /// The descendants that live now, without those that have ended and wait to be collected.
+  [[nodiscard]] std::vector<TreeProcess> living() const;
+  /// What the descendants used, with those that have ended: the kernel adds what a collected process used to its parent. So what `root` itself has used
+  /// is in it, unless the caller takes it off by a look before it starts anything.
+  [[nodiscard]] TreeUse use() const;
+  /// The first descendant that has a file mapped whose path contains this.
+  [[nodiscard]] std::optional<TreeProcess> maps(std::string_view part_of_path) const;
+
+ private:
+  int m_root;
+  std::filesystem::path m_proc;
+};
+
+/// From now on, a descendant whose parent ends becomes a child of this process instead of the system's first one (PR_SET_CHILD_SUBREAPER). False where
+/// the system refuses.
+bool adopt_orphans();
+/// Collects every child that has ended. The status of `watched`, as waitpid(2) has it, if that is among them.
+std::optional<int> collect_children(int watched);
+/// Ends every descendant of this process: SIGTERM, and SIGKILL to those that live `patience_seconds` later; collects them. Returns those that could not
+/// be ended (in an uninterruptible wait), which is none as a rule.
+std::vector<TreeProcess> end_descendants(double patience_seconds);
+
+}  // namespace dsanalyze

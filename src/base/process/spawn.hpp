@@ -1,0 +1,24 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+namespace dsanalyze {
+
+/// How a command is started: with default signals, of which none is blocked.
+struct SpawnWay {
+  enum class Input { nothing, own };         ///< nothing: /dev/null
+  enum class Output { own, to_stderr };      ///< to_stderr: what it prints does not mix with this program's stdout
+  enum class Group { of_its_own, callers };  ///< the process group; only one of its own can be ended as a whole
+  Input input = Input::nothing;
+  Output output = Output::own;
+  Group group = Group::of_its_own;
+};
+
+/// Starts `words`, the program (looked up in PATH) and its arguments, with this process's environment and `added` ("NAME=value" each). The caller
+/// collects the process. Throws UsageError when there is no such program, Error when no process can be had.
+pid_t spawn_command(std::vector<std::string> words, const std::vector<std::string>& added, const SpawnWay& way);
+
+}  // namespace dsanalyze
