@@ -64,20 +64,6 @@ Estimate average(const std::vector<Window>& windows) {
 
 }  // namespace
 
-Estimate estimate_of_sequence(std::span<const double> values) {
-  constexpr std::size_t least_batches = 5;
-  Estimate estimate = estimate_mean(values);
-  double half = (estimate.ci95.high - estimate.ci95.low) / 2;
-  for (std::size_t size = 2; values.size() / size >= least_batches; size *= 2) {
-    std::vector<double> means;
-    for (std::size_t at = values.size() % size; at < values.size(); at += size) means.push_back(mean(values.subspan(at, size)));
-    const Interval of_batches = estimate_mean(means).ci95;
-    half = std::max(half, (of_batches.high - of_batches.low) / 2);
-  }
-  estimate.ci95 = {estimate.value - half, estimate.value + half};
-  return estimate;
-}
-
 WindowedRate windowed_rate(std::span<const ProgressPoint> points, std::span<const CpuPoint> cpu, Nanoseconds begin, Nanoseconds end,
                            const HostFacts& host, JudgeCpu judge) {
   WindowedRate result;

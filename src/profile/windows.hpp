@@ -26,11 +26,6 @@ enum class JudgeCpu {
   no    ///< the run only waits (emulated devices): others' work does not matter
 };
 
-/// The mean of values that follow one another in time, with its 95 % interval. What slows one window often slows the next, so that windows taken for
-/// independent would say too much: the interval is the widest of those from means of 1, 2, 4, ... values in a row (batch means  [Law and Carson,
-/// Operations Research 27, 1979]), as long as there are five such means. It covers what varies within this run; not what differs between runs.
-Estimate estimate_of_sequence(std::span<const double> values);
-
 /// A rate from repeated windows.
 struct WindowedRate {
   Estimate estimate;  ///< samples/s

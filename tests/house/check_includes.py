@@ -18,6 +18,7 @@ FOLDERS = {
     "ranks": "src/ranks",
     "client": "src/client",
     "doctor": "src/doctor",
+    "attach": "src/attach",
     "profile": "src/profile",
     "validate": "src/validate",
     "report": "src/report",
@@ -38,8 +39,9 @@ STANDS_ON = {
     "share": ["loaders"],
     "ranks": ["loaders", "transport"],
     "doctor": ["loaders"],
+    "attach": ["core"],
     "client": ["share"],
-    "profile": ["trainer", "share", "ranks", "doctor"],
+    "profile": ["trainer", "share", "ranks", "doctor", "attach"],
     "validate": ["profile", "models"],
     "cli": ["profile", "validate", "models", "report", "gate"],
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <ctime>
 #include <nlohmann/json.hpp>
 
@@ -11,11 +12,16 @@
 #include "base/system/files.hpp"
 #include "base/text/text.hpp"
 #include "base/text/units.hpp"
+#include "base/text/utc.hpp"
+#include "cli/options/attach_options.hpp"
 #include "cli/options/profile_options.hpp"
 #include "cli/options/rank_options.hpp"
+#include "cli/process/data_files.hpp"
+#include "cli/process/private_folder.hpp"
 #include "doctor_before_profile.hpp"
 #include "loaders/prep/slowed_prep.hpp"
 #include "models/whatif/whatif.hpp"
+#include "profile/attached/attached_profile.hpp"
 #include "profile/profiler.hpp"
 #include "report/formats/open_metrics.hpp"
 #include "report_assets.hpp"
@@ -59,8 +65,15 @@ std::vector<AdviceRecord> advise(const ProfileResult& result) {
   }
 }
 
+std::string command_line(const std::vector<std::string>& words) {
+  std::vector<std::string> quoted;
+  for (const std::string& word : words) quoted.push_back(shell_word(word));
+  return fmt::format("{}", fmt::join(quoted, " "));
+}
+
 /// Predictions need P, C and S; speeding accelerators up needs G too.
 std::string next_command(const ProfileResult& result, const std::string& profile) {
+  if (!result.command.empty()) return fmt::format("dsanalyze report {} --format html -o report.html", shell_word(profile));
   if (!result.prep || !result.cache || !result.storage) return fmt::format("dsanalyze profile {}", shell_word(result.settings.dataset));
   return fmt::format("dsanalyze whatif {} --cache-size 25%,50%,100% --cores 2x{} --find cache", shell_word(profile),
                      result.ingestion ? " --accelerator-speed 2x" : "");
@@ -147,14 +160,31 @@ std::optional<ContentSample> contents_of(const ProfileInputs& inputs, const std:
   }
 }
 
+/// P is measured at 1, 2, 4, ... workers as far as there are cores; the subset may take a quarter of the memory that is free.
+void plan_launch(LaunchSettings& settings, const HostFacts& host) {
+  for (int workers = 1; workers <= host.worker_count(); workers *= 2) settings.plan.worker_counts.push_back(workers);
+  if (settings.plan.subset_bytes == 0) settings.plan.subset_bytes = host.memory_usable / 4;
+  settings.plan.kept_bytes = std::min(settings.plan.kept_bytes, host.memory_usable / 16);
+}
+
+/// What a shell would have of the command.
+int exit_code_of(const LaunchedTraining& launched) {
+  constexpr int signalled = 128;
+  return launched.signal ? signalled + *launched.signal : launched.exit_status.value_or(0);
+}
+
 class ProfileCommand final : public Command {
  public:
   void declare(CLI::App& app) override {
     m_options.declare(app);
     m_rank_options.declare(app);
+    m_attach_options.declare(app);
   }
+  std::vector<std::string>* words_after_dashes() override { return &m_words; }
 
   Outcome run(const CommandContext& context) override {
+    m_attach_options.check(!m_words.empty());
+    if (!m_words.empty()) return run_command(context);
     std::vector<OutputFile> outputs = m_options.outputs();
     outputs.push_back({"-o", context.options.output.value_or("")});
     std::vector<std::filesystem::path> files = m_options.inputs();
@@ -186,6 +216,14 @@ class ProfileCommand final : public Command {
     result.findings.insert(result.findings.begin(), warnings.begin(), warnings.end());
     result.advice = advise(result);
 
+    Outcome outcome = outcome_of(result, context);
+    if (m_rank) outcome.once_written = [this, patience] { m_rank->team().told_result(patience); };
+    return outcome;
+  }
+
+ private:
+  /// Saves the profile, and what else was asked for.
+  Outcome outcome_of(const ProfileResult& result, const CommandContext& context) const {
     Outcome outcome;
     write_metrics(result, m_options.metrics(), context.events);
     outcome.json = to_json(result);
@@ -198,13 +236,38 @@ class ProfileCommand final : public Command {
         outcome.exit_code = exit_failed;
     }
     if (m_options.require_trusted() && !result.trusted) outcome.exit_code = exit_undecided;
-    if (m_rank) outcome.once_written = [this, patience] { m_rank->team().told_result(patience); };
     return outcome;
   }
 
- private:
+  /// The user's own training, launched.
+  Outcome run_command(const CommandContext& context) {
+    LaunchSettings settings = m_attach_options.settings(m_words, m_options.time_budget(), m_options.subset());
+    std::vector<OutputFile> outputs = m_options.outputs();
+    outputs.push_back({"-o", context.options.output.value_or("")});
+    check_outputs(outputs, {});
+    const std::string plan = fmt::format("plan: start {}, measure it for about {}, then end it; what it trains is thrown away\n",
+                                         command_line(m_words), format_seconds(settings.plan.seconds));
+    if (m_options.dry_run()) return {"", plan};
+    context.events.note(plan.substr(0, plan.size() - 1));
+    const HostFacts host = read_host_facts();
+    plan_launch(settings, host);
+    settings.hook = hook_directory();
+    settings.output = context.options.json ? SpawnWay::Output::to_stderr : SpawnWay::Output::own;
+    const PrivateFolder folder;
+    settings.folder = folder.path();
+    const auto started = std::chrono::system_clock::now();
+    const LaunchedTraining launched = launch_training(settings, context.events, context.stop, system_timing());
+    ProfileResult result = attached_profile(launched, settings, host);
+    result.started_utc = utc_text(started);
+    Outcome outcome = outcome_of(result, context);
+    if (settings.mode == AttachMode::passive) outcome.exit_code = exit_code_of(launched);
+    return outcome;
+  }
+
   ProfileOptions m_options;
   RankOptions m_rank_options;
+  AttachOptions m_attach_options;
+  std::vector<std::string> m_words;
   std::unique_ptr<LaunchedRank> m_rank;  ///< until the result is written
 };
 

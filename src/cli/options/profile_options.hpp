@@ -45,6 +45,9 @@ class ProfileOptions {
   [[nodiscard]] std::filesystem::path metrics() const { return m_metrics; }
   /// Where to write the report; empty: none.
   [[nodiscard]] const std::string& html() const { return m_html; }
+  // As typed, for a training that is launched.
+  [[nodiscard]] const std::string& time_budget() const { return m_time_budget; }
+  [[nodiscard]] const std::string& subset() const { return m_subset; }
   [[nodiscard]] bool dry_run() const { return m_dry_run; }
   [[nodiscard]] bool require_trusted() const { return m_require_trusted; }
 

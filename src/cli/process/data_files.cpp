@@ -67,6 +67,14 @@ fs::path config_directory() {
                   executable_folder().string(), installed.string()));
 }
 
+fs::path hook_directory() {
+  const fs::path folder = config_directory().parent_path() / "python" / "dsanalyze" / "_attach" / "site";
+  std::error_code ignored;
+  if (fs::exists(folder / "sitecustomize.py", ignored)) return fs::absolute(folder);
+  throw Error(fmt::format("the program's hook for Python was not found in {}; set DSANALYZE_DATA_DIR to the folder that holds configs/ and python/",
+                          folder.string()));
+}
+
 std::vector<ConfigFile> config_files(ConfigKind kind) {
   const fs::path folder = config_directory() / config_folder(kind);
   std::vector<ConfigFile> files;

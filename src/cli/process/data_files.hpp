@@ -18,6 +18,9 @@ std::string config_folder(ConfigKind kind);
 /// four levels above the program (a build tree), else where the program was installed. Throws Error naming the places looked at.
 std::filesystem::path config_directory();
 
+/// The folder that goes first on PYTHONPATH of a training that is launched; beside the folder of configs. Throws Error.
+std::filesystem::path hook_directory();
+
 struct ConfigFile {
   std::string name;    ///< without ".json"
   std::string source;  ///< path, for messages

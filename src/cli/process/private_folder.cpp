@@ -33,7 +33,7 @@ PrivateFolder::PrivateFolder() {
     m_path = made_in(runtime);
   }
   if (m_path.empty()) m_path = made_in("/tmp");
-  if (m_path.empty()) throw_errno("cannot make a folder for the group's socket in", "/tmp", errno);
+  if (m_path.empty()) throw_errno("cannot make a private folder in", "/tmp", errno);
   m_named.emplace(m_path);
 }
 

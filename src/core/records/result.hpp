@@ -9,6 +9,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "attached_record.hpp"
 #include "base/error.hpp"
 #include "base/events.hpp"
 #include "base/statistics.hpp"
@@ -246,6 +247,7 @@ struct ProfileResult {
   std::optional<RateRecord> network;                                 ///< N, of one server while all do so; of ranks that part the dataset
   std::vector<CorePoint> prep_by_cores;
   std::vector<StoragePoint> storage_by_request;
+  std::vector<WorkerPoint> prep_by_workers;  ///< of a launched training
   struct Distributions {
     std::optional<DistributionRecord> sample_bytes;     ///< of the subset
     std::optional<DistributionRecord> prep_seconds;     ///< one sample on one worker, all workers busy (run prep)
@@ -259,6 +261,9 @@ struct ProfileResult {
   std::vector<SearchTrialRecord> trials;     ///< of a search, in the order in which they were begun
   std::vector<RankRecord> ranks;             ///< of a job on several servers, in the full run, which is that of all of them together
   std::optional<PartitionRecord> partition;  ///< with `ranks`
+  std::vector<std::string> command;          ///< of a launched training; empty: dsanalyze's own loader was measured
+  std::optional<LoaderRecord> loader;        ///< with `command`
+  std::optional<WaitsRecord> waits;          ///< with `command`
   struct Stalls {
     StallRecord compute, prep, fetch;
     std::optional<StallRecord> interference = {};  ///< loss that the rates do not explain; taken out of prep and fetch

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "base/text/enum_names.hpp"
+#include "console_attached.hpp"
 #include "console_table.hpp"
 #include "console_verdict.hpp"
 #include "core/records/rate_text.hpp"
@@ -207,6 +208,7 @@ std::string trials_section(const std::vector<SearchTrialRecord>& trials, std::si
 }  // namespace
 
 std::string console_summary(const ProfileResult& result, const ConsoleStyle& style) {
+  if (!result.command.empty()) return console::attached_summary(result, style);
   const std::size_t width = console::layout_width(style);
   const std::string first_step = console::first_step(result);
   std::string text;

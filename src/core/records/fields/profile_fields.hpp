@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attached_fields.hpp"
 #include "core/records/result.hpp"
 #include "fields.hpp"
 
@@ -246,7 +247,8 @@ struct Fields<ProfileResult> {
                                    field("dataset", &R::dataset),
                                    group("rates", field("G", &R::ingestion), field("P", &R::prep), field("C", &R::cache), field("S", &R::storage),
                                          field("N", &R::network).omitted(), field("F", &R::fetch)),
-                                   group("curves", field("P_by_cores", &R::prep_by_cores), field("S_by_request", &R::storage_by_request)),
+                                   group("curves", field("P_by_cores", &R::prep_by_cores), field("S_by_request", &R::storage_by_request),
+                                         field("P_by_workers", &R::prep_by_workers).omitted()),
                                    field("distributions", &R::distributions).newer(),
                                    field("order", &R::order),
                                    custom(&write_runs, &read_runs),
@@ -255,6 +257,9 @@ struct Fields<ProfileResult> {
                                    field("trials", &R::trials).omitted(),
                                    field("partition", &R::partition).omitted(),
                                    field("ranks", &R::ranks).omitted(),
+                                   field("command", &R::command).omitted(),
+                                   field("loader", &R::loader).omitted(),
+                                   field("waits", &R::waits).omitted(),
                                    field("stalls", &R::stalls),
                                    field("attained", &R::attained).omitted(),
                                    field("bottleneck", &R::bottleneck),

@@ -1,0 +1,337 @@
+#include "conductor.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.hpp"
+#include "base/statistics.hpp"
+#include "base/text/enum_names.hpp"
+
+namespace dsanalyze {
+namespace {
+
+constexpr std::uint64_t warm_up_steps = 10;
+constexpr double steady_difference = 0.05;
+constexpr double window_seconds = 0.5;
+constexpr std::size_t least_windows = 8;
+constexpr double wanted_half_width = 0.01;  ///< of a rate: then a phase is over before its time
+constexpr std::uint64_t kept_batches = 16;
+constexpr std::uint64_t most_recorded_batches = 4096;  ///< index lists that the hook keeps
+
+}  // namespace
+
+Conductor::Conductor(Plan plan, std::function<TreeUse()> use, EventSink& events) : m_plan(std::move(plan)), m_use(std::move(use)), m_events(events) {}
+
+AttachPhase Conductor::phase() const {
+  if (m_stage == Stage::full) return AttachPhase::full;
+  return m_stage == Stage::cached ? AttachPhase::cached : AttachPhase::synthetic;
+}
+
+PhaseMeasurement& Conductor::measurement() { return m_training.phases[phase()]; }
+
+double Conductor::stage_seconds(Stage stage) const {
+  switch (stage) {
+    case Stage::full:
+      return 0.25 * m_plan.seconds;
+    case Stage::synthetic:
+      return 0.15 * m_plan.seconds;
+    case Stage::cached:
+      return 0.2 * m_plan.seconds;
+    case Stage::warm:
+      return 0.15 * m_plan.seconds;
+    case Stage::drains:
+    case Stage::done:
+      break;
+  }
+  return 0.2 * m_plan.seconds;
+}
+
+/// Three phases take steps; within one epoch each may take a third of those left, so that a script of one epoch is enough where it has any length.
+void Conductor::plan_steps(const Member& member) {
+  constexpr std::uint64_t least_steps = 40;
+  m_most_steps = 0;
+  if (!m_training.loader || !m_training.loader->batches || !member.at) return;
+  const std::uint64_t all = *m_training.loader->batches;
+  const std::uint64_t left = all - std::min(all, member.at->step);
+  if (left / 3 >= least_steps) m_most_steps = left / 3;
+}
+
+Conductor::Answers Conductor::receive(int member, const HookMessage& message, Nanoseconds now) {
+  Member& sender = m_members[member];
+  if (const auto* hello = std::get_if<HelloMessage>(&message)) {
+    if (!sender.hello) ++m_training.processes;
+    sender.hello = *hello;
+    m_training.ranks[hello->rank] = *hello;
+    return {};
+  }
+  if (const auto* device = std::get_if<DeviceMessage>(&message)) {
+    m_training.device = *device;
+    return {};
+  }
+  if (const auto* note = std::get_if<NoteMessage>(&message)) {
+    if (std::ranges::find(m_training.notes, note->code, &NoteMessage::code) == m_training.notes.end()) m_training.notes.push_back(*note);
+    return {};
+  }
+  if (const auto* loader = std::get_if<LoaderMessage>(&message)) {
+    if (loader->primary) {
+      sender.trains = true;
+      if (!m_training.loader || (sender.hello && sender.hello->rank == 0)) m_training.loader = loader->loader;
+    } else {
+      m_training.other_loaders.push_back(loader->loader);
+    }
+    return {};
+  }
+  if (const auto* at = std::get_if<CheckpointMessage>(&message)) {
+    if (!sender.trains) throw Error("a training process came to a checkpoint without having named its loader");
+    sender.at = *at;
+    sender.since = now;
+    // The end of an epoch needs no agreement: what the next one is to be is decided at its start.
+    if (at->why == CheckpointMessage::Why::epoch_end) {
+      sender.at.reset();
+      return {{member, PlainAnswer::go}};
+    }
+    return meet(now);
+  }
+  if (const auto* drained = std::get_if<DrainedMessage>(&message)) {
+    sender.drained = *drained;
+    sender.since = now;
+    return meet(now);
+  }
+  return {};
+}
+
+Conductor::Answers Conductor::leave(int member, Nanoseconds now) {
+  const auto left = m_members.find(member);
+  if (left == m_members.end()) return {};
+  const bool trained = left->second.trains;
+  const int rank = left->second.hello ? left->second.hello->rank : 0;
+  m_members.erase(left);
+  if (!trained || finished()) return {};
+  const auto others = std::ranges::count_if(m_members, [](const auto& each) { return each.second.trains; });
+  if (others > 0) throw Error(fmt::format("rank {} of the training ended while the others were profiled", rank));
+  return meet(now);
+}
+
+Conductor::Answers Conductor::tick(Nanoseconds now) {
+  if (finished()) return {};
+  Answers answers = meet(now);
+  if (!answers.empty()) return answers;
+  std::optional<Nanoseconds> longest;
+  std::string missing;
+  for (const auto& [number, member] : m_members) {
+    if (!member.trains) continue;
+    if (member.waits()) longest = std::min(longest.value_or(member.since), member.since);
+    if (!member.waits() && missing.empty())
+      missing = fmt::format("rank {} (PID {})", member.hello ? member.hello->rank : 0, member.hello ? member.hello->pid : 0);
+  }
+  if (longest && !missing.empty() && to_seconds(now - *longest) > m_plan.hang_seconds)
+    throw Error(fmt::format("{} has not come to its next checkpoint for {:.0f} s while the other ranks wait there: it hangs, or it takes fewer steps",
+                            missing, m_plan.hang_seconds));
+  return {};
+}
+
+bool Conductor::all_here(Nanoseconds now) const {
+  int world = 1;
+  int here = 0;
+  std::optional<Nanoseconds> first;
+  for (const auto& [number, member] : m_members) {
+    if (member.hello) world = std::max(world, member.hello->world);
+    if (!member.trains) continue;
+    if (!member.waits()) return false;
+    ++here;
+    first = std::min(first.value_or(member.since), member.since);
+  }
+  if (here == 0) return false;
+  return here >= world || m_begin || to_seconds(now - *first) > m_plan.follower_seconds;
+}
+
+Conductor::Answers Conductor::answer_all(const Answer& answer) {
+  Answers answers;
+  for (auto& [number, member] : m_members) {
+    if (!member.trains || !member.waits()) continue;
+    member.at.reset();
+    member.drained.reset();
+    answers.push_back({number, answer});
+  }
+  return answers;
+}
+
+Conductor::Answers Conductor::meet(Nanoseconds now) {
+  if (finished() || !all_here(now)) return {};
+  // One rank's epoch may be longer than another's: it goes on to its end, and the others wait at the start of the next.
+  const auto at_start = [](const Member& member) { return member.at && member.at->why == CheckpointMessage::Why::start; };
+  const auto trains = [](const auto& each) { return each.second.trains; };
+  const auto starting = std::ranges::count_if(m_members, [&](const auto& each) { return each.second.trains && at_start(each.second); });
+  if (starting > 0 && starting < std::ranges::count_if(m_members, trains)) {
+    Answers answers;
+    for (auto& [number, member] : m_members) {
+      if (!member.trains || at_start(member)) continue;
+      member.at.reset();
+      answers.push_back({number, RunSteps{phase(), most_recorded_batches * 1024}});
+    }
+    return answers;
+  }
+  return decide(now);
+}
+
+Conductor::Answers Conductor::decide(Nanoseconds now) {
+  const Member& first = std::ranges::find_if(m_members, [](const auto& each) { return each.second.trains; })->second;
+  if (!m_begin) {
+    m_begin = now;
+    m_stage_begin = now;
+    plan_steps(first);
+    m_events.progress({.activity = "profiling the training"});
+    return answer_all(RunSteps{AttachPhase::full, warm_up_steps});
+  }
+  if (m_stage == Stage::warm || m_stage == Stage::drains) {
+    take_drains();
+    return answer_all(next_drain(now));
+  }
+  const auto why = first.at->why;
+  if (why == CheckpointMessage::Why::switched && first.at->kept > 0) measurement().kept_batches = first.at->kept;
+  if (why != CheckpointMessage::Why::window) {
+    // After a switch, and at the start of an epoch, the loader's queues fill again.
+    m_warming_up = true;
+    for (auto& [number, member] : m_members) member.last_median = 0;
+    return answer_all(RunSteps{phase(), warm_up_steps});
+  }
+  return answer_all(next_steps(now));
+}
+
+Answer Conductor::next_steps(Nanoseconds now) {
+  for (const auto& [number, member] : m_members) {
+    if (!member.at || !member.at->window || member.at->window->samples.empty()) continue;
+    m_step_seconds = std::max(median_step_seconds(*member.at->window), 1e-6);
+    m_stage_steps += member.at->window->samples.size();
+    break;
+  }
+  return m_warming_up ? warm_up(now) : measure(now);
+}
+
+/// Whether every rank's last two medians agree.
+bool Conductor::settled() {
+  bool all = true;
+  for (auto& [number, member] : m_members) {
+    if (!member.at || !member.at->window) continue;
+    const double median = median_step_seconds(*member.at->window);
+    const double last = std::exchange(member.last_median, median);
+    all &= last > 0 && std::abs(median / last - 1) <= steady_difference;
+  }
+  return all;
+}
+
+Answer Conductor::warm_up(Nanoseconds now) {
+  const bool steady = settled();
+  const bool late = to_seconds(now - m_stage_begin) > stage_seconds(m_stage) / 2 || (m_most_steps > 0 && m_stage_steps > m_most_steps / 2);
+  if (!steady && !late) return RunSteps{phase(), warm_up_steps};
+  m_warming_up = false;
+  PhaseMeasurement& taken = measurement();
+  taken.steady |= steady;
+  if (!taken.before) taken.before = m_use();
+  return RunSteps{phase(), window_steps()};
+}
+
+std::uint64_t Conductor::window_steps() const {
+  const auto steps = static_cast<std::uint64_t>(std::max(1.0, std::round(window_seconds / m_step_seconds)));
+  return m_most_steps > 0 ? std::clamp<std::uint64_t>(steps, 1, std::max<std::uint64_t>(m_most_steps / (2 * least_windows), 1)) : steps;
+}
+
+void Conductor::take_windows() {
+  PhaseMeasurement& taken = measurement();
+  for (auto& [number, member] : m_members) {
+    if (!member.at || !member.at->window || !member.hello) continue;
+    taken.by_rank[member.hello->rank].push_back(std::move(*member.at->window));
+  }
+  taken.after = m_use();
+}
+
+bool Conductor::enough(Nanoseconds now) const {
+  const auto rates = window_rates(m_training.phases.at(phase()));
+  const bool precise = rates.size() >= least_windows && estimate_mean(rates).relative_half_width() <= wanted_half_width;
+  return precise || to_seconds(now - m_stage_begin) > stage_seconds(m_stage) || (m_most_steps > 0 && m_stage_steps >= m_most_steps);
+}
+
+Answer Conductor::measure(Nanoseconds now) {
+  take_windows();
+  if (!enough(now)) return RunSteps{phase(), window_steps()};
+  const std::vector<double> rates = window_rates(measurement());
+  m_events.note(fmt::format("{}: {:.1f} samples/s in {} windows", enum_name(phase()), mean(rates), rates.size()));
+  switch (m_stage) {
+    case Stage::full:
+      return start_stage(Stage::synthetic, now);
+    case Stage::synthetic:
+      return start_stage(Stage::warm, now);
+    default:
+      return start_stage(Stage::done, now);
+  }
+}
+
+Answer Conductor::start_stage(Stage stage, Nanoseconds now) {
+  m_stage = stage;
+  m_stage_begin = now;
+  m_stage_steps = 0;
+  m_warming_up = true;
+  for (auto& [number, member] : m_members) member.last_median = 0;
+  switch (stage) {
+    case Stage::synthetic:
+      return SwitchPhase{AttachPhase::synthetic, kept_batches, m_plan.kept_bytes};
+    case Stage::cached:
+      return SwitchPhase{AttachPhase::cached, 0, 0};
+    case Stage::warm:
+    case Stage::drains:
+      return next_drain(now);
+    case Stage::full:
+    case Stage::done:
+      break;
+  }
+  return PlainAnswer::end;
+}
+
+/// First the subset is read into memory, by as many workers as the job has; then P at the job's number of workers, and at the others.
+Answer Conductor::next_drain(Nanoseconds now) {
+  const int own = m_training.loader ? m_training.loader->workers : 0;
+  if (m_stage == Stage::warm && !m_training.warm) {
+    m_training.warm.emplace().workers = own;
+    m_training.warm->before = m_use();
+    const PhaseMeasurement& full = m_training.phases[AttachPhase::full];
+    std::uint64_t batches = most_recorded_batches;
+    if (full.before && full.after && m_plan.subset_bytes > 0) {
+      double steps = 0;
+      for (const auto& [rank, windows] : full.by_rank)
+        for (const StepWindow& window : windows) steps += static_cast<double>(window.samples.size());
+      const double read = static_cast<double>(full.after->requested_bytes) - static_cast<double>(full.before->requested_bytes);
+      if (steps > 0 && read > 0) {
+        const double fit =
+            static_cast<double>(m_plan.subset_bytes) / (read / steps) / static_cast<double>(std::max<std::size_t>(m_training.ranks.size(), 1));
+        batches = static_cast<std::uint64_t>(std::clamp(fit, 1.0, static_cast<double>(most_recorded_batches)));
+      }
+    }
+    return DrainLoader{own, batches, stage_seconds(Stage::warm), false};
+  }
+  if (m_stage == Stage::warm) {
+    m_stage = Stage::drains;
+    m_drain_workers = {own};
+    for (const int workers : m_plan.worker_counts)
+      if (workers != own) m_drain_workers.push_back(workers);
+    m_next_drain = 0;
+  }
+  if (m_next_drain == m_drain_workers.size()) return start_stage(Stage::cached, now);
+  DrainMeasurement& drain = m_training.drains.emplace_back();
+  drain.workers = m_drain_workers[m_next_drain++];
+  drain.before = m_use();
+  // The job's own number counts for more than the others.
+  const double parts = static_cast<double>(m_drain_workers.size()) + 1;
+  const double seconds = stage_seconds(Stage::drains) / parts * (m_next_drain == 1 ? 2 : 1);
+  return DrainLoader{drain.workers, 0, seconds, true};
+}
+
+void Conductor::take_drains() {
+  DrainMeasurement& taken = m_stage == Stage::warm ? *m_training.warm : m_training.drains.back();
+  for (auto& [number, member] : m_members)
+    if (member.drained && member.hello) taken.by_rank[member.hello->rank] = std::move(*member.drained);
+  taken.after = m_use();
+}
+
+}  // namespace dsanalyze

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/events.hpp"
+#include "base/process/process_tree.hpp"
+#include "messages.hpp"
+#include "training.hpp"
+
+namespace dsanalyze {
+
+/// Leads the ranks of a launched training through the phases full, synthetic, prep and cached, at steps that all of them reach. It decides and keeps what
+/// was measured; it neither sends nor waits. Threads: one at a time.
+///
+/// Each rank that comes to a checkpoint waits there. Once all ranks with a training loader stand at one, all get the same answer, so that no rank is ever
+/// in another phase than the others, however many steps lie between two checkpoints.
+class Conductor {
+ public:
+  struct Plan {
+    double seconds = 180;               ///< for all phases, from the first checkpoint on
+    double hang_seconds = 60;           ///< the longest that one rank may keep the others waiting
+    double follower_seconds = 10;       ///< a rank without a loader by then has none
+    std::vector<int> worker_counts{};   ///< for which P is measured besides the job's own
+    Bytes subset_bytes = 0;             ///< at most, of what is read for prep and cached
+    Bytes kept_bytes = Bytes{1} << 30;  ///< at most, of the batches of the synthetic phase, each rank
+  };
+  /// `use`: what all processes of the training used up to now.
+  Conductor(Plan plan, std::function<TreeUse()> use, EventSink& events);
+
+  struct Addressed {
+    int member = 0;
+    Answer answer;
+  };
+  using Answers = std::vector<Addressed>;
+
+  /// A message of the process behind connection `member`. Throws Error when the training cannot be profiled further.
+  Answers receive(int member, const HookMessage& message, Nanoseconds now);
+  /// Its connection is closed.
+  Answers leave(int member, Nanoseconds now);
+  /// To be called a few times a second: deadlines. Throws Error that names the rank for which the others wait in vain.
+  Answers tick(Nanoseconds now);
+
+  /// All phases are over: every rank was told to end.
+  [[nodiscard]] bool finished() const { return m_stage == Stage::done; }
+  [[nodiscard]] const AttachedTraining& training() const { return m_training; }
+
+ private:
+  enum class Stage { full, synthetic, warm, drains, cached, done };
+  struct Member {
+    std::optional<HelloMessage> hello;
+    bool trains = false;  ///< has a primary loader
+    std::optional<CheckpointMessage> at;
+    std::optional<DrainedMessage> drained;
+    Nanoseconds since = 0;
+    double last_median = 0;  ///< seconds a step in the last window of the warm-up
+    [[nodiscard]] bool waits() const { return at || drained; }
+  };
+
+  [[nodiscard]] bool all_here(Nanoseconds now) const;
+  Answers answer_all(const Answer& answer);
+  Answers meet(Nanoseconds now);
+  Answers decide(Nanoseconds now);
+  Answer next_steps(Nanoseconds now);
+  Answer warm_up(Nanoseconds now);
+  Answer measure(Nanoseconds now);
+  Answer start_stage(Stage stage, Nanoseconds now);
+  Answer next_drain(Nanoseconds now);
+  void take_windows();
+  void take_drains();
+  bool settled();
+  [[nodiscard]] bool enough(Nanoseconds now) const;
+  [[nodiscard]] std::uint64_t window_steps() const;
+  [[nodiscard]] AttachPhase phase() const;
+  PhaseMeasurement& measurement();
+  [[nodiscard]] double stage_seconds(Stage stage) const;
+  void plan_steps(const Member& member);
+
+  Plan m_plan;
+  std::function<TreeUse()> m_use;
+  EventSink& m_events;
+  std::map<int, Member> m_members;
+  AttachedTraining m_training;
+  Stage m_stage = Stage::full;
+  bool m_warming_up = true;
+  std::optional<Nanoseconds> m_begin;  ///< of the first phase
+  Nanoseconds m_stage_begin = 0;
+  std::uint64_t m_stage_steps = 0;  ///< taken in this stage
+  std::uint64_t m_most_steps = 0;   ///< of one stage, so that all fit into one epoch; 0: no limit
+  double m_step_seconds = 0;        ///< of the last window, the slowest rank's
+  std::size_t m_next_drain = 0;
+  std::vector<int> m_drain_workers;
+};
+
+}  // namespace dsanalyze

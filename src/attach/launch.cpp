@@ -1,0 +1,180 @@
+#include "launch.hpp"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/text/enum_names.hpp"
+#include "base/text/text.hpp"
+#include "hook_server.hpp"
+
+namespace dsanalyze {
+namespace {
+
+constexpr int poll_milliseconds = 20;
+constexpr double look_seconds = 5;  ///< between two looks for processes that use PyTorch without the hook
+
+std::string python_path(const std::filesystem::path& hook) {
+  const char* const given = std::getenv("PYTHONPATH");
+  return fmt::format("PYTHONPATH={}{}{}", hook.native(), given != nullptr && *given != '\0' ? ":" : "", given != nullptr ? given : "");
+}
+
+std::string how_it_ended(const LaunchedTraining& launched) {
+  if (launched.signal) return fmt::format("was killed by signal {} ({})", *launched.signal, ::strsignal(*launched.signal));
+  return fmt::format("ended with exit status {}", launched.exit_status.value_or(0));
+}
+
+/// One launch, from the start to the end of all its processes.
+class Launch {
+ public:
+  Launch(const LaunchSettings& settings, EventSink& events, Timing timing)
+      : m_settings(settings),
+        m_clock(*timing.clock),
+        m_server(settings.folder / "attach"),
+        m_tree(::getpid()),
+        m_conductor(
+            settings.plan, [this] { return m_tree.use(); }, events) {}
+
+  ~Launch() {
+    if (m_settings.mode == AttachMode::phases) end_descendants(m_over ? 0.2 : m_settings.patience_seconds);
+  }
+  Launch(const Launch&) = delete;
+  Launch& operator=(const Launch&) = delete;
+
+  LaunchedTraining run(const std::stop_token& stop) {
+    adopt_orphans();
+    m_start = m_clock.now();
+    m_next_look = m_start + to_nanoseconds(look_seconds);
+    start();
+    while (!over()) {
+      m_server.serve(poll_milliseconds,
+                     {[this](int member, std::string_view line) { receive(member, line); }, [this](int member) { leave(member); }});
+      if (stop.stop_requested()) interrupt();
+      const Nanoseconds now = m_clock.now();
+      if (const auto status = collect_children(m_process)) ended(*status);
+      if (m_settings.mode == AttachMode::phases) {
+        answer(m_conductor.tick(now));
+        check_start(now);
+      }
+    }
+    m_over = true;
+    m_launched.seconds = to_seconds(m_clock.now() - m_start);
+    m_launched.use = m_tree.use();
+    m_launched.training = m_conductor.training();
+    if (m_settings.mode == AttachMode::passive) m_launched.left_behind = m_tree.living();
+    check_end();
+    return std::move(m_launched);
+  }
+
+ private:
+  void start() {
+    std::vector<std::string> environment{python_path(m_settings.hook), "DSANALYZE_ATTACH=" + (m_settings.folder / "attach").native(),
+                                         "DSANALYZE_ATTACH_MODE=" + enum_name(m_settings.mode)};
+    if (m_settings.mode == AttachMode::phases && !m_settings.keep_output)
+      environment.push_back("DSANALYZE_ATTACH_OUTPUT=" + (m_settings.folder / "output").native());
+    const auto input = m_settings.mode == AttachMode::passive ? SpawnWay::Input::own : SpawnWay::Input::nothing;
+    m_process = spawn_command(m_settings.command, environment, {input, m_settings.output, SpawnWay::Group::of_its_own});
+  }
+
+  [[nodiscard]] bool over() const {
+    if (m_settings.mode == AttachMode::passive) return m_ended;
+    return m_ended || m_conductor.finished();
+  }
+
+  void receive(int member, std::string_view line) {
+    HookMessage message;
+    try {
+      message = parse_hook_message(line);
+    } catch (const UsageError& error) {
+      throw Error(fmt::format("what the hook in the training process says is not understood: {}", error.what()));
+    }
+    m_launched.heard = true;
+    if (const auto* passive = std::get_if<PassiveMessage>(&message)) {
+      if (passive->window) m_launched.passive.push_back(*passive->window);
+      return;
+    }
+    if (std::holds_alternative<CheckpointMessage>(message) && m_launched.first_step_seconds == 0)
+      m_launched.first_step_seconds = to_seconds(m_clock.now() - m_start);
+    answer(m_conductor.receive(member, message, m_clock.now()));
+  }
+
+  void leave(int member) {
+    if (m_settings.mode == AttachMode::phases) answer(m_conductor.leave(member, m_clock.now()));
+  }
+
+  void answer(const Conductor::Answers& answers) {
+    for (const auto& [member, each] : answers) m_server.send(member, answer_text(each));
+  }
+
+  void ended(int status) {
+    m_ended = true;
+    if (WIFSIGNALED(status)) {
+      m_launched.signal = WTERMSIG(status);
+    } else {
+      m_launched.exit_status = WEXITSTATUS(status);
+    }
+  }
+
+  /// Under passive the command is told, and goes on to its own end.
+  void interrupt() {
+    if (m_settings.mode == AttachMode::phases) throw Interrupted();
+    if (std::exchange(m_interrupted, true)) return;
+    ::kill(-m_process, SIGINT);
+  }
+
+  void check_start(Nanoseconds now) {
+    if (m_launched.first_step_seconds > 0) return;
+    if (!m_launched.heard && now >= m_next_look) {
+      m_next_look = now + to_nanoseconds(look_seconds);
+      const auto deaf = m_tree.maps("libtorch");
+      // The hook speaks as soon as the loader's module is imported, which may be a while after the library is mapped.
+      if (deaf && std::exchange(m_deaf, deaf->pid) == deaf->pid)
+        throw Error(
+            fmt::format("process {} ({}) uses PyTorch without having loaded dsanalyze's hook: it was started with python -I, -E or -S, or with an "
+                        "environment of its own. Start it without these, or with PYTHONPATH and the DSANALYZE_ variables handed on",
+                        deaf->pid, printable(deaf->command)));
+    }
+    if (to_seconds(now - m_start) > m_settings.start_seconds)
+      throw Error(
+          fmt::format("no training step with a PyTorch DataLoader was seen within {:.0f} s of the command's start", m_settings.start_seconds));
+  }
+
+  /// Whether a command that ended by itself did what was needed.
+  void check_end() {
+    if (m_settings.mode == AttachMode::passive || m_conductor.finished()) return;
+    const AttachedTraining& training = m_launched.training;
+    const bool failed = m_launched.signal || m_launched.exit_status.value_or(0) != 0;
+    if (failed) throw Error(fmt::format("the command {} before it was profiled; run it alone to see why", how_it_ended(m_launched)));
+    if (!m_launched.heard) throw Error("the command ended without having used PyTorch's DataLoader; other loaders cannot be profiled yet");
+    if (training.phases.empty())
+      throw Error("the command ended before a training step was seen: a DataLoader whose batches lead to steps of a torch.optim optimizer");
+  }
+
+  const LaunchSettings& m_settings;
+  const Clock& m_clock;
+  HookServer m_server;
+  ProcessTree m_tree;
+  Conductor m_conductor;
+  LaunchedTraining m_launched;
+  Nanoseconds m_start = 0;
+  pid_t m_process = 0;
+  bool m_ended = false;
+  bool m_over = false;
+  bool m_interrupted = false;
+  int m_deaf = 0;  ///< a process that uses PyTorch and has not spoken
+  Nanoseconds m_next_look = 0;
+};
+
+}  // namespace
+
+LaunchedTraining launch_training(const LaunchSettings& settings, EventSink& events, const std::stop_token& stop, Timing timing) {
+  return Launch(settings, events, timing).run(stop);
+}
+
+}  // namespace dsanalyze

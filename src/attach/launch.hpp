@@ -1,0 +1,52 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/events.hpp"
+#include "base/process/process_tree.hpp"
+#include "base/process/spawn.hpp"
+#include "conductor.hpp"
+#include "training.hpp"
+
+namespace dsanalyze {
+
+enum class AttachMode {
+  phases,  ///< the run is led through the phases and then ended; what it trained is thrown away
+  passive  ///< a real training run: only clocks are read
+};
+constexpr std::array<const char*, 2> names_of(AttachMode /*type*/) { return {"phases", "passive"}; }
+
+struct LaunchSettings {
+  std::vector<std::string> command;
+  AttachMode mode = AttachMode::phases;
+  SpawnWay::Output output = SpawnWay::Output::own;
+  Conductor::Plan plan;
+  double start_seconds = 600;           ///< until the first training step, at most
+  double patience_seconds = 2;          ///< for processes that are asked to end
+  std::filesystem::path hook;           ///< the folder that goes first on PYTHONPATH
+  std::filesystem::path folder;         ///< the caller's, private and empty: the socket and diverted files lie there
+  bool keep_output = false;             ///< files that the training saves stay where it saves them
+};
+
+struct LaunchedTraining {
+  AttachedTraining training;
+  std::vector<StepWindow> passive;         ///< of the lowest rank
+  std::optional<int> exit_status, signal;  ///< of the command; neither where it was ended because all phases were over
+  std::vector<TreeProcess> left_behind;    ///< passive: descendants that outlive the command
+  TreeUse use;
+  double seconds = 0;
+  double first_step_seconds = 0;  ///< from the start to the first checkpoint
+  bool heard = false;             ///< some process of the command loaded the hook and PyTorch
+};
+
+/// Starts a training and leads it through the phases (Conductor), or, passive, watches it until it ends. Under `phases` no process of it is left when
+/// this returns or throws. Throws UsageError when there is no such program, Error when a training cannot be profiled (with the reason), Interrupted
+/// when asked to stop. The calling process becomes the parent of what the command leaves behind (adopt_orphans()). Threads: one at a time.
+LaunchedTraining launch_training(const LaunchSettings& settings, EventSink& events, const std::stop_token& stop, Timing timing);
+
+}  // namespace dsanalyze

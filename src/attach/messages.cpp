@@ -1,0 +1,169 @@
+#include "messages.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "base/text/enum_names.hpp"
+#include "base/text/json_reader.hpp"
+
+namespace dsanalyze {
+namespace {
+
+constexpr double most_nanoseconds = 9e15;  // exact in a double; 104 days since the machine's start
+constexpr std::size_t most_steps = 1'000'000;
+constexpr int most_workers = 65536;
+
+Nanoseconds instant(JsonObject& object, std::string_view key) { return object.integer(key, 0, static_cast<std::int64_t>(most_nanoseconds)); }
+std::uint64_t count(JsonObject& object, std::string_view key) {
+  return static_cast<std::uint64_t>(object.optional_integer(key, 0, static_cast<std::int64_t>(most_nanoseconds)).value_or(0));
+}
+
+/// A list, or one number that holds for every step.
+std::vector<double> step_numbers(JsonObject& object, std::string_view key, std::size_t steps, double most) {
+  if (object.raw(key).is_number()) return std::vector<double>(steps, object.number(key, 0, most));
+  return object.numbers(key, 0, most_steps, 0, most);
+}
+
+std::vector<double> seconds(JsonObject& object, std::string_view key, std::size_t steps) {
+  if (!object.has(key)) return std::vector<double>(steps);
+  std::vector<double> list = step_numbers(object, key, steps, most_nanoseconds);
+  std::ranges::transform(list, list.begin(), [](double each) { return each * 1e-9; });
+  return list;
+}
+
+StepWindow read_window(JsonObject object) {
+  StepWindow window;
+  window.begin = instant(object, "begin");
+  window.end = instant(object, "end");
+  if (window.end < window.begin) object.fail("end", "found an instant before /begin");
+  window.wait = seconds(object, "wait", 0);
+  const std::size_t steps = window.wait.size();
+  window.compute = seconds(object, "compute", steps);
+  window.outside = seconds(object, "outside", steps);
+  window.validation = seconds(object, "validation", steps);
+  window.ranks = seconds(object, "ranks", steps);
+  window.hook = seconds(object, "hook", steps);
+  constexpr double most_samples = 1e12;
+  window.samples = step_numbers(object, "samples", steps, most_samples);
+  for (const std::vector<double>* list : {&window.compute, &window.outside, &window.validation, &window.ranks, &window.hook, &window.samples})
+    if (list->size() != steps) object.fail("wait", "expected as many as the other lists have");
+  const std::vector<double> optimizer_steps = step_numbers(object, "steps", steps, most_samples);
+  window.optimizer_steps = static_cast<std::uint64_t>(std::accumulate(optimizer_steps.begin(), optimizer_steps.end(), 0.0));
+  window.skipped = count(object, "skipped");
+  window.nonfinite = count(object, "nonfinite");
+  return window;
+}
+
+HelloMessage read_hello(JsonObject& object) {
+  HelloMessage hello;
+  hello.pid = static_cast<int>(object.integer("pid", 1, INT32_MAX));
+  hello.python = object.text("python");
+  hello.torch = object.text("torch");
+  hello.world = static_cast<int>(object.integer("world", 1, most_workers));
+  hello.rank = static_cast<int>(object.integer("rank", 0, hello.world - 1));
+  return hello;
+}
+
+LoaderMessage read_loader(JsonObject& object) {
+  LoaderMessage message;
+  message.primary = object.boolean("primary");
+  LoaderRecord& loader = message.loader;
+  loader.name = object.text("name");
+  loader.version = object.text("version");
+  loader.dataset_class = object.text("dataset_class");
+  loader.workers = static_cast<int>(object.integer("workers", 0, most_workers));
+  const auto small = [&](std::string_view key) -> std::optional<int> {
+    const auto value = object.optional_integer(key, 0, INT32_MAX);
+    return value ? std::optional(static_cast<int>(*value)) : std::nullopt;
+  };
+  const auto large = [&](std::string_view key) -> std::optional<std::uint64_t> {
+    const auto value = object.optional_integer(key, 0, INT64_MAX);
+    return value ? std::optional(static_cast<std::uint64_t>(*value)) : std::nullopt;
+  };
+  loader.prefetch = small("prefetch");
+  loader.pin_memory = object.boolean("pin_memory");
+  loader.persistent = object.boolean("persistent");
+  loader.batch_size = small("batch_size");
+  loader.batches = large("batches");
+  loader.samples = large("samples");
+  loader.style = object.named<LoaderRecord::Style>("style");
+  loader.file = object.optional_text("file").value_or("");
+  loader.line = small("line").value_or(0);
+  return message;
+}
+
+std::optional<StepWindow> optional_window(JsonObject& object) {
+  auto window = object.optional_object("window");
+  return window ? std::optional(read_window(*window)) : std::nullopt;
+}
+
+std::optional<EpochGap> optional_gap(JsonObject& object) {
+  auto between = object.optional_object("between");
+  if (!between) return std::nullopt;
+  return EpochGap{instant(*between, "begin"), instant(*between, "end"), to_seconds(instant(*between, "start")),
+                  to_seconds(instant(*between, "validation"))};
+}
+
+CheckpointMessage read_checkpoint(JsonObject& object) {
+  CheckpointMessage message;
+  message.why = object.named<CheckpointMessage::Why>("why");
+  message.epoch = count(object, "epoch");
+  message.step = count(object, "step");
+  message.window = optional_window(object);
+  message.between = optional_gap(object);
+  message.discarded = count(object, "discarded");
+  message.kept = count(object, "kept");
+  return message;
+}
+
+DrainedMessage read_drained(JsonObject& object) {
+  DrainedMessage message;
+  message.workers = static_cast<int>(object.integer("workers", 0, most_workers));
+  message.measured = object.choice("pass", {"warm", "measure"}) == "measure";
+  message.begin = instant(object, "start");
+  for (const double at : object.numbers("times", 0, most_steps, 0, most_nanoseconds)) message.delivered.push_back(static_cast<Nanoseconds>(at));
+  message.samples = object.numbers("samples", 0, most_steps, 0, 1e12);
+  if (message.samples.size() != message.delivered.size()) object.fail("samples", "expected as many as /times has");
+  if (!std::ranges::is_sorted(message.delivered)) object.fail("times", "expected instants in their order");
+  message.main_thread_cpu_seconds = to_seconds(static_cast<Nanoseconds>(count(object, "main_cpu")));
+  message.error = object.optional_text("error").value_or("");
+  return message;
+}
+
+NoteMessage read_note(JsonObject& object) { return {object.text("code"), object.text("text")}; }
+
+}  // namespace
+
+HookMessage parse_hook_message(std::string_view line) {
+  JsonObject object = parse_json_object(line, "the training process");
+  const std::string type = object.choice("t", {"hello", "rank", "device", "loader", "at", "drained", "note", "passive", "bye"});
+  if (type == "hello" || type == "rank") return read_hello(object);
+  if (type == "device") return DeviceMessage{object.boolean("cuda"), object.optional_text("device").value_or("")};
+  if (type == "loader") return read_loader(object);
+  if (type == "at") return read_checkpoint(object);
+  if (type == "drained") return read_drained(object);
+  if (type == "note") return read_note(object);
+  if (type == "passive") return PassiveMessage{optional_window(object), optional_gap(object)};
+  return ByeMessage{optional_window(object)};
+}
+
+std::string answer_text(const Answer& answer) {
+  nlohmann::json json;
+  if (const auto* run = std::get_if<RunSteps>(&answer)) {
+    json = {{"do", "run"}, {"mode", enum_name(run->phase)}, {"steps", run->steps}};
+  } else if (const auto* change = std::get_if<SwitchPhase>(&answer)) {
+    json = {{"do", "switch"}, {"mode", enum_name(change->phase)}, {"keep", change->keep}, {"keep_bytes", change->keep_bytes}};
+  } else if (const auto* drain = std::get_if<DrainLoader>(&answer)) {
+    json = {{"do", "drain"},
+            {"workers", drain->workers},
+            {"batches", drain->batches},
+            {"seconds", drain->seconds},
+            {"pass", drain->measured ? "measure" : "warm"}};
+  } else {
+    json = {{"do", enum_name(std::get<PlainAnswer>(answer))}};
+  }
+  return json.dump() + "\n";
+}
+
+}  // namespace dsanalyze

@@ -1,0 +1,130 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "core/records/attached_record.hpp"
+
+namespace dsanalyze {
+
+/// What the hook in a training process (python/dsanalyze/_attach) sends, one JSON object a line, and what it is answered. docs/attach.md is the
+/// contract between the two. Instants are CLOCK_MONOTONIC's.
+
+/// A process has imported PyTorch's data loader.
+struct HelloMessage {
+  int pid = 0;
+  std::string python, torch;
+  int rank = 0;
+  int world = 1;
+};
+
+/// What the process trains on, said before its first loader.
+struct DeviceMessage {
+  bool cuda = false;
+  std::string device;  ///< name of the GPU, or of the CPU
+};
+
+/// A loader serves training iterations for the first time.
+struct LoaderMessage {
+  bool primary = false;  ///< its batches are the steps that checkpoints count
+  LoaderRecord loader;
+};
+
+/// Consecutive training steps; one number a step in each list, seconds.
+struct StepWindow {
+  Nanoseconds begin = 0;
+  Nanoseconds end = 0;
+  std::vector<double> wait;        ///< for the next batch of every training loader
+  std::vector<double> compute;     ///< from the batch to the end of the optimizer's step
+  std::vector<double> outside;     ///< from there to the next request for a batch
+  std::vector<double> validation;  ///< of `outside`: in loops without gradients
+  std::vector<double> ranks;       ///< of `compute`: waiting for other ranks
+  std::vector<double> hook;        ///< taken by the hook itself
+  std::vector<double> samples;
+  std::uint64_t optimizer_steps = 0;
+  std::uint64_t skipped = 0;    ///< optimizer steps that GradScaler skipped
+  std::uint64_t nonfinite = 0;  ///< losses or gradients seen that are no finite numbers
+};
+
+enum class AttachPhase { full, synthetic, cached };
+constexpr std::array<const char*, 3> names_of(AttachPhase /*type*/) { return {"full", "synthetic", "cached"}; }
+
+/// From the end of one epoch to the first step of the next.
+struct EpochGap {
+  Nanoseconds begin = 0;
+  Nanoseconds end = 0;
+  double start_seconds = 0;  ///< waiting for the old epoch's workers to end and the new one's to start
+  double validation_seconds = 0;
+};
+
+/// A rank stands at a checkpoint and waits for an answer.
+struct CheckpointMessage {
+  enum class Why { start, window, epoch_end, switched };
+  Why why = Why::start;
+  std::uint64_t epoch = 0;
+  std::uint64_t step = 0;  ///< steps of this epoch so far
+  std::optional<StepWindow> window;
+  std::optional<EpochGap> between;  ///< start of a later epoch
+  std::uint64_t discarded = 0;      ///< switched: batches that were under way
+  std::uint64_t kept = 0;           ///< switched: batches that are handed out again and again
+};
+constexpr std::array<const char*, 4> names_of(CheckpointMessage::Why /*type*/) { return {"start", "window", "epoch_end", "switched"}; }
+
+/// The loader was drained without steps; waits for an answer, too.
+struct DrainedMessage {
+  int workers = 0;
+  bool measured = false;               ///< else it was the first pass, which brings the subset into memory
+  Nanoseconds begin = 0;               ///< the iterator was asked for
+  std::vector<Nanoseconds> delivered;  ///< one instant a batch
+  std::vector<double> samples;         ///< of each
+  double main_thread_cpu_seconds = 0;  ///< of the draining thread
+  std::string error;                   ///< why there is nothing, or less; empty
+};
+
+struct NoteMessage {
+  std::string code, text;
+};
+struct PassiveMessage {
+  std::optional<StepWindow> window;
+  std::optional<EpochGap> between;
+};
+struct ByeMessage {
+  std::optional<StepWindow> window;  ///< what was measured since the last message
+};
+
+using HookMessage =
+    std::variant<HelloMessage, DeviceMessage, LoaderMessage, CheckpointMessage, DrainedMessage, NoteMessage, PassiveMessage, ByeMessage>;
+
+/// Throws UsageError that names the field: the other side is another program's process.
+HookMessage parse_hook_message(std::string_view line);
+
+/// The next `steps` steps in the present phase, then a checkpoint.
+struct RunSteps {
+  AttachPhase phase = AttachPhase::full;
+  std::uint64_t steps = 0;
+};
+/// Discards what is under way, then a checkpoint in the other phase.
+struct SwitchPhase {
+  AttachPhase phase = AttachPhase::full;
+  std::uint64_t keep = 0;  ///< batches to keep for the synthetic phase
+  Bytes keep_bytes = 0;    ///< at most
+};
+struct DrainLoader {
+  int workers = 0;
+  std::uint64_t batches = 0;
+  double seconds = 0;  ///< at most
+  bool measured = false;
+};
+enum class PlainAnswer { go, pass, end };
+constexpr std::array<const char*, 3> names_of(PlainAnswer /*type*/) { return {"go", "pass", "end"}; }
+
+using Answer = std::variant<RunSteps, SwitchPhase, DrainLoader, PlainAnswer>;
+/// One line, with its end.
+std::string answer_text(const Answer& answer);
+
+}  // namespace dsanalyze

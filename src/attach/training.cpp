@@ -1,0 +1,74 @@
+#include "training.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+
+#include "base/statistics.hpp"
+
+namespace dsanalyze {
+namespace {
+
+constexpr std::size_t drain_windows = 10;
+
+double sum(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
+
+/// Of one rank's drain. Batches come in clumps of as many as there are workers, so a window holds whole clumps; the first clump waited for the
+/// workers to start.
+std::vector<double> rates_of(const DrainedMessage& drained) {
+  const auto clump = static_cast<std::size_t>(std::max(drained.workers, 1));
+  const std::size_t batches = drained.delivered.size();
+  if (batches < 2 * clump) return {};
+  const std::size_t clumps = (batches - clump) / clump;
+  const std::size_t window = std::max<std::size_t>(clumps / drain_windows, 1) * clump;
+  std::vector<double> rates;
+  for (std::size_t from = clump - 1; from + window < batches; from += window) {
+    double samples = 0;
+    for (std::size_t i = from + 1; i <= from + window; ++i) samples += drained.samples[i];
+    const double seconds = to_seconds(drained.delivered[from + window] - drained.delivered[from]);
+    if (seconds > 0) rates.push_back(samples / seconds);
+  }
+  return rates;
+}
+
+}  // namespace
+
+double step_seconds(const StepWindow& window) { return to_seconds(window.end - window.begin) - sum(window.hook); }
+
+double median_step_seconds(const StepWindow& window) {
+  std::vector<double> steps;
+  for (std::size_t i = 0; i < window.samples.size(); ++i) steps.push_back(window.wait[i] + window.compute[i] + window.outside[i]);
+  return median(std::move(steps));
+}
+
+std::vector<double> window_rates(const PhaseMeasurement& phase) {
+  std::vector<double> rates;
+  std::size_t windows = SIZE_MAX;
+  for (const auto& [rank, list] : phase.by_rank) windows = std::min(windows, list.size());
+  for (std::size_t i = 0; i < windows && !phase.by_rank.empty(); ++i) {
+    double samples = 0;
+    double seconds = 0;
+    for (const auto& [rank, list] : phase.by_rank) {
+      samples += sum(list[i].samples);
+      seconds = std::max(seconds, step_seconds(list[i]));
+    }
+    if (seconds > 0) rates.push_back(samples / seconds);
+  }
+  return rates;
+}
+
+std::vector<double> window_rates(const DrainMeasurement& drain) {
+  std::vector<double> rates;
+  for (const auto& [rank, drained] : drain.by_rank) {
+    const std::vector<double> of_rank = rates_of(drained);
+    if (rates.empty()) {
+      rates = of_rank;
+      continue;
+    }
+    rates.resize(std::min(rates.size(), of_rank.size()));
+    for (std::size_t i = 0; i < rates.size(); ++i) rates[i] += of_rank[i];
+  }
+  return rates;
+}
+
+}  // namespace dsanalyze

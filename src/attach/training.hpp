@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/events.hpp"
+#include "base/process/process_tree.hpp"
+#include "core/records/attached_record.hpp"
+#include "messages.hpp"
+
+namespace dsanalyze {
+
+/// The windows of one phase, once it was steady, in the order of time.
+struct PhaseMeasurement {
+  std::map<int, std::vector<StepWindow>> by_rank;
+  bool steady = false;  ///< two medians in a row agreed; else these windows are what there is
+  std::optional<TreeUse> before, after;
+  std::uint64_t kept_batches = 0;  ///< synthetic: handed out in turn
+};
+
+struct DrainMeasurement {
+  int workers = 0;
+  std::map<int, DrainedMessage> by_rank;
+  std::optional<TreeUse> before, after;
+};
+
+/// What was observed of a launched training.
+struct AttachedTraining {
+  std::map<int, HelloMessage> ranks;
+  DeviceMessage device;
+  std::optional<LoaderRecord> loader;  ///< the primary one of the lowest rank
+  std::vector<LoaderRecord> other_loaders;
+  std::map<AttachPhase, PhaseMeasurement> phases;
+  std::optional<DrainMeasurement> warm;
+  std::vector<DrainMeasurement> drains;
+  std::vector<NoteMessage> notes;  ///< of the hook, each code once
+  std::size_t processes = 0;       ///< that imported PyTorch's loader and are no workers
+};
+
+/// Of each window, samples a second of all ranks: what they trained, by the time of the slowest, without what the hook took.
+std::vector<double> window_rates(const PhaseMeasurement& phase);
+/// Of each window, samples a second that the loaders of all ranks delivered at once. Empty where too few batches came.
+std::vector<double> window_rates(const DrainMeasurement& drain);
+/// All of a window's steps together, without what the hook took.
+double step_seconds(const StepWindow& window);
+/// The median step of a window in seconds, without what the hook took.
+double median_step_seconds(const StepWindow& window);
+
+}  // namespace dsanalyze

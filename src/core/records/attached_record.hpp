@@ -1,0 +1,66 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/statistics.hpp"
+
+namespace dsanalyze {
+
+/// The loader of a training that `dsanalyze profile -- COMMAND` launched.
+struct LoaderRecord {
+  enum class Style { map, iterable };
+  std::string name;     ///< "torch.utils.data.DataLoader"
+  std::string version;  ///< of the package
+  std::string dataset_class;
+  int workers = 0;                ///< processes; 0: the training process prepares by itself
+  std::optional<int> prefetch{};  ///< batches that each worker prepares ahead
+  bool pin_memory = false;
+  bool persistent = false;
+  std::optional<int> batch_size{};         ///< absent where a batch sampler decides
+  std::optional<std::uint64_t> batches{};  ///< of an epoch
+  std::optional<std::uint64_t> samples{};  ///< of the dataset
+  Style style = Style::map;
+  std::string file{};  ///< where the script makes it
+  int line = 0;
+};
+constexpr std::array<const char*, 2> names_of(LoaderRecord::Style /*type*/) { return {"map", "iterable"}; }
+
+/// A part of the mean training step.
+struct WaitRecord {
+  double seconds_per_step = 0;
+  double fraction = 0;
+};
+
+/// Where the time of one rank's steps goes, in the full run.
+struct RankWaitsRecord {
+  int rank = 0;
+  WaitRecord data, ranks, compute, outside;
+};
+
+/// The mean step of the full run, in parts that were each measured by themselves.
+struct WaitsRecord {
+  double step_seconds = 0;
+  double data_p99_seconds = 0;  ///< of the waits for a batch
+  WaitRecord data;              ///< waiting for a batch
+  WaitRecord ranks;             ///< waiting for other ranks
+  WaitRecord compute;
+  WaitRecord outside;     ///< between the optimizer's step and the next request for a batch
+  WaitRecord validation;  ///< of `outside`: loops without gradients
+  WaitRecord unexplained;
+  std::optional<int> delaying_rank{};    ///< its loader makes all others wait
+  std::vector<RankWaitsRecord> by_rank;  ///< where there are several
+};
+
+/// P of the launched training's own loader.
+struct WorkerPoint {
+  int workers = 0;
+  double samples_per_s = 0;
+  Interval ci95_samples_per_s;
+  std::optional<double> main_thread_seconds_per_sample{};  ///< CPU time of the training process: collecting, pinning
+};
+
+}  // namespace dsanalyze

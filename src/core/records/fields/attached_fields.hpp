@@ -1,0 +1,62 @@
+#pragma once
+
+#include "core/records/attached_record.hpp"
+#include "fields.hpp"
+
+namespace dsanalyze {
+
+template <>
+struct Fields<LoaderRecord> {
+  using R = LoaderRecord;
+  static constexpr std::tuple list{field("name", &R::name),
+                                   field("version", &R::version),
+                                   field("dataset_class", &R::dataset_class),
+                                   field("workers", &R::workers),
+                                   field("prefetch", &R::prefetch),
+                                   field("pin_memory", &R::pin_memory),
+                                   field("persistent", &R::persistent),
+                                   field("batch_size", &R::batch_size),
+                                   field("batches", &R::batches),
+                                   field("samples", &R::samples),
+                                   field("style", &R::style),
+                                   field("file", &R::file),
+                                   field("line", &R::line)};
+};
+
+template <>
+struct Fields<WaitRecord> {
+  using R = WaitRecord;
+  static constexpr std::tuple list{field("seconds_per_step", &R::seconds_per_step).any_sign(), field("fraction", &R::fraction).in(-1, 2)};
+};
+
+template <>
+struct Fields<RankWaitsRecord> {
+  using R = RankWaitsRecord;
+  static constexpr std::tuple list{field("rank", &R::rank), field("data", &R::data), field("ranks", &R::ranks), field("compute", &R::compute),
+                                   field("outside", &R::outside)};
+};
+
+template <>
+struct Fields<WaitsRecord> {
+  using R = WaitsRecord;
+  static constexpr std::tuple list{field("step_seconds", &R::step_seconds),
+                                   field("data_p99_seconds", &R::data_p99_seconds),
+                                   field("data", &R::data),
+                                   field("ranks", &R::ranks),
+                                   field("compute", &R::compute),
+                                   field("outside", &R::outside),
+                                   field("validation", &R::validation),
+                                   field("unexplained", &R::unexplained),
+                                   field("delaying_rank", &R::delaying_rank),
+                                   field("by_rank", &R::by_rank)};
+};
+
+template <>
+struct Fields<WorkerPoint> {
+  using R = WorkerPoint;
+  static constexpr std::tuple list{field("workers", &R::workers), field("samples_per_s", &R::samples_per_s),
+                                   field("ci95_samples_per_s", &R::ci95_samples_per_s),
+                                   field("main_thread_seconds_per_sample", &R::main_thread_seconds_per_sample)};
+};
+
+}  // namespace dsanalyze

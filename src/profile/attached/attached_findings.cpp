@@ -1,0 +1,104 @@
+#include "attached_findings.hpp"
+
+#include <fmt/format.h>
+
+#include "base/text/enum_names.hpp"
+#include "base/text/text.hpp"
+#include "base/text/units.hpp"
+
+namespace dsanalyze {
+namespace {
+
+using Severity = Finding::Severity;
+
+constexpr double tolerated_fraction = 0.01;
+constexpr std::uint64_t wanted_kept_batches = 16;
+
+/// Of phases that were not reached, and of those whose steps never took the same time twice.
+void find_missing_phases(const LaunchedTraining& launched, ProfileResult& result) {
+  std::vector<std::string> missing;
+  for (const char* const name : {"full", "synthetic", "prep", "cached"})
+    if (result.run(name) == nullptr) missing.emplace_back(name);
+  if (!missing.empty()) {
+    result.trusted = false;
+    result.findings.push_back(
+        {"phases-missing", Severity::warning,
+         fmt::format("the training ended before these phases were measured: {}. Let it train longer (more epochs, more samples), or "
+                     "shorten the phases with --time-budget.",
+                     fmt::join(missing, ", "))});
+  }
+  for (const auto& [phase, measured] : launched.training.phases) {
+    if (measured.steady || measured.by_rank.empty()) continue;
+    result.trusted = false;
+    result.findings.push_back(
+        {"never-steady", Severity::warning,
+         fmt::format("in the phase {} the time of a step never settled within 5 %: its rate is a mean over what varies. A longer "
+                     "--time-budget helps where the script is still warming up.",
+                     enum_name(phase))});
+  }
+}
+
+void find_storage_reads(ProfileResult& result) {
+  for (const RunRecord& run : result.runs) {
+    if ((run.name != "prep" && run.name != "cached") || !run.storage_bytes || run.requested_bytes == 0) continue;
+    const double fraction = static_cast<double>(*run.storage_bytes) / static_cast<double>(run.requested_bytes);
+    if (fraction <= tolerated_fraction) continue;
+    result.trusted = false;
+    result.findings.push_back(
+        {"cached-run-read-storage", Severity::warning,
+         fmt::format("the run {} read {} from storage ({:.1f} % of what it read): its rate is a lower bound. The subset did not stay in "
+                     "memory; free some, or pass a smaller --subset.",
+                     run.name, format_bytes(*run.storage_bytes), fraction * 100)});
+  }
+}
+
+void find_odd_steps(const LaunchedTraining& launched, ProfileResult& result) {
+  std::uint64_t steps = 0;
+  std::uint64_t skipped = 0;
+  std::uint64_t nonfinite = 0;
+  const auto phase = launched.training.phases.find(AttachPhase::synthetic);
+  if (phase == launched.training.phases.end()) return;
+  for (const auto& [rank, windows] : phase->second.by_rank) {
+    for (const StepWindow& window : windows) {
+      steps += window.optimizer_steps;
+      skipped += window.skipped;
+      nonfinite += window.nonfinite;
+    }
+  }
+  const auto doubtful = static_cast<double>(skipped + nonfinite);
+  if (doubtful > tolerated_fraction * static_cast<double>(steps)) {
+    result.trusted = false;
+    result.findings.push_back(
+        {"steps-skipped", Severity::warning,
+         fmt::format("while the same batches were handed out again, {} of {} optimizer steps were skipped and {} had values that are "
+                     "not finite: G is not to be trusted.",
+                     skipped, steps, nonfinite)});
+  }
+  const std::uint64_t kept = phase->second.kept_batches;
+  if (kept > 0 && kept < wanted_kept_batches)
+    result.findings.push_back(
+        {"few-kept-batches", Severity::info,
+         fmt::format("G was measured with {} batches that were handed out in turn, not {}: more did not fit the memory set aside.", kept,
+                     wanted_kept_batches)});
+}
+
+}  // namespace
+
+void find_attached_problems(const LaunchedTraining& launched, ProfileResult& result) {
+  find_missing_phases(launched, result);
+  find_storage_reads(result);
+  find_odd_steps(launched, result);
+  constexpr double most_unexplained = 0.01;
+  if (result.waits && std::abs(result.waits->unexplained.fraction) > most_unexplained)
+    result.findings.push_back(
+        {"step-time-unexplained", Severity::warning,
+         fmt::format("{:.1f} % of the time of a step is in none of its measured parts.", result.waits->unexplained.fraction * 100)});
+  for (const DrainMeasurement& drain : launched.training.drains)
+    for (const auto& [rank, drained] : drain.by_rank)
+      if (!drained.error.empty())
+        result.findings.push_back({"drain-failed", Severity::warning,
+                                   fmt::format("the loader could not be drained with {} workers: {}", drain.workers, printable(drained.error))});
+  for (const NoteMessage& note : launched.training.notes) result.findings.push_back({note.code, Severity::info, printable(note.text)});
+}
+
+}  // namespace dsanalyze

@@ -1,0 +1,210 @@
+#include "attached_profile.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "attached_findings.hpp"
+#include "attached_waits.hpp"
+#include "base/error.hpp"
+#include "base/statistics.hpp"
+#include "base/text/enum_names.hpp"
+#include "base/text/units.hpp"
+#include "profile/stalls.hpp"
+
+namespace dsanalyze {
+namespace {
+
+/// A loss below this is not worth naming a bottleneck for.
+constexpr double least_loss = 0.02;
+
+RateRecord rate_record(const std::vector<double>& rates, const std::string& method) {
+  const Estimate estimate = estimate_of_sequence(rates);
+  RateRecord record;
+  record.samples_per_s = estimate.value;
+  record.ci95_samples_per_s = {std::max(estimate.ci95.low, 0.0), estimate.ci95.high};
+  record.windows = rates.size();
+  record.method = method;
+  return record;
+}
+
+void take_use(const std::optional<TreeUse>& before, const std::optional<TreeUse>& after, RunRecord& run) {
+  if (!before || !after) return;
+  const auto difference = [](Bytes from, Bytes to) { return to > from ? to - from : 0; };
+  run.requested_bytes = difference(before->requested_bytes, after->requested_bytes);
+  if (before->storage_bytes && after->storage_bytes) run.storage_bytes = difference(*before->storage_bytes, *after->storage_bytes);
+}
+
+void take_rate(const RateRecord& rate, RunRecord& run) {
+  run.samples_per_s = rate.samples_per_s;
+  run.ci95_samples_per_s = rate.ci95_samples_per_s;
+  run.windows = rate.windows;
+}
+
+/// Nothing where the phase was not measured.
+std::optional<RunRecord> run_of(const AttachedTraining& training, AttachPhase phase) {
+  const auto found = training.phases.find(phase);
+  if (found == training.phases.end()) return std::nullopt;
+  const std::vector<double> rates = window_rates(found->second);
+  if (rates.empty()) return std::nullopt;
+  RunRecord run;
+  run.name = enum_name(phase);
+  take_rate(rate_record(rates, ""), run);
+  take_use(found->second.before, found->second.after, run);
+  for (const auto& [rank, windows] : found->second.by_rank) {
+    double seconds = 0;
+    for (const StepWindow& window : windows) {
+      seconds += step_seconds(window);
+      run.samples += static_cast<std::uint64_t>(std::accumulate(window.samples.begin(), window.samples.end(), 0.0));
+    }
+    run.seconds = std::max(run.seconds, seconds);
+  }
+  const std::vector<double> waits = data_waits(found->second.by_rank);
+  run.stall_p50_seconds = quantile(waits, 0.5);
+  run.stall_p99_seconds = quantile(waits, 0.99);
+  if (training.loader) {
+    run.prefetch_batches = training.loader->workers * training.loader->prefetch.value_or(0);
+    if (training.loader->samples && run.samples_per_s > 0) run.epoch_seconds = static_cast<double>(*training.loader->samples) / run.samples_per_s;
+  }
+  return run;
+}
+
+std::optional<RunRecord> prep_run(const DrainMeasurement& drain, const RateRecord& rate) {
+  RunRecord run;
+  run.name = "prep";
+  take_rate(rate, run);
+  take_use(drain.before, drain.after, run);
+  for (const auto& [rank, drained] : drain.by_rank) {
+    run.samples += static_cast<std::uint64_t>(std::accumulate(drained.samples.begin(), drained.samples.end(), 0.0));
+    if (!drained.delivered.empty()) run.seconds = std::max(run.seconds, to_seconds(drained.delivered.back() - drained.begin));
+    if (!drained.delivered.empty())
+      run.first_batch_seconds = std::max(run.first_batch_seconds, to_seconds(drained.delivered.front() - drained.begin));
+  }
+  return run;
+}
+
+void take_drains(const AttachedTraining& training, ProfileResult& result) {
+  for (const DrainMeasurement& drain : training.drains) {
+    const std::vector<double> rates = window_rates(drain);
+    if (rates.empty()) continue;
+    const RateRecord rate =
+        rate_record(rates, fmt::format("the training's loader drained without steps over a subset in memory, {} workers", drain.workers));
+    WorkerPoint point{drain.workers, rate.samples_per_s, rate.ci95_samples_per_s, std::nullopt};
+    double samples = 0;
+    double cpu_seconds = 0;
+    for (const auto& [rank, drained] : drain.by_rank) {
+      samples += std::accumulate(drained.samples.begin(), drained.samples.end(), 0.0);
+      cpu_seconds += drained.main_thread_cpu_seconds;
+    }
+    if (samples > 0 && cpu_seconds > 0) point.main_thread_seconds_per_sample = cpu_seconds / samples;
+    result.prep_by_workers.push_back(point);
+    if (!result.prep && training.loader && drain.workers == training.loader->workers) {
+      result.prep = rate;
+      result.runs.push_back(*prep_run(drain, rate));
+    }
+  }
+  std::ranges::sort(result.prep_by_workers, {}, &WorkerPoint::workers);
+}
+
+/// The kernel's count of what a process read from storage is believed once it was seen to count.
+void grade_storage_proof(const LaunchedTraining& launched, ProfileResult& result) {
+  for (RunRecord& run : result.runs) {
+    if (run.name != "prep" && run.name != "cached") continue;
+    if (!run.storage_bytes)
+      run.storage_proof = StorageProof::unproved;
+    else
+      run.storage_proof = launched.use.storage_bytes.value_or(0) > 0 ? StorageProof::proved : StorageProof::corroborated;
+  }
+}
+
+HostRecord host_record(const HostFacts& host, const AttachedTraining& training) {
+  HostRecord record;
+  record.cpu_model = host.cpu_model;
+  record.cores = host.cores_usable;
+  record.cores_online = host.cores_online;
+  record.cores_physical = host.cores_physical;
+  record.memory_bytes = host.memory_usable;
+  record.memory_total_bytes = host.memory_total;
+  record.kernel = host.kernel;
+  record.cgroup_version = host.cgroup.version;
+  record.storage_meter = "what the kernel counts of each process of the training";
+  const DeviceMessage& device = training.device;
+  record.accelerator = device.cuda ? fmt::format("{} x {}", training.ranks.size(), device.device) : "the CPU: " + device.device;
+  record.accelerator_shares_cores = !device.cuda;
+  return record;
+}
+
+/// Prep against the accelerators, or storage where the full run loses more to it than to prep.
+std::optional<BottleneckRecord> bottleneck_of(const ProfileResult& result) {
+  if (!result.ingestion || !result.prep) return std::nullopt;
+  const RateRecord& demand = *result.ingestion;
+  const RateRecord& prep = *result.prep;
+  BottleneckRecord record;
+  const bool from_storage = result.stalls && result.stalls->fetch.fraction > std::max(least_loss, result.stalls->prep.fraction);
+  const bool prep_lower = prep.samples_per_s < demand.samples_per_s;
+  const bool apart = !known_interval(demand).overlaps(known_interval(prep));
+  if (from_storage) {
+    record = {"io", "storage", result.stalls->fetch.ci95_fraction.low > 0, "", prep_lower ? "cpu" : "gpu"};
+    record.reason = fmt::format("{} samples/s as found against {} with the data in memory", format_number(result.run("full")->samples_per_s),
+                                format_number(result.run("cached")->samples_per_s));
+  } else {
+    record = prep_lower ? BottleneckRecord{"cpu", "prep", apart, "", "gpu"} : BottleneckRecord{"gpu", "accelerator", apart, "", "cpu"};
+    record.reason =
+        fmt::format("{} [{}] against {} [{}] samples/s; their 95 % intervals {}", format_number(std::min(prep.samples_per_s, demand.samples_per_s)),
+                    prep_lower ? "P" : "G", format_number(std::max(prep.samples_per_s, demand.samples_per_s)), prep_lower ? "G" : "P",
+                    apart ? "do not overlap" : "overlap: inconclusive");
+  }
+  if (!result.trusted && record.confident) {
+    record.confident = false;
+    record.reason += "; see the findings";
+  }
+  return record;
+}
+
+}  // namespace
+
+ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSettings& settings, const HostFacts& host) {
+  const AttachedTraining& training = launched.training;
+  if (training.ranks.empty() || !training.loader) throw Error("no training step with a PyTorch DataLoader was seen");
+  ProfileResult result;
+  result.tool = this_tool();
+  result.trusted = true;
+  result.command = settings.command;
+  result.loader = training.loader;
+  result.host = host_record(host, training);
+  result.settings.batch_size = training.loader->batch_size.value_or(0);
+  result.settings.accelerators = static_cast<int>(training.ranks.size());
+  result.settings.workers = training.loader->workers;
+  result.settings.time_budget_seconds = settings.plan.seconds;
+  result.dataset.path = training.loader->dataset_class;
+  result.dataset.format = "the training's own";
+  result.dataset.samples = training.loader->samples.value_or(0);
+
+  if (auto full = run_of(training, AttachPhase::full)) {
+    result.waits = waits_of(training.phases.at(AttachPhase::full).by_rank);
+    result.runs.push_back(std::move(*full));
+  }
+  if (auto synthetic = run_of(training, AttachPhase::synthetic)) {
+    result.ingestion =
+        rate_record(window_rates(training.phases.at(AttachPhase::synthetic)), "the training's own steps with batches handed out again");
+    result.runs.push_back(std::move(*synthetic));
+  }
+  take_drains(training, result);
+  if (auto cached = run_of(training, AttachPhase::cached)) result.runs.push_back(std::move(*cached));
+  if (result.runs.empty()) throw Error("the training ended before anything was measured: it took too few steps");
+  grade_storage_proof(launched, result);
+  find_attached_problems(launched, result);
+
+  const RunRecord* const full = result.run("full");
+  const RunRecord* const cached = result.run("cached");
+  if (result.ingestion && full != nullptr && cached != nullptr) {
+    const auto [compute, prep, fetch] = stalls_of(*result.ingestion, *cached, *full, static_cast<double>(result.dataset.samples));
+    result.stalls = ProfileResult::Stalls{compute, prep, fetch, std::nullopt};
+  }
+  result.bottleneck = bottleneck_of(result);
+  return result;
+}
+
+}  // namespace dsanalyze

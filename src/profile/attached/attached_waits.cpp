@@ -1,0 +1,92 @@
+#include "attached_waits.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/statistics.hpp"
+
+namespace dsanalyze {
+namespace {
+
+double sum(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
+
+/// Seconds of all steps of one rank.
+struct Sums {
+  double steps = 0;
+  double all = 0;
+  double data = 0, ranks = 0, compute = 0, outside = 0, validation = 0;
+
+  void add(const StepWindow& window) {
+    const double waited_for_ranks = sum(window.ranks);
+    steps += static_cast<double>(window.samples.size());
+    all += step_seconds(window);
+    data += sum(window.wait);
+    ranks += waited_for_ranks;
+    compute += sum(window.compute) - waited_for_ranks;
+    outside += sum(window.outside);
+    validation += sum(window.validation);
+  }
+  void add(const Sums& other) {
+    steps += other.steps;
+    all += other.all;
+    data += other.data;
+    ranks += other.ranks;
+    compute += other.compute;
+    outside += other.outside;
+    validation += other.validation;
+  }
+  [[nodiscard]] WaitRecord part(double seconds) const { return {seconds / steps, all > 0 ? seconds / all : 0}; }
+};
+
+/// The rank whose loader the others wait for: it waits for data, and they for it.
+std::optional<int> delaying_rank(const std::vector<RankWaitsRecord>& ranks) {
+  constexpr double least_fraction = 0.05;
+  if (ranks.size() < 2) return std::nullopt;
+  const auto slowest = std::ranges::max_element(ranks, {}, [](const RankWaitsRecord& rank) { return rank.data.seconds_per_step; });
+  double others_wait = 0;
+  double others_data = 0;
+  for (const RankWaitsRecord& rank : ranks) {
+    if (rank.rank == slowest->rank) continue;
+    others_wait += rank.ranks.fraction;
+    others_data += rank.data.fraction;
+  }
+  const auto others = static_cast<double>(ranks.size() - 1);
+  const bool delays =
+      slowest->data.fraction - others_data / others > least_fraction && others_wait / others - slowest->ranks.fraction > least_fraction;
+  return delays ? std::optional(slowest->rank) : std::nullopt;
+}
+
+}  // namespace
+
+std::vector<double> data_waits(const std::map<int, std::vector<StepWindow>>& windows) {
+  std::vector<double> waits;
+  for (const auto& [rank, list] : windows)
+    for (const StepWindow& window : list) waits.insert(waits.end(), window.wait.begin(), window.wait.end());
+  return waits;
+}
+
+WaitsRecord waits_of(const std::map<int, std::vector<StepWindow>>& windows) {
+  WaitsRecord record;
+  Sums all;
+  for (const auto& [rank, list] : windows) {
+    Sums sums;
+    for (const StepWindow& window : list) sums.add(window);
+    if (sums.steps == 0) continue;
+    all.add(sums);
+    record.by_rank.push_back({rank, sums.part(sums.data), sums.part(sums.ranks), sums.part(sums.compute), sums.part(sums.outside)});
+  }
+  if (all.steps == 0) return record;
+  record.step_seconds = all.all / all.steps;
+  record.data_p99_seconds = quantile(data_waits(windows), 0.99);
+  record.data = all.part(all.data);
+  record.ranks = all.part(all.ranks);
+  record.compute = all.part(all.compute);
+  record.outside = all.part(all.outside);
+  record.validation = all.part(all.validation);
+  record.unexplained = all.part(all.all - all.data - all.ranks - all.compute - all.outside);
+  record.delaying_rank = delaying_rank(record.by_rank);
+  if (record.by_rank.size() < 2) record.by_rank.clear();
+  return record;
+}
+
+}  // namespace dsanalyze

@@ -1,0 +1,116 @@
+#include "console_attached.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text/enum_names.hpp"
+#include "base/text/text.hpp"
+#include "base/text/units.hpp"
+#include "console_table.hpp"
+#include "core/records/rate_text.hpp"
+#include "report/document/profile_text.hpp"
+
+namespace dsanalyze::console {
+namespace {
+
+using namespace report;
+
+std::string labelled(const std::string& label, const std::string& text, std::size_t width) {
+  constexpr std::size_t label_width = 9;
+  return paragraph(fmt::format("  {:<{}}", label, label_width), text, width);
+}
+
+std::string accelerator_name(const ProfileResult& result) { return result.host.accelerator_shares_cores ? "training" : "GPU"; }
+
+std::string headline(const ProfileResult& result) {
+  if (result.waits && result.waits->delaying_rank)
+    return fmt::format("BOTTLENECK: rank {} of {}. Its loader delays every other rank.", *result.waits->delaying_rank, result.waits->by_rank.size());
+  const double waiting = result.waits ? result.waits->data.fraction : 0;
+  const std::string waits = fmt::format("The {} waits {} of each step for a batch.", accelerator_name(result), format_share(waiting));
+  if (!result.bottleneck) return "No bottleneck can be named: not all phases were measured. " + (result.waits ? waits : "");
+  const BottleneckRecord& bottleneck = *result.bottleneck;
+  const std::string what = bottleneck.detail == "accelerator" ? "compute (" + accelerator_name(result) + ")"
+                           : bottleneck.detail == "prep"      ? "prep (CPU)"
+                                                              : "storage";
+  return fmt::format("BOTTLENECK{}: {}. {}", bottleneck.confident ? "" : ", probably", what, waits);
+}
+
+std::string step_text(const WaitsRecord& waits) {
+  std::string text = fmt::format("{} = {} compute + {} waiting for data", format_seconds(waits.step_seconds),
+                                 format_seconds(waits.compute.seconds_per_step), format_seconds(waits.data.seconds_per_step));
+  constexpr double least_fraction = 0.005;
+  if (waits.ranks.fraction > least_fraction) text += fmt::format(" + {} waiting for ranks", format_seconds(waits.ranks.seconds_per_step));
+  if (waits.outside.fraction > least_fraction) {
+    text += fmt::format(" + {} outside the loop's steps", format_seconds(waits.outside.seconds_per_step));
+    if (waits.validation.fraction > least_fraction) text += fmt::format(" ({} validation)", format_seconds(waits.validation.seconds_per_step));
+  }
+  return text + fmt::format(" (p99 wait {})", format_seconds(waits.data_p99_seconds));
+}
+
+std::string loader_text(const LoaderRecord& loader) {
+  std::string text =
+      fmt::format("{} {}, {}, {} workers", printable(loader.name), printable(loader.version), printable(loader.dataset_class), loader.workers);
+  if (loader.prefetch && loader.workers > 0) text += fmt::format(" x {} batches ahead", *loader.prefetch);
+  if (loader.pin_memory) text += ", pinned";
+  if (!loader.file.empty()) text += fmt::format(" ({}:{})", printable(loader.file), loader.line);
+  return text;
+}
+
+std::string ranks_table(const WaitsRecord& waits, std::size_t width) {
+  if (waits.by_rank.empty()) return "";
+  Table table({{"rank", Table::Align::left},
+               {"waits for data", Table::Align::right},
+               {"computes", Table::Align::right},
+               {"waits for other ranks", Table::Align::right}},
+              3);
+  for (const RankWaitsRecord& rank : waits.by_rank)
+    table.add({fmt::format("{}", rank.rank), format_seconds(rank.data.seconds_per_step), format_seconds(rank.compute.seconds_per_step),
+               format_seconds(rank.ranks.seconds_per_step)});
+  return "\n" + table.text(width);
+}
+
+std::string trust_text(const ProfileResult& result) {
+  std::string text = result.trusted ? "" : "not to be trusted, see the findings; ";
+  const RunRecord* const prep = result.run("prep");
+  if (prep == nullptr || !prep->storage_proof) return text + "prep was not measured";
+  const Bytes read = prep->storage_bytes.value_or(0);
+  return text + fmt::format("{}: {} read from storage while prep was measured", enum_name(*prep->storage_proof),
+                            read == 0 ? "nothing was" : format_bytes(read) + " were");
+}
+
+}  // namespace
+
+std::string attached_summary(const ProfileResult& result, const ConsoleStyle& style) {
+  const std::size_t width = layout_width(style);
+  std::string text;
+  for (const std::string& line : wrap(headline(result), width)) text += paint(line, Ink::bold, style.colour) + "\n";
+  if (result.waits) text += labelled("step", step_text(*result.waits), width);
+  if (result.waits) text += ranks_table(*result.waits, width);
+  const auto rate = [&](const std::string& label, const RateRecord& record, const std::string& letter, const std::string& rest) {
+    text += labelled(label, fmt::format("{} samples/s [{}]{}", format_rate(record.samples_per_s, record.ci95_samples_per_s), letter, rest), width);
+  };
+  if (result.prep)
+    rate("prep", *result.prep, "P",
+         fmt::format(", {} workers, {} usable cores", result.loader ? result.loader->workers : 0, format_number(result.host.cores)));
+  if (result.ingestion) rate(accelerator_name(result), *result.ingestion, "G", fmt::format(", batch {}", result.settings.batch_size));
+  if (result.prep_by_workers.size() > 1) {
+    std::vector<std::string> points;
+    for (const WorkerPoint& point : result.prep_by_workers)
+      points.push_back(fmt::format("{}: {}", point.workers, format_number(point.samples_per_s)));
+    text += labelled("workers", fmt::format("P by num_workers: {}", fmt::join(points, "; ")), width);
+  }
+  if (const RunRecord* full = result.run("full")) {
+    std::string reached = fmt::format("{} samples/s as found", format_rate(full->samples_per_s, full->ci95_samples_per_s));
+    if (const RunRecord* cached = result.run("cached"))
+      reached += fmt::format("; {} with its data in memory", format_rate(cached->samples_per_s, cached->ci95_samples_per_s));
+    text += labelled("reached", reached, width);
+  }
+  text += labelled("trust", trust_text(result), width);
+  if (result.bottleneck)
+    text += labelled("sure", fmt::format("{}: {}", result.bottleneck->confident ? "yes" : "no", result.bottleneck->reason), width);
+  if (result.loader) text += labelled("loader", loader_text(*result.loader), width);
+  return text + findings_section(result.findings, style);
+}
+
+}  // namespace dsanalyze::console
