@@ -1,0 +1,147 @@
+"""Where the time of training steps goes: one number a step and part, in nanoseconds of the monotonic clock."""
+from time import monotonic_ns as now
+
+parts = ('wait', 'compute', 'outside', 'validation', 'hook', 'samples', 'steps', 'ranks')
+
+
+class Gap:
+    """What happened between the end of one training epoch and the first step of the next."""
+
+    def __init__(self, begin):
+        self.begin = begin
+        self.start = 0
+        self.validation = 0
+        self.hook = 0
+
+    def report(self, end):
+        return {'begin': self.begin, 'end': end, 'start': self.start, 'validation': self.validation, 'hook': self.hook}
+
+
+class StepClock:
+    """Follows one step at a time: open() when the primary loader is asked, served() when it has answered, close() when it is asked again."""
+
+    def __init__(self):
+        self.begin = None
+        self.gap = None
+        self.skipped = 0
+        self._open = None
+        self._validation_began = None
+        self._validation_left = None
+        self._lists = {part: [] for part in parts}
+        self._reset()
+
+    def _reset(self):
+        self.stepped = 0
+        self.steps = 0
+        self._wait = self._hook = self._samples = self._validation = self._ranks = 0
+        self._ready = self._paused = None
+        self._synchronised = 0
+
+    @property
+    def running(self):
+        return self._open is not None
+
+    def __len__(self):
+        return len(self._lists['wait'])
+
+    def open(self, at):
+        if self.begin is None:
+            self.begin = at
+        self._open = at
+
+    def cancel(self):
+        """The step that was opened did not happen: its loader had ended. Returns when it was opened."""
+        at, self._open = self._open, None
+        self._reset()
+        return at
+
+    def served(self, at, wait, hook, samples):
+        """The primary loader has handed out its batch."""
+        self._ready = at
+        self._wait += wait
+        self._hook += hook
+        self._samples += samples
+
+    def followed(self, wait, hook):
+        """A further training loader has handed out a batch, inside of this step."""
+        self._wait += wait
+        self._hook += hook
+
+    def stepped_at(self, at):
+        self.stepped = at
+        self.steps += 1
+
+    def skipped_at(self, at):
+        """A GradScaler left out the optimizer's step."""
+        self.skipped += 1
+        if self._open is not None:
+            self.stepped = at
+
+    def waited_for_ranks(self, duration):
+        self._ranks += duration
+
+    def synchronised(self, duration):
+        """The device was waited for at the end of a window; that is the last step's computing."""
+        self._synchronised += duration
+
+    def validation_entered(self, at):
+        if self._validation_began is None:
+            self._validation_began = at
+            if self._open is not None and not self.stepped:
+                self._paused = at
+
+    def validation_served(self, at):
+        self._validation_left = at
+
+    def validation_ended(self, at=None):
+        """`at` is nothing where a loop was left before its loader's end: its last batch is the last that is known of it."""
+        began, left = self._validation_began, at or self._validation_left
+        self._validation_began = self._validation_left = None
+        if began is None or left is None:
+            return
+        if self._open is not None:
+            self._validation += left - began
+        elif self.gap is not None:
+            self.gap.validation += left - began
+
+    def close(self, at):
+        """The primary loader is asked again (or has ended): the step's time is divided."""
+        if self._validation_began is not None:
+            self.validation_ended()
+        if self._open is None or self._ready is None:
+            return
+        total = at - self._open
+        computed = (self.stepped or self._paused or at) + self._synchronised
+        outside = max(0, at - computed)
+        # Further training loaders are asked between the primary's batch and the optimizer's step.
+        wait, hook = self._wait, self._hook
+        compute = total - outside - wait - hook
+        if compute < 0:
+            outside, compute = max(0, outside + compute), 0
+            wait = max(0, total - outside - hook)
+            hook = total - outside - wait
+        lists = self._lists
+        lists['wait'].append(wait)
+        lists['compute'].append(compute)
+        lists['outside'].append(outside)
+        lists['validation'].append(min(self._validation, outside))
+        lists['hook'].append(hook)
+        lists['samples'].append(self._samples)
+        lists['steps'].append(self.steps)
+        lists['ranks'].append(self._ranks)
+        self._open = None
+        self._reset()
+
+    def take(self, mode, end, ranks):
+        """The window since the last take(), or nothing where no step was closed."""
+        begin, self.begin = self.begin, None
+        lists, self._lists = self._lists, {part: [] for part in parts}
+        skipped, self.skipped = self.skipped, 0
+        if not lists['wait']:
+            return None
+        if not ranks:
+            del lists['ranks']
+        window = {'mode': mode, 'begin': begin, 'end': end}
+        window.update(lists)
+        window['skipped'] = skipped
+        return window

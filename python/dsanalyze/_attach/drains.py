@@ -1,0 +1,138 @@
+"""Second loaders over the batches that the script has had: drained without a step, or in place of the script's own."""
+import time
+import warnings
+from time import monotonic_ns as now
+
+import torch
+from torch.utils.data import DataLoader
+
+from .batches import samples_of, tensors_of
+
+stall_seconds = 120
+building = False
+
+
+class _Lists:
+    """A sampler that gives the index lists in turn, `count` of them or without end."""
+
+    def __init__(self, lists, count=None):
+        self._lists = lists
+        self._count = count
+
+    def __iter__(self):
+        given = 0
+        while self._lists and (self._count is None or given < self._count):
+            yield self._lists[given % len(self._lists)]
+            given += 1
+
+
+def _loader(record, lists, count, workers):
+    """A loader like the script's, with its own generator, and with a deadline for each batch."""
+    recipe = record.recipe
+    arguments = {'num_workers': workers, 'collate_fn': recipe['collate_fn'], 'pin_memory': recipe['pin_memory'],
+                 'worker_init_fn': recipe['worker_init_fn'], 'generator': torch.Generator()}
+    if recipe.get('pin_memory_device'):
+        arguments['pin_memory_device'] = recipe['pin_memory_device']
+    if workers:
+        arguments['timeout'] = recipe['timeout'] or stall_seconds
+        arguments['multiprocessing_context'] = recipe['multiprocessing_context']
+        arguments['prefetch_factor'] = (recipe['prefetch_factor'] if recipe['num_workers'] else None) or 2
+    if not record.map_style:
+        arguments.update(batch_size=recipe['batch_size'], drop_last=recipe['drop_last'])
+    elif recipe['auto_collation']:
+        arguments['batch_sampler'] = _Lists(lists, count)
+    else:
+        arguments.update(sampler=_Lists(lists, count), batch_size=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore')
+        return DataLoader(recipe['dataset'], **arguments)
+
+
+def _start(loader):
+    global building
+    building = True
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter('ignore')
+            return iter(loader)
+    finally:
+        building = False
+
+
+def _stop(iterator):
+    try:
+        stop = getattr(iterator, '_shutdown_workers', None)
+        if stop is not None:
+            stop()
+    except Exception:
+        pass
+
+
+class Cycle:
+    """The whole job on the subset: batches come in turn and without end, fetched ahead as the script's own loader does."""
+
+    def __init__(self, record, workers):
+        lists = record.lists[:record.warmed or len(record.lists)]
+        self._loader = _loader(record, lists, None, workers)
+        self._iterator = _start(self._loader)
+
+    def next(self):
+        try:
+            return next(self._iterator)
+        except StopIteration:  # Iterable style starts again.
+            _stop(self._iterator)
+            self._iterator = _start(self._loader)
+            return next(self._iterator)
+
+    def close(self):
+        _stop(self._iterator)
+        self._iterator = None
+
+
+def _shape(batch):
+    return type(batch).__name__, [tuple(tensor.shape[1:]) for tensor in tensors_of(batch)]
+
+
+def drain(record, workers, batches, seconds, which):
+    """Fetches batches without a step, and says when each arrived. The warm pass reads each of the subset's batches once; later passes stay within what it read."""
+    times, samples, error, shapes = [], [], None, []
+    lists = record.lists[:batches]
+    if which == 'measure' and record.warmed:
+        lists = lists[:record.warmed]
+    count = min(batches, len(lists)) if which == 'warm' and record.map_style else batches
+    main = time.thread_time_ns()
+    start = now()
+    until = start + int(seconds * 1e9)
+    iterator = None
+    try:
+        iterator = _start(_loader(record, lists, count, workers))
+        while len(times) < count:
+            try:
+                batch = next(iterator)
+            except StopIteration:
+                if record.map_style or not times or which == 'warm':
+                    break
+                _stop(iterator)
+                iterator = _start(_loader(record, lists, count, workers))
+                continue
+            times.append(now())
+            index = lists[(len(times) - 1) % len(lists)] if lists else None
+            samples.append(len(index) if isinstance(index, (list, tuple)) else samples_of(batch))
+            if not record.map_style and len(shapes) < 16:
+                shapes.append(_shape(batch))
+            if times[-1] > until:
+                break
+    except Exception as problem:
+        error = '{}: {}'.format(type(problem).__name__, problem)
+    main = time.thread_time_ns() - main
+    batch = None
+    if iterator is not None:
+        _stop(iterator)
+    message = {'t': 'drained', 'workers': workers, 'pass': which, 'start': start, 'times': times, 'samples': samples, 'main_cpu': main, 'error': error}
+    if which == 'warm':
+        record.warmed = len(times)
+        record.shapes = shapes
+    elif not record.map_style:
+        known = record.shapes
+        message['differs'] = any(one != other for one, other in zip(known, shapes))
+    return message

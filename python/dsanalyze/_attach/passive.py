@@ -1,0 +1,151 @@
+"""A real training run: only clocks are read, and the launcher is never waited for."""
+from time import monotonic_ns as now
+
+from . import facts
+from .clock import Gap, StepClock
+from .roles import Roles, gradients_enabled
+
+interval = 1000000000
+
+
+class Passive:
+    """Like Phases, but every batch is the script's own, and windows are offered about once a second."""
+
+    def __init__(self, link, original_next):
+        self.off = False
+        self.clock = StepClock()
+        self.roles = Roles()
+        self.link = link
+        self.losses = ()
+        self._original = original_next
+        self._world = 1
+        self._next_id = 0
+        self._due = 0
+        self._gap = None
+
+    def next(self, iteration, iterator):
+        entered = now()
+        record = iteration.record
+        training = record.training
+        primary = record is self.roles.primary
+        try:
+            if not gradients_enabled() or (not training and self.roles.training):
+                self.clock.validation_entered(entered)
+                training = primary = False
+            if primary:
+                self._begin(iteration, entered)
+        except Exception as error:
+            self.fault(error)
+        asked = now()
+        try:
+            batch = self._original(iterator)
+        except BaseException as error:
+            self._guard_end(iteration, entered, type(error) is StopIteration)
+            raise
+        served = now()
+        try:
+            iteration.handed += 1
+            if primary:
+                samples = self._samples(iteration, batch)
+                self.roles.served(record)
+                at = now()
+                self.clock.served(at, served - asked, asked - entered + at - served, samples)
+            else:
+                if training or gradients_enabled():
+                    self.roles.served(record)
+                if training:
+                    self.clock.followed(served - asked, asked - entered + now() - served)
+                else:
+                    self.clock.validation_served(served)
+        except Exception as error:
+            self.fault(error)
+        return batch
+
+    @staticmethod
+    def _samples(iteration, batch):
+        facts_of = iteration.record.facts
+        size, samples, batches = facts_of['batch_size'], facts_of['samples'], facts_of['batches']
+        if size and samples and batches and iteration.handed == batches and not facts_of['drop_last']:
+            return samples - size * (batches - 1)
+        if size:
+            return size
+        while isinstance(batch, (list, tuple)) and batch:
+            batch = batch[0]
+        shape = getattr(batch, 'shape', None)
+        return int(shape[0]) if shape else 1
+
+    def _begin(self, iteration, entered):
+        self.clock.close(entered)
+        if not iteration.announced:
+            iteration.announced = True
+            if self.clock.gap is not None:
+                self._gap, self.clock.gap = self.clock.gap.report(entered), None
+        if entered >= self._due and len(self.clock):
+            self._offer(entered)
+            self.clock.open(now())  # What sending took lies between windows.
+        else:
+            self.clock.open(entered)
+
+    def _offer(self, entered):
+        window = self.clock.take('full', entered, self._world > 1)
+        message = {'t': 'passive', 'window': window}
+        if self._gap is not None:
+            message['between'], self._gap = self._gap, None
+        if window is not None:
+            self.link.offer(message)
+        self._due = now() + interval
+        if self.link.lost:
+            self.off = True
+
+    def _guard_end(self, iteration, entered, ended):
+        try:
+            if not ended:
+                self.clock.cancel()
+                return
+            iteration.ended = True
+            self.roles.ended(iteration.record)
+            if iteration.record is self.roles.primary:
+                self.clock.cancel()
+                if len(self.clock):
+                    self._offer(entered)
+                self.clock.gap = Gap(entered)
+                self.clock.gap.start = now() - entered
+            elif not iteration.record.training:
+                self.clock.validation_ended(now())
+        except Exception as error:
+            self.fault(error)
+
+    def created(self, iteration):
+        iteration.record.current = iteration
+
+    def started(self, record, duration):
+        if record.training and self.clock.gap is not None:
+            self.clock.gap.start += duration
+
+    def optimizer_stepped(self, _):
+        if self.clock.running:
+            self.clock.stepped_at(now())
+        for record in self.roles.stepped():
+            if record.id is None:
+                if not self._next_id:
+                    self.link.offer(facts.device())
+                    rank = facts.rank()
+                    self._world = rank['world']
+                    if rank != self.rank:
+                        self.link.offer(dict(rank, t='rank'))
+                record.id = self._next_id
+                self._next_id += 1
+            message = {'t': 'loader', 'id': record.id, 'primary': record is self.roles.primary}
+            message.update(record.facts)
+            self.link.offer(message)
+
+    def finish(self):
+        """The process ends: what is left is offered."""
+        end = self.clock.cancel()
+        if end is not None and len(self.clock):
+            self._offer(end)
+        return {}
+
+    def fault(self, error):
+        self.off = True
+        self.link.offer({'t': 'note', 'code': 'hook-failed', 'text': '{}: {}'.format(type(error).__name__, error)})
