@@ -11,7 +11,7 @@ import threading
 
 here = pathlib.Path(__file__).resolve().parent
 site = here.parent.parent / 'python' / 'dsanalyze' / '_attach' / 'site'
-seconds = 120
+seconds = 60
 
 
 class Plan:
@@ -54,6 +54,30 @@ class Connection:
 
     def notes(self):
         return {message['code']: message for message in self.of('note')}
+
+
+class Nursery:
+    """A process that has imported torch, and forks a child for each script: importing takes longer than most tests."""
+
+    one = {}
+
+    def __init__(self, python):
+        self._process = subprocess.Popen([python, str(here / 'nursery.py')], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                         env=dict(os.environ, OMP_NUM_THREADS='1'))
+
+    @classmethod
+    def of(cls, python):
+        if python not in cls.one:
+            cls.one[python] = cls(python)
+        return cls.one[python]
+
+    def start(self, command, environment, folder, output):
+        print(json.dumps({'command': command, 'environment': environment, 'folder': folder, 'output': output}), file=self._process.stdin, flush=True)
+        return int(self._process.stdout.readline())
+
+    def wait(self):
+        """The exit status of the child, once it has ended."""
+        return os.waitstatus_to_exitcode(int(self._process.stdout.readline()))
 
 
 class Launcher:
@@ -105,21 +129,32 @@ class Launcher:
                 pass
 
     def run(self, *command, folder=None, expect=0):
-        """Runs the command (a script's path and arguments, under the launcher's Python) to its end, and returns its output."""
+        """Runs a script (its path and arguments) to its end, in a process that has imported torch before, and returns its output."""
+        nursery = Nursery.of(self.python)
+        path = os.path.join(self.folder.name, 'printed')
+        pid = nursery.start(list(map(str, command)), self.environment, folder or self.folder.name, path)
+        late = threading.Timer(seconds, lambda: os.killpg(pid, signal.SIGKILL))
+        late.start()
+        status = nursery.wait()
+        late.cancel()
+        return self._result(status, pathlib.Path(path).read_text(), expect)
+
+    def start(self, *command, folder=None, expect=0):
+        """The same in a Python of its own, as the launcher starts it."""
         process = subprocess.Popen([self.python, *map(str, command)], env=self.environment, cwd=folder or self.folder.name, stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, text=True, start_new_session=True)
-        try:
-            output, _ = process.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            output, _ = process.communicate()
-            raise AssertionError('the script did not end in {} s:\n{}'.format(seconds, output)) from None
-        finally:
-            self._server.close()
+        late = threading.Timer(seconds, lambda: os.killpg(process.pid, signal.SIGKILL))
+        late.start()
+        output, _ = process.communicate()
+        late.cancel()
+        return self._result(process.returncode, output, expect)
+
+    def _result(self, status, output, expect):
+        self._server.close()
         for thread in self._threads[1:]:
             thread.join(10)
-        if expect is not None and process.returncode != expect:
-            raise AssertionError('exit {} instead of {}:\n{}'.format(process.returncode, expect, output))
+        if expect is not None and status != expect:
+            raise AssertionError('exit {} instead of {}:\n{}'.format(status, expect, output))
         return output
 
     @property

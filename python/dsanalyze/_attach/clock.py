@@ -27,7 +27,7 @@ class StepClock:
         self._open = None
         self._validation_began = None
         self._validation_left = None
-        self._lists = {part: [] for part in parts}
+        self._raw = []
         self._reset()
 
     def _reset(self):
@@ -42,7 +42,7 @@ class StepClock:
         return self._open is not None
 
     def __len__(self):
-        return len(self._lists['wait'])
+        return len(self._raw)
 
     def open(self, at):
         if self.begin is None:
@@ -105,43 +105,37 @@ class StepClock:
             self.gap.validation += left - began
 
     def close(self, at):
-        """The primary loader is asked again (or has ended): the step's time is divided."""
+        """The primary loader is asked again (or has ended). The step's time is divided later, by take()."""
         if self._validation_began is not None:
             self.validation_ended()
         if self._open is None or self._ready is None:
             return
-        total = at - self._open
-        computed = (self.stepped or self._paused or at) + self._synchronised
-        outside = max(0, at - computed)
-        # Further training loaders are asked between the primary's batch and the optimizer's step.
-        wait, hook = self._wait, self._hook
-        compute = total - outside - wait - hook
-        if compute < 0:
-            outside, compute = max(0, outside + compute), 0
-            wait = max(0, total - outside - hook)
-            hook = total - outside - wait
-        lists = self._lists
-        lists['wait'].append(wait)
-        lists['compute'].append(compute)
-        lists['outside'].append(outside)
-        lists['validation'].append(min(self._validation, outside))
-        lists['hook'].append(hook)
-        lists['samples'].append(self._samples)
-        lists['steps'].append(self.steps)
-        lists['ranks'].append(self._ranks)
+        self._raw.append((self._open, at, self.stepped or self._paused or at, self._synchronised, self._wait, self._hook, self._validation, self._samples, self.steps, self._ranks))
         self._open = None
         self._reset()
 
     def take(self, mode, end, ranks):
         """The window since the last take(), or nothing where no step was closed."""
         begin, self.begin = self.begin, None
-        lists, self._lists = self._lists, {part: [] for part in parts}
+        raw, self._raw = self._raw, []
         skipped, self.skipped = self.skipped, 0
-        if not lists['wait']:
+        if not raw:
             return None
-        if not ranks:
-            del lists['ranks']
         window = {'mode': mode, 'begin': begin, 'end': end}
-        window.update(lists)
+        window.update(zip(parts, map(list, zip(*[_divided(*step) for step in raw]))))
+        if not ranks:
+            del window['ranks']
         window['skipped'] = skipped
         return window
+
+
+def _divided(opened, closed, computed, synchronised, wait, hook, validation, samples, steps, ranks):
+    """One step's parts, whose first three and the hook's own time add up to its duration."""
+    total = closed - opened
+    outside = max(0, closed - computed - synchronised)
+    compute = total - outside - wait - hook
+    if compute < 0:  # Batches that were fetched outside of the step's computing, as by a loop that looks ahead.
+        outside, compute = max(0, outside + compute), 0
+        wait = max(0, total - outside - hook)
+        hook = total - outside - wait
+    return wait, compute, outside, min(validation, outside), hook, samples, steps, ranks

@@ -34,6 +34,8 @@ class Hook:
         self.waiting = False
         self.outputs = None
         self._known = {}
+        # Kept in a child, which must not finalise the parent's iterators: that would end their workers.
+        self._inherited = []
 
     def connect(self):
         self.waiting = False
@@ -73,6 +75,7 @@ class Hook:
         if engine is not None:
             engine.off = True
             engine.link.close()
+            self._inherited.append(engine)
         self.waiting = True
 
     def bye(self):
@@ -88,9 +91,9 @@ hook = Hook()
 
 def _patched_next(self):
     engine = hook.engine
-    if engine is not None and not engine.off:
+    if engine is not None:
         iteration = self.__dict__.get('_dsanalyze')
-        if iteration is not None:
+        if iteration is not None and (not engine.off or iteration.spare):
             return engine.next(iteration, self)
     return _next(self)
 

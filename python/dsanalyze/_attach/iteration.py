@@ -51,8 +51,10 @@ class Iteration:
         self.handed = 0
         self.again = collections.deque()
         self.issued = collections.deque()
-        self.owed = 0
+        # Iterable style, where nothing can be fetched again: discarded batches, which the script gets at the epoch's end unless others took their place.
+        self.spare = collections.deque()
         self.ahead = 0
+        self.disturbed = False
         self._puts = None
         self._replays = None
 
@@ -102,10 +104,11 @@ class Iteration:
                 index = original(iterator)
                 self.record.remember(index)
             return index
-        if self.owed:
-            self.owed -= 1
+        if self.spare:
+            self.spare.popleft()
             return None
-        if self.ended or (self.record.length is not None and self.handed >= self.record.length):
+        length = self.record.length or self.record.facts['batches']
+        if self.ended or (length is not None and self.handed >= length):
             raise StopIteration
         self.ahead += 1
         return None
@@ -162,6 +165,7 @@ class Iteration:
         The index lists go back to the front of the epoch, so no batch is lost to the script. Returns the number of batches and the first error.
         """
         multi = hasattr(iterator, '_task_info')
+        self.disturbed = True
         if self.ended:
             self.held = True
             return 0, None
@@ -196,7 +200,10 @@ class Iteration:
                 count += 1
                 if not multi and self.issued:
                     index = self.issued[-1][1]
-                if taken is not None and not taken(batch, self.count(iterator, index, batch)):
+                samples = self.count(iterator, index, batch)
+                if not self.map_style:
+                    self.spare.append((batch, samples))
+                if taken is not None and not taken(batch, samples):
                     self._puts, taken = 0, None
                 if time.monotonic() > deadline:
                     self._puts = 0
@@ -210,8 +217,6 @@ class Iteration:
                     if not replayed and number not in waiting and (not multi or number in again or number >= first)]
             self.again.extendleft(reversed(back))
             self.issued = collections.deque(entry for entry in self.issued if entry[0] in waiting and multi)
-        else:
-            self.owed += count
         return count, error
 
     def resume(self, iterator):
@@ -222,14 +227,14 @@ class Iteration:
 
     @staticmethod
     def _prime(iterator):
-        while iterator._tasks_outstanding < iterator._prefetch_factor * iterator._num_workers:
+        while len(iterator._task_info) < iterator._prefetch_factor * iterator._num_workers:
             sent = iterator._send_idx
             iterator._try_put_index()
             if iterator._send_idx == sent:
                 return
 
     def skip_ahead(self, iterator, seconds=30):
-        """Iterable style: takes off the stream what the script was given of other batches meanwhile. Returns what could not be skipped."""
+        """Iterable style, after resume(): takes off the stream what the script was given of other batches meanwhile. Returns what could not be skipped."""
         deadline = time.monotonic() + seconds
         skip = self.ahead
         self.ahead = 0

@@ -6,6 +6,8 @@ from .clock import Gap, StepClock
 from .roles import Roles, gradients_enabled
 
 interval = 1000000000
+# Sent as one number where every step has the same.
+equal_parts = ('validation', 'samples', 'steps')
 
 
 class Passive:
@@ -33,7 +35,7 @@ class Passive:
                 self.clock.validation_entered(entered)
                 training = primary = False
             if primary:
-                self._begin(iteration, entered)
+                entered = self._begin(iteration, entered)
         except Exception as error:
             self.fault(error)
         asked = now()
@@ -82,12 +84,16 @@ class Passive:
                 self._gap, self.clock.gap = self.clock.gap.report(entered), None
         if entered >= self._due and len(self.clock):
             self._offer(entered)
-            self.clock.open(now())  # What sending took lies between windows.
-        else:
-            self.clock.open(entered)
+            entered = now()  # What sending took lies between windows.
+        self.clock.open(entered)
+        return entered
 
     def _offer(self, entered):
         window = self.clock.take('full', entered, self._world > 1)
+        for part in equal_parts if window is not None else ():
+            values = window[part]
+            if values.count(values[0]) == len(values):
+                window[part] = values[0]
         message = {'t': 'passive', 'window': window}
         if self._gap is not None:
             message['between'], self._gap = self._gap, None

@@ -48,7 +48,7 @@ class Phases:
         if own:
             return batch
         if self.off:
-            return self._original(iterator)
+            return self._plain(iteration, iterator)
         index = self._guard(iteration.expected, iterator)
         asked = now()
         try:
@@ -63,6 +63,15 @@ class Phases:
             raise
         self._guard(self._delivered, iteration, iterator, index, batch, now() - asked, asked - self._began)
         return batch
+
+    def _plain(self, iteration, iterator):
+        """The hook's work is over, but for batches that it took off a stream."""
+        try:
+            return self._original(iterator)
+        except StopIteration:
+            if not iteration.spare:
+                raise
+            return iteration.spare.popleft()[0]
 
     def created(self, iteration):
         """A new iterator, or a new epoch of a persistent one: it must not fetch ahead while batches come from elsewhere."""
@@ -156,6 +165,8 @@ class Phases:
             if other is not None:
                 return True, other[0]
             raise
+        if iteration.ahead == 1 and record.length is None and record.facts['batches'] is None:
+            self.note('length-unknown', 'The dataset has no length, and no epoch had ended before: this epoch may become longer than the stream.')
         wait = 0
         if self.mode == 'synthetic':
             batch, samples = record.replay.next()
@@ -194,12 +205,11 @@ class Phases:
         if not record.training:
             self.clock.validation_ended(now())
             return None
-        if not iteration.map_style and iteration.owed and record.replay is not None and len(record.replay):
-            iteration.owed -= 1
-            batch, samples = record.replay.next()
+        if iteration.spare:
+            batch, samples = iteration.spare.popleft()
             self._served(iteration, samples, 0, now() - entered)
             return batch, samples
-        if not iteration.map_style and self.mode == 'full':
+        if not iteration.disturbed and self.mode == 'full':
             record.length = iteration.handed
         if record is self.roles.primary and iteration.announced:
             self.clock.cancel()
@@ -318,12 +328,12 @@ class Phases:
 
     def _resume(self):
         for other, iterator in self._live():
+            if other.held:
+                other.resume(iterator)
             if other.ahead:
                 left = other.skip_ahead(iterator)
                 if left:
                     self.note('epoch-lengthened', 'The stream could not be read as fast as the epoch went on without it: {} batches.'.format(left))
-            if other.held:
-                other.resume(iterator)
 
     def _cached_batch(self, record, iteration, iterator, index):
         if self._cached is None:

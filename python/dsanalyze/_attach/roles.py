@@ -6,8 +6,7 @@ import torch
 patience = 3
 
 
-def gradients_enabled():
-    return torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
+gradients_enabled = torch.is_grad_enabled  # Inference mode disables them, too.
 
 
 class Roles:
