@@ -104,11 +104,13 @@ class Iteration:
                 index = original(iterator)
                 self.record.remember(index)
             return index
+        length = self.record.length or self.record.facts['batches']
+        if length is not None and self.handed >= length:
+            raise StopIteration
         if self.spare:
             self.spare.popleft()
             return None
-        length = self.record.length or self.record.facts['batches']
-        if self.ended or (length is not None and self.handed >= length):
+        if self.ended:
             raise StopIteration
         self.ahead += 1
         return None
@@ -201,7 +203,9 @@ class Iteration:
                 if not multi and self.issued:
                     index = self.issued[-1][1]
                 samples = self.count(iterator, index, batch)
-                if not self.map_style:
+                if self.ahead:
+                    self.ahead -= 1
+                elif not self.map_style:
                     self.spare.append((batch, samples))
                 if taken is not None and not taken(batch, samples):
                     self._puts, taken = 0, None
