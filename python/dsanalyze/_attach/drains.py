@@ -12,6 +12,11 @@ stall_seconds = 120
 building = False
 
 
+def _samples(lists, number, batch):
+    index = lists[number % len(lists)] if lists else None
+    return len(index) if isinstance(index, (list, tuple)) else samples_of(batch)
+
+
 class _Lists:
     """A sampler that gives the index lists in turn, `count` of them or without end."""
 
@@ -71,18 +76,25 @@ def _stop(iterator):
 class Cycle:
     """The whole job on the subset: batches come in turn and without end, fetched ahead as the script's own loader does."""
 
-    def __init__(self, record, workers):
-        lists = record.lists[:record.warmed or len(record.lists)]
-        self._loader = _loader(record, lists, None, workers)
+    def __init__(self, record):
+        self._lists = record.lists[:record.warmed or len(record.lists)]
+        self._loader = _loader(record, self._lists, None, record.recipe['num_workers'])
         self._iterator = _start(self._loader)
+        self._given = 0
 
     def next(self):
+        """A batch and its samples."""
         try:
-            return next(self._iterator)
+            batch = next(self._iterator)
         except StopIteration:  # Iterable style starts again.
             _stop(self._iterator)
             self._iterator = _start(self._loader)
-            return next(self._iterator)
+            batch = next(self._iterator, None)
+            if batch is None:
+                raise RuntimeError('the subset has no batches') from None
+        samples = _samples(self._lists, self._given, batch)
+        self._given += 1
+        return batch, samples
 
     def close(self):
         _stop(self._iterator)
@@ -116,8 +128,7 @@ def drain(record, workers, batches, seconds, which):
                 iterator = _start(_loader(record, lists, count, workers))
                 continue
             times.append(now())
-            index = lists[(len(times) - 1) % len(lists)] if lists else None
-            samples.append(len(index) if isinstance(index, (list, tuple)) else samples_of(batch))
+            samples.append(_samples(lists, len(times) - 1, batch))
             if not record.map_style and len(shapes) < 16:
                 shapes.append(_shape(batch))
             if times[-1] > until:

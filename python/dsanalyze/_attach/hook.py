@@ -13,6 +13,7 @@ from . import drains, facts
 from .gradients import Gradients
 from .iteration import Iteration, Record
 from .link import Link
+from .outputs import Outputs
 from .passive import Passive
 from .phases import Phases
 
@@ -47,6 +48,8 @@ class Hook:
         engine = Passive(link, _next) if self.passive else Phases(link, _next, _index)
         engine.rank = {key: message[key] for key in ('rank', 'world', 'local_rank')}
         self.engine = engine
+        if self.outputs is not None:
+            engine.outputs = self.outputs
 
     def entry(self, loader):
         """What is remembered of a DataLoader object, for as long as it lives: its origin and its record."""
@@ -80,6 +83,8 @@ class Hook:
 
     def bye(self):
         if self.engine is not None:
+            if self.outputs is not None:
+                self.outputs.report()
             left = self.engine.finish()
             self.engine.link.send(dict(left, t='bye', exit=1 if hasattr(sys, 'last_type') else None))
             self.engine.link.close()
@@ -170,6 +175,9 @@ def install():
     loaders.DataLoader.__iter__ = _patched_loader_iter
     hook.gradients = Gradients(lambda: hook.engine if hook.engine is not None and not hook.engine.off else None, losses=not hook.passive,
                                ranks=facts.rank()['world'] > 1)
+    if not hook.passive:
+        hook.outputs = Outputs(os.environ.get('DSANALYZE_ATTACH_OUTPUT'), lambda code, text, **more: hook.engine.note(code, text, **more) if hook.engine is not None else None)
+        hook.outputs.watch()
     os.register_at_fork(after_in_child=hook.child)
     atexit.register(hook.bye)
     if _may_be_worker():

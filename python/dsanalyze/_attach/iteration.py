@@ -96,24 +96,22 @@ class Iteration:
         raise StopIteration
 
     def consume(self, iterator, original):
-        """Takes one batch off the epoch without fetching it, and returns its index list where there is one; StopIteration ends the epoch."""
+        """Takes one batch off the epoch without fetching it; StopIteration ends the epoch."""
         if self.map_style:
             if self.again:
-                index = self.again.popleft()
+                self.again.popleft()
             else:
-                index = original(iterator)
-                self.record.remember(index)
-            return index
+                self.record.remember(original(iterator))
+            return
         length = self.record.length or self.record.facts['batches']
         if length is not None and self.handed >= length:
             raise StopIteration
         if self.spare:
             self.spare.popleft()
-            return None
+            return
         if self.ended:
             raise StopIteration
         self.ahead += 1
-        return None
 
     def peek(self, iterator, original, count):
         """Records up to `count` index lists by looking ahead in the sampler; the script gets them all the same."""

@@ -5,9 +5,9 @@ from time import monotonic_ns as now
 
 import torch
 
-from . import drains, facts
-from .batches import Replay, samples_of
+from . import facts
 from .clock import Gap, StepClock
+from .modes import Modes
 from .roles import Randomness, Roles, gradients_enabled
 
 
@@ -16,11 +16,12 @@ class Phases:
 
     def __init__(self, link, original_next, original_index):
         self.off = False
-        self.mode = 'full'
         self.clock = StepClock()
         self.roles = Roles()
+        self.modes = Modes(self.roles, original_index, self.note)
         self.link = link
         self.losses = []
+        self.outputs = None
         self._original = original_next
         self._index = original_index
         self._remaining = 0
@@ -29,9 +30,6 @@ class Phases:
         self._said = set()
         self._world = 1
         self._next_id = 0
-        self._cached = None
-        self._keep = 0
-        self._keep_bytes = 0
 
     # What happens in the script.
 
@@ -76,7 +74,7 @@ class Phases:
     def created(self, iteration):
         """A new iterator, or a new epoch of a persistent one: it must not fetch ahead while batches come from elsewhere."""
         iteration.record.current = iteration
-        iteration.held = self.mode != 'full' and iteration.record.training and not self.off
+        iteration.held = self.modes.mode != 'full' and iteration.record.training and not self.off
 
     def started(self, record, duration):
         """The script has waited this long for the workers of a new epoch to start."""
@@ -131,7 +129,7 @@ class Phases:
             self._begin_step(iteration, entered)
         elif not record.training:
             return False, None
-        if self.off or self.mode == 'full':
+        if self.off or self.modes.mode == 'full':
             return False, None
         return self._hand_out(iteration, iterator, self._began)
 
@@ -155,9 +153,9 @@ class Phases:
     def _hand_out(self, iteration, iterator, begin):
         record = iteration.record
         if not iteration.held:
-            self._switch_one(iteration, iterator, self._keep, self._keep_bytes)
+            self.modes.apply(iteration, iterator)
         try:
-            index = iteration.consume(iterator, self._index)
+            iteration.consume(iterator, self._index)
         except StopIteration:
             if iteration.map_style:
                 return False, None  # The script's own iterator has ended, too, and says so itself.
@@ -168,13 +166,13 @@ class Phases:
         if iteration.ahead == 1 and record.length is None and record.facts['batches'] is None:
             self.note('length-unknown', 'The dataset has no length, and no epoch had ended before: this epoch may become longer than the stream.')
         wait = 0
-        if self.mode == 'synthetic':
+        if self.modes.mode == 'synthetic':
             batch, samples = record.replay.next()
             if record.replay.changed:
                 self.note('batch-mutated', 'The script changes batches in place; each batch was handed out as a copy.')
         else:
             asked = now()
-            batch, samples = self._cached_batch(record, iteration, iterator, index)
+            batch, samples = self.modes.cached_batch(iteration)
             wait = now() - asked
         iterator._num_yielded += 1
         self._served(iteration, samples, wait, now() - begin - wait)
@@ -209,7 +207,7 @@ class Phases:
             batch, samples = iteration.spare.popleft()
             self._served(iteration, samples, 0, now() - entered)
             return batch, samples
-        if not iteration.disturbed and self.mode == 'full':
+        if not iteration.disturbed and self.modes.mode == 'full':
             record.length = iteration.handed
         if record is self.roles.primary and iteration.announced:
             self.clock.cancel()
@@ -245,7 +243,7 @@ class Phases:
         if torch.cuda.is_initialized():
             torch.cuda.synchronize()
         message = self._at(why, iteration)
-        window = self.clock.take(self.mode, entered, self._world > 1)
+        window = self.clock.take(self.modes.mode, entered, self._world > 1)
         if window is not None:
             window['nonfinite'] = self._nonfinite()
             message['window'] = window
@@ -256,10 +254,10 @@ class Phases:
             reply = self.link.ask(message)
             action = reply.get('do') if reply is not None else 'pass'
             if action == 'run':
-                if reply.get('mode', self.mode) != self.mode:
-                    self._switch(iteration, reply)
-                if self.mode == 'full':
-                    self._resume()
+                if reply.get('mode', self.modes.mode) != self.modes.mode:
+                    self.modes.switch(iteration, reply)
+                if self.modes.mode == 'full':
+                    self.modes.resume()
                 self._remaining = int(reply['steps'])
                 return
             if action == 'go':
@@ -267,9 +265,9 @@ class Phases:
             if action == 'end':
                 self.end()
             if action == 'switch':
-                message = self._switch(iteration, reply)
+                message = self._at('switched', iteration, **self.modes.switch(iteration, reply))
             elif action == 'drain':
-                message = self._drain(iteration, reply)
+                message = self.modes.drain(iteration, reply)
             else:
                 self.pass_through()
                 return
@@ -286,92 +284,18 @@ class Phases:
         losses, self.losses = self.losses, []
         return sum(1 for loss in losses if not bool(torch.isfinite(loss)))
 
-    def _live(self):
-        """The training iterations that go on, with their iterators."""
-        found = []
-        for record in self.roles.training:
-            iteration = record.current
-            iterator = iteration.iterator() if iteration is not None else None
-            if iterator is not None and not iteration.ended:
-                found.append((iteration, iterator))
-        return found
-
-    def _switch_one(self, iteration, iterator, keep, keep_bytes):
-        if not keep:
-            return iteration.discard(iterator, self._index)
-        replay = Replay()
-        count, error = iteration.discard(iterator, self._index, keep, lambda batch, samples: replay.add(batch, samples, keep_bytes))
-        replay.drop_partial()
-        if len(replay):
-            iteration.record.replay = replay
-        return count, error
-
-    def _switch(self, iteration, reply):
-        mode = reply['mode']
-        self._keep = int(reply.get('keep', 16)) if mode == 'synthetic' else 0
-        self._keep_bytes = int(reply.get('keep_bytes', 1 << 30))
-        self._close_cached()
-        discarded = 0
-        with Randomness():
-            if mode == 'full':
-                self.mode = mode
-                self._resume()
-            for other, iterator in self._live() if mode != 'full' else ():
-                count, error = self._switch_one(other, iterator, self._keep, self._keep_bytes)
-                discarded += count if other is iteration else 0
-                if error is not None:
-                    self.note('discard-failed', 'A batch failed while outstanding batches were discarded: {}: {}'.format(type(error).__name__, error))
-        self.mode = mode
-        replay = iteration.record.replay
-        return self._at('switched', iteration, discarded=discarded, kept=len(replay) if replay is not None and self._keep else 0,
-                        bytes=replay.bytes if replay is not None and self._keep else 0)
-
-    def _resume(self):
-        for other, iterator in self._live():
-            if other.held:
-                other.resume(iterator)
-            if other.ahead:
-                left = other.skip_ahead(iterator)
-                if left:
-                    self.note('epoch-lengthened', 'The stream could not be read as fast as the epoch went on without it: {} batches.'.format(left))
-
-    def _cached_batch(self, record, iteration, iterator, index):
-        if self._cached is None:
-            self._cached = {}
-        if record not in self._cached:
-            with Randomness():
-                self._cached[record] = drains.Cycle(record, record.recipe['num_workers'])
-        batch = self._cached[record].next()
-        return batch, iteration.count(iterator, index, batch) if index is not None else samples_of(batch)
-
-    def _close_cached(self):
-        cached, self._cached = self._cached, None
-        for cycle in (cached or {}).values():
-            cycle.close()
-
-    def _drain(self, iteration, reply):
-        with Randomness():
-            for other, iterator in self._live():
-                if not other.held:
-                    other.discard(iterator, self._index)
-                if other is iteration:
-                    other.peek(iterator, self._index, int(reply['batches']))
-            message = drains.drain(iteration.record, int(reply['workers']), int(reply['batches']), float(reply['seconds']), reply.get('pass', 'measure'))
-        if message.pop('differs', False):
-            self.note('not-separable', 'Two starts of the iterable dataset gave different batches.')
-        message['mode'] = self.mode
-        return message
-
     def finish(self):
         """The process ends by itself: the bye carries what is left of a window."""
         end = self.clock.cancel() or now()
-        window = None if self.off else self.clock.take(self.mode, end, self._world > 1)
+        window = None if self.off else self.clock.take(self.modes.mode, end, self._world > 1)
         return {} if window is None else {'window': window}
 
     def end(self):
         """Ends the process: the results of this run are thrown away."""
+        if self.outputs is not None:
+            self._guard(self.outputs.report)
         self.link.send({'t': 'bye', 'exit': 0})
-        for _, iterator in self._live():
+        for _, iterator in self.modes.live():
             for worker in getattr(iterator, '_workers', ()):
                 worker.terminate()
         for stream in (sys.stdout, sys.stderr):
@@ -386,11 +310,11 @@ class Phases:
         if self.off:
             return
         self.off = True
-        self.mode = 'full'
+        self.modes.mode = 'full'
         try:
-            self._close_cached()
+            self.modes.close_cached()
             with Randomness():
-                self._resume()
+                self.modes.resume()
         except Exception:
             pass
         for record in self.roles.training:
