@@ -1,7 +1,7 @@
 """Where the time of training steps goes: one number a step and part, in nanoseconds of the monotonic clock."""
 from time import monotonic_ns as now
 
-parts = ('wait', 'compute', 'outside', 'validation', 'hook', 'samples', 'steps', 'ranks')
+parts = ('wait', 'compute', 'outside', 'validation', 'hook', 'samples', 'steps', 'ranks', 'outside_ranks')
 
 
 class Gap:
@@ -11,10 +11,10 @@ class Gap:
         self.begin = begin
         self.start = 0
         self.validation = 0
-        self.hook = 0
+        self.ranks = 0
 
     def report(self, end):
-        return {'begin': self.begin, 'end': end, 'start': self.start, 'validation': self.validation, 'hook': self.hook}
+        return {'begin': self.begin, 'end': end, 'start': self.start, 'validation': self.validation, 'ranks': self.ranks}
 
 
 class StepClock:
@@ -33,7 +33,7 @@ class StepClock:
     def _reset(self):
         self.stepped = 0
         self.steps = 0
-        self._wait = self._hook = self._samples = self._validation = self._ranks = 0
+        self._wait = self._hook = self._samples = self._validation = self._ranks = self._outside_ranks = 0
         self._ready = self._paused = None
         self._synchronised = 0
 
@@ -78,7 +78,13 @@ class StepClock:
             self.stepped = at
 
     def waited_for_ranks(self, duration):
-        self._ranks += duration
+        if self._open is None:
+            if self.gap is not None:
+                self.gap.ranks += duration
+        elif self.stepped or self._paused:
+            self._outside_ranks += duration
+        else:
+            self._ranks += duration
 
     def synchronised(self, duration):
         """The device was waited for at the end of a window; that is the last step's computing."""
@@ -110,7 +116,8 @@ class StepClock:
             self.validation_ended()
         if self._open is None or self._ready is None:
             return
-        self._raw.append((self._open, at, self.stepped or self._paused or at, self._synchronised, self._wait, self._hook, self._validation, self._samples, self.steps, self._ranks))
+        self._raw.append((self._open, at, self.stepped or self._paused or at, self._synchronised, self._wait, self._hook, self._validation,
+                          self._samples, self.steps, self._ranks, self._outside_ranks))
         self._open = None
         self._reset()
 
@@ -124,12 +131,12 @@ class StepClock:
         window = {'mode': mode, 'begin': begin, 'end': end}
         window.update(zip(parts, map(list, zip(*[_divided(*step) for step in raw]))))
         if not ranks:
-            del window['ranks']
+            del window['ranks'], window['outside_ranks']
         window['skipped'] = skipped
         return window
 
 
-def _divided(opened, closed, computed, synchronised, wait, hook, validation, samples, steps, ranks):
+def _divided(opened, closed, computed, synchronised, wait, hook, validation, samples, steps, ranks, outside_ranks):
     """One step's parts, whose first three and the hook's own time add up to its duration."""
     total = closed - opened
     outside = max(0, closed - computed - synchronised)
@@ -138,4 +145,4 @@ def _divided(opened, closed, computed, synchronised, wait, hook, validation, sam
         outside, compute = max(0, outside + compute), 0
         wait = max(0, total - outside - hook)
         hook = total - outside - wait
-    return wait, compute, outside, min(validation, outside), hook, samples, steps, ranks
+    return wait, compute, outside, min(validation, outside), hook, samples, steps, min(ranks, compute), min(outside_ranks, outside)

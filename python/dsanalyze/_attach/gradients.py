@@ -11,25 +11,30 @@ watched_parameters = 4
 
 
 class Gradients:
-    """What the engine hears: optimizer_stepped(optimizer); its clock's skipped_at() and waited_for_ranks(); its list of losses.
+    """What the engine hears: optimizer_stepped(); its clock's skipped_at() and waited_for_ranks(); its list of losses.
 
     engine() returns the engine in work, or nothing.
     """
 
-    def __init__(self, engine, losses, ranks):
+    def __init__(self, engine, losses):
         self._engine = engine
         self._losses = losses
-        self._ranks = ranks
+        self._ranks = False
         self._depth = 0
         self._last_gradient = 0
         self._watched = set()
         self._follow_steps()
-        if losses or ranks:
-            self._follow_backward()
-        if ranks:
-            self._follow_collectives()
         if losses:
+            self._follow_backward()
             self._follow_scaler()
+
+    def follow_ranks(self):
+        """From now on the waits for other ranks are clocked."""
+        if not self._ranks:
+            self._ranks = True
+            if not self._losses:
+                self._follow_backward()
+            self._follow_collectives()
 
     # Steps.
 
@@ -69,7 +74,7 @@ class Gradients:
         engine = self._engine()
         if engine is not None:
             try:
-                engine.optimizer_stepped(optimizer)
+                engine.optimizer_stepped()
                 if self._ranks and id(optimizer) not in self._watched:
                     self._watched.add(id(optimizer))
                     self._watch(optimizer)
@@ -128,7 +133,7 @@ class Gradients:
             began = now()
             result = original(*arguments, **named)
             engine = self._engine()
-            if engine is not None and engine.clock.running:
+            if engine is not None:
                 engine.clock.waited_for_ranks(now() - began)
             return result
 

@@ -34,6 +34,7 @@ class Hook:
         self.engine = None
         self.waiting = False
         self.outputs = None
+        self.gradients = None
         self._known = {}
         # Kept in a child, which must not finalise the parent's iterators: that would end their workers.
         self._inherited = []
@@ -46,6 +47,7 @@ class Hook:
         message = facts.hello()
         link.send(message)
         engine = Passive(link, _next) if self.passive else Phases(link, _next, _index)
+        engine.follow_ranks = self.gradients.follow_ranks
         engine.rank = {key: message[key] for key in ('rank', 'world', 'local_rank')}
         self.engine = engine
         if self.outputs is not None:
@@ -173,8 +175,9 @@ def install():
         _Base._next_index = _patched_index
     _Base._reset = _patched_reset
     loaders.DataLoader.__iter__ = _patched_loader_iter
-    hook.gradients = Gradients(lambda: hook.engine if hook.engine is not None and not hook.engine.off else None, losses=not hook.passive,
-                               ranks=facts.rank()['world'] > 1)
+    hook.gradients = Gradients(lambda: hook.engine if hook.engine is not None and not hook.engine.off else None, losses=not hook.passive)
+    if facts.rank()['world'] > 1:
+        hook.gradients.follow_ranks()
     if not hook.passive:
         hook.outputs = Outputs(os.environ.get('DSANALYZE_ATTACH_OUTPUT'), lambda code, text, **more: hook.engine.note(code, text, **more) if hook.engine is not None else None)
         hook.outputs.watch()

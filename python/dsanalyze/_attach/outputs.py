@@ -143,7 +143,7 @@ class Outputs:
         """Sent once, when the process ends."""
         if self._diverted:
             self._note('outputs-diverted', 'Checkpoints went to a folder of dsanalyze instead of {}.'.format(_some(self._diverted)), paths=sorted(self._diverted)[:max_files])
-        written = sorted(path for path in self._written if path not in self._diverted)
+        written = sorted(path for path in self._written if path not in self._diverted and os.path.exists(path))
         if written:
             self._note('files-written', 'The script wrote {}.'.format(_some(written)), paths=written)
 

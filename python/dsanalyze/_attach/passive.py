@@ -1,27 +1,20 @@
 """A real training run: only clocks are read, and the launcher is never waited for."""
 from time import monotonic_ns as now
 
-from . import facts
-from .clock import Gap, StepClock
-from .roles import Roles, gradients_enabled
+from .clock import Gap
+from .engine import Engine
+from .roles import gradients_enabled
 
 interval = 1000000000
 # Sent as one number where every step has the same.
 equal_parts = ('validation', 'samples', 'steps')
 
 
-class Passive:
-    """Like Phases, but every batch is the script's own, and windows are offered about once a second."""
+class Passive(Engine):
+    """Every batch is the script's own, and windows are offered about once a second."""
 
     def __init__(self, link, original_next):
-        self.off = False
-        self.clock = StepClock()
-        self.roles = Roles()
-        self.link = link
-        self.losses = ()
-        self._original = original_next
-        self._world = 1
-        self._next_id = 0
+        super().__init__(link, original_next, link.offer)
         self._due = 0
         self._gap = None
 
@@ -89,7 +82,7 @@ class Passive:
         return entered
 
     def _offer(self, entered):
-        window = self.clock.take('full', entered, self._world > 1)
+        window = self.clock.take('full', entered, self.world > 1)
         for part in equal_parts if window is not None else ():
             values = window[part]
             if values.count(values[0]) == len(values):
@@ -121,30 +114,6 @@ class Passive:
         except Exception as error:
             self.fault(error)
 
-    def created(self, iteration):
-        iteration.record.current = iteration
-
-    def started(self, record, duration):
-        if record.training and self.clock.gap is not None:
-            self.clock.gap.start += duration
-
-    def optimizer_stepped(self, _):
-        if self.clock.running:
-            self.clock.stepped_at(now())
-        for record in self.roles.stepped():
-            if record.id is None:
-                if not self._next_id:
-                    self.link.offer(facts.device())
-                    rank = facts.rank()
-                    self._world = rank['world']
-                    if rank != self.rank:
-                        self.link.offer(dict(rank, t='rank'))
-                record.id = self._next_id
-                self._next_id += 1
-            message = {'t': 'loader', 'id': record.id, 'primary': record is self.roles.primary}
-            message.update(record.facts)
-            self.link.offer(message)
-
     def finish(self):
         """The process ends: what is left is offered."""
         end = self.clock.cancel()
@@ -153,5 +122,5 @@ class Passive:
         return {}
 
     def fault(self, error):
+        self.note('hook-failed', '{}: {}'.format(type(error).__name__, error))
         self.off = True
-        self.link.offer({'t': 'note', 'code': 'hook-failed', 'text': '{}: {}'.format(type(error).__name__, error)})

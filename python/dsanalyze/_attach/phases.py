@@ -5,31 +5,22 @@ from time import monotonic_ns as now
 
 import torch
 
-from . import facts
-from .clock import Gap, StepClock
+from .clock import Gap
+from .engine import Engine
 from .modes import Modes
-from .roles import Randomness, Roles, gradients_enabled
+from .roles import Randomness, gradients_enabled
 
 
-class Phases:
+class Phases(Engine):
     """Answers for each __next__ of the script's iterators. What fails in here ends the profiling and never the script."""
 
     def __init__(self, link, original_next, original_index):
-        self.off = False
-        self.clock = StepClock()
-        self.roles = Roles()
+        super().__init__(link, original_next, link.send)
         self.modes = Modes(self.roles, original_index, self.note)
-        self.link = link
-        self.losses = []
-        self.outputs = None
-        self._original = original_next
         self._index = original_index
         self._remaining = 0
         self._began = 0
         self._epoch = -1
-        self._said = set()
-        self._world = 1
-        self._next_id = 0
 
     # What happens in the script.
 
@@ -72,22 +63,9 @@ class Phases:
             return iteration.spare.popleft()[0]
 
     def created(self, iteration):
-        """A new iterator, or a new epoch of a persistent one: it must not fetch ahead while batches come from elsewhere."""
-        iteration.record.current = iteration
+        """It must not fetch ahead while batches come from elsewhere."""
+        super().created(iteration)
         iteration.held = self.modes.mode != 'full' and iteration.record.training and not self.off
-
-    def started(self, record, duration):
-        """The script has waited this long for the workers of a new epoch to start."""
-        if record.training and self.clock.gap is not None:
-            self.clock.gap.start += duration
-
-    def optimizer_stepped(self, _):
-        if self.off:
-            return
-        if self.clock.running:
-            self.clock.stepped_at(now())
-        for record in self.roles.stepped():
-            self._recognise(record)
 
     def fault(self, error):
         self.note('hook-failed', '{}: {}'.format(type(error).__name__, error))
@@ -104,13 +82,6 @@ class Phases:
         except Exception as error:
             self.fault(error)
             return None
-
-    def note(self, code, text, **more):
-        if code not in self._said:
-            self._said.add(code)
-            message = {'t': 'note', 'code': code, 'text': text}
-            message.update(more)
-            self.link.send(message)
 
     # One __next__.
 
@@ -217,25 +188,6 @@ class Phases:
             self.clock.gap.start = now() - entered
         return None
 
-    # Recognising the training loaders.
-
-    def _recognise(self, record):
-        if record.id is None:
-            if not self._next_id:
-                self.link.send(facts.device())
-                self._say_rank()
-            record.id = self._next_id
-            self._next_id += 1
-        message = {'t': 'loader', 'id': record.id, 'primary': record is self.roles.primary}
-        message.update(record.facts)
-        self.link.send(message)
-
-    def _say_rank(self):
-        rank = facts.rank()
-        self._world = rank['world']
-        if rank != {key: self.rank[key] for key in rank}:
-            self.link.send(dict(rank, t='rank'))
-
     # Checkpoints.
 
     def checkpoint(self, why, iteration, entered):
@@ -243,7 +195,7 @@ class Phases:
         if torch.cuda.is_initialized():
             torch.cuda.synchronize()
         message = self._at(why, iteration)
-        window = self.clock.take(self.modes.mode, entered, self._world > 1)
+        window = self.clock.take(self.modes.mode, entered, self.world > 1)
         if window is not None:
             window['nonfinite'] = self._nonfinite()
             message['window'] = window
@@ -287,7 +239,7 @@ class Phases:
     def finish(self):
         """The process ends by itself: the bye carries what is left of a window."""
         end = self.clock.cancel() or now()
-        window = None if self.off else self.clock.take(self.modes.mode, end, self._world > 1)
+        window = None if self.off else self.clock.take(self.modes.mode, end, self.world > 1)
         return {} if window is None else {'window': window}
 
     def end(self):
