@@ -1,6 +1,4 @@
 """Where the time of training steps goes: one number a step and part, in nanoseconds of the monotonic clock."""
-from time import monotonic_ns as now
-
 parts = ('wait', 'compute', 'outside', 'validation', 'hook', 'samples', 'steps', 'ranks', 'outside_ranks')
 
 

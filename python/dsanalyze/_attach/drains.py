@@ -1,4 +1,5 @@
 """Second loaders over the batches that the script has had: drained without a step, or in place of the script's own."""
+import math
 import time
 import warnings
 from time import monotonic_ns as now
@@ -9,6 +10,7 @@ from torch.utils.data import DataLoader
 from .batches import samples_of, tensors_of
 
 stall_seconds = 120
+shapes_compared = 16
 building = False
 
 
@@ -106,44 +108,47 @@ def _shape(batch):
 
 
 def drain(record, workers, batches, seconds, which):
-    """Fetches batches without a step, and says when each arrived. The warm pass reads each of the subset's batches once; later passes stay within what it read."""
-    times, samples, error, shapes = [], [], None, []
-    lists = record.lists[:batches]
-    if which == 'measure' and record.warmed:
-        lists = lists[:record.warmed]
-    count = min(batches, len(lists)) if which == 'warm' and record.map_style else batches
+    """Fetches batches without a step, and says when each arrived. The warm pass reads each batch once, and what it read is the subset of later passes.
+
+    No number of batches (0) means until the seconds are over.
+    """
+    warm = which == 'warm'
+    times, samples, restarts, error, shapes = [], [], [], None, []
+    lists = record.lists[:batches] if warm or not record.warmed else record.lists[:record.warmed]
+    limit = batches or math.inf
+    if warm and record.map_style:
+        limit = min(limit, len(lists))
     main = time.thread_time_ns()
     start = now()
     until = start + int(seconds * 1e9)
-    iterator = None
+    iterator, given = None, 0
     try:
-        iterator = _start(_loader(record, lists, count, workers))
-        while len(times) < count:
-            try:
-                batch = next(iterator)
-            except StopIteration:
-                if record.map_style or not times or which == 'warm':
+        loader = _loader(record, lists, limit if limit < math.inf else None, workers)
+        iterator = _start(loader)
+        while len(times) < limit and (not times or times[-1] < until):
+            batch = next(iterator, None) if record.map_style or warm or not record.warmed or given < record.warmed else None
+            if batch is None:  # A stream starts again, after the batches that the warm pass read.
+                if record.map_style or warm or not given:
                     break
                 _stop(iterator)
-                iterator = _start(_loader(record, lists, count, workers))
+                iterator, given = _start(loader), 0
+                restarts.append(len(times))
                 continue
+            given += 1
             times.append(now())
             samples.append(_samples(lists, len(times) - 1, batch))
-            if not record.map_style and len(shapes) < 16:
+            if not record.map_style and len(shapes) < shapes_compared and not restarts:
                 shapes.append(_shape(batch))
-            if times[-1] > until:
-                break
     except Exception as problem:
         error = '{}: {}'.format(type(problem).__name__, problem)
     main = time.thread_time_ns() - main
     batch = None
     if iterator is not None:
         _stop(iterator)
-    message = {'t': 'drained', 'workers': workers, 'pass': which, 'start': start, 'times': times, 'samples': samples, 'main_cpu': main, 'error': error}
-    if which == 'warm':
+    message = {'t': 'drained', 'workers': workers, 'pass': which, 'start': start, 'times': times, 'samples': samples, 'main_cpu': main, 'restarts': restarts, 'error': error}
+    if warm:
         record.warmed = len(times)
         record.shapes = shapes
     elif not record.map_style:
-        known = record.shapes
-        message['differs'] = any(one != other for one, other in zip(known, shapes))
+        message['differs'] = any(one != other for one, other in zip(record.shapes, shapes))
     return message

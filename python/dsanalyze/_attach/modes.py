@@ -29,7 +29,8 @@ class Modes:
         if not self._keep:
             return iteration.discard(iterator, self._index)
         replay = Replay()
-        count, error = iteration.discard(iterator, self._index, self._keep, lambda batch, samples: replay.add(batch, samples, self._keep_bytes))
+        with Randomness():
+            count, error = iteration.discard(iterator, self._index, self._keep, lambda batch, samples: replay.add(batch, samples, self._keep_bytes))
         replay.drop_partial()
         if len(replay):
             iteration.record.replay = replay

@@ -21,37 +21,40 @@ class Passive(Engine):
     def next(self, iteration, iterator):
         entered = now()
         record = iteration.record
-        training = record.training
-        primary = record is self.roles.primary
+        training = record.training and gradients_enabled()
+        primary = training and record is self.roles.primary
         try:
-            if not gradients_enabled() or (not training and self.roles.training):
-                self.clock.validation_entered(entered)
-                training = primary = False
             if primary:
                 entered = self._begin(iteration, entered)
+            elif not training and self.roles.training:
+                self.clock.validation_entered(entered)
         except Exception as error:
             self.fault(error)
         asked = now()
         try:
             batch = self._original(iterator)
-        except BaseException as error:
-            self._guard_end(iteration, entered, type(error) is StopIteration)
+        except StopIteration:
+            self._ended(iteration, entered, primary, training)
+            raise
+        except BaseException:
+            if primary:
+                self.clock.cancel()
             raise
         served = now()
         try:
             iteration.handed += 1
             if primary:
-                samples = self._samples(iteration, batch)
                 self.roles.served(record)
+                samples = self._samples(iteration, batch)
                 at = now()
                 self.clock.served(at, served - asked, asked - entered + at - served, samples)
+            elif training:
+                self.roles.served(record)
+                self.clock.followed(served - asked, asked - entered + now() - served)
             else:
-                if training or gradients_enabled():
+                if gradients_enabled():
                     self.roles.served(record)
-                if training:
-                    self.clock.followed(served - asked, asked - entered + now() - served)
-                else:
-                    self.clock.validation_served(served)
+                self.clock.validation_served(served)
         except Exception as error:
             self.fault(error)
         return batch
@@ -96,20 +99,17 @@ class Passive(Engine):
         if self.link.lost:
             self.off = True
 
-    def _guard_end(self, iteration, entered, ended):
+    def _ended(self, iteration, entered, primary, training):
         try:
-            if not ended:
-                self.clock.cancel()
-                return
             iteration.ended = True
             self.roles.ended(iteration.record)
-            if iteration.record is self.roles.primary:
+            if primary:
                 self.clock.cancel()
                 if len(self.clock):
                     self._offer(entered)
                 self.clock.gap = Gap(entered)
                 self.clock.gap.start = now() - entered
-            elif not iteration.record.training:
+            elif not training:
                 self.clock.validation_ended(now())
         except Exception as error:
             self.fault(error)

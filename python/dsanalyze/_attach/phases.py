@@ -11,6 +11,21 @@ from .modes import Modes
 from .roles import Randomness, gradients_enabled
 
 
+primary, follower, other = 'primary', 'follower', 'other'
+
+
+class Asked:
+    """One call of an iterator's __next__: what it is for, when it began, and a batch (in a tuple) that is not the iterator's own."""
+
+    def __init__(self, iteration, iterator, began):
+        self.iteration = iteration
+        self.iterator = iterator
+        self.began = began
+        self.role = other
+        self.batch = None
+        self.over = False
+
+
 class Phases(Engine):
     """Answers for each __next__ of the script's iterators. What fails in here ends the profiling and never the script."""
 
@@ -19,23 +34,17 @@ class Phases(Engine):
         self.modes = Modes(self.roles, original_index, self.note)
         self._index = original_index
         self._remaining = 0
-        self._began = 0
         self._epoch = -1
 
     # What happens in the script.
 
     def next(self, iteration, iterator):
-        entered = now()
-        try:
-            self._began = entered
-            own, batch = self._before(iteration, iterator, entered)
-        except StopIteration:
-            raise
-        except Exception as error:
-            self.fault(error)
-            own, batch = False, None
-        if own:
-            return batch
+        step = Asked(iteration, iterator, now())
+        self._guard(self._begin, step)
+        if step.over:
+            raise StopIteration
+        if step.batch is not None:
+            return step.batch[0]
         if self.off:
             return self._plain(iteration, iterator)
         index = self._guard(iteration.expected, iterator)
@@ -43,14 +52,15 @@ class Phases(Engine):
         try:
             batch = self._original(iterator)
         except StopIteration:
-            other = self._guard(self._ended, iteration, entered)
-            if other is not None:
-                return other[0]
+            self._guard(self._ended, step)
+            if step.batch is not None:
+                return step.batch[0]
             raise
         except BaseException:
-            self.clock.cancel()
+            if step.role is primary:
+                self.clock.cancel()
             raise
-        self._guard(self._delivered, iteration, iterator, index, batch, now() - asked, asked - self._began)
+        self._guard(self._delivered, step, index, batch, now() - asked, asked - step.began)
         return batch
 
     def _plain(self, iteration, iterator):
@@ -77,67 +87,63 @@ class Phases(Engine):
     def _guard(self, function, *arguments):
         try:
             return function(*arguments)
-        except StopIteration:
-            raise
         except Exception as error:
             self.fault(error)
             return None
 
     # One __next__.
 
-    def _before(self, iteration, iterator, entered):
-        """Whether the batch is ours, and the batch."""
-        record = iteration.record
+    def _begin(self, step):
+        """Finds what the batch is for, and hands it out where it does not come from the script's own iterator."""
+        record = step.iteration.record
         if self.off:
-            return False, None
+            return
         if not gradients_enabled() or (self.roles.training and not record.training):
-            self.clock.validation_entered(entered)
-            if gradients_enabled():
-                self.roles.served(record)
-            return False, None
-        self.roles.served(record)
+            self.clock.validation_entered(step.began)
+            return
         if record is self.roles.primary:
-            self._begin_step(iteration, entered)
-        elif not record.training:
-            return False, None
-        if self.off or self.modes.mode == 'full':
-            return False, None
-        return self._hand_out(iteration, iterator, self._began)
+            step.role = primary
+            self._begin_step(step)
+        elif record.training:
+            step.role = follower
+        if step.role is not other and not self.off and self.modes.mode != 'full':
+            self._hand_out(step)
 
-    def _begin_step(self, iteration, entered):
+    def _begin_step(self, step):
+        entered = step.began
         self.clock.close(entered)
-        if not iteration.announced:
-            iteration.announced = True
+        if not step.iteration.announced:
+            step.iteration.announced = True
             self._epoch += 1
-            self.checkpoint('start', iteration, entered)
+            self.checkpoint('start', step.iteration, entered)
         elif self._remaining <= 0:
-            self.checkpoint('window', iteration, entered)
+            self.checkpoint('window', step.iteration, entered)
         else:
             self._remaining -= 1
             self.clock.open(entered)
             return
         self._remaining -= 1
-        self._began = now()  # What lay between was a checkpoint, which belongs to no step.
+        step.began = now()  # What lay between was a checkpoint, which belongs to no step.
         if not self.off:
-            self.clock.open(self._began)
+            self.clock.open(step.began)
 
-    def _hand_out(self, iteration, iterator, begin):
+    def _hand_out(self, step):
+        iteration, iterator = step.iteration, step.iterator
         record = iteration.record
-        if not iteration.held:
+        synthetic = self.modes.mode == 'synthetic'
+        if not iteration.held or (synthetic and not record.replay):
             self.modes.apply(iteration, iterator)
         try:
             iteration.consume(iterator, self._index)
         except StopIteration:
-            if iteration.map_style:
-                return False, None  # The script's own iterator has ended, too, and says so itself.
-            other = self._ended(iteration, begin)
-            if other is not None:
-                return True, other[0]
-            raise
+            if not iteration.map_style:  # Else the script's own iterator has ended, too, and says so itself.
+                self._ended(step)
+                step.over = step.batch is None
+            return
         if iteration.ahead == 1 and record.length is None and record.facts['batches'] is None:
             self.note('length-unknown', 'The dataset has no length, and no epoch had ended before: this epoch may become longer than the stream.')
         wait = 0
-        if self.modes.mode == 'synthetic':
+        if synthetic:
             batch, samples = record.replay.next()
             if record.replay.changed:
                 self.note('batch-mutated', 'The script changes batches in place; each batch was handed out as a copy.')
@@ -146,47 +152,50 @@ class Phases(Engine):
             batch, samples = self.modes.cached_batch(iteration)
             wait = now() - asked
         iterator._num_yielded += 1
-        self._served(iteration, samples, wait, now() - begin - wait)
-        return True, batch
+        step.batch = (batch,)
+        self._served(step, samples, wait, now() - step.began - wait)
 
-    def _delivered(self, iteration, iterator, index, batch, wait, hook):
+    def _delivered(self, step, index, batch, wait, hook):
         """The script's own iterator has handed out a batch."""
         began = now()
-        samples = iteration.delivered(iterator, index, batch)
-        self._served(iteration, samples, wait, hook + now() - began)
+        samples = step.iteration.delivered(step.iterator, index, batch)
+        self._served(step, samples, wait, hook + now() - began)
 
-    def _served(self, iteration, samples, wait, hook):
+    def _served(self, step, samples, wait, hook):
         at = now()
-        iteration.handed += 1
-        if iteration.record is self.roles.primary:
+        step.iteration.handed += 1
+        if gradients_enabled():
+            self.roles.served(step.iteration.record)
+        if step.role is primary:
             if self.clock.running:
                 self.clock.served(at, wait, hook, samples)
-        elif iteration.record.training:
+        elif step.role is follower:
             self.clock.followed(wait, hook)
         else:
             self.clock.validation_served(at)
 
-    def _ended(self, iteration, entered):
-        """The iterator has no further batch. Returns one all the same where the epoch owes it to the script."""
+    def _ended(self, step):
+        """The iterator has no further batch; the step gets one all the same where the epoch owes it to the script."""
+        iteration = step.iteration
         record = iteration.record
         iteration.ended = True
         self.roles.ended(record)
-        if not record.training:
-            self.clock.validation_ended(now())
-            return None
         if iteration.spare:
             batch, samples = iteration.spare.popleft()
-            self._served(iteration, samples, 0, now() - entered)
-            return batch, samples
+            step.batch = (batch,)
+            self._served(step, samples, 0, now() - step.began)
+            return
         if not iteration.disturbed and self.modes.mode == 'full':
             record.length = iteration.handed
-        if record is self.roles.primary and iteration.announced:
+        if step.role is other:
+            self.clock.validation_ended(now())
+        elif step.role is primary:
             self.clock.cancel()
+            entered = step.began
             self.checkpoint('epoch_end', iteration, entered)
             self._remaining = 0
             self.clock.gap = Gap(entered)
             self.clock.gap.start = now() - entered
-        return None
 
     # Checkpoints.
 
