@@ -1,0 +1,146 @@
+"""Where the time of training steps goes: one number a step and part, in nanoseconds of the monotonic clock."""
+parts = ('wait', 'compute', 'outside', 'validation', 'hook', 'samples', 'steps', 'ranks', 'outside_ranks')
+
+
+class Gap:
+    """What happened between the end of one training epoch and the first step of the next."""
+
+    def __init__(self, begin):
+        self.begin = begin
+        self.start = 0
+        self.validation = 0
+        self.ranks = 0
+
+    def report(self, end):
+        return {'begin': self.begin, 'end': end, 'start': self.start, 'validation': self.validation, 'ranks': self.ranks}
+
+
+class StepClock:
+    """Follows one step at a time: open() when the primary loader is asked, served() when it has answered, close() when it is asked again."""
+
+    def __init__(self):
+        self.begin = None
+        self.gap = None
+        self.skipped = 0
+        self._open = None
+        self._validation_began = None
+        self._validation_left = None
+        self._raw = []
+        self._reset()
+
+    def _reset(self):
+        self.stepped = 0
+        self.steps = 0
+        self._wait = self._hook = self._samples = self._validation = self._ranks = self._outside_ranks = 0
+        self._ready = self._paused = None
+        self._synchronised = 0
+
+    @property
+    def running(self):
+        return self._open is not None
+
+    def __len__(self):
+        return len(self._raw)
+
+    def open(self, at):
+        if self.begin is None:
+            self.begin = at
+        self._open = at
+
+    def cancel(self):
+        """The step that was opened did not happen: its loader had ended. Returns when it was opened."""
+        at, self._open = self._open, None
+        self._reset()
+        return at
+
+    def served(self, at, wait, hook, samples):
+        """The primary loader has handed out its batch."""
+        self._ready = at
+        self._wait += wait
+        self._hook += hook
+        self._samples += samples
+
+    def followed(self, wait, hook):
+        """A further training loader has handed out a batch, inside of this step."""
+        self._wait += wait
+        self._hook += hook
+
+    def stepped_at(self, at):
+        self.stepped = at
+        self.steps += 1
+
+    def skipped_at(self, at):
+        """A GradScaler left out the optimizer's step."""
+        self.skipped += 1
+        if self._open is not None:
+            self.stepped = at
+
+    def waited_for_ranks(self, duration):
+        if self._open is None:
+            if self.gap is not None:
+                self.gap.ranks += duration
+        elif self.stepped or self._paused:
+            self._outside_ranks += duration
+        else:
+            self._ranks += duration
+
+    def synchronised(self, duration):
+        """The device was waited for at the end of a window; that is the last step's computing."""
+        self._synchronised += duration
+
+    def validation_entered(self, at):
+        if self._validation_began is None:
+            self._validation_began = at
+            if self._open is not None and not self.stepped:
+                self._paused = at
+
+    def validation_served(self, at):
+        self._validation_left = at
+
+    def validation_ended(self, at=None):
+        """`at` is nothing where a loop was left before its loader's end: its last batch is the last that is known of it."""
+        began, left = self._validation_began, at or self._validation_left
+        self._validation_began = self._validation_left = None
+        if began is None or left is None:
+            return
+        if self._open is not None:
+            self._validation += left - began
+        elif self.gap is not None:
+            self.gap.validation += left - began
+
+    def close(self, at):
+        """The primary loader is asked again (or has ended). The step's time is divided later, by take()."""
+        if self._validation_began is not None:
+            self.validation_ended()
+        if self._open is None or self._ready is None:
+            return
+        self._raw.append((self._open, at, self.stepped or self._paused or at, self._synchronised, self._wait, self._hook, self._validation,
+                          self._samples, self.steps, self._ranks, self._outside_ranks))
+        self._open = None
+        self._reset()
+
+    def take(self, mode, end, ranks):
+        """The window since the last take(), or nothing where no step was closed."""
+        begin, self.begin = self.begin, None
+        raw, self._raw = self._raw, []
+        skipped, self.skipped = self.skipped, 0
+        if not raw:
+            return None
+        window = {'mode': mode, 'begin': begin, 'end': end}
+        window.update(zip(parts, map(list, zip(*[_divided(*step) for step in raw]))))
+        if not ranks:
+            del window['ranks'], window['outside_ranks']
+        window['skipped'] = skipped
+        return window
+
+
+def _divided(opened, closed, computed, synchronised, wait, hook, validation, samples, steps, ranks, outside_ranks):
+    """One step's parts, whose first three and the hook's own time add up to its duration."""
+    total = closed - opened
+    outside = max(0, closed - computed - synchronised)
+    compute = total - outside - wait - hook
+    if compute < 0:  # Batches that were fetched outside of the step's computing, as by a loop that looks ahead.
+        outside, compute = max(0, outside + compute), 0
+        wait = max(0, total - outside - hook)
+        hook = total - outside - wait
+    return wait, compute, outside, min(validation, outside), hook, samples, steps, min(ranks, compute), min(outside_ranks, outside)

@@ -1,0 +1,154 @@
+"""Second loaders over the batches that the script has had: drained without a step, or in place of the script's own."""
+import math
+import time
+import warnings
+from time import monotonic_ns as now
+
+import torch
+from torch.utils.data import DataLoader
+
+from .batches import samples_of, tensors_of
+
+stall_seconds = 120
+shapes_compared = 16
+building = False
+
+
+def _samples(lists, number, batch):
+    index = lists[number % len(lists)] if lists else None
+    return len(index) if isinstance(index, (list, tuple)) else samples_of(batch)
+
+
+class _Lists:
+    """A sampler that gives the index lists in turn, `count` of them or without end."""
+
+    def __init__(self, lists, count=None):
+        self._lists = lists
+        self._count = count
+
+    def __iter__(self):
+        given = 0
+        while self._lists and (self._count is None or given < self._count):
+            yield self._lists[given % len(self._lists)]
+            given += 1
+
+
+def _loader(record, lists, count, workers):
+    """A loader like the script's, with its own generator, and with a deadline for each batch."""
+    recipe = record.recipe
+    arguments = {'num_workers': workers, 'collate_fn': recipe['collate_fn'], 'pin_memory': recipe['pin_memory'],
+                 'worker_init_fn': recipe['worker_init_fn'], 'generator': torch.Generator()}
+    if recipe.get('pin_memory_device'):
+        arguments['pin_memory_device'] = recipe['pin_memory_device']
+    if workers:
+        arguments['timeout'] = recipe['timeout'] or stall_seconds
+        arguments['multiprocessing_context'] = recipe['multiprocessing_context']
+        arguments['prefetch_factor'] = (recipe['prefetch_factor'] if recipe['num_workers'] else None) or 2
+    if not record.map_style:
+        arguments.update(batch_size=recipe['batch_size'], drop_last=recipe['drop_last'])
+    elif recipe['auto_collation']:
+        arguments['batch_sampler'] = _Lists(lists, count)
+    else:
+        arguments.update(sampler=_Lists(lists, count), batch_size=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore')
+        return DataLoader(recipe['dataset'], **arguments)
+
+
+def _start(loader):
+    global building
+    building = True
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter('ignore')
+            return iter(loader)
+    finally:
+        building = False
+
+
+def _stop(iterator):
+    try:
+        stop = getattr(iterator, '_shutdown_workers', None)
+        if stop is not None:
+            stop()
+    except Exception:
+        pass
+
+
+class Cycle:
+    """The whole job on the subset: batches come in turn and without end, fetched ahead as the script's own loader does."""
+
+    def __init__(self, record):
+        self._lists = record.lists[:record.warmed or len(record.lists)]
+        self._loader = _loader(record, self._lists, None, record.recipe['num_workers'])
+        self._iterator = _start(self._loader)
+        self._given = 0
+
+    def next(self):
+        """A batch and its samples."""
+        try:
+            batch = next(self._iterator)
+        except StopIteration:  # Iterable style starts again.
+            _stop(self._iterator)
+            self._iterator = _start(self._loader)
+            batch = next(self._iterator, None)
+            if batch is None:
+                raise RuntimeError('the subset has no batches') from None
+        samples = _samples(self._lists, self._given, batch)
+        self._given += 1
+        return batch, samples
+
+    def close(self):
+        _stop(self._iterator)
+        self._iterator = None
+
+
+def _shape(batch):
+    return type(batch).__name__, [tuple(tensor.shape[1:]) for tensor in tensors_of(batch)]
+
+
+def drain(record, workers, batches, seconds, which):
+    """Fetches batches without a step, and says when each arrived. The warm pass reads each batch once, and what it read is the subset of later passes.
+
+    No number of batches (0) means until the seconds are over.
+    """
+    warm = which == 'warm'
+    times, samples, restarts, error, shapes = [], [], [], None, []
+    lists = record.lists[:batches] if warm or not record.warmed else record.lists[:record.warmed]
+    limit = batches or math.inf
+    if warm and record.map_style:
+        limit = min(limit, len(lists))
+    main = time.thread_time_ns()
+    start = now()
+    until = start + int(seconds * 1e9)
+    iterator, given = None, 0
+    try:
+        loader = _loader(record, lists, limit if limit < math.inf else None, workers)
+        iterator = _start(loader)
+        while len(times) < limit and (not times or times[-1] < until):
+            batch = next(iterator, None) if record.map_style or warm or not record.warmed or given < record.warmed else None
+            if batch is None:  # A stream starts again, after the batches that the warm pass read.
+                if record.map_style or warm or not given:
+                    break
+                _stop(iterator)
+                iterator, given = _start(loader), 0
+                restarts.append(len(times))
+                continue
+            given += 1
+            times.append(now())
+            samples.append(_samples(lists, len(times) - 1, batch))
+            if not record.map_style and len(shapes) < shapes_compared and not restarts:
+                shapes.append(_shape(batch))
+    except Exception as problem:
+        error = '{}: {}'.format(type(problem).__name__, problem)
+    main = time.thread_time_ns() - main
+    batch = None
+    if iterator is not None:
+        _stop(iterator)
+    message = {'t': 'drained', 'workers': workers, 'pass': which, 'start': start, 'times': times, 'samples': samples, 'main_cpu': main, 'restarts': restarts, 'error': error}
+    if warm:
+        record.warmed = len(times)
+        record.shapes = shapes
+    elif not record.map_style:
+        message['differs'] = any(one != other for one, other in zip(record.shapes, shapes))
+    return message

@@ -1,0 +1,64 @@
+"""What phases and passive runs have in common: who trains, and what is said about it once."""
+from time import monotonic_ns as now
+
+from . import facts
+from .clock import StepClock
+from .roles import Roles
+
+
+class Engine:
+    """send() takes a message that has no reply. rank and follow_ranks are set by whoever makes the engine."""
+
+    def __init__(self, link, original_next, send):
+        self.off = False
+        self.clock = StepClock()
+        self.roles = Roles()
+        self.link = link
+        self.losses = []
+        self.outputs = None
+        self.rank = {}
+        self.world = 1
+        self.follow_ranks = lambda: None
+        self._original = original_next
+        self._send = send
+        self._said = set()
+        self._loaders = 0
+
+    def created(self, iteration):
+        """A new iterator, or a new epoch of a persistent one."""
+        iteration.record.current = iteration
+
+    def started(self, record, duration):
+        """The script has waited this long for the workers of a new epoch to start."""
+        if record.training and self.clock.gap is not None:
+            self.clock.gap.start += duration
+
+    def optimizer_stepped(self):
+        if self.clock.running:
+            self.clock.stepped_at(now())
+        for record in self.roles.stepped():
+            self._introduce(record)
+
+    def _introduce(self, record):
+        """A loader is now known to train, or to be the primary one."""
+        if record.id is None:
+            if not self._loaders:
+                self._send(facts.device())
+                rank = facts.rank()
+                self.world = rank['world']
+                if self.world > 1:
+                    self.follow_ranks()
+                if rank != self.rank:
+                    self._send(dict(rank, t='rank'))
+            record.id = self._loaders
+            self._loaders += 1
+        self._send(dict(record.facts, t='loader', id=record.id, primary=record is self.roles.primary))
+
+    def note(self, code, text, **more):
+        if code not in self._said:
+            self._said.add(code)
+            self._send(dict(more, t='note', code=code, text=text))
+
+    def finish(self):
+        """The process ends by itself: returns what its last message carries."""
+        return {}

@@ -1,0 +1,133 @@
+"""What the hook reports about the process, the device, and a DataLoader."""
+import multiprocessing
+import os
+import sys
+
+import torch
+from torch.utils.data import dataloader as loaders
+from torch.utils.data import sampler as samplers
+
+rank_variables = (
+    ('RANK', 'WORLD_SIZE', 'LOCAL_RANK'),
+    ('OMPI_COMM_WORLD_RANK', 'OMPI_COMM_WORLD_SIZE', 'OMPI_COMM_WORLD_LOCAL_RANK'),
+    ('SLURM_PROCID', 'SLURM_NTASKS', 'SLURM_LOCALID'),
+)
+_lengths_without_effects = (samplers.BatchSampler, samplers.SequentialSampler, samplers.RandomSampler, samplers.SubsetRandomSampler, samplers.WeightedRandomSampler)
+
+
+def rank():
+    """Rank, world and local rank: torch.distributed's word where it has been initialised, else the environment's."""
+    distributed = sys.modules.get('torch.distributed')
+    local = 0
+    found = (0, 1)
+    for names in rank_variables:
+        values = [os.environ.get(name, '') for name in names]
+        if values[0].isdigit() and values[1].isdigit():
+            found = int(values[0]), int(values[1])
+            local = int(values[2]) if values[2].isdigit() else 0
+            break
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        found = distributed.get_rank(), distributed.get_world_size()
+    return {'rank': found[0], 'world': found[1], 'local_rank': local}
+
+
+def hello():
+    """Asks no device: a script may still choose one."""
+    message = {'t': 'hello', 'version': 1, 'pid': os.getpid(), 'parent': os.getppid(), 'argv': list(getattr(sys, 'argv', [])),
+               'python': '.'.join(map(str, sys.version_info[:3])), 'torch': str(torch.__version__), 'cuda': False, 'device': '', 'threads': None}
+    message.update(rank())
+    return message
+
+
+def device():
+    """Sent with the first training loader, when the script has chosen its device."""
+    cuda = torch.cuda.is_available() and torch.cuda.is_initialized()
+    name = torch.cuda.get_device_name() if cuda else _processor()
+    return {'t': 'device', 'cuda': cuda, 'device': name, 'threads': torch.get_num_threads()}
+
+
+def _processor():
+    try:
+        with open('/proc/cpuinfo', encoding='utf-8', errors='replace') as lines:
+            for line in lines:
+                if line.startswith('model name'):
+                    return line.split(':', 1)[1].strip()
+    except OSError:
+        pass
+    return ''
+
+
+def origin(loader):
+    """The file and line where a loader is made: the first caller outside of torch that is no constructor of the loader's own class."""
+    inside = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(__file__) + os.sep)
+    frame = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if not code.co_filename.startswith(inside) and not (code.co_name == '__init__' and frame.f_locals.get(code.co_varnames[0]) is loader):
+            return code.co_filename, frame.f_lineno
+        frame = frame.f_back
+    return None, None
+
+
+def _name(value):
+    kind = type(value)
+    return kind.__module__ + '.' + kind.__qualname__
+
+
+def _length(value, careful):
+    """len() of a dataset or sampler; under `careful` only where its len() cannot have an effect."""
+    if careful and not (type(value) in _lengths_without_effects and (type(value) is not samplers.BatchSampler or type(value.sampler) in _lengths_without_effects)):
+        return None
+    try:
+        return len(value)
+    except Exception:
+        return None
+
+
+def _shuffles(loader):
+    sampler = getattr(loader, 'sampler', None)
+    return bool(getattr(sampler, 'shuffle', False)) or isinstance(sampler, (samplers.RandomSampler, samplers.SubsetRandomSampler, samplers.WeightedRandomSampler))
+
+
+def loader_facts(loader, origin, careful):
+    """What can be said without an effect on the loader."""
+    iterable = loader._dataset_kind == loaders._DatasetKind.Iterable
+    kind = type(loader)
+    batch_size = loader.batch_size
+    if batch_size is None and loader.batch_sampler is not None:
+        batch_size = getattr(loader.batch_sampler, 'batch_size', None)
+    samples = None if careful and iterable else _dataset_length(loader.dataset)
+    if iterable:
+        batches = samples
+        if samples is not None and loader.batch_size is not None:
+            batches = samples // loader.batch_size if loader.drop_last else -(-samples // loader.batch_size)
+    else:
+        batches = _length(loader._index_sampler, careful)
+    context = loader.multiprocessing_context
+    return {'name': 'torch.utils.data.DataLoader' if kind is loaders.DataLoader else kind.__module__ + '.' + kind.__qualname__,
+            'version': str(torch.__version__), 'dataset_class': _name(loader.dataset), 'workers': loader.num_workers,
+            'prefetch': loader.prefetch_factor if loader.num_workers else 0, 'pin_memory': bool(loader.pin_memory),
+            'persistent': bool(loader.persistent_workers), 'batch_size': batch_size if isinstance(batch_size, int) else None,
+            'batches': batches, 'samples': samples, 'style': 'iterable' if iterable else 'map', 'shuffle': _shuffles(loader),
+            'start_method': context.get_start_method() if context is not None else _default_start_method(), 'drop_last': bool(loader.drop_last),
+            'file': origin[0], 'line': origin[1]}
+
+
+def _dataset_length(dataset):
+    try:
+        return len(dataset)
+    except Exception:
+        return None
+
+
+def _default_start_method():
+    return multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
+
+
+def recipe(loader):
+    """What a second loader over the same dataset is made of."""
+    names = ('dataset', 'batch_size', 'drop_last', 'collate_fn', 'num_workers', 'pin_memory', 'timeout', 'worker_init_fn',
+             'multiprocessing_context', 'prefetch_factor', 'pin_memory_device', 'persistent_workers')
+    found = {name: getattr(loader, name) for name in names if hasattr(loader, name)}
+    found['auto_collation'] = loader._auto_collation
+    return found

@@ -1,0 +1,161 @@
+"""Follows backward passes and optimizers' steps by functions around torch's own; no class is replaced."""
+import functools
+from time import monotonic_ns as now
+
+import torch
+from torch.optim import optimizer as optimizers
+
+collectives = ('all_reduce', 'barrier', 'broadcast', 'all_gather', 'reduce', 'reduce_scatter', 'all_gather_into_tensor', 'reduce_scatter_tensor',
+               'all_gather_object', 'broadcast_object_list', 'gather', 'scatter', 'monitored_barrier')
+watched_parameters = 4
+
+
+class Gradients:
+    """What the engine hears: optimizer_stepped(); its clock's skipped_at() and waited_for_ranks(); its list of losses.
+
+    engine() returns the engine in work, or nothing.
+    """
+
+    def __init__(self, engine, losses):
+        self._engine = engine
+        self._losses = losses
+        self._ranks = False
+        self._depth = 0
+        self._last_gradient = 0
+        self._watched = set()
+        self._follow_steps()
+        if losses:
+            self._follow_backward()
+            self._follow_scaler()
+
+    def follow_ranks(self):
+        """From now on the waits for other ranks are clocked."""
+        if not self._ranks:
+            self._ranks = True
+            if not self._losses:
+                self._follow_backward()
+            self._follow_collectives()
+
+    # Steps.
+
+    def _follow_steps(self):
+        register = getattr(optimizers, 'register_optimizer_step_post_hook', None)
+        if register is not None:
+            register(self._stepped)
+            return
+        original = optimizers.Optimizer._hook_for_profile
+        gradients = self
+
+        @functools.wraps(original)
+        def hook_for_profile(self):
+            original(self)
+            kind = type(self)
+            if not getattr(kind.step, 'followed', False):
+                kind.step = gradients._around_step(kind.step)
+
+        optimizers.Optimizer._hook_for_profile = hook_for_profile
+
+    def _around_step(self, step):
+        @functools.wraps(step)
+        def followed(optimizer, *arguments, **named):
+            self._depth += 1
+            try:
+                result = step(optimizer, *arguments, **named)
+            finally:
+                self._depth -= 1
+            if not self._depth:
+                self._stepped(optimizer)
+            return result
+
+        followed.followed = True
+        return followed
+
+    def _stepped(self, optimizer, *_):
+        engine = self._engine()
+        if engine is not None:
+            try:
+                engine.optimizer_stepped()
+                if self._ranks and id(optimizer) not in self._watched:
+                    self._watched.add(id(optimizer))
+                    self._watch(optimizer)
+            except Exception as error:
+                engine.fault(error)
+
+    _stepped._torchdynamo_disable = True
+
+    # The first parameters' gradients come last; what follows until the end of backward() is waiting for other ranks.
+
+    def _watch(self, optimizer):
+        parameters = [parameter for group in optimizer.param_groups for parameter in group['params'] if parameter.requires_grad and parameter.is_leaf]
+        for parameter in parameters[:watched_parameters]:
+            parameter.register_hook(self._gradient_ready)
+
+    def _gradient_ready(self, _):
+        self._last_gradient = now()
+
+    _gradient_ready._torchdynamo_disable = True
+
+    def _follow_backward(self):
+        original = torch.autograd.backward
+        gradients = self
+
+        @functools.wraps(original)
+        def backward(tensors, *arguments, **named):
+            gradients._last_gradient = 0
+            result = original(tensors, *arguments, **named)
+            engine = gradients._engine()
+            if engine is not None:
+                try:
+                    gradients._passed(engine, tensors)
+                except Exception as error:
+                    engine.fault(error)
+            return result
+
+        torch.autograd.backward = backward
+
+    def _passed(self, engine, tensors):
+        if self._last_gradient:
+            engine.clock.waited_for_ranks(now() - self._last_gradient)
+            self._last_gradient = 0
+        if self._losses and isinstance(tensors, torch.Tensor) and tensors.numel() == 1 and engine.clock.running and len(engine.losses) < 100000:
+            engine.losses.append(tensors.detach())
+
+    def _follow_collectives(self):
+        distributed = torch.distributed
+        for name in collectives:
+            original = getattr(distributed, name, None)
+            if original is not None:
+                setattr(distributed, name, self._around_collective(original))
+
+    def _around_collective(self, original):
+        @functools.wraps(original)
+        def collective(*arguments, **named):
+            began = now()
+            result = original(*arguments, **named)
+            engine = self._engine()
+            if engine is not None:
+                engine.clock.waited_for_ranks(now() - began)
+            return result
+
+        return collective
+
+    # A GradScaler leaves out steps whose gradients are not finite.
+
+    def _follow_scaler(self):
+        from torch.cuda.amp import grad_scaler
+        kinds = [grad_scaler.GradScaler]
+        kinds += [kind for kind in kinds[0].__mro__[1:] if kind is not object and 'step' in kind.__dict__]
+        kind = kinds[-1]
+        original = kind.step
+        gradients = self
+
+        @functools.wraps(original)
+        def step(scaler, optimizer, *arguments, **named):
+            engine = gradients._engine()
+            steps = engine.clock.steps if engine is not None else 0
+            result = original(scaler, optimizer, *arguments, **named)
+            if engine is not None and engine.clock.running and engine.clock.steps == steps:
+                engine.clock.skipped_at(now())
+            return result
+
+        kind.step = step

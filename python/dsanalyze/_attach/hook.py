@@ -1,0 +1,189 @@
+"""Installs the hook in a process that has imported torch: functions around the DataLoader's, a connection to the launcher, and what forks inherit."""
+import atexit
+import multiprocessing.process
+import os
+import sys
+import weakref
+from time import monotonic_ns as now
+
+import torch
+from torch.utils.data import dataloader as loaders
+
+from . import drains, facts
+from .gradients import Gradients
+from .iteration import Iteration, Record
+from .link import Link
+from .outputs import Outputs
+from .passive import Passive
+from .phases import Phases
+
+_Base = loaders._BaseDataLoaderIter
+_next = _Base.__next__
+_index = _Base._next_index
+_init = _Base.__init__
+_reset = _Base._reset
+_loader_init = loaders.DataLoader.__init__
+_loader_iter = loaders.DataLoader.__iter__
+
+
+class Hook:
+    """One a process. engine is nothing before the launcher has heard of the process, in its children, and when it is lost."""
+
+    def __init__(self):
+        self.passive = os.environ.get('DSANALYZE_ATTACH_MODE') == 'passive'
+        self.engine = None
+        self.waiting = False
+        self.outputs = None
+        self.gradients = None
+        self._known = {}
+        # Kept in a child, which must not finalise the parent's iterators: that would end their workers.
+        self._inherited = []
+
+    def connect(self):
+        self.waiting = False
+        link = Link(os.environ['DSANALYZE_ATTACH'])
+        if link.lost:
+            return
+        message = facts.hello()
+        link.send(message)
+        engine = Passive(link, _next) if self.passive else Phases(link, _next, _index)
+        engine.follow_ranks = self.gradients.follow_ranks
+        engine.rank = {key: message[key] for key in ('rank', 'world', 'local_rank')}
+        self.engine = engine
+        if self.outputs is not None:
+            engine.outputs = self.outputs
+
+    def entry(self, loader):
+        """What is remembered of a DataLoader object, for as long as it lives: its origin and its record."""
+        key = id(loader)
+        entry = self._known.get(key)
+        if entry is None:
+            entry = self._known[key] = {'loader': weakref.ref(loader, lambda _: self._known.pop(key, None)), 'origin': (None, None), 'record': None}
+        return entry
+
+    def record(self, loader):
+        entry = self.entry(loader)
+        if entry['record'] is None:
+            found = facts.loader_facts(loader, entry['origin'], careful=self.passive)
+            entry['record'] = Record(found, None if self.passive else facts.recipe(loader))
+        return entry['record']
+
+    def followed(self, loader):
+        """A new iterator of the script, in a process that may train."""
+        if self.waiting and torch.utils.data.get_worker_info() is None:
+            self.connect()
+        return self.engine is not None and not self.engine.off and not drains.building
+
+    def child(self):
+        """In a forked child: the connection is the parent's. A child that makes iterators of its own, and is no worker, connects by itself."""
+        engine, self.engine = self.engine, None
+        if engine is not None:
+            engine.off = True
+            engine.link.close()
+            self._inherited.append(engine)
+        self.waiting = True
+
+    def bye(self):
+        if self.engine is not None:
+            if self.outputs is not None:
+                self.outputs.report()
+            left = self.engine.finish()
+            self.engine.link.send(dict(left, t='bye', exit=1 if hasattr(sys, 'last_type') else None))
+            self.engine.link.close()
+            self.engine = None
+
+
+hook = Hook()
+
+
+def _patched_next(self):
+    engine = hook.engine
+    if engine is not None:
+        iteration = self.__dict__.get('_dsanalyze')
+        if iteration is not None and (not engine.off or iteration.spare):
+            return engine.next(iteration, self)
+    return _next(self)
+
+
+def _patched_index(self):
+    iteration = self.__dict__.get('_dsanalyze')
+    return _index(self) if iteration is None else iteration.next_index(self, _index)
+
+
+def _patched_init(self, loader, *arguments, **named):
+    try:
+        if hook.followed(loader):
+            self._dsanalyze = Iteration(hook.record(loader), self)
+            hook.engine.created(self._dsanalyze)
+    except Exception as error:
+        _fault(error)
+    _init(self, loader, *arguments, **named)
+
+
+def _patched_reset(self, loader, first_iter=False):
+    iteration = self.__dict__.get('_dsanalyze')
+    if iteration is not None and not first_iter and hook.engine is not None:
+        iteration.renew()
+        hook.engine.created(iteration)
+    return _reset(self, loader, first_iter)
+
+
+def _patched_loader_init(self, *arguments, **named):
+    try:
+        if hook.engine is not None or hook.waiting:
+            hook.entry(self)['origin'] = facts.origin(self)
+    except Exception as error:
+        _fault(error)
+    _loader_init(self, *arguments, **named)
+
+
+def _patched_loader_iter(self):
+    began = now()
+    iterator = _loader_iter(self)
+    engine = hook.engine
+    if engine is not None and '_dsanalyze' in iterator.__dict__:
+        engine.started(iterator._dsanalyze.record, now() - began)
+    return iterator
+
+
+for _new, _old in ((_patched_next, _next), (_patched_index, _index), (_patched_init, _init), (_patched_reset, _reset),
+                   (_patched_loader_init, _loader_init), (_patched_loader_iter, _loader_iter)):
+    _new._torchdynamo_disable = True
+    for _name in ('__name__', '__qualname__', '__doc__', '__module__'):
+        setattr(_new, _name, getattr(_old, _name))
+    _new.__wrapped__ = _old
+
+
+def _fault(error):
+    if hook.engine is not None:
+        hook.engine.fault(error)
+
+
+def _may_be_worker():
+    """Started by multiprocessing: perhaps a DataLoader's worker, perhaps a rank. The first iterator tells."""
+    command = ' '.join(map(str, getattr(sys, 'orig_argv', sys.argv)))
+    return multiprocessing.process.parent_process() is not None or 'multiprocessing.' in command
+
+
+def install():
+    if not os.environ.get('DSANALYZE_ATTACH'):
+        return
+    _Base.__next__ = _patched_next
+    _Base.__init__ = _patched_init
+    loaders.DataLoader.__init__ = _patched_loader_init
+    if not hook.passive:
+        _Base._next_index = _patched_index
+    _Base._reset = _patched_reset
+    loaders.DataLoader.__iter__ = _patched_loader_iter
+    hook.gradients = Gradients(lambda: hook.engine if hook.engine is not None and not hook.engine.off else None, losses=not hook.passive)
+    if facts.rank()['world'] > 1:
+        hook.gradients.follow_ranks()
+    if not hook.passive:
+        hook.outputs = Outputs(os.environ.get('DSANALYZE_ATTACH_OUTPUT'), lambda code, text, **more: hook.engine.note(code, text, **more) if hook.engine is not None else None)
+        hook.outputs.watch()
+    os.register_at_fork(after_in_child=hook.child)
+    atexit.register(hook.bye)
+    if _may_be_worker():
+        hook.waiting = True
+    else:
+        hook.connect()

@@ -1,0 +1,252 @@
+"""One pass of the script over a DataLoader: which index lists went out, what is outstanding, and how many batches the epoch still owes the script."""
+import collections
+import time
+import weakref
+
+from .batches import samples_of
+
+max_lists = 4096
+discard_seconds = 120
+
+
+class Record:
+    """What is known of one DataLoader across its epochs."""
+
+    def __init__(self, facts, recipe):
+        self.facts = facts
+        self.recipe = recipe
+        self.id = None
+        self.training = False
+        self.confirmed = 0
+        self.lists = []
+        self.replay = None
+        self.length = None
+        self.warmed = 0
+        self.shapes = []
+        self.current = None
+
+    @property
+    def map_style(self):
+        return self.facts['style'] == 'map'
+
+    def remember(self, index):
+        if len(self.lists) < max_lists:
+            self.lists.append(index)
+
+
+class Iteration:
+    """The state of one iterator. It holds no reference to it, so that the script's iterators die when the script drops them."""
+
+    def __init__(self, record, iterator):
+        self.record = record
+        self.iterator = weakref.ref(iterator)
+        self.map_style = record.map_style
+        self.renew()
+        self.held = False
+
+    def renew(self):
+        """A new epoch over the same (persistent) iterator."""
+        self.announced = False
+        self.ended = False
+        self.handed = 0
+        self.again = collections.deque()
+        self.issued = collections.deque()
+        # Iterable style, where nothing can be fetched again: discarded batches, which the script gets at the epoch's end unless others took their place.
+        self.spare = collections.deque()
+        self.ahead = 0
+        self.disturbed = False
+        self._puts = None
+        self._replays = None
+
+    # What the sampler is asked for.
+
+    def next_index(self, iterator, original):
+        """Instead of the iterator's own _next_index()."""
+        if self._puts is not None:
+            if self._puts <= 0:
+                raise StopIteration
+            self._puts -= 1
+        elif self.held:
+            raise StopIteration
+        return self._issue(iterator, original)
+
+    def _issue(self, iterator, original):
+        replayed = False
+        if self.again:
+            index = self.again.popleft()
+        else:
+            try:
+                index = original(iterator)
+                if self.map_style:
+                    self.record.remember(index)
+            except StopIteration:
+                index = self._replayed()
+                replayed = True
+        if self.map_style:
+            self.issued.append((getattr(iterator, '_send_idx', 0), index, replayed))
+        return index
+
+    def _replayed(self):
+        """An index list of an earlier batch, for an epoch that has no further ones."""
+        known = {id(index) for _, index, _ in self.issued}
+        while self._replays:
+            index = self._replays.popleft()
+            if id(index) not in known:
+                return index
+        raise StopIteration
+
+    def consume(self, iterator, original):
+        """Takes one batch off the epoch without fetching it; StopIteration ends the epoch."""
+        if self.map_style:
+            if self.again:
+                self.again.popleft()
+            else:
+                self.record.remember(original(iterator))
+            return
+        length = self.record.length or self.record.facts['batches']
+        if length is not None and self.handed >= length:
+            raise StopIteration
+        if self.spare:
+            self.spare.popleft()
+            return
+        if self.ended:
+            raise StopIteration
+        self.ahead += 1
+
+    def peek(self, iterator, original, count):
+        """Records up to `count` index lists by looking ahead in the sampler; the script gets them all the same."""
+        while self.map_style and len(self.record.lists) < min(count, max_lists):
+            try:
+                index = original(iterator)
+            except StopIteration:
+                return
+            self.record.remember(index)
+            self.again.append(index)
+
+    # What is fetched.
+
+    def expected(self, iterator):
+        """The index list of the batch that comes next, where it is known before."""
+        if self.map_style and self.issued and getattr(iterator, '_in_order', True):
+            received = getattr(iterator, '_rcvd_idx', None)
+            for number, index, _ in self.issued:
+                if number == received:
+                    return index
+        return None
+
+    def delivered(self, iterator, index, batch):
+        """The script's own iterator has handed out a batch: returns its samples."""
+        if self.map_style:
+            waiting = getattr(iterator, '_task_info', None)
+            if waiting is None:
+                index = self.issued[-1][1] if self.issued else None
+                self.issued.clear()
+            else:
+                while self.issued and self.issued[0][0] not in waiting:
+                    self.issued.popleft()
+        return self.count(iterator, index, batch)
+
+    def count(self, iterator, index, batch):
+        if isinstance(index, (list, tuple)):
+            return len(index)
+        if iterator._auto_collation and self.record.facts['batch_size']:
+            return self.record.facts['batch_size']
+        return samples_of(batch)
+
+    @staticmethod
+    def outstanding(iterator):
+        return len(getattr(iterator, '_task_info', ()))
+
+    # Switches.
+
+    def discard(self, iterator, original, keep=0, taken=None):
+        """Fetches and discards what is outstanding, and as many batches more as taken() wants, up to `keep`. The iterator is held then: it asks its sampler for nothing.
+
+        The index lists go back to the front of the epoch, so no batch is lost to the script. Returns the number of batches and the first error.
+        """
+        multi = hasattr(iterator, '_task_info')
+        self.disturbed = True
+        if self.ended:
+            self.held = True
+            return 0, None
+        again = set(getattr(iterator, '_task_info', ()))
+        first = getattr(iterator, '_send_idx', 0)
+        if not multi:
+            self.issued.clear()
+        self._puts = max(0, keep - self.outstanding(iterator))
+        if self.map_style and keep:
+            self._replays = collections.deque(self.record.lists[:2 * keep])
+        count, error = 0, None
+        deadline = time.monotonic() + discard_seconds
+        timeout = iterator._timeout
+        if multi and not timeout:
+            iterator._timeout = discard_seconds
+        try:
+            if multi:
+                self._prime(iterator)
+            while self.outstanding(iterator) if multi else self._puts > 0:
+                before = getattr(iterator, '_rcvd_idx', None)
+                index = self.expected(iterator)
+                try:
+                    batch = iterator._next_data()
+                except StopIteration:
+                    self.ended = self.ended or not self.map_style
+                    break
+                except Exception as problem:
+                    error = error or problem
+                    if (multi and iterator._rcvd_idx == before) or time.monotonic() > deadline:
+                        break
+                    continue
+                count += 1
+                if not multi and self.issued:
+                    index = self.issued[-1][1]
+                samples = self.count(iterator, index, batch)
+                if self.ahead:
+                    self.ahead -= 1
+                elif not self.map_style:
+                    self.spare.append((batch, samples))
+                if taken is not None and not taken(batch, samples):
+                    self._puts, taken = 0, None
+                if time.monotonic() > deadline:
+                    self._puts = 0
+        finally:
+            self._puts = self._replays = None
+            iterator._timeout = timeout
+        self.held = True
+        if self.map_style:
+            waiting = set(getattr(iterator, '_task_info', ()))
+            back = [index for number, index, replayed in self.issued
+                    if not replayed and number not in waiting and (not multi or number in again or number >= first)]
+            self.again.extendleft(reversed(back))
+            self.issued = collections.deque(entry for entry in self.issued if entry[0] in waiting and multi)
+        return count, error
+
+    def resume(self, iterator):
+        """The iterator fetches ahead again, as it did before discard()."""
+        self.held = False
+        if hasattr(iterator, '_task_info') and not self.ended and not iterator._shutdown:
+            self._prime(iterator)
+
+    @staticmethod
+    def _prime(iterator):
+        while len(iterator._task_info) < iterator._prefetch_factor * iterator._num_workers:
+            sent = iterator._send_idx
+            iterator._try_put_index()
+            if iterator._send_idx == sent:
+                return
+
+    def skip_ahead(self, iterator, seconds=30):
+        """Iterable style, after resume(): takes off the stream what the script was given of other batches meanwhile. Returns what could not be skipped."""
+        deadline = time.monotonic() + seconds
+        skip = self.ahead
+        self.ahead = 0
+        while skip and time.monotonic() < deadline:
+            try:
+                iterator._next_data()
+            except StopIteration:
+                self.ended = True
+                return 0
+            except Exception:
+                return skip
+            skip -= 1
+        return skip

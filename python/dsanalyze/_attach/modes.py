@@ -1,0 +1,94 @@
+"""Where batches come from: the script's own iterators, replayed ones, or second loaders; and what a change of that takes."""
+from . import drains
+from .batches import Replay
+from .roles import Randomness
+
+
+class Modes:
+    def __init__(self, roles, original_index, note):
+        self.mode = 'full'
+        self._roles = roles
+        self._index = original_index
+        self._note = note
+        self._cached = {}
+        self._keep = 0
+        self._keep_bytes = 0
+
+    def live(self):
+        """The training iterations that go on, with their iterators."""
+        found = []
+        for record in self._roles.training:
+            iteration = record.current
+            iterator = iteration.iterator() if iteration is not None else None
+            if iterator is not None and not iteration.ended:
+                found.append((iteration, iterator))
+        return found
+
+    def apply(self, iteration, iterator):
+        """Makes one iteration idle, and for synthetic mode keeps what it delivers meanwhile."""
+        if not self._keep:
+            return iteration.discard(iterator, self._index)
+        replay = Replay()
+        with Randomness():
+            count, error = iteration.discard(iterator, self._index, self._keep, lambda batch, samples: replay.add(batch, samples, self._keep_bytes))
+        replay.drop_partial()
+        if len(replay):
+            iteration.record.replay = replay
+        return count, error
+
+    def switch(self, iteration, reply):
+        """Changes where all training iterations have their batches from, and returns what that discarded and kept."""
+        mode = reply['mode']
+        self._keep = int(reply.get('keep', 16)) if mode == 'synthetic' else 0
+        self._keep_bytes = int(reply.get('keep_bytes', 1 << 30))
+        self.close_cached()
+        discarded = 0
+        with Randomness():
+            if mode == 'full':
+                self.mode = mode
+                self.resume()
+            for other, iterator in self.live() if mode != 'full' else ():
+                count, error = self.apply(other, iterator)
+                discarded += count if other is iteration else 0
+                if error is not None:
+                    self._note('discard-failed', 'A batch failed while outstanding batches were discarded: {}: {}'.format(type(error).__name__, error))
+                if mode == 'cached':
+                    self._cached[other.record] = drains.Cycle(other.record)
+        self.mode = mode
+        replay = iteration.record.replay if self._keep else None
+        return {'discarded': discarded, 'kept': len(replay) if replay is not None else 0, 'bytes': replay.bytes if replay is not None else 0}
+
+    def resume(self):
+        for other, iterator in self.live():
+            if other.held:
+                other.resume(iterator)
+            if other.ahead:
+                left = other.skip_ahead(iterator)
+                if left:
+                    self._note('epoch-lengthened', 'The stream could not be read as fast as the epoch went on without it: {} batches.'.format(left))
+
+    def cached_batch(self, iteration):
+        """A batch of the second loader, and its samples."""
+        record = iteration.record
+        if record not in self._cached:
+            with Randomness():
+                self._cached[record] = drains.Cycle(record)
+        return self._cached[record].next()
+
+    def close_cached(self):
+        cached, self._cached = self._cached, {}
+        for cycle in cached.values():
+            cycle.close()
+
+    def drain(self, iteration, reply):
+        with Randomness():
+            for other, iterator in self.live():
+                if not other.held:
+                    other.discard(iterator, self._index)
+                if other is iteration:
+                    other.peek(iterator, self._index, int(reply['batches']))
+            message = drains.drain(iteration.record, int(reply['workers']), int(reply['batches']), float(reply['seconds']), reply.get('pass', 'measure'))
+        if message.pop('differs', False):
+            self._note('not-separable', 'Two starts of the iterable dataset gave different batches.')
+        message['mode'] = self.mode
+        return message

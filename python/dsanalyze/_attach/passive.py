@@ -1,0 +1,126 @@
+"""A real training run: only clocks are read, and the launcher is never waited for."""
+from time import monotonic_ns as now
+
+from .clock import Gap
+from .engine import Engine
+from .roles import gradients_enabled
+
+interval = 1000000000
+# Sent as one number where every step has the same.
+equal_parts = ('validation', 'samples', 'steps')
+
+
+class Passive(Engine):
+    """Every batch is the script's own, and windows are offered about once a second."""
+
+    def __init__(self, link, original_next):
+        super().__init__(link, original_next, link.offer)
+        self._due = 0
+        self._gap = None
+
+    def next(self, iteration, iterator):
+        entered = now()
+        record = iteration.record
+        training = record.training and gradients_enabled()
+        primary = training and record is self.roles.primary
+        try:
+            if primary:
+                entered = self._begin(iteration, entered)
+            elif not training and self.roles.training:
+                self.clock.validation_entered(entered)
+        except Exception as error:
+            self.fault(error)
+        asked = now()
+        try:
+            batch = self._original(iterator)
+        except StopIteration:
+            self._ended(iteration, entered, primary, training)
+            raise
+        except BaseException:
+            if primary:
+                self.clock.cancel()
+            raise
+        served = now()
+        try:
+            iteration.handed += 1
+            if primary:
+                self.roles.served(record)
+                samples = self._samples(iteration, batch)
+                at = now()
+                self.clock.served(at, served - asked, asked - entered + at - served, samples)
+            elif training:
+                self.roles.served(record)
+                self.clock.followed(served - asked, asked - entered + now() - served)
+            else:
+                if gradients_enabled():
+                    self.roles.served(record)
+                self.clock.validation_served(served)
+        except Exception as error:
+            self.fault(error)
+        return batch
+
+    @staticmethod
+    def _samples(iteration, batch):
+        facts_of = iteration.record.facts
+        size, samples, batches = facts_of['batch_size'], facts_of['samples'], facts_of['batches']
+        if size and samples and batches and iteration.handed == batches and not facts_of['drop_last']:
+            return samples - size * (batches - 1)
+        if size:
+            return size
+        while isinstance(batch, (list, tuple)) and batch:
+            batch = batch[0]
+        shape = getattr(batch, 'shape', None)
+        return int(shape[0]) if shape else 1
+
+    def _begin(self, iteration, entered):
+        self.clock.close(entered)
+        if not iteration.announced:
+            iteration.announced = True
+            if self.clock.gap is not None:
+                self._gap, self.clock.gap = self.clock.gap.report(entered), None
+        if entered >= self._due and len(self.clock):
+            self._offer(entered)
+            entered = now()  # What sending took lies between windows.
+        self.clock.open(entered)
+        return entered
+
+    def _offer(self, entered):
+        window = self.clock.take('full', entered, self.world > 1)
+        for part in equal_parts if window is not None else ():
+            values = window[part]
+            if values.count(values[0]) == len(values):
+                window[part] = values[0]
+        message = {'t': 'passive', 'window': window}
+        if self._gap is not None:
+            message['between'], self._gap = self._gap, None
+        if window is not None:
+            self.link.offer(message)
+        self._due = now() + interval
+        if self.link.lost:
+            self.off = True
+
+    def _ended(self, iteration, entered, primary, training):
+        try:
+            iteration.ended = True
+            self.roles.ended(iteration.record)
+            if primary:
+                self.clock.cancel()
+                if len(self.clock):
+                    self._offer(entered)
+                self.clock.gap = Gap(entered)
+                self.clock.gap.start = now() - entered
+            elif not training:
+                self.clock.validation_ended(now())
+        except Exception as error:
+            self.fault(error)
+
+    def finish(self):
+        """The process ends: what is left is offered."""
+        end = self.clock.cancel()
+        if end is not None and len(self.clock):
+            self._offer(end)
+        return {}
+
+    def fault(self, error):
+        self.note('hook-failed', '{}: {}'.format(type(error).__name__, error))
+        self.off = True

@@ -1,0 +1,284 @@
+"""Runs the launcher's plan inside the script: windows of training steps in a mode, and between them switches and drains."""
+import os
+import sys
+from time import monotonic_ns as now
+
+import torch
+
+from .clock import Gap
+from .engine import Engine
+from .modes import Modes
+from .roles import Randomness, gradients_enabled
+
+
+primary, follower, other = 'primary', 'follower', 'other'
+
+
+class Asked:
+    """One call of an iterator's __next__: what it is for, when it began, and a batch (in a tuple) that is not the iterator's own."""
+
+    def __init__(self, iteration, iterator, began):
+        self.iteration = iteration
+        self.iterator = iterator
+        self.began = began
+        self.role = other
+        self.batch = None
+        self.over = False
+
+
+class Phases(Engine):
+    """Answers for each __next__ of the script's iterators. What fails in here ends the profiling and never the script."""
+
+    def __init__(self, link, original_next, original_index):
+        super().__init__(link, original_next, link.send)
+        self.modes = Modes(self.roles, original_index, self.note)
+        self._index = original_index
+        self._remaining = 0
+        self._epoch = -1
+
+    # What happens in the script.
+
+    def next(self, iteration, iterator):
+        step = Asked(iteration, iterator, now())
+        self._guard(self._begin, step)
+        if step.over:
+            raise StopIteration
+        if step.batch is not None:
+            return step.batch[0]
+        if self.off:
+            return self._plain(iteration, iterator)
+        index = self._guard(iteration.expected, iterator)
+        asked = now()
+        try:
+            batch = self._original(iterator)
+        except StopIteration:
+            self._guard(self._ended, step)
+            if step.batch is not None:
+                return step.batch[0]
+            raise
+        except BaseException:
+            if step.role is primary:
+                self.clock.cancel()
+            raise
+        self._guard(self._delivered, step, index, batch, now() - asked, asked - step.began)
+        return batch
+
+    def _plain(self, iteration, iterator):
+        """The hook's work is over, but for batches that it took off a stream."""
+        try:
+            return self._original(iterator)
+        except StopIteration:
+            if not iteration.spare:
+                raise
+            return iteration.spare.popleft()[0]
+
+    def created(self, iteration):
+        """It must not fetch ahead while batches come from elsewhere."""
+        super().created(iteration)
+        iteration.held = self.modes.mode != 'full' and iteration.record.training and not self.off
+
+    def fault(self, error):
+        self.note('hook-failed', '{}: {}'.format(type(error).__name__, error))
+        if os.environ.get('DSANALYZE_ATTACH_DEBUG'):
+            import traceback
+            traceback.print_exc()
+        self.pass_through()
+
+    def _guard(self, function, *arguments):
+        try:
+            return function(*arguments)
+        except Exception as error:
+            self.fault(error)
+            return None
+
+    # One __next__.
+
+    def _begin(self, step):
+        """Finds what the batch is for, and hands it out where it does not come from the script's own iterator."""
+        record = step.iteration.record
+        if self.off:
+            return
+        if not gradients_enabled() or (self.roles.training and not record.training):
+            self.clock.validation_entered(step.began)
+            return
+        if record is self.roles.primary:
+            step.role = primary
+            self._begin_step(step)
+        elif record.training:
+            step.role = follower
+        if step.role is not other and not self.off and self.modes.mode != 'full':
+            self._hand_out(step)
+
+    def _begin_step(self, step):
+        entered = step.began
+        self.clock.close(entered)
+        if not step.iteration.announced:
+            step.iteration.announced = True
+            self._epoch += 1
+            self.checkpoint('start', step.iteration, entered)
+        elif self._remaining <= 0:
+            self.checkpoint('window', step.iteration, entered)
+        else:
+            self._remaining -= 1
+            self.clock.open(entered)
+            return
+        self._remaining -= 1
+        step.began = now()  # What lay between was a checkpoint, which belongs to no step.
+        if not self.off:
+            self.clock.open(step.began)
+
+    def _hand_out(self, step):
+        iteration, iterator = step.iteration, step.iterator
+        record = iteration.record
+        synthetic = self.modes.mode == 'synthetic'
+        if not iteration.held or (synthetic and not record.replay):
+            self.modes.apply(iteration, iterator)
+        try:
+            iteration.consume(iterator, self._index)
+        except StopIteration:
+            if not iteration.map_style:  # Else the script's own iterator has ended, too, and says so itself.
+                self._ended(step)
+                step.over = step.batch is None
+            return
+        if iteration.ahead == 1 and record.length is None and record.facts['batches'] is None:
+            self.note('length-unknown', 'The dataset has no length, and no epoch had ended before: this epoch may become longer than the stream.')
+        wait = 0
+        if synthetic:
+            batch, samples = record.replay.next()
+            if record.replay.changed:
+                self.note('batch-mutated', 'The script changes batches in place; each batch was handed out as a copy.')
+        else:
+            asked = now()
+            batch, samples = self.modes.cached_batch(iteration)
+            wait = now() - asked
+        iterator._num_yielded += 1
+        step.batch = (batch,)
+        self._served(step, samples, wait, now() - step.began - wait)
+
+    def _delivered(self, step, index, batch, wait, hook):
+        """The script's own iterator has handed out a batch."""
+        began = now()
+        samples = step.iteration.delivered(step.iterator, index, batch)
+        self._served(step, samples, wait, hook + now() - began)
+
+    def _served(self, step, samples, wait, hook):
+        at = now()
+        step.iteration.handed += 1
+        if gradients_enabled():
+            self.roles.served(step.iteration.record)
+        if step.role is primary:
+            if self.clock.running:
+                self.clock.served(at, wait, hook, samples)
+        elif step.role is follower:
+            self.clock.followed(wait, hook)
+        else:
+            self.clock.validation_served(at)
+
+    def _ended(self, step):
+        """The iterator has no further batch; the step gets one all the same where the epoch owes it to the script."""
+        iteration = step.iteration
+        record = iteration.record
+        iteration.ended = True
+        self.roles.ended(record)
+        if iteration.spare:
+            batch, samples = iteration.spare.popleft()
+            step.batch = (batch,)
+            self._served(step, samples, 0, now() - step.began)
+            return
+        if not iteration.disturbed and self.modes.mode == 'full':
+            record.length = iteration.handed
+        if step.role is other:
+            self.clock.validation_ended(now())
+        elif step.role is primary:
+            self.clock.cancel()
+            entered = step.began
+            self.checkpoint('epoch_end', iteration, entered)
+            self._remaining = 0
+            self.clock.gap = Gap(entered)
+            self.clock.gap.start = now() - entered
+
+    # Checkpoints.
+
+    def checkpoint(self, why, iteration, entered):
+        """Sends what was measured and does what the launcher answers, until it says how to go on."""
+        if torch.cuda.is_initialized():
+            torch.cuda.synchronize()
+        message = self._at(why, iteration)
+        window = self.clock.take(self.modes.mode, entered, self.world > 1)
+        if window is not None:
+            window['nonfinite'] = self._nonfinite()
+            message['window'] = window
+        if self.clock.gap is not None and why == 'start':
+            message['between'] = self.clock.gap.report(entered)
+            self.clock.gap = None
+        while True:
+            reply = self.link.ask(message)
+            action = reply.get('do') if reply is not None else 'pass'
+            if action == 'run':
+                if reply.get('mode', self.modes.mode) != self.modes.mode:
+                    self.modes.switch(iteration, reply)
+                if self.modes.mode == 'full':
+                    self.modes.resume()
+                self._remaining = int(reply['steps'])
+                return
+            if action == 'go':
+                return
+            if action == 'end':
+                self.end()
+            if action == 'switch':
+                message = self._at('switched', iteration, **self.modes.switch(iteration, reply))
+            elif action == 'drain':
+                message = self.modes.drain(iteration, reply)
+            else:
+                self.pass_through()
+                return
+
+    def _at(self, why, iteration, **more):
+        message = {'t': 'at', 'why': why, 'epoch': self._epoch, 'step': iteration.handed}
+        length = iteration.record.length or iteration.record.facts['batches']
+        if length is not None:
+            message['left'] = max(0, length - iteration.handed)
+        message.update(more)
+        return message
+
+    def _nonfinite(self):
+        losses, self.losses = self.losses, []
+        return sum(1 for loss in losses if not bool(torch.isfinite(loss)))
+
+    def finish(self):
+        """The process ends by itself: the bye carries what is left of a window."""
+        end = self.clock.cancel() or now()
+        window = None if self.off else self.clock.take(self.modes.mode, end, self.world > 1)
+        return {} if window is None else {'window': window}
+
+    def end(self):
+        """Ends the process: the results of this run are thrown away."""
+        if self.outputs is not None:
+            self._guard(self.outputs.report)
+        self.link.send({'t': 'bye', 'exit': 0})
+        for _, iterator in self.modes.live():
+            for worker in getattr(iterator, '_workers', ()):
+                worker.terminate()
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except Exception:
+                pass
+        os._exit(0)
+
+    def pass_through(self):
+        """The script goes on as if there were no hook."""
+        if self.off:
+            return
+        self.off = True
+        self.modes.mode = 'full'
+        try:
+            self.modes.close_cached()
+            with Randomness():
+                self.modes.resume()
+        except Exception:
+            pass
+        for record in self.roles.training:
+            record.replay = None
+            record.lists = []
+            record.recipe = None

@@ -1,0 +1,85 @@
+"""First on the path of a command that `dsanalyze profile -- COMMAND` starts: waits for PyTorch's DataLoader, then runs the next sitecustomize.
+
+It imports nothing that the interpreter has not loaded by now, and a process that never imports PyTorch is left alone.
+"""
+import os
+import sys
+
+
+class _Loader:
+    """The module's own loader, and a call when the module has been executed."""
+
+    def __init__(self, loader, loaded):
+        self._loader = loader
+        self._loaded = loaded
+
+    def __getattr__(self, name):
+        return getattr(self._loader, name)
+
+    def create_module(self, spec):
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module):
+        module.__spec__.loader = module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        self._loaded()
+
+
+class _Watch:
+    """Finds nothing by itself: it notices when torch and its DataLoader have been imported."""
+
+    names = ('torch', 'torch.utils.data.dataloader')
+
+    def __init__(self, folder):
+        self._folder = folder
+        self._busy = set()
+        self._waiting = set(self.names)
+
+    def find_spec(self, name, path=None, target=None):
+        if name not in self.names or name in self._busy:
+            return None
+        self._busy.add(name)
+        try:
+            for finder in sys.meta_path:
+                find = getattr(finder, 'find_spec', None)
+                spec = find(name, path, target) if find is not None and finder is not self else None
+                if spec is not None:
+                    if hasattr(spec.loader, 'exec_module'):
+                        spec.loader = _Loader(spec.loader, lambda: self._loaded(name))
+                    return spec
+            return None
+        finally:
+            self._busy.discard(name)
+
+    def _loaded(self, name):
+        self._waiting.discard(name)
+        if self._waiting:
+            return
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+        try:
+            _start(self._folder)
+        except Exception:  # A guest that cannot work leaves the script alone.
+            pass
+
+
+def _start(folder):
+    from importlib.util import module_from_spec, spec_from_file_location
+    name = '_dsanalyze_attach'
+    spec = spec_from_file_location(name, os.path.join(folder, '__init__.py'), submodule_search_locations=[folder])
+    sys.modules[name] = package = module_from_spec(spec)
+    spec.loader.exec_module(package)
+    from _dsanalyze_attach import hook
+    hook.install()
+
+
+def _run_next(own):
+    sys.path[:] = [entry for entry in sys.path if not isinstance(entry, str) or os.path.abspath(entry) != own]
+    sys.modules.pop('sitecustomize', None)
+    import sitecustomize  # noqa: F401  The next one on the path; where there is none, the interpreter expects just this ImportError.
+
+
+_own = os.path.dirname(os.path.abspath(__file__))
+if os.environ.get('DSANALYZE_ATTACH') and 'torch' not in sys.modules:
+    sys.meta_path.insert(0, _Watch(os.path.dirname(_own)))
+_run_next(_own)

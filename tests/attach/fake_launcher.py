@@ -1,0 +1,177 @@
+"""A launcher in a few lines, for tests of the hook: it starts a script, answers by a plan, and keeps every message."""
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+
+here = pathlib.Path(__file__).resolve().parent
+site = here.parent.parent / 'python' / 'dsanalyze' / '_attach' / 'site'
+seconds = 60
+
+
+class Plan:
+    """Answers in turn; after the last one `then` is answered for ever. An epoch's end is answered by `go`, a new epoch by the last `run` until it is used up."""
+
+    def __init__(self, *answers, then=None):
+        self.answers = list(answers)
+        self.then = then or {'do': 'pass'}
+        self.run = None
+        self.left = 0
+
+    def answer(self, message):
+        done = len(message.get('window', {}).get('wait', ()))
+        self.left -= done
+        if message.get('why') == 'epoch_end':
+            return {'do': 'go'}
+        if message.get('why') == 'start' and self.run is not None and self.left > 0:
+            return dict(self.run, steps=self.left)
+        if not self.answers:
+            return self.then
+        answer = self.answers.pop(0)
+        if answer['do'] == 'run':
+            self.run, self.left = answer, answer['steps']
+        return answer
+
+
+class Connection:
+    def __init__(self):
+        self.messages = []
+
+    def of(self, kind):
+        return [message for message in self.messages if message['t'] == kind]
+
+    def at(self, why):
+        return [message for message in self.of('at') if message['why'] == why]
+
+    def windows(self, mode=None):
+        found = [message['window'] for message in self.messages if message.get('window')]
+        return [window for window in found if mode is None or window['mode'] == mode]
+
+    def notes(self):
+        return {message['code']: message for message in self.of('note')}
+
+
+class Nursery:
+    """A process that has imported torch, and forks a child for each script: importing takes longer than most tests."""
+
+    one = {}
+
+    def __init__(self, python):
+        self._process = subprocess.Popen([python, str(here / 'nursery.py')], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                         env=dict(os.environ, OMP_NUM_THREADS='1'))
+
+    @classmethod
+    def of(cls, python):
+        if python not in cls.one:
+            cls.one[python] = cls(python)
+        return cls.one[python]
+
+    def start(self, command, environment, folder, output):
+        print(json.dumps({'command': command, 'environment': environment, 'folder': folder, 'output': output}), file=self._process.stdin, flush=True)
+        return int(self._process.stdout.readline())
+
+    def wait(self):
+        """The exit status of the child, once it has ended."""
+        return os.waitstatus_to_exitcode(int(self._process.stdout.readline()))
+
+
+class Launcher:
+    """Runs one command under the hook. make_plan(hello) gives the plan of a process; no plan leaves it alone."""
+
+    def __init__(self, make_plan=None, mode='phases', python='/usr/bin/python3', environment=None):
+        self.make_plan = make_plan if callable(make_plan) else (lambda hello: make_plan)
+        self.connections = []
+        self.folder = tempfile.TemporaryDirectory(prefix='attach')
+        self.output = os.path.join(self.folder.name, 'output')
+        os.mkdir(self.output)
+        path = os.path.join(self.folder.name, 'socket')
+        self._server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._server.bind(path)
+        self._server.listen(64)
+        self.python = python
+        self.environment = dict(os.environ, DSANALYZE_ATTACH=path, DSANALYZE_ATTACH_MODE=mode, PYTHONPATH=str(site), OMP_NUM_THREADS='1')
+        if mode == 'phases':
+            self.environment['DSANALYZE_ATTACH_OUTPUT'] = self.output
+        self.environment.update(environment or {})
+        self._threads = [threading.Thread(target=self._accept, daemon=True)]
+        self._threads[0].start()
+
+    def _accept(self):
+        while True:
+            try:
+                peer, _ = self._server.accept()
+            except OSError:
+                return
+            connection = Connection()
+            self.connections.append(connection)
+            thread = threading.Thread(target=self._serve, args=(peer, connection), daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def _serve(self, peer, connection):
+        plan = None
+        with peer, peer.makefile('rb') as lines:
+            try:
+                for line in lines:
+                    message = json.loads(line)
+                    connection.messages.append(message)
+                    if message['t'] == 'hello':
+                        plan = self.make_plan(message)
+                    if message['t'] in ('at', 'drained'):
+                        answer = plan.answer(message) if plan is not None else {'do': 'pass'}
+                        peer.sendall(json.dumps(answer).encode() + b'\n')
+            except OSError:
+                pass
+
+    def run(self, *command, folder=None, expect=0):
+        """Runs a script (its path and arguments) to its end, in a process that has imported torch before, and returns its output."""
+        nursery = Nursery.of(self.python)
+        path = os.path.join(self.folder.name, 'printed')
+        pid = nursery.start(list(map(str, command)), self.environment, folder or self.folder.name, path)
+        late = threading.Timer(seconds, lambda: os.killpg(pid, signal.SIGKILL))
+        late.start()
+        status = nursery.wait()
+        late.cancel()
+        return self._result(status, pathlib.Path(path).read_text(), expect)
+
+    def start(self, *command, folder=None, expect=0):
+        """The same in a Python of its own, as the launcher starts it."""
+        process = subprocess.Popen([self.python, *map(str, command)], env=self.environment, cwd=folder or self.folder.name, stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT, text=True, start_new_session=True)
+        late = threading.Timer(seconds, lambda: os.killpg(process.pid, signal.SIGKILL))
+        late.start()
+        output, _ = process.communicate()
+        late.cancel()
+        return self._result(process.returncode, output, expect)
+
+    def _result(self, status, output, expect):
+        self._server.close()
+        for thread in self._threads[1:]:
+            thread.join(10)
+        if expect is not None and status != expect:
+            raise AssertionError('exit {} instead of {}:\n{}'.format(status, expect, output))
+        return output
+
+    @property
+    def first(self):
+        return self.connections[0]
+
+
+def run(steps, mode='full'):
+    return {'do': 'run', 'mode': mode, 'steps': steps}
+
+
+def switch(mode, keep=16, keep_bytes=1 << 28):
+    return {'do': 'switch', 'mode': mode, 'keep': keep, 'keep_bytes': keep_bytes}
+
+
+def drain(workers, batches, seconds=20, which='measure'):
+    return {'do': 'drain', 'workers': workers, 'batches': batches, 'seconds': seconds, 'pass': which}
+
+
+end = {'do': 'end'}

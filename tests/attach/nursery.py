@@ -1,0 +1,53 @@
+"""Imports torch once; runs each script that it is told about in a forked child, with the hook in it, and reports the exit status."""
+import importlib.util
+import json
+import os
+import runpy
+import sys
+
+import torch  # noqa: F401
+
+here = os.path.dirname(os.path.abspath(__file__))
+folder = os.path.join(os.path.dirname(os.path.dirname(here)), 'python', 'dsanalyze', '_attach')
+
+
+def install():
+    """As sitecustomize does when torch has been imported."""
+    spec = importlib.util.spec_from_file_location('_dsanalyze_attach', os.path.join(folder, '__init__.py'), submodule_search_locations=[folder])
+    sys.modules['_dsanalyze_attach'] = importlib.util.module_from_spec(spec)
+    importlib.import_module('_dsanalyze_attach.hook').install()
+
+
+def child(request):
+    os.setsid()
+    output = os.open(request['output'], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    empty = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((empty, 0), (output, 1), (output, 2)):
+        os.dup2(source, target)
+    os.close(output)
+    os.close(empty)
+    sys.stdin = open(0, closefd=False)
+    sys.stdout = open(1, 'w', closefd=False)
+    sys.stderr = open(2, 'w', closefd=False)
+    os.environ.clear()
+    os.environ.update(request['environment'])
+    os.chdir(request['folder'])
+    sys.argv = request['command']
+    sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[0]))
+    install()
+    runpy.run_path(sys.argv[0], run_name='__main__')
+
+
+def main():
+    while True:
+        line = sys.stdin.readline()
+        if not line:
+            return
+        pid = os.fork()
+        if not pid:
+            return child(json.loads(line))
+        print(pid, flush=True)
+        print(os.waitpid(pid, 0)[1], flush=True)
+
+
+main()

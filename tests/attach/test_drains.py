@@ -1,0 +1,68 @@
+"""Drains of the script's loader without a step, at the rate of an independent drain; and the job on the drained subset."""
+import statistics
+import time
+import unittest
+
+from fake_launcher import Launcher, Plan, drain, end, here, run, switch
+
+train = here / 'train.py'
+
+
+def rate(message):
+    """Samples a second after the queue has been filled."""
+    skip = 4
+    return sum(message['samples'][skip:]) / ((message['times'][-1] - message['times'][skip - 1]) / 1e9)
+
+
+class Drains(unittest.TestCase):
+    def test_preparation_of_known_length_gives_its_rate_for_each_number_of_workers(self):
+        launcher = Launcher(Plan(run(3), drain(2, 24, which='warm'), drain(2, 60), drain(1, 40), drain(0, 20), then=end))
+        launcher.run(train, '--samples', 400, '--prep', 0.01, '--workers', 1, '--step', 0)
+        drained = launcher.first.of('drained')
+        self.assertEqual([(message['workers'], len(message['times']), message['error']) for message in drained], [(2, 24, None), (2, 60, None), (1, 40, None), (0, 20, None)])
+        for message, expected in zip(drained[1:], (200, 100, 100)):
+            self.assertLess(rate(message), expected * 1.02)
+            self.assertGreater(rate(message), expected * 0.7)
+        self.assertTrue(all(message['main_cpu'] > 0 for message in drained))
+
+    def test_the_warm_pass_reads_each_batch_once_and_later_passes_stay_with_those(self):
+        launcher = Launcher(Plan(run(3), drain(1, 1000, which='warm'), drain(1, 30), then=end))
+        launcher.run(train, '--samples', 100, '--workers', 2)
+        warm, measured = launcher.first.of('drained')
+        self.assertEqual((len(warm['times']), len(measured['times'])), (25, 30))
+
+    def test_a_drain_ends_in_time(self):
+        launcher = Launcher(Plan(run(3), drain(2, 4000, seconds=0.5), then=end))
+        launcher.run(train, '--samples', 400, '--prep', 0.01, '--workers', 2)
+        message, = launcher.first.of('drained')
+        self.assertLess(len(message['times']), 4000)
+        self.assertEqual(message['error'], None)
+
+    def test_an_error_in_a_drain_is_reported_and_training_goes_on(self):
+        launcher = Launcher(Plan(run(2), drain(2, 20), then={'do': 'pass'}))
+        output = launcher.run(train, '--samples', 80, '--workers', 2, '--does', 'raise', expect=1)
+        self.assertIn('bad sample 20', launcher.first.of('drained')[0]['error'])
+        self.assertIn('bad sample 20', output)
+
+    def test_training_after_drains_is_as_it_would_have_been(self):
+        for workers in (0, 2):
+            options = ('--samples', 160, '--epochs', 2, '--workers', workers, '--shuffle')
+            plain = Launcher().run(train, *options)
+            plan = Plan(run(5), drain(2, 10, which='warm'), drain(0, 10), drain(1, 10), run(10), switch('cached'), switch('full'), then=run(1000))
+            self.assertEqual(Launcher(plan).run(train, *options), plain)
+
+    def test_the_job_on_the_subset_waits_as_its_own_loader_does(self):
+        launcher = Launcher(Plan(run(20), drain(2, 12, which='warm'), switch('cached'), run(10, 'cached'), run(40, 'cached'), then=end))
+        launcher.run(train, '--samples', 800, '--prep', 0.01, '--workers', 2, '--step', 0.01)
+        window = launcher.first.windows('cached')[1]
+        self.assertAlmostEqual(statistics.mean(map(sum, zip(window['wait'], window['compute'], window['outside']))) / 1e9, 0.02, delta=0.006)
+
+    def test_streams_are_drained_from_their_start(self):
+        launcher = Launcher(Plan(run(3), drain(2, 10, which='warm'), drain(2, 30), drain(0, 30), then=end))
+        launcher.run(train, '--samples', 80, '--style', 'iterable', '--workers', 2)
+        drained = launcher.first.of('drained')
+        self.assertEqual([(len(message['times']), message['error']) for message in drained], [(10, None), (30, None), (30, None)])
+
+
+if __name__ == '__main__':
+    unittest.main()

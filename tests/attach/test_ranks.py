@@ -1,0 +1,64 @@
+"""Several ranks of one job: each speaks for itself, and waiting for the others is clocked apart."""
+import statistics
+import threading
+import unittest
+
+from fake_launcher import Launcher, Plan, here, run, switch
+
+train = here / 'train_ranks.py'
+
+
+class Agreed(Plan):
+    """Answers a rank's checkpoint only when every rank is at the same one."""
+
+    ranks = 2
+
+    def __init__(self, barrier, *answers, **named):
+        super().__init__(*answers, **named)
+        self.barrier = barrier
+
+    def answer(self, message):
+        self.barrier.wait(30)
+        return super().answer(message)
+
+
+class Ranks(unittest.TestCase):
+    def launch(self, *arguments, mode='phases', answers=(run(8), switch('synthetic'), run(6, 'synthetic'), switch('full'))):
+        barrier = threading.Barrier(2)
+        self.launcher = Launcher(lambda hello: Agreed(barrier, *answers, then=run(1000)), mode=mode)
+        output = self.launcher.run(train, '--spawn', 2, *arguments)
+        self.assertEqual(output.count('done 20'), 2)
+        found = {}
+        for connection in self.launcher.connections:
+            if connection.of('loader'):
+                rank = (connection.of('rank') or connection.of('hello'))[-1]
+                self.assertEqual(rank['world'], 2)
+                found[rank['rank']] = connection
+        self.assertEqual(set(found), {0, 1})
+        return found
+
+    def typical(self, connection, part, mode='full'):
+        window = connection.windows(mode)[0] if connection.of('at') else connection.of('passive')[-1]['window']
+        return statistics.median(window[part]) / 1e6
+
+    def test_a_slow_rank_waits_for_data_and_the_other_for_it(self):
+        for arguments in ((), ('--plain',)):
+            ranks = self.launch('--slow', '1', *arguments)
+            self.assertGreaterEqual(self.typical(ranks[1], 'wait'), 20)
+            self.assertLess(self.typical(ranks[1], 'ranks'), 10)
+            self.assertGreaterEqual(self.typical(ranks[0], 'ranks'), 14)
+            self.assertLess(self.typical(ranks[0], 'wait'), 10)
+            for connection in ranks.values():
+                self.assertEqual(connection.notes(), {})
+                for window in connection.windows():
+                    self.assertTrue(all(part <= whole for part, whole in zip(window['ranks'], window['compute'])))
+                self.assertLess(self.typical(connection, 'wait', 'synthetic'), 1)
+
+    def test_a_passive_run_clocks_the_wait_for_the_slow_rank_too(self):
+        ranks = self.launch('--slow', '0', mode='passive')
+        self.assertGreaterEqual(self.typical(ranks[1], 'ranks'), 14)
+        self.assertGreaterEqual(self.typical(ranks[0], 'wait'), 20)
+
+
+if __name__ == '__main__':
+    unittest.main()

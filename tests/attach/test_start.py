@@ -1,0 +1,103 @@
+"""How the hook gets into a process, and what it says first."""
+import os
+import pathlib
+import subprocess
+import unittest
+
+from fake_launcher import Launcher, Plan, here, site
+
+train = here / 'train.py'
+
+
+def write(folder, name, text):
+    path = pathlib.Path(folder, name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+class Start(unittest.TestCase):
+    def test_the_first_message_names_the_process_and_its_torch(self):
+        launcher = Launcher()
+        output = launcher.start(train, '--samples', 8)
+        self.assertIn('done 2', output)
+        hello = launcher.first.messages[0]
+        self.assertEqual((hello['t'], hello['version'], hello['rank'], hello['world']), ('hello', 1, 0, 1))
+        self.assertEqual(hello['argv'][0], str(train))
+        self.assertIn('.', hello['torch'])
+
+    def test_the_loader_is_named_with_the_line_that_makes_it(self):
+        launcher = Launcher()
+        launcher.run(train, '--samples', 32, '--workers', 2, '--shuffle')
+        loader, = launcher.first.of('loader')
+        self.assertEqual((loader['primary'], loader['name'], loader['dataset_class']), (True, 'torch.utils.data.DataLoader', '__main__.Map'))
+        self.assertEqual((loader['workers'], loader['prefetch'], loader['batch_size'], loader['batches'], loader['samples']), (2, 2, 4, 8, 32))
+        self.assertEqual((loader['style'], loader['shuffle'], loader['start_method']), ('map', True, 'fork'))
+        self.assertEqual(loader['file'], str(train))
+        self.assertIn('loader = DataLoader(', train.read_text().splitlines()[loader['line'] - 1])
+
+    def test_a_process_without_torch_loads_nothing_more_than_it_would(self):
+        script = "import sys; print(*sorted(set(sys.modules) - {'sitecustomize'}))"
+        launcher = Launcher()
+        with_hook = launcher.start('-c', script)
+        plain = subprocess.run([launcher.python, '-c', script], env={**launcher.environment, 'PYTHONPATH': ''}, capture_output=True, text=True, check=True).stdout
+        self.assertEqual(with_hook, plain)
+        self.assertEqual(launcher.connections, [])
+
+    def test_a_script_with_torch_loads_nothing_more_than_it_would(self):
+        script = "import torch, sys; print(*sorted(name for name in sys.modules if not name.startswith('_dsanalyze_attach') and name != 'sitecustomize'))"
+        launcher = Launcher()
+        with_hook = launcher.start('-c', script)
+        plain = subprocess.run([launcher.python, '-c', script], env={**launcher.environment, 'PYTHONPATH': ''}, capture_output=True, text=True, check=True).stdout
+        self.assertEqual(with_hook, plain)
+        self.assertEqual(launcher.first.messages[0]['t'], 'hello')
+
+    def test_the_next_sitecustomize_runs_as_it_would_without_the_hook(self):
+        launcher = Launcher()
+        own = write(launcher.folder.name, 'own/sitecustomize.py', "import sys\nprint('own', __name__, __file__, sys.modules['sitecustomize'].__file__ == __file__)\n")
+        launcher.environment['PYTHONPATH'] = os.pathsep.join([str(site), str(own.parent)])
+        output = launcher.start('-c', "import sys, sitecustomize; print(sitecustomize.__file__, sys.path[1], len(sys.meta_path))")
+        self.assertEqual(output.splitlines()[0], 'own sitecustomize {} True'.format(own))
+        self.assertEqual(output.splitlines()[1].split()[:2], [str(own), str(own.parent)])
+
+    def test_an_error_in_the_next_sitecustomize_is_reported_as_it_would_be(self):
+        launcher = Launcher()
+        own = write(launcher.folder.name, 'own/sitecustomize.py', "raise ValueError('mine')\n")
+        launcher.environment['PYTHONPATH'] = os.pathsep.join([str(site), str(own.parent)])
+        with_hook = launcher.start('-c', "import sys; print('sitecustomize' in sys.modules)")
+        plain = subprocess.run([launcher.python, '-c', "import sys; print('sitecustomize' in sys.modules)"], text=True, check=True,
+                               env={**launcher.environment, 'PYTHONPATH': str(own.parent)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout
+        self.assertEqual(with_hook, plain)
+
+    def test_a_process_without_any_other_sitecustomize_starts_in_silence(self):
+        launcher = Launcher()
+        script = "import sys, importlib.util; sys.path[:] = []; print(importlib.util.find_spec('sitecustomize') is None)"
+        folder = write(launcher.folder.name, 'empty/nothing.txt', '').parent
+        home = subprocess.run([launcher.python, '-c', 'import os; print(os.path.dirname(os.__file__))'], capture_output=True, text=True, check=True).stdout.strip()
+        if os.path.exists(os.path.join(home, 'sitecustomize.py')):
+            self.skipTest('this Python has a sitecustomize among its own modules')
+        self.assertEqual(launcher.start('-c', script, folder=folder), 'True\n')
+
+    def test_a_launcher_that_is_gone_leaves_the_script_alone(self):
+        launcher = Launcher()
+        launcher.environment['DSANALYZE_ATTACH'] = '/nonexistent/socket'
+        self.assertIn('done 2', launcher.run(train, '--samples', 8))
+        self.assertEqual(launcher.connections, [])
+
+    def test_a_launcher_that_dies_during_a_window_leaves_the_script_alone(self):
+        class Dies(Plan):
+            def answer(self, message):
+                raise OSError('gone')
+
+        launcher = Launcher(Dies())
+        self.assertIn('done 16', launcher.run(train, '--samples', 64, '--workers', 2))
+
+    def test_workers_of_every_start_method_say_nothing(self):
+        for start in ('spawn', 'forkserver'):
+            launcher = Launcher(Plan())
+            self.assertIn('done 4', launcher.start(train, '--samples', 16, '--workers', 2, '--start', start))
+            self.assertEqual(len(launcher.connections), 1, start)
+
+
+if __name__ == '__main__':
+    unittest.main()

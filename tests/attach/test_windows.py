@@ -1,0 +1,156 @@
+"""Windows of training steps: in the script's own order, with all of their time divided."""
+import statistics
+import unittest
+
+from fake_launcher import Launcher, Plan, drain, end, here, run, switch
+
+train = here / 'train.py'
+
+
+def epochs(output):
+    """The first sample of each batch, for each epoch of the script."""
+    return [[int(word) for word in line.split()[5:]] for line in output.splitlines() if line.startswith('epoch')]
+
+
+def result(output):
+    return output[output.index('done'):]
+
+
+def typical(window):
+    """A typical step's duration without the hook's own time, in seconds."""
+    steps = zip(window['wait'], window['compute'], window['outside'])
+    return statistics.median(sum(step) for step in steps) / 1e9
+
+
+def every_mode(*first):
+    return Plan(*first, run(5), switch('synthetic'), run(13, 'synthetic'), switch('full'), run(5), drain(2, 8, which='warm'), switch('cached'),
+                run(30, 'cached'), switch('synthetic'), run(25, 'synthetic'), switch('full'), then=run(1000))
+
+
+class Windows(unittest.TestCase):
+    def check_sums(self, connection):
+        self.assertTrue(connection.windows())
+        for window in connection.windows():
+            total = sum(sum(window[part]) for part in ('wait', 'compute', 'outside', 'hook'))
+            self.assertEqual(total, window['end'] - window['begin'])
+            self.assertTrue(all(value >= 0 for part in ('wait', 'compute', 'outside', 'hook', 'validation') for value in window[part]))
+
+    def test_full_windows_have_the_steps_that_were_asked_for_and_divide_all_of_their_time(self):
+        launcher = Launcher(Plan(run(5), run(7), then=run(1000)))
+        output = launcher.run(train, '--samples', 96, '--epochs', 2, '--step', 0.01)
+        self.assertEqual(epochs(output), [list(range(0, 96, 4))] * 2)
+        connection = launcher.first
+        self.assertEqual([len(window['wait']) for window in connection.windows()], [5, 7, 11, 24])
+        self.assertEqual(connection.windows()[0]['samples'], [4] * 5)
+        self.assertEqual(connection.windows()[0]['steps'], [1] * 5)
+        self.check_sums(connection)
+        start, later = connection.at('start')
+        self.assertEqual((start['epoch'], start['step'], start['left'], later['epoch'], later['step']), (0, 1, 23, 1, 0))
+        self.assertIn('between', later)
+        self.assertEqual(len(connection.at('epoch_end')), 2)
+
+    def test_training_is_the_same_with_the_hook_as_without(self):
+        options = ('--samples', 80, '--epochs', 2, '--workers', 2, '--shuffle')
+        plain = Launcher().run(train, *options)
+        for plan in (Plan(then=run(7)), Plan(run(3), then={'do': 'pass'})):
+            self.assertEqual(Launcher(plan).run(train, *options), plain)
+        self.assertEqual(Launcher(mode='passive').run(train, *options), plain)
+
+    def test_preparation_is_waited_for_and_a_step_is_computed(self):
+        launcher = Launcher(Plan(run(10), then=end))
+        launcher.run(train, '--samples', 200, '--prep', 0.005, '--step', 0.01)
+        window, = launcher.first.windows()
+        self.assertGreaterEqual(statistics.median(window['wait']), 20e6)
+        self.assertGreaterEqual(statistics.median(window['compute']), 10e6)
+
+    def test_the_end_ends_the_process_at_once(self):
+        launcher = Launcher(Plan(run(5), then=end))
+        output = launcher.run(train, '--samples', 4000, '--workers', 2)
+        self.assertNotIn('done', output)
+        self.assertEqual(launcher.first.messages[-1]['t'], 'bye')
+
+    def test_validation_and_what_lies_between_epochs_are_timed_apart(self):
+        launcher = Launcher(Plan(then=run(1000)))
+        launcher.run(train, '--samples', 80, '--epochs', 2, '--does', 'validate')
+        self.assertEqual([len(window['wait']) for window in launcher.first.windows()], [19, 20])
+        between = launcher.first.at('start')[1]['between']
+        self.assertGreaterEqual(between['validation'], 20e6)
+        self.assertLessEqual(between['validation'], between['end'] - between['begin'])
+
+    def test_accumulated_gradients_count_as_steps_without_an_optimizer(self):
+        launcher = Launcher(Plan(run(8), then=end))
+        launcher.run(train, '--samples', 200, '--does', 'accumulate')
+        window, = launcher.first.windows()
+        self.assertEqual(window['steps'], [0, 0, 0, 1] * 2)
+        self.assertEqual([outside == 0 for outside in window['outside']], [True, True, True, False] * 2)
+
+    def test_an_epoch_that_the_script_leaves_early_ends_its_window(self):
+        launcher = Launcher(Plan(then=run(1000)))
+        launcher.run(train, '--samples', 200, '--epochs', 3, '--does', 'break')
+        self.assertEqual([len(window['wait']) for window in launcher.first.windows()], [9, 10, 9])
+        self.assertEqual(len(launcher.first.at('epoch_end')), 0)
+
+    def test_two_loaders_in_step_are_one_training(self):
+        launcher = Launcher(Plan(run(5), switch('synthetic'), run(10, 'synthetic'), switch('full'), then=run(1000)))
+        output = launcher.run(train, '--samples', 120, '--does', 'zip', '--epochs', 2)
+        self.assertEqual([len(epoch) for epoch in epochs(output)], [30, 30])
+        self.assertEqual([loader['primary'] for loader in launcher.first.of('loader')], [True, False])
+        self.check_sums(launcher.first)
+        self.assertEqual(launcher.first.notes(), {})
+
+
+class Synthetic(unittest.TestCase):
+    def test_a_known_step_is_found_whatever_the_preparation_takes(self):
+        launcher = Launcher(Plan(run(3), switch('synthetic'), run(5, 'synthetic'), run(40, 'synthetic'), then=end))
+        launcher.run(train, '--samples', 400, '--prep', 0.005, '--step', 0.02, '--workers', 2)
+        window = launcher.first.windows('synthetic')[1]
+        self.assertEqual(sum(window['wait']), 0)
+        self.assertAlmostEqual(typical(window), 0.02, delta=0.003)
+        switched, = launcher.first.at('switched')
+        self.assertEqual(switched['kept'], 16)
+        self.assertGreaterEqual(switched['discarded'], 16)
+
+    def test_an_epoch_keeps_its_length_through_every_mode(self):
+        for options in (('--workers', 2), ('--workers', 0), ('--workers', 2, '--persistent'), ('--workers', 1, '--prefetch', 8, '--shuffle'),
+                        ('--workers', 2, '--style', 'sized'), ('--workers', 0, '--style', 'sized'), ('--workers', 2, '--style', 'batched')):
+            launcher = Launcher(every_mode())
+            output = launcher.run(train, '--samples', 160, '--epochs', 3, '--does', 'onecycle', *options)
+            self.assertEqual([len(epoch) for epoch in epochs(output)], [40] * 3, options)
+            self.assertEqual(set(launcher.first.notes()), set(), options)
+
+    def test_a_stream_without_length_keeps_its_length_from_the_second_epoch_on(self):
+        launcher = Launcher(every_mode(run(60), run(5)))
+        output = launcher.run(train, '--samples', 160, '--epochs', 4, '--workers', 2, '--style', 'iterable')
+        self.assertEqual([len(epoch) for epoch in epochs(output)], [40] * 4)
+        self.assertEqual(set(launcher.first.notes()), set())
+        launcher = Launcher(every_mode())
+        output = launcher.run(train, '--samples', 160, '--epochs', 2, '--workers', 2, '--style', 'iterable')
+        self.assertEqual(set(launcher.first.notes()), {'length-unknown'})
+
+    def test_batches_discarded_at_a_switch_come_back(self):
+        launcher = Launcher(Plan(run(5), switch('synthetic'), switch('full'), then=run(1000)))
+        output = launcher.run(train, '--samples', 160, '--workers', 2)
+        self.assertEqual(epochs(output), [list(range(0, 160, 4))])
+        self.assertGreaterEqual(launcher.first.at('switched')[0]['discarded'], 16)
+
+    def test_an_epoch_shorter_than_the_replayed_set_goes_on_in_the_next(self):
+        launcher = Launcher(Plan(run(2), switch('synthetic'), run(20, 'synthetic'), then=end))
+        launcher.run(train, '--samples', 24, '--epochs', 50, '--workers', 2)
+        self.assertEqual(sum(len(window['wait']) for window in launcher.first.windows('synthetic')), 20)
+
+    def test_what_a_script_does_to_a_batch_is_not_seen_again(self):
+        for container, does in (('tuple', 'mixup'), ('dict', 'pop'), ('dict', 'pop,mixup'), ('dataclass', 'mixup'), ('named', 'mixup'), ('padded', 'mixup')):
+            launcher = Launcher(Plan(run(3), switch('synthetic'), run(50, 'synthetic'), switch('full'), then=run(1000)))
+            output = launcher.run(train, '--samples', 280, '--container', container, '--does', does)
+            self.assertEqual([len(epoch) for epoch in epochs(output)], [70], container)
+            self.assertEqual(set(launcher.first.notes()), {'batch-mutated'} if 'mixup' in does else set(), container)
+
+    def test_an_error_in_a_worker_reaches_the_script_as_it_would(self):
+        launcher = Launcher(Plan(run(2), switch('synthetic'), run(4, 'synthetic'), switch('full'), then=run(1000)))
+        output = launcher.run(train, '--samples', 80, '--workers', 2, '--does', 'raise', '--shuffle', expect=1)
+        self.assertIn('bad sample 20', output)
+        self.assertEqual(launcher.first.messages[-1].get('exit'), 1)
+
+
+if __name__ == '__main__':
+    unittest.main()

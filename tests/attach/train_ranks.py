@@ -1,0 +1,75 @@
+"""A small job of several ranks for tests of the hook: gloo, DistributedDataParallel, a slow loader on one rank if asked for."""
+import argparse
+import os
+import socket
+import time
+
+import torch
+import torch.distributed as distributed
+from torch.utils.data import DataLoader, Dataset
+from torch.utils.data.distributed import DistributedSampler
+
+parser = argparse.ArgumentParser()
+parser.add_argument('--samples', type=int, default=160)
+parser.add_argument('--epochs', type=int, default=2)
+parser.add_argument('--slow', type=int, default=-1, help='the rank whose loader is slow')
+parser.add_argument('--spawn', type=int, default=0, help='starts this many ranks by itself')
+parser.add_argument('--plain', action='store_true', help='gradients are averaged by the script')
+args = parser.parse_args()
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(('127.0.0.1', 0))
+        return probe.getsockname()[1]
+
+
+class Data(Dataset):
+    def __len__(self):
+        return args.samples
+
+    def __getitem__(self, index):
+        if int(os.environ['RANK']) == args.slow:
+            time.sleep(0.005)
+        return torch.full((8,), float(index)), index
+
+
+def main(rank=None):
+    if rank is not None:
+        os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(args.spawn))
+    distributed.init_process_group('gloo')
+    torch.manual_seed(1)
+    dataset = Data()
+    sampler = DistributedSampler(dataset)
+    loader = DataLoader(dataset, 4, sampler=sampler, num_workers=0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 1))
+    if not args.plain:
+        model = torch.nn.parallel.DistributedDataParallel(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+    for epoch in range(args.epochs):
+        sampler.set_epoch(epoch)
+        steps = 0
+        for x, _ in loader:
+            model(x).mean().backward()
+            if args.plain:
+                for parameter in model.parameters():
+                    distributed.all_reduce(parameter.grad)
+            time.sleep(0.002)
+            optimizer.step()
+            optimizer.zero_grad()
+            steps += 1
+            # Every rank must be at the same step: the sum of the numbers says so.
+            number = torch.tensor([epoch * 1000 + steps])
+            distributed.all_reduce(number)
+            if int(number) != (epoch * 1000 + steps) * distributed.get_world_size():
+                raise SystemExit('ranks are out of step')
+    print('rank', distributed.get_rank(), 'done', steps, flush=True)
+    distributed.destroy_process_group()
+
+
+if __name__ == '__main__':
+    if args.spawn:
+        os.environ.update(MASTER_ADDR='127.0.0.1', MASTER_PORT=str(free_port()))
+        torch.multiprocessing.start_processes(main, nprocs=args.spawn, start_method='fork')
+    else:
+        main()
