@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/statistics.hpp"
@@ -19,6 +20,7 @@ constexpr std::size_t least_windows = 8;
 constexpr double wanted_half_width = 0.01;  ///< of a rate: then a phase is over before its time
 constexpr std::uint64_t kept_batches = 16;
 constexpr std::uint64_t most_recorded_batches = 4096;  ///< index lists that the hook keeps
+constexpr std::uint64_t unbounded_batches = 1'000'000;
 
 }  // namespace
 
@@ -66,6 +68,14 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
     m_training.ranks[hello->rank] = *hello;
     return {};
   }
+  if (const auto* passive = std::get_if<PassiveMessage>(&message)) {
+    PhaseMeasurement& taken = m_training.phases[AttachPhase::full];
+    taken.steady = true;  // nothing was asked of the script, so nothing settles
+    const int rank = sender.hello ? sender.hello->rank : 0;
+    if (passive->window && !passive->window->samples.empty()) taken.by_rank[rank].push_back(*passive->window);
+    if (passive->between) taken.gaps[rank].push_back(*passive->between);
+    return {};
+  }
   if (const auto* device = std::get_if<DeviceMessage>(&message)) {
     m_training.device = *device;
     return {};
@@ -89,7 +99,7 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
     sender.since = now;
     // The end of an epoch needs no agreement: what the next one is to be is decided at its start.
     if (at->why == CheckpointMessage::Why::epoch_end) {
-      sender.at.reset();
+      end_epoch(sender);
       return {{member, PlainAnswer::go}};
     }
     return meet(now);
@@ -191,13 +201,52 @@ Conductor::Answers Conductor::decide(Nanoseconds now) {
   }
   const auto why = first.at->why;
   if (why == CheckpointMessage::Why::switched && first.at->kept > 0) measurement().kept_batches = first.at->kept;
-  if (why != CheckpointMessage::Why::window) {
-    // After a switch, and at the start of an epoch, the loader's queues fill again.
-    m_warming_up = true;
-    for (auto& [number, member] : m_members) member.last_median = 0;
-    return answer_all(RunSteps{phase(), warm_up_steps});
+  if (why == CheckpointMessage::Why::window) return answer_all(next_steps(now));
+  if (why == CheckpointMessage::Why::start && short_epochs()) return answer_all(next_epoch(now));
+  // After a switch, and at the start of an epoch, the loader's queues fill again.
+  m_warming_up = true;
+  for (auto& [number, member] : m_members) member.last_median = 0;
+  if (why == CheckpointMessage::Why::start && to_seconds(now - m_stage_begin) > stage_seconds(m_stage)) return answer_all(next_stage(now));
+  return answer_all(RunSteps{phase(), warm_up_steps});
+}
+
+/// An epoch too short for warming up and measuring is a window as a whole, once one epoch of this phase is over.
+bool Conductor::short_epochs() const {
+  constexpr std::uint64_t least_steps = 6 * warm_up_steps;
+  return m_training.loader && m_training.loader->batches && *m_training.loader->batches < least_steps;
+}
+
+Answer Conductor::next_epoch(Nanoseconds now) {
+  const RunSteps whole{phase(), *m_training.loader->batches + 1};
+  if (m_warming_up) {
+    const bool steady = settled_epochs();
+    if (!steady && !late(now)) return whole;
+    start_measuring(steady);
+    return whole;
   }
-  return answer_all(next_steps(now));
+  return enough(now) ? next_stage(now) : Answer(whole);
+}
+
+void Conductor::end_epoch(Member& member) {
+  const std::optional<StepWindow> window = std::exchange(member.at->window, std::nullopt);
+  member.at.reset();
+  if (!window || window->samples.empty() || m_stage == Stage::warm || m_stage == Stage::drains) return;
+  member.epoch_medians = {member.epoch_medians.second, median_step_seconds(*window)};
+  const bool whole_enough = short_epochs() || window->samples.size() * 2 >= window_steps();
+  if (m_warming_up || !whole_enough || !member.hello) return;
+  measurement().by_rank[member.hello->rank].push_back(*window);
+  measurement().after = m_use();
+}
+
+bool Conductor::settled_epochs() const {
+  return std::ranges::all_of(m_members, [](const auto& each) {
+    const auto& [before, last] = each.second.epoch_medians;
+    return !each.second.trains || (before > 0 && std::abs(last / before - 1) <= steady_difference);
+  });
+}
+
+bool Conductor::late(Nanoseconds now) const {
+  return to_seconds(now - m_stage_begin) > stage_seconds(m_stage) / 2 || (m_most_steps > 0 && m_stage_steps > m_most_steps / 2);
 }
 
 Answer Conductor::next_steps(Nanoseconds now) {
@@ -224,18 +273,25 @@ bool Conductor::settled() {
 
 Answer Conductor::warm_up(Nanoseconds now) {
   const bool steady = settled();
-  const bool late = to_seconds(now - m_stage_begin) > stage_seconds(m_stage) / 2 || (m_most_steps > 0 && m_stage_steps > m_most_steps / 2);
-  if (!steady && !late) return RunSteps{phase(), warm_up_steps};
+  if (!steady && !late(now)) return RunSteps{phase(), warm_up_steps};
+  start_measuring(steady);
+  return RunSteps{phase(), window_steps()};
+}
+
+void Conductor::start_measuring(bool steady) {
   m_warming_up = false;
   PhaseMeasurement& taken = measurement();
   taken.steady |= steady;
   if (!taken.before) taken.before = m_use();
-  return RunSteps{phase(), window_steps()};
 }
 
 std::uint64_t Conductor::window_steps() const {
-  const auto steps = static_cast<std::uint64_t>(std::max(1.0, std::round(window_seconds / m_step_seconds)));
-  return m_most_steps > 0 ? std::clamp<std::uint64_t>(steps, 1, std::max<std::uint64_t>(m_most_steps / (2 * least_windows), 1)) : steps;
+  auto steps = static_cast<std::uint64_t>(std::max(1.0, std::round(window_seconds / m_step_seconds)));
+  if (m_most_steps > 0) steps = std::min(steps, m_most_steps / (2 * least_windows));
+  // Two windows fit between the warm-up and the end of an epoch.
+  if (m_training.loader && m_training.loader->batches && *m_training.loader->batches > 2 * warm_up_steps)
+    steps = std::min(steps, (*m_training.loader->batches - 2 * warm_up_steps) / 2);
+  return std::max<std::uint64_t>(steps, 1);
 }
 
 void Conductor::take_windows() {
@@ -255,7 +311,10 @@ bool Conductor::enough(Nanoseconds now) const {
 
 Answer Conductor::measure(Nanoseconds now) {
   take_windows();
-  if (!enough(now)) return RunSteps{phase(), window_steps()};
+  return enough(now) ? next_stage(now) : RunSteps{phase(), window_steps()};
+}
+
+Answer Conductor::next_stage(Nanoseconds now) {
   const std::vector<double> rates = window_rates(measurement());
   m_events.note(fmt::format("{}: {:.1f} samples/s in {} windows", enum_name(phase()), mean(rates), rates.size()));
   switch (m_stage) {
@@ -273,7 +332,10 @@ Answer Conductor::start_stage(Stage stage, Nanoseconds now) {
   m_stage_begin = now;
   m_stage_steps = 0;
   m_warming_up = true;
-  for (auto& [number, member] : m_members) member.last_median = 0;
+  for (auto& [number, member] : m_members) {
+    member.last_median = 0;
+    member.epoch_medians = {0, 0};
+  }
   switch (stage) {
     case Stage::synthetic:
       return SwitchPhase{AttachPhase::synthetic, kept_batches, m_plan.kept_bytes};
@@ -324,7 +386,7 @@ Answer Conductor::next_drain(Nanoseconds now) {
   // The job's own number counts for more than the others.
   const double parts = static_cast<double>(m_drain_workers.size()) + 1;
   const double seconds = stage_seconds(Stage::drains) / parts * (m_next_drain == 1 ? 2 : 1);
-  return DrainLoader{drain.workers, 0, seconds, true};
+  return DrainLoader{drain.workers, unbounded_batches, seconds, true};
 }
 
 void Conductor::take_drains() {

@@ -59,7 +59,8 @@ class Conductor {
     std::optional<CheckpointMessage> at;
     std::optional<DrainedMessage> drained;
     Nanoseconds since = 0;
-    double last_median = 0;  ///< seconds a step in the last window of the warm-up
+    double last_median = 0;                            ///< seconds a step in the last window of the warm-up
+    std::pair<double, double> epoch_medians{0.0, 0.0};  ///< of the last two epochs' steps in this stage
     [[nodiscard]] bool waits() const { return at || drained; }
   };
 
@@ -68,6 +69,8 @@ class Conductor {
   Answers meet(Nanoseconds now);
   Answers decide(Nanoseconds now);
   Answer next_steps(Nanoseconds now);
+  Answer next_epoch(Nanoseconds now);
+  Answer next_stage(Nanoseconds now);
   Answer warm_up(Nanoseconds now);
   Answer measure(Nanoseconds now);
   Answer start_stage(Stage stage, Nanoseconds now);
@@ -75,6 +78,11 @@ class Conductor {
   void take_windows();
   void take_drains();
   bool settled();
+  [[nodiscard]] bool settled_epochs() const;
+  [[nodiscard]] bool short_epochs() const;
+  [[nodiscard]] bool late(Nanoseconds now) const;
+  void end_epoch(Member& member);
+  void start_measuring(bool steady);
   [[nodiscard]] bool enough(Nanoseconds now) const;
   [[nodiscard]] std::uint64_t window_steps() const;
   [[nodiscard]] AttachPhase phase() const;

@@ -68,7 +68,7 @@ class Launch {
     m_launched.use = m_tree.use();
     m_launched.training = m_conductor.training();
     if (m_settings.mode == AttachMode::passive) m_launched.left_behind = m_tree.living();
-    check_end();
+    if (m_settings.mode == AttachMode::phases) check_end();
     return std::move(m_launched);
   }
 
@@ -92,16 +92,18 @@ class Launch {
     try {
       message = parse_hook_message(line);
     } catch (const UsageError& error) {
-      throw Error(fmt::format("what the hook in the training process says is not understood: {}", error.what()));
+      return fail(fmt::format("what the hook in the training process says is not understood: {}", error.what()));
     }
     m_launched.heard = true;
-    if (const auto* passive = std::get_if<PassiveMessage>(&message)) {
-      if (passive->window) m_launched.passive.push_back(*passive->window);
-      return;
-    }
     if (std::holds_alternative<CheckpointMessage>(message) && m_launched.first_step_seconds == 0)
       m_launched.first_step_seconds = to_seconds(m_clock.now() - m_start);
     answer(m_conductor.receive(member, message, m_clock.now()));
+  }
+
+  /// A passive run goes on without being measured.
+  void fail(const std::string& what) {
+    if (m_settings.mode == AttachMode::phases) throw Error(what);
+    if (m_launched.failure.empty()) m_launched.failure = what;
   }
 
   void leave(int member) {
@@ -147,7 +149,7 @@ class Launch {
 
   /// Whether a command that ended by itself did what was needed.
   void check_end() {
-    if (m_settings.mode == AttachMode::passive || m_conductor.finished()) return;
+    if (m_conductor.finished()) return;
     const AttachedTraining& training = m_launched.training;
     const bool failed = m_launched.signal || m_launched.exit_status.value_or(0) != 0;
     if (failed) throw Error(fmt::format("the command {} before it was profiled; run it alone to see why", how_it_ended(m_launched)));

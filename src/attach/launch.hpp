@@ -35,13 +35,13 @@ struct LaunchSettings {
 
 struct LaunchedTraining {
   AttachedTraining training;
-  std::vector<StepWindow> passive;         ///< of the lowest rank
   std::optional<int> exit_status, signal;  ///< of the command; neither where it was ended because all phases were over
   std::vector<TreeProcess> left_behind;    ///< passive: descendants that outlive the command
   TreeUse use;
   double seconds = 0;
   double first_step_seconds = 0;  ///< from the start to the first checkpoint
   bool heard = false;             ///< some process of the command loaded the hook and PyTorch
+  std::string failure;            ///< passive: why nothing is known of the rest of the run; empty
 };
 
 /// Starts a training and leads it through the phases (Conductor), or, passive, watches it until it ends. Under `phases` no process of it is left when

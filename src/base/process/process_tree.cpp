@@ -44,6 +44,16 @@ std::optional<Bytes> counted(const std::string& text, std::string_view name) {
   return std::strtoull(text.c_str() + at + name.size(), nullptr, 10);
 }
 
+/// "some avg10=0.00 avg60=0.00 avg300=0.00 total=123": microseconds, in <proc>/pressure/io.
+std::optional<double> storage_wait(const std::filesystem::path& proc) {
+  try {
+    const auto microseconds = counted(read_file(proc / "pressure" / "io"), "total=");
+    return microseconds ? std::optional(static_cast<double>(*microseconds) * 1e-6) : std::nullopt;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 bool has_ended(const ProcessFacts& process) { return process.state == 'Z' || process.state == 'X'; }
 
 }  // namespace
@@ -59,6 +69,7 @@ std::vector<TreeProcess> ProcessTree::living() const {
 
 TreeUse ProcessTree::use() const {
   TreeUse use;
+  use.at = system_timing().clock->now();
   std::vector<ProcessFacts> all = list_processes(m_proc);
   const auto root = std::ranges::find(all, m_root, &ProcessFacts::pid);
   if (root != all.end()) use.cpu_seconds = root->children_cpu_seconds;
@@ -80,6 +91,7 @@ TreeUse ProcessTree::use() const {
   };
   if (!add_io(m_root)) use.storage_bytes.reset();
   for (const ProcessFacts& process : counted_processes) add_io(process.pid);
+  use.storage_wait_seconds = storage_wait(m_proc);
   return use;
 }
 

@@ -6,17 +6,20 @@
 #include <string_view>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "base/text/units.hpp"
 
 namespace dsanalyze {
 
 /// What processes used up to now.
 struct TreeUse {
+  Nanoseconds at = 0;      ///< of the look
   double cpu_seconds = 0;  ///< user and system time
   Bytes resident_bytes = 0;
   Bytes requested_bytes = 0;               ///< by read calls, of whatever they read
   std::optional<Bytes> storage_bytes = 0;  ///< that had to come from storage, pages that are mapped too; absent where the kernel does not count them
   std::size_t processes = 0;
+  std::optional<double> storage_wait_seconds{};  ///< in which some process of the machine waited for storage; absent where the kernel does not count it
 };
 
 struct TreeProcess {

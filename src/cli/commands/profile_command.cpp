@@ -160,12 +160,21 @@ std::optional<ContentSample> contents_of(const ProfileInputs& inputs, const std:
   }
 }
 
+std::string launch_plan(const LaunchSettings& settings) {
+  const std::string command = command_line(settings.command);
+  if (settings.mode == AttachMode::passive) return fmt::format("plan: start {}, and read its clocks until it ends\n", command);
+  return fmt::format("plan: start {}, measure it for about {}, then end it; what it trains is thrown away\n", command,
+                     format_seconds(settings.plan.seconds));
+}
+
 /// P is measured at 1, 2, 4, ... workers as far as there are cores; the subset may take a quarter of the memory that is free.
 void plan_launch(LaunchSettings& settings, const HostFacts& host) {
   for (int workers = 1; workers <= host.worker_count(); workers *= 2) settings.plan.worker_counts.push_back(workers);
   if (settings.plan.subset_bytes == 0) settings.plan.subset_bytes = host.memory_usable / 4;
   settings.plan.kept_bytes = std::min(settings.plan.kept_bytes, host.memory_usable / 16);
 }
+
+constexpr int exit_not_profiled = 125;  ///< under --passive
 
 /// What a shell would have of the command.
 int exit_code_of(const LaunchedTraining& launched) {
@@ -239,14 +248,28 @@ class ProfileCommand final : public Command {
     return outcome;
   }
 
-  /// The user's own training, launched.
+  /// The user's own training, launched. Under --passive, what this program itself fails at has an exit code of its own.
   Outcome run_command(const CommandContext& context) {
+    try {
+      return launch_command(context);
+    } catch (const Interrupted&) {
+      throw;
+    } catch (const Error& error) {
+      if (!m_attach_options.passive()) throw;
+      context.events.finding({"not-launched", Finding::Severity::error, error.what()});
+      Outcome outcome;
+      outcome.exit_code = exit_not_profiled;
+      if (context.options.json) outcome.json = error_json(error.kind(), error.what(), outcome.exit_code);
+      return outcome;
+    }
+  }
+
+  Outcome launch_command(const CommandContext& context) {
     LaunchSettings settings = m_attach_options.settings(m_words, m_options.time_budget(), m_options.subset());
     std::vector<OutputFile> outputs = m_options.outputs();
     outputs.push_back({"-o", context.options.output.value_or("")});
     check_outputs(outputs, {});
-    const std::string plan = fmt::format("plan: start {}, measure it for about {}, then end it; what it trains is thrown away\n",
-                                         command_line(m_words), format_seconds(settings.plan.seconds));
+    const std::string plan = launch_plan(settings);
     if (m_options.dry_run()) return {"", plan};
     context.events.note(plan.substr(0, plan.size() - 1));
     const HostFacts host = read_host_facts();
@@ -257,11 +280,26 @@ class ProfileCommand final : public Command {
     settings.folder = folder.path();
     const auto started = std::chrono::system_clock::now();
     const LaunchedTraining launched = launch_training(settings, context.events, context.stop, system_timing());
+    if (settings.mode == AttachMode::phases) return launched_outcome(launched, settings, host, started, context);
+    // A real training: whatever became of its profile, the command's own end is what its caller needs to know.
+    try {
+      Outcome outcome = launched_outcome(launched, settings, host, started, context);
+      outcome.exit_code = exit_code_of(launched);
+      return outcome;
+    } catch (const Error& error) {
+      context.events.finding({"not-profiled", Finding::Severity::error, fmt::format("the command was not profiled: {}", error.what())});
+      Outcome outcome;
+      outcome.exit_code = exit_code_of(launched);
+      if (context.options.json) outcome.json = error_json(error.kind(), error.what(), outcome.exit_code);
+      return outcome;
+    }
+  }
+
+  Outcome launched_outcome(const LaunchedTraining& launched, const LaunchSettings& settings, const HostFacts& host,
+                           std::chrono::system_clock::time_point started, const CommandContext& context) const {
     ProfileResult result = attached_profile(launched, settings, host);
     result.started_utc = utc_text(started);
-    Outcome outcome = outcome_of(result, context);
-    if (settings.mode == AttachMode::passive) outcome.exit_code = exit_code_of(launched);
-    return outcome;
+    return outcome_of(result, context);
   }
 
   ProfileOptions m_options;

@@ -18,6 +18,7 @@ class AttachOptions {
   void declare(CLI::App& app);
   /// Without command: refuses the options that only launching knows. With it: refuses those that belong to dsanalyze's own loader. Throws UsageError.
   void check(bool launches) const;
+  [[nodiscard]] bool passive() const { return m_passive; }
   /// Without hook and folder. Throws UsageError that names the option.
   [[nodiscard]] LaunchSettings settings(std::vector<std::string> command, const std::string& time_budget, const std::string& subset) const;
 

@@ -12,6 +12,7 @@ namespace {
 using Severity = Finding::Severity;
 
 constexpr double tolerated_fraction = 0.01;
+constexpr double tolerated_wait = 0.02;  ///< of a run's time
 constexpr std::uint64_t wanted_kept_batches = 16;
 
 /// Of phases that were not reached, and of those whose steps never took the same time twice.
@@ -43,6 +44,13 @@ void find_storage_reads(ProfileResult& result) {
     if ((run.name != "prep" && run.name != "cached") || !run.storage_bytes || run.requested_bytes == 0) continue;
     const double fraction = static_cast<double>(*run.storage_bytes) / static_cast<double>(run.requested_bytes);
     if (fraction <= tolerated_fraction) continue;
+    if (run.storage_wait_fraction.value_or(1) <= tolerated_wait) {
+      result.findings.push_back({"cached-run-read-storage", Severity::info,
+                                 fmt::format("the run {} read {} from storage ({:.1f} % of what it read): not all of the subset stayed in memory. Processes "
+                                             "waited for storage in {:.1f} % of its time, so its rate is at most that much too low.",
+                                             run.name, format_bytes(*run.storage_bytes), fraction * 100, *run.storage_wait_fraction * 100)});
+      continue;
+    }
     result.trusted = false;
     result.findings.push_back(
         {"cached-run-read-storage", Severity::warning,
@@ -84,8 +92,11 @@ void find_odd_steps(const LaunchedTraining& launched, ProfileResult& result) {
 
 }  // namespace
 
-void find_attached_problems(const LaunchedTraining& launched, ProfileResult& result) {
-  find_missing_phases(launched, result);
+void find_attached_problems(const LaunchedTraining& launched, AttachMode mode, ProfileResult& result) {
+  if (mode == AttachMode::phases) find_missing_phases(launched, result);
+  if (!launched.failure.empty()) result.findings.push_back({"passive-cut-short", Severity::warning, printable(launched.failure)});
+  for (const TreeProcess& left : launched.left_behind)
+    result.findings.push_back({"processes-left", Severity::info, fmt::format("the command left process {} ({}) running.", left.pid, printable(left.command))});
   find_storage_reads(result);
   find_odd_steps(launched, result);
   constexpr double most_unexplained = 0.01;

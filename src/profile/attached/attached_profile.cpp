@@ -35,6 +35,9 @@ void take_use(const std::optional<TreeUse>& before, const std::optional<TreeUse>
   const auto difference = [](Bytes from, Bytes to) { return to > from ? to - from : 0; };
   run.requested_bytes = difference(before->requested_bytes, after->requested_bytes);
   if (before->storage_bytes && after->storage_bytes) run.storage_bytes = difference(*before->storage_bytes, *after->storage_bytes);
+  const double seconds = to_seconds(after->at - before->at);
+  if (before->storage_wait_seconds && after->storage_wait_seconds && seconds > 0)
+    run.storage_wait_fraction = std::clamp((*after->storage_wait_seconds - *before->storage_wait_seconds) / seconds, 0.0, 1.0);
 }
 
 void take_rate(const RateRecord& rate, RunRecord& run) {
@@ -183,7 +186,7 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
   result.dataset.samples = training.loader->samples.value_or(0);
 
   if (auto full = run_of(training, AttachPhase::full)) {
-    result.waits = waits_of(training.phases.at(AttachPhase::full).by_rank);
+    result.waits = waits_of(training.phases.at(AttachPhase::full));
     result.runs.push_back(std::move(*full));
   }
   if (auto synthetic = run_of(training, AttachPhase::synthetic)) {
@@ -195,7 +198,7 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
   if (auto cached = run_of(training, AttachPhase::cached)) result.runs.push_back(std::move(*cached));
   if (result.runs.empty()) throw Error("the training ended before anything was measured: it took too few steps");
   grade_storage_proof(launched, result);
-  find_attached_problems(launched, result);
+  find_attached_problems(launched, settings.mode, result);
 
   const RunRecord* const full = result.run("full");
   const RunRecord* const cached = result.run("cached");

@@ -26,6 +26,14 @@ struct Sums {
     outside += sum(window.outside);
     validation += sum(window.validation);
   }
+  /// The workers' end and start is waiting for data; what the script does meanwhile is outside.
+  void add(const EpochGap& gap) {
+    const double seconds = to_seconds(gap.end - gap.begin);
+    all += seconds;
+    data += gap.start_seconds;
+    outside += seconds - gap.start_seconds;
+    validation += gap.validation_seconds;
+  }
   void add(const Sums& other) {
     steps += other.steps;
     all += other.all;
@@ -65,19 +73,21 @@ std::vector<double> data_waits(const std::map<int, std::vector<StepWindow>>& win
   return waits;
 }
 
-WaitsRecord waits_of(const std::map<int, std::vector<StepWindow>>& windows) {
+WaitsRecord waits_of(const PhaseMeasurement& phase) {
   WaitsRecord record;
   Sums all;
-  for (const auto& [rank, list] : windows) {
+  for (const auto& [rank, list] : phase.by_rank) {
     Sums sums;
     for (const StepWindow& window : list) sums.add(window);
+    if (const auto gaps = phase.gaps.find(rank); gaps != phase.gaps.end())
+      for (const EpochGap& gap : gaps->second) sums.add(gap);
     if (sums.steps == 0) continue;
     all.add(sums);
     record.by_rank.push_back({rank, sums.part(sums.data), sums.part(sums.ranks), sums.part(sums.compute), sums.part(sums.outside)});
   }
   if (all.steps == 0) return record;
   record.step_seconds = all.all / all.steps;
-  record.data_p99_seconds = quantile(data_waits(windows), 0.99);
+  record.data_p99_seconds = quantile(data_waits(phase.by_rank), 0.99);
   record.data = all.part(all.data);
   record.ranks = all.part(all.ranks);
   record.compute = all.part(all.compute);

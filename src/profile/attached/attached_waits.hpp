@@ -8,8 +8,8 @@
 
 namespace dsanalyze {
 
-/// The mean step of these windows in its parts; of several ranks, the mean of theirs, and each rank's own.
-WaitsRecord waits_of(const std::map<int, std::vector<StepWindow>>& windows);
+/// The mean step of a phase in its parts, with what lies between its epochs; of several ranks, the mean of theirs, and each rank's own.
+WaitsRecord waits_of(const PhaseMeasurement& phase);
 /// The waits for a batch, one a step, of all ranks, seconds.
 std::vector<double> data_waits(const std::map<int, std::vector<StepWindow>>& windows);
 

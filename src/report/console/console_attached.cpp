@@ -28,6 +28,7 @@ std::string headline(const ProfileResult& result) {
     return fmt::format("BOTTLENECK: rank {} of {}. Its loader delays every other rank.", *result.waits->delaying_rank, result.waits->by_rank.size());
   const double waiting = result.waits ? result.waits->data.fraction : 0;
   const std::string waits = fmt::format("The {} waits {} of each step for a batch.", accelerator_name(result), format_share(waiting));
+  if (!result.bottleneck && !result.ingestion && result.waits) return waits;
   if (!result.bottleneck) return "No bottleneck can be named: not all phases were measured. " + (result.waits ? waits : "");
   const BottleneckRecord& bottleneck = *result.bottleneck;
   const std::string what = bottleneck.detail == "accelerator" ? "compute (" + accelerator_name(result) + ")"
@@ -106,7 +107,7 @@ std::string attached_summary(const ProfileResult& result, const ConsoleStyle& st
       reached += fmt::format("; {} with its data in memory", format_rate(cached->samples_per_s, cached->ci95_samples_per_s));
     text += labelled("reached", reached, width);
   }
-  text += labelled("trust", trust_text(result), width);
+  if (result.prep || !result.trusted) text += labelled("trust", trust_text(result), width);
   if (result.bottleneck)
     text += labelled("sure", fmt::format("{}: {}", result.bottleneck->confident ? "yes" : "no", result.bottleneck->reason), width);
   if (result.loader) text += labelled("loader", loader_text(*result.loader), width);

@@ -161,6 +161,7 @@ struct Fields<RunRecord> {
                                    field("epochs", &R::epochs),
                                    field("timeline", &R::timeline),
                                    field("storage_proof", &R::storage_proof).omitted().not_null(),
+                                   field("storage_wait_fraction", &R::storage_wait_fraction).omitted(),
                                    field("beyond_epochs", &R::beyond_epochs).omitted(),
                                    field("shared_windows", &R::shared_windows).omitted().not_null(),
                                    field("others", &R::others).omitted(),

@@ -1,0 +1,232 @@
+#include "attach/conductor.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "../base/texts.hpp"
+#include "base/random.hpp"
+
+using namespace dsanalyze;
+using testing::says;
+
+namespace {
+
+/// A training of several ranks in made-up time. Each rank takes the same number of steps an epoch; which rank comes to a checkpoint first is drawn.
+struct Training {
+  int ranks = 1;
+  std::uint64_t batches = 1000;  ///< an epoch
+  double full = 0.010, synthetic = 0.004, cached = 0.008, drained = 0.005;  ///< seconds a step or batch
+  std::uint64_t seed = 1;
+
+  struct Rank {
+    std::uint64_t step = 0, epoch = 0;
+    AttachPhase phase = AttachPhase::full;
+    std::uint64_t steps_left = 0;
+    bool asks = true;  ///< has to come to a checkpoint
+    CheckpointMessage::Why why = CheckpointMessage::Why::start;
+    std::optional<DrainLoader> drain;
+    std::vector<AttachPhase> phases;  ///< of every step that it took
+    bool ended = false;
+  };
+  std::map<int, Rank> members{};
+  Nanoseconds now = to_nanoseconds(100);
+
+  [[nodiscard]] double step_seconds(AttachPhase phase) const {
+    return phase == AttachPhase::full ? full : phase == AttachPhase::synthetic ? synthetic : cached;
+  }
+
+  void follow(const Conductor::Answers& answers) {
+    for (const auto& [member, answer] : answers) {
+      Rank& rank = members.at(member);
+      rank.asks = false;
+      if (const auto* run = std::get_if<RunSteps>(&answer)) {
+        rank.phase = run->phase;
+        rank.steps_left = run->steps;
+      } else if (const auto* change = std::get_if<SwitchPhase>(&answer)) {
+        rank.phase = change->phase;
+        rank.asks = true;
+        rank.why = CheckpointMessage::Why::switched;
+      } else if (const auto* drain = std::get_if<DrainLoader>(&answer)) {
+        rank.drain = *drain;
+      } else if (std::get<PlainAnswer>(answer) == PlainAnswer::end) {
+        rank.ended = true;
+      }
+    }
+  }
+
+  /// What a rank does once it was answered: steps to the next checkpoint, or a drain.
+  HookMessage work(Rank& rank) {
+    if (rank.drain) {
+      DrainedMessage message;
+      message.workers = rank.drain->workers;
+      message.measured = rank.drain->measured;
+      message.begin = now;
+      for (int i = 1; i <= 200; ++i) {
+        message.delivered.push_back(now + to_nanoseconds(drained * i));
+        message.samples.push_back(32);
+      }
+      now = message.delivered.back();
+      rank.drain.reset();
+      return message;
+    }
+    CheckpointMessage message;
+    message.why = rank.why;
+    message.epoch = rank.epoch;
+    message.step = rank.step;
+    message.kept = 16;
+    if (rank.why != CheckpointMessage::Why::window) return message;
+    StepWindow window;
+    window.begin = now;
+    for (; rank.steps_left > 0 && rank.step < batches; --rank.steps_left, ++rank.step) {
+      rank.phases.push_back(rank.phase);
+      const double seconds = step_seconds(rank.phase);
+      window.wait.push_back(seconds / 2);
+      window.compute.push_back(seconds / 2);
+      for (auto* list : {&window.outside, &window.validation, &window.ranks, &window.hook}) list->push_back(0);
+      window.samples.push_back(32);
+    }
+    window.end = window.begin + to_nanoseconds(step_seconds(rank.phase) * static_cast<double>(window.samples.size()));
+    message.window = window;
+    message.step = rank.step;
+    if (rank.steps_left > 0) message.why = CheckpointMessage::Why::epoch_end;
+    return message;
+  }
+
+  /// Runs until all phases are over; how many answers were given.
+  std::size_t run(Conductor& conductor) {
+    RandomStream random(seed);
+    std::size_t given = 0;
+    for (int i = 0; i < ranks; ++i) {
+      members[i];
+      HelloMessage hello;
+      hello.pid = 100 + i;
+      hello.rank = i;
+      hello.world = ranks;
+      conductor.receive(i, hello, now);
+      LoaderMessage loader;
+      loader.primary = true;
+      loader.loader.workers = 2;
+      loader.loader.batches = batches;
+      conductor.receive(i, loader, now);
+    }
+    while (!conductor.finished() && given < 1'000'000) {
+      std::vector<int> ready;
+      for (auto& [number, rank] : members)
+        if (!rank.ended && (rank.asks || rank.drain || rank.steps_left > 0)) ready.push_back(number);
+      if (ready.empty()) break;
+      const int number = ready[random.below(ready.size())];
+      Rank& rank = members.at(number);
+      const Nanoseconds before = now;
+      const HookMessage message = work(rank);
+      const bool last_of_epoch = std::holds_alternative<CheckpointMessage>(message) && std::get<CheckpointMessage>(message).why == CheckpointMessage::Why::epoch_end;
+      now = std::max(now, before) + to_nanoseconds(step_seconds(rank.phase));
+      rank.asks = false;
+      rank.why = CheckpointMessage::Why::window;
+      if (last_of_epoch) {
+        ++rank.epoch;
+        rank.step = rank.steps_left = 0;
+      }
+      const auto answers = conductor.receive(number, message, now);
+      given += answers.size();
+      follow(answers);
+      if (last_of_epoch) {
+        rank.asks = true;
+        rank.why = CheckpointMessage::Why::start;
+      }
+    }
+    return given;
+  }
+};
+
+Conductor made(double seconds) {
+  Conductor::Plan plan;
+  plan.seconds = seconds;
+  plan.worker_counts = {1, 2};
+  return {plan, [] { return TreeUse{}; }, null_events()};
+}
+
+double rate(const Conductor& conductor, AttachPhase phase) {
+  const auto rates = window_rates(conductor.training().phases.at(phase));
+  return rates.empty() ? 0 : rates.front();
+}
+
+}  // namespace
+
+TEST_CASE("a training is led through all phases, and each phase has its own rate") {
+  Training training;
+  Conductor conductor = made(60);
+  training.run(conductor);
+  CHECK(conductor.finished());
+  CHECK(training.members.at(0).ended);
+  CHECK(rate(conductor, AttachPhase::full) == doctest::Approx(3200));
+  CHECK(rate(conductor, AttachPhase::synthetic) == doctest::Approx(8000));
+  CHECK(rate(conductor, AttachPhase::cached) == doctest::Approx(4000));
+  REQUIRE(conductor.training().drains.size() == 2);
+  CHECK(conductor.training().drains[0].workers == 2);
+  CHECK(window_rates(conductor.training().drains[0]).front() == doctest::Approx(6400));
+  CHECK(conductor.training().phases.at(AttachPhase::synthetic).kept_batches == 16);
+}
+
+TEST_CASE("ranks are never out of step, whichever comes first to a checkpoint, over many epochs") {
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    CAPTURE(seed);
+    Training training;
+    training.ranks = 2 + static_cast<int>(seed % 3);
+    training.batches = 20 + seed * 7;
+    training.seed = seed;
+    Conductor conductor = made(20);
+    training.run(conductor);
+    CHECK(conductor.finished());
+    for (const auto& [number, rank] : training.members) {
+      CHECK(rank.ended);
+      CHECK(rank.phases == training.members.at(0).phases);
+    }
+  }
+}
+
+TEST_CASE("an epoch of many steps is enough for all phases") {
+  Training training;
+  training.batches = 400;
+  Conductor conductor = made(600);
+  training.run(conductor);
+  CHECK(conductor.finished());
+  CHECK(training.members.at(0).epoch == 0);
+}
+
+TEST_CASE("a rank that keeps the others waiting is named, and one that ends, too") {
+  Training training;
+  training.ranks = 2;
+  Conductor conductor = made(60);
+  for (int i = 0; i < 2; ++i) {
+    HelloMessage hello;
+    hello.pid = 100 + i;
+    hello.rank = i;
+    hello.world = 2;
+    conductor.receive(i, hello, 0);
+    LoaderMessage loader;
+    loader.primary = true;
+    conductor.receive(i, loader, 0);
+  }
+  CHECK(conductor.receive(0, CheckpointMessage{}, 0).empty());
+  CHECK(conductor.tick(to_nanoseconds(59)).empty());
+  CHECK(says(testing::message_of<Error>([&] { conductor.tick(to_nanoseconds(61)); }), "rank 1 (PID 101)"));
+  CHECK(says(testing::message_of<Error>([&] { conductor.leave(1, to_nanoseconds(61)); }), "rank 1"));
+}
+
+TEST_CASE("ranks without a loader follow the others") {
+  Conductor conductor = made(60);
+  for (int i = 0; i < 2; ++i) {
+    HelloMessage hello;
+    hello.rank = i;
+    hello.world = 2;
+    conductor.receive(i, hello, 0);
+  }
+  LoaderMessage loader;
+  loader.primary = true;
+  conductor.receive(0, loader, 0);
+  CHECK(conductor.receive(0, CheckpointMessage{}, 0).empty());
+  CHECK(conductor.tick(to_nanoseconds(5)).empty());
+  CHECK(conductor.tick(to_nanoseconds(11)).size() == 1);
+}

@@ -1,0 +1,59 @@
+#include "attach/messages.hpp"
+
+#include <doctest/doctest.h>
+
+#include "../base/texts.hpp"
+
+using namespace dsanalyze;
+using testing::message_of;
+using testing::says;
+
+namespace {
+
+const std::string window = R"({"begin":1000000000,"end":1300000000,"wait":[100000000,0],"compute":[50000000,50000000],"outside":[0,100000000],)"
+                           R"("hook":[0,0],"samples":[32,32],"steps":[1,1]})";
+
+template <typename Message>
+Message parsed(const std::string& line) {
+  return std::get<Message>(parse_hook_message(line));
+}
+
+std::string refused(const std::string& line) {
+  return message_of([&] { parse_hook_message(line); });
+}
+
+}  // namespace
+
+TEST_CASE("a checkpoint brings the steps since the last one, in seconds") {
+  const auto at = parsed<CheckpointMessage>(R"({"t":"at","why":"window","epoch":1,"step":7,"window":)" + window + "}");
+  CHECK(at.why == CheckpointMessage::Why::window);
+  CHECK(at.step == 7);
+  REQUIRE(at.window.has_value());
+  CHECK(at.window->wait == std::vector<double>{0.1, 0});
+  CHECK(at.window->outside[1] == doctest::Approx(0.1));
+  CHECK(at.window->ranks == std::vector<double>{0, 0});
+  CHECK(at.window->optimizer_steps == 2);
+}
+
+TEST_CASE("one number in place of a list holds for every step") {
+  const auto passive = parsed<PassiveMessage>(R"({"t":"passive","window":)" + testing::replaced(window, "[32,32]", "16") + "}");
+  REQUIRE(passive.window.has_value());
+  CHECK(passive.window->samples == std::vector<double>{16, 16});
+}
+
+TEST_CASE("what is wrong in a hook's message is named") {
+  CHECK(says(refused("{"), "training process"));
+  CHECK(says(refused(R"({"t":"hallo"})"), "hello"));
+  CHECK(says(refused(R"({"t":"at","why":"window","window":)" + testing::replaced(window, "[32,32]", "[32]") + "}"), "as many as the other lists"));
+  CHECK(says(refused(R"({"t":"at","why":"window","window":)" + testing::replaced(window, "1300000000", "900000000") + "}"), "/end"));
+  CHECK(says(refused(R"({"t":"at","why":"window","window":)" + testing::replaced(window, "[100000000,0]", "[-1,0]") + "}"), "/window/wait"));
+  CHECK(says(refused(R"({"t":"hello","pid":5,"python":"3","torch":"2","world":2,"rank":2})"), "/rank"));
+  CHECK(says(refused(R"({"t":"drained","workers":1,"pass":"measure","start":1,"times":[3,2],"samples":[1,1]})"), "/times"));
+}
+
+TEST_CASE("an answer is one line that says what to do") {
+  CHECK(answer_text(RunSteps{AttachPhase::synthetic, 12}) == "{\"do\":\"run\",\"mode\":\"synthetic\",\"steps\":12}\n");
+  CHECK(answer_text(PlainAnswer::end) == "{\"do\":\"end\"}\n");
+  CHECK(says(answer_text(SwitchPhase{AttachPhase::synthetic, 16, 1024}), "\"keep\":16"));
+  CHECK(says(answer_text(DrainLoader{4, 100, 2.5, true}), "\"pass\":\"measure\""));
+}
