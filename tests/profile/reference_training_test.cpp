@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "../base/sanitizers.hpp"
 #include "../base/texts.hpp"
 #include "../loaders/dataset/made_dataset.hpp"
 #include "../loaders/prep/jpeg_images.hpp"
@@ -26,7 +27,7 @@ ProfileInputs two_classes(testing::FileDataset& data, int samples = 48) {
   given.host = read_host_facts();
   given.settings.dataset = given.index->facts().root;
   given.settings.batch_size = 7;  // the last batch of an epoch is shorter
-  given.settings.time_budget_seconds = 6;
+  given.settings.time_budget_seconds = 6 * testing::time_factor;
   given.settings.accelerator = AcceleratorKind::cpu;
   given.settings.accelerator_name = "cpu";
   given.settings.accelerator_precision = Precision::float32;
