@@ -39,7 +39,7 @@ std::vector<TarShard> scan_shards(const DatasetFiles& files, const std::vector<s
   std::atomic<std::size_t> done{0};
   parallel_ranges(names.size(), 1, context.options.threads, context.stop, [&](std::size_t first, std::size_t last) {
     for (std::size_t shard = first; shard < last; ++shard) {
-      shards[shard] = scan_tar_shard(files.root / names[shard], names[shard], keys, context.stop);
+      shards[shard] = scan_tar_shard(files.root / names[shard], names[shard], keys, BehindEnd::probed, context.stop);
       const std::size_t now = ++done;
       context.events.progress(
           {fmt::format("reading the headers of {} shards", names.size()), static_cast<double>(now) / static_cast<double>(names.size()), -1});
@@ -86,7 +86,19 @@ ExtensionCount all_extensions(const std::vector<TarShard>& shards) {
 
 std::string name_of(const DatasetFiles& files) { return files.source.empty() ? files.root.string() : files.source; }
 
-[[noreturn]] void throw_no_samples(const DatasetFiles& files, const std::vector<TarShard>& shards, const MemberKeys& keys) {
+/// Each of the first few, "x.tar ends within ...".
+NamedCount damaged_shards(const std::vector<TarShard>& shards, const std::vector<std::string>& names) {
+  NamedCount damaged;
+  for (std::size_t number = 0; number < shards.size(); ++number) {
+    if (shards[number].damage) damaged.add(fmt::format("{} {}", names[number], shards[number].damage->text));
+  }
+  return damaged;
+}
+
+[[noreturn]] void throw_no_samples(const DatasetFiles& files, const std::vector<TarShard>& shards, const std::vector<std::string>& names,
+                                   const MemberKeys& keys) {
+  if (const NamedCount damaged = damaged_shards(shards, names); damaged.count > 0)
+    throw Error(fmt::format("{} holds no whole sample, and shards of it are damaged: {}", name_of(files), damaged.text()));
   throw Error(
       fmt::format("the {} shard{} of {} hold{} no image or array with the extension {}: a name's extension begins at the first dot of its last part. "
                   "Extensions that are there: {}; say which is the sample with --image-key",
@@ -170,7 +182,7 @@ std::shared_ptr<const DatasetIndex> read_tar_shards(const DatasetFiles& files, c
       numbers.push_back(sample.label);
     }
   }
-  if (records.empty()) throw_no_samples(files, shards, keys);
+  if (records.empty()) throw_no_samples(files, shards, names, keys);
   facts.skipped_count = skipped.count;
   facts.skipped = skipped.names;
   depend_on(facts, names_file);
