@@ -183,7 +183,7 @@ class Dataset(ProgramTest):
         self.succeeds("dataset", "convert", data, self.folder / "shards", "--to", "tar")
         path = self.folder / "shards" / "shard-000000.tar"
         path.write_bytes(path.read_bytes()[:-5000])
-        self.assertIn("shard-000000.tar ends within", self.succeeds("dataset", "info", path).stderr)
+        self.assertIn("shard-000000.tar is cut off at byte", self.succeeds("dataset", "info", path).stderr)
         run = self.run_program("dataset", "verify", path)
         self.assertEqual(run.returncode, 1)
         self.assertIn("1 of 12 samples", run.stdout)
@@ -227,6 +227,11 @@ class Dataset(ProgramTest):
         self.assertIn('--label-key "fine.cls"', self.fails(1, "dataset", "info", path, "--index", index))
         self.succeeds("dataset", "info", path, "--index", index, "--label-key", "fine.cls")
         self.assertIn("--image-key", self.fails(2, "dataset", "info", path, "--image-key", ".jpg"))
+        for option in ("--image-key", "--label-key"):
+            for command in (("dataset", "info", path), ("dataset", "convert", path, self.folder / "out", "--to", "tar"), ("profile", path)):
+                self.assertIn(f'{option}: found ""', self.fails(2, *command, option, ""))
+        self.assertIn("a label's extension", self.fails(2, "dataset", "info", path, "--image-key", "cls", "--label-key", "fine.cls"))
+        self.assertIn("both name the extension cls", self.fails(2, "dataset", "info", path, "--image-key", "cls"))
         self.assertIn("members of tar shards", self.fails(2, "dataset", "info", self.folder / "fine", "--image-key", "jpg"))
         self.assertIn("no member of", self.fails(1, "dataset", "info", path, "--label-key", "coarse.cls"))
 

@@ -136,7 +136,7 @@ void add_findings(std::vector<Finding>& findings, const std::vector<TarShard>& s
   using enum Finding::Severity;
   add("tar-keys-without-data", warning, without_data, fmt::format("keys have no {} member and are left out", keys.data_text()));
   add("tar-keys-repeated", warning, repeated, "keys come again within their shard: each time is a sample of its own");
-  add("tar-labels-unreadable", warning, unreadable_labels, "label members hold no whole number");
+  add("tar-labels-unreadable", warning, unreadable_labels, "label members hold no whole number from 0 to 2147483647: their samples fail");
   add("tar-links", warning, links, "members are links, which hold no data, and are left out");
   add("tar-other-kind", warning, other_kind, "samples are of another kind (image, array) than most and are left out");
 
@@ -166,7 +166,7 @@ std::shared_ptr<const DatasetIndex> read_tar_shards(const DatasetFiles& files, c
 
   DatasetIndexBuilder builder;
   std::vector<IndexRecord> records;
-  std::vector<std::optional<std::int64_t>> numbers;
+  std::vector<SampleLabel> carried;
   NamedCount other_kind;
   NamedCount skipped{facts.skipped_count, facts.skipped};
   for (std::size_t shard = 0; shard < shards.size(); ++shard) {
@@ -179,14 +179,14 @@ std::shared_ptr<const DatasetIndex> read_tar_shards(const DatasetFiles& files, c
         continue;
       }
       records.push_back({sample.offset, facts.array ? facts.array->sample_bytes : sample.length, file, 0});
-      numbers.push_back(sample.label);
+      carried.push_back(sample.label);
     }
   }
   if (records.empty()) throw_no_samples(files, shards, names, keys);
   facts.skipped_count = skipped.count;
   facts.skipped = skipped.names;
   depend_on(facts, names_file);
-  LabelTable labels = make_label_table(numbers, files.root / names_file);
+  LabelTable labels = make_label_table(carried, files.root / names_file);
   for (std::size_t sample = 0; sample < records.size(); ++sample) {
     records[sample].label = labels.labels[sample];
     builder.add_sample(records[sample]);

@@ -37,7 +37,11 @@ class Scan {
     for (std::uint64_t seen = 0; step(); ++seen) {
       if (seen % 1024 == 0 && m_stop.stop_requested()) throw Interrupted();
     }
-    m_samples.finish();
+    if (m_has_no_end && !m_shard.damage) {
+      if (const std::string missing = m_samples.missing_of_last(); !missing.empty())
+        damaged("tar-torn", fmt::format("is cut off at byte {}: its last key, {}, and no end of the archive follows", m_window.size(), missing));
+    }
+    m_samples.finish(m_has_no_end ? FollowedBy::file_end : m_shard.damage ? FollowedBy::damage : FollowedBy::members);
     return std::move(m_shard);
   }
 
@@ -70,19 +74,21 @@ class Scan {
     const std::uint64_t bytes = tar_kind_has_data(header.kind) ? header.size : 0;
     take_member(header, data, bytes);
     if (bytes > m_window.size() - std::min(data, m_window.size())) {
-      return damaged("tar-torn", fmt::format("ends within the data of {} (at offset {})", header.name, data));
+      m_has_no_end = true;
+      return damaged("tar-torn", fmt::format("is cut off at byte {}, within the data of {} (at offset {})", m_window.size(), header.name, data));
     }
     m_offset = *tar_next_header(data, bytes);  // the data lie within the file, so this cannot be beyond any
     return true;
   }
 
   bool end_of_file(std::span<const std::byte> rest) {
+    m_has_no_end = true;
     const bool is_padding = std::all_of(rest.begin(), rest.end(), [](std::byte byte) { return byte == std::byte{0}; });
     const bool waits_for_more = m_long_name || m_long_link || m_pax_is_pending;
     if (m_window.size() == 0) return damaged("tar-torn", "is empty (0 bytes)");
     if (m_offset == 0) throw Error(fmt::format("{} is no tar archive: it is shorter than a header", m_name));
     if (is_padding && !waits_for_more) return false;
-    return damaged("tar-torn", fmt::format("ends within a header (at offset {})", m_offset));
+    return damaged("tar-torn", fmt::format("is cut off at byte {}, within the header at offset {}", m_window.size(), m_offset));
   }
 
   bool damaged(std::string code, std::string text) {
@@ -124,7 +130,10 @@ class Scan {
       return damaged("tar-damaged", fmt::format("has a header at offset {} that claims {} bytes for a name", m_offset, header.size));
     }
     const std::span<const std::byte> bytes = m_window.at(data, static_cast<std::size_t>(header.size));
-    if (bytes.size() < header.size) return damaged("tar-torn", fmt::format("ends within a header (at offset {})", m_offset));
+    if (bytes.size() < header.size) {
+      m_has_no_end = true;
+      return damaged("tar-torn", fmt::format("is cut off at byte {}, within the header at offset {}", m_window.size(), m_offset));
+    }
     const std::string_view text = text_of(bytes);
     if (header.kind == TarKind::long_name) {
       m_long_name = std::string(text.substr(0, text.find('\0')));
@@ -184,6 +193,7 @@ class Scan {
   TarShard m_shard;
   std::uint64_t m_offset = 0;
   bool m_has_members = false;
+  bool m_has_no_end = false;  ///< the file ends before the archive does
   TarSampleMaker m_samples;
   std::optional<std::string> m_long_name;
   std::optional<std::string> m_long_link;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/index.hpp"
+#include "label_table.hpp"
 #include "member_keys.hpp"
 #include "named_count.hpp"
 
@@ -21,7 +22,7 @@ enum class TarSampleKind : std::uint8_t { image, array };
 struct TarSample {
   std::uint64_t offset = 0;
   std::uint64_t length = 0;
-  std::optional<std::int64_t> label;
+  SampleLabel label;
   TarSampleKind kind = TarSampleKind::image;
 };
 
