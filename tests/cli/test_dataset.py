@@ -193,6 +193,29 @@ class Dataset(ProgramTest):
         left = self.json_of("dataset", "convert", path, self.folder / "out", "--to", "folder", "--skip-bad")
         self.assertEqual((left["samples"], left["failed"], len(left["failures"])), (11, 1, 1))
 
+    def test_zeros_that_hide_samples_and_labels_that_are_none_are_named_when_they_are_verified(self):
+        data = self.make()
+        self.succeeds("dataset", "convert", data, self.folder / "shards", "--to", "tar", "--order", "index")
+        path = self.folder / "shards" / "shard-000000.tar"
+        whole = path.read_bytes()
+        with tarfile.open(path) as archive:
+            members = archive.getmembers()
+        middle = members[6].offset
+        path.write_bytes(whole[:middle] + bytes(1 << 16) + whole[middle:])
+        self.assertIn(f"ends at offset {middle} with zeros", self.succeeds("dataset", "info", path).stderr)
+        run = self.run_program("dataset", "verify", path)
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("1 of 1 files are damaged", run.stdout)
+        label = members[1].offset_data
+        path.write_bytes(whole[:label] + b"x" + whole[label + 1:])
+        run = self.run_program("dataset", "verify", path)
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("1 of 12 samples cannot be used", run.stdout)
+        self.assertIn("its label is missing", run.stdout)
+        self.assertIn("cannot convert shard-000000.tar: ", self.fails(1, "dataset", "convert", path, self.folder / "out", "--to", "folder"))
+        left = self.json_of("dataset", "convert", path, self.folder / "out", "--to", "folder", "--skip-bad")
+        self.assertEqual((left["samples"], left["failed"]), (11, 1))
+
     def test_a_file_that_claims_more_than_memory_holds_is_named_by_each_command(self):
         data = self.make()
         hole = sorted(data.rglob("*.jpg"))[3]

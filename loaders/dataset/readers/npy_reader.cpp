@@ -70,8 +70,10 @@ std::vector<SampleLabel> read_labels(FileWindow& window, std::uint64_t rows, Nam
   const char kind = header.dtype.size() == 3 ? header.dtype[1] : '\0';
   if ((kind != 'i' && kind != 'u') || header.shape.size() != 1 || header.item_bytes > 8)
     throw Error(fmt::format("it holds items of type '{}' in {} dimensions, and labels are whole numbers in one", header.dtype, header.shape.size()));
-  if (header.shape.front() < rows || header.data_bytes > window.size() - header.header_bytes)
-    throw Error(fmt::format("it holds fewer labels than the array has rows ({})", rows));
+  const std::uint64_t whole = (window.size() - header.header_bytes) / header.item_bytes;
+  if (const std::uint64_t held = std::min(header.shape.front(), whole); held < rows || whole < header.shape.front())
+    throw Error(fmt::format("it holds fewer labels ({} of the {} that its header names) than the array has rows ({}), or is cut off", held,
+                            header.shape.front(), rows));
   std::vector<SampleLabel> labels;
   labels.reserve(rows);
   for (std::uint64_t row = 0; row < rows; ++row) {

@@ -58,8 +58,10 @@ void TarSampleMaker::take(const TarMember& member) {
 
 std::string TarSampleMaker::missing_of_last() const {
   if (m_sample.key.empty()) return {};
-  if (!m_sample.data) return m_shard.samples.empty() ? std::string() : fmt::format("{} has no {} member", m_sample.key, m_keys.data_text());
-  return m_sample.label || m_shard.labelled == 0 ? std::string() : fmt::format("{} has no {} member", m_sample.key, m_keys.label_text());
+  if (!m_sample.data)
+    return m_shard.samples.empty() ? std::string() : fmt::format("the last key, {}, has no {} member", m_sample.key, m_keys.data_text());
+  return m_sample.label || m_shard.labelled == 0 ? std::string()
+                                                 : fmt::format("the last key, {}, has no {} member", m_sample.key, m_keys.label_text());
 }
 
 void TarSampleMaker::finish(FollowedBy next) {

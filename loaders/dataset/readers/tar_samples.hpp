@@ -34,7 +34,7 @@ class TarSampleMaker {
 
   /// Reads labels and array headers, not data.
   void take(const TarMember& member);
-  /// Whether the sample whose members came last lacks a member that others of the shard have: which key and what, else "".
+  /// Whether the sample whose members came last lacks a member that others of the shard have: "the last key, 000012, has no cls member", else "".
   [[nodiscard]] std::string missing_of_last() const;
   /// No more members come.
   void finish(FollowedBy next);

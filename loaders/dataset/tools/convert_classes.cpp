@@ -22,18 +22,16 @@ void require_few_empty(const DatasetIndex& index) {
   constexpr std::uint64_t a_sample = 10;
   std::vector<bool> has_samples(index.labels().size(), false);
   std::uint64_t empty = has_samples.size();
-  std::uint32_t highest = 0;
   for (const IndexRecord& record : index.records()) {
     if (!record.has_label() || has_samples[record.label]) continue;
     has_samples[record.label] = true;
-    highest = std::max(highest, record.label);
     --empty;
   }
   if (empty <= always_made || (empty <= made_at_most && empty <= a_sample * index.size())) return;
   throw Error(
       fmt::format("a folder gives its label by its place among the others, and labels up to {} would need {} folders without samples beside {} with "
                   "some. Convert to tar or npy, which keep labels as numbers, or count the labels through from 0 first",
-                  highest, empty, has_samples.size() - empty));
+                  has_samples.size() - 1, empty, has_samples.size() - empty));
 }
 
 /// A label's name as one part of a path that is not hidden.
