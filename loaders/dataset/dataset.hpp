@@ -43,10 +43,9 @@ struct OpenOptions {
 /// - tar shards in WebDataset's layout: one .tar file, a folder that holds them (sub-folders too), or a brace range
 /// ("/data/train-{000000..000146}.tar").
 ///   Members side by side whose names are the same up to the first dot of the last part are a sample. Its data and its label are the members that
-///   OpenOptions::keys name; the label is a whole number from 0 to 2147483647 (0 where
-///   no sample has one; where others have, a sample without has IndexRecord::no_label, and so has one whose label is damaged). Two members of a
-///   sample with one extension, and two that could both be its data, are an Error that names them. Samples come in byte order of the shards' paths,
-///   then as they lie;
+///   OpenOptions::keys name; the label is a whole number from 0 to 2147483647. Where no sample has a label, all have 0; where others have, a sample
+///   without a valid one has IndexRecord::no_label. Two members of a sample with one extension, and two that could both be its data, are an Error
+///   that names them. Samples come in byte order of the shards' paths, then as they lie;
 /// - NumPy arrays: one .npy file, whose rows are samples (labels from x.labels.npy beside x.npy, their names from x.labels.txt); or a folder of .npy
 ///   files, each a sample, all of one shape and type (a folder that holds samples.npy alone, as `dataset convert` makes it, counts as that file).
 /// In a folder with several of these the one that nine in ten files have is read, with a finding that counts what is left out; otherwise it is an
