@@ -20,6 +20,7 @@ std::string describe(Status status) {
         return "the file ends before the sample does: cut off, or changed since it was indexed";
       if (status.detail == static_cast<int>(Corruption::longer)) return "the file has grown since it was indexed";
       if (status.detail == static_cast<int>(Corruption::empty)) return "the sample is empty";
+      if (status.detail == static_cast<int>(Corruption::label)) return no_label_cause;
       return "not a whole image (truncated, damaged, or not an image)";
     case StatusCode::unsupported:
       return "an image of a kind that is not handled";

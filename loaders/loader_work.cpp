@@ -149,6 +149,7 @@ bool LoaderWorkers::prepare(const LoaderWork& item, Prep& prep, std::vector<std:
   const auto output = m_flow.assembly.sample(item.entry, item.position);
   Status status = item.status;
   if (status.ok() && encoded.empty()) status = corrupt(Corruption::empty);
+  if (status.ok() && !(*m_flow.parts.index)[item.sample].has_label()) status = corrupt(Corruption::label);
   if (status.ok()) status = prep.prepare({encoded, item.sample, m_flow.assembly.generation(item.entry), item.ready, output, spent});
   if (!status.ok()) {
     counter.add_failure();

@@ -25,7 +25,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "index files are little-endian and used as they lie");
 
 constexpr std::array<char, 8> index_magic{'D', 'S', 'I', 'D', 'X', '1', '\n', '\0'};
-constexpr std::uint32_t index_version = 3;
+constexpr std::uint32_t index_version = 4;
 
 struct IndexFileHeader {
   std::array<char, 8> magic = index_magic;
@@ -201,7 +201,7 @@ void check_records(std::span<const IndexRecord> records, const IndexFileHeader& 
   bool overflow = false;
   for (const IndexRecord& record : records) {
     most_file = std::max(most_file, record.file);
-    most_label = std::max(most_label, record.label);
+    if (record.has_label()) most_label = std::max(most_label, record.label);
     overflow |= record.offset + record.length < record.offset;
   }
   if (records.empty()) throw Error("it holds no samples");

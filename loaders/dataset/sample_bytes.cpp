@@ -123,7 +123,8 @@ std::string read_sample_bytes(const DatasetIndex& index, SampleId sample, std::v
   const IndexRecord& record = index[sample];
   if (std::string cause = too_large(record.length); !cause.empty()) return cause;
   bytes.resize(record.length);
-  return read_piece(opened.file, record.offset, bytes);
+  if (std::string cause = read_piece(opened.file, record.offset, bytes); !cause.empty()) return cause;
+  return record.has_label() ? std::string() : no_label_cause;
 }
 
 std::string read_sample_part(const DatasetIndex& index, SampleId sample, const SamplePart& part, std::vector<std::byte>& bytes) {
@@ -144,7 +145,7 @@ std::string read_sample_pieces(const DatasetIndex& index, SampleId sample, std::
     if (std::string cause = read_piece(opened.file, record.offset + done, bytes); !cause.empty()) return cause;
     if (!take(bytes)) break;
   }
-  return {};
+  return record.has_label() ? std::string() : no_label_cause;
 }
 
 struct ImageChecker::Decoder {

@@ -17,7 +17,7 @@ namespace dsanalyze {
 Bytes max_sample_bytes();
 
 /// Reads a sample's bytes, outside of the data path. Returns the cause when they cannot be had, else "": also for a sample that would take more of
-/// memory than each worker thread can have. Threads: any.
+/// memory than each worker thread can have, and for one without a valid label. Threads: any.
 std::string read_sample_bytes(const DatasetIndex& index, SampleId sample, std::vector<std::byte>& bytes);
 
 /// Given a sample's next bytes; false ends the reading.

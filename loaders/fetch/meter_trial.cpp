@@ -14,7 +14,7 @@
 namespace dsanalyze {
 namespace {
 
-constexpr std::uint32_t most_tried = 8;
+constexpr std::size_t most_tried = 8;
 constexpr std::size_t most_tried_bytes = std::size_t{64} << 10;
 
 /// Whether the file's first page lies in memory; nothing where the filesystem does not tell.
@@ -48,14 +48,13 @@ void read_cold(const std::filesystem::path& path, std::vector<std::byte>& buffer
 
 }  // namespace
 
-MeterTrial try_meter(const StorageMeter& meter, const DatasetIndex& index, const std::stop_token& stop) {
+MeterTrial try_meter(const StorageMeter& meter, const DatasetIndex& index, std::span<const std::uint32_t> files, const std::stop_token& stop) {
   MeterTrial trial;
   const auto before = meter.process_bytes();
   std::vector<std::byte> buffer(most_tried_bytes);
-  const std::uint32_t files = std::min(index.file_count(), most_tried);
-  for (std::uint32_t i = 0; i < files && !stop.stop_requested(); ++i) {
-    const auto file = static_cast<std::uint32_t>(std::uint64_t{i} * index.file_count() / files);
-    read_cold(std::filesystem::path(index.facts().root) / index.file_path(file), buffer, trial);
+  const std::size_t tried = std::min(files.size(), most_tried);
+  for (std::size_t i = 0; i < tried && !stop.stop_requested(); ++i) {
+    read_cold(std::filesystem::path(index.facts().root) / index.file_path(files[i * files.size() / tried]), buffer, trial);
   }
   const auto after = meter.process_bytes();
   if (before && after) trial.counted = *after - *before;

@@ -148,6 +148,13 @@ StorageMeter::Scope StorageMeter::scope_on(std::string_view filesystem) {
   return filesystem.starts_with("fuse") || std::ranges::find(without, filesystem) != without.end() ? Scope::none : Scope::process;
 }
 
+bool StorageMeter::counts_reads_of(const StorageMeter& other) const {
+  constexpr std::array in_memory = {"tmpfs", "ramfs", "hugetlbfs"};
+  if (std::ranges::find(in_memory, other.m_filesystem) != in_memory.end()) return false;
+  if (m_source == Source::none || other.m_source != m_source) return false;
+  return m_source != Source::nfs || other.m_mount_point == m_mount_point;
+}
+
 std::optional<Bytes> StorageMeter::process_bytes() const {
   switch (m_source) {
     case Source::process_io:

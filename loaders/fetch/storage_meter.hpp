@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -34,6 +35,9 @@ class StorageMeter {
   [[nodiscard]] Scope scope() const;
   /// The same by the name of a filesystem alone ("ext4"), where its counters can be read.
   [[nodiscard]] static Scope scope_on(std::string_view filesystem);
+  /// Whether this counter counts what is read where `other` was picked: not of filesystems whose counter is another or none, or that keep files in
+  /// memory.
+  [[nodiscard]] bool counts_reads_of(const StorageMeter& other) const;
   /// "process and block-layer counters", "NFS mount counters", "nothing: ..." with the reason.
   [[nodiscard]] const std::string& method() const { return m_method; }
 
@@ -57,8 +61,8 @@ struct MeterTrial {
   /// Whether the page cache tells here what was read: an absent page is then one that has to come from storage.
   [[nodiscard]] bool pages_tell() const { return files > 0 && files_seen * 2 >= files; }
 };
-/// Reads the beginnings of a few of the index's files, cold, at most half a MiB in all. Ends early when asked to stop.
-MeterTrial try_meter(const StorageMeter& meter, const DatasetIndex& index, const std::stop_token& stop);
+/// Reads the beginnings of a few of these files of the index, cold, at most half a MiB in all. Ends early when asked to stop.
+MeterTrial try_meter(const StorageMeter& meter, const DatasetIndex& index, std::span<const std::uint32_t> files, const std::stop_token& stop);
 
 /// What of the dataset's files lies in the kernel's page cache.
 struct Residency {

@@ -30,7 +30,8 @@ enum class Corruption : int {
   unknown = 0,
   shorter,  ///< the file ends before its sample does
   longer,   ///< the file has grown since its dataset's index was made
-  empty     ///< the sample has no bytes
+  empty,    ///< the sample has no bytes
+  label     ///< the sample has no valid label
 };
 constexpr Status corrupt(Corruption what) { return {StatusCode::corrupt, static_cast<int>(what)}; }
 

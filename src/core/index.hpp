@@ -23,12 +23,16 @@ struct Extent {
 
 /// Fixed record of the index file, 24 bytes, little-endian.
 struct IndexRecord {
+  /// Instead of a label: the sample has none although others have, or one that is no class. It fails wherever it is used.
+  static constexpr std::uint32_t no_label = UINT32_MAX;
+
   std::uint64_t offset = 0;
   std::uint64_t length = 0;
   std::uint32_t file = 0;
   std::uint32_t label = 0;
 
   [[nodiscard]] Extent extent() const { return {offset, length, file}; }
+  [[nodiscard]] bool has_label() const { return label != no_label; }
 };
 static_assert(sizeof(IndexRecord) == 24);
 

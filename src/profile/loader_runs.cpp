@@ -47,7 +47,9 @@ void prove_cold(RunContext& context, RunRecord& run, std::optional<Bytes> device
   if (context.inputs.settings.storage != Seam::real || asked == 0) return;  // a run that read nothing has said so
   const StorageMeter meter(context.subset->facts().root);
   run.storage_proof = StorageProof::unproved;
-  if (device && *device * 2 >= asked) context.meter_moves = true;
+  if (const std::string why = uncounted_place(meter, *context.subset, context.places); !why.empty())
+    return distrust_unmetered(context, run.name, why, "cold");
+  if (device && *device * 2 >= asked && context.places.size() <= 1) context.meter_moves = true;
   if (!device || !context.meter_moves) {
     const bool is_absent = page_cache_residency(*context.subset, residency_files).fraction() <= residency_allowed;
     if (is_absent && context.pages_tell) {
@@ -79,7 +81,9 @@ void prove_cached(RunContext& context, RunRecord& run, std::optional<Bytes> devi
   const StorageMeter meter(context.subset->facts().root);
   const bool is_real = context.inputs.settings.storage == Seam::real;
   if (is_real) run.storage_proof = StorageProof::unproved;
-  if (!device) {
+  if (const std::string why = is_real ? uncounted_place(meter, *context.subset, context.places) : ""; !why.empty()) {
+    distrust_unmetered(context, run.name, why, "cached");
+  } else if (!device) {
     distrust_unmetered(context, run.name, meter.method(), "cached");
   } else if (is_real && *device == 0 && !context.meter_moves) {
     distrust_unmetered(context, run.name, why_not_believed(meter), "cached");

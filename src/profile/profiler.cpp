@@ -214,9 +214,13 @@ ProfileResult run_profile(const ProfileInputs& inputs, const ProfilePlan& plan, 
 
   state_reservations(context);
   if (inputs.settings.storage == Seam::real) {
-    const MeterTrial trial = try_meter(StorageMeter(context.subset->facts().root), *context.subset, context.stop);
-    context.meter_moves = trial.moved();
-    context.pages_tell = trial.pages_tell();
+    context.places = storage_places(*context.subset, system_storage(), context.stop);
+    context.meter_moves = context.pages_tell = !context.places.empty();
+    for (const StoragePlace& place : context.places) {
+      const MeterTrial trial = try_meter(place.meter, *context.subset, place.files, context.stop);
+      context.meter_moves = context.meter_moves && trial.moved();
+      context.pages_tell = context.pages_tell && trial.pages_tell();
+    }
   }
 
   ProfileResult result;

@@ -16,7 +16,9 @@ namespace {
 
 std::uint64_t count_labels(const DatasetIndex& index) {
   std::uint64_t labels = index.labels().size();
-  for (const IndexRecord& record : index.records()) labels = std::max<std::uint64_t>(labels, std::uint64_t{record.label} + 1);
+  for (const IndexRecord& record : index.records()) {
+    if (record.has_label()) labels = std::max<std::uint64_t>(labels, std::uint64_t{record.label} + 1);
+  }
   return labels;
 }
 

@@ -5,6 +5,7 @@
 #include <stop_token>
 #include <vector>
 
+#include "loaders/fetch/storage_places.hpp"
 #include "loaders/pipeline.hpp"
 #include "profiler.hpp"
 #include "windows.hpp"
@@ -27,6 +28,7 @@ struct RunContext {
   std::vector<StoragePoint> storage_curve;  ///< as soon as it is measured
   bool meter_moves = false;                 ///< real storage: reading cold was seen in the counter, so that its standing still is a proof
   bool pages_tell = false;                  ///< real storage: reading cold was seen in the page cache
+  std::vector<StoragePlace> places{};       ///< real storage: every filesystem that holds files of the subset
 
   /// The same run for other ears, its findings apart.
   [[nodiscard]] RunContext with_events(EventSink& other) const {

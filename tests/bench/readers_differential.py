@@ -30,6 +30,7 @@ import tarfile
 import tempfile
 
 IMAGES = ("jpg", "jpeg", "jpe", "png", "webp")
+NO_LABEL = 0xFFFFFFFF  # in our index: others have a label, this sample has none
 DATA_KEYS = (*IMAGES, "npy")
 WORDS = ["a", "b", "img", "n01440764", "x y", "grün", "猫", b"\xff\xfe", "a-b", "a_b", "A", "10", "9", "__x", "x__", "c+d", "z" * 90]
 
@@ -188,7 +189,8 @@ class ShardCase:
             self.may_be_stricter = True
         if not any(label is not None for _, _, label in groups):
             self.may_be_stricter = True  # no label of that name: an error where one was asked for, or another could be meant
-        samples = [(data[0], int(label or 0)) for _, data, label in groups if data]
+        none = NO_LABEL if any(label is not None for _, data, label in groups if data) else 0
+        samples = [(data[0], none if label is None else int(label)) for _, data, label in groups if data]
         if not samples:
             raise Refused("no sample has such data")
         return samples

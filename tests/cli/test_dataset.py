@@ -183,7 +183,7 @@ class Dataset(ProgramTest):
         self.succeeds("dataset", "convert", data, self.folder / "shards", "--to", "tar")
         path = self.folder / "shards" / "shard-000000.tar"
         path.write_bytes(path.read_bytes()[:-5000])
-        self.assertIn("shard-000000.tar ends within", self.succeeds("dataset", "info", path).stderr)
+        self.assertIn("shard-000000.tar is cut off at byte", self.succeeds("dataset", "info", path).stderr)
         run = self.run_program("dataset", "verify", path)
         self.assertEqual(run.returncode, 1)
         self.assertIn("1 of 12 samples", run.stdout)
@@ -192,6 +192,29 @@ class Dataset(ProgramTest):
         self.assertFalse((self.folder / "out").exists())
         left = self.json_of("dataset", "convert", path, self.folder / "out", "--to", "folder", "--skip-bad")
         self.assertEqual((left["samples"], left["failed"], len(left["failures"])), (11, 1, 1))
+
+    def test_zeros_that_hide_samples_and_labels_that_are_none_are_named_when_they_are_verified(self):
+        data = self.make()
+        self.succeeds("dataset", "convert", data, self.folder / "shards", "--to", "tar", "--order", "index")
+        path = self.folder / "shards" / "shard-000000.tar"
+        whole = path.read_bytes()
+        with tarfile.open(path) as archive:
+            members = archive.getmembers()
+        middle = members[6].offset
+        path.write_bytes(whole[:middle] + bytes(1 << 16) + whole[middle:])
+        self.assertIn(f"ends at offset {middle} with zeros", self.succeeds("dataset", "info", path).stderr)
+        run = self.run_program("dataset", "verify", path)
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("1 of 1 files are damaged", run.stdout)
+        label = members[1].offset_data
+        path.write_bytes(whole[:label] + b"x" + whole[label + 1:])
+        run = self.run_program("dataset", "verify", path)
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("1 of 12 samples cannot be used", run.stdout)
+        self.assertIn("its label is missing", run.stdout)
+        self.assertIn("cannot convert shard-000000.tar: ", self.fails(1, "dataset", "convert", path, self.folder / "out", "--to", "folder"))
+        left = self.json_of("dataset", "convert", path, self.folder / "out", "--to", "folder", "--skip-bad")
+        self.assertEqual((left["samples"], left["failed"]), (11, 1))
 
     def test_a_file_that_claims_more_than_memory_holds_is_named_by_each_command(self):
         data = self.make()
@@ -227,6 +250,11 @@ class Dataset(ProgramTest):
         self.assertIn('--label-key "fine.cls"', self.fails(1, "dataset", "info", path, "--index", index))
         self.succeeds("dataset", "info", path, "--index", index, "--label-key", "fine.cls")
         self.assertIn("--image-key", self.fails(2, "dataset", "info", path, "--image-key", ".jpg"))
+        for option in ("--image-key", "--label-key"):
+            for command in (("dataset", "info", path), ("dataset", "convert", path, self.folder / "out", "--to", "tar"), ("profile", path)):
+                self.assertIn(f'{option}: found ""', self.fails(2, *command, option, ""))
+        self.assertIn("a label's extension", self.fails(2, "dataset", "info", path, "--image-key", "cls", "--label-key", "fine.cls"))
+        self.assertIn("both name the extension cls", self.fails(2, "dataset", "info", path, "--image-key", "cls"))
         self.assertIn("members of tar shards", self.fails(2, "dataset", "info", self.folder / "fine", "--image-key", "jpg"))
         self.assertIn("no member of", self.fails(1, "dataset", "info", path, "--label-key", "coarse.cls"))
 

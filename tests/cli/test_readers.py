@@ -17,17 +17,18 @@ def npy(dtype, shape, data):
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data
 
 
-# Members as they lie (a member's content is its name, but for labels), options, and WebDataset's samples: name of the data member, label (0 for none).
+# Members as they lie (a member's content is its name, but for labels), options, and WebDataset's samples: name of the data member, label (0 where no sample has one).
 SHARDS = [
     ("other extensions that end alike", ["x.depth.png", "x.coarse.cls=7", "x.jpg", "x.cls=3", "x.fine.cls=9"], [], [("x.jpg", 3)]),
     ("the same, chosen", ["x.depth.png", "x.coarse.cls=7", "x.jpg", "x.cls=3"], ["--image-key", "depth.png", "--label-key", "coarse.cls"], [("x.depth.png", 7)]),
-    ("alternatives", ["a.png", "a.jpg", "b.png", "b.cls=1"], ["--image-key", "jpg;png"], [("a.jpg", 0), ("b.png", 1)]),
+    ("alternatives", ["a.png", "a.jpg", "a.cls=2", "b.png", "b.cls=1"], ["--image-key", "jpg;png"], [("a.jpg", 2), ("b.png", 1)]),
+    ("labels that are none, left out", ["a.jpg", "a.cls=cat", "b.jpg", "b.cls=1", "c.jpg", "d.jpg", "d.cls=-1"], ["--skip-bad"], [("b.jpg", 1)]),
     ("capital letters", ["a.JPG", "a.CLS=5", "B.Png", "B.cls=6"], [], [("a.JPG", 5), ("B.Png", 6)]),
     ("dots in folders", ["v1.0/a.jpg", "v1.0/a.cls=1", "v1.1/a.jpg", "v1.1/a.cls=2"], [], [("v1.0/a.jpg", 1), ("v1.1/a.jpg", 2)]),
     ("any order within a sample", ["a.cls=4", "a.json", "a.jpg", "b.jpg", "b.cls=+2"], [], [("a.jpg", 4), ("b.jpg", 2)]),
     ("a key that comes again whole", ["a.jpg", "a.cls=1", "b.jpg", "b.cls=2", "a.jpg", "a.cls=3"], [], [("a.jpg", 1), ("b.jpg", 2), ("a.jpg", 3)]),
-    ("members about the shard", ["__meta__/x.jpg", "._a.jpg", "README", "a.jpg", "__b__.jpg", "__b__.cls=1"], [], [("a.jpg", 0), ("__b__.jpg", 1)]),
-    ("names that are no UTF-8", [os.fsdecode(b"\xff/\xfe.jpg"), os.fsdecode(b"\xff/\xfe.cls") + "=8", "猫.webp"], [],
+    ("members about the shard", ["__meta__/x.jpg", "._a.jpg", "README", "a.jpg", "a.cls=2", "__b__.jpg", "__b__.cls=1"], [], [("a.jpg", 2), ("__b__.jpg", 1)]),
+    ("names that are no UTF-8", [os.fsdecode(b"\xff/\xfe.jpg"), os.fsdecode(b"\xff/\xfe.cls") + "=8", "猫.webp", "猫.cls=0"], [],
      [(os.fsdecode(b"\xff/\xfe.jpg"), 8), ("猫.webp", 0)]),
 ]
 

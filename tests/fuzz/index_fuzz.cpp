@@ -40,7 +40,8 @@ void check_index(const DatasetIndex& index) {
   require(index.size() > 0 && index.file_count() > 0, "an index has samples in files");
   for (const IndexRecord& record : index.records()) {
     require(record.file < index.file_count(), "a sample lies in a file of the index");
-    require(record.label < index.labels().size() || (record.label == 0 && index.labels().empty()), "a sample's label is one of the index");
+    require(!record.has_label() || record.label < index.labels().size() || (record.label == 0 && index.labels().empty()),
+            "a sample's label is one of the index");
     require(record.offset + record.length >= record.offset, "a sample has an end");
     require(!index.facts().array || record.length == index.facts().array->sample_bytes, "a row has the array's size");
   }

@@ -77,11 +77,11 @@ void write_indexes(const std::filesystem::path& folder) {
   facts.source = "/data/train-{0..1}.tar";
   facts.format = "tar";
   facts.files = {{"train-0.tar", 10'240, 3}, {"train-1.tar", 10'240, 4}};
-  facts.findings = {{"tar-torn", Finding::Severity::warning, "train-1.tar ends within the data of 3.jpg"}};
+  facts.findings = {{"tar-torn", Finding::Severity::warning, "train-1.tar is cut off at byte 4000, within the data of 3.jpg"}};
   DatasetIndexBuilder shards;
   for (const char* name : {"train-0.tar", "train-1.tar"}) {
     const std::uint32_t file = shards.add_file(name);
-    for (std::uint64_t i = 0; i < 3; ++i) shards.add_sample({512 + 1024 * i, 500, file, 0});
+    for (std::uint64_t i = 0; i < 3; ++i) shards.add_sample({512 + 1024 * i, 500, file, i < 2 ? 0 : IndexRecord::no_label});
   }
   write_index(folder / "tar.dsidx", std::move(shards), facts);
 

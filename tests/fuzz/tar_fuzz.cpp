@@ -149,7 +149,7 @@ void check_shard(std::span<const std::byte> bytes) {
   static MemoryFile file;
   file.set(bytes);
   TarShard shard;
-  if (!accepts([&] { shard = scan_tar_shard(file.path(), "shard.tar", MemberKeys(), {}); })) return;
+  if (!accepts([&] { shard = scan_tar_shard(file.path(), "shard.tar", MemberKeys(), BehindEnd::probed, {}); })) return;
   check_samples(shard, bytes);
   for (const TarSample& sample : shard.samples) {
     if (sample.offset + sample.length > bytes.size()) continue;

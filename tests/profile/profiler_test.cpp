@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "../base/sanitizers.hpp"
 #include "../base/texts.hpp"
 #include "base/text/utc.hpp"
 
@@ -137,7 +138,7 @@ TEST_CASE("a dataset of one image is profiled, in epochs that take no negative t
   given.settings.dataset = given.index->facts().root;
   given.settings.batch_size = 8;
   given.settings.workers = 3;
-  given.settings.time_budget_seconds = 2;
+  given.settings.time_budget_seconds = 2 * testing::time_factor;
   const ProfileResult result = profile(given);
   REQUIRE(result.cache.has_value());
   for (const RunRecord& run : result.runs) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "../base/sanitizers.hpp"
 #include "../base/texts.hpp"
 #include "../loaders/dataset/made_dataset.hpp"
 #include "../loaders/prep/jpeg_images.hpp"
@@ -26,7 +27,7 @@ ProfileInputs two_classes(testing::FileDataset& data, int samples = 48) {
   given.host = read_host_facts();
   given.settings.dataset = given.index->facts().root;
   given.settings.batch_size = 7;  // the last batch of an epoch is shorter
-  given.settings.time_budget_seconds = 6;
+  given.settings.time_budget_seconds = 6 * testing::time_factor;
   given.settings.accelerator = AcceleratorKind::cpu;
   given.settings.accelerator_name = "cpu";
   given.settings.accelerator_precision = Precision::float32;
@@ -61,6 +62,18 @@ TEST_CASE("real samples are learned: the loss falls far below that of a guess") 
       CHECK(record.by_epoch.back().loss < 0.5 * std::log(2));
     }
   }
+}
+
+TEST_CASE("the reference network never learns from a sample without a valid label, which is no class of its own either") {
+  testing::FileDataset data;
+  const auto bytes = test::encode_picture({.width = 100});
+  data.add("none.jpg", std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), IndexRecord::no_label);
+  const ProfileInputs given = two_classes(data);
+  REQUIRE(given.index->size() == 49);
+  CHECK_NOTHROW(require_labels(*given.index));
+  const TrainingRecord record = learned(given, 1, CacheKind::none);
+  REQUIRE(record.by_epoch.size() == 3);
+  for (const auto& epoch : record.by_epoch) CHECK(epoch.samples == 48);
 }
 
 TEST_CASE("caches and workers change nothing of what is learned, to the last bit") {
@@ -141,7 +154,7 @@ TEST_CASE("a dataset whose labels teach nothing is refused, and so is prep that 
   given.index = one_label.index();
   CHECK(testing::says(refusal(), "--accelerator cpu: the reference network learns labels"));
   testing::FileDataset absurd;
-  absurd.add("a.jpg", "a", 0xffff'ffff);
+  absurd.add("a.jpg", "a", 0xffff'fffe);
   given.index = absurd.index();
   CHECK(testing::says(refusal(), "room for 65536"));
 }

@@ -36,6 +36,13 @@ std::span<const std::byte> FileWindow::at(std::uint64_t offset, std::size_t leng
   return {m_bytes.data() + place, std::min(length, m_length - place)};
 }
 
+std::uint64_t FileWindow::next_data(std::uint64_t offset) const {
+  if (offset >= m_size) return m_size;
+  const off_t found = lseek(m_descriptor.get(), static_cast<off_t>(offset), SEEK_DATA);
+  if (found >= 0) return std::min(static_cast<std::uint64_t>(found), m_size);
+  return errno == ENXIO ? m_size : offset;
+}
+
 void FileWindow::fill(std::uint64_t offset, std::size_t length) {
   const bool is_close = offset <= m_begin + m_length + large_window / 4;
   const std::size_t wanted = std::max(length, is_close ? large_window : small_window);

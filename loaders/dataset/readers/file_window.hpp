@@ -19,6 +19,8 @@ class FileWindow {
 
   /// The bytes there, at most `length`; fewer at the file's end. They stay until the next call. Throws Error naming path and cause.
   std::span<const std::byte> at(std::uint64_t offset, std::size_t length);
+  /// Where the next byte at or behind `offset` is that no hole of the file holds; size() where none is. Filesystems without holes have it at once.
+  [[nodiscard]] std::uint64_t next_data(std::uint64_t offset) const;
   /// As it was when the file was opened.
   [[nodiscard]] std::uint64_t size() const { return m_size; }
   [[nodiscard]] std::int64_t changed_nanoseconds() const { return m_changed_nanoseconds; }

@@ -3,19 +3,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <system_error>
 
 #include "base/system/files.hpp"
+#include "core/index.hpp"
 
 namespace dsanalyze {
 namespace {
 
-constexpr std::int64_t most_labels = 1 << 20;
+constexpr std::uint32_t most_labels = 1 << 20;
 constexpr Bytes most_names_bytes = Bytes{64} << 20;
 
-std::vector<std::string> lines_of(const std::filesystem::path& file) {
+/// Nothing without such a file.
+std::optional<std::vector<std::string>> lines_of(const std::filesystem::path& file) {
   std::error_code ignored;
-  if (!std::filesystem::is_regular_file(file, ignored)) return {};
+  if (!std::filesystem::is_regular_file(file, ignored)) return std::nullopt;
   const std::string text = read_file(file, most_names_bytes);
   std::vector<std::string> lines;
   for (std::size_t begin = 0; begin < text.size();) {
@@ -27,56 +30,73 @@ std::vector<std::string> lines_of(const std::filesystem::path& file) {
   return lines;
 }
 
-void count_through(std::span<const std::optional<std::int64_t>> numbers, LabelTable& table) {
-  std::vector<std::int64_t> values;
-  for (const auto& number : numbers) {
-    if (number) values.push_back(*number);
+void count_through(std::span<const SampleLabel> carried, LabelTable& table) {
+  std::vector<std::uint32_t> values;
+  for (const SampleLabel& label : carried) {
+    if (label.kind == SampleLabel::Kind::number) values.push_back(label.number);
   }
   std::sort(values.begin(), values.end());
   values.erase(std::unique(values.begin(), values.end()), values.end());
-  for (const std::int64_t value : values) table.names.push_back(std::to_string(value));
-  for (const auto& number : numbers) {
-    const auto place = number ? std::lower_bound(values.begin(), values.end(), *number) : values.begin();
-    table.labels.push_back(static_cast<std::uint32_t>(place - values.begin()));
+  for (const std::uint32_t value : values) table.names.push_back(std::to_string(value));
+  for (const SampleLabel& label : carried) {
+    const auto place = std::lower_bound(values.begin(), values.end(), label.number);
+    table.labels.push_back(label.kind == SampleLabel::Kind::number ? static_cast<std::uint32_t>(place - values.begin()) : IndexRecord::no_label);
   }
   table.findings.push_back({"labels-renumbered", Finding::Severity::warning,
-                            fmt::format("labels lie between {} and {}: they are counted through from 0 to {} instead, in ascending order",
+                            fmt::format("labels lie between {} and {}: they are counted through from 0 to {} instead, in ascending order, and called "
+                                        "by their numbers",
                                         values.front(), values.back(), values.size() - 1)});
+}
+
+void name_labels(std::size_t needed, const std::filesystem::path& names_file, LabelTable& table) {
+  const auto names = lines_of(names_file);
+  if (names && names->size() >= needed) {
+    table.names = *names;
+    return;
+  }
+  for (std::size_t label = 0; label < needed; ++label) table.names.push_back(std::to_string(label));
+  if (!names) return;
+  table.findings.push_back({"label-names-too-few", Finding::Severity::warning,
+                            fmt::format("{} names {} labels, and the samples' labels go up to {}, which needs {} names: the file is not used, and "
+                                        "labels are called by their numbers",
+                                        names_file.filename().string(), names->size(), needed - 1, needed)});
 }
 
 }  // namespace
 
-LabelTable make_label_table(std::span<const std::optional<std::int64_t>> numbers, const std::filesystem::path& names_file) {
+SampleLabel SampleLabel::of(std::optional<std::int64_t> value) {
+  constexpr std::int64_t max_label = std::numeric_limits<std::int32_t>::max();
+  if (!value || *value < 0 || *value > max_label) return {Kind::invalid, 0};
+  return {Kind::number, static_cast<std::uint32_t>(*value)};
+}
+
+LabelTable make_label_table(std::span<const SampleLabel> carried, const std::filesystem::path& names_file) {
+  using Kind = SampleLabel::Kind;
   LabelTable table;
-  table.labels.reserve(numbers.size());
-  std::uint64_t without = 0;
-  std::int64_t least = 0;
-  std::int64_t most = 0;
-  for (const auto& number : numbers) {
-    without += number ? 0 : 1;
-    least = std::min(least, number.value_or(0));
-    most = std::max(most, number.value_or(0));
-  }
-  if (without == numbers.size()) {
-    table.labels.assign(numbers.size(), 0);
+  table.labels.reserve(carried.size());
+  const auto count = [&](Kind kind) { return std::count_if(carried.begin(), carried.end(), [&](const auto& label) { return label.kind == kind; }); };
+  if (count(Kind::number) + count(Kind::invalid) == 0) {
+    table.labels.assign(carried.size(), 0);
     table.names.emplace_back(no_class_name);
     return table;
   }
-  if (without > 0) {
-    table.findings.push_back({"labels-missing", Finding::Severity::warning,
-                              fmt::format("{} of {} samples have no label of their own: they count as label 0", without, numbers.size())});
+  if (const auto absent = count(Kind::absent); absent > 0) {
+    table.findings.push_back(
+        {"labels-missing", Finding::Severity::warning,
+         fmt::format("{} of {} samples have no label, and others have: they fail, as samples that cannot be read do", absent, carried.size())});
   }
-  if (least < 0 || most >= most_labels) {
-    count_through(numbers, table);
+  if (count(Kind::number) == 0) {
+    table.labels.assign(carried.size(), IndexRecord::no_label);
     return table;
   }
-  for (const auto& number : numbers) table.labels.push_back(static_cast<std::uint32_t>(number.value_or(0)));
-  table.names = lines_of(names_file);
-  const auto needed = static_cast<std::size_t>(most) + 1;
-  if (table.names.size() < needed) {
-    table.names.clear();
-    for (std::size_t label = 0; label < needed; ++label) table.names.push_back(std::to_string(label));
+  std::uint32_t most = 0;
+  for (const SampleLabel& label : carried) most = std::max(most, label.number);
+  if (most >= most_labels) {
+    count_through(carried, table);
+    return table;
   }
+  for (const SampleLabel& label : carried) table.labels.push_back(label.kind == Kind::number ? label.number : IndexRecord::no_label);
+  name_labels(std::size_t{most} + 1, names_file, table);
   return table;
 }
 

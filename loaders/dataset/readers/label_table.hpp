@@ -11,16 +11,32 @@
 
 namespace dsanalyze {
 
+/// What a sample carries as its label.
+struct SampleLabel {
+  enum class Kind : std::uint8_t {
+    absent,
+    number,
+    invalid,  ///< there, but no class
+    cut_off   ///< where the file is torn; the torn file is what is reported
+  };
+  Kind kind = Kind::absent;
+  std::uint32_t number = 0;
+
+  /// A number from 0 to 2147483647, the labels that every framework can take; anything else is invalid.
+  static SampleLabel of(std::optional<std::int64_t> value);
+};
+
 /// Labels of samples that carry numbers, as an index holds them.
 struct LabelTable {
-  std::vector<std::uint32_t> labels;  ///< of each sample
+  std::vector<std::uint32_t> labels;  ///< of each sample, or IndexRecord::no_label
   std::vector<std::string> names;     ///< by label
   std::vector<Finding> findings;
 };
 
-/// The numbers stay as they are, and are named by the lines of `names_file` (where it is there and has enough of them) or by themselves. Samples
-/// without a number have label 0. Where numbers are negative or above a million they are counted through in ascending order instead.
-LabelTable make_label_table(std::span<const std::optional<std::int64_t>> numbers, const std::filesystem::path& names_file);
+/// The numbers stay as they are, and are named by the lines of `names_file` (where it is there and has enough of them) or by themselves. Where no
+/// sample carries a label, all have label 0; where others do, a sample without a number has none. Where numbers are above a million they are counted
+/// through in ascending order instead.
+LabelTable make_label_table(std::span<const SampleLabel> carried, const std::filesystem::path& names_file);
 
 /// The name of the one label of samples that have none, and of files that lie in no class folder.
 constexpr const char* no_class_name = ".";

@@ -29,6 +29,24 @@ std::vector<std::string> split_keys(std::string_view option, std::string_view li
   return found;
 }
 
+bool names_a_label(const std::string& extension) { return extension == "cls" || extension.ends_with(".cls"); }
+
+/// Throws UsageError for an extension that is given for data and is, or is called as, a label's.
+void require_apart(const std::vector<std::string>& data, const std::vector<std::string>& label) {
+  for (const std::string& extension : data) {
+    if (std::find(label.begin(), label.end(), extension) != label.end()) {
+      throw UsageError(
+          fmt::format("--image-key and --label-key both name the extension {}: a member is a sample's data or its label; give each its own",
+                      printable(extension)));
+    }
+    if (names_a_label(extension)) {
+      throw UsageError(
+          fmt::format("--image-key: found \"{}\", which is a label's extension; expected that of the samples' data, for example \"jpg;png\"",
+                      printable(extension)));
+    }
+  }
+}
+
 std::optional<std::size_t> rank_in(const std::vector<std::string>& list, std::string_view extension) {
   const auto place = std::find(list.begin(), list.end(), extension);
   return place == list.end() ? std::nullopt : std::optional(static_cast<std::size_t>(place - list.begin()));
@@ -51,7 +69,9 @@ std::string lower_extension(std::string_view extension) {
 MemberKeys::MemberKeys(const SampleKeys& given)
     : m_given{lower_extension(given.image), lower_extension(given.label)},
       m_data(split_keys("--image-key", given.image.empty() ? default_data : std::string_view(given.image))),
-      m_label(split_keys("--label-key", given.label.empty() ? default_label : std::string_view(given.label))) {}
+      m_label(split_keys("--label-key", given.label.empty() ? default_label : std::string_view(given.label))) {
+  require_apart(m_data, m_label);
+}
 
 std::optional<std::size_t> MemberKeys::data_rank(std::string_view extension) const { return rank_in(m_data, extension); }
 std::optional<std::size_t> MemberKeys::label_rank(std::string_view extension) const { return rank_in(m_label, extension); }

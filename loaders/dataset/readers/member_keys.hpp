@@ -13,7 +13,7 @@ namespace dsanalyze {
 /// Which extensions of a tar shard's members are data and labels.
 class MemberKeys {
  public:
-  /// Throws UsageError that names the option for what is no list of extensions.
+  /// Throws UsageError that names the option for what is no list of extensions, and for an extension that would be data and label.
   explicit MemberKeys(const SampleKeys& given = {});
 
   /// The place of an extension (lower-case) in its list, the preferred one first; nothing when it is not in it.

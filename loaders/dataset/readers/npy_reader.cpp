@@ -20,6 +20,7 @@
 #include "format_names.hpp"
 #include "label_table.hpp"
 #include "loaders/dataset/index_dependencies.hpp"
+#include "named_count.hpp"
 #include "npy_header.hpp"
 #include "parallel_ranges.hpp"
 
@@ -63,27 +64,31 @@ std::int64_t integer_at(const char* place, std::size_t bytes, bool is_big, bool 
   return static_cast<std::int64_t>(value);
 }
 
-/// The numbers of a labels file: one whole number a row. Reads no more of the file than the rows need.
-std::vector<std::optional<std::int64_t>> read_numbers(FileWindow& window, std::uint64_t rows) {
+/// The labels in a labels file: one whole number a row. Reads no more of the file than the rows need.
+std::vector<SampleLabel> read_labels(FileWindow& window, std::uint64_t rows, NamedCount& invalid) {
   const NpyHeader header = parse_npy_header(window.at(0, npy_header_bytes(window.at(0, npy_preamble_bytes))));
   const char kind = header.dtype.size() == 3 ? header.dtype[1] : '\0';
   if ((kind != 'i' && kind != 'u') || header.shape.size() != 1 || header.item_bytes > 8)
     throw Error(fmt::format("it holds items of type '{}' in {} dimensions, and labels are whole numbers in one", header.dtype, header.shape.size()));
-  if (header.shape.front() < rows || header.data_bytes > window.size() - header.header_bytes)
-    throw Error(fmt::format("it holds fewer labels than the array has rows ({})", rows));
-  std::vector<std::optional<std::int64_t>> numbers;
-  numbers.reserve(rows);
+  const std::uint64_t whole = (window.size() - header.header_bytes) / header.item_bytes;
+  if (const std::uint64_t held = std::min(header.shape.front(), whole); held < rows || whole < header.shape.front())
+    throw Error(fmt::format("it holds fewer labels ({} of the {} that its header names) than the array has rows ({}), or is cut off", held,
+                            header.shape.front(), rows));
+  std::vector<SampleLabel> labels;
+  labels.reserve(rows);
   for (std::uint64_t row = 0; row < rows; ++row) {
     const std::span<const std::byte> item = window.at(header.header_bytes + row * header.item_bytes, header.item_bytes);
     if (item.size() < header.item_bytes) throw Error("it became shorter while it was read");
-    numbers.emplace_back(integer_at(reinterpret_cast<const char*>(item.data()), header.item_bytes, header.dtype.front() == '>', kind == 'i'));
+    const std::int64_t number = integer_at(reinterpret_cast<const char*>(item.data()), header.item_bytes, header.dtype.front() == '>', kind == 'i');
+    labels.push_back(SampleLabel::of(number));
+    if (labels.back().kind == SampleLabel::Kind::invalid) invalid.add(fmt::format("row {} ({})", row, number));
   }
-  return numbers;
+  return labels;
 }
 
 /// A row takes an entry of the index and, while it is made, its label: a header may claim more of them than memory holds.
 void require_memory(std::uint64_t rows) {
-  constexpr Bytes bytes_a_row = sizeof(IndexRecord) + sizeof(std::optional<std::int64_t>) + 2 * sizeof(std::uint32_t);
+  constexpr Bytes bytes_a_row = sizeof(IndexRecord) + sizeof(SampleLabel) + 2 * sizeof(std::uint32_t);
   constexpr std::uint64_t rows_not_asked_about = 1 << 20;
   if (rows <= rows_not_asked_about) return;
   const Bytes usable = read_host_facts().memory_usable;
@@ -96,18 +101,24 @@ LabelTable labels_of_rows(const fs::path& root, const std::string& file, std::ui
   const std::string stem = file.substr(0, file.size() - std::string_view(".npy").size());
   const std::string numbers_file = is_npy_name(file) ? stem + ".labels.npy" : "";
   const std::string names_file = stem + ".labels.txt";
-  std::vector<std::optional<std::int64_t>> numbers(rows);
+  std::vector<SampleLabel> carried(rows);
+  NamedCount invalid;
   std::error_code ignored;
   depend_on(facts, names_file);
   if (!numbers_file.empty() && depend_on(facts, numbers_file) && fs::is_regular_file(root / numbers_file, ignored)) {
     try {
       FileWindow window(root / numbers_file);
-      numbers = read_numbers(window, rows);
+      carried = read_labels(window, rows, invalid);
     } catch (const Error& error) {
       throw Error(fmt::format("cannot use the labels {}: {}", (root / numbers_file).string(), error.what()));
     }
   }
-  return make_label_table(numbers, root / names_file);
+  if (invalid.count > 0) {
+    facts.findings.push_back({"npy-labels-invalid", Finding::Severity::warning,
+                              fmt::format("{} of {} labels in {} are no number from 0 to 2147483647, and their samples fail: {}", invalid.count, rows,
+                                          numbers_file, invalid.text())});
+  }
+  return make_label_table(carried, root / names_file);
 }
 
 std::shared_ptr<const DatasetIndex> read_rows(const DatasetFiles& files, const std::string& file) {

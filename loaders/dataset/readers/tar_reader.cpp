@@ -39,7 +39,7 @@ std::vector<TarShard> scan_shards(const DatasetFiles& files, const std::vector<s
   std::atomic<std::size_t> done{0};
   parallel_ranges(names.size(), 1, context.options.threads, context.stop, [&](std::size_t first, std::size_t last) {
     for (std::size_t shard = first; shard < last; ++shard) {
-      shards[shard] = scan_tar_shard(files.root / names[shard], names[shard], keys, context.stop);
+      shards[shard] = scan_tar_shard(files.root / names[shard], names[shard], keys, BehindEnd::probed, context.stop);
       const std::size_t now = ++done;
       context.events.progress(
           {fmt::format("reading the headers of {} shards", names.size()), static_cast<double>(now) / static_cast<double>(names.size()), -1});
@@ -86,7 +86,19 @@ ExtensionCount all_extensions(const std::vector<TarShard>& shards) {
 
 std::string name_of(const DatasetFiles& files) { return files.source.empty() ? files.root.string() : files.source; }
 
-[[noreturn]] void throw_no_samples(const DatasetFiles& files, const std::vector<TarShard>& shards, const MemberKeys& keys) {
+/// Each of the first few, "x.tar ends within ...".
+NamedCount damaged_shards(const std::vector<TarShard>& shards, const std::vector<std::string>& names) {
+  NamedCount damaged;
+  for (std::size_t number = 0; number < shards.size(); ++number) {
+    if (shards[number].damage) damaged.add(fmt::format("{} {}", names[number], shards[number].damage->text));
+  }
+  return damaged;
+}
+
+[[noreturn]] void throw_no_samples(const DatasetFiles& files, const std::vector<TarShard>& shards, const std::vector<std::string>& names,
+                                   const MemberKeys& keys) {
+  if (const NamedCount damaged = damaged_shards(shards, names); damaged.count > 0)
+    throw Error(fmt::format("{} holds no whole sample, and shards of it are damaged: {}", name_of(files), damaged.text()));
   throw Error(
       fmt::format("the {} shard{} of {} hold{} no image or array with the extension {}: a name's extension begins at the first dot of its last part. "
                   "Extensions that are there: {}; say which is the sample with --image-key",
@@ -124,7 +136,7 @@ void add_findings(std::vector<Finding>& findings, const std::vector<TarShard>& s
   using enum Finding::Severity;
   add("tar-keys-without-data", warning, without_data, fmt::format("keys have no {} member and are left out", keys.data_text()));
   add("tar-keys-repeated", warning, repeated, "keys come again within their shard: each time is a sample of its own");
-  add("tar-labels-unreadable", warning, unreadable_labels, "label members hold no whole number");
+  add("tar-labels-unreadable", warning, unreadable_labels, "label members hold no whole number from 0 to 2147483647: their samples fail");
   add("tar-links", warning, links, "members are links, which hold no data, and are left out");
   add("tar-other-kind", warning, other_kind, "samples are of another kind (image, array) than most and are left out");
 
@@ -154,7 +166,7 @@ std::shared_ptr<const DatasetIndex> read_tar_shards(const DatasetFiles& files, c
 
   DatasetIndexBuilder builder;
   std::vector<IndexRecord> records;
-  std::vector<std::optional<std::int64_t>> numbers;
+  std::vector<SampleLabel> carried;
   NamedCount other_kind;
   NamedCount skipped{facts.skipped_count, facts.skipped};
   for (std::size_t shard = 0; shard < shards.size(); ++shard) {
@@ -167,14 +179,14 @@ std::shared_ptr<const DatasetIndex> read_tar_shards(const DatasetFiles& files, c
         continue;
       }
       records.push_back({sample.offset, facts.array ? facts.array->sample_bytes : sample.length, file, 0});
-      numbers.push_back(sample.label);
+      carried.push_back(sample.label);
     }
   }
-  if (records.empty()) throw_no_samples(files, shards, keys);
+  if (records.empty()) throw_no_samples(files, shards, names, keys);
   facts.skipped_count = skipped.count;
   facts.skipped = skipped.names;
   depend_on(facts, names_file);
-  LabelTable labels = make_label_table(numbers, files.root / names_file);
+  LabelTable labels = make_label_table(carried, files.root / names_file);
   for (std::size_t sample = 0; sample < records.size(); ++sample) {
     records[sample].label = labels.labels[sample];
     builder.add_sample(records[sample]);

@@ -39,7 +39,7 @@ void TarSampleMaker::take(const TarMember& member) {
     return;
   }
   if (name.key != m_sample.key) {
-    finish();
+    finish(FollowedBy::members);
     m_sample.key = name.key;
     m_sample.begin = member.header;
   }
@@ -56,7 +56,15 @@ void TarSampleMaker::take(const TarMember& member) {
   if (const auto rank = m_keys.data_rank(extension)) take_data(member, extension, *rank);
 }
 
-void TarSampleMaker::finish() {
+std::string TarSampleMaker::missing_of_last() const {
+  if (m_sample.key.empty()) return {};
+  if (!m_sample.data)
+    return m_shard.samples.empty() ? std::string() : fmt::format("the last key, {}, has no {} member", m_sample.key, m_keys.data_text());
+  return m_sample.label || m_shard.labelled == 0 ? std::string()
+                                                 : fmt::format("the last key, {}, has no {} member", m_sample.key, m_keys.label_text());
+}
+
+void TarSampleMaker::finish(FollowedBy next) {
   if (m_sample.key.empty()) return;
   Sample sample = std::exchange(m_sample, {});
   const std::string name = fmt::format("{}: {}", m_name, sample.key);
@@ -71,6 +79,8 @@ void TarSampleMaker::finish() {
     }
     m_shard.keys_repeated.add(name);
   }
+  const bool label_is_lost = !sample.label && m_shard.damage && next != FollowedBy::members;
+  const bool lacks_a_part = sample.label ? sample.label->kind == SampleLabel::Kind::cut_off : label_is_lost && m_shard.labelled > 0;
   if (sample.label) ++m_shard.labelled;
   if (!sample.data) {
     m_shard.keys_without_data.add(name);
@@ -78,7 +88,8 @@ void TarSampleMaker::finish() {
   }
   TarSample& data = sample.data->value;
   if (sample.label) data.label = *sample.label;
-  if (sample.label_is_torn) tear(data);
+  if (label_is_lost) data.label.kind = SampleLabel::Kind::cut_off;
+  if (lacks_a_part && next == FollowedBy::file_end) tear(data);
   m_shard.samples.push_back(data);
 }
 
@@ -86,10 +97,10 @@ void TarSampleMaker::take_label(const TarMember& member, std::size_t rank) {
   if (m_sample.label && m_sample.label_rank < rank) return;
   const auto length = static_cast<std::size_t>(std::min<std::uint64_t>(member.bytes, most_label_bytes));
   const std::span<const std::byte> text = m_window.at(member.data, length);
-  m_sample.label_is_torn = is_torn(member);
-  m_sample.label.emplace(member.bytes <= most_label_bytes ? parse_label(text) : std::nullopt);
+  m_sample.label = is_torn(member) ? SampleLabel{SampleLabel::Kind::cut_off, 0}
+                                   : SampleLabel::of(member.bytes <= most_label_bytes ? parse_label(text) : std::nullopt);
   m_sample.label_rank = rank;
-  if (!*m_sample.label && !m_sample.label_is_torn) m_shard.labels_unreadable.add(fmt::format("{}: {}", m_name, member.name));
+  if (m_sample.label->kind == SampleLabel::Kind::invalid) m_shard.labels_unreadable.add(fmt::format("{}: {}", m_name, member.name));
 }
 
 void TarSampleMaker::take_data(const TarMember& member, const std::string& extension, std::size_t rank) {
@@ -99,7 +110,7 @@ void TarSampleMaker::take_data(const TarMember& member, const std::string& exten
                     m_name, m_sample.key, m_sample.data->name, member.name, extension));
   }
   if (m_sample.data && m_sample.data->rank < rank) return;
-  TarSample sample{member.data, member.bytes, std::nullopt, names_array(extension) ? TarSampleKind::array : TarSampleKind::image};
+  TarSample sample{member.data, member.bytes, {}, names_array(extension) ? TarSampleKind::array : TarSampleKind::image};
   if (sample.kind == TarSampleKind::array) {
     take_array(sample, is_torn(member), member.name);
   } else if (is_torn(member)) {

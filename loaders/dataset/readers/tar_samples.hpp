@@ -21,6 +21,9 @@ struct TarMember {
   std::uint64_t bytes = 0;
 };
 
+/// What follows a sample's last member: another key or the archive's end, the file's end, or damage.
+enum class FollowedBy : std::uint8_t { members, file_end, damage };
+
 /// Makes samples of a shard's members, which are given in file order, as WebDataset groups them: members side by side with one key are a sample.
 /// Throws Error naming the shard and members for what cannot be one. Threads: one.
 class TarSampleMaker {
@@ -31,8 +34,10 @@ class TarSampleMaker {
 
   /// Reads labels and array headers, not data.
   void take(const TarMember& member);
+  /// Whether the sample whose members came last lacks a member that others of the shard have: "the last key, 000012, has no cls member", else "".
+  [[nodiscard]] std::string missing_of_last() const;
   /// No more members come.
-  void finish();
+  void finish(FollowedBy next);
 
  private:
   /// A member that was chosen as the sample, and the place of its extension among the keys.
@@ -46,9 +51,8 @@ class TarSampleMaker {
     std::uint64_t begin = 0;
     std::unordered_map<std::string, std::string> members;  ///< names by extension
     std::optional<ChosenData> data;
-    std::optional<std::optional<std::int64_t>> label;  ///< of the member that was chosen: its number, where it is one
-    std::size_t label_rank = 0;                        ///< the place of its extension among the keys
-    bool label_is_torn = false;
+    std::optional<SampleLabel> label;  ///< of the member that was chosen
+    std::size_t label_rank = 0;        ///< the place of its extension among the keys
   };
   /// A key that was met: whether it had data, a label.
   struct Met {

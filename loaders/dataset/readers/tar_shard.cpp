@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "file_window.hpp"
+#include "tar_end.hpp"
 #include "tar_header.hpp"
 #include "tar_samples.hpp"
 
@@ -18,15 +19,15 @@ using namespace std::string_view_literals;
 
 /// Of a pax header or a GNU long name; a path is at most 4 KiB, and other records are as long as their writer likes.
 constexpr std::uint64_t most_name_bytes = std::uint64_t{1} << 20;
-constexpr std::size_t looked_at_behind_end = std::size_t{64} << 10;
+constexpr std::uint64_t empty_archive_bytes = 20 * tar_block_bytes;  // as tar writes one
 
 std::string_view text_of(std::span<const std::byte> bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
 /// Goes through a shard from header to header.
 class Scan {
  public:
-  Scan(const std::filesystem::path& file, const std::string& name, const MemberKeys& keys, const std::stop_token& stop)
-      : m_window(file), m_name(name), m_stop(stop), m_samples(m_window, m_name, keys, m_shard) {}
+  Scan(const std::filesystem::path& file, const std::string& name, const MemberKeys& keys, BehindEnd behind_end, const std::stop_token& stop)
+      : m_window(file), m_name(name), m_behind_end(behind_end), m_stop(stop), m_samples(m_window, m_name, keys, m_shard) {}
 
   TarShard run() {
     m_shard.bytes = m_window.size();
@@ -36,7 +37,11 @@ class Scan {
     for (std::uint64_t seen = 0; step(); ++seen) {
       if (seen % 1024 == 0 && m_stop.stop_requested()) throw Interrupted();
     }
-    m_samples.finish();
+    if (m_has_no_end && !m_shard.damage) {
+      if (const std::string missing = m_samples.missing_of_last(); !missing.empty())
+        damaged("tar-torn", fmt::format("is cut off at byte {}: {}, and no end of the archive follows", m_window.size(), missing));
+    }
+    m_samples.finish(m_has_no_end ? FollowedBy::file_end : m_shard.damage ? FollowedBy::damage : FollowedBy::members);
     return std::move(m_shard);
   }
 
@@ -69,19 +74,21 @@ class Scan {
     const std::uint64_t bytes = tar_kind_has_data(header.kind) ? header.size : 0;
     take_member(header, data, bytes);
     if (bytes > m_window.size() - std::min(data, m_window.size())) {
-      return damaged("tar-torn", fmt::format("ends within the data of {} (at offset {})", header.name, data));
+      m_has_no_end = true;
+      return damaged("tar-torn", fmt::format("is cut off at byte {}, within the data of {} (at offset {})", m_window.size(), header.name, data));
     }
     m_offset = *tar_next_header(data, bytes);  // the data lie within the file, so this cannot be beyond any
     return true;
   }
 
   bool end_of_file(std::span<const std::byte> rest) {
+    m_has_no_end = true;
     const bool is_padding = std::all_of(rest.begin(), rest.end(), [](std::byte byte) { return byte == std::byte{0}; });
     const bool waits_for_more = m_long_name || m_long_link || m_pax_is_pending;
     if (m_window.size() == 0) return damaged("tar-torn", "is empty (0 bytes)");
     if (m_offset == 0) throw Error(fmt::format("{} is no tar archive: it is shorter than a header", m_name));
     if (is_padding && !waits_for_more) return false;
-    return damaged("tar-torn", fmt::format("ends within a header (at offset {})", m_offset));
+    return damaged("tar-torn", fmt::format("is cut off at byte {}, within the header at offset {}", m_window.size(), m_offset));
   }
 
   bool damaged(std::string code, std::string text) {
@@ -89,16 +96,28 @@ class Scan {
     return false;
   }
 
-  /// Archives joined with `cat` go on behind the first one's end, where no reader of tar files looks unless told to.
+  /// Readers of tar files stop at a block of zeros. Archives joined with `cat`, and those with a hole of zeros in them, go on behind it.
   void look_behind_end() {
-    const std::span<const std::byte> rest = m_window.at(m_offset, looked_at_behind_end);
-    for (std::size_t place = 0; place + tar_block_bytes <= rest.size(); place += tar_block_bytes) {
-      TarHeader header;
-      const TarBlockKind kind = parse_tar_block(rest.subspan(place).first<tar_block_bytes>(), header);
-      if (kind == TarBlockKind::zeros) continue;
-      if (kind == TarBlockKind::header)
-        damaged("tar-joined", fmt::format("goes on behind its end, at offset {}, with another archive, which is left out", m_offset + place));
+    const auto found = find_nonzero_behind(m_window, m_offset, m_behind_end, m_stop);
+    if (!found) {
+      if (!m_has_members && m_window.size() > empty_archive_bytes)
+        damaged("tar-without-members", fmt::format("has {} bytes and no member: it ends at offset {} with zeros", m_window.size(), m_offset));
       return;
+    }
+    const std::uint64_t block_at = *found - (*found - m_offset) % tar_block_bytes;
+    const std::span<const std::byte> block = m_window.at(block_at, tar_block_bytes);
+    TarHeader header;
+    const bool is_header = block.size() == tar_block_bytes && parse_tar_block(block.first<tar_block_bytes>(), header) == TarBlockKind::header;
+    if (is_header) {
+      damaged("tar-joined",
+              fmt::format("ends at offset {} with zeros, but goes on at offset {} with another header: archives were joined, or zeros have "
+                          "overwritten a part of this one. What lies there is not read, as no reader of tar files does unless it ignores zeros",
+                          m_offset, block_at));
+    } else {
+      damaged("tar-damaged",
+              fmt::format("ends at offset {} with zeros, but bytes that are none lie behind that, from offset {} on: zeros have overwritten a part "
+                          "of it, or something was appended. What lies there is not read",
+                          m_offset, *found));
     }
   }
 
@@ -111,7 +130,10 @@ class Scan {
       return damaged("tar-damaged", fmt::format("has a header at offset {} that claims {} bytes for a name", m_offset, header.size));
     }
     const std::span<const std::byte> bytes = m_window.at(data, static_cast<std::size_t>(header.size));
-    if (bytes.size() < header.size) return damaged("tar-torn", fmt::format("ends within a header (at offset {})", m_offset));
+    if (bytes.size() < header.size) {
+      m_has_no_end = true;
+      return damaged("tar-torn", fmt::format("is cut off at byte {}, within the header at offset {}", m_window.size(), m_offset));
+    }
     const std::string_view text = text_of(bytes);
     if (header.kind == TarKind::long_name) {
       m_long_name = std::string(text.substr(0, text.find('\0')));
@@ -142,6 +164,7 @@ class Scan {
   }
 
   void take_member(const TarHeader& header, std::uint64_t data, std::uint64_t bytes) {
+    m_has_members = true;
     switch (header.kind) {
       case TarKind::folder:
         return;
@@ -165,9 +188,12 @@ class Scan {
 
   FileWindow m_window;
   const std::string& m_name;
+  BehindEnd m_behind_end;
   const std::stop_token& m_stop;
   TarShard m_shard;
   std::uint64_t m_offset = 0;
+  bool m_has_members = false;
+  bool m_has_no_end = false;  ///< the file ends before the archive does
   TarSampleMaker m_samples;
   std::optional<std::string> m_long_name;
   std::optional<std::string> m_long_link;
@@ -196,8 +222,9 @@ std::string long_name_before(FileWindow& window, std::uint64_t at) {
 
 }  // namespace
 
-TarShard scan_tar_shard(const std::filesystem::path& file, const std::string& name, const MemberKeys& keys, const std::stop_token& stop) {
-  return Scan(file, name, keys, stop).run();
+TarShard scan_tar_shard(const std::filesystem::path& file, const std::string& name, const MemberKeys& keys, BehindEnd behind_end,
+                        const std::stop_token& stop) {
+  return Scan(file, name, keys, behind_end, stop).run();
 }
 
 TarMemberName split_member_name(std::string_view name) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/index.hpp"
+#include "label_table.hpp"
 #include "member_keys.hpp"
 #include "named_count.hpp"
 
@@ -21,13 +22,19 @@ enum class TarSampleKind : std::uint8_t { image, array };
 struct TarSample {
   std::uint64_t offset = 0;
   std::uint64_t length = 0;
-  std::optional<std::int64_t> label;
+  SampleLabel label;
   TarSampleKind kind = TarSampleKind::image;
+};
+
+/// How much is read of what lies behind an archive's end, where only zeros may lie.
+enum class BehindEnd : std::uint8_t {
+  probed,  ///< all of the first MiB; of more, its begin, its end and places between
+  all
 };
 
 /// What is not as it should be with the shard as a file; the samples before it stay.
 struct TarDamage {
-  std::string code;  ///< of a Finding: "tar-torn", "tar-damaged", "tar-joined"
+  std::string code;  ///< of a Finding: "tar-torn", "tar-damaged", "tar-joined", "tar-without-members"
   std::string text;  ///< "ends within the data of 000012.jpg (at offset 40960)"
 };
 
@@ -62,7 +69,8 @@ struct TarShard {
 /// `name` is the shard's in messages. Throws Error naming shard and cause: no tar; a compressed one; members of a sample that are not side by side;
 /// two members of a sample with one extension, or that could both be its data; sparse members; arrays of different kinds. Threads: any, one shard
 /// each.
-TarShard scan_tar_shard(const std::filesystem::path& file, const std::string& name, const MemberKeys& keys, const std::stop_token& stop);
+TarShard scan_tar_shard(const std::filesystem::path& file, const std::string& name, const MemberKeys& keys, BehindEnd behind_end,
+                        const std::stop_token& stop);
 
 /// A member's name as WebDataset takes it apart: the key goes up to the first dot of the last component. Both are empty where there is no key.
 struct TarMemberName {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "base/error.hpp"
 #include "loaders/dataset/readers/label_table.hpp"
 
 namespace dsanalyze {
@@ -12,6 +13,25 @@ namespace {
 
 bool is_number(const std::string& text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+/// Folders number labels by their order, so labels without samples need one each: sparse numbers would make folders beyond number.
+void require_few_empty(const DatasetIndex& index) {
+  constexpr std::uint64_t always_made = 1000;
+  constexpr std::uint64_t made_at_most = 10'000;
+  constexpr std::uint64_t a_sample = 10;
+  std::vector<bool> has_samples(index.labels().size(), false);
+  std::uint64_t empty = has_samples.size();
+  for (const IndexRecord& record : index.records()) {
+    if (!record.has_label() || has_samples[record.label]) continue;
+    has_samples[record.label] = true;
+    --empty;
+  }
+  if (empty <= always_made || (empty <= made_at_most && empty <= a_sample * index.size())) return;
+  throw Error(
+      fmt::format("a folder gives its label by its place among the others, and labels up to {} would need {} folders without samples beside {} with "
+                  "some. Convert to tar or npy, which keep labels as numbers, or count the labels through from 0 first",
+                  has_samples.size() - 1, empty, has_samples.size() - empty));
 }
 
 /// A label's name as one part of a path that is not hidden.
@@ -56,6 +76,7 @@ bool keeps_numbers(const DatasetIndex& index, const std::vector<std::string>& fo
     if (folder->empty() || (folder != folders.begin() && *std::prev(folder) >= *folder)) return false;
   }
   for (std::size_t sample = 0; sample < sample_names.size(); ++sample) {
+    if (!index.records()[sample].has_label()) continue;
     const bool lies_in_root = folders[index.records()[sample].label].empty();
     if (lies_in_root && sample_names[sample].find('/') != std::string::npos) return false;
   }
@@ -70,6 +91,7 @@ bool has_labels(const DatasetIndex& index) {
 
 ClassFolders class_folders(const DatasetIndex& index, const std::vector<std::string>& sample_names) {
   if (!has_labels(index)) return {};
+  require_few_empty(index);
   ClassFolders plain{plain_folders(index), false};
   if (keeps_numbers(index, plain.names, sample_names)) return plain;
   return {numbered_folders(index), true};

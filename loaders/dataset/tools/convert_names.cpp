@@ -107,6 +107,7 @@ FolderNames folder_names(const DatasetIndex& index, ConvertRun& run) {
   tell_shards_apart(index, names);
   const ClassFolders classes = class_folders(index, names);
   for (std::size_t sample = 0; sample < names.size() && !classes.names.empty(); ++sample) {
+    if (!index.records()[sample].has_label()) continue;  // it fails when it is read
     const std::string& folder = classes.names[index.records()[sample].label];
     const bool lies_there = names[sample].starts_with(folder + "/");
     if (!names[sample].empty() && !folder.empty() && !lies_there) names[sample] = folder + "/" + names[sample];

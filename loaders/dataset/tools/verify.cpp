@@ -141,7 +141,7 @@ std::vector<std::string> verify_shards(const DatasetIndex& index, int threads, E
     for (std::size_t file = first; file < last; ++file) {
       const std::string name(index.file_path(static_cast<std::uint32_t>(file)));
       try {
-        const TarShard shard = scan_tar_shard(fs::path(index.facts().root) / name, name, keys, stop);
+        const TarShard shard = scan_tar_shard(fs::path(index.facts().root) / name, name, keys, BehindEnd::all, stop);
         if (shard.damage) causes[file] = shard.damage->text;
       } catch (const Interrupted&) {
         throw;

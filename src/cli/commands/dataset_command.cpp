@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/host/host.hpp"
 #include "base/text/text.hpp"
+#include "cli/options/key_options.hpp"
 #include "cli/options/option_table.hpp"
 #include "core/records/result.hpp"
 #include "loaders/dataset/dataset.hpp"
@@ -44,10 +45,7 @@ class DatasetCommand final : public Command {
     for (CLI::App* sub : {action("index", &DatasetCommand::index), action("info", &DatasetCommand::info), action("verify", &DatasetCommand::verify)})
       sub->add_option("--index", m_index)->type_name("FILE");
     CLI::App* convert = action("convert", &DatasetCommand::convert);
-    for (const char* reading : {"index", "info", "verify", "convert"}) {
-      app.get_subcommand(reading)->add_option("--image-key", m_keys.image);
-      app.get_subcommand(reading)->add_option("--label-key", m_keys.label);
-    }
+    for (const char* reading : {"index", "info", "verify", "convert"}) declare_keys(*app.get_subcommand(reading), m_keys);
     convert->add_option("DEST", m_destination)->type_name("FOLDER");
     convert->add_option("--to", m_format)->type_name(std::string(written_formats));
     convert->add_option("--shard-size", m_shard_size);
@@ -204,7 +202,7 @@ class DatasetCommand final : public Command {
       text += fmt::format("all {} samples {} ({})\n", count(report.samples), result.array ? "are whole" : "decode", format_seconds(report.seconds));
       return {to_json(result), text + patched_text(report)};
     }
-    if (report.failed > 0) text += fmt::format("{} of {} samples do not decode:\n", count(report.failed), count(report.samples));
+    if (report.failed > 0) text += fmt::format("{} of {} samples cannot be used:\n", count(report.failed), count(report.samples));
     text += failures_text(report.failures, report.failed);
     if (!report.damaged_files.empty()) text += fmt::format("{} of {} files are damaged:\n", count(report.damaged_files.size()), count(*result.files));
     text += failures_text(report.damaged_files, report.damaged_files.size());

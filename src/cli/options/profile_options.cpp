@@ -10,6 +10,7 @@
 #include "cli/commands/saved_inputs.hpp"
 #include "cli/process/data_files.hpp"
 #include "cli/process/job_process.hpp"
+#include "key_options.hpp"
 #include "loaders/dataset/dataset.hpp"
 #include "option_values.hpp"
 
@@ -95,8 +96,7 @@ void ProfileOptions::declare_source(CLI::App& app) {
   app.add_flag("--direct", m_direct);
   app.add_option("--io-depth", m_concurrency);
   app.add_option("--index", m_index)->type_name("FILE");
-  app.add_option("--image-key", m_keys.image);
-  app.add_option("--label-key", m_keys.label);
+  declare_keys(app, m_keys);
 }
 
 void ProfileOptions::declare_batches(CLI::App& app) {

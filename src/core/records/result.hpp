@@ -318,9 +318,10 @@ struct DatasetCommandResult {
   std::optional<std::uint64_t> skipped;        ///< files that are no samples
   std::optional<std::uint64_t> already_there;  ///< make: samples of an earlier run
   std::optional<std::string> index_file;
-  std::optional<std::string> content_digest;   ///< verify
-  std::optional<std::uint64_t> failed;         ///< verify: samples that do not decode; convert: those that were left out
-  std::vector<Failure> failures;               ///< verify, convert: the first of them; verify: then the damaged files
+  std::optional<std::string> content_digest;  ///< verify
+  std::optional<std::uint64_t>
+      failed;                     ///< verify: samples that cannot be read, do not decode or have no valid label; convert: those that were left out
+  std::vector<Failure> failures;  ///< verify, convert: the first of them; verify: then the damaged files
   std::optional<std::uint64_t> patched;        ///< verify: samples that decode only because libjpeg patched damaged image data
   std::vector<Failure> patched_samples;        ///< the first of them, the cause in libjpeg's words
   std::optional<std::uint64_t> damaged_files;  ///< verify: shards that are torn or whose headers are damaged

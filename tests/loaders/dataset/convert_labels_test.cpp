@@ -99,6 +99,26 @@ TEST_CASE("a class without samples keeps the numbers of those behind it") {
   CHECK(labels_by_content(folder.path() / "shards") == labels);
 }
 
+TEST_CASE("labels so far apart that folders of no samples would swamp the others are refused, with what to do; no folder is left") {
+  for (const std::vector<int>& labels : {std::vector<int>{0, 200'001}, {5'000}, {1'000'000}}) {
+    const DatasetFolder folder;
+    add_labelled(folder, labels, "");
+    fs::remove(folder.root() / "labels.txt");
+    const std::string error = error_of([&] { convert(folder.root(), folder.path() / "files", ConvertFormat::folder); });
+    INFO(error);
+    CHECK(says(error, "up to " + std::to_string(labels.back())));
+    CHECK(says(error, "tar or npy"));
+    CHECK_FALSE(fs::exists(folder.path() / "files"));
+    convert(folder.root(), folder.path() / "shards", ConvertFormat::tar);
+    CHECK(labels_by_content(folder.path() / "shards") == labels_by_content(folder.root()));
+  }
+  const DatasetFolder folder;
+  add_labelled(folder, {0, 900}, "");
+  fs::remove(folder.root() / "labels.txt");
+  convert(folder.root(), folder.path() / "files", ConvertFormat::folder);
+  CHECK(labels_by_content(folder.path() / "files") == labels_by_content(folder.root()));
+}
+
 TEST_CASE("a sample of no class stays of none where its own name begins with a class's") {
   const DatasetFolder folder;
   folder.add("x.tar", file_member("ant/x.jpg", "1") + file_member("ant/x.cls", "1") + file_member("ant/y.jpg", "2") + file_member("ant/y.cls", "0") +

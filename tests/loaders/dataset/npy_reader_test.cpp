@@ -140,10 +140,10 @@ TEST_CASE("labels that are no whole numbers, or fewer than rows, are refused by 
   CHECK(says(error(npy_array("<f4", {3}, std::string(12, 'x'))), "x.labels.npy"));
   CHECK(says(error(npy_array("<i9", {3}, std::string(27, 'x'))), "whole numbers"));
   CHECK(says(error(npy_array("|u1", {3, 1}, "abc")), "whole numbers"));
-  CHECK(says(error(npy_array("|u1", {2}, "ab")), "fewer labels"));
+  CHECK(says(error(npy_array("|u1", {2}, "ab")), "fewer labels (2 of the 2 that its header names) than the array has rows (3)"));
   CHECK(says(error(npy_array("|u1", {3}, "ab")), "fewer labels"));
   CHECK(error(npy_array("|i1", {3}, "\xff\x01\x02")).empty());
-  CHECK(open_index(folder.root() / "x.npy")->labels() == std::vector<std::string>{"-1", "1", "2"});
+  CHECK(open_index(folder.root() / "x.npy")->labels() == std::vector<std::string>{"0", "1", "2"});
 }
 
 TEST_CASE("an array's index is made anew when the array or its labels changed") {

@@ -142,6 +142,21 @@ TEST_CASE("what is no key, or of no use for a dataset, is refused") {
   CHECK(says(testing::error_of([&] { open_index(folder, options); }), "image files"));
 }
 
+TEST_CASE("an extension that would be data and label is refused") {
+  const DatasetFolder folder;
+  folder.add("x.tar", file_member("a.jpg", "1") + file_member("a.cls", "1") + file_member("a.fine.cls", "2") + tar_end());
+  using Given = std::pair<std::string, std::string>;
+  for (const auto& [image, label] : {Given{"cls", ""}, {"CLS", "fine.cls"}, {"jpg;fine.cls", ""}, {"", "jpg"}, {"jpg;idx", "cls;IDX"}}) {
+    CAPTURE(image);
+    OpenOptions options;
+    options.keys = {image, label};
+    CHECK_THROWS_AS(open_index(folder, options), UsageError);
+  }
+  OpenOptions good;
+  good.keys = {"jpg", "fine.cls;cls"};
+  CHECK((*open_index(folder, good))[0].label == 2);
+}
+
 TEST_CASE("an index that was made with other keys is not used") {
   const DatasetFolder folder;
   folder.add("x.tar", file_member("a.jpg", "1") + file_member("a.cls", "1") + file_member("a.fine.cls", "2") + tar_end());

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <numeric>
+
 #include "../../base/texts.hpp"
 #include "fetch_engines.hpp"
 
@@ -60,14 +62,16 @@ TEST_CASE("a counter that stands still while files are read cold is not believed
   const auto index = data.index();
   const FakeSystem gpfs("30 20 0:52 / /data rw - otherfs fs1 rw");
   const StorageMeter still("/data/images", gpfs.path());
-  const MeterTrial trial = try_meter(still, *index, {});
+  std::vector<std::uint32_t> files(index->file_count());
+  std::iota(files.begin(), files.end(), 0U);
+  const MeterTrial trial = try_meter(still, *index, files, {});
   CHECK(trial.read == 8 * 20'000);
   CHECK(trial.counted == 0);
   CHECK_FALSE(trial.moved());
   const StorageMeter real(index->facts().root);
   drop_from_page_cache(*index, {});
   if (page_cache_residency(*index, 20).fraction() > 0.5 || !real.can_tell()) return;  // files in memory are not read from storage
-  const MeterTrial seen = try_meter(real, *index, {});
+  const MeterTrial seen = try_meter(real, *index, files, {});
   CHECK(seen.moved());
   CHECK(seen.pages_tell());
 }
