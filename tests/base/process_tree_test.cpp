@@ -1,0 +1,79 @@
+#include "base/process/process_tree.hpp"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include "base/process/spawn.hpp"
+#include "sanitizers.hpp"
+#include "temporary_folder.hpp"
+#include "texts.hpp"
+
+using namespace dsanalyze;
+using testing::TemporaryFolder;
+
+namespace {
+
+void write_process(const TemporaryFolder& folder, int pid, int parent, char state, int ticks, int collected) {
+  const std::string number = std::to_string(pid);
+  folder.write(number + "/stat", number + " (a (b) c) " + state + " " + std::to_string(parent) + " 1 1 0 -1 0 0 0 0 0 " + std::to_string(ticks) + " 0 " +
+                                     std::to_string(collected) + " 0 20 0 1 0 7 4096 2\n");
+  folder.write(number + "/io", "rchar: 1000\nwchar: 5\nread_bytes: 100\n");
+}
+
+template <typename Condition>
+bool within_seconds(int seconds, const Condition& condition) {
+  for (int i = 0; i < seconds * 100; ++i) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("a tree is all descendants, with what collected ones used, without other processes") {
+  const TemporaryFolder folder;
+  const double tick = 1.0 / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  write_process(folder, 10, 1, 'S', 1000, 50);  // the root: what its collected children used counts, what it used does not
+  write_process(folder, 11, 10, 'R', 7, 3);
+  write_process(folder, 12, 11, 'S', 20, 0);
+  write_process(folder, 13, 12, 'Z', 5, 0);
+  write_process(folder, 14, 1, 'R', 500, 0);
+  folder.write("pressure/io", "some avg10=0.00 avg60=0.00 avg300=0.00 total=2500000\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=1\n");
+  const ProcessTree tree(10, folder.path());
+  CHECK(tree.living().size() == 2);
+  const TreeUse use = tree.use();
+  CHECK(use.processes == 2);
+  CHECK(use.cpu_seconds == doctest::Approx(85 * tick));
+  CHECK(use.requested_bytes == 4000);  // the root's counters hold those of its collected children
+  CHECK(use.storage_bytes == Bytes{400});
+  CHECK(use.storage_wait_seconds == doctest::Approx(2.5));
+  folder.write("12/maps", "7f00-7f01 r-xp 0 0:0 0 /opt/libtorch_cpu.so\n");
+  REQUIRE(tree.maps("libtorch").has_value());
+  CHECK(tree.maps("libtorch")->pid == 12);
+  CHECK_FALSE(tree.maps("libnothing").has_value());
+}
+
+TEST_CASE("a command that is not there is named, and one that is has the added environment" * doctest::skip(testing::fork_may_hang)) {
+  CHECK(testing::says(testing::message_of([] { spawn_command({"/nowhere/program"}, {}, {}); }), "/nowhere/program"));
+  const pid_t process = spawn_command({"sh", "-c", "test \"$DSANALYZE_TRY\" = 'a b'"}, {"DSANALYZE_TRY=a b"}, {});
+  std::optional<int> status;
+  CHECK(within_seconds(10, [&] {
+    status = collect_children(process);
+    return status.has_value();
+  }));
+  CHECK(status == 0);
+}
+
+TEST_CASE("descendants that left their session, ignore SIGTERM or are stopped are ended, too" * doctest::skip(testing::fork_may_hang)) {
+  REQUIRE(adopt_orphans());
+  spawn_command({"sh", "-c", "trap '' TERM; setsid sh -c 'trap \"\" TERM; sleep 600 & wait' & sleep 600 & kill -STOP $!; wait"}, {}, {});
+  const ProcessTree tree(::getpid());
+  CHECK(within_seconds(10, [&] { return tree.living().size() >= 4; }));
+  CHECK(end_descendants(0.2).empty());
+  CHECK(tree.living().empty());
+}

@@ -1,0 +1,177 @@
+#include "profile/attached/attached_profile.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "../base/texts.hpp"
+#include "report/report.hpp"
+
+using namespace dsanalyze;
+using testing::says;
+
+namespace {
+
+constexpr double samples_a_step = 32;
+
+/// A window of 50 steps of so many seconds.
+StepWindow window_of(double wait, double compute, double outside = 0, double ranks = 0) {
+  StepWindow window;
+  for (int i = 0; i < 50; ++i) {
+    window.wait.push_back(wait);
+    window.compute.push_back(compute);
+    window.outside.push_back(outside);
+    window.ranks.push_back(ranks);
+    window.validation.push_back(0);
+    window.hook.push_back(0);
+    window.samples.push_back(samples_a_step);
+  }
+  window.optimizer_steps = 50;
+  window.end = to_nanoseconds(50 * (wait + compute + outside));
+  return window;
+}
+
+/// Windows that scatter by a thousandth.
+PhaseMeasurement phase_of(double wait, double compute, double outside = 0) {
+  PhaseMeasurement phase;
+  for (int i = 0; i < 8; ++i) phase.by_rank[0].push_back(window_of(wait * (1 + 0.001 * (i % 3)), compute * (1 + 0.001 * (i % 2)), outside));
+  phase.steady = true;
+  phase.before = TreeUse{};
+  phase.after = TreeUse{};
+  phase.after->at = to_nanoseconds(10);
+  phase.after->requested_bytes = 1'000'000'000;
+  return phase;
+}
+
+DrainMeasurement drain_of(int workers, double batch_seconds) {
+  DrainMeasurement drain;
+  drain.workers = workers;
+  DrainedMessage& drained = drain.by_rank[0];
+  drained.workers = workers;
+  drained.measured = true;
+  for (int i = 1; i <= 200; ++i) {
+    drained.delivered.push_back(to_nanoseconds(batch_seconds * (i + 0.01 * (i % 2))));
+    drained.samples.push_back(samples_a_step);
+  }
+  drained.main_thread_cpu_seconds = 0.64;
+  drain.before = TreeUse{};
+  drain.after = TreeUse{};
+  drain.after->at = to_nanoseconds(10);
+  drain.after->requested_bytes = 1'000'000'000;
+  return drain;
+}
+
+/// 20 ms a step, of which 10 are waiting for batches that prep makes every 20 ms.
+LaunchedTraining prep_bound() {
+  LaunchedTraining launched;
+  launched.use.storage_bytes = 5'000'000;
+  AttachedTraining& training = launched.training;
+  training.ranks[0].pid = 5;
+  training.device.cuda = true;
+  training.loader.emplace();
+  training.loader->name = "torch.utils.data.DataLoader";
+  training.loader->workers = 2;
+  training.loader->batch_size = 32;
+  training.loader->samples = 3200;
+  training.phases[AttachPhase::full] = phase_of(0.010, 0.010);
+  training.phases[AttachPhase::synthetic] = phase_of(0, 0.010);
+  training.phases[AttachPhase::synthetic].kept_batches = 16;
+  training.phases[AttachPhase::cached] = phase_of(0.010, 0.010);
+  training.drains = {drain_of(2, 0.020), drain_of(1, 0.040)};
+  return launched;
+}
+
+ProfileResult profile_of(const LaunchedTraining& launched) {
+  LaunchSettings settings;
+  settings.command = {"python3", "train.py"};
+  return attached_profile(launched, settings, HostFacts{});
+}
+
+bool finds(const ProfileResult& result, const std::string& code) { return std::ranges::count(result.findings, code, &Finding::code) > 0; }
+
+}  // namespace
+
+TEST_CASE("a training that waits for prep: G, P, the parts of a step and the stall follow from its phases") {
+  const ProfileResult result = profile_of(prep_bound());
+  CHECK(result.ingestion->samples_per_s == doctest::Approx(3200).epsilon(0.01));
+  CHECK(result.prep->samples_per_s == doctest::Approx(1600).epsilon(0.01));
+  CHECK(result.prep_by_workers.size() == 2);
+  CHECK(result.prep_by_workers[0].workers == 1);
+  CHECK(*result.prep_by_workers[0].main_thread_seconds_per_sample == doctest::Approx(0.0001));
+  CHECK(result.waits->data.fraction == doctest::Approx(0.5).epsilon(0.01));
+  CHECK(result.waits->unexplained.fraction == doctest::Approx(0));
+  CHECK(result.stalls->prep.fraction == doctest::Approx(0.5).epsilon(0.01));
+  CHECK(result.stalls->fetch.fraction == doctest::Approx(0).epsilon(0.01));
+  CHECK(result.bottleneck->detail == "prep");
+  CHECK(result.bottleneck->confident);
+  CHECK(result.trusted);
+  CHECK(result.run("prep")->storage_proof == StorageProof::proved);
+  const std::string page = console_summary(result, {});
+  CHECK(says(page, "BOTTLENECK: prep (CPU). The GPU waits 50"));
+  CHECK(says(page, "[P], 2 workers"));
+}
+
+TEST_CASE("its record is read as it was written") {
+  const ProfileResult result = profile_of(prep_bound());
+  const std::string text = to_json(result);
+  CHECK(to_json(profile_from_json(text, "test")) == text);
+}
+
+TEST_CASE("a training that waits for storage only as found is bound by storage") {
+  LaunchedTraining launched = prep_bound();
+  launched.training.phases[AttachPhase::full] = phase_of(0.030, 0.010);
+  launched.training.phases[AttachPhase::cached] = phase_of(0.0005, 0.010);
+  launched.training.drains = {drain_of(2, 0.005)};
+  const ProfileResult result = profile_of(launched);
+  CHECK(result.bottleneck->detail == "storage");
+  CHECK(result.stalls->fetch.fraction == doctest::Approx(0.74).epsilon(0.02));
+}
+
+TEST_CASE("a rank whose loader delays the others is named") {
+  LaunchedTraining launched = prep_bound();
+  launched.training.ranks[1].pid = 6;
+  PhaseMeasurement& full = launched.training.phases[AttachPhase::full];
+  full.by_rank.clear();
+  for (int i = 0; i < 8; ++i) {
+    full.by_rank[0].push_back(window_of(0.001, 0.019, 0, 0.009));
+    full.by_rank[1].push_back(window_of(0.010, 0.010));
+  }
+  const ProfileResult result = profile_of(launched);
+  CHECK(result.waits->delaying_rank == 1);
+  REQUIRE(result.waits->by_rank.size() == 2);
+  CHECK(result.waits->by_rank[0].ranks.seconds_per_step == doctest::Approx(0.009));
+  CHECK(says(console_summary(result, {}), "BOTTLENECK: rank 1 of 2"));
+}
+
+TEST_CASE("what makes a rate doubtful is said, and takes the trust") {
+  LaunchedTraining read_storage = prep_bound();
+  read_storage.training.drains[0].after->storage_bytes = 100'000'000;
+  CHECK(finds(profile_of(read_storage), "cached-run-read-storage"));
+  CHECK_FALSE(profile_of(read_storage).trusted);
+  // Where next to nothing waited for it, the rate stands.
+  read_storage.training.drains[0].before->storage_wait_seconds = 0;
+  read_storage.training.drains[0].after->storage_wait_seconds = 0.1;
+  CHECK(finds(profile_of(read_storage), "cached-run-read-storage"));
+  CHECK(profile_of(read_storage).trusted);
+
+  LaunchedTraining ended_early = prep_bound();
+  ended_early.training.phases.erase(AttachPhase::cached);
+  ended_early.training.drains.clear();
+  CHECK(finds(profile_of(ended_early), "phases-missing"));
+  CHECK_FALSE(profile_of(ended_early).bottleneck.has_value());
+
+  LaunchedTraining unsteady = prep_bound();
+  unsteady.training.phases[AttachPhase::synthetic].steady = false;
+  CHECK(finds(profile_of(unsteady), "never-steady"));
+
+  LaunchedTraining skipping = prep_bound();
+  skipping.training.phases[AttachPhase::synthetic].by_rank[0][0].skipped = 20;
+  CHECK(finds(profile_of(skipping), "steps-skipped"));
+
+  LaunchedTraining unexplained = prep_bound();
+  for (StepWindow& window : unexplained.training.phases[AttachPhase::full].by_rank[0]) window.end += to_nanoseconds(0.1);
+  CHECK(finds(profile_of(unexplained), "step-time-unexplained"));
+
+  LaunchedTraining nothing;
+  CHECK(says(testing::message_of<Error>([&] { profile_of(nothing); }), "no training step"));
+}
