@@ -149,32 +149,30 @@ std::optional<ContentSample> contents_of(const ProfileInputs& inputs, const std:
 
 class ProfileCommand final : public Command {
  public:
-  void declare(CLI::App& app) override {
-    m_options.declare(app);
-    m_rank_options.declare(app);
-  }
-
   Outcome run(const CommandContext& context) override {
-    std::vector<OutputFile> outputs = m_options.outputs();
+    const TypedOptions& typed = context.typed;
+    const ProfileOptions options(typed);
+    RankOptions rank_options(typed);
+    std::vector<OutputFile> outputs = options.outputs();
     outputs.push_back({"-o", context.options.output.value_or("")});
-    std::vector<std::filesystem::path> files = m_options.inputs();
-    std::ranges::copy(m_rank_options.inputs(), std::back_inserter(files));
+    std::vector<std::filesystem::path> files = options.inputs();
+    std::ranges::copy(rank_options.inputs(), std::back_inserter(files));
     check_outputs(outputs, files);
     const double slow_prep = slow_prep_share();
-    ProfileInputs inputs = m_options.resolve(context.options.seed, context.events, context.stop);
+    ProfileInputs inputs = options.resolve(context.options.seed, context.events, context.stop);
     if (slow_prep > 0 && inputs.settings.prep != Seam::real)
       throw UsageError(
           fmt::format("{} burns CPU time of real prep, and --prep is not real here: unset it, or ask for another emulated rate", slow_prep_variable));
-    m_rank_options.apply(inputs.settings);
+    rank_options.apply(inputs.settings);
     const ProfileSettings asked = inputs.settings;
     const ProfilePlan plan = plan_profile(inputs);
     const std::vector<Finding> warnings = doctor_before_profile(inputs, asked);
-    if (m_options.dry_run()) return {plan_json(plan, warnings), plan_text(plan, warnings)};
+    if (typed.given("--dry-run")) return {plan_json(plan, warnings), plan_text(plan, warnings)};
     inputs.contents = contents_of(inputs, context.stop);
-    m_rank = m_rank_options.launch(inputs, context.stop, system_timing());
+    m_rank = rank_options.launch(inputs, context.stop, system_timing());
     if (m_rank) inputs.team = &m_rank->team();
     // Of several ranks the first one speaks.
-    EventSink& events = m_rank_options.rank() == 0 ? context.events : null_events();
+    EventSink& events = rank_options.rank() == 0 ? context.events : null_events();
     for (const Finding& warning : warnings) events.finding(warning);
     for (const std::string& line : plan.lines) events.note("plan: " + line);
 
@@ -187,24 +185,22 @@ class ProfileCommand final : public Command {
     result.advice = advise(result);
 
     Outcome outcome;
-    write_metrics(result, m_options.metrics(), context.events);
+    write_metrics(result, typed.text("--metrics"), context.events);
     outcome.json = to_json(result);
     const Saved saved = save(result, outcome.json, context);
     outcome.text = console_summary(result, context.style) + saved.text;
-    if (const std::string& html = m_options.html(); !html.empty()) {
+    if (const std::string& html = typed.text("--html"); !html.empty()) {
       if (write_report(html, saved.place, result, context))
         outcome.text += fmt::format("report: {}\n", html);
       else
         outcome.exit_code = exit_failed;
     }
-    if (m_options.require_trusted() && !result.trusted) outcome.exit_code = exit_undecided;
+    if (typed.given("--require-trusted") && !result.trusted) outcome.exit_code = exit_undecided;
     if (m_rank) outcome.once_written = [this, patience] { m_rank->team().told_result(patience); };
     return outcome;
   }
 
  private:
-  ProfileOptions m_options;
-  RankOptions m_rank_options;
   std::unique_ptr<LaunchedRank> m_rank;  ///< until the result is written
 };
 
