@@ -24,13 +24,12 @@ TEST_CASE("each setting of a result belongs to one option of profile") {
   const std::vector<ActionEntry> profile = actions_of("profile");
   for (const Option* option : profile.front().options)
     for (const std::string& setting : settings_of(*option)) ++owned[setting];
-  ProfileSettings given;
-  given.image_key = "jpg";  // written where they are given
-  given.label_key = "cls";
-  const auto settings = nlohmann::json::parse(to_json(given));
-  for (const auto& setting : settings.items())
-    CHECK_MESSAGE(owned.extract(setting.key()).empty() == spellings.contains(setting.key()), setting.key());
-  CHECK(owned.empty());
+  for (const auto& [setting, options] : owned) {
+    CHECK_MESSAGE(options == 1, setting);
+    CHECK_NOTHROW(settings_from_json("{\"" + setting + "\": null}", "a setting"));  // other names are refused
+  }
+  const auto settings = nlohmann::json::parse(to_json(ProfileSettings()));
+  for (const auto& setting : settings.items()) CHECK_MESSAGE(owned.contains(setting.key()) != spellings.contains(setting.key()), setting.key());
 }
 
 TEST_CASE("ranks are told of an option's 0, and of nothing where an option was not given") {
