@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cli/options/typed_options.hpp"
+#include "loaders/dataset/tools/dataset_make.hpp"
 
 using namespace dsanalyze::cli;
 
@@ -100,6 +101,14 @@ TEST_CASE("every choice that completion offers is one that the parser takes") {
       CHECK_THROWS_AS(TypedOptions(entry, typed), dsanalyze::UsageError);
     }
   }
+}
+
+TEST_CASE("dataset make has the presets that its table names") {
+  const std::vector<const Option*> options = every_option();
+  const auto preset =
+      std::ranges::find_if(options, [](const Option* option) { return has_name(*option, "--preset") && place_of(*option, "dataset") != nullptr; });
+  REQUIRE(preset != options.end());
+  CHECK(words_of((*preset)->words) == dsanalyze::make_presets());
 }
 
 TEST_CASE("each shell has a script that asks the program") {
