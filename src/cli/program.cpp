@@ -10,7 +10,7 @@
 #include "cli/commands/command.hpp"
 #include "cli/help/complete.hpp"
 #include "cli/help/embedded_texts.hpp"
-#include "cli/options/option_parser.hpp"
+#include "cli/options/typed_options.hpp"
 #include "cli/process/job_process.hpp"
 #include "cli/terminal/interrupt.hpp"
 #include "cli/terminal/terminal.hpp"
@@ -24,6 +24,8 @@ enum class Form { text, json };
 
 /// What the shells' completion scripts say first; the words typed so far follow.
 constexpr std::string_view complete_request = "__complete";
+/// What the build asks for, to make manual pages.
+constexpr std::string_view options_request = "__options";
 
 int exit_code_of(ErrorKind kind) {
   switch (kind) {
@@ -78,6 +80,11 @@ const CommandEntry& find_command(const std::string& name) {
   throw UsageError(fmt::format("unknown command \"{}\"{}; known are {}", name, did_you_mean(name, names), fmt::join(names, ", ")));
 }
 
+bool is_common_with_value(const std::string& name) {
+  return std::ranges::any_of(
+      every_option(), [&](const Option* option) { return place_of(*option, {}) != nullptr && option->takes_value() && has_name(*option, name); });
+}
+
 /// One call of the program, taken apart: common options may stand before the command's name.
 struct Call {
   std::string command;  ///< empty for none
@@ -89,8 +96,7 @@ Call take_apart(const std::vector<std::string>& arguments) {
   auto at = arguments.begin();
   for (; at != arguments.end() && at->starts_with('-'); ++at) {
     call.arguments.push_back(*at);
-    const bool takes_value = *at == "-o" || *at == "--output" || *at == "--color" || *at == "--seed";
-    if (takes_value && at + 1 != arguments.end()) call.arguments.push_back(*++at);
+    if (is_common_with_value(*at) && at + 1 != arguments.end()) call.arguments.push_back(*++at);
   }
   if (at != arguments.end()) call.command = *at++;
   call.arguments.insert(call.arguments.end(), at, arguments.end());
@@ -153,6 +159,10 @@ class Program {
       print(completion_lines(complete({m_arguments.begin() + 1, m_arguments.end()})));
       return exit_ok;
     }
+    if (!m_arguments.empty() && m_arguments.front() == options_request) {
+      print(option_lines_json());
+      return exit_ok;
+    }
     Call call = take_apart(m_arguments);
     const bool asks_for_help = has_flag(m_arguments, {"--help", "-h"});
     if (call.command == "help") {
@@ -182,13 +192,15 @@ class Program {
   }
 
   int run_command(const CommandEntry& entry, const std::vector<std::string>& arguments) {
+    const TypedOptions typed(entry, arguments);
+    const CommonOptions options = common_options(typed);
     const auto command = entry.make();
-    const CommonOptions options = parse_options(entry, *command, arguments);
     if (options.output) require_writable(*options.output);
     TerminalEvents events(event_look(options), write_error, *system_timing().clock);
     Outcome outcome;
     try {
       outcome = command->run({options,
+                              typed,
                               events,
                               m_interrupt.token(),
                               {colour_of(Stream::output, options.colour), width_of(Stream::output)},

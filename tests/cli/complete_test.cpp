@@ -4,7 +4,8 @@
 
 #include <algorithm>
 
-#include "cli/options/option_table.hpp"
+#include "cli/options/typed_options.hpp"
+#include "loaders/dataset/tools/dataset_make.hpp"
 
 using namespace dsanalyze::cli;
 
@@ -77,11 +78,37 @@ TEST_CASE("where nothing is known nothing is offered") {
 }
 
 TEST_CASE("every choice that completion offers is one that the parser takes") {
-  const ValueForm list = value_form("LIST a|b:@storage");
-  CHECK(list.list);
-  CHECK(list.alternatives == Words{"a", "b:@storage"});
-  CHECK(words_of("lockstep|independent") == Words{"lockstep", "independent"});
-  CHECK(value_form("").alternatives.empty());
+  for (const Option* option : every_option()) {
+    if (!option->closed || option->is_argument()) continue;
+    const std::string name = names_of_option(*option).back();
+    for (const CommandEntry& entry : commands()) {
+      const Option::Place* const place = place_of(*option, entry.name);
+      if (place == nullptr) continue;
+      Words typed;
+      if (!place->actions.empty()) typed.push_back(words_of(place->actions).front());
+      typed.push_back(name);
+      Words before_cursor = typed;
+      before_cursor.insert(before_cursor.begin(), std::string(entry.name));
+      before_cursor.emplace_back();
+      const Words words = offered(before_cursor);
+      CHECK_MESSAGE(words == words_of(option->words), entry.name, " ", name);
+      for (const std::string& word : words) {
+        typed.push_back(word);
+        CHECK(TypedOptions(entry, typed).text(name) == word);
+        typed.pop_back();
+      }
+      typed.emplace_back("nonsense");
+      CHECK_THROWS_AS(TypedOptions(entry, typed), dsanalyze::UsageError);
+    }
+  }
+}
+
+TEST_CASE("dataset make has the presets that its table names") {
+  const std::vector<const Option*> options = every_option();
+  const auto preset =
+      std::ranges::find_if(options, [](const Option* option) { return has_name(*option, "--preset") && place_of(*option, "dataset") != nullptr; });
+  REQUIRE(preset != options.end());
+  CHECK(words_of((*preset)->words) == dsanalyze::make_presets());
 }
 
 TEST_CASE("each shell has a script that asks the program") {

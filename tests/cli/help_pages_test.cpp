@@ -21,9 +21,9 @@ std::set<std::string> long_options_in(const std::string& text) {
 
 std::set<std::string> long_options_of(const CommandEntry& entry) {
   std::set<std::string> names;
-  for (const ActionEntry& action : option_table(entry))
-    for (const OptionEntry& option : action.options)
-      for (const std::string& name : option.names)
+  for (const ActionEntry& action : actions_of(entry.name))
+    for (const Option* option : action.options)
+      for (const std::string& name : names_of_option(*option))
         if (name.starts_with("--")) names.insert(name);
   return names;
 }
@@ -42,6 +42,41 @@ TEST_CASE("every option that a command's help page names is known to its parser"
     const auto known = long_options_of(entry);
     for (const std::string& name : long_options_in(help_text(entry.name))) CHECK_MESSAGE(known.contains(name), entry.name, " ", name);
   }
+}
+
+TEST_CASE("every row of the tables names commands that are there, and groups that their help pages show") {
+  for (const Option* option : every_option()) {
+    CHECK_MESSAGE(option->place_count > 0, option->names);
+    for (std::size_t at = 0; at < option->place_count; ++at) {
+      const Option::Place& place = option->places.at(at);
+      const std::string_view page_name = place.command.empty() ? "common" : place.command;
+      const auto page = std::ranges::find(help_pages(), page_name, &EmbeddedText::name);
+      REQUIRE_MESSAGE(page != help_pages().end(), option->names, " of ", place.command);
+      if (option->is_argument() && place.group.empty()) continue;  // the page's title has it
+      CHECK_MESSAGE(page->text.find("<!-- options: " + std::string(place.group) + " ") != std::string_view::npos, option->names, " in ", place.group);
+    }
+  }
+}
+
+TEST_CASE("texts fill in the defaults that there are, and mark the default among the choices") {
+  for (const Option* option : every_option()) {
+    for (std::size_t at = 0; at < option->place_count; ++at) {
+      const Option::Place& place = option->places.at(at);
+      const std::string_view written = place.text.empty() ? option->text : place.text;
+      const std::string text = text_of(*option, place);
+      CHECK_MESSAGE(text.find_first_of("{}[]") == std::string::npos, text);
+      const bool marks_choices = written.find('[') != std::string_view::npos;
+      if (marks_choices) CHECK_MESSAGE(text.find(" (default") != std::string::npos, text);
+      if (marks_choices || written.find("{default}") != std::string_view::npos) CHECK_MESSAGE((option->initial != nullptr), text);
+      if (written.find("{most}") != std::string_view::npos) CHECK_MESSAGE(option->most > 0, text);
+    }
+  }
+  constexpr Option::Place place{};
+  Option option = flag("--x", "[one] (for itself), [two] or [three]; {default}");
+  option.initial = [] { return std::string("one"); };
+  CHECK(text_of(option, place) == "one (default: for itself), two or three; one");
+  option.initial = [] { return std::string("two"); };
+  CHECK(text_of(option, place) == "one (for itself), two (default) or three; two");
 }
 
 TEST_CASE("every help page shows an example and fits 80 columns") {

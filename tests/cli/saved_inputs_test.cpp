@@ -6,6 +6,7 @@
 
 #include "../base/texts.hpp"
 #include "../loaders/dataset/opened_dataset.hpp"
+#include "cli/options/typed_options.hpp"
 
 namespace dsanalyze::cli {
 namespace {
@@ -29,7 +30,8 @@ class ProfiledFolder {
   /// Why the profile's dataset is refused; "accepted" when it is not.
   [[nodiscard]] std::string refusal() const {
     const CommonOptions options;  // another seed than the profile's
-    const CommandContext context{options, null_events(), {}, {}, {}};
+    const TypedOptions typed(commands().front(), {});
+    const CommandContext context{options, typed, null_events(), {}, {}, {}};
     return testing::message_of([&] { static_cast<void>(inputs_of(profile, context)); });
   }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -14,13 +15,12 @@
 #include "base/events.hpp"
 #include "report/report.hpp"
 
-namespace CLI {
-class App;
-}
-
 namespace dsanalyze::cli {
 
+class TypedOptions;
+
 enum class ColourChoice { automatic, always, never };
+constexpr std::array<const char*, 3> names_of(ColourChoice /*type*/) { return {"auto", "always", "never"}; }
 
 /// The options that every command has.
 struct CommonOptions {
@@ -35,6 +35,7 @@ struct CommonOptions {
 /// What a command is run with.
 struct CommandContext {
   const CommonOptions& options;
+  const TypedOptions& typed;
   EventSink& events;
   std::stop_token stop;
   ConsoleStyle style;  ///< of stdout
@@ -67,14 +68,11 @@ struct Outcome {
   std::function<void()> once_written{};  ///< called when all of it is, with files first; the command still is there
 };
 
-/// One command. An object serves one run: declare(), parsing, run().
+/// One command. An object serves one run. Its options are rows of the tables in cli/options, none of which is required: run() says better what is
+/// missing.
 class Command {
  public:
   virtual ~Command() = default;
-  /// Adds the command's own options and arguments, bound to members. No option is marked as required: run() says better what is missing.
-  virtual void declare(CLI::App& app) = 0;
-  /// Where to put what stands behind "--", which is not parsed; nullptr: nothing may stand there.
-  virtual std::vector<std::string>* words_after_dashes() { return nullptr; }
   /// Throws Error, UsageError, Interrupted; prints nothing.
   virtual Outcome run(const CommandContext& context) = 0;
 };
@@ -91,11 +89,15 @@ std::unique_ptr<Command> make_doctor_command();
 std::unique_ptr<Command> make_list_command();
 std::unique_ptr<Command> make_completions_command();
 
+/// What may stand behind "--".
+enum class AfterDashes { nothing, a_command };
+
 /// A line of the dispatch table. The help page is `name`.md.
 struct CommandEntry {
   std::string_view name;
   std::string_view summary;
   std::unique_ptr<Command> (*make)();
+  AfterDashes after_dashes = AfterDashes::nothing;
 };
 std::span<const CommandEntry> commands();
 

@@ -2,15 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/error.hpp"
 #include "base/host/host.hpp"
 #include "base/text/text.hpp"
-#include "cli/options/key_options.hpp"
-#include "cli/options/option_table.hpp"
+#include "cli/options/typed_options.hpp"
 #include "core/records/result.hpp"
 #include "loaders/dataset/dataset.hpp"
 #include "loaders/dataset/tools/dataset_convert.hpp"
@@ -21,43 +20,25 @@ namespace {
 
 /// Long enough to ask every file for its size, however slow the filer.
 constexpr double no_stat_budget_seconds = 1e6;
-constexpr std::int64_t most_samples = 1'000'000'000;
-constexpr std::int64_t most_side = 4096;
-// What `convert` writes, and in which order.
-constexpr std::string_view written_formats = "folder|tar|npy";
-constexpr std::string_view orders = "index|random";
 
 std::string count(std::uint64_t number) { return format_number(static_cast<double>(number)); }
 
 class DatasetCommand final : public Command {
  public:
-  void declare(CLI::App& app) override {
-    const auto action = [&](const std::string& name, Outcome (DatasetCommand::*member)(const CommandContext&)) {
-      CLI::App* sub = app.add_subcommand(name);
-      sub->add_option("DATASET", m_folder)->type_name("FOLDER|FILE");
-      sub->callback([this, member] { m_action = member; });
-      return sub;
-    };
-    CLI::App* make = action("make", &DatasetCommand::make);
-    make->add_option("--preset", m_preset)->type_name(fmt::format("{}", fmt::join(make_presets(), "|")));
-    make->add_option("--samples", m_samples);
-    make->add_option("--bytes", m_bytes);
-    for (CLI::App* sub : {action("index", &DatasetCommand::index), action("info", &DatasetCommand::info), action("verify", &DatasetCommand::verify)})
-      sub->add_option("--index", m_index)->type_name("FILE");
-    CLI::App* convert = action("convert", &DatasetCommand::convert);
-    for (const char* reading : {"index", "info", "verify", "convert"}) declare_keys(*app.get_subcommand(reading), m_keys);
-    convert->add_option("DEST", m_destination)->type_name("FOLDER");
-    convert->add_option("--to", m_format)->type_name(std::string(written_formats));
-    convert->add_option("--shard-size", m_shard_size);
-    convert->add_option("--order", m_order)->type_name(std::string(orders));
-    convert->add_option("--side", m_side);
-    convert->add_flag("--skip-bad", m_skip_bad);
-  }
-
   Outcome run(const CommandContext& context) override {
-    if (m_action == nullptr) throw UsageError("expected one of make, index, info, verify, convert, for example: dsanalyze dataset info DIR");
+    constexpr std::array<std::pair<std::string_view, Outcome (DatasetCommand::*)(const CommandContext&)>, 5> actions{
+        {{"make", &DatasetCommand::make},
+         {"index", &DatasetCommand::index},
+         {"info", &DatasetCommand::info},
+         {"verify", &DatasetCommand::verify},
+         {"convert", &DatasetCommand::convert}}};
+    const auto* const action = std::ranges::find(actions, context.typed.action(), [](const auto& each) { return each.first; });
+    if (action == actions.end()) throw UsageError("expected one of make, index, info, verify, convert, for example: dsanalyze dataset info DIR");
+    m_folder = context.typed.text("DATASET");
+    m_index = context.typed.text("--index");
+    m_keys = {context.typed.text("--image-key"), context.typed.text("--label-key")};
     if (m_folder.empty()) throw UsageError("the dataset's folder is missing: dsanalyze dataset ACTION DATASET");
-    Outcome outcome = (this->*m_action)(context);
+    Outcome outcome = (this->*action->second)(context);
     outcome.text = printable_lines(outcome.text);
     return outcome;
   }
@@ -121,11 +102,7 @@ class DatasetCommand final : public Command {
 
   Outcome make(const CommandContext& context) {
     MakeOptions options;
-    options.preset = checked_choice("--preset", m_preset, make_presets());
-    options.samples =
-        parsed("--samples", m_samples, [](const std::string& text) { return static_cast<std::uint64_t>(parse_integer(text, 1, most_samples)); });
-    options.bytes = parsed("--bytes", m_bytes, [](const std::string& text) { return parse_bytes(text); });
-    if (!m_bytes.empty() && options.bytes == 0) throw UsageError("--bytes: found 0, expected a size above 0, for example 1GiB");
+    context.typed.put(options);
     options.seed = context.options.seed;
     options.threads = threads();
     const MakeReport report = make_dataset(m_folder, options, context.events, context.stop);
@@ -237,28 +214,25 @@ class DatasetCommand final : public Command {
     return text;
   }
 
-  [[nodiscard]] ConvertOptions convert_options(const CommandContext& context) const {
-    if (m_destination.empty()) throw UsageError("the destination is missing: dsanalyze dataset convert SOURCE DEST --to folder|tar|npy");
-    if (m_format.empty()) throw UsageError("--to is missing: one of folder, tar, npy, for example: dsanalyze dataset convert SOURCE DEST --to tar");
+  static ConvertOptions convert_options(const CommandContext& context) {
+    const TypedOptions& typed = context.typed;
+    if (!typed.given("DEST")) throw UsageError("the destination is missing: dsanalyze dataset convert SOURCE DEST --to folder|tar|npy");
+    if (!typed.given("--to"))
+      throw UsageError("--to is missing: one of folder, tar, npy, for example: dsanalyze dataset convert SOURCE DEST --to tar");
     ConvertOptions options;
-    const std::string format = checked_choice("--to", m_format, words_of(written_formats));
+    const std::string& format = typed.text("--to");
     options.format = format == "folder" ? ConvertFormat::folder : format == "tar" ? ConvertFormat::tar : ConvertFormat::npy;
-    const auto only_for = [&](std::string_view option, bool is_given, std::string_view wanted) {
-      if (is_given && format != wanted) throw UsageError(fmt::format("{} is for --to {} only", option, wanted));
+    const auto only_for = [&](std::string_view option, std::string_view wanted) {
+      if (typed.given(option) && format != wanted) throw UsageError(fmt::format("{} is for --to {} only", option, wanted));
     };
-    only_for("--shard-size", !m_shard_size.empty(), "tar");
-    only_for("--side", !m_side.empty(), "npy");
-    if (!m_order.empty()) {
+    only_for("--shard-size", "tar");
+    only_for("--side", "npy");
+    if (typed.given("--order")) {
       if (format == "folder") throw UsageError("--order is for --to tar and --to npy only: a folder's files have their names' order");
-      options.order = checked_choice("--order", m_order, words_of(orders)) == "index" ? ConvertOrder::index : ConvertOrder::random;
+      options.order = typed.text("--order") == "index" ? ConvertOrder::index : ConvertOrder::random;
     }
-    if (!m_shard_size.empty()) options.shard_bytes = parsed("--shard-size", m_shard_size, [](const std::string& text) { return parse_bytes(text); });
-    if (options.shard_bytes == 0) throw UsageError("--shard-size: found 0, expected a size above 0, for example 256MiB");
-    if (!m_side.empty()) {
-      options.side = static_cast<int>(
-          parsed("--side", m_side, [](const std::string& text) { return static_cast<std::uint64_t>(parse_integer(text, 1, most_side)); }));
-    }
-    options.bad = m_skip_bad ? BadSamples::skip : BadSamples::fail;
+    typed.put(options);
+    options.bad = typed.given("--skip-bad") ? BadSamples::skip : BadSamples::fail;
     options.seed = context.options.seed;
     options.threads = threads();
     return options;
@@ -266,11 +240,12 @@ class DatasetCommand final : public Command {
 
   Outcome convert(const CommandContext& context) {
     const ConvertOptions options = convert_options(context);
+    const std::string& destination = context.typed.text("DEST");
     const auto dataset = open_dataset(m_folder, open_options(context, no_stat_budget_seconds), context.events, context.stop);
-    const ConvertReport report = convert_dataset(*dataset, m_destination, options, context.events, context.stop);
+    const ConvertReport report = convert_dataset(*dataset, destination, options, context.events, context.stop);
     DatasetCommandResult result = describe("convert", *dataset);
-    result.destination = m_destination;
-    result.to = m_format;
+    result.destination = destination;
+    result.to = context.typed.text("--to");
     result.samples = report.samples;
     result.bytes = report.bytes;
     result.mean_sample_bytes = static_cast<double>(report.bytes) / static_cast<double>(report.samples);
@@ -278,35 +253,15 @@ class DatasetCommand final : public Command {
     result.failed = report.failed;
     for (const auto& failure : report.failures) result.failures.push_back({failure.path, failure.cause});
     result.seconds = report.seconds;
-    std::string text = fmt::format("{}: {} samples, {}, in {} file{} ({})\n", m_destination, count(report.samples), format_bytes(report.bytes),
+    std::string text = fmt::format("{}: {} samples, {}, in {} file{} ({})\n", destination, count(report.samples), format_bytes(report.bytes),
                                    count(report.files), report.files == 1 ? "" : "s", format_seconds(report.seconds));
     if (report.failed > 0) text += fmt::format("{} samples were left out:\n", count(report.failed)) + failures_text(report.failures, report.failed);
-    return {to_json(result), text + fmt::format("next: dsanalyze dataset info {}\n", m_destination)};
+    return {to_json(result), text + fmt::format("next: dsanalyze dataset info {}\n", destination)};
   }
 
-  template <typename Parse>
-  static std::uint64_t parsed(const std::string& option, const std::string& text, Parse parse) {
-    if (text.empty()) return 0;
-    try {
-      return parse(text);
-    } catch (const Error& error) {
-      throw UsageError(fmt::format("{}: {}", option, error.what()));
-    }
-  }
-
-  Outcome (DatasetCommand::*m_action)(const CommandContext&) = nullptr;
   std::string m_folder;
-  std::string m_preset = "imagenet-1k";
-  std::string m_samples;
-  std::string m_bytes;
   std::string m_index;
   SampleKeys m_keys;
-  std::string m_destination;
-  std::string m_format;
-  std::string m_shard_size;
-  std::string m_order;
-  std::string m_side;
-  bool m_skip_bad = false;
 };
 
 }  // namespace

@@ -1,7 +1,5 @@
 #include "doctor_before_profile.hpp"
 
-#include <CLI/CLI.hpp>
-
 #include "base/error.hpp"
 #include "base/system/files.hpp"
 #include "cli/options/profile_options.hpp"
@@ -34,27 +32,19 @@ void require_possible(ProfileSettings settings) {
 
 class DoctorCommandLine final : public Command {
  public:
-  void declare(CLI::App& app) override {
-    m_options.declare_set_up(app);
-    app.add_flag("--strict", m_strict);
-  }
-
   Outcome run(const CommandContext& context) override {
-    const ProfileInputs inputs = m_options.names_dataset() ? m_options.resolve(context.options.seed, context.events, context.stop)
-                                                           : m_options.resolve_settings(context.options.seed);
+    const ProfileOptions options(context.typed);
+    const ProfileInputs inputs = options.names_dataset() ? options.resolve(context.options.seed, context.events, context.stop)
+                                                         : options.resolve_settings(context.options.seed);
     require_possible(inputs.settings);
     const DoctorResult result = examined(inputs, inputs.settings, DoctorInputs::Depth::thorough);
     Outcome outcome;
     outcome.json = to_json(result);
     outcome.text = console_summary(result, context.style, context.options.verbose ? DoctorDetail::all : DoctorDetail::usual);
     const bool serious = result.count(DoctorStatus::warning) + result.count(DoctorStatus::problem) > 0;
-    if (m_strict && serious) outcome.exit_code = exit_failed;
+    if (context.typed.given("--strict") && serious) outcome.exit_code = exit_failed;
     return outcome;
   }
-
- private:
-  ProfileOptions m_options;
-  bool m_strict = false;
 };
 
 }  // namespace

@@ -2,12 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "cli/options/option_table.hpp"
+#include "cli/options/typed_options.hpp"
 #include "cli/process/data_files.hpp"
 #include "core/records/price_list.hpp"
 #include "core/records/result.hpp"
@@ -18,8 +17,6 @@ namespace dsanalyze::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr std::string_view kinds = "workloads|servers|datasets|storage|prices|scenarios";
 
 /// A number of a configuration file with its source, under its key path ("accelerator_rates_samples_per_s v100").
 struct ListedNumber {
@@ -73,10 +70,13 @@ void validate(ConfigKind kind, const ConfigFile& file) {
 }
 
 ConfigKind kind_of(const std::string& what) {
+  std::vector<std::string> known;
   for (const ConfigKind kind :
-       {ConfigKind::workload, ConfigKind::server, ConfigKind::dataset, ConfigKind::storage, ConfigKind::prices, ConfigKind::scenario})
-    if (config_folder(kind) == what) return kind;
-  throw UsageError("list: " + what + " is nothing that can be listed");
+       {ConfigKind::workload, ConfigKind::server, ConfigKind::dataset, ConfigKind::storage, ConfigKind::prices, ConfigKind::scenario}) {
+    known.push_back(config_folder(kind));
+    if (known.back() == what) return kind;
+  }
+  throw UsageError(fmt::format("what to list is missing: expected {}", fmt::join(known, ", ")));
 }
 
 enum class Sources { hidden, shown };
@@ -93,17 +93,14 @@ std::string item_text(const ConfigFile& file, const Json& document, const std::v
 
 class ListCommand final : public Command {
  public:
-  void declare(CLI::App& app) override { app.add_option("WHAT", m_what)->type_name(std::string(kinds)); }
-
   Outcome run(const CommandContext& context) override {
-    const std::vector<std::string> choices = words_of(kinds);
-    if (m_what.empty()) throw UsageError(fmt::format("what to list is missing: expected {}", fmt::join(choices, ", ")));
-    const ConfigKind kind = kind_of(checked_choice("what to list", m_what, choices));
+    const std::string& what = context.typed.text("WHAT");
+    const ConfigKind kind = kind_of(what);
 
     const ToolRecord tool = this_tool();
     Json result{{"schema", "dsanalyze.list/1"},
                 {"tool", {{"name", tool.name}, {"version", tool.version}, {"commit", tool.commit}}},
-                {"kind", m_what},
+                {"kind", what},
                 {"items", Json::array()}};
     std::string text;
     for (const ConfigFile& file : config_files(kind)) {
@@ -120,9 +117,6 @@ class ListCommand final : public Command {
     if (!context.options.verbose) text += "\nthe numbers' sources: --verbose or --json\n";
     return {result.dump(2), text};
   }
-
- private:
-  std::string m_what;
 };
 
 }  // namespace

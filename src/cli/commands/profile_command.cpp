@@ -184,36 +184,33 @@ int exit_code_of(const LaunchedTraining& launched) {
 
 class ProfileCommand final : public Command {
  public:
-  void declare(CLI::App& app) override {
-    m_options.declare(app);
-    m_rank_options.declare(app);
-    m_attach_options.declare(app);
-  }
-  std::vector<std::string>* words_after_dashes() override { return &m_words; }
-
   Outcome run(const CommandContext& context) override {
-    m_attach_options.check(!m_words.empty());
-    if (!m_words.empty()) return run_command(context);
-    std::vector<OutputFile> outputs = m_options.outputs();
+    const TypedOptions& typed = context.typed;
+    const AttachOptions attach_options(typed);
+    attach_options.check();
+    if (!typed.words().empty()) return run_command(attach_options, context);
+    const ProfileOptions options(typed);
+    RankOptions rank_options(typed);
+    std::vector<OutputFile> outputs = options.outputs();
     outputs.push_back({"-o", context.options.output.value_or("")});
-    std::vector<std::filesystem::path> files = m_options.inputs();
-    std::ranges::copy(m_rank_options.inputs(), std::back_inserter(files));
+    std::vector<std::filesystem::path> files = options.inputs();
+    std::ranges::copy(rank_options.inputs(), std::back_inserter(files));
     check_outputs(outputs, files);
     const double slow_prep = slow_prep_share();
-    ProfileInputs inputs = m_options.resolve(context.options.seed, context.events, context.stop);
+    ProfileInputs inputs = options.resolve(context.options.seed, context.events, context.stop);
     if (slow_prep > 0 && inputs.settings.prep != Seam::real)
       throw UsageError(
           fmt::format("{} burns CPU time of real prep, and --prep is not real here: unset it, or ask for another emulated rate", slow_prep_variable));
-    m_rank_options.apply(inputs.settings);
+    rank_options.apply(inputs.settings);
     const ProfileSettings asked = inputs.settings;
     const ProfilePlan plan = plan_profile(inputs);
     const std::vector<Finding> warnings = doctor_before_profile(inputs, asked);
-    if (m_options.dry_run()) return {plan_json(plan, warnings), plan_text(plan, warnings)};
+    if (typed.given("--dry-run")) return {plan_json(plan, warnings), plan_text(plan, warnings)};
     inputs.contents = contents_of(inputs, context.stop);
-    m_rank = m_rank_options.launch(inputs, context.stop, system_timing());
+    m_rank = rank_options.launch(inputs, context.stop, system_timing());
     if (m_rank) inputs.team = &m_rank->team();
     // Of several ranks the first one speaks.
-    EventSink& events = m_rank_options.rank() == 0 ? context.events : null_events();
+    EventSink& events = rank_options.rank() == 0 ? context.events : null_events();
     for (const Finding& warning : warnings) events.finding(warning);
     for (const std::string& line : plan.lines) events.note("plan: " + line);
 
@@ -232,30 +229,31 @@ class ProfileCommand final : public Command {
 
  private:
   /// Saves the profile, and what else was asked for.
-  Outcome outcome_of(const ProfileResult& result, const CommandContext& context) const {
+  static Outcome outcome_of(const ProfileResult& result, const CommandContext& context) {
+    const TypedOptions& typed = context.typed;
     Outcome outcome;
-    write_metrics(result, m_options.metrics(), context.events);
+    write_metrics(result, typed.text("--metrics"), context.events);
     outcome.json = to_json(result);
     const Saved saved = save(result, outcome.json, context);
     outcome.text = console_summary(result, context.style) + saved.text;
-    if (const std::string& html = m_options.html(); !html.empty()) {
+    if (const std::string& html = typed.text("--html"); !html.empty()) {
       if (write_report(html, saved.place, result, context))
         outcome.text += fmt::format("report: {}\n", html);
       else
         outcome.exit_code = exit_failed;
     }
-    if (m_options.require_trusted() && !result.trusted) outcome.exit_code = exit_undecided;
+    if (context.typed.given("--require-trusted") && !result.trusted) outcome.exit_code = exit_undecided;
     return outcome;
   }
 
   /// The user's own training, launched. Under --passive, what this program itself fails at has an exit code of its own.
-  Outcome run_command(const CommandContext& context) {
+  static Outcome run_command(const AttachOptions& options, const CommandContext& context) {
     try {
-      return launch_command(context);
+      return launch_command(options, context);
     } catch (const Interrupted&) {
       throw;
     } catch (const Error& error) {
-      if (!m_attach_options.passive()) throw;
+      if (!options.passive()) throw;
       context.events.finding({"not-launched", Finding::Severity::error, error.what()});
       Outcome outcome;
       outcome.exit_code = exit_not_profiled;
@@ -264,13 +262,13 @@ class ProfileCommand final : public Command {
     }
   }
 
-  Outcome launch_command(const CommandContext& context) {
-    LaunchSettings settings = m_attach_options.settings(m_words, m_options.time_budget(), m_options.subset());
-    std::vector<OutputFile> outputs = m_options.outputs();
+  static Outcome launch_command(const AttachOptions& options, const CommandContext& context) {
+    LaunchSettings settings = options.settings();
+    std::vector<OutputFile> outputs = ProfileOptions(context.typed).outputs();
     outputs.push_back({"-o", context.options.output.value_or("")});
     check_outputs(outputs, {});
     const std::string plan = launch_plan(settings);
-    if (m_options.dry_run()) return {"", plan};
+    if (context.typed.given("--dry-run")) return {"", plan};
     context.events.note(plan.substr(0, plan.size() - 1));
     const HostFacts host = read_host_facts();
     plan_launch(settings, host);
@@ -295,17 +293,13 @@ class ProfileCommand final : public Command {
     }
   }
 
-  Outcome launched_outcome(const LaunchedTraining& launched, const LaunchSettings& settings, const HostFacts& host,
-                           std::chrono::system_clock::time_point started, const CommandContext& context) const {
+  static Outcome launched_outcome(const LaunchedTraining& launched, const LaunchSettings& settings, const HostFacts& host,
+                                  std::chrono::system_clock::time_point started, const CommandContext& context) {
     ProfileResult result = attached_profile(launched, settings, host);
     result.started_utc = utc_text(started);
     return outcome_of(result, context);
   }
 
-  ProfileOptions m_options;
-  RankOptions m_rank_options;
-  AttachOptions m_attach_options;
-  std::vector<std::string> m_words;
   std::unique_ptr<LaunchedRank> m_rank;  ///< until the result is written
 };
 

@@ -2,12 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <system_error>
 
 #include "base/error.hpp"
 #include "base/text/text.hpp"
-#include "cli/options/option_table.hpp"
+#include "cli/options/typed_options.hpp"
 #include "report_assets.hpp"
 #include "report_inputs.hpp"
 #include "saved_profiles.hpp"
@@ -15,19 +14,14 @@
 namespace dsanalyze::cli {
 namespace {
 
-constexpr const char* report_formats = "console|json|markdown|html";
 constexpr std::size_t most_results = 12;
 
 class ReportCommand final : public Command {
  public:
-  void declare(CLI::App& app) override {
-    app.add_option("RESULT", m_files)->type_name("FILE");
-    app.add_option("--format", m_format)->type_name(report_formats);
-  }
-
   Outcome run(const CommandContext& context) override {
-    const std::string format = chosen_format(context.options);
-    std::vector<std::filesystem::path> files(m_files.begin(), m_files.end());
+    const std::string format = chosen_format(context.options, context.typed.text("--format"));
+    const std::vector<std::string>& named = context.typed.texts("RESULT");
+    std::vector<std::filesystem::path> files(named.begin(), named.end());
     if (files.empty()) {
       files.push_back(last_profile_path());
       context.events.note("using the last profile, " + files.front().string());
@@ -54,9 +48,8 @@ class ReportCommand final : public Command {
 
  private:
   /// --format; without it what the name of -o FILE says; without that the console's.
-  [[nodiscard]] std::string chosen_format(const CommonOptions& options) const {
-    if (!m_format.empty()) {
-      std::string format = checked_choice("--format", m_format, words_of(report_formats));
+  static std::string chosen_format(const CommonOptions& options, const std::string& format) {
+    if (!format.empty()) {
       if (options.json && format != "json" && !options.output)
         throw UsageError(
             fmt::format("--json and --format {} both want the output: write the {} to a file with -o FILE, or leave out --json", format, format));
@@ -79,9 +72,6 @@ class ReportCommand final : public Command {
         throw UsageError(fmt::format("-o {}: is one of the results that the report is made from; name another file", output.string()));
     }
   }
-
-  std::vector<std::string> m_files;
-  std::string m_format;
 };
 
 }  // namespace

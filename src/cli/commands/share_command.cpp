@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -80,17 +79,16 @@ void let_go_of_output() {
 
 class ShareCommand final : public Command {
  public:
-  void declare(CLI::App& app) override { m_options.declare(app); }
-  std::vector<std::string>* words_after_dashes() override { return &m_words; }
-
   Outcome run(const CommandContext& context) override {
+    const ShareOptions options(context.typed);
+    m_words = context.typed.words();
     const std::array outputs{OutputFile{"-o", context.options.output.value_or("")}};
-    check_outputs(outputs, m_options.inputs());
+    check_outputs(outputs, options.inputs());
     GroupRun::Spec spec;
-    spec.epochs = m_options.epochs();
-    spec.held = m_options.held();
-    spec.socket = m_options.socket();
-    ProfileInputs inputs = m_options.resolve(context.options.seed, context.events, context.stop);
+    spec.epochs = options.terms().epochs;
+    spec.held = options.terms().held;
+    spec.socket = options.socket();
+    ProfileInputs inputs = options.resolve(context.options.seed, context.events, context.stop);
     spec.cache_bytes = plan_profile(inputs).cache_bytes;
     spec.way = share_way(inputs.settings);
     spec.inputs = inputs;
@@ -260,7 +258,6 @@ class ShareCommand final : public Command {
     return outcome;
   }
 
-  ShareOptions m_options;
   std::vector<std::string> m_words;
   bool m_let_go = false;  ///< of stdout
 };

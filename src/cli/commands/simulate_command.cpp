@@ -2,28 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <limits>
 
 #include "base/error.hpp"
-#include "cli/options/parsed_list.hpp"
+#include "cli/options/typed_options.hpp"
 #include "cli/process/data_files.hpp"
 #include "core/trace/access_trace.hpp"
 #include "simulated_scenario.hpp"
 
 namespace dsanalyze::cli {
 namespace {
-
-std::vector<ReplayPolicy> policy_list(const std::string& text) { return parsed_list<ReplayPolicy>("--policy", text, parse_replay_policy); }
-
-ByteAmount cache_size(const std::string& text) {
-  const ByteAmount size = parse_byte_amount(text);
-  if (size.of(std::numeric_limits<std::uint32_t>::max()) == 0)
-    throw UsageError(fmt::format("found '{}', expected a size above 0 (the policy none has no cache)", text));
-  return size;
-}
-std::vector<ByteAmount> size_list(const std::string& text) { return parsed_list<ByteAmount>("--cache-size", text, cache_size); }
 
 /// Shows how far a replay is, and ends it when asked to.
 ReplayOptions watched_replay(const CommandContext& context, std::uint64_t decisions) {
@@ -66,22 +54,17 @@ void drop_unfinished_epoch(SimulateResult& result) {
 
 class SimulateCommand final : public Command {
  public:
-  void declare(CLI::App& app) override {
-    app.add_option("SCENARIO", m_scenario)->type_name("@scenarios|FILE");
-    app.add_option("--trace", m_trace)->type_name("FILE");
-    app.add_option("--policy", m_policies);
-    app.add_option("--cache-size", m_cache_sizes);
-  }
-
   Outcome run(const CommandContext& context) override {
-    if (!m_scenario.empty() && !m_trace.empty())
-      throw UsageError(fmt::format("both a scenario ({}) and --trace {} are given: give one", m_scenario, m_trace));
-    if (m_scenario.empty() && m_trace.empty()) {
+    const std::string& scenario = context.typed.text("SCENARIO");
+    const std::string& trace = context.typed.text("--trace");
+    if (!scenario.empty() && !trace.empty())
+      throw UsageError(fmt::format("both a scenario ({}) and --trace {} are given: give one", scenario, trace));
+    if (scenario.empty() && trace.empty()) {
       throw UsageError(
           "what to simulate is missing: name a scenario (`dsanalyze list scenarios`), give one as a file, or --trace FILE, which `dsanalyze profile "
           "--trace FILE` writes");
     }
-    const SimulateResult result = m_trace.empty() ? simulate_scenario(context) : simulate_trace(context);
+    const SimulateResult result = trace.empty() ? simulate_scenario(scenario, context) : simulate_trace(trace, context);
     Outcome outcome;
     if (context.options.json || context.options.output) outcome.json = to_json(result);
     if (!context.options.json) outcome.text = console_summary(result, context.style);
@@ -89,11 +72,10 @@ class SimulateCommand final : public Command {
   }
 
  private:
-  [[nodiscard]] SimulateResult simulate_scenario(const CommandContext& context) const {
-    const ConfigFile file = config_file(ConfigKind::scenario, m_scenario);
+  static SimulateResult simulate_scenario(const std::string& name, const CommandContext& context) {
+    const ConfigFile file = config_file(ConfigKind::scenario, name);
     Scenario asked = parse_scenario(file.text, file.source);
-    if (!m_policies.empty()) asked.policies = policy_list(m_policies);
-    if (!m_cache_sizes.empty()) asked.cache_sizes = size_list(m_cache_sizes);
+    context.typed.put(asked);
     if (std::ranges::find(asked.policies, ReplayPolicy::minio_cost_aware) != asked.policies.end() && asked.storage.empty())
       throw UsageError(fmt::format("--policy minio:cost-aware: {} names no /storage, whose cost of a read decides what is admitted", file.source));
     const SimulatedScenario scenario(asked, context.options.seed);
@@ -107,13 +89,13 @@ class SimulateCommand final : public Command {
     return result;
   }
 
-  [[nodiscard]] SimulateResult simulate_trace(const CommandContext& context) const {
-    AccessTraceReader trace{std::filesystem::path(m_trace)};
-    const std::vector<CacheCase> cases = trace_cases(trace);
+  static SimulateResult simulate_trace(const std::string& file, const CommandContext& context) {
+    AccessTraceReader trace{std::filesystem::path(file)};
+    const std::vector<CacheCase> cases = trace_cases(file, trace, context.typed);
     const AccessTraceHeader& header = trace.header();
     SimulateResult result;
     result.tool = this_tool();
-    result.source = m_trace;
+    result.source = file;
     result.samples = header.samples;
     result.dataset_bytes = header.dataset_bytes;
     result.digest = header.digest;
@@ -125,29 +107,21 @@ class SimulateCommand final : public Command {
     return result;
   }
 
-  [[nodiscard]] std::vector<CacheCase> trace_cases(AccessTraceReader& trace) const {
+  static std::vector<CacheCase> trace_cases(const std::string& file, AccessTraceReader& trace, const TypedOptions& typed) {
     using enum ReplayPolicy;
     const AccessTraceHeader& header = trace.header();
-    const auto policies = m_policies.empty() ? std::vector{minio, lru, page_model_random, page_model_linux, belady} : policy_list(m_policies);
-    std::vector<ByteAmount> sizes;
-    if (!m_cache_sizes.empty()) {
-      sizes = size_list(m_cache_sizes);
-    } else if (header.cache.capacity > 0) {
-      sizes.push_back({ByteAmount::Kind::bytes, header.cache.capacity, 0});
-    } else {
-      throw UsageError(fmt::format("--cache-size is missing: {} was recorded without a cache, whose size it could be", m_trace));
-    }
-    const bool cost_aware = std::ranges::find(policies, minio_cost_aware) != policies.end();
-    require_replay_memory(m_trace, header.samples, trace.accesses(), cost_aware ? sizeof(IndexRecord) : 0, policies);
+    Scenario asked;
+    asked.policies = {minio, lru, page_model_random, page_model_linux, belady};
+    if (header.cache.capacity > 0) asked.cache_sizes.push_back({ByteAmount::Kind::bytes, header.cache.capacity, 0});
+    typed.put(asked);
+    if (asked.cache_sizes.empty())
+      throw UsageError(fmt::format("--cache-size is missing: {} was recorded without a cache, whose size it could be", file));
+    const bool cost_aware = std::ranges::find(asked.policies, minio_cost_aware) != asked.policies.end();
+    require_replay_memory(file, header.samples, trace.accesses(), cost_aware ? sizeof(IndexRecord) : 0, asked.policies);
     std::vector<IndexRecord> records;
     if (cost_aware) records = records_of(trace);
-    return cases_of(policies, sizes, header.dataset_bytes, records, header.storage_cost);
+    return cases_of(asked.policies, asked.cache_sizes, header.dataset_bytes, records, header.storage_cost);
   }
-
-  std::string m_scenario;
-  std::string m_trace;
-  std::string m_policies;
-  std::string m_cache_sizes;
 };
 
 }  // namespace

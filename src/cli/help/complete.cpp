@@ -37,20 +37,21 @@ class Completer {
     if (word.starts_with(m_typed)) m_completion.candidates.push_back({m_before + word, text});
   }
 
-  void offer_options(std::span<const OptionEntry> options, std::span<const std::string> used) {
-    for (const OptionEntry& option : options) {
+  void offer_options(std::string_view command, std::span<const Option* const> options, std::span<const std::string> used) {
+    for (const Option* option : options) {
+      const std::vector<std::string> names = names_of_option(*option);
       const auto is_used = [&](const std::string& name) { return std::ranges::find(used, name) != used.end(); };
-      if (std::ranges::any_of(option.names, is_used)) continue;
-      for (const std::string& name : option.names)
-        if (name.starts_with("--") || m_typed == name) offer(name, option.text);
+      if (std::ranges::any_of(names, is_used)) continue;
+      for (const std::string& name : names)
+        if (name.starts_with("--") || m_typed == name) offer(name, short_text(*option, command));
     }
   }
 
-  void offer_values(const ValueForm& form) {
-    const std::size_t comma = form.list ? m_typed.rfind(',') : std::string_view::npos;
+  void offer_values(const Option& option) {
+    const std::size_t comma = option.list ? m_typed.rfind(',') : std::string_view::npos;
     const std::string given = comma == std::string_view::npos ? "" : "," + std::string(m_typed.substr(0, comma + 1));
     if (!given.empty()) keep(comma + 1);
-    for (const std::string& alternative : form.alternatives)
+    for (const std::string& alternative : words_of(option.words))
       if (given.find("," + alternative + ",") == std::string::npos) offer_value(alternative);
   }
 
@@ -84,20 +85,19 @@ class Completer {
   Completion m_completion;
 };
 
-const OptionEntry* find_option(std::span<const OptionEntry> options, std::string_view name) {
-  const auto found =
-      std::ranges::find_if(options, [&](const OptionEntry& option) { return std::ranges::find(option.names, name) != option.names.end(); });
-  return found == options.end() ? nullptr : &*found;
+const Option* find_option(std::span<const Option* const> options, std::string_view name) {
+  const auto found = std::ranges::find_if(options, [&](const Option* option) { return has_name(*option, name); });
+  return found == options.end() ? nullptr : *found;
 }
 
 /// What stands before the cursor, told apart with one set of options.
 struct Before {
-  std::vector<std::string> used;            ///< names of options
-  std::vector<std::string> arguments;       ///< words that belong to no option
-  const OptionEntry* open_value = nullptr;  ///< the option whose value is under the cursor
+  std::vector<std::string> used;       ///< names of options
+  std::vector<std::string> arguments;  ///< words that belong to no option
+  const Option* open_value = nullptr;  ///< the option whose value is under the cursor
 };
 
-Before take_apart(std::span<const std::string> words, std::span<const OptionEntry> options) {
+Before take_apart(std::span<const std::string> words, std::span<const Option* const> options) {
   Before before;
   for (const std::string& word : words) {
     if (before.open_value != nullptr) {
@@ -105,8 +105,8 @@ Before take_apart(std::span<const std::string> words, std::span<const OptionEntr
     } else if (word.size() > 1 && word.starts_with('-')) {
       const std::string name = word.substr(0, word.find('='));
       before.used.push_back(name);
-      const OptionEntry* option = find_option(options, name);
-      if (option != nullptr && option->takes_value && name == word) before.open_value = option;
+      const Option* option = find_option(options, name);
+      if (option != nullptr && option->takes_value() && name == word) before.open_value = option;
     } else {
       before.arguments.push_back(word);
     }
@@ -134,42 +134,29 @@ const ActionEntry& action_among(const std::vector<ActionEntry>& table, std::span
 
 /// The word under the cursor, somewhere behind the command's name.
 Completion complete_command(const CommandEntry& entry, std::span<const std::string> words, std::string_view typed) {
-  const std::vector<ActionEntry> table = option_table(entry);
-  std::vector<OptionEntry> every_option;
-  for (const ActionEntry& action : table) every_option.insert(every_option.end(), action.options.begin(), action.options.end());
-  Before before = take_apart(words, every_option);
+  const std::vector<ActionEntry> table = actions_of(entry.name);
+  std::vector<const Option*> options;
+  for (const ActionEntry& action : table) options.insert(options.end(), action.options.begin(), action.options.end());
+  const Before before = take_apart(words, options);
   const ActionEntry& action = action_among(table, before.arguments);
   Completer completer(typed);
   if (before.open_value != nullptr) {
-    completer.offer_values(before.open_value->values);
+    completer.offer_values(*before.open_value);
   } else if (const std::size_t equals = typed.find('='); typed.starts_with("--") && equals != std::string_view::npos) {
-    if (const OptionEntry* option = find_option(action.options, typed.substr(0, equals))) {
+    if (const Option* option = find_option(action.options, typed.substr(0, equals))) {
       completer.keep(equals + 1);
-      completer.offer_values(option->values);
+      completer.offer_values(*option);
     }
   } else if (typed.starts_with('-')) {
-    completer.offer_options(action.options, before.used);
+    completer.offer_options(entry.name, action.options, before.used);
   } else if (table.size() > 1 && action.name.empty()) {
     for (const ActionEntry& known : table)
       if (!known.name.empty()) completer.offer(known.name);
-    for (const OptionEntry& argument : action.arguments) completer.offer_values(argument.values);
+    for (const Option* argument : action.arguments) completer.offer_values(*argument);
   } else if (const std::size_t place = before.arguments.size() - (action.name.empty() ? 0 : 1); !action.arguments.empty()) {
-    completer.offer_values(action.arguments[std::min(place, action.arguments.size() - 1)].values);
+    completer.offer_values(*action.arguments[std::min(place, action.arguments.size() - 1)]);
   }
   return completer.take();
-}
-
-/// Options before the command's name are the common ones; any command's table has them.
-std::vector<OptionEntry> common_options() {
-  const auto table = option_table(commands().front());
-  std::vector<OptionEntry> common;
-  for (const OptionEntry& option : table.front().options)
-    if (std::ranges::any_of(option.names, [](const std::string& name) {
-          return name == "--json" || name == "--quiet" || name == "--verbose" || name == "--color" || name == "--seed" || name == "--output" ||
-                 name == "--help";
-        }))
-      common.push_back(option);
-  return common;
 }
 
 }  // namespace
@@ -178,7 +165,7 @@ Completion complete(const std::vector<std::string>& words) {
   if (words.empty()) return {};
   const std::string& typed = words.back();
   const std::span<const std::string> earlier(words.data(), words.size() - 1);
-  const std::vector<OptionEntry> common = common_options();
+  const std::vector<const Option*> common = actions_of({}).front().options;
   const Before before = take_apart(earlier, common);
   if (!before.arguments.empty()) {
     const std::string& name = before.arguments.front();
@@ -192,9 +179,9 @@ Completion complete(const std::vector<std::string>& words) {
   }
   Completer completer(typed);
   if (before.open_value != nullptr) {
-    completer.offer_values(before.open_value->values);
+    completer.offer_values(*before.open_value);
   } else if (typed.starts_with('-')) {
-    completer.offer_options(common, before.used);
+    completer.offer_options({}, common, before.used);
     completer.offer("--version", "which version this is");
   } else {
     offer_commands(completer);

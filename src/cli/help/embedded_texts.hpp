@@ -17,11 +17,11 @@ std::span<const EmbeddedText> help_pages();
 /// The scripts of completions/: bash, fish, zsh.
 std::span<const EmbeddedText> completion_scripts();
 
-/// The page for a terminal: headings without marks, code without back quotes, the options that all commands share at the end.
-/// As it is written where there are 80 columns; in fewer, down to 40, sentences and what is said of options are laid out anew. Lines to copy, and
-/// JSON, are never broken. Throws std::logic_error for a name without a page.
+/// The page for a terminal, with its groups of options from their tables: headings without marks, code without back quotes, the options that all
+/// commands share at the end. As it is written where there are 80 columns; in fewer, down to 40, sentences and what is said of options are laid out
+/// anew. Lines to copy, and JSON, are never broken. Throws std::logic_error for a name without a page.
 std::string help_text(std::string_view name, int width = 80);
-/// The same for Markdown that is no page.
-std::string laid_out_help(std::string_view markdown, int width);
+/// The same for Markdown that is no page, or is that of a command.
+std::string laid_out_help(std::string_view markdown, int width, std::string_view command = {});
 
 }  // namespace dsanalyze::cli

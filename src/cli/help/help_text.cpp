@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "base/text/text_layout.hpp"
+#include "cli/options/option_table.hpp"
 #include "embedded_texts.hpp"
 
 namespace dsanalyze::cli {
@@ -11,6 +12,9 @@ namespace {
 
 constexpr int written_width = 80;
 constexpr int least_width = 40;
+
+/// "<!-- options: GROUP COLUMN -->": there stand a group's options, their texts from that column on.
+constexpr std::string_view options_mark = "<!-- options: ";
 
 std::string_view markdown_of(std::string_view name) {
   for (const EmbeddedText& page : help_pages())
@@ -36,6 +40,29 @@ class PageLayout {
       verbatim(text);
     else
       m_text += " " + text;
+  }
+  void option(const OptionLine& option, std::size_t column) {
+    end_text();
+    std::string head = "  " + option.head;
+    std::string text = option.text;
+    std::erase(text, '`');
+    if (!m_as_written) {
+      m_shown += paragraph("  ", option.head, m_width);
+      std::ranges::replace(text, '\n', ' ');
+      if (!text.empty()) m_shown += paragraph("      ", text, m_width);
+      return;
+    }
+    if (head.size() >= column || text.empty()) {
+      m_shown += head + "\n";
+      head.clear();
+    }
+    head.resize(column, ' ');
+    while (!text.empty()) {
+      const std::size_t end = std::min(text.find('\n'), text.size());
+      m_shown += paragraph(head, text.substr(0, end), written_width);
+      text.erase(0, end + 1);
+      head.assign(column, ' ');
+    }
   }
   std::string shown() {
     end_text();
@@ -82,7 +109,7 @@ class PageLayout {
 
 }  // namespace
 
-std::string laid_out_help(std::string_view markdown, int width) {
+std::string laid_out_help(std::string_view markdown, int width, std::string_view command) {
   PageLayout layout(width);
   while (!markdown.empty()) {
     const auto end = std::min(markdown.find('\n'), markdown.size());
@@ -90,6 +117,13 @@ std::string laid_out_help(std::string_view markdown, int width) {
     markdown.remove_prefix(std::min(end + 1, markdown.size()));
     if (line.starts_with("```")) {
       layout.fence();
+      continue;
+    }
+    if (line.starts_with(options_mark)) {
+      line.remove_prefix(options_mark.size());
+      const std::size_t gap = line.find(' ');
+      const auto column = static_cast<std::size_t>(std::stoi(std::string(line.substr(gap))));
+      for (const OptionLine& option : option_lines(command, line.substr(0, gap))) layout.option(option, column);
       continue;
     }
     if (line.starts_with('#')) line.remove_prefix(std::min(line.find_first_not_of("# "), line.size()));
@@ -101,7 +135,7 @@ std::string laid_out_help(std::string_view markdown, int width) {
 }
 
 std::string help_text(std::string_view name, int width) {
-  std::string text = laid_out_help(markdown_of(name), width);
+  std::string text = laid_out_help(markdown_of(name), width, name == "common" ? "" : name);
   if (name != "common") text += "\n" + laid_out_help(markdown_of("common"), width);
   return text;
 }

@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
-"""Turns a help page (Markdown) into a manual page: man_page.py OUTPUT.1 VERSION PAGE.md COMMON.md
+"""Turns a help page (Markdown) into a manual page: man_page.py OUTPUT.1 VERSION PROGRAM PAGE.md COMMON.md
 
-dsanalyze.md becomes dsanalyze(1), NAME.md becomes dsanalyze-NAME(1). The options that all commands share end each page of a command.
+dsanalyze.md becomes dsanalyze(1), NAME.md becomes dsanalyze-NAME(1). The program knows its options: they stand where the page says which of them belong.
+The options that all commands share end each page of a command.
 """
 
+import json
 import pathlib
 import re
+import subprocess
 import sys
 
+OPTIONS = re.compile(r"<!-- options: (\S+) \d+ -->$")
 EXIT_STATUS = re.compile(r"^Exit codes: (.*)\.$", re.DOTALL)
 
 
@@ -21,30 +25,13 @@ def bold_options(text):
     return re.sub(r"(?<![\w\\-])((?:\\-){1,2}[a-z][a-z\\-]*)", r"\\fB\1\\fR", escaped(text))
 
 
-def code(lines):
-    """A fenced block: its options as tagged paragraphs, everything else as it stands."""
-    out = []
-    at = 0
-    while at < len(lines):
-        option = re.match(r"  (-\S.*?)(?:\s{2,}(\S.*))?$", lines[at])
-        if option:
-            names, text = option.group(1), [option.group(2) or ""]
-            column = lines[at].index(option.group(2), len(names) + 2) if option.group(2) else 6
-            at += 1
-            while at < len(lines) and len(lines[at]) - len(lines[at].lstrip()) >= min(column, 6) and lines[at].strip():
-                text.append(lines[at].strip())
-                at += 1
-            out += [".TP", bold_options(names), bold_options(" ".join(text).strip())]
-            continue
-        plain = []
-        while at < len(lines) and not re.match(r"  -\S", lines[at]):
-            plain.append(escaped(lines[at]))
-            at += 1
-        out += [".PP", ".nf", *plain, ".fi"]
-    return out
+def list_lines(text):
+    """A text whose line breaks stay."""
+    return [line for part in text.splitlines() for line in (".br", bold_options(part))][1:]
 
 
-def body(markdown):
+def body(markdown, groups):
+    """`groups`: of the page's options, [names, text] each."""
     out = []
     lines = markdown.splitlines()
     at = 0
@@ -69,8 +56,12 @@ def body(markdown):
         if line.startswith("```"):
             end_paragraph()
             end = next(place for place in range(at + 1, len(lines)) if lines[place].startswith("```"))
-            out += code(lines[at + 1 : end])
+            out += [".PP", ".nf", *map(escaped, lines[at + 1 : end]), ".fi"]
             at = end
+        elif options := OPTIONS.match(line):
+            end_paragraph()
+            for names, text in groups[options.group(1)]:
+                out += [".TP", bold_options(names), *list_lines(text)]
         elif line.startswith("## "):
             end_paragraph()
             out.append(f'.SH "{escaped(line[3:].upper())}"')
@@ -83,7 +74,7 @@ def body(markdown):
     return out
 
 
-def page(name, version, markdown, common):
+def page(name, version, options, markdown, common):
     title, _, rest = markdown.partition("\n")
     title = title.removeprefix("# ")
     command = f"dsanalyze-{name}" if name != "dsanalyze" else name
@@ -97,8 +88,8 @@ def page(name, version, markdown, common):
         ".SH SYNOPSIS",
         bold_options(synopsis),
         ".SH DESCRIPTION",
-        *body(rest),
-        *(body(common) if name != "dsanalyze" else []),
+        *body(rest, options.get(name)),
+        *(body(common, options["common"]) if name != "dsanalyze" else []),
         ".SH SEE ALSO",
         "\\fBdsanalyze\\fR(1)" if name != "dsanalyze" else "\\fBdsanalyze\\-profile\\fR(1), \\fBdsanalyze\\-whatif\\fR(1), and one page for each command",
     ]
@@ -108,9 +99,10 @@ def page(name, version, markdown, common):
 
 
 def main():
-    output, version, source, common = sys.argv[1:]
+    output, version, program, source, common = sys.argv[1:]
+    options = json.loads(subprocess.run([pathlib.Path(program).resolve(), "__options"], stdout=subprocess.PIPE, check=True).stdout)
     name = pathlib.Path(source).stem
-    text = page(name, version, pathlib.Path(source).read_text(encoding="utf-8"), pathlib.Path(common).read_text(encoding="utf-8"))
+    text = page(name, version, options, pathlib.Path(source).read_text(encoding="utf-8"), pathlib.Path(common).read_text(encoding="utf-8"))
     pathlib.Path(output).write_text(text, encoding="utf-8")
 
 

@@ -1,31 +1,86 @@
 #include "option_table.hpp"
 
-#include <CLI/CLI.hpp>
-#include <algorithm>
-#include <map>
+#include <fmt/format.h>
 
-#include "cli/help/embedded_texts.hpp"
-#include "common_options.hpp"
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "core/records/settings.hpp"
 
 namespace dsanalyze::cli {
 namespace {
 
-/// What CLI11 calls the value of an option that says nothing of it.
-constexpr std::string_view any_text = "TEXT";
-constexpr std::string_view list_mark = "LIST ";
-
-std::vector<std::string> split(std::string_view text, char separator) {
+std::vector<std::string> split(std::string_view text, std::string_view separator) {
   std::vector<std::string> parts;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find(separator), text.size());
     parts.emplace_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
+    text.remove_prefix(std::min(end + separator.size(), text.size()));
   }
   return parts;
 }
 
-/// The first clause, as long as a shell's list has room for.
-std::string first_clause(const std::string& text) {
+void replace(std::string& text, std::string_view mark, const std::string& by) {
+  if (const std::size_t at = text.find(mark); at != std::string::npos) text.replace(at, mark.size(), by);
+}
+
+/// "[none] (each for itself) or [shared]" -> "none (default: each for itself) or shared".
+std::string with_default_marked(std::string_view text, const std::string& usual) {
+  std::string marked;
+  while (!text.empty()) {
+    const std::size_t begin = std::min(text.find('['), text.size());
+    marked += text.substr(0, begin);
+    text.remove_prefix(begin);
+    if (text.empty()) break;
+    const std::size_t end = text.find(']');
+    const std::string_view word = text.substr(1, end - 1);
+    text.remove_prefix(end + 1);
+    marked += word;
+    if (word != usual) continue;
+    marked += " (default";
+    if (text.starts_with(" (")) {
+      marked += ": ";
+      text.remove_prefix(2);
+    } else {
+      marked += ")";
+    }
+  }
+  return marked;
+}
+
+bool has(const std::vector<std::string>& words, std::string_view word) { return std::ranges::find(words, word) != words.end(); }
+
+}  // namespace
+
+std::vector<const Option*> every_option() {
+  std::vector<const Option*> options;
+  for (const auto table : {profile_table(), whatif_table(), command_table()})
+    for (const Option& option : table) options.push_back(&option);
+  return options;
+}
+
+std::vector<std::string> words_of(std::string_view grammar) { return split(grammar, "|"); }
+std::vector<std::string> names_of_option(const Option& option) { return split(option.names, ", "); }
+bool has_name(const Option& option, std::string_view name) { return has(names_of_option(option), name); }
+
+const Option::Place* place_of(const Option& option, std::string_view command) {
+  const auto end = option.places.begin() + option.place_count;
+  const auto found = std::find_if(option.places.begin(), end, [&](const Option::Place& place) { return place.command == command; });
+  return found == end ? nullptr : &*found;
+}
+
+std::string text_of(const Option& option, const Option::Place& place) {
+  std::string text(place.text.empty() ? option.text : place.text);
+  const std::string usual = option.initial == nullptr ? "" : option.initial();
+  replace(text, "{default}", usual);
+  replace(text, "{most}", std::to_string(option.most));
+  return with_default_marked(text, usual);
+}
+
+std::string short_text(const Option& option, std::string_view command) {
+  const Option::Place* const place = place_of(option, command);
+  std::string text = text_of(option, place == nullptr ? option.places.front() : *place);
+  std::ranges::replace(text, '\n', ' ');
   int open = 0;
   for (std::size_t at = 0; at < text.size(); ++at) {
     if (text[at] == '(') ++open;
@@ -36,90 +91,61 @@ std::string first_clause(const std::string& text) {
   return text;
 }
 
-/// "  --name ARG   text" and its continued lines, for each name: what the page says of the option.
-std::map<std::string, std::string> texts_of(std::string_view page) {
-  std::map<std::string, std::string> texts;
-  std::vector<std::string> names;
-  for (const std::string& line : split(page, '\n')) {
-    const std::size_t begin = std::min(line.find_first_not_of(' '), line.size());
-    const bool is_option = begin == 2 && line.compare(begin, 1, "-") == 0;
-    if (is_option) {
-      names.clear();
-      const std::size_t text = line.find("  ", begin);
-      for (std::string word : split(std::string_view(line).substr(begin, text - begin), ' ')) {
-        if (!word.starts_with('-')) continue;
-        if (word.ends_with(',')) word.pop_back();
-        names.push_back(word);
-      }
-    } else if (begin < 8) {
-      names.clear();
+std::vector<std::string> settings_of(const Option& option) {
+  std::vector<std::string> settings;
+  for (const std::string_view name : option.settings)
+    if (!name.empty()) settings.emplace_back(name);
+  if (settings.empty() && option.record == &record_mark<ProfileSettings>) {
+    settings.emplace_back(option.names.substr(2));
+    std::ranges::replace(settings.front(), '-', '_');
+  }
+  return settings;
+}
+
+std::vector<ActionEntry> actions_of(std::string_view command) {
+  std::vector<ActionEntry> actions{{}};
+  const auto action = [&](const std::string& name) -> ActionEntry& {
+    const auto found = std::ranges::find(actions, name, &ActionEntry::name);
+    return found == actions.end() ? actions.emplace_back(ActionEntry{name, {}, {}}) : *found;
+  };
+  const std::vector<const Option*> options = every_option();
+  for (const Option* option : options) {
+    const Option::Place* const place = place_of(*option, command);
+    if (place == nullptr || command.empty()) continue;
+    for (const std::string& name : place->actions.empty() ? std::vector<std::string>{""} : words_of(place->actions)) {
+      ActionEntry& entry = action(name);
+      (option->is_argument() ? entry.arguments : entry.options).push_back(option);
     }
-    const std::size_t text = is_option ? line.find_first_not_of(' ', line.find("  ", begin)) : begin;
-    if (names.empty() || text == std::string::npos || text >= line.size()) continue;
-    for (const std::string& name : names) {
-      std::string& known = texts[name];
-      if (!known.empty()) known += ' ';
-      known += line.substr(text);
+  }
+  for (const Option* option : options)
+    if (place_of(*option, {}) != nullptr)
+      for (ActionEntry& entry : actions) entry.options.push_back(option);
+  return actions;
+}
+
+std::vector<OptionLine> option_lines(std::string_view command, std::string_view group) {
+  std::vector<OptionLine> lines;
+  for (const Option* option : every_option()) {
+    const Option::Place* const place = place_of(*option, command);
+    if (place == nullptr || place->group != group) continue;
+    const bool shows_value = option->takes_value() && !option->is_argument();
+    lines.push_back({fmt::format("{}{}{}", option->names, shows_value ? " " : "", shows_value ? option->value : ""), text_of(*option, *place)});
+  }
+  return lines;
+}
+
+std::string option_lines_json() {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  for (const Option* option : every_option()) {
+    for (std::size_t at = 0; at < option->place_count; ++at) {
+      const Option::Place& place = option->places.at(at);
+      nlohmann::ordered_json& lines = json[place.command.empty() ? "common" : std::string(place.command)][std::string(place.group)];
+      if (!lines.is_null()) continue;
+      lines = nlohmann::ordered_json::array();
+      for (const OptionLine& line : option_lines(place.command, place.group)) lines.push_back({line.head, line.text});
     }
   }
-  return texts;
-}
-
-OptionEntry entry_of(const CLI::Option& option, const std::map<std::string, std::string>& texts) {
-  OptionEntry entry;
-  for (const std::string& name : option.get_lnames()) entry.names.push_back("--" + name);
-  for (const std::string& name : option.get_snames()) entry.names.push_back("-" + name);
-  entry.takes_value = option.get_expected_max() > 0;
-  if (const std::string grammar = option.get_type_name(); grammar != any_text) entry.values = value_form(grammar);
-  for (const std::string& name : entry.names)
-    if (const auto found = texts.find(name); found != texts.end() && entry.text.empty()) entry.text = first_clause(found->second);
-  return entry;
-}
-
-ActionEntry action_of(const CLI::App& app, const std::map<std::string, std::string>& texts) {
-  ActionEntry action;
-  for (const CLI::Option* option : app.get_options()) {
-    OptionEntry entry = entry_of(*option, texts);
-    (entry.names.empty() ? action.arguments : action.options).push_back(std::move(entry));
-  }
-  return action;
-}
-
-std::string_view page_of(std::string_view name) {
-  for (const EmbeddedText& page : help_pages())
-    if (page.name == name) return page.text;
-  return "";
-}
-
-}  // namespace
-
-ValueForm value_form(std::string_view grammar) {
-  ValueForm form;
-  form.list = grammar.starts_with(list_mark);
-  if (form.list) grammar.remove_prefix(list_mark.size());
-  form.alternatives = split(grammar, '|');
-  return form;
-}
-
-std::vector<std::string> words_of(std::string_view grammar) { return value_form(grammar).alternatives; }
-
-std::vector<ActionEntry> option_table(const CommandEntry& entry) {
-  CommonOptions options;
-  CommonTexts common;
-  CLI::App app("", std::string(entry.name));
-  const auto command = entry.make();
-  command->declare(app);
-  declare_common(app, options, common);
-
-  std::map<std::string, std::string> texts = texts_of(page_of(entry.name));
-  texts.merge(texts_of(page_of("common")));
-  std::vector<ActionEntry> table{action_of(app, texts)};
-  for (const CLI::App* action : app.get_subcommands([](const CLI::App* /*action*/) { return true; })) {
-    table.push_back(action_of(*action, texts));
-    table.back().name = action->get_name();
-    table.back().options.insert(table.back().options.end(), table.front().options.begin(), table.front().options.end());
-  }
-  return table;
+  return json.dump() + "\n";
 }
 
 }  // namespace dsanalyze::cli

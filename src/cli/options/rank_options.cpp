@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "base/error.hpp"
@@ -11,7 +10,6 @@
 #include "cli/commands/rank_agreement.hpp"
 #include "cli/process/own_program.hpp"
 #include "core/depths.hpp"
-#include "option_values.hpp"
 
 namespace dsanalyze::cli {
 namespace {
@@ -22,9 +20,9 @@ constexpr std::uint32_t most_places = 1024;
 constexpr std::uint32_t most_io_threads = 2;
 constexpr Bytes most_asked_bytes = UINT32_MAX - 1;  ///< larger samples are read from storage
 
-std::optional<std::uint32_t> number(const char* option, const std::string& text, std::int64_t least) {
+std::optional<std::uint32_t> number(const TypedOptions& typed, const char* option, std::int64_t least) {
   std::optional<std::uint32_t> value;
-  set_if(value, option, text, [least](const std::string& word) { return static_cast<std::uint32_t>(parse_integer(word, least, most_ranks)); });
+  typed.set(value, option, [least](const std::string& word) { return static_cast<std::uint32_t>(parse_integer(word, least, most_ranks)); });
   return value;
 }
 
@@ -67,33 +65,18 @@ bool all_on_loopback(const std::vector<std::string>& addresses) {
 
 }  // namespace
 
-void RankOptions::declare(CLI::App& app) {
-  app.add_option("--partition", m_partition)->type_name(std::string(partition_modes));
-  app.add_option("--balance-from", m_balance_from)->type_name(std::string(balance_sources));
-  app.add_option("--storage-scope", m_storage_scope)->type_name(std::string(storage_scopes));
-  app.add_option("--network", m_network)->type_name("real|emulated:");
-  app.add_option("--rank", m_rank);
-  app.add_option("--world", m_world);
-  app.add_option("--rendezvous", m_rendezvous)->type_name("FILE");
-  app.add_option("--key-file", m_key_file)->type_name("FILE");
-  app.add_option("--listen", m_listen);
-}
-
 void RankOptions::apply(ProfileSettings& settings) {
-  m_launch = find_launch(number("--rank", m_rank, 0), number("--world", m_world, 1), process_environment());
+  m_launch = find_launch(number(m_typed, "--rank", 0), number(m_typed, "--world", 1), process_environment());
   settings.world = static_cast<int>(m_launch.world);
-  if (!m_partition.empty()) settings.partition = chosen<PartitionMode>("--partition", m_partition, partition_modes);
-  if (!m_balance_from.empty()) settings.balance_from = chosen<BalanceFrom>("--balance-from", m_balance_from, balance_sources);
-  if (!m_storage_scope.empty()) settings.storage_scope = chosen<StorageScope>("--storage-scope", m_storage_scope, storage_scopes);
-  if (!m_network.empty() && m_network != "real") {
-    if (!m_network.starts_with(emulated_network))
-      throw UsageError(fmt::format("--network: found \"{}\", expected real, or emulated:40Gbit/s", printable(m_network)));
+  if (const std::string& network = m_typed.text("--network"); !network.empty() && network != "real") {
+    if (!network.starts_with(emulated_network))
+      throw UsageError(fmt::format("--network: found \"{}\", expected real, or emulated:40Gbit/s", printable(network)));
     settings.network = Seam::emulated;
-    set_if(settings.network_bytes_per_s, "--network", m_network.substr(emulated_network.size()), parse_bytes_per_second);
+    settings.network_bytes_per_s = parsed("--network", network.substr(emulated_network.size()), parse_bytes_per_second);
   }
   if (m_launch.world > 1 || settings.partition != PartitionMode::none) return;
-  for (const auto& [option, text] : {std::pair{"--rendezvous", &m_rendezvous}, {"--key-file", &m_key_file}, {"--listen", &m_listen}}) {
-    if (!text->empty())
+  for (const char* option : {"--rendezvous", "--key-file", "--listen"}) {
+    if (m_typed.given(option))
       throw UsageError(fmt::format("{}: one rank has nobody to meet; pass --rank and --world, or start it with mpirun or srun", option));
   }
 }
@@ -101,7 +84,9 @@ void RankOptions::apply(ProfileSettings& settings) {
 std::unique_ptr<LaunchedRank> RankOptions::launch(const ProfileInputs& inputs, const std::stop_token& stop, Timing timing) const {
   const ProfileSettings& settings = inputs.settings;
   if (!runs_ranks(settings)) return nullptr;
-  if (!m_listen.empty() && m_key_file.empty() && m_launch.launcher == Launcher::by_hand) {
+  const std::string& listen = m_typed.text("--listen");
+  const std::string& key_file = m_typed.text("--key-file");
+  if (!listen.empty() && key_file.empty() && m_launch.launcher == Launcher::by_hand) {
     throw UsageError(
         "--listen: whoever reaches that address could try to take part; pass --key-file FILE, the same 32 bytes on every server "
         "(head -c 32 /dev/urandom > FILE; chmod 600 FILE)");
@@ -112,13 +97,13 @@ std::unique_ptr<LaunchedRank> RankOptions::launch(const ProfileInputs& inputs, c
   facts.io_threads = most_io_threads;
   require_open_files(facts, settings);
   const std::vector<AgreedValue> agreed = agreed_values(inputs);
-  Listener listener(m_listen.empty() ? "127.0.0.1" : listening_host(m_listen));
+  Listener listener(listen.empty() ? "127.0.0.1" : listening_host(listen));
   Meeting meeting{m_launch.rank, m_launch.world, listener.address(), agreed, {}};
-  if (!m_key_file.empty()) meeting.key = read_key_file(m_key_file);
+  if (!key_file.empty()) meeting.key = read_key_file(key_file);
   std::unique_ptr<MpiModule> mpi;
   const auto meet_all = [&]() -> Roster {
     if (m_launch.world == 1) return {{listener.address()}, meeting.key ? *meeting.key : make_key()};
-    if (!m_rendezvous.empty()) return meet(m_rendezvous, meeting, timing, stop);
+    if (m_typed.given("--rendezvous")) return meet(m_typed.text("--rendezvous"), meeting, timing, stop);
     const Environment environment = process_environment();
     if (m_launch.launcher == Launcher::by_hand) throw UsageError(how_to_meet(m_launch, environment));
     mpi = std::make_unique<MpiModule>(mpi_module_places(environment, own_program()));
@@ -127,7 +112,7 @@ std::unique_ptr<LaunchedRank> RankOptions::launch(const ProfileInputs& inputs, c
   const Roster roster = meet_all();
   facts.key = roster.key;
   facts.terms = terms_text(agreed);
-  facts.frame_check = m_key_file.empty() && all_on_loopback(roster.addresses) ? FrameCheck::checksum : FrameCheck::tag;
+  facts.frame_check = key_file.empty() && all_on_loopback(roster.addresses) ? FrameCheck::checksum : FrameCheck::tag;
   facts.places = static_cast<std::uint32_t>(std::min<std::size_t>(fetch_places(settings), most_places));
   facts.largest_sample = std::min<Bytes>(largest_sample(*inputs.index), most_asked_bytes);
   auto ranks = join_ranks(std::move(listener), facts, roster.addresses, timing, stop);

@@ -9,10 +9,7 @@
 
 #include "profile/profiler.hpp"
 #include "transport/rendezvous/launch.hpp"
-
-namespace CLI {
-class App;
-}
+#include "typed_options.hpp"
 
 namespace dsanalyze::cli {
 
@@ -28,18 +25,19 @@ class LaunchedRank {
 /// The options that make a profile that of several ranks, one a server.
 class RankOptions {
  public:
-  void declare(CLI::App& app);
+  /// `typed` lives as long as this does.
+  explicit RankOptions(const TypedOptions& typed) : m_typed(typed) {}
   /// Into settings; rank and world from the options or from who launched this process. Throws UsageError that names the option.
   void apply(ProfileSettings& settings);
   /// After apply().
   [[nodiscard]] std::uint32_t rank() const { return m_launch.rank; }
   /// What no output may replace.
-  [[nodiscard]] std::vector<std::filesystem::path> inputs() const { return {m_key_file}; }
+  [[nodiscard]] std::vector<std::filesystem::path> inputs() const { return {m_typed.text("--key-file")}; }
   /// Meets the others; nothing for a job that is one process. Throws UsageError, Error (who is missing), Interrupted.
   std::unique_ptr<LaunchedRank> launch(const ProfileInputs& inputs, const std::stop_token& stop, Timing timing) const;
 
  private:
-  std::string m_partition, m_balance_from, m_storage_scope, m_network, m_rank, m_world, m_rendezvous, m_key_file, m_listen;
+  const TypedOptions& m_typed;
   Launch m_launch;
 };
 

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -85,33 +84,26 @@ SearchQuestion::Target parse_search_target(const std::string& text) {
   return target;
 }
 
-void SearchOptions::declare(CLI::App& app) {
-  app.add_flag("--search", m_search);
-  app.add_option("--prices", m_prices)->type_name("@prices|FILE");
-  app.add_option("--target", m_target);
-  app.add_option("--measured-accelerator", m_measured_accelerator);
-}
-
 bool SearchOptions::asked() const {
-  if (m_search) return true;
-  for (const auto& [value, option] :
-       {std::pair(&m_prices, "--prices"), std::pair(&m_target, "--target"), std::pair(&m_measured_accelerator, "--measured-accelerator")})
-    if (!value->empty()) throw UsageError(fmt::format("{} belongs to --search: add it", option));
+  if (m_typed.given("--search")) return true;
+  for (const char* option : {"--prices", "--target", "--measured-accelerator"})
+    if (m_typed.given(option)) throw UsageError(fmt::format("{} belongs to --search: add it", option));
   return false;
 }
 
 SearchResult SearchOptions::search(const RateModel& model, const WhatIfQuestion& asked_lists, const ProfileResult* profile,
                                    const CommandContext& context) const {
-  if (m_prices.empty()) throw UsageError("--search needs prices: add --prices NAME or --prices FILE.json (known ones: dsanalyze list prices)");
+  if (!m_typed.given("--prices"))
+    throw UsageError("--search needs prices: add --prices NAME or --prices FILE.json (known ones: dsanalyze list prices)");
   refuse_other_lists(asked_lists);
-  const ConfigFile file = config_file(ConfigKind::prices, m_prices);
+  const ConfigFile file = config_file(ConfigKind::prices, m_typed.text("--prices"));
   SearchQuestion question;
   question.prices = parse_price_list(file.text, file.source);
   question.prices_path = file.source;
   question.today = std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now());
-  if (!m_target.empty()) question.target = parse_search_target(m_target);
-  if (!m_measured_accelerator.empty())
-    question.measured_accelerator = m_measured_accelerator;
+  if (m_typed.given("--target")) question.target = parse_search_target(m_typed.text("--target"));
+  if (m_typed.given("--measured-accelerator"))
+    question.measured_accelerator = m_typed.text("--measured-accelerator");
   else if (profile != nullptr)
     question.measured_accelerator = listed_accelerator(profile->settings.accelerator_name, question.prices);
   narrow(question, asked_lists, model);

@@ -7,10 +7,7 @@
 #include "core/records/search_result.hpp"
 #include "models/search/search.hpp"
 #include "models/whatif/whatif.hpp"
-
-namespace CLI {
-class App;
-}
+#include "typed_options.hpp"
 
 namespace dsanalyze::cli {
 
@@ -20,7 +17,8 @@ SearchQuestion::Target parse_search_target(const std::string& text);
 /// whatif --search with --prices, --target and --measured-accelerator.
 class SearchOptions {
  public:
-  void declare(CLI::App& app);
+  /// `typed` lives as long as this does.
+  explicit SearchOptions(const TypedOptions& typed) : m_typed(typed) {}
   /// Whether --search was given. Throws UsageError for one of the others without it.
   [[nodiscard]] bool asked() const;
   /// Searches the price list's set-ups; the question's lists of cores, caches, accelerators and servers narrow the space, others are refused.
@@ -29,10 +27,7 @@ class SearchOptions {
                                     const CommandContext& context) const;
 
  private:
-  bool m_search = false;
-  std::string m_prices;
-  std::string m_target;
-  std::string m_measured_accelerator;
+  const TypedOptions& m_typed;
 };
 
 }  // namespace dsanalyze::cli

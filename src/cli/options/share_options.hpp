@@ -9,24 +9,28 @@
 
 namespace dsanalyze::cli {
 
+/// What is said of the group alone.
+struct ShareTerms {
+  std::uint64_t epochs = 0;  ///< 0: until the last job leaves
+  std::uint32_t held = 2;    ///< batches that a job may hold at once: one that is trained on, and the next on its way to an accelerator
+};
+
 /// The options of `share` as typed. What is loaded, and how, is said as to `profile`.
 class ShareOptions {
  public:
-  void declare(CLI::App& app);
+  /// `typed` lives as long as this does.
+  explicit ShareOptions(const TypedOptions& typed) : m_typed(typed), m_loading(typed) {}
   /// Settings of coordinated jobs, with the dataset's whole index. Throws UsageError that names the option.
   [[nodiscard]] ProfileInputs resolve(std::uint64_t seed, EventSink& events, const std::stop_token& stop) const;
-  /// 0: until the last job leaves.
-  [[nodiscard]] std::uint64_t epochs() const;
-  /// Batches that a job may hold at once.
-  [[nodiscard]] std::uint32_t held() const;
+  [[nodiscard]] ShareTerms terms() const;
   /// Absolute; empty: one of this program's choice. Throws UsageError for another kind of address.
   [[nodiscard]] std::filesystem::path socket() const;
   /// What no output may replace.
   [[nodiscard]] std::vector<std::filesystem::path> inputs() const { return m_loading.inputs(); }
 
  private:
+  const TypedOptions& m_typed;
   ProfileOptions m_loading;
-  std::string m_jobs, m_producers, m_epochs, m_held, m_listen;
 };
 
 }  // namespace dsanalyze::cli
