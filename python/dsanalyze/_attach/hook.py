@@ -72,7 +72,7 @@ class Hook:
         """A new iterator of the script, in a process that may train."""
         if self.waiting and torch.utils.data.get_worker_info() is None:
             self.connect()
-        return self.engine is not None and not self.engine.off and not drains.building
+        return self.engine is not None and not self.engine.off and not drains.building and not self.engine.nested()
 
     def child(self):
         """In a forked child: the connection is the parent's. A child that makes iterators of its own, and is no worker, connects by itself."""

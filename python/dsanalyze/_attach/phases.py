@@ -1,6 +1,7 @@
 """Runs the launcher's plan inside the script: windows of training steps in a mode, and between them switches and drains."""
 import os
 import sys
+from _thread import get_ident
 from time import monotonic_ns as now
 
 import torch
@@ -39,6 +40,8 @@ class Phases(Engine):
     # What happens in the script.
 
     def next(self, iteration, iterator):
+        if self.nested():
+            return self._original(iterator)
         step = Asked(iteration, iterator, now())
         self._guard(self._begin, step)
         if step.over:
@@ -49,9 +52,11 @@ class Phases(Engine):
             return self._plain(iteration, iterator)
         index = self._guard(iteration.expected, iterator)
         asked = now()
+        outer, self._inside = self._inside, get_ident()
         try:
             batch = self._original(iterator)
         except StopIteration:
+            self._inside = outer
             self._guard(self._ended, step)
             if step.batch is not None:
                 return step.batch[0]
@@ -60,6 +65,8 @@ class Phases(Engine):
             if step.role is primary:
                 self.clock.cancel()
             raise
+        finally:
+            self._inside = outer
         self._guard(self._delivered, step, index, batch, now() - asked, asked - step.began)
         return batch
 
@@ -103,6 +110,7 @@ class Phases(Engine):
             return
         if record is self.roles.primary:
             step.role = primary
+            step.iteration.thread = get_ident()
             self._begin_step(step)
         elif record.training:
             step.role = follower
@@ -134,7 +142,7 @@ class Phases(Engine):
         if not iteration.held or (synthetic and not record.replay):
             self.modes.apply(iteration, iterator)
         try:
-            iteration.consume(iterator, self._index)
+            taken = iteration.consume(iterator, self._index)
         except StopIteration:
             if not iteration.map_style:  # Else the script's own iterator has ended, too, and says so itself.
                 self._ended(step)
@@ -143,14 +151,18 @@ class Phases(Engine):
         if iteration.ahead == 1 and record.length is None and record.facts['batches'] is None:
             self.note('length-unknown', 'The dataset has no length, and no epoch had ended before: this epoch may become longer than the stream.')
         wait = 0
-        if synthetic:
-            batch, samples = record.replay.next()
-            if record.replay.changed:
-                self.note('batch-mutated', 'The script changes batches in place; each batch was handed out as a copy.')
-        else:
-            asked = now()
-            batch, samples = self.modes.cached_batch(iteration)
-            wait = now() - asked
+        try:
+            if synthetic:
+                batch, samples = record.replay.next()
+            else:
+                asked = now()
+                batch, samples = self.modes.cached_batch(iteration)
+                wait = now() - asked
+        except BaseException:
+            iteration.undo(taken)
+            raise
+        if synthetic and record.replay.changed:
+            self.note('batch-mutated', 'The script changes batches in place; each batch was handed out as a copy.')
         iterator._num_yielded += 1
         step.batch = (batch,)
         self._served(step, samples, wait, now() - step.began - wait)
