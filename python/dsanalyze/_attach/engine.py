@@ -41,8 +41,9 @@ class Engine:
             self.clock.gap.start += duration
 
     def optimizer_stepped(self):
+        at = now()
         if self.clock.running:
-            self.clock.stepped_at(now())
+            self.clock.stepped_at(at)
         for record in self.roles.stepped():
             self._introduce(record)
         if not self._thread_known and self.roles.primary is not None:
@@ -50,6 +51,8 @@ class Engine:
             self._thread_known = thread is not None
             if thread not in (None, get_ident()):
                 self.note('loader-in-thread', 'The script fetches its batches in a thread of its own: waiting for them there is no waiting of the training.')
+
+        self.clock.hooked_after(now() - at)
 
     def _introduce(self, record):
         """A loader is now known to train, or to be the primary one."""
