@@ -179,6 +179,38 @@ for number, (x,) in enumerate(DataLoader(data(), 4)):
 ''', run(10), run(5))
         self.assertEqual([window['nonfinite'] for window in connection.windows()], [2, 1, 0])
 
+    def test_a_worker_that_hangs_ends_a_switch_in_time(self):
+        _, connection = self.launch('''
+sys.modules['_dsanalyze_attach.iteration'].discard_seconds = 0.5
+class Hangs(Dataset):
+    def __len__(self):
+        return 160
+    def __getitem__(self, index):
+        time.sleep(1000 if index == 55 else 0)
+        return torch.ones(4)
+for x in DataLoader(Hangs(), 4, num_workers=2):
+    step(x)
+''', run(5), switch('synthetic'), run(10, 'synthetic'), end)
+        self.assertLess(connection.at('switched')[0]['kept'], 16)
+        self.assertEqual(len(connection.windows('synthetic')[0]['wait']), 10)
+        self.assertIn('timed out', connection.notes()['discard-failed']['text'])
+
+    def test_steps_that_a_scaler_leaves_out_are_counted(self):
+        output, connection = self.launch('''
+if not hasattr(torch.amp, 'GradScaler'):
+    print('no scaler')
+    sys.exit()
+scaler = torch.amp.GradScaler('cpu', init_scale=2.0)
+for number, (x,) in enumerate(DataLoader(data(), 4)):
+    scaler.scale(model(x).mean() * (float('inf') if number in (7, 8) else 1)).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    optimizer.zero_grad()
+''', run(10), end)
+        if 'no scaler' in output:
+            self.skipTest('this torch has no GradScaler for the CPU')
+        self.assertEqual(connection.windows()[0]['skipped'], 2)
+
     def test_random_numbers_are_the_scripts_own_whatever_was_discarded(self):
         text = '''
 import random
