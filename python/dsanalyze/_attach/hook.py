@@ -148,7 +148,6 @@ def _patched_loader_iter(self):
 
 for _new, _old in ((_patched_next, _next), (_patched_index, _index), (_patched_init, _init), (_patched_reset, _reset),
                    (_patched_loader_init, _loader_init), (_patched_loader_iter, _loader_iter)):
-    _new._torchdynamo_disable = True
     for _name in ('__name__', '__qualname__', '__doc__', '__module__'):
         setattr(_new, _name, getattr(_old, _name))
     _new.__wrapped__ = _old
