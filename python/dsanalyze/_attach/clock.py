@@ -114,15 +114,16 @@ class StepClock:
             self.gap.validation += left - began
 
     def close(self, at):
-        """The primary loader is asked again (or has ended). The step's time is divided later, by take()."""
+        """The primary loader is asked again (or has ended). The step's time is divided later, by take(). Returns whether there was a step."""
         if self._validation_began is not None:
             self.validation_ended()
         if self._open is None or self._ready is None:
-            return
+            return False
         self._raw.append((self._open, at, self.stepped or self._paused or at, self._synchronised, self._wait, self._hook, self._validation,
                           self._samples, self.steps, self._ranks, self._outside_ranks, self._after))
         self._open = None
         self._reset()
+        return True
 
     def take(self, mode, end, ranks):
         """The window since the last take(), or nothing where no step was closed."""

@@ -7,6 +7,7 @@ from time import monotonic_ns as now
 import torch
 
 from .clock import Gap
+from .device import DeviceClock
 from .engine import Engine
 from .modes import Modes
 from .roles import Randomness, gradients_enabled
@@ -36,6 +37,7 @@ class Phases(Engine):
         self._index = original_index
         self._remaining = 0
         self._epoch = -1
+        self._device = DeviceClock()
 
     # What happens in the script.
 
@@ -84,6 +86,11 @@ class Phases(Engine):
         super().created(iteration)
         iteration.held = self.modes.mode != 'full' and iteration.record.training and not self.off
 
+    def optimizer_stepped(self):
+        if self.clock.running:
+            self._device.stepped()
+        super().optimizer_stepped()
+
     def fault(self, error):
         self.note('hook-failed', '{}: {}'.format(type(error).__name__, error))
         if os.environ.get('DSANALYZE_ATTACH_DEBUG'):
@@ -118,22 +125,34 @@ class Phases(Engine):
             self._hand_out(step)
 
     def _begin_step(self, step):
+        first = not step.iteration.announced
+        due = first or self._remaining <= 0
+        if due:
+            step.began = self._synchronise(step.began)
         entered = step.began
-        self.clock.close(entered)
-        if not step.iteration.announced:
-            step.iteration.announced = True
-            self._epoch += 1
-            self.checkpoint('start', step.iteration, entered)
-        elif self._remaining <= 0:
-            self.checkpoint('window', step.iteration, entered)
-        else:
+        if self.clock.close(entered):
+            self._device.close()
+        if not due:
             self._remaining -= 1
             self.clock.open(entered)
             return
+        if first:
+            step.iteration.announced = True
+            self._epoch += 1
+        self.checkpoint('start' if first else 'window', step.iteration, entered)
         self._remaining -= 1
         step.began = now()  # What lay between was a checkpoint, which belongs to no step.
         if not self.off:
             self.clock.open(step.began)
+
+    def _synchronise(self, entered):
+        """Waits for what the device still has to do, which is the last step's computing; returns the time afterwards."""
+        if not torch.cuda.is_initialized():
+            return entered
+        torch.cuda.synchronize()
+        left = now()
+        self.clock.synchronised(left - entered)
+        return left
 
     def _hand_out(self, step):
         iteration, iterator = step.iteration, step.iterator
@@ -181,6 +200,7 @@ class Phases(Engine):
         if step.role is primary:
             if self.clock.running:
                 self.clock.served(at, wait, hook, samples)
+                self._device.served()
         elif step.role is follower:
             self.clock.followed(wait, hook)
         else:
@@ -204,6 +224,7 @@ class Phases(Engine):
         elif step.role is primary:
             self.clock.cancel()
             entered = step.began
+            self._synchronise(entered)
             self.checkpoint('epoch_end', iteration, entered)
             self._remaining = 0
             self.clock.gap = Gap(entered)
@@ -213,12 +234,13 @@ class Phases(Engine):
 
     def checkpoint(self, why, iteration, entered):
         """Sends what was measured and does what the launcher answers, until it says how to go on."""
-        if torch.cuda.is_initialized():
-            torch.cuda.synchronize()
         message = self._at(why, iteration)
         window = self.clock.take(self.modes.mode, entered, self.world > 1)
         if window is not None:
             window['nonfinite'] = self._nonfinite()
+            device = self._device.take()
+            if device is not None:
+                window['gpu'] = device
             message['window'] = window
         if self.clock.gap is not None and why == 'start':
             message['between'] = self.clock.gap.report(entered)
