@@ -91,7 +91,7 @@ class Start(unittest.TestCase):
     def test_workers_of_every_start_method_say_nothing(self):
         for start in ('spawn', 'forkserver'):
             launcher = Launcher(Plan())
-            self.assertIn('done 4', launcher.start(train, '--samples', 16, '--workers', 1, '--start', start))
+            self.assertIn('done 4', launcher.run(train, '--samples', 16, '--workers', 1, '--start', start))
             self.assertEqual(len(launcher.connections), 1, start)
 
 
