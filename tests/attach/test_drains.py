@@ -1,6 +1,5 @@
 """Drains of the script's loader without a step, at the rate of an independent drain; and the job on the drained subset."""
 import statistics
-import time
 import unittest
 
 from fake_launcher import Launcher, Plan, drain, end, here, run, switch

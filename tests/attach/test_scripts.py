@@ -1,6 +1,5 @@
 """Scripts that are not like the textbook's: what trains is found all the same, and nothing of the script's changes."""
 import pathlib
-import statistics
 import unittest
 
 from fake_launcher import Launcher, Plan, drain, end, run, switch

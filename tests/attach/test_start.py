@@ -77,8 +77,10 @@ class Start(unittest.TestCase):
     def test_a_launcher_that_is_gone_leaves_the_script_alone(self):
         launcher = Launcher()
         launcher.environment['DSANALYZE_ATTACH'] = '/nonexistent/socket'
+        script = write(launcher.folder.name, 'save.py', "import os, torch; torch.save(1, 'saved.pt'); print(os.listdir('.'))")
+        self.assertIn('saved.pt', launcher.run(script))
         self.assertIn('done 2', launcher.run(train, '--samples', 8))
-        self.assertEqual(launcher.connections, [])
+        self.assertEqual((launcher.connections, os.listdir(launcher.output)), ([], []))
 
     def test_a_launcher_that_dies_during_a_window_leaves_the_script_alone(self):
         class Dies(Plan):

@@ -43,6 +43,8 @@ class Hook:
         self.waiting = False
         link = Link(os.environ['DSANALYZE_ATTACH'])
         if link.lost:
+            if self.outputs is not None:
+                self.outputs.stop()
             return
         message = facts.hello()
         link.send(message)
@@ -84,13 +86,16 @@ class Hook:
         self.waiting = True
 
     def bye(self):
-        if self.engine is not None:
+        engine, self.engine = self.engine, None
+        if engine is None:
+            return
+        try:
             if self.outputs is not None:
-                self.outputs.report()
-            left = self.engine.finish()
-            self.engine.link.send(dict(left, t='bye', exit=1 if hasattr(sys, 'last_type') else None))
-            self.engine.link.close()
-            self.engine = None
+                self.outputs.report(engine.note)
+            engine.link.send(dict(engine.finish(), t='bye', exit=1 if hasattr(sys, 'last_type') else None))
+            engine.link.close()
+        except Exception:  # There is no one left to hear of it.
+            pass
 
 
 hook = Hook()
@@ -123,8 +128,11 @@ def _patched_init(self, loader, *arguments, **named):
 def _patched_reset(self, loader, first_iter=False):
     iteration = self.__dict__.get('_dsanalyze')
     if iteration is not None and not first_iter and hook.engine is not None:
-        iteration.renew()
-        hook.engine.created(iteration)
+        try:
+            iteration.renew()
+            hook.engine.created(iteration)
+        except Exception as error:
+            _fault(error)
     return _reset(self, loader, first_iter)
 
 
@@ -140,9 +148,10 @@ def _patched_loader_init(self, *arguments, **named):
 def _patched_loader_iter(self):
     began = now()
     iterator = _loader_iter(self)
-    engine = hook.engine
-    if engine is not None and '_dsanalyze' in iterator.__dict__:
-        engine.started(iterator._dsanalyze.record, now() - began)
+    if hook.engine is not None and isinstance(iterator, _Base):
+        iteration = iterator.__dict__.get('_dsanalyze')
+        if iteration is not None:
+            hook.engine.started(iteration.record, now() - began)
     return iterator
 
 
@@ -178,7 +187,7 @@ def install():
     if facts.rank()['world'] > 1:
         hook.gradients.follow_ranks()
     if not hook.passive:
-        hook.outputs = Outputs(os.environ.get('DSANALYZE_ATTACH_OUTPUT'), lambda code, text, **more: hook.engine.note(code, text, **more) if hook.engine is not None else None)
+        hook.outputs = Outputs(os.environ.get('DSANALYZE_ATTACH_OUTPUT'))
         hook.outputs.watch()
     os.register_at_fork(after_in_child=hook.child)
     atexit.register(hook.bye)

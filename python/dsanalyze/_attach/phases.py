@@ -288,7 +288,7 @@ class Phases(Engine):
     def end(self):
         """Ends the process: the results of this run are thrown away."""
         if self.outputs is not None:
-            self._guard(self.outputs.report)
+            self._guard(self.outputs.report, self.note)
         self.link.send({'t': 'bye', 'exit': 0})
         for _, iterator in self.modes.live():
             for worker in getattr(iterator, '_workers', ()):
