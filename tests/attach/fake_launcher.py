@@ -83,7 +83,7 @@ class Nursery:
 class Launcher:
     """Runs one command under the hook. make_plan(hello) gives the plan of a process; no plan leaves it alone."""
 
-    def __init__(self, make_plan=None, mode='phases', python='/usr/bin/python3', environment=None):
+    def __init__(self, make_plan=None, mode='phases', python=sys.executable, environment=None):
         self.make_plan = make_plan if callable(make_plan) else (lambda hello: make_plan)
         self.connections = []
         self.folder = tempfile.TemporaryDirectory(prefix='attach')

@@ -1,6 +1,5 @@
 """Drains of the script's loader without a step, at the rate of an independent drain; and the job on the drained subset."""
 import statistics
-import time
 import unittest
 
 from fake_launcher import Launcher, Plan, drain, end, here, run, switch
@@ -16,10 +15,10 @@ def rate(message):
 
 class Drains(unittest.TestCase):
     def test_preparation_of_known_length_gives_its_rate_for_each_number_of_workers(self):
-        launcher = Launcher(Plan(run(3), drain(2, 24, which='warm'), drain(2, 60), drain(1, 40), drain(0, 20), then=end))
+        launcher = Launcher(Plan(run(3), drain(2, 16, which='warm'), drain(2, 40), drain(1, 24), drain(0, 12), then=end))
         launcher.run(train, '--samples', 400, '--prep', 0.01, '--workers', 1, '--step', 0)
         drained = launcher.first.of('drained')
-        self.assertEqual([(message['workers'], len(message['times']), message['error']) for message in drained], [(2, 24, None), (2, 60, None), (1, 40, None), (0, 20, None)])
+        self.assertEqual([(message['workers'], len(message['times']), message['error']) for message in drained], [(2, 16, None), (2, 40, None), (1, 24, None), (0, 12, None)])
         for message, expected in zip(drained[1:], (200, 100, 100)):
             self.assertLess(rate(message), expected * 1.02)
             self.assertGreater(rate(message), expected * 0.7)

@@ -3,7 +3,7 @@ import os
 import pathlib
 import unittest
 
-from fake_launcher import Launcher, Plan, end, here, run
+from fake_launcher import Launcher, Plan, end, run
 
 script = '''
 import os, pathlib, shutil, sys
@@ -27,6 +27,12 @@ for name in ('runs/a.pt', pathlib.Path('runs/b.pt'), 'runs/best.pt', 'old.pt'):
     assert torch.equal(torch.load(name)['weight'], state['weight'])
 with open('runs/a.pt', 'rb') as file:
     assert torch.equal(torch.load(file)['weight'], state['weight'])
+assert torch.equal(torch.load(f='runs/a.pt')['weight'], state['weight']) and open(file='runs/a.pt', mode='rb').read()
+torch.save(obj=state, f='runs/c.pt')
+os.rename(src='runs/c.pt', dst='runs/d.pt')
+os.unlink('runs/d.pt')
+assert os.stat in os.supports_dir_fd
+shutil.rmtree('nothing', ignore_errors=True)
 os.remove('runs/a.pt')
 assert not os.path.exists('runs/a.pt')
 with open('log.txt', 'w') as log:

@@ -45,14 +45,14 @@ class Ranks(unittest.TestCase):
         for arguments in ((), ('--plain',)):
             ranks = self.launch('--slow', '1', *arguments)
             self.assertGreaterEqual(self.typical(ranks[1], 'wait'), 20)
-            self.assertLess(self.typical(ranks[1], 'ranks'), 10)
             self.assertGreaterEqual(self.typical(ranks[0], 'ranks'), 14)
-            self.assertLess(self.typical(ranks[0], 'wait'), 10)
+            self.assertLess(self.typical(ranks[1], 'ranks'), self.typical(ranks[0], 'ranks'))
+            self.assertLess(self.typical(ranks[0], 'wait'), self.typical(ranks[1], 'wait'))
             for connection in ranks.values():
                 self.assertEqual(connection.notes(), {})
                 for window in connection.windows():
                     self.assertTrue(all(part <= whole for part, whole in zip(window['ranks'], window['compute'])))
-                self.assertLess(self.typical(connection, 'wait', 'synthetic'), 1)
+                self.assertEqual(self.typical(connection, 'wait', 'synthetic'), 0)
 
     def test_a_passive_run_clocks_the_wait_for_the_slow_rank_too(self):
         ranks = self.launch('--slow', '0', mode='passive')

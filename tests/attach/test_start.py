@@ -69,20 +69,18 @@ class Start(unittest.TestCase):
                                env={**launcher.environment, 'PYTHONPATH': str(own.parent)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout
         self.assertEqual(with_hook, plain)
 
-    def test_a_process_without_any_other_sitecustomize_starts_in_silence(self):
+    def test_without_a_next_sitecustomize_the_import_fails_as_it_would(self):
         launcher = Launcher()
-        script = "import sys, importlib.util; sys.path[:] = []; print(importlib.util.find_spec('sitecustomize') is None)"
-        folder = write(launcher.folder.name, 'empty/nothing.txt', '').parent
-        home = subprocess.run([launcher.python, '-c', 'import os; print(os.path.dirname(os.__file__))'], capture_output=True, text=True, check=True).stdout.strip()
-        if os.path.exists(os.path.join(home, 'sitecustomize.py')):
-            self.skipTest('this Python has a sitecustomize among its own modules')
-        self.assertEqual(launcher.start('-c', script, folder=folder), 'True\n')
+        script = "import sys, site; sys.path[:] = ['{}']; site.execsitecustomize(); print('sitecustomize' in sys.modules, sys.path, len(sys.meta_path))".format(site)
+        self.assertEqual(launcher.start('-S', '-c', script), 'False [] 4\n')
 
     def test_a_launcher_that_is_gone_leaves_the_script_alone(self):
         launcher = Launcher()
         launcher.environment['DSANALYZE_ATTACH'] = '/nonexistent/socket'
+        script = write(launcher.folder.name, 'save.py', "import os, torch; torch.save(1, 'saved.pt'); print(os.listdir('.'))")
+        self.assertIn('saved.pt', launcher.run(script))
         self.assertIn('done 2', launcher.run(train, '--samples', 8))
-        self.assertEqual(launcher.connections, [])
+        self.assertEqual((launcher.connections, os.listdir(launcher.output)), ([], []))
 
     def test_a_launcher_that_dies_during_a_window_leaves_the_script_alone(self):
         class Dies(Plan):
@@ -95,7 +93,7 @@ class Start(unittest.TestCase):
     def test_workers_of_every_start_method_say_nothing(self):
         for start in ('spawn', 'forkserver'):
             launcher = Launcher(Plan())
-            self.assertIn('done 4', launcher.start(train, '--samples', 16, '--workers', 2, '--start', start))
+            self.assertIn('done 4', launcher.run(train, '--samples', 16, '--workers', 1, '--start', start))
             self.assertEqual(len(launcher.connections), 1, start)
 
 

@@ -110,6 +110,12 @@ class Synthetic(unittest.TestCase):
         self.assertEqual(switched['kept'], 16)
         self.assertGreaterEqual(switched['discarded'], 16)
 
+    def test_batches_prepared_before_a_switch_do_not_make_the_loader_look_faster_after_it(self):
+        launcher = Launcher(Plan(run(10), switch('synthetic'), run(20, 'synthetic'), switch('full'), run(20), drain(1, 4), run(20), then=end))
+        launcher.run(train, '--samples', 2000, '--workers', 2, '--prefetch', 16, '--prep', 0.002, '--step', 0.001)
+        for window in launcher.first.windows('full')[1:]:
+            self.assertGreater((window['end'] - window['begin']) / 20, 3.5e6)
+
     def test_an_epoch_keeps_its_length_through_every_mode(self):
         for options in (('--workers', 2), ('--workers', 0), ('--workers', 2, '--persistent'), ('--workers', 1, '--prefetch', 8, '--shuffle'),
                         ('--workers', 2, '--style', 'sized'), ('--workers', 0, '--style', 'sized'), ('--workers', 2, '--style', 'batched')):

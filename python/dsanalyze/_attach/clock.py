@@ -31,7 +31,7 @@ class StepClock:
     def _reset(self):
         self.stepped = 0
         self.steps = 0
-        self._wait = self._hook = self._samples = self._validation = self._ranks = self._outside_ranks = 0
+        self._wait = self._hook = self._samples = self._validation = self._ranks = self._outside_ranks = self._after = 0
         self._ready = self._paused = None
         self._synchronised = 0
 
@@ -68,6 +68,11 @@ class StepClock:
     def stepped_at(self, at):
         self.stepped = at
         self.steps += 1
+
+    def hooked_after(self, duration):
+        """The hook's own time after an optimizer's step."""
+        if self._open is not None:
+            self._after += duration
 
     def skipped_at(self, at):
         """A GradScaler left out the optimizer's step."""
@@ -109,15 +114,16 @@ class StepClock:
             self.gap.validation += left - began
 
     def close(self, at):
-        """The primary loader is asked again (or has ended). The step's time is divided later, by take()."""
+        """The primary loader is asked again (or has ended). The step's time is divided later, by take(). Returns whether there was a step."""
         if self._validation_began is not None:
             self.validation_ended()
         if self._open is None or self._ready is None:
-            return
+            return False
         self._raw.append((self._open, at, self.stepped or self._paused or at, self._synchronised, self._wait, self._hook, self._validation,
-                          self._samples, self.steps, self._ranks, self._outside_ranks))
+                          self._samples, self.steps, self._ranks, self._outside_ranks, self._after))
         self._open = None
         self._reset()
+        return True
 
     def take(self, mode, end, ranks):
         """The window since the last take(), or nothing where no step was closed."""
@@ -134,10 +140,12 @@ class StepClock:
         return window
 
 
-def _divided(opened, closed, computed, synchronised, wait, hook, validation, samples, steps, ranks, outside_ranks):
+def _divided(opened, closed, computed, synchronised, wait, hook, validation, samples, steps, ranks, outside_ranks, after):
     """One step's parts, whose first three and the hook's own time add up to its duration."""
     total = closed - opened
-    outside = max(0, closed - computed - synchronised)
+    after = min(after, closed - computed)
+    hook += after
+    outside = max(0, closed - computed - synchronised - after)
     compute = total - outside - wait - hook
     if compute < 0:  # Batches that were fetched outside of the step's computing, as by a loop that looks ahead.
         outside, compute = max(0, outside + compute), 0

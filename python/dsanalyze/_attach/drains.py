@@ -114,7 +114,7 @@ def drain(record, workers, batches, seconds, which):
     """
     warm = which == 'warm'
     times, samples, restarts, error, shapes = [], [], [], None, []
-    lists = record.lists[:batches] if warm or not record.warmed else record.lists[:record.warmed]
+    lists = record.lists[:batches or None] if warm or not record.warmed else record.lists[:record.warmed]
     limit = batches or math.inf
     if warm and record.map_style:
         limit = min(limit, len(lists))

@@ -1,4 +1,5 @@
 """What phases and passive runs have in common: who trains, and what is said about it once."""
+from _thread import get_ident
 from time import monotonic_ns as now
 
 from . import facts
@@ -23,6 +24,12 @@ class Engine:
         self._send = send
         self._said = set()
         self._loaders = 0
+        self._inside = None
+        self._thread_known = False
+
+    def nested(self):
+        """Whether this thread is inside of an iterator's own __next__: a dataset that has a loader of its own."""
+        return self._inside == get_ident()
 
     def created(self, iteration):
         """A new iterator, or a new epoch of a persistent one."""
@@ -34,10 +41,18 @@ class Engine:
             self.clock.gap.start += duration
 
     def optimizer_stepped(self):
+        at = now()
         if self.clock.running:
-            self.clock.stepped_at(now())
+            self.clock.stepped_at(at)
         for record in self.roles.stepped():
             self._introduce(record)
+        if not self._thread_known and self.roles.primary is not None:
+            thread = self.roles.primary.current.thread
+            self._thread_known = thread is not None
+            if thread not in (None, get_ident()):
+                self.note('loader-in-thread', 'The script fetches its batches in a thread of its own: waiting for them there is no waiting of the training.')
+
+        self.clock.hooked_after(now() - at)
 
     def _introduce(self, record):
         """A loader is now known to train, or to be the primary one."""

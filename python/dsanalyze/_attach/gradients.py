@@ -81,8 +81,6 @@ class Gradients:
             except Exception as error:
                 engine.fault(error)
 
-    _stepped._torchdynamo_disable = True
-
     # The first parameters' gradients come last; what follows until the end of backward() is waiting for other ranks.
 
     def _watch(self, optimizer):
@@ -92,8 +90,6 @@ class Gradients:
 
     def _gradient_ready(self, _):
         self._last_gradient = now()
-
-    _gradient_ready._torchdynamo_disable = True
 
     def _follow_backward(self):
         original = torch.autograd.backward

@@ -43,6 +43,8 @@ class Hook:
         self.waiting = False
         link = Link(os.environ['DSANALYZE_ATTACH'])
         if link.lost:
+            if self.outputs is not None:
+                self.outputs.stop()
             return
         message = facts.hello()
         link.send(message)
@@ -72,7 +74,7 @@ class Hook:
         """A new iterator of the script, in a process that may train."""
         if self.waiting and torch.utils.data.get_worker_info() is None:
             self.connect()
-        return self.engine is not None and not self.engine.off and not drains.building
+        return self.engine is not None and not self.engine.off and not drains.building and not self.engine.nested()
 
     def child(self):
         """In a forked child: the connection is the parent's. A child that makes iterators of its own, and is no worker, connects by itself."""
@@ -84,13 +86,16 @@ class Hook:
         self.waiting = True
 
     def bye(self):
-        if self.engine is not None:
+        engine, self.engine = self.engine, None
+        if engine is None:
+            return
+        try:
             if self.outputs is not None:
-                self.outputs.report()
-            left = self.engine.finish()
-            self.engine.link.send(dict(left, t='bye', exit=1 if hasattr(sys, 'last_type') else None))
-            self.engine.link.close()
-            self.engine = None
+                self.outputs.report(engine.note)
+            engine.link.send(dict(engine.finish(), t='bye', exit=1 if hasattr(sys, 'last_type') else None))
+            engine.link.close()
+        except Exception:  # There is no one left to hear of it.
+            pass
 
 
 hook = Hook()
@@ -123,8 +128,11 @@ def _patched_init(self, loader, *arguments, **named):
 def _patched_reset(self, loader, first_iter=False):
     iteration = self.__dict__.get('_dsanalyze')
     if iteration is not None and not first_iter and hook.engine is not None:
-        iteration.renew()
-        hook.engine.created(iteration)
+        try:
+            iteration.renew()
+            hook.engine.created(iteration)
+        except Exception as error:
+            _fault(error)
     return _reset(self, loader, first_iter)
 
 
@@ -140,15 +148,15 @@ def _patched_loader_init(self, *arguments, **named):
 def _patched_loader_iter(self):
     began = now()
     iterator = _loader_iter(self)
-    engine = hook.engine
-    if engine is not None and '_dsanalyze' in iterator.__dict__:
-        engine.started(iterator._dsanalyze.record, now() - began)
+    if hook.engine is not None and isinstance(iterator, _Base):
+        iteration = iterator.__dict__.get('_dsanalyze')
+        if iteration is not None:
+            hook.engine.started(iteration.record, now() - began)
     return iterator
 
 
 for _new, _old in ((_patched_next, _next), (_patched_index, _index), (_patched_init, _init), (_patched_reset, _reset),
                    (_patched_loader_init, _loader_init), (_patched_loader_iter, _loader_iter)):
-    _new._torchdynamo_disable = True
     for _name in ('__name__', '__qualname__', '__doc__', '__module__'):
         setattr(_new, _name, getattr(_old, _name))
     _new.__wrapped__ = _old
@@ -179,7 +187,7 @@ def install():
     if facts.rank()['world'] > 1:
         hook.gradients.follow_ranks()
     if not hook.passive:
-        hook.outputs = Outputs(os.environ.get('DSANALYZE_ATTACH_OUTPUT'), lambda code, text, **more: hook.engine.note(code, text, **more) if hook.engine is not None else None)
+        hook.outputs = Outputs(os.environ.get('DSANALYZE_ATTACH_OUTPUT'))
         hook.outputs.watch()
     os.register_at_fork(after_in_child=hook.child)
     atexit.register(hook.bye)

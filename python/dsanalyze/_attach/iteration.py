@@ -17,7 +17,6 @@ class Record:
         self.recipe = recipe
         self.id = None
         self.training = False
-        self.confirmed = 0
         self.lists = []
         self.replay = None
         self.length = None
@@ -41,6 +40,7 @@ class Iteration:
         self.record = record
         self.iterator = weakref.ref(iterator)
         self.map_style = record.map_style
+        self.thread = None
         self.renew()
         self.held = False
 
@@ -96,22 +96,31 @@ class Iteration:
         raise StopIteration
 
     def consume(self, iterator, original):
-        """Takes one batch off the epoch without fetching it; StopIteration ends the epoch."""
+        """Takes one batch off the epoch without fetching it, and returns what undo() needs; StopIteration ends the epoch."""
         if self.map_style:
             if self.again:
-                self.again.popleft()
-            else:
-                self.record.remember(original(iterator))
-            return
+                return self.again.popleft()
+            index = original(iterator)
+            self.record.remember(index)
+            return index
         length = self.record.length or self.record.facts['batches']
         if length is not None and self.handed >= length:
             raise StopIteration
         if self.spare:
-            self.spare.popleft()
-            return
+            return self.spare.popleft()
         if self.ended:
             raise StopIteration
         self.ahead += 1
+        return None
+
+    def undo(self, taken):
+        """What consume() took off the epoch was not handed out after all."""
+        if self.map_style:
+            self.again.appendleft(taken)
+        elif taken is not None:
+            self.spare.appendleft(taken)
+        else:
+            self.ahead -= 1
 
     def peek(self, iterator, original, count):
         """Records up to `count` index lists by looking ahead in the sampler; the script gets them all the same."""

@@ -24,15 +24,16 @@ def _absolute(path):
 
 
 class Outputs:
-    def __init__(self, folder, note):
+    """stop() before anything was written leaves the script's files alone."""
+
+    def __init__(self, folder):
         self._folder = folder
-        self._note = note
         self._diverted = {}
         self._written = {}
         self._process = os.getpid()
         self._following = False
         torch.save = torch.serialization.save = self._around_save(torch.serialization.save)
-        torch.load = torch.serialization.load = self._reading(torch.serialization.load)
+        torch.load = torch.serialization.load = self._reading(torch.serialization.load, 'f')
 
     # Checkpoints.
 
@@ -50,6 +51,9 @@ class Outputs:
         self._follow()
         return place
 
+    def stop(self):
+        self._folder = None
+
     def _around_save(self, original):
         @functools.wraps(original)
         def save(obj, f, *arguments, **named):
@@ -63,47 +67,55 @@ class Outputs:
             return self._diverted.get(_absolute(path), path)
         return path
 
-    def _reading(self, original):
+    def _reading(self, original, name='path'):
         """A function whose first argument is a path to read or change."""
         @functools.wraps(original)
-        def reading(path, *arguments, **named):
-            return original(self.find(path), *arguments, **named)
+        def reading(*arguments, **named):
+            arguments, named = _by_position(arguments, named, name)
+            return original(*map(self.find, arguments[:1]), *arguments[1:], **named)
 
         return reading
 
     def _removing(self, original):
         @functools.wraps(original)
-        def removing(path, *arguments, **named):
-            place = self.find(path)
-            result = original(place, *arguments, **named)
-            if place is not path:
-                self._diverted.pop(_absolute(path), None)
-            return result
+        def removing(*arguments, **named):
+            arguments, named = _by_position(arguments, named, 'path')
+            original(*map(self.find, arguments[:1]), *arguments[1:], **named)
+            self._forget(arguments[0])
 
         return removing
 
     def _moving(self, original, keeps):
         """A function of a source and a destination: what comes of a diverted file is diverted, too."""
         @functools.wraps(original)
-        def moving(source, destination, *arguments, **named):
-            place = self.find(source)
-            if place is source:
-                return original(source, destination, *arguments, **named)
+        def moving(*arguments, **named):
+            arguments, named = _by_position(arguments, named, 'src', 'dst')
+            place = self.find(arguments[0]) if len(arguments) > 1 else None
+            if place is None or place is arguments[0]:
+                return original(*arguments, **named)
+            source, destination = arguments[:2]
             if os.path.isdir(destination):
                 destination = os.path.join(os.fsdecode(destination), os.path.basename(_absolute(source)))
-            original(place, self._divert(destination), *arguments, **named)
+            result = original(place, self._divert(destination), *arguments[2:], **named)
             if not keeps:
-                self._diverted.pop(_absolute(source), None)
-            return destination
+                self._forget(source)
+            return None if result is None else destination
 
         return moving
 
     def _opening(self, original):
         @functools.wraps(original)
-        def opening(file, mode='r', *arguments, **named):
-            return original(self.find(file) if isinstance(mode, str) and not set(mode) & set('wax+') else file, mode, *arguments, **named)
+        def opening(*arguments, **named):
+            arguments, named = _by_position(arguments, named, 'file', 'mode')
+            mode = arguments[1] if len(arguments) > 1 else 'r'
+            if arguments and isinstance(mode, str) and not set(mode) & set('wax+'):
+                arguments[0] = self.find(arguments[0])
+            return original(*arguments, **named)
 
         return opening
+
+    def _forget(self, path):
+        self._diverted.pop(_absolute(path), None)
 
     def _follow(self):
         """From the first diverted file on, functions that take paths look for it."""
@@ -111,15 +123,23 @@ class Outputs:
             return
         self._following = True
         for name in ('stat', 'lstat', 'access', 'chmod', 'utime'):
-            setattr(os, name, self._reading(getattr(os, name)))
+            self._replace(os, name, self._reading(getattr(os, name)))
         for name in ('remove', 'unlink'):
-            setattr(os, name, self._removing(getattr(os, name)))
+            self._replace(os, name, self._removing(getattr(os, name)))
         for name in ('rename', 'replace'):
-            setattr(os, name, self._moving(getattr(os, name), keeps=False))
+            self._replace(os, name, self._moving(getattr(os, name), keeps=False))
         shutil.move = self._moving(shutil.move, keeps=False)
         for module, name in ((os, 'link'), (os, 'symlink'), (shutil, 'copyfile'), (shutil, 'copy'), (shutil, 'copy2')):
-            setattr(module, name, self._moving(getattr(module, name), keeps=True))
+            self._replace(module, name, self._moving(getattr(module, name), keeps=True))
         builtins.open = io.open = self._opening(builtins.open)
+
+    @staticmethod
+    def _replace(module, name, function):
+        """Other modules ask os what its functions can do by looking for them in its sets."""
+        for abilities in (os.supports_dir_fd, os.supports_effective_ids, os.supports_fd, os.supports_follow_symlinks):
+            if getattr(module, name) in abilities:
+                abilities.add(function)
+        setattr(module, name, function)
 
     # Other files.
 
@@ -139,13 +159,23 @@ class Outputs:
         except Exception:
             pass
 
-    def report(self):
+    def report(self, note):
         """Sent once, when the process ends."""
         if self._diverted:
-            self._note('outputs-diverted', 'Checkpoints went to a folder of dsanalyze instead of {}.'.format(_some(self._diverted)), paths=sorted(self._diverted)[:max_files])
+            note('outputs-diverted', 'Checkpoints went to a folder of dsanalyze instead of {}.'.format(_some(self._diverted)), paths=sorted(self._diverted)[:max_files])
         written = sorted(path for path in self._written if path not in self._diverted and os.path.exists(path))
         if written:
-            self._note('files-written', 'The script wrote {}.'.format(_some(written)), paths=written)
+            note('files-written', 'The script wrote {}.'.format(_some(written)), paths=written)
+
+
+def _by_position(arguments, named, *names):
+    """The same arguments with the first ones, of these names, given by position as far as they are there."""
+    arguments, named = list(arguments), dict(named)
+    for name in names[len(arguments):]:
+        if name not in named:
+            break
+        arguments.append(named.pop(name))
+    return arguments, named
 
 
 def _writes(mode, flags):

@@ -1,4 +1,5 @@
 """A real training run: only clocks are read, and the launcher is never waited for."""
+from _thread import get_ident
 from time import monotonic_ns as now
 
 from .clock import Gap
@@ -19,27 +20,34 @@ class Passive(Engine):
         self._gap = None
 
     def next(self, iteration, iterator):
+        if self._inside is not None and self.nested():
+            return self._original(iterator)
         entered = now()
         record = iteration.record
         training = record.training and gradients_enabled()
         primary = training and record is self.roles.primary
         try:
             if primary:
+                iteration.thread = get_ident()
                 entered = self._begin(iteration, entered)
             elif not training and self.roles.training:
                 self.clock.validation_entered(entered)
         except Exception as error:
             self.fault(error)
+        outer, self._inside = self._inside, get_ident()
         asked = now()
         try:
             batch = self._original(iterator)
         except StopIteration:
+            self._inside = outer
             self._ended(iteration, entered, primary, training)
             raise
         except BaseException:
             if primary:
                 self.clock.cancel()
             raise
+        finally:
+            self._inside = outer
         served = now()
         try:
             iteration.handed += 1

@@ -1,11 +1,13 @@
 """Runs the launcher's plan inside the script: windows of training steps in a mode, and between them switches and drains."""
 import os
 import sys
+from _thread import get_ident
 from time import monotonic_ns as now
 
 import torch
 
 from .clock import Gap
+from .device import DeviceClock
 from .engine import Engine
 from .modes import Modes
 from .roles import Randomness, gradients_enabled
@@ -35,10 +37,13 @@ class Phases(Engine):
         self._index = original_index
         self._remaining = 0
         self._epoch = -1
+        self._device = DeviceClock()
 
     # What happens in the script.
 
     def next(self, iteration, iterator):
+        if self.nested():
+            return self._original(iterator)
         step = Asked(iteration, iterator, now())
         self._guard(self._begin, step)
         if step.over:
@@ -49,9 +54,11 @@ class Phases(Engine):
             return self._plain(iteration, iterator)
         index = self._guard(iteration.expected, iterator)
         asked = now()
+        outer, self._inside = self._inside, get_ident()
         try:
             batch = self._original(iterator)
         except StopIteration:
+            self._inside = outer
             self._guard(self._ended, step)
             if step.batch is not None:
                 return step.batch[0]
@@ -60,6 +67,8 @@ class Phases(Engine):
             if step.role is primary:
                 self.clock.cancel()
             raise
+        finally:
+            self._inside = outer
         self._guard(self._delivered, step, index, batch, now() - asked, asked - step.began)
         return batch
 
@@ -76,6 +85,11 @@ class Phases(Engine):
         """It must not fetch ahead while batches come from elsewhere."""
         super().created(iteration)
         iteration.held = self.modes.mode != 'full' and iteration.record.training and not self.off
+
+    def optimizer_stepped(self):
+        if self.clock.running:
+            self._device.stepped()
+        super().optimizer_stepped()
 
     def fault(self, error):
         self.note('hook-failed', '{}: {}'.format(type(error).__name__, error))
@@ -103,6 +117,7 @@ class Phases(Engine):
             return
         if record is self.roles.primary:
             step.role = primary
+            step.iteration.thread = get_ident()
             self._begin_step(step)
         elif record.training:
             step.role = follower
@@ -110,22 +125,34 @@ class Phases(Engine):
             self._hand_out(step)
 
     def _begin_step(self, step):
+        first = not step.iteration.announced
+        due = first or self._remaining <= 0
+        if due:
+            step.began = self._synchronise(step.began)
         entered = step.began
-        self.clock.close(entered)
-        if not step.iteration.announced:
-            step.iteration.announced = True
-            self._epoch += 1
-            self.checkpoint('start', step.iteration, entered)
-        elif self._remaining <= 0:
-            self.checkpoint('window', step.iteration, entered)
-        else:
+        if self.clock.close(entered):
+            self._device.close()
+        if not due:
             self._remaining -= 1
             self.clock.open(entered)
             return
+        if first:
+            step.iteration.announced = True
+            self._epoch += 1
+        self.checkpoint('start' if first else 'window', step.iteration, entered)
         self._remaining -= 1
         step.began = now()  # What lay between was a checkpoint, which belongs to no step.
         if not self.off:
             self.clock.open(step.began)
+
+    def _synchronise(self, entered):
+        """Waits for what the device still has to do, which is the last step's computing; returns the time afterwards."""
+        if not torch.cuda.is_initialized():
+            return entered
+        torch.cuda.synchronize()
+        left = now()
+        self.clock.synchronised(left - entered)
+        return left
 
     def _hand_out(self, step):
         iteration, iterator = step.iteration, step.iterator
@@ -134,7 +161,7 @@ class Phases(Engine):
         if not iteration.held or (synthetic and not record.replay):
             self.modes.apply(iteration, iterator)
         try:
-            iteration.consume(iterator, self._index)
+            taken = iteration.consume(iterator, self._index)
         except StopIteration:
             if not iteration.map_style:  # Else the script's own iterator has ended, too, and says so itself.
                 self._ended(step)
@@ -143,14 +170,18 @@ class Phases(Engine):
         if iteration.ahead == 1 and record.length is None and record.facts['batches'] is None:
             self.note('length-unknown', 'The dataset has no length, and no epoch had ended before: this epoch may become longer than the stream.')
         wait = 0
-        if synthetic:
-            batch, samples = record.replay.next()
-            if record.replay.changed:
-                self.note('batch-mutated', 'The script changes batches in place; each batch was handed out as a copy.')
-        else:
-            asked = now()
-            batch, samples = self.modes.cached_batch(iteration)
-            wait = now() - asked
+        try:
+            if synthetic:
+                batch, samples = record.replay.next()
+            else:
+                asked = now()
+                batch, samples = self.modes.cached_batch(iteration)
+                wait = now() - asked
+        except BaseException:
+            iteration.undo(taken)
+            raise
+        if synthetic and record.replay.changed:
+            self.note('batch-mutated', 'The script changes batches in place; each batch was handed out as a copy.')
         iterator._num_yielded += 1
         step.batch = (batch,)
         self._served(step, samples, wait, now() - step.began - wait)
@@ -169,6 +200,7 @@ class Phases(Engine):
         if step.role is primary:
             if self.clock.running:
                 self.clock.served(at, wait, hook, samples)
+                self._device.served()
         elif step.role is follower:
             self.clock.followed(wait, hook)
         else:
@@ -192,6 +224,7 @@ class Phases(Engine):
         elif step.role is primary:
             self.clock.cancel()
             entered = step.began
+            self._synchronise(entered)
             self.checkpoint('epoch_end', iteration, entered)
             self._remaining = 0
             self.clock.gap = Gap(entered)
@@ -201,12 +234,13 @@ class Phases(Engine):
 
     def checkpoint(self, why, iteration, entered):
         """Sends what was measured and does what the launcher answers, until it says how to go on."""
-        if torch.cuda.is_initialized():
-            torch.cuda.synchronize()
         message = self._at(why, iteration)
         window = self.clock.take(self.modes.mode, entered, self.world > 1)
         if window is not None:
             window['nonfinite'] = self._nonfinite()
+            device = self._device.take()
+            if device is not None:
+                window['gpu'] = device
             message['window'] = window
         if self.clock.gap is not None and why == 'start':
             message['between'] = self.clock.gap.report(entered)
@@ -254,7 +288,7 @@ class Phases(Engine):
     def end(self):
         """Ends the process: the results of this run are thrown away."""
         if self.outputs is not None:
-            self._guard(self.outputs.report)
+            self._guard(self.outputs.report, self.note)
         self.link.send({'t': 'bye', 'exit': 0})
         for _, iterator in self.modes.live():
             for worker in getattr(iterator, '_workers', ()):

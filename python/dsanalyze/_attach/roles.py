@@ -12,14 +12,16 @@ gradients_enabled = torch.is_grad_enabled  # Inference mode disables them, too.
 class Roles:
     """Counts hand-outs (with gradients enabled) between optimizer steps.
 
-    The loader asked last before a step trains. One that is asked equally often beside it (zip of two loaders) does so, too; after the first step of all
-    this has to be seen twice, because validation loops that were left early look the same once.
+    The loader asked last before a step trains. One that is asked equally often beside it (zip of two loaders) does so, too, when this is seen twice:
+    a validation loop that was left early looks the same once.
     """
 
     def __init__(self):
         self._since = {}
         self._last = None
         self._missing = 0
+        self._doubted = False
+        self._alike = ()
         self.training = []
         self.primary = None
 
@@ -39,25 +41,29 @@ class Roles:
         if self.primary in since:
             self._missing = 0
             if len(since) == 1:
+                self._alike = ()
                 return ()
         else:
             self._missing += 1
         if last not in since:
             return ()
-        found = []
-        for record, count in since.items():
-            if record.training or count != since[last]:
-                continue
-            if record is last or not self.training or record.confirmed:
-                record.training = True
-                found.append(record)
-            record.confirmed += 1
+        alike = [record for record, count in since.items() if count == since[last]]
+        sole = last if self.primary not in since else None
+        found = [record for record in alike if not record.training and (record in self._alike or record is sole)]
+        self._alike = alike
+        if self.primary is None and len(since) > 1 and len(found) < 2 and not self._doubted:
+            self._doubted = True  # The next step tells.
+            return ()
+        for record in found:
+            record.training = True
         self.training += found
-        if self.primary is None or (last.training and self.primary not in since and (self._over(self.primary) or self._missing >= patience)):
-            self.primary = found[0] if self.primary is None and found else last
+        if self.primary is None:
+            self.primary = found[0]
+        elif self.primary not in since and (self._over(self.primary) or self._missing >= patience):
+            self.primary = last
             self._missing = 0
-            if self.primary not in found:
-                found.insert(0, self.primary)
+            if last not in found:
+                found.insert(0, last)
         return found
 
     @staticmethod

@@ -1,0 +1,37 @@
+"""The accelerator's own time of each step, by events on the stream that the script uses."""
+import torch
+
+
+class DeviceClock:
+    """An event when a batch has been handed out, and one when the optimizer has stepped. They are read when the device has been waited for."""
+
+    def __init__(self):
+        self._begin = None
+        self._end = None
+        self._steps = []
+
+    @staticmethod
+    def _event():
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def served(self):
+        self._end = None
+        self._begin = self._event() if torch.cuda.is_initialized() else None
+
+    def stepped(self):
+        if self._begin is not None:
+            self._end = self._event()
+
+    def close(self):
+        """The step is over; called once for each step of the window."""
+        self._steps.append((self._begin, self._end))
+        self._begin = self._end = None
+
+    def take(self):
+        """Nanoseconds of each step since the last take(), null where they are not known; nothing where there is no device."""
+        steps, self._steps = self._steps, []
+        if not torch.cuda.is_initialized():
+            return None
+        return [int(begin.elapsed_time(end) * 1e6) if end is not None else None for begin, end in steps]

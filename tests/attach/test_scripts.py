@@ -1,0 +1,308 @@
+"""Scripts that are not like the textbook's: what trains is found all the same, and nothing of the script's changes."""
+import pathlib
+import unittest
+
+from fake_launcher import Launcher, Plan, drain, end, run, switch
+
+preamble = '''
+import os, queue, sys, threading, time
+import torch
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+
+def data(samples=160):
+    return TensorDataset(torch.arange(samples, dtype=torch.float32).repeat(4, 1).t().contiguous())
+
+torch.manual_seed(1)
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+
+def step(x, sleep=0.002):
+    model(x).mean().backward()
+    time.sleep(sleep)
+    optimizer.step()
+    optimizer.zero_grad()
+'''
+phases = (run(5), switch('synthetic'), run(20, 'synthetic'), switch('full'))
+
+
+class Scripts(unittest.TestCase):
+    def launch(self, text, *answers, mode='phases', **options):
+        self.launcher = Launcher(Plan(*(answers or phases), then=run(1000)), mode=mode)
+        path = pathlib.Path(self.launcher.folder.name, 'script.py')
+        path.write_text(preamble + text)
+        output = self.launcher.run(path, **options)
+        return output, self.launcher.connections[0] if self.launcher.connections else None
+
+    def check(self, connection, primaries=1, notes=()):
+        self.assertEqual([loader['primary'] for loader in connection.of('loader')], [True] * primaries)
+        self.assertEqual(set(connection.notes()), set(notes))
+        self.assertEqual(len(connection.windows('synthetic')[0]['wait']), 20)
+        for window in connection.windows():
+            total = sum(sum(window[part]) for part in ('wait', 'compute', 'outside', 'hook'))
+            self.assertEqual(total, window['end'] - window['begin'])
+
+    def test_validation_with_gradients_enabled_is_not_training(self):
+        output, connection = self.launch('''
+train, validation = DataLoader(data(), 4, shuffle=True), DataLoader(data(40), 4)
+for x, in validation:
+    model(x)
+    break
+for epoch in range(2):
+    for number, (x,) in enumerate(train):
+        step(x)
+        if number % 10 == 9:
+            for x, in validation:
+                model(x)
+                time.sleep(0.001)
+    print('epoch', number + 1)
+''')
+        self.assertEqual(output, 'epoch 40\nepoch 40\n')
+        self.check(connection)
+        self.assertEqual(connection.of('loader')[0]['shuffle'], True)
+        self.assertGreaterEqual(sum(sum(window['validation']) for window in connection.windows()), 60e6)
+
+    def test_evaluation_over_the_training_loader_is_not_training(self):
+        output, connection = self.launch('''
+train = DataLoader(data(), 4)
+for epoch in range(3):
+    seen = sum(1 for x, in train if step(x) is None)
+    with torch.no_grad():
+        seen += sum(1 for x, in train)
+    print('epoch', seen)
+''')
+        self.assertEqual(output, 'epoch 80\n' * 3)
+        self.check(connection)
+        self.assertEqual(len(connection.at('epoch_end')), 3)
+        self.assertGreater(connection.at('start')[-1]['between']['validation'], 0)
+
+    def test_a_loader_made_anew_for_each_epoch_stays_the_training_loader(self):
+        output, connection = self.launch('''
+for epoch in range(4):
+    print('epoch', sum(1 for x, in DataLoader(data(), 4) if step(x) is None))
+''')
+        self.assertEqual(output, 'epoch 40\n' * 4)
+        self.check(connection, primaries=4)
+        self.assertEqual([start['epoch'] for start in connection.at('start')], [0, 1, 2, 3])
+
+    def test_a_loop_that_looks_one_batch_ahead_keeps_its_epochs(self):
+        output, connection = self.launch('''
+def ahead(loader):
+    batches = iter(loader)
+    current = next(batches)
+    for following in batches:
+        yield current
+        current = following
+    yield current
+
+train = DataLoader(data(), 4, num_workers=2)
+for epoch in range(3):
+    print('epoch', sum(1 for x, in ahead(train) if step(x) is None))
+''')
+        self.assertEqual(output, 'epoch 40\n' * 3)
+        self.check(connection)
+
+    def test_batches_fetched_by_a_thread_are_training_all_the_same(self):
+        output, connection = self.launch('''
+def background(loader):
+    fetched = queue.Queue(2)
+    def fetch():
+        for batch in loader:
+            fetched.put(batch)
+        fetched.put(None)
+    threading.Thread(target=fetch, daemon=True).start()
+    return iter(fetched.get, None)
+
+train = DataLoader(data(), 4)
+for epoch in range(3):
+    print('epoch', sum(1 for x, in background(train) if step(x) is None))
+''')
+        self.assertEqual(output, 'epoch 40\n' * 3)
+        self.assertEqual(set(connection.notes()) - {'loader-in-thread'}, set())
+        self.assertIn('loader-in-thread', connection.notes())
+
+    def test_a_loader_inside_a_dataset_is_not_the_training_loader(self):
+        output, connection = self.launch('''
+class Nested(Dataset):
+    def __len__(self):
+        return 160
+    def __getitem__(self, index):
+        return next(iter(DataLoader(data(4), 1)))[0][0] + index
+
+class Outer(DataLoader):
+    pass
+
+print('epoch', sum(1 for x in Outer(Nested(), 4) if step(x) is None))
+''')
+        self.assertEqual(output, 'epoch 40\n')
+        self.check(connection)
+        self.assertEqual(connection.of('loader')[0]['name'], '__main__.Outer')
+
+    def test_two_optimizers_that_take_turns_are_one_step(self):
+        output, connection = self.launch('''
+other = torch.optim.Adam(torch.nn.Linear(4, 1).parameters())
+for epoch in range(2):
+    for x, in DataLoader(data(), 4) if epoch else DataLoader(data(), 4):
+        step(x)
+        other.step()
+print('done')
+''')
+        self.check(connection, primaries=2)
+        self.assertEqual(set(connection.windows('synthetic')[0]['steps']), {2})
+
+    def test_a_scheduler_and_a_closure_step_as_they_would(self):
+        output, connection = self.launch('''
+optimizer = torch.optim.LBFGS(model.parameters(), lr=1e-9, max_iter=2)
+schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 1e-9, total_steps=40, cycle_momentum=False)
+def closure():
+    optimizer.zero_grad()
+    loss = model(x).mean()
+    loss.backward()
+    return loss
+for x, in DataLoader(data(), 4):
+    optimizer.step(closure)
+    schedule.step()
+print('epoch', schedule.last_epoch)
+''')
+        self.assertEqual(output, 'epoch 40\n')
+        self.check(connection)
+
+    def test_losses_that_are_not_finite_are_counted(self):
+        _, connection = self.launch('''
+for number, (x,) in enumerate(DataLoader(data(), 4)):
+    loss = model(x).mean() * (float('nan') if number in (8, 9, 12) else 1)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    with torch.no_grad():
+        model.weight.fill_(1); model.bias.fill_(0)
+''', run(10), run(5))
+        self.assertEqual([window['nonfinite'] for window in connection.windows()], [2, 1, 0])
+
+    def test_a_worker_that_hangs_ends_a_switch_in_time(self):
+        _, connection = self.launch('''
+sys.modules['_dsanalyze_attach.iteration'].discard_seconds = 0.5
+class Hangs(Dataset):
+    def __len__(self):
+        return 160
+    def __getitem__(self, index):
+        time.sleep(1000 if index == 55 else 0)
+        return torch.ones(4)
+for x in DataLoader(Hangs(), 4, num_workers=2):
+    step(x)
+''', run(5), switch('synthetic'), run(10, 'synthetic'), end)
+        self.assertLess(connection.at('switched')[0]['kept'], 16)
+        self.assertEqual(len(connection.windows('synthetic')[0]['wait']), 10)
+        self.assertIn('timed out', connection.notes()['discard-failed']['text'])
+
+    def test_steps_that_a_scaler_leaves_out_are_counted(self):
+        output, connection = self.launch('''
+if not hasattr(torch.amp, 'GradScaler'):
+    print('no scaler')
+    sys.exit()
+scaler = torch.amp.GradScaler('cpu', init_scale=2.0)
+for number, (x,) in enumerate(DataLoader(data(), 4)):
+    scaler.scale(model(x).mean() * (float('inf') if number in (7, 8) else 1)).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    optimizer.zero_grad()
+''', run(10), end)
+        if 'no scaler' in output:
+            self.skipTest('this torch has no GradScaler for the CPU')
+        self.assertEqual(connection.windows()[0]['skipped'], 2)
+
+    def test_a_device_is_waited_for_at_the_ends_of_windows_alone(self):
+        _, connection = self.launch('''
+class Event:
+    def __init__(self, enable_timing):
+        self.at = None
+    def record(self):
+        self.at = time.monotonic()
+    def elapsed_time(self, other):
+        return (other.at - self.at) * 1000
+
+waits = []
+torch.cuda.is_available = torch.cuda.is_initialized = lambda: True
+torch.cuda.Event, torch.cuda.get_device_name = Event, lambda: 'a device'
+torch.cuda.synchronize = lambda: waits.append(time.sleep(0.05))
+torch.cuda.get_rng_state_all, torch.cuda.set_rng_state_all = lambda: [], lambda states: None
+for x, in DataLoader(data(), 4):
+    step(x)
+    if len(waits) == 4:
+        print('waits', len(waits))
+        break
+''', run(5), switch('synthetic'), run(6, 'synthetic'), run(7, 'synthetic'), run(50, 'synthetic'))
+        device, = connection.of('device')
+        self.assertEqual((device['cuda'], device['device']), (True, 'a device'))
+        self.assertEqual([len(window['gpu']) for window in connection.windows()], [5, 6, 7])
+        for window in connection.windows():
+            self.assertTrue(all(gpu >= 2e6 for gpu in window['gpu']))
+            self.assertGreaterEqual(window['compute'][-1], 50e6)
+            self.assertEqual(sum(sum(window[part]) for part in ('wait', 'compute', 'outside', 'hook')), window['end'] - window['begin'])
+
+    def test_random_numbers_are_the_scripts_own_whatever_was_discarded(self):
+        text = '''
+import random
+import numpy
+
+class Noise(Dataset):
+    def __len__(self):
+        return 160
+    def __getitem__(self, index):
+        return torch.rand(4) + random.random() + numpy.random.rand()
+
+random.seed(1); numpy.random.seed(1)
+for x in DataLoader(Noise(), 4, num_workers=int(sys.argv[1])):
+    step(x)
+print(torch.rand(1).item(), random.random() if sys.argv[1] == '2' else '', numpy.random.rand() if sys.argv[1] == '2' else '')
+'''
+        for workers in '0', '2':
+            plain, _ = self.launch_with(text, workers, {'do': 'pass'})
+            profiled, _ = self.launch_with(text, workers, run(5), drain(0, 8, which='warm'), drain(1, 8), switch('cached'), switch('full'))
+            if workers == '2':
+                self.assertEqual(profiled, plain)
+            self.assertEqual(self.launch_with(text, workers, mode='passive')[0], plain)
+
+    def launch_with(self, text, argument, *answers, mode='phases'):
+        self.launcher = Launcher(Plan(*answers, then=run(1000)), mode=mode)
+        path = pathlib.Path(self.launcher.folder.name, 'script.py')
+        path.write_text(preamble + text)
+        return self.launcher.run(path, argument), self.launcher.first
+
+    def test_a_script_that_closes_every_descriptor_keeps_its_files_to_itself(self):
+        for mode in ('phases', 'passive'):
+            output, _ = self.launch('''
+for number, (x,) in enumerate(DataLoader(data(), 4)):
+    if number == 8:
+        os.closerange(3, 64)
+        files = [open('file' + str(number), 'w') for number in range(24)]
+    step(x, 0.03 if number > 30 else 0.001)
+for file in files:
+    file.close()
+print('epoch', number + 1, sum(os.path.getsize('file' + str(number)) for number in range(24)))
+''', mode=mode)
+            self.assertEqual(output, 'epoch 40 0\n')
+
+    def test_a_daemon_of_the_script_is_left_alone(self):
+        output, connection = self.launch('''
+for number, (x,) in enumerate(DataLoader(data(), 4)):
+    step(x)
+    if number == 10 and not os.fork():
+        time.sleep(0.1)
+        os._exit(0)
+print('epoch', number + 1)
+''')
+        self.assertEqual(output, 'epoch 40\n')
+        self.check(connection)
+
+    def test_a_hook_that_fails_leaves_the_script_to_itself(self):
+        output, connection = self.launch('''
+sys.modules['_dsanalyze_attach.batches'].Replay.next = lambda self: 1 / 0
+for epoch in range(2):
+    print('epoch', sum(1 for x, in DataLoader(data(), 4, num_workers=2) if step(x) is None))
+''')
+        self.assertEqual(output, 'epoch 40\nepoch 40\n')
+        self.assertIn('ZeroDivisionError', connection.notes()['hook-failed']['text'])
+
+
+if __name__ == '__main__':
+    unittest.main()
