@@ -16,11 +16,11 @@
 
 namespace dsanalyze {
 
-/// Leads the ranks of a launched training through the phases full, synthetic, prep and cached, at steps that all of them reach. It decides and keeps what
-/// was measured; it neither sends nor waits. Threads: one at a time.
+/// Leads the ranks of a launched training through the phases full, synthetic, prep and cached, at steps that all of them reach. It decides and keeps
+/// what was measured; it neither sends nor waits. Threads: one at a time.
 ///
-/// Each rank that comes to a checkpoint waits there. Once all ranks with a training loader stand at one, all get the same answer, so that no rank is ever
-/// in another phase than the others, however many steps lie between two checkpoints.
+/// Each rank that comes to a checkpoint waits there. Once all ranks with a training loader stand at one, all get the same answer, so that no rank is
+/// ever in another phase than the others, however many steps lie between two checkpoints.
 class Conductor {
  public:
   struct Plan {
@@ -59,7 +59,7 @@ class Conductor {
     std::optional<CheckpointMessage> at;
     std::optional<DrainedMessage> drained;
     Nanoseconds since = 0;
-    double last_median = 0;                            ///< seconds a step in the last window of the warm-up
+    double last_median = 0;                             ///< seconds a step in the last window of the warm-up
     std::pair<double, double> epoch_medians{0.0, 0.0};  ///< of the last two epochs' steps in this stage
     [[nodiscard]] bool waits() const { return at || drained; }
   };

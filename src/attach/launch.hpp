@@ -26,11 +26,11 @@ struct LaunchSettings {
   AttachMode mode = AttachMode::phases;
   SpawnWay::Output output = SpawnWay::Output::own;
   Conductor::Plan plan;
-  double start_seconds = 600;           ///< until the first training step, at most
-  double patience_seconds = 2;          ///< for processes that are asked to end
-  std::filesystem::path hook;           ///< the folder that goes first on PYTHONPATH
-  std::filesystem::path folder;         ///< the caller's, private and empty: the socket and diverted files lie there
-  bool keep_output = false;             ///< files that the training saves stay where it saves them
+  double start_seconds = 600;    ///< until the first training step, at most
+  double patience_seconds = 2;   ///< for processes that are asked to end
+  std::filesystem::path hook;    ///< the folder that goes first on PYTHONPATH
+  std::filesystem::path folder;  ///< the caller's, private and empty: the socket and diverted files lie there
+  bool keep_output = false;      ///< files that the training saves stay where it saves them
 };
 
 struct LaunchedTraining {

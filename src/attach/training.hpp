@@ -17,7 +17,7 @@ namespace dsanalyze {
 struct PhaseMeasurement {
   std::map<int, std::vector<StepWindow>> by_rank;
   std::map<int, std::vector<EpochGap>> gaps;  ///< between epochs, of a passive run
-  bool steady = false;  ///< two medians in a row agreed; else these windows are what there is
+  bool steady = false;                        ///< two medians in a row agreed; else these windows are what there is
   std::optional<TreeUse> before, after;
   std::uint64_t kept_batches = 0;  ///< synthetic: handed out in turn
 };

@@ -16,7 +16,7 @@ namespace {
 /// A training of several ranks in made-up time. Each rank takes the same number of steps an epoch; which rank comes to a checkpoint first is drawn.
 struct Training {
   int ranks = 1;
-  std::uint64_t batches = 1000;  ///< an epoch
+  std::uint64_t batches = 1000;                                             ///< an epoch
   double full = 0.010, synthetic = 0.004, cached = 0.008, drained = 0.005;  ///< seconds a step or batch
   std::uint64_t seed = 1;
 
@@ -120,7 +120,8 @@ struct Training {
       Rank& rank = members.at(number);
       const Nanoseconds before = now;
       const HookMessage message = work(rank);
-      const bool last_of_epoch = std::holds_alternative<CheckpointMessage>(message) && std::get<CheckpointMessage>(message).why == CheckpointMessage::Why::epoch_end;
+      const bool last_of_epoch =
+          std::holds_alternative<CheckpointMessage>(message) && std::get<CheckpointMessage>(message).why == CheckpointMessage::Why::epoch_end;
       now = std::max(now, before) + to_nanoseconds(step_seconds(rank.phase));
       rank.asks = false;
       rank.why = CheckpointMessage::Why::window;

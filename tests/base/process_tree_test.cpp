@@ -19,8 +19,8 @@ namespace {
 
 void write_process(const TemporaryFolder& folder, int pid, int parent, char state, int ticks, int collected) {
   const std::string number = std::to_string(pid);
-  folder.write(number + "/stat", number + " (a (b) c) " + state + " " + std::to_string(parent) + " 1 1 0 -1 0 0 0 0 0 " + std::to_string(ticks) + " 0 " +
-                                     std::to_string(collected) + " 0 20 0 1 0 7 4096 2\n");
+  folder.write(number + "/stat", number + " (a (b) c) " + state + " " + std::to_string(parent) + " 1 1 0 -1 0 0 0 0 0 " + std::to_string(ticks) +
+                                     " 0 " + std::to_string(collected) + " 0 20 0 1 0 7 4096 2\n");
   folder.write(number + "/io", "rchar: 1000\nwchar: 5\nread_bytes: 100\n");
 }
 

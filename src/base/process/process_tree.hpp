@@ -19,7 +19,8 @@ struct TreeUse {
   Bytes requested_bytes = 0;               ///< by read calls, of whatever they read
   std::optional<Bytes> storage_bytes = 0;  ///< that had to come from storage, pages that are mapped too; absent where the kernel does not count them
   std::size_t processes = 0;
-  std::optional<double> storage_wait_seconds{};  ///< in which some process of the machine waited for storage; absent where the kernel does not count it
+  std::optional<double>
+      storage_wait_seconds{};  ///< in which some process of the machine waited for storage; absent where the kernel does not count it
 };
 
 struct TreeProcess {
@@ -37,8 +38,8 @@ class ProcessTree {
 
   /// The descendants that live now, without those that have ended and wait to be collected.
   [[nodiscard]] std::vector<TreeProcess> living() const;
-  /// What the descendants used, with those that have ended: the kernel adds what a collected process used to its parent. So what `root` itself has used
-  /// is in it, unless the caller takes it off by a look before it starts anything.
+  /// What the descendants used, with those that have ended: the kernel adds what a collected process used to its parent. So what `root` itself has
+  /// used is in it, unless the caller takes it off by a look before it starts anything.
   [[nodiscard]] TreeUse use() const;
   /// The first descendant that has a file mapped whose path contains this.
   [[nodiscard]] std::optional<TreeProcess> maps(std::string_view part_of_path) const;
@@ -48,13 +49,13 @@ class ProcessTree {
   std::filesystem::path m_proc;
 };
 
-/// From now on, a descendant whose parent ends becomes a child of this process instead of the system's first one (PR_SET_CHILD_SUBREAPER). False where
-/// the system refuses.
+/// From now on, a descendant whose parent ends becomes a child of this process instead of the system's first one (PR_SET_CHILD_SUBREAPER). False
+/// where the system refuses.
 bool adopt_orphans();
 /// Collects every child that has ended. The status of `watched`, as waitpid(2) has it, if that is among them.
 std::optional<int> collect_children(int watched);
-/// Ends every descendant of this process: SIGTERM, and SIGKILL to those that live `patience_seconds` later; collects them. Returns those that could not
-/// be ended (in an uninterruptible wait), which is none as a rule.
+/// Ends every descendant of this process: SIGTERM, and SIGKILL to those that live `patience_seconds` later; collects them. Returns those that could
+/// not be ended (in an uninterruptible wait), which is none as a rule.
 std::vector<TreeProcess> end_descendants(double patience_seconds);
 
 }  // namespace dsanalyze

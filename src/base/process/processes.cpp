@@ -71,8 +71,8 @@ std::vector<ProcessFacts> list_processes(const std::filesystem::path& proc) {
 void ProcessWatch::look() {
   for (const ProcessFacts& process : list_processes(m_root / "proc")) {
     // What was not there at the first look has begun since.
-    const auto [seen, is_new] = m_seen.try_emplace({process.pid, process.started},
-                                                   Seen{process.command, m_looked ? 0 : process.cpu_seconds, process.cpu_seconds});
+    const auto [seen, is_new] =
+        m_seen.try_emplace({process.pid, process.started}, Seen{process.command, m_looked ? 0 : process.cpu_seconds, process.cpu_seconds});
     if (!is_new) seen->second.last_seconds = process.cpu_seconds;
   }
   m_looked = true;

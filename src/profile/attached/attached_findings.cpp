@@ -45,10 +45,11 @@ void find_storage_reads(ProfileResult& result) {
     const double fraction = static_cast<double>(*run.storage_bytes) / static_cast<double>(run.requested_bytes);
     if (fraction <= tolerated_fraction) continue;
     if (run.storage_wait_fraction.value_or(1) <= tolerated_wait) {
-      result.findings.push_back({"cached-run-read-storage", Severity::info,
-                                 fmt::format("the run {} read {} from storage ({:.1f} % of what it read): not all of the subset stayed in memory. Processes "
-                                             "waited for storage in {:.1f} % of its time, so its rate is at most that much too low.",
-                                             run.name, format_bytes(*run.storage_bytes), fraction * 100, *run.storage_wait_fraction * 100)});
+      result.findings.push_back(
+          {"cached-run-read-storage", Severity::info,
+           fmt::format("the run {} read {} from storage ({:.1f} % of what it read): not all of the subset stayed in memory. Processes "
+                       "waited for storage in {:.1f} % of its time, so its rate is at most that much too low.",
+                       run.name, format_bytes(*run.storage_bytes), fraction * 100, *run.storage_wait_fraction * 100)});
       continue;
     }
     result.trusted = false;
@@ -96,7 +97,8 @@ void find_attached_problems(const LaunchedTraining& launched, AttachMode mode, P
   if (mode == AttachMode::phases) find_missing_phases(launched, result);
   if (!launched.failure.empty()) result.findings.push_back({"passive-cut-short", Severity::warning, printable(launched.failure)});
   for (const TreeProcess& left : launched.left_behind)
-    result.findings.push_back({"processes-left", Severity::info, fmt::format("the command left process {} ({}) running.", left.pid, printable(left.command))});
+    result.findings.push_back(
+        {"processes-left", Severity::info, fmt::format("the command left process {} ({}) running.", left.pid, printable(left.command))});
   find_storage_reads(result);
   find_odd_steps(launched, result);
   constexpr double most_unexplained = 0.01;
