@@ -1,0 +1,138 @@
+"""`dsanalyze profile -- COMMAND` as a user runs it, with a real PyTorch script whose steps and preparation take a known time."""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+here = pathlib.Path(__file__).resolve().parent
+train = [sys.executable, str(here / 'train.py')]
+program = os.environ.get('DSANALYZE', 'dsanalyze')
+
+
+def processes_of(mark):
+    """The command lines of living processes whose environment holds a mark."""
+    found = []
+    for process in pathlib.Path('/proc').glob('[0-9]*'):
+        try:
+            if mark.encode() in (process / 'environ').read_bytes() and (process / 'stat').read_text().rsplit(')', 1)[1].split()[0] != 'Z':
+                found.append((process / 'cmdline').read_text())
+        except OSError:
+            pass
+    return found
+
+
+class ProgramTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix='dsanalyze-test-'))
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.mark = f'DSANALYZE_TEST_MARK={self.folder.name}'
+        name, value = self.mark.split('=')
+        self.environment = dict(os.environ, XDG_STATE_HOME=str(self.folder / 'state'), **{name: value})
+
+    def command(self, *options, command):
+        return [program, 'profile', *map(str, options), '--', *map(str, command)]
+
+    def run_program(self, *options, command, **more):
+        return subprocess.run(self.command(*options, command=command), capture_output=True, text=True, env=self.environment, timeout=200, check=False, **more)
+
+    def assert_nothing_left(self):
+        for _ in range(200):
+            if not processes_of(self.mark):
+                return
+            time.sleep(0.05)
+        self.fail(f'still there: {processes_of(self.mark)}')
+
+
+class Phases(ProgramTest):
+    def test_a_training_that_waits_for_prep_is_told_so_with_its_rates(self):
+        run = self.run_program('--time-budget', '12s', '--json', command=[*train, '--samples', 20000, '--workers', 2, '--prep', 0.02, '--step', 0.02])
+        self.assertEqual(run.returncode, 0, run.stderr)
+        result = json.loads(run.stdout)
+        self.assertEqual(result['schema'], 'dsanalyze.profile/1')
+        self.assertEqual(result['bottleneck']['detail'], 'prep')
+        # Batches of 4: a step takes 20 ms and some, a batch 40 ms for each of two workers and some.
+        self.assertAlmostEqual(result['rates']['G']['samples_per_s'], 200, delta=40)
+        self.assertAlmostEqual(result['rates']['P']['samples_per_s'], 100, delta=20)
+        self.assertEqual({run['name'] for run in result['runs']}, {'full', 'synthetic', 'prep', 'cached'})
+        self.assertEqual(result['loader']['workers'], 2)
+        self.assertTrue(result['loader']['file'].endswith('train.py'))
+        parts = result['waits']
+        self.assertAlmostEqual(sum(parts[part]['fraction'] for part in ('data', 'ranks', 'compute', 'outside', 'unexplained')), 1, places=6)
+        self.assertLess(abs(parts['unexplained']['fraction']), 0.01)
+        self.assert_nothing_left()
+        saved = self.folder / 'profile.json'
+        saved.write_text(run.stdout)
+        view = subprocess.run([program, 'report', saved, '--format', 'console'], capture_output=True, text=True, env=self.environment, check=False)
+        self.assertEqual(view.returncode, 0, view.stderr)
+        self.assertIn('BOTTLENECK: prep', view.stdout)
+
+    def test_several_short_epochs_do_as_well_as_a_long_one(self):
+        run = self.run_program('--time-budget', '10s', '--json', command=[*train, '--samples', 96, '--epochs', 2000, '--workers', 2, '--step', 0.005])
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual({run['name'] for run in json.loads(run.stdout)['runs']}, {'full', 'synthetic', 'prep', 'cached'})
+        self.assert_nothing_left()
+
+    def test_a_training_that_cannot_be_profiled_is_said_why(self):
+        for command, said in ((['sh', '-c', 'exit 3'], 'exit status 3'), ([sys.executable, '-c', 'pass'], 'DataLoader'),
+                              ([*train, '--samples', 400, '--workers', 2, '--does', 'raise'], 'exit status 1'),
+                              ([sys.executable, '-I', *train[1:], '--samples', 4000, '--step', 0.02], '-I')):
+            run = self.run_program(command=command)
+            self.assertEqual(run.returncode, 1, run.stderr)
+            self.assertIn(said, run.stderr)
+            self.assert_nothing_left()
+
+    def test_an_interrupt_leaves_no_process_and_no_folder(self):
+        before = set(pathlib.Path('/tmp').glob('dsanalyze-??????'))
+        running = subprocess.Popen(self.command(command=[*train, '--samples', 100000, '--workers', 2]), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   env=self.environment)
+        for _ in range(600):
+            if len(processes_of(self.mark)) >= 4:
+                break
+            time.sleep(0.05)
+        running.send_signal(signal.SIGINT)
+        running.communicate(timeout=60)
+        self.assertEqual(running.returncode, 130)
+        self.assert_nothing_left()
+        self.assertLessEqual(set(pathlib.Path('/tmp').glob('dsanalyze-??????')), before)
+
+
+class Passive(ProgramTest):
+    def test_a_real_run_keeps_its_output_and_exit_code(self):
+        alone = subprocess.run([*train, '--samples', '64', '--epochs', '3'], capture_output=True, text=True, env=self.environment, check=True)
+        run = self.run_program('--passive', '-o', self.folder / 'profile.json', command=[*train, '--samples', 64, '--epochs', 3])
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertTrue(run.stdout.startswith(alone.stdout), run.stdout)
+        record = json.loads((self.folder / 'profile.json').read_text())
+        self.assertEqual([run['name'] for run in record['runs']], ['full'])
+        for command, code in ((['sh', '-c', 'exit 7'], 7), (['sh', '-c', 'kill -9 $$'], 137), (['sh', '-c', 'exit 0'], 0),
+                              ([*train, '--samples', 400, '--does', 'raise'], 1), (['nosuch-program'], 125)):
+            self.assertEqual(self.run_program('--passive', command=command).returncode, code, command)
+
+    def test_the_training_goes_on_when_the_launcher_is_killed(self):
+        output = self.folder / 'output'
+        with output.open('w') as file:
+            running = subprocess.Popen(self.command('--passive', command=[*train, '--samples', 800, '--step', 0.01]), stdout=file, stderr=subprocess.DEVNULL,
+                                       env=self.environment)
+            for _ in range(600):
+                if len(processes_of(self.mark)) >= 2:
+                    break
+                time.sleep(0.05)
+            time.sleep(0.5)
+            running.kill()
+            running.wait()
+            for _ in range(1200):
+                if 'done' in output.read_text():
+                    break
+                time.sleep(0.05)
+        self.assertIn('done', output.read_text())
+        self.assert_nothing_left()
+
+
+if __name__ == '__main__':
+    unittest.main()
