@@ -1,4 +1,5 @@
 """A passive run: only clocks are read."""
+import os
 import unittest
 
 from fake_launcher import Launcher, here
@@ -34,10 +35,19 @@ class Passive(unittest.TestCase):
             launcher = Launcher(mode='passive')
             launcher.run(train, '--samples', 80, '--does', does, expect=status)
 
-    def test_a_launcher_that_does_not_read_stops_nothing(self):
-        launcher = Launcher(mode='passive')
-        launcher._serve = lambda peer, connection: launcher.connections.append(peer)
-        self.assertIn('done 40', launcher.run(train, '--samples', 160))
+    def test_a_launcher_that_does_not_read_or_has_gone_stops_nothing(self):
+        for serve in (lambda peer, connection: self.peers.append(peer), lambda peer, connection: peer.close()):
+            self.peers = []
+            launcher = Launcher(mode='passive')
+            launcher._serve = serve
+            script = os.path.join(launcher.folder.name, 'often.py')
+            with open(script, 'w') as file:
+                file.write("import runpy, sys\nsys.modules['_dsanalyze_attach.passive'].interval = 0\nsys.modules['_dsanalyze_attach.link'].unsent_bytes = 1000\n"
+                           "runpy.run_path({!r}, run_name='__main__')\n"
+                           "engine = sys.modules['_dsanalyze_attach.hook'].hook.engine\nprint('lost', engine.off, engine.link.dropped > 0)\n".format(str(train)))
+            output = launcher.run(script, '--samples', 8000, '--step', 0)
+            self.assertIn('done 2000', output)
+            self.assertIn('lost False True' if self.peers else 'lost True False', output)
 
 
 if __name__ == '__main__':

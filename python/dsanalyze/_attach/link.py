@@ -6,6 +6,8 @@ import time
 
 # No reply within this time, or a closed socket, ends the hook's work.
 reply_seconds = 600
+# The launcher reads at once unless it is stopped.
+send_seconds = 20
 # What passive mode holds back for a launcher that does not read; more is dropped.
 unsent_bytes = 1 << 20
 
@@ -58,7 +60,7 @@ class Link:
         line = self._unsent + _line(message)
         self._unsent = b''
         try:
-            self._socket.settimeout(60)
+            self._socket.settimeout(send_seconds)
             self._socket.sendall(line, _socket.MSG_NOSIGNAL)
         except OSError:
             self.close()
@@ -72,7 +74,8 @@ class Link:
         else:
             self._unsent += _line(message)
         try:
-            self._unsent = self._unsent[self._socket.send(self._unsent, _socket.MSG_DONTWAIT | _socket.MSG_NOSIGNAL):]
+            self._socket.setblocking(False)
+            self._unsent = self._unsent[self._socket.send(self._unsent, _socket.MSG_NOSIGNAL):]
         except (BlockingIOError, TimeoutError):
             pass
         except OSError:
