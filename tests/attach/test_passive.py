@@ -30,6 +30,18 @@ class Passive(unittest.TestCase):
         self.assertGreaterEqual(between['validation'], 100e6)
         self.assertEqual(launcher.first.notes(), {})
 
+    def test_windows_larger_than_the_sockets_buffer_arrive_whole(self):
+        launcher = Launcher(mode='passive')
+        script = os.path.join(launcher.folder.name, 'seldom.py')
+        with open(script, 'w') as file:
+            file.write("import runpy, socket, sys\nsys.modules['_dsanalyze_attach.passive'].interval = 10 ** 12\n"
+                       "connection = sys.modules['_dsanalyze_attach.hook'].hook.engine.link._socket\n"
+                       "connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)\n"
+                       "runpy.run_path({!r}, run_name='__main__')\n".format(str(train)))
+        launcher.run(script, '--samples', 8000, '--batch', 4, '--step', 0)
+        self.assertEqual(sum(len(window['wait']) for window in self.windows(launcher.first)), 1999)
+        self.assertEqual(launcher.first.messages[-1]['t'], 'bye')
+
     def test_the_exit_of_a_script_is_its_own(self):
         for does, status in (('os_exit', 7), ('raise', 1)):
             launcher = Launcher(mode='passive')

@@ -93,6 +93,7 @@ class Hook:
             if self.outputs is not None:
                 self.outputs.report(engine.note)
             engine.send(dict(engine.finish(), t='bye', exit=1 if hasattr(sys, 'last_type') else None))
+            engine.link.flush()
             engine.link.close()
         except Exception:  # There is no one left to hear of it.
             pass

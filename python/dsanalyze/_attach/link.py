@@ -8,6 +8,7 @@ import time
 reply_seconds = 600
 # The launcher reads at once unless it is stopped.
 send_seconds = 20
+flush_seconds = 0.5
 # What passive mode holds back for a launcher that does not read; more is dropped.
 unsent_bytes = 1 << 20
 
@@ -80,6 +81,16 @@ class Link:
             pass
         except OSError:
             self.close()
+
+    def flush(self):
+        """Before the process ends, what offer() held back has a moment to go out."""
+        if not self.lost and self._unsent and self._ours():
+            try:
+                self._socket.settimeout(flush_seconds)
+                self._socket.sendall(self._unsent, _socket.MSG_NOSIGNAL)
+            except OSError:
+                pass
+            self._unsent = b''
 
     def ask(self, message):
         """Sends a message and returns the reply, or nothing when the launcher is lost or silent."""
