@@ -1,4 +1,5 @@
 """A passive run: only clocks are read."""
+import os
 import unittest
 
 from fake_launcher import Launcher, here
@@ -29,15 +30,36 @@ class Passive(unittest.TestCase):
         self.assertGreaterEqual(between['validation'], 100e6)
         self.assertEqual(launcher.first.notes(), {})
 
+    def test_windows_larger_than_the_sockets_buffer_arrive_whole(self):
+        launcher = Launcher(mode='passive')
+        script = os.path.join(launcher.folder.name, 'seldom.py')
+        with open(script, 'w') as file:
+            file.write("import runpy, socket, sys\nsys.modules['_dsanalyze_attach.passive'].interval = 10 ** 12\n"
+                       "connection = sys.modules['_dsanalyze_attach.hook'].hook.engine.link._socket\n"
+                       "connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)\n"
+                       "runpy.run_path({!r}, run_name='__main__')\n".format(str(train)))
+        launcher.run(script, '--samples', 8000, '--batch', 4, '--step', 0)
+        self.assertEqual(sum(len(window['wait']) for window in self.windows(launcher.first)), 1999)
+        self.assertEqual(launcher.first.messages[-1]['t'], 'bye')
+
     def test_the_exit_of_a_script_is_its_own(self):
         for does, status in (('os_exit', 7), ('raise', 1)):
             launcher = Launcher(mode='passive')
             launcher.run(train, '--samples', 80, '--does', does, expect=status)
 
-    def test_a_launcher_that_does_not_read_stops_nothing(self):
-        launcher = Launcher(mode='passive')
-        launcher._serve = lambda peer, connection: launcher.connections.append(peer)
-        self.assertIn('done 40', launcher.run(train, '--samples', 160))
+    def test_a_launcher_that_does_not_read_or_has_gone_stops_nothing(self):
+        for serve in (lambda peer, connection: self.peers.append(peer), lambda peer, connection: peer.close()):
+            self.peers = []
+            launcher = Launcher(mode='passive')
+            launcher._serve = serve
+            script = os.path.join(launcher.folder.name, 'often.py')
+            with open(script, 'w') as file:
+                file.write("import runpy, sys\nsys.modules['_dsanalyze_attach.passive'].interval = 0\nsys.modules['_dsanalyze_attach.link'].unsent_bytes = 1000\n"
+                           "runpy.run_path({!r}, run_name='__main__')\n"
+                           "engine = sys.modules['_dsanalyze_attach.hook'].hook.engine\nprint('lost', engine.off, engine.link.dropped > 0)\n".format(str(train)))
+            output = launcher.run(script, '--samples', 8000, '--step', 0)
+            self.assertIn('done 2000', output)
+            self.assertIn('lost False True' if self.peers else 'lost True False', output)
 
 
 if __name__ == '__main__':

@@ -21,7 +21,7 @@ class Engine:
         self.world = 1
         self.follow_ranks = lambda: None
         self._original = original_next
-        self._send = send
+        self.send = send
         self._said = set()
         self._loaders = 0
         self._inside = None
@@ -58,21 +58,21 @@ class Engine:
         """A loader is now known to train, or to be the primary one."""
         if record.id is None:
             if not self._loaders:
-                self._send(facts.device())
+                self.send(facts.device())
                 rank = facts.rank()
                 self.world = rank['world']
                 if self.world > 1:
                     self.follow_ranks()
                 if rank != self.rank:
-                    self._send(dict(rank, t='rank'))
+                    self.send(dict(rank, t='rank'))
             record.id = self._loaders
             self._loaders += 1
-        self._send(dict(record.facts, t='loader', id=record.id, primary=record is self.roles.primary))
+        self.send(dict(record.facts, t='loader', id=record.id, primary=record is self.roles.primary))
 
     def note(self, code, text, **more):
         if code not in self._said:
             self._said.add(code)
-            self._send(dict(more, t='note', code=code, text=text))
+            self.send(dict(more, t='note', code=code, text=text))
 
     def finish(self):
         """The process ends by itself: returns what its last message carries."""

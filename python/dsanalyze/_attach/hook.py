@@ -92,7 +92,8 @@ class Hook:
         try:
             if self.outputs is not None:
                 self.outputs.report(engine.note)
-            engine.link.send(dict(engine.finish(), t='bye', exit=1 if hasattr(sys, 'last_type') else None))
+            engine.send(dict(engine.finish(), t='bye', exit=1 if hasattr(sys, 'last_type') else None))
+            engine.link.flush()
             engine.link.close()
         except Exception:  # There is no one left to hear of it.
             pass

@@ -6,6 +6,9 @@ import time
 
 # No reply within this time, or a closed socket, ends the hook's work.
 reply_seconds = 600
+# The launcher reads at once unless it is stopped.
+send_seconds = 20
+flush_seconds = 0.5
 # What passive mode holds back for a launcher that does not read; more is dropped.
 unsent_bytes = 1 << 20
 
@@ -58,7 +61,7 @@ class Link:
         line = self._unsent + _line(message)
         self._unsent = b''
         try:
-            self._socket.settimeout(60)
+            self._socket.settimeout(send_seconds)
             self._socket.sendall(line, _socket.MSG_NOSIGNAL)
         except OSError:
             self.close()
@@ -72,11 +75,22 @@ class Link:
         else:
             self._unsent += _line(message)
         try:
-            self._unsent = self._unsent[self._socket.send(self._unsent, _socket.MSG_DONTWAIT | _socket.MSG_NOSIGNAL):]
+            self._socket.setblocking(False)
+            self._unsent = self._unsent[self._socket.send(self._unsent, _socket.MSG_NOSIGNAL):]
         except (BlockingIOError, TimeoutError):
             pass
         except OSError:
             self.close()
+
+    def flush(self):
+        """Before the process ends, what offer() held back has a moment to go out."""
+        if not self.lost and self._unsent and self._ours():
+            try:
+                self._socket.settimeout(flush_seconds)
+                self._socket.sendall(self._unsent, _socket.MSG_NOSIGNAL)
+            except OSError:
+                pass
+            self._unsent = b''
 
     def ask(self, message):
         """Sends a message and returns the reply, or nothing when the launcher is lost or silent."""

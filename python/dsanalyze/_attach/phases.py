@@ -86,6 +86,13 @@ class Phases(Engine):
         super().created(iteration)
         iteration.held = self.modes.mode != 'full' and iteration.record.training and not self.off
 
+    def _introduce(self, record):
+        super()._introduce(record)
+        for old in self.roles.training:  # A script that makes its loader anew for each epoch must not keep all of its datasets.
+            if self.roles.over(old) and old is not record:
+                old.recipe = old.replay = None
+                old.lists = []
+
     def optimizer_stepped(self):
         if self.clock.running:
             self._device.stepped()

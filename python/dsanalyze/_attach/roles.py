@@ -59,7 +59,7 @@ class Roles:
         self.training += found
         if self.primary is None:
             self.primary = found[0]
-        elif self.primary not in since and (self._over(self.primary) or self._missing >= patience):
+        elif self.primary not in since and (self.over(self.primary) or self._missing >= patience):
             self.primary = last
             self._missing = 0
             if last not in found:
@@ -67,7 +67,8 @@ class Roles:
         return found
 
     @staticmethod
-    def _over(record):
+    def over(record):
+        """Whether the script has no use for the loader's last iterator any more."""
         iteration = record.current
         return iteration is None or iteration.ended or iteration.iterator() is None
 
