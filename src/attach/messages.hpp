@@ -39,12 +39,13 @@ struct LoaderMessage {
 struct StepWindow {
   Nanoseconds begin = 0;
   Nanoseconds end = 0;
-  std::vector<double> wait;        ///< for the next batch of every training loader
-  std::vector<double> compute;     ///< from the batch to the end of the optimizer's step
-  std::vector<double> outside;     ///< from there to the next request for a batch
-  std::vector<double> validation;  ///< of `outside`: in loops without gradients
-  std::vector<double> ranks;       ///< of `compute`: waiting for other ranks
-  std::vector<double> hook;        ///< taken by the hook itself
+  std::vector<double> wait;           ///< for the next batch of every training loader
+  std::vector<double> compute;        ///< from the batch to the end of the optimizer's step
+  std::vector<double> outside;        ///< from there to the next request for a batch
+  std::vector<double> validation;     ///< of `outside`: in loops without gradients
+  std::vector<double> ranks;          ///< of `compute`: waiting for other ranks
+  std::vector<double> outside_ranks;  ///< of `outside`: waiting for other ranks
+  std::vector<double> hook;           ///< taken by the hook itself
   std::vector<double> samples;
   std::uint64_t optimizer_steps = 0;
   std::uint64_t skipped = 0;    ///< optimizer steps that GradScaler skipped

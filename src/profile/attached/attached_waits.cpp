@@ -1,6 +1,7 @@
 #include "attached_waits.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "base/statistics.hpp"
@@ -17,13 +18,14 @@ struct Sums {
   double data = 0, ranks = 0, compute = 0, outside = 0, validation = 0;
 
   void add(const StepWindow& window) {
-    const double waited_for_ranks = sum(window.ranks);
+    const double in_compute = sum(window.ranks);
+    const double in_outside = sum(window.outside_ranks);
     steps += static_cast<double>(window.samples.size());
     all += step_seconds(window);
     data += sum(window.wait);
-    ranks += waited_for_ranks;
-    compute += sum(window.compute) - waited_for_ranks;
-    outside += sum(window.outside);
+    ranks += in_compute + in_outside;
+    compute += sum(window.compute) - in_compute;
+    outside += sum(window.outside) - in_outside;
     validation += sum(window.validation);
   }
   /// The workers' end and start is waiting for data; what the script does meanwhile is outside.
@@ -93,7 +95,9 @@ WaitsRecord waits_of(const PhaseMeasurement& phase) {
   record.compute = all.part(all.compute);
   record.outside = all.part(all.outside);
   record.validation = all.part(all.validation);
-  record.unexplained = all.part(all.all - all.data - all.ranks - all.compute - all.outside);
+  const double rest = all.all - all.data - all.ranks - all.compute - all.outside;
+  constexpr double clock_tick = 1e-9;
+  record.unexplained = all.part(std::abs(rest) < clock_tick * all.steps ? 0 : rest);
   record.delaying_rank = delaying_rank(record.by_rank);
   if (record.by_rank.size() < 2) record.by_rank.clear();
   return record;

@@ -8,6 +8,7 @@
 #include "base/text/text.hpp"
 #include "base/text/units.hpp"
 #include "console_table.hpp"
+#include "console_verdict.hpp"
 #include "core/records/rate_text.hpp"
 #include "report/document/profile_text.hpp"
 
@@ -17,24 +18,8 @@ namespace {
 using namespace report;
 
 std::string labelled(const std::string& label, const std::string& text, std::size_t width) {
-  constexpr std::size_t label_width = 9;
+  constexpr std::size_t label_width = 10;
   return paragraph(fmt::format("  {:<{}}", label, label_width), text, width);
-}
-
-std::string accelerator_name(const ProfileResult& result) { return result.host.accelerator_shares_cores ? "training" : "GPU"; }
-
-std::string headline(const ProfileResult& result) {
-  if (result.waits && result.waits->delaying_rank)
-    return fmt::format("BOTTLENECK: rank {} of {}. Its loader delays every other rank.", *result.waits->delaying_rank, result.waits->by_rank.size());
-  const double waiting = result.waits ? result.waits->data.fraction : 0;
-  const std::string waits = fmt::format("The {} waits {} of each step for a batch.", accelerator_name(result), format_share(waiting));
-  if (!result.bottleneck && !result.ingestion && result.waits) return waits;
-  if (!result.bottleneck) return "No bottleneck can be named: not all phases were measured. " + (result.waits ? waits : "");
-  const BottleneckRecord& bottleneck = *result.bottleneck;
-  const std::string what = bottleneck.detail == "accelerator" ? "compute (" + accelerator_name(result) + ")"
-                           : bottleneck.detail == "prep"      ? "prep (CPU)"
-                                                              : "storage";
-  return fmt::format("BOTTLENECK{}: {}. {}", bottleneck.confident ? "" : ", probably", what, waits);
 }
 
 std::string step_text(const WaitsRecord& waits) {
@@ -47,15 +32,6 @@ std::string step_text(const WaitsRecord& waits) {
     if (waits.validation.fraction > least_fraction) text += fmt::format(" ({} validation)", format_seconds(waits.validation.seconds_per_step));
   }
   return text + fmt::format(" (p99 wait {})", format_seconds(waits.data_p99_seconds));
-}
-
-std::string loader_text(const LoaderRecord& loader) {
-  std::string text =
-      fmt::format("{} {}, {}, {} workers", printable(loader.name), printable(loader.version), printable(loader.dataset_class), loader.workers);
-  if (loader.prefetch && loader.workers > 0) text += fmt::format(" x {} batches ahead", *loader.prefetch);
-  if (loader.pin_memory) text += ", pinned";
-  if (!loader.file.empty()) text += fmt::format(" ({}:{})", printable(loader.file), loader.line);
-  return text;
 }
 
 std::string ranks_table(const WaitsRecord& waits, std::size_t width) {
@@ -85,7 +61,7 @@ std::string trust_text(const ProfileResult& result) {
 std::string attached_summary(const ProfileResult& result, const ConsoleStyle& style) {
   const std::size_t width = layout_width(style);
   std::string text;
-  for (const std::string& line : wrap(headline(result), width)) text += paint(line, Ink::bold, style.colour) + "\n";
+  for (const std::string& line : wrap(verdict(result), width)) text += paint(line, Ink::bold, style.colour) + "\n";
   if (result.waits) text += labelled("step", step_text(*result.waits), width);
   if (result.waits) text += ranks_table(*result.waits, width);
   const auto rate = [&](const std::string& label, const RateRecord& record, const std::string& letter, const std::string& rest) {
@@ -94,7 +70,7 @@ std::string attached_summary(const ProfileResult& result, const ConsoleStyle& st
   if (result.prep)
     rate("prep", *result.prep, "P",
          fmt::format(", {} workers, {} usable cores", result.loader ? result.loader->workers : 0, format_number(result.host.cores)));
-  if (result.ingestion) rate(accelerator_name(result), *result.ingestion, "G", fmt::format(", batch {}", result.settings.batch_size));
+  if (result.ingestion) rate(trainer_name(result), *result.ingestion, "G", fmt::format(", batch {}", result.settings.batch_size));
   if (result.prep_by_workers.size() > 1) {
     std::vector<std::string> points;
     for (const WorkerPoint& point : result.prep_by_workers)
@@ -107,6 +83,7 @@ std::string attached_summary(const ProfileResult& result, const ConsoleStyle& st
       reached += fmt::format("; {} with its data in memory", format_rate(cached->samples_per_s, cached->ci95_samples_per_s));
     text += labelled("reached", reached, width);
   }
+  text += labelled("do first", first_step(result), width);
   if (result.prep || !result.trusted) text += labelled("trust", trust_text(result), width);
   if (result.bottleneck)
     text += labelled("sure", fmt::format("{}: {}", result.bottleneck->confident ? "yes" : "no", result.bottleneck->reason), width);

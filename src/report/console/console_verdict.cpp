@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/records/rate_text.hpp"
+#include "report/document/profile_text.hpp"
 
 namespace dsanalyze::console {
 namespace {
@@ -72,9 +73,44 @@ std::string data_side_verdict(const ProfileResult& result) {
       "with dsanalyze's own loader the data side can feed {}. Whether that is enough is open: what the accelerators want [G] is not known", feed);
 }
 
+/// Of a training that was launched, by its own loader.
+std::string launched_verdict(const ProfileResult& result) {
+  if (result.waits && result.waits->delaying_rank)
+    return fmt::format("BOTTLENECK: rank {} of {}. Its loader delays every other rank.", *result.waits->delaying_rank, result.waits->by_rank.size());
+  const std::string trainer = report::trainer_name(result);
+  const std::string waits =
+      result.waits ? fmt::format("The {} waits {} of each step for a batch.", trainer, format_share(result.waits->data.fraction)) : "";
+  if (!result.bottleneck && !result.ingestion && result.waits) return waits;
+  if (!result.bottleneck) return "No bottleneck can be named: not all phases were measured. " + waits;
+  const std::string& detail = result.bottleneck->detail;
+  return fmt::format("BOTTLENECK{}: {}. {}", result.bottleneck->confident ? "" : ", probably",
+                     detail == "accelerator" ? fmt::format("compute ({})", trainer)
+                     : detail == "prep"      ? "prep (CPU)"
+                                             : "storage",
+                     waits);
+}
+
+std::string launched_first_step(const ProfileResult& result) {
+  if (!result.bottleneck || !result.loader) return "Let the training run longer, so that all phases can be measured.";
+  if (result.bottleneck->detail == "accelerator") return "Nothing in the loader: it keeps up with the training.";
+  if (result.bottleneck->detail == "storage")
+    return "Keep the data in memory, or read it faster: with its data in memory the training is that much faster (see reached).";
+  constexpr double least_gain = 1.1;
+  const WorkerPoint* best = nullptr;
+  for (const WorkerPoint& point : result.prep_by_workers)
+    if (best == nullptr || point.samples_per_s > best->samples_per_s) best = &point;
+  if (best != nullptr && best->workers != result.loader->workers && best->samples_per_s > least_gain * result.prep->samples_per_s)
+    return fmt::format("Try num_workers={} instead of {}: the loader alone delivers {} samples/s with it, now {}.", best->workers,
+                       result.loader->workers, format_number(best->samples_per_s), format_number(result.prep->samples_per_s));
+  return fmt::format(
+      "Make prep cheaper: with {} workers on {} cores the loader delivers {} samples/s, and no number of workers tried delivers much more.",
+      result.loader->workers, format_number(result.host.cores), format_number(result.prep->samples_per_s));
+}
+
 }  // namespace
 
 Verdict verdict_parts(const ProfileResult& result) {
+  if (!result.command.empty()) return {launched_verdict(result), ""};
   std::vector<std::string> reservations;
   if (rests_on_emulation(result.settings)) reservations.emplace_back("emulated");
   if (!result.trusted) reservations.emplace_back("not to be trusted (see findings)");
@@ -110,6 +146,8 @@ std::string verdict(const ProfileResult& result) {
 std::string first_step(const ProfileResult& result) {
   const auto error = std::ranges::find(result.findings, Finding::Severity::error, &Finding::severity);
   if (!result.trusted && error != result.findings.end()) return "Mend what makes the measurement untrustworthy: " + error->message;
+  if (!result.command.empty() && !result.ingestion) return "Profile it without --passive, which measures what each part could do.";
+  if (!result.command.empty()) return launched_first_step(result);
   if (!result.ingestion)
     return "Measure G, what your accelerators want, with the ten-line script in README.md; then profile again with --accelerator emulated:RATE, or "
            "with "

@@ -134,25 +134,11 @@ Document profile_document(ProfileViews views) {
   document.title = views.size() == 1 ? "dsanalyze: " + views.front().label : fmt::format("dsanalyze: {} results", views.size());
   document.subtitle = subtitle(views);
   document.sections.push_back(verdict_section(views));
-  for (const auto& make : {sweep_section,
-                           rates_section,
-                           stalls_section,
-                           advice_section,
-                           cache_curve_section,
-                           cores_curve_section,
-                           accelerator_curve_section,
-                           live_section,
-                           storage_section,
-                           runs_section,
-                           jobs_section,
-                           ranks_section,
-                           training_section,
-                           timeline_section,
-                           operators_section,
-                           distributions_section,
-                           findings_section,
-                           settings_section,
-                           host_section,
+  for (const auto& make : {sweep_section,         waits_section,       rates_section,       stalls_section,
+                           advice_section,        cache_curve_section, cores_curve_section, accelerator_curve_section,
+                           live_section,          storage_section,     runs_section,        jobs_section,
+                           ranks_section,         training_section,    timeline_section,    operators_section,
+                           distributions_section, findings_section,    settings_section,    host_section,
                            methods_section}) {
     Section section = make(views);
     if (!section.blocks.empty()) document.sections.push_back(std::move(section));

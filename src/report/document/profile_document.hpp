@@ -26,6 +26,7 @@ Document profile_document(ProfileViews views);
 // The parts. Those of several profiles have a column a profile; where there is nothing to show, a section has no blocks.
 
 Section verdict_section(ProfileViews views);
+Section waits_section(ProfileViews views);
 Section rates_section(ProfileViews views);
 Section cache_curve_section(ProfileViews views);
 Section cores_curve_section(ProfileViews views);

@@ -101,7 +101,21 @@ std::vector<Setting> settings_of(const ProfileResult& result) {
   return settings;
 }
 
+/// Of a launched training its loader says all; the settings are those of a loader that did not run.
+Section launched_section(ProfileViews views) {
+  Section section{"settings", "Settings"};
+  Facts facts("the training and its loader", views);
+  const auto record = nlohmann::ordered_json::parse(to_json(*views.front().profile));
+  std::vector<std::string> words;
+  for (const std::string& word : views.front().profile->command) words.push_back(shell_word(word));
+  facts.add("command", {fmt::format("{}", fmt::join(words, " "))});
+  for (const auto& item : record["loader"].items()) facts.add(name_text(item.key()), {setting_text(item.key(), item.value())});
+  section.blocks.emplace_back(Figure{"", "", {}, std::move(facts).table(), Folding::open});
+  return section;
+}
+
 Section settings_section(ProfileViews views) {
+  if (views.size() == 1 && views.front().profile->loader) return launched_section(views);
   Section section{"settings", "Settings"};
   Facts facts("every setting of the profile", views);
   std::vector<std::vector<Setting>> settings;

@@ -79,7 +79,19 @@ std::string share_with_interval(const StallRecord& stall) {
   return fmt::format("{:.{}f} ± {:.{}f} %", share, decimals, std::max(half, last_place), decimals);
 }
 
+std::string trainer_name(const ProfileResult& result) { return result.host.accelerator_shares_cores ? "training" : "GPU"; }
+
+std::string loader_text(const LoaderRecord& loader) {
+  std::string text =
+      fmt::format("{} {}, {}, {} workers", printable(loader.name), printable(loader.version), printable(loader.dataset_class), loader.workers);
+  if (loader.prefetch && loader.workers > 0) text += fmt::format(" x {} batches ahead", *loader.prefetch);
+  if (loader.pin_memory) text += ", pinned";
+  if (!loader.file.empty()) text += fmt::format(" ({}:{})", printable(loader.file), loader.line);
+  return text;
+}
+
 std::string setup_text(const ProfileResult& result) {
+  if (result.loader) return "the training's own loader: " + loader_text(*result.loader);
   const ProfileSettings& settings = result.settings;
   std::vector<std::string> parts;
   const std::string storage =

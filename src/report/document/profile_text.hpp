@@ -16,6 +16,10 @@ std::string share_with_interval(const StallRecord& stall);
 std::string interference_text(const ProfileResult::Attained& attained);
 /// Storage, prep, accelerators, cache: what of them is real.
 std::string setup_text(const ProfileResult& result);
+/// Of a launched training: its loader, and where its script makes it.
+std::string loader_text(const LoaderRecord& loader);
+/// Of a launched training: "GPU", or "training" where it takes the CPU.
+std::string trainer_name(const ProfileResult& result);
 std::string dataset_text(const DatasetRecord& dataset);
 std::string host_text(const HostRecord& host);
 /// Bytes per second, share cached, void windows; empty where there is nothing to add to a rate.
