@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/text/units.hpp"
 #include "core/records/attached_record.hpp"
 
 namespace dsanalyze {

@@ -1,0 +1,139 @@
+"""How right `dsanalyze profile -- COMMAND` is about a PyTorch training whose rates are known.
+
+usage: attach_accuracy.py PROGRAM [--python PYTHON] [--time-budget SECONDS] [--only ingestion|prep|waits] [--json FILE]
+
+ingestion   G of steps of a known length (1 to 500 ms; the length is measured by the same loop over a list, interleaved), batches of 1 to 512 samples.
+prep        P of a loader whose samples take known waits, and of one that computes, against an independent drain of the same DataLoader.
+waits       the fraction of a step that waits for data, against 1 - P/G, for P/G of 0.8, 0.95, 1.05 and 2 and 2 or 32 batches prefetched by each worker.
+
+PYTHON is one that has torch (default: /usr/bin/python3). Steps and preparation sleep unless they compute, so two cores are enough; let nothing else run.
+"""
+
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+SCRIPT = r'''
+import sys, time, torch
+from torch.utils.data import DataLoader, Dataset
+mode, step, batch, workers, prefetch, prep, burns, count = sys.argv[1], float(sys.argv[2]), *map(int, sys.argv[3:6]), float(sys.argv[6]), sys.argv[7] == "burn", int(sys.argv[8])
+
+class Data(Dataset):
+    def __len__(self): return count * batch
+    def __getitem__(self, index):
+        if burns:
+            x = torch.rand(64, 64)
+            for _ in range(int(prep)): x = x @ x; x = x / x.norm()
+            return x[0], index
+        if prep: time.sleep(prep)
+        return torch.zeros(8), index
+
+torch.set_num_threads(1)
+loader = DataLoader(Data(), batch_size=batch, num_workers=workers, prefetch_factor=prefetch, worker_init_fn=lambda _: torch.set_num_threads(1))
+weight = torch.nn.Parameter(torch.zeros(8))
+optimizer = torch.optim.SGD([weight], lr=0.1)
+
+def train(batches):
+    for x, y in batches:
+        optimizer.zero_grad()
+        (weight * x[:, :8]).sum().backward()
+        time.sleep(step)
+        optimizer.step()
+
+if mode == "list":
+    kept = [next(iter(DataLoader(Data(), batch_size=batch)))] * 200 if not prep else None
+    train(kept[:20])
+    begin = time.perf_counter(); train(kept); print((time.perf_counter() - begin) / len(kept))
+elif mode == "drain":
+    it = iter(loader)
+    for _ in range(4 * workers): next(it)
+    begin, got = time.perf_counter(), 0
+    while time.perf_counter() - begin < 6: next(it); got += batch
+    print(got / (time.perf_counter() - begin))
+else:
+    for epoch in range(1000): train(loader)
+'''
+
+
+def note(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+class Bench:
+    def __init__(self, arguments, folder):
+        self.arguments, self.script = arguments, folder / "known.py"
+        self.script.write_text(SCRIPT)
+
+    def command(self, mode, step, batch, workers=2, prefetch=2, prep=0.0, burns=False, count=2000):
+        return [self.arguments.python, str(self.script), mode, str(step), str(batch), str(workers), str(prefetch), str(prep), "burn" if burns else "sleep", str(count)]
+
+    def alone(self, *words, **named):
+        return float(subprocess.run(self.command(*words, **named), check=True, capture_output=True, text=True).stdout)
+
+    def profile(self, *words, **named):
+        run = subprocess.run([self.arguments.program, "profile", "--time-budget", f"{self.arguments.time_budget:g}s", "--quiet", "--json", "-o", "/dev/null", "--",
+                              *self.command("train", *words, **named)], capture_output=True, text=True, check=False)
+        if run.returncode != 0:
+            raise SystemExit(run.stderr)
+        return json.loads(run.stdout)
+
+
+def ingestion(bench):
+    for step, batch in ((0.001, 1), (0.001, 64), (0.005, 64), (0.02, 64), (0.1, 512), (0.5, 512)):
+        before = bench.alone("list", step, batch) if step < 0.2 else None
+        record = bench.profile(step, batch)
+        after = bench.alone("list", step, batch) if step < 0.2 else None
+        seconds = statistics.mean([before, after]) if before else step
+        known, measured = batch / seconds, record["rates"]["G"]["samples_per_s"]
+        yield {"what": f"G, step {step * 1000:g} ms, batch {batch}", "known": known, "measured": measured, "error_percent": 100 * (measured / known - 1)}
+
+
+def prep(bench):
+    for name, named in (("waits 2 ms a sample", {"prep": 0.002}), ("computes", {"prep": 60, "burns": True})):
+        known, measured = [], []
+        for _ in range(5):
+            known.append(bench.alone("drain", 0.001, 32, **named))
+            measured.append(bench.profile(0.02, 32, **named)["rates"]["P"]["samples_per_s"])
+        error = 100 * (statistics.median(measured) / statistics.median(known) - 1)
+        yield {"what": f"P, {name}, median of 5", "known": statistics.median(known), "measured": statistics.median(measured), "error_percent": error,
+               "known_spread": [min(known), max(known)], "measured_spread": [min(measured), max(measured)]}
+
+
+def waits(bench):
+    step, batch, workers = 0.02, 16, 2
+    for prefetch in (2, 32):
+        for ratio in (0.8, 0.95, 1.05, 2.0):
+            record = bench.profile(step, batch, workers=workers, prefetch=prefetch, prep=step / ratio * workers / batch)
+            rates = record["rates"]["P"]["samples_per_s"] / record["rates"]["G"]["samples_per_s"]
+            expected = max(0.0, 1 - rates)
+            measured = record["waits"]["data"]["fraction"]
+            yield {"what": f"waiting for data, P/G {ratio:g} asked, {rates:.3f} measured, {prefetch} batches ahead", "known": expected, "measured": measured,
+                   "error_points": 100 * (measured - expected), "trusted": record["trusted"]}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("--python", default="/usr/bin/python3")
+    parser.add_argument("--time-budget", type=float, default=30)
+    parser.add_argument("--only", choices=["ingestion", "prep", "waits"])
+    parser.add_argument("--json", type=pathlib.Path)
+    arguments = parser.parse_args()
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(arguments, pathlib.Path(folder))
+        for name, part in (("ingestion", ingestion), ("prep", prep), ("waits", waits)):
+            if arguments.only in (None, name):
+                for row in part(bench):
+                    rows.append(row)
+                    note("  ".join(f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}" for key, value in row.items()))
+    if arguments.json:
+        arguments.json.write_text(json.dumps(rows, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
