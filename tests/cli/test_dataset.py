@@ -252,7 +252,7 @@ class Dataset(ProgramTest):
         self.assertIn("--image-key", self.fails(2, "dataset", "info", path, "--image-key", ".jpg"))
         for option in ("--image-key", "--label-key"):
             for command in (("dataset", "info", path), ("dataset", "convert", path, self.folder / "out", "--to", "tar"), ("profile", path)):
-                self.assertIn(f'{option}: found ""', self.fails(2, *command, option, ""))
+                self.assertIn(f"{option}: its value is empty", self.fails(2, *command, option, ""))
         self.assertIn("a label's extension", self.fails(2, "dataset", "info", path, "--image-key", "cls", "--label-key", "fine.cls"))
         self.assertIn("both name the extension cls", self.fails(2, "dataset", "info", path, "--image-key", "cls"))
         self.assertIn("members of tar shards", self.fails(2, "dataset", "info", self.folder / "fine", "--image-key", "jpg"))

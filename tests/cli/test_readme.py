@@ -26,7 +26,7 @@ case $1 in
     case "$*" in
       *--partition*) XDG_STATE_HOME=$XDG_STATE_HOME/ranks; export XDG_STATE_HOME; set -- "$@" --batch-size 4 --time-budget 1s;;
       *--dry-run*) ;;
-      *) set -- "$@" --dry-run;;
+      *) shift; set -- profile --dry-run "$@";;
     esac;;
   whatif)
     for word; do

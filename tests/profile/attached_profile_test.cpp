@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "../base/texts.hpp"
-#include "report/report.hpp"
 
 using namespace dsanalyze;
 using testing::says;
@@ -106,9 +105,6 @@ TEST_CASE("a training that waits for prep: G, P, the parts of a step and the sta
   CHECK(result.bottleneck->confident);
   CHECK(result.trusted);
   CHECK(result.run("prep")->storage_proof == StorageProof::proved);
-  const std::string page = console_summary(result, {});
-  CHECK(says(page, "BOTTLENECK: prep (CPU). The GPU waits 50"));
-  CHECK(says(page, "[P], 2 workers"));
 }
 
 TEST_CASE("its record is read as it was written") {
@@ -140,7 +136,6 @@ TEST_CASE("a rank whose loader delays the others is named") {
   CHECK(result.waits->delaying_rank == 1);
   REQUIRE(result.waits->by_rank.size() == 2);
   CHECK(result.waits->by_rank[0].ranks.seconds_per_step == doctest::Approx(0.009));
-  CHECK(says(console_summary(result, {}), "BOTTLENECK: rank 1 of 2"));
 }
 
 TEST_CASE("what makes a rate doubtful is said, and takes the trust") {

@@ -76,7 +76,7 @@ void keep_ended_children() {
 
 }  // namespace
 
-pid_t spawn_command(std::vector<std::string> words, const std::vector<std::string>& added, const SpawnWay& way) {
+int spawn_command(std::vector<std::string> words, const std::vector<std::string>& added, const SpawnWay& way) {
   keep_ended_children();
   const SpawnAttributes attributes(way);
   std::vector<std::string> environment = environment_with(added);

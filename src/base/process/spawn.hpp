@@ -1,7 +1,5 @@
 #pragma once
 
-#include <sys/types.h>
-
 #include <string>
 #include <vector>
 
@@ -19,6 +17,6 @@ struct SpawnWay {
 
 /// Starts `words`, the program (looked up in PATH) and its arguments, with this process's environment and `added` ("NAME=value" each). The caller
 /// collects the process. Throws UsageError when there is no such program, Error when no process can be had.
-pid_t spawn_command(std::vector<std::string> words, const std::vector<std::string>& added, const SpawnWay& way);
+int spawn_command(std::vector<std::string> words, const std::vector<std::string>& added, const SpawnWay& way);
 
 }  // namespace dsanalyze

@@ -1,0 +1,83 @@
+#include <doctest/doctest.h>
+
+#include <array>
+
+#include "../base/texts.hpp"
+#include "report/report.hpp"
+
+using namespace dsanalyze;
+using testing::says;
+
+namespace {
+
+RateRecord rate(double samples_per_s) {
+  RateRecord record;
+  record.samples_per_s = samples_per_s;
+  record.ci95_samples_per_s = {samples_per_s * 0.99, samples_per_s * 1.01};
+  record.windows = 8;
+  return record;
+}
+
+/// A training that was launched and waits for prep half of the time.
+ProfileResult launched() {
+  ProfileResult result;
+  result.command = {"python3", "train.py"};
+  result.loader.emplace();
+  result.loader->name = "torch.utils.data.DataLoader";
+  result.loader->workers = 2;
+  result.loader->prefetch = 2;
+  result.loader->file = "train.py";
+  result.loader->line = 8;
+  result.ingestion = rate(3200);
+  result.prep = rate(1600);
+  result.prep_by_workers = {{2, 1600, {1590, 1610}, {}}, {4, 3000, {2990, 3010}, {}}};
+  result.waits.emplace();
+  result.waits->step_seconds = 0.02;
+  result.waits->data = {0.01, 0.5};
+  result.waits->compute = {0.01, 0.5};
+  result.bottleneck = BottleneckRecord{"cpu", "prep", true, "1,600 [P] against 3,200 [G] samples/s; their 95 % intervals do not overlap", "gpu"};
+  result.trusted = true;
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("the first line names the bottleneck of a launched training, and the loader is its own") {
+  const std::string page = console_summary(launched(), {});
+  CHECK(page.starts_with("BOTTLENECK: prep (CPU). The GPU waits 50 % of each step for a batch."));
+  CHECK(says(page, "20 ms = 10 ms compute + 10 ms waiting for data"));
+  CHECK(says(page, "[P], 2 workers"));
+  CHECK(says(page, "Try num_workers=4 instead of 2"));
+  CHECK(says(page, "train.py:8"));
+  CHECK_FALSE(says(page, "dsanalyze's own loader"));
+}
+
+TEST_CASE("a rank that delays the others is in the first line") {
+  ProfileResult result = launched();
+  result.waits->delaying_rank = 1;
+  result.waits->by_rank = {{0, {0, 0}, {0.01, 0.5}, {0.01, 0.5}, {0, 0}}, {1, {0.01, 0.5}, {0, 0}, {0.01, 0.5}, {0, 0}}};
+  CHECK(console_summary(result, {}).starts_with("BOTTLENECK: rank 1 of 2."));
+}
+
+TEST_CASE("a passive run says how long it waits, and how to learn more") {
+  ProfileResult result = launched();
+  result.ingestion.reset();
+  result.prep.reset();
+  result.prep_by_workers.clear();
+  result.bottleneck.reset();
+  const std::string page = console_summary(result, {});
+  CHECK(page.starts_with("The GPU waits 50 % of each step for a batch."));
+  CHECK(says(page, "without --passive"));
+}
+
+TEST_CASE("the page of a launched training shows the parts of a step and its loader, not the settings of a loader that did not run") {
+  ReportInput input;
+  input.label = "run";
+  input.record = launched();
+  const std::string page = markdown_report(std::array{input});
+  CHECK(says(page, "Where a step's time goes"));
+  CHECK(says(page, "P by the number of workers"));
+  CHECK(says(page, "torch.utils.data.DataLoader"));
+  CHECK_FALSE(says(page, "dsanalyze's own loader"));
+  CHECK_FALSE(says(page, "every setting"));
+}
