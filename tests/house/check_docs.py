@@ -119,7 +119,8 @@ class Helps:
         text = self.of(*command)
         if text is None:
             return [f"`{' '.join(words)}`: there is no command {' '.join(command)}"]
-        options = {option for word in words for option in OPTION.findall(word.split("=")[0])} - {"--help", "--version"}
+        own = words[:words.index("--")] if "--" in words else words  # behind it stands another program's command
+        options = {option for word in own for option in OPTION.findall(word.split("=")[0])} - {"--help", "--version"}
         return [f"`{' '.join(words)}`: no option {option}" for option in sorted(options) if option not in OPTION.findall(text)]
 
     def has_subcommand(self, command, word):
