@@ -18,6 +18,7 @@ constexpr double steady_difference = 0.05;
 constexpr double window_seconds = 0.5;
 constexpr std::size_t least_windows = 8;
 constexpr double wanted_half_width = 0.01;  ///< of a rate: then a phase is over before its time
+constexpr double most_drain_seconds = 10;
 constexpr std::uint64_t kept_batches = 16;
 constexpr std::uint64_t most_recorded_batches = 4096;  ///< index lists that the hook keeps
 constexpr std::uint64_t unbounded_batches = 1'000'000;
@@ -80,6 +81,10 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
     m_training.device = *device;
     return {};
   }
+  if (std::holds_alternative<ByeMessage>(message)) {
+    sender.said_bye = true;
+    return {};
+  }
   if (const auto* note = std::get_if<NoteMessage>(&message)) {
     if (std::ranges::find(m_training.notes, note->code, &NoteMessage::code) == m_training.notes.end()) m_training.notes.push_back(*note);
     return {};
@@ -115,10 +120,11 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
 Conductor::Answers Conductor::leave(int member, Nanoseconds now) {
   const auto left = m_members.find(member);
   if (left == m_members.end()) return {};
-  const bool trained = left->second.trains;
+  const bool trained = left->second.trains && !left->second.said_bye;
   const int rank = left->second.hello ? left->second.hello->rank : 0;
   m_members.erase(left);
-  if (!trained || finished()) return {};
+  if (finished()) return {};
+  if (!trained) return meet(now);
   const auto others = std::ranges::count_if(m_members, [](const auto& each) { return each.second.trains; });
   if (others > 0) throw Error(fmt::format("rank {} of the training ended while the others were profiled", rank));
   return meet(now);
@@ -370,7 +376,7 @@ Answer Conductor::next_drain(Nanoseconds now) {
         batches = static_cast<std::uint64_t>(std::clamp(fit, 1.0, static_cast<double>(most_recorded_batches)));
       }
     }
-    return DrainLoader{own, batches, stage_seconds(Stage::warm), false};
+    return DrainLoader{own, batches, std::min(stage_seconds(Stage::warm), most_drain_seconds), false};
   }
   if (m_stage == Stage::warm) {
     m_stage = Stage::drains;
@@ -385,8 +391,8 @@ Answer Conductor::next_drain(Nanoseconds now) {
   drain.before = m_use();
   // The job's own number counts for more than the others.
   const double parts = static_cast<double>(m_drain_workers.size()) + 1;
-  const double seconds = stage_seconds(Stage::drains) / parts * (m_next_drain == 1 ? 2 : 1);
-  return DrainLoader{drain.workers, unbounded_batches, seconds, true};
+  const double share = m_next_drain == 1 ? 1 : 0.5;
+  return DrainLoader{drain.workers, unbounded_batches, std::min(stage_seconds(Stage::drains) * 2 / parts, most_drain_seconds) * share, true};
 }
 
 void Conductor::take_drains() {

@@ -55,7 +55,8 @@ class Conductor {
   enum class Stage { full, synthetic, warm, drains, cached, done };
   struct Member {
     std::optional<HelloMessage> hello;
-    bool trains = false;  ///< has a primary loader
+    bool trains = false;    ///< has a primary loader
+    bool said_bye = false;  ///< it ends by itself
     std::optional<CheckpointMessage> at;
     std::optional<DrainedMessage> drained;
     Nanoseconds since = 0;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/process/process_groups.hpp"
 #include "base/text/enum_names.hpp"
 #include "base/text/text.hpp"
 #include "hook_server.hpp"
@@ -80,6 +81,7 @@ class Launch {
       environment.push_back("DSANALYZE_ATTACH_OUTPUT=" + (m_settings.folder / "output").native());
     const auto input = m_settings.mode == AttachMode::passive ? SpawnWay::Input::own : SpawnWay::Input::nothing;
     m_process = spawn_command(m_settings.command, environment, {input, m_settings.output, SpawnWay::Group::of_its_own});
+    if (m_settings.mode == AttachMode::phases) m_group.emplace(m_process);
   }
 
   [[nodiscard]] bool over() const {
@@ -116,6 +118,7 @@ class Launch {
 
   void ended(int status) {
     m_ended = true;
+    m_group.reset();
     if (WIFSIGNALED(status)) {
       m_launched.signal = WTERMSIG(status);
     } else {
@@ -166,6 +169,7 @@ class Launch {
   LaunchedTraining m_launched;
   Nanoseconds m_start = 0;
   pid_t m_process = 0;
+  std::optional<StartedGroup> m_group;
   bool m_ended = false;
   bool m_over = false;
   bool m_interrupted = false;

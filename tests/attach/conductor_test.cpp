@@ -216,6 +216,22 @@ TEST_CASE("a rank that keeps the others waiting is named, and one that ends, too
   CHECK(says(testing::message_of<Error>([&] { conductor.leave(1, to_nanoseconds(61)); }), "rank 1"));
 }
 
+TEST_CASE("a rank that says good-bye has come to its script's end, and is no loss") {
+  Conductor conductor = made(60);
+  for (int i = 0; i < 2; ++i) {
+    HelloMessage hello;
+    hello.rank = i;
+    hello.world = 2;
+    conductor.receive(i, hello, 0);
+    LoaderMessage loader;
+    loader.primary = true;
+    conductor.receive(i, loader, 0);
+  }
+  conductor.receive(1, ByeMessage{}, 0);
+  CHECK(conductor.leave(1, 0).empty());
+  CHECK_FALSE(conductor.finished());
+}
+
 TEST_CASE("ranks without a loader follow the others") {
   Conductor conductor = made(60);
   for (int i = 0; i < 2; ++i) {

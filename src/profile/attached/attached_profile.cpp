@@ -46,6 +46,12 @@ void take_rate(const RateRecord& rate, RunRecord& run) {
   run.windows = rate.windows;
 }
 
+/// Those that took steps; the process that started them may have spoken, too.
+int ranks_of(const AttachedTraining& training) {
+  const auto full = training.phases.find(AttachPhase::full);
+  return full == training.phases.end() ? 1 : std::max(static_cast<int>(full->second.by_rank.size()), 1);
+}
+
 /// Nothing where the phase was not measured.
 std::optional<RunRecord> run_of(const AttachedTraining& training, AttachPhase phase) {
   const auto found = training.phases.find(phase);
@@ -134,7 +140,7 @@ HostRecord host_record(const HostFacts& host, const AttachedTraining& training) 
   record.cgroup_version = host.cgroup.version;
   record.storage_meter = "what the kernel counts of each process of the training";
   const DeviceMessage& device = training.device;
-  record.accelerator = device.cuda ? fmt::format("{} x {}", training.ranks.size(), device.device) : "the CPU: " + device.device;
+  record.accelerator = device.cuda ? fmt::format("{} x {}", ranks_of(training), device.device) : "the CPU: " + device.device;
   record.accelerator_shares_cores = !device.cuda;
   return record;
 }
@@ -178,7 +184,7 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
   result.loader = training.loader;
   result.host = host_record(host, training);
   result.settings.batch_size = training.loader->batch_size.value_or(0);
-  result.settings.accelerators = static_cast<int>(training.ranks.size());
+  result.settings.accelerators = ranks_of(training);
   result.settings.workers = training.loader->workers;
   result.settings.time_budget_seconds = settings.plan.seconds;
   result.dataset.path = training.loader->dataset_class;
