@@ -21,8 +21,12 @@ std::uint64_t count(JsonObject& object, std::string_view key) {
 
 /// A list, or one number that holds for every step.
 std::vector<double> step_numbers(JsonObject& object, std::string_view key, std::size_t steps, double most) {
-  if (object.raw(key).is_number()) return std::vector<double>(steps, object.number(key, 0, most));
-  return object.numbers(key, 0, most_steps, 0, most);
+  std::vector<double> list;
+  if (object.raw(key).is_number())
+    list.assign(steps, object.number(key, 0, most));
+  else
+    list = object.numbers(key, 0, most_steps, 0, most);
+  return list;
 }
 
 std::vector<double> seconds(JsonObject& object, std::string_view key, std::size_t steps) {

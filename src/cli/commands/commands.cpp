@@ -5,7 +5,7 @@
 namespace dsanalyze::cli {
 namespace {
 
-constexpr std::array command_table{
+constexpr std::array program_commands{
     CommandEntry{"profile", "measures whether, where and why an accelerator waits for data", make_profile_command, AfterDashes::a_command},
     CommandEntry{"whatif", "predicts other set-ups from the last profile or from typed rates", make_whatif_command},
     CommandEntry{"gate", "tells whether the data path got slower, for CI", make_gate_command},
@@ -20,6 +20,6 @@ constexpr std::array command_table{
 
 }  // namespace
 
-std::span<const CommandEntry> commands() { return command_table; }
+std::span<const CommandEntry> commands() { return program_commands; }
 
 }  // namespace dsanalyze::cli

@@ -78,7 +78,7 @@ std::string launched_verdict(const ProfileResult& result) {
   if (result.waits && result.waits->delaying_rank)
     return fmt::format("BOTTLENECK: rank {} of {}. Its loader delays every other rank.", *result.waits->delaying_rank, result.waits->by_rank.size());
   const std::string trainer = report::trainer_name(result);
-  const std::string waits =
+  std::string waits =
       result.waits ? fmt::format("The {} waits {} of each step for a batch.", trainer, format_share(result.waits->data.fraction)) : "";
   if (!result.bottleneck && !result.ingestion && result.waits) return waits;
   if (!result.bottleneck) return "No bottleneck can be named: not all phases were measured. " + waits;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/text/text.hpp"
 #include "profile_document.hpp"
 #include "profile_text.hpp"
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/text/markup.hpp"
+#include "base/text/text.hpp"
 #include "core/records/rate_text.hpp"
 
 namespace dsanalyze::report {
