@@ -70,20 +70,18 @@ SampleLabel SampleLabel::of(std::optional<std::int64_t> value) {
   return {Kind::number, static_cast<std::uint32_t>(*value)};
 }
 
+LabelTable no_labels(std::size_t samples) { return {std::vector<std::uint32_t>(samples, 0), {no_class_name}, {}}; }
+
 LabelTable make_label_table(std::span<const SampleLabel> carried, const std::filesystem::path& names_file) {
   using Kind = SampleLabel::Kind;
   LabelTable table;
   table.labels.reserve(carried.size());
   const auto count = [&](Kind kind) { return std::count_if(carried.begin(), carried.end(), [&](const auto& label) { return label.kind == kind; }); };
-  if (count(Kind::number) + count(Kind::invalid) == 0) {
-    table.labels.assign(carried.size(), 0);
-    table.names.emplace_back(no_class_name);
-    return table;
-  }
+  if (count(Kind::number) + count(Kind::invalid) == 0) return no_labels(carried.size());
   if (const auto absent = count(Kind::absent); absent > 0) {
-    table.findings.push_back(
-        {"labels-missing", Finding::Severity::warning,
-         fmt::format("{} of {} samples have no label, and others have: they fail, as samples that cannot be read do", absent, carried.size())});
+    table.findings.push_back({"labels-missing", Finding::Severity::warning,
+                              fmt::format("{} of {} samples have no label, and others have: they fail, as samples that cannot be read do; {}", absent,
+                                          carried.size(), way_without_labels)});
   }
   if (count(Kind::number) == 0) {
     table.labels.assign(carried.size(), IndexRecord::no_label);

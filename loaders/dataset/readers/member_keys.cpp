@@ -69,7 +69,8 @@ std::string lower_extension(std::string_view extension) {
 MemberKeys::MemberKeys(const SampleKeys& given)
     : m_given{lower_extension(given.image), lower_extension(given.label)},
       m_data(split_keys("--image-key", given.image.empty() ? default_data : std::string_view(given.image))),
-      m_label(split_keys("--label-key", given.label.empty() ? default_label : std::string_view(given.label))) {
+      m_label(m_given.wants_labels() ? split_keys("--label-key", given.label.empty() ? default_label : std::string_view(given.label))
+                                     : std::vector<std::string>()) {
   require_apart(m_data, m_label);
 }
 
