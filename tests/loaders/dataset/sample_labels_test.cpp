@@ -114,6 +114,35 @@ TEST_CASE("verify names a sample without a valid label as failed") {
   CHECK(says(report.failures[0].cause, "label"));
 }
 
+TEST_CASE("verify reads and decodes a sample without a valid label as well") {
+  const DatasetFolder folder;
+  const std::string shard = three_pictures("abc");
+  folder.add("x.tar", three_pictures("5"));
+  const std::string digest = verify_dataset(*open_index(folder), 2, null_events(), {}).content_digest;
+  folder.add("x.tar", shard);
+  const VerifyReport report = verify_dataset(*open_index(folder), 2, null_events(), {});
+  CHECK(report.content_digest == digest);
+  CHECK(report.pixels == 3 * 40 * 30);
+  std::string damaged = shard;
+  damaged.replace(damaged.find("b.jpg") + 512, 4, "none");
+  folder.add("x.tar", damaged);
+  const VerifyReport other = verify_dataset(*open_index(folder), 2, null_events(), {});
+  CHECK(other.content_digest != digest);
+  REQUIRE(other.failures.size() == 1);
+  CHECK(says(other.failures[0].cause, "not a JPEG"));
+}
+
+TEST_CASE("verify digests the rows of an array that have no valid label") {
+  const DatasetFolder folder;
+  add_rows(folder, {0, -1});
+  const VerifyReport without = verify_dataset(*open_index(folder.root() / "x.npy"), 1, null_events(), {});
+  add_rows(folder, {0, 1});
+  const VerifyReport with = verify_dataset(*open_index(folder.root() / "x.npy"), 1, null_events(), {});
+  CHECK(without.failed == 1);
+  CHECK(without.bytes == with.bytes);
+  CHECK(without.content_digest == with.content_digest);
+}
+
 TEST_CASE("a conversion refuses a sample without a valid label by name, or leaves it out and counts it") {
   const DatasetFolder folder;
   folder.add("x.tar", three_pictures("abc"));
