@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <string_view>
 #include <system_error>
 
 #include "base/system/files.hpp"
@@ -19,7 +20,8 @@ constexpr Bytes most_names_bytes = Bytes{64} << 20;
 std::optional<std::vector<std::string>> lines_of(const std::filesystem::path& file) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(file, ignored)) return std::nullopt;
-  const std::string text = read_file(file, most_names_bytes);
+  std::string text = read_file(file, most_names_bytes);
+  if (constexpr std::string_view byte_order_mark = "\xef\xbb\xbf"; text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
   std::vector<std::string> lines;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
@@ -49,7 +51,8 @@ void count_through(std::span<const SampleLabel> carried, LabelTable& table) {
 }
 
 void name_labels(std::size_t needed, const std::filesystem::path& names_file, LabelTable& table) {
-  const auto names = lines_of(names_file);
+  auto names = lines_of(names_file);
+  while (names && names->size() > needed && names->back().empty()) names->pop_back();  // blank lines at the end
   if (names && names->size() >= needed) {
     table.names = *names;
     return;

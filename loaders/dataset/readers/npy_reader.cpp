@@ -80,8 +80,10 @@ std::vector<SampleLabel> read_labels(FileWindow& window, std::uint64_t rows, Nam
     const std::span<const std::byte> item = window.at(header.header_bytes + row * header.item_bytes, header.item_bytes);
     if (item.size() < header.item_bytes) throw Error("it became shorter while it was read");
     const std::int64_t number = integer_at(reinterpret_cast<const char*>(item.data()), header.item_bytes, header.dtype.front() == '>', kind == 'i');
-    labels.push_back(SampleLabel::of(number));
-    if (labels.back().kind == SampleLabel::Kind::invalid) invalid.add(fmt::format("row {} ({})", row, number));
+    const bool is_beyond_signed = kind == 'u' && number < 0;
+    labels.push_back(SampleLabel::of(is_beyond_signed ? std::nullopt : std::optional(number)));
+    if (labels.back().kind == SampleLabel::Kind::invalid)
+      invalid.add(is_beyond_signed ? fmt::format("row {} ({})", row, static_cast<std::uint64_t>(number)) : fmt::format("row {} ({})", row, number));
   }
   return labels;
 }

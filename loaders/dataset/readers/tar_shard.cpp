@@ -42,7 +42,7 @@ class Scan {
     }
     if (m_has_no_end && !m_shard.damage) {
       if (const std::string missing = m_samples.missing_of_last(); !missing.empty())
-        damaged("tar-torn", fmt::format("is cut off at byte {}: {}, and no end of the archive follows", m_window.size(), missing));
+        damaged("tar-torn", fmt::format("ends without an end marker at byte {}: {}, so it may be cut off there", m_window.size(), missing));
     }
     m_samples.finish(m_has_no_end ? FollowedBy::file_end : m_shard.damage ? FollowedBy::damage : FollowedBy::members);
     return std::move(m_shard);
