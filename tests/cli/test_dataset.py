@@ -259,7 +259,6 @@ class Dataset(ProgramTest):
         self.assertIn("no member of", self.fails(1, "dataset", "info", path, "--label-key", "coarse.cls"))
         for data in (path, self.folder / "fine"):
             self.assertEqual(self.json_of("dataset", "info", data, "--label-key", "none", *(["--image-key", "jpg"] if data == path else []))["labels"], 1)
-        self.assertRegex(self.fails(2, "profile", "emulated:imagenet-1k", "--label-key", "none"), "--label-key: .* emulated")
 
     def test_mistakes_in_a_conversion_are_named(self):
         data, out = self.make(), self.folder / "out"
