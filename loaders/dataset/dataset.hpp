@@ -19,7 +19,8 @@ namespace dsanalyze {
 /// the name's last part ("x.coarse.cls": "coarse.cls"), in any case of the letters. Several are separated by ';', the preferred one first.
 struct SampleKeys {
   std::string image;  ///< empty: jpg, jpeg, jpe, png, webp or npy, of which a sample has one
-  std::string label;  ///< empty: cls
+  std::string label;  ///< empty: cls; "none" in any dataset: no labels are read, and all samples have label 0
+  [[nodiscard]] bool wants_labels() const { return label != "none"; }
   bool operator==(const SampleKeys&) const = default;
 };
 
@@ -44,8 +45,8 @@ struct OpenOptions {
 /// ("/data/train-{000000..000146}.tar").
 ///   Members side by side whose names are the same up to the first dot of the last part are a sample. Its data and its label are the members that
 ///   OpenOptions::keys name; the label is a whole number from 0 to 2147483647. Where no sample has a label, all have 0; where others have, a sample
-///   without a valid one has IndexRecord::no_label. Two members of a sample with one extension, and two that could both be its data, are an Error
-///   that names them. Samples come in byte order of the shards' paths, then as they lie;
+///   without a valid one has IndexRecord::no_label, unless labels are not wanted (SampleKeys::label). Two members of a sample with one extension, and
+///   two that could both be its data, are an Error that names them. Samples come in byte order of the shards' paths, then as they lie;
 /// - NumPy arrays: one .npy file, whose rows are samples (labels from x.labels.npy beside x.npy, their names from x.labels.txt); or a folder of .npy
 ///   files, each a sample, all of one shape and type (a folder that holds samples.npy alone, as `dataset convert` makes it, counts as that file).
 /// In a folder with several of these the one that nine in ten files have is read, with a finding that counts what is left out; otherwise it is an
@@ -77,7 +78,8 @@ std::shared_ptr<const DatasetIndex> attach_index(FileDescriptor shared);
 std::filesystem::path default_index_file(const std::filesystem::path& path, const SampleKeys& keys = {});
 
 /// Why a sample with IndexRecord::no_label fails.
-constexpr const char* no_label_cause = "its label is missing, or is no whole number from 0 to 2147483647";
+constexpr const char* no_label_cause =
+    "its label is missing, or is no whole number from 0 to 2147483647 (pass --label-key none to train without labels)";
 
 /// What a message calls a sample: "class/0001.jpg" of a folder, "train-000003.tar: 000123.jpg (offset 1536)" of a tar shard, "x.npy: row 17" of an
 /// array. May read the shard's header before the sample. Never throws for what it reads. Threads: any.

@@ -102,12 +102,13 @@ std::vector<ListedFolder> list_source(const DatasetSource& source, const OpenOpt
 
 std::shared_ptr<const DatasetIndex> read_dataset(const DatasetSource& source, const OpenOptions& options, EventSink& events,
                                                  const std::stop_token& stop) {
-  DatasetFiles files{source.root, source.name, list_source(source, options, events, stop), {}};
+  DatasetFiles files{source.root, source.name, list_source(source, options, events, stop), {}, options.keys};
   files.choice = source.is_folder() ? choose_samples(source.root, files.listing) : choose_files(source, files.listing);
   if (files.choice.samples.size() >= UINT32_MAX) throw Error("the dataset " + source.identity() + " has more than 4,294,967,294 files; split it");
-  if (options.keys != SampleKeys{} && files.choice.reader->format != "tar") {
+  const SampleKeys members{options.keys.image, options.keys.wants_labels() ? options.keys.label : ""};
+  if (members != SampleKeys{} && files.choice.reader->format != "tar") {
     throw UsageError(fmt::format("{}: members of tar shards have such extensions, and {} is a dataset of {}; leave the option out",
-                                 keys_text(options.keys), source.identity(), files.choice.reader->files));
+                                 keys_text(members), source.identity(), files.choice.reader->files));
   }
   return files.choice.reader->read(files, {options, events, stop});
 }

@@ -123,9 +123,15 @@ std::string read_sample_bytes(const DatasetIndex& index, SampleId sample, std::v
   const IndexRecord& record = index[sample];
   if (std::string cause = too_large(record.length); !cause.empty()) return cause;
   bytes.resize(record.length);
-  if (std::string cause = read_piece(opened.file, record.offset, bytes); !cause.empty()) return cause;
-  return record.has_label() ? std::string() : no_label_cause;
+  return read_piece(opened.file, record.offset, bytes);
 }
+
+std::string read_usable_sample(const DatasetIndex& index, SampleId sample, std::vector<std::byte>& bytes) {
+  std::string cause = read_sample_bytes(index, sample, bytes);
+  return cause.empty() ? label_cause(index, sample) : cause;
+}
+
+std::string label_cause(const DatasetIndex& index, SampleId sample) { return index[sample].has_label() ? std::string() : no_label_cause; }
 
 std::string read_sample_part(const DatasetIndex& index, SampleId sample, const SamplePart& part, std::vector<std::byte>& bytes) {
   const OpenedSample opened = open_sample(index, sample);
@@ -145,7 +151,7 @@ std::string read_sample_pieces(const DatasetIndex& index, SampleId sample, std::
     if (std::string cause = read_piece(opened.file, record.offset + done, bytes); !cause.empty()) return cause;
     if (!take(bytes)) break;
   }
-  return record.has_label() ? std::string() : no_label_cause;
+  return {};
 }
 
 struct ImageChecker::Decoder {

@@ -17,8 +17,12 @@ namespace dsanalyze {
 Bytes max_sample_bytes();
 
 /// Reads a sample's bytes, outside of the data path. Returns the cause when they cannot be had, else "": also for a sample that would take more of
-/// memory than each worker thread can have, and for one without a valid label. Threads: any.
+/// memory than each worker thread can have. Threads: any.
 std::string read_sample_bytes(const DatasetIndex& index, SampleId sample, std::vector<std::byte>& bytes);
+/// Why the sample cannot be used although it can be read: it has no valid label. "" for those that have one.
+std::string label_cause(const DatasetIndex& index, SampleId sample);
+/// Reads the sample's bytes as read_sample_bytes() does; then the cause is that of its label.
+std::string read_usable_sample(const DatasetIndex& index, SampleId sample, std::vector<std::byte>& bytes);
 
 /// Given a sample's next bytes; false ends the reading.
 using TakePiece = std::function<bool(std::span<const std::byte>)>;

@@ -1,6 +1,7 @@
 #include "file_access.hpp"
 
 #include <fcntl.h>
+#include <sys/statvfs.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -13,8 +14,15 @@ namespace {
 
 constexpr std::uint64_t direct_block = 4096;
 
-constexpr std::uint64_t round_down(std::uint64_t bytes) { return bytes / direct_block * direct_block; }
-constexpr std::uint64_t round_up(std::uint64_t bytes) { return round_down(bytes + direct_block - 1); }
+constexpr std::uint64_t round_down(std::uint64_t bytes, std::uint64_t block = direct_block) { return bytes / block * block; }
+constexpr std::uint64_t round_up(std::uint64_t bytes, std::uint64_t block = direct_block) { return round_down(bytes + block - 1, block); }
+
+/// Of the filesystem that the folder lies on; never larger than what direct reads are aligned to.
+std::uint64_t filesystem_block_of(int folder) {
+  struct statvfs facts {};
+  if (fstatvfs(folder, &facts) != 0 || facts.f_bsize == 0) return direct_block;
+  return std::min<std::uint64_t>(facts.f_bsize, direct_block);
+}
 
 /// A bit for each file that more than one sample points into.
 std::vector<std::uint64_t> files_of_many(const DatasetIndex& index) {
@@ -33,8 +41,13 @@ std::vector<std::uint64_t> files_of_many(const DatasetIndex& index) {
 FileAccess::FileAccess(std::shared_ptr<const DatasetIndex> index, const FetchOptions& options) : m_index(std::move(index)), m_options(options) {
   m_root = open_file(m_index->facts().root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (!m_root.valid()) throw_errno("cannot open dataset folder", m_index->facts().root, errno);
+  m_filesystem_block = filesystem_block_of(m_root.get());
   // Elsewhere a record at offset 0 may be the first of several of which this index, a subset, names one.
   if (m_index->facts().format == "folder") m_holds_many = files_of_many(*m_index);
+}
+
+Bytes direct_bytes(std::uint64_t begin, std::uint64_t end, ReadEnd where, std::uint64_t filesystem_block) {
+  return round_up(end, where == ReadEnd::at_file_end ? filesystem_block : direct_block) - round_down(begin);
 }
 
 bool FileAccess::path_of(std::uint32_t file, std::span<char> path) const {
@@ -67,7 +80,8 @@ ReadPlan FileAccess::plan(const Extent& extent) const {
   std::uint64_t ask_to = plan.whole_file ? end + 1 : end;
   if (m_options.read_mode == ReadMode::direct) {
     plan.begin = round_down(extent.offset);
-    plan.counted = round_up(end) - plan.begin;
+    const bool ends_file = plan.whole_file || m_index->file_count() == m_index->size();
+    plan.counted = direct_bytes(extent.offset, end, ends_file ? ReadEnd::at_file_end : ReadEnd::within_file, m_filesystem_block);
     ask_to = round_up(ask_to);
   }
   plan.lead = extent.offset - plan.begin;

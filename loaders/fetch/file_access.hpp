@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -21,6 +22,11 @@ struct ReadPlan {
   Bytes counted = 0;         ///< what the device is asked for
   bool whole_file = false;
 };
+
+/// What storage delivers at least of a direct read that ends at byte `end` of a file, from byte `begin` on: whole blocks of the read's alignment, but
+/// at the end of the file no more than up to the end of the filesystem's own block, which may be smaller.
+enum class ReadEnd : std::uint8_t { within_file, at_file_end };
+Bytes direct_bytes(std::uint64_t begin, std::uint64_t end, ReadEnd where, std::uint64_t filesystem_block);
 
 /// How pages leave the page cache behind a read.
 enum class DropBehind {
@@ -73,6 +79,7 @@ class FileAccess {
   std::shared_ptr<const DatasetIndex> m_index;
   FileDescriptor m_root;
   FetchOptions m_options;
+  std::uint64_t m_filesystem_block = 0;
   std::vector<std::uint64_t> m_holds_many;  ///< a bit a file; empty if no file is a sample
   std::atomic<bool> m_no_access_time{true};
   std::atomic<bool> m_uncached{true};

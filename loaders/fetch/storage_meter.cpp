@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/host/block_device.hpp"
 #include "base/host/mounts.hpp"
 
 namespace dsanalyze {
@@ -86,12 +87,6 @@ std::optional<Bytes> read_ceph_bytes(const std::filesystem::path& root) {
   return all;
 }
 
-std::string device_name(const std::filesystem::path& root, const std::string& number) {
-  std::error_code error;
-  const auto target = std::filesystem::read_symlink(root / "sys/dev/block" / number, error);
-  return error ? std::string() : target.filename().string();
-}
-
 std::string device_number_of(const std::filesystem::path& path) {
   struct stat info {};
   if (stat(path.c_str(), &info) != 0) return {};
@@ -108,12 +103,18 @@ StorageMeter::StorageMeter(const std::filesystem::path& path, const std::filesys
   m_filesystem = mount.filesystem.empty() ? "unknown" : mount.filesystem;
   m_mount_point = mount.point;
   m_device = mount.source.empty() ? "none" : mount.source;
-  const std::string block = device_name(root, mount.device_number);
-  if (!block.empty()) {
-    m_device = block;
+  BlockDevice block = block_device_at(root / "sys/dev/block" / mount.device_number);
+  if (!block.name.empty()) {
+    m_device = block.name;
     m_block_stat = root / "sys/dev/block" / mount.device_number / "stat";
   }
-  if (m_filesystem.starts_with("nfs")) {
+  // Filesystems that join devices (btrfs) have a number of their own; what is mounted names one of them.
+  if (block.name.empty() && mount.source.starts_with("/dev/"))
+    block = block_device_at(root / "sys/class/block" / std::filesystem::path(mount.source).filename());
+  m_memory_behind = memory_behind_disk(block.disk, root);
+  if (!m_memory_behind.empty()) {
+    m_method = "nothing: " + m_memory_behind;
+  } else if (m_filesystem.starts_with("nfs")) {
     if (read_nfs_bytes(m_root, m_mount_point)) {
       m_source = Source::nfs;
       m_method = "NFS mount counters (mountstats)";

@@ -21,7 +21,7 @@ class StorageMeter {
 
   /// Looks up the filesystem under `path` (mountinfo) and picks its counters: /proc/self/io for filesystems on block devices (with the device's own
   /// counter beside it, /sys/dev/block); the client's for NFS (mountstats), Lustre (osc stats) and Ceph (debugfs, root only); none for FUSE and
-  /// others that count nothing. `root` stands for "/" in tests.
+  /// others that count nothing, and for block devices that memory or a file is behind. `root` stands for "/" in tests.
   explicit StorageMeter(const std::filesystem::path& path, const std::filesystem::path& root = "/");
 
   /// Bytes that this process, or all of this client, had fetched from storage so far (scope()); nullopt where nothing can tell.
@@ -30,6 +30,8 @@ class StorageMeter {
   [[nodiscard]] std::optional<Bytes> device_bytes() const;
 
   [[nodiscard]] const std::string& filesystem() const { return m_filesystem; }
+  /// Why what the device delivers may come from memory ("loop0 reads from the file ..."); empty where nothing says so.
+  [[nodiscard]] const std::string& memory_behind() const { return m_memory_behind; }
   [[nodiscard]] const std::string& device() const { return m_device; }  ///< "vda", "server:/export", "none"
   [[nodiscard]] bool can_tell() const { return m_source != Source::none; }
   [[nodiscard]] Scope scope() const;
@@ -45,7 +47,7 @@ class StorageMeter {
   enum class Source { none, process_io, nfs, lustre, ceph };
   Source m_source = Source::none;
   std::filesystem::path m_root;
-  std::string m_filesystem, m_device, m_method, m_mount_point;
+  std::string m_filesystem, m_device, m_method, m_mount_point, m_memory_behind;
   std::filesystem::path m_block_stat;
 };
 

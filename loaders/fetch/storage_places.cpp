@@ -39,6 +39,10 @@ std::vector<StoragePlace> storage_places(const DatasetIndex& index, const System
 }
 
 std::string uncounted_place(const StorageMeter& meter, const DatasetIndex& index, std::span<const StoragePlace> places) {
+  const auto in_memory = std::ranges::find_if(places, [](const StoragePlace& place) { return !place.meter.memory_behind().empty(); });
+  if (in_memory != places.end())
+    return fmt::format("{} lies on {}; {}", path_of(index, in_memory->files.front()).string(), in_memory->meter.device(),
+                       in_memory->meter.memory_behind());
   const bool is_one_filesystem =
       places.size() == 1 && places[0].meter.filesystem() == meter.filesystem() && places[0].meter.device() == meter.device();
   if (is_one_filesystem) return {};

@@ -40,6 +40,7 @@ struct DatasetPlace {
   std::string device;                    ///< block device as the kernel calls it, "vda1"; empty for none
   std::string disk;                      ///< that has the queue: "vda" of "vda1"; empty for none
   std::vector<std::string> disks_below;  ///< of a device that others make up (device mapper, md)
+  std::string memory_behind;             ///< as memory_behind_disk() of that disk
   std::filesystem::path file;            ///< one of its files that has bytes; empty for none
 };
 

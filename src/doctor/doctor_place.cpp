@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/host/block_device.hpp"
 #include "base/host/mounts.hpp"
 #include "base/text/text.hpp"
 #include "doctor_context.hpp"
@@ -12,15 +13,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint32_t most_files_tried = 16;
-
-/// The block device's name behind a link of /sys: "../../devices/virtio1/block/vda/vda1" for a partition.
-void name_device(DatasetPlace& place, const fs::path& link) {
-  std::error_code error;
-  const fs::path target = fs::read_symlink(link, error);
-  if (error) return;
-  place.device = target.filename();
-  place.disk = fs::exists(link / "partition", error) ? target.parent_path().filename() : target.filename();
-}
 
 /// A file with bytes for a try: the first such of a few that lie all over the index.
 fs::path some_file(const DatasetIndex& index) {
@@ -53,10 +45,13 @@ DatasetPlace find_dataset(const DoctorInputs& inputs, DoctorSystem& system) {
     place.mount_options = mount->options + "," + mount->filesystem_options;
     if (number.empty()) number = mount->device_number;
   }
-  name_device(place, inputs.root / "sys/dev/block" / number);
+  BlockDevice device = block_device_at(inputs.root / "sys/dev/block" / number);
   // Filesystems that join devices (btrfs) have a number of their own; what is mounted names one of them.
-  if (place.disk.empty() && place.source.starts_with("/dev/"))
-    name_device(place, inputs.root / "sys/class/block" / fs::path(place.source).filename());
+  if (device.disk.empty() && place.source.starts_with("/dev/"))
+    device = block_device_at(inputs.root / "sys/class/block" / fs::path(place.source).filename());
+  place.device = device.name;
+  place.disk = device.disk;
+  place.memory_behind = memory_behind_disk(device.disk, inputs.root);
   if (!place.disk.empty()) {
     for (fs::directory_iterator at(inputs.root / "sys/block" / place.disk / "slaves", error), end; !error && at != end; at.increment(error))
       place.disks_below.push_back(at->path().filename());

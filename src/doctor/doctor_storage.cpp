@@ -17,8 +17,10 @@ constexpr Bytes room_for_results = Bytes{64} << 20;
 constexpr int least_read_ahead_kib = 128;  // Linux's own default
 
 /// What a profile can prove of cold and cached runs there.
-std::string_view proof_on(std::string_view filesystem) {
-  switch (StorageMeter::scope_on(filesystem)) {
+std::string proof_on(const DatasetPlace& place) {
+  if (!place.memory_behind.empty())
+    return fmt::format("no counter proves what a profile reads from storage, as {}: its runs are unproved", printable(place.memory_behind));
+  switch (StorageMeter::scope_on(place.filesystem)) {
     case StorageMeter::Scope::process:
       return "what a profile reads from storage is proved, by the process's own counter";
     case StorageMeter::Scope::client:
@@ -99,13 +101,13 @@ std::optional<DoctorAnswer> look_at_filesystem(const DoctorContext& context) {
   }
   if (is_among(type, {"nfs", "nfs4", "cifs", "smb3", "smbfs", "ceph", "lustre", "gpfs", "beegfs", "glusterfs", "afs", "orangefs", "pvfs2"})) {
     return DoctorAnswer{DoctorStatus::warning,
-                        fmt::format("{}, across a network: the server's own cache stays warm, and others share it; {}", lies, proof_on(type)),
+                        fmt::format("{}, across a network: the server's own cache stays warm, and others share it; {}", lies, proof_on(place)),
                         "Read S as that of the server at this hour; spare it with --max-storage-rate. For a disk of one's own:",
                         {copy_of(place)}};
   }
   if (type.starts_with("fuse") || is_among(type, {"9p", "virtiofs", "vboxsf", "prl_fs", "drvfs"})) {
     return DoctorAnswer{DoctorStatus::warning,
-                        fmt::format("{}, which another program or the host serves: {}", lies, proof_on(type)),
+                        fmt::format("{}, which another program or the host serves: {}", lies, proof_on(place)),
                         "A profile with cached runs of it is not trusted. Measure on a disk that this kernel reads itself:",
                         {copy_of(place)}};
   }
@@ -129,7 +131,7 @@ std::optional<DoctorAnswer> look_at_filesystem(const DoctorContext& context) {
                         "Measure on the filesystem that training reads from.",
                         {}};
   }
-  return fine(fmt::format("{} on {}; {}", printable(type), printable(place.source), proof_on(type)));
+  return fine(fmt::format("{} on {}; {}", printable(type), printable(place.source), proof_on(place)));
 }
 
 std::optional<DoctorAnswer> look_at_disk_type(const DoctorContext& context) {
@@ -137,9 +139,11 @@ std::optional<DoctorAnswer> look_at_disk_type(const DoctorContext& context) {
   if (!context.reads_files() || is_among(place.filesystem, {"tmpfs", "ramfs"})) return std::nullopt;
   if (place.disk.empty()) return not_known(fmt::format("no block device is behind {} ({})", printable(place.path), printable(place.filesystem)));
   const std::string name = disk_name(place);
-  if (place.disk.starts_with("zram") || place.disk.starts_with("ram")) {
-    return DoctorAnswer{
-        DoctorStatus::problem, name + " is memory: S is not a disk's", "Copy the dataset to the disk that training reads from:", {copy_of(place)}};
+  if (!place.memory_behind.empty()) {
+    return DoctorAnswer{DoctorStatus::problem,
+                        printable(place.memory_behind) + ": S may be memory's, and nothing proves a run cold",
+                        "Copy the dataset to the disk that training reads from:",
+                        {copy_of(place)}};
   }
   if (place.disk.starts_with("nbd") || place.disk.starts_with("rbd") || place.disk.starts_with("drbd")) {
     return DoctorAnswer{

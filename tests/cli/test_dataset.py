@@ -254,9 +254,11 @@ class Dataset(ProgramTest):
             for command in (("dataset", "info", path), ("dataset", "convert", path, self.folder / "out", "--to", "tar"), ("profile", path)):
                 self.assertIn(f"{option}: its value is empty", self.fails(2, *command, option, ""))
         self.assertIn("a label's extension", self.fails(2, "dataset", "info", path, "--image-key", "cls", "--label-key", "fine.cls"))
-        self.assertIn("both name the extension cls", self.fails(2, "dataset", "info", path, "--image-key", "cls"))
+        self.assertIn("--image-key names, as --label-key does where it is not given, the extension cls", self.fails(2, "dataset", "info", path, "--image-key", "cls"))
         self.assertIn("members of tar shards", self.fails(2, "dataset", "info", self.folder / "fine", "--image-key", "jpg"))
         self.assertIn("no member of", self.fails(1, "dataset", "info", path, "--label-key", "coarse.cls"))
+        for data in (path, self.folder / "fine"):
+            self.assertEqual(self.json_of("dataset", "info", data, "--label-key", "none", *(["--image-key", "jpg"] if data == path else []))["labels"], 1)
 
     def test_mistakes_in_a_conversion_are_named(self):
         data, out = self.make(), self.folder / "out"

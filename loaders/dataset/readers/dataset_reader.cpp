@@ -3,6 +3,7 @@
 #include <array>
 
 #include "format_names.hpp"
+#include "label_table.hpp"
 #include "npy_header.hpp"
 
 namespace dsanalyze {
@@ -21,11 +22,18 @@ constexpr std::array all_readers{
 
 std::span<const DatasetReader> dataset_readers() { return all_readers; }
 
+FolderLabels labels_of_folders(const DatasetFiles& files) {
+  if (files.keys.wants_labels()) return number_labels(files.listing, files.choice);
+  return {std::vector<std::uint32_t>(files.listing.size(), 0), {no_class_name}, {}};
+}
+
 DatasetIndex::Facts start_facts(const DatasetFiles& files) {
   DatasetIndex::Facts facts;
   facts.root = files.root.string();
   facts.source = files.source;
   facts.format = files.choice.reader->format;
+  facts.image_key = files.keys.image;
+  facts.label_key = files.keys.label;
   facts.skipped = files.choice.skipped.names;
   facts.skipped_count = files.choice.skipped.count;
   facts.findings = files.choice.findings;

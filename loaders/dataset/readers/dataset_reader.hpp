@@ -9,6 +9,7 @@
 
 #include "base/events.hpp"
 #include "core/index.hpp"
+#include "folder_labels.hpp"
 #include "folder_listing.hpp"
 #include "loaders/dataset/dataset.hpp"
 #include "loaders/dataset/sample_choice.hpp"
@@ -21,6 +22,7 @@ struct DatasetFiles {
   std::string source;  ///< as DatasetIndex::Facts
   std::vector<ListedFolder> listing;
   SampleChoice choice;  ///< of the listed files, those of this reader
+  SampleKeys keys;
 };
 
 struct ReaderContext {
@@ -42,7 +44,10 @@ struct DatasetReader {
 
 std::span<const DatasetReader> dataset_readers();
 
-/// The facts that follow from the files: root, source, format, what was left out, folders and when they changed, findings of the choice.
+/// number_labels() of the files, or one class of all where labels are not wanted.
+FolderLabels labels_of_folders(const DatasetFiles& files);
+
+/// The facts that follow from the files: root, source, format, keys, what was left out, folders and when they changed, findings of the choice.
 DatasetIndex::Facts start_facts(const DatasetFiles& files);
 
 std::shared_ptr<const DatasetIndex> read_image_folder(const DatasetFiles& files, const ReaderContext& context);

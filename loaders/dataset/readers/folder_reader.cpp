@@ -52,7 +52,7 @@ std::shared_ptr<const DatasetIndex> build_index(const DatasetFiles& files, const
   const std::vector<ListedFolder>& listing = files.listing;
   const SampleChoice& choice = files.choice;
   DatasetIndexBuilder builder;
-  const FolderLabels classes = number_labels(listing, choice);
+  const FolderLabels classes = labels_of_folders(files);
   const std::vector<std::uint32_t>& labels = classes.of_folder;
   for (const std::string& name : classes.names) builder.add_label(name);
   Bytes bytes = 0;

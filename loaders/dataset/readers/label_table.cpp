@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <string_view>
 #include <system_error>
 
 #include "base/system/files.hpp"
@@ -19,7 +20,8 @@ constexpr Bytes most_names_bytes = Bytes{64} << 20;
 std::optional<std::vector<std::string>> lines_of(const std::filesystem::path& file) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(file, ignored)) return std::nullopt;
-  const std::string text = read_file(file, most_names_bytes);
+  std::string text = read_file(file, most_names_bytes);
+  if (constexpr std::string_view byte_order_mark = "\xef\xbb\xbf"; text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
   std::vector<std::string> lines;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
@@ -49,7 +51,8 @@ void count_through(std::span<const SampleLabel> carried, LabelTable& table) {
 }
 
 void name_labels(std::size_t needed, const std::filesystem::path& names_file, LabelTable& table) {
-  const auto names = lines_of(names_file);
+  auto names = lines_of(names_file);
+  while (names && names->size() > needed && names->back().empty()) names->pop_back();  // blank lines at the end
   if (names && names->size() >= needed) {
     table.names = *names;
     return;
@@ -70,20 +73,18 @@ SampleLabel SampleLabel::of(std::optional<std::int64_t> value) {
   return {Kind::number, static_cast<std::uint32_t>(*value)};
 }
 
+LabelTable no_labels(std::size_t samples) { return {std::vector<std::uint32_t>(samples, 0), {no_class_name}, {}}; }
+
 LabelTable make_label_table(std::span<const SampleLabel> carried, const std::filesystem::path& names_file) {
   using Kind = SampleLabel::Kind;
   LabelTable table;
   table.labels.reserve(carried.size());
   const auto count = [&](Kind kind) { return std::count_if(carried.begin(), carried.end(), [&](const auto& label) { return label.kind == kind; }); };
-  if (count(Kind::number) + count(Kind::invalid) == 0) {
-    table.labels.assign(carried.size(), 0);
-    table.names.emplace_back(no_class_name);
-    return table;
-  }
+  if (count(Kind::number) + count(Kind::invalid) == 0) return no_labels(carried.size());
   if (const auto absent = count(Kind::absent); absent > 0) {
-    table.findings.push_back(
-        {"labels-missing", Finding::Severity::warning,
-         fmt::format("{} of {} samples have no label, and others have: they fail, as samples that cannot be read do", absent, carried.size())});
+    table.findings.push_back({"labels-missing", Finding::Severity::warning,
+                              fmt::format("{} of {} samples have no label, and others have: they fail, as samples that cannot be read do; {}", absent,
+                                          carried.size(), way_without_labels)});
   }
   if (count(Kind::number) == 0) {
     table.labels.assign(carried.size(), IndexRecord::no_label);

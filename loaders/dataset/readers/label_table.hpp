@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -37,6 +38,12 @@ struct LabelTable {
 /// sample carries a label, all have label 0; where others do, a sample without a number has none. Where numbers are above a million they are counted
 /// through in ascending order instead.
 LabelTable make_label_table(std::span<const SampleLabel> carried, const std::filesystem::path& names_file);
+
+/// As make_label_table() for samples that carry no labels, or whose labels are not wanted.
+LabelTable no_labels(std::size_t samples);
+
+/// What a finding about samples without a valid label says last.
+constexpr const char* way_without_labels = "pass --label-key none to train without labels";
 
 /// The name of the one label of samples that have none, and of files that lie in no class folder.
 constexpr const char* no_class_name = ".";

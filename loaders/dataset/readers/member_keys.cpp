@@ -32,12 +32,14 @@ std::vector<std::string> split_keys(std::string_view option, std::string_view li
 bool names_a_label(const std::string& extension) { return extension == "cls" || extension.ends_with(".cls"); }
 
 /// Throws UsageError for an extension that is given for data and is, or is called as, a label's.
-void require_apart(const std::vector<std::string>& data, const std::vector<std::string>& label) {
+void require_apart(const std::vector<std::string>& data, const std::vector<std::string>& label, const SampleKeys& given) {
   for (const std::string& extension : data) {
     if (std::find(label.begin(), label.end(), extension) != label.end()) {
-      throw UsageError(
-          fmt::format("--image-key and --label-key both name the extension {}: a member is a sample's data or its label; give each its own",
-                      printable(extension)));
+      throw UsageError(fmt::format("{} the extension {}: a member is a sample's data or its label; give each its own",
+                                   given.image.empty()   ? "--label-key names, as --image-key does where it is not given,"
+                                   : given.label.empty() ? "--image-key names, as --label-key does where it is not given,"
+                                                         : "--image-key and --label-key both name",
+                                   printable(extension)));
     }
     if (names_a_label(extension)) {
       throw UsageError(
@@ -69,8 +71,9 @@ std::string lower_extension(std::string_view extension) {
 MemberKeys::MemberKeys(const SampleKeys& given)
     : m_given{lower_extension(given.image), lower_extension(given.label)},
       m_data(split_keys("--image-key", given.image.empty() ? default_data : std::string_view(given.image))),
-      m_label(split_keys("--label-key", given.label.empty() ? default_label : std::string_view(given.label))) {
-  require_apart(m_data, m_label);
+      m_label(m_given.wants_labels() ? split_keys("--label-key", given.label.empty() ? default_label : std::string_view(given.label))
+                                     : std::vector<std::string>()) {
+  require_apart(m_data, m_label, m_given);
 }
 
 std::optional<std::size_t> MemberKeys::data_rank(std::string_view extension) const { return rank_in(m_data, extension); }

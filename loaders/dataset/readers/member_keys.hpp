@@ -21,7 +21,7 @@ class MemberKeys {
   [[nodiscard]] std::optional<std::size_t> label_rank(std::string_view extension) const;
   /// Whether the user chose the data: then the first of the list that a sample has is used, as WebDataset does; else a sample may have one only.
   [[nodiscard]] bool data_is_chosen() const { return !m_given.image.empty(); }
-  [[nodiscard]] bool label_is_chosen() const { return !m_given.label.empty(); }
+  [[nodiscard]] bool label_is_chosen() const { return !m_given.label.empty() && m_given.wants_labels(); }
   /// As they were given, in lower case.
   [[nodiscard]] const SampleKeys& given() const { return m_given; }
   /// "jpg, jpeg or png"

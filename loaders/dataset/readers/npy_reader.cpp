@@ -80,8 +80,10 @@ std::vector<SampleLabel> read_labels(FileWindow& window, std::uint64_t rows, Nam
     const std::span<const std::byte> item = window.at(header.header_bytes + row * header.item_bytes, header.item_bytes);
     if (item.size() < header.item_bytes) throw Error("it became shorter while it was read");
     const std::int64_t number = integer_at(reinterpret_cast<const char*>(item.data()), header.item_bytes, header.dtype.front() == '>', kind == 'i');
-    labels.push_back(SampleLabel::of(number));
-    if (labels.back().kind == SampleLabel::Kind::invalid) invalid.add(fmt::format("row {} ({})", row, number));
+    const bool is_beyond_signed = kind == 'u' && number < 0;
+    labels.push_back(SampleLabel::of(is_beyond_signed ? std::nullopt : std::optional(number)));
+    if (labels.back().kind == SampleLabel::Kind::invalid)
+      invalid.add(is_beyond_signed ? fmt::format("row {} ({})", row, static_cast<std::uint64_t>(number)) : fmt::format("row {} ({})", row, number));
   }
   return labels;
 }
@@ -97,7 +99,9 @@ void require_memory(std::uint64_t rows) {
                             format_bytes(static_cast<Bytes>(rows * bytes_a_row)), format_bytes(usable)));
 }
 
-LabelTable labels_of_rows(const fs::path& root, const std::string& file, std::uint64_t rows, DatasetIndex::Facts& facts) {
+LabelTable labels_of_rows(const DatasetFiles& files, const std::string& file, std::uint64_t rows, DatasetIndex::Facts& facts) {
+  if (!files.keys.wants_labels()) return no_labels(rows);
+  const fs::path& root = files.root;
   const std::string stem = file.substr(0, file.size() - std::string_view(".npy").size());
   const std::string numbers_file = is_npy_name(file) ? stem + ".labels.npy" : "";
   const std::string names_file = stem + ".labels.txt";
@@ -115,8 +119,8 @@ LabelTable labels_of_rows(const fs::path& root, const std::string& file, std::ui
   }
   if (invalid.count > 0) {
     facts.findings.push_back({"npy-labels-invalid", Finding::Severity::warning,
-                              fmt::format("{} of {} labels in {} are no number from 0 to 2147483647, and their samples fail: {}", invalid.count, rows,
-                                          numbers_file, invalid.text())});
+                              fmt::format("{} of {} labels in {} are no number from 0 to 2147483647, and their samples fail: {}; {}", invalid.count,
+                                          rows, numbers_file, invalid.text(), way_without_labels)});
   }
   return make_label_table(carried, root / names_file);
 }
@@ -140,7 +144,7 @@ std::shared_ptr<const DatasetIndex> read_rows(const DatasetFiles& files, const s
   } catch (const Error& error) {
     throw Error(fmt::format("cannot use the array {}: {}", (files.root / file).string(), error.what()));
   }
-  const LabelTable labels = labels_of_rows(files.root, file, rows, facts);
+  const LabelTable labels = labels_of_rows(files, file, rows, facts);
   facts.findings.insert(facts.findings.end(), labels.findings.begin(), labels.findings.end());
   DatasetIndexBuilder builder;
   const std::uint32_t number = builder.add_file(file);
@@ -202,7 +206,7 @@ std::shared_ptr<const DatasetIndex> read_files(const DatasetFiles& files, const 
 
   DatasetIndex::Facts facts = start_facts(files);
   facts.array = first->array;
-  const FolderLabels labels = number_labels(files.listing, files.choice);
+  const FolderLabels labels = labels_of_folders(files);
   facts.findings.insert(facts.findings.end(), labels.findings.begin(), labels.findings.end());
   DatasetIndexBuilder builder;
   for (const std::string& name : labels.names) builder.add_label(name);

@@ -110,11 +110,12 @@ NamedCount damaged_shards(const std::vector<TarShard>& shards, const std::vector
 /// silently be 0.
 void require_labels(const DatasetFiles& files, const std::vector<TarShard>& shards, const MemberKeys& keys) {
   if (std::any_of(shards.begin(), shards.end(), [](const TarShard& shard) { return shard.labelled > 0; })) return;
+  if (!keys.given().wants_labels()) return;
   const ExtensionCount all = all_extensions(shards);
   const bool could_be_one = std::any_of(all.members.begin(), all.members.end(), [](const auto& one) { return one.first.ends_with(".cls"); });
   if (!could_be_one && !keys.label_is_chosen()) return;
-  throw Error(fmt::format("no member of {} has the label's extension, {}; extensions that are there: {}. Say which is the label with --label-key",
-                          name_of(files), keys.label_text(), extensions_text(all)));
+  throw Error(fmt::format("no member of {} has the label's extension, {}; extensions that are there: {}. Say which is the label with --label-key; {}",
+                          name_of(files), keys.label_text(), extensions_text(all), way_without_labels));
 }
 
 /// Findings about all shards together; a code with a count and a few names each.
@@ -130,13 +131,16 @@ void add_findings(std::vector<Finding>& findings, const std::vector<TarShard>& s
     unreadable_labels.add(shard.labels_unreadable);
     links.add(shard.links);
   }
-  const auto add = [&](const char* code, Finding::Severity severity, const NamedCount& count, const std::string& what) {
-    if (count.count > 0) findings.push_back({code, severity, fmt::format("{} {}: {}", count.count, what, count.text())});
+  const auto add = [&](const char* code, Finding::Severity severity, const NamedCount& count, const std::string& what,
+                       const std::string& advice = {}) {
+    if (count.count > 0)
+      findings.push_back({code, severity, fmt::format("{} {}: {}{}{}", count.count, what, count.text(), advice.empty() ? "" : "; ", advice)});
   };
   using enum Finding::Severity;
   add("tar-keys-without-data", warning, without_data, fmt::format("keys have no {} member and are left out", keys.data_text()));
   add("tar-keys-repeated", warning, repeated, "keys come again within their shard: each time is a sample of its own");
-  add("tar-labels-unreadable", warning, unreadable_labels, "label members hold no whole number from 0 to 2147483647: their samples fail");
+  add("tar-labels-unreadable", warning, unreadable_labels, "label members hold no whole number from 0 to 2147483647: their samples fail",
+      way_without_labels);
   add("tar-links", warning, links, "members are links, which hold no data, and are left out");
   add("tar-other-kind", warning, other_kind, "samples are of another kind (image, array) than most and are left out");
 
@@ -159,8 +163,6 @@ std::shared_ptr<const DatasetIndex> read_tar_shards(const DatasetFiles& files, c
   const std::vector<TarShard> shards = scan_shards(files, names, keys, context);
   require_labels(files, shards, keys);
   DatasetIndex::Facts facts = start_facts(files);
-  facts.image_key = keys.given().image;
-  facts.label_key = keys.given().label;
   facts.array = common_array(shards, names);
   const TarSampleKind kind = facts.array ? TarSampleKind::array : TarSampleKind::image;
 
@@ -186,7 +188,7 @@ std::shared_ptr<const DatasetIndex> read_tar_shards(const DatasetFiles& files, c
   facts.skipped_count = skipped.count;
   facts.skipped = skipped.names;
   depend_on(facts, names_file);
-  LabelTable labels = make_label_table(carried, files.root / names_file);
+  const LabelTable labels = keys.given().wants_labels() ? make_label_table(carried, files.root / names_file) : no_labels(carried.size());
   for (std::size_t sample = 0; sample < records.size(); ++sample) {
     records[sample].label = labels.labels[sample];
     builder.add_sample(records[sample]);

@@ -19,7 +19,10 @@ using namespace std::string_view_literals;
 
 /// Of a pax header or a GNU long name; a path is at most 4 KiB, and other records are as long as their writer likes.
 constexpr std::uint64_t most_name_bytes = std::uint64_t{1} << 20;
-constexpr std::uint64_t empty_archive_bytes = 20 * tar_block_bytes;  // as tar writes one
+/// Zeros that end an archive: tar fills up its last record (10 KiB, with -b up to any size), and writers reserve room. More of them than this, and
+/// than a tenth of the file, may be what a broken copy never wrote.
+constexpr std::uint64_t usual_zeros = std::uint64_t{1} << 20;
+constexpr std::uint64_t tenth = 10;
 
 std::string_view text_of(std::span<const std::byte> bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
@@ -39,7 +42,7 @@ class Scan {
     }
     if (m_has_no_end && !m_shard.damage) {
       if (const std::string missing = m_samples.missing_of_last(); !missing.empty())
-        damaged("tar-torn", fmt::format("is cut off at byte {}: {}, and no end of the archive follows", m_window.size(), missing));
+        damaged("tar-torn", fmt::format("ends without an end marker at byte {}: {}, so it may be cut off there", m_window.size(), missing));
     }
     m_samples.finish(m_has_no_end ? FollowedBy::file_end : m_shard.damage ? FollowedBy::damage : FollowedBy::members);
     return std::move(m_shard);
@@ -96,14 +99,23 @@ class Scan {
     return false;
   }
 
+  /// Only zeros lie behind the archive's end.
+  void judge_zeros() {
+    const std::uint64_t zeros = m_window.size() - m_offset;
+    if (zeros <= usual_zeros || zeros <= m_window.size() / tenth) return;
+    if (!m_has_members) {
+      damaged("tar-without-members", fmt::format("has {} bytes and no member: it ends at offset {} with zeros", m_window.size(), m_offset));
+    } else {
+      damaged("tar-zero-tail", fmt::format("ends at offset {} with zeros, which are {} of its {} bytes: this may be the end of a file that was never "
+                                           "written",
+                                           m_offset, zeros, m_window.size()));
+    }
+  }
+
   /// Readers of tar files stop at a block of zeros. Archives joined with `cat`, and those with a hole of zeros in them, go on behind it.
   void look_behind_end() {
     const auto found = find_nonzero_behind(m_window, m_offset, m_behind_end, m_stop);
-    if (!found) {
-      if (!m_has_members && m_window.size() > empty_archive_bytes)
-        damaged("tar-without-members", fmt::format("has {} bytes and no member: it ends at offset {} with zeros", m_window.size(), m_offset));
-      return;
-    }
+    if (!found) return judge_zeros();
     const std::uint64_t block_at = *found - (*found - m_offset) % tar_block_bytes;
     const std::span<const std::byte> block = m_window.at(block_at, tar_block_bytes);
     TarHeader header;

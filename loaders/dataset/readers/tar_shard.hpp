@@ -34,7 +34,7 @@ enum class BehindEnd : std::uint8_t {
 
 /// What is not as it should be with the shard as a file; the samples before it stay.
 struct TarDamage {
-  std::string code;  ///< of a Finding: "tar-torn", "tar-damaged", "tar-joined", "tar-without-members"
+  std::string code;  ///< of a Finding: "tar-torn", "tar-damaged", "tar-joined", "tar-zero-tail", "tar-without-members"
   std::string text;  ///< "ends within the data of 000012.jpg (at offset 40960)"
 };
 

@@ -21,6 +21,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// As the user named it: the shard where it is one, not its folder.
+std::string source_name(const DatasetIndex& source) { return source.facts().source.empty() ? source.facts().root : source.facts().source; }
+
 void require_other_place(const DatasetIndex& source, const fs::path& destination) {
   if (!source.facts().source.empty()) return;  // files that were named: their folder may hold other things too
   const std::string place = absolute_name(destination);
@@ -130,11 +133,11 @@ void write_label_names(const DatasetIndex& index, const fs::path& file) {
 ConvertReport convert_dataset(const DatasetIndex& source, const fs::path& destination, const ConvertOptions& options, EventSink& events,
                               const std::stop_token& stop) {
   if (source.facts().format == "emulated")
-    throw UsageError("the dataset " + source.facts().root + " is emulated: it has no bytes that could be converted");
+    throw UsageError("the dataset " + source_name(source) + " is emulated: it has no bytes that could be converted");
   if (source.facts().format == "folder" && options.format == ConvertFormat::folder)
-    throw UsageError("the dataset " + source.facts().root + " is a folder of images already");
+    throw UsageError("the dataset " + source_name(source) + " is a folder of images already");
   if (source.facts().sizes_sampled)
-    throw Error("the index of " + source.facts().root + " holds a part of the dataset only; make it anew with `dsanalyze dataset index`");
+    throw Error("the index of " + source_name(source) + " holds a part of the dataset only; make it anew with `dsanalyze dataset index`");
   require_other_place(source, destination);
   OutputFolder output(destination, needed_bytes(source, options));
   ConvertRun run(source, options, events, stop);
@@ -151,7 +154,7 @@ ConvertReport convert_dataset(const DatasetIndex& source, const fs::path& destin
   }
   ConvertReport report = run.finish();
   if (report.samples == 0)
-    throw Error(fmt::format("none of the {} samples of {} can be converted, for example {}: {}", source.size(), source.facts().root,
+    throw Error(fmt::format("none of the {} samples of {} can be converted, for example {}: {}", source.size(), source_name(source),
                             report.failures.front().path, report.failures.front().cause));
   output.commit();
   return report;

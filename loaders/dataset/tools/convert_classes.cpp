@@ -15,11 +15,21 @@ bool is_number(const std::string& text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-/// Folders number labels by their order, so labels without samples need one each: sparse numbers would make folders beyond number.
+/// Whether someone named the labels: without names they are called by their numbers.
+bool have_names(const std::vector<std::string>& labels) {
+  for (std::size_t label = 0; label < labels.size(); ++label) {
+    if (labels[label] != std::to_string(label)) return true;
+  }
+  return false;
+}
+
+/// Folders number labels by their order, so labels without samples need one each: sparse numbers would make folders beyond number. Labels with names
+/// are no accident, however few samples there are.
 void require_few_empty(const DatasetIndex& index) {
   constexpr std::uint64_t always_made = 1000;
   constexpr std::uint64_t made_at_most = 10'000;
   constexpr std::uint64_t a_sample = 10;
+  constexpr std::uint64_t with_names_at_most = 100'000;
   std::vector<bool> has_samples(index.labels().size(), false);
   std::uint64_t empty = has_samples.size();
   for (const IndexRecord& record : index.records()) {
@@ -27,6 +37,7 @@ void require_few_empty(const DatasetIndex& index) {
     has_samples[record.label] = true;
     --empty;
   }
+  if (empty <= with_names_at_most && have_names(index.labels())) return;
   if (empty <= always_made || (empty <= made_at_most && empty <= a_sample * index.size())) return;
   throw Error(
       fmt::format("a folder gives its label by its place among the others, and labels up to {} would need {} folders without samples beside {} with "

@@ -13,6 +13,7 @@
 #include "loaders/dataset/readers/format_names.hpp"
 #include "loaders/dataset/readers/sample_member.hpp"
 #include "loaders/dataset/readers/tar_shard.hpp"
+#include "loaders/dataset/sample_bytes.hpp"
 #include "loaders/dataset/sample_choice.hpp"
 
 namespace dsanalyze {
@@ -53,6 +54,10 @@ std::vector<std::string> cleaned_names(const DatasetIndex& index, ConvertRun& ru
     for (std::size_t place = first; place < last; ++place) {
       const auto sample = static_cast<SampleId>(place);
       const std::string name = own_name(index, sample);
+      if (const std::string cause = label_cause(index, sample); !cause.empty()) {  // no other's name is in its way
+        run.leave_out(sample, cause);
+        continue;
+      }
       names[place] = clean_path(name);
       if (!names[place].empty()) continue;
       run.leave_out(sample, name.empty() ? "its header cannot be read" : fmt::format("its name '{}' leads out of the destination", name));

@@ -34,7 +34,7 @@ void convert_to_folder(ConvertRun& run, const std::filesystem::path& folder) {
     for (std::size_t place = first; place < last; ++place) {
       const auto sample = static_cast<SampleId>(place);
       if (names[place].empty()) continue;
-      if (const std::string cause = read_sample_bytes(source, sample, bytes); !cause.empty()) {
+      if (const std::string cause = read_usable_sample(source, sample, bytes); !cause.empty()) {
         run.leave_out(sample, cause);
         continue;
       }

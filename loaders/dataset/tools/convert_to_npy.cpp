@@ -45,7 +45,7 @@ class RowMaker {
 
   /// The cause when there is no row.
   std::string make(SampleId sample) {
-    std::string cause = read_sample_bytes(m_source, sample, m_prep ? m_encoded : m_row);
+    std::string cause = read_usable_sample(m_source, sample, m_prep ? m_encoded : m_row);
     if (!cause.empty() || !m_prep) return cause;
     PrepTask task;
     task.encoded = m_encoded;

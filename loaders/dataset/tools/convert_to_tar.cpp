@@ -76,7 +76,7 @@ class ShardWriter {
   void add(std::string& out, SampleId sample, std::vector<std::byte>& bytes) const {
     const std::string& name = m_names[sample];
     if (name.empty()) return;
-    if (const std::string cause = read_sample_bytes(m_run.source(), sample, bytes); !cause.empty()) {
+    if (const std::string cause = read_usable_sample(m_run.source(), sample, bytes); !cause.empty()) {
       m_run.leave_out(sample, cause);
       return;
     }

@@ -126,8 +126,9 @@ Findings::Piece verify_piece(const DatasetIndex& index, std::size_t first, std::
   ImageChecker images;
   for (std::size_t place = first; place < last && !stop.stop_requested(); ++place) {
     const auto sample = static_cast<SampleId>(place);
-    const std::string cause =
-        index.facts().array ? verify_array(index, sample, bytes, stop, piece) : verify_image(index, sample, bytes, images, piece);
+    std::string cause = index.facts().array ? verify_array(index, sample, bytes, stop, piece) : verify_image(index, sample, bytes, images, piece);
+    if (cause.empty()) cause = label_cause(index, sample);
+    if (!cause.empty()) piece.patches.erase(sample);  // it is counted once, as failed
     if (!cause.empty()) piece.failures.emplace(sample, VerifyReport::Failure{sample_name(index, sample), cause});
   }
   return piece;

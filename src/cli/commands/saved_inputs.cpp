@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "base/error.hpp"
 #include "base/host/host.hpp"
 #include "cli/process/data_files.hpp"
@@ -33,10 +35,10 @@ std::shared_ptr<const DatasetIndex> open_emulated_dataset(const ProfileSettings&
   static const std::string prefix = "emulated:";
   const std::string& text = settings.dataset;
   if (!text.starts_with(prefix)) return nullptr;
-  if (!settings.image_key.empty() || !settings.label_key.empty())
-    throw UsageError(
-        "--image-key and --label-key choose among the members of tar shards, "
-        "and an emulated dataset has none; leave them out");
+  for (const auto& [option, key] : {std::pair("--image-key", &settings.image_key), std::pair("--label-key", &settings.label_key)}) {
+    if (!key->empty())
+      throw UsageError(fmt::format("{}: it chooses among the members of tar shards, and an emulated dataset has none; leave the option out", option));
+  }
   std::string name;
   std::uint64_t samples = 0;
   for (const std::string& part : split_list(text.substr(prefix.size()))) {

@@ -74,7 +74,8 @@ constexpr std::array command_rows{
         "extensions of the samples' data, separated by ';', the preferred one first: \"jpg;png\" (one of jpg, jpeg, jpe, png, webp, npy, of which a "
         "sample has one)")
         .on("dataset", "keys", {}, "index|info|verify|convert"),
-    option("--label-key", "LIST", "extensions of the labels, which are whole numbers (cls)").on("dataset", "keys", {}, "index|info|verify|convert"),
+    option("--label-key", "LIST", "extensions of the labels, which are whole numbers (cls); none: labels are not read, and all samples have label 0")
+        .on("dataset", "keys", {}, "index|info|verify|convert"),
     argument("DEST", "the destination").offers("FOLDER").on("dataset", {}, {}, "convert"),
     option("--to", "FORMAT",
            "folder: one file a sample, below its label's folder\n"

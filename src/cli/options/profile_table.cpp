@@ -179,7 +179,9 @@ constexpr std::array profile_rows{
     loading(option("--image-key", "LIST", "of tar shards: which members are the samples, as of `dsanalyze dataset`: \"jpg;png\"")
                 .sets<&S::image_key, Plain>(),
             "measurement"),
-    loading(option("--label-key", "LIST", "of tar shards: which members are the labels: \"fine.cls\"").sets<&S::label_key, Plain>(), "measurement"),
+    loading(option("--label-key", "LIST", "of tar shards: which members are the labels: \"fine.cls\"; none, of any dataset: train without labels")
+                .sets<&S::label_key, Plain>(),
+            "measurement"),
     batches(option("--on-error", "WHAT", "[skip] samples that cannot be read, [substitute] good ones of the same batch for them, or [fail]")
                 .sets<&S::on_error, Named<OnError>>(),
             "measurement"),

@@ -99,6 +99,21 @@ TEST_CASE("a class without samples keeps the numbers of those behind it") {
   CHECK(labels_by_content(folder.path() / "shards") == labels);
 }
 
+TEST_CASE("labels that have names become folders however few samples there are, up to 100,000 without samples") {
+  const auto names = [](int count) {
+    std::string text;
+    for (int label = 0; label < count; ++label) text += "n" + std::to_string(1'000'000 + label) + "\n";
+    return text;
+  };
+  const DatasetFolder folder;
+  add_labelled(folder, {7, 12'000}, names(12'001));
+  convert(folder.root(), folder.path() / "files", ConvertFormat::folder);
+  CHECK(labels_by_content(folder.path() / "files") == labels_by_content(folder.root()));
+  const DatasetFolder beyond;
+  add_labelled(beyond, {7, 12'000}, names(100'003));
+  CHECK(says(error_of([&] { convert(beyond.root(), beyond.path() / "files", ConvertFormat::folder); }), "100001 folders"));
+}
+
 TEST_CASE("labels so far apart that folders of no samples would swamp the others are refused, with what to do; no folder is left") {
   for (const std::vector<int>& labels : {std::vector<int>{0, 200'001}, {5'000}, {1'000'000}}) {
     const DatasetFolder folder;

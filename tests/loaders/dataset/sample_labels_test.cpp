@@ -114,6 +114,66 @@ TEST_CASE("verify names a sample without a valid label as failed") {
   CHECK(says(report.failures[0].cause, "label"));
 }
 
+TEST_CASE("verify reads and decodes a sample without a valid label as well") {
+  const DatasetFolder folder;
+  const std::string shard = three_pictures("abc");
+  folder.add("x.tar", three_pictures("5"));
+  const std::string digest = verify_dataset(*open_index(folder), 2, null_events(), {}).content_digest;
+  folder.add("x.tar", shard);
+  const VerifyReport report = verify_dataset(*open_index(folder), 2, null_events(), {});
+  CHECK(report.content_digest == digest);
+  CHECK(report.pixels == 3 * 40 * 30);
+  std::string damaged = shard;
+  damaged.replace(damaged.find("b.jpg") + 512, 4, "none");
+  folder.add("x.tar", damaged);
+  const VerifyReport other = verify_dataset(*open_index(folder), 2, null_events(), {});
+  CHECK(other.content_digest != digest);
+  REQUIRE(other.failures.size() == 1);
+  CHECK(says(other.failures[0].cause, "not a JPEG"));
+}
+
+TEST_CASE("verify digests the rows of an array that have no valid label") {
+  const DatasetFolder folder;
+  add_rows(folder, {0, -1});
+  const VerifyReport without = verify_dataset(*open_index(folder.root() / "x.npy"), 1, null_events(), {});
+  add_rows(folder, {0, 1});
+  const VerifyReport with = verify_dataset(*open_index(folder.root() / "x.npy"), 1, null_events(), {});
+  CHECK(without.failed == 1);
+  CHECK(without.bytes == with.bytes);
+  CHECK(without.content_digest == with.content_digest);
+}
+
+TEST_CASE("a label of an unsigned array beyond all signed numbers is named as it is") {
+  const DatasetFolder folder;
+  const std::vector<std::uint64_t> rows{2};
+  const std::vector<std::uint64_t> labels{1, 18'446'744'073'709'551'615U};
+  folder.add("x.npy", make_npy_header("|u1", rows) + "ab");
+  folder.add("x.labels.npy", make_npy_header("<u8", rows) + std::string(reinterpret_cast<const char*>(labels.data()), 16));
+  const auto index = open_index(folder.root() / "x.npy");
+  CHECK(labels_of(*index) == Labels{1, std::nullopt});
+  CHECK(says(message_of(*index, "npy-labels-invalid"), "row 1 (18446744073709551615)"));
+}
+
+TEST_CASE("names of labels come without a byte order mark and without blank lines at the end") {
+  const DatasetFolder folder;
+  folder.add("x.tar", three_pictures("1"));
+  folder.add("labels.txt",
+             "\xef\xbb\xbf"
+             "ant\nbee\n\n\r\n");
+  CHECK(open_index(folder)->labels() == std::vector<std::string>{"ant", "bee"});
+}
+
+TEST_CASE("a sample that a conversion leaves out for its label takes no other's name") {
+  const DatasetFolder folder;
+  folder.add("x.tar", file_member("0/x.jpg", "a") + file_member("x.jpg", "b") + file_member("x.cls", "0") + tar_end());
+  ConvertOptions options;
+  options.format = ConvertFormat::folder;
+  options.bad = BadSamples::skip;
+  const ConvertReport report = convert_dataset(*open_index(folder), folder.path() / "to", options, null_events(), {});
+  CHECK(report.samples == 1);
+  CHECK(report.failed == 1);
+}
+
 TEST_CASE("a conversion refuses a sample without a valid label by name, or leaves it out and counts it") {
   const DatasetFolder folder;
   folder.add("x.tar", three_pictures("abc"));
@@ -173,14 +233,15 @@ TEST_CASE("a shard that is cut off is called so, not one whose label is missing"
     folder.add("x.tar", whole.substr(0, length));
     const auto index = open_index(folder);
     CHECK(labels_of(*index) == Labels{0, 5, 1, 0, std::nullopt});
-    CHECK(says(message_of(*index, "tar-torn"), "x.tar is cut off at byte " + std::to_string(length)));
+    const char* what = length == label_of_b ? "x.tar ends without an end marker at byte " : "x.tar is cut off at byte ";
+    CHECK(says(message_of(*index, "tar-torn"), what + std::to_string(length)));
     CHECK(message_of(*index, "labels-missing").empty());
     CHECK(message_of(*index, "tar-labels-unreadable").empty());
     const VerifyReport report = verify_dataset(*index, 2, null_events(), {});
     REQUIRE(report.failures.size() == 1);
     CHECK(says(report.failures[0].cause, "cut off"));
     REQUIRE(report.damaged_files.size() == 1);
-    CHECK(says(report.damaged_files[0].cause, "is cut off at byte"));
+    CHECK(says(report.damaged_files[0].cause, length == label_of_b ? "without an end marker" : "is cut off at byte"));
   }
 }
 

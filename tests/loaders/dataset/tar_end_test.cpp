@@ -57,19 +57,36 @@ Said said_of(const DatasetFolder& folder, const std::string& shard) {
 
 }  // namespace
 
-TEST_CASE("any number of zeros may end an archive") {
+TEST_CASE("a MiB of zeros may end an archive, and more where they are no more than a tenth of it") {
   const DatasetFolder folder;
   for (const std::size_t padding :
-       {std::size_t{0}, std::size_t{512}, std::size_t{1024}, std::size_t{10240} - first_members.size(), 3 * one_mib, 3 * one_mib + 77}) {
+       {std::size_t{0}, std::size_t{512}, std::size_t{1024}, std::size_t{10240} - first_members.size(), one_mib - 77, one_mib}) {
     CAPTURE(padding);
     const Said said = said_of(folder, first_members + zero_bytes(padding));
     CHECK(said.samples == 1);
     CHECK(said.code.empty());
     CHECK(said.damage.empty());
   }
+  const std::string large = file_member("a.jpg", std::string(19 * one_mib, 'a')) + file_member("a.cls", "1");
+  CHECK(said_of(folder, large + zero_bytes(2 * one_mib)).damage.empty());
+  CHECK(says(said_of(folder, large + zero_bytes(3 * one_mib)).damage, "never written"));
+}
+
+TEST_CASE("a long tail of zeros may be what was never written: opening and verifying name shard, offset and size") {
+  const DatasetFolder folder;
   folder.add("x.tar", first_members);
-  std::filesystem::resize_file(folder.root() / "x.tar", std::uint64_t{1} << 40);  // a hole, which takes no time to look through
-  CHECK(said_of(folder).damage.empty());
+  for (const std::uint64_t size : {std::uint64_t{one_mib} + 3072, std::uint64_t{3} << 30, std::uint64_t{1} << 40}) {
+    CAPTURE(size);
+    std::filesystem::resize_file(folder.root() / "x.tar", size);  // a hole, which takes no time to look through
+    const Said said = said_of(folder);
+    CHECK(said.samples == 1);
+    CHECK(said.code == "tar-zero-tail");
+    for (const std::string& text : {said.finding, said.damage}) {
+      CHECK(says(text, "x.tar ends at offset 2560 with zeros"));
+      CHECK(says(text, "of its " + std::to_string(size) + " bytes"));
+      CHECK(says(text, "may be the end of a file that was never written"));
+    }
+  }
 }
 
 TEST_CASE("zeros within an archive, of any length, are damage that opening and verifying name with both offsets") {
@@ -122,8 +139,10 @@ TEST_CASE("what lies behind a hole of the file is found at once, however large t
 TEST_CASE("a shard of zeros alone is damage, an empty archive is none") {
   const DatasetFolder folder;
   folder.add("good.tar", first_members + tar_end());
-  for (const std::size_t size : {std::size_t{1024}, std::size_t{10240}}) CHECK(said_of(folder, zero_bytes(size)).damage.empty());
-  for (const std::size_t size : {std::size_t{10752}, one_mib, 5 * one_mib}) {
+  for (const std::size_t size : {std::size_t{1024}, std::size_t{10240}, std::size_t{32768}, one_mib})
+    CHECK(said_of(folder, zero_bytes(size)).damage.empty());
+  CHECK(said_of(folder, testing::pax("13 comment=x\n", 'g') + zero_bytes(30'720)).damage.empty());
+  for (const std::size_t size : {one_mib + 512, 5 * one_mib}) {
     CAPTURE(size);
     const Said said = said_of(folder, zero_bytes(size));
     CHECK(said.samples == 1);

@@ -219,7 +219,8 @@ TEST_CASE("a tar cut anywhere keeps its whole samples; the torn one fails when i
     for (const Member& one : members) ends_within_a_member |= length > one.begin && length < one.data_end;
     const bool lacks_a_member = length == members[3].begin || (length >= members[4].data_end && length <= members[5].begin);
     CHECK(opened.finding("tar-torn").empty() == !(ends_within_a_member || lacks_a_member));
-    if (ends_within_a_member || lacks_a_member) CHECK(says(opened.finding("tar-torn"), "x.tar is cut off at byte " + std::to_string(length)));
+    const std::string how = ends_within_a_member ? "x.tar is cut off at byte " : "x.tar ends without an end marker at byte ";
+    if (ends_within_a_member || lacks_a_member) CHECK(says(opened.finding("tar-torn"), how + std::to_string(length)));
     CHECK(opened.finding("labels-missing").empty());
   }
 }

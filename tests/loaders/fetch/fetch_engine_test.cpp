@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fetch_engines.hpp"
+#include "loaders/fetch/file_access.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -45,6 +46,14 @@ TEST_CASE("an engine delivers all bytes of every file, buffered and direct, what
       }
     }
   }
+}
+
+TEST_CASE("a direct read is counted in whole blocks, and at a file's end in the filesystem's own, which are what storage delivers") {
+  CHECK(direct_bytes(0, 1500, ReadEnd::at_file_end, 1024) == 2048);
+  CHECK(direct_bytes(0, 1500, ReadEnd::at_file_end, 4096) == 4096);
+  CHECK(direct_bytes(0, 1500, ReadEnd::within_file, 1024) == 4096);
+  CHECK(direct_bytes(5000, 9000, ReadEnd::at_file_end, 1024) == 9216 - 4096);
+  CHECK(direct_bytes(4096, 8192, ReadEnd::at_file_end, 1024) == 4096);
 }
 
 TEST_CASE("an engine delivers every sample of files that hold many, more files than it keeps open, at any alignment") {

@@ -34,6 +34,41 @@ TEST_CASE("on a disk the process's own counter is used, with the block layer's b
   CHECK(meter.device_bytes() == 2000 * 512);
 }
 
+/// A made-up ext4 on the disk 7:0, which is called `disk`.
+class FakeDisk : public FakeSystem {
+ public:
+  explicit FakeDisk(const std::string& disk) : FakeSystem("30 20 7:0 / /data rw - ext4 /dev/" + disk + " rw") { link("sys/dev/block/7:0", disk); }
+  void link(const std::filesystem::path& at, const std::string& disk) const {
+    std::filesystem::create_directories((path() / at).parent_path());
+    std::filesystem::create_directories(path() / "sys/block" / disk);
+    std::filesystem::create_directory_symlink(path() / "sys/block" / disk, path() / at);
+  }
+  [[nodiscard]] StorageMeter meter() const { return StorageMeter("/data/images", path()); }
+};
+
+TEST_CASE("a disk that memory or a file is behind proves nothing, and says what is behind it") {
+  CHECK(FakeDisk("sda").meter().can_tell());
+  const FakeDisk loop("loop0");
+  loop.write("sys/block/loop0/loop/backing_file", "/srv/data.img\n");
+  CHECK_FALSE(loop.meter().can_tell());
+  CHECK_FALSE(loop.meter().process_bytes().has_value());
+  CHECK(testing::says(loop.meter().method(), "loop0 reads from the file /srv/data.img"));
+  CHECK_FALSE(FakeDisk("zram0").meter().can_tell());
+  CHECK_FALSE(FakeDisk("ram1").meter().can_tell());
+}
+
+TEST_CASE("a partition of a loop device, and a device on one, prove nothing either") {
+  const FakeDisk partition("loop0/loop0p1");
+  partition.write("sys/block/loop0/loop0p1/partition", "1");
+  partition.write("sys/block/loop0/loop/backing_file", "/srv/data.img\n");
+  CHECK(testing::says(partition.meter().memory_behind(), "loop0 reads from the file"));
+  const FakeDisk mapped("dm-0");
+  mapped.link("sys/block/dm-0/slaves/loop3", "loop3");
+  CHECK(mapped.meter().can_tell());
+  mapped.write("sys/block/loop3/loop/backing_file", "/srv/data.img\n");
+  CHECK(testing::says(mapped.meter().memory_behind(), "dm-0 lies on loop3: loop3 reads from the file"));
+}
+
 TEST_CASE("on NFS the mount's server counter is used") {
   const FakeSystem system("30 20 0:50 / /mnt/my\\040data rw - nfs4 filer:/export rw");
   system.write("proc/self/mountstats",

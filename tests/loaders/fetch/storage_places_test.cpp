@@ -86,6 +86,17 @@ TEST_CASE("a dataset on one filesystem is left to what its meter says") {
   CHECK(uncounted_place(StorageMeter(folder.root()), *index, places).empty());
 }
 
+TEST_CASE("a dataset on a loop device is uncounted, and the file behind the device is named") {
+  const TwoFilesystems data("ext4 /dev/loop0");
+  data.write("fake/sys/block/loop0/loop/backing_file", "/srv/data.img\n");
+  std::filesystem::create_directories(data.path() / "fake/sys/dev/block");
+  std::filesystem::create_directory_symlink(data.path() / "fake/sys/block/loop0", data.path() / "fake/sys/dev/block/0:50");
+  const auto places = storage_places(*data.index, data.system, {});
+  REQUIRE(places.size() == 2);
+  CHECK(says(uncounted_place(places[0].meter, *data.index, places), "b/1.jpg lies on loop0; loop0 reads from the file /srv/data.img"));
+  CHECK(says(uncounted_place(places[1].meter, *data.index, std::span(places).last(1)), "loop0 reads from the file"));
+}
+
 TEST_CASE("a class folder that is a link into memory is found where it leads") {
   const DatasetFolder folder;
   if (StorageMeter("/dev/shm").filesystem() != "tmpfs" || StorageMeter(folder.root()).filesystem() == "tmpfs") return;
