@@ -17,6 +17,7 @@
 #include "base/system/files.hpp"
 #include "base/system/zeroed_memory.hpp"
 #include "base/text/units.hpp"
+#include "dataset.hpp"
 #include "loaders/dataset/readers/format_names.hpp"
 #include "loaders/prep/any_image_decoder.hpp"
 
