@@ -102,10 +102,13 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
     if (!sender.trains) throw Error("a training process came to a checkpoint without having named its loader");
     sender.at = *at;
     sender.since = now;
+    sender.between_epochs = at->why == CheckpointMessage::Why::epoch_end;
     // The end of an epoch needs no agreement: what the next one is to be is decided at its start.
     if (at->why == CheckpointMessage::Why::epoch_end) {
       end_epoch(sender);
-      return {{member, PlainAnswer::go}};
+      Answers answers = let_finish_epoch();
+      answers.push_back({member, PlainAnswer::go});
+      return answers;
     }
     return meet(now);
   }
@@ -134,6 +137,7 @@ Conductor::Answers Conductor::tick(Nanoseconds now) {
   if (finished()) return {};
   Answers answers = meet(now);
   if (!answers.empty()) return answers;
+  find_hanging(now);
   std::optional<Nanoseconds> longest;
   std::string missing;
   for (const auto& [number, member] : m_members) {
@@ -146,6 +150,32 @@ Conductor::Answers Conductor::tick(Nanoseconds now) {
     throw Error(fmt::format("{} has not come to its next checkpoint for {:.0f} s while the other ranks wait there: it hangs, or it takes fewer steps",
                             missing, m_plan.hang_seconds));
   return {};
+}
+
+/// A rank between two checkpoints takes a window's steps, or drains. What a script does between epochs may take any time.
+void Conductor::find_hanging(Nanoseconds now) const {
+  constexpr double drain_slack = 150;
+  for (const auto& [number, member] : m_members) {
+    if (!member.trains || !m_begin || member.waits() || member.between_epochs || member.said_bye || !member.hello) continue;
+    const double allowed =
+        m_plan.hang_seconds + (member.drain_seconds > 0 ? member.drain_seconds + drain_slack : 2 * window_seconds + 20 * m_step_seconds);
+    if (to_seconds(now - member.since) > allowed)
+      throw Error(
+          fmt::format("rank {} (PID {}) has not come to its next checkpoint for {:.0f} s: the script or its loader hangs, or its steps take "
+                      "longer than --hang-timeout allows",
+                      member.hello->rank, member.hello->pid, allowed));
+  }
+}
+
+/// Where one rank's epoch has ended, the others may not wait for it at a checkpoint: it may wait for them in a collective call.
+Conductor::Answers Conductor::let_finish_epoch() {
+  Answers answers;
+  for (auto& [number, member] : m_members) {
+    if (!member.trains || !member.at || member.at->why != CheckpointMessage::Why::window) continue;
+    member.at.reset();
+    answers.push_back({number, RunSteps{phase(), unbounded_batches}});
+  }
+  return answers;
 }
 
 bool Conductor::all_here(Nanoseconds now) const {
@@ -169,13 +199,19 @@ Conductor::Answers Conductor::answer_all(const Answer& answer) {
     if (!member.trains || !member.waits()) continue;
     member.at.reset();
     member.drained.reset();
+    const auto* const drain = std::get_if<DrainLoader>(&answer);
+    member.drain_seconds = drain != nullptr ? drain->seconds : 0;
+    member.since = m_now;
     answers.push_back({number, answer});
   }
   return answers;
 }
 
 Conductor::Answers Conductor::meet(Nanoseconds now) {
-  if (finished() || !all_here(now)) return {};
+  m_now = now;
+  if (finished()) return {};
+  if (std::ranges::any_of(m_members, [](const auto& each) { return each.second.trains && each.second.between_epochs; })) return let_finish_epoch();
+  if (!all_here(now)) return {};
   // One rank's epoch may be longer than another's: it goes on to its end, and the others wait at the start of the next.
   const auto at_start = [](const Member& member) { return member.at && member.at->why == CheckpointMessage::Why::start; };
   const auto trains = [](const auto& each) { return each.second.trains; };
@@ -212,7 +248,10 @@ Conductor::Answers Conductor::decide(Nanoseconds now) {
   // After a switch, and at the start of an epoch, the loader's queues fill again.
   m_warming_up = true;
   for (auto& [number, member] : m_members) member.last_median = 0;
-  if (why == CheckpointMessage::Why::start && to_seconds(now - m_stage_begin) > stage_seconds(m_stage)) return answer_all(next_stage(now));
+  // Pauses of the script, validation for one, do not cost a phase its windows.
+  const double taken = to_seconds(now - m_stage_begin) / stage_seconds(m_stage);
+  constexpr double too_long = 3;
+  if (why == CheckpointMessage::Why::start && taken > (measurement().by_rank.empty() ? too_long : 1)) return answer_all(next_stage(now));
   return answer_all(RunSteps{phase(), warm_up_steps});
 }
 

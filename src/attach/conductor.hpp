@@ -59,7 +59,9 @@ class Conductor {
     bool said_bye = false;  ///< it ends by itself
     std::optional<CheckpointMessage> at;
     std::optional<DrainedMessage> drained;
-    Nanoseconds since = 0;
+    bool between_epochs = false;                        ///< has ended an epoch and not begun the next
+    Nanoseconds since = 0;                              ///< of its last message
+    double drain_seconds = 0;                           ///< it was asked to drain for so long
     double last_median = 0;                             ///< seconds a step in the last window of the warm-up
     std::pair<double, double> epoch_medians{0.0, 0.0};  ///< of the last two epochs' steps in this stage
     [[nodiscard]] bool waits() const { return at || drained; }
@@ -68,6 +70,8 @@ class Conductor {
   [[nodiscard]] bool all_here(Nanoseconds now) const;
   Answers answer_all(const Answer& answer);
   Answers meet(Nanoseconds now);
+  Answers let_finish_epoch();
+  void find_hanging(Nanoseconds now) const;
   Answers decide(Nanoseconds now);
   Answer next_steps(Nanoseconds now);
   Answer next_epoch(Nanoseconds now);
@@ -98,6 +102,7 @@ class Conductor {
   AttachedTraining m_training;
   Stage m_stage = Stage::full;
   bool m_warming_up = true;
+  Nanoseconds m_now = 0;
   std::optional<Nanoseconds> m_begin;  ///< of the first phase
   Nanoseconds m_stage_begin = 0;
   std::uint64_t m_stage_steps = 0;  ///< taken in this stage

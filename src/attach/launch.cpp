@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include "base/error.hpp"
@@ -64,6 +65,7 @@ class Launch {
         check_start(now);
       }
     }
+    if (m_settings.mode == AttachMode::phases) hear_last_words();
     m_over = true;
     m_launched.seconds = to_seconds(m_clock.now() - m_start);
     m_launched.use = m_tree.use();
@@ -84,6 +86,14 @@ class Launch {
     if (m_settings.mode == AttachMode::phases) m_group.emplace(m_process);
   }
 
+  /// What the ranks were told to end say before they do.
+  void hear_last_words() {
+    constexpr double most_seconds = 2;
+    const Deadline deadline = m_clock.after(most_seconds);
+    while (m_clock.now() < deadline.at && m_open > 0)
+      m_server.serve(poll_milliseconds, {[this](int member, std::string_view line) { receive(member, line); }, [this](int /*member*/) { --m_open; }});
+  }
+
   [[nodiscard]] bool over() const {
     if (m_settings.mode == AttachMode::passive) return m_ended;
     return m_ended || m_conductor.finished();
@@ -97,6 +107,7 @@ class Launch {
       return fail(fmt::format("what the hook in the training process says is not understood: {}", error.what()));
     }
     m_launched.heard = true;
+    if (std::holds_alternative<HelloMessage>(message) && m_spoken.insert(member).second) ++m_open;
     if (std::holds_alternative<CheckpointMessage>(message) && m_launched.first_step_seconds == 0)
       m_launched.first_step_seconds = to_seconds(m_clock.now() - m_start);
     answer(m_conductor.receive(member, message, m_clock.now()));
@@ -109,6 +120,7 @@ class Launch {
   }
 
   void leave(int member) {
+    if (m_spoken.contains(member)) --m_open;
     if (m_settings.mode == AttachMode::phases) answer(m_conductor.leave(member, m_clock.now()));
   }
 
@@ -173,7 +185,9 @@ class Launch {
   bool m_ended = false;
   bool m_over = false;
   bool m_interrupted = false;
-  int m_deaf = 0;  ///< a process that uses PyTorch and has not spoken
+  std::set<int> m_spoken;  ///< connections
+  int m_open = 0;          ///< of these, those that are not closed
+  int m_deaf = 0;          ///< a process that uses PyTorch and has not spoken
   Nanoseconds m_next_look = 0;
 };
 

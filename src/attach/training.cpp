@@ -66,8 +66,9 @@ std::vector<double> window_rates(const DrainMeasurement& drain) {
       continue;
     }
     rates.resize(std::min(rates.size(), of_rank.size()));
-    for (std::size_t i = 0; i < rates.size(); ++i) rates[i] += of_rank[i];
+    for (std::size_t i = 0; i < rates.size(); ++i) rates[i] = std::min(rates[i], of_rank[i]);
   }
+  for (double& rate : rates) rate *= static_cast<double>(drain.by_rank.size());
   return rates;
 }
 

@@ -43,7 +43,8 @@ struct AttachedTraining {
 
 /// Of each window, samples a second of all ranks: what they trained, by the time of the slowest, without what the hook took.
 std::vector<double> window_rates(const PhaseMeasurement& phase);
-/// Of each window, samples a second that the loaders of all ranks delivered at once. Empty where too few batches came.
+/// Of each window, samples a second that the loaders of all ranks can deliver together: ranks train in step, so it is their number times the slowest
+/// one's. Empty where too few batches came.
 std::vector<double> window_rates(const DrainMeasurement& drain);
 /// All of a window's steps together, without what the hook took.
 double step_seconds(const StepWindow& window);

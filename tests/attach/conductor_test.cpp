@@ -216,6 +216,46 @@ TEST_CASE("a rank that keeps the others waiting is named, and one that ends, too
   CHECK(says(testing::message_of<Error>([&] { conductor.leave(1, to_nanoseconds(61)); }), "rank 1"));
 }
 
+TEST_CASE("one rank's hang ends the profile, and what a script does between epochs may take longer") {
+  Conductor conductor = made(60);
+  HelloMessage hello;
+  hello.pid = 100;
+  conductor.receive(0, hello, 0);
+  LoaderMessage loader;
+  loader.primary = true;
+  conductor.receive(0, loader, 0);
+  CHECK(conductor.receive(0, CheckpointMessage{}, 0).size() == 1);
+  CHECK(conductor.tick(to_nanoseconds(30)).empty());
+  CHECK(says(testing::message_of<Error>([&] { conductor.tick(to_nanoseconds(90)); }), "hangs"));
+  CheckpointMessage epoch_end;
+  epoch_end.why = CheckpointMessage::Why::epoch_end;
+  CHECK(conductor.receive(0, epoch_end, to_nanoseconds(91)).size() == 1);
+  CHECK(conductor.tick(to_nanoseconds(400)).empty());
+}
+
+TEST_CASE("where one rank's epoch has ended, another goes on to the end of its own instead of waiting") {
+  Conductor conductor = made(60);
+  for (int i = 0; i < 2; ++i) {
+    HelloMessage hello;
+    hello.rank = i;
+    hello.world = 2;
+    conductor.receive(i, hello, 0);
+    LoaderMessage loader;
+    loader.primary = true;
+    conductor.receive(i, loader, 0);
+  }
+  conductor.receive(0, CheckpointMessage{}, 0);
+  CHECK(conductor.receive(1, CheckpointMessage{}, 0).size() == 2);
+  CheckpointMessage window;
+  window.why = CheckpointMessage::Why::window;
+  CHECK(conductor.receive(1, window, 1).empty());
+  CheckpointMessage epoch_end;
+  epoch_end.why = CheckpointMessage::Why::epoch_end;
+  const auto answers = conductor.receive(0, epoch_end, 2);
+  REQUIRE(answers.size() == 2);
+  CHECK(std::get<RunSteps>(answers[0].answer).steps > 1000);
+}
+
 TEST_CASE("a rank that says good-bye has come to its script's end, and is no loss") {
   Conductor conductor = made(60);
   for (int i = 0; i < 2; ++i) {

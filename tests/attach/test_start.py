@@ -82,13 +82,13 @@ class Start(unittest.TestCase):
         self.assertIn('done 2', launcher.run(train, '--samples', 8))
         self.assertEqual((launcher.connections, os.listdir(launcher.output)), ([], []))
 
-    def test_a_launcher_that_dies_during_a_window_leaves_the_script_alone(self):
+    def test_a_launcher_that_dies_during_a_window_ends_the_run_whose_results_nobody_keeps(self):
         class Dies(Plan):
             def answer(self, message):
                 raise OSError('gone')
 
         launcher = Launcher(Dies())
-        self.assertIn('done 16', launcher.run(train, '--samples', 64, '--workers', 2))
+        self.assertNotIn('done', launcher.run(train, '--samples', 64, '--workers', 2, expect=1))
 
     def test_workers_of_every_start_method_say_nothing(self):
         for start in ('spawn', 'forkserver'):

@@ -116,11 +116,32 @@ TEST_CASE("its record is read as it was written") {
 TEST_CASE("a training that waits for storage only as found is bound by storage") {
   LaunchedTraining launched = prep_bound();
   launched.training.phases[AttachPhase::full] = phase_of(0.030, 0.010);
+  launched.training.phases[AttachPhase::full].after->storage_bytes = 900'000'000;
   launched.training.phases[AttachPhase::cached] = phase_of(0.0005, 0.010);
   launched.training.drains = {drain_of(2, 0.005)};
   const ProfileResult result = profile_of(launched);
   CHECK(result.bottleneck->detail == "storage");
   CHECK(result.stalls->fetch.fraction == doctest::Approx(0.74).epsilon(0.02));
+}
+
+TEST_CASE("where nothing was read from storage, storage is not the bottleneck") {
+  LaunchedTraining launched = prep_bound();
+  launched.training.phases[AttachPhase::full] = phase_of(0.030, 0.010);
+  launched.training.phases[AttachPhase::cached] = phase_of(0.0005, 0.010);
+  CHECK(profile_of(launched).bottleneck->detail == "prep");
+}
+
+TEST_CASE("a loader without workers that takes a part of each step is the bottleneck, however fast it is alone") {
+  LaunchedTraining launched = prep_bound();
+  launched.training.loader->workers = 0;
+  launched.training.drains = {drain_of(0, 0.005)};
+  CHECK(profile_of(launched).bottleneck->detail == "prep");
+}
+
+TEST_CASE("ranks in step get their number times what the slowest loader delivers") {
+  DrainMeasurement drain = drain_of(2, 0.020);
+  drain.by_rank[1] = drain_of(2, 0.005).by_rank[0];
+  CHECK(window_rates(drain).front() == doctest::Approx(2 * window_rates(drain_of(2, 0.020)).front()));
 }
 
 TEST_CASE("a rank whose loader delays the others is named") {

@@ -254,7 +254,9 @@ class Phases(Engine):
             self.clock.gap = None
         while True:
             reply = self.link.ask(message)
-            action = reply.get('do') if reply is not None else 'pass'
+            if reply is None:
+                self.end(1)  # the launcher is lost, and with it what this run was for
+            action = reply.get('do')
             if action == 'run':
                 if reply.get('mode', self.modes.mode) != self.modes.mode:
                     self.modes.switch(iteration, reply)
@@ -292,7 +294,7 @@ class Phases(Engine):
         window = None if self.off else self.clock.take(self.modes.mode, end, self.world > 1)
         return {} if window is None else {'window': window}
 
-    def end(self):
+    def end(self, status=0):
         """Ends the process: the results of this run are thrown away."""
         if self.outputs is not None:
             self._guard(self.outputs.report, self.note)
@@ -305,7 +307,7 @@ class Phases(Engine):
                 stream.flush()
             except Exception:
                 pass
-        os._exit(0)
+        os._exit(status)
 
     def pass_through(self):
         """The script goes on as if there were no hook."""

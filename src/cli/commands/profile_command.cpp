@@ -67,6 +67,7 @@ std::vector<AdviceRecord> advise(const ProfileResult& result) {
 
 std::string command_line(const std::vector<std::string>& words) {
   std::vector<std::string> quoted;
+  quoted.reserve(words.size());
   for (const std::string& word : words) quoted.push_back(shell_word(word));
   return fmt::format("{}", fmt::join(quoted, " "));
 }
@@ -163,8 +164,10 @@ std::optional<ContentSample> contents_of(const ProfileInputs& inputs, const std:
 std::string launch_plan(const LaunchSettings& settings) {
   const std::string command = command_line(settings.command);
   if (settings.mode == AttachMode::passive) return fmt::format("plan: start {}, and read its clocks until it ends\n", command);
-  return fmt::format("plan: start {}, measure it for about {}, then end it; what it trains is thrown away\n", command,
-                     format_seconds(settings.plan.seconds));
+  return fmt::format(
+      "plan: start {}, measure it for about {}, then end it; torch.save goes to a folder that is deleted,\n"
+      "plan: other files that the script writes or removes are really written and removed\n",
+      command, format_seconds(settings.plan.seconds));
 }
 
 /// P is measured at 1, 2, 4, ... workers as far as there are cores; the subset may take a quarter of the memory that is free.

@@ -52,6 +52,22 @@ int ranks_of(const AttachedTraining& training) {
   return full == training.phases.end() ? 1 : std::max(static_cast<int>(full->second.by_rank.size()), 1);
 }
 
+/// What lies between epochs is time of the training, too.
+void take_gaps(const PhaseMeasurement& phase, RunRecord& run) {
+  double gaps = 0;
+  for (const auto& [rank, list] : phase.gaps) {
+    double of_rank = 0;
+    for (const EpochGap& gap : list) of_rank += to_seconds(gap.end - gap.begin);
+    gaps = std::max(gaps, of_rank);
+  }
+  if (gaps <= 0 || run.seconds <= 0) return;
+  const double slower = run.seconds / (run.seconds + gaps);
+  run.samples_per_s *= slower;
+  run.ci95_samples_per_s.low *= slower;
+  run.ci95_samples_per_s.high *= slower;
+  run.seconds += gaps;
+}
+
 /// Nothing where the phase was not measured.
 std::optional<RunRecord> run_of(const AttachedTraining& training, AttachPhase phase) {
   const auto found = training.phases.find(phase);
@@ -70,6 +86,7 @@ std::optional<RunRecord> run_of(const AttachedTraining& training, AttachPhase ph
     }
     run.seconds = std::max(run.seconds, seconds);
   }
+  take_gaps(found->second, run);
   const std::vector<double> waits = data_waits(found->second.by_rank);
   run.stall_p50_seconds = quantile(waits, 0.5);
   run.stall_p99_seconds = quantile(waits, 0.99);
@@ -151,19 +168,25 @@ std::optional<BottleneckRecord> bottleneck_of(const ProfileResult& result) {
   const RateRecord& demand = *result.ingestion;
   const RateRecord& prep = *result.prep;
   BottleneckRecord record;
-  const bool from_storage = result.stalls && result.stalls->fetch.fraction > std::max(least_loss, result.stalls->prep.fraction);
-  const bool prep_lower = prep.samples_per_s < demand.samples_per_s;
-  const bool apart = !known_interval(demand).overlaps(known_interval(prep));
+  // A loss is storage's only where storage was read; with its data in memory the training's loader may also prefetch across epochs.
+  const RunRecord* const full = result.run("full");
+  const bool read_storage =
+      full != nullptr && static_cast<double>(full->storage_bytes.value_or(0)) > least_loss * static_cast<double>(full->requested_bytes);
+  const bool from_storage = read_storage && result.stalls && result.stalls->fetch.fraction > std::max(least_loss, result.stalls->prep.fraction);
+  // Without workers the training process prepares and trains in turn: the times add up, whichever is longer.
+  const bool in_turn = result.loader && result.loader->workers == 0;
+  const bool prep_lower = prep.samples_per_s < demand.samples_per_s || (in_turn && result.waits && result.waits->data.fraction > least_loss);
+  const bool apart = in_turn || !known_interval(demand).overlaps(known_interval(prep));
   if (from_storage) {
     record = {"io", "storage", result.stalls->fetch.ci95_fraction.low > 0, "", prep_lower ? "cpu" : "gpu"};
     record.reason = fmt::format("{} samples/s as found against {} with the data in memory", format_number(result.run("full")->samples_per_s),
                                 format_number(result.run("cached")->samples_per_s));
   } else {
     record = prep_lower ? BottleneckRecord{"cpu", "prep", apart, "", "gpu"} : BottleneckRecord{"gpu", "accelerator", apart, "", "cpu"};
-    record.reason =
-        fmt::format("{} [{}] against {} [{}] samples/s; their 95 % intervals {}", format_number(std::min(prep.samples_per_s, demand.samples_per_s)),
-                    prep_lower ? "P" : "G", format_number(std::max(prep.samples_per_s, demand.samples_per_s)), prep_lower ? "G" : "P",
-                    apart ? "do not overlap" : "overlap: inconclusive");
+    record.reason = fmt::format("{} [P] against {} [G] samples/s; {}", format_number(prep.samples_per_s), format_number(demand.samples_per_s),
+                                in_turn ? "without workers, prep and training take turns"
+                                : apart ? "their 95 % intervals do not overlap"
+                                        : "their 95 % intervals overlap: inconclusive");
   }
   if (!result.trusted && record.confident) {
     record.confident = false;

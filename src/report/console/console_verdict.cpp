@@ -91,11 +91,16 @@ std::string launched_verdict(const ProfileResult& result) {
 }
 
 std::string launched_first_step(const ProfileResult& result) {
+  if (result.waits && result.waits->delaying_rank)
+    return fmt::format("Find out why the loader of rank {} is slower than the others': its cores, its storage, other processes.",
+                       *result.waits->delaying_rank);
   if (!result.bottleneck || !result.loader) return "Let the training run longer, so that all phases can be measured.";
   if (result.bottleneck->detail == "accelerator") return "Nothing in the loader: it keeps up with the training.";
   if (result.bottleneck->detail == "storage")
     return "Keep the data in memory, or read it faster: with its data in memory the training is that much faster (see reached).";
   constexpr double least_gain = 1.1;
+  if (result.loader->workers == 0)
+    return "Give the DataLoader workers (num_workers=1 or more): without them nothing is prepared while the training computes.";
   const WorkerPoint* best = nullptr;
   for (const WorkerPoint& point : result.prep_by_workers)
     if (best == nullptr || point.samples_per_s > best->samples_per_s) best = &point;
@@ -146,7 +151,8 @@ std::string verdict(const ProfileResult& result) {
 std::string first_step(const ProfileResult& result) {
   const auto error = std::ranges::find(result.findings, Finding::Severity::error, &Finding::severity);
   if (!result.trusted && error != result.findings.end()) return "Mend what makes the measurement untrustworthy: " + error->message;
-  if (!result.command.empty() && !result.ingestion) return "Profile it without --passive, which measures what each part could do.";
+  const bool passive = !result.ingestion && result.prep_by_workers.empty() && result.run("cached") == nullptr;
+  if (!result.command.empty() && passive) return "Profile it without --passive, which measures what each part could do.";
   if (!result.command.empty()) return launched_first_step(result);
   if (!result.ingestion)
     return "Measure G, what your accelerators want, with the ten-line script in README.md; then profile again with --accelerator emulated:RATE, or "

@@ -108,6 +108,7 @@ Section launched_section(ProfileViews views) {
   Facts facts("the training and its loader", views);
   const auto record = nlohmann::ordered_json::parse(to_json(*views.front().profile));
   std::vector<std::string> words;
+  words.reserve(views.front().profile->command.size());
   for (const std::string& word : views.front().profile->command) words.push_back(shell_word(word));
   facts.add("command", {fmt::format("{}", fmt::join(words, " "))});
   for (const auto& item : record["loader"].items()) facts.add(name_text(item.key()), {setting_text(item.key(), item.value())});
