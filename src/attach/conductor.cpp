@@ -247,7 +247,7 @@ Conductor::Answers Conductor::decide(Nanoseconds now) {
   if (why == CheckpointMessage::Why::start && short_epochs()) return answer_all(next_epoch(now));
   // After a switch, and at the start of an epoch, the loader's queues fill again.
   m_warming_up = true;
-  for (auto& [number, member] : m_members) member.last_median = 0;
+  for (auto& [number, member] : m_members) member.last_median = member.last_mean = 0;
   // Pauses of the script, validation for one, do not cost a phase its windows.
   const double taken = to_seconds(now - m_stage_begin) / stage_seconds(m_stage);
   constexpr double too_long = 3;
@@ -309,9 +309,13 @@ bool Conductor::settled() {
   bool all = true;
   for (auto& [number, member] : m_members) {
     if (!member.at || !member.at->window) continue;
+    // Batches that come in clumps, one of each worker, give steps of two lengths: then the mean settles and the median need not.
+    const auto agrees = [](double value, double last) { return last > 0 && std::abs(value / last - 1) <= steady_difference; };
     const double median = median_step_seconds(*member.at->window);
-    const double last = std::exchange(member.last_median, median);
-    all &= last > 0 && std::abs(median / last - 1) <= steady_difference;
+    const double mean = step_seconds(*member.at->window) / static_cast<double>(std::max<std::size_t>(member.at->window->samples.size(), 1));
+    const bool by_median = agrees(median, std::exchange(member.last_median, median));
+    const bool by_mean = agrees(mean, std::exchange(member.last_mean, mean));
+    all &= by_median || by_mean;
   }
   return all;
 }
@@ -378,7 +382,7 @@ Answer Conductor::start_stage(Stage stage, Nanoseconds now) {
   m_stage_steps = 0;
   m_warming_up = true;
   for (auto& [number, member] : m_members) {
-    member.last_median = 0;
+    member.last_median = member.last_mean = 0;
     member.epoch_medians = {0, 0};
   }
   switch (stage) {

@@ -62,6 +62,7 @@ class Conductor {
     bool between_epochs = false;                        ///< has ended an epoch and not begun the next
     Nanoseconds since = 0;                              ///< of its last message
     double drain_seconds = 0;                           ///< it was asked to drain for so long
+    double last_mean = 0;                               ///< seconds a step in that window
     double last_median = 0;                             ///< seconds a step in the last window of the warm-up
     std::pair<double, double> epoch_medians{0.0, 0.0};  ///< of the last two epochs' steps in this stage
     [[nodiscard]] bool waits() const { return at || drained; }

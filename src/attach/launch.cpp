@@ -82,7 +82,9 @@ class Launch {
     if (m_settings.mode == AttachMode::phases && !m_settings.keep_output)
       environment.push_back("DSANALYZE_ATTACH_OUTPUT=" + (m_settings.folder / "output").native());
     const auto input = m_settings.mode == AttachMode::passive ? SpawnWay::Input::own : SpawnWay::Input::nothing;
-    m_process = spawn_command(m_settings.command, environment, {input, m_settings.output, SpawnWay::Group::of_its_own});
+    // A real run reads from the terminal as ever, which only the terminal's own group may.
+    const auto group = m_settings.mode == AttachMode::passive ? SpawnWay::Group::callers : SpawnWay::Group::of_its_own;
+    m_process = spawn_command(m_settings.command, environment, {input, m_settings.output, group});
     if (m_settings.mode == AttachMode::phases) m_group.emplace(m_process);
   }
 
@@ -142,7 +144,8 @@ class Launch {
   void interrupt() {
     if (m_settings.mode == AttachMode::phases) throw Interrupted();
     if (std::exchange(m_interrupted, true)) return;
-    ::kill(-m_process, SIGINT);
+    const bool terminal_told_it = ::tcgetpgrp(STDIN_FILENO) == ::getpgrp();
+    if (!terminal_told_it) ::kill(m_process, SIGINT);
   }
 
   void check_start(Nanoseconds now) {

@@ -70,7 +70,7 @@ class Phases(ProgramTest):
         saved.write_text(run.stdout)
         view = subprocess.run([program, 'report', saved, '--format', 'console'], capture_output=True, text=True, env=self.environment, check=False)
         self.assertEqual(view.returncode, 0, view.stderr)
-        self.assertIn('BOTTLENECK: prep', view.stdout)
+        self.assertIn('prep (CPU). The training waits', view.stdout)
 
     def test_several_short_epochs_do_as_well_as_a_long_one(self):
         run = self.run_program('--time-budget', '10s', '--json', command=[*train, '--samples', 96, '--epochs', 2000, '--workers', 2, '--step', 0.005])
