@@ -56,7 +56,7 @@ TEST_CASE("lines come whole and in order, however they were cut on their way, an
   ::close(other);
   server.serve(1000, heard.handlers);
   CHECK(heard.closed == 1);
-  server.send(heard.member, "to nobody\n");
+  server.send(heard.member, "to no process\n");
 }
 
 TEST_CASE("a process that never reads does not keep the launcher waiting for ever") {

@@ -82,7 +82,7 @@ class Start(unittest.TestCase):
         self.assertIn('done 2', launcher.run(train, '--samples', 8))
         self.assertEqual((launcher.connections, os.listdir(launcher.output)), ([], []))
 
-    def test_a_launcher_that_dies_during_a_window_ends_the_run_whose_results_nobody_keeps(self):
+    def test_a_launcher_that_dies_during_a_window_ends_the_run(self):
         class Dies(Plan):
             def answer(self, message):
                 raise OSError('gone')

@@ -8,7 +8,7 @@ from .roles import Roles
 
 
 class Engine:
-    """send() takes a message that has no reply. rank and follow_ranks are set by whoever makes the engine."""
+    """send() takes a message that has no reply. The code that makes the engine sets rank and follow_ranks."""
 
     def __init__(self, link, original_next, send):
         self.off = False

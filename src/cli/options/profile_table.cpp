@@ -97,7 +97,7 @@ constexpr std::array profile_rows{
         .sets<&S::shuffle_buffer, Whole<0, 1'000'000>>()
         .decides("shuffle_buffer_samples")
         .on("profile", "loader"),
-    option("--readers", "N", "shards that are read by turns ({default})").sets<&S::readers, Whole<1, 256>>().on("profile", "loader"),
+    option("--readers", "N", "shards that are read alternately ({default})").sets<&S::readers, Whole<1, 256>>().on("profile", "loader"),
 
     option("--jobs", "N", "so many side by side, each with --accelerators of its own ({default}; at most {most})")
         .sets<&S::jobs, Whole<1, S::most_jobs>>()
@@ -142,7 +142,7 @@ constexpr std::array profile_rows{
         .offers("real|emulated:")
         .decides("network", "network_bytes_per_s")
         .on("profile", "servers"),
-    option("--rank", "R", "of this process, from 0, where nobody launched it").on("profile", "servers"),
+    option("--rank", "R", "of this process, from 0, where no launcher started it").on("profile", "servers"),
     option("--world", "N", "ranks in all").decides("world").on("profile", "servers"),
     option("--rendezvous", "WHERE", "where ranks meet without MPI: a FILE that all see, or HOST:PORT of rank 0")
         .offers("FILE")
