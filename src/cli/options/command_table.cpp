@@ -47,7 +47,8 @@ constexpr std::array command_rows{
            "of P, C, S, N, F, cached, full, prep-stall, fetch-stall; all (without it all but N, and C and F, which follow from the others)")
         .sets<&GateOptions::metrics, Plain>()
         .on("gate", "counts"),
-    flag("--allow-untrusted", "judges, and accepts, what did not prove itself; right for interleaved runs, where a known cause meets both sides alike")
+    flag("--allow-untrusted",
+         "judges, and accepts, what did not prove itself; right for interleaved runs, where a known cause meets both sides alike")
         .on("gate", "counts"),
     option("--junit", "FILE", "a test case a metric; cannot tell is skipped").offers("FILE").on("gate", "output"),
     option("--markdown", "FILE", "a table for a pull request").offers("FILE").on("gate", "output"),
