@@ -224,7 +224,11 @@ Measured run_fetch(RunContext& context, double seconds) {
   return measured;
 }
 
+/// Its share of a budget of seconds is shorter than a busy machine's pauses, and without a full cache there is no P.
+constexpr double least_filling_seconds = 4;
+
 bool fill_cache(RunContext& context, Pipeline& pipeline, double seconds) {
+  const double allowed = std::max(seconds, least_filling_seconds);
   auto loader = pipeline.make_loader({.prep = PrepUse::none, .epochs = 1});
   auto trainer = make_null_trainer();
   const Nanoseconds begun = context.timing.clock->now();
@@ -232,8 +236,8 @@ bool fill_cache(RunContext& context, Pipeline& pipeline, double seconds) {
   train(
       *loader, *trainer,
       [&](const TrainingLog& so_far) {
-        show_progress(context, "filling the cache", begun, seconds, mean_rate(so_far, context.timing.clock->now()));
-        in_time = to_seconds(context.timing.clock->now() - begun) < seconds;
+        show_progress(context, "filling the cache", begun, allowed, mean_rate(so_far, context.timing.clock->now()));
+        in_time = to_seconds(context.timing.clock->now() - begun) < allowed;
         return !in_time;
       },
       context.stop, context.timing);
