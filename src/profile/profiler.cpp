@@ -33,15 +33,7 @@ std::string accelerator_text(const ProfileInputs& inputs) {
 HostRecord host_record(const ProfileInputs& inputs) {
   const HostFacts& host = inputs.host;
   const ProfileSettings& settings = inputs.settings;
-  HostRecord record;
-  record.cpu_model = host.cpu_model;
-  record.cores = host.cores_usable;
-  record.cores_online = host.cores_online;
-  record.cores_physical = host.cores_physical;
-  record.memory_bytes = host.memory_usable;
-  record.memory_total_bytes = host.memory_total;
-  record.kernel = host.kernel;
-  record.cgroup_version = host.cgroup.version;
+  HostRecord record = machine_record(host);
   if (settings.storage == Seam::real) {
     const StorageMeter meter(inputs.index->facts().root);
     record.storage_device = meter.device();

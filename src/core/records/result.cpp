@@ -8,6 +8,19 @@ namespace dsanalyze {
 
 ToolRecord this_tool() { return {"dsanalyze", tool_version, tool_commit}; }
 
+HostRecord machine_record(const HostFacts& host) {
+  HostRecord record;
+  record.cpu_model = host.cpu_model;
+  record.cores = host.cores_usable;
+  record.cores_online = host.cores_online;
+  record.cores_physical = host.cores_physical;
+  record.memory_bytes = host.memory_usable;
+  record.memory_total_bytes = host.memory_total;
+  record.kernel = host.kernel;
+  record.cgroup_version = host.cgroup.version;
+  return record;
+}
+
 double relative_error(const RateRecord& rate) {
   if (rate.samples_per_s <= 0) return 0;
   if (rate.windows == 1) return 1;

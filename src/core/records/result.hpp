@@ -12,6 +12,7 @@
 #include "attached_record.hpp"
 #include "base/error.hpp"
 #include "base/events.hpp"
+#include "base/host/host.hpp"
 #include "base/statistics.hpp"
 #include "base/text/units.hpp"
 #include "core/accelerator_utilisation.hpp"
@@ -65,6 +66,8 @@ struct HostRecord {
   /// How fast one core was before the runs, by work that no version changes; with real prep only.
   std::optional<double> calibration_passes_per_s{};
 };
+/// What is known of the machine itself: processor, cores, memory, kernel.
+HostRecord machine_record(const HostFacts& host);
 
 struct DatasetRecord {
   std::string path;

@@ -146,15 +146,7 @@ void grade_storage_proof(const LaunchedTraining& launched, ProfileResult& result
 }
 
 HostRecord host_record(const HostFacts& host, const AttachedTraining& training) {
-  HostRecord record;
-  record.cpu_model = host.cpu_model;
-  record.cores = host.cores_usable;
-  record.cores_online = host.cores_online;
-  record.cores_physical = host.cores_physical;
-  record.memory_bytes = host.memory_usable;
-  record.memory_total_bytes = host.memory_total;
-  record.kernel = host.kernel;
-  record.cgroup_version = host.cgroup.version;
+  HostRecord record = machine_record(host);
   record.storage_meter = "what the kernel counts of each process of the training";
   const DeviceMessage& device = training.device;
   record.accelerator = device.cuda ? fmt::format("{} x {}", ranks_of(training), device.device) : "the CPU: " + device.device;
