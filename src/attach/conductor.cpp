@@ -64,7 +64,6 @@ void Conductor::plan_steps(const Member& member) {
 Conductor::Answers Conductor::receive(int member, const HookMessage& message, Nanoseconds now) {
   Member& sender = m_members[member];
   if (const auto* hello = std::get_if<HelloMessage>(&message)) {
-    if (!sender.hello) ++m_training.processes;
     sender.hello = *hello;
     m_training.ranks[hello->rank] = *hello;
     return {};
@@ -152,13 +151,16 @@ Conductor::Answers Conductor::tick(Nanoseconds now) {
   return {};
 }
 
-/// A rank between two checkpoints takes a window's steps, or drains. What a script does between epochs may take any time.
+/// A rank between two checkpoints takes a window's steps, or drains. What a script does between epochs, validation for one, may take longer.
 void Conductor::find_hanging(Nanoseconds now) const {
   constexpr double drain_slack = 150;
+  constexpr double between_epochs = 600;
   for (const auto& [number, member] : m_members) {
-    if (!member.trains || !m_begin || member.waits() || member.between_epochs || member.said_bye || !member.hello) continue;
-    const double allowed =
-        m_plan.hang_seconds + (member.drain_seconds > 0 ? member.drain_seconds + drain_slack : 2 * window_seconds + 20 * m_step_seconds);
+    if (!member.trains || !m_begin || member.waits() || member.said_bye || !member.hello) continue;
+    double allowed = 2 * window_seconds + 20 * m_step_seconds;
+    if (member.drain_seconds > 0) allowed = member.drain_seconds + drain_slack;
+    if (member.between_epochs) allowed = between_epochs;
+    allowed += m_plan.hang_seconds;
     if (to_seconds(now - member.since) > allowed)
       throw Error(
           fmt::format("rank {} (PID {}) has not come to its next checkpoint for {:.0f} s: the script or its loader hangs, or its steps take "
@@ -221,7 +223,7 @@ Conductor::Answers Conductor::meet(Nanoseconds now) {
     for (auto& [number, member] : m_members) {
       if (!member.trains || at_start(member)) continue;
       member.at.reset();
-      answers.push_back({number, RunSteps{phase(), most_recorded_batches * 1024}});
+      answers.push_back({number, RunSteps{phase(), unbounded_batches}});
     }
     return answers;
   }

@@ -64,8 +64,6 @@ StepWindow read_window(JsonObject object) {
 HelloMessage read_hello(JsonObject& object) {
   HelloMessage hello;
   hello.pid = static_cast<int>(object.integer("pid", 1, INT32_MAX));
-  hello.python = object.text("python");
-  hello.torch = object.text("torch");
   hello.world = static_cast<int>(object.integer("world", 1, most_workers));
   hello.rank = static_cast<int>(object.integer("rank", 0, hello.world - 1));
   return hello;
@@ -114,11 +112,9 @@ std::optional<EpochGap> optional_gap(JsonObject& object) {
 CheckpointMessage read_checkpoint(JsonObject& object) {
   CheckpointMessage message;
   message.why = object.named<CheckpointMessage::Why>("why");
-  message.epoch = count(object, "epoch");
   message.step = count(object, "step");
   message.window = optional_window(object);
   message.between = optional_gap(object);
-  message.discarded = count(object, "discarded");
   message.kept = count(object, "kept");
   return message;
 }

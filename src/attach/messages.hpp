@@ -20,7 +20,6 @@ namespace dsanalyze {
 /// A process has imported PyTorch's data loader.
 struct HelloMessage {
   int pid = 0;
-  std::string python, torch;
   int rank = 0;
   int world = 1;
 };
@@ -69,11 +68,9 @@ struct EpochGap {
 struct CheckpointMessage {
   enum class Why { start, window, epoch_end, switched };
   Why why = Why::start;
-  std::uint64_t epoch = 0;
   std::uint64_t step = 0;  ///< steps of this epoch so far
   std::optional<StepWindow> window;
   std::optional<EpochGap> between;  ///< start of a later epoch
-  std::uint64_t discarded = 0;      ///< switched: batches that were under way
   std::uint64_t kept = 0;           ///< switched: batches that are handed out again and again
 };
 constexpr std::array<const char*, 4> names_of(CheckpointMessage::Why /*type*/) { return {"start", "window", "epoch_end", "switched"}; }

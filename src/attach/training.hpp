@@ -32,13 +32,12 @@ struct DrainMeasurement {
 struct AttachedTraining {
   std::map<int, HelloMessage> ranks;
   DeviceMessage device;
-  std::optional<LoaderRecord> loader;  ///< the primary one of the lowest rank
-  std::vector<LoaderRecord> other_loaders;
+  std::optional<LoaderRecord> loader;       ///< the primary one of the lowest rank
+  std::vector<LoaderRecord> other_loaders;  ///< that serve training steps beside it
   std::map<AttachPhase, PhaseMeasurement> phases;
   std::optional<DrainMeasurement> warm;
   std::vector<DrainMeasurement> drains;
   std::vector<NoteMessage> notes;  ///< of the hook, each code once
-  std::size_t processes = 0;       ///< that imported PyTorch's loader and are no workers
 };
 
 /// Of each window, samples a second of all ranks: what they trained, by the time of the slowest, without what the hook took.

@@ -13,6 +13,22 @@ using testing::says;
 
 namespace {
 
+/// So many ranks say who they are, and name their loaders.
+void join(Conductor& conductor, int ranks, std::optional<std::uint64_t> batches = {}) {
+  for (int i = 0; i < ranks; ++i) {
+    HelloMessage hello;
+    hello.pid = 100 + i;
+    hello.rank = i;
+    hello.world = ranks;
+    conductor.receive(i, hello, 0);
+    LoaderMessage loader;
+    loader.primary = true;
+    loader.loader.workers = 2;
+    loader.loader.batches = batches;
+    conductor.receive(i, loader, 0);
+  }
+}
+
 /// A training of several ranks in made-up time. Each rank takes the same number of steps an epoch; which rank comes to a checkpoint first is drawn.
 struct Training {
   int ranks = 1;
@@ -73,7 +89,6 @@ struct Training {
     }
     CheckpointMessage message;
     message.why = rank.why;
-    message.epoch = rank.epoch;
     message.step = rank.step;
     message.kept = 16;
     if (rank.why != CheckpointMessage::Why::window) return message;
@@ -98,19 +113,8 @@ struct Training {
   std::size_t run(Conductor& conductor) {
     RandomStream random(seed);
     std::size_t given = 0;
-    for (int i = 0; i < ranks; ++i) {
-      members[i];
-      HelloMessage hello;
-      hello.pid = 100 + i;
-      hello.rank = i;
-      hello.world = ranks;
-      conductor.receive(i, hello, now);
-      LoaderMessage loader;
-      loader.primary = true;
-      loader.loader.workers = 2;
-      loader.loader.batches = batches;
-      conductor.receive(i, loader, now);
-    }
+    for (int i = 0; i < ranks; ++i) members[i];
+    join(conductor, ranks, batches);
     while (!conductor.finished() && given < 1'000'000) {
       std::vector<int> ready;
       for (auto& [number, rank] : members)
@@ -200,16 +204,7 @@ TEST_CASE("a rank that keeps the others waiting is named, and one that ends, too
   Training training;
   training.ranks = 2;
   Conductor conductor = made(60);
-  for (int i = 0; i < 2; ++i) {
-    HelloMessage hello;
-    hello.pid = 100 + i;
-    hello.rank = i;
-    hello.world = 2;
-    conductor.receive(i, hello, 0);
-    LoaderMessage loader;
-    loader.primary = true;
-    conductor.receive(i, loader, 0);
-  }
+  join(conductor, 2);
   CHECK(conductor.receive(0, CheckpointMessage{}, 0).empty());
   CHECK(conductor.tick(to_nanoseconds(59)).empty());
   CHECK(says(testing::message_of<Error>([&] { conductor.tick(to_nanoseconds(61)); }), "rank 1 (PID 101)"));
@@ -218,12 +213,7 @@ TEST_CASE("a rank that keeps the others waiting is named, and one that ends, too
 
 TEST_CASE("one rank's hang ends the profile, and what a script does between epochs may take longer") {
   Conductor conductor = made(60);
-  HelloMessage hello;
-  hello.pid = 100;
-  conductor.receive(0, hello, 0);
-  LoaderMessage loader;
-  loader.primary = true;
-  conductor.receive(0, loader, 0);
+  join(conductor, 1);
   CHECK(conductor.receive(0, CheckpointMessage{}, 0).size() == 1);
   CHECK(conductor.tick(to_nanoseconds(30)).empty());
   CHECK(says(testing::message_of<Error>([&] { conductor.tick(to_nanoseconds(90)); }), "hangs"));
@@ -231,19 +221,12 @@ TEST_CASE("one rank's hang ends the profile, and what a script does between epoc
   epoch_end.why = CheckpointMessage::Why::epoch_end;
   CHECK(conductor.receive(0, epoch_end, to_nanoseconds(91)).size() == 1);
   CHECK(conductor.tick(to_nanoseconds(400)).empty());
+  CHECK(says(testing::message_of<Error>([&] { conductor.tick(to_nanoseconds(800)); }), "hangs"));
 }
 
 TEST_CASE("where one rank's epoch has ended, another goes on to the end of its own instead of waiting") {
   Conductor conductor = made(60);
-  for (int i = 0; i < 2; ++i) {
-    HelloMessage hello;
-    hello.rank = i;
-    hello.world = 2;
-    conductor.receive(i, hello, 0);
-    LoaderMessage loader;
-    loader.primary = true;
-    conductor.receive(i, loader, 0);
-  }
+  join(conductor, 2);
   conductor.receive(0, CheckpointMessage{}, 0);
   CHECK(conductor.receive(1, CheckpointMessage{}, 0).size() == 2);
   CheckpointMessage window;
@@ -258,15 +241,7 @@ TEST_CASE("where one rank's epoch has ended, another goes on to the end of its o
 
 TEST_CASE("a rank that says good-bye has come to its script's end, and is no loss") {
   Conductor conductor = made(60);
-  for (int i = 0; i < 2; ++i) {
-    HelloMessage hello;
-    hello.rank = i;
-    hello.world = 2;
-    conductor.receive(i, hello, 0);
-    LoaderMessage loader;
-    loader.primary = true;
-    conductor.receive(i, loader, 0);
-  }
+  join(conductor, 2);
   conductor.receive(1, ByeMessage{}, 0);
   CHECK(conductor.leave(1, 0).empty());
   CHECK_FALSE(conductor.finished());

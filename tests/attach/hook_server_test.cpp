@@ -37,14 +37,20 @@ struct Heard {
                                 [this](int /*who*/) { ++closed; }};
 };
 
+/// A server with one process that has connected.
+struct Connected {
+  testing::TemporaryFolder folder;
+  HookServer server{folder.path() / "attach"};
+  Heard heard;
+  int other = connected(folder.path() / "attach");
+  Connected() { server.serve(1000, heard.handlers); }
+};
+
 }  // namespace
 
 TEST_CASE("lines come whole and in order, however they were cut on their way, and are answered") {
-  const testing::TemporaryFolder folder;
-  HookServer server(folder.path() / "attach");
-  Heard heard;
-  const int other = connected(folder.path() / "attach");
-  server.serve(1000, heard.handlers);
+  Connected pair;
+  auto& [folder, server, heard, other] = pair;
   say(other, "one\ntw");
   server.serve(1000, heard.handlers);
   say(other, "o\nthree\n");
@@ -60,11 +66,8 @@ TEST_CASE("lines come whole and in order, however they were cut on their way, an
 }
 
 TEST_CASE("a process that never reads does not keep the launcher waiting for ever") {
-  const testing::TemporaryFolder folder;
-  HookServer server(folder.path() / "attach");
-  Heard heard;
-  const int other = connected(folder.path() / "attach");
-  server.serve(1000, heard.handlers);
+  Connected pair;
+  auto& [folder, server, heard, other] = pair;
   say(other, "hello\n");
   server.serve(1000, heard.handlers);
   ::close(other);
