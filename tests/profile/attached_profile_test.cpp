@@ -188,6 +188,11 @@ TEST_CASE("what makes a rate doubtful is said, and takes the trust") {
   for (StepWindow& window : unexplained.training.phases[AttachPhase::full].by_rank[0]) window.end += to_nanoseconds(0.1);
   CHECK(finds(profile_of(unexplained), "step-time-unexplained"));
 
+  LaunchedTraining two_loaders = prep_bound();
+  CHECK_FALSE(finds(profile_of(two_loaders), "loaders-not-drained"));
+  two_loaders.training.other_loaders.emplace_back();
+  CHECK(finds(profile_of(two_loaders), "loaders-not-drained"));
+
   LaunchedTraining nothing;
   CHECK(says(testing::message_of<Error>([&] { profile_of(nothing); }), "no training step"));
 }
