@@ -1,9 +1,11 @@
 #include "launch.hpp"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -14,6 +16,7 @@
 #include "base/process/process_groups.hpp"
 #include "base/text/enum_names.hpp"
 #include "base/text/text.hpp"
+#include "guardian.hpp"
 #include "hook_server.hpp"
 
 namespace dsanalyze {
@@ -80,7 +83,7 @@ class Launch {
     std::vector<std::string> environment{python_path(m_settings.hook), "DSANALYZE_ATTACH=" + (m_settings.folder / "attach").native(),
                                          "DSANALYZE_ATTACH_MODE=" + enum_name(m_settings.mode)};
     if (m_settings.mode == AttachMode::phases && !m_settings.keep_output)
-      environment.push_back("DSANALYZE_ATTACH_OUTPUT=" + (m_settings.folder / "output").native());
+      environment.push_back("DSANALYZE_ATTACH_OUTPUT=" + journals_of(m_settings.folder).native());
     const auto input = m_settings.mode == AttachMode::passive ? SpawnWay::Input::own : SpawnWay::Input::nothing;
     // A real run reads from the terminal as ever, which only the terminal's own group may.
     const auto group = m_settings.mode == AttachMode::passive ? SpawnWay::Group::callers : SpawnWay::Group::of_its_own;
@@ -197,7 +200,21 @@ class Launch {
 }  // namespace
 
 LaunchedTraining launch_training(const LaunchSettings& settings, EventSink& events, const std::stop_token& stop, Timing timing) {
-  return Launch(settings, events, timing).run(stop);
+  if (settings.mode == AttachMode::passive) return Launch(settings, events, timing).run(stop);
+  const std::filesystem::path journals = journals_of(settings.folder);
+  if (::mkdir(journals.c_str(), S_IRWXU) != 0) throw_errno("cannot make", journals.native(), errno);
+  const Guardian guardian(settings.folder);
+  try {
+    LaunchedTraining launched = Launch(settings, events, timing).run(stop);
+    launched.outputs = undo_outputs(journals);
+    std::filesystem::remove_all(journals);
+    return launched;
+  } catch (...) {
+    for (const std::string& failure : undo_outputs(journals).failures)
+      events.finding({"outputs-not-undone", Finding::Severity::warning, fmt::format("not taken back: {}", printable(failure))});
+    std::filesystem::remove_all(journals);
+    throw;
+  }
 }
 
 }  // namespace dsanalyze

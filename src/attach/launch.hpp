@@ -12,6 +12,7 @@
 #include "base/process/process_tree.hpp"
 #include "base/process/spawn.hpp"
 #include "conductor.hpp"
+#include "outputs.hpp"
 #include "training.hpp"
 
 namespace dsanalyze {
@@ -30,8 +31,8 @@ struct LaunchSettings {
   double start_seconds = 600;    ///< until the first training step, at most
   double patience_seconds = 2;   ///< for processes that are asked to end
   std::filesystem::path hook;    ///< the folder that goes first on PYTHONPATH
-  std::filesystem::path folder;  ///< the caller's, private and empty: the socket and diverted files lie there
-  bool keep_output = false;      ///< files that the training saves stay where it saves them
+  std::filesystem::path folder;  ///< the caller's, private and empty: the socket lies there, and the journals beside it
+  bool keep_output = false;      ///< files that the training writes stay
 };
 
 struct LaunchedTraining {
@@ -42,12 +43,14 @@ struct LaunchedTraining {
   double seconds = 0;
   double first_step_seconds = 0;  ///< from the start to the first checkpoint
   bool heard = false;             ///< some process of the command loaded the hook and PyTorch
+  OutputsUndone outputs;          ///< phases
   std::string failure;            ///< passive: why nothing is known of the rest of the run; empty
 };
 
 /// Starts a training and leads it through the phases (Conductor), or, passive, watches it until it ends. Under `phases` no process of it is left when
-/// this returns or throws. Throws UsageError when there is no such program, Error when a training cannot be profiled (with the reason), Interrupted
-/// when asked to stop. The calling process becomes the parent of what the command leaves behind (adopt_orphans()). Threads: one at a time.
+/// this returns or throws, and its changes among the user's files are taken back. Throws UsageError when there is no such program, Error when a
+/// training cannot be profiled (with the reason), Interrupted when asked to stop. The calling process becomes the parent of what the command leaves
+/// behind (adopt_orphans()). Threads: one at a time.
 LaunchedTraining launch_training(const LaunchSettings& settings, EventSink& events, const std::stop_token& stop, Timing timing);
 
 }  // namespace dsanalyze

@@ -83,7 +83,7 @@ class Nursery:
 class Launcher:
     """Runs one command under the hook. make_plan(hello) gives the plan of a process; no plan leaves it alone."""
 
-    def __init__(self, make_plan=None, mode='phases', python=sys.executable, environment=None):
+    def __init__(self, make_plan=None, mode='phases', python=sys.executable, environment=None, journals=False):
         self.make_plan = make_plan if callable(make_plan) else (lambda hello: make_plan)
         self.connections = []
         self.folder = tempfile.TemporaryDirectory(prefix='attach')
@@ -95,7 +95,7 @@ class Launcher:
         self._server.listen(64)
         self.python = python
         self.environment = dict(os.environ, DSANALYZE_ATTACH=path, DSANALYZE_ATTACH_MODE=mode, PYTHONPATH=str(site), OMP_NUM_THREADS='1')
-        if mode == 'phases':
+        if journals:
             self.environment['DSANALYZE_ATTACH_OUTPUT'] = self.output
         self.environment.update(environment or {})
         self._threads = [threading.Thread(target=self._accept, daemon=True)]

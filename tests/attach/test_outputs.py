@@ -1,78 +1,151 @@
-"""Checkpoints of a profiled script go elsewhere, and the script finds them there again."""
+"""What a profiled script changes among its user's files is taken back; the script itself finds all that it wrote."""
+import hashlib
 import os
 import pathlib
+import subprocess
 import unittest
 
 from fake_launcher import Launcher, Plan, end, run
 
-script = '''
-import os, pathlib, shutil, sys
+undo = os.environ['UNDO_OUTPUTS']
+
+training = '''
+import json, os, pathlib, shutil, sys, tempfile
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 model = torch.nn.Linear(4, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for x, in DataLoader(TensorDataset(torch.randn(64, 4)), 4):
-    model(x).sum().backward()
-    optimizer.step()
+def train():
+    for x, in DataLoader(TensorDataset(torch.randn(64, 4)), 4):
+        model(x).sum().backward()
+        optimizer.step()
+'''
+
+rotating = training + '''
+os.makedirs('configured/run')
+pathlib.Path('configured/run/options.json').write_text('{}')
+log = open('log.txt', 'a')
+train()
 state = model.state_dict()
-os.makedirs('runs', exist_ok=True)
-torch.save(state, 'runs/a.pt')
-torch.save(state, pathlib.Path('runs') / 'b.tmp')
-os.replace('runs/b.tmp', 'runs/b.pt')
-shutil.copyfile('runs/a.pt', 'runs/best.pt')
-torch.save(state, 'old.pt')
-assert os.path.exists('runs/b.pt') and pathlib.Path('runs/best.pt').exists() and not os.path.exists('runs/b.tmp')
-for name in ('runs/a.pt', pathlib.Path('runs/b.pt'), 'runs/best.pt', 'old.pt'):
-    assert torch.equal(torch.load(name)['weight'], state['weight'])
-with open('runs/a.pt', 'rb') as file:
-    assert torch.equal(torch.load(file)['weight'], state['weight'])
-assert torch.equal(torch.load(f='runs/a.pt')['weight'], state['weight']) and open(file='runs/a.pt', mode='rb').read()
-torch.save(obj=state, f='runs/c.pt')
-os.rename(src='runs/c.pt', dst='runs/d.pt')
-os.unlink('runs/d.pt')
-assert os.stat in os.supports_dir_fd
-shutil.rmtree('nothing', ignore_errors=True)
-os.remove('runs/a.pt')
-assert not os.path.exists('runs/a.pt')
-with open('log.txt', 'w') as log:
-    log.write('done')
-print('there', *sorted(os.listdir('runs')), *sorted(os.listdir('.')))
+for step in (1, 2, 3):
+    torch.save(state, f'checkpoint-{step}.pt')
+    os.remove(sorted(pathlib.Path('.').glob('checkpoint-*.pt'))[0])
+assert list(map(str, pathlib.Path('.').glob('checkpoint-*.pt'))) == ['checkpoint-3.pt'], os.listdir()
+assert torch.equal(torch.load('checkpoint-3.pt')['weight'], state['weight'])
+os.replace('best.pt', 'best-before.pt')
+with open('best.pt', 'wb') as file:
+    torch.save(state, file)
+with tempfile.NamedTemporaryFile(dir='.', delete=False) as file:
+    torch.save(state, file)
+os.rename(file.name, 'last.pt')
+torch.jit.script(model).save('scripted.pt')
+torch.jit.save(torch.jit.script(model), f='scripted-too.pt')
+shutil.rmtree('old')
+os.makedirs('tmp-old/deep')
+open('tmp-old/deep/a', 'w').write('of the run')
+os.rename('tmp-old', 'old')
+shutil.copyfile('last.pt', 'copy.pt')
+os.symlink('last.pt', 'newest')
+os.unlink('link')
+os.symlink('last.pt', 'link')
+with open('state.json', 'r+') as file:
+    file.write('XX')
+os.truncate('numbers', 2)
+log.write('trained')
+log.close()
+fd = os.open('.', os.O_RDONLY)
+os.remove('at.pt', dir_fd=fd)
+os.rename('numbers', 'counted', src_dir_fd=fd, dst_dir_fd=fd)
+os.close(fd)
+open('configured/run/options.json', 'w').write('of the run')
+open('read-only', 'w').write('root may')
+print('there', *sorted(os.listdir('.')))
 if 'more' in sys.argv:
     while True:
-        for x, in DataLoader(TensorDataset(torch.randn(64, 4)), 4):
-            model(x).sum().backward()
-            optimizer.step()
+        train()
 '''
+
+before = {'checkpoint-0.pt': b'zero', 'best.pt': b'best', 'last.pt': b'last', 'old/deep/b': b'b', 'old/c': b'', 'state.json': b'{"a": 1}', 'numbers': b'12345',
+          'log.txt': b'old lines\n', 'at.pt': b'at', 'read-only': b'never'}
+
+
+def content(folder):
+    """Of every file its hash, of every link its target, with the mode."""
+    return {str(path.relative_to(folder)): (path.lstat().st_mode, os.readlink(path) if path.is_symlink() else
+                                            hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None)
+            for path in sorted(folder.rglob('*'))}
 
 
 class Outputs(unittest.TestCase):
-    def launch(self, mode='phases', plan=None, arguments=()):
-        self.launcher = Launcher(plan or Plan(then=run(1000)), mode=mode)
-        self.work = pathlib.Path(self.launcher.folder.name, 'work')
-        self.work.mkdir()
-        path = pathlib.Path(self.launcher.folder.name, 'script.py')
+    def launch(self, script, mode='phases', plan=None, arguments=()):
+        self.launcher = Launcher(plan or Plan(then=run(1000)), mode=mode, journals=mode == 'phases')
+        folder = pathlib.Path(self.launcher.folder.name)
+        self.work = folder / 'work'
+        for name, data in before.items():
+            path = self.work / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        (self.work / 'link').symlink_to('best.pt')
+        (self.work / 'read-only').chmod(0o444)
+        (self.work / 'old').chmod(0o750)
+        self.before = content(self.work)
+        self.addCleanup(subprocess.run, [undo, self.launcher.output], stdout=subprocess.DEVNULL, check=True)
+        path = folder / 'script.py'
         path.write_text(script)
-        (self.work / 'old.pt').write_bytes(b'before')
         return self.launcher.run(path, *arguments, folder=str(self.work))
 
-    def test_checkpoints_go_to_the_launchers_folder_and_are_found_there(self):
-        self.assertIn('there log.txt old.pt runs', self.launch())
-        self.assertEqual((self.work / 'old.pt').read_bytes(), b'before')
-        diverted = {os.path.relpath(path, self.launcher.output + str(self.work)) for path in pathlib.Path(self.launcher.output).rglob('*') if path.is_file()}
-        self.assertEqual(diverted, {'runs/b.pt', 'runs/best.pt', 'old.pt'})
+    def undone(self):
+        done = subprocess.run([undo, self.launcher.output], capture_output=True, text=True, check=False)
+        self.assertEqual(done.stderr, '')
+        self.assertEqual(done.returncode, 0)
+        kept = '.dsanalyze-kept-' + os.path.basename(self.launcher.folder.name)
+        self.assertEqual([folder for folder in self.work.parents if (folder / kept).exists()], [])
+        return content(self.work)
+
+    def test_all_is_as_before_but_for_what_was_new_before_the_training_began(self):
+        self.assertIn('there ', self.launch(rotating))
+        self.assertNotEqual(content(self.work), self.before)
+        after = self.undone()
+        self.assertEqual(sorted(set(after) - set(self.before)), ['configured', 'configured/run', 'configured/run/options.json'])
+        self.assertEqual((self.work / 'configured/run/options.json').read_text(), '{}')
+        self.assertEqual({name: after.get(name) for name in self.before}, self.before)
         notes = self.launcher.first.notes()
-        self.assertEqual(notes['outputs-diverted']['paths'], [str(self.work / name) for name in ('old.pt', 'runs/b.pt', 'runs/best.pt')])
-        self.assertEqual(notes['files-written']['paths'], [str(self.work / 'log.txt')])
+        self.assertEqual(set(notes), {'files-written'})
+        self.assertEqual(notes['files-written']['paths'], [str(self.work / 'configured/run/options.json')])
 
-    def test_they_are_named_when_the_launcher_ends_the_run(self):
-        self.launch(plan=Plan(run(13), run(2), run(8), then=end), arguments=['more'])
-        self.assertEqual(set(self.launcher.first.notes()), {'outputs-diverted', 'files-written'})
+    def test_so_it_is_when_the_launcher_ends_the_run(self):
+        self.launch(rotating, plan=Plan(run(13), run(2), run(8), then=end), arguments=['more'])
+        after = self.undone()
+        self.assertEqual({name: after.get(name) for name in self.before}, self.before)
 
-    def test_a_passive_run_writes_where_the_script_says(self):
-        self.assertIn('there b.pt best.pt log.txt old.pt runs', self.launch(mode='passive'))
-        self.assertNotEqual((self.work / 'old.pt').read_bytes(), b'before')
+    def test_a_passive_run_changes_what_the_script_says(self):
+        self.launch(rotating, mode='passive')
         self.assertEqual(os.listdir(self.launcher.output), [])
+        self.assertNotEqual((self.work / 'best.pt').read_bytes(), b'best')
+        self.assertFalse((self.work / 'checkpoint-0.pt').exists())
+
+    def test_a_workers_new_files_are_caches_and_stay_and_originals_are_kept_all_the_same(self):
+        self.launch(training + '''
+class Cached(torch.utils.data.Dataset):
+    def __len__(self):
+        return 64
+    def __getitem__(self, index):
+        pathlib.Path(f'cached-{index}').write_text('made')
+        pathlib.Path('best.pt').write_text('spoilt')
+        return torch.zeros(4)
+for epoch in range(2):
+    for x in DataLoader(Cached(), 4, num_workers=2):
+        model(x).sum().backward()
+        optimizer.step()
+''')
+        after = self.undone()
+        self.assertEqual(sum(name.startswith('cached-') for name in after), 64)
+        self.assertEqual({name: after.get(name) for name in self.before}, self.before)
+
+    def test_commands_are_named_as_what_they_write_stays(self):
+        self.launch(training + "import subprocess\ntrain()\nsubprocess.run(['touch', 'touched'])\n")
+        self.assertIn('touch', self.launcher.first.notes()['commands-started']['text'])
 
 
 if __name__ == '__main__':

@@ -102,6 +102,67 @@ class Phases(ProgramTest):
         self.assertLessEqual(set(pathlib.Path('/tmp').glob('dsanalyze-??????')), before)
 
 
+class Outputs(ProgramTest):
+    """A script that writes its best state over the user's and rotates older ones, after every second step."""
+    script = '''
+import os, signal, sys, torch
+from torch.utils.data import DataLoader, TensorDataset
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(1000):
+    for step, (x,) in enumerate(DataLoader(TensorDataset(torch.randn(1000, 4)), 4, num_workers=1)):
+        model(x).sum().backward()
+        optimizer.step()
+        if step % 2:
+            os.replace('best.pt', 'before.pt')
+            torch.save(model.state_dict(), 'best.pt')
+            open('log.txt', 'a').write('step')
+'''
+
+    def setUp(self):
+        super().setUp()
+        self.work = self.folder / 'work'
+        self.work.mkdir()
+        (self.folder / 'script.py').write_text(self.script)
+        (self.work / 'best.pt').write_bytes(b'best')
+        (self.work / 'before.pt').write_bytes(b'before')
+        (self.work / 'log.txt').write_text('old ')
+        self.before = set(pathlib.Path('/tmp').glob('dsanalyze-??????'))
+
+    def assert_as_before(self):
+        self.assert_nothing_left()
+        self.assertEqual({path.name: path.read_text() for path in self.work.iterdir()}, {'best.pt': 'best', 'before.pt': 'before', 'log.txt': 'old '})
+        for place in self.work.parents:
+            self.assertEqual(list(place.glob('.dsanalyze-kept-*')), [])
+        self.assertLessEqual(set(pathlib.Path('/tmp').glob('dsanalyze-??????')), self.before)
+
+    def test_what_a_script_changes_is_taken_back_and_said(self):
+        run = self.run_program('--time-budget', '5s', '--json', command=[sys.executable, self.folder / 'script.py'], cwd=self.work)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn('outputs-undone', {finding['code'] for finding in json.loads(run.stdout)['findings']})
+        self.assert_as_before()
+
+    def test_it_is_taken_back_when_the_launcher_is_killed_or_has_no_time_left(self):
+        for signals in ([signal.SIGKILL], [signal.SIGINT, signal.SIGINT]):
+            running = subprocess.Popen(self.command(command=[sys.executable, self.folder / 'script.py']), stdout=subprocess.DEVNULL,
+                                       stderr=subprocess.DEVNULL, env=self.environment, cwd=self.work)
+            for _ in range(600):
+                if (self.work / 'log.txt').stat().st_size > 100:
+                    break
+                time.sleep(0.05)
+            for number in signals:
+                running.send_signal(number)
+                time.sleep(0.2)
+            running.wait()
+            self.assert_as_before()
+
+    def test_it_stays_where_that_is_asked_for(self):
+        run = self.run_program('--time-budget', '5s', '--json', '--keep-output', command=[sys.executable, self.folder / 'script.py'], cwd=self.work)
+        self.assertIn('files-written', {finding['code'] for finding in json.loads(run.stdout)['findings']})
+        self.assertNotEqual((self.work / 'best.pt').read_bytes(), b'best')
+
+
 class Passive(ProgramTest):
     def test_a_real_run_keeps_its_output_and_exit_code(self):
         alone = subprocess.run([*train, '--samples', '64', '--epochs', '3'], capture_output=True, text=True, env=self.environment, check=True)

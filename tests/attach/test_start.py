@@ -74,13 +74,13 @@ class Start(unittest.TestCase):
         script = "import sys, site; sys.path[:] = ['{}']; site.execsitecustomize(); print('sitecustomize' in sys.modules, sys.path, len(sys.meta_path))".format(site)
         self.assertEqual(launcher.start('-S', '-c', script), 'False [] 4\n')
 
-    def test_a_launcher_that_is_gone_leaves_the_script_alone(self):
-        launcher = Launcher()
+    def test_a_launcher_that_is_gone_leaves_a_real_run_alone_and_lets_no_other_train_on(self):
+        launcher = Launcher(mode='passive')
         launcher.environment['DSANALYZE_ATTACH'] = '/nonexistent/socket'
-        script = write(launcher.folder.name, 'save.py', "import os, torch; torch.save(1, 'saved.pt'); print(os.listdir('.'))")
-        self.assertIn('saved.pt', launcher.run(script))
         self.assertIn('done 2', launcher.run(train, '--samples', 8))
-        self.assertEqual((launcher.connections, os.listdir(launcher.output)), ([], []))
+        launcher.environment['DSANALYZE_ATTACH_MODE'] = 'phases'
+        self.assertEqual(launcher.run(train, '--samples', 8, expect=1), '')
+        self.assertEqual(launcher.connections, [])
 
     def test_a_launcher_that_dies_during_a_window_ends_the_run(self):
         class Dies(Plan):

@@ -43,8 +43,8 @@ class Hook:
         self.waiting = False
         link = Link(os.environ['DSANALYZE_ATTACH'])
         if link.lost:
-            if self.outputs is not None:
-                self.outputs.stop()
+            if not self.passive:
+                os._exit(1)  # the launcher is lost, and with it what this run was for
             return
         message = facts.hello()
         link.send(message)
@@ -79,6 +79,8 @@ class Hook:
     def child(self):
         """In a forked child: the connection is the parent's. A child that makes iterators of its own, and is no worker, connects by itself."""
         engine, self.engine = self.engine, None
+        if self.outputs is not None:
+            self.outputs.child()
         if engine is not None:
             engine.off = True
             engine.link.close()
@@ -188,7 +190,7 @@ def install():
     if facts.rank()['world'] > 1:
         hook.gradients.follow_ranks()
     if not hook.passive:
-        hook.outputs = Outputs(os.environ.get('DSANALYZE_ATTACH_OUTPUT'))
+        hook.outputs = Outputs(os.environ.get('DSANALYZE_ATTACH_OUTPUT'), os.path.basename(os.path.dirname(os.environ['DSANALYZE_ATTACH'])))
         hook.outputs.watch()
     os.register_at_fork(after_in_child=hook.child)
     atexit.register(hook.bye)

@@ -1,189 +1,174 @@
-"""What a script writes while it is profiled: checkpoints go to a folder of the launcher's, other files are named.
+"""What a script writes while it is profiled: what it changes is taken back when the run has ended, and what stays is named.
 
-A path that was diverted is found there again by whatever reads, renames, copies or removes it.
+The interpreter's audit events come before each change. Writers that are no Python code raise none, so PyTorch's and safetensors' are wrapped.
 """
-import builtins
 import functools
-import io
 import os
-import shutil
 import sys
+from _thread import RLock, get_ident
 
 import torch
 
+from .originals import Originals, Unprotected
+
 max_files = 64
-_not_reported = ('/dev/', '/proc/', '/sys/')
-
-
-def _absolute(path):
-    try:
-        path = os.fsdecode(path)
-    except TypeError:
-        return None
-    return os.path.abspath(path)
+# Kernel interfaces, and caches whose new entries are as good as the old ones.
+_left_alone = ('/dev/', '/proc/', '/sys/')
+_caches = ('/__pycache__/', '/.cache/', '/torchinductor_', '/.triton/')
 
 
 class Outputs:
-    """stop() before anything was written leaves the script's files alone."""
+    """Without a folder for the journal, files are named only. `run` is a name that no other run has."""
 
-    def __init__(self, folder):
-        self._folder = folder
-        self._diverted = {}
-        self._written = {}
+    def __init__(self, folder, run):
+        self._originals = Originals(folder, run) if folder else None
+        self._written = set()
+        self._unprotected = set()
+        self._commands = set()
         self._process = os.getpid()
-        self._following = False
-        torch.save = torch.serialization.save = self._around_save(torch.serialization.save)
-        torch.load = torch.serialization.load = self._reading(torch.serialization.load, 'f')
-
-    # Checkpoints.
-
-    def _divert(self, path):
-        """The place in the folder for a path that is about to be written, or the path itself where it is none (a file object) or cannot be diverted."""
-        absolute = _absolute(path) if isinstance(path, (str, bytes, os.PathLike)) else None
-        if not self._folder or absolute is None or absolute.startswith(_not_reported) or absolute.startswith(self._folder + os.sep):
-            return path
-        place = os.path.join(self._folder, absolute.lstrip(os.sep))
-        try:
-            os.makedirs(os.path.dirname(place), exist_ok=True)
-        except OSError:
-            return path
-        self._diverted[absolute] = place
-        self._follow()
-        return place
-
-    def stop(self):
-        self._folder = None
-
-    def _around_save(self, original):
-        @functools.wraps(original)
-        def save(obj, f, *arguments, **named):
-            return original(obj, self._divert(f), *arguments, **named)
-
-        return save
-
-    def find(self, path):
-        """Where a path that was diverted lies; any other path as it is."""
-        if self._diverted and isinstance(path, (str, bytes, os.PathLike)):
-            return self._diverted.get(_absolute(path), path)
-        return path
-
-    def _reading(self, original, name='path'):
-        """A function whose first argument is a path to read or change."""
-        @functools.wraps(original)
-        def reading(*arguments, **named):
-            arguments, named = _by_position(arguments, named, name)
-            return original(*map(self.find, arguments[:1]), *arguments[1:], **named)
-
-        return reading
-
-    def _removing(self, original):
-        @functools.wraps(original)
-        def removing(*arguments, **named):
-            arguments, named = _by_position(arguments, named, 'path')
-            original(*map(self.find, arguments[:1]), *arguments[1:], **named)
-            self._forget(arguments[0])
-
-        return removing
-
-    def _moving(self, original, keeps):
-        """A function of a source and a destination: what comes of a diverted file is diverted, too."""
-        @functools.wraps(original)
-        def moving(*arguments, **named):
-            arguments, named = _by_position(arguments, named, 'src', 'dst')
-            place = self.find(arguments[0]) if len(arguments) > 1 else None
-            if place is None or place is arguments[0]:
-                return original(*arguments, **named)
-            source, destination = arguments[:2]
-            if os.path.isdir(destination):
-                destination = os.path.join(os.fsdecode(destination), os.path.basename(_absolute(source)))
-            result = original(place, self._divert(destination), *arguments[2:], **named)
-            if not keeps:
-                self._forget(source)
-            return None if result is None else destination
-
-        return moving
-
-    def _opening(self, original):
-        @functools.wraps(original)
-        def opening(*arguments, **named):
-            arguments, named = _by_position(arguments, named, 'file', 'mode')
-            mode = arguments[1] if len(arguments) > 1 else 'r'
-            if arguments and isinstance(mode, str) and not set(mode) & set('wax+'):
-                arguments[0] = self.find(arguments[0])
-            return original(*arguments, **named)
-
-        return opening
-
-    def _forget(self, path):
-        self._diverted.pop(_absolute(path), None)
-
-    def _follow(self):
-        """From the first diverted file on, functions that take paths look for it."""
-        if self._following:
-            return
-        self._following = True
-        for name in ('stat', 'lstat', 'access', 'chmod', 'utime'):
-            self._replace(os, name, self._reading(getattr(os, name)))
-        for name in ('remove', 'unlink'):
-            self._replace(os, name, self._removing(getattr(os, name)))
-        for name in ('rename', 'replace'):
-            self._replace(os, name, self._moving(getattr(os, name), keeps=False))
-        shutil.move = self._moving(shutil.move, keeps=False)
-        for module, name in ((os, 'link'), (os, 'symlink'), (shutil, 'copyfile'), (shutil, 'copy'), (shutil, 'copy2')):
-            self._replace(module, name, self._moving(getattr(module, name), keeps=True))
-        builtins.open = io.open = self._opening(builtins.open)
-
-    @staticmethod
-    def _replace(module, name, function):
-        """Other modules ask os what its functions can do by looking for them in its sets."""
-        for abilities in (os.supports_dir_fd, os.supports_effective_ids, os.supports_fd, os.supports_follow_symlinks):
-            if getattr(module, name) in abilities:
-                abilities.add(function)
-        setattr(module, name, function)
-
-    # Other files.
+        self._lock = RLock()
+        self._thread = None
+        self._events = {'open': self._open, 'exec': self._wrap_safetensors, 'subprocess.Popen': self._started, 'os.system': self._started}
+        if self._originals is not None:
+            self._events.update({'os.remove': self._remove, 'os.rename': self._rename, 'os.mkdir': self._mkdir, 'os.rmdir': self._rmdir,
+                                 'os.symlink': self._symlink, 'os.link': self._link, 'os.truncate': self._truncate})
+        torch.save = torch.serialization.save = self._around(torch.serialization.save, 'f')
+        torch.jit.save = self._around(torch.jit.save, 'f')
+        scripted = torch.jit._script.RecursiveScriptModule
+        scripted.save = self._around(scripted.save, 'f')
+        self._wrap_safetensors()
 
     def watch(self):
         sys.addaudithook(self._audit)
 
+    def training_began(self):
+        """New files are results of this run from now on."""
+        if self._originals is not None:
+            self._originals.keeps = False
+
+    def child(self):
+        """In a forked child: a data loader's worker, whose new files are caches."""
+        self._lock = RLock()
+        self._thread = None
+        if self._originals is not None:
+            self._originals.keeps = True
+
+    # Events.
+
     def _audit(self, event, arguments):
         """Called for every event of the interpreter, and what it raised would reach the script."""
-        if event != 'open':
+        handle = self._events.get(event)
+        if handle is None or self._thread == get_ident():
             return
         try:
-            path, mode, flags = arguments
-            if isinstance(path, (str, bytes)) and len(self._written) < max_files and _writes(mode, flags) and os.getpid() == self._process:
-                absolute = _absolute(path)
-                if not absolute.startswith(_not_reported) and '/__pycache__/' not in absolute and not (self._folder and absolute.startswith(self._folder + os.sep)):
-                    self._written[absolute] = True
+            handle(*arguments)
         except Exception:
             pass
 
+    def _change(self, path, change, *arguments, **named):
+        """One change at a time; what this does itself raises events, too."""
+        if path.startswith(_left_alone) or any(part in path for part in _caches):
+            return
+        if self._originals is None:
+            if len(self._written) < max_files and os.getpid() == self._process:
+                self._written.add(os.path.abspath(path))
+            return
+        with self._lock:
+            self._thread = get_ident()
+            try:
+                change(*arguments, **named)
+            except (Unprotected, OSError):
+                self._unprotected.add(os.path.abspath(path))
+            finally:
+                self._thread = None
+
+    def _open(self, path, mode, flags):
+        if not isinstance(path, (str, bytes)) or not isinstance(flags, int) or not flags & (os.O_WRONLY | os.O_RDWR):
+            return
+        path = os.fsdecode(path)
+        # The event does not tell the folder that a relative path of os.open() may be in.
+        self._change(path, self._writes, path, flags & os.O_TRUNC, flags & os.O_APPEND, flags & os.O_CREAT, mode is not None or os.path.isabs(path))
+
+    def _writes(self, *arguments):
+        if self._originals is not None:
+            self._originals.writes(*arguments)
+
+    def _truncate(self, path, length):
+        if isinstance(path, (str, bytes)):
+            self._open(path, None, os.O_RDWR)
+
+    def _remove(self, path, folder=-1):
+        path = _at(path, folder)
+        self._change(path, self._originals.removes, path)
+
+    def _rename(self, source, target, source_folder=-1, target_folder=-1):
+        source, target = _at(source, source_folder), _at(target, target_folder)
+        self._change(target, self._originals.moves, source, target)
+
+    def _mkdir(self, path, mode=0, folder=-1):
+        path = _at(path, folder)
+        self._change(path, self._originals.makes_folder, path)
+
+    def _rmdir(self, path, folder=-1):
+        path = _at(path, folder)
+        self._change(path, self._originals.removes_folder, path)
+
+    def _symlink(self, source, target, folder=-1):
+        target = _at(target, folder)
+        self._change(target, self._originals.links, target, True)
+
+    def _link(self, source, target, source_folder=-1, target_folder=-1):
+        source, target = _at(source, source_folder), _at(target, target_folder)
+        self._change(target, self._originals.links, target, self._originals.is_own(source))
+
+    def _started(self, command, *_):
+        if len(self._commands) < max_files and os.getpid() == self._process:
+            self._commands.add(os.fsdecode(command).split(' ')[0])
+
+    # Writers that are no Python code.
+
+    def _around(self, original, name):
+        """A function whose second argument, of this name, is a path to write to, or a file that is open already."""
+        @functools.wraps(original)
+        def save(*arguments, **named):
+            path = arguments[1] if len(arguments) > 1 else named.get(name)
+            if isinstance(path, (str, bytes, os.PathLike)):
+                self._audit('open', (os.fspath(path), 'wb', os.O_WRONLY | os.O_CREAT | os.O_TRUNC))
+            return original(*arguments, **named)
+
+        return save
+
+    def _wrap_safetensors(self, *_):
+        """At the first event after it was imported: modules that take the function from it are executed after that."""
+        original = getattr(sys.modules.get('safetensors'), 'serialize_file', None)
+        if original is None:
+            return
+        self._events.pop('exec', None)
+        wrapped = self._around(original, 'filename')
+        for module in [module for name, module in list(sys.modules.items()) if name.split('.')[0] == 'safetensors']:
+            if getattr(module, 'serialize_file', None) is original:
+                module.serialize_file = wrapped
+
+    # Results.
+
     def report(self, note):
         """Sent once, when the process ends."""
-        if self._diverted:
-            note('outputs-diverted', 'Checkpoints went to a folder of dsanalyze instead of {}.'.format(_some(self._diverted)), paths=sorted(self._diverted)[:max_files])
-        written = sorted(path for path in self._written if path not in self._diverted and os.path.exists(path))
-        if written:
-            note('files-written', 'The script wrote {}.'.format(_some(written)), paths=written)
+        left = self._originals.left() if self._originals is not None else sorted(path for path in self._written if os.path.exists(path))
+        if left:
+            note('files-written', 'The script wrote {}, which {} there.'.format(_some(left), 'stays' if len(left) == 1 else 'stay'), paths=left[:max_files])
+        if self._unprotected:
+            note('files-changed', 'The script changed {}, and dsanalyze could not keep what was there before.'.format(_some(self._unprotected)),
+                 paths=sorted(self._unprotected)[:max_files])
+        if self._commands:
+            note('commands-started', 'The script started {}: what other programs write is not taken back.'.format(_some(self._commands)))
 
 
-def _by_position(arguments, named, *names):
-    """The same arguments with the first ones, of these names, given by position as far as they are there."""
-    arguments, named = list(arguments), dict(named)
-    for name in names[len(arguments):]:
-        if name not in named:
-            break
-        arguments.append(named.pop(name))
-    return arguments, named
+def _at(path, folder):
+    """A path that may be relative to an open folder."""
+    path = os.fsdecode(path)
+    return path if folder == -1 or os.path.isabs(path) else os.path.join(os.readlink('/proc/self/fd/{}'.format(folder)), path)
 
 
-def _writes(mode, flags):
-    if isinstance(mode, str):
-        return bool(set(mode) & set('wax+'))
-    return isinstance(flags, int) and bool(flags & (os.O_WRONLY | os.O_RDWR))
-
-
-def _some(paths):
-    paths = sorted(paths)
-    return ', '.join(paths[:3]) + (' and {} more'.format(len(paths) - 3) if len(paths) > 3 else '')
+def _some(names):
+    names = sorted(names)
+    return ', '.join(names[:3]) + (' and {} more'.format(len(names) - 3) if len(names) > 3 else '')

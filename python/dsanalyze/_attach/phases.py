@@ -96,6 +96,8 @@ class Phases(Engine):
     def optimizer_stepped(self):
         if self.clock.running:
             self._device.stepped()
+        if self.outputs is not None:
+            self.outputs.training_began()
         super().optimizer_stepped()
 
     def fault(self, error):

@@ -68,6 +68,20 @@ std::vector<ProcessFacts> list_processes(const std::filesystem::path& proc) {
   return list;
 }
 
+std::vector<int> processes_with(std::string_view variable, const std::filesystem::path& proc) {
+  std::vector<int> found;
+  const std::string wanted = '\0' + std::string(variable) + '\0';
+  for (const ProcessFacts& process : list_processes(proc)) {
+    if (process.state == 'Z') continue;
+    try {
+      if (('\0' + read_file(proc / std::to_string(process.pid) / "environ")).find(wanted) != std::string::npos) found.push_back(process.pid);
+    } catch (const Error&) {
+      continue;  // it ended meanwhile, or is another user's
+    }
+  }
+  return found;
+}
+
 void ProcessWatch::look() {
   for (const ProcessFacts& process : list_processes(m_root / "proc")) {
     // What was not there at the first look has begun since.

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -24,6 +25,10 @@ struct ProcessFacts {
 };
 /// All processes of the machine, or of this container. `proc` stands for "/proc" in tests. Threads: any.
 std::vector<ProcessFacts> list_processes(const std::filesystem::path& proc = "/proc");
+
+/// The numbers of processes that were started with this "NAME=value" in their environment, as far as this user may see that; a fork of such a process
+/// is one, too. Those that have ended are none. Threads: any.
+std::vector<int> processes_with(std::string_view variable, const std::filesystem::path& proc = "/proc");
 
 /// CPU time that a process used while it was watched.
 struct ProcessUse {

@@ -164,10 +164,9 @@ std::optional<ContentSample> contents_of(const ProfileInputs& inputs, const std:
 std::string launch_plan(const LaunchSettings& settings) {
   const std::string command = command_line(settings.command);
   if (settings.mode == AttachMode::passive) return fmt::format("plan: start {}, and read its clocks until it ends\n", command);
-  return fmt::format(
-      "plan: start {}, measure it for about {}, then end it; torch.save goes to a folder that is deleted,\n"
-      "plan: other files that the script writes or removes are really written and removed\n",
-      command, format_seconds(settings.plan.seconds));
+  return fmt::format("plan: start {}, measure it for about {}, then end it\nplan: {}\n", command, format_seconds(settings.plan.seconds),
+                     settings.keep_output ? "what the script writes, changes and removes stays so"
+                                          : "what the script changes among your files is taken back, but for what programs that it starts write");
 }
 
 /// P is measured at 1, 2, 4, ... workers as far as there are cores; the subset may take a quarter of the memory that is free.

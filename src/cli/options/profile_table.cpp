@@ -154,8 +154,7 @@ constexpr std::array profile_rows{
         .on("profile", "servers"),
 
     flag("--passive", "a real training run: only clocks are read, and the command's own exit code is returned").on("profile", "launch"),
-    flag("--keep-output", "files that the training saves stay where it saves them; without, they go to a folder that is deleted")
-        .on("profile", "launch"),
+    flag("--keep-output", "what the training writes stays; without, its changes to files are taken back at the end").on("profile", "launch"),
     option("--hang-timeout", "TIME", "the longest that one rank may keep the others waiting ({default})")
         .sets<&Conductor::Plan::hang_seconds, Seconds>()
         .on("profile", "launch"),

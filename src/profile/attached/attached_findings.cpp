@@ -91,6 +91,20 @@ void find_odd_steps(const LaunchedTraining& launched, ProfileResult& result) {
                      wanted_kept_batches)});
 }
 
+/// What became of the files that the training wrote or changed.
+void tell_outputs(const OutputsUndone& outputs, ProfileResult& result) {
+  constexpr std::size_t most_named = 3;
+  if (outputs.removed + outputs.restored > 0) {
+    const std::vector<std::string> named(outputs.files.begin(), outputs.files.begin() + std::min(most_named, outputs.files.size()));
+    result.findings.push_back(
+        {"outputs-undone", Severity::info,
+         fmt::format("what the script changed among your files was taken back: {} new files removed, {} restored ({}{}).", outputs.removed,
+                     outputs.restored, printable(fmt::format("{}", fmt::join(named, ", "))), outputs.files.size() > most_named ? ", ..." : "")});
+  }
+  for (const std::string& failure : outputs.failures)
+    result.findings.push_back({"outputs-not-undone", Severity::warning, fmt::format("not taken back: {}", printable(failure))});
+}
+
 }  // namespace
 
 void find_attached_problems(const LaunchedTraining& launched, AttachMode mode, ProfileResult& result) {
@@ -116,6 +130,7 @@ void find_attached_problems(const LaunchedTraining& launched, AttachMode mode, P
         {"loaders-not-drained", Severity::warning,
          fmt::format("a step takes batches of {} loaders, and P is that of the first alone: another of them may be the slower one.",
                      launched.training.other_loaders.size() + 1)});
+  tell_outputs(launched.outputs, result);
   for (const NoteMessage& note : launched.training.notes) result.findings.push_back({note.code, Severity::info, printable(note.text)});
 }
 

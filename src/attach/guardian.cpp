@@ -1,0 +1,98 @@
+#include "guardian.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/close_range.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <string>
+#include <thread>
+
+#include "base/error.hpp"
+#include "base/process/processes.hpp"
+#include "outputs.hpp"
+
+namespace dsanalyze {
+namespace {
+
+constexpr char over = 'o';
+constexpr int patient_looks = 20;
+constexpr int most_looks = 100;
+constexpr std::chrono::milliseconds between_looks{100};
+
+void end_training(const std::string& environment) {
+  for (int look = 0; look < most_looks; ++look) {
+    const std::vector<int> processes = processes_with(environment);
+    if (processes.empty()) return;
+    for (const int process : processes) {
+      if (look == 0) ::kill(process, SIGTERM);
+      if (look >= patient_looks) ::kill(process, SIGKILL);
+    }
+    std::this_thread::sleep_for(between_looks);
+  }
+}
+
+/// Nothing of the launcher's is kept open: whoever reads its output would wait for this process.
+void let_go(int link) {
+  const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  ::dup2(nothing, STDIN_FILENO);
+  ::dup2(nothing, STDOUT_FILENO);
+  constexpr unsigned first = STDERR_FILENO + 1;
+  if (link > static_cast<int>(first)) ::syscall(SYS_close_range, first, link - 1, 0);
+  ::syscall(SYS_close_range, link + 1, ~0U, 0);
+}
+
+[[noreturn]] void guard(int link, const std::filesystem::path& folder) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGTSTP}) ::signal(signal, SIG_IGN);
+  ::prctl(PR_SET_NAME, "dsanalyze-guard");
+  let_go(link);
+  char said = 0;
+  ssize_t bytes = 0;
+  do bytes = ::read(link, &said, 1);
+  while (bytes < 0 && errno == EINTR);
+  if (bytes == 1 && said == over) ::_exit(0);
+  end_training("DSANALYZE_ATTACH=" + (folder / "attach").native());
+  for (const std::string& failure : undo_outputs(journals_of(folder)).failures) {
+    const std::string line = fmt::format("dsanalyze: warning: not taken back: {}\n", failure);
+    if (::write(STDERR_FILENO, line.data(), line.size()) < 0) break;
+  }
+  std::error_code ignored;
+  std::filesystem::remove_all(journals_of(folder), ignored);
+  std::filesystem::remove_all(folder, ignored);
+  ::_exit(0);
+}
+
+}  // namespace
+
+Guardian::Guardian(const std::filesystem::path& folder) {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) throw_errno("cannot make a socket for", "the guardian", errno);
+  m_link = FileDescriptor(ends[0]);
+  const FileDescriptor other(ends[1]);
+  // A process between the two lets it be nobody's child: what this process collects and ends does not include it.
+  ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+  const pid_t between = ::fork();
+  if (between < 0) throw_errno("cannot start", "the guardian", errno);
+  if (between == 0) {
+    ::setsid();
+    const pid_t guardian = ::fork();
+    if (guardian == 0) guard(other.get(), folder);
+    ::_exit(guardian < 0 ? 1 : 0);
+  }
+  int status = 0;
+  while (::waitpid(between, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) throw Error("cannot start the process that cleans up if this one is killed");
+}
+
+Guardian::~Guardian() { ::send(m_link.get(), &over, 1, MSG_NOSIGNAL); }
+
+}  // namespace dsanalyze

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <filesystem>
+
+#include "base/system/files.hpp"
+
+namespace dsanalyze {
+
+/// A process that does what is left to do if this one ends without having done it (killed, a second Ctrl-C): it ends the processes of the training,
+/// takes back what they changed among the user's files (undo_outputs()), and removes the launch's folder. It is nobody's child, keeps no file of this
+/// process open but stderr, and ends with this object. Threads: one at a time.
+class Guardian {
+ public:
+  /// `folder` is the launch's: processes of the training are told by DSANALYZE_ATTACH=<folder>/attach in their environment, and the journals lie in
+  /// journals_of(folder). Throws Error where no process can be had.
+  explicit Guardian(const std::filesystem::path& folder);
+  /// Nothing is left to do.
+  ~Guardian();
+  Guardian(const Guardian&) = delete;
+  Guardian& operator=(const Guardian&) = delete;
+
+ private:
+  FileDescriptor m_link;
+};
+
+}  // namespace dsanalyze

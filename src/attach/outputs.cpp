@@ -1,0 +1,146 @@
+#include "outputs.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <optional>
+#include <set>
+#include <string_view>
+
+#include "base/error.hpp"
+#include "base/system/files.hpp"
+
+namespace dsanalyze {
+namespace {
+
+constexpr std::size_t most_named = 64;
+
+/// A change; what `more` holds depends on what was done.
+struct Entry {
+  std::string done;
+  std::uint64_t at = 0;
+  std::string path, more;
+};
+
+std::uint64_t number(std::string_view text) {
+  std::uint64_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+void read_journal(std::string_view text, std::vector<Entry>& entries) {
+  std::array<std::string_view, 4> parts;
+  std::size_t part = 0;
+  for (std::size_t end = text.find('\0'); end != std::string_view::npos; end = text.find('\0')) {
+    parts[part++] = text.substr(0, end);
+    text.remove_prefix(end + 1);
+    if (part < parts.size()) continue;
+    entries.push_back({std::string(parts[0]), number(parts[1]), std::string(parts[2]), std::string(parts[3])});
+    part = 0;
+  }
+}
+
+std::optional<struct stat> status(const std::string& path) {
+  struct stat found {};
+  if (::lstat(path.c_str(), &found) != 0) return std::nullopt;
+  return found;
+}
+
+/// The changes of one run, taken back one after another.
+class Undo {
+ public:
+  /// `done` holds the time of the last entry that an earlier, interrupted attempt has taken back: a later one is not to be touched again, as the file
+  /// that it made anew may be the original by now.
+  OutputsUndone of(const std::vector<Entry>& entries, const std::filesystem::path& done) {
+    const FileDescriptor mark = open_file(done, O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    std::uint64_t before = UINT64_MAX;
+    if (::pread(mark.get(), &before, sizeof before, 0) != sizeof before) before = UINT64_MAX;
+    for (const Entry& entry : entries) {
+      if (entry.at > before) {
+        if (entry.done == "place") m_places.insert(entry.path);
+        continue;
+      }
+      take_back(entry);
+      if (::pwrite(mark.get(), &entry.at, sizeof entry.at, 0) < 0) continue;  // Only an interruption now would need it.
+    }
+    for (const std::string& place : m_places) ::rmdir(place.c_str());
+    m_undone.files.assign(m_files.begin(), m_files.end());
+    return std::move(m_undone);
+  }
+
+ private:
+  void take_back(const Entry& entry) {
+    const auto found = status(entry.path);
+    if (entry.done == "new") {
+      if (found && !S_ISDIR(found->st_mode)) check(::unlink(entry.path.c_str()), entry, m_undone.removed);
+    } else if (entry.done == "kept") {
+      restore(entry);
+    } else if (entry.done == "grown") {
+      const auto size = static_cast<off_t>(number(entry.more));
+      if (found && S_ISREG(found->st_mode) && found->st_size > size) check(::truncate(entry.path.c_str(), size), entry, m_undone.restored);
+    } else if (entry.done == "moved") {
+      if (!found && status(entry.more)) check(::rename(entry.more.c_str(), entry.path.c_str()), entry, m_undone.restored);
+    } else if (entry.done == "made") {
+      if (found && S_ISDIR(found->st_mode)) ::rmdir(entry.path.c_str());  // What other programs wrote into it stays.
+    } else if (entry.done == "gone") {
+      if (!found && ::mkdir(entry.path.c_str(), S_IRWXU) == 0) ::chmod(entry.path.c_str(), static_cast<mode_t>(number(entry.more)));
+    } else if (entry.done == "place") {
+      m_places.insert(entry.path);
+    }
+  }
+
+  void restore(const Entry& entry) {
+    if (!status(entry.more)) return;  // It was never set aside.
+    std::error_code ignored;
+    std::filesystem::create_directories(std::filesystem::path(entry.path).parent_path(), ignored);
+    check(::rename(entry.more.c_str(), entry.path.c_str()), entry, m_undone.restored);
+  }
+
+  void check(int result, const Entry& entry, std::size_t& count) {
+    if (result == 0) {
+      ++count;
+      if (m_files.size() < most_named) m_files.insert(entry.path);
+      return;
+    }
+    const char* const cause = std::strerror(errno);
+    std::string failure = fmt::format("{}: {}", entry.path, cause);
+    if (entry.done == "kept") failure += fmt::format(" (the original is {})", entry.more);
+    m_undone.failures.push_back(failure);
+  }
+
+  OutputsUndone m_undone;
+  std::set<std::string> m_files, m_places;
+};
+
+}  // namespace
+
+std::filesystem::path journals_of(const std::filesystem::path& folder) { return folder.native() + "-journals"; }
+
+OutputsUndone undo_outputs(const std::filesystem::path& folder) {
+  std::vector<Entry> entries;
+  OutputsUndone unreadable;
+  std::error_code none;
+  for (std::filesystem::directory_iterator file(folder, none), end; !none && file != end; file.increment(none)) {
+    if (!file->path().filename().native().starts_with("journal-")) continue;
+    try {
+      read_journal(read_file(file->path()), entries);
+    } catch (const Error& error) {
+      unreadable.failures.emplace_back(error.what());
+    }
+  }
+  std::ranges::stable_sort(entries, std::ranges::greater(), &Entry::at);
+  OutputsUndone undone = Undo().of(entries, folder / "undone");
+  undone.failures.insert(undone.failures.end(), unreadable.failures.begin(), unreadable.failures.end());
+  return undone;
+}
+
+}  // namespace dsanalyze

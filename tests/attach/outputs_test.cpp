@@ -1,0 +1,105 @@
+#include "attach/outputs.hpp"
+
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "../base/temporary_folder.hpp"
+#include "base/system/files.hpp"
+
+using namespace dsanalyze;
+
+namespace {
+
+void write(const std::filesystem::path& path, const std::string& content) {
+  std::filesystem::create_directories(path.parent_path());
+  std::ofstream(path) << content;
+}
+
+/// A run's journals beside the user's files.
+struct Run {
+  testing::TemporaryFolder folder;
+  int at = 0;
+  std::filesystem::path of(const std::string& name) const { return folder.path() / name; }
+  void journal(const std::string& done, const std::string& name, const std::string& more = "", const std::string& process = "1") {
+    std::filesystem::create_directories(of("output"));
+    std::ofstream file(of("output/journal-" + process), std::ios::app);
+    for (const std::string& text : {done, std::to_string(++at), of(name).native(), more}) file << text << '\0';
+  }
+  OutputsUndone undo() const { return undo_outputs(of("output")); }
+};
+
+}  // namespace
+
+TEST_CASE("changes are taken back, the latest first, of all processes together") {
+  Run run;
+  run.journal("place", "kept");
+  run.journal("kept", "last.pt", run.of("kept/1"));
+  write(run.of("kept/1"), "original");
+  run.journal("moved", "last.pt", run.of("older.pt"), "2");  // not of the original, which had gone aside
+  write(run.of("older.pt"), "of the run");
+  run.journal("new", "last.pt", "", "2");
+  write(run.of("last.pt"), "of the run");
+  run.journal("made", "runs/new");
+  run.journal("new", "runs/new/a.pt");
+  write(run.of("runs/new/a.pt"), "of the run");
+  run.journal("grown", "log.txt", "4");
+  write(run.of("log.txt"), "old new");
+  run.journal("gone", "removed", std::to_string(0750));
+  const OutputsUndone undone = run.undo();
+  CHECK(undone.failures.empty());
+  CHECK(read_file(run.of("last.pt")) == "original");
+  CHECK(read_file(run.of("log.txt")) == "old ");
+  CHECK_FALSE(std::filesystem::exists(run.of("runs/new")));
+  CHECK_FALSE(std::filesystem::exists(run.of("older.pt")));
+  CHECK_FALSE(std::filesystem::exists(run.of("kept")));
+  CHECK(std::filesystem::status(run.of("removed")).permissions() == std::filesystem::perms(0750));
+  CHECK(undone.removed == 2);
+  CHECK(undone.restored == 3);
+}
+
+TEST_CASE("what was cut off or never happened is passed over, and taking back twice changes nothing more") {
+  Run run;
+  write(run.of("a"), "as it was");
+  write(run.of("b"), "as it was");
+  run.journal("kept", "a", run.of("kept/1"));  // the process was killed before it set a aside
+  run.journal("moved", "b", run.of("c"));
+  run.journal("new", "d");
+  std::ofstream(run.of("output/journal-1"), std::ios::app) << "new" << '\0' << "9" << '\0' << run.of("a").native();
+  for (int i = 0; i < 2; ++i) {
+    const OutputsUndone undone = run.undo();
+    CHECK(undone.removed + undone.restored == 0);
+    CHECK(undone.failures.empty());
+    CHECK(read_file(run.of("a")) == "as it was");
+    CHECK(read_file(run.of("b")) == "as it was");
+  }
+  CHECK(undo_outputs(run.of("no folder")).failures.empty());
+}
+
+TEST_CASE("a file that was removed and made anew is the original again, however often its changes are taken back") {
+  Run run;
+  run.journal("kept", "a", run.of("kept/1"));
+  write(run.of("kept/1"), "original");
+  run.journal("new", "a");
+  write(run.of("a"), "of the run");
+  for (int i = 0; i < 3; ++i) {
+    CHECK(run.undo().failures.empty());
+    CHECK(read_file(run.of("a")) == "original");
+  }
+}
+
+TEST_CASE("an original that cannot go back stays where it lies, and is named") {
+  Run run;
+  run.journal("place", "kept");
+  run.journal("kept", "a", run.of("kept/1"));
+  write(run.of("kept/1"), "original");
+  write(run.of("a/in the way"), "of another program");
+  const OutputsUndone undone = run.undo();
+  REQUIRE(undone.failures.size() == 1);
+  CHECK(undone.failures.front().find(run.of("kept/1").native()) != std::string::npos);
+  CHECK(read_file(run.of("kept/1")) == "original");
+}
