@@ -91,6 +91,7 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
   if (const auto* loader = std::get_if<LoaderMessage>(&message)) {
     if (loader->primary) {
       sender.trains = true;
+      refuse_second_training(sender);
       if (!m_training.loader || (sender.hello && sender.hello->rank == 0)) m_training.loader = loader->loader;
     } else {
       m_training.other_loaders.push_back(loader->loader);
@@ -117,6 +118,17 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
     return meet(now);
   }
   return {};
+}
+
+/// Phases of two trainings mixed would be those of neither.
+void Conductor::refuse_second_training(const Member& member) {
+  if (!member.hello) return;
+  const auto [first, is_new] = m_trainers.try_emplace(member.hello->rank, member.hello->pid);
+  if (is_new || first->second == member.hello->pid || !m_begin) return;
+  throw Error(
+      fmt::format("the command runs more than one training: process {} trains, too, after process {} was measured in part. Profile a command that "
+                  "runs one training, which lasts until its phases are over, or pass a shorter --time-budget",
+                  member.hello->pid, first->second));
 }
 
 Conductor::Answers Conductor::leave(int member, Nanoseconds now) {

@@ -95,12 +95,14 @@ class Conductor {
   PhaseMeasurement& measurement();
   [[nodiscard]] double stage_seconds(Stage stage) const;
   void plan_steps(const Member& member);
+  void refuse_second_training(const Member& member);
 
   Plan m_plan;
   std::function<TreeUse()> m_use;
   EventSink& m_events;
   std::map<int, Member> m_members;
   AttachedTraining m_training;
+  std::map<int, int> m_trainers;  ///< the process that trains, by rank
   Stage m_stage = Stage::full;
   bool m_warming_up = true;
   Nanoseconds m_now = 0;

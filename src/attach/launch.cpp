@@ -68,7 +68,10 @@ class Launch {
         check_start(now);
       }
     }
-    if (m_settings.mode == AttachMode::phases) hear_last_words();
+    if (m_settings.mode == AttachMode::phases) {
+      hear_last_words();
+      await_launcher_of_ranks();
+    }
     m_over = true;
     m_launched.seconds = to_seconds(m_clock.now() - m_start);
     m_launched.use = m_tree.use();
@@ -97,6 +100,16 @@ class Launch {
     const Deadline deadline = m_clock.after(most_seconds);
     while (m_clock.now() < deadline.at && m_open > 0)
       m_server.serve(poll_milliseconds, {[this](int member, std::string_view line) { receive(member, line); }, [this](int /*member*/) { --m_open; }});
+  }
+
+  /// torchrun and its like see their ranks end and then end by themselves; asked to end, they print a stack trace.
+  void await_launcher_of_ranks() {
+    constexpr double most_seconds = 7;
+    const Deadline deadline = m_clock.after(most_seconds);
+    while (!m_ended && m_clock.now() < deadline.at && m_tree.maps(m_process, "libtorch")) {
+      m_server.serve(poll_milliseconds, {[](int /*member*/, std::string_view /*line*/) {}, [](int /*member*/) {}});
+      if (const auto status = collect_children(m_process)) ended(*status);
+    }
   }
 
   [[nodiscard]] bool over() const {

@@ -19,8 +19,8 @@ struct OutputsUndone {
 std::filesystem::path journals_of(const std::filesystem::path& folder);
 
 /// Takes back the changes that the hook wrote down in the folder's journals (python/dsanalyze/_attach/originals.py), the latest first, and removes
-/// the folders of originals. An entry that was cut off, or whose change never happened, is passed over; an attempt that was interrupted goes on where it was. A folder
-/// without journals is no error. Threads: one at a time, when no process of the training lives.
+/// the folders of originals. An entry that was cut off, or whose change never happened, is passed over; an attempt that was interrupted goes on where
+/// it was. A folder without journals is no error. Threads: one at a time, when no process of the training lives.
 OutputsUndone undo_outputs(const std::filesystem::path& folder);
 
 }  // namespace dsanalyze

@@ -200,6 +200,21 @@ TEST_CASE("an epoch of many steps is enough for all phases") {
   CHECK(training.members.at(0).epoch == 0);
 }
 
+TEST_CASE("a second training in the same command is refused by name, whether the first has ended or not") {
+  for (const bool ended : {false, true}) {
+    Conductor conductor = made(60);
+    join(conductor, 1);
+    conductor.receive(0, CheckpointMessage{}, 0);
+    if (ended) conductor.leave(0, 1);
+    HelloMessage hello;
+    hello.pid = 200;
+    conductor.receive(1, hello, 2);
+    LoaderMessage loader;
+    loader.primary = true;
+    CHECK(says(testing::message_of<Error>([&] { conductor.receive(1, loader, 2); }), "process 200 trains, too, after process 100"));
+  }
+}
+
 TEST_CASE("a rank that keeps the others waiting is named, and one that ends, too") {
   Training training;
   training.ranks = 2;

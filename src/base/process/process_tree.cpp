@@ -96,12 +96,16 @@ TreeUse ProcessTree::use() const {
 }
 
 std::optional<TreeProcess> ProcessTree::maps(std::string_view part_of_path) const {
-  for (TreeProcess& process : living()) {
-    std::ifstream lines(m_proc / std::to_string(process.pid) / "maps");
-    for (std::string line; std::getline(lines, line);)
-      if (line.find(part_of_path) != std::string::npos) return std::move(process);
-  }
+  for (TreeProcess& process : living())
+    if (maps(process.pid, part_of_path)) return std::move(process);
   return std::nullopt;
+}
+
+bool ProcessTree::maps(int process, std::string_view part_of_path) const {
+  std::ifstream lines(m_proc / std::to_string(process) / "maps");
+  for (std::string line; std::getline(lines, line);)
+    if (line.find(part_of_path) != std::string::npos) return true;
+  return false;
 }
 
 bool adopt_orphans() { return ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0; }

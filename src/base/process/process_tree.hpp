@@ -43,6 +43,8 @@ class ProcessTree {
   [[nodiscard]] TreeUse use() const;
   /// The first descendant that has a file mapped whose path contains this.
   [[nodiscard]] std::optional<TreeProcess> maps(std::string_view part_of_path) const;
+  /// The same of one process.
+  [[nodiscard]] bool maps(int process, std::string_view part_of_path) const;
 
  private:
   int m_root;
