@@ -122,8 +122,10 @@ class Outputs:
         self._change(target, self._originals.links, target, self._originals.is_own(source))
 
     def _started(self, command, *_):
-        if len(self._commands) < max_files and os.getpid() == self._process:
-            self._commands.add(os.fsdecode(command).split(' ')[0])
+        """A Python that it starts has the hook, too."""
+        name = os.fsdecode(command).split(' ')[0]
+        if len(self._commands) < max_files and os.getpid() == self._process and not os.path.basename(name).startswith('python'):
+            self._commands.add(name)
 
     # Writers that are no Python code.
 
