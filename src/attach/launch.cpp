@@ -23,7 +23,8 @@ namespace dsanalyze {
 namespace {
 
 constexpr int poll_milliseconds = 20;
-constexpr double look_seconds = 5;  ///< between two looks for processes that use PyTorch without the hook
+constexpr double look_seconds = 1;   ///< between two looks for processes that use PyTorch without the hook
+constexpr double deaf_seconds = 10;  ///< the hook speaks when the loader's module is imported, which may be a while after the library is mapped
 
 std::string python_path(const std::filesystem::path& hook) {
   const char* const given = std::getenv("PYTHONPATH");
@@ -63,6 +64,7 @@ class Launch {
       if (stop.stop_requested()) interrupt();
       const Nanoseconds now = m_clock.now();
       if (const auto status = collect_children(m_process)) ended(*status);
+      look(now);
       if (m_settings.mode == AttachMode::phases) {
         answer(m_conductor.tick(now));
         check_start(now);
@@ -76,7 +78,10 @@ class Launch {
     m_launched.seconds = to_seconds(m_clock.now() - m_start);
     m_launched.use = m_tree.use();
     m_launched.training = m_conductor.training();
-    if (m_settings.mode == AttachMode::passive) m_launched.left_behind = m_tree.living();
+    if (m_settings.mode == AttachMode::passive) {
+      m_launched.left_behind = m_tree.living();
+      if (!m_launched.heard && m_deaf) fail(deaf_text());
+    }
     if (m_settings.mode == AttachMode::phases) check_end();
     return std::move(m_launched);
   }
@@ -164,18 +169,26 @@ class Launch {
     if (!terminal_told_it) ::kill(m_process, SIGINT);
   }
 
+  /// For processes that use PyTorch without the hook.
+  void look(Nanoseconds now) {
+    if (m_launched.heard || now < m_next_look) return;
+    m_next_look = now + to_nanoseconds(look_seconds);
+    const auto deaf = m_tree.maps("libtorch");
+    if (!deaf || (m_deaf && m_deaf->pid == deaf->pid)) return;
+    m_deaf = deaf;
+    m_deaf_since = now;
+  }
+
+  [[nodiscard]] std::string deaf_text() const {
+    return fmt::format(
+        "process {} ({}) uses PyTorch without having loaded dsanalyze's hook: it was started with python -I, -E or -S, or with an environment of its "
+        "own. Start it without these, or with PYTHONPATH and the DSANALYZE_ variables handed on",
+        m_deaf->pid, printable(m_deaf->command));
+  }
+
   void check_start(Nanoseconds now) {
     if (m_launched.first_step_seconds > 0) return;
-    if (!m_launched.heard && now >= m_next_look) {
-      m_next_look = now + to_nanoseconds(look_seconds);
-      const auto deaf = m_tree.maps("libtorch");
-      // The hook speaks as soon as the loader's module is imported, which may be a while after the library is mapped.
-      if (deaf && std::exchange(m_deaf, deaf->pid) == deaf->pid)
-        throw Error(
-            fmt::format("process {} ({}) uses PyTorch without having loaded dsanalyze's hook: it was started with python -I, -E or -S, or with an "
-                        "environment of its own. Start it without these, or with PYTHONPATH and the DSANALYZE_ variables handed on",
-                        deaf->pid, printable(deaf->command)));
-    }
+    if (m_deaf && to_seconds(now - m_deaf_since) > deaf_seconds) throw Error(deaf_text());
     if (to_seconds(now - m_start) > m_settings.start_seconds)
       throw Error(
           fmt::format("no training step with a PyTorch DataLoader was seen within {:.0f} s of the command's start", m_settings.start_seconds));
@@ -187,6 +200,7 @@ class Launch {
     const AttachedTraining& training = m_launched.training;
     const bool failed = m_launched.signal || m_launched.exit_status.value_or(0) != 0;
     if (failed) throw Error(fmt::format("the command {} before it was profiled; run it alone to see why", how_it_ended(m_launched)));
+    if (!m_launched.heard && m_deaf) throw Error(deaf_text());
     if (!m_launched.heard) throw Error("the command ended without having used PyTorch's DataLoader; other loaders cannot be profiled yet");
     if (training.phases.empty())
       throw Error("the command ended before a training step was seen: a DataLoader whose batches lead to steps of a torch.optim optimizer");
@@ -204,9 +218,10 @@ class Launch {
   bool m_ended = false;
   bool m_over = false;
   bool m_interrupted = false;
-  std::set<int> m_spoken;  ///< connections
-  int m_open = 0;          ///< of these, those that are not closed
-  int m_deaf = 0;          ///< a process that uses PyTorch and has not spoken
+  std::set<int> m_spoken;             ///< connections
+  int m_open = 0;                     ///< of these, those that are not closed
+  std::optional<TreeProcess> m_deaf;  ///< a process that uses PyTorch and has not spoken
+  Nanoseconds m_deaf_since = 0;
   Nanoseconds m_next_look = 0;
 };
 

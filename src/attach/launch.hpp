@@ -44,7 +44,7 @@ struct LaunchedTraining {
   double first_step_seconds = 0;  ///< from the start to the first checkpoint
   bool heard = false;             ///< some process of the command loaded the hook and PyTorch
   OutputsUndone outputs;          ///< phases
-  std::string failure;            ///< passive: why nothing is known of the rest of the run; empty
+  std::string failure;            ///< passive: why nothing is known of the run, or of its rest; empty
 };
 
 /// Starts a training and leads it through the phases (Conductor), or, passive, watches it until it ends. Under `phases` no process of it is left when

@@ -81,7 +81,7 @@ class Phases(ProgramTest):
     def test_a_training_that_cannot_be_profiled_is_said_why(self):
         for command, said in ((['sh', '-c', 'exit 3'], 'exit status 3'), ([sys.executable, '-c', 'pass'], 'DataLoader'),
                               ([*train, '--samples', 400, '--workers', 2, '--does', 'raise'], 'exit status 1'),
-                              ([sys.executable, '-I', *train[1:], '--samples', 4000, '--step', 0.02], '-I')):
+                              ([sys.executable, '-I', *train[1:], '--samples', 400, '--step', 0.02], '-I')):
             run = self.run_program(command=command)
             self.assertEqual(run.returncode, 1, run.stderr)
             self.assertIn(said, run.stderr)
@@ -174,6 +174,11 @@ class Passive(ProgramTest):
         for command, code in ((['sh', '-c', 'exit 7'], 7), (['sh', '-c', 'kill -9 $$'], 137), (['sh', '-c', 'exit 0'], 0),
                               ([*train, '--samples', 400, '--does', 'raise'], 1), (['nosuch-program'], 125)):
             self.assertEqual(self.run_program('--passive', command=command).returncode, code, command)
+
+    def test_a_python_without_the_hook_is_named(self):
+        run = self.run_program('--passive', command=[sys.executable, '-I', *train[1:], '--samples', 400, '--step', 0.02])
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn('-I', run.stderr)
 
     def test_the_training_goes_on_when_the_launcher_is_killed(self):
         output = self.folder / 'output'

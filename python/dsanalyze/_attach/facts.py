@@ -58,15 +58,20 @@ def _processor():
 
 
 def origin(loader):
-    """The file and line where a loader is made: the first caller outside of torch that is no constructor of the loader's own class."""
+    """The file and line where a loader is made: the first caller outside of installed packages, or else the first outside of torch, that is no constructor
+    of the loader's own class."""
     inside = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(__file__) + os.sep)
+    library = None, None
     frame = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
         if not code.co_filename.startswith(inside) and not (code.co_name == '__init__' and frame.f_locals.get(code.co_varnames[0]) is loader):
-            return code.co_filename, frame.f_lineno
+            place = code.co_filename, frame.f_lineno
+            if '/site-packages/' not in place[0] and '/dist-packages/' not in place[0]:
+                return place
+            library = library if library[0] else place
         frame = frame.f_back
-    return None, None
+    return library
 
 
 def _name(value):

@@ -191,7 +191,8 @@ std::optional<BottleneckRecord> bottleneck_of(const ProfileResult& result) {
 
 ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSettings& settings, const HostFacts& host) {
   const AttachedTraining& training = launched.training;
-  if (training.ranks.empty() || !training.loader) throw Error("no training step with a PyTorch DataLoader was seen");
+  if (training.ranks.empty() || !training.loader)
+    throw Error(launched.failure.empty() ? "no training step with a PyTorch DataLoader was seen" : launched.failure);
   ProfileResult result;
   result.tool = this_tool();
   result.trusted = true;
