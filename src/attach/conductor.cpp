@@ -16,6 +16,7 @@ namespace {
 constexpr std::uint64_t warm_up_steps = 10;
 constexpr double steady_difference = 0.05;
 constexpr double window_seconds = 0.5;
+constexpr double most_window_seconds = 2;  ///< where a window is to hold whole cycles of the kept batches
 constexpr std::size_t least_windows = 8;
 constexpr double wanted_half_width = 0.01;  ///< of a rate: then a phase is over before its time
 constexpr double most_drain_seconds = 10;
@@ -254,7 +255,7 @@ Conductor::Answers Conductor::decide(Nanoseconds now) {
   const double taken = to_seconds(now - m_stage_begin) / stage_seconds(m_stage);
   constexpr double too_long = 3;
   if (why == CheckpointMessage::Why::start && taken > (measurement().by_rank.empty() ? too_long : 1)) return answer_all(next_stage(now));
-  return answer_all(RunSteps{phase(), warm_up_steps});
+  return answer_all(RunSteps{phase(), whole_cycles(warm_up_steps, 2 * warm_up_steps)});
 }
 
 /// An epoch too short for warming up and measuring is a window as a whole, once one epoch of this phase is over.
@@ -324,7 +325,7 @@ bool Conductor::settled() {
 
 Answer Conductor::warm_up(Nanoseconds now) {
   const bool steady = settled();
-  if (!steady && !late(now)) return RunSteps{phase(), warm_up_steps};
+  if (!steady && !late(now)) return RunSteps{phase(), whole_cycles(warm_up_steps, 2 * warm_up_steps)};
   start_measuring(steady);
   return RunSteps{phase(), window_steps()};
 }
@@ -336,12 +337,24 @@ void Conductor::start_measuring(bool steady) {
   if (!taken.before) taken.before = m_use();
 }
 
+/// In the synthetic phase, whole cycles of the batches that are handed out again, where these are no longer than the limit.
+std::uint64_t Conductor::whole_cycles(std::uint64_t steps, std::uint64_t limit) const {
+  const auto kept = m_training.phases.find(AttachPhase::synthetic);
+  if (m_stage != Stage::synthetic || kept == m_training.phases.end() || kept->second.kept_batches == 0) return steps;
+  const std::uint64_t cycle = kept->second.kept_batches;
+  const std::uint64_t whole = std::min((steps + cycle - 1) / cycle, std::max<std::uint64_t>(limit / cycle, 1)) * cycle;
+  return whole <= limit ? whole : steps;
+}
+
 std::uint64_t Conductor::window_steps() const {
-  auto steps = static_cast<std::uint64_t>(std::max(1.0, std::round(window_seconds / m_step_seconds)));
-  if (m_most_steps > 0) steps = std::min(steps, m_most_steps / (2 * least_windows));
+  const double step_seconds = std::max(m_step_seconds, 1e-6);
+  auto steps = static_cast<std::uint64_t>(std::max(1.0, std::round(window_seconds / step_seconds)));
+  auto limit = static_cast<std::uint64_t>(std::max(1.0, most_window_seconds / step_seconds));
+  if (m_most_steps > 0) limit = std::min(limit, m_most_steps / (2 * least_windows));
   // Two windows fit between the warm-up and the end of an epoch.
   if (m_training.loader && m_training.loader->batches && *m_training.loader->batches > 2 * warm_up_steps)
-    steps = std::min(steps, (*m_training.loader->batches - 2 * warm_up_steps) / 2);
+    limit = std::min(limit, (*m_training.loader->batches - 2 * warm_up_steps) / 2);
+  steps = whole_cycles(std::min(steps, limit), limit);
   return std::max<std::uint64_t>(steps, 1);
 }
 

@@ -90,6 +90,7 @@ class Conductor {
   void end_epoch(Member& member);
   void start_measuring(bool steady);
   [[nodiscard]] bool enough(Nanoseconds now) const;
+  [[nodiscard]] std::uint64_t whole_cycles(std::uint64_t steps, std::uint64_t limit) const;
   [[nodiscard]] std::uint64_t window_steps() const;
   [[nodiscard]] AttachPhase phase() const;
   PhaseMeasurement& measurement();

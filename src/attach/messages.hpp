@@ -48,6 +48,7 @@ struct StepWindow {
   std::vector<double> outside_ranks;  ///< of `outside`: waiting for other ranks
   std::vector<double> hook;           ///< taken by the hook itself
   std::vector<double> samples;
+  std::vector<std::uint64_t> batch;  ///< which kept batch each step was given, 0: none of them; empty but in the synthetic phase
   std::uint64_t optimizer_steps = 0;
   std::uint64_t skipped = 0;    ///< optimizer steps that GradScaler skipped
   std::uint64_t nonfinite = 0;  ///< losses or gradients seen that are no finite numbers

@@ -40,7 +40,8 @@ struct AttachedTraining {
   std::vector<NoteMessage> notes;  ///< of the hook, each code once
 };
 
-/// Of each window, samples a second of all ranks: what they trained, by the time of the slowest, without what the hook took.
+/// Of each window, samples a second of all ranks: what they trained, by the time of the slowest, without what the hook took. Where batches are handed
+/// out again, each of them counts as often as the others, wherever a window cuts their cycle.
 std::vector<double> window_rates(const PhaseMeasurement& phase);
 /// Of each window, samples a second that the loaders of all ranks can deliver together: ranks train in step, so it is their number times the slowest
 /// one's. Empty where too few batches came.

@@ -174,6 +174,13 @@ TEST_CASE("a training is led through all phases, and each phase has its own rate
   CHECK(conductor.training().phases.at(AttachPhase::synthetic).kept_batches == 16);
 }
 
+TEST_CASE("a window of batches that are handed out again holds whole cycles of them") {
+  Training training;
+  Conductor conductor = made(60);
+  training.run(conductor);
+  for (const StepWindow& window : conductor.training().phases.at(AttachPhase::synthetic).by_rank.at(0)) CHECK(window.samples.size() % 16 == 0);
+}
+
 TEST_CASE("ranks are never out of step, whichever comes first to a checkpoint, over many epochs") {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     CAPTURE(seed);

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 
 #include "../base/texts.hpp"
 
@@ -105,6 +106,34 @@ TEST_CASE("a training that waits for prep: G, P, the parts of a step and the sta
   CHECK(result.bottleneck->confident);
   CHECK(result.trusted);
   CHECK(result.run("prep")->storage_proof == StorageProof::proved);
+}
+
+TEST_CASE("where batches that are handed out again differ, G is their samples by the time of all of them, however the windows cut their cycle") {
+  // Four batches of 10, 20, 30 and 40 samples; the smaller a batch, the longer its step.
+  const std::array<double, 4> samples{10, 20, 30, 40};
+  const std::array<double, 4> seconds{0.040, 0.020, 0.010, 0.010};
+  LaunchedTraining launched = prep_bound();
+  PhaseMeasurement& synthetic = launched.training.phases[AttachPhase::synthetic];
+  synthetic.by_rank.clear();
+  std::size_t next = 0;
+  for (const std::size_t steps : {5U, 5U, 6U, 2U, 7U, 5U, 5U, 6U}) {
+    StepWindow window = window_of(0, 0.01);
+    for (auto* list : {&window.wait, &window.compute, &window.outside, &window.ranks, &window.validation, &window.hook, &window.samples})
+      list->resize(steps);
+    double all = 0;
+    for (std::size_t i = 0; i < steps; ++i, next = (next + 1) % samples.size()) {
+      window.batch.push_back(next + 1);
+      window.samples[i] = samples[next];
+      window.compute[i] = seconds[next];
+      all += seconds[next];
+    }
+    window.end = to_nanoseconds(all);
+    synthetic.by_rank[0].push_back(std::move(window));
+  }
+  const std::vector<double> rates = window_rates(synthetic);
+  REQUIRE(rates.size() == 8);
+  for (const double rate : rates) CHECK(rate == doctest::Approx(100 / 0.080));
+  CHECK(profile_of(launched).ingestion->samples_per_s == doctest::Approx(100 / 0.080));
 }
 
 TEST_CASE("its record is read as it was written") {

@@ -1,5 +1,5 @@
 """Where the time of training steps goes: one number a step and part, in nanoseconds of the monotonic clock."""
-parts = ('wait', 'compute', 'outside', 'validation', 'hook', 'samples', 'steps', 'ranks', 'outside_ranks')
+parts = ('wait', 'compute', 'outside', 'validation', 'hook', 'samples', 'steps', 'ranks', 'outside_ranks', 'batch')
 
 
 class Gap:
@@ -31,7 +31,7 @@ class StepClock:
     def _reset(self):
         self.stepped = 0
         self.steps = 0
-        self._wait = self._hook = self._samples = self._validation = self._ranks = self._outside_ranks = self._after = 0
+        self._wait = self._hook = self._samples = self._validation = self._ranks = self._outside_ranks = self._after = self._batch = 0
         self._ready = self._paused = None
         self._synchronised = 0
 
@@ -53,12 +53,13 @@ class StepClock:
         self._reset()
         return at
 
-    def served(self, at, wait, hook, samples):
-        """The primary loader has handed out its batch."""
+    def served(self, at, wait, hook, samples, batch=0):
+        """The primary loader has handed out its batch; `batch` is the number of one that is handed out again."""
         self._ready = at
         self._wait += wait
         self._hook += hook
         self._samples += samples
+        self._batch = batch
 
     def followed(self, wait, hook):
         """A further training loader has handed out a batch, inside of this step."""
@@ -120,7 +121,7 @@ class StepClock:
         if self._open is None or self._ready is None:
             return False
         self._raw.append((self._open, at, self.stepped or self._paused or at, self._synchronised, self._wait, self._hook, self._validation,
-                          self._samples, self.steps, self._ranks, self._outside_ranks, self._after))
+                          self._samples, self.steps, self._ranks, self._outside_ranks, self._after, self._batch))
         self._open = None
         self._reset()
         return True
@@ -136,11 +137,13 @@ class StepClock:
         window.update(zip(parts, map(list, zip(*[_divided(*step) for step in raw]))))
         if not ranks:
             del window['ranks'], window['outside_ranks']
+        if mode != 'synthetic':
+            del window['batch']
         window['skipped'] = skipped
         return window
 
 
-def _divided(opened, closed, computed, synchronised, wait, hook, validation, samples, steps, ranks, outside_ranks, after):
+def _divided(opened, closed, computed, synchronised, wait, hook, validation, samples, steps, ranks, outside_ranks, after, batch):
     """One step's parts, whose first three and the hook's own time add up to its duration."""
     total = closed - opened
     after = min(after, closed - computed)
@@ -151,4 +154,4 @@ def _divided(opened, closed, computed, synchronised, wait, hook, validation, sam
         outside, compute = max(0, outside + compute), 0
         wait = max(0, total - outside - hook)
         hook = total - outside - wait
-    return wait, compute, outside, min(validation, outside), hook, samples, steps, min(ranks, compute), min(outside_ranks, outside)
+    return wait, compute, outside, min(validation, outside), hook, samples, steps, min(ranks, compute), min(outside_ranks, outside), batch
