@@ -1,6 +1,7 @@
 #include "kept_batches.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -30,12 +31,34 @@ KeptBatches::KeptBatches(const std::vector<StepWindow>& windows) {
       m_samples[window.batch[i]] = window.samples[i];
     }
   }
-  for (auto& [batch, seconds] : steps) m_seconds[batch] = median(std::move(seconds));
+  for (auto& [batch, seconds] : steps) {
+    std::array<std::vector<double>, 2> halves;
+    for (std::size_t i = 0; i < seconds.size(); ++i) halves[i % 2].push_back(seconds[i]);
+    if (halves[1].empty()) halves[1] = halves[0];
+    m_halves[batch] = {median(std::move(halves[0])), median(std::move(halves[1]))};
+    m_seconds[batch] = median(std::move(seconds));
+  }
 }
 
 double KeptBatches::samples_per_step() const { return mean_of(m_samples); }
 
 double KeptBatches::typical_seconds() const { return mean_of(m_seconds); }
+
+double KeptBatches::sampling_error() const {
+  const auto batches = static_cast<double>(count());
+  const double typical = typical_seconds();
+  const double samples = samples_per_step();
+  if (count() < 2 || typical <= 0 || samples <= 0) return 0;
+  std::array<double, 2> seconds_per_sample{};
+  for (const auto& [batch, halves] : m_halves)
+    for (std::size_t half = 0; half < halves.size(); ++half) seconds_per_sample[half] += halves[half] / (samples * batches);
+  double covariance = 0;
+  for (const auto& [batch, halves] : m_halves) {
+    const double of_batch = m_samples.at(batch);
+    covariance += (halves[0] - seconds_per_sample[0] * of_batch) * (halves[1] - seconds_per_sample[1] * of_batch) / (batches - 1);
+  }
+  return std::sqrt(std::max(covariance, 0.0) / batches) / typical;
+}
 
 double KeptBatches::longer(const StepWindow& window) const {
   double seconds = 0;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "attach/kept_batches.hpp"
 #include "attached_findings.hpp"
 #include "attached_waits.hpp"
 #include "base/error.hpp"
@@ -28,6 +29,20 @@ RateRecord rate_record(const std::vector<double>& rates, const std::string& meth
   record.windows = rates.size();
   record.method = method;
   return record;
+}
+
+/// G: its interval holds what the steps vary by, and that its batches are a sample of those of an epoch.
+RateRecord ingestion_rate(const PhaseMeasurement& synthetic) {
+  RateRecord rate = rate_record(window_rates(synthetic), "the training's own steps with batches handed out again");
+  double half_width = 0;
+  for (const auto& [rank, windows] : synthetic.by_rank) {
+    const KeptBatches kept(windows);
+    if (kept.count() > 1) half_width = std::max(half_width, rate.samples_per_s * kept.sampling_error() * student_t95(kept.count() - 1));
+  }
+  Interval& interval = rate.ci95_samples_per_s;
+  interval.low = std::max(rate.samples_per_s - std::hypot(rate.samples_per_s - interval.low, half_width), 0.0);
+  interval.high = rate.samples_per_s + std::hypot(interval.high - rate.samples_per_s, half_width);
+  return rate;
 }
 
 void take_use(const std::optional<TreeUse>& before, const std::optional<TreeUse>& after, RunRecord& run) {
@@ -211,8 +226,8 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
     result.runs.push_back(std::move(*full));
   }
   if (auto synthetic = run_of(training, AttachPhase::synthetic)) {
-    result.ingestion =
-        rate_record(window_rates(training.phases.at(AttachPhase::synthetic)), "the training's own steps with batches handed out again");
+    result.ingestion = ingestion_rate(training.phases.at(AttachPhase::synthetic));
+    take_rate(*result.ingestion, *synthetic);
     result.runs.push_back(std::move(*synthetic));
   }
   take_drains(training, result);
