@@ -74,7 +74,8 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
     taken.steady = true;  // nothing was asked of the script, so nothing settles
     const int rank = sender.hello ? sender.hello->rank : 0;
     if (passive->window && !passive->window->samples.empty()) taken.by_rank[rank].push_back(*passive->window);
-    if (passive->between) taken.gaps[rank].push_back(*passive->between);
+    taken.whole_run = true;
+    take_gap(sender, passive->between, passive->window);
     return {};
   }
   if (const auto* device = std::get_if<DeviceMessage>(&message)) {
@@ -103,6 +104,7 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
     sender.at = *at;
     sender.since = now;
     sender.between_epochs = at->why == CheckpointMessage::Why::epoch_end;
+    if (m_stage == Stage::full) take_gap(sender, at->between, at->window);
     // The end of an epoch needs no agreement: what the next one is to be is decided at its start.
     if (at->why == CheckpointMessage::Why::epoch_end) {
       end_epoch(sender);
@@ -118,6 +120,17 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
     return meet(now);
   }
   return {};
+}
+
+/// A gap comes before the window that starts with the next epoch's first step, or together with it.
+void Conductor::take_gap(Member& member, const std::optional<EpochGap>& between, const std::optional<StepWindow>& window) {
+  if (!between && !member.epoch_starts) return;
+  std::vector<EpochGap>& gaps = m_training.phases[AttachPhase::full].gaps[member.hello ? member.hello->rank : 0];
+  if (between) gaps.push_back(*between);
+  member.epoch_starts |= between.has_value();
+  if (!window || window->wait.empty()) return;
+  member.epoch_starts = false;
+  gaps.back().first_batch_seconds = window->wait.front();
 }
 
 Conductor::Answers Conductor::leave(int member, Nanoseconds now) {

@@ -60,6 +60,7 @@ class Conductor {
     std::optional<CheckpointMessage> at;
     std::optional<DrainedMessage> drained;
     bool between_epochs = false;                        ///< has ended an epoch and not begun the next
+    bool epoch_starts = false;                          ///< its next window's first step is the first after a gap that was kept
     Nanoseconds since = 0;                              ///< of its last message
     double drain_seconds = 0;                           ///< it was asked to drain for so long
     double last_mean = 0;                               ///< seconds a step in that window
@@ -82,6 +83,7 @@ class Conductor {
   Answer start_stage(Stage stage, Nanoseconds now);
   Answer next_drain(Nanoseconds now);
   void take_windows();
+  void take_gap(Member& member, const std::optional<EpochGap>& between, const std::optional<StepWindow>& window);
   void take_drains();
   bool settled();
   [[nodiscard]] bool settled_epochs() const;

@@ -110,8 +110,10 @@ std::optional<StepWindow> optional_window(JsonObject& object) {
 std::optional<EpochGap> optional_gap(JsonObject& object) {
   auto between = object.optional_object("between");
   if (!between) return std::nullopt;
-  return EpochGap{instant(*between, "begin"), instant(*between, "end"), to_seconds(instant(*between, "start")),
-                  to_seconds(instant(*between, "validation"))};
+  EpochGap gap{instant(*between, "begin"), instant(*between, "end"), to_seconds(instant(*between, "start")),
+               to_seconds(instant(*between, "validation"))};
+  if (gap.end < gap.begin) between->fail("end", "found an instant before /begin");
+  return gap;
 }
 
 CheckpointMessage read_checkpoint(JsonObject& object) {

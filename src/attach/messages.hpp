@@ -63,6 +63,7 @@ struct EpochGap {
   Nanoseconds end = 0;
   double start_seconds = 0;  ///< waiting for the old epoch's workers to end and the new one's to start
   double validation_seconds = 0;
+  double first_batch_seconds = 0;  ///< the wait for the next epoch's first batch, which is a part of its first step, too; known with that step
 };
 
 /// A rank stands at a checkpoint and waits for an answer.

@@ -16,7 +16,8 @@ namespace dsanalyze {
 /// The windows of one phase, once it was steady, in the order of time.
 struct PhaseMeasurement {
   std::map<int, std::vector<StepWindow>> by_rank;
-  std::map<int, std::vector<EpochGap>> gaps;  ///< between epochs, of a passive run
+  std::map<int, std::vector<EpochGap>> gaps;  ///< between epochs, as the script was found
+  bool whole_run = false;                     ///< windows and gaps are all that happened, as under --passive; else windows are samples of it
   bool steady = false;                        ///< two medians in a row agreed; else these windows are what there is
   std::optional<TreeUse> before, after;
   std::uint64_t kept_batches = 0;  ///< synthetic: handed out in turn

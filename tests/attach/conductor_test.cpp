@@ -231,6 +231,33 @@ TEST_CASE("one rank's hang ends the profile, and what a script does between epoc
   CHECK(says(testing::message_of<Error>([&] { conductor.tick(to_nanoseconds(800)); }), "hangs"));
 }
 
+TEST_CASE("what lies between two epochs of the phase full is kept, with the wait for the first batch after it") {
+  Conductor conductor = made(60);
+  join(conductor, 1);
+  conductor.receive(0, CheckpointMessage{}, 0);
+  CheckpointMessage epoch_end;
+  epoch_end.why = CheckpointMessage::Why::epoch_end;
+  conductor.receive(0, epoch_end, to_nanoseconds(1));
+  CheckpointMessage start;
+  start.between = EpochGap{to_nanoseconds(1), to_nanoseconds(13), 2, 9};
+  conductor.receive(0, start, to_nanoseconds(13));
+  CheckpointMessage window;
+  window.why = CheckpointMessage::Why::window;
+  window.window.emplace();
+  window.window->begin = to_nanoseconds(13);
+  window.window->end = to_nanoseconds(15);
+  window.window->wait = {1.5, 0};
+  for (auto* list : {&window.window->compute, &window.window->outside, &window.window->validation, &window.window->ranks,
+                     &window.window->outside_ranks, &window.window->hook, &window.window->samples})
+    list->assign(2, 0.25);
+  conductor.receive(0, window, to_nanoseconds(15));
+  conductor.receive(0, window, to_nanoseconds(17));
+  const auto& gaps = conductor.training().phases.at(AttachPhase::full).gaps.at(0);
+  REQUIRE(gaps.size() == 1);
+  CHECK(gaps[0].validation_seconds == 9);
+  CHECK(gaps[0].first_batch_seconds == 1.5);
+}
+
 TEST_CASE("where one rank's epoch has ended, another goes on to the end of its own instead of waiting") {
   Conductor conductor = made(60);
   join(conductor, 2);

@@ -183,6 +183,28 @@ TEST_CASE("its record is read as it was written") {
   CHECK(to_json(profile_from_json(text, "test")) == text);
 }
 
+TEST_CASE("the time between epochs is a part of its own, with validation and the wait for workers and the first batch") {
+  LaunchedTraining launched = prep_bound();
+  PhaseMeasurement& full = launched.training.phases[AttachPhase::full];
+  const ProfileResult without = profile_of(launched);
+  CHECK_FALSE(without.waits->between_epochs.has_value());
+  full.gaps[0] = {{0, to_nanoseconds(12), 1, 9, 0.5}, {to_nanoseconds(20), to_nanoseconds(34), 2, 9, 0.5}};
+  const ProfileResult result = profile_of(launched);
+  REQUIRE(result.waits->between_epochs.has_value());
+  CHECK(result.waits->between_epochs->epochs == 2);
+  CHECK(result.waits->between_epochs->seconds == doctest::Approx(13.5));
+  CHECK(result.waits->between_epochs->data_seconds == doctest::Approx(2));
+  CHECK(result.waits->between_epochs->validation_seconds == doctest::Approx(9));
+  CHECK(result.waits->between_epochs->outside_seconds == doctest::Approx(2.5));
+  // The measured windows are only some of an epoch's steps, so they do not carry the time between epochs.
+  CHECK(result.waits->step_seconds == doctest::Approx(without.waits->step_seconds));
+  CHECK(result.run("full")->samples_per_s == doctest::Approx(without.run("full")->samples_per_s));
+  full.whole_run = true;
+  CHECK(profile_of(launched).run("full")->samples_per_s < without.run("full")->samples_per_s);
+  CHECK(profile_of(launched).waits->step_seconds > without.waits->step_seconds);
+  CHECK(to_json(profile_from_json(to_json(result), "test")) == to_json(result));
+}
+
 TEST_CASE("a training that waits for storage only as found is bound by storage") {
   LaunchedTraining launched = prep_bound();
   launched.training.phases[AttachPhase::full] = phase_of(0.030, 0.010);

@@ -59,6 +59,13 @@ TEST_CASE("a rank that delays the others is in the first line") {
   CHECK(console_summary(result, {}).starts_with("BOTTLENECK: rank 1 of 2."));
 }
 
+TEST_CASE("what lies between two epochs is said, where it was seen") {
+  ProfileResult result = launched();
+  CHECK_FALSE(says(console_summary(result, {}), "epochs:"));
+  result.waits->between_epochs = BetweenEpochsRecord{3, 12, 2, 9, 1};
+  CHECK(says(console_summary(result, {}), "epochs: 12 s each time, of which 9 s validation"));
+}
+
 TEST_CASE("a passive run says how long it waits, and how to learn more") {
   ProfileResult result = launched();
   result.ingestion.reset();

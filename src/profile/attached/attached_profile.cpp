@@ -67,8 +67,9 @@ int ranks_of(const AttachedTraining& training) {
   return full == training.phases.end() ? 1 : std::max(static_cast<int>(full->second.by_rank.size()), 1);
 }
 
-/// What lies between epochs is time of the training, too.
+/// What lies between epochs is time of the training, too, where all of its steps were measured.
 void take_gaps(const PhaseMeasurement& phase, RunRecord& run) {
+  if (!phase.whole_run) return;
   double gaps = 0;
   for (const auto& [rank, list] : phase.gaps) {
     double of_rank = 0;

@@ -34,6 +34,12 @@ std::string step_text(const WaitsRecord& waits) {
   return text + fmt::format(" (p99 wait {})", format_seconds(waits.data_p99_seconds));
 }
 
+std::string between_text(const BetweenEpochsRecord& between) {
+  std::string text = fmt::format("{} each time, of which {} validation, {} waiting for workers and the first batch", format_seconds(between.seconds),
+                                 format_seconds(between.validation_seconds), format_seconds(between.data_seconds));
+  return text + fmt::format(", {} other ({} seen)", format_seconds(between.outside_seconds), between.epochs);
+}
+
 std::string ranks_table(const WaitsRecord& waits, std::size_t width) {
   if (waits.by_rank.empty()) return "";
   Table table({{"rank", Table::Align::left},
@@ -63,6 +69,7 @@ std::string attached_summary(const ProfileResult& result, const ConsoleStyle& st
   std::string text;
   for (const std::string& line : wrap(verdict(result), width)) text += paint(line, Ink::bold, style.colour) + "\n";
   if (result.waits) text += labelled("step", step_text(*result.waits), width);
+  if (result.waits && result.waits->between_epochs) text += labelled("between", "epochs: " + between_text(*result.waits->between_epochs), width);
   if (result.waits) text += ranks_table(*result.waits, width);
   const auto rate = [&](const std::string& label, const RateRecord& record, const std::string& letter, const std::string& rest) {
     text += labelled(label, fmt::format("{} samples/s [{}]{}", format_rate(record.samples_per_s, record.ci95_samples_per_s), letter, rest), width);
