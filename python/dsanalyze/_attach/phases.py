@@ -45,7 +45,9 @@ class Phases(Engine):
         if self.nested():
             return self._original(iterator)
         step = Asked(iteration, iterator, now())
+        outer, self._inside = self._inside, get_ident()  # A dataset may have loaders of its own, and batches are fetched in here, too.
         self._guard(self._begin, step)
+        self._inside = outer
         if step.over:
             raise StopIteration
         if step.batch is not None:
