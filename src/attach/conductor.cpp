@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "base/error.hpp"
@@ -13,12 +12,6 @@
 namespace dsanalyze {
 namespace {
 
-constexpr std::uint64_t warm_up_steps = 10;
-constexpr double steady_difference = 0.05;
-constexpr double window_seconds = 0.5;
-constexpr double most_window_seconds = 2;  ///< where a window is to hold whole cycles of the kept batches
-constexpr std::size_t least_windows = 8;
-constexpr double wanted_half_width = 0.01;  ///< of a rate: then a phase is over before its time
 constexpr double most_drain_seconds = 10;
 constexpr std::uint64_t kept_batches = 16;
 constexpr std::uint64_t most_recorded_batches = 4096;  ///< index lists that the hook keeps
@@ -34,33 +27,6 @@ AttachPhase Conductor::phase() const {
 }
 
 PhaseMeasurement& Conductor::measurement() { return m_training.phases[phase()]; }
-
-double Conductor::stage_seconds(Stage stage) const {
-  switch (stage) {
-    case Stage::full:
-      return 0.25 * m_plan.seconds;
-    case Stage::synthetic:
-      return 0.15 * m_plan.seconds;
-    case Stage::cached:
-      return 0.2 * m_plan.seconds;
-    case Stage::warm:
-      return 0.15 * m_plan.seconds;
-    case Stage::drains:
-    case Stage::done:
-      break;
-  }
-  return 0.2 * m_plan.seconds;
-}
-
-/// Three phases take steps; within one epoch each may take a third of those left, so that a script of one epoch is enough where it has any length.
-void Conductor::plan_steps(const Member& member) {
-  constexpr std::uint64_t least_steps = 40;
-  m_most_steps = 0;
-  if (!m_training.loader || !m_training.loader->batches || !member.at) return;
-  const std::uint64_t all = *m_training.loader->batches;
-  const std::uint64_t left = all - std::min(all, member.at->step);
-  if (left / 3 >= least_steps) m_most_steps = left / 3;
-}
 
 Conductor::Answers Conductor::receive(int member, const HookMessage& message, Nanoseconds now) {
   Member& sender = m_members[member];
@@ -249,9 +215,10 @@ Conductor::Answers Conductor::decide(Nanoseconds now) {
   if (!m_begin) {
     m_begin = now;
     m_stage_begin = now;
+    m_stage_use = m_use();
     plan_steps(first);
     m_events.progress({.activity = "profiling the training"});
-    return answer_all(RunSteps{AttachPhase::full, warm_up_steps});
+    return answer_all(RunSteps{AttachPhase::full, 1});  // How long a step takes is not known yet.
   }
   if (m_stage == Stage::warm || m_stage == Stage::drains) {
     take_drains();
@@ -268,13 +235,7 @@ Conductor::Answers Conductor::decide(Nanoseconds now) {
   const double taken = to_seconds(now - m_stage_begin) / stage_seconds(m_stage);
   constexpr double too_long = 3;
   if (why == CheckpointMessage::Why::start && taken > (measurement().by_rank.empty() ? too_long : 1)) return answer_all(next_stage(now));
-  return answer_all(RunSteps{phase(), whole_cycles(warm_up_steps, 2 * warm_up_steps)});
-}
-
-/// An epoch too short for warming up and measuring is a window as a whole, once one epoch of this phase is over.
-bool Conductor::short_epochs() const {
-  constexpr std::uint64_t least_steps = 6 * warm_up_steps;
-  return m_training.loader && m_training.loader->batches && *m_training.loader->batches < least_steps;
+  return answer_all(RunSteps{phase(), warm_up_window()});
 }
 
 Answer Conductor::next_epoch(Nanoseconds now) {
@@ -299,17 +260,6 @@ void Conductor::end_epoch(Member& member) {
   measurement().after = m_use();
 }
 
-bool Conductor::settled_epochs() const {
-  return std::ranges::all_of(m_members, [](const auto& each) {
-    const auto& [before, last] = each.second.epoch_medians;
-    return !each.second.trains || (before > 0 && std::abs(last / before - 1) <= steady_difference);
-  });
-}
-
-bool Conductor::late(Nanoseconds now) const {
-  return to_seconds(now - m_stage_begin) > stage_seconds(m_stage) / 2 || (m_most_steps > 0 && m_stage_steps > m_most_steps / 2);
-}
-
 Answer Conductor::next_steps(Nanoseconds now) {
   for (const auto& [number, member] : m_members) {
     if (!member.at || !member.at->window || member.at->window->samples.empty()) continue;
@@ -320,55 +270,24 @@ Answer Conductor::next_steps(Nanoseconds now) {
   return m_warming_up ? warm_up(now) : measure(now);
 }
 
-/// Whether every rank's last two medians agree.
-bool Conductor::settled() {
-  bool all = true;
-  for (auto& [number, member] : m_members) {
-    if (!member.at || !member.at->window) continue;
-    // Batches that come in clumps, one of each worker, give steps of two lengths: then the mean settles and the median need not.
-    const auto agrees = [](double value, double last) { return last > 0 && std::abs(value / last - 1) <= steady_difference; };
-    const double median = median_step_seconds(*member.at->window);
-    const double mean = step_seconds(*member.at->window) / static_cast<double>(std::max<std::size_t>(member.at->window->samples.size(), 1));
-    const bool by_median = agrees(median, std::exchange(member.last_median, median));
-    const bool by_mean = agrees(mean, std::exchange(member.last_mean, mean));
-    all &= by_median || by_mean;
-  }
-  return all;
-}
-
 Answer Conductor::warm_up(Nanoseconds now) {
   const bool steady = settled();
-  if (!steady && !late(now)) return RunSteps{phase(), whole_cycles(warm_up_steps, 2 * warm_up_steps)};
+  if (!steady && !late(now)) return RunSteps{phase(), warm_up_window()};
   start_measuring(steady);
-  return RunSteps{phase(), window_steps()};
+  const double left = stage_seconds(m_stage) - to_seconds(now - m_stage_begin);
+  if (steady || left > static_cast<double>(least_steps) * m_step_seconds) return RunSteps{phase(), window_steps()};
+  // No time is left for others: these steps are what is known of the phase.
+  measurement().before = m_stage_use;
+  take_windows();
+  return enough(now) ? next_stage(now) : RunSteps{phase(), least_steps};
 }
 
 void Conductor::start_measuring(bool steady) {
   m_warming_up = false;
   PhaseMeasurement& taken = measurement();
   taken.steady |= steady;
+  taken.too_slow |= !steady && 4.0 * warm_up_steps * m_step_seconds > stage_seconds(m_stage);
   if (!taken.before) taken.before = m_use();
-}
-
-/// In the synthetic phase, whole cycles of the batches that are handed out again, where these are no longer than the limit.
-std::uint64_t Conductor::whole_cycles(std::uint64_t steps, std::uint64_t limit) const {
-  const auto kept = m_training.phases.find(AttachPhase::synthetic);
-  if (m_stage != Stage::synthetic || kept == m_training.phases.end() || kept->second.kept_batches == 0) return steps;
-  const std::uint64_t cycle = kept->second.kept_batches;
-  const std::uint64_t whole = std::min((steps + cycle - 1) / cycle, std::max<std::uint64_t>(limit / cycle, 1)) * cycle;
-  return whole <= limit ? whole : steps;
-}
-
-std::uint64_t Conductor::window_steps() const {
-  const double step_seconds = std::max(m_step_seconds, 1e-6);
-  auto steps = static_cast<std::uint64_t>(std::max(1.0, std::round(window_seconds / step_seconds)));
-  auto limit = static_cast<std::uint64_t>(std::max(1.0, most_window_seconds / step_seconds));
-  if (m_most_steps > 0) limit = std::min(limit, m_most_steps / (2 * least_windows));
-  // Two windows fit between the warm-up and the end of an epoch.
-  if (m_training.loader && m_training.loader->batches && *m_training.loader->batches > 2 * warm_up_steps)
-    limit = std::min(limit, (*m_training.loader->batches - 2 * warm_up_steps) / 2);
-  steps = whole_cycles(std::min(steps, limit), limit);
-  return std::max<std::uint64_t>(steps, 1);
 }
 
 void Conductor::take_windows() {
@@ -378,12 +297,6 @@ void Conductor::take_windows() {
     taken.by_rank[member.hello->rank].push_back(std::move(*member.at->window));
   }
   taken.after = m_use();
-}
-
-bool Conductor::enough(Nanoseconds now) const {
-  const auto rates = window_rates(m_training.phases.at(phase()));
-  const bool precise = rates.size() >= least_windows && estimate_mean(rates).relative_half_width() <= wanted_half_width;
-  return precise || to_seconds(now - m_stage_begin) > stage_seconds(m_stage) || (m_most_steps > 0 && m_stage_steps >= m_most_steps);
 }
 
 Answer Conductor::measure(Nanoseconds now) {
@@ -405,8 +318,13 @@ Answer Conductor::next_stage(Nanoseconds now) {
 }
 
 Answer Conductor::start_stage(Stage stage, Nanoseconds now) {
+  if (!fits(stage, now)) {
+    m_training.out_of_time = true;
+    stage = Stage::done;
+  }
   m_stage = stage;
   m_stage_begin = now;
+  m_stage_use = m_use();
   m_stage_steps = 0;
   m_warming_up = true;
   for (auto& [number, member] : m_members) {

@@ -53,6 +53,9 @@ class Conductor {
 
  private:
   enum class Stage { full, synthetic, warm, drains, cached, done };
+  static constexpr std::uint64_t warm_up_steps = 10;
+  static constexpr std::uint64_t least_steps = 3;  ///< of a phase, and of a window of the warm-up, however long they take
+  static constexpr double window_seconds = 0.5;
   struct Member {
     std::optional<HelloMessage> hello;
     bool trains = false;    ///< has a primary loader
@@ -88,6 +91,8 @@ class Conductor {
   bool settled();
   [[nodiscard]] bool settled_epochs() const;
   [[nodiscard]] bool short_epochs() const;
+  [[nodiscard]] std::uint64_t warm_up_window() const;
+  [[nodiscard]] bool fits(Stage stage, Nanoseconds now) const;
   [[nodiscard]] bool late(Nanoseconds now) const;
   void end_epoch(Member& member);
   void start_measuring(bool steady);
@@ -109,6 +114,7 @@ class Conductor {
   Nanoseconds m_now = 0;
   std::optional<Nanoseconds> m_begin;  ///< of the first phase
   Nanoseconds m_stage_begin = 0;
+  TreeUse m_stage_use;              ///< at that time
   std::uint64_t m_stage_steps = 0;  ///< taken in this stage
   std::uint64_t m_most_steps = 0;   ///< of one stage, so that all fit into one epoch; 0: no limit
   double m_step_seconds = 0;        ///< of the last window, the slowest rank's

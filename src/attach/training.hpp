@@ -19,6 +19,7 @@ struct PhaseMeasurement {
   std::map<int, std::vector<EpochGap>> gaps;  ///< between epochs, as the script was found
   bool whole_run = false;                     ///< windows and gaps are all that happened, as under --passive; else windows are samples of it
   bool steady = false;                        ///< two medians in a row agreed; else these windows are what there is
+  bool too_slow = false;                      ///< its steps take so long that there was no time to see whether they are steady
   std::optional<TreeUse> before, after;
   std::uint64_t kept_batches = 0;  ///< synthetic: handed out in turn
 };
@@ -38,6 +39,7 @@ struct AttachedTraining {
   std::map<AttachPhase, PhaseMeasurement> phases;
   std::optional<DrainMeasurement> warm;
   std::vector<DrainMeasurement> drains;
+  bool out_of_time = false;        ///< steps take so long that later phases did not fit the time budget
   std::vector<NoteMessage> notes;  ///< of the hook, each code once
 };
 

@@ -40,6 +40,7 @@ struct Training {
     std::uint64_t step = 0, epoch = 0;
     AttachPhase phase = AttachPhase::full;
     std::uint64_t steps_left = 0;
+    Nanoseconds answered = 0;
     bool asks = true;  ///< has to come to a checkpoint
     CheckpointMessage::Why why = CheckpointMessage::Why::start;
     std::optional<DrainLoader> drain;
@@ -57,6 +58,7 @@ struct Training {
     for (const auto& [member, answer] : answers) {
       Rank& rank = members.at(member);
       rank.asks = false;
+      rank.answered = now;
       if (const auto* run = std::get_if<RunSteps>(&answer)) {
         rank.phase = run->phase;
         rank.steps_left = run->steps;
@@ -93,7 +95,7 @@ struct Training {
     message.kept = 16;
     if (rank.why != CheckpointMessage::Why::window) return message;
     StepWindow window;
-    window.begin = now;
+    window.begin = rank.answered;
     for (; rank.steps_left > 0 && rank.step < batches; --rank.steps_left, ++rank.step) {
       rank.phases.push_back(rank.phase);
       const double seconds = step_seconds(rank.phase);
@@ -103,6 +105,7 @@ struct Training {
       window.samples.push_back(32);
     }
     window.end = window.begin + to_nanoseconds(step_seconds(rank.phase) * static_cast<double>(window.samples.size()));
+    now = std::max(now, window.end);
     message.window = window;
     message.step = rank.step;
     if (rank.steps_left > 0) message.why = CheckpointMessage::Why::epoch_end;
@@ -122,11 +125,10 @@ struct Training {
       if (ready.empty()) break;
       const int number = ready[random.below(ready.size())];
       Rank& rank = members.at(number);
-      const Nanoseconds before = now;
       const HookMessage message = work(rank);
       const bool last_of_epoch =
           std::holds_alternative<CheckpointMessage>(message) && std::get<CheckpointMessage>(message).why == CheckpointMessage::Why::epoch_end;
-      now = std::max(now, before) + to_nanoseconds(step_seconds(rank.phase));
+      now += to_nanoseconds(0.001);  // A checkpoint takes a while.
       rank.asks = false;
       rank.why = CheckpointMessage::Why::window;
       if (last_of_epoch) {
@@ -205,6 +207,32 @@ TEST_CASE("an epoch of many steps is enough for all phases") {
   training.run(conductor);
   CHECK(conductor.finished());
   CHECK(training.members.at(0).epoch == 0);
+}
+
+TEST_CASE("steps of seconds are led through the phases within the time budget, by fewer steps") {
+  for (const double seconds : {1.0, 3.0, 8.0, 20.0}) {
+    for (const std::uint64_t batches : {12U, 100'000U}) {
+      CAPTURE(seconds);
+      CAPTURE(batches);
+      Training training;
+      training.batches = batches;
+      training.full = training.synthetic = training.cached = seconds;
+      training.drained = 0.05;
+      Conductor conductor = made(180);
+      const Nanoseconds start = training.now;
+      training.run(conductor);
+      CHECK(conductor.finished());
+      CHECK(to_seconds(training.now - start) < 180 * 1.2);
+      for (const AttachPhase phase : {AttachPhase::full, AttachPhase::synthetic}) {
+        CAPTURE(static_cast<int>(phase));
+        CHECK(rate(conductor, phase) == doctest::Approx(32 / seconds));
+        std::size_t steps = 0;
+        for (const StepWindow& window : conductor.training().phases.at(phase).by_rank.at(0)) steps += window.samples.size();
+        CHECK(steps >= 3);
+      }
+      CHECK(conductor.training().phases.at(AttachPhase::full).steady == (seconds <= 3));
+    }
+  }
 }
 
 TEST_CASE("a rank that keeps the others waiting is named, and one that ends, too") {

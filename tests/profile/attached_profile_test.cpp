@@ -272,6 +272,21 @@ TEST_CASE("what makes a rate doubtful is said, and takes the trust") {
   unsteady.training.phases[AttachPhase::synthetic].steady = false;
   CHECK(finds(profile_of(unsteady), "never-steady"));
 
+  LaunchedTraining slow = prep_bound();
+  slow.training.phases[AttachPhase::synthetic].steady = false;
+  slow.training.phases[AttachPhase::synthetic].too_slow = true;
+  CHECK(finds(profile_of(slow), "steadiness-unknown"));
+  CHECK_FALSE(finds(profile_of(slow), "never-steady"));
+  CHECK_FALSE(profile_of(slow).trusted);
+
+  LaunchedTraining out_of_time = prep_bound();
+  out_of_time.training.phases.erase(AttachPhase::cached);
+  out_of_time.training.out_of_time = true;
+  const ProfileResult short_of_time = profile_of(out_of_time);
+  const auto missing = std::ranges::find(short_of_time.findings, "phases-missing", &Finding::code);
+  REQUIRE(missing != short_of_time.findings.end());
+  CHECK(says(missing->message, "--time-budget left no time for these phases: cached"));
+
   LaunchedTraining skipping = prep_bound();
   skipping.training.phases[AttachPhase::synthetic].by_rank[0][0].skipped = 20;
   CHECK(finds(profile_of(skipping), "steps-skipped"));
