@@ -48,7 +48,8 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
     m_training.device = *device;
     return {};
   }
-  if (std::holds_alternative<ByeMessage>(message)) {
+  if (const auto* bye = std::get_if<ByeMessage>(&message)) {
+    count_steps(sender, bye->window, 0);
     sender.said_bye = true;
     return {};
   }
@@ -69,6 +70,8 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
     if (!sender.trains) throw Error("a training process came to a checkpoint without having named its loader");
     sender.at = *at;
     sender.since = now;
+    count_steps(sender, at->window, at->step);
+    measurement();  // A training step was seen, so the training is one, however early it ends.
     sender.between_epochs = at->why == CheckpointMessage::Why::epoch_end;
     if (m_stage == Stage::full) take_gap(sender, at->between, at->window);
     // The end of an epoch needs no agreement: what the next one is to be is decided at its start.
@@ -86,6 +89,13 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
     return meet(now);
   }
   return {};
+}
+
+/// The first checkpoint comes after the step that showed which loader trains.
+void Conductor::count_steps(Member& member, const std::optional<StepWindow>& window, std::uint64_t before_the_first) {
+  if (member.steps == 0) member.steps = before_the_first;
+  if (window) member.steps += window->samples.size();
+  m_training.steps = std::max(m_training.steps, member.steps);
 }
 
 /// A gap comes before the window that starts with the next epoch's first step, or together with it.

@@ -63,6 +63,7 @@ class Conductor {
     std::optional<CheckpointMessage> at;
     std::optional<DrainedMessage> drained;
     bool between_epochs = false;                        ///< has ended an epoch and not begun the next
+    std::uint64_t steps = 0;                            ///< seen so far
     bool epoch_starts = false;                          ///< its next window's first step is the first after a gap that was kept
     Nanoseconds since = 0;                              ///< of its last message
     double drain_seconds = 0;                           ///< it was asked to drain for so long
@@ -86,6 +87,7 @@ class Conductor {
   Answer start_stage(Stage stage, Nanoseconds now);
   Answer next_drain(Nanoseconds now);
   void take_windows();
+  void count_steps(Member& member, const std::optional<StepWindow>& window, std::uint64_t before_the_first);
   void take_gap(Member& member, const std::optional<EpochGap>& between, const std::optional<StepWindow>& window);
   void take_drains();
   bool settled();

@@ -39,6 +39,7 @@ struct AttachedTraining {
   std::map<AttachPhase, PhaseMeasurement> phases;
   std::optional<DrainMeasurement> warm;
   std::vector<DrainMeasurement> drains;
+  std::uint64_t steps = 0;         ///< that were seen, of the rank that took most
   bool out_of_time = false;        ///< steps take so long that later phases did not fit the time budget
   std::vector<NoteMessage> notes;  ///< of the hook, each code once
 };

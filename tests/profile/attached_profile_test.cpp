@@ -262,6 +262,16 @@ TEST_CASE("what makes a rate doubtful is said, and takes the trust") {
   CHECK(finds(profile_of(read_storage), "cached-run-read-storage"));
   CHECK(profile_of(read_storage).trusted);
 
+  // A few pages are no reads that a rate could suffer from, however little the training reads.
+  LaunchedTraining few_pages = prep_bound();
+  few_pages.training.drains[0].after->requested_bytes = 1'000'000;
+  few_pages.training.drains[0].after->storage_bytes = 164 * 1024;
+  CHECK_FALSE(finds(profile_of(few_pages), "cached-run-read-storage"));
+  CHECK(profile_of(few_pages).trusted);
+  few_pages.training.drains[0].before->storage_wait_seconds = 0;
+  few_pages.training.drains[0].after->storage_wait_seconds = 0.5;
+  CHECK_FALSE(profile_of(few_pages).trusted);
+
   LaunchedTraining ended_early = prep_bound();
   ended_early.training.phases.erase(AttachPhase::cached);
   ended_early.training.drains.clear();

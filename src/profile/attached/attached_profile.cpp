@@ -233,7 +233,11 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
   }
   take_drains(training, result);
   if (auto cached = run_of(training, AttachPhase::cached)) result.runs.push_back(std::move(*cached));
-  if (result.runs.empty()) throw Error("the training ended before anything was measured: it took too few steps");
+  if (result.runs.empty())
+    throw Error(
+        fmt::format("the training ended after {} step{}, before anything was measured: the phases take about 100 steps together, in one epoch or "
+                    "in several. Let it train longer (more epochs, more samples)",
+                    training.steps, training.steps == 1 ? "" : "s"));
   grade_storage_proof(launched, result);
   find_attached_problems(launched, settings.mode, result);
 

@@ -54,12 +54,15 @@ std::string ranks_table(const WaitsRecord& waits, std::size_t width) {
 }
 
 std::string trust_text(const ProfileResult& result) {
-  std::string text = result.trusted ? "" : "not to be trusted, see the findings; ";
+  const std::string doubt = result.trusted ? "" : "not to be trusted, see the findings; ";
   const RunRecord* const prep = result.run("prep");
-  if (prep == nullptr || !prep->storage_proof) return text + "prep was not measured";
+  if (prep == nullptr || !prep->storage_proof) return doubt + "prep was not measured";
   const Bytes read = prep->storage_bytes.value_or(0);
-  return text + fmt::format("{}: {} read from storage while prep was measured", enum_name(*prep->storage_proof),
-                            read == 0 ? "nothing was" : format_bytes(read) + " were");
+  // The proof is of the storage reads alone: a result that is doubtful for another reason is not called proved.
+  const std::string proof = result.trusted                                   ? enum_name(*prep->storage_proof) + std::string(": ")
+                            : *prep->storage_proof == StorageProof::unproved ? "storage reads could not be counted: "
+                                                                             : "by the kernel's count, ";
+  return doubt + proof + fmt::format("{} read from storage while prep was measured", read == 0 ? "nothing was" : format_bytes(read) + " were");
 }
 
 }  // namespace
