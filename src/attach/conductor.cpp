@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "base/error.hpp"
@@ -13,11 +12,6 @@
 namespace dsanalyze {
 namespace {
 
-constexpr std::uint64_t warm_up_steps = 10;
-constexpr double steady_difference = 0.05;
-constexpr double window_seconds = 0.5;
-constexpr std::size_t least_windows = 8;
-constexpr double wanted_half_width = 0.01;  ///< of a rate: then a phase is over before its time
 constexpr double most_drain_seconds = 10;
 constexpr std::uint64_t kept_batches = 16;
 constexpr std::uint64_t most_recorded_batches = 4096;  ///< index lists that the hook keeps
@@ -34,33 +28,6 @@ AttachPhase Conductor::phase() const {
 
 PhaseMeasurement& Conductor::measurement() { return m_training.phases[phase()]; }
 
-double Conductor::stage_seconds(Stage stage) const {
-  switch (stage) {
-    case Stage::full:
-      return 0.25 * m_plan.seconds;
-    case Stage::synthetic:
-      return 0.15 * m_plan.seconds;
-    case Stage::cached:
-      return 0.2 * m_plan.seconds;
-    case Stage::warm:
-      return 0.15 * m_plan.seconds;
-    case Stage::drains:
-    case Stage::done:
-      break;
-  }
-  return 0.2 * m_plan.seconds;
-}
-
-/// Three phases take steps; within one epoch each may take a third of those left, so that a script of one epoch is enough where it has any length.
-void Conductor::plan_steps(const Member& member) {
-  constexpr std::uint64_t least_steps = 40;
-  m_most_steps = 0;
-  if (!m_training.loader || !m_training.loader->batches || !member.at) return;
-  const std::uint64_t all = *m_training.loader->batches;
-  const std::uint64_t left = all - std::min(all, member.at->step);
-  if (left / 3 >= least_steps) m_most_steps = left / 3;
-}
-
 Conductor::Answers Conductor::receive(int member, const HookMessage& message, Nanoseconds now) {
   Member& sender = m_members[member];
   if (const auto* hello = std::get_if<HelloMessage>(&message)) {
@@ -73,14 +40,16 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
     taken.steady = true;  // nothing was asked of the script, so nothing settles
     const int rank = sender.hello ? sender.hello->rank : 0;
     if (passive->window && !passive->window->samples.empty()) taken.by_rank[rank].push_back(*passive->window);
-    if (passive->between) taken.gaps[rank].push_back(*passive->between);
+    taken.whole_run = true;
+    take_gap(sender, passive->between, passive->window);
     return {};
   }
   if (const auto* device = std::get_if<DeviceMessage>(&message)) {
     m_training.device = *device;
     return {};
   }
-  if (std::holds_alternative<ByeMessage>(message)) {
+  if (const auto* bye = std::get_if<ByeMessage>(&message)) {
+    count_steps(sender, bye->window, 0);
     sender.said_bye = true;
     return {};
   }
@@ -102,7 +71,10 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
     if (!sender.trains) throw Error("a training process came to a checkpoint without having named its loader");
     sender.at = *at;
     sender.since = now;
+    count_steps(sender, at->window, at->step);
+    measurement();  // A training step was seen, so the training is one, however early it ends.
     sender.between_epochs = at->why == CheckpointMessage::Why::epoch_end;
+    if (m_stage == Stage::full) take_gap(sender, at->between, at->window);
     // The end of an epoch needs no agreement: what the next one is to be is decided at its start.
     if (at->why == CheckpointMessage::Why::epoch_end) {
       end_epoch(sender);
@@ -129,6 +101,24 @@ void Conductor::refuse_second_training(const Member& member) {
       fmt::format("the command runs more than one training: process {} trains, too, after process {} was measured in part. Profile a command that "
                   "runs one training, which lasts until its phases are over, or pass a shorter --time-budget",
                   member.hello->pid, first->second));
+}
+
+/// The first checkpoint comes after the step that showed which loader trains.
+void Conductor::count_steps(Member& member, const std::optional<StepWindow>& window, std::uint64_t before_the_first) {
+  if (member.steps == 0) member.steps = before_the_first;
+  if (window) member.steps += window->samples.size();
+  m_training.steps = std::max(m_training.steps, member.steps);
+}
+
+/// A gap comes before the window that starts with the next epoch's first step, or together with it.
+void Conductor::take_gap(Member& member, const std::optional<EpochGap>& between, const std::optional<StepWindow>& window) {
+  if (!between && !member.epoch_starts) return;
+  std::vector<EpochGap>& gaps = m_training.phases[AttachPhase::full].gaps[member.hello ? member.hello->rank : 0];
+  if (between) gaps.push_back(*between);
+  member.epoch_starts |= between.has_value();
+  if (!window || window->wait.empty()) return;
+  member.epoch_starts = false;
+  gaps.back().first_batch_seconds = window->wait.front();
 }
 
 Conductor::Answers Conductor::leave(int member, Nanoseconds now) {
@@ -247,9 +237,10 @@ Conductor::Answers Conductor::decide(Nanoseconds now) {
   if (!m_begin) {
     m_begin = now;
     m_stage_begin = now;
+    m_stage_use = m_use();
     plan_steps(first);
     m_events.progress({.activity = "profiling the training"});
-    return answer_all(RunSteps{AttachPhase::full, warm_up_steps});
+    return answer_all(RunSteps{AttachPhase::full, 1});  // How long a step takes is not known yet.
   }
   if (m_stage == Stage::warm || m_stage == Stage::drains) {
     take_drains();
@@ -266,13 +257,7 @@ Conductor::Answers Conductor::decide(Nanoseconds now) {
   const double taken = to_seconds(now - m_stage_begin) / stage_seconds(m_stage);
   constexpr double too_long = 3;
   if (why == CheckpointMessage::Why::start && taken > (measurement().by_rank.empty() ? too_long : 1)) return answer_all(next_stage(now));
-  return answer_all(RunSteps{phase(), warm_up_steps});
-}
-
-/// An epoch too short for warming up and measuring is a window as a whole, once one epoch of this phase is over.
-bool Conductor::short_epochs() const {
-  constexpr std::uint64_t least_steps = 6 * warm_up_steps;
-  return m_training.loader && m_training.loader->batches && *m_training.loader->batches < least_steps;
+  return answer_all(RunSteps{phase(), warm_up_window()});
 }
 
 Answer Conductor::next_epoch(Nanoseconds now) {
@@ -297,17 +282,6 @@ void Conductor::end_epoch(Member& member) {
   measurement().after = m_use();
 }
 
-bool Conductor::settled_epochs() const {
-  return std::ranges::all_of(m_members, [](const auto& each) {
-    const auto& [before, last] = each.second.epoch_medians;
-    return !each.second.trains || (before > 0 && std::abs(last / before - 1) <= steady_difference);
-  });
-}
-
-bool Conductor::late(Nanoseconds now) const {
-  return to_seconds(now - m_stage_begin) > stage_seconds(m_stage) / 2 || (m_most_steps > 0 && m_stage_steps > m_most_steps / 2);
-}
-
 Answer Conductor::next_steps(Nanoseconds now) {
   for (const auto& [number, member] : m_members) {
     if (!member.at || !member.at->window || member.at->window->samples.empty()) continue;
@@ -318,43 +292,24 @@ Answer Conductor::next_steps(Nanoseconds now) {
   return m_warming_up ? warm_up(now) : measure(now);
 }
 
-/// Whether every rank's last two medians agree.
-bool Conductor::settled() {
-  bool all = true;
-  for (auto& [number, member] : m_members) {
-    if (!member.at || !member.at->window) continue;
-    // Batches that come in clumps, one of each worker, give steps of two lengths: then the mean settles and the median need not.
-    const auto agrees = [](double value, double last) { return last > 0 && std::abs(value / last - 1) <= steady_difference; };
-    const double median = median_step_seconds(*member.at->window);
-    const double mean = step_seconds(*member.at->window) / static_cast<double>(std::max<std::size_t>(member.at->window->samples.size(), 1));
-    const bool by_median = agrees(median, std::exchange(member.last_median, median));
-    const bool by_mean = agrees(mean, std::exchange(member.last_mean, mean));
-    all &= by_median || by_mean;
-  }
-  return all;
-}
-
 Answer Conductor::warm_up(Nanoseconds now) {
   const bool steady = settled();
-  if (!steady && !late(now)) return RunSteps{phase(), warm_up_steps};
+  if (!steady && !late(now)) return RunSteps{phase(), warm_up_window()};
   start_measuring(steady);
-  return RunSteps{phase(), window_steps()};
+  const double left = stage_seconds(m_stage) - to_seconds(now - m_stage_begin);
+  if (steady || left > static_cast<double>(least_steps) * m_step_seconds) return RunSteps{phase(), window_steps()};
+  // No time is left for others: these steps are what is known of the phase.
+  measurement().before = m_stage_use;
+  take_windows();
+  return enough(now) ? next_stage(now) : RunSteps{phase(), least_steps};
 }
 
 void Conductor::start_measuring(bool steady) {
   m_warming_up = false;
   PhaseMeasurement& taken = measurement();
   taken.steady |= steady;
+  taken.too_slow |= !steady && 4.0 * warm_up_steps * m_step_seconds > stage_seconds(m_stage);
   if (!taken.before) taken.before = m_use();
-}
-
-std::uint64_t Conductor::window_steps() const {
-  auto steps = static_cast<std::uint64_t>(std::max(1.0, std::round(window_seconds / m_step_seconds)));
-  if (m_most_steps > 0) steps = std::min(steps, m_most_steps / (2 * least_windows));
-  // Two windows fit between the warm-up and the end of an epoch.
-  if (m_training.loader && m_training.loader->batches && *m_training.loader->batches > 2 * warm_up_steps)
-    steps = std::min(steps, (*m_training.loader->batches - 2 * warm_up_steps) / 2);
-  return std::max<std::uint64_t>(steps, 1);
 }
 
 void Conductor::take_windows() {
@@ -364,12 +319,6 @@ void Conductor::take_windows() {
     taken.by_rank[member.hello->rank].push_back(std::move(*member.at->window));
   }
   taken.after = m_use();
-}
-
-bool Conductor::enough(Nanoseconds now) const {
-  const auto rates = window_rates(m_training.phases.at(phase()));
-  const bool precise = rates.size() >= least_windows && estimate_mean(rates).relative_half_width() <= wanted_half_width;
-  return precise || to_seconds(now - m_stage_begin) > stage_seconds(m_stage) || (m_most_steps > 0 && m_stage_steps >= m_most_steps);
 }
 
 Answer Conductor::measure(Nanoseconds now) {
@@ -391,8 +340,13 @@ Answer Conductor::next_stage(Nanoseconds now) {
 }
 
 Answer Conductor::start_stage(Stage stage, Nanoseconds now) {
+  if (!fits(stage, now)) {
+    m_training.out_of_time = true;
+    stage = Stage::done;
+  }
   m_stage = stage;
   m_stage_begin = now;
+  m_stage_use = m_use();
   m_stage_steps = 0;
   m_warming_up = true;
   for (auto& [number, member] : m_members) {

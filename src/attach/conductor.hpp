@@ -53,6 +53,9 @@ class Conductor {
 
  private:
   enum class Stage { full, synthetic, warm, drains, cached, done };
+  static constexpr std::uint64_t warm_up_steps = 10;
+  static constexpr std::uint64_t least_steps = 3;  ///< of a phase, and of a window of the warm-up, however long they take
+  static constexpr double window_seconds = 0.5;
   struct Member {
     std::optional<HelloMessage> hello;
     bool trains = false;    ///< has a primary loader
@@ -60,6 +63,8 @@ class Conductor {
     std::optional<CheckpointMessage> at;
     std::optional<DrainedMessage> drained;
     bool between_epochs = false;                        ///< has ended an epoch and not begun the next
+    std::uint64_t steps = 0;                            ///< seen so far
+    bool epoch_starts = false;                          ///< its next window's first step is the first after a gap that was kept
     Nanoseconds since = 0;                              ///< of its last message
     double drain_seconds = 0;                           ///< it was asked to drain for so long
     double last_mean = 0;                               ///< seconds a step in that window
@@ -82,14 +87,19 @@ class Conductor {
   Answer start_stage(Stage stage, Nanoseconds now);
   Answer next_drain(Nanoseconds now);
   void take_windows();
+  void count_steps(Member& member, const std::optional<StepWindow>& window, std::uint64_t before_the_first);
+  void take_gap(Member& member, const std::optional<EpochGap>& between, const std::optional<StepWindow>& window);
   void take_drains();
   bool settled();
   [[nodiscard]] bool settled_epochs() const;
   [[nodiscard]] bool short_epochs() const;
+  [[nodiscard]] std::uint64_t warm_up_window() const;
+  [[nodiscard]] bool fits(Stage stage, Nanoseconds now) const;
   [[nodiscard]] bool late(Nanoseconds now) const;
   void end_epoch(Member& member);
   void start_measuring(bool steady);
   [[nodiscard]] bool enough(Nanoseconds now) const;
+  [[nodiscard]] std::uint64_t whole_cycles(std::uint64_t steps, std::uint64_t limit) const;
   [[nodiscard]] std::uint64_t window_steps() const;
   [[nodiscard]] AttachPhase phase() const;
   PhaseMeasurement& measurement();
@@ -108,6 +118,7 @@ class Conductor {
   Nanoseconds m_now = 0;
   std::optional<Nanoseconds> m_begin;  ///< of the first phase
   Nanoseconds m_stage_begin = 0;
+  TreeUse m_stage_use;              ///< at that time
   std::uint64_t m_stage_steps = 0;  ///< taken in this stage
   std::uint64_t m_most_steps = 0;   ///< of one stage, so that all fit into one epoch; 0: no limit
   double m_step_seconds = 0;        ///< of the last window, the slowest rank's

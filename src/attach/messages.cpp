@@ -54,6 +54,11 @@ StepWindow read_window(JsonObject object) {
   for (const std::vector<double>* list :
        {&window.compute, &window.outside, &window.validation, &window.ranks, &window.outside_ranks, &window.hook, &window.samples})
     if (list->size() != steps) object.fail("wait", "expected as many as the other lists have");
+  if (object.has("batch")) {
+    const std::vector<double> batch = step_numbers(object, "batch", steps, most_nanoseconds);
+    if (batch.size() != steps) object.fail("batch", "expected as many as the other lists have");
+    window.batch.assign(batch.begin(), batch.end());
+  }
   const std::vector<double> optimizer_steps = step_numbers(object, "steps", steps, most_samples);
   window.optimizer_steps = static_cast<std::uint64_t>(std::accumulate(optimizer_steps.begin(), optimizer_steps.end(), 0.0));
   window.skipped = count(object, "skipped");
@@ -105,8 +110,10 @@ std::optional<StepWindow> optional_window(JsonObject& object) {
 std::optional<EpochGap> optional_gap(JsonObject& object) {
   auto between = object.optional_object("between");
   if (!between) return std::nullopt;
-  return EpochGap{instant(*between, "begin"), instant(*between, "end"), to_seconds(instant(*between, "start")),
-                  to_seconds(instant(*between, "validation"))};
+  EpochGap gap{instant(*between, "begin"), instant(*between, "end"), to_seconds(instant(*between, "start")),
+               to_seconds(instant(*between, "validation"))};
+  if (gap.end < gap.begin) between->fail("end", "found an instant before /begin");
+  return gap;
 }
 
 CheckpointMessage read_checkpoint(JsonObject& object) {

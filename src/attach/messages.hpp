@@ -48,6 +48,7 @@ struct StepWindow {
   std::vector<double> outside_ranks;  ///< of `outside`: waiting for other ranks
   std::vector<double> hook;           ///< taken by the hook itself
   std::vector<double> samples;
+  std::vector<std::uint64_t> batch;  ///< which kept batch each step was given, 0: none of them; empty but in the synthetic phase
   std::uint64_t optimizer_steps = 0;
   std::uint64_t skipped = 0;    ///< optimizer steps that GradScaler skipped
   std::uint64_t nonfinite = 0;  ///< losses or gradients seen that are no finite numbers
@@ -62,6 +63,7 @@ struct EpochGap {
   Nanoseconds end = 0;
   double start_seconds = 0;  ///< waiting for the old epoch's workers to end and the new one's to start
   double validation_seconds = 0;
+  double first_batch_seconds = 0;  ///< the wait for the next epoch's first batch, which is a part of its first step, too; known with that step
 };
 
 /// A rank stands at a checkpoint and waits for an answer.

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/statistics.hpp"
+#include "kept_batches.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -44,13 +45,18 @@ double median_step_seconds(const StepWindow& window) {
 std::vector<double> window_rates(const PhaseMeasurement& phase) {
   std::vector<double> rates;
   std::size_t windows = SIZE_MAX;
-  for (const auto& [rank, list] : phase.by_rank) windows = std::min(windows, list.size());
+  std::map<int, KeptBatches> kept;
+  for (const auto& [rank, list] : phase.by_rank) {
+    windows = std::min(windows, list.size());
+    kept.emplace(rank, list);
+  }
   for (std::size_t i = 0; i < windows && !phase.by_rank.empty(); ++i) {
     double samples = 0;
     double seconds = 0;
     for (const auto& [rank, list] : phase.by_rank) {
-      samples += sum(list[i].samples);
-      seconds = std::max(seconds, step_seconds(list[i]));
+      const KeptBatches& batches = kept.at(rank);
+      samples += batches.known() ? batches.samples_per_step() * static_cast<double>(list[i].samples.size()) : sum(list[i].samples);
+      seconds = std::max(seconds, step_seconds(list[i]) / batches.longer(list[i]));
     }
     if (seconds > 0) rates.push_back(samples / seconds);
   }

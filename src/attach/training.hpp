@@ -16,8 +16,10 @@ namespace dsanalyze {
 /// The windows of one phase, once it was steady, in the order of time.
 struct PhaseMeasurement {
   std::map<int, std::vector<StepWindow>> by_rank;
-  std::map<int, std::vector<EpochGap>> gaps;  ///< between epochs, of a passive run
+  std::map<int, std::vector<EpochGap>> gaps;  ///< between epochs, as the script was found
+  bool whole_run = false;                     ///< windows and gaps are all that happened, as under --passive; else windows are samples of it
   bool steady = false;                        ///< two medians in a row agreed; else these windows are what there is
+  bool too_slow = false;                      ///< its steps take so long that there was no time to see whether they are steady
   std::optional<TreeUse> before, after;
   std::uint64_t kept_batches = 0;  ///< synthetic: handed out in turn
 };
@@ -37,10 +39,13 @@ struct AttachedTraining {
   std::map<AttachPhase, PhaseMeasurement> phases;
   std::optional<DrainMeasurement> warm;
   std::vector<DrainMeasurement> drains;
+  std::uint64_t steps = 0;         ///< that were seen, of the rank that took most
+  bool out_of_time = false;        ///< steps take so long that later phases did not fit the time budget
   std::vector<NoteMessage> notes;  ///< of the hook, each code once
 };
 
-/// Of each window, samples a second of all ranks: what they trained, by the time of the slowest, without what the hook took.
+/// Of each window, samples a second of all ranks: what they trained, by the time of the slowest, without what the hook took. Where batches are handed
+/// out again, each of them counts as often as the others, wherever a window cuts their cycle.
 std::vector<double> window_rates(const PhaseMeasurement& phase);
 /// Of each window, samples a second that the loaders of all ranks can deliver together: ranks train in step, so it is their number times the slowest
 /// one's. Empty where too few batches came.

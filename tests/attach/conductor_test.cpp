@@ -40,6 +40,7 @@ struct Training {
     std::uint64_t step = 0, epoch = 0;
     AttachPhase phase = AttachPhase::full;
     std::uint64_t steps_left = 0;
+    Nanoseconds answered = 0;
     bool asks = true;  ///< has to come to a checkpoint
     CheckpointMessage::Why why = CheckpointMessage::Why::start;
     std::optional<DrainLoader> drain;
@@ -57,6 +58,7 @@ struct Training {
     for (const auto& [member, answer] : answers) {
       Rank& rank = members.at(member);
       rank.asks = false;
+      rank.answered = now;
       if (const auto* run = std::get_if<RunSteps>(&answer)) {
         rank.phase = run->phase;
         rank.steps_left = run->steps;
@@ -93,7 +95,7 @@ struct Training {
     message.kept = 16;
     if (rank.why != CheckpointMessage::Why::window) return message;
     StepWindow window;
-    window.begin = now;
+    window.begin = rank.answered;
     for (; rank.steps_left > 0 && rank.step < batches; --rank.steps_left, ++rank.step) {
       rank.phases.push_back(rank.phase);
       const double seconds = step_seconds(rank.phase);
@@ -103,6 +105,7 @@ struct Training {
       window.samples.push_back(32);
     }
     window.end = window.begin + to_nanoseconds(step_seconds(rank.phase) * static_cast<double>(window.samples.size()));
+    now = std::max(now, window.end);
     message.window = window;
     message.step = rank.step;
     if (rank.steps_left > 0) message.why = CheckpointMessage::Why::epoch_end;
@@ -122,11 +125,10 @@ struct Training {
       if (ready.empty()) break;
       const int number = ready[random.below(ready.size())];
       Rank& rank = members.at(number);
-      const Nanoseconds before = now;
       const HookMessage message = work(rank);
       const bool last_of_epoch =
           std::holds_alternative<CheckpointMessage>(message) && std::get<CheckpointMessage>(message).why == CheckpointMessage::Why::epoch_end;
-      now = std::max(now, before) + to_nanoseconds(step_seconds(rank.phase));
+      now += to_nanoseconds(0.001);  // A checkpoint takes a while.
       rank.asks = false;
       rank.why = CheckpointMessage::Why::window;
       if (last_of_epoch) {
@@ -174,6 +176,13 @@ TEST_CASE("a training is led through all phases, and each phase has its own rate
   CHECK(conductor.training().phases.at(AttachPhase::synthetic).kept_batches == 16);
 }
 
+TEST_CASE("a window of batches that are handed out again holds whole cycles of them") {
+  Training training;
+  Conductor conductor = made(60);
+  training.run(conductor);
+  for (const StepWindow& window : conductor.training().phases.at(AttachPhase::synthetic).by_rank.at(0)) CHECK(window.samples.size() % 16 == 0);
+}
+
 TEST_CASE("ranks are never out of step, whichever comes first to a checkpoint, over many epochs") {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     CAPTURE(seed);
@@ -215,6 +224,32 @@ TEST_CASE("a second training in the same command is refused by name, whether the
   }
 }
 
+TEST_CASE("steps of seconds are led through the phases within the time budget, by fewer steps") {
+  for (const double seconds : {1.0, 3.0, 8.0, 20.0}) {
+    for (const std::uint64_t batches : {12U, 100'000U}) {
+      CAPTURE(seconds);
+      CAPTURE(batches);
+      Training training;
+      training.batches = batches;
+      training.full = training.synthetic = training.cached = seconds;
+      training.drained = 0.05;
+      Conductor conductor = made(180);
+      const Nanoseconds start = training.now;
+      training.run(conductor);
+      CHECK(conductor.finished());
+      CHECK(to_seconds(training.now - start) < 180 * 1.2);
+      for (const AttachPhase phase : {AttachPhase::full, AttachPhase::synthetic}) {
+        CAPTURE(static_cast<int>(phase));
+        CHECK(rate(conductor, phase) == doctest::Approx(32 / seconds));
+        std::size_t steps = 0;
+        for (const StepWindow& window : conductor.training().phases.at(phase).by_rank.at(0)) steps += window.samples.size();
+        CHECK(steps >= 3);
+      }
+      CHECK(conductor.training().phases.at(AttachPhase::full).steady == (seconds <= 3));
+    }
+  }
+}
+
 TEST_CASE("a rank that keeps the others waiting is named, and one that ends, too") {
   Training training;
   training.ranks = 2;
@@ -237,6 +272,33 @@ TEST_CASE("one rank's hang ends the profile, and what a script does between epoc
   CHECK(conductor.receive(0, epoch_end, to_nanoseconds(91)).size() == 1);
   CHECK(conductor.tick(to_nanoseconds(400)).empty());
   CHECK(says(testing::message_of<Error>([&] { conductor.tick(to_nanoseconds(800)); }), "hangs"));
+}
+
+TEST_CASE("what lies between two epochs of the phase full is kept, with the wait for the first batch after it") {
+  Conductor conductor = made(60);
+  join(conductor, 1);
+  conductor.receive(0, CheckpointMessage{}, 0);
+  CheckpointMessage epoch_end;
+  epoch_end.why = CheckpointMessage::Why::epoch_end;
+  conductor.receive(0, epoch_end, to_nanoseconds(1));
+  CheckpointMessage start;
+  start.between = EpochGap{to_nanoseconds(1), to_nanoseconds(13), 2, 9};
+  conductor.receive(0, start, to_nanoseconds(13));
+  CheckpointMessage window;
+  window.why = CheckpointMessage::Why::window;
+  window.window.emplace();
+  window.window->begin = to_nanoseconds(13);
+  window.window->end = to_nanoseconds(15);
+  window.window->wait = {1.5, 0};
+  for (auto* list : {&window.window->compute, &window.window->outside, &window.window->validation, &window.window->ranks,
+                     &window.window->outside_ranks, &window.window->hook, &window.window->samples})
+    list->assign(2, 0.25);
+  conductor.receive(0, window, to_nanoseconds(15));
+  conductor.receive(0, window, to_nanoseconds(17));
+  const auto& gaps = conductor.training().phases.at(AttachPhase::full).gaps.at(0);
+  REQUIRE(gaps.size() == 1);
+  CHECK(gaps[0].validation_seconds == 9);
+  CHECK(gaps[0].first_batch_seconds == 1.5);
 }
 
 TEST_CASE("where one rank's epoch has ended, another goes on to the end of its own instead of waiting") {

@@ -162,6 +162,12 @@ class Launcher:
         return self.connections[0]
 
 
+def unexplained(window):
+    """The fraction of a window's time that is in none of its parts."""
+    total = window['end'] - window['begin']
+    return 1 - sum(sum(window[part]) for part in ('wait', 'compute', 'outside', 'hook')) / total
+
+
 def run(steps, mode='full'):
     return {'do': 'run', 'mode': mode, 'steps': steps}
 

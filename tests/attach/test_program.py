@@ -87,6 +87,18 @@ class Phases(ProgramTest):
             self.assertIn(said, run.stderr)
             self.assert_nothing_left()
 
+    def test_a_training_of_a_few_steps_is_told_how_many_were_seen_and_how_many_it_takes(self):
+        run = self.run_program(command=[*train, '--samples', 12])
+        self.assertEqual(run.returncode, 1, run.stderr)
+        self.assertIn('after 3 steps', run.stderr)
+        self.assertIn('100 steps', run.stderr)
+
+    def test_time_budgets_that_mean_nothing_are_refused_by_name(self):
+        for options in (('--time-budget', '0'), ('--passive', '--time-budget', '10s'), ('--passive', '--subset', '1GiB')):
+            run = self.run_program(*options, command=['true'])
+            self.assertEqual(run.returncode, 2, run.stderr)
+            self.assertIn(options[-2] + ':', run.stderr)
+
     def test_an_interrupt_leaves_no_process_and_no_folder(self):
         before = set(pathlib.Path('/tmp').glob('dsanalyze-??????'))
         running = subprocess.Popen(self.command(command=[*train, '--samples', 100000, '--workers', 2]), stdout=subprocess.PIPE, stderr=subprocess.PIPE,

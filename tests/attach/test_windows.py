@@ -2,7 +2,7 @@
 import statistics
 import unittest
 
-from fake_launcher import Launcher, Plan, drain, end, here, run, switch
+from fake_launcher import Launcher, Plan, drain, end, here, run, switch, unexplained
 
 train = here / 'train.py'
 
@@ -31,8 +31,7 @@ class Windows(unittest.TestCase):
     def check_sums(self, connection):
         self.assertTrue(connection.windows())
         for window in connection.windows():
-            total = sum(sum(window[part]) for part in ('wait', 'compute', 'outside', 'hook'))
-            self.assertEqual(total, window['end'] - window['begin'])
+            self.assertAlmostEqual(unexplained(window), 0, delta=0.03)
             self.assertTrue(all(value >= 0 for part in ('wait', 'compute', 'outside', 'hook', 'validation') for value in window[part]))
 
     def test_full_windows_have_the_steps_that_were_asked_for_and_divide_all_of_their_time(self):

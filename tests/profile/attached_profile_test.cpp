@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 
 #include "../base/texts.hpp"
 
@@ -107,10 +108,101 @@ TEST_CASE("a training that waits for prep: G, P, the parts of a step and the sta
   CHECK(result.run("prep")->storage_proof == StorageProof::proved);
 }
 
+TEST_CASE("where batches that are handed out again differ, G is their samples by the time of all of them, however the windows cut their cycle") {
+  // Four batches of 10, 20, 30 and 40 samples; the smaller a batch, the longer its step.
+  const std::array<double, 4> samples{10, 20, 30, 40};
+  const std::array<double, 4> seconds{0.040, 0.020, 0.010, 0.010};
+  LaunchedTraining launched = prep_bound();
+  PhaseMeasurement& synthetic = launched.training.phases[AttachPhase::synthetic];
+  synthetic.by_rank.clear();
+  std::size_t next = 0;
+  for (const std::size_t steps : {5U, 5U, 6U, 2U, 7U, 5U, 5U, 6U}) {
+    StepWindow window = window_of(0, 0.01);
+    for (auto* list : {&window.wait, &window.compute, &window.outside, &window.ranks, &window.validation, &window.hook, &window.samples})
+      list->resize(steps);
+    double all = 0;
+    for (std::size_t i = 0; i < steps; ++i, next = (next + 1) % samples.size()) {
+      window.batch.push_back(next + 1);
+      window.samples[i] = samples[next];
+      window.compute[i] = seconds[next];
+      all += seconds[next];
+    }
+    window.end = to_nanoseconds(all);
+    synthetic.by_rank[0].push_back(std::move(window));
+  }
+  const std::vector<double> rates = window_rates(synthetic);
+  REQUIRE(rates.size() == 8);
+  for (const double rate : rates) CHECK(rate == doctest::Approx(100 / 0.080));
+  CHECK(profile_of(launched).ingestion->samples_per_s == doctest::Approx(100 / 0.080));
+}
+
+TEST_CASE("the interval of G holds that its batches are a sample of the epoch's") {
+  // Sixteen batches of 32 samples, whose steps take from 5 to 20 ms, each always the same.
+  const auto launched_with = [](const std::vector<double>& seconds, const std::vector<double>& samples) {
+    LaunchedTraining launched = prep_bound();
+    PhaseMeasurement& synthetic = launched.training.phases[AttachPhase::synthetic];
+    synthetic.by_rank.clear();
+    for (int i = 0; i < 8; ++i) {
+      StepWindow window;
+      double all = 0;
+      for (std::size_t step = 0; step < 2 * seconds.size(); ++step) {
+        const std::size_t batch = step % seconds.size();
+        window.batch.push_back(batch + 1);
+        window.samples.push_back(samples[batch]);
+        window.compute.push_back(seconds[batch]);
+        for (auto* list : {&window.wait, &window.outside, &window.ranks, &window.validation, &window.hook}) list->push_back(0);
+        all += seconds[batch];
+      }
+      window.end = to_nanoseconds(all);
+      synthetic.by_rank[0].push_back(std::move(window));
+    }
+    return launched;
+  };
+  std::vector<double> seconds(16);
+  std::vector<double> samples(16, samples_a_step);
+  for (std::size_t i = 0; i < seconds.size(); ++i) seconds[i] = 0.005 + 0.001 * static_cast<double>(i);
+  const RateRecord differing = *profile_of(launched_with(seconds, samples)).ingestion;
+  CHECK(differing.samples_per_s == doctest::Approx(samples_a_step / 0.0125));
+  // The standard error of a mean of 16 of these steps is 9.5 % of it, and Student's t for them is 2.13.
+  CHECK(differing.ci95_samples_per_s.low == doctest::Approx(differing.samples_per_s * (1 - 0.203)).epsilon(0.005));
+  CHECK(differing.ci95_samples_per_s.high == doctest::Approx(differing.samples_per_s * (1 + 0.203)).epsilon(0.005));
+  // Where a batch's step is as long as its samples, G is the same whichever batches there are.
+  for (std::size_t i = 0; i < seconds.size(); ++i) samples[i] = 32000 * seconds[i];
+  const RateRecord in_proportion = *profile_of(launched_with(seconds, samples)).ingestion;
+  CHECK(in_proportion.ci95_samples_per_s.low == doctest::Approx(in_proportion.samples_per_s));
+  // Batches that do not differ add nothing to what their steps vary by.
+  seconds.assign(16, 0.010);
+  samples.assign(16, samples_a_step);
+  const RateRecord alike = *profile_of(launched_with(seconds, samples)).ingestion;
+  CHECK(alike.ci95_samples_per_s.high == doctest::Approx(alike.samples_per_s));
+}
+
 TEST_CASE("its record is read as it was written") {
   const ProfileResult result = profile_of(prep_bound());
   const std::string text = to_json(result);
   CHECK(to_json(profile_from_json(text, "test")) == text);
+}
+
+TEST_CASE("the time between epochs is a part of its own, with validation and the wait for workers and the first batch") {
+  LaunchedTraining launched = prep_bound();
+  PhaseMeasurement& full = launched.training.phases[AttachPhase::full];
+  const ProfileResult without = profile_of(launched);
+  CHECK_FALSE(without.waits->between_epochs.has_value());
+  full.gaps[0] = {{0, to_nanoseconds(12), 1, 9, 0.5}, {to_nanoseconds(20), to_nanoseconds(34), 2, 9, 0.5}};
+  const ProfileResult result = profile_of(launched);
+  REQUIRE(result.waits->between_epochs.has_value());
+  CHECK(result.waits->between_epochs->epochs == 2);
+  CHECK(result.waits->between_epochs->seconds == doctest::Approx(13.5));
+  CHECK(result.waits->between_epochs->data_seconds == doctest::Approx(2));
+  CHECK(result.waits->between_epochs->validation_seconds == doctest::Approx(9));
+  CHECK(result.waits->between_epochs->outside_seconds == doctest::Approx(2.5));
+  // The measured windows are only some of an epoch's steps, so they do not carry the time between epochs.
+  CHECK(result.waits->step_seconds == doctest::Approx(without.waits->step_seconds));
+  CHECK(result.run("full")->samples_per_s == doctest::Approx(without.run("full")->samples_per_s));
+  full.whole_run = true;
+  CHECK(profile_of(launched).run("full")->samples_per_s < without.run("full")->samples_per_s);
+  CHECK(profile_of(launched).waits->step_seconds > without.waits->step_seconds);
+  CHECK(to_json(profile_from_json(to_json(result), "test")) == to_json(result));
 }
 
 TEST_CASE("a training that waits for storage only as found is bound by storage") {
@@ -170,6 +262,16 @@ TEST_CASE("what makes a rate doubtful is said, and takes the trust") {
   CHECK(finds(profile_of(read_storage), "cached-run-read-storage"));
   CHECK(profile_of(read_storage).trusted);
 
+  // A few pages are no reads that a rate could suffer from, however little the training reads.
+  LaunchedTraining few_pages = prep_bound();
+  few_pages.training.drains[0].after->requested_bytes = 1'000'000;
+  few_pages.training.drains[0].after->storage_bytes = 164 * 1024;
+  CHECK_FALSE(finds(profile_of(few_pages), "cached-run-read-storage"));
+  CHECK(profile_of(few_pages).trusted);
+  few_pages.training.drains[0].before->storage_wait_seconds = 0;
+  few_pages.training.drains[0].after->storage_wait_seconds = 0.5;
+  CHECK_FALSE(profile_of(few_pages).trusted);
+
   LaunchedTraining ended_early = prep_bound();
   ended_early.training.phases.erase(AttachPhase::cached);
   ended_early.training.drains.clear();
@@ -179,6 +281,21 @@ TEST_CASE("what makes a rate doubtful is said, and takes the trust") {
   LaunchedTraining unsteady = prep_bound();
   unsteady.training.phases[AttachPhase::synthetic].steady = false;
   CHECK(finds(profile_of(unsteady), "never-steady"));
+
+  LaunchedTraining slow = prep_bound();
+  slow.training.phases[AttachPhase::synthetic].steady = false;
+  slow.training.phases[AttachPhase::synthetic].too_slow = true;
+  CHECK(finds(profile_of(slow), "steadiness-unknown"));
+  CHECK_FALSE(finds(profile_of(slow), "never-steady"));
+  CHECK_FALSE(profile_of(slow).trusted);
+
+  LaunchedTraining out_of_time = prep_bound();
+  out_of_time.training.phases.erase(AttachPhase::cached);
+  out_of_time.training.out_of_time = true;
+  const ProfileResult short_of_time = profile_of(out_of_time);
+  const auto missing = std::ranges::find(short_of_time.findings, "phases-missing", &Finding::code);
+  REQUIRE(missing != short_of_time.findings.end());
+  CHECK(says(missing->message, "--time-budget left no time for these phases: cached"));
 
   LaunchedTraining skipping = prep_bound();
   skipping.training.phases[AttachPhase::synthetic].by_rank[0][0].skipped = 20;

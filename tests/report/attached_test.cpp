@@ -59,6 +59,27 @@ TEST_CASE("a rank that delays the others is in the first line") {
   CHECK(console_summary(result, {}).starts_with("BOTTLENECK: rank 1 of 2."));
 }
 
+TEST_CASE("what lies between two epochs is said, where it was seen") {
+  ProfileResult result = launched();
+  CHECK_FALSE(says(console_summary(result, {}), "epochs:"));
+  result.waits->between_epochs = BetweenEpochsRecord{3, 12, 2, 9, 1};
+  CHECK(says(console_summary(result, {}), "epochs: 12 s each time, of which 9 s validation"));
+}
+
+TEST_CASE("what is not to be trusted is not called proved") {
+  ProfileResult result = launched();
+  RunRecord prep;
+  prep.name = "prep";
+  prep.storage_bytes = 4096;
+  prep.storage_proof = StorageProof::proved;
+  result.runs.push_back(prep);
+  CHECK(says(console_summary(result, {}), "proved: 4 KiB were read"));
+  result.trusted = false;
+  const std::string page = console_summary(result, {});
+  CHECK(says(page, "not to be trusted, see the findings"));
+  CHECK_FALSE(says(page, "proved"));
+}
+
 TEST_CASE("a passive run says how long it waits, and how to learn more") {
   ProfileResult result = launched();
   result.ingestion.reset();

@@ -1,6 +1,7 @@
 """Batches as scripts see them: containers are rebuilt at each hand-out, and what a script changed is never handed out again."""
 import copy
 import dataclasses
+import itertools
 import sys
 
 import torch
@@ -82,8 +83,12 @@ def _alias(tensor):
     return tensor.detach() if type(tensor) is torch.Tensor and not tensor.__dict__ else tensor
 
 
+_numbers = itertools.count(1)
+
+
 class _Kept:
     def __init__(self, batch, samples):
+        self.number = next(_numbers)
         self.batch = transform(batch, _own)
         self.samples = samples
         self.bytes = bytes_of(self.batch)
@@ -124,10 +129,10 @@ class Replay:
         self.bytes += kept.bytes
         return True
 
-    def drop_partial(self):
-        """The last batch of an epoch may be smaller; it would come around too often."""
-        full = max((kept.samples for kept in self.kept), default=0)
-        self.kept = [kept for kept in self.kept if kept.samples == full]
+    def drop_partial(self, batch_size):
+        """Where a loader has a batch size, the last batch of an epoch may be smaller; it would come around too often."""
+        whole = [kept for kept in self.kept if batch_size is None or kept.samples >= batch_size]
+        self.kept = whole or self.kept
         self.bytes = sum(kept.bytes for kept in self.kept)
 
     def _check(self):
@@ -142,13 +147,13 @@ class Replay:
         self._exposed = self._exposed[-1:]
 
     def next(self):
-        """A batch and its samples."""
+        """A batch, its samples, and its number."""
         self._check()
         if self._next >= len(self.kept):
             self._next = 0
         kept = self.kept[self._next]
         self._next += 1
         if self._clone or len(self.kept) == 1:
-            return transform(kept.batch, torch.Tensor.clone), kept.samples
+            return transform(kept.batch, torch.Tensor.clone), kept.samples, kept.number
         self._exposed.append(kept)
-        return transform(kept.batch, _alias), kept.samples
+        return transform(kept.batch, _alias), kept.samples, kept.number

@@ -1,5 +1,5 @@
 """Where the time of training steps goes: one number a step and part, in nanoseconds of the monotonic clock."""
-parts = ('wait', 'compute', 'outside', 'validation', 'hook', 'samples', 'steps', 'ranks', 'outside_ranks')
+parts = ('wait', 'compute', 'outside', 'validation', 'hook', 'samples', 'steps', 'ranks', 'outside_ranks', 'batch')
 
 
 class Gap:
@@ -16,7 +16,12 @@ class Gap:
 
 
 class StepClock:
-    """Follows one step at a time: open() when the primary loader is asked, served() when it has answered, close() when it is asked again."""
+    """Each part of a step is between clock readings of its own: computing from the batch to the end of the optimizer's step, outside from there to the
+    next request. What happens in one of these and belongs elsewhere (a further loader's batch, a validation, the hook) is taken out of it. The launcher
+    learns what none of the parts holds, as begin and end of the window are read apart.
+
+    Follows one step at a time: open() when the primary loader is asked, served() when it has answered, close() when it is asked again.
+    """
 
     def __init__(self):
         self.begin = None
@@ -31,7 +36,8 @@ class StepClock:
     def _reset(self):
         self.stepped = 0
         self.steps = 0
-        self._wait = self._hook = self._samples = self._validation = self._ranks = self._outside_ranks = self._after = 0
+        self._wait = self._hook = self._samples = self._validation = self._ranks = self._outside_ranks = self._batch = 0
+        self._after = self._followed = self._inside = 0
         self._ready = self._paused = None
         self._synchronised = 0
 
@@ -53,21 +59,30 @@ class StepClock:
         self._reset()
         return at
 
-    def served(self, at, wait, hook, samples):
-        """The primary loader has handed out its batch."""
+    def served(self, at, wait, hook, samples, batch=0):
+        """The primary loader has handed out its batch; `batch` is the number of one that is handed out again."""
         self._ready = at
         self._wait += wait
         self._hook += hook
         self._samples += samples
+        self._batch = batch
 
     def followed(self, wait, hook):
         """A further training loader has handed out a batch, inside of this step."""
         self._wait += wait
         self._hook += hook
+        self._followed += wait + hook
+
+    def _computed(self):
+        """Computing ends here, as far as is known: so much of it belongs elsewhere."""
+        self._inside = self._followed + self._after + self._validation
 
     def stepped_at(self, at):
+        if self._validation_began is not None:
+            self.validation_ended()
         self.stepped = at
         self.steps += 1
+        self._computed()
 
     def hooked_after(self, duration):
         """The hook's own time after an optimizer's step."""
@@ -79,6 +94,7 @@ class StepClock:
         self.skipped += 1
         if self._open is not None:
             self.stepped = at
+            self._computed()
 
     def waited_for_ranks(self, duration):
         if self._open is None:
@@ -91,13 +107,15 @@ class StepClock:
 
     def synchronised(self, duration):
         """The device was waited for at the end of a window; that is the last step's computing."""
-        self._synchronised += duration
+        if self._open is not None:
+            self._synchronised += duration
 
     def validation_entered(self, at):
         if self._validation_began is None:
             self._validation_began = at
             if self._open is not None and not self.stepped:
                 self._paused = at
+                self._computed()
 
     def validation_served(self, at):
         self._validation_left = at
@@ -119,8 +137,12 @@ class StepClock:
             self.validation_ended()
         if self._open is None or self._ready is None:
             return False
-        self._raw.append((self._open, at, self.stepped or self._paused or at, self._synchronised, self._wait, self._hook, self._validation,
-                          self._samples, self.steps, self._ranks, self._outside_ranks, self._after))
+        computed = self.stepped or self._paused
+        if not computed:
+            computed = at - self._synchronised
+            self._computed()
+        self._raw.append((self._open, at, self._ready, computed, self._synchronised, self._wait, self._hook, self._validation, self._samples, self.steps,
+                          self._ranks, self._outside_ranks, self._after, self._followed, self._inside, self._batch))
         self._open = None
         self._reset()
         return True
@@ -136,19 +158,16 @@ class StepClock:
         window.update(zip(parts, map(list, zip(*[_divided(*step) for step in raw]))))
         if not ranks:
             del window['ranks'], window['outside_ranks']
+        if mode != 'synthetic':
+            del window['batch']
         window['skipped'] = skipped
         return window
 
 
-def _divided(opened, closed, computed, synchronised, wait, hook, validation, samples, steps, ranks, outside_ranks, after):
-    """One step's parts, whose first three and the hook's own time add up to its duration."""
-    total = closed - opened
-    after = min(after, closed - computed)
-    hook += after
-    outside = max(0, closed - computed - synchronised - after)
-    compute = total - outside - wait - hook
-    if compute < 0:  # Batches that were fetched outside of the step's computing, as by a loop that looks ahead.
-        outside, compute = max(0, outside + compute), 0
-        wait = max(0, total - outside - hook)
-        hook = total - outside - wait
-    return wait, compute, outside, min(validation, outside), hook, samples, steps, min(ranks, compute), min(outside_ranks, outside)
+def _divided(opened, closed, ready, computed, synchronised, wait, hook, validation, samples, steps, ranks, outside_ranks, after, followed, inside, batch):
+    """One step's parts, of which the first three and the hook's own time are all that was measured of it."""
+    computed = max(computed, ready)  # A loop that fetches in a thread of its own has the optimizer's step while it waits.
+    compute = max(0, computed - ready - inside) + synchronised
+    beyond = followed + after + validation - inside
+    outside = max(0, closed - computed - synchronised - beyond + validation)
+    return wait, compute, outside, min(validation, outside), hook + after, samples, steps, min(ranks, compute), min(outside_ranks, outside), batch

@@ -31,7 +31,8 @@ class Modes:
         replay = Replay()
         with Randomness():
             count, error = iteration.discard(iterator, self._index, self._keep, lambda batch, samples: replay.add(batch, samples, self._keep_bytes))
-        replay.drop_partial()
+        recipe = iteration.record.recipe
+        replay.drop_partial(recipe['batch_size'] if recipe else None)
         if len(replay):
             iteration.record.replay = replay
         return count, error

@@ -45,7 +45,9 @@ class Phases(Engine):
         if self.nested():
             return self._original(iterator)
         step = Asked(iteration, iterator, now())
+        outer, self._inside = self._inside, get_ident()  # A dataset may have loaders of its own, and batches are fetched in here, too.
         self._guard(self._begin, step)
+        self._inside = outer
         if step.over:
             raise StopIteration
         if step.batch is not None:
@@ -178,10 +180,10 @@ class Phases(Engine):
             return
         if iteration.ahead == 1 and record.length is None and record.facts['batches'] is None:
             self.note('length-unknown', 'The dataset has no length, and no epoch had ended before: this epoch may become longer than the stream.')
-        wait = 0
+        wait = number = 0
         try:
             if synthetic:
-                batch, samples = record.replay.next()
+                batch, samples, number = record.replay.next()
             else:
                 asked = now()
                 batch, samples = self.modes.cached_batch(iteration)
@@ -193,7 +195,7 @@ class Phases(Engine):
             self.note('batch-mutated', 'The script changes batches in place; each batch was handed out as a copy.')
         iterator._num_yielded += 1
         step.batch = (batch,)
-        self._served(step, samples, wait, now() - step.began - wait)
+        self._served(step, samples, wait, now() - step.began - wait, number)
 
     def _delivered(self, step, index, batch, wait, hook):
         """The script's own iterator has handed out a batch."""
@@ -201,14 +203,14 @@ class Phases(Engine):
         samples = step.iteration.delivered(step.iterator, index, batch)
         self._served(step, samples, wait, hook + now() - began)
 
-    def _served(self, step, samples, wait, hook):
+    def _served(self, step, samples, wait, hook, number=0):
         at = now()
         step.iteration.handed += 1
         if gradients_enabled():
             self.roles.served(step.iteration.record)
         if step.role is primary:
             if self.clock.running:
-                self.clock.served(at, wait, hook, samples)
+                self.clock.served(at, wait, hook, samples, number)
                 self._device.served()
         elif step.role is follower:
             self.clock.followed(wait, hook)

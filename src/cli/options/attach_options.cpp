@@ -29,6 +29,9 @@ void AttachOptions::check() const {
       throw UsageError(fmt::format("{}: belongs to dsanalyze's own loader; behind \"--\" stands a command, which brings its own loader and data",
                                    option->is_argument() ? "DATASET" : name));
   }
+  for (const char* const name : {"--time-budget", "--subset"})
+    if (passive() && m_typed.given(name))
+      throw UsageError(fmt::format("{}: is for phases; a run under --passive clocks the training from its start to its end", name));
   if (passive() && m_typed.given("--keep-output")) throw UsageError("--keep-output: a run under --passive keeps its output in any case");
 }
 
@@ -39,6 +42,7 @@ LaunchSettings AttachOptions::settings() const {
   settings.keep_output = m_typed.given("--keep-output");
   m_typed.put(settings.plan);
   m_typed.set(settings.plan.seconds, "--time-budget", [](const std::string& text) { return parse_seconds(text); });
+  if (settings.plan.seconds <= 0) throw UsageError("--time-budget: expected a time above zero, in which the phases are measured");
   m_typed.set(settings.plan.subset_bytes, "--subset", [](const std::string& text) { return parse_bytes(text); });
   return settings;
 }

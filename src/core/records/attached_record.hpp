@@ -41,6 +41,15 @@ struct RankWaitsRecord {
   WaitRecord data, ranks, compute, outside;
 };
 
+/// The mean time from the end of one epoch to the first batch of the next, of the lowest rank.
+struct BetweenEpochsRecord {
+  std::uint64_t epochs = 0;  ///< ends of epochs that were seen
+  double seconds = 0;        ///< of each; the sum of the next three
+  double data_seconds = 0;   ///< waiting for the old workers to end, the new ones to start, and the first batch
+  double validation_seconds = 0;
+  double outside_seconds = 0;  ///< checkpoints, for one
+};
+
 /// The mean step of the full run, in parts that were each measured by themselves.
 struct WaitsRecord {
   double step_seconds = 0;
@@ -51,6 +60,7 @@ struct WaitsRecord {
   WaitRecord outside;     ///< between the optimizer's step and the next request for a batch
   WaitRecord validation;  ///< of `outside`: loops without gradients
   WaitRecord unexplained;
+  std::optional<BetweenEpochsRecord> between_epochs{};
   std::optional<int> delaying_rank{};    ///< its loader makes all others wait
   std::vector<RankWaitsRecord> by_rank;  ///< where there are several
 };

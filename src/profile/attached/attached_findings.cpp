@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "base/text/enum_names.hpp"
 #include "base/text/text.hpp"
 #include "base/text/units.hpp"
@@ -12,8 +15,24 @@ namespace {
 using Severity = Finding::Severity;
 
 constexpr double tolerated_fraction = 0.01;
+constexpr Bytes negligible_bytes = Bytes{1} << 20;
 constexpr double tolerated_wait = 0.02;  ///< of a run's time
 constexpr std::uint64_t wanted_kept_batches = 16;
+
+/// The median step of the phase whose steps take longest.
+double longest_step(const AttachedTraining& training) {
+  double longest = 0;
+  for (const auto& [phase, measured] : training.phases)
+    for (const auto& [rank, windows] : measured.by_rank)
+      for (const StepWindow& window : windows) longest = std::max(longest, median_step_seconds(window));
+  return longest;
+}
+
+/// Seconds in which the shortest phase has time for nine of these steps: two windows that agree, and one that is measured.
+double wanted_budget(const AttachedTraining& training) {
+  constexpr double steps = 60;
+  return std::ceil(steps * longest_step(training));
+}
 
 /// Of phases that were not reached, and of those whose steps never took the same time twice.
 void find_missing_phases(const LaunchedTraining& launched, ProfileResult& result) {
@@ -22,15 +41,29 @@ void find_missing_phases(const LaunchedTraining& launched, ProfileResult& result
     if (result.run(name) == nullptr) missing.emplace_back(name);
   if (!missing.empty()) {
     result.trusted = false;
+    const std::string phases = fmt::format("{}", fmt::join(missing, ", "));
     result.findings.push_back(
         {"phases-missing", Severity::warning,
-         fmt::format("the training ended before these phases were measured: {}. Let it train longer (more epochs, more samples), or "
-                     "shorten the phases with --time-budget.",
-                     fmt::join(missing, ", "))});
+         launched.training.out_of_time
+             ? fmt::format("a step takes {}, so --time-budget left no time for these phases: {}. Pass a --time-budget of {:.0f} s or more.",
+                           format_seconds(longest_step(launched.training)), phases, wanted_budget(launched.training))
+             : fmt::format("the training ended before these phases were measured: {}. Let it train longer (more epochs, more samples), or "
+                           "shorten the phases with --time-budget.",
+                           phases)});
   }
   for (const auto& [phase, measured] : launched.training.phases) {
     if (measured.steady || measured.by_rank.empty()) continue;
     result.trusted = false;
+    if (measured.too_slow) {
+      std::size_t steps = 0;
+      for (const StepWindow& window : measured.by_rank.begin()->second) steps += window.samples.size();
+      result.findings.push_back(
+          {"steadiness-unknown", Severity::warning,
+           fmt::format("in the phase {} a step takes {}, and {} of them were measured: --time-budget left no time to see whether the time of a "
+                       "step had settled. Pass a --time-budget of {:.0f} s or more.",
+                       enum_name(phase), format_seconds(longest_step(launched.training)), steps, wanted_budget(launched.training))});
+      continue;
+    }
     result.findings.push_back(
         {"never-steady", Severity::warning,
          fmt::format("in the phase {} the time of a step never settled within 5 %: its rate is a mean over what varies. A longer "
@@ -43,7 +76,9 @@ void find_storage_reads(ProfileResult& result) {
   for (const RunRecord& run : result.runs) {
     if ((run.name != "prep" && run.name != "cached") || !run.storage_bytes || run.requested_bytes == 0) continue;
     const double fraction = static_cast<double>(*run.storage_bytes) / static_cast<double>(run.requested_bytes);
-    if (fraction <= tolerated_fraction) continue;
+    // Of a training that reads next to nothing, a few pages are a large part.
+    const bool negligible = *run.storage_bytes < negligible_bytes && run.storage_wait_fraction.value_or(0) < tolerated_fraction;
+    if (fraction <= tolerated_fraction || negligible) continue;
     if (run.storage_wait_fraction.value_or(1) <= tolerated_wait) {
       result.findings.push_back(
           {"cached-run-read-storage", Severity::info,

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "attach/kept_batches.hpp"
 #include "attached_findings.hpp"
 #include "attached_waits.hpp"
 #include "base/error.hpp"
@@ -30,6 +31,20 @@ RateRecord rate_record(const std::vector<double>& rates, const std::string& meth
   return record;
 }
 
+/// G: its interval holds what the steps vary by, and that its batches are a sample of those of an epoch.
+RateRecord ingestion_rate(const PhaseMeasurement& synthetic) {
+  RateRecord rate = rate_record(window_rates(synthetic), "the training's own steps with batches handed out again");
+  double half_width = 0;
+  for (const auto& [rank, windows] : synthetic.by_rank) {
+    const KeptBatches kept(windows);
+    if (kept.count() > 1) half_width = std::max(half_width, rate.samples_per_s * kept.sampling_error() * student_t95(kept.count() - 1));
+  }
+  Interval& interval = rate.ci95_samples_per_s;
+  interval.low = std::max(rate.samples_per_s - std::hypot(rate.samples_per_s - interval.low, half_width), 0.0);
+  interval.high = rate.samples_per_s + std::hypot(interval.high - rate.samples_per_s, half_width);
+  return rate;
+}
+
 void take_use(const std::optional<TreeUse>& before, const std::optional<TreeUse>& after, RunRecord& run) {
   if (!before || !after) return;
   const auto difference = [](Bytes from, Bytes to) { return to > from ? to - from : 0; };
@@ -52,8 +67,9 @@ int ranks_of(const AttachedTraining& training) {
   return full == training.phases.end() ? 1 : std::max(static_cast<int>(full->second.by_rank.size()), 1);
 }
 
-/// What lies between epochs is time of the training, too.
+/// What lies between epochs is time of the training, too, where all of its steps were measured.
 void take_gaps(const PhaseMeasurement& phase, RunRecord& run) {
+  if (!phase.whole_run) return;
   double gaps = 0;
   for (const auto& [rank, list] : phase.gaps) {
     double of_rank = 0;
@@ -212,13 +228,17 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
     result.runs.push_back(std::move(*full));
   }
   if (auto synthetic = run_of(training, AttachPhase::synthetic)) {
-    result.ingestion =
-        rate_record(window_rates(training.phases.at(AttachPhase::synthetic)), "the training's own steps with batches handed out again");
+    result.ingestion = ingestion_rate(training.phases.at(AttachPhase::synthetic));
+    take_rate(*result.ingestion, *synthetic);
     result.runs.push_back(std::move(*synthetic));
   }
   take_drains(training, result);
   if (auto cached = run_of(training, AttachPhase::cached)) result.runs.push_back(std::move(*cached));
-  if (result.runs.empty()) throw Error("the training ended before anything was measured: it took too few steps");
+  if (result.runs.empty())
+    throw Error(
+        fmt::format("the training ended after {} step{}, before anything was measured: the phases take about 100 steps together, in one epoch or "
+                    "in several. Let it train longer (more epochs, more samples)",
+                    training.steps, training.steps == 1 ? "" : "s"));
   grade_storage_proof(launched, result);
   find_attached_problems(launched, settings.mode, result);
 

@@ -48,6 +48,22 @@ struct Sums {
   [[nodiscard]] WaitRecord part(double seconds) const { return {seconds / steps, all > 0 ? seconds / all : 0}; }
 };
 
+std::optional<BetweenEpochsRecord> between_epochs(const PhaseMeasurement& phase) {
+  const auto found = std::ranges::find_if(phase.gaps, [](const auto& each) { return !each.second.empty(); });
+  if (found == phase.gaps.end()) return std::nullopt;
+  BetweenEpochsRecord record;
+  record.epochs = found->second.size();
+  const auto epochs = static_cast<double>(record.epochs);
+  for (const EpochGap& gap : found->second) {
+    const double seconds = to_seconds(gap.end - gap.begin);
+    record.seconds += (seconds + gap.first_batch_seconds) / epochs;
+    record.data_seconds += (gap.start_seconds + gap.first_batch_seconds) / epochs;
+    record.validation_seconds += gap.validation_seconds / epochs;
+    record.outside_seconds += std::max(seconds - gap.start_seconds - gap.validation_seconds, 0.0) / epochs;
+  }
+  return record;
+}
+
 /// The rank whose loader the others wait for: it waits for data, and they for it.
 std::optional<int> delaying_rank(const std::vector<RankWaitsRecord>& ranks) {
   constexpr double least_fraction = 0.05;
@@ -81,7 +97,7 @@ WaitsRecord waits_of(const PhaseMeasurement& phase) {
   for (const auto& [rank, list] : phase.by_rank) {
     Sums sums;
     for (const StepWindow& window : list) sums.add(window);
-    if (const auto gaps = phase.gaps.find(rank); gaps != phase.gaps.end())
+    if (const auto gaps = phase.gaps.find(rank); phase.whole_run && gaps != phase.gaps.end())
       for (const EpochGap& gap : gaps->second) sums.add(gap);
     if (sums.steps == 0) continue;
     all.add(sums);
@@ -98,6 +114,7 @@ WaitsRecord waits_of(const PhaseMeasurement& phase) {
   const double rest = all.all - all.data - all.ranks - all.compute - all.outside;
   constexpr double clock_tick = 1e-9;
   record.unexplained = all.part(std::abs(rest) < clock_tick * all.steps ? 0 : rest);
+  record.between_epochs = between_epochs(phase);
   record.delaying_rank = delaying_rank(record.by_rank);
   if (record.by_rank.size() < 2) record.by_rank.clear();
   return record;

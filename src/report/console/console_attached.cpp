@@ -34,6 +34,12 @@ std::string step_text(const WaitsRecord& waits) {
   return text + fmt::format(" (p99 wait {})", format_seconds(waits.data_p99_seconds));
 }
 
+std::string between_text(const BetweenEpochsRecord& between) {
+  std::string text = fmt::format("{} each time, of which {} validation, {} waiting for workers and the first batch", format_seconds(between.seconds),
+                                 format_seconds(between.validation_seconds), format_seconds(between.data_seconds));
+  return text + fmt::format(", {} other ({} seen)", format_seconds(between.outside_seconds), between.epochs);
+}
+
 std::string ranks_table(const WaitsRecord& waits, std::size_t width) {
   if (waits.by_rank.empty()) return "";
   Table table({{"rank", Table::Align::left},
@@ -48,12 +54,15 @@ std::string ranks_table(const WaitsRecord& waits, std::size_t width) {
 }
 
 std::string trust_text(const ProfileResult& result) {
-  std::string text = result.trusted ? "" : "not to be trusted, see the findings; ";
+  const std::string doubt = result.trusted ? "" : "not to be trusted, see the findings; ";
   const RunRecord* const prep = result.run("prep");
-  if (prep == nullptr || !prep->storage_proof) return text + "prep was not measured";
+  if (prep == nullptr || !prep->storage_proof) return doubt + "prep was not measured";
   const Bytes read = prep->storage_bytes.value_or(0);
-  return text + fmt::format("{}: {} read from storage while prep was measured", enum_name(*prep->storage_proof),
-                            read == 0 ? "nothing was" : format_bytes(read) + " were");
+  // The proof is of the storage reads alone: a result that is doubtful for another reason is not called proved.
+  const std::string proof = result.trusted                                   ? enum_name(*prep->storage_proof) + std::string(": ")
+                            : *prep->storage_proof == StorageProof::unproved ? "storage reads could not be counted: "
+                                                                             : "by the kernel's count, ";
+  return doubt + proof + fmt::format("{} read from storage while prep was measured", read == 0 ? "nothing was" : format_bytes(read) + " were");
 }
 
 }  // namespace
@@ -63,6 +72,7 @@ std::string attached_summary(const ProfileResult& result, const ConsoleStyle& st
   std::string text;
   for (const std::string& line : wrap(verdict(result), width)) text += paint(line, Ink::bold, style.colour) + "\n";
   if (result.waits) text += labelled("step", step_text(*result.waits), width);
+  if (result.waits && result.waits->between_epochs) text += labelled("between", "epochs: " + between_text(*result.waits->between_epochs), width);
   if (result.waits) text += ranks_table(*result.waits, width);
   const auto rate = [&](const std::string& label, const RateRecord& record, const std::string& letter, const std::string& rest) {
     text += labelled(label, fmt::format("{} samples/s [{}]{}", format_rate(record.samples_per_s, record.ci95_samples_per_s), letter, rest), width);

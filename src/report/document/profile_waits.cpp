@@ -35,6 +35,19 @@ Figure step_parts(ProfileViews views) {
           std::move(table)};
 }
 
+Figure between_epochs(ProfileViews views) {
+  Table table{"the time between two epochs",
+              with_label(views, {{"epochs seen"}, {"time each"}, {"validation"}, {"workers and first batch"}, {"other"}})};
+  for (const ProfileView& view : views) {
+    if (!view.profile->waits || !view.profile->waits->between_epochs) continue;
+    const BetweenEpochsRecord& between = *view.profile->waits->between_epochs;
+    add_row(views, view, table,
+            {fmt::format("{}", between.epochs), format_seconds(between.seconds), format_seconds(between.validation_seconds),
+             format_seconds(between.data_seconds), format_seconds(between.outside_seconds)});
+  }
+  return {"", "From the end of one epoch to the first batch of the next, as found.", {}, std::move(table)};
+}
+
 Figure prep_by_workers(ProfileViews views) {
   Table table{"P by the number of workers", with_label(views, {{"workers"}, {"samples/s"}, {"CPU of the training process a sample"}})};
   for (const ProfileView& view : views)
@@ -51,6 +64,8 @@ Section waits_section(ProfileViews views) {
   Section section{"waits", "Where a step's time goes"};
   if (std::ranges::any_of(views, [](const ProfileView& view) { return view.profile->waits.has_value(); }))
     section.blocks.emplace_back(step_parts(views));
+  if (std::ranges::any_of(views, [](const ProfileView& view) { return view.profile->waits && view.profile->waits->between_epochs; }))
+    section.blocks.emplace_back(between_epochs(views));
   if (std::ranges::any_of(views, [](const ProfileView& view) { return !view.profile->prep_by_workers.empty(); }))
     section.blocks.emplace_back(prep_by_workers(views));
   return section;

@@ -37,6 +37,13 @@ struct Fields<RankWaitsRecord> {
 };
 
 template <>
+struct Fields<BetweenEpochsRecord> {
+  using R = BetweenEpochsRecord;
+  static constexpr std::tuple list{field("epochs", &R::epochs), field("seconds", &R::seconds), field("data_seconds", &R::data_seconds),
+                                   field("validation_seconds", &R::validation_seconds), field("outside_seconds", &R::outside_seconds)};
+};
+
+template <>
 struct Fields<WaitsRecord> {
   using R = WaitsRecord;
   static constexpr std::tuple list{field("step_seconds", &R::step_seconds),
@@ -47,6 +54,7 @@ struct Fields<WaitsRecord> {
                                    field("outside", &R::outside),
                                    field("validation", &R::validation),
                                    field("unexplained", &R::unexplained),
+                                   field("between_epochs", &R::between_epochs),
                                    field("delaying_rank", &R::delaying_rank),
                                    field("by_rank", &R::by_rank)};
 };

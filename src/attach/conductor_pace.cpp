@@ -1,0 +1,134 @@
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/statistics.hpp"
+#include "conductor.hpp"
+
+/// How many steps the conductor asks for, and when a phase has had enough of them.
+
+namespace dsanalyze {
+namespace {
+
+constexpr double steady_difference = 0.05;
+constexpr double most_window_seconds = 2;  ///< where a window is to hold whole cycles of the kept batches
+constexpr std::size_t least_windows = 8;
+constexpr double wanted_half_width = 0.01;  ///< of a rate: then a phase is over before its time
+
+}  // namespace
+
+double Conductor::stage_seconds(Stage stage) const {
+  switch (stage) {
+    case Stage::full:
+      return 0.25 * m_plan.seconds;
+    case Stage::synthetic:
+      return 0.15 * m_plan.seconds;
+    case Stage::cached:
+      return 0.2 * m_plan.seconds;
+    case Stage::warm:
+      return 0.15 * m_plan.seconds;
+    case Stage::drains:
+    case Stage::done:
+      break;
+  }
+  return 0.2 * m_plan.seconds;
+}
+
+/// Three phases take steps; within one epoch each may take a third of those left, so that a script of one epoch is enough where it has any length.
+void Conductor::plan_steps(const Member& member) {
+  constexpr std::uint64_t least_of_phase = 40;
+  m_most_steps = 0;
+  if (!m_training.loader || !m_training.loader->batches || !member.at) return;
+  const std::uint64_t all = *m_training.loader->batches;
+  const std::uint64_t left = all - std::min(all, member.at->step);
+  if (left / 3 >= least_of_phase) m_most_steps = left / 3;
+}
+
+/// An epoch too short for warming up and measuring is a window as a whole, once one epoch of this phase is over; not where it takes long.
+bool Conductor::short_epochs() const {
+  if (!m_training.loader || !m_training.loader->batches) return false;
+  const std::uint64_t batches = *m_training.loader->batches;
+  const bool quick = static_cast<double>(batches) * m_step_seconds <= stage_seconds(m_stage) / 4;
+  return batches < 6 * warm_up_steps && (quick || batches <= 2 * least_steps);
+}
+
+/// Ten steps; fewer where two such windows would take much of the phase's time, or of a short epoch.
+std::uint64_t Conductor::warm_up_window() const {
+  if (m_step_seconds <= 0) return warm_up_steps;
+  const double fitting = std::min(stage_seconds(m_stage) / 5 / m_step_seconds, 2.0 * warm_up_steps);
+  auto steps = std::min(static_cast<std::uint64_t>(fitting), warm_up_steps);
+  if (m_training.loader && m_training.loader->batches) steps = std::min(steps, *m_training.loader->batches / 4);
+  return whole_cycles(std::max(steps, least_steps), std::max(static_cast<std::uint64_t>(fitting), least_steps));
+}
+
+/// In the synthetic phase, whole cycles of the batches that are handed out again, where these are no longer than the limit.
+std::uint64_t Conductor::whole_cycles(std::uint64_t steps, std::uint64_t limit) const {
+  const auto kept = m_training.phases.find(AttachPhase::synthetic);
+  if (m_stage != Stage::synthetic || kept == m_training.phases.end() || kept->second.kept_batches == 0) return steps;
+  const std::uint64_t cycle = kept->second.kept_batches;
+  const std::uint64_t whole = std::min((steps + cycle - 1) / cycle, std::max<std::uint64_t>(limit / cycle, 1)) * cycle;
+  return whole <= limit ? whole : steps;
+}
+
+std::uint64_t Conductor::window_steps() const {
+  const double step_seconds = std::max(m_step_seconds, 1e-6);
+  auto steps = static_cast<std::uint64_t>(std::max(1.0, std::round(window_seconds / step_seconds)));
+  auto limit = static_cast<std::uint64_t>(std::max(1.0, most_window_seconds / step_seconds));
+  if (m_most_steps > 0) limit = std::min(limit, m_most_steps / (2 * least_windows));
+  // Two windows fit between the warm-up and the end of an epoch.
+  if (m_training.loader && m_training.loader->batches && *m_training.loader->batches > 2 * warm_up_steps)
+    limit = std::min(limit, (*m_training.loader->batches - 2 * warm_up_steps) / 2);
+  steps = whole_cycles(std::min(steps, limit), limit);
+  return std::max<std::uint64_t>(steps, 1);
+}
+
+bool Conductor::late(Nanoseconds now) const {
+  return to_seconds(now - m_stage_begin) > stage_seconds(m_stage) / 2 || (m_most_steps > 0 && m_stage_steps > m_most_steps / 2);
+}
+
+bool Conductor::settled_epochs() const {
+  return std::ranges::all_of(m_members, [](const auto& each) {
+    const auto& [before, last] = each.second.epoch_medians;
+    return !each.second.trains || (before > 0 && std::abs(last / before - 1) <= steady_difference);
+  });
+}
+
+/// Whether every rank's last two medians agree.
+bool Conductor::settled() {
+  bool all = true;
+  for (auto& [number, member] : m_members) {
+    if (!member.at || !member.at->window) continue;
+    if (member.at->window->samples.size() < least_steps) {
+      all = false;
+      continue;
+    }
+    // Batches that come in clumps, one of each worker, give steps of two lengths: then the mean settles and the median need not.
+    const auto agrees = [](double value, double last) { return last > 0 && std::abs(value / last - 1) <= steady_difference; };
+    const double median = median_step_seconds(*member.at->window);
+    const double mean = step_seconds(*member.at->window) / static_cast<double>(std::max<std::size_t>(member.at->window->samples.size(), 1));
+    const bool by_median = agrees(median, std::exchange(member.last_median, median));
+    const bool by_mean = agrees(mean, std::exchange(member.last_mean, mean));
+    all &= by_median || by_mean;
+  }
+  return all;
+}
+
+bool Conductor::enough(Nanoseconds now) const {
+  const PhaseMeasurement& taken = m_training.phases.at(phase());
+  std::uint64_t steps = 0;
+  for (const auto& [rank, windows] : taken.by_rank)
+    for (const StepWindow& window : windows) steps += window.samples.size();
+  if (steps > 0 && steps < least_steps * taken.by_rank.size()) return false;
+  const auto rates = window_rates(taken);
+  const bool precise = rates.size() >= least_windows && estimate_mean(rates).relative_half_width() <= wanted_half_width;
+  return precise || to_seconds(now - m_stage_begin) > stage_seconds(m_stage) || (m_most_steps > 0 && m_stage_steps >= m_most_steps);
+}
+
+/// Whether a phase that takes steps has time for the least number of them.
+bool Conductor::fits(Stage stage, Nanoseconds now) const {
+  if (stage != Stage::synthetic && stage != Stage::cached) return true;
+  const double least = static_cast<double>(least_steps) * m_step_seconds;
+  return least <= stage_seconds(stage) || to_seconds(now - *m_begin) + least <= m_plan.seconds;
+}
+
+}  // namespace dsanalyze

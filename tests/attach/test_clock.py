@@ -1,0 +1,71 @@
+"""The clock of training steps by itself: each part is measured, and none of them is what the others leave."""
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / 'python' / 'dsanalyze' / '_attach'))
+from clock import StepClock  # noqa: E402
+
+
+class Parts(unittest.TestCase):
+    def step(self, *events, closed=1000):
+        """One step that opens at 0 and has waited 60 of its first 100, with 10 taken by the hook; then what happens in it."""
+        clock = StepClock()
+        clock.open(0)
+        clock.served(100, 60, 10, 4)
+        for name, *values in events:
+            getattr(clock, name)(*values)
+        clock.close(closed)
+        window = clock.take('full', closed, ranks=True)
+        return {part: window[part][0] for part in ('wait', 'compute', 'outside', 'validation', 'hook')}
+
+    def test_time_that_no_part_has_measured_is_in_none_of_them(self):
+        parts = self.step(('stepped_at', 700), ('hooked_after', 50))
+        self.assertEqual(parts, {'wait': 60, 'compute': 600, 'outside': 250, 'validation': 0, 'hook': 60})  # 30 of the first 100 are not explained.
+
+    def test_validation_in_the_middle_of_a_step_is_outside_of_its_computing(self):
+        parts = self.step(('validation_entered', 200), ('validation_served', 400), ('validation_ended', 500), ('stepped_at', 700))
+        self.assertEqual(parts, {'wait': 60, 'compute': 300, 'outside': 600, 'validation': 300, 'hook': 10})
+        parts = self.step(('validation_entered', 200), ('validation_served', 400), ('stepped_at', 700))
+        self.assertEqual((parts['compute'], parts['outside'], parts['validation']), (400, 500, 200))
+
+    def test_validation_after_a_step_is_outside(self):
+        parts = self.step(('stepped_at', 700), ('validation_entered', 800), ('validation_ended', 900))
+        self.assertEqual((parts['compute'], parts['outside'], parts['validation']), (600, 300, 100))
+
+    def test_a_step_without_an_optimizers_computes_until_the_next_batch_is_asked_for(self):
+        self.assertEqual(self.step()['compute'], 900)
+        parts = self.step(('validation_entered', 800), ('validation_ended', 900))
+        self.assertEqual((parts['compute'], parts['outside'], parts['validation']), (700, 200, 100))
+
+    def test_a_further_loaders_batch_is_waited_for_and_not_computed(self):
+        parts = self.step(('followed', 200, 20), ('stepped_at', 700), ('followed', 100, 0))
+        self.assertEqual(parts, {'wait': 360, 'compute': 380, 'outside': 200, 'validation': 0, 'hook': 30})
+
+    def test_the_hooks_time_between_two_optimizers_is_not_computing(self):
+        parts = self.step(('stepped_at', 400), ('hooked_after', 20), ('stepped_at', 700), ('hooked_after', 30))
+        self.assertEqual(parts, {'wait': 60, 'compute': 580, 'outside': 270, 'validation': 0, 'hook': 60})
+
+    def test_waiting_for_the_device_at_the_end_of_a_window_is_computing(self):
+        self.assertEqual(self.step(('stepped_at', 700), ('synchronised', 200))['compute'], 800)
+        self.assertEqual(self.step(('synchronised', 200))['compute'], 900)
+        clock = StepClock()
+        clock.synchronised(500)  # Between two steps.
+        clock.open(0)
+        clock.served(100, 100, 0, 4)
+        clock.close(300)
+        self.assertEqual(clock.take('full', 300, ranks=False)['compute'], [200])
+
+    def test_an_optimizers_step_while_a_batch_is_waited_for_gives_no_negative_part(self):
+        clock = StepClock()
+        clock.open(0)
+        clock.stepped_at(50)
+        clock.hooked_after(10)
+        clock.served(100, 90, 10, 4)
+        clock.close(300)
+        window = clock.take('full', 300, ranks=False)
+        self.assertEqual([window[part][0] for part in ('wait', 'compute', 'outside', 'hook')], [90, 0, 190, 20])
+
+
+if __name__ == '__main__':
+    unittest.main()
