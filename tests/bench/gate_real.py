@@ -35,7 +35,7 @@ import time
 
 PAIRS = 20
 BURN = 1 / 0.95 - 1  # of each sample's CPU time: 5 % fewer samples/s
-EMULATED_AT_ONCE = 4  # such runs wait, so they do not disturb one another
+EMULATED_AT_ONCE = 4  # such runs wait, so they disturb one another little; one at a time where a burst of other work is to meet one alone
 
 
 def note(text):
@@ -166,7 +166,7 @@ def equals(options, folder, name, arguments, metrics, at_once):
 
 
 def equals_emulated(options, folder):
-    return equals(options, folder, "equal, emulated devices", emulated(), "P,cached,full", EMULATED_AT_ONCE)
+    return equals(options, folder, "equal, emulated devices", emulated(), "P,cached,full", 1 if options.bursts else EMULATED_AT_ONCE)
 
 
 def equals_prep(options, folder):
