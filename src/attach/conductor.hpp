@@ -67,6 +67,7 @@ class Conductor {
     bool epoch_starts = false;                          ///< its next window's first step is the first after a gap that was kept
     Nanoseconds since = 0;                              ///< of its last message
     double drain_seconds = 0;                           ///< it was asked to drain for so long
+    double last_error = 0;                              ///< of the last window's median
     double last_mean = 0;                               ///< seconds a step in that window
     double last_median = 0;                             ///< seconds a step in the last window of the warm-up
     std::pair<double, double> epoch_medians{0.0, 0.0};  ///< of the last two epochs' steps in this stage

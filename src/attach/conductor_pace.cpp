@@ -11,6 +11,7 @@ namespace dsanalyze {
 namespace {
 
 constexpr double steady_difference = 0.05;
+constexpr double most_scatter = 0.25;      ///< of medians of steps that differ, as batches of several sizes make them
 constexpr double most_window_seconds = 2;  ///< where a window is to hold whole cycles of the kept batches
 constexpr std::size_t least_windows = 8;
 constexpr double wanted_half_width = 0.01;  ///< of a rate: then a phase is over before its time
@@ -93,7 +94,7 @@ bool Conductor::settled_epochs() const {
   });
 }
 
-/// Whether every rank's last two medians agree.
+/// Whether every rank's last two medians agree, within 5 % or what they scatter by where steps differ among themselves.
 bool Conductor::settled() {
   bool all = true;
   for (auto& [number, member] : m_members) {
@@ -103,7 +104,11 @@ bool Conductor::settled() {
       continue;
     }
     // Batches that come in clumps, one of each worker, give steps of two lengths: then the mean settles and the median need not.
-    const auto agrees = [](double value, double last) { return last > 0 && std::abs(value / last - 1) <= steady_difference; };
+    const double error = median_step_error(*member.at->window);
+    const double scatter = 2 * std::hypot(error, std::exchange(member.last_error, error));
+    const auto agrees = [&](double value, double last) {
+      return last > 0 && std::abs(value - last) <= std::clamp(scatter, steady_difference * last, most_scatter * last);
+    };
     const double median = median_step_seconds(*member.at->window);
     const double mean = step_seconds(*member.at->window) / static_cast<double>(std::max<std::size_t>(member.at->window->samples.size(), 1));
     const bool by_median = agrees(median, std::exchange(member.last_median, median));

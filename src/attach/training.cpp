@@ -1,6 +1,7 @@
 #include "training.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <numeric>
 
@@ -32,14 +33,27 @@ std::vector<double> rates_of(const DrainedMessage& drained) {
   return rates;
 }
 
+std::vector<double> steps_of(const StepWindow& window) {
+  std::vector<double> steps;
+  for (std::size_t i = 0; i < window.samples.size(); ++i) steps.push_back(window.wait[i] + window.compute[i] + window.outside[i]);
+  return steps;
+}
+
 }  // namespace
 
 double step_seconds(const StepWindow& window) { return to_seconds(window.end - window.begin) - sum(window.hook); }
 
-double median_step_seconds(const StepWindow& window) {
-  std::vector<double> steps;
-  for (std::size_t i = 0; i < window.samples.size(); ++i) steps.push_back(window.wait[i] + window.compute[i] + window.outside[i]);
-  return median(std::move(steps));
+double median_step_seconds(const StepWindow& window) { return median(steps_of(window)); }
+
+double median_step_error(const StepWindow& window) {
+  constexpr double deviation_by_median = 1.4826;  // of a normal distribution, as is the next
+  constexpr double error_by_deviation = 1.2533;
+  std::vector<double> steps = steps_of(window);
+  if (steps.empty()) return 0;
+  const double middle = median(steps);
+  for (double& step : steps) step = std::abs(step - middle);
+  const double root = std::sqrt(static_cast<double>(steps.size()));
+  return deviation_by_median * error_by_deviation * median(std::move(steps)) / root;
 }
 
 std::vector<double> window_rates(const PhaseMeasurement& phase) {

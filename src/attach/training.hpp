@@ -54,5 +54,7 @@ std::vector<double> window_rates(const DrainMeasurement& drain);
 double step_seconds(const StepWindow& window);
 /// The median step of a window in seconds, without what the hook took.
 double median_step_seconds(const StepWindow& window);
+/// The standard error of that, by the steps' median absolute deviation; seconds.
+double median_step_error(const StepWindow& window);
 
 }  // namespace dsanalyze

@@ -34,6 +34,7 @@ struct Training {
   int ranks = 1;
   std::uint64_t batches = 1000;                                             ///< an epoch
   double full = 0.010, synthetic = 0.004, cached = 0.008, drained = 0.005;  ///< seconds a step or batch
+  double spread = 0;                                                        ///< steps differ by up to so much of them, either way
   std::uint64_t seed = 1;
 
   struct Rank {
@@ -95,16 +96,19 @@ struct Training {
     message.kept = 16;
     if (rank.why != CheckpointMessage::Why::window) return message;
     StepWindow window;
+    double took = 0;
     window.begin = rank.answered;
     for (; rank.steps_left > 0 && rank.step < batches; --rank.steps_left, ++rank.step) {
       rank.phases.push_back(rank.phase);
-      const double seconds = step_seconds(rank.phase);
+      RandomStream random(seed * 1'000'003 + rank.step);
+      const double seconds = step_seconds(rank.phase) * (1 + spread * random.uniform(-1, 1));
+      took += seconds;
       window.wait.push_back(seconds / 2);
       window.compute.push_back(seconds / 2);
       for (auto* list : {&window.outside, &window.validation, &window.ranks, &window.hook}) list->push_back(0);
       window.samples.push_back(32);
     }
-    window.end = window.begin + to_nanoseconds(step_seconds(rank.phase) * static_cast<double>(window.samples.size()));
+    window.end = window.begin + to_nanoseconds(took);
     now = std::max(now, window.end);
     message.window = window;
     message.step = rank.step;
@@ -207,6 +211,19 @@ TEST_CASE("an epoch of many steps is enough for all phases") {
   training.run(conductor);
   CHECK(conductor.finished());
   CHECK(training.members.at(0).epoch == 0);
+}
+
+TEST_CASE("steps that differ, as those of batches of several sizes do, are found steady as well as equal ones") {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    CAPTURE(seed);
+    Training training;
+    training.batches = 100'000 + seed * 1000;
+    training.spread = 0.6;
+    training.seed = seed;
+    Conductor conductor = made(60);
+    training.run(conductor);
+    for (const AttachPhase phase : {AttachPhase::full, AttachPhase::synthetic}) CHECK(conductor.training().phases.at(phase).steady);
+  }
 }
 
 TEST_CASE("a second training in the same command is refused by name, whether the first has ended or not") {

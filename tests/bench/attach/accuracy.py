@@ -1,6 +1,6 @@
 """How right `dsanalyze profile -- COMMAND` is about a PyTorch training whose rates are known.
 
-usage: attach_accuracy.py PROGRAM [--python PYTHON] [--time-budget SECONDS] [--only ingestion|prep|waits] [--json FILE]
+usage: accuracy.py PROGRAM [--python PYTHON] [--time-budget SECONDS] [--only ingestion|prep|waits] [--json FILE]
 
 ingestion   G of steps of a known length (1 to 500 ms; the length is measured by the same loop over a list, interleaved), batches of 1 to 512 samples.
 prep        P of a loader whose samples take known waits, and of one that computes, against an independent drain of the same DataLoader.
