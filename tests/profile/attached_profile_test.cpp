@@ -116,12 +116,12 @@ TEST_CASE("where batches that are handed out again differ, G is their samples by
   PhaseMeasurement& synthetic = launched.training.phases[AttachPhase::synthetic];
   synthetic.by_rank.clear();
   std::size_t next = 0;
-  for (const std::size_t steps : {5U, 5U, 6U, 2U, 7U, 5U, 5U, 6U}) {
+  for (const std::size_t count : {5U, 5U, 6U, 2U, 7U, 5U, 5U, 6U}) {
     StepWindow window = window_of(0, 0.01);
     for (auto* list : {&window.wait, &window.compute, &window.outside, &window.ranks, &window.validation, &window.hook, &window.samples})
-      list->resize(steps);
+      list->resize(count);
     double all = 0;
-    for (std::size_t i = 0; i < steps; ++i, next = (next + 1) % samples.size()) {
+    for (std::size_t i = 0; i < count; ++i, next = (next + 1) % samples.size()) {
       window.batch.push_back(next + 1);
       window.samples[i] = samples[next];
       window.compute[i] = seconds[next];
