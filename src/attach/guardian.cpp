@@ -60,12 +60,13 @@ void let_go(int link) {
   while (bytes < 0 && errno == EINTR);
   if (bytes == 1 && said == over) ::_exit(0);
   end_training("DSANALYZE_ATTACH=" + (folder / "attach").native());
-  for (const std::string& failure : undo_outputs(journals_of(folder)).failures) {
+  const OutputsUndone undone = undo_outputs(journals_of(folder));
+  for (const std::string& failure : undone.failures) {
     const std::string line = fmt::format("dsanalyze: warning: not taken back: {}\n", failure);
     if (::write(STDERR_FILENO, line.data(), line.size()) < 0) break;
   }
   std::error_code ignored;
-  std::filesystem::remove_all(journals_of(folder), ignored);
+  if (undone.failures.empty()) std::filesystem::remove_all(journals_of(folder), ignored);
   std::filesystem::remove_all(folder, ignored);
   ::_exit(0);
 }

@@ -24,7 +24,7 @@ namespace {
 
 constexpr int poll_milliseconds = 20;
 constexpr double look_seconds = 1;   ///< between two looks for processes that use PyTorch without the hook
-constexpr double deaf_seconds = 10;  ///< the hook speaks when the loader's module is imported, which may be a while after the library is mapped
+constexpr double deaf_seconds = 30;  ///< the hook speaks when the loader's module is imported, which may be a while after the library is mapped
 
 std::string python_path(const std::filesystem::path& hook) {
   const char* const given = std::getenv("PYTHONPATH");
@@ -235,12 +235,13 @@ LaunchedTraining launch_training(const LaunchSettings& settings, EventSink& even
   try {
     LaunchedTraining launched = Launch(settings, events, timing).run(stop);
     launched.outputs = undo_outputs(journals);
-    std::filesystem::remove_all(journals);
+    if (launched.outputs.failures.empty()) std::filesystem::remove_all(journals);
     return launched;
   } catch (...) {
-    for (const std::string& failure : undo_outputs(journals).failures)
+    const OutputsUndone undone = undo_outputs(journals);
+    for (const std::string& failure : undone.failures)
       events.finding({"outputs-not-undone", Finding::Severity::warning, fmt::format("not taken back: {}", printable(failure))});
-    std::filesystem::remove_all(journals);
+    if (undone.failures.empty()) std::filesystem::remove_all(journals);
     throw;
   }
 }

@@ -72,12 +72,20 @@ class Undo {
       take_back(entry);
       if (::pwrite(mark.get(), &entry.at, sizeof entry.at, 0) < 0) continue;  // Only an interruption now would need it.
     }
-    for (const std::string& place : m_places) ::rmdir(place.c_str());
+    for (const std::string& place : m_places) clear(place);
     m_undone.files.assign(m_files.begin(), m_files.end());
     return std::move(m_undone);
   }
 
  private:
+  /// Copies that were never finished go; originals that could not go back stay.
+  static void clear(const std::string& place) {
+    std::error_code none;
+    for (const auto& file : std::filesystem::directory_iterator(place, none))
+      if (file.path().extension() == ".part") ::unlink(file.path().c_str());
+    ::rmdir(place.c_str());
+  }
+
   void take_back(const Entry& entry) {
     const auto found = status(entry.path);
     if (entry.done == "new") {
@@ -87,8 +95,10 @@ class Undo {
     } else if (entry.done == "grown") {
       const auto size = static_cast<off_t>(number(entry.more));
       if (found && S_ISREG(found->st_mode) && found->st_size > size) check(::truncate(entry.path.c_str(), size), entry, m_undone.restored);
+    } else if (entry.done == "copied") {
+      if (status(entry.more)) copy_back(entry);
     } else if (entry.done == "moved") {
-      if (!found && status(entry.more)) check(::rename(entry.more.c_str(), entry.path.c_str()), entry, m_undone.restored);
+      move_back(entry);
     } else if (entry.done == "made") {
       if (found && S_ISDIR(found->st_mode)) ::rmdir(entry.path.c_str());  // What other programs wrote into it stays.
     } else if (entry.done == "gone") {
@@ -105,6 +115,49 @@ class Undo {
     check(::rename(entry.more.c_str(), entry.path.c_str()), entry, m_undone.restored);
   }
 
+  /// Only if it was moved: what lies there now is the same file.
+  void move_back(const Entry& entry) {
+    const auto colon = entry.more.find(':');
+    if (colon == std::string::npos) return;
+    const std::string target = entry.more.substr(colon + 1);
+    const auto there = status(target);
+    if (!there || there->st_ino != number(entry.more.substr(0, colon))) return;
+    // What has come there since is not replaced. Not every filesystem has the call that makes sure of it.
+    int moved = ::renameat2(AT_FDCWD, target.c_str(), AT_FDCWD, entry.path.c_str(), RENAME_NOREPLACE);
+    if (moved != 0 && errno == EINVAL && !status(entry.path)) moved = ::rename(target.c_str(), entry.path.c_str());
+    check(moved, entry, m_undone.restored);
+  }
+
+  /// In place, so that other names of the same file have their content back, too.
+  void copy_back(const Entry& entry) {
+    std::error_code failed;
+    const std::filesystem::path copy(entry.more);
+    const auto written = std::filesystem::last_write_time(copy, failed);
+    if (std::filesystem::exists(entry.path) ? !overwrite(entry) : !std::filesystem::copy_file(copy, entry.path, failed)) {
+      check(-1, entry, m_undone.restored);
+      return;
+    }
+    std::filesystem::last_write_time(entry.path, written, failed);
+    std::filesystem::remove(copy, failed);
+    check(0, entry, m_undone.restored);
+  }
+
+  static bool overwrite(const Entry& entry) {
+    try {
+      const MappedFile content(entry.more);
+      const FileDescriptor file = open_file(entry.path, O_WRONLY | O_CLOEXEC);
+      std::string_view left = content.view();
+      while (file.valid() && !left.empty()) {
+        const ssize_t written = ::pwrite(file.get(), left.data(), left.size(), static_cast<off_t>(content.view().size() - left.size()));
+        if (written < 0) return false;
+        left.remove_prefix(static_cast<std::size_t>(written));
+      }
+      return file.valid() && ::ftruncate(file.get(), static_cast<off_t>(content.view().size())) == 0;
+    } catch (const Error&) {
+      return false;
+    }
+  }
+
   void check(int result, const Entry& entry, std::size_t& count) {
     if (result == 0) {
       ++count;
@@ -113,7 +166,7 @@ class Undo {
     }
     const char* const cause = std::strerror(errno);
     std::string failure = fmt::format("{}: {}", entry.path, cause);
-    if (entry.done == "kept") failure += fmt::format(" (the original is {})", entry.more);
+    if (entry.done == "kept" || entry.done == "copied") failure += fmt::format(" (the original is {})", entry.more);
     m_undone.failures.push_back(failure);
   }
 

@@ -30,6 +30,12 @@ struct Run {
     std::ofstream file(of("output/journal-" + process), std::ios::app);
     for (const std::string& text : {done, std::to_string(++at), of(name).native(), more}) file << text << '\0';
   }
+  /// path was renamed to another name, under which it lies now.
+  void journal_move(const std::string& from, const std::string& to, const std::string& process) {
+    struct stat found {};
+    REQUIRE(::lstat(of(to).c_str(), &found) == 0);
+    journal("moved", from, std::to_string(found.st_ino) + ":" + of(to).native(), process);
+  }
   OutputsUndone undo() const { return undo_outputs(of("output")); }
 };
 
@@ -40,8 +46,8 @@ TEST_CASE("changes are taken back, the latest first, of all processes together")
   run.journal("place", "kept");
   run.journal("kept", "last.pt", run.of("kept/1"));
   write(run.of("kept/1"), "original");
-  run.journal("moved", "last.pt", run.of("older.pt"), "2");  // not of the original, which had gone aside
   write(run.of("older.pt"), "of the run");
+  run.journal_move("last.pt", "older.pt", "2");  // not of the original, which had gone aside
   run.journal("new", "last.pt", "", "2");
   write(run.of("last.pt"), "of the run");
   run.journal("made", "runs/new");
@@ -67,7 +73,8 @@ TEST_CASE("what was cut off or never happened is passed over, and taking back tw
   write(run.of("a"), "as it was");
   write(run.of("b"), "as it was");
   run.journal("kept", "a", run.of("kept/1"));  // the process was killed before it set a aside
-  run.journal("moved", "b", run.of("c"));
+  write(run.of("c"), "another file");
+  run.journal("moved", "b", "1:" + run.of("c").native());
   run.journal("new", "d");
   std::ofstream(run.of("output/journal-1"), std::ios::app) << "new" << '\0' << "9" << '\0' << run.of("a").native();
   for (int i = 0; i < 2; ++i) {
@@ -90,6 +97,33 @@ TEST_CASE("a file that was removed and made anew is the original again, however 
     CHECK(run.undo().failures.empty());
     CHECK(read_file(run.of("a")) == "original");
   }
+}
+
+TEST_CASE("a copy goes back into the file itself, under all of its names; half a copy is none") {
+  Run run;
+  run.journal("place", "kept");
+  write(run.of("a"), "changed, and longer");
+  std::filesystem::create_hard_link(run.of("a"), run.of("b"));
+  run.journal("copied", "a", run.of("kept/1"));
+  write(run.of("kept/1"), "original");
+  run.journal("copied", "c", run.of("kept/2"));
+  write(run.of("kept/2.part"), "orig");
+  write(run.of("c"), "as it was");
+  CHECK(run.undo().failures.empty());
+  CHECK(read_file(run.of("b")) == "original");
+  CHECK(read_file(run.of("c")) == "as it was");
+  CHECK(std::filesystem::hard_link_count(run.of("a")) == 2);
+  CHECK_FALSE(std::filesystem::exists(run.of("kept")));
+}
+
+TEST_CASE("what was renamed does not replace what has come in its place, and is named") {
+  Run run;
+  write(run.of("b"), "original");
+  run.journal_move("a", "b", "1");
+  write(run.of("a"), "of another program");
+  CHECK(run.undo().failures.size() == 1);
+  CHECK(read_file(run.of("a")) == "of another program");
+  CHECK(read_file(run.of("b")) == "original");
 }
 
 TEST_CASE("an original that cannot go back stays where it lies, and is named") {

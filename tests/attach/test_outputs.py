@@ -119,6 +119,82 @@ class Outputs(unittest.TestCase):
         after = self.undone()
         self.assertEqual({name: after.get(name) for name in self.before}, self.before)
 
+    def test_backups_that_a_script_makes_at_its_start_are_taken_back(self):
+        for when in ('', 'train()\n'):
+            self.launch(training + when + '''
+os.rename('old', 'old.bak')
+os.makedirs('old')
+open('old/new', 'w').write('of the run')
+for name, to in (('best.pt', 'b3'), ('last.pt', 'best.pt'), ('state.json', 'last.pt')):
+    os.rename(name, to)
+open('state.json', 'w').write('of the run')
+train()
+''')
+            after = self.undone()
+            self.assertEqual({name: after.get(name) for name in self.before}, self.before)
+
+    def test_a_rename_that_fails_changes_nothing(self):
+        self.launch(training + '''
+for first in (lambda: None, train):
+    first()
+    shutil.rmtree('tmp', ignore_errors=True)
+    os.mkdir('tmp')
+    open('tmp/c', 'w').write('of the run')
+    try:
+        os.rename('tmp', 'old')
+    except OSError:
+        shutil.copy('tmp/c', 'old/c')
+        open('old/deep/b', 'w').write('of the run')
+        os.system('rm -r tmp')
+''')
+        after = self.undone()
+        self.assertEqual({name: after.get(name) for name in self.before}, self.before)
+
+    def test_files_that_are_changed_in_place_have_their_content_back_under_all_names(self):
+        self.launch(training + '''
+os.link('best.pt', 'best-too.pt')
+train()
+with open('best-too.pt', 'r+b') as file:
+    file.write(b'X')
+with open('log.txt', 'a+') as file:
+    file.seek(0)
+    file.truncate()
+    file.write('X')
+handle = os.open('at.pt', os.O_RDWR)
+os.ftruncate(handle, 0)
+open('last.pt', 'w', opener=lambda path, flags: os.open(path, flags)).write('X')
+os.makedirs('.cache')
+os.rename('numbers', '.cache/numbers')
+''')
+        after = self.undone()
+        self.assertEqual({name: after.get(name) for name in self.before}, self.before)
+
+    def test_a_script_that_starts_itself_anew_keeps_the_first_originals(self):
+        self.launch(training + '''
+if not os.path.exists('again'):
+    open('best.pt', 'w').write('1')
+    open('again', 'w')
+    os.execv(sys.executable, [sys.executable, *sys.argv])
+open('last.pt', 'w').write('2')
+train()
+''')
+        after = self.undone()
+        self.assertEqual({name: after.get(name) for name in self.before}, self.before)
+
+    def test_two_processes_that_change_the_same_files_leave_the_originals(self):
+        self.launch(training + '''
+train()
+child = os.fork()
+for i in range(200):
+    open('best.pt', 'w').write(str(child))
+    open('last.pt', 'w').write(str(i))
+if not child:
+    os._exit(0)
+os.waitpid(child, 0)
+''')
+        after = self.undone()
+        self.assertEqual({name: after.get(name) for name in self.before}, self.before)
+
     def test_a_passive_run_changes_what_the_script_says(self):
         self.launch(rotating, mode='passive')
         self.assertEqual(os.listdir(self.launcher.output), [])

@@ -3,9 +3,10 @@
 The launcher takes the changes back when all processes have ended, the latest first (src/attach/outputs.hpp). One change in the journal is four texts, each
 with a zero byte after it: what was done, when (ns), the path, and:
   kept    the place where the file, or link, that was at path lies now
+  copied  the place where a copy of the file lies, which is changed in place
   new     nothing: there was nothing at path
   grown   the bytes that the file had
-  moved   the new path
+  moved   inode, colon, the new path
   made    nothing: a folder that was not there
   gone    the mode of the folder that was removed
   place   nothing: path is a folder of originals
@@ -13,9 +14,11 @@ with a zero byte after it: what was done, when (ns), the path, and:
 import os
 import shutil
 import stat
-from time import monotonic_ns as now
+from time import monotonic_ns as now, sleep
 
 most_copied = 1 << 28
+most_log_copied = 1 << 24
+lock_seconds = 5
 
 
 class Unprotected(Exception):
@@ -33,8 +36,30 @@ class Originals:
         self._made = {}  # folders, likewise
         self._stay = set()  # new ones that are not removed at the end
         self._grown = set()
+        self._copied = set()
+        self._vacated = set()  # paths of originals that were renamed
         self._places = set()
         self._count = 0
+
+    def __enter__(self):
+        """Other ranks may change the same files: the order of lines is that of the changes."""
+        self._lock = None
+        handle = os.open(os.path.join(self._folder, 'lock'), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        deadline = now() + lock_seconds * 10**9
+        while True:
+            try:
+                os.lockf(handle, os.F_TLOCK, 0)
+                break
+            except OSError:
+                if now() > deadline:
+                    os.close(handle)
+                    raise Unprotected('the lock')
+                sleep(0.0005)
+        self._lock = handle
+        return self
+
+    def __exit__(self, *_):
+        os.close(self._lock)
 
     def writes(self, path, truncates, appends, creates, may_move=True):
         """A file is about to be opened for writing."""
@@ -44,18 +69,22 @@ class Originals:
             if creates:
                 self._new(path)
             return
-        if not stat.S_ISREG(found.st_mode) or self._is_free(path) or not os.access(path, os.W_OK):
+        if not stat.S_ISREG(found.st_mode) or self._is_free(path) or path in self._copied or not os.access(path, os.W_OK):
             return
-        if not found.st_size or (appends and not truncates):
+        if not found.st_size or (appends and not truncates and found.st_size > most_log_copied):
             if path not in self._grown:
                 self._write('grown', path, found.st_size)
                 self._grown.add(path)
             return
-        if truncates and may_move:
-            self._set_aside(path, found)
-        else:
-            self._copy(path, found)
-        self._own[path] = False
+        if truncates and found.st_nlink == 1 and (may_move or found.st_size > most_copied):
+            try:
+                self._set_aside(path, found)
+                self._own[path] = False
+                return
+            except Unprotected:
+                pass
+        self._copy(path, found)
+        self._copied.add(path)
 
     def removes(self, path):
         path = _entry(path)
@@ -68,22 +97,24 @@ class Originals:
             self._stay.discard(path)
         self._own.pop(path, None)
         self._grown.discard(path)
+        self._copied.discard(path)
 
     def moves(self, source, target):
         source, target = _entry(source), _entry(target)
         found, there = _status(source), _status(target)
-        if found is None or (there is not None and os.path.samestat(found, there)):
+        if found is None or not _can_move(source, found, target, there):
             return
         if there is not None and stat.S_ISDIR(there.st_mode):
             self.removes_folder(target)
         elif there is not None and _is_kept(there) and not self._is_free(target):
             self._set_aside(target, there)
-        self._grown.difference_update((source, target))
+        for known in (self._grown, self._copied):
+            known.difference_update((source, target))
         self._own.pop(target, None)
         if stat.S_ISDIR(found.st_mode):
-            self._moves_folder(source, target)
+            self._moves_folder(source, found, target)
         elif not self._is_free(source):
-            self._write('moved', source, target)
+            self._moved(source, found, target)
             self._own.pop(source, None)
         else:
             stays = self._own.pop(source)
@@ -94,9 +125,9 @@ class Originals:
                 self._write('new', target)
             self._own[target] = stays
 
-    def _moves_folder(self, source, target):
+    def _moves_folder(self, source, found, target):
         if not (self._made.get(source) and self.keeps):
-            self._write('moved', source, target)
+            self._moved(source, found, target)
         for known in (self._own, self._made):
             for path in _inside(source, known):
                 known[target + path[len(source):]] = known.pop(path)
@@ -116,9 +147,10 @@ class Originals:
     def makes_folder(self, path):
         path = _entry(path)
         if _status(path) is None:
-            if not self.keeps:
+            stays = self.keeps and not self._is_vacated(path)
+            if not stays:
                 self._write('made', path)
-            self._made[path] = self.keeps
+            self._made[path] = stays
 
     def removes_folder(self, path):
         path = _entry(path)
@@ -140,13 +172,22 @@ class Originals:
         """Whether a change of this file needs no line: an earlier line takes it back, or its present content stays whatever becomes of it."""
         return path in self._own and (self.keeps or not self._own[path])
 
+    def _is_vacated(self, path):
+        """Whether an original was renamed from here, or a folder above, so that nothing new can stay."""
+        return bool(self._vacated) and any(path == place or path.startswith(place + os.sep) for place in self._vacated)
+
     def _new(self, path):
-        if not self.keeps:
+        stays = self.keeps and not self._is_vacated(path)
+        if stays:
+            self._stay.add(path)
+        else:
             self._write('new', path)
             self._stay.discard(path)
-        else:
-            self._stay.add(path)
-        self._own[path] = self.keeps
+        self._own[path] = stays
+
+    def _moved(self, source, found, target):
+        self._write('moved', source, '{}:{}'.format(found.st_ino, target))
+        self._vacated.add(source)
 
     def _set_aside(self, path, found):
         """The original goes to a place, and an empty file takes its name, which the script's own call then changes."""
@@ -169,16 +210,23 @@ class Originals:
         raise Unprotected(path)
 
     def _copy(self, path, found):
+        """Under a passing name first: half a copy must not be taken for the original."""
         if found.st_size > most_copied:
             raise Unprotected(path)
-        for place in self._candidates(path):
-            try:
-                shutil.copy2(path, place)
-                os.chown(place, found.st_uid, found.st_gid)
-            except OSError:
+        for place in [*self._candidates(path), self._place(self._folder)]:
+            folder = os.statvfs(os.path.dirname(place))
+            if folder.f_bavail * folder.f_frsize < 3 * found.st_size:
                 continue
-            self._write('kept', path, place)
-            return
+            self._write('copied', path, place)
+            try:
+                shutil.copy2(path, place + '.part')
+                os.rename(place + '.part', place)
+                return
+            except OSError:
+                try:
+                    os.unlink(place + '.part')
+                except OSError:
+                    pass
         raise Unprotected(path)
 
     def _candidates(self, path):
@@ -192,8 +240,12 @@ class Originals:
         for folder in reversed(above):
             place = os.path.join(folder, self._name)
             if place in self._places or (os.access(folder, os.W_OK | os.X_OK) and self._make(place)):
-                self._count += 1
-                yield os.path.join(place, '{}-{}'.format(os.getpid(), self._count))
+                yield self._place(place)
+
+    def _place(self, folder):
+        """A name that neither a process with the same number nor this one after an exec gives again."""
+        self._count += 1
+        return os.path.join(folder, 'original-{}-{}-{}'.format(os.getpid(), now(), self._count))
 
     def _make(self, place):
         self._write('place', place)
@@ -226,6 +278,18 @@ def _entry(path):
     """A path whose last part is not followed where it is a link."""
     folder, name = os.path.split(os.path.abspath(path))
     return os.path.join(os.path.realpath(folder), name)
+
+
+def _can_move(source, found, target, there):
+    """Whether rename() will do it: what fails changes nothing, and scripts then go other ways."""
+    if there is not None:
+        if os.path.samestat(found, there) or stat.S_ISDIR(found.st_mode) != stat.S_ISDIR(there.st_mode):
+            return False
+        if stat.S_ISDIR(there.st_mode) and os.listdir(target):
+            return False
+    folders = os.path.dirname(source), os.path.dirname(target)
+    return (all(os.access(folder, os.W_OK | os.X_OK) for folder in folders) and os.stat(folders[1]).st_dev == found.st_dev
+            and not target.startswith(source + os.sep))
 
 
 def _is_kept(found):

@@ -47,11 +47,9 @@ class Outputs:
             self._originals.keeps = False
 
     def child(self):
-        """In a forked child: a data loader's worker, whose new files are caches."""
+        """In a forked child, where nobody holds the lock."""
         self._lock = RLock()
         self._thread = None
-        if self._originals is not None:
-            self._originals.keeps = True
 
     # Events.
 
@@ -67,7 +65,7 @@ class Outputs:
 
     def _change(self, path, change, *arguments, **named):
         """One change at a time; what this does itself raises events, too."""
-        if path.startswith(_left_alone) or any(part in path for part in _caches):
+        if path.startswith(_left_alone) or _is_cache(path):
             return
         if self._originals is None:
             if len(self._written) < max_files and os.getpid() == self._process:
@@ -75,8 +73,11 @@ class Outputs:
             return
         with self._lock:
             self._thread = get_ident()
+            if os.getpid() != self._process and torch.utils.data.get_worker_info() is not None:
+                self._originals.keeps = True  # what a loader's worker writes anew is a cache
             try:
-                change(*arguments, **named)
+                with self._originals:
+                    change(*arguments, **named)
             except (Unprotected, OSError):
                 self._unprotected.add(os.path.abspath(path))
             finally:
@@ -86,8 +87,8 @@ class Outputs:
         if not isinstance(path, (str, bytes)) or not isinstance(flags, int) or not flags & (os.O_WRONLY | os.O_RDWR):
             return
         path = os.fsdecode(path)
-        # The event does not tell the folder that a relative path of os.open() may be in.
-        self._change(path, self._writes, path, flags & os.O_TRUNC, flags & os.O_APPEND, flags & os.O_CREAT, mode is not None or os.path.isabs(path))
+        # The event does not tell the folder that a relative path may be in (dir_fd, opener): only a copy does no harm to a file that it is not about.
+        self._change(path, self._writes, path, flags & os.O_TRUNC, flags & os.O_APPEND, flags & os.O_CREAT, os.path.isabs(path))
 
     def _writes(self, *arguments):
         if self._originals is not None:
@@ -96,6 +97,8 @@ class Outputs:
     def _truncate(self, path, length):
         if isinstance(path, (str, bytes)):
             self._open(path, None, os.O_RDWR)
+        elif isinstance(path, int):
+            self._open(os.readlink('/proc/self/fd/{}'.format(path)), None, os.O_RDWR)
 
     def _remove(self, path, folder=-1):
         path = _at(path, folder)
@@ -103,7 +106,7 @@ class Outputs:
 
     def _rename(self, source, target, source_folder=-1, target_folder=-1):
         source, target = _at(source, source_folder), _at(target, target_folder)
-        self._change(target, self._originals.moves, source, target)
+        self._change(target if _is_cache(source) else source, self._originals.moves, source, target)
 
     def _mkdir(self, path, mode=0, folder=-1):
         path = _at(path, folder)
@@ -135,7 +138,7 @@ class Outputs:
         def save(*arguments, **named):
             path = arguments[1] if len(arguments) > 1 else named.get(name)
             if isinstance(path, (str, bytes, os.PathLike)):
-                self._audit('open', (os.fspath(path), 'wb', os.O_WRONLY | os.O_CREAT | os.O_TRUNC))
+                self._audit('open', (os.path.abspath(os.fspath(path)), 'wb', os.O_WRONLY | os.O_CREAT | os.O_TRUNC))
             return original(*arguments, **named)
 
         return save
@@ -163,6 +166,10 @@ class Outputs:
                  paths=sorted(self._unprotected)[:max_files])
         if self._commands:
             note('commands-started', 'The script started {}: what other programs write is not taken back.'.format(_some(self._commands)))
+
+
+def _is_cache(path):
+    return any(part in path for part in _caches)
 
 
 def _at(path, folder):

@@ -151,6 +151,8 @@ std::string verdict(const ProfileResult& result) {
 std::string first_step(const ProfileResult& result) {
   const auto error = std::ranges::find(result.findings, Finding::Severity::error, &Finding::severity);
   if (!result.trusted && error != result.findings.end()) return "Mend what makes the measurement untrustworthy: " + error->message;
+  if (std::ranges::find(result.findings, "phases-missing", &Finding::code) != result.findings.end())
+    return "Profile it again with what the missing phases need: see the finding phases-missing.";
   const bool passive = !result.ingestion && result.prep_by_workers.empty() && result.run("cached") == nullptr;
   if (!result.command.empty() && passive) return "Profile it without --passive, which measures what each part could do.";
   if (!result.command.empty()) return launched_first_step(result);
