@@ -40,7 +40,7 @@ void end_training(const std::string& environment) {
   }
 }
 
-/// Nothing of the launcher's is kept open: whoever reads its output would wait for this process.
+/// Keeps nothing of the launcher's open: a reader of its output would wait for this process.
 void let_go(int link) {
   const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   ::dup2(nothing, STDIN_FILENO);
@@ -78,7 +78,7 @@ Guardian::Guardian(const std::filesystem::path& folder) {
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) throw_errno("cannot make a socket for", "the guardian", errno);
   m_link = FileDescriptor(ends[0]);
   const FileDescriptor other(ends[1]);
-  // A process between the two lets it be nobody's child: what this process collects and ends does not include it.
+  // A process between the two makes it no descendant, so that this process neither collects nor ends it.
   ::prctl(PR_SET_CHILD_SUBREAPER, 0);
   const pid_t between = ::fork();
   if (between < 0) throw_errno("cannot start", "the guardian", errno);

@@ -6,9 +6,9 @@
 
 namespace dsanalyze {
 
-/// A process that does what is left to do if this one ends without having done it (killed, a second Ctrl-C): it ends the processes of the training,
-/// takes back what they changed among the user's files (undo_outputs()), and removes the launch's folder. It is nobody's child, keeps no file of this
-/// process open but stderr, and ends with this object. Threads: one at a time.
+/// A second process that does what is left to do if the launcher ends without having done it (killed, a second Ctrl-C): it ends the processes of the
+/// training, takes back what they changed among the user's files (undo_outputs()), and removes the launch's folder. It is no descendant of the
+/// launcher, keeps none of its files open but stderr, and ends with this object. Threads: one at a time.
 class Guardian {
  public:
   /// `folder` is the launch's: processes of the training are told by DSANALYZE_ATTACH=<folder>/attach in their environment, and the journals lie in

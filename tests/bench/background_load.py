@@ -27,7 +27,7 @@ while True:
 
 
 def profile(program, folder, budget, file):
-    run = subprocess.run([program, "profile", folder, "--accelerator", "emulated:5000", "--time-budget", budget, "--quiet", "-o", file],
+    run = subprocess.run([program, "profile", folder, "--accelerator", "emulated:5000", "--batch-size", "32", "--time-budget", budget, "--quiet", "-o", file],
                          capture_output=True, text=True, check=False)
     if run.returncode not in (0, 4):
         raise SystemExit(run.stderr)

@@ -47,7 +47,7 @@ class Outputs:
             self._originals.keeps = False
 
     def child(self):
-        """In a forked child, where nobody holds the lock."""
+        """In a forked child: a thread that held the lock is not in it."""
         self._lock = RLock()
         self._thread = None
 
