@@ -120,10 +120,10 @@ void find_odd_steps(const LaunchedTraining& launched, ProfileResult& result) {
   }
   const std::uint64_t kept = phase->second.kept_batches;
   if (kept > 0 && kept < wanted_kept_batches)
-    result.findings.push_back(
-        {"few-kept-batches", Severity::info,
-         fmt::format("G was measured with {} batches that were handed out in turn, not {}: more did not fit the memory set aside.", kept,
-                     wanted_kept_batches)});
+    result.findings.push_back({"few-kept-batches", Severity::info,
+                               fmt::format("G was measured with {} batches that were handed out in turn, not {}: more did not fit the memory set "
+                                           "aside, or the epoch had no more whole ones.",
+                                           kept, wanted_kept_batches)});
 }
 
 /// What became of the files that the training wrote or changed.
