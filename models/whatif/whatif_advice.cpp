@@ -113,7 +113,11 @@ void advise_about_prep(const RateModel& model, const Evaluation& base, std::vect
   const auto needed = cores_for(rate_of(then, base).value, model);
   if (!needed) {
     const WhatIfFound found = find("cores", model);
-    list.push_back(advice("prep-does-not-scale", fmt::format("More cores alone do not help: {}.", found.then), rates_as_evidence(base)));
+    const bool certain = !cores_may_reach(rate_of(then, base).value, model);
+    list.push_back(advice(
+        "prep-does-not-scale",
+        fmt::format("{}: {}.", certain ? "More cores alone do not help" : "Measure P longer, or on more cores, before you buy cores", found.then),
+        rates_as_evidence(base)));
     return;
   }
   WhatIfQuestion question;

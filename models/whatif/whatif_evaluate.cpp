@@ -78,12 +78,15 @@ double moved_fetch(const RateModel& model, const Setup& setup, double Setup::*ra
   return std::isfinite(fetch) ? (stages_of(model, up).fetch - stages_of(model, down).fetch) / (2 * small * fetch) * error : 0;
 }
 
+/// One window shows no scatter, so its rate is unknown by all of itself: nothing is sure of it, however far it lies from the others.
+bool is_unknown(const RateEstimate& rate) { return rate.ci95.low <= 0; }
+
 /// Whether a rate but the lowest may be the lowest, and which.
 void take_rival(Evaluation& result) {
   const RateEstimate& lowest = rate_of(result.rule.resource, result);
   const auto is_rival = [&](Resource resource) {
     return resource != result.rule.resource && (resource != Resource::gpu || result.ingestion) &&
-           lowest.ci95.overlaps(rate_of(resource, result).ci95);
+           (lowest.ci95.overlaps(rate_of(resource, result).ci95) || is_unknown(lowest) || is_unknown(rate_of(resource, result)));
   };
   std::vector<Resource> rivals;
   for (const Resource resource : {result.rule.next, Resource::gpu, Resource::cpu, Resource::io})

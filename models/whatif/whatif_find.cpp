@@ -42,8 +42,12 @@ WhatIfFound find_cores(const RateModel& model, const Evaluation& base) {
     const ScalingLaw& law = model.scaling.law();
     const std::string most =
         std::isfinite(law.peak_threads()) ? fmt::format("with {}", format_number(std::floor(law.peak_threads()))) : "however many";
-    found.then = fmt::format("no number of cores removes the prep stall: by the scalability law prep reaches at most {} samples/s [P], {}",
-                             format_number(model.rates.prep * model.scaling.factor(*model.cores, std::min(law.peak_threads(), 1e9))), most);
+    const std::string limit =
+        fmt::format("by the scalability law prep reaches at most {} samples/s [P], {}",
+                    format_number(model.rates.prep * model.scaling.factor(*model.cores, std::min(law.peak_threads(), 1e9))), most);
+    found.then = cores_may_reach(target, model)
+                     ? limit + "; but by the intervals of the measured points more cores may remove the prep stall, so this is not certain"
+                     : "no number of cores removes the prep stall: " + limit;
     return found;
   }
   found.value = needed->cores ? *needed->cores : needed->factor;
@@ -134,6 +138,15 @@ std::optional<CoresNeeded> cores_for(double target, const RateModel& model) {
   if (!cores) return std::nullopt;
   needed.cores = std::max(std::ceil(*cores * (1 - 1e-11)), 1.0);
   return needed;
+}
+
+bool cores_may_reach(double target, const RateModel& model) {
+  if (!model.cores) return true;
+  const double wanted = model.scaling.rate(*model.cores) * target / model.rates.prep;
+  for (const auto& moved : model.scaling.moved_by_errors())
+    for (const FittedScaling& fit : moved)
+      if (fit.cores_for(wanted)) return true;
+  return false;
 }
 
 double fraction_at_least(double share) { return std::min(1.0, std::ceil(share * 1000 * (1 - 1e-12)) / 1000); }

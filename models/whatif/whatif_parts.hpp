@@ -77,6 +77,8 @@ struct CoresNeeded {
 };
 /// nullopt when by the scalability law no number of cores does.
 std::optional<CoresNeeded> cores_for(double target, const RateModel& model);
+/// Whether some cores reach `target`, which by the fit none do, where one of the measured points lies at an end of its 95 % interval.
+bool cores_may_reach(double target, const RateModel& model);
 /// Rounded up to a tenth of a percent, so that what is read is enough: "54.4 %".
 double fraction_at_least(double share);
 std::string share_at_least(double share);

@@ -171,7 +171,9 @@
     const estimates = { cpu: withError(prep, prepError), io: withError(fetch, fetchError) };
     if (ingestion !== null) estimates.gpu = withError(ingestion, errors.G);
     const lowest = estimates[named[0].resource];
-    const rivals = named.slice(1).filter((other) => lowest.low <= estimates[other.resource].high && estimates[other.resource].low <= lowest.high);
+    // An interval that begins at nothing is a rate that is not known, of one window for one: nothing is sure of it.
+    const close = (other) => lowest.low <= 0 || (lowest.low <= other.high && other.low <= lowest.high) || other.low <= 0;
+    const rivals = named.slice(1).filter((other) => close(estimates[other.resource]));
     const ends = Object.values(estimates);
     return {
       samples_per_s: named[0].rate,

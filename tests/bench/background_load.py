@@ -2,7 +2,8 @@
 
 usage: background_load.py PROGRAM DIR [--share SHARE] [--runs N] [--time-budget TIME] [--json FILE]
 
-DIR is a dataset for real prep (dsanalyze dataset make DIR). Beside each profile, a process on each core is busy for SHARE of every 100 ms. Counted are the
+DIR is a dataset for real prep (dsanalyze dataset make DIR). Beside each profile, a process on each core takes SHARE of each 100 ms of CPU time,
+also where it has to wait for it. Counted are the
 profiles that are trusted, name a bottleneck, and say what other processes took (finding "other-processes"), with how much they say.
 """
 
@@ -21,7 +22,8 @@ import os, sys, time
 os.sched_setaffinity(0, {int(sys.argv[1])})
 while True:
     begin = time.perf_counter()
-    while time.perf_counter() - begin < 0.1 * float(sys.argv[2]): pass
+    used = time.process_time()
+    while time.process_time() - used < 0.1 * float(sys.argv[2]): pass
     time.sleep(max(0, begin + 0.1 - time.perf_counter()))
 """
 

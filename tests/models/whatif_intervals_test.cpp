@@ -56,3 +56,10 @@ TEST_CASE("a rate of one window is taken to be unknown by all of itself") {
   rate.windows = 2;
   CHECK(relative_error(rate) == 0);
 }
+
+TEST_CASE("nothing is sure where the lowest rate is of one window, however far the others lie") {
+  RateModel model = model_of_rates(3000, 1000, 50'000, 20'000);
+  CHECK_FALSE(as_measured(model).too_close);
+  model.prep_error = 1;
+  CHECK(as_measured(model).too_close);
+}

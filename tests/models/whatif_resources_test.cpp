@@ -49,7 +49,22 @@ TEST_CASE("when prep peaks below what is wanted, no number of cores is found, an
   const WhatIfResult result = answer(model, question);
   CHECK_FALSE(result.found[0].value);
   CHECK(result.found[0].then.find("no number of cores") != std::string::npos);
-  CHECK(std::ranges::any_of(result.advice, [](const AdviceRecord& one) { return one.code == "prep-does-not-scale"; }));
+  const auto advice = std::ranges::find(result.advice, "prep-does-not-scale", &AdviceRecord::code);
+  REQUIRE(advice != result.advice.end());
+  CHECK(says(advice->text, "More cores alone do not help"));
+}
+
+TEST_CASE("where the intervals of the points let prep reach what is wanted, that it never does is not certain") {
+  WhatIfQuestion question;
+  question.find = {"cores"};
+  const WhatIfResult noisy = answer(rate_model_from_text("G=4000,P=1000±1%,P@1=600±50%,C=200000,S=40000", "cores=2"), question);
+  CHECK_FALSE(noisy.found[0].value);
+  CHECK(says(noisy.found[0].then, "not certain"));
+  const auto advice = std::ranges::find(noisy.advice, "prep-does-not-scale", &AdviceRecord::code);
+  REQUIRE(advice != noisy.advice.end());
+  CHECK(says(advice->text, "Measure P longer"));
+  const WhatIfResult sure = answer(rate_model_from_text("G=4000,P=1000±1%,P@1=600±1%,C=200000,S=40000", "cores=2"), question);
+  CHECK(says(sure.found[0].then, "no number of cores"));
 }
 
 TEST_CASE("G goes with the batch size by the fitted step, and one point alone says that it does not know") {
