@@ -253,6 +253,10 @@ TEST_CASE("a share and its uncertainty are shown to the same place, by two digit
   CHECK(shown(0.59512, 0.123) == "60 ± 12 %");
   CHECK(shown(0.59512, 0.000001) == "59.51 ± 0.01 %");
   CHECK(shown(-0.00001, 0.0002) == "0.00 ± 0.02 %");
+  StallRecord lopsided;
+  lopsided.fraction = 0;
+  lopsided.ci95_fraction = {0, 0.167};
+  CHECK(report::share_with_interval(lopsided) == "0.0 % (0.0 to 16.7 %)");
 }
 
 TEST_CASE("the console summary of each kind of profile is as its golden file") {
