@@ -131,7 +131,7 @@ class Report(ProgramTest):
         place = self.every_kind()["whatif"]
         self.assertRegex(self.page(place), r'<td class="number heat heat-9">[\d,]+ \[[FPG]\]</td>')
         self.assertIn("samples/s; rows: cache, columns: cores", self.succeeds("report", place).stdout)
-        self.assertIn("| 35 % (as measured) |", self.succeeds("report", place, "--format", "markdown").stdout)
+        self.assertIn("| 35 % (unchanged) |", self.succeeds("report", place, "--format", "markdown").stdout)
 
     def test_profiles_that_differ_in_two_settings_and_fill_a_grid_are_a_map(self):
         def set_up(cache, cores):

@@ -121,15 +121,15 @@ TEST_CASE("a what-if of several factors is a map of the two with most values, th
   std::vector<std::string> headings, rows;
   for (const report::Column& column : map->table.columns) headings.push_back(column.heading);
   for (const auto& row : map->table.rows) rows.push_back(row.front().text);
-  CHECK(headings == std::vector<std::string>{"cache", "as measured", "24", "48"});
-  CHECK(rows == std::vector<std::string>{"25 %", "35 % (as measured)", "50 %", "75 %"});
+  CHECK(headings == std::vector<std::string>{"cache", "unchanged", "24", "48"});
+  CHECK(rows == std::vector<std::string>{"25 %", "35 % (unchanged)", "50 %", "75 %"});
   CHECK(map->table.rows[3][3].text == "8,982 [F]");
   CHECK(map->table.rows[3][3].heat == 9);
   CHECK(map->table.rows[0][1].heat == 0);
   CHECK(map->table.rows[3][3].look == report::Cell::Look::heat);
   const std::string page = bare_page_of(record_input("sweep.json", swept_whatif()));
   CHECK(says(page, "<td class=\"number heat heat-9\">8,982 [F]</td>"));
-  CHECK(says(console_report(std::array{record_input("sweep.json", swept_whatif())}, {}), "35 % (as measured)"));
+  CHECK(says(console_report(std::array{record_input("sweep.json", swept_whatif())}, {}), "35 % (unchanged)"));
 }
 
 TEST_CASE("locality that is balanced from storage is a way of parting the dataset of its own in the map") {
@@ -179,7 +179,7 @@ TEST_CASE("kinds of caches, which have no order, are rows as they come") {
   REQUIRE(map);
   std::vector<std::string> rows;
   for (const auto& row : map->table.rows) rows.push_back(row.front().text);
-  CHECK(rows == std::vector<std::string>{"as measured", "page", "minio", "lru"});
+  CHECK(rows == std::vector<std::string>{"unchanged", "page", "minio", "lru"});
   CHECK(map->table.rows[1][3].text == "8,982 [F]");
 }
 

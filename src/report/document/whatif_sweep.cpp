@@ -16,7 +16,7 @@ struct SweepFactor {
   const char* name;
   std::function<std::optional<SweepLevel>(const WhatIfChange&)> level;
   std::optional<double> base = std::nullopt;
-  std::string base_text = "as measured";
+  std::string base_text = "unchanged";
 };
 
 SweepLevel numbered(double number, const std::string& text) { return {number, text}; }
@@ -59,7 +59,7 @@ std::optional<SweepLevel> storage_level(const WhatIfChange& change) {
 std::vector<SweepFactor> factors_of(const WhatIfResult& result) {
   using Change = WhatIfChange;
   return {{"cache", number_of(&Change::cache_fraction, format_share), result.base_cache_fraction,
-           format_share(result.base_cache_fraction) + " (as measured)"},
+           format_share(result.base_cache_fraction) + " (unchanged)"},
           {"cache kind", word_of(&Change::cache)},
           {"cores", number_of(&Change::cores, format_number)},
           {"cores, of those measured", number_of(&Change::cores_factor, factor_text), 1},
