@@ -79,7 +79,8 @@ std::string share_with_interval(const StallRecord& stall) {
   const double share = std::abs(stall.fraction * 100) < last_place / 2 ? 0 : stall.fraction * 100;  // no "-0.00"
   const double low = stall.ci95_fraction.low * 100;
   const double high = stall.ci95_fraction.high * 100;
-  if (is_lopsided(stall.fraction * 100, {low, high})) return fmt::format("{:.{}f} % ({:.{}f} to {:.{}f} %)", share, decimals, low, decimals, high, decimals);
+  if (is_lopsided(stall.fraction * 100, {low, high}))
+    return fmt::format("{:.{}f} % ({:.{}f} to {:.{}f} %)", share, decimals, low, decimals, high, decimals);
   return fmt::format("{:.{}f} ± {:.{}f} %", share, decimals, std::max(half, last_place), decimals);
 }
 
