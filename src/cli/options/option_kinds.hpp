@@ -145,7 +145,7 @@ template <auto Member, typename Kind>
 constexpr Option Option::like() const {
   using Value = typename MemberOf<decltype(Member)>::Value;
   Option changed = *this;
-  if constexpr (requires(const Value& value) { Kind::shown(value); }) {
+  if constexpr (requires(const Value& member) { Kind::shown(member); }) {
     changed.initial = [] { return Kind::shown(typename MemberOf<decltype(Member)>::Record{}.*Member); };
   }
   if constexpr (requires { Kind::most; }) changed.most = Kind::most;
