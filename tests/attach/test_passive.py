@@ -30,6 +30,12 @@ class Passive(unittest.TestCase):
         self.assertGreaterEqual(between['validation'], 100e6)
         self.assertEqual(launcher.first.notes(), {})
 
+    def test_short_last_batches_of_a_stream_count_as_many_samples_as_they_have(self):
+        for container in ('tuple', 'dict'):
+            launcher = Launcher(mode='passive')
+            launcher.run(train, '--samples', 42, '--epochs', 2, '--workers', 2, '--style', 'iterable', '--container', container)
+            self.assertEqual(sum(sum(array(window, 'samples')) for window in self.windows(launcher.first)), 2 * 42 - 4)
+
     def test_windows_larger_than_the_sockets_buffer_arrive_whole(self):
         launcher = Launcher(mode='passive')
         script = os.path.join(launcher.folder.name, 'seldom.py')

@@ -132,6 +132,11 @@ class Synthetic(unittest.TestCase):
         output = launcher.run(train, '--samples', 160, '--epochs', 2, '--workers', 2, '--style', 'iterable')
         self.assertEqual(set(launcher.first.notes()), {'length-unknown'})
 
+    def test_short_last_batches_of_a_stream_count_as_many_samples_as_they_have(self):
+        launcher = Launcher(Plan(then=run(1000)))
+        launcher.run(train, '--samples', 42, '--epochs', 2, '--workers', 2, '--style', 'iterable')
+        self.assertEqual(sum(sum(window['samples']) for window in launcher.first.windows('full')), 2 * 42 - 4)
+
     def test_batches_discarded_at_a_switch_come_back(self):
         launcher = Launcher(Plan(run(5), switch('synthetic'), switch('full'), then=run(1000)))
         output = launcher.run(train, '--samples', 160, '--workers', 2)

@@ -73,6 +73,14 @@ def samples_of(value):
     return len(value) if isinstance(value, (list, tuple)) else 1
 
 
+def leading(value):
+    """The first dimension of a batch's first tensor, where it lies in lists, tuples and dicts alone: a thousand times in a millisecond."""
+    while isinstance(value, (list, tuple, dict)) and value:
+        value = next(iter(value.values())) if isinstance(value, dict) else value[0]
+    shape = getattr(value, 'shape', None)
+    return int(shape[0]) if shape else None
+
+
 def _own(tensor):
     """Memory of this process alone: workers' shared memory holds a descriptor for each tensor."""
     return tensor.clone() if tensor.device.type == 'cpu' and tensor.is_shared() else tensor

@@ -3,7 +3,7 @@ import collections
 import time
 import weakref
 
-from .batches import samples_of
+from .batches import leading, samples_of
 
 max_lists = 4096
 discard_seconds = 120
@@ -23,10 +23,20 @@ class Record:
         self.warmed = 0
         self.shapes = []
         self.current = None
+        self.leads = None  # Whether the first dimension of a batch counts its samples.
 
     @property
     def map_style(self):
         return self.facts['style'] == 'map'
+
+    def samples_of_stream(self, batch):
+        """Samples of a batch of which the index list is not known: `batch_size`, but for the last ones of an epoch, one of each worker, which may be shorter."""
+        size, first = self.facts['batch_size'], leading(batch)
+        if self.leads is None:
+            self.leads = first == size
+        if first is None or first > size:
+            self.leads = False
+        return first if self.leads else size
 
     def remember(self, index):
         if len(self.lists) < max_lists:
@@ -159,7 +169,7 @@ class Iteration:
         if isinstance(index, (list, tuple)):
             return len(index)
         if iterator._auto_collation and self.record.facts['batch_size']:
-            return self.record.facts['batch_size']
+            return self.record.samples_of_stream(batch)
         return samples_of(batch)
 
     @staticmethod

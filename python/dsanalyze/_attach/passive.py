@@ -2,6 +2,7 @@
 from _thread import get_ident
 from time import monotonic_ns as now
 
+from .batches import leading
 from .clock import Gap
 from .engine import Engine
 from .roles import gradients_enabled
@@ -74,11 +75,8 @@ class Passive(Engine):
         if size and samples and batches and iteration.handed == batches and not facts_of['drop_last']:
             return samples - size * (batches - 1)
         if size:
-            return size
-        while isinstance(batch, (list, tuple)) and batch:
-            batch = batch[0]
-        shape = getattr(batch, 'shape', None)
-        return int(shape[0]) if shape else 1
+            return iteration.record.samples_of_stream(batch) if facts_of['style'] == 'iterable' else size
+        return leading(batch) or 1
 
     def _begin(self, iteration, entered):
         self.clock.close(entered)
