@@ -24,9 +24,9 @@ TEST_CASE("each setting of a result belongs to one option of profile") {
   const std::vector<ActionEntry> profile = actions_of("profile");
   for (const Option* option : profile.front().options)
     for (const std::string& setting : settings_of(*option)) ++owned[setting];
-  for (const auto& [setting, options] : owned) {
-    CHECK_MESSAGE(options == 1, setting);
-    CHECK_NOTHROW(settings_from_json("{\"" + setting + "\": null}", "a setting"));  // other names are refused
+  for (const auto& each : owned) {
+    CHECK_MESSAGE(each.second == 1, each.first);
+    CHECK_NOTHROW(settings_from_json("{\"" + each.first + "\": null}", "a setting"));  // other names are refused
   }
   const auto settings = nlohmann::json::parse(to_json(ProfileSettings()));
   for (const auto& setting : settings.items()) CHECK_MESSAGE(owned.contains(setting.key()) != spellings.contains(setting.key()), setting.key());

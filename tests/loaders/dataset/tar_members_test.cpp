@@ -146,10 +146,10 @@ TEST_CASE("an extension that would be data and label is refused") {
   const DatasetFolder folder;
   folder.add("x.tar", file_member("a.jpg", "1") + file_member("a.cls", "1") + file_member("a.fine.cls", "2") + tar_end());
   using Given = std::pair<std::string, std::string>;
-  for (const auto& [image, label] : {Given{"cls", ""}, {"CLS", "fine.cls"}, {"jpg;fine.cls", ""}, {"", "jpg"}, {"jpg;idx", "cls;IDX"}}) {
-    CAPTURE(image);
+  for (const Given& given : {Given{"cls", ""}, {"CLS", "fine.cls"}, {"jpg;fine.cls", ""}, {"", "jpg"}, {"jpg;idx", "cls;IDX"}}) {
+    CAPTURE(given.first);
     OpenOptions options;
-    options.keys = {image, label};
+    options.keys = {given.first, given.second};
     CHECK_THROWS_AS(open_index(folder, options), UsageError);
   }
   OpenOptions good;

@@ -51,9 +51,9 @@ void has_no_labels(const DatasetIndex& index) {
 TEST_CASE("with the label key none, shards whose labels are texts, negative, partly missing or of another extension are valid throughout") {
   const DatasetFolder folder;
   folder.add("labels.txt", "ant\nbee\n");
-  for (const auto& [first, second] : {std::pair("cat", "dog"), {"-1", "-1"}, {"1", ""}, {"0", "1"}, {"", ""}}) {
-    CAPTURE(first);
-    folder.add("x.tar", two_samples(first, second));
+  for (const auto& labels : {std::pair("cat", "dog"), {"-1", "-1"}, {"1", ""}, {"0", "1"}, {"", ""}}) {
+    CAPTURE(labels.first);
+    folder.add("x.tar", two_samples(labels.first, labels.second));
     const auto index = open_without_labels(folder.root());
     CHECK(index->size() == 2);
     has_no_labels(*index);
