@@ -24,6 +24,14 @@ class Drains(unittest.TestCase):
             self.assertGreater(rate(message), expected * 0.7)
         self.assertTrue(all(message['main_cpu'] > 0 for message in drained))
 
+    def test_loaders_that_train_together_are_drained_together(self):
+        launcher = Launcher(Plan(run(3), drain(2, 16, which='warm'), drain(2, 24), then=end))
+        launcher.run(train, '--samples', 400, '--prep', 0.01, '--workers', 2, '--step', 0, '--does', 'zip')
+        warm, measured = launcher.first.of('drained')
+        self.assertEqual((len(warm['times']), len(measured['times']), measured['error']), (16, 24, None))
+        self.assertLess(rate(measured), 102)  # The other loader prepares in the main process: 100 samples/s.
+        self.assertGreater(rate(measured), 70)
+
     def test_the_warm_pass_reads_each_batch_once_and_later_passes_stay_with_those(self):
         launcher = Launcher(Plan(run(3), drain(1, 1000, which='warm'), drain(1, 30), then=end))
         launcher.run(train, '--samples', 100, '--workers', 2)

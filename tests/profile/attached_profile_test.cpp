@@ -306,9 +306,9 @@ TEST_CASE("what makes a rate doubtful is said, and takes the trust") {
   CHECK(finds(profile_of(unexplained), "step-time-unexplained"));
 
   LaunchedTraining two_loaders = prep_bound();
-  CHECK_FALSE(finds(profile_of(two_loaders), "loaders-not-drained"));
+  CHECK_FALSE(finds(profile_of(two_loaders), "several-loaders"));
   two_loaders.training.other_loaders.emplace_back();
-  CHECK(finds(profile_of(two_loaders), "loaders-not-drained"));
+  CHECK(finds(profile_of(two_loaders), "several-loaders"));
 
   LaunchedTraining nothing;
   CHECK(says(testing::message_of<Error>([&] { profile_of(nothing); }), "no training step"));

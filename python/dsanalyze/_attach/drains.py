@@ -107,48 +107,84 @@ def _shape(batch):
     return type(batch).__name__, [tuple(tensor.shape[1:]) for tensor in tensors_of(batch)]
 
 
-def drain(record, workers, batches, seconds, which):
+class _Source:
+    """The batches of one loader in a drain: once in the warm pass, where what is read is the subset, and again and again of that subset in later ones."""
+
+    def __init__(self, record, workers, batches, warm):
+        self.record = record
+        self.restarts = 0
+        self.given = 0
+        self.lists = record.lists[:batches or None] if warm or not record.warmed else record.lists[:record.warmed]
+        self.limit = batches or math.inf
+        self._once = warm or record.map_style
+        if warm and record.map_style:
+            self.limit = min(self.limit, len(self.lists))
+        self._subset = math.inf if warm or not record.warmed else record.warmed
+        self._loader = _loader(record, self.lists, self.limit if self.limit < math.inf else None, workers)
+        self._iterator = _start(self._loader)
+        self._since_start = 0
+        self.shapes = []
+
+    def next(self):
+        """A batch; None at the end."""
+        batch = next(self._iterator, None) if self.record.map_style or self._since_start < self._subset else None
+        if batch is None:
+            if self._once or not self._since_start:
+                return None
+            _stop(self._iterator)
+            self._iterator, self._since_start = _start(self._loader), 0
+            self.restarts += 1
+            return self.next()
+        self._since_start += 1
+        self.given += 1
+        if not self.record.map_style and len(self.shapes) < shapes_compared and not self.restarts:
+            self.shapes.append(_shape(batch))
+        return batch
+
+    def stop(self):
+        _stop(self._iterator)
+
+
+def drain(records, workers, batches, seconds, which):
     """Fetches batches without a step, and says when each arrived. The warm pass reads each batch once, and what it read is the subset of later passes.
 
-    No number of batches (0) means until the seconds are over.
+    Of several loaders that train together, the first counts, and one batch of each is taken at a time; `workers` of the first are asked for, and of the
+    others their own number where that is the first one's own. No number of batches (0) means until the seconds are over.
     """
     warm = which == 'warm'
-    times, samples, restarts, error, shapes = [], [], [], None, []
-    lists = record.lists[:batches or None] if warm or not record.warmed else record.lists[:record.warmed]
-    limit = batches or math.inf
-    if warm and record.map_style:
-        limit = min(limit, len(lists))
+    times, samples, restarts, error = [], [], [], None
     main = time.thread_time_ns()
     start = now()
     until = start + int(seconds * 1e9)
-    iterator, given = None, 0
+    sources = []
+    first = records[0]
     try:
-        loader = _loader(record, lists, limit if limit < math.inf else None, workers)
-        iterator = _start(loader)
+        for record in records:
+            own = workers == first.recipe['num_workers']
+            sources.append(_Source(record, record.recipe['num_workers'] if own else workers, batches, warm))
+        source = sources[0]
+        limit = min(each.limit for each in sources)
         while len(times) < limit and (not times or times[-1] < until):
-            batch = next(iterator, None) if record.map_style or warm or not record.warmed or given < record.warmed else None
-            if batch is None:  # A stream starts again, after the batches that the warm pass read.
-                if record.map_style or warm or not given:
-                    break
-                _stop(iterator)
-                iterator, given = _start(loader), 0
+            begun = source.restarts
+            batch = [each.next() for each in sources]
+            if any(each is None for each in batch):
+                break
+            if source.restarts > begun:
                 restarts.append(len(times))
-                continue
-            given += 1
             times.append(now())
-            samples.append(_samples(lists, len(times) - 1, batch))
-            if not record.map_style and len(shapes) < shapes_compared and not restarts:
-                shapes.append(_shape(batch))
+            samples.append(_samples(source.lists, len(times) - 1, batch[0]))
     except Exception as problem:
         error = '{}: {}'.format(type(problem).__name__, problem)
     main = time.thread_time_ns() - main
     batch = None
-    if iterator is not None:
-        _stop(iterator)
     message = {'t': 'drained', 'workers': workers, 'pass': which, 'start': start, 'times': times, 'samples': samples, 'main_cpu': main, 'restarts': restarts, 'error': error}
-    if warm:
-        record.warmed = len(times)
-        record.shapes = shapes
-    elif not record.map_style:
-        message['differs'] = any(one != other for one, other in zip(record.shapes, shapes))
+    message['differs'] = False
+    for source in sources:
+        source.stop()
+        record = source.record
+        if warm:
+            record.warmed = len(times)
+            record.shapes = source.shapes
+        elif not record.map_style:
+            message['differs'] |= any(one != other for one, other in zip(record.shapes, source.shapes))
     return message

@@ -82,13 +82,15 @@ class Modes:
             cycle.close()
 
     def drain(self, iteration, reply):
+        records = [iteration.record]
         with Randomness():
             for other, iterator in self.live():
                 if not other.held:
                     other.discard(iterator, self._index)
-                if other is iteration:
-                    other.peek(iterator, self._index, int(reply['batches']))
-            message = drains.drain(iteration.record, int(reply['workers']), int(reply['batches']), float(reply['seconds']), reply.get('pass', 'measure'))
+                other.peek(iterator, self._index, int(reply['batches']))
+                if other is not iteration:
+                    records.append(other.record)
+            message = drains.drain(records, int(reply['workers']), int(reply['batches']), float(reply['seconds']), reply.get('pass', 'measure'))
         if message.pop('differs', False):
             self._note('not-separable', 'Two starts of the iterable dataset gave different batches.')
         message['mode'] = self.mode

@@ -162,8 +162,8 @@ void find_attached_problems(const LaunchedTraining& launched, AttachMode mode, P
                                    fmt::format("the loader could not be drained with {} workers: {}", drain.workers, printable(drained.error))});
   if (!launched.training.other_loaders.empty() && !launched.training.drains.empty())
     result.findings.push_back(
-        {"loaders-not-drained", Severity::warning,
-         fmt::format("a step takes batches of {} loaders, and P is that of the first alone: another of them may be the slower one.",
+        {"several-loaders", Severity::info,
+         fmt::format("a step takes batches of {} loaders: P is what they deliver together, a batch of each at a time, in samples of the first.",
                      launched.training.other_loaders.size() + 1)});
   tell_outputs(launched.outputs, result);
   for (const NoteMessage& note : launched.training.notes) result.findings.push_back({note.code, Severity::info, printable(note.text)});
