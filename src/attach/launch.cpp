@@ -24,7 +24,7 @@ namespace {
 
 constexpr int poll_milliseconds = 20;
 constexpr double look_seconds = 1;   ///< between two looks for processes that use PyTorch without the hook
-constexpr double deaf_seconds = 30;  ///< the hook speaks when the loader's module is imported, which may be a while after the library is mapped
+constexpr double deaf_seconds = 30;  ///< until a process that the hook has not announced is one without the hook
 
 std::string python_path(const std::filesystem::path& hook) {
   const char* const given = std::getenv("PYTHONPATH");
@@ -173,10 +173,18 @@ class Launch {
   void look(Nanoseconds now) {
     if (m_launched.heard || now < m_next_look) return;
     m_next_look = now + to_nanoseconds(look_seconds);
-    const auto deaf = m_tree.maps("libtorch");
-    if (!deaf || (m_deaf && m_deaf->pid == deaf->pid)) return;
-    m_deaf = deaf;
-    m_deaf_since = now;
+    for (TreeProcess& process : m_tree.living()) {
+      if (!m_tree.maps(process.pid, "libtorch") || imports_with_hook(process.pid)) continue;
+      if (!m_deaf || m_deaf->pid != process.pid) m_deaf_since = now;
+      m_deaf = std::move(process);
+      return;
+    }
+  }
+
+  /// The hook leaves this file when the import of PyTorch begins, and speaks when the loader's module has been imported, which may be minutes later.
+  [[nodiscard]] bool imports_with_hook(int process) const {
+    std::error_code ignored;
+    return std::filesystem::exists(m_settings.folder / fmt::format("torch-{}", process), ignored);
   }
 
   [[nodiscard]] std::string deaf_text() const {
@@ -188,7 +196,7 @@ class Launch {
 
   void check_start(Nanoseconds now) {
     if (m_launched.first_step_seconds > 0) return;
-    if (m_deaf && to_seconds(now - m_deaf_since) > deaf_seconds) throw Error(deaf_text());
+    if (!m_launched.heard && m_deaf && to_seconds(now - m_deaf_since) > deaf_seconds) throw Error(deaf_text());
     if (to_seconds(now - m_start) > m_settings.start_seconds)
       throw Error(
           fmt::format("no training step with a PyTorch DataLoader was seen within {:.0f} s of the command's start", m_settings.start_seconds));

@@ -53,9 +53,9 @@ TEST_CASE("a tree is all descendants, with what collected ones used, without oth
   CHECK(use.storage_bytes == Bytes{400});
   CHECK(use.storage_wait_seconds == doctest::Approx(2.5));
   folder.write("12/maps", "7f00-7f01 r-xp 0 0:0 0 /opt/libtorch_cpu.so\n");
-  REQUIRE(tree.maps("libtorch").has_value());
-  CHECK(tree.maps("libtorch")->pid == 12);
-  CHECK_FALSE(tree.maps("libnothing").has_value());
+  CHECK(tree.maps(12, "libtorch"));
+  CHECK_FALSE(tree.maps(12, "libnothing"));
+  CHECK_FALSE(tree.maps(11, "libtorch"));
 }
 
 TEST_CASE("a command that is not there is named, and one that is has the added environment" * doctest::skip(testing::fork_may_hang)) {

@@ -95,12 +95,6 @@ TreeUse ProcessTree::use() const {
   return use;
 }
 
-std::optional<TreeProcess> ProcessTree::maps(std::string_view part_of_path) const {
-  for (TreeProcess& process : living())
-    if (maps(process.pid, part_of_path)) return std::move(process);
-  return std::nullopt;
-}
-
 bool ProcessTree::maps(int process, std::string_view part_of_path) const {
   std::ifstream lines(m_proc / std::to_string(process) / "maps");
   for (std::string line; std::getline(lines, line);)

@@ -41,9 +41,7 @@ class ProcessTree {
   /// What the descendants used, with those that have ended: the kernel adds what a collected process used to its parent. So what `root` itself has
   /// used is in it, unless the caller takes it off by a look before it starts anything.
   [[nodiscard]] TreeUse use() const;
-  /// The first descendant that has a file mapped whose path contains this.
-  [[nodiscard]] std::optional<TreeProcess> maps(std::string_view part_of_path) const;
-  /// The same of one process.
+  /// Whether this process has a file mapped whose path contains this.
   [[nodiscard]] bool maps(int process, std::string_view part_of_path) const;
 
  private:

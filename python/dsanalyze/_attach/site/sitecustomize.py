@@ -39,6 +39,8 @@ class _Watch:
         if name not in self.names or name in self._busy:
             return None
         self._busy.add(name)
+        if name == 'torch':
+            _announce()
         try:
             for finder in sys.meta_path:
                 find = getattr(finder, 'find_spec', None)
@@ -61,6 +63,15 @@ class _Watch:
             _start(self._folder)
         except Exception:  # A guest that cannot work leaves the script alone.
             pass
+
+
+def _announce():
+    """An empty file for the launcher, as the import itself may take minutes."""
+    try:
+        path = os.path.join(os.path.dirname(os.environ['DSANALYZE_ATTACH']), 'torch-%d' % os.getpid())
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+    except (OSError, KeyError):
+        pass
 
 
 def _start(folder):

@@ -1,0 +1,58 @@
+#include "attach/launch.hpp"
+
+#include <doctest/doctest.h>
+
+#include "../base/hurried_timing.hpp"
+#include "../base/temporary_folder.hpp"
+#include "../base/texts.hpp"
+#include "base/error.hpp"
+
+using namespace dsanalyze;
+using testing::message_of;
+using testing::says;
+
+namespace {
+
+/// A process that uses PyTorch, as far as the launcher can see: it has a file of that name in its memory. It speaks where it is asked to, and ends by
+/// itself.
+const char* const speaker = R"(
+import mmap, os, socket, sys, time
+folder = os.path.dirname(os.environ["DSANALYZE_ATTACH"])
+with open(sys.argv[1], "rb") as file:
+    library = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+if sys.argv[2] == "importing":
+    open(os.path.join(folder, "torch-%d" % os.getpid()), "w").close()
+time.sleep(0.1)
+if sys.argv[2] == "speaks":
+    link = socket.socket(socket.AF_UNIX)
+    link.connect(os.environ["DSANALYZE_ATTACH"])
+    link.sendall(b'{"t":"hello","version":1,"pid":%d,"parent":1,"argv":[],"python":"3","torch":"2","cuda":false,"device":"","threads":1,"rank":0,"world":1,"local_rank":0}\n' % os.getpid())
+time.sleep(1.8)
+)";
+
+std::string end_of_a_process_that(const std::string& does) {
+  const testing::TemporaryFolder folder;
+  folder.write("speaker.py", speaker);
+  folder.write("libtorch_cpu.so", "a library");
+  std::filesystem::create_directory(folder.path() / "launch");
+  LaunchSettings settings;
+  settings.command = {"python3", folder.path() / "speaker.py", folder.path() / "libtorch_cpu.so", does};
+  settings.hook = folder.path() / "no-hook";
+  settings.folder = folder.path() / "launch";
+  testing::HurriedTiming hurried(25);
+  return message_of<Error>([&] { launch_training(settings, null_events(), {}, hurried.timing()); });
+}
+
+}  // namespace
+
+TEST_CASE("a process that uses PyTorch without the hook is named, however long it runs") {
+  CHECK(says(end_of_a_process_that("nothing"), "without having loaded dsanalyze's hook"));
+}
+
+TEST_CASE("a process whose hook has spoken may take its time for the first step") {
+  CHECK(says(end_of_a_process_that("speaks"), "before a training step was seen"));
+}
+
+TEST_CASE("a process whose hook has seen the import of PyTorch may take its time to import it") {
+  CHECK(says(end_of_a_process_that("importing"), "without having used PyTorch's DataLoader"));
+}
