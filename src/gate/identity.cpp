@@ -33,6 +33,7 @@ std::string kernel_series(const std::string& kernel) {
 
 constexpr const char* memory_field = "host.memory_total";
 constexpr const char* contents_field = "dataset.content_sample_digest";
+constexpr const char* command_field = "command";
 
 std::string memory_text(Bytes bytes) { return fmt::format("{:.4g} GiB", static_cast<double>(bytes) / (Bytes{1} << 30)); }
 
@@ -97,6 +98,7 @@ Identity identity_of(const ProfileResult& profile) {
                        {"dataset.digest", profile.dataset.digest},
                        {"dataset.format", profile.dataset.format},
                        {"dataset.samples", fmt::format("{}", profile.dataset.samples)}};
+  if (!profile.command.empty()) identity[command_field] = fmt::format("{}", fmt::join(profile.command, " "));
   // From the record's own form, so that a setting which is added later is a field at once.
   ProfileResult bare;
   bare.settings = profile.settings;
@@ -109,7 +111,9 @@ Identity identity_of(const ProfileResult& profile) {
 void require_known_fields(const Identity& identity, const std::vector<std::string>& ignore) {
   std::vector<std::string> known = groups;
   known.emplace_back(contents_field);
-  for (const auto& [field, value] : identity) known.push_back(field);
+  known.emplace_back(command_field);
+  for (const auto& [field, value] : identity)
+    if (field != command_field) known.push_back(field);
   for (const std::string& name : ignore) {
     if (std::ranges::find(known, name) != known.end()) continue;
     const auto near = nearest_name(name, known);

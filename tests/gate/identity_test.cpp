@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "../base/texts.hpp"
 #include "base/error.hpp"
 #include "gate/identity.hpp"
 #include "simulated_profiles.hpp"
@@ -34,6 +35,23 @@ TEST_CASE("results of another machine, dataset or setting are refused with every
   const std::string text = refusal(other);
   for (const char* part : {"host.cpu_model: a CPU in a.json, another CPU in b.json", "dataset.digest", "settings.workers: 0 in a.json, 3 in b.json"})
     CHECK_MESSAGE(text.find(part) != std::string::npos, part);
+}
+
+TEST_CASE("trainings that other commands start are compared only if that is asked for") {
+  ProfileResult training = test::plain_profile();
+  training.command = {"python3", "train.py"};
+  ProfileResult other = training;
+  other.command.emplace_back("--fast");
+  const auto compare = [&](const ProfileResult& one_side, const GateOptions& options) {
+    return require_comparable(one(one_side, "a.json"), one(other, "b.json"), options);
+  };
+  CHECK(testing::says(testing::message_of<UsageError>([&] { compare(training, {}); }),
+                      "command: python3 train.py in a.json, python3 train.py --fast in b.json"));
+  CHECK(testing::says(testing::message_of<UsageError>([&] { compare(test::plain_profile(), {}); }), "command: not there in a.json"));
+  GateOptions ignoring;
+  ignoring.ignore = {"command"};
+  CHECK(compare(training, ignoring).size() == 1);
+  CHECK(compare(other, ignoring).empty());
 }
 
 TEST_CASE("other jobs, another sharing, other producers, another search are other settings") {

@@ -22,6 +22,8 @@ using testing::real_engines;
 
 constexpr std::size_t shard_samples = 300;
 constexpr std::size_t shard_sample_bytes = 61'000;  // never at a page's edge
+/// Pages that a core has just taken up lie in a batch of its own, from which another core cannot drop them: on a busy machine some are left.
+constexpr double left_in_batches = 0.03;
 
 std::shared_ptr<const DatasetIndex> shards(FileDataset& data) {
   for (const char* name : {"a", "b"}) {
@@ -83,7 +85,7 @@ TEST_CASE("random extents cost no more bytes than their pages, and leave nothing
     const auto pages = static_cast<double>(order.size() * pages_of_each * 4096);
     CHECK(static_cast<double>(cold.read) <= 1.01 * pages);
     CHECK(static_cast<double>(cold.read) >= 0.99 * static_cast<double>(cold.asked));
-    CHECK(fraction_resident(*index) < 0.01);
+    CHECK(fraction_resident(*index) < left_in_batches);
   }
 }
 
@@ -120,7 +122,7 @@ TEST_CASE("the second time in order, nothing of the first is left in the page ca
       const auto engine = make(index, options);
       read_cold(*engine, *index, order);
     }
-    CHECK(fraction_resident(*index) < 0.01);
+    CHECK(fraction_resident(*index) < left_in_batches);
     options.page_cache = PageCacheUse::keep;
     const auto engine = make(index, options);
     read_cold(*engine, *index, order);
@@ -178,7 +180,7 @@ TEST_CASE("files of one sample are dropped once they are read, and kept where th
       const Cold cold = read_cold(*engine, *index, order);
       CHECK(static_cast<double>(cold.read) <= 1.1 * static_cast<double>(cold.asked));
     }
-    CHECK(fraction_resident(*index) < 0.01);
+    CHECK(fraction_resident(*index) < left_in_batches);
     options.page_cache = PageCacheUse::keep;
     const auto engine = make(index, options);
     read_cold(*engine, *index, order);
