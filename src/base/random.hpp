@@ -14,6 +14,8 @@ class RandomStream {
   explicit RandomStream(std::uint64_t key) : m_state(key) {}
 
   std::uint64_t next();
+  /// The key of a stream that goes on as this one will.
+  [[nodiscard]] std::uint64_t state() const { return m_state; }
   /// Uniform in [0, 1).
   double uniform();
   /// Uniform in [low, high).
