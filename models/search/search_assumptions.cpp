@@ -47,6 +47,7 @@ double extrapolation_of(const SearchSetup& setup, const RateModel& model, const 
   WhatIfChange change;
   change.cores = setup.cores;
   change.accelerators = setup.accelerators;
+  change.servers = static_cast<std::uint32_t>(setup.servers);
   change.accelerator_speed = prices.accelerators.at(setup.accelerator).relative_speed.value / base.measured_speed;
   return whatif::extrapolation(model, change);
 }

@@ -120,6 +120,28 @@ TEST_CASE("what goes more than four times beyond what was measured is marked, wh
   CHECK(has_code(answer(model, both).findings, "extrapolated-far"));
 }
 
+TEST_CASE("servers and jobs count as extrapolation against as many as the profile ran") {
+  RateModel model = server();
+  model.profiled_ranks = 2;
+  model.profiled_jobs = 3;
+  const auto factor = [&model](const WhatIfQuestion& question) {
+    const WhatIfResult result = answer(model, question);
+    CHECK(result.answers[1].far_extrapolated() == has_code(result.findings, "extrapolated-far"));
+    return result.answers[1].extrapolation;
+  };
+  WhatIfQuestion servers, jobs;
+  servers.servers = {400};
+  CHECK(close_to(factor(servers), 200));
+  servers.servers = {8};
+  CHECK(close_to(factor(servers), 4));
+  servers.servers = {1};
+  CHECK(factor(servers) == 1);
+  jobs.jobs = {15};
+  CHECK(close_to(factor(jobs), 5));
+  model.profiled_jobs = 1;
+  CHECK(close_to(factor(jobs), 15));
+}
+
 TEST_CASE("G typed at a batch size is returned at that size, however badly the law of steps fits the points") {
   const RateModel model = rate_model_from_text("G=8000,G@64=5000,G@128=5200,G@512=7500,P=50000,C=200000,S=100000", "batch=256");
   WhatIfQuestion question;
