@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 
+#include "models/simulate/epoch_simulator.hpp"
 #include "search_parts.hpp"
 
 namespace dsanalyze {
@@ -14,8 +15,6 @@ namespace {
 constexpr double no_difference = 1e-9;
 /// Simulations that are kept for the answer itself, beside those of the front.
 constexpr std::size_t simulations_of_the_answer = 4;
-/// Above this difference between simulator and closed form it is said.
-constexpr double notable_difference = 0.05;
 /// Prices of cloud machines change within a year.
 constexpr int most_days = 365;
 

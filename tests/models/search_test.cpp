@@ -496,6 +496,25 @@ TEST_CASE("neighbours on the front whose intervals overlap are marked") {
   CHECK(marked(0.4) > 0);
 }
 
+TEST_CASE("no simulated rate exceeds what a stage supplies, however few steps an epoch has") {
+  RateModel model = measured_model();
+  model.dataset_samples = 1500;
+  model.dataset_bytes = static_cast<Bytes>(1500 * sample_bytes);
+  model.batch_size = 64;
+  const PriceList prices = shop();
+  SearchQuestion question = question_of();
+  question.prices.accelerators = {{"usual", prices.accelerators.at("usual")}};
+  question.accelerators = {4};
+  question.cache_fractions = {1};
+  for (const double cores : {2.0, 8.0, 64.0}) {
+    question.cores = {cores};
+    const SearchPoint point = search_setups(model, question).fastest;
+    const double simulated = epoch_simulation(model, prices)(point).value();
+    CHECK(simulated <= std::min({point.prep, point.ingestion}));
+    CHECK(simulated > 0.9 * point.samples_per_s);
+  }
+}
+
 TEST_CASE("away from the crossover the epoch simulator says what the closed form says, for each stage that binds") {
   RateModel model = measured_model();
   const PriceList prices = shop();
