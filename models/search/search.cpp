@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "models/simulate/epoch_simulator.hpp"
+#include "models/whatif/whatif_parts.hpp"
 #include "search_parts.hpp"
 
 namespace dsanalyze {
@@ -153,8 +154,8 @@ void add_findings(SearchResult& result, const RateModel& model, const SearchQues
   const double most_cores = most_shown(result, &SearchSetup::cores);
   if (model.measured_cores_high && most_cores > *model.measured_cores_high)
     add("prep-extrapolated", warning,
-        fmt::format("P was measured on up to {} cores; the set-ups shown have up to {}, for which it is extrapolated.",
-                    format_number(*model.measured_cores_high), format_number(most_cores)));
+        fmt::format("P was measured on up to {}; the set-ups shown have up to {}, for which it is extrapolated.",
+                    whatif::cores_text(*model.measured_cores_high), format_number(most_cores)));
   if (most_shown(result, &SearchSetup::servers) > 1)
     add("servers-in-closed-form", info,
         "Several servers are answered by the closed form alone, not by the epoch simulator, and without the time in which their accelerators "

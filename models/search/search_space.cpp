@@ -25,7 +25,8 @@ struct Grain {
   double storage_factor;           ///< between one bandwidth and the next
   std::size_t cores_stride;        ///< of the usual numbers of cores, every which one is taken
   std::vector<double> fractions;   ///< of the dataset, cached
-  std::size_t accelerator_counts;  ///< so many of the largest numbers of accelerators, and the largest known: a second server is bought when the first is full
+  std::size_t accelerator_counts;  ///< so many of the largest numbers of accelerators, and the largest known: a second server is bought when the
+                                   ///< first is full
 };
 const std::vector<Grain>& grains() {
   constexpr std::size_t every = SIZE_MAX;

@@ -81,11 +81,11 @@ std::vector<std::string> conclusions(const SearchResult& result) {
     sentences.push_back(fmt::format("Cheapest an epoch that {} {}{}: {}.", result.reach == Reach::surely ? "surely reaches" : "reaches", target,
                                     provided(cheapest), described(cheapest)));
   if (const auto& hour = result.cheapest_hour)
-    sentences.push_back(fmt::format("Cheapest an hour, so the smallest that {}{}{}: {}.", hour->reach == Reach::maybe ? "is predicted to" : "is enough",
-                                    not_sure(*hour), provided(*hour), described(*hour)));
+    sentences.push_back(fmt::format("Cheapest an hour, so the smallest that {}{}{}: {}.",
+                                    hour->reach == Reach::maybe ? "is predicted to" : "is enough", not_sure(*hour), provided(*hour),
+                                    described(*hour)));
   if (const auto& maybe = result.cheaper_maybe)
-    sentences.push_back(
-        fmt::format("Cheaper an epoch by its prediction{}{}: {}.", not_sure(*maybe), provided(*maybe), described(*maybe)));
+    sentences.push_back(fmt::format("Cheaper an epoch by its prediction{}{}: {}.", not_sure(*maybe), provided(*maybe), described(*maybe)));
   return sentences;
 }
 

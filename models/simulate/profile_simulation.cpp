@@ -145,9 +145,10 @@ std::string why_different(const EpochSetup& setup, const WhatIfAnswer& answer) {
       why += " How requests differ was measured at another speed of storage and is scaled with it, so this part is an estimate.";
     return why;
   }
-  return fmt::format("F, P and G are close to each other there, or {} batches of prefetch are few, or epochs of {} steps are short: all fetches settle "
-                     "at the end of each. The simulator's figures are the ones to believe.",
-                     setup.prefetch_batches, steps);
+  return fmt::format(
+      "F, P and G are close to each other there, or {} batches of prefetch are few, or epochs of {} steps are short: all fetches settle "
+      "at the end of each. The simulator's figures are the ones to believe.",
+      setup.prefetch_batches, steps);
 }
 
 std::optional<Finding> disagreement_finding(const ProfileResult& profile, const WhatIfResult& result, std::uint32_t samples) {

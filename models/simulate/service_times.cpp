@@ -39,7 +39,8 @@ Distribution Distribution::measured(const DistributionRecord& record, std::strin
   const double range = record.quantiles.back() - before_last;
   const double linear = before_last + range / 2;
   const double of_last = linear + (record.mean - distribution.mean()) * distribution.m_steps;
-  if (range > 0 && of_last < linear) distribution.m_tail_power = std::min(of_last > before_last ? range / (of_last - before_last) - 1 : most_power, most_power);
+  if (range > 0 && of_last < linear)
+    distribution.m_tail_power = std::min(of_last > before_last ? range / (of_last - before_last) - 1 : most_power, most_power);
   return distribution;
 }
 

@@ -101,7 +101,8 @@ Compared across_sessions(const Series& series, const Sessions& sessions) {
     for (const std::vector<double>& session : runs) sum += mean(session);
     return sum / static_cast<double>(runs.size());
   };
-  Compared compared{series.kind, mean_of_means(baseline), mean_of_means(current), baseline.size(), current.size(), between_sessions(baseline, current)};
+  Compared compared{series.kind,     mean_of_means(baseline), mean_of_means(current),
+                    baseline.size(), current.size(),          between_sessions(baseline, current)};
   bound_below(compared, series, series.baseline.size(), series.current.size());
   return compared;
 }

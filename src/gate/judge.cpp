@@ -254,7 +254,8 @@ void conclude(GateResult& result, const GateOptions& options, const Reservations
   if (result.verdict == cannot_tell) return;
   if (!reservations.far_off.empty()) result.reason += ", but " + reservations.far_off;
   if (reservations.one_after_the_other)
-    result.reason += "; all runs of one side came first, so a drift of the machine looks like a change or hides one, and the stated error rates do not hold";
+    result.reason +=
+        "; all runs of one side came first, so a drift of the machine looks like a change or hides one, and the stated error rates do not hold";
 }
 
 GateResult begin_result(std::span<const GateRun> baseline, std::span<const GateRun> current, const GateOptions& options) {

@@ -57,7 +57,7 @@ double level_of(const std::vector<Compared>& compared, double alpha);
 
 /// What a verdict is to be read with; empty where there is nothing.
 struct Reservations {
-  std::string far_off;              ///< of find_far_off()
+  std::string far_off;               ///< of find_far_off()
   bool one_after_the_other = false;  ///< all runs of one side came first
 };
 /// Fills verdict and reason of the whole from its metrics.

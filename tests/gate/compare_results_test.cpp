@@ -85,8 +85,9 @@ TEST_CASE("a conclusion says of its verdict what lay far off, and that one side 
   const auto before = other.runs({}, 8);
   const GateResult sequence = compare_results(before, other.runs({}, 8), only_prep);
   CHECK(sequence.verdict == GateVerdict::no_change);
-  CHECK(sequence.reason.ends_with("; all runs of one side came first, so a drift of the machine looks like a change or hides one, and the stated "
-                                  "error rates do not hold"));
+  CHECK(
+      sequence.reason.ends_with("; all runs of one side came first, so a drift of the machine looks like a change or hides one, and the stated "
+                                "error rates do not hold"));
 }
 
 TEST_CASE("one run a side cannot tell, and says how many would") {

@@ -284,7 +284,7 @@ TEST_CASE("what an answer assumes stands in its sentence, and only an answer fro
              "one other trains 0.5 times as fast as one fast"));
   CHECK(says(assumed([](auto& other, auto&) { other.measured_accelerator = std::nullopt; }), "G was measured on usual"));
   CHECK(says(assumed([](auto& other, auto& model) { model.measured_cores_high = 3, other.cores = {8}; }),
-             "P goes on from 3 cores to 8 by the fitted law"));
+             "P goes on from 3 cores to 8 as if prep scaled linearly"));
 }
 
 TEST_CASE("what goes more than four times beyond the measured cores may reach a target, and is never sure to") {
@@ -296,7 +296,8 @@ TEST_CASE("what goes more than four times beyond the measured cores may reach a 
   REQUIRE(far.cheapest);
   CHECK(far.cheapest->extrapolation > most_extrapolation);
   CHECK(says(far.conclusions.at(0), "No set-up surely reaches"));
-  CHECK(says(std::ranges::find(far.findings, "target-not-sure", &Finding::code)->message, "beyond the servers, cores or accelerators that were measured"));
+  CHECK(says(std::ranges::find(far.findings, "target-not-sure", &Finding::code)->message,
+             "beyond the servers, cores or accelerators that were measured"));
   const SearchResult near = search_setups(model, question_of(1500));
   CHECK(near.reach == Reach::conditionally);
   CHECK(near.cheapest->extrapolation <= most_extrapolation);
@@ -325,6 +326,10 @@ TEST_CASE("of set-ups that may reach a target the answer is one that is predicte
   CHECK(result.cheapest->samples_per_s >= 1500);
   CHECK(result.cheapest->extrapolation <= most_extrapolation);
   CHECK(says(result.conclusions.at(0), "is predicted to, though its interval begins at"));
+  CHECK(says(result.conclusions.at(0), "by the fitted law"));
+  RateModel one_point = loose_model();
+  one_point.scaling = FittedScaling::linear(500);
+  CHECK(says(search_setups(one_point, question_of_cores(1500)).conclusions.at(0), "as if prep scaled linearly"));
   REQUIRE(result.cheaper_maybe);
   CHECK(result.cheaper_maybe->extrapolation > most_extrapolation);
   CHECK(says(result.conclusions.back(), "times beyond what was measured, so its"));

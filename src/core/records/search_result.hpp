@@ -90,7 +90,7 @@ struct SearchResult {
   std::uint64_t setups = 0;     ///< that the closed form answered
   std::uint64_t simulated = 0;  ///< of them, by the epoch simulator
   std::optional<SearchTarget> target;
-  std::optional<Reach> reach;           ///< of the best that there is, with a target
+  std::optional<Reach> reach;  ///< of the best that there is, with a target
   /// Whose whole interval reaches the target; else that is predicted to, extrapolated far only if no other is; else that comes nearest. Of all
   /// without a target.
   std::optional<SearchPoint> cheapest;
