@@ -118,7 +118,7 @@ Setup as_measured(const RateModel& model) {
 
 std::optional<std::string> impossible(const RateModel& model, const Variant& variant) {
   const WhatIfChange& change = variant.change;
-  if (change.cores && !(*change.cores > 0)) return "prep needs a core";
+  if (change.cores && !(*change.cores > 0)) return "prep needs a core, which --cores 0 does not give";
   if (change.servers && *change.servers > most_servers)
     return fmt::format("{} servers are more than are answered, at most {} servers", format_number(*change.servers), format_number(most_servers));
   if (!model.dataset_samples || !(change.servers || change.accelerators || change.batch_size)) return std::nullopt;

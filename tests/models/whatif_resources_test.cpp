@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "../base/numbers.hpp"
+#include "../base/texts.hpp"
 #include "answers.hpp"
 #include "base/error.hpp"
 #include "models/whatif/whatif.hpp"
@@ -10,6 +11,7 @@
 using namespace dsanalyze;
 using testing::close_to;
 using testing::has_code;
+using testing::says;
 
 namespace {
 
