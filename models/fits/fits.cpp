@@ -126,7 +126,14 @@ std::vector<std::pair<double, double>> FittedScaling::corrections() const {
 
 double FittedScaling::rate(double cores) const {
   if (m_points.empty()) return m_law.rate(cores);
-  return m_law.rate(cores) * log_log(corrections(), cores);
+  const auto known = corrections();
+  const double fitted = m_law.rate(cores) * log_log(known, cores);
+  const auto& [last_cores, last_factor] = known.back();
+  if (cores <= last_cores || known.size() < 2) return fitted;
+  // Where the last cores measured brought less, no law that levels noise out makes more of them bring more.
+  const auto& [before_cores, before_factor] = known[known.size() - 2];
+  const double last = m_law.rate(last_cores) * last_factor;
+  return last < m_law.rate(before_cores) * before_factor ? std::min(fitted, last) : fitted;
 }
 
 FittedScaling FittedScaling::linear(double one_core) {

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
+#include "models/simulate/epoch_simulator.hpp"
+#include "models/whatif/whatif_parts.hpp"
 #include "search_parts.hpp"
 
 namespace dsanalyze {
@@ -13,8 +16,6 @@ namespace {
 constexpr double no_difference = 1e-9;
 /// Simulations that are kept for the answer itself, beside those of the front.
 constexpr std::size_t simulations_of_the_answer = 4;
-/// Above this difference between simulator and closed form it is said.
-constexpr double notable_difference = 0.05;
 /// Prices of cloud machines change within a year.
 constexpr int most_days = 365;
 
@@ -26,9 +27,6 @@ bool cheaper_as_known(const SearchPoint& left, const SearchPoint& right) {
   if (seconds_of(left) != seconds_of(right)) return seconds_of(left) < seconds_of(right);
   return search::cheaper(left, right);
 }
-
-/// The whole interval reaches the target, so far as the assumptions hold.
-bool reaches(const SearchPoint& point) { return point.reach == Reach::surely || point.reach == Reach::conditionally; }
 
 Reach reach_of(const SearchPoint& point, double target) {
   // A stage that is bought to just keep up may miss by a rounding.
@@ -73,17 +71,13 @@ class Simulator {
   double m_worst = 0;
 };
 
-/// Which points an answer is looked for among: those whose whole interval reaches the target, or those of which a part does.
-enum class Wanted { whole, part };
-bool is_wanted(const SearchPoint& point, Wanted wanted) { return wanted == Wanted::whole ? reaches(point) : point.reach == Reach::maybe; }
-
-/// The first of those that reach the target as wanted, or of all without one. The simulator may turn it down for a faster one.
-std::optional<SearchPoint> first_that_reaches(const std::vector<SearchPoint>& in_order, const std::optional<SearchTarget>& target, Wanted wanted,
-                                              const std::vector<SearchPoint>& front, Simulator& simulator, double dataset_samples) {
+/// The first of those of a grade, or of all without a target. The simulator may turn it down for a faster one.
+std::optional<SearchPoint> first_of_grade(const std::vector<SearchPoint>& in_order, const std::optional<SearchTarget>& target, search::Grade grade,
+                                          const std::vector<SearchPoint>& front, Simulator& simulator, double dataset_samples) {
   double least_predicted = 0;
   std::optional<SearchPoint> turned_down;
   for (const SearchPoint& candidate : in_order) {
-    if (target && (!is_wanted(candidate, wanted) || candidate.samples_per_s < least_predicted)) continue;
+    if (target && (search::grade_of(candidate, target->samples_per_s) != grade || candidate.samples_per_s < least_predicted)) continue;
     SearchPoint point = candidate;
     const auto on_front = std::ranges::find(front, point.setup, &SearchPoint::setup);
     if (on_front != front.end()) point.simulated = on_front->simulated;
@@ -102,22 +96,38 @@ void mark_close(std::vector<SearchPoint>& front) {
 }
 
 void answer_target(SearchResult& result, const std::vector<SearchPoint>& by_cost, Simulator& simulator, double dataset_samples) {
-  using enum Reach;
-  const auto first = [&](Wanted wanted) { return first_that_reaches(by_cost, result.target, wanted, result.front, simulator, dataset_samples); };
-  result.cheapest = first(Wanted::whole);
+  using search::Grade;
+  const auto first = [&](const std::vector<SearchPoint>& in_order, Grade grade) {
+    return first_of_grade(in_order, result.target, grade, result.front, simulator, dataset_samples);
+  };
+  result.cheapest = first(by_cost, Grade::whole);
   if (!result.target) return;
-  const bool sure = result.cheapest.has_value();
-  if (!sure) result.cheapest = first(Wanted::part);
-  result.reach = result.cheapest ? result.cheapest->reach : no;
-  if (!result.cheapest) return;
+  Grade grade = Grade::whole;
+  for (const Grade next : {Grade::predicted, Grade::predicted_far}) {
+    if (result.cheapest) break;
+    result.cheapest = first(by_cost, next);
+    grade = next;
+  }
+  if (!result.cheapest) {
+    // Nothing is predicted to reach it: what comes nearest is the likeliest to, and nothing cheaper or smaller is "enough".
+    std::vector<SearchPoint> by_rate = by_cost;
+    std::ranges::stable_sort(by_rate, std::greater{}, &SearchPoint::samples_per_s);
+    result.cheapest = first(by_rate, Grade::interval_end);
+    result.reach = result.cheapest ? Reach::maybe : Reach::no;
+    return;
+  }
+  result.reach = result.cheapest->reach;
 
+  const double target = result.target->samples_per_s;
   std::vector<SearchPoint> by_hour = by_cost;
   std::ranges::stable_sort(by_hour, {}, &SearchPoint::cost_per_hour);
-  const auto smallest = first_that_reaches(by_hour, result.target, sure ? Wanted::whole : Wanted::part, result.front, simulator, dataset_samples);
-  if (smallest && smallest->cost_per_hour < result.cheapest->cost_per_hour * (1 - no_difference)) result.cheapest_hour = smallest;
-  if (!sure) return;
+  const auto smallest = first(by_hour, grade);
+  if (smallest && search::grade_of(*smallest, target) <= search::grade_of(*result.cheapest, target) &&
+      smallest->cost_per_hour < result.cheapest->cost_per_hour * (1 - no_difference))
+    result.cheapest_hour = smallest;
   const auto likely = std::ranges::find_if(by_cost, [&](const SearchPoint& point) {
-    return point.reach == maybe && point.samples_per_s >= result.target->samples_per_s * (1 - no_difference);
+    const Grade its = search::grade_of(point, target);
+    return its > grade && its <= Grade::predicted_far;
   });
   if (likely != by_cost.end() && likely->cost_per_epoch < result.cheapest->cost_per_epoch * (1 - no_difference)) result.cheaper_maybe = *likely;
 }
@@ -144,8 +154,8 @@ void add_findings(SearchResult& result, const RateModel& model, const SearchQues
   const double most_cores = most_shown(result, &SearchSetup::cores);
   if (model.measured_cores_high && most_cores > *model.measured_cores_high)
     add("prep-extrapolated", warning,
-        fmt::format("P was measured on up to {} cores; the set-ups shown have up to {}, for which it is extrapolated.",
-                    format_number(*model.measured_cores_high), format_number(most_cores)));
+        fmt::format("P was measured on up to {}; the set-ups shown have up to {}, for which it is extrapolated.",
+                    whatif::cores_text(*model.measured_cores_high), format_number(most_cores)));
   if (most_shown(result, &SearchSetup::servers) > 1)
     add("servers-in-closed-form", info,
         "Several servers are answered by the closed form alone, not by the epoch simulator, and without the time in which their accelerators "
@@ -161,15 +171,15 @@ void add_findings(SearchResult& result, const RateModel& model, const SearchQues
                     result.target->text));
   if (result.reach == Reach::maybe && result.cheapest->extrapolation > most_extrapolation)
     add("target-not-sure", warning,
-        fmt::format(
-            "Whether the answer reaches {} is not certain: it goes {} times beyond the cores or accelerators that were measured. Profile on a "
-            "larger machine, or narrow the search (--cores, --accelerators) to at most {} times those.",
-            result.target->text, format_number(result.cheapest->extrapolation), format_number(most_extrapolation)));
+        fmt::format("Whether the answer reaches {} is not certain: it goes {} times beyond the servers, cores or accelerators that were measured. "
+                    "Profile on a larger machine, or narrow the search (--servers, --cores, --accelerators) to at most {} times those.",
+                    result.target->text, format_number(result.cheapest->extrapolation), format_number(most_extrapolation)));
   else if (result.reach == Reach::maybe)
     add("target-not-sure", warning,
-        fmt::format("Whether the answer reaches {} is too close to call: the target lies within the interval of the prediction. Profile longer "
-                    "(--time-budget) for narrower intervals, or ask for a little more.",
-                    result.target->text));
+        fmt::format("Whether the answer reaches {} is inconclusive: {}. {} for narrower intervals, or ask for {}.", result.target->text,
+                    search::why_not_sure(*result.cheapest, result.target->samples_per_s),
+                    model.typed ? "Type rates of longer measurements" : "Profile longer (--time-budget)",
+                    search::grade_of(*result.cheapest, result.target->samples_per_s) == search::Grade::predicted ? "a little more" : "less"));
   if (result.prices_age_days && *result.prices_age_days > most_days)
     add("prices-old", warning,
         fmt::format(
@@ -184,6 +194,13 @@ void add_findings(SearchResult& result, const RateModel& model, const SearchQues
 }
 
 }  // namespace
+
+search::Grade search::grade_of(const SearchPoint& point, double target) {
+  if (point.reach == Reach::surely || point.reach == Reach::conditionally) return Grade::whole;
+  const double predicted = point.simulated ? point.simulated->samples_per_s : point.samples_per_s;
+  if (predicted >= target * (1 - no_difference)) return point.extrapolation > most_extrapolation ? Grade::predicted_far : Grade::predicted;
+  return point.reach == Reach::maybe ? Grade::interval_end : Grade::none;
+}
 
 std::vector<SearchPoint> pareto_front(std::vector<SearchPoint> points) {
   std::ranges::sort(points, cheaper_as_known);

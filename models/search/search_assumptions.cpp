@@ -38,7 +38,8 @@ std::vector<std::string> assumptions_of(const SearchSetup& setup, const RateMode
     list.push_back(fmt::format("G grows as the accelerators do, from {} to {}", format_number(base.accelerators), format_number(accelerators)));
   if (model.measured_cores_high && setup.cores > *model.measured_cores_high)
     list.push_back(
-        fmt::format("P goes on from {} cores to {} by the fitted law", format_number(*model.measured_cores_high), format_number(setup.cores)));
+        fmt::format("P goes on from {} to {} {}", whatif::cores_text(*model.measured_cores_high), format_number(setup.cores),
+                    model.scaling.law().contention <= 0 && model.scaling.law().coherence <= 0 ? "as if prep scaled linearly" : "by the fitted law"));
   if (setup.servers > 1) list.emplace_back("exchanging gradients takes no time of its own");
   return list;
 }
@@ -47,6 +48,7 @@ double extrapolation_of(const SearchSetup& setup, const RateModel& model, const 
   WhatIfChange change;
   change.cores = setup.cores;
   change.accelerators = setup.accelerators;
+  change.servers = static_cast<std::uint32_t>(setup.servers);
   change.accelerator_speed = prices.accelerators.at(setup.accelerator).relative_speed.value / base.measured_speed;
   return whatif::extrapolation(model, change);
 }

@@ -10,6 +10,8 @@ namespace {
 /// An epoch of so many samples and so many steps is long enough: more change its rate by less than its interval.
 constexpr double enough_samples = 100'000;
 constexpr double enough_steps = 100;
+/// Short epochs are repeated until they have so many samples together.
+constexpr double enough_repeated = 30'000;
 constexpr double usual_batch_size = 256;
 constexpr std::uint32_t usual_fetch_places = 64;
 
@@ -28,7 +30,8 @@ std::function<std::optional<double>(const SearchPoint&)> epoch_simulation(const 
     const double samples = std::min(dataset_samples, std::max(enough_samples, enough_steps * batch * point.setup.accelerators));
     setup.samples = static_cast<std::uint32_t>(samples);
     setup.sample_bytes = with_mean(distributed.sample_bytes, sample_bytes, "bytes of a sample");
-    setup.epochs = 2;
+    // The epochs between the first and the last begin and end with queues as full: of fewer, one begins with what those before it prepared.
+    setup.epochs = 3 + static_cast<std::uint64_t>(enough_repeated / samples);
     setup.batch_size = static_cast<std::uint32_t>(std::clamp(batch, 1.0, samples));
     setup.prefetch_batches = 2 * static_cast<std::uint32_t>(point.setup.accelerators);
 
@@ -47,7 +50,8 @@ std::function<std::optional<double>(const SearchPoint&)> epoch_simulation(const 
     setup.prep.seconds_per_sample = with_mean(distributed.prep_seconds, setup.prep.workers / point.prep, "seconds of prep");
     setup.accelerators.count = static_cast<std::uint32_t>(point.setup.accelerators);
     setup.accelerators.samples_per_s = point.ingestion / point.setup.accelerators;
-    return simulate_epochs(setup).steady.samples_per_s;
+    // Drawn times may add up to a little less than their mean, which makes no stage faster than it is.
+    return std::min({simulate_epochs(setup).steady.samples_per_s, point.prep, point.ingestion});
   };
 }
 

@@ -25,7 +25,8 @@ struct Grain {
   double storage_factor;           ///< between one bandwidth and the next
   std::size_t cores_stride;        ///< of the usual numbers of cores, every which one is taken
   std::vector<double> fractions;   ///< of the dataset, cached
-  std::size_t accelerator_counts;  ///< so many of the largest numbers of accelerators: a second server is bought when the first is full
+  std::size_t accelerator_counts;  ///< so many of the largest numbers of accelerators, and the largest known: a second server is bought when the
+                                   ///< first is full
 };
 const std::vector<Grain>& grains() {
   constexpr std::size_t every = SIZE_MAX;
@@ -83,8 +84,15 @@ std::vector<AcceleratorChoice> accelerator_choices(const SearchQuestion& questio
       for (int power = 1; power <= price.most; power *= 2)
         for (const int count : {power, power + power / 2})
           if (count <= price.most && (counts.empty() || count > counts.back())) counts.push_back(count);
-    if (question.accelerators.empty() && counts.size() > most_counts)
-      counts.erase(counts.begin(), counts.end() - static_cast<std::ptrdiff_t>(most_counts));
+    if (question.accelerators.empty() && counts.size() > most_counts) {
+      // The largest that is not extrapolated far stays: an answer is not to rest on what was not measured where it need not.
+      const double speed = price.relative_speed.value / base.measured_speed;
+      const auto beyond = std::ranges::find_if(counts, [&](int count) { return count / base.accelerators * speed > most_extrapolation; });
+      const auto least_dropped = counts.end() - static_cast<std::ptrdiff_t>(most_counts);
+      const std::optional<int> known = beyond > counts.begin() && beyond <= least_dropped ? std::optional(*(beyond - 1)) : std::nullopt;
+      counts.erase(counts.begin(), least_dropped);
+      if (known) counts.insert(counts.begin(), *known);
+    }
     for (const int count : counts)
       if (count <= price.most)
         choices.push_back({kind, count, base.ingestion * count / base.accelerators * price.relative_speed.value / base.measured_speed});
@@ -133,6 +141,9 @@ std::set<double> core_choices(const RateModel& model, const SearchQuestion& ques
       if (sold >= prices.core.least && sold <= prices.core.most && place++ % stride == 0) add(sold);
   add(prices.core.least);
   add(prices.core.most);
+  // However coarse the grain is: what was measured, and as far as it is known.
+  for (const double known : {1.0, most_extrapolation})
+    add(static_cast<int>(std::clamp(std::floor(known * base.cores / prices.core.threads), 1.0, static_cast<double>(prices.core.most))));
   const auto add_for = [&](double rate, Bound bound) {
     if (const auto cores = cores_for_rate(model, base, prices, rate, bound)) choices.insert(*cores);
   };

@@ -42,6 +42,21 @@ std::string target_text(const SearchTarget& target) {
 
 }  // namespace
 
+std::string why_not_sure(const SearchPoint& point, double target) {
+  switch (grade_of(point, target)) {
+    case Grade::predicted:
+      return fmt::format("its interval begins at {} samples/s", format_number(point.ci95_samples_per_s.low));
+    case Grade::predicted_far:
+      return fmt::format("it goes {} times beyond what was measured, so its {} samples/s are an estimate", format_number(point.extrapolation),
+                         format_number(point.samples_per_s));
+    default:
+      break;
+  }
+  if (point.simulated && point.samples_per_s >= target)
+    return fmt::format("the epoch simulator gives it {} samples/s", format_number(point.simulated->samples_per_s));
+  return fmt::format("only the upper end of its interval, {} samples/s, reaches it", format_number(point.ci95_samples_per_s.high));
+}
+
 std::vector<std::string> conclusions(const SearchResult& result) {
   const auto described = [&](const SearchPoint& point) { return point_text(point, result.currency); };
   if (!result.target)
@@ -54,19 +69,23 @@ std::vector<std::string> conclusions(const SearchResult& result) {
         fmt::format("Out of reach of this price list: {}. The fastest set-up{} is {}.", target, provided(result.fastest), described(result.fastest))};
   std::vector<std::string> sentences;
   const SearchPoint& cheapest = *result.cheapest;
-  if (result.reach == Reach::maybe)
-    sentences.push_back(
-        fmt::format("No set-up surely reaches {}. The cheapest an epoch that may{}: {}.", target, provided(cheapest), described(cheapest)));
+  const double rate = result.target->samples_per_s;
+  const auto not_sure = [&](const SearchPoint& point) { return point.reach == Reach::maybe ? ", though " + why_not_sure(point, rate) : ""; };
+  if (result.reach == Reach::maybe && grade_of(cheapest, rate) == Grade::interval_end)
+    sentences.push_back(fmt::format("No set-up is predicted to reach {}. The nearest to it{}{}: {}.", target, not_sure(cheapest), provided(cheapest),
+                                    described(cheapest)));
+  else if (result.reach == Reach::maybe)
+    sentences.push_back(fmt::format("No set-up surely reaches {}. The cheapest an epoch that is predicted to{}{}: {}.", target, not_sure(cheapest),
+                                    provided(cheapest), described(cheapest)));
   else
     sentences.push_back(fmt::format("Cheapest an epoch that {} {}{}: {}.", result.reach == Reach::surely ? "surely reaches" : "reaches", target,
                                     provided(cheapest), described(cheapest)));
   if (const auto& hour = result.cheapest_hour)
-    sentences.push_back(fmt::format("Cheapest an hour, so the smallest that is enough{}: {}.", provided(*hour), described(*hour)));
+    sentences.push_back(fmt::format("Cheapest an hour, so the smallest that {}{}{}: {}.",
+                                    hour->reach == Reach::maybe ? "is predicted to" : "is enough", not_sure(*hour), provided(*hour),
+                                    described(*hour)));
   if (const auto& maybe = result.cheaper_maybe)
-    sentences.push_back(
-        fmt::format("Cheaper an epoch, but it only may reach it{}, for {}: {}.", provided(*maybe),
-                    maybe->extrapolation > most_extrapolation ? "it goes far beyond what was measured" : "its interval begins below the target",
-                    described(*maybe)));
+    sentences.push_back(fmt::format("Cheaper an epoch by its prediction{}{}: {}.", not_sure(*maybe), provided(*maybe), described(*maybe)));
   return sentences;
 }
 

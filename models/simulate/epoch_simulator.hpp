@@ -105,6 +105,9 @@ struct EpochSimulation {
   double accelerator_busy = 0;
 };
 
+/// Above this difference between simulator and closed form it is said.
+constexpr double notable_difference = 0.05;
+
 /// Simulates the loader and the trainer of this project, sample by sample: the sampler's order, cache decisions by the policies of core, hits before
 /// misses, fetch places, groups that workers take, batches given out in sequence from bounded slots, lockstep or independent accelerators, and the
 /// epoch's end, where all fetches settle before the next epoch's first lookup. Pure: the same set-up gives the same result.

@@ -1,8 +1,11 @@
 #include "profile_simulation.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
+#include "base/text/units.hpp"
 #include "core/depths.hpp"
 
 namespace dsanalyze {
@@ -120,6 +123,46 @@ void leave_ranks(ProfileSettings& settings) {
   settings.network_bytes_per_s = alone.network_bytes_per_s;
 }
 
+double disagreement(const WhatIfAnswer& answer) {
+  return answer.simulated && answer.samples_per_s > 0 ? std::fabs(answer.simulated->samples_per_s / answer.samples_per_s - 1) : 0;
+}
+
+/// Why the simulator says something else than the closed form, sentences.
+std::string why_different(const EpochSetup& setup, const WhatIfAnswer& answer) {
+  EpochSetup even = setup;
+  even.storage.request_seconds = ServiceTimes::constant(setup.storage.request_seconds.mean(), "seconds a request");
+  const double with_even = setup.storage.kind == SimulatedStorage::Kind::measured ? simulate_epochs(even).steady.samples_per_s : 0;
+  const std::uint64_t step = std::uint64_t{setup.batch_size} * setup.accelerators.count;
+  const std::uint64_t steps = (setup.samples + step - 1) / step;
+  if (with_even > answer.simulated->samples_per_s * (1 + notable_difference)) {
+    std::string why = fmt::format(
+        "Batches are delivered in order, so one that waits for slow requests delays those behind it, which {} batches of prefetch do not cover: with "
+        "every request at its mean of {} it is {} samples/s.",
+        setup.prefetch_batches, format_seconds(setup.storage.request_seconds.mean()), format_number(with_even));
+    if (with_even < answer.samples_per_s * (1 - notable_difference))
+      why += fmt::format(" The rest is that epochs of {} steps are short: all fetches settle at the end of each.", steps);
+    if (answer.change.storage_factor || answer.change.storage_bytes_per_s)
+      why += " How requests differ was measured at another speed of storage and is scaled with it, so this part is an estimate.";
+    return why;
+  }
+  return fmt::format(
+      "F, P and G are close to each other there, or {} batches of prefetch are few, or epochs of {} steps are short: all fetches settle "
+      "at the end of each. The simulator's figures are the ones to believe.",
+      setup.prefetch_batches, steps);
+}
+
+std::optional<Finding> disagreement_finding(const ProfileResult& profile, const WhatIfResult& result, std::uint32_t samples) {
+  const auto count = std::ranges::count_if(result.answers, [](const WhatIfAnswer& answer) { return disagreement(answer) > notable_difference; });
+  if (count == 0) return std::nullopt;
+  const WhatIfAnswer& worst = *std::ranges::max_element(result.answers, {}, disagreement);
+  return Finding{"simulator-disagrees", Finding::Severity::warning,
+                 fmt::format("Of {} configurations the epoch simulator and the closed form differ by more than {} in {}, by up to {}: {} samples/s "
+                             "simulated, {} by the closed form. {}",
+                             result.answers.size(), format_share(notable_difference), count, format_share(disagreement(worst)),
+                             format_number(worst.simulated->samples_per_s), format_number(worst.samples_per_s),
+                             why_different(*simulated_setup(profile, worst, samples), worst))};
+}
+
 }  // namespace
 
 ChangedSettings changed_settings(const ProfileResult& profile, const WhatIfAnswer& answer) {
@@ -210,6 +253,7 @@ void simulate_answers(const ProfileResult& profile, WhatIfResult& result, const 
     if (const auto setup = simulated_setup(profile, answer, samples)) answer.simulated = simulated_answer(profile, *setup, answer);
     if (progress) progress(static_cast<double>(i + 1) / static_cast<double>(result.answers.size()));
   }
+  if (auto finding = disagreement_finding(profile, result, samples)) result.findings.push_back(std::move(*finding));
 }
 
 }  // namespace dsanalyze

@@ -32,7 +32,8 @@ constexpr double real_run_error = 0.02;
 WhatIfAnswer at_prep_speed(const ProfileResult& profile, const WhatIfAnswer& answer, double factor);
 
 /// Adds to every answer what the epoch simulator says of it, over the profile's subset, with its interval: that of the closed form's answer, as
-/// a share, and the simulator's own. `progress` may be empty, and may throw to end it. Pure but for that.
+/// a share, and the simulator's own. `progress` may be empty, and may throw to end it. Pure but for that. Finding: simulator-disagrees, above
+/// notable_difference, with the reason.
 void simulate_answers(const ProfileResult& profile, WhatIfResult& result, const std::function<void(double done)>& progress);
 
 }  // namespace dsanalyze

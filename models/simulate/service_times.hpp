@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <optional>
 #include <string_view>
@@ -19,20 +20,28 @@ class Distribution {
   Distribution(std::vector<double> quantiles, std::string_view field);
   /// The same value always. Throws as above.
   static Distribution constant(double value, std::string_view field) { return {{value}, field}; }
+  /// As measured. Between the last two quantiles, where the rarest values are, it bends so that the mean is the measured one: the longest of many
+  /// thousands would weigh as much as a hundredth of them otherwise. Throws as above.
+  static Distribution measured(const DistributionRecord& record, std::string_view field);
+  /// With every value so many times as large.
+  [[nodiscard]] Distribution scaled(double factor) const;
 
   /// The quantile at `share`, 0 <= share < 1: with a uniform random share, a draw.
   [[nodiscard]] double draw(double share) const {
     if (m_steps == 0) return m_quantiles.front();
     const double place = share * m_steps;
     const auto below = static_cast<std::size_t>(place);
-    return m_quantiles[below] + (place - static_cast<double>(below)) * (m_quantiles[below + 1] - m_quantiles[below]);
+    double beyond = place - static_cast<double>(below);
+    if (m_tail_power > 1 && below + 2 == m_quantiles.size()) beyond = std::pow(beyond, m_tail_power);
+    return m_quantiles[below] + beyond * (m_quantiles[below + 1] - m_quantiles[below]);
   }
   [[nodiscard]] bool is_constant() const { return m_steps == 0; }
   [[nodiscard]] double mean() const;
 
  private:
   std::vector<double> m_quantiles{0};
-  double m_steps = 0;  // between quantiles
+  double m_steps = 0;       // between quantiles
+  double m_tail_power = 1;  // of the way between the last two
 };
 
 /// Measured quantiles, scaled so that their mean is `mean`; that mean alone where none were measured. Throws as the constructor.

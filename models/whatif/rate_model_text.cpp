@@ -131,6 +131,7 @@ void take_typed_network(const std::string& rates, RateModel& model) {
 
 RateModel rate_model_from_text(const std::string& rates, const std::string& base) {
   RateModel model;
+  model.typed = true;
   std::vector<ScalingPoint> by_cores;
   const std::vector<std::string> letters{"G", "P", "C", "S", "N"};
   for (const auto& [key, text] : key_values(rates, "--rates", letters)) {

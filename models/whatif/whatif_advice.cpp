@@ -17,9 +17,6 @@ std::string binding_words(Resource resource) {
   return resource == Resource::gpu ? "the accelerators bind [G]" : resource == Resource::cpu ? "prep binds [P]" : "fetch binds [F]";
 }
 
-/// Rates without intervals that are equal are a tie, of which nothing is open.
-bool inconclusive(const Evaluation& evaluation) { return evaluation.too_close && evaluation.ci95.high > evaluation.ci95.low; }
-
 /// What is the bottleneck, or which two where their intervals overlap.
 std::string binding_words(const Evaluation& evaluation) {
   if (!inconclusive(evaluation)) return binding_words(evaluation.rule.resource);
@@ -123,7 +120,7 @@ void advise_about_prep(const RateModel& model, const Evaluation& base, std::vect
   WhatIfQuestion question;
   question.cores = {{needed->cores, factor_at_least(needed->factor)}};
   const Asked asked = ask(model, question);
-  const std::string how = needed->cores ? fmt::format("Give prep {} cores instead of {}", format_number(*needed->cores), format_number(*model.cores))
+  const std::string how = needed->cores ? fmt::format("Give prep {} instead of {}", cores_text(*needed->cores), format_number(*model.cores))
                                         : fmt::format("Give prep {:.2f}x the cores", *question.cores[0].factor);
   list.push_back(advice("add-cores",
                         fmt::format("{}: {}{}.{}", how, gain(base, asked.evaluation),
@@ -211,12 +208,11 @@ std::vector<AdviceRecord> advise(const RateModel& model) {
     return list;
   }
   if (base.too_close) {
-    list.push_back(
-        advice("too-close",
-               fmt::format("Profile longer (--time-budget), so that the intervals narrow: {}, and next {}, too close to call; to lift one of "
-                           "them alone buys little.",
-                           binding_sentence(base.rule.resource, base), binding_sentence(base.rule.next, base)),
-               rates_as_evidence(base)));
+    list.push_back(advice("too-close",
+                          fmt::format("{}, so that the intervals narrow: {}, and next {}, too close to call; to lift one of them alone buys little.",
+                                      model.typed ? "Type rates of longer measurements" : "Profile longer (--time-budget)",
+                                      binding_sentence(base.rule.resource, base), binding_sentence(base.rule.next, base)),
+                          rates_as_evidence(base)));
     return list;
   }
   switch (base.rule.resource) {

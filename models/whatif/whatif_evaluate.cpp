@@ -118,6 +118,9 @@ Setup as_measured(const RateModel& model) {
 
 std::optional<std::string> impossible(const RateModel& model, const Variant& variant) {
   const WhatIfChange& change = variant.change;
+  if (change.cores && !(*change.cores > 0)) return "prep needs a core, which --cores 0 does not give";
+  if (change.servers && *change.servers > most_servers)
+    return fmt::format("{} servers are more than are answered, at most {} servers", format_number(*change.servers), format_number(most_servers));
   if (!model.dataset_samples || !(change.servers || change.accelerators || change.batch_size)) return std::nullopt;
   const double global_batch = variant.setup.servers * variant.setup.local_batch;
   if (global_batch <= static_cast<double>(*model.dataset_samples)) return std::nullopt;
@@ -168,6 +171,10 @@ std::optional<double> cache_fraction_for(const RateModel& model, double target) 
   }
   return high;
 }
+
+bool inconclusive(const Evaluation& evaluation) { return evaluation.too_close && evaluation.ci95.high > evaluation.ci95.low; }
+
+std::string cores_text(double cores) { return format_number(cores) + (cores == 1 ? " core" : " cores"); }
 
 std::string rate_with_letter(const RateEstimate& rate, char letter) {
   return fmt::format("{} samples/s [{}]", format_rate(rate.value, rate.ci95), letter);

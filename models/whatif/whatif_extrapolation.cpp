@@ -36,6 +36,8 @@ double extrapolation(const RateModel& model, const WhatIfChange& change) {
   if (change.cores_factor) most = std::max(most, *change.cores_factor);
   const double accelerators = change.accelerators && model.accelerators ? *change.accelerators / *model.accelerators : 1;
   most = std::max(most, accelerators * change.accelerator_speed.value_or(1));
+  if (change.servers) most = std::max(most, static_cast<double>(*change.servers) / std::max(model.profiled_ranks, 1));
+  if (change.jobs) most = std::max(most, static_cast<double>(*change.jobs) / std::max(model.profiled_jobs, 1));
   if (change.batch_size) most = std::max(most, batch_extrapolation(model, *change.batch_size));
   return most;
 }

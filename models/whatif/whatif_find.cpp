@@ -13,10 +13,23 @@ namespace {
 /// Without G, "binds" is only said of the data side.
 std::string of_the_data_side(const Evaluation& base) { return base.ingestion ? "" : " of the data side (G is not known)"; }
 
+/// "nothing" or "little", as sure as the advice for the same change is, and what an answer far beyond what was measured is.
+struct Surety {
+  std::string buys = "nothing";
+  std::string estimate;
+};
+Surety surety_of(const RateModel& model, const WhatIfQuestion& question) {
+  const Asked asked = ask(model, question);
+  Surety surety;
+  if (inconclusive(asked.evaluation)) surety.buys = "little (inconclusive: intervals overlap)";
+  if (extrapolation(model, asked.variant.change) > most_extrapolation) surety.estimate = ", so this is an estimate, not certain";
+  return surety;
+}
+
 WhatIfFound find_cache(const RateModel& model, const Evaluation& base) {
   WhatIfFound found{"cache", std::nullopt, "of the dataset", ""};
   const double target = rate_of(lower_of_prep_and_ingestion(base), base).value;
-  const std::string then = binding_sentence(lower_of_prep_and_ingestion(base), base) + of_the_data_side(base) + "; more memory buys nothing";
+  const std::string then = binding_sentence(lower_of_prep_and_ingestion(base), base) + of_the_data_side(base) + "; more memory buys ";
   found.value = cache_fraction_for(model, target);
   if (!found.value) {
     found.then = fmt::format("no cache removes the fetch stall: even from the cache samples come at only {}, and {}",
@@ -30,7 +43,9 @@ WhatIfFound find_cache(const RateModel& model, const Evaluation& base) {
   const std::string already = base.fetch.value >= target
                                   ? fmt::format("by the rates there is no fetch stall with the {} cached now; ", format_share(model.cache_fraction))
                                   : "";
-  found.then = bytes + already + then;
+  WhatIfQuestion question;
+  question.cache_sizes = {{ByteAmount::Kind::fraction, 0, fraction_at_least(*found.value)}};
+  found.then = bytes + already + then + surety_of(model, question).buys;
   return found;
 }
 
@@ -46,16 +61,19 @@ WhatIfFound find_cores(const RateModel& model, const Evaluation& base) {
         fmt::format("by the scalability law prep reaches at most {} samples/s [P], {}",
                     format_number(model.rates.prep * model.scaling.factor(*model.cores, std::min(law.peak_threads(), 1e9))), most);
     found.then = cores_may_reach(target, model)
-                     ? limit + "; but by the intervals of the measured points more cores may remove the prep stall, so this is not certain"
-                     : "no number of cores removes the prep stall: " + limit;
+                     ? limit + "; but by the intervals of the measured points more cores may be enough, so this is not certain"
+                     : "no number of cores keeps prep from being the bottleneck: " + limit;
     return found;
   }
   found.value = needed->cores ? *needed->cores : needed->factor;
-  if (base.prep.value >= target) found.then = "by the rates there is no prep stall now; ";
-  found.then += binding_sentence(lower_of_fetch_and_ingestion(base), base) + of_the_data_side(base) + "; more cores buy nothing";
+  if (base.prep.value >= target) found.then = "by the rates prep is not the bottleneck now; ";
+  found.then += binding_sentence(lower_of_fetch_and_ingestion(base), base) + of_the_data_side(base) + "; more cores buy ";
+  WhatIfQuestion question;
+  question.cores = {{needed->cores, needed->factor}};
+  const Surety surety = surety_of(model, question);
+  found.then += surety.buys;
   if (needed->cores && model.measured_cores_high && *needed->cores > *model.measured_cores_high)
-    found.then += fmt::format(" (P is extrapolated: it was measured on up to {} cores{})", format_number(*model.measured_cores_high),
-                              *needed->cores > most_extrapolation * *model.measured_cores_high ? ", so this is an estimate, not certain" : "");
+    found.then += fmt::format(" (P is extrapolated: it was measured on up to {}{})", cores_text(*model.measured_cores_high), surety.estimate);
   return found;
 }
 
@@ -103,7 +121,11 @@ WhatIfFound find_storage(const RateModel& model, const Evaluation& base) {
   const double factor = *needed / model.rates.storage;
   found.value = model.storage_bytes_per_s ? factor * *model.storage_bytes_per_s : factor;
   found.then += fmt::format("that is {} samples/s [S]; ", format_number(*needed)) + binding_sentence(lower_of_prep_and_ingestion(base), base) +
-                of_the_data_side(base) + "; faster storage buys nothing";
+                of_the_data_side(base) + "; faster storage buys ";
+  WhatIfQuestion question;
+  question.storage = {{std::nullopt, factor}};
+  const Surety surety = surety_of(model, question);
+  found.then += surety.buys + surety.estimate;
   return found;
 }
 

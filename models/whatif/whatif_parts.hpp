@@ -59,6 +59,10 @@ double fetch_rate(const RateModel& model, double cache_fraction);
 /// The smallest cached fraction at which F reaches `target` samples/s; nullopt when even C does not.
 std::optional<double> cache_fraction_for(const RateModel& model, double target);
 
+/// Whether it is open what binds; rates without intervals that are equal are a tie, of which nothing is open.
+bool inconclusive(const Evaluation& evaluation);
+/// "1 core", "8 cores".
+std::string cores_text(double cores);
 /// F, P or G. Without G, Resource::gpu is not to be asked for.
 const RateEstimate& rate_of(Resource resource, const Evaluation& evaluation);
 /// "10,208 ± 200 samples/s [P]"

@@ -68,16 +68,16 @@ Finding prep_extrapolated(const RateModel& model, double most) {
     how += fmt::format("; the threads beyond {} physical cores count {} each [DS-Analyzer, App. B.1]", format_number(law.physical_cores),
                        format_share(law.thread_share));
   if (most > law.host_threads) how += fmt::format(", and more than {} threads are those of a larger machine alike", format_number(law.host_threads));
-  return {"prep-extrapolated", Finding::Severity::warning,
-          fmt::format("P was measured on up to {} cores; up to {} it is extrapolated {}.", format_number(*model.measured_cores_high),
-                      format_number(most), how)};
+  return {
+      "prep-extrapolated", Finding::Severity::warning,
+      fmt::format("P was measured on up to {}; up to {} it is extrapolated {}.", cores_text(*model.measured_cores_high), format_number(most), how)};
 }
 
 std::vector<Step> core_steps(const RateModel& model, const WhatIfQuestion& question, Findings& findings) {
   std::vector<Step> steps;
   double most = 0;
   for (const auto& change : question.cores) {
-    require_positive(change.cores.value_or(change.factor.value_or(0)), "--cores");
+    if (!change.cores) require_positive(change.factor.value_or(0), "--cores");
     if (change.cores && !model.cores)
       throw UsageError(fmt::format("--cores {}: a number of cores needs the number behind P: add --base cores=24, or give a factor such as 2x",
                                    format_number(*change.cores)));
@@ -90,6 +90,10 @@ std::vector<Step> core_steps(const RateModel& model, const WhatIfQuestion& quest
     }
     const double cores = change.cores ? *change.cores : *change.factor * *model.cores;
     most = std::max(most, cores);
+    if (!(cores > 0)) {
+      steps.emplace_back([cores](Variant& variant) { variant.change.cores = cores; });  // left out, with the reason
+      continue;
+    }
     const double factor = model.scaling.factor(*model.cores, cores);
     const double error = model.scaling.scaled_error(*model.cores, cores, model.prep_error);
     steps.emplace_back([factor, cores, error](Variant& variant) {

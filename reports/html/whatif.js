@@ -92,7 +92,12 @@
   }
 
   function prepRate(fit, cores) {
-    return lawRate(fit, cores) * correction(fit.corrections, cores);
+    const fitted = lawRate(fit, cores) * correction(fit.corrections, cores);
+    if (fit.corrections.length < 2) return fitted;
+    // Where the last cores measured brought less, no law that levels noise out makes more of them bring more.
+    const [before, last] = fit.corrections.slice(-2);
+    const lastRate = lawRate(fit, last.cores) * last.factor;
+    return cores > last.cores && lastRate < lawRate(fit, before.cores) * before.factor ? Math.min(fitted, lastRate) : fitted;
   }
 
   function prepFactor(fit, from, to) {

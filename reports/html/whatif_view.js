@@ -124,7 +124,8 @@
         ' of its epoch. The figures here are by the rates, which do not know of it.');
     const high = model.prep_scaling.measured_cores_high;
     if (position.cores && high !== null && position.cores > high)
-      list.push('P was measured on up to ' + words.number(high) + ' cores; beyond, it is extrapolated by the fitted scalability law.');
+      list.push('P was measured on up to ' + words.number(high) + (high === 1 ? ' core' : ' cores') + '; beyond, it is extrapolated ' +
+        (model.prep_scaling.fit.contention > 0 || model.prep_scaling.fit.coherence > 0 ? 'by the fitted scalability law.' : 'as if prep scaled linearly.'));
     if (whatif.compute(model, position).extrapolation > whatif.mostExtrapolation)
       list.push('A resource is more than ' + whatif.mostExtrapolation + ' times what was measured: this is an estimate, never certain.');
     if (model.cache.without && position.cache_fraction) list.push('The profile ran without a cache; answers with one are those of --cache minio.');

@@ -52,7 +52,9 @@ Compared compared_pairs(const Series& series) {
   for (std::size_t i = 0; i < series.baseline.size(); ++i) differences.push_back(series.current[i] - series.baseline[i]);
   const Contrast contrast = paired(differences);
   const double centre = (trimmed_mean(series.baseline).value + trimmed_mean(series.current).value) / 2;
-  return {series.kind, centre - contrast.estimate / 2, centre + contrast.estimate / 2, differences.size(), differences.size(), contrast};
+  Compared compared{series.kind, centre - contrast.estimate / 2, centre + contrast.estimate / 2, differences.size(), differences.size(), contrast};
+  bound_below(compared, series, differences.size(), differences.size());
+  return compared;
 }
 
 class Interleaving {
@@ -155,8 +157,7 @@ class Interleaving {
     const Judgement judgement{m_options.min_effect, level, GateUnit::pair, distrust(m_baseline, m_current, m_options),
                               "one pair shows no scatter to compare with"};
     for (const Compared& each : compared) result.metrics.push_back(judge(each, judgement));
-    find_far_off(compared, judgement, result.findings);
-    conclude(result, m_options);
+    conclude(result, m_options, {find_far_off(compared, judgement, result.findings)});
     return result;
   }
 

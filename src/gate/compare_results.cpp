@@ -56,6 +56,7 @@ Compared within_sessions(const Series& series, const Sessions& sessions, const s
   compared.contrast = blocked(blocks);
   compared.current = compared.baseline + compared.contrast.estimate / 2;
   compared.baseline -= compared.contrast.estimate / 2;
+  bound_below(compared, series, compared.observations_baseline, compared.observations_current);
   return compared;
 }
 
@@ -100,7 +101,10 @@ Compared across_sessions(const Series& series, const Sessions& sessions) {
     for (const std::vector<double>& session : runs) sum += mean(session);
     return sum / static_cast<double>(runs.size());
   };
-  return {series.kind, mean_of_means(baseline), mean_of_means(current), baseline.size(), current.size(), between_sessions(baseline, current)};
+  Compared compared{series.kind,     mean_of_means(baseline), mean_of_means(current),
+                    baseline.size(), current.size(),          between_sessions(baseline, current)};
+  bound_below(compared, series, series.baseline.size(), series.current.size());
+  return compared;
 }
 
 void require_different(std::span<const GateRun> baseline, std::span<const GateRun> current) {
@@ -173,10 +177,10 @@ GateResult compare_results(std::span<const GateRun> baseline, std::span<const Ga
   }
   const Judgement judgement{options.min_effect, level_of(compared, family_alpha), result.unit, distrusted, no_scatter_reason(sessions, result.unit)};
   for (const Compared& each : compared) result.metrics.push_back(judge(each, judgement));
-  find_far_off(compared, judgement, result.findings);
+  const std::string far_off = find_far_off(compared, judgement, result.findings);
   const std::size_t used = compared.empty() ? 0 : compared.front().observations_baseline + compared.front().observations_current;
   find_about_sessions(sessions, result.unit, result.unit == GateUnit::run && used > 0 ? baseline.size() + current.size() - used : 0, result.findings);
-  conclude(result, options);
+  conclude(result, options, {far_off, result.unit == GateUnit::run && sessions.one_after_the_other});
   return result;
 }
 

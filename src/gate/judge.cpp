@@ -15,6 +15,13 @@ namespace {
 /// Where there is no scatter to plan from: what CPU-bound runs of equal settings commonly have.
 constexpr double typical_scatter = 0.03;
 
+/// With fewer, other work that met all runs of a side is too likely: of two runs both, where it meets a fifth of them, in 4 of 100.
+constexpr std::size_t least_runs = 3;
+
+/// Runs are never taken to scatter less than by this part of what each one's own interval says: windows that share batches were measured to scatter
+/// up to seven times as much as runs do, and rates that are counted in whole batches can be the same by chance.
+constexpr double least_of_own = 0.1;
+
 /// Beyond any effect there is: what is open in practice, or absurd, must still be a number in the record.
 constexpr double widest = 20;
 
@@ -42,6 +49,8 @@ std::int64_t more_repetitions(const Compared& compared, const Judgement& judgeme
   // Of trimmed means about half of the values make the degrees of freedom; of sessions all, of both sides.
   const std::int64_t needed =
       needed_repetitions(deviation, distance, judgement.level * compared.kind.weight, judgement.unit == GateUnit::session ? 2 : 0.5);
+  if (compared.fewest_runs > 0 && compared.fewest_runs < least_runs && compared.contrast.has_scatter())
+    return static_cast<std::int64_t>(least_runs - compared.fewest_runs);
   const auto there = static_cast<std::int64_t>(std::min(compared.observations_baseline, compared.observations_current));
   return std::max<std::int64_t>(needed - there, 1);
 }
@@ -89,12 +98,13 @@ Collected collect(std::span<const GateRun> baseline, std::span<const GateRun> cu
     };
     Series series{kind, {}, {}};
     std::string missing;
-    const auto take = [&](std::string_view side, std::span<const GateRun> runs, std::vector<double>& values) {
+    const auto take = [&](std::string_view side, std::span<const GateRun> runs, std::vector<double>& values, double& own) {
       std::size_t lacking = 0;
       std::string reason;
       for (const GateRun& run : runs) {
         const MetricValue found = metric_value(run.profile, kind);
         if (found.value) {
+          own += found.own_deviation * found.own_deviation / static_cast<double>(runs.size());
           values.push_back(kind.scale == GateScale::ratio ? std::log(*found.value) - log_speed(run) : *found.value);
         } else if (lacking++ == 0) {
           reason = found.missing;
@@ -102,8 +112,8 @@ Collected collect(std::span<const GateRun> baseline, std::span<const GateRun> cu
       }
       if (lacking > 0) missing += (missing.empty() ? reason + " in " : " and ") + lacking_text(lacking, runs.size(), side);
     };
-    take("baseline", baseline, series.baseline);
-    take("current", current, series.current);
+    take("baseline", baseline, series.baseline, series.own_baseline);
+    take("current", current, series.current, series.own_current);
     if (missing.empty()) {
       collected.series.push_back(std::move(series));
     } else {
@@ -111,6 +121,22 @@ Collected collect(std::span<const GateRun> baseline, std::span<const GateRun> cu
     }
   }
   return collected;
+}
+
+void bound_below(Compared& compared, const Series& series, std::size_t runs_baseline, std::size_t runs_current) {
+  compared.fewest_runs = std::min(runs_baseline, runs_current);
+  compared.least_error = least_of_own * least_of_own *
+                         (series.own_baseline / static_cast<double>(runs_baseline) + series.own_current / static_cast<double>(runs_current));
+  Contrast& contrast = compared.contrast;
+  double error = 0;
+  double degrees = 0;
+  for (const SquaredError& each : contrast.errors) {
+    error += each.value;
+    degrees = degrees == 0 ? each.degrees : std::min(degrees, each.degrees);
+  }
+  if (!contrast.has_scatter() || error >= compared.least_error) return;
+  contrast.errors.push_back({compared.least_error - error, degrees});
+  contrast.deviation = std::max(contrast.deviation, std::sqrt(compared.least_error * static_cast<double>(compared.fewest_runs)));
 }
 
 GateMetric judge(const Compared& compared, const Judgement& judgement) {
@@ -144,6 +170,8 @@ GateMetric judge(const Compared& compared, const Judgement& judgement) {
   const bool within = metric.interval->low > -judgement.min_effect && metric.interval->high < judgement.min_effect;
   if (!judgement.distrusted.empty()) {
     undecided("");
+  } else if (compared.fewest_runs < least_runs) {
+    undecided("a verdict needs three runs a side, as other work that meets all of fewer looks like a change");
   } else if (sound && worse >= judgement.min_effect) {
     metric.verdict = GateVerdict::regression;
     metric.reason = fmt::format("{} {}", size_text(kind, worse), worse_word(kind));
@@ -159,7 +187,7 @@ GateMetric judge(const Compared& compared, const Judgement& judgement) {
   return metric;
 }
 
-void find_far_off(const std::vector<Compared>& compared, const Judgement& judgement, std::vector<Finding>& findings) {
+std::string find_far_off(const std::vector<Compared>& compared, const Judgement& judgement, std::vector<Finding>& findings) {
   std::vector<std::string> names;
   std::size_t most = 0;
   for (const Compared& each : compared) {
@@ -169,12 +197,16 @@ void find_far_off(const std::vector<Compared>& compared, const Judgement& judgem
     names.push_back(each.kind.name);
     most = std::max(most, far_off);
   }
-  if (names.empty()) return;
+  if (names.empty()) return "";
   findings.push_back(
       {"far-off", Finding::Severity::info,
        fmt::format("Up to {} far off the others ({}) hardly counted: a burst of other work does that. So would a side that is slow only now "
                    "and then, which the gate does not see.",
                    gate_count_text(judgement.unit, most), fmt::join(names, ", "))});
+  const Compared& any = compared.front();
+  const bool pairs = judgement.unit == GateUnit::pair;
+  return fmt::format("{} of {} ({}) lay far off the others and hardly counted", most,
+                     gate_count_text(judgement.unit, any.observations_baseline + (pairs ? 0 : any.observations_current)), fmt::join(names, ", "));
 }
 
 double level_of(const std::vector<Compared>& compared, double alpha) {
@@ -189,7 +221,7 @@ double level_of(const std::vector<Compared>& compared, double alpha) {
   return simultaneous_level(residuals, weights, alpha);
 }
 
-void conclude(GateResult& result, const GateOptions& options) {
+void conclude(GateResult& result, const GateOptions& options, const Reservations& reservations) {
   const auto names_with = [&result](GateVerdict verdict) {
     std::vector<std::string> names;
     for (const GateMetric& metric : result.metrics)
@@ -219,6 +251,11 @@ void conclude(GateResult& result, const GateOptions& options) {
     result.verdict = no_change;
     result.reason = fmt::format("every metric stayed within ± {:.3g} %", 100 * options.min_effect);
   }
+  if (result.verdict == cannot_tell) return;
+  if (!reservations.far_off.empty()) result.reason += ", but " + reservations.far_off;
+  if (reservations.one_after_the_other)
+    result.reason +=
+        "; all runs of one side came first, so a drift of the machine looks like a change or hides one, and the stated error rates do not hold";
 }
 
 GateResult begin_result(std::span<const GateRun> baseline, std::span<const GateRun> current, const GateOptions& options) {

@@ -14,6 +14,7 @@ namespace dsanalyze::gate {
 struct Series {
   MetricKind kind;
   std::vector<double> baseline, current;
+  double own_baseline = 0, own_current = 0;  ///< mean square of the runs' standard errors by their own intervals
 };
 
 struct Collected {
@@ -31,7 +32,11 @@ struct Compared {
   std::size_t observations_baseline = 0;
   std::size_t observations_current = 0;
   Contrast contrast;
+  std::size_t fewest_runs = 0;  ///< of a side
+  double least_error = 0;       ///< square of the standard error below which the contrast's is not taken
 };
+/// Fills what a comparison of so many runs of each side is not taken below.
+void bound_below(Compared& compared, const Series& series, std::size_t runs_baseline, std::size_t runs_current);
 
 /// How far verdicts can go.
 struct Judgement {
@@ -43,14 +48,20 @@ struct Judgement {
 };
 GateMetric judge(const Compared& compared, const Judgement& judgement);
 
-/// Names the metrics of which some observations lie so far off the others that the estimate hardly counts them.
-void find_far_off(const std::vector<Compared>& compared, const Judgement& judgement, std::vector<Finding>& findings);
+/// Names the metrics of which some observations lie so far off the others that the estimate hardly counts them, and returns a clause that says so for
+/// the conclusion; empty where there are none.
+std::string find_far_off(const std::vector<Compared>& compared, const Judgement& judgement, std::vector<Finding>& findings);
 
 /// The one-sided level of a metric of weight 1 of a comparison.
 double level_of(const std::vector<Compared>& compared, double alpha);
 
+/// What a verdict is to be read with; empty where there is nothing.
+struct Reservations {
+  std::string far_off;               ///< of find_far_off()
+  bool one_after_the_other = false;  ///< all runs of one side came first
+};
 /// Fills verdict and reason of the whole from its metrics.
-void conclude(GateResult& result, const GateOptions& options);
+void conclude(GateResult& result, const GateOptions& options, const Reservations& reservations);
 
 /// Tool, sides, ignored differences, findings that any comparison has. Throws UsageError for what cannot be compared.
 GateResult begin_result(std::span<const GateRun> baseline, std::span<const GateRun> current, const GateOptions& options);

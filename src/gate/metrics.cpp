@@ -12,21 +12,24 @@ namespace dsanalyze::gate {
 namespace {
 
 const std::string never_gated = "G";
+constexpr double normal_95 = 1.96;  ///< half of a 95 % interval, in standard errors
 
 MetricValue rate_value(const std::optional<RateRecord>& rate) {
   if (!rate) return {std::nullopt, "was not measured"};
-  return {rate->samples_per_s, ""};
+  return {rate->samples_per_s, "", relative_error(*rate) / normal_95};
 }
 
 MetricValue run_value(const RunRecord* run) {
   if (run == nullptr) return {std::nullopt, "the run was not made"};
   if (!(run->samples_per_s > 0)) return {std::nullopt, "the run made 0 samples/s, so that no ratio can be taken"};
-  return {run->samples_per_s, ""};
+  const Interval own = known_interval(*run);
+  return {run->samples_per_s, "", (own.high - own.low) / 2 / run->samples_per_s / normal_95};
 }
 
 MetricValue stall_value(const ProfileResult& profile, StallRecord ProfileResult::Stalls::*which) {
   if (!profile.stalls) return {std::nullopt, "is not known without an accelerator (--accelerator) and the runs cached and full"};
-  return {((*profile.stalls).*which).fraction, ""};
+  const StallRecord& stall = (*profile.stalls).*which;
+  return {stall.fraction, "", (stall.ci95_fraction.high - stall.ci95_fraction.low) / 2 / normal_95};
 }
 
 /// With what the full run lost to interference: whether that has a name of its own turns on its interval, and may differ between equal runs.

@@ -29,6 +29,7 @@ std::vector<MetricKind> chosen_metrics(const std::vector<std::string>& names);
 struct MetricValue {
   std::optional<double> value;
   std::string missing;
+  double own_deviation = 0;  ///< standard error of this run's value by its own interval: a share of a rate, or points of a stall
 };
 MetricValue metric_value(const ProfileResult& profile, const MetricKind& kind);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "base/error.hpp"
 #include "gate/statistics.hpp"
@@ -47,6 +48,46 @@ TEST_CASE("equal runs that scatter little are no change, and that is shown") {
   const GateResult result = compare_results(baseline, current, {});
   CHECK(result.verdict == GateVerdict::no_change);
   CHECK(gate_exit_code(result.verdict) == 0);
+}
+
+TEST_CASE("two runs a side give no verdict, however alike they are, and three that are just alike an interval of some width") {
+  SimulatedMachine machine(31, {.each = 0});
+  const auto baseline = machine.runs({}, 3);
+  const auto current = machine.runs(Speeds{}.slower(0.04), 3);
+  GateOptions only_prep;
+  only_prep.metrics = {"P"};
+  const GateResult two = compare_results(std::span(baseline).first(2), std::span(current).first(2), only_prep);
+  CHECK(two.verdict == GateVerdict::cannot_tell);
+  CHECK(metric(two, "P").interval.has_value());
+  CHECK(metric(two, "P").more == 1);
+  CHECK(metric(two, "P").reason.find("three runs a side") != std::string::npos);
+  const GateResult three = compare_results(baseline, current, only_prep);
+  CHECK(three.verdict == GateVerdict::regression);
+  CHECK(metric(three, "P").interval->high - metric(three, "P").interval->low > 0.001);
+}
+
+TEST_CASE("a conclusion says of its verdict what lay far off, and that one side ran first") {
+  SimulatedMachine machine(32, {.each = 0.002});
+  std::vector<GateRun> baseline, current;
+  for (int i = 0; i < 20; ++i) {
+    baseline.push_back(machine.run({}));
+    current.push_back(machine.run(i % 7 == 3 ? Speeds{}.slower(0.5) : Speeds{}));
+  }
+  GateOptions only_prep;
+  only_prep.metrics = {"P"};
+  const GateResult result = compare_results(baseline, current, only_prep);
+  CHECK(result.verdict == GateVerdict::no_change);
+  CHECK(result.reason == "every metric stayed within ± 3 %, but 3 of 40 runs (P) lay far off the others and hardly counted");
+  const GateResult plain = compare_results(baseline, std::vector<GateRun>(current.begin(), current.begin() + 3), only_prep);
+  CHECK(plain.reason.find("far off") == std::string::npos);
+
+  SimulatedMachine other(33, {.each = 0.002});
+  const auto before = other.runs({}, 8);
+  const GateResult sequence = compare_results(before, other.runs({}, 8), only_prep);
+  CHECK(sequence.verdict == GateVerdict::no_change);
+  CHECK(
+      sequence.reason.ends_with("; all runs of one side came first, so a drift of the machine looks like a change or hides one, and the stated "
+                                "error rates do not hold"));
 }
 
 TEST_CASE("one run a side cannot tell, and says how many would") {

@@ -15,6 +15,7 @@ GateMetric judged(double effect, double half, const std::string& name = "P", dou
   Compared compared;
   compared.kind = metric_kind(name);
   compared.observations_baseline = compared.observations_current = 10;
+  compared.fewest_runs = 10;
   const bool ratio = compared.kind.scale == GateScale::ratio;
   compared.contrast.estimate = ratio ? std::log1p(effect) : effect;
   compared.contrast.errors = {{half / 2.3263 * half / 2.3263, 1e6}};

@@ -180,6 +180,19 @@ TEST_CASE("samples of unequal numbers of runs err as often as they may") {
     }
 }
 
+TEST_CASE("bursts of other work on a fifth of the runs raise no more alarms than the level lets them, however few the runs are") {
+  constexpr int draws = 700;
+  for (const std::size_t runs : {2U, 3U}) {
+    CAPTURE(runs);
+    int wrong = 0;
+    for (std::uint64_t seed = 0; seed < draws; ++seed) {
+      const GateVerdict verdict = of_files(seed, {.each = 0.01, .bursts = 0.2}, {}, runs, {"P"});
+      wrong += verdict == GateVerdict::regression || verdict == GateVerdict::improvement ? 1 : 0;
+    }
+    CHECK(wrong <= most_of(2 * gate::family_alpha, draws));
+  }
+}
+
 TEST_CASE("bursts of other work on 5 % of the runs leave 9 of 10 interleaved comparisons decided") {
   const Scatter bursts{.each = 0.01, .bursts = 0.05};
   CHECK(count_of(GateVerdict::no_change, [&](std::uint64_t seed) { return by_turns(seed, bursts, {}, {"P"}); }) >= 90);

@@ -2,6 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "base/text/units.hpp"
 #include "models/whatif/whatif.hpp"
 
 using namespace dsanalyze;
@@ -64,6 +69,71 @@ TEST_CASE("real reads take their part of the cores that prep runs on, as many as
   CHECK(prep_seconds(profile, 1) == doctest::Approx(alone).epsilon(1e-9));
   CHECK(prep_seconds(profile, 0.25) == doctest::Approx(alone + 0.75 * of_a_read).epsilon(1e-9));
   CHECK(prep_seconds(profile, 0) == doctest::Approx(alone + of_a_read).epsilon(1e-9));
+}
+
+TEST_CASE("the rarest of measured times weigh as much as the measured mean says, however far the longest lies off") {
+  // 99 quantiles of 1, the next to last 2, and one request in thousands that took 80: the mean says what the last hundredth took.
+  DistributionRecord record;
+  record.quantiles.assign(101, 1);
+  record.quantiles[99] = 2;
+  record.quantiles[100] = 80;
+  record.count = 100'000;
+  record.mean = (98 + 1.5 + 4) / 100;
+  const Distribution times = with_mean(record, 1, "seconds");
+  CHECK(times.mean() == doctest::Approx(1).epsilon(1e-12));
+  CHECK(times.draw(0.5) == doctest::Approx(1 / record.mean).epsilon(1e-12));
+  double sum = 0;
+  constexpr int draws = 100'000;
+  for (int i = 0; i < draws; ++i) sum += times.draw((i + 0.5) / draws);
+  CHECK(sum / draws == doctest::Approx(1).epsilon(1e-3));
+  CHECK(times.draw(1 - 1e-9) == doctest::Approx(80 / record.mean).epsilon(1e-3));
+  // A mean that the quantiles cannot have changes nothing.
+  record.mean = 100;
+  CHECK(with_mean(record, 1, "seconds").draw(0.995) == doctest::Approx(41 / ((98 + 1.5 + 41) / 100)));
+}
+
+namespace {
+
+/// Answers of a profile whose reads take `longest` times the mean once in a hundred.
+WhatIfResult simulated_answers(double longest) {
+  ProfileResult profile = photographs();
+  profile.settings.batch_size = 64;
+  profile.settings.fetch_concurrency = 4;
+  DistributionRecord requests;
+  requests.quantiles.assign(101, 1);
+  requests.quantiles[99] = requests.quantiles[100] = longest;
+  requests.count = 1000;
+  requests.mean = (98.5 + 1.5 * longest) / 100;
+  profile.distributions.request_seconds = requests;
+  WhatIfQuestion question;
+  question.cache_sizes = {ByteAmount{ByteAmount::Kind::fraction, 0, 0.98}};
+  question.storage = {{std::nullopt, 0.05}};
+  question.combine = WhatIfQuestion::Combine::every_combination;
+  WhatIfResult result = answer(rate_model(profile), question);
+  simulate_answers(profile, result, {});
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("a simulation that differs from the closed form says by how much and why") {
+  const WhatIfResult far = simulated_answers(300);
+  const auto finding = std::ranges::find(far.findings, "simulator-disagrees", &Finding::code);
+  REQUIRE(finding != far.findings.end());
+  double most = 0;
+  for (const WhatIfAnswer& each : far.answers) most = std::max(most, std::abs(each.simulated->samples_per_s / each.samples_per_s - 1));
+  CHECK(most > 0.05);
+  CHECK(finding->message.find(format_share(most)) != std::string::npos);
+  CHECK(finding->message.find("prefetch") != std::string::npos);
+  CHECK(finding->message.find("slow requests") != std::string::npos);
+  // Where they agree, there is nothing to say.
+  ProfileResult plain = photographs();
+  plain.fetch = rate(1e6);
+  plain.fetch->cache_fraction = 1;
+  WhatIfResult near = answer(rate_model(plain), {});
+  simulate_answers(plain, near, {});
+  CHECK(near.answers.at(0).simulated);
+  CHECK(std::ranges::find(near.findings, "simulator-disagrees", &Finding::code) == near.findings.end());
 }
 
 TEST_CASE("emulated reads take no core, nor do those of a profile that did not measure them") {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "../base/numbers.hpp"
+#include "../base/texts.hpp"
 #include "answers.hpp"
 #include "base/error.hpp"
 #include "models/whatif/whatif.hpp"
@@ -10,6 +11,7 @@
 using namespace dsanalyze;
 using testing::close_to;
 using testing::has_code;
+using testing::says;
 
 namespace {
 
@@ -118,6 +120,28 @@ TEST_CASE("what goes more than four times beyond what was measured is marked, wh
   both.accelerators = {16};
   both.combine = WhatIfQuestion::Combine::every_combination;
   CHECK(has_code(answer(model, both).findings, "extrapolated-far"));
+}
+
+TEST_CASE("servers and jobs count as extrapolation against as many as the profile ran") {
+  RateModel model = server();
+  model.profiled_ranks = 2;
+  model.profiled_jobs = 3;
+  const auto factor = [&model](const WhatIfQuestion& question) {
+    const WhatIfResult result = answer(model, question);
+    CHECK(result.answers[1].far_extrapolated() == has_code(result.findings, "extrapolated-far"));
+    return result.answers[1].extrapolation;
+  };
+  WhatIfQuestion servers, jobs;
+  servers.servers = {400};
+  CHECK(close_to(factor(servers), 200));
+  servers.servers = {8};
+  CHECK(close_to(factor(servers), 4));
+  servers.servers = {1};
+  CHECK(factor(servers) == 1);
+  jobs.jobs = {15};
+  CHECK(close_to(factor(jobs), 5));
+  model.profiled_jobs = 1;
+  CHECK(close_to(factor(jobs), 15));
 }
 
 TEST_CASE("G typed at a batch size is returned at that size, however badly the law of steps fits the points") {
@@ -303,6 +327,59 @@ TEST_CASE("a configuration that cannot be is left out with the reason, and only 
   CHECK(answer(model, larger).answers.size() == 2);
   question.servers = {2};
   CHECK_FALSE(has_code(answer(model, question).findings, "impossible-left-out"));
+}
+
+TEST_CASE("no cores, and more servers than are answered, are left out and do not cost the answers to the rest of the list") {
+  WhatIfQuestion question;
+  question.cores = {{0.0, std::nullopt}, {48.0, std::nullopt}};
+  const WhatIfResult cores = answer(server(), question);
+  CHECK(cores.answers.size() == 2);
+  CHECK(says(std::ranges::find(cores.findings, "impossible-left-out", &Finding::code)->message, "prep needs a core"));
+  WhatIfQuestion servers;
+  servers.servers = {2, 5'000'000};
+  RateModel model = server();
+  model.batch_size.reset();
+  const WhatIfResult some = answer(model, servers);
+  CHECK(some.answers.size() == 2);
+  CHECK(says(std::ranges::find(some.findings, "impossible-left-out", &Finding::code)->message, "at most 4,096 servers"));
+}
+
+TEST_CASE("P that fell with the last cores measured is not extrapolated to rise again") {
+  const RateModel model = rate_model_from_text("G=1000000,P=1321,P@1=1000,P@2=888,P@4=1433,C=1000000,S=1000000", "cores=8");
+  WhatIfQuestion question;
+  question.cores = {{16.0, std::nullopt}, {32.0, std::nullopt}, {4.0, std::nullopt}};
+  for (const WhatIfAnswer& each : answer(model, question).answers) {
+    if (each.change.cores == 4)
+      CHECK(each.prep == doctest::Approx(1433));
+    else
+      CHECK(each.prep <= 1321 * (1 + 1e-9));
+  }
+}
+
+TEST_CASE("what is found is as sure as the advice for the same change") {
+  WhatIfQuestion question;
+  question.find = {"cache", "cores", "storage"};
+  const WhatIfResult open = answer(rate_model_from_text("G=8000±10%,P=8000±10%,C=200000±1%,S=1000±2%", "cores=24,cache=35%"), question);
+  CHECK(says(open.advice.at(0).text, "more memory buys little"));
+  CHECK(says(open.found[0].then, "more memory buys little"));
+  CHECK(says(open.found[2].then, "faster storage buys little"));
+  CHECK(says(open.advice.at(1).text, "beyond 4 times an answer is an estimate"));
+  CHECK(says(open.found[2].then, "so this is an estimate, not certain"));
+  const WhatIfResult sure = answer(rate_model_from_text("G=8000,P=9000,C=200000,S=3000", "cores=24,cache=35%"), question);
+  CHECK(says(sure.found[0].then, "more memory buys nothing"));
+  CHECK_FALSE(says(sure.found[2].then, "estimate"));
+}
+
+TEST_CASE("what is said of typed rates fits them: one core, no fitted law of one point, no profile to repeat") {
+  WhatIfQuestion question;
+  question.cores = {{4.0, std::nullopt}};
+  question.find = {"cores"};
+  const WhatIfResult one = answer(rate_model_from_text("G=5000,P=1000,C=100000,S=50000", "cores=1"), question);
+  CHECK(says(one.found[0].then, "up to 1 core"));
+  CHECK_FALSE(says(one.found[0].then, "1 cores"));
+  CHECK(says(std::ranges::find(one.findings, "prep-extrapolated", &Finding::code)->message, "up to 1 core;"));
+  const WhatIfResult close = answer(rate_model_from_text("G=1000±5%,P=1000±5%,C=100000,S=50000", ""), {});
+  CHECK(says(close.advice.at(0).text, "Type rates of longer measurements"));
 }
 
 TEST_CASE("what jobs and servers need is asked for") {

@@ -241,7 +241,7 @@ TEST_CASE("the fewest cores are a whole number that reaches the lower of F and G
   CHECK(found_for(model, "cores").value == 20);
   CHECK(says(found_for(model, "cores").then, "the accelerators bind at 2,500"));
   model.rates.prep = 3000;
-  CHECK(says(found_for(model, "cores").then, "there is no prep stall"));
+  CHECK(says(found_for(model, "cores").then, "prep is not the bottleneck now"));
 }
 
 TEST_CASE("the most accelerators are those that the lower of F and P feeds") {

@@ -15,7 +15,7 @@ using Q = WhatIfQuestion;
 Q::CoreChange core_change(const std::string& text) {
   if (is_factor(text)) return {std::nullopt, parse_factor(text)};
   const double cores = parse_number(text);
-  if (cores <= 0 || cores > 1e6) throw UsageError(fmt::format("found \"{}\", expected a number of cores above 0, at most 1,000,000", text));
+  if (cores < 0 || cores > 1e6) throw UsageError(fmt::format("found \"{}\", expected a number of cores, at most 1,000,000", text));
   return {cores, std::nullopt};
 }
 
@@ -82,7 +82,7 @@ constexpr std::array whatif_rows{
     change<&Q::concurrencies, Whole<1, 4096>>("--io-depth", "32,64: reads under way"),
     change<&Q::jobs, Whole<1, 1024>>("--jobs", "4,8: equal jobs on this server, each with its own accelerators"),
     change<&Q::shares, Named<JobSharing>>("--share", "how they share: none, coordinated (each prepares a part for all), unified-producer"),
-    change<&Q::servers, Whole<1, most_servers>>("--servers", "2,4: servers of one data-parallel job"),
+    change<&Q::servers, Whole<1, 1'000'000'000>>("--servers", "2,4: servers of one data-parallel job"),
     change<&Q::partitions, Named<PartitionMode>>("--partition", "what their caches hold: none, partitioned, locality"),
     change<&Q::balances, Named<BalanceFrom>>("--balance-from", "of locality: what evens the batches out comes from peers or storage"),
     change<&Q::scopes, Named<StorageScope>>("--storage-scope", "server (each has its own), shared (by all)"),

@@ -63,7 +63,7 @@ struct SearchPoint {
   double cost_per_epoch = 0;
   std::optional<Reach> reach;            ///< there with a target
   std::vector<std::string> assumptions;  ///< what must hold beside the measured rates, clauses
-  double extrapolation = 1;              ///< by which factor its cores or accelerators go beyond those measured
+  double extrapolation = 1;              ///< by which factor its servers, cores or accelerators go beyond those measured
   struct Simulated {
     double samples_per_s = 0;
     double epoch_seconds = 0;
@@ -90,11 +90,13 @@ struct SearchResult {
   std::uint64_t setups = 0;     ///< that the closed form answered
   std::uint64_t simulated = 0;  ///< of them, by the epoch simulator
   std::optional<SearchTarget> target;
-  std::optional<Reach> reach;           ///< of the best that there is, with a target
-  std::optional<SearchPoint> cheapest;  ///< whose whole interval reaches the target; of all without one
+  std::optional<Reach> reach;  ///< of the best that there is, with a target
+  /// Whose whole interval reaches the target; else that is predicted to, extrapolated far only if no other is; else that comes nearest. Of all
+  /// without a target.
+  std::optional<SearchPoint> cheapest;
   /// That reaches the target as `cheapest` does, but costs least an hour: the smallest that is enough. Absent where it is `cheapest` itself.
   std::optional<SearchPoint> cheapest_hour;
-  std::optional<SearchPoint> cheaper_maybe;  ///< cheaper than that, and reaches the target maybe
+  std::optional<SearchPoint> cheaper_maybe;  ///< cheaper than `cheapest`, and predicted to reach the target less surely
   SearchPoint fastest;                       ///< the cheapest of those
   std::vector<SearchPoint> front;            ///< of cost per epoch and epoch time, cheapest first; at most 20
   std::vector<std::string> conclusions;      ///< sentences

@@ -73,7 +73,7 @@ std::string binding_text(const WhatIfAnswer& answer) {
 
 std::string question_text(const std::string& question) {
   if (question == "cache") return "smallest cache without a fetch stall";
-  if (question == "cores") return "fewest cores without a prep stall";
+  if (question == "cores") return "fewest cores with which prep is not the bottleneck";
   if (question == "accelerators") return "most accelerators that the data can feed";
   return "slowest storage without a fetch stall";
 }
