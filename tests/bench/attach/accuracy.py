@@ -1,16 +1,19 @@
 """How right `dsanalyze profile -- COMMAND` is about a PyTorch training whose rates are known.
 
-usage: accuracy.py PROGRAM [--python PYTHON] [--time-budget SECONDS] [--only ingestion|prep|waits] [--json FILE]
+usage: accuracy.py PROGRAM [--python PYTHON] [--time-budget SECONDS] [--only ingestion|prep|waits|storage] [--photos FOLDER] [--json FILE]
 
 ingestion   G of steps of a known length (1 to 500 ms; the length is measured by the same loop over a list, interleaved), batches of 1 to 512 samples.
 prep        P of a loader whose samples take known waits, and of one that computes, against an independent drain of the same DataLoader.
 waits       the fraction of a step that waits for data, against 1 - P/G, for P/G of 0.8, 0.95, 1.05 and 2 and 2 or 32 batches prefetched by each worker.
+storage     the share of the bytes that the phase full read from storage, of a script that starts cold, with every second of its files in memory, or warm:
+            against that share, and all that the processes read against the block layer. Only with --photos: a folder of files, which are read in order.
 
 PYTHON is one that has torch (default: /usr/bin/python3). Steps and preparation sleep unless they compute, so two cores are enough; let nothing else run.
 """
 
 import argparse
 import json
+import os
 import pathlib
 import statistics
 import subprocess
@@ -22,13 +25,17 @@ import sys, time, torch
 from torch.utils.data import DataLoader, Dataset
 mode, step, batch, workers, prefetch, prep, burns, count = sys.argv[1], float(sys.argv[2]), *map(int, sys.argv[3:6]), float(sys.argv[6]), sys.argv[7] == "burn", int(sys.argv[8])
 
+files = sys.argv[9:] and sorted(__import__("glob").glob(sys.argv[9] + "/**/*.jpg", recursive=True))
+
 class Data(Dataset):
-    def __len__(self): return count * batch
+    def __len__(self): return len(files) // batch * batch if files else count * batch
     def __getitem__(self, index):
         if burns:
             x = torch.rand(64, 64)
             for _ in range(int(prep)): x = x @ x; x = x / x.norm()
             return x[0], index
+        if files:
+            with open(files[index], "rb") as file: file.read()
         if prep: time.sleep(prep)
         return torch.zeros(8), index
 
@@ -64,12 +71,15 @@ def note(text):
 
 
 class Bench:
+    photos = None
+
     def __init__(self, arguments, folder):
         self.arguments, self.script = arguments, folder / "known.py"
         self.script.write_text(SCRIPT)
 
     def command(self, mode, step, batch, workers=2, prefetch=2, prep=0.0, burns=False, count=2000):
-        return [self.arguments.python, str(self.script), mode, str(step), str(batch), str(workers), str(prefetch), str(prep), "burn" if burns else "sleep", str(count)]
+        return [self.arguments.python, str(self.script), mode, str(step), str(batch), str(workers), str(prefetch), str(prep), "burn" if burns else "sleep", str(count),
+                *([str(self.photos)] if self.photos else [])]
 
     def alone(self, *words, **named):
         return float(subprocess.run(self.command(*words, **named), check=True, capture_output=True, text=True).stdout)
@@ -115,19 +125,51 @@ def waits(bench):
                    "error_points": 100 * (measured - expected), "trusted": record["trusted"]}
 
 
+def leave_memory(files):
+    for file in files:
+        descriptor = os.open(file, os.O_RDONLY)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(descriptor)
+
+
+def device_bytes(folder):
+    """What the block device of a folder has read so far."""
+    device = os.stat(folder).st_dev
+    return 512 * int(pathlib.Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}/stat").read_text().split()[2])
+
+
+def storage(bench):
+    files = sorted(bench.arguments.photos.glob("**/*.jpg"))
+    bench.photos = bench.arguments.photos
+    os.sync()
+    for name, kept in (("cold", []), ("every second file in memory", files[::2]), ("warm", files)):
+        leave_memory(files)
+        for file in kept:
+            file.read_bytes()
+        share = 1 - sum(file.stat().st_size for file in kept) / sum(file.stat().st_size for file in files)
+        before = device_bytes(bench.photos)
+        record = bench.profile(0.02, 4)
+        device = device_bytes(bench.photos) - before
+        full = next(run for run in record["runs"] if run["name"] == "full")
+        measured = full["storage_bytes"] / full["requested_bytes"]
+        yield {"what": f"share of the bytes from storage, {name}", "known": share, "measured": measured, "error_points": 100 * (measured - share),
+               "runs_bytes": sum(run["storage_bytes"] or 0 for run in record["runs"]), "device_bytes": device}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
     parser.add_argument("--python", default="/usr/bin/python3")
     parser.add_argument("--time-budget", type=float, default=30)
-    parser.add_argument("--only", choices=["ingestion", "prep", "waits"])
+    parser.add_argument("--only", choices=["ingestion", "prep", "waits", "storage"])
+    parser.add_argument("--photos", type=pathlib.Path)
     parser.add_argument("--json", type=pathlib.Path)
     arguments = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(arguments, pathlib.Path(folder))
-        for name, part in (("ingestion", ingestion), ("prep", prep), ("waits", waits)):
-            if arguments.only in (None, name):
+        for name, part in (("ingestion", ingestion), ("prep", prep), ("waits", waits), ("storage", storage)):
+            if arguments.only in (None, name) and (name != "storage" or arguments.photos):
                 for row in part(bench):
                     rows.append(row)
                     note("  ".join(f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}" for key, value in row.items()))
