@@ -50,7 +50,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "whoever comes, goes and starts again, each job has each sample of its epoch once and no version twice, and the store keeps within its places") {
+    "whichever jobs come, go and start again, each has each sample of its epoch once and no version twice, and the store keeps within its places") {
   for (const StagingPolicy policy : {StagingPolicy::refcnt, StagingPolicy::lru}) {
     constexpr std::uint32_t samples = 300;
     constexpr std::uint32_t places = 40;
