@@ -291,6 +291,74 @@ print(torch.rand(1).item(), random.random() if sys.argv[1] == '2' else '', numpy
                 self.assertEqual(profiled, plain)
             self.assertEqual(self.launch_with(text, workers, mode='passive')[0], plain)
 
+    def test_an_evaluation_on_the_training_loader_gets_all_of_its_batches_in_every_phase(self):
+        text = '''
+persistent = sys.argv[1] == 'persistent'
+loader = DataLoader(data(), 4, num_workers=1, persistent_workers=persistent)
+
+def evaluate():
+    with torch.no_grad():
+        return sum(1 for x, in loader)
+
+for epoch in range(4):
+    for number, (x,) in enumerate(loader):
+        step(x)
+        if number == 15 and not persistent:
+            print('in between', evaluate(), len(next(iter(loader))))
+            with torch.no_grad():
+                model(next(iter(loader))[0])
+    print('epoch', number + 1, evaluate())
+'''
+        for way, lines in (('new', 'in between 40 1\nepoch 40 40\n'), ('persistent', 'epoch 40 40\n')):
+            output, _ = self.launch_with(text, way, run(5), switch('synthetic'), run(60, 'synthetic'), drain(1, 8, which='warm'), switch('cached'), run(60, 'cached'))
+            self.assertEqual(output, lines * 4)
+
+    def test_batches_that_a_collate_function_dropped_end_no_drain(self):
+        _, connection = self.launch('''
+def collate(samples):
+    return None if samples[0][0][0] in (0, 20) else torch.utils.data.default_collate(samples)
+
+for batch in DataLoader(data(), 4, collate_fn=collate, num_workers=1):
+    if batch is not None:
+        step(batch[0])
+''', run(3), drain(1, 12, which='warm'), drain(1, 30))
+        self.assertEqual([len(message['times']) for message in connection.of('drained')], [12, 30])
+
+    def test_streams_of_batches_whose_first_dimension_is_time_are_drained_in_samples(self):
+        _, connection = self.launch('''
+from torch.utils.data import IterableDataset
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return (torch.ones(50, 4) for _ in range(160))
+
+for x in DataLoader(Stream(), 8, collate_fn=lambda samples: torch.stack(samples, 1)):
+    step(x)
+''', run(3), drain(0, 8, which='warm'), drain(0, 10))
+        self.assertEqual({count for message in connection.of('drained') for count in message['samples']}, {8})
+
+    def test_a_passive_run_counts_what_the_sampler_draws(self):
+        for make, drawn in (('DataLoader(data(), 8, sampler=torch.utils.data.SubsetRandomSampler(range(50)))', 50),
+                            ('DataLoader(data(), 8, sampler=torch.utils.data.WeightedRandomSampler([1.0] * 160, 205))', 205),
+                            ('DataLoader(data(), batch_sampler=torch.utils.data.BatchSampler(range(63), 8, drop_last=True))', 56),
+                            ('DataLoader(data(), batch_sampler=Buckets())', 60)):
+            _, connection = self.launch('''
+class Buckets:
+    batch_size = 8
+    def __iter__(self):
+        return (list(range(number)) for number in (8, 7, 6, 5, 4, 8, 7, 6, 5, 4))
+
+loader = {}
+for epoch in range(2):
+    for x, in loader:
+        step(x)
+'''.format(make), mode='passive')
+            counted = 0
+            for message in connection.of('passive'):
+                samples = message['window']['samples']
+                counted += sum(samples) if isinstance(samples, list) else samples * len(message['window']['wait'])
+            self.assertEqual(counted, 2 * drawn - 8, make)
+
     def launch_with(self, text, argument, *answers, mode='phases'):
         self.launcher = Launcher(Plan(*answers, then=run(1000)), mode=mode)
         path = pathlib.Path(self.launcher.folder.name, 'script.py')

@@ -14,9 +14,16 @@ shapes_compared = 16
 building = False
 
 
-def _samples(lists, number, batch):
+_end = object()  # A batch may be None: a collate function that drops broken samples.
+
+
+def _samples(record, lists, number, batch):
     index = lists[number % len(lists)] if lists else None
-    return len(index) if isinstance(index, (list, tuple)) else samples_of(batch)
+    if isinstance(index, (list, tuple)):
+        return len(index)
+    if record.recipe['auto_collation'] and record.facts['batch_size']:
+        return record.samples_without_index(batch)
+    return samples_of(batch)
 
 
 class _Lists:
@@ -40,6 +47,8 @@ def _loader(record, lists, count, workers):
                  'worker_init_fn': recipe['worker_init_fn'], 'generator': torch.Generator()}
     if recipe.get('pin_memory_device'):
         arguments['pin_memory_device'] = recipe['pin_memory_device']
+    if workers and 'in_order' in recipe:
+        arguments['in_order'] = recipe['in_order']
     if workers:
         arguments['timeout'] = recipe['timeout'] or stall_seconds
         arguments['multiprocessing_context'] = recipe['multiprocessing_context']
@@ -79,6 +88,7 @@ class Cycle:
     """The whole job on the subset: batches come in turn and without end, fetched ahead as the script's own loader does."""
 
     def __init__(self, record):
+        self._record = record
         self._lists = record.lists[:record.warmed or len(record.lists)]
         self._loader = _loader(record, self._lists, None, record.recipe['num_workers'])
         self._iterator = _start(self._loader)
@@ -91,10 +101,10 @@ class Cycle:
         except StopIteration:  # Iterable style starts again.
             _stop(self._iterator)
             self._iterator = _start(self._loader)
-            batch = next(self._iterator, None)
-            if batch is None:
+            batch = next(self._iterator, _end)
+            if batch is _end:
                 raise RuntimeError('the subset has no batches') from None
-        samples = _samples(self._lists, self._given, batch)
+        samples = _samples(self._record, self._lists, self._given, batch)
         self._given += 1
         return batch, samples
 
@@ -126,11 +136,11 @@ class _Source:
         self.shapes = []
 
     def next(self):
-        """A batch; None at the end."""
-        batch = next(self._iterator, None) if self.record.map_style or self._since_start < self._subset else None
-        if batch is None:
+        """A batch, or _end."""
+        batch = next(self._iterator, _end) if self.record.map_style or self._since_start < self._subset else _end
+        if batch is _end:
             if self._once or not self._since_start:
-                return None
+                return _end
             _stop(self._iterator)
             self._iterator, self._since_start = _start(self._loader), 0
             self.restarts += 1
@@ -167,12 +177,12 @@ def drain(records, workers, batches, seconds, which):
         while len(times) < limit and (not times or times[-1] < until):
             begun = source.restarts
             batch = [each.next() for each in sources]
-            if any(each is None for each in batch):
+            if any(each is _end for each in batch):
                 break
             if source.restarts > begun:
                 restarts.append(len(times))
             times.append(now())
-            samples.append(_samples(source.lists, len(times) - 1, batch[0]))
+            samples.append(_samples(first, source.lists, len(times) - 1, batch[0]))
     except Exception as problem:
         error = '{}: {}'.format(type(problem).__name__, problem)
     main = time.thread_time_ns() - main

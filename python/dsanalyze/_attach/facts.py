@@ -101,7 +101,7 @@ def loader_facts(loader, origin, careful):
     batch_size = loader.batch_size
     if batch_size is None and loader.batch_sampler is not None:
         batch_size = getattr(loader.batch_sampler, 'batch_size', None)
-    samples = None if careful and iterable else _dataset_length(loader.dataset)
+    samples = None if careful and iterable else _samples_of_epoch(loader, iterable)
     if iterable:
         batches = samples
         if samples is not None and loader.batch_size is not None:
@@ -114,8 +114,22 @@ def loader_facts(loader, origin, careful):
             'prefetch': loader.prefetch_factor if loader.num_workers else 0, 'pin_memory': bool(loader.pin_memory),
             'persistent': bool(loader.persistent_workers), 'batch_size': batch_size if isinstance(batch_size, int) else None,
             'batches': batches, 'samples': samples, 'style': 'iterable' if iterable else 'map', 'shuffle': _shuffles(loader),
-            'start_method': context.get_start_method() if context is not None else _default_start_method(), 'drop_last': bool(loader.drop_last),
+            'start_method': context.get_start_method() if context is not None else _default_start_method(), 'drop_last': bool(getattr(None if iterable else loader.batch_sampler, 'drop_last', loader.drop_last)),
             'file': origin[0], 'line': origin[1]}
+
+
+def _samples_of_epoch(loader, iterable):
+    """What the sampler draws, where it is known to be all of an epoch; else the dataset's length. None where a batch sampler of the script's own chooses."""
+    batch_sampler = None if iterable else loader.batch_sampler
+    if batch_sampler is not None and type(batch_sampler) is not samplers.BatchSampler:
+        return None
+    sampler = getattr(batch_sampler, 'sampler', None)
+    return len(sampler) if type(sampler) in _lengths_without_effects else _dataset_length(loader.dataset)
+
+
+def leads(loader):
+    """True where the first dimension of a batch is known to count its samples; None where that is to be seen."""
+    return True if loader.collate_fn is loaders.default_collate else None
 
 
 def _dataset_length(dataset):
@@ -132,7 +146,7 @@ def _default_start_method():
 def recipe(loader):
     """What a second loader over the same dataset is made of."""
     names = ('dataset', 'batch_size', 'drop_last', 'collate_fn', 'num_workers', 'pin_memory', 'timeout', 'worker_init_fn',
-             'multiprocessing_context', 'prefetch_factor', 'pin_memory_device', 'persistent_workers')
+             'multiprocessing_context', 'prefetch_factor', 'pin_memory_device', 'persistent_workers', 'in_order')
     found = {name: getattr(loader, name) for name in names if hasattr(loader, name)}
     found['auto_collation'] = loader._auto_collation
     return found

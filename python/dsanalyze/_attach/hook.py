@@ -67,7 +67,7 @@ class Hook:
         entry = self.entry(loader)
         if entry['record'] is None:
             found = facts.loader_facts(loader, entry['origin'], careful=self.passive)
-            entry['record'] = Record(found, None if self.passive else facts.recipe(loader))
+            entry['record'] = Record(found, None if self.passive else facts.recipe(loader), facts.leads(loader))
         return entry['record']
 
     def followed(self, loader):

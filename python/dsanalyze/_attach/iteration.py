@@ -12,7 +12,7 @@ discard_seconds = 120
 class Record:
     """What is known of one DataLoader across its epochs."""
 
-    def __init__(self, facts, recipe):
+    def __init__(self, facts, recipe, leads=None):
         self.facts = facts
         self.recipe = recipe
         self.id = None
@@ -23,14 +23,14 @@ class Record:
         self.warmed = 0
         self.shapes = []
         self.current = None
-        self.leads = None  # Whether the first dimension of a batch counts its samples.
+        self.leads = leads  # Whether the first dimension of a batch counts its samples; None: not known yet.
 
     @property
     def map_style(self):
         return self.facts['style'] == 'map'
 
-    def samples_of_stream(self, batch):
-        """Samples of a batch of which the index list is not known: `batch_size`, but for the last ones of an epoch, one of each worker, which may be shorter."""
+    def samples_without_index(self, batch):
+        """Samples of a batch of which the index list is not known: by its first dimension where that counts them, else `batch_size`."""
         size, first = self.facts['batch_size'], leading(batch)
         if self.leads is None:
             self.leads = first == size
@@ -169,7 +169,7 @@ class Iteration:
         if isinstance(index, (list, tuple)):
             return len(index)
         if iterator._auto_collation and self.record.facts['batch_size']:
-            return self.record.samples_of_stream(batch)
+            return self.record.samples_without_index(batch)
         return samples_of(batch)
 
     @staticmethod

@@ -71,12 +71,13 @@ class Passive(Engine):
     @staticmethod
     def _samples(iteration, batch):
         facts_of = iteration.record.facts
+        record = iteration.record
         size, samples, batches = facts_of['batch_size'], facts_of['samples'], facts_of['batches']
-        if size and samples and batches and iteration.handed == batches and not facts_of['drop_last']:
-            return samples - size * (batches - 1)
-        if size:
-            return iteration.record.samples_of_stream(batch) if facts_of['style'] == 'iterable' else size
-        return leading(batch) or 1
+        if not size:
+            return leading(batch) or 1
+        if record.leads is not True and size and samples and batches and iteration.handed == batches and not facts_of['drop_last']:
+            return max(1, min(size, samples - size * (batches - 1)))
+        return record.samples_without_index(batch)
 
     def _begin(self, iteration, entered):
         self.clock.close(entered)

@@ -84,7 +84,10 @@ class Phases(Engine):
             return iteration.spare.popleft()[0]
 
     def created(self, iteration):
-        """It must not fetch ahead while batches come from elsewhere."""
+        """It must not fetch ahead while batches come from elsewhere, unless it is one of an evaluation on the training data, which gets the loader's own."""
+        if iteration.record.training and not gradients_enabled():
+            iteration.held = False
+            return
         super().created(iteration)
         iteration.held = self.modes.mode != 'full' and iteration.record.training and not self.off
 
@@ -125,6 +128,8 @@ class Phases(Engine):
             return
         if not gradients_enabled() or (self.roles.training and not record.training):
             self.clock.validation_entered(step.began)
+            if step.iteration.held:
+                step.iteration.resume(step.iterator)
             return
         if record is self.roles.primary:
             step.role = primary
