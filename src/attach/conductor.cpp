@@ -115,6 +115,7 @@ void Conductor::take_gap(Member& member, const std::optional<EpochGap>& between,
   if (!between && !member.epoch_starts) return;
   std::vector<EpochGap>& gaps = m_training.phases[AttachPhase::full].gaps[member.hello ? member.hello->rank : 0];
   if (between) gaps.push_back(*between);
+  if (between && between->first_batch_seconds) return;
   member.epoch_starts |= between.has_value();
   if (!window || window->wait.empty()) return;
   member.epoch_starts = false;

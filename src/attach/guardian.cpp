@@ -50,15 +50,7 @@ void let_go(int link) {
   ::syscall(SYS_close_range, link + 1, ~0U, 0);
 }
 
-[[noreturn]] void guard(int link, const std::filesystem::path& folder) {
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGTSTP}) ::signal(signal, SIG_IGN);
-  ::prctl(PR_SET_NAME, "dsanalyze-guard");
-  let_go(link);
-  char said = 0;
-  ssize_t bytes = 0;
-  do bytes = ::read(link, &said, 1);
-  while (bytes < 0 && errno == EINTR);
-  if (bytes == 1 && said == over) ::_exit(0);
+void clean_up(const std::filesystem::path& folder) {
   end_training("DSANALYZE_ATTACH=" + (folder / "attach").native());
   const OutputsUndone undone = undo_outputs(journals_of(folder));
   for (const std::string& failure : undone.failures) {
@@ -67,13 +59,26 @@ void let_go(int link) {
   }
   std::error_code ignored;
   if (undone.failures.empty()) std::filesystem::remove_all(journals_of(folder), ignored);
+}
+
+[[noreturn]] void guard(int link, const std::filesystem::path& folder, Guardian::Duty duty) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGTSTP}) ::signal(signal, SIG_IGN);
+  ::prctl(PR_SET_NAME, "dsanalyze-guard");
+  let_go(link);
+  char said = 0;
+  ssize_t bytes = 0;
+  do bytes = ::read(link, &said, 1);
+  while (bytes < 0 && errno == EINTR);
+  if (bytes == 1 && said == over) ::_exit(0);
+  if (duty == Guardian::Duty::everything) clean_up(folder);
+  std::error_code ignored;
   std::filesystem::remove_all(folder, ignored);
   ::_exit(0);
 }
 
 }  // namespace
 
-Guardian::Guardian(const std::filesystem::path& folder) {
+Guardian::Guardian(const std::filesystem::path& folder, Duty duty) {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) throw_errno("cannot make a socket for", "the guardian", errno);
   m_link = FileDescriptor(ends[0]);
@@ -85,7 +90,7 @@ Guardian::Guardian(const std::filesystem::path& folder) {
   if (between == 0) {
     ::setsid();
     const pid_t guardian = ::fork();
-    if (guardian == 0) guard(other.get(), folder);
+    if (guardian == 0) guard(other.get(), folder, duty);
     ::_exit(guardian < 0 ? 1 : 0);
   }
   int status = 0;

@@ -11,9 +11,13 @@ namespace dsanalyze {
 /// launcher, keeps none of its files open but stderr, and ends with this object. Threads: one at a time.
 class Guardian {
  public:
+  enum class Duty {
+    everything,  ///< the above
+    folder       ///< only the folder is removed: the training is a real one and goes on
+  };
   /// `folder` is the launch's: processes of the training are told by DSANALYZE_ATTACH=<folder>/attach in their environment, and the journals lie in
   /// journals_of(folder). Throws Error where no process can be had.
-  explicit Guardian(const std::filesystem::path& folder);
+  Guardian(const std::filesystem::path& folder, Duty duty);
   /// Nothing is left to do.
   ~Guardian();
   Guardian(const Guardian&) = delete;

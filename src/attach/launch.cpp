@@ -14,6 +14,7 @@
 
 #include "base/error.hpp"
 #include "base/process/process_groups.hpp"
+#include "base/process/signal_relay.hpp"
 #include "base/text/enum_names.hpp"
 #include "base/text/text.hpp"
 #include "guardian.hpp"
@@ -61,7 +62,8 @@ class Launch {
     while (!over()) {
       m_server.serve(poll_milliseconds,
                      {[this](int member, std::string_view line) { receive(member, line); }, [this](int member) { leave(member); }});
-      if (stop.stop_requested()) interrupt();
+      // A real training is told itself what this program is told (SignalRelay).
+      if (stop.stop_requested() && m_settings.mode == AttachMode::phases) throw Interrupted();
       const Nanoseconds now = m_clock.now();
       if (const auto status = collect_children(m_process)) ended(*status);
       look(now);
@@ -96,7 +98,10 @@ class Launch {
     // A real run reads from the terminal as ever, which only the terminal's own group may.
     const auto group = m_settings.mode == AttachMode::passive ? SpawnWay::Group::callers : SpawnWay::Group::of_its_own;
     m_process = spawn_command(m_settings.command, environment, {input, m_settings.output, group});
-    if (m_settings.mode == AttachMode::phases) m_group.emplace(m_process);
+    if (m_settings.mode == AttachMode::phases)
+      m_group.emplace(m_process);
+    else
+      m_relay.emplace(m_process);
   }
 
   /// What the ranks were told to end say before they do.
@@ -154,19 +159,12 @@ class Launch {
   void ended(int status) {
     m_ended = true;
     m_group.reset();
+    m_relay.reset();
     if (WIFSIGNALED(status)) {
       m_launched.signal = WTERMSIG(status);
     } else {
       m_launched.exit_status = WEXITSTATUS(status);
     }
-  }
-
-  /// Under passive the command is told, and goes on to its own end.
-  void interrupt() {
-    if (m_settings.mode == AttachMode::phases) throw Interrupted();
-    if (std::exchange(m_interrupted, true)) return;
-    const bool terminal_told_it = ::tcgetpgrp(STDIN_FILENO) == ::getpgrp();
-    if (!terminal_told_it) ::kill(m_process, SIGINT);
   }
 
   /// For processes that use PyTorch without the hook.
@@ -222,10 +220,10 @@ class Launch {
   LaunchedTraining m_launched;
   Nanoseconds m_start = 0;
   pid_t m_process = 0;
-  std::optional<StartedGroup> m_group;
+  std::optional<StartedGroup> m_group;  ///< phases
+  std::optional<SignalRelay> m_relay;   ///< passive
   bool m_ended = false;
   bool m_over = false;
-  bool m_interrupted = false;
   std::set<int> m_spoken;             ///< connections
   int m_open = 0;                     ///< of these, those that are not closed
   std::optional<TreeProcess> m_deaf;  ///< a process that uses PyTorch and has not spoken
@@ -236,10 +234,18 @@ class Launch {
 }  // namespace
 
 LaunchedTraining launch_training(const LaunchSettings& settings, EventSink& events, const std::stop_token& stop, Timing timing) {
-  if (settings.mode == AttachMode::passive) return Launch(settings, events, timing).run(stop);
+  if (settings.mode == AttachMode::passive) {
+    std::optional<Guardian> guardian;
+    try {
+      guardian.emplace(settings.folder, Guardian::Duty::folder);
+    } catch (const Error&) {
+      // Where there is no process left, the training is worth more than a folder.
+    }
+    return Launch(settings, events, timing).run(stop);
+  }
   const std::filesystem::path journals = journals_of(settings.folder);
   if (::mkdir(journals.c_str(), S_IRWXU) != 0) throw_errno("cannot make", journals.native(), errno);
-  const Guardian guardian(settings.folder);
+  const Guardian guardian(settings.folder, Guardian::Duty::everything);
   try {
     LaunchedTraining launched = Launch(settings, events, timing).run(stop);
     launched.outputs = undo_outputs(journals);

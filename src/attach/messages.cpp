@@ -112,6 +112,7 @@ std::optional<EpochGap> optional_gap(JsonObject& object) {
   if (!between) return std::nullopt;
   EpochGap gap{instant(*between, "begin"), instant(*between, "end"), to_seconds(instant(*between, "start")),
                to_seconds(instant(*between, "validation"))};
+  if (between->has("first_batch")) gap.first_batch_seconds = to_seconds(instant(*between, "first_batch"));
   if (gap.end < gap.begin) between->fail("end", "found an instant before /begin");
   return gap;
 }
@@ -129,6 +130,7 @@ CheckpointMessage read_checkpoint(JsonObject& object) {
 DrainedMessage read_drained(JsonObject& object) {
   DrainedMessage message;
   message.workers = static_cast<int>(object.integer("workers", 0, most_workers));
+  message.loaders = static_cast<int>(object.optional_integer("loaders", 1, most_workers).value_or(1));
   message.measured = object.choice("pass", {"warm", "measure"}) == "measure";
   message.begin = instant(object, "start");
   for (const double at : object.numbers("times", 0, most_steps, 0, most_nanoseconds)) message.delivered.push_back(static_cast<Nanoseconds>(at));

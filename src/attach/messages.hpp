@@ -63,7 +63,8 @@ struct EpochGap {
   Nanoseconds end = 0;
   double start_seconds = 0;  ///< waiting for the old epoch's workers to end and the new one's to start
   double validation_seconds = 0;
-  double first_batch_seconds = 0;  ///< the wait for the next epoch's first batch, which is a part of its first step, too; known with that step
+  std::optional<double>
+      first_batch_seconds{};  ///< the wait for the next epoch's first batch; nothing where it is that of the next window's first step
 };
 
 /// A rank stands at a checkpoint and waits for an answer.
@@ -80,6 +81,7 @@ constexpr std::array<const char*, 4> names_of(CheckpointMessage::Why /*type*/) {
 /// The loader was drained without steps; waits for an answer, too.
 struct DrainedMessage {
   int workers = 0;
+  int loaders = 1;                     ///< that were drained together
   bool measured = false;               ///< else it was the first pass, which brings the subset into memory
   Nanoseconds begin = 0;               ///< the iterator was asked for
   std::vector<Nanoseconds> delivered;  ///< one instant a batch

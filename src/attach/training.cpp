@@ -65,12 +65,15 @@ std::vector<double> window_rates(const PhaseMeasurement& phase) {
     kept.emplace(rank, list);
   }
   for (std::size_t i = 0; i < windows && !phase.by_rank.empty(); ++i) {
+    // Of a step: ranks whose windows differ in length, at an epoch's end for one, still train in step.
     double samples = 0;
     double seconds = 0;
     for (const auto& [rank, list] : phase.by_rank) {
+      if (list[i].samples.empty()) continue;
+      const auto steps = static_cast<double>(list[i].samples.size());
       const KeptBatches& batches = kept.at(rank);
-      samples += batches.known() ? batches.samples_per_step() * static_cast<double>(list[i].samples.size()) : sum(list[i].samples);
-      seconds = std::max(seconds, step_seconds(list[i]) / batches.longer(list[i]));
+      samples += batches.known() ? batches.samples_per_step() : sum(list[i].samples) / steps;
+      seconds = std::max(seconds, step_seconds(list[i]) / batches.longer(list[i]) / steps);
     }
     if (seconds > 0) rates.push_back(samples / seconds);
   }

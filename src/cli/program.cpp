@@ -127,6 +127,7 @@ class Program {
       : m_arguments(arguments),
         m_form(has_flag(arguments, {"--json"}) ? Form::json : Form::text),
         m_tells_errors(m_form == Form::json && !shares_output_of_rank_0()),
+        m_stands_for_another(has_flag(arguments, {"--passive"})),
         m_interrupt(notice(), last_words()) {}
 
   int run() {
@@ -228,7 +229,7 @@ class Program {
         step();
       } catch (const std::exception& error) {
         const int failed = fail(ErrorKind::failed, error.what());
-        if (exit_code != exit_regression) exit_code = failed;
+        if (exit_code != exit_regression && !outcome.exit_code_stays) exit_code = failed;
       }
     };
     attempt([&] { print(result); });
@@ -237,7 +238,7 @@ class Program {
   }
 
   int fail(ErrorKind kind, const std::string& message) {
-    const int exit_code = exit_code_of(kind);
+    const int exit_code = m_stands_for_another && kind != ErrorKind::interrupted ? exit_own_failure : exit_code_of(kind);
     std::string text = printable_lines(fmt::format("dsanalyze{}: error: {}\n", m_command.empty() ? "" : " " + m_command, message));
     if (kind == ErrorKind::usage) text += fmt::format("see: dsanalyze{} --help\n", known_command() ? " " + m_command : "");
     write_error(text);
@@ -257,7 +258,8 @@ class Program {
 
   const std::vector<std::string>& m_arguments;
   Form m_form;
-  bool m_tells_errors;  ///< as documents
+  bool m_tells_errors;        ///< as documents
+  bool m_stands_for_another;  ///< the exit code is that of a command that it runs
   InterruptWatch m_interrupt;
   std::string m_command;
 };

@@ -318,6 +318,24 @@ TEST_CASE("what lies between two epochs of the phase full is kept, with the wait
   CHECK(gaps[0].first_batch_seconds == 1.5);
 }
 
+TEST_CASE("an epoch that ranks announce after its first step brings the wait for its first batch along") {
+  Conductor conductor = made(60);
+  join(conductor, 1);
+  conductor.receive(0, CheckpointMessage{}, 0);
+  CheckpointMessage start;
+  start.between = EpochGap{to_nanoseconds(1), to_nanoseconds(13), 2, 9, 1.25};
+  CheckpointMessage window;
+  window.why = CheckpointMessage::Why::window;
+  window.window.emplace();
+  window.window->wait = window.window->compute = window.window->outside = window.window->samples = {1, 1};
+  start.window = window.window;
+  conductor.receive(0, start, to_nanoseconds(13));
+  conductor.receive(0, window, to_nanoseconds(15));
+  const auto& gaps = conductor.training().phases.at(AttachPhase::full).gaps.at(0);
+  REQUIRE(gaps.size() == 1);
+  CHECK(gaps[0].first_batch_seconds == 1.25);
+}
+
 TEST_CASE("where one rank's epoch has ended, another goes on to the end of its own instead of waiting") {
   Conductor conductor = made(60);
   join(conductor, 2);

@@ -41,6 +41,12 @@ TEST_CASE("one number in place of a list holds for every step") {
   CHECK(passive.window->samples == std::vector<double>{16, 16});
 }
 
+TEST_CASE("what lies between two epochs may bring the wait for the first batch along") {
+  const std::string start = R"({"t":"at","why":"start","between":{"begin":1,"end":5,"start":1,"validation":0)";
+  CHECK_FALSE(parsed<CheckpointMessage>(start + "}}").between->first_batch_seconds.has_value());
+  CHECK(parsed<CheckpointMessage>(start + R"(,"first_batch":2000000000}})").between->first_batch_seconds == 2.0);
+}
+
 TEST_CASE("what is wrong in a hook's message is named") {
   CHECK(says(refused("{"), "training process"));
   CHECK(says(refused(R"({"t":"hallo"})"), "hello"));

@@ -15,13 +15,13 @@ train = [sys.executable, str(here / 'train.py')]
 program = os.environ.get('DSANALYZE', 'dsanalyze')
 
 
-def processes_of(mark):
-    """The command lines of living processes whose environment holds a mark."""
+def processes_of(mark, what='cmdline'):
+    """The command lines (or environments) of living processes whose environment holds a mark."""
     found = []
     for process in pathlib.Path('/proc').glob('[0-9]*'):
         try:
             if mark.encode() in (process / 'environ').read_bytes() and (process / 'stat').read_text().rsplit(')', 1)[1].split()[0] != 'Z':
-                found.append((process / 'cmdline').read_text())
+                found.append((process / what).read_text())
         except OSError:
             pass
     return found
@@ -96,7 +96,7 @@ class Phases(ProgramTest):
     def test_time_budgets_that_mean_nothing_are_refused_by_name(self):
         for options in (('--time-budget', '0'), ('--passive', '--time-budget', '10s'), ('--passive', '--subset', '1GiB')):
             run = self.run_program(*options, command=['true'])
-            self.assertEqual(run.returncode, 2, run.stderr)
+            self.assertEqual(run.returncode, 125 if '--passive' in options else 2, run.stderr)
             self.assertIn(options[-2] + ':', run.stderr)
 
     def test_an_interrupt_leaves_no_process_and_no_folder(self):
@@ -187,6 +187,78 @@ class Passive(ProgramTest):
                               ([*train, '--samples', 400, '--does', 'raise'], 1), (['nosuch-program'], 125)):
             self.assertEqual(self.run_program('--passive', command=command).returncode, code, command)
 
+    def test_output_that_cannot_be_written_does_not_change_the_exit_code(self):
+        arguments = self.command('--passive', command=['sh', '-c', '"$@" >/dev/null', 'sh', *train, '--samples', 80, '--does', 'os_exit'])
+        for output in ('/dev/full', '&-', '/dev/stdout | true'):
+            for streams in (f'>{output}', f'2>&1 >{output}'):
+                run = subprocess.run(['bash', '-c', f'"$@" {streams}; exit ${{PIPESTATUS[0]}}', 'bash', *arguments], env=self.environment, timeout=100,
+                                     stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False)
+                self.assertEqual(run.returncode, 7, streams)
+        gone = self.folder / 'gone'
+        gone.mkdir()
+        script = self.folder / 'script.sh'
+        script.write_text(f'rmdir {gone}; exec "$@"\n')
+        arguments = self.command('--passive', '-o', gone / 'profile.json', command=['sh', script, *train, '--samples', 80, '--does', 'os_exit'])
+        run = subprocess.run(arguments, env=self.environment, timeout=100, capture_output=True, text=True, check=False)
+        self.assertEqual(run.returncode, 7)
+        self.assertIn('done 20', run.stdout)
+        self.assertIn('gone/profile.json', run.stderr)
+
+    def test_what_is_wrong_before_the_command_starts_has_an_exit_code_of_its_own(self):
+        for options in (('-o', '/nosuch/profile.json'), ('--nosuch',)):
+            run = self.run_program('--passive', *options, command=['touch', self.folder / 'started'])
+            self.assertEqual(run.returncode, 125, run.stderr)
+            self.assertIn('error: ', run.stderr)
+            self.assertFalse((self.folder / 'started').exists())
+
+    def start_and_await(self, script, *shell):
+        path = self.folder / 'script.py'
+        path.write_text(script)
+        command = self.command('--passive', command=[sys.executable, path])
+        running = subprocess.Popen([*shell, *map(str, command)], env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.addCleanup(running.stdout.close)
+        self.assertEqual(running.stdout.readline(), 'ready\n')
+        return running
+
+    def test_a_signal_reaches_the_training_as_what_it_is(self):
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT):
+            running = self.start_and_await('''
+import signal, sys, time
+for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT):
+    signal.signal(number, lambda number, _: (print('saved', number, flush=True), time.sleep(0.3), sys.exit(number)))
+print('ready', flush=True)
+time.sleep(60)
+''')
+            running.send_signal(number)
+            self.assertEqual(running.stdout.readline(), f'saved {int(number)}\n')
+            self.assertEqual(running.wait(60), number)
+        self.assert_nothing_left()
+
+    def test_a_training_may_go_on_after_signals(self):
+        running = self.start_and_await('''
+import signal, sys, time
+seen = []
+signal.signal(signal.SIGTERM, lambda number, _: seen.append(number))
+print('ready', flush=True)
+while len(seen) < 2:
+    time.sleep(0.05)
+sys.exit(9)
+''')
+        running.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+        running.send_signal(signal.SIGTERM)
+        self.assertEqual(running.wait(60), 9)
+
+    def test_signals_that_were_ignored_stay_so_in_the_training(self):
+        running = self.start_and_await('''
+import signal
+ignored = [signal.getsignal(number) == signal.SIG_IGN for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)]
+print('ready', flush=True)
+print(ignored, flush=True)
+''', 'bash', '-c', 'trap "" INT HUP; exec "$@"', 'bash')
+        self.assertEqual(running.stdout.readline(), '[True, True, False]\n')
+        running.wait(60)
+
     def test_a_python_without_the_hook_is_named(self):
         run = self.run_program('--passive', command=[sys.executable, '-I', *train[1:], '--samples', 400, '--step', 0.02])
         self.assertEqual(run.returncode, 0, run.stderr)
@@ -202,8 +274,15 @@ class Passive(ProgramTest):
                     break
                 time.sleep(0.05)
             time.sleep(0.5)
+            folder, = {entry for process in processes_of(self.mark, what='environ') for entry in process.split('\0') if entry.startswith('DSANALYZE_ATTACH=')}
+            self.assertTrue(pathlib.Path(folder.split('=')[1]).exists())
             running.kill()
             running.wait()
+            for _ in range(100):
+                if not pathlib.Path(folder.split('=')[1]).parent.exists():
+                    break
+                time.sleep(0.05)
+            self.assertFalse(pathlib.Path(folder.split('=')[1]).parent.exists())
             for _ in range(1200):
                 if 'done' in output.read_text():
                     break

@@ -54,6 +54,14 @@ class Ranks(unittest.TestCase):
                     self.assertTrue(all(part <= whole for part, whole in zip(window['ranks'], window['compute'])))
                 self.assertEqual(self.typical(connection, 'wait', 'synthetic'), 0)
 
+    def test_a_rank_that_looks_at_a_batch_keeps_no_other_waiting(self):
+        ranks = self.launch('--looks', '--epochs', 4)
+        for connection in ranks.values():
+            self.assertEqual([start['epoch'] for start in connection.at('start')], [0, 1, 2, 3])
+            self.assertEqual({start['step'] for start in connection.at('start')}, {1})
+            between = [start['between'] for start in connection.at('start')[1:]]
+            self.assertTrue(all(0 < gap['first_batch'] < gap['end'] for gap in between), between)
+
     def test_a_passive_run_clocks_the_wait_for_the_slow_rank_too(self):
         ranks = self.launch('--slow', '0', mode='passive')
         self.assertGreaterEqual(self.typical(ranks[1], 'ranks'), 14)

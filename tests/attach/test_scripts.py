@@ -104,6 +104,74 @@ for epoch in range(3):
         self.assertEqual(len(connection.at('epoch_end')), 3)
         self.assertGreater(connection.at('start')[-1]['between']['validation'], 0)
 
+    def test_a_look_at_a_batch_is_no_epoch_and_no_step(self):
+        for look in ('next(iter(train))', 'kept = iter(train); next(kept)'):
+            for options in ('', ', num_workers=1'):
+                output, connection = self.launch('''
+train = DataLoader(data(), 4OPTIONS)
+for epoch in range(3):
+    seen = 0
+    for number, (x,) in enumerate(train):
+        if number % 10 == 5:
+            LOOK
+        step(x)
+        seen += 1
+    print('epoch', seen)
+'''.replace('LOOK', look).replace('OPTIONS', options))
+                self.assertEqual(output, 'epoch 40\n' * 3)
+                self.check(connection)
+                self.assertEqual([start['epoch'] for start in connection.at('start')], [0, 1, 2])
+                steps = sum(len(window['wait']) for window in connection.windows())
+                self.assertEqual(steps, 119)
+
+    def test_an_epoch_is_found_whose_predecessor_is_still_kept(self):
+        output, connection = self.launch('''
+train = DataLoader(data(), 4)
+kept = []
+for epoch in range(4):
+    kept.append(iter(train))
+    print('epoch', sum(1 for _, (x,) in zip(range(20), kept[-1]) if step(x) is None))
+''')
+        self.assertEqual(output, 'epoch 20\n' * 4)
+        self.assertEqual(sum(len(window['wait']) for window in connection.windows('synthetic')), 20)
+        self.assertEqual(len(connection.at('start')), 4)
+
+    def test_a_loader_of_which_a_step_takes_two_batches_trains_beside_the_other(self):
+        text = '''
+class Slow(Dataset):
+    def __len__(self):
+        return 400
+    def __getitem__(self, index):
+        time.sleep(0.001)
+        return torch.ones(4)
+
+labeled, unlabeled = DataLoader(Slow(), 4), DataLoader(data(800), 4)
+second = iter(unlabeled)
+for x in labeled:
+    model(next(second)[0]).mean().backward()
+    model(next(second)[0]).mean().backward()
+    step(x)
+'''
+        _, connection = self.launch(text, run(20), switch('synthetic'), run(20, 'synthetic'), switch('full'), drain(0, 12, which='warm'), drain(0, 12))
+        self.assertEqual([(loader['batch_size'], loader['samples'], loader['primary']) for loader in connection.of('loader')], [(4, 400, True), (4, 800, False)])
+        full = connection.windows('full')[0]
+        self.assertEqual((len(full['wait']), set(full['steps']), sum(full['validation'])), (20, {1}, 0))
+        self.assertGreaterEqual(min(full['wait']), 4e6)
+        warm, measured = connection.of('drained')
+        self.assertEqual((measured['loaders'], len(measured['times']), measured['error']), (2, 12, None))
+
+    def test_workers_that_start_slowly_take_nothing_of_a_drains_time(self):
+        _, connection = self.launch('''
+def start_slowly(_):
+    time.sleep(1)
+
+for x, in DataLoader(data(800), 4, num_workers=2, worker_init_fn=start_slowly):
+    step(x)
+''', run(5), drain(2, 8, which='warm', seconds=0.5), drain(2, 0, seconds=0.5), end)
+        warm, measured = connection.of('drained')
+        self.assertEqual(len(warm['times']), 8)
+        self.assertGreater(len(measured['times']), 20)
+
     def test_a_loader_made_anew_for_each_epoch_stays_the_training_loader(self):
         output, connection = self.launch('''
 for epoch in range(4):

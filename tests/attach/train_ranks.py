@@ -15,6 +15,7 @@ parser.add_argument('--epochs', type=int, default=2)
 parser.add_argument('--slow', type=int, default=-1, help='the rank whose loader is slow')
 parser.add_argument('--spawn', type=int, default=0, help='starts this many ranks by itself')
 parser.add_argument('--plain', action='store_true', help='gradients are averaged by the script')
+parser.add_argument('--looks', action='store_true', help='rank 1 looks at a batch in each epoch and between two of them')
 args = parser.parse_args()
 
 
@@ -61,8 +62,14 @@ def main(rank=None):
             # Every rank must be at the same step: the sum of the numbers says so.
             number = torch.tensor([epoch * 1000 + steps])
             distributed.all_reduce(number)
+            if args.looks and distributed.get_rank() == 1 and steps % 7 == 3:
+                model(next(iter(loader))[0])
             if int(number) != (epoch * 1000 + steps) * distributed.get_world_size():
                 raise SystemExit('ranks are out of step')
+        if args.looks:
+            if distributed.get_rank() == 1:
+                model(next(iter(loader))[0])
+            distributed.barrier()
     print('rank', distributed.get_rank(), 'done', steps, flush=True)
     distributed.destroy_process_group()
 

@@ -108,6 +108,29 @@ TEST_CASE("a training that waits for prep: G, P, the parts of a step and the sta
   CHECK(result.run("prep")->storage_proof == StorageProof::proved);
 }
 
+TEST_CASE("an epoch has as many samples as its steps train on all ranks, whatever the dataset's length is") {
+  LaunchedTraining launched = prep_bound();
+  CHECK(profile_of(launched).run("full")->epoch_seconds == doctest::Approx(2).epsilon(0.01));  // 3,200 samples at 1,600 a second
+  launched.training.loader->batches = 50;
+  CHECK(profile_of(launched).run("full")->epoch_seconds == doctest::Approx(1).epsilon(0.01));
+  PhaseMeasurement& full = launched.training.phases[AttachPhase::full];
+  full.by_rank[1] = full.by_rank[0];
+  CHECK(profile_of(launched).run("full")->epoch_seconds == doctest::Approx(1).epsilon(0.01));
+}
+
+TEST_CASE("ranks whose windows differ in length train in step all the same") {
+  LaunchedTraining launched = prep_bound();
+  PhaseMeasurement& full = launched.training.phases[AttachPhase::full];
+  full.by_rank[1] = full.by_rank[0];
+  for (StepWindow& window : full.by_rank[1]) {
+    for (std::vector<double>* list :
+         {&window.wait, &window.compute, &window.outside, &window.ranks, &window.validation, &window.hook, &window.samples})
+      list->resize(25);
+    window.end /= 2;
+  }
+  CHECK(profile_of(launched).run("full")->samples_per_s == doctest::Approx(3200).epsilon(0.01));
+}
+
 TEST_CASE("where batches that are handed out again differ, G is their samples by the time of all of them, however the windows cut their cycle") {
   // Four batches of 10, 20, 30 and 40 samples; the smaller a batch, the longer its step.
   const std::array<double, 4> samples{10, 20, 30, 40};
@@ -308,7 +331,17 @@ TEST_CASE("what makes a rate doubtful is said, and takes the trust") {
   LaunchedTraining two_loaders = prep_bound();
   CHECK_FALSE(finds(profile_of(two_loaders), "several-loaders"));
   two_loaders.training.other_loaders.emplace_back();
+  CHECK(finds(profile_of(two_loaders), "loaders-not-drained"));
+  CHECK_FALSE(finds(profile_of(two_loaders), "several-loaders"));
+  for (DrainMeasurement& drain : two_loaders.training.drains) drain.by_rank[0].loaders = 2;
   CHECK(finds(profile_of(two_loaders), "several-loaders"));
+  CHECK_FALSE(finds(profile_of(two_loaders), "loaders-not-drained"));
+
+  LaunchedTraining slow_drain = prep_bound();
+  CHECK_FALSE(finds(profile_of(slow_drain), "prep-below-found"));
+  slow_drain.training.drains = {drain_of(2, 0.030)};
+  CHECK(finds(profile_of(slow_drain), "prep-below-found"));
+  CHECK_FALSE(profile_of(slow_drain).trusted);
 
   LaunchedTraining nothing;
   CHECK(says(testing::message_of<Error>([&] { profile_of(nothing); }), "no training step"));

@@ -69,6 +69,8 @@ class StepClock:
 
     def followed(self, wait, hook):
         """A further training loader has handed out a batch, inside of this step."""
+        if self._open is None:
+            return
         self._wait += wait
         self._hook += hook
         self._followed += wait + hook

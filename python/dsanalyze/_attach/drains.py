@@ -117,6 +117,11 @@ def _shape(batch):
     return type(batch).__name__, [tuple(tensor.shape[1:]) for tensor in tensors_of(batch)]
 
 
+def beside(record, first, batches):
+    """How many batches of a loader the training takes while it takes `batches` of the first one."""
+    return batches * record.each_step // first.each_step
+
+
 class _Source:
     """The batches of one loader in a drain: once in the warm pass, where what is read is the subset, and again and again of that subset in later ones."""
 
@@ -158,25 +163,27 @@ class _Source:
 def drain(records, workers, batches, seconds, which):
     """Fetches batches without a step, and says when each arrived. The warm pass reads each batch once, and what it read is the subset of later passes.
 
-    Of several loaders that train together, the first counts, and one batch of each is taken at a time; `workers` of the first are asked for, and of the
-    others their own number where that is the first one's own. No number of batches (0) means until the seconds are over.
+    Of several loaders that train together, the first counts, and for each of its batches as many of the others are taken as a step takes; `workers` of
+    the first are asked for, and of the others their own number where that is the first one's own. The seconds begin when the first batches are there:
+    workers may take long to start. No number of batches (0) means until the seconds are over.
     """
     warm = which == 'warm'
     times, samples, restarts, error = [], [], [], None
     main = time.thread_time_ns()
     start = now()
-    until = start + int(seconds * 1e9)
+    most = int(seconds * 1e9)
     sources = []
     first = records[0]
     try:
         for record in records:
             own = workers == first.recipe['num_workers']
-            sources.append(_Source(record, record.recipe['num_workers'] if own else workers, batches, warm))
+            sources.append(_Source(record, record.recipe['num_workers'] if own else workers, beside(record, first, batches), warm))
         source = sources[0]
-        limit = min(each.limit for each in sources)
-        while len(times) < limit and (not times or times[-1] < until):
+        limit = source.limit
+        while len(times) < limit and (not times or times[-1] < times[0] + most):
             begun = source.restarts
-            batch = [each.next() for each in sources]
+            taken = len(times)
+            batch = [each.next() for each in sources for _ in range(beside(each.record, first, taken + 1) - beside(each.record, first, taken))]
             if any(each is _end for each in batch):
                 break
             if source.restarts > begun:
@@ -187,13 +194,14 @@ def drain(records, workers, batches, seconds, which):
         error = '{}: {}'.format(type(problem).__name__, problem)
     main = time.thread_time_ns() - main
     batch = None
-    message = {'t': 'drained', 'workers': workers, 'pass': which, 'start': start, 'times': times, 'samples': samples, 'main_cpu': main, 'restarts': restarts, 'error': error}
+    message = {'t': 'drained', 'workers': workers, 'pass': which, 'start': start, 'times': times, 'samples': samples, 'main_cpu': main, 'restarts': restarts, 'error': error,
+               'loaders': len(records)}
     message['differs'] = False
     for source in sources:
         source.stop()
         record = source.record
         if warm:
-            record.warmed = len(times)
+            record.warmed = source.given
             record.shapes = source.shapes
         elif not record.map_style:
             message['differs'] |= any(one != other for one, other in zip(record.shapes, source.shapes))

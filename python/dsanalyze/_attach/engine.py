@@ -26,6 +26,7 @@ class Engine:
         self._loaders = 0
         self._inside = None
         self._thread_known = False
+        self._asked = {}  # Passes with gradients enabled, since the last optimizer step.
 
     def nested(self):
         """Whether this thread is inside of an iterator's own __next__: a dataset that has a loader of its own."""
@@ -33,7 +34,29 @@ class Engine:
 
     def created(self, iteration):
         """A new iterator, or a new epoch of a persistent one."""
-        iteration.record.current = iteration
+        if not iteration.aside():
+            iteration.record.current = iteration
+
+    def is_current(self, iteration):
+        """Whether this pass over its loader is the epoch, and not one beside it."""
+        record = iteration.record
+        if record.current is not iteration and not iteration.aside():
+            record.current = iteration
+        return record.current is iteration
+
+    def asked(self, iteration):
+        """A batch was handed out with gradients enabled."""
+        if iteration.record.current is iteration:
+            self.roles.served(iteration.record)
+        self._asked[iteration] = None
+
+    def _prove(self):
+        """An optimizer has stepped: a pass that alone of its loader's gave it batches is the epoch, whichever iterator is still kept somewhere."""
+        asked, self._asked = self._asked, {}
+        for iteration in asked:
+            iteration.stepped = True
+            if iteration.record.current not in asked:
+                iteration.record.current = iteration
 
     def started(self, record, duration):
         """The script has waited this long for the workers of a new epoch to start."""
@@ -44,6 +67,7 @@ class Engine:
         at = now()
         if self.clock.running:
             self.clock.stepped_at(at)
+        self._prove()
         for record in self.roles.stepped():
             self._introduce(record)
         if not self._thread_known and self.roles.primary is not None:

@@ -17,6 +17,7 @@ class Record:
         self.recipe = recipe
         self.id = None
         self.training = False
+        self.each_step = 1  # Batches that a step takes of it.
         self.lists = []
         self.replay = None
         self.length = None
@@ -57,6 +58,8 @@ class Iteration:
     def renew(self):
         """A new epoch over the same (persistent) iterator."""
         self.announced = False
+        self.stepped = False  # An optimizer has stepped on a batch of it.
+        self.between = None  # What lay between the epoch before and its first batch.
         self.ended = False
         self.handed = 0
         self.again = collections.deque()
@@ -67,6 +70,14 @@ class Iteration:
         self.disturbed = False
         self._puts = None
         self._replays = None
+
+    def aside(self):
+        """Whether another pass over the same loader goes on: next(iter(loader)) within an epoch begins none."""
+        current = self.record.current
+        if current is None or current is self or current.ended or not current.handed:
+            return False
+        iterator = current.iterator()
+        return iterator is not None and iterator is not self.iterator()
 
     # What the sampler is asked for.
 

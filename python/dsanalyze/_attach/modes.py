@@ -87,7 +87,7 @@ class Modes:
             for other, iterator in self.live():
                 if not other.held:
                     other.discard(iterator, self._index)
-                other.peek(iterator, self._index, int(reply['batches']))
+                other.peek(iterator, self._index, drains.beside(other.record, iteration.record, int(reply['batches'])))
                 if other is not iteration:
                     records.append(other.record)
             message = drains.drain(records, int(reply['workers']), int(reply['batches']), float(reply['seconds']), reply.get('pass', 'measure'))

@@ -26,7 +26,7 @@ class Passive(Engine):
         entered = now()
         record = iteration.record
         training = record.training and gradients_enabled()
-        primary = training and record is self.roles.primary
+        primary = training and record is self.roles.primary and self.is_current(iteration)
         try:
             if primary:
                 iteration.thread = get_ident()
@@ -53,16 +53,16 @@ class Passive(Engine):
         try:
             iteration.handed += 1
             if primary:
-                self.roles.served(record)
+                self.asked(iteration)
                 samples = self._samples(iteration, batch)
                 at = now()
                 self.clock.served(at, served - asked, asked - entered + at - served, samples)
             elif training:
-                self.roles.served(record)
+                self.asked(iteration)
                 self.clock.followed(served - asked, asked - entered + now() - served)
             else:
                 if gradients_enabled():
-                    self.roles.served(record)
+                    self.asked(iteration)
                 self.clock.validation_served(served)
         except Exception as error:
             self.fault(error)

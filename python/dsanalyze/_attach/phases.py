@@ -131,14 +131,26 @@ class Phases(Engine):
             if step.iteration.held:
                 step.iteration.resume(step.iterator)
             return
-        if record is self.roles.primary:
-            step.role = primary
+        epoch = record.training and self.is_current(step.iteration)
+        if epoch and record is self.roles.primary:
             step.iteration.thread = get_ident()
+        if epoch and record is self.roles.primary and self._may_announce(step.iteration):
+            step.role = primary
             self._begin_step(step)
         elif record.training:
             step.role = follower
+            if self.modes.mode == 'full' and step.iteration.held:
+                step.iteration.resume(step.iterator)
+            if epoch and self.clock.gap is not None and not step.iteration.handed:
+                step.iteration.between = self.clock.gap.report(step.began)
         if step.role is not other and not self.off and self.modes.mode != 'full':
             self._hand_out(step)
+
+    def _may_announce(self, iteration):
+        """Ranks wait for one another at an epoch's start, so it must be one: a rank that looks at a batch (next(iter(loader))) between two epochs would wait
+        for ranks that wait for it elsewhere. Its first step tells, unless it has no other."""
+        record = iteration.record
+        return iteration.announced or self.world == 1 or iteration.stepped or (record.length or record.facts['batches']) == 1
 
     def _begin_step(self, step):
         first = not step.iteration.announced
@@ -212,7 +224,9 @@ class Phases(Engine):
         at = now()
         step.iteration.handed += 1
         if gradients_enabled():
-            self.roles.served(step.iteration.record)
+            self.asked(step.iteration)
+        if step.iteration.between is not None and step.iteration.handed == 1:
+            step.iteration.between['first_batch'] = wait
         if step.role is primary:
             if self.clock.running:
                 self.clock.served(at, wait, hook, samples, number)
@@ -259,7 +273,7 @@ class Phases(Engine):
                 window['gpu'] = device
             message['window'] = window
         if self.clock.gap is not None and why == 'start':
-            message['between'] = self.clock.gap.report(entered)
+            message['between'] = iteration.between or self.clock.gap.report(entered)
             self.clock.gap = None
         while True:
             reply = self.link.ask(message)

@@ -4,6 +4,8 @@ import sys
 import torch
 
 patience = 3
+seen_beside = 2  # Steps in a row in which a loader was asked as often as the one asked last.
+seen_otherwise = 3  # The same of one that was asked more or less often than that one, but each time equally often.
 
 
 gradients_enabled = torch.is_grad_enabled  # Inference mode disables them, too.
@@ -12,16 +14,16 @@ gradients_enabled = torch.is_grad_enabled  # Inference mode disables them, too.
 class Roles:
     """Counts hand-outs (with gradients enabled) between optimizer steps.
 
-    The loader asked last before a step trains. One that is asked equally often beside it (zip of two loaders) does so, too, when this is seen twice:
-    a validation loop that was left early looks the same once.
+    The loader asked last before a step trains. One that is asked beside it (zip of two loaders) does so, too, when several steps in a row ask it equally
+    often: a validation loop that was left early looks the same once. Of those found together, the one asked least often is the primary.
     """
 
     def __init__(self):
         self._since = {}
         self._last = None
         self._missing = 0
-        self._doubted = False
-        self._alike = ()
+        self._doubts = 0
+        self._repeated = {}  # By loader: its batches of one step, and for how many steps in a row that is so.
         self.training = []
         self.primary = None
 
@@ -41,23 +43,28 @@ class Roles:
         if self.primary in since:
             self._missing = 0
             if len(since) == 1:
-                self._alike = ()
+                self._repeated = {}
                 return ()
         else:
             self._missing += 1
+        before, self._repeated = self._repeated, {}
+        for record, count in since.items():
+            old, times = before.get(record, (count, 0))
+            self._repeated[record] = (count, times + 1 if count == old else 1)
         if last not in since:
             return ()
-        alike = [record for record, count in since.items() if count == since[last]]
         sole = last if self.primary not in since else None
-        found = [record for record in alike if not record.training and (record in self._alike or record is sole)]
-        self._alike = alike
-        if self.primary is None and len(since) > 1 and len(found) < 2 and not self._doubted:
-            self._doubted = True  # The next step tells.
+        found = [record for record in since if not record.training and (self._seen_enough(record, since[last]) or record is sole)]
+        known = sum(1 for record in since if record.training or self._seen_enough(record, since[last]))
+        if self.primary is None and len(since) > max(known, 1) and self._doubts < seen_otherwise - 1:
+            self._doubts += 1  # The next step tells.
             return ()
         for record in found:
             record.training = True
+            record.each_step = since[record]
         self.training += found
         if self.primary is None:
+            found.sort(key=since.get)
             self.primary = found[0]
         elif self.primary not in since and (self.over(self.primary) or self._missing >= patience):
             self.primary = last
@@ -65,6 +72,10 @@ class Roles:
             if last not in found:
                 found.insert(0, last)
         return found
+
+    def _seen_enough(self, record, count_of_last):
+        count, times = self._repeated[record]
+        return times >= (seen_beside if count == count_of_last else seen_otherwise)
 
     @staticmethod
     def over(record):

@@ -16,6 +16,8 @@
 namespace dsanalyze {
 namespace {
 
+bool survives_closed_pipes = false;  ///< by survive_closed_pipes(), and not since this program was started
+
 class SpawnAttributes {
  public:
   explicit SpawnAttributes(const SpawnWay& way) {
@@ -28,7 +30,7 @@ class SpawnAttributes {
     ::posix_spawnattr_setsigmask(&m_attributes, &none);
     sigset_t usual;
     ::sigemptyset(&usual);
-    for (const int signal : {SIGINT, SIGTERM, SIGPIPE, SIGCHLD}) ::sigaddset(&usual, signal);
+    if (survives_closed_pipes) ::sigaddset(&usual, SIGPIPE);
     ::posix_spawnattr_setsigdefault(&m_attributes, &usual);
     int flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF;
     if (way.group == SpawnWay::Group::of_its_own) flags |= POSIX_SPAWN_SETPGROUP;
@@ -75,6 +77,13 @@ void keep_ended_children() {
 }
 
 }  // namespace
+
+void survive_closed_pipes() {
+  struct sigaction action {};
+  if (::sigaction(SIGPIPE, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) return;
+  ::signal(SIGPIPE, SIG_IGN);
+  survives_closed_pipes = true;
+}
 
 int spawn_command(std::vector<std::string> words, const std::vector<std::string>& added, const SpawnWay& way) {
   keep_ended_children();

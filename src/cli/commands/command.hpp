@@ -43,8 +43,16 @@ struct CommandContext {
   std::function<void(std::string_view)> say;
 };
 
-/// Exit codes of the program (0 also with findings).
-enum ExitCode { exit_ok = 0, exit_failed = 1, exit_usage = 2, exit_regression = 3, exit_undecided = 4, exit_interrupted = 130 };
+/// Exit codes of the program (0 also with findings). exit_own_failure stands for all errors where the exit code is another program's otherwise.
+enum ExitCode {
+  exit_ok = 0,
+  exit_failed = 1,
+  exit_usage = 2,
+  exit_regression = 3,
+  exit_undecided = 4,
+  exit_own_failure = 125,
+  exit_interrupted = 130
+};
 
 /// A file that a command leaves, whole.
 struct LeftFile {
@@ -65,6 +73,7 @@ struct Outcome {
   std::optional<std::string> file{};  ///< what -o FILE gets instead of `json`
   std::vector<LeftFile> files{};      ///< written beside -o FILE
   WriteOrder order = WriteOrder::files_first;
+  bool exit_code_stays = false;          ///< result_first: it is another program's, whatever cannot be written
   std::function<void()> once_written{};  ///< called when all of it is, with files first; the command still is there
 };
 

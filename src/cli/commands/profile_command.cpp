@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/process/spawn.hpp"
 #include "base/system/files.hpp"
 #include "base/text/text.hpp"
 #include "base/text/units.hpp"
@@ -176,8 +177,6 @@ void plan_launch(LaunchSettings& settings, const HostFacts& host) {
   settings.plan.kept_bytes = std::min(settings.plan.kept_bytes, host.memory_usable / 16);
 }
 
-constexpr int exit_not_profiled = 125;  ///< under --passive
-
 /// What a shell would have of the command.
 int exit_code_of(const LaunchedTraining& launched) {
   constexpr int signalled = 128;
@@ -190,7 +189,7 @@ class ProfileCommand final : public Command {
     const TypedOptions& typed = context.typed;
     const AttachOptions attach_options(typed);
     attach_options.check();
-    if (!typed.words().empty()) return run_command(attach_options, context);
+    if (!typed.words().empty()) return launch_command(attach_options, context);
     const ProfileOptions options(typed);
     RankOptions rank_options(typed);
     std::vector<OutputFile> outputs = options.outputs();
@@ -248,27 +247,13 @@ class ProfileCommand final : public Command {
     return outcome;
   }
 
-  /// The user's own training, launched. Under --passive, what this program itself fails at has an exit code of its own.
-  static Outcome run_command(const AttachOptions& options, const CommandContext& context) {
-    try {
-      return launch_command(options, context);
-    } catch (const Interrupted&) {
-      throw;
-    } catch (const Error& error) {
-      if (!options.passive()) throw;
-      context.events.finding({"not-launched", Finding::Severity::error, error.what()});
-      Outcome outcome;
-      outcome.exit_code = exit_not_profiled;
-      if (context.options.json) outcome.json = error_json(error.kind(), error.what(), outcome.exit_code);
-      return outcome;
-    }
-  }
-
+  /// The user's own training, launched.
   static Outcome launch_command(const AttachOptions& options, const CommandContext& context) {
     LaunchSettings settings = options.settings();
     std::vector<OutputFile> outputs = ProfileOptions(context.typed).outputs();
     outputs.push_back({"-o", context.options.output.value_or("")});
     check_outputs(outputs, {});
+    if (settings.mode == AttachMode::passive) survive_closed_pipes();
     const std::string plan = launch_plan(settings);
     if (context.typed.given("--dry-run")) return {"", plan};
     context.events.note(plan.substr(0, plan.size() - 1));
@@ -279,20 +264,21 @@ class ProfileCommand final : public Command {
     const PrivateFolder folder;
     settings.folder = folder.path();
     const auto started = std::chrono::system_clock::now();
+    if (settings.mode == AttachMode::phases)
+      return launched_outcome(launch_training(settings, context.events, context.stop, system_timing()), settings, host, started, context);
+    // A real training: whatever becomes of its profile, the command's own end is what its caller needs to know.
     const LaunchedTraining launched = launch_training(settings, context.events, context.stop, system_timing());
-    if (settings.mode == AttachMode::phases) return launched_outcome(launched, settings, host, started, context);
-    // A real training: whatever became of its profile, the command's own end is what its caller needs to know.
+    Outcome outcome;
     try {
-      Outcome outcome = launched_outcome(launched, settings, host, started, context);
-      outcome.exit_code = exit_code_of(launched);
-      return outcome;
-    } catch (const Error& error) {
+      outcome = launched_outcome(launched, settings, host, started, context);
+    } catch (const std::exception& error) {
       context.events.finding({"not-profiled", Finding::Severity::error, fmt::format("the command was not profiled: {}", error.what())});
-      Outcome outcome;
-      outcome.exit_code = exit_code_of(launched);
-      if (context.options.json) outcome.json = error_json(error.kind(), error.what(), outcome.exit_code);
-      return outcome;
+      if (context.options.json) outcome.json = error_json(ErrorKind::failed, error.what(), exit_code_of(launched));
     }
+    outcome.exit_code = exit_code_of(launched);
+    outcome.exit_code_stays = true;
+    outcome.order = WriteOrder::result_first;
+    return outcome;
   }
 
   static Outcome launched_outcome(const LaunchedTraining& launched, const LaunchSettings& settings, const HostFacts& host,

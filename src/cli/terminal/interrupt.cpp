@@ -3,16 +3,20 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 
 #include "base/process/named_places.hpp"
 #include "base/process/process_groups.hpp"
+#include "base/process/signal_relay.hpp"
 #include "cli/commands/command.hpp"
 
 namespace dsanalyze::cli {
 namespace {
 
 constexpr std::array stop_signals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+/// Signals without a meaning to this program, which schedulers send to jobs. SIGUSR2 wakes the thread, too.
+constexpr std::array relayed_signals = {SIGUSR1, SIGUSR2};
 
 void write_plainly(int descriptor, const std::string& text) {
   // Nothing can be done about a failure here: the process is about to stop.
@@ -30,8 +34,8 @@ InterruptWatch::InterruptWatch(std::string notice, std::string last_words) : m_n
   ::sigemptyset(&m_signals);
   for (const int signal : stop_signals)
     if (!is_ignored(signal)) ::sigaddset(&m_signals, signal);
-  // The destructor wakes the thread with this one.
-  ::sigaddset(&m_signals, SIGUSR2);
+  // The destructor wakes the thread with SIGUSR2.
+  for (const int signal : relayed_signals) ::sigaddset(&m_signals, signal);
   ::pthread_sigmask(SIG_BLOCK, &m_signals, &m_previous);
   m_thread = std::thread([this] { watch(); });
 }
@@ -44,9 +48,12 @@ InterruptWatch::~InterruptWatch() {
 }
 
 void InterruptWatch::watch() {
-  for (int signal = 0; ::sigwait(&m_signals, &signal) == 0;) {
+  siginfo_t facts{};
+  for (;;) {
+    const int signal = ::sigwaitinfo(&m_signals, &facts);
     if (m_ending) return;
-    if (signal == SIGUSR2) continue;
+    if (signal < 0 || SignalRelay::relay(signal, facts.si_code == SI_KERNEL)) continue;
+    if (std::ranges::find(relayed_signals, signal) != relayed_signals.end()) continue;
     if (m_stop.request_stop()) {
       write_plainly(STDERR_FILENO, m_notice);
       continue;
@@ -64,7 +71,7 @@ void InterruptWatch::unblock_in_child() {
   sigset_t signals;
   ::sigemptyset(&signals);
   for (const int signal : stop_signals) ::sigaddset(&signals, signal);
-  ::sigaddset(&signals, SIGUSR2);
+  for (const int signal : relayed_signals) ::sigaddset(&signals, signal);
   ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
 }
 

@@ -10,7 +10,7 @@ namespace dsanalyze::cli {
 
 /// SIGINT, SIGTERM, SIGHUP (the terminal is gone) and SIGQUIT as a wish to stop: the first requests it, a second one ends the process at once with
 /// 130 (what is left then is unnamed files and segments, which the system takes back). Signals that were ignored when the program started stay
-/// ignored (nohup).
+/// ignored (nohup). While a SignalRelay lives, all of them, SIGUSR1 and SIGUSR2 go to its process instead; else these two are ignored.
 ///
 /// Make it before any other thread, so that all inherit the blocked signals and only its own thread takes them. A child process inherits the blocked
 /// mask too: let it call unblock_in_child() before exec or its own work. One object a process.

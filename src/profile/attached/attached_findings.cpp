@@ -126,6 +126,37 @@ void find_odd_steps(const LaunchedTraining& launched, ProfileResult& result) {
                                            kept, wanted_kept_batches)});
 }
 
+void find_several_loaders(const AttachedTraining& training, ProfileResult& result) {
+  int drained = 1;
+  for (const DrainMeasurement& drain : training.drains)
+    for (const auto& [rank, message] : drain.by_rank) drained = std::max(drained, message.loaders);
+  if (drained > 1)
+    result.findings.push_back(
+        {"several-loaders", Severity::info,
+         fmt::format("a step takes batches of {} loaders: P is what they deliver together, as many of each as a step takes, in samples of the first.",
+                     drained)});
+  const std::size_t others = training.other_loaders.size() + 1;
+  if (!training.drains.empty() && others > static_cast<std::size_t>(drained))
+    result.findings.push_back(
+        {"loaders-not-drained", Severity::info,
+         fmt::format("{} loaders serve training steps, and P is that of {}: the others were between two epochs, or the script had "
+                     "all of their batches already.",
+                     others, drained)});
+}
+
+/// A training cannot take more than its loader prepares.
+void find_prep_below_found(ProfileResult& result) {
+  const RunRecord* const full = result.run("full");
+  if (full == nullptr || !result.prep) return;
+  if (result.prep->ci95_samples_per_s.high >= full->ci95_samples_per_s.low) return;
+  result.trusted = false;
+  result.findings.push_back(
+      {"prep-below-found", Severity::warning,
+       fmt::format("P of {} samples/s is a lower bound: the training as found took {} samples/s. The machine was busier while the loader was "
+                   "drained, or the subset's samples take longer than others. Profile again.",
+                   format_number(result.prep->samples_per_s), format_number(full->samples_per_s))});
+}
+
 /// What became of the files that the training wrote or changed.
 void tell_outputs(const OutputsUndone& outputs, ProfileResult& result) {
   constexpr std::size_t most_named = 3;
@@ -160,11 +191,8 @@ void find_attached_problems(const LaunchedTraining& launched, AttachMode mode, P
       if (!drained.error.empty())
         result.findings.push_back({"drain-failed", Severity::warning,
                                    fmt::format("the loader could not be drained with {} workers: {}", drain.workers, printable(drained.error))});
-  if (!launched.training.other_loaders.empty() && !launched.training.drains.empty())
-    result.findings.push_back(
-        {"several-loaders", Severity::info,
-         fmt::format("a step takes batches of {} loaders: P is what they deliver together, a batch of each at a time, in samples of the first.",
-                     launched.training.other_loaders.size() + 1)});
+  find_several_loaders(launched.training, result);
+  find_prep_below_found(result);
   tell_outputs(launched.outputs, result);
   for (const NoteMessage& note : launched.training.notes) result.findings.push_back({note.code, Severity::info, printable(note.text)});
 }

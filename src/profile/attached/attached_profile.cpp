@@ -84,6 +84,25 @@ void take_gaps(const PhaseMeasurement& phase, RunRecord& run) {
   run.seconds += gaps;
 }
 
+/// What all ranks together train in an epoch: its steps by the samples of one. A sampler may draw more or fewer than the dataset has.
+double epoch_samples(const AttachedTraining& training) {
+  const auto full = training.phases.find(AttachPhase::full);
+  if (!training.loader) return 0;
+  const auto known = static_cast<double>(training.loader->samples.value_or(0));
+  if (full == training.phases.end() || !training.loader->batches) return known;
+  double step = 0;
+  for (const auto& [rank, windows] : full->second.by_rank) {
+    double samples = 0;
+    double steps = 0;
+    for (const StepWindow& window : windows) {
+      samples += std::accumulate(window.samples.begin(), window.samples.end(), 0.0);
+      steps += static_cast<double>(window.samples.size());
+    }
+    if (steps > 0) step += samples / steps;
+  }
+  return step > 0 ? step * static_cast<double>(*training.loader->batches) : known;
+}
+
 /// Nothing where the phase was not measured.
 std::optional<RunRecord> run_of(const AttachedTraining& training, AttachPhase phase) {
   const auto found = training.phases.find(phase);
@@ -108,7 +127,7 @@ std::optional<RunRecord> run_of(const AttachedTraining& training, AttachPhase ph
   run.stall_p99_seconds = quantile(waits, 0.99);
   if (training.loader) {
     run.prefetch_batches = training.loader->workers * training.loader->prefetch.value_or(0);
-    if (training.loader->samples && run.samples_per_s > 0) run.epoch_seconds = static_cast<double>(*training.loader->samples) / run.samples_per_s;
+    if (run.samples_per_s > 0) run.epoch_seconds = epoch_samples(training) / run.samples_per_s;
   }
   return run;
 }
@@ -245,7 +264,7 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
   const RunRecord* const full = result.run("full");
   const RunRecord* const cached = result.run("cached");
   if (result.ingestion && full != nullptr && cached != nullptr) {
-    const auto [compute, prep, fetch] = stalls_of(*result.ingestion, *cached, *full, static_cast<double>(result.dataset.samples));
+    const auto [compute, prep, fetch] = stalls_of(*result.ingestion, *cached, *full, epoch_samples(training));
     result.stalls = ProfileResult::Stalls{compute, prep, fetch, std::nullopt};
   }
   result.bottleneck = bottleneck_of(result);

@@ -56,8 +56,9 @@ std::optional<BetweenEpochsRecord> between_epochs(const PhaseMeasurement& phase)
   const auto epochs = static_cast<double>(record.epochs);
   for (const EpochGap& gap : found->second) {
     const double seconds = to_seconds(gap.end - gap.begin);
-    record.seconds += (seconds + gap.first_batch_seconds) / epochs;
-    record.data_seconds += (gap.start_seconds + gap.first_batch_seconds) / epochs;
+    const double first_batch = gap.first_batch_seconds.value_or(0);
+    record.seconds += (seconds + first_batch) / epochs;
+    record.data_seconds += (gap.start_seconds + first_batch) / epochs;
     record.validation_seconds += gap.validation_seconds / epochs;
     record.outside_seconds += std::max(seconds - gap.start_seconds - gap.validation_seconds, 0.0) / epochs;
   }
