@@ -72,6 +72,14 @@ class Phases(ProgramTest):
         self.assertEqual(view.returncode, 0, view.stderr)
         self.assertIn('prep (CPU). The training waits', view.stdout)
 
+    def test_nothing_is_left_among_temporary_files(self):
+        temporary = self.folder / 'temporary'
+        temporary.mkdir()
+        self.environment['TMPDIR'] = str(temporary)
+        run = self.run_program('--time-budget', '5s', command=[*train, '--samples', 20000, '--workers', 2, '--step', 0.005])
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual(list(temporary.iterdir()), [])
+
     def test_several_short_epochs_do_as_well_as_a_long_one(self):
         run = self.run_program('--time-budget', '10s', '--json', command=[*train, '--samples', 96, '--epochs', 2000, '--workers', 2, '--step', 0.005])
         self.assertEqual(run.returncode, 0, run.stderr)

@@ -192,6 +192,8 @@ def install():
     if not hook.passive:
         hook.outputs = Outputs(os.environ.get('DSANALYZE_ATTACH_OUTPUT'), os.path.basename(os.path.dirname(os.environ['DSANALYZE_ATTACH'])))
         hook.outputs.watch()
+        # Workers that are ended leave the sockets behind by which they hand over tensors; the launcher removes this folder.
+        multiprocessing.process.current_process()._config.setdefault('tempdir', os.path.dirname(os.environ['DSANALYZE_ATTACH']))
     os.register_at_fork(after_in_child=hook.child)
     atexit.register(hook.bye)
     if _may_be_worker():
