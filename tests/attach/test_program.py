@@ -78,7 +78,7 @@ class Phases(ProgramTest):
         self.environment['TMPDIR'] = str(temporary)
         run = self.run_program('--time-budget', '5s', command=[*train, '--samples', 20000, '--workers', 2, '--step', 0.005])
         self.assertEqual(run.returncode, 0, run.stderr)
-        self.assertEqual(list(temporary.iterdir()), [])
+        self.assertEqual([entry for entry in temporary.iterdir() if not entry.name.startswith('torchinductor')], [])  # A cache of PyTorch's own.
 
     def test_several_short_epochs_do_as_well_as_a_long_one(self):
         run = self.run_program('--time-budget', '10s', '--json', command=[*train, '--samples', 96, '--epochs', 2000, '--workers', 2, '--step', 0.005])
