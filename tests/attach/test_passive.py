@@ -30,6 +30,46 @@ class Passive(unittest.TestCase):
         self.assertGreaterEqual(between['validation'], 100e6)
         self.assertEqual(launcher.first.notes(), {})
 
+    def test_steps_of_all_kinds_are_clocked_without_a_gap_between_them(self):
+        launcher = Launcher(mode='passive')
+        script = os.path.join(launcher.folder.name, 'kinds.py')
+        with open(script, 'w') as file:
+            file.write('''
+import sys, time, torch
+from torch.utils.data import DataLoader, TensorDataset
+sys.modules['_dsanalyze_attach.passive'].interval = 50000000
+weight = torch.nn.Parameter(torch.zeros(2))
+optimizer, other = torch.optim.SGD([weight], lr=0.1), torch.optim.Adam([weight])
+train, validation = (DataLoader(TensorDataset(torch.ones(402, 2)), 4) for _ in range(2))
+for kind in ('plain', 'accumulate', 'validate', 'evaluate', 'look', 'two', 'leave', 'plain'):
+    for number, (x,) in enumerate(train):
+        (weight * x).sum().backward()
+        time.sleep(0.001)
+        if kind != 'accumulate' or number % 4 == 3:
+            optimizer.step()
+        if kind == 'two':
+            other.step()
+        if kind in ('validate', 'evaluate') and number % 20 == 10:
+            with torch.set_grad_enabled(kind == 'evaluate'):
+                for x, in validation: time.sleep(0.0001)
+        if kind == 'look' and number % 10 == 5:
+            next(iter(train))
+        if kind == 'leave' and number == 30:
+            break
+''')
+        launcher.run(script)
+        windows = self.windows(launcher.first)
+        self.assertEqual(sum(len(window['wait']) for window in windows), 7 * 101 + 31 - 1)
+        self.assertEqual(sum(sum(array(window, 'samples')) for window in windows), 7 * 402 + 31 * 4 - 4)
+        self.assertEqual(sum(sum(array(window, 'steps')) for window in windows), 6 * 101 + 101 + 25 + 31 - 1)
+        for window in windows:
+            self.assertEqual(sum(sum(array(window, part)) for part in ('wait', 'compute', 'outside', 'hook')), window['end'] - window['begin'])
+        for before, after in zip(windows, windows[1:]):
+            self.assertGreaterEqual(after['begin'], before['end'])
+        self.assertEqual(len([message for message in launcher.first.of('passive') if 'between' in message]), 6)
+        self.assertGreaterEqual(sum(sum(array(window, 'validation')) for window in windows), 2 * 5 * 101 * 100000)
+        self.assertEqual(launcher.first.notes(), {})
+
     def test_short_last_batches_of_a_stream_count_as_many_samples_as_they_have(self):
         for container in ('tuple', 'dict'):
             launcher = Launcher(mode='passive')

@@ -26,6 +26,7 @@ class StepClock:
     def __init__(self):
         self.begin = None
         self.gap = None
+        self.shortcut = None  # What follows steps in place of this clock.
         self.skipped = 0
         self._open = None
         self._validation_began = None
@@ -75,6 +76,12 @@ class StepClock:
         self._hook += hook
         self._followed += wait + hook
 
+    def hooked_within(self, duration):
+        """The hook's own time while the step computes."""
+        if self._open is not None:
+            self._hook += duration
+            self._followed += duration
+
     def _computed(self):
         """Computing ends here, as far as is known: so much of it belongs elsewhere."""
         self._inside = self._followed + self._after + self._validation
@@ -99,7 +106,9 @@ class StepClock:
             self._computed()
 
     def waited_for_ranks(self, duration):
-        if self._open is None:
+        if self.shortcut is not None:
+            self.shortcut.waited_for_ranks(duration)
+        elif self._open is None:
             if self.gap is not None:
                 self.gap.ranks += duration
         elif self.stepped or self._paused:

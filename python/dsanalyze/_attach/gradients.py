@@ -99,19 +99,21 @@ class Gradients:
         def backward(tensors, *arguments, **named):
             gradients._last_gradient = 0
             result = original(tensors, *arguments, **named)
+            ended = now()
             engine = gradients._engine()
             if engine is not None:
                 try:
-                    gradients._passed(engine, tensors)
+                    gradients._passed(engine, tensors, ended)
+                    engine.clock.hooked_within(now() - ended)
                 except Exception as error:
                     engine.fault(error)
             return result
 
         torch.autograd.backward = backward
 
-    def _passed(self, engine, tensors):
+    def _passed(self, engine, tensors, ended):
         if self._last_gradient:
-            engine.clock.waited_for_ranks(now() - self._last_gradient)
+            engine.clock.waited_for_ranks(ended - self._last_gradient)
             self._last_gradient = 0
         if self._losses and isinstance(tensors, torch.Tensor) and tensors.numel() == 1 and engine.clock.running and len(engine.losses) < 100000:
             engine.losses.append(tensors.detach())

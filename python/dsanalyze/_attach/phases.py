@@ -71,7 +71,7 @@ class Phases(Engine):
             raise
         finally:
             self._inside = outer
-        self._guard(self._delivered, step, index, batch, now() - asked, asked - step.began)
+        self._guard(self._delivered, step, index, batch, now() - asked)
         return batch
 
     def _plain(self, iteration, iterator):
@@ -212,16 +212,14 @@ class Phases(Engine):
             self.note('batch-mutated', 'The script changes batches in place; each batch was handed out as a copy.')
         iterator._num_yielded += 1
         step.batch = (batch,)
-        self._served(step, samples, wait, now() - step.began - wait, number)
+        self._served(step, samples, wait, number)
 
-    def _delivered(self, step, index, batch, wait, hook):
+    def _delivered(self, step, index, batch, wait):
         """The script's own iterator has handed out a batch."""
-        began = now()
-        samples = step.iteration.delivered(step.iterator, index, batch)
-        self._served(step, samples, wait, hook + now() - began)
+        self._served(step, step.iteration.delivered(step.iterator, index, batch), wait)
 
-    def _served(self, step, samples, wait, hook, number=0):
-        at = now()
+    def _served(self, step, samples, wait, number=0):
+        """All of the request's time but for the wait is the hook's; what follows the last clock reading would be the step's, so that comes last."""
         step.iteration.handed += 1
         if gradients_enabled():
             self.asked(step.iteration)
@@ -229,12 +227,13 @@ class Phases(Engine):
             step.iteration.between['first_batch'] = wait
         if step.role is primary:
             if self.clock.running:
-                self.clock.served(at, wait, hook, samples, number)
                 self._device.served()
+                at = now()
+                self.clock.served(at, wait, at - step.began - wait, samples, number)
         elif step.role is follower:
-            self.clock.followed(wait, hook)
+            self.clock.followed(wait, now() - step.began - wait)
         else:
-            self.clock.validation_served(at)
+            self.clock.validation_served(now())
 
     def _ended(self, step):
         """The iterator has no further batch; the step gets one all the same where the epoch owes it to the script."""
@@ -245,7 +244,7 @@ class Phases(Engine):
         if iteration.spare:
             batch, samples = iteration.spare.popleft()
             step.batch = (batch,)
-            self._served(step, samples, 0, now() - step.began)
+            self._served(step, samples, 0)
             return
         if not iteration.disturbed and self.modes.mode == 'full':
             record.length = iteration.handed

@@ -34,6 +34,15 @@ class Roles:
     def ended(self, record):
         self._since.pop(record, None)
 
+    def undoubted(self):
+        """Whether no step of late asked for batches of any loader but the primary one."""
+        return not self._repeated and not self._missing and (not self._since or list(self._since) == [self.primary])
+
+    def resume(self, record):
+        """Since the last optimizer step, this loader alone was asked."""
+        self._since = {record: 1}
+        self._last = record
+
     def stepped(self):
         """An optimizer has stepped: returns the loaders that are now known to train, the primary first."""
         since, last = self._since, self._last
