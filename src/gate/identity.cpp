@@ -18,10 +18,6 @@
 namespace dsanalyze::gate {
 namespace {
 
-/// Settings that may differ: where the data lies, how long and with which seed is measured, which runs are made (what is missing is not compared),
-/// what another loader reaches, and the way of reading, which is chosen by measuring unless it is asked for.
-const std::set<std::string> free_settings = {"dataset", "time_budget_seconds", "seed", "runs", "observed_samples_per_s", "io", "read_mode"};
-
 const std::vector<std::string> groups = {"dataset", "host", "settings"};
 
 /// "6.1" of "6.1.0-18-amd64": fixes within a series leave speed as it is, mostly.
@@ -103,8 +99,9 @@ Identity identity_of(const ProfileResult& profile) {
   ProfileResult bare;
   bare.settings = profile.settings;
   const auto settings = nlohmann::json::parse(to_json(bare)).at("settings");
+  const std::vector<std::string> free = free_settings();
   for (const auto& [key, value] : settings.items())
-    if (!free_settings.contains(key)) identity["settings." + key] = value.is_string() ? value.get<std::string>() : value.dump();
+    if (std::ranges::find(free, key) == free.end()) identity["settings." + key] = value.is_string() ? value.get<std::string>() : value.dump();
   return identity;
 }
 

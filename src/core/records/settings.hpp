@@ -123,6 +123,8 @@ inline bool trains(const ProfileSettings& settings) {
 
 /// As a result has them under "settings", and back. Throws UsageError that names the field; values out of range are validate()'s matter.
 std::string to_json(const ProfileSettings& settings);
+/// The keys there in which two runs may differ and still measure the same (may_differ() in fields/settings_fields.hpp).
+std::vector<std::string> free_settings();
 ProfileSettings settings_from_json(std::string_view text, const std::string& source);
 
 }  // namespace dsanalyze

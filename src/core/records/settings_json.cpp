@@ -22,6 +22,8 @@ std::string precision_name(Precision precision) { return enum_name(precision); }
 
 std::string to_json(const ProfileSettings& settings) { return record_json(settings).dump(); }
 
+std::vector<std::string> free_settings() { return free_keys<ProfileSettings>(); }
+
 ProfileSettings settings_from_json(std::string_view text, const std::string& source) {
   return record_from_json<ProfileSettings>(text, source, UnknownKeys::refused);
 }

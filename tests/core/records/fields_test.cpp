@@ -52,11 +52,11 @@ struct Fields<Stall> {
     if (record.open && record.crates.empty()) object.fail("open", "expected crates in an open stall");
   }
   static constexpr std::tuple list{SchemaField{"market.stall/1", "market stall"},
-                                   field("name", &R::name),
+                                   field("name", &R::name).may_differ(),
                                    field("price", &R::price),
                                    field("change", &R::change).any_sign(),
                                    field("open", &R::open),
-                                   field("seed", &R::seed).all_64_bits(),
+                                   field("seed", &R::seed).all_64_bits().may_differ(),
                                    field("discount", &R::discount).in(0, 1),
                                    field("note", &R::note).omitted(),
                                    field("range", &R::range),
@@ -140,6 +140,11 @@ TEST_CASE("records of older versions lack what is newer, and unknown keys are re
   CHECK(read(replaced(sample_text, "\"area\":6", "\"area\":7,\"colour\":1")).width == 3);
   CHECK(says(refused("\"area\":6", "\"area\":6,\"nam\":1", UnknownKeys::refused), "/nam"));
   CHECK(record_json(read(sample_text, UnknownKeys::refused)).dump() == sample_text);
+}
+
+TEST_CASE("the keys in which runs may differ are those that a table says") {
+  CHECK(free_keys<Stall>() == std::vector<std::string>{"name", "seed"});
+  CHECK(free_keys<Crate>().empty());
 }
 
 }  // namespace dsanalyze

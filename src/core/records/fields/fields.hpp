@@ -167,6 +167,7 @@ struct TableField {
   WhenAbsent absent = is_optional<Member> ? WhenAbsent::null : WhenAbsent::as_it_is;
   bool may_lack = is_optional<Member>;
   bool may_be_null = is_optional<Member>;
+  bool is_identity = true;
 
   using Bound = decltype(range.low);
   [[nodiscard]] constexpr TableField in(Bound low, Bound high) const {
@@ -195,6 +196,12 @@ struct TableField {
   [[nodiscard]] constexpr TableField or_null() const { return with_absence(WhenAbsent::null, true, true); }
   /// Older records do without: it keeps its default.
   [[nodiscard]] constexpr TableField newer() const { return with_absence(absent, true, true); }
+  /// Runs that differ in it alone measure the same: the gate compares them.
+  [[nodiscard]] constexpr TableField may_differ() const {
+    TableField changed = *this;
+    changed.is_identity = false;
+    return changed;
+  }
   /// null is an error.
   [[nodiscard]] constexpr TableField not_null() const { return with_absence(absent, may_lack, false); }
 
@@ -340,6 +347,18 @@ Record read_record(JsonObject object) {
   read_parts(Fields<Record>::list, object, record);
   if constexpr (requires { Fields<Record>::check(object, record); }) Fields<Record>::check(object, record);
   return record;
+}
+
+/// The keys of a record that may_differ().
+template <typename Record>
+std::vector<std::string> free_keys() {
+  std::vector<std::string> keys;
+  const auto collect = [&keys](const auto& part) {
+    if constexpr (requires { part.is_identity; })
+      if (!part.is_identity) keys.emplace_back(part.key);
+  };
+  std::apply([&collect](const auto&... parts) { (collect(parts), ...); }, Fields<Record>::list);
+  return keys;
 }
 
 enum class UnknownKeys { ignored, refused };  ///< keys

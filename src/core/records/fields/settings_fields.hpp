@@ -16,7 +16,9 @@ struct Fields<ProfileSettings> {
   using R = ProfileSettings;
   /// Servers have a network or do not ask one another: none that is null.
   static constexpr std::array networks = {"real", "emulated"};
-  static constexpr std::tuple list{setting("dataset", &R::dataset),
+  /// may_differ(): where the data lies, how long and with which seed is measured, which runs are made (a missing one is not compared), what another
+  /// loader reaches, and the way of reading, which is chosen by measuring unless it is asked for.
+  static constexpr std::tuple list{setting("dataset", &R::dataset).may_differ(),
                                    setting("workload", &R::workload),
                                    setting("preset", &R::preset),
                                    setting("scale", &R::scale),
@@ -27,14 +29,14 @@ struct Fields<ProfileSettings> {
                                    setting("accelerators", &R::accelerators),
                                    setting("batch_size", &R::batch_size),
                                    setting("step", &R::step),
-                                   setting("observed_samples_per_s", &R::observed_rate),
+                                   setting("observed_samples_per_s", &R::observed_rate).may_differ(),
                                    setting("storage", &R::storage),
                                    setting("storage_name", &R::storage_name),
                                    setting("storage_bytes_per_s", &R::storage_bytes_per_s),
                                    setting("storage_latency_seconds", &R::storage_latency_seconds),
                                    setting("storage_queue_depth", &R::storage_queue_depth),
-                                   setting("read_mode", &R::read_mode),
-                                   setting("io", &R::io),
+                                   setting("read_mode", &R::read_mode).may_differ(),
+                                   setting("io", &R::io).may_differ(),
                                    setting("fetch_concurrency", &R::fetch_concurrency),
                                    setting("max_storage_bytes_per_s", &R::max_storage_bytes_per_s),
                                    setting("prep", &R::prep),
@@ -62,13 +64,13 @@ struct Fields<ProfileSettings> {
                                    setting("storage_scope", &R::storage_scope),
                                    setting("network", &R::network).one_of(networks),
                                    setting("network_bytes_per_s", &R::network_bytes_per_s),
-                                   setting("runs", &R::runs),
+                                   setting("runs", &R::runs).may_differ(),
                                    setting("epochs", &R::epochs),
-                                   setting("time_budget_seconds", &R::time_budget_seconds),
+                                   setting("time_budget_seconds", &R::time_budget_seconds).may_differ(),
                                    setting("subset", &R::subset),
                                    setting("on_error", &R::on_error),
                                    setting("error_budget_fraction", &R::error_budget),
-                                   setting("seed", &R::seed).all_64_bits(),
+                                   setting("seed", &R::seed).all_64_bits().may_differ(),
                                    setting("image_key", &R::image_key).omitted(),
                                    setting("label_key", &R::label_key).omitted()};
 };

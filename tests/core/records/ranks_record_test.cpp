@@ -9,8 +9,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "../sample_results.hpp"
 #include "base/error.hpp"
-#include "sample_results.hpp"
 
 using namespace dsanalyze;
 using nlohmann::json;

@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "../sample_results.hpp"
 #include "base/error.hpp"
-#include "sample_results.hpp"
 
 using namespace dsanalyze;
 

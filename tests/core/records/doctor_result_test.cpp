@@ -2,8 +2,8 @@
 
 #include <doctest/doctest.h>
 
-#include "../base/texts.hpp"
-#include "sample_results.hpp"
+#include "../../base/texts.hpp"
+#include "../sample_results.hpp"
 
 using namespace dsanalyze;
 using testing::replaced;

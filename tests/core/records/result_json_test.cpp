@@ -5,9 +5,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "../sample_results.hpp"
 #include "base/error.hpp"
 #include "core/records/result.hpp"
-#include "sample_results.hpp"
 
 using namespace dsanalyze;
 using nlohmann::json;

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "../sample_results.hpp"
 #include "base/error.hpp"
-#include "sample_results.hpp"
 
 using namespace dsanalyze;
 using nlohmann::json;

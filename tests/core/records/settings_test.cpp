@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "../base/numbers.hpp"
+#include "../../base/numbers.hpp"
 #include "base/error.hpp"
 #include "base/system/files.hpp"
 #include "core/modes.hpp"

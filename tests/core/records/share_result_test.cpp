@@ -2,9 +2,9 @@
 
 #include <doctest/doctest.h>
 
-#include "../base/texts.hpp"
+#include "../../base/texts.hpp"
+#include "../sample_results.hpp"
 #include "base/error.hpp"
-#include "sample_results.hpp"
 
 using namespace dsanalyze;
 using testing::replaced;
