@@ -14,6 +14,7 @@
 #include "base/system/files.hpp"
 #include "core/batch_source.hpp"
 #include "core/index.hpp"
+#include "core/records/jobs_record.hpp"
 #include "loaders/server/server_scope.hpp"
 #include "loaders/staging/staging.hpp"
 
@@ -75,8 +76,8 @@ std::string_view group_event_name(GroupEvent::Kind kind);
 
 /// One job that took part in a group, or came to.
 struct GroupJobAccount {
-  enum class End : std::uint8_t { none, left, died, garbage };  ///< none: it takes part
-  std::uint32_t place = 0;                                      ///< another's once it has gone
+  using End = JobEnd;
+  std::uint32_t place = 0;  ///< another's once it has gone
   std::int64_t process = 0;
   std::uint64_t first_epoch = 0;
   End end = End::none;

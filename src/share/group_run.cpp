@@ -20,24 +20,18 @@ GroupServer::Spec server_spec(GroupRun::Spec spec) {
   return {std::move(spec.inputs), std::move(pipeline), spec.epochs, spec.held, std::move(spec.socket)};
 }
 
-std::string end_name(GroupJobAccount::End end) {
-  switch (end) {
-    case GroupJobAccount::End::left:
-      return "left";
-    case GroupJobAccount::End::died:
-      return "died";
-    case GroupJobAccount::End::garbage:
-      return "put-out";
-    case GroupJobAccount::End::none:
-      break;
-  }
-  return "attached";
-}
-
 ShareJobRecord record_of(const GroupJobAccount& job) {
   const StagingCounts& counts = job.counts;
-  return {job.place,           job.process,         job.first_epoch,           end_name(job.end),     counts.batches_taken, counts.samples_taken,
-          counts.batches_made, counts.samples_made, counts.batches_taken_over, counts.requested_bytes};
+  return {job.place,
+          job.process,
+          job.first_epoch,
+          job.end,
+          counts.batches_taken,
+          counts.samples_taken,
+          counts.batches_made,
+          counts.samples_made,
+          counts.batches_taken_over,
+          counts.requested_bytes};
 }
 
 }  // namespace

@@ -207,7 +207,7 @@ TEST_CASE("a job that writes over what it shares is put out, and told") {
   CHECK(dsa_next(client, &batch, 0) == DSA_EXPELLED);
   CHECK(dsa_detach(client) == DSA_OK);
   CHECK(rig.run().wait_over(system_timing().clock->after(60)));
-  CHECK(rig.run().finish().jobs.at(0).end == "put-out");
+  CHECK(rig.run().finish().jobs.at(0).end == JobEnd::garbage);
 }
 
 TEST_CASE("the client for C++ takes batches, and gives each back when it goes out of scope") {

@@ -6,7 +6,7 @@ std::vector<RankRecord> full_ranks() {
   RankRecord finished;
   finished.rank = 1;
   finished.host = "node-b";
-  finished.end = "finished";
+  finished.end = JobEnd::finished;
   finished.samples_per_s = 411.5;
   finished.ci95_samples_per_s = {405, 418};
   finished.epoch_seconds = 10.4;
@@ -36,7 +36,7 @@ std::vector<RankRecord> full_ranks() {
   RankRecord lost;
   lost.rank = 2;
   lost.host = "node-c";
-  lost.end = "lost";
+  lost.end = JobEnd::lost;
   RankRecord first = finished;
   first.rank = 0;
   first.host = "node-a";

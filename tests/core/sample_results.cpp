@@ -42,7 +42,7 @@ RunRecord full_run() {
 std::vector<JobRecord> full_jobs() {
   JobRecord finished;
   finished.job = 1;
-  finished.end = "finished";
+  finished.end = JobEnd::finished;
   finished.samples_per_s = 617.25;
   finished.ci95_samples_per_s = {610, 620};
   finished.epoch_seconds = 10.2;
@@ -61,7 +61,7 @@ std::vector<JobRecord> full_jobs() {
   finished.batch_copy_cpu_seconds = 0.0625;
   finished.trial = 7;
   JobRecord dead;
-  dead.end = "died";
+  dead.end = JobEnd::died;
   return {dead, finished};
 }
 
@@ -156,7 +156,7 @@ ProfileResult full_profile() {
   result.runs = {short_run, full_run()};
   result.jobs = full_jobs();
   result.sharing = SharingRecord{"coordinated", "coordinator", 2, 300, 1.02, 5, 9, 36'864, 99'000, 3, 4, 1, 0.000'014};
-  result.trials = {{0, 1, 3, 30.5, "loss", 1.75, "finished"}, {1, 0, 1, 10.5, "samples_per_s", 99.5, "stopped"}};
+  result.trials = {{0, 1, 3, 30.5, "loss", 1.75, JobEnd::finished}, {1, 0, 1, 10.5, "samples_per_s", 99.5, JobEnd::stopped}};
   result.ranks = full_ranks();
   result.partition = full_partition();
   result.stalls = {{1, 0.2, {0.1, 0.3}}, {2, 0.3, {0.2, 0.4}}, {3, 0.5, {0.4, 0.6}}};

@@ -11,10 +11,10 @@ ShareResult full_share() {
   result.end = "commands-ended";
   result.seconds = 61.5;
   result.epochs = 2;
-  result.jobs = {{0, 4001, 0, "left", 376, 12'000, 190, 6064, 62, 460'000'000},
-                 {1, 4002, 0, "died", 5, 160, 4, 128, 0, 15'000'000},
-                 {2, 4003, 0, "put-out", 20, 640, 8, 256, 1, 31'000'000},
-                 {1, 4004, 1, "attached", 187, 5984, 94, 3008, 0, 200'000'000}};
+  result.jobs = {{0, 4001, 0, JobEnd::left, 376, 12'000, 190, 6064, 62, 460'000'000},
+                 {1, 4002, 0, JobEnd::died, 5, 160, 4, 128, 0, 15'000'000},
+                 {2, 4003, 0, JobEnd::garbage, 20, 640, 8, 256, 1, 31'000'000},
+                 {1, 4004, 1, JobEnd::none, 187, 5984, 94, 3008, 0, 200'000'000}};
   result.samples_prepared = 12'056;
   result.batches_taken = 588;
   result.samples_taken = 18'784;

@@ -84,7 +84,7 @@ TEST_CASE("of ranks that train what they hold, what each cache holds counts, not
   profile.dataset.subset_bytes = 1'000'000'000;
   profile.ranks.resize(4);
   for (RankRecord& rank : profile.ranks) {
-    rank.end = "finished";
+    rank.end = JobEnd::finished;
     rank.held_bytes = 250'000'000;
   }
   CHECK(rate_model(profile).cache_fraction == 0.25);

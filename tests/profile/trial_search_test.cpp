@@ -52,7 +52,7 @@ TEST_CASE("the worse half gives way to trials that wait, then to none, and the l
 
   const auto records = search.records();
   REQUIRE(records.size() == 6);
-  std::vector<std::string> ends;
+  std::vector<JobEnd> ends;
   std::vector<std::uint64_t> epochs;
   for (const SearchTrialRecord& record : records) {
     ends.push_back(record.end);
@@ -60,7 +60,7 @@ TEST_CASE("the worse half gives way to trials that wait, then to none, and the l
     CHECK(record.judged_by == "loss");
     CHECK(record.seconds == doctest::Approx(2.0 * static_cast<double>(record.epochs)));
   }
-  CHECK(ends == std::vector<std::string>{"stopped", "finished", "stopped", "finished", "stopped", "stopped"});
+  CHECK(ends == std::vector{JobEnd::stopped, JobEnd::finished, JobEnd::stopped, JobEnd::finished, JobEnd::stopped, JobEnd::stopped});
   CHECK(epochs == std::vector<std::uint64_t>{1, 3, 1, 3, 1, 1});
   CHECK(records[4].job == 0);
   CHECK(records[5].job == 2);
@@ -102,7 +102,7 @@ TEST_CASE("a job that died takes its trial with it; where nothing learns the slo
   CHECK(decisions[1].kind == Kind::go);  // half of three is one
   CHECK(decisions[2].kind == Kind::next);
   const auto records = search.records();
-  CHECK(records[1].end == "died");
+  CHECK(records[1].end == JobEnd::died);
   CHECK(records[1].epochs == 0);
   CHECK(records[0].judged_by == "samples_per_s");
   CHECK(records[0].value == 300);
@@ -147,7 +147,7 @@ TEST_CASE("threads that meet hear what was decided of all of them, whoever comes
   const auto records = meeting.records();
   REQUIRE(records.size() == 6);
   CHECK(records[0].epochs == 4);
-  CHECK(records[2].end == "died");
+  CHECK(records[2].end == JobEnd::died);
   CHECK(records[5].trial == 5);
 }
 

@@ -261,7 +261,7 @@ TEST_CASE("jobs that share are judged by the rate of one of them, as one job is"
 
 TEST_CASE("a job that died counts for nothing where the others are judged") {
   ProfileResult result = with_jobs(profile(10'000, 5'000, 1'000, 5'000, 8 * 1'500), 8, JobSharing::coordinated);
-  result.jobs.emplace_back().end = "died";
+  result.jobs.emplace_back().end = JobEnd::died;
   result.settings.jobs = 9;
   conclude(result, {0.35, 0.35});
   CHECK_FALSE(differs_from_closed_form(result));

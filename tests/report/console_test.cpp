@@ -99,7 +99,7 @@ ProfileResult of_jobs() {
   for (int number = 0; number < 4; ++number) {
     JobRecord& job = result.jobs.emplace_back();
     job.job = number;
-    job.end = number == 2 ? "died" : "finished";
+    job.end = number == 2 ? JobEnd::died : JobEnd::finished;
     job.samples_per_s = 790.5 + number;
     job.ci95_samples_per_s = {job.samples_per_s - 9, job.samples_per_s + 9};
     job.epoch_seconds = number == 2 ? 0 : 5.06;
@@ -109,7 +109,7 @@ ProfileResult of_jobs() {
     job.trial = number == 0 ? 4 : number;
   }
   result.sharing = SharingRecord{"coordinated", "jobs", 4, 12'004, 1.0003, 4, 12, 150'994'944, 152'043'520, 3, 0, 1, 0.000'014'2};
-  result.trials = {{0, 0, 1, 5.5, "samples_per_s", 700, "stopped"}, {4, 0, 2, 10.25, "loss", 1.75, "finished"}};
+  result.trials = {{0, 0, 1, 5.5, "samples_per_s", 700, JobEnd::stopped}, {4, 0, 2, 10.25, "loss", 1.75, JobEnd::finished}};
   return result;
 }
 

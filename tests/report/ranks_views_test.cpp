@@ -34,7 +34,7 @@ RankRecord rank_of_four(int number) {
   RankRecord rank;
   rank.rank = number;
   rank.host = "node-" + std::to_string(17 + number);
-  rank.end = number == 2 ? "lost" : "finished";
+  rank.end = number == 2 ? JobEnd::lost : JobEnd::finished;
   rank.samples_per_s = 1520.5 + number;
   rank.ci95_samples_per_s = {rank.samples_per_s - 20, rank.samples_per_s + 20};
   rank.epoch_seconds = number == 2 ? 0 : 2.05;

@@ -21,6 +21,11 @@ std::string enum_name(Enum value) {
   return enum_names<Enum>.at(static_cast<std::size_t>(value));
 }
 
+/// The names of some of an enum's values, in that order.
+template <auto first, decltype(first)... others>
+inline constexpr std::array names_of_values = {enum_names<decltype(first)>[static_cast<std::size_t>(first)],
+                                               enum_names<decltype(first)>[static_cast<std::size_t>(others)]...};
+
 /// The value of that name; nullopt where no value has it.
 template <typename Enum>
 std::optional<Enum> enum_named(std::string_view name) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/statistics.hpp"
+#include "base/text/enum_names.hpp"
 #include "base/text/units.hpp"
 #include "training_record.hpp"
 
@@ -15,8 +16,18 @@ namespace dsanalyze {
 
 // What a profile says of several jobs on one server, in its full run.
 
-/// How a job ended; "stopped": a trial that lost.
-inline constexpr std::array job_ends = {"finished", "stopped", "died", "refused"};
+/// How a job, a trial of a search or a rank ended.
+enum class JobEnd : std::uint8_t {
+  none,  ///< it takes part
+  finished,
+  stopped,  ///< a trial that lost
+  left,
+  died,
+  garbage,  ///< it was put out, for it wrote garbage over what it shares
+  refused,
+  lost  ///< a rank that died, or was cut off
+};
+constexpr std::array<const char*, 8> names_of(JobEnd) { return {"attached", "finished", "stopped", "left", "died", "put-out", "refused", "lost"}; }
 
 struct JobEpochRecord {
   std::uint64_t epoch = 0;
@@ -32,8 +43,8 @@ struct JobEpochRecord {
 };
 
 struct JobRecord {
-  int job = 0;      ///< counts from 0
-  std::string end;  ///< how it ended: one of job_ends
+  int job = 0;                ///< counts from 0
+  JobEnd end = JobEnd::died;  ///< finished, stopped, died or refused
   double samples_per_s = 0;
   Interval ci95_samples_per_s;
   double epoch_seconds = 0;  ///< mean, first epoch apart
@@ -84,9 +95,9 @@ struct SearchTrialRecord {
   int job = 0;               ///< that ran it
   std::uint64_t epochs = 0;  ///< that it trained
   double seconds = 0;
-  std::string judged_by;  ///< "loss" (less is better) or "samples_per_s" (more is better)
-  double value = 0;       ///< of the last of its epochs
-  std::string end;        ///< one of job_ends
+  std::string judged_by;      ///< "loss" (less is better) or "samples_per_s" (more is better)
+  double value = 0;           ///< of the last of its epochs
+  JobEnd end = JobEnd::died;  ///< as a job's
 };
 
 }  // namespace dsanalyze

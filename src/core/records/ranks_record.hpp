@@ -10,14 +10,12 @@
 #include "base/statistics.hpp"
 #include "base/text/units.hpp"
 #include "core/batch.hpp"
+#include "jobs_record.hpp"
 #include "training_record.hpp"
 
 namespace dsanalyze {
 
 // What a profile says of the ranks of one data-parallel job, one a server, in its full run.
-
-/// How a rank ended.
-inline constexpr std::array rank_ends = {"finished", "lost"};
 
 struct RankEpochRecord {
   std::uint64_t epoch = 0;
@@ -34,8 +32,8 @@ struct RankEpochRecord {
 
 struct RankRecord {
   int rank = 0;
-  std::string host;  ///< its name
-  std::string end;   ///< one of rank_ends
+  std::string host;           ///< its name
+  JobEnd end = JobEnd::lost;  ///< finished or lost
   double samples_per_s = 0;
   Interval ci95_samples_per_s;
   double epoch_seconds = 0;  ///< mean, first epoch apart

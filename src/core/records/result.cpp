@@ -57,7 +57,7 @@ std::optional<double> ProfileResult::cache_fraction() const {
   double held = 0;
   int finished = 0;
   for (const RankRecord& rank : ranks) {
-    if (rank.end != "finished") continue;
+    if (rank.end != JobEnd::finished) continue;
     held += static_cast<double>(rank.held_bytes);
     ++finished;
   }

@@ -30,15 +30,12 @@ struct ShareTermsRecord {
   Bytes cache_bytes = 0;            ///< of it, at most
 };
 
-/// How a job ended; "put-out": it wrote garbage over what it shares, "attached": it took part when the group ended.
-inline constexpr std::array share_job_ends = {"left", "died", "put-out", "attached"};
-
 /// A job that was let in. What it took and prepared is as it says itself.
 struct ShareJobRecord {
   std::uint32_t place = 0;  ///< another's once it has gone
   std::int64_t process = 0;
   std::uint64_t first_epoch = 0;  ///< that it took part in
-  std::string end;                ///< one of share_job_ends
+  JobEnd end = JobEnd::none;      ///< left, died, garbage, or none where it took part when the group ended
   std::uint64_t batches_taken = 0;
   std::uint64_t samples_taken = 0;
   std::uint64_t batches_prepared = 0;

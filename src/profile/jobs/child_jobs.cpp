@@ -24,7 +24,6 @@ void ChildJobs::start(int job) {
   Child child;
   child.job = job;
   child.record.job = job;
-  child.record.end = "died";
   auto [mine, theirs] = JobChannel::pair();
   child.channel = std::move(mine);
   const FileDescriptor line = m_host.connect();
@@ -80,7 +79,7 @@ void ChildJobs::take(Child& child, const std::string& line) {
         child.record.job = child.job;
         break;
       case job_messages::Message::Kind::ended:
-        child.record.end = "refused";
+        child.record.end = JobEnd::refused;
         break;
       case job_messages::Message::Kind::failed:
         child.error = fmt::format("job {} failed: {}", child.job, printable(message.what));
@@ -99,7 +98,7 @@ void ChildJobs::reap(Child& child) {
   if (ended == 0 || (ended < 0 && errno == EINTR)) return;
   child.runs = false;
   read(child);
-  if (!child.error.empty() || child.record.end != "died") return;
+  if (!child.error.empty() || child.record.end != JobEnd::died) return;
   child.error = WIFSIGNALED(how) ? fmt::format("job {} was killed by signal {} ({})", child.job, WTERMSIG(how), ::strsignal(WTERMSIG(how)))
                                  : fmt::format("job {} ended with status {} and said nothing", child.job, WEXITSTATUS(how));
 }

@@ -45,7 +45,7 @@ void record_job_epochs(JobRecord& record, const TrainingLog& log, const JobBatch
 
 JobRecord record_job(const ProfileInputs& inputs, const TrainingLog& log, const JobBatches& batches, const Trainer& trainer, const JobWork& work) {
   JobRecord record;
-  record.end = "finished";
+  record.end = JobEnd::finished;
   record.seconds = to_seconds(log.ended - log.begun);
   record.first_batch_seconds = log.first_batch > 0 ? to_seconds(log.first_batch - log.begun) : 0;
   record.samples_failed = batches.failed();

@@ -73,7 +73,7 @@ void add_epochs(JobsMeasured& measured, JobSharing share) {
 void end_with_trials(JobsMeasured& measured) {
   for (JobRecord& job : measured.jobs) {
     const auto trial = std::ranges::find_if(measured.trials, [&job](const SearchTrialRecord& each) { return each.trial == job.trial; });
-    if (job.end == "finished" && trial != measured.trials.end()) job.end = trial->end;
+    if (job.end == JobEnd::finished && trial != measured.trials.end()) job.end = trial->end;
   }
 }
 

@@ -56,7 +56,6 @@ void TrialSearch::start(int job, int trial) {
   record.trial = trial;
   record.job = job;
   record.judged_by = "samples_per_s";
-  record.end = "died";
   m_records.push_back(record);
 }
 
@@ -78,10 +77,10 @@ std::vector<TrialSearch::Decision> TrialSearch::decide(std::span<const Standing>
     record.seconds += standing.epoch.seconds;
     record.judged_by = standing.epoch.loss ? "loss" : "samples_per_s";
     record.value = standing.epoch.loss.value_or(standing.epoch.samples_per_s);
-    record.end = "finished";
+    record.end = JobEnd::finished;
     const bool trained_out = record.epochs >= m_most_epochs;
     if (rank >= give_way && !trained_out) continue;
-    if (!trained_out) record.end = "stopped";
+    if (!trained_out) record.end = JobEnd::stopped;
     if (const auto trial = take()) {
       decisions[order[rank]] = {Decision::Kind::next, *trial};
       start(standing.job, *trial);

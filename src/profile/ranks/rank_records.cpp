@@ -97,7 +97,7 @@ RankRecord record_rank(const RunContext& context, const Measured& measured, Pipe
   RankRecord record;
   record.rank = static_cast<int>(team.rank());
   record.host = host_name();
-  record.end = "finished";
+  record.end = JobEnd::finished;
   record.samples_per_s = measured.rate.samples_per_s;
   record.ci95_samples_per_s = measured.rate.ci95_samples_per_s;
   record.epoch_seconds = run.epoch_seconds / std::max(1, context.inputs.settings.world);

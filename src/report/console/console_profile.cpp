@@ -174,7 +174,7 @@ std::string ranks_section(const std::vector<RankRecord>& ranks, std::size_t widt
   for (const RankRecord& rank : std::span(ranks).first(std::min(ranks.size(), most_ranks_shown))) {
     table.add({fmt::format("{}", rank.rank), host_name_text(rank), format_number(rank.samples_per_s),
                rank.epoch_seconds > 0 ? format_seconds(rank.epoch_seconds) : "-", format_share(rank.stall_fraction),
-               format_number(static_cast<double>(rank.samples)), rank.end});
+               format_number(static_cast<double>(rank.samples)), enum_name(rank.end)});
     fetched.add({fmt::format("{}", rank.rank), format_number(static_cast<double>(rank.cache_hits)),
                  format_number(static_cast<double>(rank.peer_hits)), format_number(static_cast<double>(samples_from_storage(rank))),
                  format_bytes(rank.peer_bytes), rank.storage_bytes ? format_bytes(*rank.storage_bytes) : "not known",
@@ -198,7 +198,7 @@ std::string trials_section(const std::vector<SearchTrialRecord>& trials, std::si
               6);
   for (const SearchTrialRecord& trial : std::span(trials).first(std::min(trials.size(), most_trials_shown)))
     table.add({fmt::format("{}", trial.trial), fmt::format("{}", trial.job), format_number(static_cast<double>(trial.epochs)),
-               format_seconds(trial.seconds), judged_by_text(trial), format_number(trial.value), trial.end});
+               format_seconds(trial.seconds), judged_by_text(trial), format_number(trial.value), enum_name(trial.end)});
   std::string text = "\n" + table.text(width);
   if (trials.size() > most_trials_shown)
     text += paragraph("  ", fmt::format("{} of {} trials; the JSON record has them all", most_trials_shown, trials.size()), width);

@@ -19,10 +19,10 @@ std::string end_words(const std::string& end) {
   return "interrupted";
 }
 
-std::string job_end_words(const std::string& end) {
-  if (end == "put-out") return "put out (garbage)";
-  if (end == "attached") return "was there";
-  return end;
+std::string job_end_words(JobEnd end) {
+  if (end == JobEnd::garbage) return "put out (garbage)";
+  if (end == JobEnd::none) return "was there";
+  return enum_name(end);
 }
 
 std::string jobs_table(const ShareResult& result, std::size_t width) {

@@ -42,7 +42,7 @@ Table trials_table(ProfileViews views) {
     for (const SearchTrialRecord& trial : view.profile->trials)
       add_row(views, view, table,
               {fmt::format("{}", trial.trial), fmt::format("{}", trial.job), count_text(trial.epochs), seconds_text(trial.seconds),
-               judged_by_text(trial), format_number(trial.value), trial.end});
+               judged_by_text(trial), format_number(trial.value), enum_name(trial.end)});
   return table;
 }
 

@@ -67,7 +67,7 @@ Table ranks_table(ProfileViews views) {
             count_text(rank.cache_hits),
             count_text(rank.peer_hits),
             count_text(samples_from_storage(rank)),
-            rank.end};
+            enum_name(rank.end)};
   });
   return table;
 }

@@ -201,7 +201,9 @@ std::string sharing_text(const SharingRecord& sharing) {
                      format_bytes(sharing.shared_bytes), handover, disturbances_text(sharing));
 }
 
-std::string job_end_text(const JobRecord& job) { return job.trial ? fmt::format("{}, trial {}", job.end, *job.trial) : job.end; }
+std::string job_end_text(const JobRecord& job) {
+  return job.trial ? fmt::format("{}, trial {}", enum_name(job.end), *job.trial) : enum_name(job.end);
+}
 
 std::string partition_text(const PartitionRecord& partition) {
   std::string text = so_many(static_cast<std::uint64_t>(partition.world), "rank", "ranks") + ", " + parting_text(partition);

@@ -171,7 +171,7 @@ void write_jobs(Exposition& out, const ProfileResult& result) {
   out.gauge("dsanalyze_job_prepared_samples", "", "Samples that the job prepared itself.");
   each_job(out, result, [](const JobRecord& job) { return static_cast<double>(job.samples_prepared); });
   out.gauge("dsanalyze_job_ended", "", "How the job ended; always 1.");
-  for (const JobRecord& job : result.jobs) out.sample(1, {{"job", fmt::format("{}", job.job)}, {"end", job.end}});
+  for (const JobRecord& job : result.jobs) out.sample(1, {{"job", fmt::format("{}", job.job)}, {"end", enum_name(job.end)}});
   if (!result.sharing) return;
   const SharingRecord& sharing = *result.sharing;
   out.gauge("dsanalyze_sharing_info", "", "What the jobs shared; always 1.");
@@ -227,7 +227,7 @@ void write_ranks(Exposition& out, const ProfileResult& result) {
   each_rank(out, result, [](const RankRecord& rank) { return rank.refused_connections; });
   out.gauge("dsanalyze_rank_ended", "", "How the rank ended, and on which host; always 1.");
   for (const RankRecord& rank : result.ranks)
-    out.sample(1, {{"rank", fmt::format("{}", rank.rank)}, {"host", report::host_name_text(rank)}, {"end", rank.end}});
+    out.sample(1, {{"rank", fmt::format("{}", rank.rank)}, {"host", report::host_name_text(rank)}, {"end", enum_name(rank.end)}});
   if (!result.partition) return;
   const PartitionRecord& partition = *result.partition;
   out.gauge("dsanalyze_partition_info", "", "How the ranks parted the dataset; always 1.");

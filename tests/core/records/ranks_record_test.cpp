@@ -30,7 +30,7 @@ void check_named(const json& document, const std::string& place) {
 TEST_CASE("ranks read back with what each did, N and what they had in common") {
   const ProfileResult read = profile_from_json(to_json(test::full_profile()), "p.json");
   REQUIRE(read.ranks.size() == 3);
-  CHECK(read.ranks[2].end == "lost");
+  CHECK(read.ranks[2].end == JobEnd::lost);
   CHECK_FALSE(read.ranks[2].storage_bytes.has_value());
   CHECK(read.ranks[1].host == "node-b");
   CHECK(read.ranks[1].peer_bytes == 1320);

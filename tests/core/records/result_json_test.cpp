@@ -194,14 +194,14 @@ TEST_CASE("a profile of one job has no keys of several, and one from before ther
 TEST_CASE("several jobs read back with what each did") {
   const ProfileResult read = profile_from_json(to_json(test::full_profile()), "p.json");
   REQUIRE(read.jobs.size() == 2);
-  CHECK(read.jobs[0].end == "died");
+  CHECK(read.jobs[0].end == JobEnd::died);
   CHECK_FALSE(read.jobs[0].storage_bytes.has_value());
   CHECK(read.jobs[1].samples_per_s == 617.25);
   CHECK(read.jobs[1].epochs[1].digest == "50-aa");
   CHECK(read.jobs[1].training->by_epoch.front().loss == 2.3);
   CHECK(read.jobs[1].trial == 7);
   CHECK(read.sharing->handover_seconds_per_batch == 0.000'014);
-  CHECK(read.trials[1].end == "stopped");
+  CHECK(read.trials[1].end == JobEnd::stopped);
   CHECK(read.settings.stop_at_epochs == 2);
 }
 

@@ -6,6 +6,9 @@
 
 namespace dsanalyze {
 
+/// Of a job and of a trial.
+inline constexpr auto job_ends = names_of_values<JobEnd::finished, JobEnd::stopped, JobEnd::died, JobEnd::refused>;
+
 template <>
 struct Fields<JobEpochRecord> {
   using R = JobEpochRecord;

@@ -27,7 +27,7 @@ struct Fields<RankRecord> {
   using R = RankRecord;
   static constexpr std::tuple list{field("rank", &R::rank).in(0, most_ranks - 1),
                                    field("host", &R::host),
-                                   field("end", &R::end).one_of(rank_ends),
+                                   field("end", &R::end).one_of(names_of_values<JobEnd::finished, JobEnd::lost>),
                                    field("samples_per_s", &R::samples_per_s),
                                    field("ci95_samples_per_s", &R::ci95_samples_per_s),
                                    field("epoch_seconds", &R::epoch_seconds),

@@ -33,7 +33,7 @@ struct Fields<ShareJobRecord> {
   static constexpr std::tuple list{field("place", &R::place),
                                    field("process", &R::process),
                                    field("first_epoch", &R::first_epoch),
-                                   field("end", &R::end).one_of(share_job_ends),
+                                   field("end", &R::end).one_of(names_of_values<JobEnd::left, JobEnd::died, JobEnd::garbage, JobEnd::none>),
                                    field("batches_taken", &R::batches_taken),
                                    field("samples_taken", &R::samples_taken),
                                    field("batches_prepared", &R::batches_prepared),
