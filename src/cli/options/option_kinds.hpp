@@ -12,6 +12,7 @@
 #include "base/error.hpp"
 #include "base/text/enum_names.hpp"
 #include "base/text/units.hpp"
+#include "core/records/settings.hpp"
 #include "option.hpp"
 
 namespace dsanalyze::cli {
@@ -112,7 +113,7 @@ template <typename Member>
 struct MemberOf;
 template <typename R, typename V>
 struct MemberOf<V R::*> {
-  using Record = R;
+  using Record = std::conditional_t<std::is_base_of_v<R, ProfileSettings>, ProfileSettings, R>;  ///< of a group of settings: all of them
   using Value = V;
 };
 

@@ -36,19 +36,18 @@ constexpr std::array<const char*, 3> names_of(IoEngine /*type*/) { return {"auto
 /// How the jobs of a profile share. It has no unified-producer: that is coordinated, with producers of its own.
 inline constexpr std::array profile_sharings = {"none", "coordinated"};
 
-/// Every choice of `dsanalyze profile`, resolved: defaults filled in, names looked up. Recorded whole in the result ("settings"), and enough to
-/// repeat the run. The text forms of the command line are the cli's business.
-struct ProfileSettings {
-  static constexpr int default_shuffle_buffer = 1024;
-  static constexpr int most_jobs = 64;
-
+/// The data that are read.
+struct DatasetSettings {
   std::string dataset;    ///< path as given, or "emulated:NAME"
   std::string image_key;  ///< of tar shards: which members are samples and labels, as given; empty: the default
   std::string label_key;
   std::string workload;  ///< name, or empty
   std::string preset;    ///< server name, or empty
   double scale = 1;      ///< 1000 for --scale 1:1000: divides bytes a sample, cache, slots and bandwidths
+};
 
+/// What trains.
+struct AcceleratorSettings {
   AcceleratorKind accelerator = AcceleratorKind::none;
   std::string accelerator_name;                    ///< as given: "emulated:2000", "emulated:v100", "cpu:double"
   double accelerator_rate = 0;                     ///< samples/s of one accelerator, when emulated
@@ -57,7 +56,10 @@ struct ProfileSettings {
   int batch_size = 256;  ///< per accelerator
   StepMode step = StepMode::lockstep;
   std::optional<double> observed_rate;  ///< what the user's own job reaches, samples/s
+};
 
+/// Where samples are read from, and how.
+struct StorageSettings {
   Seam storage = Seam::real;
   std::string storage_name;
   double storage_bytes_per_s = 0;  ///< when emulated (unscaled)
@@ -65,47 +67,78 @@ struct ProfileSettings {
   int storage_queue_depth = 32;
   ReadMode read_mode = ReadMode::buffered;
   IoEngine io = IoEngine::automatic;   ///< in a result: the one that was taken
-  int fetch_concurrency = 16;          ///< requests under way at once
+  int fetch_concurrency = 16;          ///< requests in flight
   double max_storage_bytes_per_s = 0;  ///< 0: no limit
+};
 
+struct PrepSettings {
   Seam prep = Seam::real;
   double prep_rate_per_core = 0;  ///< samples/s, when emulated
   int workers = 0;                ///< prep threads; 0: auto
   int cores = 0;                  ///< cores that prep may use; 0: all usable (real) or the preset's (emulated)
   DType dtype = DType::float32;
   Layout layout = Layout::nchw;
+};
 
+struct CacheSettings {
   CacheKind cache = CacheKind::minio;
   std::optional<ByteAmount> cache_size;  ///< nullopt: auto, what free memory holds
   Admission admission = Admission::first;
   std::optional<ByteAmount> memory_limit;  ///< of the kernel's page cache (--cache page), by a control group
+};
+
+struct OrderSettings {
+  static constexpr int default_shuffle_buffer = 1024;
 
   OrderKind order = OrderKind::random;
   int shuffle_buffer = default_shuffle_buffer;  ///< samples; of sequential and shards orders
-  int readers = 1;                              ///< shards read by turns, each by its reader
+  int readers = 1;                              ///< shards that are read alternately, each by its reader
+};
+
+/// Several jobs on this server.
+struct JobsSettings {
+  static constexpr int most_jobs = 64;
 
   int jobs = 1;                            ///< of this server, each with `accelerators` of its own, at most `most_jobs`
   JobSharing share = JobSharing::none;     ///< none or coordinated
   Producers producers = Producers::jobs;   ///< of coordinated jobs
   BatchCopy batch_copy = BatchCopy::none;  ///< of each job; of several jobs
-  int trials = 0;                          ///< set-ups that a search tries, `jobs` of them at a time; 0: no search
-  std::optional<int> stop_at_epochs;  ///< a search: every so many epochs the worse half of the trials ends and others begin; nullopt: each runs out
+  int trials = 0;                          ///< configurations that a search tries, `jobs` of them at a time; 0: no search
+  std::optional<int> stop_at_epochs;  ///< a search: every so many epochs the worse half of the trials ends and others start; nullopt: each runs out
+};
 
+/// Several ranks of one job, a server each.
+struct RanksSettings {
   int world = 1;  ///< ranks of the job, one a server, at most `most_ranks` of core/peers.hpp; all that is said of a server is said of each
   PartitionMode partition = PartitionMode::none;
   BalanceFrom balance_from = BalanceFrom::peers;      ///< of locality
   StorageScope storage_scope = StorageScope::server;  ///< whose storage_bytes_per_s is: of each server, or of the one storage that all read from
   Seam network = Seam::real;
   double network_bytes_per_s = 0;  ///< of one server's link, when emulated (unscaled)
+};
 
+/// How it is measured.
+struct MeasurementSettings {
   std::vector<std::string> runs;  ///< subset of synthetic, prep, cached, fetch, full, in order
   int epochs = 3;                 ///< of the full run, the first apart
   double time_budget_seconds = 180;
   std::optional<ByteAmount> subset;  ///< nullopt: what the time budget allows
   OnError on_error = OnError::skip;
-  double error_budget = 0.001;  ///< share of samples that may fail before the run fails
+  double error_budget = 0.001;  ///< fraction of the samples that may fail before the run fails
   std::uint64_t seed = 1;
+};
 
+/// Every choice of `dsanalyze profile`, resolved: defaults filled in, names looked up. Recorded whole in the result ("settings"), and enough to
+/// repeat the run. A function that needs one group of them takes that group. The text forms of the command line are the cli's business.
+struct ProfileSettings : DatasetSettings,
+                         AcceleratorSettings,
+                         StorageSettings,
+                         PrepSettings,
+                         CacheSettings,
+                         OrderSettings,
+                         JobsSettings,
+                         RanksSettings,
+                         MeasurementSettings {
   /// Throws UsageError that names the option for values out of range or that do not go together (see modes.hpp).
   void validate() const;
 };

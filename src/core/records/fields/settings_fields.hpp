@@ -5,10 +5,10 @@
 
 namespace dsanalyze {
 
-/// A setting that is not there, or null, keeps its default.
-template <typename Member>
-constexpr TableField<ProfileSettings, Member> setting(const char* key, Member ProfileSettings::*member) {
-  return field(key, member).newer();
+/// A setting, of whichever group. One that is not there, or null, keeps its default.
+template <typename Group, typename Member>
+constexpr TableField<ProfileSettings, Member> setting(const char* key, Member Group::*member) {
+  return field(key, static_cast<Member ProfileSettings::*>(member)).newer();
 }
 
 template <>
