@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "base/status.hpp"
+#include "base/error.hpp"
 #include "core/cache_policy/cache_policy.hpp"
 
 namespace dsanalyze {

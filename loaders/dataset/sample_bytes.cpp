@@ -15,7 +15,7 @@
 #include "base/error.hpp"
 #include "base/host/host.hpp"
 #include "base/system/files.hpp"
-#include "base/system/zeroed_memory.hpp"
+#include "base/system/shared_memory.hpp"
 #include "base/text/units.hpp"
 #include "dataset.hpp"
 #include "loaders/dataset/readers/format_names.hpp"

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/clock.hpp"
-#include "base/status.hpp"
+#include "base/error.hpp"
 #include "core/device.hpp"
 #include "core/index.hpp"
 #include "core/records/settings.hpp"

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "base/host/block_device.hpp"
 #include "base/host/mounts.hpp"
 
 namespace dsanalyze {

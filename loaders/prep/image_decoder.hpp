@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "base/status.hpp"
+#include "base/error.hpp"
 #include "pixel_bytes.hpp"
 #include "prep.hpp"
 

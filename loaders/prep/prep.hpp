@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
-#include "base/status.hpp"
+#include "base/error.hpp"
 #include "core/batch.hpp"
 #include "core/device.hpp"
 #include "core/index.hpp"

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "base/clock.hpp"
 #include "base/error.hpp"
-#include "base/system/thread_time.hpp"
 #include "base/text/text.hpp"
 #include "base/text/units.hpp"
 

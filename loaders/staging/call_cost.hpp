@@ -3,7 +3,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "base/system/thread_time.hpp"
+#include "base/clock.hpp"
 
 namespace dsanalyze::staging {
 

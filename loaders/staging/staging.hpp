@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
-#include "base/status.hpp"
+#include "base/error.hpp"
 #include "base/system/files.hpp"
 #include "base/text/units.hpp"
 #include "core/sharing_modes.hpp"

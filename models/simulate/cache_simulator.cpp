@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/system/zeroed_memory.hpp"
+#include "base/system/shared_memory.hpp"
 #include "belady.hpp"
 
 namespace dsanalyze {

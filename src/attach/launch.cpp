@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "base/process/process_groups.hpp"
-#include "base/process/signal_relay.hpp"
+#include "base/process/processes.hpp"
+#include "base/process/spawn.hpp"
 #include "base/text/enum_names.hpp"
 #include "base/text/text.hpp"
 #include "guardian.hpp"

@@ -45,4 +45,28 @@ void throw_no_thread(const std::exception& cause, std::string_view threads, std:
   throw Error(fmt::format("cannot start {}: the system or a container limits how many there may be; {}", threads, remedy));
 }
 
+std::string_view status_name(StatusCode code) {
+  switch (code) {
+    case StatusCode::ok:
+      return "ok";
+    case StatusCode::busy:
+      return "busy";
+    case StatusCode::not_found:
+      return "not_found";
+    case StatusCode::corrupt:
+      return "corrupt";
+    case StatusCode::unsupported:
+      return "unsupported";
+    case StatusCode::timeout:
+      return "timeout";
+    case StatusCode::end:
+      return "end";
+    case StatusCode::cancelled:
+      return "cancelled";
+    case StatusCode::io:
+      return "io";
+  }
+  return "unknown";
+}
+
 }  // namespace dsanalyze

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/clock.hpp"
-#include "base/status.hpp"
+#include "base/error.hpp"
 #include "batch.hpp"
 
 namespace dsanalyze {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/host/block_device.hpp"
 #include "base/host/mounts.hpp"
 #include "base/text/text.hpp"
 #include "doctor_context.hpp"

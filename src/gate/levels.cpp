@@ -5,9 +5,9 @@
 #include <numbers>
 #include <numeric>
 
-#include "base/distributions.hpp"
 #include "base/error.hpp"
 #include "base/random.hpp"
+#include "base/statistics.hpp"
 #include "statistics.hpp"
 
 namespace dsanalyze::gate {

@@ -13,7 +13,7 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
-#include "base/process/process_groups.hpp"
+#include "base/process/processes.hpp"
 #include "base/system/files.hpp"
 
 namespace dsanalyze::gate {

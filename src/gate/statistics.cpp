@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/distributions.hpp"
 #include "base/statistics.hpp"
 
 namespace dsanalyze::gate {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/host/memory_group.hpp"
+#include "base/host/control_group.hpp"
 #include "runs.hpp"
 
 namespace dsanalyze {

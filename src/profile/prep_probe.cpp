@@ -1,7 +1,7 @@
 #include "prep_probe.hpp"
 
+#include "base/clock.hpp"
 #include "base/host/host.hpp"
-#include "base/system/thread_time.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -6,8 +6,8 @@
 #include <chrono>
 #include <cmath>
 
-#include "base/host/memory_group.hpp"
-#include "base/text/utc.hpp"
+#include "base/clock.hpp"
+#include "base/host/control_group.hpp"
 #include "calibration.hpp"
 #include "io_choice.hpp"
 #include "loaders/prep/slowed_prep.hpp"

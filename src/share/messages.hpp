@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
-#include "base/status.hpp"
+#include "base/error.hpp"
 #include "base/system/files.hpp"
 #include "base/system/shared_memory.hpp"
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "base/system/zeroed_memory.hpp"
+#include "base/system/shared_memory.hpp"
 #include "core/batch.hpp"
 
 namespace dsanalyze {

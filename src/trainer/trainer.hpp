@@ -7,7 +7,7 @@
 #include <span>
 
 #include "base/clock.hpp"
-#include "base/status.hpp"
+#include "base/error.hpp"
 #include "core/batch.hpp"
 #include "core/device.hpp"
 #include "core/records/settings.hpp"

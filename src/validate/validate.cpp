@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "base/host/storage_group.hpp"
+#include "base/host/control_group.hpp"
 #include "conclusion.hpp"
 #include "models/simulate/profile_simulation.hpp"
 #include "speedometer.hpp"

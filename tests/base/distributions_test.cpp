@@ -3,7 +3,6 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "base/distributions.hpp"
 #include "base/statistics.hpp"
 
 using namespace dsanalyze;

@@ -6,7 +6,6 @@
 #include <new>
 
 #include "base/events.hpp"
-#include "base/status.hpp"
 
 using namespace dsanalyze;
 

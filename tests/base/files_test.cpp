@@ -8,7 +8,6 @@
 #include <csignal>
 
 #include "base/error.hpp"
-#include "base/system/atomic_write.hpp"
 #include "child_process.hpp"
 #include "temporary_folder.hpp"
 

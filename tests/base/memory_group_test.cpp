@@ -1,4 +1,4 @@
-#include "base/host/memory_group.hpp"
+#include "base/host/control_group.hpp"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "base/host/cgroup_paths.hpp"
 #include "base/system/files.hpp"
 #include "child_process.hpp"
 #include "temporary_folder.hpp"

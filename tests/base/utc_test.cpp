@@ -1,4 +1,4 @@
-#include "base/text/utc.hpp"
+#include "base/clock.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "base/system/zeroed_memory.hpp"
+#include "base/system/shared_memory.hpp"
 
 #include <doctest/doctest.h>
 

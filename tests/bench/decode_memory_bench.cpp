@@ -25,7 +25,6 @@
 #include "../loaders/prep/webp_images.hpp"
 #include "base/error.hpp"
 #include "base/random.hpp"
-#include "base/status.hpp"
 #include "base/system/files.hpp"
 #include "bench_main.hpp"
 #include "loaders/prep/prep.hpp"

@@ -13,7 +13,7 @@
 #include <numeric>
 
 #include "base/random.hpp"
-#include "base/system/zeroed_memory.hpp"
+#include "base/system/shared_memory.hpp"
 #include "bench_main.hpp"
 #include "bench_support.hpp"
 #include "transport/team/ranks.hpp"

@@ -24,7 +24,6 @@
 
 #include "base/error.hpp"
 #include "base/statistics.hpp"
-#include "base/status.hpp"
 #include "base/system/files.hpp"
 #include "base/text/units.hpp"
 #include "loaders/prep/jpeg_decoder.hpp"

@@ -5,7 +5,7 @@
 #include <set>
 #include <sstream>
 
-#include "base/text/text_layout.hpp"
+#include "base/text/text.hpp"
 #include "cli/commands/command.hpp"
 #include "cli/help/embedded_texts.hpp"
 #include "cli/options/option_table.hpp"

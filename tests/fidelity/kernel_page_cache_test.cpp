@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/random.hpp"
-#include "base/system/zeroed_memory.hpp"
+#include "base/system/shared_memory.hpp"
 #include "core/cache_policy/cache_policy.hpp"
 #include "rows.hpp"
 

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "base/distributions.hpp"
 #include "base/random.hpp"
+#include "base/statistics.hpp"
 #include "gate/sessions.hpp"
 #include "gate/statistics.hpp"
 

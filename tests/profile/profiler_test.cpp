@@ -6,7 +6,7 @@
 
 #include "../base/sanitizers.hpp"
 #include "../base/texts.hpp"
-#include "base/text/utc.hpp"
+#include "base/clock.hpp"
 
 #include "../base/temporary_folder.hpp"
 #include "../core/trace_lines.hpp"

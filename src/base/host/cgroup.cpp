@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/system/files.hpp"
-#include "cgroup_paths.hpp"
+#include "control_group.hpp"
 #include "host.hpp"
 #include "mounts.hpp"
 

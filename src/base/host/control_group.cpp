@@ -3,15 +3,18 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <string_view>
 #include <system_error>
 
 #include "base/error.hpp"
 #include "base/system/files.hpp"
-#include "cgroup_paths.hpp"
+#include "base/text/units.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -66,5 +69,90 @@ ControlGroup::~ControlGroup() {
 }
 
 int ControlGroup::write(const std::string& file, const std::string& text) const { return write_control(m_group / file, text); }
+
+namespace {
+
+const ControlGroup::Purpose& memory_purpose() {
+  static const ControlGroup::Purpose limiting{
+      "memory",
+      "memory",
+      "memory.limit_in_bytes",
+      "memory.max",
+      "the page cache cannot be limited here",
+      "as root it works on most machines; otherwise limit the whole run from outside: systemd-run --user --scope -p MemoryMax=4G dsanalyze profile "
+      "..."};
+  return limiting;
+}
+
+}  // namespace
+
+MemoryGroup::MemoryGroup(const std::filesystem::path& root) : m_group(std::make_unique<ControlGroup>(memory_purpose(), root)) {}
+MemoryGroup::~MemoryGroup() = default;
+
+void MemoryGroup::limit(Bytes bytes) {
+  const int refused = m_group->write(m_group->version() == 1 ? memory_purpose().file_v1 : memory_purpose().file_v2, std::to_string(bytes));
+  // Busy: the kernel could not evict enough just now; what it could is evicted, and the next call goes further.
+  if (refused != 0 && refused != EBUSY) {
+    throw Error(fmt::format("the kernel refused a memory limit of {}: {}", format_bytes(bytes), describe_errno(refused)));
+  }
+}
+
+MemoryGroup::Use MemoryGroup::use() const {
+  const std::filesystem::path statistics = m_group->folder() / "memory.stat";
+  const bool first = m_group->version() == 1;
+  const Bytes cache = cgroup_statistic(statistics, first ? "cache" : "file");
+  const Bytes shared = cgroup_statistic(statistics, "shmem");
+  Use use;
+  use.page_cache = cache - std::min(cache, shared);
+  try {
+    use.total = static_cast<Bytes>(std::stoull(read_file(m_group->folder() / (first ? "memory.usage_in_bytes" : "memory.current"))));
+  } catch (const std::exception&) {
+    use.total = cache;  // the group is gone
+  }
+  return use;
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const ControlGroup::Purpose& storage_purpose() {
+  static const ControlGroup::Purpose limiting{"blkio",
+                                              "io",
+                                              "blkio.throttle.read_bps_device",
+                                              "io.max",
+                                              "reads cannot be limited here",
+                                              "as root it works on most machines; otherwise limit the whole run from outside: systemd-run --scope -p "
+                                              "\"IOReadBandwidthMax=/dev/DISK 200M\" dsanalyze ..."};
+  return limiting;
+}
+
+}  // namespace
+
+std::string disk_number_of(const fs::path& path, const fs::path& root) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) throw_errno("cannot look at", path.string(), errno);
+  std::string number = fmt::format("{}:{}", major(info.st_dev), minor(info.st_dev));
+  const fs::path device = root / "sys/dev/block" / number;
+  if (!fs::exists(device)) throw Error(fmt::format("{} lies on no disk of this machine, so reads of it cannot be limited", path.string()));
+  if (!fs::exists(device / "partition")) return number;
+  // A partition is a folder below its disk's.
+  std::string disk = read_file(fs::canonical(device).parent_path() / "dev");
+  return disk.substr(0, disk.find('\n'));
+}
+
+StorageGroup::StorageGroup(const fs::path& path, double bytes_per_second, const fs::path& root) {
+  const std::string disk = disk_number_of(path, root);
+  m_group = std::make_unique<ControlGroup>(storage_purpose(), root);
+  const auto limit = static_cast<unsigned long long>(std::llround(bytes_per_second));
+  const bool first = m_group->version() == 1;
+  const int refused = first ? m_group->write(storage_purpose().file_v1, fmt::format("{} {}", disk, limit))
+                            : m_group->write(storage_purpose().file_v2, fmt::format("{} rbps={}", disk, limit));
+  if (refused != 0)
+    throw Error(fmt::format("the kernel refused to limit reads of disk {} to {}: {}", disk, format_bytes_per_second(bytes_per_second),
+                            describe_errno(refused)));
+}
+
+StorageGroup::~StorageGroup() = default;
 
 }  // namespace dsanalyze

@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <csignal>
+#include <mutex>
 #include <optional>
 #include <sstream>
 #include <system_error>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/system/files.hpp"
@@ -99,6 +102,35 @@ std::vector<ProcessUse> ProcessWatch::used() const {
       list.push_back({process.first, seen.command, seen.last_seconds - seen.first_seconds});
   std::ranges::stable_sort(list, std::ranges::greater{}, &ProcessUse::cpu_seconds);
   return list;
+}
+
+namespace {
+
+struct Groups {
+  std::mutex mutex;
+  std::vector<int> leaders;
+};
+
+Groups& groups() {
+  static Groups all;
+  return all;
+}
+
+}  // namespace
+
+StartedGroup::StartedGroup(int leader) : m_leader(leader) {
+  const std::lock_guard lock(groups().mutex);
+  groups().leaders.push_back(leader);
+}
+
+StartedGroup::~StartedGroup() {
+  const std::lock_guard lock(groups().mutex);
+  std::erase(groups().leaders, m_leader);
+}
+
+void kill_started_groups() {
+  const std::lock_guard lock(groups().mutex);
+  for (const int leader : groups().leaders) ::kill(-leader, SIGKILL);
 }
 
 }  // namespace dsanalyze

@@ -3,11 +3,13 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <spawn.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <mutex>
 #include <string_view>
 
 #include "base/error.hpp"
@@ -98,6 +100,37 @@ int spawn_command(std::vector<std::string> words, const std::vector<std::string>
   }
   if (error != 0) throw_errno("cannot start the command", shell_word(words.front()), error);
   return process;
+}
+
+namespace {
+
+std::mutex relay_mutex;
+const SignalRelay* present = nullptr;  ///< guarded by relay_mutex
+
+}  // namespace
+
+SignalRelay::SignalRelay(int process) : m_process(process), m_handle(static_cast<int>(::syscall(SYS_pidfd_open, process, 0))) {
+  const std::scoped_lock lock(relay_mutex);
+  present = this;
+}
+
+SignalRelay::~SignalRelay() {
+  const std::scoped_lock lock(relay_mutex);
+  present = nullptr;
+}
+
+void SignalRelay::send(int signal) const {
+  if (m_handle.get() < 0)
+    ::kill(m_process, signal);
+  else
+    ::syscall(SYS_pidfd_send_signal, m_handle.get(), signal, nullptr, 0);
+}
+
+bool SignalRelay::relay(int signal, bool from_terminal) {
+  const std::scoped_lock lock(relay_mutex);
+  if (present == nullptr) return false;
+  if (!from_terminal) present->send(signal);
+  return true;
 }
 
 }  // namespace dsanalyze

@@ -3,13 +3,17 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "base/error.hpp"
 
@@ -101,5 +105,170 @@ std::string read_file(const std::filesystem::path& path, Bytes limit) {
 std::filesystem::path user_state_directory() { return user_directory("XDG_STATE_HOME", ".local/state"); }
 
 std::filesystem::path user_cache_directory() { return user_directory("XDG_CACHE_HOME", ".cache"); }
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr mode_t mode_of_new_files = 0644;
+constexpr mode_t permission_bits = 07777;
+
+[[noreturn]] void fail_to_write(const fs::path& path, int error_number) { throw_errno("cannot write", path.native(), error_number); }
+
+}  // namespace
+
+/// A name that nothing has yet, in the folder of `target`; removed on destruction unless keep() was called.
+class TemporaryName {
+ public:
+  explicit TemporaryName(const fs::path& target) {
+    std::uint64_t number = 0;
+    if (::getrandom(&number, sizeof number, 0) != sizeof number) fail_to_write(target, errno);
+    m_path = target.parent_path() / fmt::format(".{:.60}.{:016x}.tmp", target.filename().native(), number);
+  }
+  TemporaryName(const TemporaryName&) = delete;
+  TemporaryName& operator=(const TemporaryName&) = delete;
+  TemporaryName(TemporaryName&&) = delete;
+  TemporaryName& operator=(TemporaryName&&) = delete;
+  ~TemporaryName() {
+    if (m_exists) ::unlink(m_path.c_str());
+  }
+  [[nodiscard]] const fs::path& path() const { return m_path; }
+  void exists_now() { m_exists = true; }
+  void rename_to(const fs::path& target) {
+    if (::rename(m_path.c_str(), target.c_str()) != 0) fail_to_write(target, errno);
+    m_exists = false;
+  }
+
+ private:
+  fs::path m_path;
+  bool m_exists = false;
+};
+
+namespace {
+
+/// errno, or 0.
+int write_all(int descriptor, std::string_view content) {
+  while (!content.empty()) {
+    const ssize_t written = ::write(descriptor, content.data(), content.size());
+    if (written < 0 && errno != EINTR) return errno;
+    if (written > 0) content.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return 0;
+}
+
+// Without AT_EMPTY_PATH, which older kernels grant to root alone.
+int link_unnamed(int descriptor, const fs::path& name) {
+  const std::string source = fmt::format("/proc/self/fd/{}", descriptor);
+  return ::linkat(AT_FDCWD, source.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
+}
+
+/// Gives an unnamed file its name. A link cannot replace a file, a rename can.
+void name_file(int descriptor, const fs::path& target) {
+  int error = link_unnamed(descriptor, target);
+  if (error == EEXIST) {
+    TemporaryName name(target);
+    error = link_unnamed(descriptor, name.path());
+    if (error == 0) {
+      name.exists_now();
+      name.rename_to(target);
+    }
+  }
+  if (error != 0) fail_to_write(target, error);
+}
+
+// So that the new name survives a power cut too. Some filesystems cannot; the content is safe even there.
+void sync_folder(const fs::path& folder) {
+  const FileDescriptor descriptor = open_file(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor.valid()) ::fsync(descriptor.get());
+}
+
+/// The file that takes the content: what `path` names, past a symbolic link, in a folder that is there.
+fs::path target_of(const fs::path& path) {
+  if (!path.has_filename()) throw Error(fmt::format("cannot write \"{}\": it does not name a file", path.native()));
+  std::error_code hidden;  // what cannot be looked at fails when it is written
+  if (fs::is_directory(path, hidden)) throw Error(fmt::format("cannot write {}: it is a folder; name a file in it", path.native()));
+  fs::path target = fs::exists(path, hidden) ? fs::canonical(path) : fs::absolute(path);
+  if (!fs::is_directory(target.parent_path(), hidden) && hidden != std::errc::permission_denied)
+    throw Error(fmt::format("cannot write {}: the folder {} does not exist; make it first", path.native(), target.parent_path().native()));
+  return target;
+}
+
+}  // namespace
+
+struct AtomicFile::State {
+  State(const fs::path& given, TemporaryKind kind) : path(given) {
+    struct stat facts {};
+    const bool is_there = ::stat(path.c_str(), &facts) == 0;
+    if (is_there && !S_ISDIR(facts.st_mode) && !S_ISREG(facts.st_mode)) {  // /dev/null, a terminal or a pipe: replacing it is not what its user means
+      file = open_file(path, O_WRONLY | O_CLOEXEC);
+      if (!file.valid()) fail_to_write(path, errno);
+      return;
+    }
+    target = target_of(path);
+    if (is_there) mode = facts.st_mode & permission_bits;
+    if (kind == TemporaryKind::unnamed) open_unnamed();
+    if (!file.valid()) open_named();
+  }
+
+  /// Does nothing if this filesystem has no unnamed files.
+  void open_unnamed() {
+    file = open_file(target->parent_path(), O_WRONLY | O_TMPFILE | O_CLOEXEC, mode_of_new_files);
+    if (!file.valid() && errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL) fail_to_write(*target, errno);
+  }
+  void open_named() {
+    name.emplace(*target);
+    file = open_file(name->path(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode_of_new_files);
+    if (!file.valid()) fail_to_write(*target, errno);
+    name->exists_now();
+  }
+  void commit() {
+    if (error != 0) fail_to_write(path, error);
+    if (!target) return;
+    if (mode && ::fchmod(file.get(), *mode) != 0) fail_to_write(*target, errno);
+    if (::fsync(file.get()) != 0) fail_to_write(*target, errno);
+    if (name) {
+      name->rename_to(*target);
+    } else {
+      name_file(file.get(), *target);
+    }
+    sync_folder(target->parent_path());
+  }
+
+  fs::path path;
+  std::optional<fs::path> target;  ///< of what is not written in place
+  std::optional<mode_t> mode;      ///< of the file that is replaced
+  std::optional<TemporaryName> name;
+  FileDescriptor file;
+  int error = 0;
+};
+
+AtomicFile::AtomicFile(const fs::path& path) : m_state(std::make_unique<State>(path, TemporaryKind::unnamed)) {}
+AtomicFile::~AtomicFile() = default;
+
+bool AtomicFile::write(std::string_view content) noexcept {
+  if (m_state->error == 0) m_state->error = write_all(m_state->file.get(), content);
+  return m_state->error == 0;
+}
+
+void AtomicFile::commit() { m_state->commit(); }
+
+void require_writable(const fs::path& path) {
+  struct stat facts {};
+  const bool is_there = ::stat(path.c_str(), &facts) == 0;
+  if (!is_there || S_ISDIR(facts.st_mode) || S_ISREG(facts.st_mode)) {
+    const fs::path folder = target_of(path).parent_path();
+    if (::access(folder.c_str(), W_OK | X_OK) != 0) fail_to_write(path, errno);
+  } else if (::access(path.c_str(), W_OK) != 0) {
+    fail_to_write(path, errno);
+  }
+}
+
+void write_file_atomically(const fs::path& path, std::string_view content) { write_file_atomically(path, content, TemporaryKind::unnamed); }
+
+void write_file_atomically(const fs::path& path, std::string_view content, TemporaryKind kind) {
+  AtomicFile::State file(path, kind);
+  file.error = write_all(file.file.get(), content);
+  file.commit();
+}
 
 }  // namespace dsanalyze

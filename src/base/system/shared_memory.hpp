@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
-#include "base/status.hpp"
+#include "base/error.hpp"
 #include "files.hpp"
 
 namespace dsanalyze {
@@ -71,5 +71,23 @@ void name_senders(int socket);
 /// receive_message() from a socket that names senders. Each message's sender must be of this user, else io with EPERM.
 Status receive_message(int socket, std::span<std::byte> buffer, std::size_t& size, std::vector<FileDescriptor>& descriptors, MessageSender& sender,
                        Deadline deadline);
+
+/// Zeroed memory of this process for large tables that are looked up all over: in huge pages where the system grants them, so that fewer address
+/// translations miss. Pages are taken as they are touched. Aligned to at least 4096 bytes. Throws Error with the size when there is no memory.
+class ZeroedMemory {
+ public:
+  ZeroedMemory() = default;
+  explicit ZeroedMemory(std::size_t bytes);
+  ZeroedMemory(ZeroedMemory&& other) noexcept;
+  ZeroedMemory& operator=(ZeroedMemory&& other) noexcept;
+  ZeroedMemory(const ZeroedMemory&) = delete;
+  ZeroedMemory& operator=(const ZeroedMemory&) = delete;
+  ~ZeroedMemory();
+
+  [[nodiscard]] std::span<std::byte> bytes() const { return m_bytes; }
+
+ private:
+  std::span<std::byte> m_bytes;
+};
 
 }  // namespace dsanalyze

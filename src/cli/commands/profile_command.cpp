@@ -8,12 +8,12 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/process/spawn.hpp"
 #include "base/system/files.hpp"
 #include "base/text/text.hpp"
 #include "base/text/units.hpp"
-#include "base/text/utc.hpp"
 #include "cli/options/attach_options.hpp"
 #include "cli/options/profile_options.hpp"
 #include "cli/options/rank_options.hpp"

@@ -14,10 +14,10 @@
 #include <span>
 #include <utility>
 
+#include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/process/named_places.hpp"
 #include "base/text/text.hpp"
-#include "base/text/utc.hpp"
 #include "cli/attach_watch.hpp"
 #include "cli/options/share_options.hpp"
 #include "cli/process/client_library.hpp"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
-#include "base/process/process_groups.hpp"
+#include "base/process/processes.hpp"
 #include "base/process/spawn.hpp"
 #include "core/records/share_result.hpp"
 #include "share/group.hpp"

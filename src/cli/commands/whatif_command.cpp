@@ -5,8 +5,8 @@
 #include <cmath>
 #include <optional>
 
-#include "base/distributions.hpp"
 #include "base/error.hpp"
+#include "base/statistics.hpp"
 #include "base/system/files.hpp"
 #include "cli/options/search_options.hpp"
 #include "models/simulate/profile_simulation.hpp"

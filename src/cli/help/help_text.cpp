@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "base/text/text_layout.hpp"
+#include "base/text/text.hpp"
 #include "cli/options/option_table.hpp"
 #include "embedded_texts.hpp"
 

@@ -7,8 +7,8 @@
 #include <array>
 
 #include "base/process/named_places.hpp"
-#include "base/process/process_groups.hpp"
-#include "base/process/signal_relay.hpp"
+#include "base/process/processes.hpp"
+#include "base/process/spawn.hpp"
 #include "cli/commands/command.hpp"
 
 namespace dsanalyze::cli {

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "base/clock.hpp"
-#include "base/status.hpp"
+#include "base/error.hpp"
 #include "partition.hpp"
 
 namespace dsanalyze {

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "base/clock.hpp"
-#include "base/status.hpp"
+#include "base/error.hpp"
 #include "base/text/units.hpp"
 #include "core/batch.hpp"
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "base/status.hpp"
+#include "base/error.hpp"
 #include "core/batch.hpp"
 
 namespace dsanalyze {

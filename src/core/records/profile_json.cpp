@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "base/text/utc.hpp"
+#include "base/clock.hpp"
 #include "core/records/fields/profile_fields.hpp"
 #include "result_json.hpp"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
-#include "base/system/zeroed_memory.hpp"
+#include "base/system/shared_memory.hpp"
 #include "base/text/units.hpp"
 
 namespace dsanalyze {

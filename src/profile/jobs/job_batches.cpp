@@ -4,7 +4,7 @@
 #include <cstring>
 #include <span>
 
-#include "base/system/thread_time.hpp"
+#include "base/clock.hpp"
 
 namespace dsanalyze {
 

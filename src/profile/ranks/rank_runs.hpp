@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "base/status.hpp"
 #include "loaders/partition/partitioned_share.hpp"
 #include "profile/runs.hpp"
 #include "profile/training.hpp"

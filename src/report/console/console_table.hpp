@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/events.hpp"
-#include "base/text/text_layout.hpp"
+#include "base/text/text.hpp"
 #include "report/report.hpp"
 
 namespace dsanalyze::console {

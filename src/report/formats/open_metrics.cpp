@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "base/text/text.hpp"
-#include "base/text/utc.hpp"
 #include "report/document/profile_text.hpp"
 
 namespace dsanalyze {

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "base/system/zeroed_memory.hpp"
+#include "base/system/shared_memory.hpp"
 #include "core/partition/peers.hpp"
 
 namespace dsanalyze::transport {

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "base/status.hpp"
+#include "base/error.hpp"
 #include "members.hpp"
 #include "transport/wire/wire.hpp"
 

@@ -3,7 +3,7 @@
 #include <array>
 #include <memory>
 
-#include "base/system/thread_time.hpp"
+#include "base/clock.hpp"
 #include "loaders/prep/slowed_prep.hpp"
 
 using namespace dsanalyze;
