@@ -11,7 +11,6 @@
 #include "base/counters.hpp"
 #include "base/histogram.hpp"
 #include "core/batch.hpp"
-#include "core/batch_source.hpp"
 #include "core/index.hpp"
 #include "core/partition/rank_share.hpp"
 #include "core/records/settings.hpp"

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/rates.hpp"
 #include "core/records/result.hpp"
-#include "core/scaling.hpp"
 #include "core/storage_cost.hpp"
 
 namespace dsanalyze {

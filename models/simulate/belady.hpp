@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "core/trace/access_source.hpp"
+#include "core/trace/access_trace.hpp"
 
 namespace dsanalyze {
 

@@ -9,7 +9,7 @@
 #include "core/cache_policy/cache_replay.hpp"
 #include "core/order.hpp"
 #include "core/storage_cost.hpp"
-#include "core/trace/access_source.hpp"
+#include "core/trace/access_trace.hpp"
 
 namespace dsanalyze {
 

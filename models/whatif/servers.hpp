@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "core/cache_policy/cache_policy.hpp"
-#include "core/partition/server_fetch.hpp"
+#include "core/partition/data_parallel.hpp"
 #include "core/rates.hpp"
 #include "core/sharing_modes.hpp"
 

@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "core/cache_policy/page_cache_forms.hpp"
-#include "core/overlap.hpp"
+#include "core/rates.hpp"
 #include "setup_checks.hpp"
 
 namespace dsanalyze {

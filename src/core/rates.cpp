@@ -78,4 +78,38 @@ StallShares stall_shares(double fetch, double prep, double ingestion) {
   return {compute_time / full_time, (cached_time - compute_time) / full_time, (full_time - cached_time) / full_time};
 }
 
+double overlapped_seconds(std::span<const double> stages, double exponent) {
+  if (stages.empty()) throw std::domain_error("a pipeline has at least one stage");
+  for (const double seconds : stages) {
+    if (!(seconds >= 0) || std::isinf(seconds))
+      throw std::domain_error(fmt::format("a stage's time must be at least 0 and finite, found {}", seconds));
+  }
+  if (!(exponent >= 1)) throw std::domain_error(fmt::format("the exponent of overlap must be at least 1, found {}", exponent));
+  const double longest = *std::ranges::max_element(stages);
+  if (!(longest > 0)) throw std::domain_error("at least one stage must take time");
+  if (std::isinf(exponent)) return longest;
+  double sum = 0;  // relative to the longest, so that no power overflows
+  for (const double seconds : stages) sum += std::pow(seconds / longest, exponent);
+  return longest * std::pow(sum, 1 / exponent);
+}
+
+double ScalingLaw::effective_cores(double threads) const {
+  if (threads > host_threads) return threads / host_threads * effective_cores(host_threads);
+  return std::min(threads, physical_cores) + thread_share * std::max(0.0, threads - physical_cores);
+}
+
+double ScalingLaw::rate(double threads) const {
+  const double n = effective_cores(threads);
+  return one_core * n / std::max(1 + contention * (n - 1) + coherence * n * (n - 1), 1e-9);
+}
+
+double ScalingLaw::peak_threads() const {
+  constexpr double infinite = std::numeric_limits<double>::infinity();
+  if (coherence <= 0) return infinite;
+  const double n = std::max(1.0, std::sqrt(std::max(0.0, 1 - contention) / coherence));
+  if (n <= physical_cores) return n;
+  if (const double of_host = effective_cores(host_threads); n > of_host) return n / of_host * host_threads;
+  return thread_share > 0 ? physical_cores + (n - physical_cores) / thread_share : infinite;
+}
+
 }  // namespace dsanalyze

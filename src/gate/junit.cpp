@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/text/markup.hpp"
-#include "core/records/gate_text.hpp"
+#include "core/records/gate_result.hpp"
 #include "gate.hpp"
 #include "views.hpp"
 

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "base/text/markup.hpp"
-#include "core/records/gate_text.hpp"
+#include "core/records/gate_result.hpp"
 #include "gate.hpp"
 #include "views.hpp"
 

@@ -8,7 +8,7 @@
 #include <stop_token>
 #include <vector>
 
-#include "core/batch_source.hpp"
+#include "core/batch.hpp"
 #include "loaders/server/server_scope.hpp"
 #include "profiler.hpp"
 #include "trainer/trainer.hpp"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/text/units.hpp"
-#include "core/partition/server_fetch.hpp"
+#include "core/partition/data_parallel.hpp"
 #include "interference.hpp"
 #include "stalls.hpp"
 

@@ -12,7 +12,7 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/system/files.hpp"
-#include "core/batch_source.hpp"
+#include "core/batch.hpp"
 #include "core/index.hpp"
 #include "core/records/jobs_record.hpp"
 #include "loaders/server/server_scope.hpp"

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "core/records/training_record.hpp"
+#include "core/records/jobs_record.hpp"
 
 namespace dsanalyze {
 

@@ -10,8 +10,8 @@
 #include "base/error.hpp"
 #include "core/batch.hpp"
 #include "core/device.hpp"
+#include "core/records/jobs_record.hpp"
 #include "core/records/settings.hpp"
-#include "core/records/training_record.hpp"
 
 namespace dsanalyze {
 

@@ -1,4 +1,4 @@
-#include "core/overlap.hpp"
+#include "core/rates.hpp"
 
 #include <doctest/doctest.h>
 

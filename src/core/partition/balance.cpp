@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "largest_first.hpp"
-
 namespace dsanalyze {
 namespace {
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#pragma once
+
 namespace dsanalyze {
 
 // One data-parallel job on p servers [Yang-Cong, sections IV and V]. Rates in samples/s. All functions: pure; std::domain_error for a number that is
@@ -41,5 +43,39 @@ double locality_seconds(const DataParallel& job, double balance_traffic);
 /// everything is held sqrt((1 - 1/p) (1 - p b / D) / (2 pi b)). 0 for one server. Requires p >= 1, b >= 1 (local batch, a server's), p b <= D, 0 <=
 /// held <= 1; throws std::domain_error.
 double mean_balance_traffic(double servers, double local_batch, double samples, double held);
+
+}  // namespace dsanalyze
+
+#pragma once
+
+namespace dsanalyze {
+
+/// Where the samples of one of several servers come from: shares that add up to 1.
+struct FetchSources {
+  double cache = 0;    ///< its own
+  double network = 0;  ///< others' caches
+  double storage = 0;
+};
+
+enum class FetchPart { storage, cache, network };
+/// "storage", "cache", "network"
+const char* fetch_part_name(FetchPart part);
+
+/// Seconds that each source has to do with the average sample of a server.
+struct SourceSeconds {
+  double cache = 0;
+  double network = 0;
+  double storage = 0;
+
+  /// Of the average sample: that of the cache, whose copies take the loader's own threads, as in [DS-Analyzer, Eq 3], and the longer one of the
+  /// network's and the storage's, which are waited for at the same time. [Yang-Cong, Eqs 7 and 8] add those two up, which is a loader that asks for
+  /// one thing after the other: measured, ours takes what the longer one takes.
+  [[nodiscard]] double fetch() const;
+  /// The one that takes the most.
+  [[nodiscard]] FetchPart longest() const;
+};
+
+/// From the shares and the sources' rates C, N and S for that server, in samples/s, above 0 (infinite allowed). Pure.
+SourceSeconds source_seconds(const FetchSources& shares, double cache_rate, double network_rate, double storage_rate);
 
 }  // namespace dsanalyze

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "base/random.hpp"
 #include "base/text/units.hpp"
 #include "core/batch.hpp"
 #include "core/index.hpp"
@@ -106,5 +107,11 @@ struct MadeDirectory {
 /// when the tables do not fit one another, or a rank has more room than its cache. Time: p D / 8 steps over the bitmaps, and O(U log U) for U samples
 /// that nobody holds.
 MadeDirectory make_directory(const HeldByRanks& held, std::span<const IndexRecord> records);
+
+/// Which of the rule's parts a sample belongs to: evenly spread over the samples, whatever their numbers.
+inline std::uint32_t replica_step(SampleId sample) {
+  static_assert(ReplicaRule::steps == 256);
+  return static_cast<std::uint32_t>(mix(sample, 0x7265706c696361) >> 56);
+}
 
 }  // namespace dsanalyze

@@ -5,7 +5,6 @@
 
 #include "base/error.hpp"
 #include "partition.hpp"
-#include "replica_steps.hpp"
 
 namespace dsanalyze {
 

@@ -8,7 +8,6 @@
 
 #include "base/error.hpp"
 #include "partition.hpp"
-#include "replica_steps.hpp"
 
 namespace dsanalyze {
 namespace {

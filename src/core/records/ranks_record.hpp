@@ -11,7 +11,6 @@
 #include "base/text/units.hpp"
 #include "core/batch.hpp"
 #include "jobs_record.hpp"
-#include "training_record.hpp"
 
 namespace dsanalyze {
 

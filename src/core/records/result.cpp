@@ -1,7 +1,14 @@
 #include "result.hpp"
 
-#include <algorithm>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/text/enum_names.hpp"
+#include "jobs_record.hpp"
+#include "search_result.hpp"
 #include "version.hpp"
 
 namespace dsanalyze {
@@ -75,6 +82,50 @@ std::optional<double> ProfileResult::shared_cpu() const {
     ++count;
   }
   return count > 0 ? std::optional(sum / count) : std::nullopt;
+}
+
+double preparations_per_sample(const std::vector<JobRecord>& jobs, std::uint64_t prepared) {
+  struct Sums {
+    std::uint64_t jobs = 0, prepared = 0, samples = 0;
+  };
+  std::map<std::uint64_t, Sums> epochs;
+  std::uint64_t trained = 0;
+  for (const JobRecord& job : jobs) {
+    trained = std::max(trained, job.samples);
+    for (const JobEpochRecord& epoch : job.epochs) {
+      Sums& sums = epochs[epoch.epoch];
+      ++sums.jobs;
+      sums.prepared += epoch.samples_prepared;
+      sums.samples = std::max(sums.samples, epoch.samples);
+    }
+  }
+  Sums whole;
+  for (const auto& [number, sums] : epochs) {
+    if (sums.jobs < jobs.size()) continue;
+    whole.prepared += sums.prepared;
+    whole.samples += sums.samples;
+  }
+  if (whole.prepared > 0 && whole.samples > 0) return static_cast<double>(whole.prepared) / static_cast<double>(whole.samples);
+  return trained > 0 ? static_cast<double>(prepared) / static_cast<double>(trained) : 0;
+}
+
+std::string reach_name(Reach reach) { return enum_name(reach); }
+
+std::string setup_text(const SearchSetup& setup) {
+  const std::string apart = setup.partition == PartitionMode::none ? "" : fmt::format(" ({})", partition_mode_name(setup.partition));
+  const std::string servers = setup.servers > 1 ? fmt::format("{} servers{} of ", setup.servers, apart) : "";
+  const std::string cache =
+      setup.cache_bytes > 0 ? fmt::format("{} cached ({})", format_share(setup.cache_fraction), format_bytes(setup.cache_bytes)) : "no cache";
+  return fmt::format("{}{} cores, {} {}, {}, {} at {}", servers, format_number(setup.cores), setup.accelerators, setup.accelerator, cache,
+                     setup.storage, format_bytes_per_second(setup.storage_bytes_per_s));
+}
+
+std::string format_cost(double cost, const std::string& currency) {
+  constexpr int digits = 3;
+  const int whole = cost > 0 ? static_cast<int>(std::floor(std::log10(cost))) + 1 : 1;
+  // Hundredths are what prices are read in; small costs need more, large ones fewer.
+  const int decimals = whole > digits ? 0 : std::clamp(digits - whole, 2, 6);
+  return fmt::format("{} {}", whole > digits ? format_number(std::round(cost)) : fmt::format("{:.{}f}", cost, decimals), currency);
 }
 
 }  // namespace dsanalyze

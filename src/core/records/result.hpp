@@ -20,7 +20,6 @@
 #include "jobs_record.hpp"
 #include "ranks_record.hpp"
 #include "settings.hpp"
-#include "training_record.hpp"
 
 namespace dsanalyze {
 

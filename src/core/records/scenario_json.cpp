@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "core/trace/access_source.hpp"
+#include "core/trace/access_trace.hpp"
 #include "scenario.hpp"
 #include "sourced_json.hpp"
 

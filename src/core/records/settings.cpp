@@ -10,7 +10,9 @@
 #include "core/device.hpp"
 #include "core/modes.hpp"
 #include "core/partition/peers.hpp"
-#include "rate_bounds.hpp"
+#include "core/records/fields/settings_fields.hpp"
+#include "result_json.hpp"
+#include "sourced_json.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -107,6 +109,31 @@ void ProfileSettings::validate() const {
   if (const std::optional<ModeRule> rule = broken_mode_rule(*this)) {
     throw UsageError(fmt::format("{} does not go together with {}: {}", rule->mode, rule->refused_with, rule->reason));
   }
+}
+
+template <>
+Json record_json(const ByteAmount& amount) {
+  if (amount.kind == ByteAmount::Kind::bytes) return {{"bytes", amount.bytes}};
+  return {{"fraction", amount.fraction}};
+}
+
+template <>
+ByteAmount read_record(JsonObject object) {
+  if (object.has("fraction")) return {ByteAmount::Kind::fraction, 0, object.number("fraction", 0, most_number)};
+  return {ByteAmount::Kind::bytes, static_cast<Bytes>(object.integer("bytes", 0, most_integer)), 0};
+}
+
+template Json record_json(const ProfileSettings& settings);
+template ProfileSettings read_record(JsonObject object);
+
+std::string precision_name(Precision precision) { return enum_name(precision); }
+
+std::string to_json(const ProfileSettings& settings) { return record_json(settings).dump(); }
+
+std::vector<std::string> free_settings() { return free_keys<ProfileSettings>(); }
+
+ProfileSettings settings_from_json(std::string_view text, const std::string& source) {
+  return record_from_json<ProfileSettings>(text, source, UnknownKeys::refused);
 }
 
 }  // namespace dsanalyze

@@ -5,9 +5,14 @@
 
 #include "base/text/json_reader.hpp"
 #include "core/workload.hpp"
-#include "rate_bounds.hpp"
+
+#pragma once
 
 namespace dsanalyze {
+
+// Rates above these are typing mistakes: no device makes or takes a billion samples, or a petabyte, a second.
+constexpr double most_samples_per_s = 1e9;
+constexpr double most_bytes_per_s = 1e15;
 
 // Pieces that the readers of configs share: numbers with their provenance, names.
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/batch_source.hpp"
+#include "core/batch.hpp"
 #include "core/index.hpp"
 #include "core/records/settings.hpp"
 

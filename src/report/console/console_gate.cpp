@@ -3,7 +3,7 @@
 #include "base/text/markup.hpp"
 #include "base/text/text.hpp"
 #include "console_table.hpp"
-#include "core/records/gate_text.hpp"
+#include "core/records/gate_result.hpp"
 #include "report/report.hpp"
 
 namespace dsanalyze {

@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "base/text/markup.hpp"
-#include "core/records/gate_text.hpp"
+#include "core/records/gate_result.hpp"
 #include "record_documents.hpp"
 #include "shared_sections.hpp"
 
