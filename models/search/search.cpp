@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 
+#include "base/text/units.hpp"
 #include "models/simulate/epoch_simulator.hpp"
 #include "models/whatif/whatif_parts.hpp"
 #include "search_parts.hpp"
@@ -262,6 +263,108 @@ SearchResult search_setups(const RateModel& model, const SearchQuestion& questio
   add_findings(result, model, question, simulator);
   result.conclusions = search::conclusions(result);
   return result;
+}
+
+}  // namespace dsanalyze
+
+namespace dsanalyze::search {
+namespace {
+
+std::string source_words(Provenance provenance) { return provenance == Provenance::assumed ? "the list assumes it" : "by the list"; }
+
+/// The least sure of what the list says of a storage's speed.
+Provenance provenance_of(const StoragePrice& storage) {
+  const bool assumed = storage.request_latency_seconds.provenance == Provenance::assumed ||
+                       storage.most_bytes_per_s.provenance == Provenance::assumed ||
+                       (storage.included_bytes_per_s && storage.included_bytes_per_s->provenance == Provenance::assumed);
+  return assumed ? Provenance::assumed : storage.most_bytes_per_s.provenance;
+}
+
+}  // namespace
+
+std::vector<std::string> assumptions_of(const SearchSetup& setup, const RateModel& model, const PriceList& prices, const Base& base) {
+  std::vector<std::string> list;
+  const StoragePrice& storage = prices.storage.at(setup.storage);
+  if (const Provenance provenance = provenance_of(storage); provenance != Provenance::measured)
+    list.push_back(fmt::format("{} gives {} with {} a request ({})", setup.storage, format_bytes_per_second(setup.storage_bytes_per_s),
+                               format_seconds(storage.request_latency_seconds.value), source_words(provenance)));
+  if (base.kind_assumed) list.push_back(fmt::format("G was measured on {}", base.measured_kind));
+  if (setup.accelerator != base.measured_kind) {
+    const SourcedNumber& speed = prices.accelerators.at(setup.accelerator).relative_speed;
+    list.push_back(fmt::format("one {} trains {} times as fast as one {} ({})", setup.accelerator, format_number(speed.value / base.measured_speed),
+                               base.measured_kind, source_words(speed.provenance)));
+  }
+  const double accelerators = static_cast<double>(setup.accelerators) * setup.servers;
+  if (accelerators > base.accelerators)
+    list.push_back(fmt::format("G grows as the accelerators do, from {} to {}", format_number(base.accelerators), format_number(accelerators)));
+  if (model.measured_cores_high && setup.cores > *model.measured_cores_high)
+    list.push_back(
+        fmt::format("P goes on from {} to {} {}", whatif::cores_text(*model.measured_cores_high), format_number(setup.cores),
+                    model.scaling.law().contention <= 0 && model.scaling.law().coherence <= 0 ? "as if prep scaled linearly" : "by the fitted law"));
+  if (setup.servers > 1) list.emplace_back("exchanging gradients takes no time of its own");
+  return list;
+}
+
+double extrapolation_of(const SearchSetup& setup, const RateModel& model, const PriceList& prices, const Base& base) {
+  WhatIfChange change;
+  change.cores = setup.cores;
+  change.accelerators = setup.accelerators;
+  change.servers = static_cast<std::uint32_t>(setup.servers);
+  change.accelerator_speed = prices.accelerators.at(setup.accelerator).relative_speed.value / base.measured_speed;
+  return whatif::extrapolation(model, change);
+}
+
+}  // namespace dsanalyze::search
+
+namespace dsanalyze {
+namespace {
+
+/// An epoch of so many samples and so many steps is long enough: more change its rate by less than its interval.
+constexpr double enough_samples = 100'000;
+constexpr double enough_steps = 100;
+/// Short epochs are repeated until they have so many samples together.
+constexpr double enough_repeated = 30'000;
+constexpr double usual_batch_size = 256;
+constexpr std::uint32_t usual_fetch_places = 64;
+
+}  // namespace
+
+std::function<std::optional<double>(const SearchPoint&)> epoch_simulation(const RateModel& model, const PriceList& prices,
+                                                                          const ProfileResult::Distributions& distributed) {
+  return [model, prices, distributed](const SearchPoint& point) -> std::optional<double> {
+    if (!model.misses.is_minio() || !model.dataset_bytes || !model.dataset_samples || point.setup.servers != 1) return std::nullopt;
+    const auto dataset_samples = static_cast<double>(*model.dataset_samples);
+    const double sample_bytes = static_cast<double>(*model.dataset_bytes) / dataset_samples;
+    const StoragePrice& storage = prices.storage.at(point.setup.storage);
+
+    EpochSetup setup;
+    const double batch = model.batch_size.value_or(usual_batch_size);
+    const double samples = std::min(dataset_samples, std::max(enough_samples, enough_steps * batch * point.setup.accelerators));
+    setup.samples = static_cast<std::uint32_t>(samples);
+    setup.sample_bytes = with_mean(distributed.sample_bytes, sample_bytes, "bytes of a sample");
+    // The epochs between the first and the last begin and end with queues as full: of fewer, one begins with what those before it prepared.
+    setup.epochs = 3 + static_cast<std::uint64_t>(enough_repeated / samples);
+    setup.batch_size = static_cast<std::uint32_t>(std::clamp(batch, 1.0, samples));
+    setup.prefetch_batches = 2 * static_cast<std::uint32_t>(point.setup.accelerators);
+
+    setup.storage.kind = SimulatedStorage::Kind::device;
+    setup.storage.device = {point.setup.storage_bytes_per_s, to_nanoseconds(storage.request_latency_seconds.value),
+                            static_cast<std::uint32_t>(storage.queue_depth)};
+    setup.storage.concurrency = static_cast<std::uint32_t>(storage.queue_depth);
+    setup.storage.fetch_places = std::max(usual_fetch_places, 2 * setup.storage.concurrency);
+
+    setup.cache.kind = CacheKind::minio;
+    setup.cache.fraction = point.setup.cache_fraction;
+    setup.cache.start = SimulatedCache::Start::warm;
+    setup.cache.copy_bytes_per_s = point.cache * sample_bytes;
+
+    setup.prep.workers = static_cast<std::uint32_t>(std::max(1.0, std::round(point.setup.cores)));
+    setup.prep.seconds_per_sample = with_mean(distributed.prep_seconds, setup.prep.workers / point.prep, "seconds of prep");
+    setup.accelerators.count = static_cast<std::uint32_t>(point.setup.accelerators);
+    setup.accelerators.samples_per_s = point.ingestion / point.setup.accelerators;
+    // Drawn times may add up to a little less than their mean, which makes no stage faster than it is.
+    return std::min({simulate_epochs(setup).steady.samples_per_s, point.prep, point.ingestion});
+  };
 }
 
 }  // namespace dsanalyze

@@ -1,4 +1,4 @@
-#include "report_curves.hpp"
+#include "whatif.hpp"
 
 #include <fmt/format.h>
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/rates.hpp"
+#include "core/records/report_curves.hpp"
 #include "core/records/whatif_result.hpp"
 #include "core/sharing_modes.hpp"
 #include "miss_model.hpp"
@@ -109,5 +110,10 @@ struct WhatIfQuestion {
 /// Throws UsageError for a change that the model lacks the base of (says what to give), for jobs together with servers, for a balance from storage
 /// without locality, and for more than 100,000 combinations.
 WhatIfResult answer(const RateModel& model, const WhatIfQuestion& question);
+
+/// answer() along three factors, each alone: the share of the dataset in the cache from 0 to 1, the cores of prep from one to twice those that are
+/// there or would be enough, and the accelerators' speed from a quarter to four times. Where the model lacks the base of a factor (the number of
+/// cores, G), that curve is left out. The points where the set-up stands and where the factor crosses are among the points. Pure.
+ReportCurves report_curves(const RateModel& model);
 
 }  // namespace dsanalyze

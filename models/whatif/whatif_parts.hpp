@@ -6,8 +6,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "core/records/result.hpp"
 #include "servers.hpp"
 #include "sharing.hpp"
 #include "whatif.hpp"
@@ -132,5 +134,9 @@ std::optional<AdviceRecord> more_workers_advice(const RateModel& model);
 std::optional<AdviceRecord> pack_into_shards_advice(const RateModel& model);
 /// share-prep: so many jobs on this server reach more with coordinated prep, by more than the intervals.
 std::optional<AdviceRecord> share_prep_advice(const RateModel& model, std::uint32_t jobs);
+
+/// What to do in PyTorch's DataLoader, NVIDIA DALI and WebDataset to follow an advice, by its code; empty for a code with which there is nothing to
+/// do in a loader. Names are those of PyTorch 2, DALI 1 and 2, WebDataset 0.2 and later.
+std::vector<LoaderStep> loader_steps(std::string_view advice_code);
 
 }  // namespace dsanalyze::whatif

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "models/whatif/report_curves.hpp"
+#include "models/whatif/whatif.hpp"
 
 using namespace dsanalyze;
 

@@ -10,7 +10,6 @@
 #include "base/system/files.hpp"
 #include "base/text/json_reader.hpp"
 #include "live_models.hpp"
-#include "models/whatif/report_curves.hpp"
 #include "models/whatif/whatif.hpp"
 
 namespace dsanalyze::cli {
