@@ -1,4 +1,4 @@
-#include "background_load.hpp"
+#include "doctor_context.hpp"
 
 #include <fmt/format.h>
 

@@ -5,6 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/host/host.hpp"
+#include "base/process/processes.hpp"
+#include "core/records/result.hpp"
 #include "doctor.hpp"
 
 namespace dsanalyze {
@@ -120,5 +123,11 @@ std::optional<DoctorAnswer> look_at_direct_io(const DoctorContext& context);
 std::optional<DoctorAnswer> look_at_page_cache(const DoctorContext& context);
 std::optional<DoctorAnswer> look_at_gpu(const DoctorContext& context);
 std::optional<DoctorAnswer> look_at_clock(const DoctorContext& context);
+
+/// What others took between the two samples, with the processes that took the most.
+BackgroundLoad background_load(const CpuSample& before, const CpuSample& after, const HostFacts& host, const ProcessWatch& processes);
+
+/// "stress-ng (PID 1234) 28 %, cc1plus (PID 99) 3 %"; where no process explains it, who else it may be.
+std::string load_text(const BackgroundLoad& load);
 
 }  // namespace dsanalyze

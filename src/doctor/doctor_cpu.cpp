@@ -6,7 +6,6 @@
 #include <map>
 #include <sstream>
 
-#include "background_load.hpp"
 #include "base/text/text.hpp"
 #include "doctor_context.hpp"
 

@@ -13,7 +13,7 @@
 #include "base/error.hpp"
 #include "base/text/json_reader.hpp"
 #include "base/text/text.hpp"
-#include "normalizing.hpp"
+#include "metrics.hpp"
 
 namespace dsanalyze::gate {
 namespace {

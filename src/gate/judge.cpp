@@ -7,7 +7,7 @@
 #include <set>
 
 #include "identity.hpp"
-#include "normalizing.hpp"
+#include "metrics.hpp"
 
 namespace dsanalyze::gate {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "doctor/background_load.hpp"
+#include "doctor/doctor_context.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <map>
 
-#include "doctor/background_load.hpp"
+#include "doctor/doctor_context.hpp"
 
 namespace dsanalyze {
 

@@ -10,6 +10,7 @@
 #include "base/text/units.hpp"
 #include "core/batch.hpp"
 #include "core/partition/collective.hpp"
+#include "core/records/jobs_record.hpp"
 #include "core/records/settings.hpp"
 #include "reference_network.hpp"
 #include "trainer.hpp"
@@ -51,5 +52,19 @@ Bytes cpu_trainer_memory(const CpuTrainerOptions& options);
 /// numbers, ranks that did not answer. Nothing more can be done with the trainer then. A step that is not reaped is not in training(). Timing: the
 /// system's, as threads work.
 std::unique_ptr<Trainer> make_cpu_trainer(const CpuTrainerOptions& options, Timing timing);
+
+/// Losses of a run of any length, in bounded memory.
+class LossHistory {
+ public:
+  explicit LossHistory(TrainingRecord record) : m_record(std::move(record)) {}
+  /// Of the next step. `loss_sum` is over `samples`; a step without samples only counts.
+  void add(std::uint64_t epoch, double loss_sum, std::uint64_t samples);
+  [[nodiscard]] const TrainingRecord& record() const { return m_record; }
+
+ private:
+  TrainingRecord m_record;
+  std::uint64_t m_every = 1;
+  double m_epoch_sum = 0;
+};
 
 }  // namespace dsanalyze

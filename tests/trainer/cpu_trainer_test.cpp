@@ -12,7 +12,6 @@
 
 #include "base/error.hpp"
 #include "toy_batches.hpp"
-#include "trainer/loss_history.hpp"
 
 namespace dsanalyze {
 namespace {

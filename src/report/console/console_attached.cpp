@@ -1,4 +1,4 @@
-#include "console_attached.hpp"
+#include "console_verdict.hpp"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,6 @@
 #include "base/text/text.hpp"
 #include "base/text/units.hpp"
 #include "console_table.hpp"
-#include "console_verdict.hpp"
 #include "core/records/rate_text.hpp"
 #include "report/document/profile_text.hpp"
 

@@ -2,7 +2,7 @@
 
 #include "base/text/text.hpp"
 #include "console_table.hpp"
-#include "report/document/doctor_text.hpp"
+#include "report/document/record_texts.hpp"
 #include "report/report.hpp"
 
 namespace dsanalyze {

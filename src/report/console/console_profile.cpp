@@ -5,7 +5,6 @@
 #include <span>
 
 #include "base/text/enum_names.hpp"
-#include "console_attached.hpp"
 #include "console_table.hpp"
 #include "console_verdict.hpp"
 #include "core/records/rate_text.hpp"

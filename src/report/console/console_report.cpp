@@ -8,7 +8,6 @@
 #include "core/records/rate_text.hpp"
 #include "report/document/profile_text.hpp"
 #include "report/document/record_documents.hpp"
-#include "report/document/report_document.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "console_table.hpp"
 #include "core/records/simulate_result.hpp"
-#include "report/document/simulate_text.hpp"
+#include "report/document/record_texts.hpp"
 #include "report/report.hpp"
 
 namespace dsanalyze {

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "core/records/result.hpp"
+#include "report/report.hpp"
 
 namespace dsanalyze::console {
 
@@ -18,5 +19,8 @@ std::string verdict(const ProfileResult& result);
 std::string first_step(const ProfileResult& result);
 /// How sure the verdict is and why.
 std::string confidence(const ProfileResult& result);
+
+/// The first minute with a training of the user's own: the bottleneck in one line, the step's parts, the rates, how far to trust them.
+std::string attached_summary(const ProfileResult& result, const ConsoleStyle& style);
 
 }  // namespace dsanalyze::console

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <map>
 
-#include "doctor_text.hpp"
 #include "record_documents.hpp"
+#include "record_texts.hpp"
 #include "shared_sections.hpp"
 
 namespace dsanalyze::report {

@@ -4,7 +4,6 @@
 
 #include "core/records/rate_text.hpp"
 #include "profile_document.hpp"
-#include "profile_tables.hpp"
 #include "profile_text.hpp"
 
 namespace dsanalyze::report {

@@ -4,7 +4,6 @@
 #include <functional>
 
 #include "profile_document.hpp"
-#include "profile_tables.hpp"
 #include "profile_text.hpp"
 
 namespace dsanalyze::report {

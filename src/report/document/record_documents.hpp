@@ -1,12 +1,16 @@
 #pragma once
 
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "core/records/doctor_result.hpp"
 #include "core/records/gate_result.hpp"
 #include "core/records/simulate_result.hpp"
 #include "core/records/whatif_result.hpp"
 #include "document.hpp"
+#include "profile_document.hpp"
+#include "report/report.hpp"
 #include "sweep.hpp"
 
 namespace dsanalyze::report {
@@ -26,5 +30,12 @@ std::optional<SweepMap> whatif_sweep(const WhatIfResult& result);
 Section whatif_servers_section(const WhatIfResult& result);
 /// What the cheapest set-ups cost: conclusions and the front.
 Section whatif_search_section(const SearchResult& search);
+
+/// The profiles among the results.
+std::vector<ProfileView> profile_views(std::span<const ReportInput> inputs);
+
+/// The whole report: the profiles side by side, then the other results one after another. The first document's sections keep their ids, those of the
+/// others get "-2", "-3", ... behind.
+Document report_document(std::span<const ReportInput> inputs);
 
 }  // namespace dsanalyze::report

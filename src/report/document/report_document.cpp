@@ -1,8 +1,7 @@
-#include "report_document.hpp"
+#include "record_documents.hpp"
 
 #include <fmt/format.h>
 
-#include "record_documents.hpp"
 #include "report/formats/document_render.hpp"
 
 namespace dsanalyze::report {

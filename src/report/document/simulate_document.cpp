@@ -4,9 +4,8 @@
 #include <map>
 
 #include "record_documents.hpp"
+#include "record_texts.hpp"
 #include "shared_sections.hpp"
-#include "simulate_text.hpp"
-#include "whatif_text.hpp"
 
 namespace dsanalyze::report {
 namespace {

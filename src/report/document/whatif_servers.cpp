@@ -10,7 +10,7 @@
 #include "core/records/rate_text.hpp"
 #include "core/sharing_modes.hpp"
 #include "record_documents.hpp"
-#include "whatif_text.hpp"
+#include "record_texts.hpp"
 
 namespace dsanalyze::report {
 namespace {

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "record_documents.hpp"
-#include "whatif_text.hpp"
+#include "record_texts.hpp"
 
 namespace dsanalyze::report {
 namespace {

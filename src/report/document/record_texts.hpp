@@ -1,7 +1,11 @@
 #pragma once
 
+#include <array>
 #include <string>
+#include <string_view>
 
+#include "core/records/doctor_result.hpp"
+#include "core/records/simulate_result.hpp"
 #include "core/records/whatif_result.hpp"
 
 namespace dsanalyze::report {
@@ -28,5 +32,24 @@ std::string resource_letter(const std::string& bottleneck);
 std::string question_text(const std::string& question);
 /// What it found. Rounded up where less would not do, so that what is read is enough.
 std::string value_text(double value, const std::string& unit);
+
+// What an examination says, in words: the same in every view.
+
+/// The gravest first.
+inline constexpr std::array doctor_by_weight{DoctorStatus::problem, DoctorStatus::warning, DoctorStatus::note, DoctorStatus::unknown,
+                                             DoctorStatus::ok};
+/// "1 problem, 2 warnings, 3 notes, 1 not known, 12 fine".
+std::string doctor_counts(const DoctorResult& result);
+/// Where a command works: "here", "on host", "at start".
+std::string_view place_of(DoctorCommand::Where where);
+/// Processor, cores, memory, kernel, container.
+std::string machine_line(const DoctorResult& result);
+
+// What a simulation says, in words: the same in every view.
+
+/// Samples, bytes, order, jobs, accesses.
+std::string dataset_line(const SimulateResult& result);
+/// The cache's size over the dataset's.
+double share_of(const CacheCase& cache, Bytes dataset_bytes);
 
 }  // namespace dsanalyze::report

@@ -1,9 +1,11 @@
-#include "whatif_text.hpp"
+#include "record_texts.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
+#include "base/text/text.hpp"
 #include "base/text/units.hpp"
 #include "core/records/rate_text.hpp"
 
@@ -82,6 +84,49 @@ std::string value_text(double value, const std::string& unit) {
   if (unit == "of the dataset") return format_share(std::ceil(value * 1000 * (1 - 1e-12)) / 1000) + " " + unit;
   if (unit == "bytes/s") return format_bytes_per_second(value);
   return format_number(value) + " " + unit;
+}
+
+std::string doctor_counts(const DoctorResult& result) {
+  const auto counted = [&](DoctorStatus status, const char* one, const char* many) {
+    const std::size_t count = result.count(status);
+    return count == 0 ? std::string() : fmt::format("{} {}, ", count, count == 1 ? one : many);
+  };
+  return counted(DoctorStatus::problem, "problem", "problems") + counted(DoctorStatus::warning, "warning", "warnings") +
+         counted(DoctorStatus::note, "note", "notes") + counted(DoctorStatus::unknown, "not known", "not known") +
+         fmt::format("{} fine", result.count(DoctorStatus::ok));
+}
+
+std::string_view place_of(DoctorCommand::Where where) {
+  switch (where) {
+    case DoctorCommand::Where::host:
+      return "on host";
+    case DoctorCommand::Where::launch:
+      return "at start";
+    case DoctorCommand::Where::here:
+      break;
+  }
+  return "here";
+}
+
+std::string machine_line(const DoctorResult& result) {
+  const std::string container = result.container.empty() ? "" : fmt::format("; in a container ({})", result.container);
+  return fmt::format("{}, {} of {} cores usable, {} usable memory, Linux {}{}", printable(result.cpu_model), format_number(result.cores_usable),
+                     result.cores_online, format_bytes(result.memory_usable_bytes), printable(result.kernel), container);
+}
+
+std::string dataset_line(const SimulateResult& result) {
+  std::string text = fmt::format("{} samples, {}", format_number(static_cast<double>(result.samples)), format_bytes(result.dataset_bytes));
+  if (result.orders) {
+    text += fmt::format("; {} order", result.orders->order);
+    if (result.orders->shuffle_buffer > 1) text += fmt::format(" through a shuffle buffer of {}", result.orders->shuffle_buffer);
+  }
+  if (result.jobs > 1) text += fmt::format("; {} jobs", result.jobs);
+  if (result.jobs > 1 && result.orders) text += fmt::format(", each {} of an epoch after the one before", format_share(result.orders->stagger));
+  return text + fmt::format("; {} accesses", format_number(static_cast<double>(result.accesses)));
+}
+
+double share_of(const CacheCase& cache, Bytes dataset_bytes) {
+  return static_cast<double>(cache.capacity) / static_cast<double>(std::max<Bytes>(dataset_bytes, 1));
 }
 
 }  // namespace dsanalyze::report
