@@ -1,4 +1,4 @@
-#include "io_choice.hpp"
+#include "runs.hpp"
 
 #include <fmt/format.h>
 

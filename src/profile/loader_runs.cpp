@@ -3,13 +3,11 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "io_choice.hpp"
 #include "page_cache_limit.hpp"
 #include "profile/jobs/job_runs.hpp"
 #include "reference_training.hpp"
 #include "run_support.hpp"
-#include "run_trace.hpp"
-#include "storage_cost_fit.hpp"
+#include "runs.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -8,8 +8,6 @@
 
 #include "base/clock.hpp"
 #include "base/host/control_group.hpp"
-#include "calibration.hpp"
-#include "io_choice.hpp"
 #include "loaders/prep/slowed_prep.hpp"
 #include "pilot.hpp"
 #include "profile/jobs/job_runs.hpp"
@@ -17,7 +15,6 @@
 #include "reference_training.hpp"
 #include "run_support.hpp"
 #include "runs.hpp"
-#include "storage_cost_fit.hpp"
 #include "verdict.hpp"
 
 namespace dsanalyze {

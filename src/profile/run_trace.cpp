@@ -1,4 +1,4 @@
-#include "run_trace.hpp"
+#include "run_support.hpp"
 
 #include <fmt/format.h>
 

@@ -77,4 +77,17 @@ void make_cold(RunContext& context);
 /// The pipeline spec of a run over the subset.
 Pipeline::Spec run_spec(const RunContext& context, CacheKind cache, Bytes cache_bytes);
 
+/// What a request costs storage at the run's own concurrency: the straight line through the curve's points there.
+StorageCost fitted_storage_cost(const RunContext& context);
+/// The share of an epoch's storage time that a full cache saves: the cache fraction, or more with cost-aware admission.
+double saved_storage_share(const RunContext& context);
+
+/// Sets how all runs read (RunContext::way). `--io pread` and `uring` are taken at their word; `auto` tries threads and io_uring, buffered and direct
+/// (direct alone with --direct; buffered alone where the page cache is what is measured), by turns on a few cold samples for about `seconds`, takes
+/// the fastest and says so. Where the kernel refuses io_uring, auto goes without and says so. Throws UsageError when uring was asked for and is
+/// refused.
+void choose_io(RunContext& context, double seconds);
+/// "io_uring, direct"
+std::string way_name(const FetchWay& way);
+
 }  // namespace dsanalyze

@@ -2,9 +2,11 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <vector>
 
 #include "base/random.hpp"
 #include "run_support.hpp"
+#include "runs.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -201,6 +203,19 @@ std::vector<StoragePoint> measure_storage_curve(RunContext& context, double seco
     return a.request_bytes != b.request_bytes ? a.request_bytes < b.request_bytes : a.concurrency < b.concurrency;
   });
   return curve;
+}
+
+StorageCost fitted_storage_cost(const RunContext& context) {
+  std::vector<CostPoint> points;
+  for (const StoragePoint& point : context.storage_curve) {
+    if (point.concurrency == context.inputs.settings.fetch_concurrency) points.push_back({point.request_bytes, point.bytes_per_s});
+  }
+  return points.empty() ? StorageCost{0, 1} : fit_storage_cost(points);
+}
+
+double saved_storage_share(const RunContext& context) {
+  if (context.inputs.settings.admission == Admission::first) return context.plan.cache_fraction;
+  return 1 - cost_aware_remaining_share(context.subset->records(), fitted_storage_cost(context), context.subset_cache_bytes);
 }
 
 }  // namespace dsanalyze

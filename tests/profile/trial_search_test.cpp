@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "profile/jobs/trial_meeting.hpp"
+#include "profile/jobs/trial_run.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -13,7 +13,7 @@
 #include "base/statistics.hpp"
 #include "base/text/enum_names.hpp"
 #include "base/text/units.hpp"
-#include "profile/stalls.hpp"
+#include "profile/verdict.hpp"
 
 namespace dsanalyze {
 namespace {

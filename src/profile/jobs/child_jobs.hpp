@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "job_channel.hpp"
-#include "job_messages.hpp"
 #include "profile/profiler.hpp"
 #include "share/group.hpp"
 #include "trial_search.hpp"

@@ -4,7 +4,6 @@
 
 #include "base/error.hpp"
 #include "job_channel.hpp"
-#include "job_messages.hpp"
 #include "job_record.hpp"
 #include "share/group_job.hpp"
 #include "trial_run.hpp"

@@ -16,7 +16,6 @@
 #include "loaders/slot_pool.hpp"
 #include "profile/page_cache_limit.hpp"
 #include "profile/run_support.hpp"
-#include "trial_meeting.hpp"
 #include "trial_run.hpp"
 
 namespace dsanalyze {

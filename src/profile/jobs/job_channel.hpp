@@ -1,11 +1,15 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/system/files.hpp"
+#include "core/records/jobs_record.hpp"
+#include "trial_search.hpp"
 
 namespace dsanalyze {
 
@@ -29,3 +33,33 @@ class JobChannel {
 };
 
 }  // namespace dsanalyze
+
+namespace dsanalyze::job_messages {
+
+// What the process of a coordinated job tells the profile that started it, a line of JSON each, and what that answers.
+
+std::string epoch(const TrialEpoch& end);
+/// All that the job did; the last line.
+std::string record(const JobRecord& record);
+/// The group had ended before the job came in; the last line.
+std::string ended();
+/// What went wrong; the last line.
+std::string failed(std::string_view what);
+
+struct Message {
+  enum class Kind : std::uint8_t { epoch, record, ended, failed };
+  Kind kind = Kind::failed;
+  TrialEpoch epoch;
+  JobRecord record;
+  std::string what;
+};
+/// Throws UsageError for what is none of these.
+Message parse(const std::string& line);
+
+// Answers to `epoch`, in a search; trial() is the first word to each job there.
+constexpr std::string_view go = "go";
+constexpr std::string_view stop = "stop";
+std::string trial(int number);
+std::optional<int> parse_trial(std::string_view line);
+
+}  // namespace dsanalyze::job_messages

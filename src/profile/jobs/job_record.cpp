@@ -1,7 +1,11 @@
 #include "job_record.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
+#include <span>
+
+#include "base/clock.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -69,6 +73,26 @@ JobRecord record_job(const ProfileInputs& inputs, const TrainingLog& log, const 
   if (rate.estimate.value > 0) record.epoch_seconds = static_cast<double>(inputs.index->size()) / rate.estimate.value;
   record.stall_fraction = log.steady_stall_fraction(inputs.settings.accelerators);
   return record;
+}
+
+Status JobBatches::next(Batch& batch, Deadline deadline) {
+  const Status status = m_from.next(batch, deadline);
+  if (!status.ok()) return status;
+  const std::byte* const slot = m_from.memory(batch);
+  Epoch& epoch = m_epochs[batch.epoch];
+  epoch.samples += batch.count;
+  m_failed += batch.failed;
+  for (std::uint32_t i = 0; i < batch.count; ++i) {
+    SampleId id = 0;
+    std::memcpy(&id, slot + batch.ids_offset + i * sizeof id, sizeof id);
+    epoch.digest.add(id);
+  }
+  if (m_copy.empty()) return status;
+  const Nanoseconds before = thread_cpu_time();
+  std::memcpy(m_copy.data(), slot + batch.samples_offset, std::min(m_copy.size(), batch.count * batch.tensor.sample_bytes()));
+  m_copying += thread_cpu_time() - before;
+  batch.ready_at = m_timing.clock->now();
+  return status;
 }
 
 }  // namespace dsanalyze

@@ -1,11 +1,50 @@
 #pragma once
 
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "core/batch.hpp"
+#include "core/index.hpp"
 #include "core/records/jobs_record.hpp"
-#include "job_batches.hpp"
+#include "core/records/settings.hpp"
 #include "profile/training.hpp"
 #include "profile/windows.hpp"
 
 namespace dsanalyze {
+
+/// A job's batches on their way to its accelerators: keeps account of what the job trains on. With BatchCopy::cpu each is read once by a core, into
+/// memory of the job's own, as by a framework that pins or collates what it is given. Threads: as BatchSource's, next() and digest() one caller.
+class JobBatches final : public BatchSource {
+ public:
+  /// `from` outlives it; `batch_bytes`: of a full batch's samples.
+  JobBatches(BatchSource& from, BatchCopy copy, std::size_t batch_bytes, Timing timing)
+      : m_from(from), m_timing(timing), m_copy(copy == BatchCopy::cpu ? batch_bytes : 0) {}
+
+  Status next(Batch& batch, Deadline deadline) override;
+  void release(ReleaseToken token) override { m_from.release(token); }
+  [[nodiscard]] const std::byte* memory(const Batch& batch) const override { return m_from.memory(batch); }
+  void stop() override { m_from.stop(); }
+  [[nodiscard]] std::string failure() const override { return m_from.failure(); }
+
+  struct Epoch {
+    std::uint64_t samples = 0;
+    SampleSetDigest digest;
+  };
+  [[nodiscard]] const std::map<std::uint64_t, Epoch>& epochs() const { return m_epochs; }
+  [[nodiscard]] std::uint64_t failed() const { return m_failed; }
+  /// Of the thread that calls next(), for the copies; absent where there are none.
+  [[nodiscard]] std::optional<double> copy_cpu_seconds() const { return m_copy.empty() ? std::nullopt : std::optional(to_seconds(m_copying)); }
+
+ private:
+  BatchSource& m_from;
+  Timing m_timing;
+  std::vector<std::byte> m_copy;
+  Nanoseconds m_copying = 0;
+  std::map<std::uint64_t, Epoch> m_epochs;
+  std::uint64_t m_failed = 0;
+};
 
 /// What of a job's part in loading is known where it ran.
 struct JobWork {
