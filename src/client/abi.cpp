@@ -14,7 +14,6 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "last_error.hpp"
 #include "registry.hpp"
 #include "signals.hpp"
 #include "versioned.hpp"

@@ -3,9 +3,11 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <bit>
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -82,6 +84,26 @@ Found strike_off(const dsa_client* handle) {
   auto found = clients.clients.extract(number);
   if (!found) return {};
   return {Found::Kind::client, std::move(found.mapped())};
+}
+
+namespace {
+
+thread_local std::array<char, 2048> thread_error{};
+
+bool continues_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U; }
+
+}  // namespace
+
+const char* last_error() noexcept { return thread_error.data(); }
+
+void set_last_error(std::string_view text) noexcept {
+  std::size_t size = text.size();
+  if (size >= thread_error.size()) {
+    size = thread_error.size() - 1;
+    while (size > 0 && continues_character(text[size])) --size;
+  }
+  std::memmove(thread_error.data(), text.data(), size);
+  thread_error[size] = '\0';
 }
 
 }  // namespace dsanalyze::client

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 
 #include "client.hpp"
 
@@ -20,5 +21,10 @@ struct Found {
 Found find(const dsa_client* handle);
 /// Takes it off the list: it is gone when its last call has returned. For a parent's, as `find()` says; the child's copy is let go of.
 Found strike_off(const dsa_client* handle);
+
+/// The words of the calling thread's last failure; taken without allocating. Never nullptr.
+const char* last_error() noexcept;
+/// Cut off, at a whole character, where it is longer than a thread keeps.
+void set_last_error(std::string_view text) noexcept;
 
 }  // namespace dsanalyze::client

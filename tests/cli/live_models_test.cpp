@@ -1,4 +1,4 @@
-#include "cli/commands/live_models.hpp"
+#include "cli/commands/report_inputs.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "cli/commands/rank_agreement.hpp"
+#include "cli/options/rank_options.hpp"
 
 #include <doctest/doctest.h>
 

@@ -15,7 +15,6 @@
 
 #include "ranks_fixture.hpp"
 #include "transport/wire/handshake.hpp"
-#include "transport/wire/process_identity.hpp"
 #include "transport/wire/wire.hpp"
 
 namespace dsanalyze::test {

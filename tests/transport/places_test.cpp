@@ -1,4 +1,4 @@
-#include "transport/rendezvous/places.hpp"
+#include "transport/wire/places.hpp"
 
 #include <doctest/doctest.h>
 

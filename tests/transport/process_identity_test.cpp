@@ -1,4 +1,4 @@
-#include "transport/wire/process_identity.hpp"
+#include "transport/wire/wire.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>

@@ -15,7 +15,6 @@
 #include "transport/rendezvous/introduction.hpp"
 #include "transport/rendezvous/meeting_place.hpp"
 #include "transport/rendezvous/sealed_line.hpp"
-#include "transport/rendezvous/socket_rendezvous.hpp"
 
 // Processes that connect to a rendezvous port and are no ranks, or are ranks in no hurry.
 

@@ -25,7 +25,6 @@
 #include "profile/attached/attached_profile.hpp"
 #include "profile/profiler.hpp"
 #include "report/formats/open_metrics.hpp"
-#include "report_assets.hpp"
 #include "report_inputs.hpp"
 #include "saved_profiles.hpp"
 

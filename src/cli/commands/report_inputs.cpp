@@ -9,7 +9,8 @@
 #include "base/error.hpp"
 #include "base/system/files.hpp"
 #include "base/text/json_reader.hpp"
-#include "live_models.hpp"
+#include "base/text/text.hpp"
+#include "models/whatif/live_model.hpp"
 #include "models/whatif/whatif.hpp"
 
 namespace dsanalyze::cli {
@@ -93,6 +94,24 @@ std::vector<ReportInput> read_report_inputs(const std::vector<std::filesystem::p
   for (const std::filesystem::path& file : files) inputs.push_back(read_one(file, label_of(file, files)));
   refuse_mixed_kinds(inputs);
   return inputs;
+}
+
+namespace {
+
+std::string whatif_command(const std::string& path) {
+  if (path.empty()) return "dsanalyze whatif";
+  // A name that begins with "-" would be read as an option.
+  return "dsanalyze whatif " + shell_word(path.front() == '-' ? "./" + path : path);
+}
+
+}  // namespace
+
+std::string live_model_json(const ProfileResult& profile, const std::string& path) {
+  try {
+    return to_json(live_model(rate_model(profile), whatif_command(path)));
+  } catch (const UsageError&) {
+    return "";
+  }
 }
 
 }  // namespace dsanalyze::cli

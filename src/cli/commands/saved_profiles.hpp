@@ -2,7 +2,12 @@
 
 #include <ctime>
 #include <filesystem>
+#include <memory>
 #include <string_view>
+
+#include "command.hpp"
+#include "core/records/result.hpp"
+#include "profile/profiler.hpp"
 
 namespace dsanalyze::cli {
 
@@ -12,5 +17,12 @@ namespace dsanalyze::cli {
 std::filesystem::path new_profile_path(std::time_t now);
 /// The newest by name. Throws UsageError that says how to get one.
 std::filesystem::path last_profile_path();
+
+/// What a saved profile was made from, opened again on this machine. Throws UsageError when its dataset is not there, or no longer the same: by
+/// names, sizes and labels, and by a sample of the contents where the profile has its digest.
+ProfileInputs inputs_of(const ProfileResult& profile, const CommandContext& context);
+
+/// The dataset "emulated:NAME[,samples=N]" of the settings; nullptr when theirs is a path.
+std::shared_ptr<const DatasetIndex> open_emulated_dataset(const ProfileSettings& settings);
 
 }  // namespace dsanalyze::cli

@@ -21,7 +21,7 @@
 #include "cli/attach_watch.hpp"
 #include "cli/options/share_options.hpp"
 #include "cli/process/client_library.hpp"
-#include "cli/process/own_program.hpp"
+#include "cli/process/data_files.hpp"
 #include "cli/process/private_folder.hpp"
 #include "share/group_run.hpp"
 #include "started_commands.hpp"

@@ -11,10 +11,8 @@
 #include "cli/options/search_options.hpp"
 #include "models/simulate/profile_simulation.hpp"
 #include "models/whatif/whatif.hpp"
-#include "saved_inputs.hpp"
 #include "saved_profiles.hpp"
 #include "validate/validate.hpp"
-#include "whatif_lists.hpp"
 
 namespace dsanalyze::cli {
 namespace {

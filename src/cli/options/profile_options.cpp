@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 #include "cli/commands/command.hpp"
-#include "cli/commands/saved_inputs.hpp"
+#include "cli/commands/saved_profiles.hpp"
 #include "cli/process/data_files.hpp"
 #include "cli/process/job_process.hpp"
 #include "loaders/dataset/dataset.hpp"

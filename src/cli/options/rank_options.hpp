@@ -9,6 +9,7 @@
 
 #include "profile/profiler.hpp"
 #include "transport/rendezvous/launch.hpp"
+#include "transport/rendezvous/rendezvous.hpp"
 #include "typed_options.hpp"
 
 namespace dsanalyze::cli {
@@ -40,5 +41,9 @@ class RankOptions {
   const TypedOptions& m_typed;
   Launch m_launch;
 };
+
+/// What all ranks must have alike, or they would not train one job: the dataset and the options that must be the same, as resolved. Values are one
+/// short line each.
+std::vector<AgreedValue> agreed_values(const ProfileInputs& inputs);
 
 }  // namespace dsanalyze::cli

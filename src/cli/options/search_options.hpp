@@ -30,4 +30,7 @@ class SearchOptions {
   const TypedOptions& m_typed;
 };
 
+/// whatif's lists of what to change, and --find. Throws UsageError that names the option.
+WhatIfQuestion whatif_question(const TypedOptions& typed, const RateModel& model);
+
 }  // namespace dsanalyze::cli

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <system_error>
 
 #include "base/error.hpp"
 #include "base/system/files.hpp"
 #include "cli/commands/command.hpp"
-#include "own_program.hpp"
 
 namespace dsanalyze::cli {
 namespace {
@@ -95,6 +95,11 @@ ConfigFile config_file(ConfigKind kind, const std::string& name_or_path) {
   }
   throw UsageError(fmt::format("\"{}\" is not among the known {}{}; known are {}", name_or_path, config_folder(kind),
                                did_you_mean(name_or_path, names), fmt::join(names, ", ")));
+}
+
+std::filesystem::path own_program() {
+  std::error_code ignored;
+  return std::filesystem::read_symlink("/proc/self/exe", ignored);
 }
 
 }  // namespace dsanalyze::cli

@@ -31,4 +31,7 @@ std::vector<ConfigFile> config_files(ConfigKind kind);
 /// By name, or by path when it holds a '/' or ends in ".json". Throws UsageError that suggests the nearest name.
 ConfigFile config_file(ConfigKind kind, const std::string& name_or_path);
 
+/// Where this program lies, links resolved; empty where the system does not say.
+std::filesystem::path own_program();
+
 }  // namespace dsanalyze::cli

@@ -5,11 +5,13 @@
 
 #include <cstdint>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "rendezvous.hpp"
 #include "sealed_line.hpp"
 
 namespace dsanalyze {
@@ -49,5 +51,14 @@ bool other_end_is_this_users(int socket);
 
 /// What a connection's other end has in common with others that the same attacker may open: an address of IPv4, a network (/64) of IPv6.
 std::string source_of(int socket);
+
+// Meeting at HOST:PORT, where rank 0 listens.
+
+constexpr double prove_seconds = 2;
+/// Connections that have proved nothing yet, beside one for each rank; a further one takes the place of the oldest of the source that has most.
+constexpr std::size_t most_strangers = 256;
+
+Roster meet_at_port_as_rank_zero(std::string_view place, const Meeting& meeting, Timing timing, const std::stop_token& stop);
+Roster meet_at_port_as_member(std::string_view place, const Meeting& meeting, Timing timing, const std::stop_token& stop);
 
 }  // namespace dsanalyze

@@ -9,7 +9,6 @@
 #include "file_rendezvous.hpp"
 #include "introduction.hpp"
 #include "meeting_place.hpp"
-#include "socket_rendezvous.hpp"
 #include "transport/wire/sodium.hpp"
 
 namespace dsanalyze {

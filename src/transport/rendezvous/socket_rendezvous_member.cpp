@@ -14,8 +14,7 @@
 #include "file_rendezvous.hpp"
 #include "introduction.hpp"
 #include "meeting_place.hpp"
-#include "shared_text.hpp"
-#include "socket_rendezvous.hpp"
+#include "sealed_line.hpp"
 #include "transport/wire/sodium.hpp"
 
 namespace dsanalyze {

@@ -10,7 +10,7 @@
 
 #include "members.hpp"
 #include "ranks.hpp"
-#include "transport/rendezvous/places.hpp"
+#include "transport/wire/places.hpp"
 #include "transport/wire/wire.hpp"
 
 namespace dsanalyze::transport {

@@ -10,8 +10,6 @@
 #include "job.hpp"
 #include "rounds.hpp"
 #include "training_rounds.hpp"
-#include "transport/rendezvous/lines.hpp"
-#include "transport/wire/addresses.hpp"
 #include "transport/wire/door.hpp"
 #include "transport/wire/loop.hpp"
 #include "transport/wire/requests.hpp"

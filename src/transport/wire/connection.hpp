@@ -11,8 +11,6 @@
 
 #include "handshake.hpp"
 #include "outbox.hpp"
-#include "process_identity.hpp"
-#include "ring.hpp"
 #include "transport/team/job.hpp"
 #include "wire.hpp"
 

@@ -13,7 +13,6 @@
 #include <iterator>
 #include <map>
 
-#include "addresses.hpp"
 #include "base/error.hpp"
 
 namespace dsanalyze::transport {

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <random>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -121,5 +122,11 @@ class Door {
   std::vector<std::string> m_troubles;  ///< guarded by m_mutex; one a rank
   std::thread m_thread;
 };
+
+/// "10.0.0.2:40123", "[::1]:40123". Throws UsageError, which quotes the text, for anything else; names of hosts are not looked up.
+asio::ip::tcp::endpoint parse_endpoint(std::string_view text);
+/// Programs that are started do not keep it open: others see at once when this process ends.
+void close_on_exec(int socket);
+std::string format_endpoint(const asio::ip::tcp::endpoint& endpoint);
 
 }  // namespace dsanalyze::transport

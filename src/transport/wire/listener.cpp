@@ -5,9 +5,9 @@
 #include <asio/ip/tcp.hpp>
 #include <charconv>
 
-#include "addresses.hpp"
 #include "base/error.hpp"
 #include "base/text/text.hpp"
+#include "door.hpp"
 #include "transport/team/ranks.hpp"
 
 namespace dsanalyze {
