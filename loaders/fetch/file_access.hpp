@@ -8,7 +8,7 @@
 
 #include "base/system/files.hpp"
 #include "fetch_engine.hpp"
-#include "kernel_interface.hpp"
+#include "kernel_reads.hpp"
 
 namespace dsanalyze {
 

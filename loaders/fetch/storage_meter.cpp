@@ -1,18 +1,25 @@
 #include "storage_meter.hpp"
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-
-#include <fmt/format.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <filesystem>
 #include <fstream>
+#include <map>
+#include <optional>
 #include <sstream>
 #include <vector>
 
 #include "base/error.hpp"
 #include "base/host/mounts.hpp"
+#include "base/system/files.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -178,6 +185,99 @@ std::optional<Bytes> StorageMeter::device_bytes() const {
   Bytes reads = 0, merged = 0, sectors = 0;
   if (!(stat >> reads >> merged >> sectors)) return std::nullopt;
   return sectors * sector;
+}
+
+namespace {
+
+std::filesystem::path path_of(const DatasetIndex& index, std::uint32_t file) {
+  return std::filesystem::path(index.facts().root) / index.file_path(file);
+}
+
+std::optional<std::uint64_t> device_of_file(const std::filesystem::path& path) {
+  struct statx facts {};
+  if (statx(AT_FDCWD, path.c_str(), AT_STATX_DONT_SYNC, STATX_TYPE, &facts) != 0) return std::nullopt;
+  return std::uint64_t{facts.stx_dev_major} << 32 | facts.stx_dev_minor;
+}
+
+}  // namespace
+
+SystemStorage system_storage() { return {device_of_file, "/"}; }
+
+std::vector<StoragePlace> storage_places(const DatasetIndex& index, const SystemStorage& system, const std::stop_token& stop) {
+  std::vector<StoragePlace> places;
+  std::map<std::uint64_t, std::size_t> known;
+  for (std::uint32_t file = 0; file < index.file_count() && !stop.stop_requested(); ++file) {
+    const std::filesystem::path path = path_of(index, file);
+    const auto device = system.device_of(path);
+    if (!device) continue;
+    const auto [place, is_new] = known.try_emplace(*device, places.size());
+    if (is_new) places.push_back({StorageMeter(path, system.root), {}});
+    places[place->second].files.push_back(file);
+  }
+  return places;
+}
+
+std::string uncounted_place(const StorageMeter& meter, const DatasetIndex& index, std::span<const StoragePlace> places) {
+  const auto in_memory = std::ranges::find_if(places, [](const StoragePlace& place) { return !place.meter.memory_behind().empty(); });
+  if (in_memory != places.end())
+    return fmt::format("{} lies on {}; {}", path_of(index, in_memory->files.front()).string(), in_memory->meter.device(),
+                       in_memory->meter.memory_behind());
+  const bool is_one_filesystem =
+      places.size() == 1 && places[0].meter.filesystem() == meter.filesystem() && places[0].meter.device() == meter.device();
+  if (is_one_filesystem) return {};
+  const auto found = std::ranges::find_if(places, [&](const StoragePlace& place) { return !meter.counts_reads_of(place.meter); });
+  if (found == places.end()) return {};
+  return fmt::format("{} lies on {}, and what is read there is not counted", path_of(index, found->files.front()).string(),
+                     found->meter.filesystem());
+}
+
+namespace {
+
+constexpr std::size_t most_tried = 8;
+constexpr std::size_t most_tried_bytes = std::size_t{64} << 10;
+
+/// Whether the file's first page lies in memory; nothing where the filesystem does not tell.
+std::optional<bool> begins_in_memory(int file) {
+  char byte = 0;
+  const iovec vector{&byte, 1};
+  const ssize_t got = preadv2(file, &vector, 1, 0, RWF_NOWAIT);
+  if (got < 0 && errno != EAGAIN) return std::nullopt;
+  return got == 1;
+}
+
+/// Reads the file's beginning, cold as far as the kernel lets go of its pages.
+void read_cold(const std::filesystem::path& path, std::vector<std::byte>& buffer, MeterTrial& trial) {
+  const FileDescriptor file = open_file(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (!file.valid()) return;
+  fdatasync(file.get());  // dirty pages are not dropped
+  posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED);
+  posix_fadvise(file.get(), 0, 0, POSIX_FADV_RANDOM);
+  ++trial.files;
+  const auto before = begins_in_memory(file.get());
+  Bytes done = 0;
+  while (done < buffer.size()) {
+    const ssize_t got = pread(file.get(), buffer.data() + done, buffer.size() - done, static_cast<off_t>(done));
+    if (got <= 0) break;
+    done += static_cast<Bytes>(got);
+  }
+  if (before == false && begins_in_memory(file.get()) == true) ++trial.files_seen;
+  posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED);
+  trial.read += done;
+}
+
+}  // namespace
+
+MeterTrial try_meter(const StorageMeter& meter, const DatasetIndex& index, std::span<const std::uint32_t> files, const std::stop_token& stop) {
+  MeterTrial trial;
+  const auto before = meter.process_bytes();
+  std::vector<std::byte> buffer(most_tried_bytes);
+  const std::size_t tried = std::min(files.size(), most_tried);
+  for (std::size_t i = 0; i < tried && !stop.stop_requested(); ++i) {
+    read_cold(std::filesystem::path(index.facts().root) / index.file_path(files[i * files.size() / tried]), buffer, trial);
+  }
+  const auto after = meter.process_bytes();
+  if (before && after) trial.counted = *after - *before;
+  return trial;
 }
 
 }  // namespace dsanalyze

@@ -9,7 +9,6 @@
 #include "prep.hpp"
 #include "random_resized_crop.hpp"
 #include "resize.hpp"
-#include "scaled_crop.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -1,12 +1,16 @@
 #include "png_decoder.hpp"
 
+#include <png.h>
+#include <zlib.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
-#include "png_chunks.hpp"
+#include "image_decoder.hpp"
 
 // The library leaves by longjmp: no function between setjmp and a call of the library may have an object with a destructor.
 
@@ -169,6 +173,115 @@ Status PngDecoder::next_rows(PixelRows& rows) {
 Status PngDecoder::finish() {
   close();
   return {png_chunks_are_intact(m_encoded, m_first_data, m_position) ? StatusCode::ok : StatusCode::corrupt};
+}
+
+namespace {
+
+constexpr std::size_t before_data = 8;  ///< of a chunk: length and name
+constexpr std::size_t around_data = 12;
+constexpr std::size_t header_data = 13;
+constexpr std::size_t checksum_begins = 4;  ///< with the name
+constexpr std::size_t checksum_bytes = 4;
+
+std::uint32_t big_endian(const std::byte* bytes) {
+  std::uint32_t value = 0;
+  for (int at = 0; at < 4; ++at) value = value << 8 | std::to_integer<std::uint32_t>(bytes[at]);
+  return value;
+}
+
+/// Requires the chunk's length and name to lie in the file.
+struct Chunk {
+  explicit Chunk(const std::byte* at) : length(big_endian(at)), name(reinterpret_cast<const char*>(at) + 4, 4) {}
+  std::size_t length;
+  std::string_view name;
+  [[nodiscard]] std::size_t whole() const { return length + around_data; }
+};
+
+}  // namespace
+
+bool read_png_outline(std::span<const std::byte> encoded, PngOutline& outline) {
+  outline = {};
+  bool has_header = false;
+  for (std::size_t at = png_signature_bytes; at + around_data <= encoded.size();) {
+    const Chunk chunk(encoded.data() + at);
+    if (chunk.length > encoded.size() - at - around_data) return false;
+    if (!has_header) {
+      if (chunk.name != "IHDR" || chunk.length != header_data) return false;
+      has_header = true;
+      outline.width = big_endian(encoded.data() + at + before_data);
+      outline.height = big_endian(encoded.data() + at + before_data + 4);
+    }
+    if (chunk.name == "IDAT" && outline.first_data == 0) outline.first_data = at;
+    if (chunk.name == "IEND") return outline.first_data != 0;
+    at += chunk.whole();
+  }
+  return false;
+}
+
+bool png_chunks_are_intact(std::span<const std::byte> encoded, std::size_t first, std::size_t position) {
+  for (std::size_t at = first; at < position;) {
+    const std::size_t end = at + Chunk(encoded.data() + at).whole();
+    const auto* checked = reinterpret_cast<const Bytef*>(encoded.data() + at + checksum_begins);
+    if (crc32_z(0, checked, end - at - checksum_begins - checksum_bytes) != big_endian(encoded.data() + end - checksum_bytes)) return false;
+    at = end;
+  }
+  return true;
+}
+
+template <int pixel_bytes, int red, int green, int blue>
+void PngRowConverter::convert_values(const std::uint8_t* stored, int left, int width, std::uint8_t* target) const {
+  stored += std::ptrdiff_t{left} * pixel_bytes;
+  for (int pixel = 0; pixel < width; ++pixel, stored += pixel_bytes, target += bytes_per_pixel) {
+    const Color color{stored[red], stored[green], stored[blue], 255};
+    std::memcpy(target, color.data(), bytes_per_pixel);
+  }
+}
+
+void PngRowConverter::convert_rgba(const std::uint8_t* stored, int left, int width, std::uint8_t* target) const {
+  std::memcpy(target, stored + static_cast<std::size_t>(left) * bytes_per_pixel, static_cast<std::size_t>(width) * bytes_per_pixel);
+}
+
+void PngRowConverter::look_up_bytes(const std::uint8_t* stored, int left, int width, std::uint8_t* target) const {
+  for (int pixel = 0; pixel < width; ++pixel, target += bytes_per_pixel) std::memcpy(target, m_colors[stored[left + pixel]].data(), bytes_per_pixel);
+}
+
+void PngRowConverter::look_up_bits(const std::uint8_t* stored, int left, int width, std::uint8_t* target) const {
+  const unsigned mask = (1U << m_bits) - 1;
+  for (int pixel = left; pixel < left + width; ++pixel, target += bytes_per_pixel) {
+    const int bit = pixel * m_bits;
+    const unsigned value = (static_cast<unsigned>(stored[bit / 8]) >> (8 - m_bits - bit % 8)) & mask;
+    std::memcpy(target, m_colors[value].data(), bytes_per_pixel);
+  }
+}
+
+PngRowConverter::Convert PngRowConverter::choose(const PngPixels& pixels) {
+  const bool wide = pixels.bit_depth == 16;
+  switch (pixels.color_type) {
+    case PNG_COLOR_TYPE_RGB:
+      return wide ? &PngRowConverter::convert_values<6, 0, 2, 4> : &PngRowConverter::convert_values<3, 0, 1, 2>;
+    case PNG_COLOR_TYPE_RGB_ALPHA:
+      return wide ? &PngRowConverter::convert_values<8, 0, 2, 4> : &PngRowConverter::convert_rgba;
+    case PNG_COLOR_TYPE_GRAY_ALPHA:
+      return wide ? &PngRowConverter::convert_values<4, 0, 0, 0> : &PngRowConverter::convert_values<2, 0, 0, 0>;
+    default:
+      if (wide) return &PngRowConverter::convert_values<2, 0, 0, 0>;
+      return pixels.bit_depth == 8 ? &PngRowConverter::look_up_bytes : &PngRowConverter::look_up_bits;
+  }
+}
+
+void PngRowConverter::prepare(const PngPixels& pixels, std::span<const Color> palette) {
+  m_convert = choose(pixels);
+  m_bits = pixels.bit_depth;
+  if (pixels.color_type == PNG_COLOR_TYPE_PALETTE) {
+    const auto end = std::copy(palette.begin(), palette.end(), m_colors.begin());
+    std::fill(end, m_colors.end(), Color{});
+  } else if (pixels.color_type == PNG_COLOR_TYPE_GRAY && pixels.bit_depth <= 8) {
+    const unsigned white = (1U << m_bits) - 1;
+    for (unsigned value = 0; value <= white; ++value) {
+      const auto grey = static_cast<std::uint8_t>(value * 255 / white);
+      m_colors[value] = {grey, grey, grey, 255};
+    }
+  }
 }
 
 }  // namespace dsanalyze

@@ -19,4 +19,23 @@ struct Augmentation {
 /// then the largest crop in the middle that keeps the ratio. Requires width, height >= 1.
 Augmentation draw_augmentation(const ImagePrep& prep, std::uint64_t seed, std::uint64_t generation, SampleId sample, int width, int height);
 
+/// How a crop is had: the rectangle to decode at 1/denominator, and what of it the resize covers.
+struct ScaledCrop {
+  int denominator = 1;
+  PixelRectangle pixels;
+  AxisSpan horizontal;
+  AxisSpan vertical;
+};
+
+/// A crop that becomes output_size x output_size pixels. Decodes at 1/2, 1/4 or 1/8, as far as the decoder can (`largest_denominator`) and as long as
+/// the crop is then still at least twice the output in both directions, so that the resize's filter, not the decoder's, decides what the output looks
+/// like.
+ScaledCrop scale_crop(const PixelRectangle& crop, int image_width, int image_height, int output_size, int largest_denominator);
+/// The same at a given denominator.
+ScaledCrop scale_crop_by(const PixelRectangle& crop, int image_width, int image_height, int denominator);
+
+/// torchvision's Resize(output_size) and CenterCrop(output_size) in one: the shorter side becomes output_size, the longer one is cut to it in the
+/// middle. Unlike a crop that is drawn, the resize sees what lies beside the crop. The denominator is chosen as in scale_crop().
+ScaledCrop scale_centre(int image_width, int image_height, int output_size, int largest_denominator);
+
 }  // namespace dsanalyze

@@ -9,8 +9,8 @@
 
 #include "base/error.hpp"
 #include "base/system/shared_memory.hpp"
+#include "loaders/cache/cache.hpp"
 #include "loaders/cache/directory.hpp"
-#include "loaders/cache/no_cache.hpp"
 #include "loaders/cache/slab.hpp"
 #include "protocol.hpp"
 #include "server_scope.hpp"

@@ -3,7 +3,7 @@
 #include <atomic>
 #include <optional>
 
-#include "step.hpp"
+#include "memory.hpp"
 #include "view.hpp"
 
 namespace dsanalyze::staging {

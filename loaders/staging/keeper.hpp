@@ -3,7 +3,7 @@
 #include <array>
 #include <functional>
 
-#include "step.hpp"
+#include "memory.hpp"
 #include "view.hpp"
 
 namespace dsanalyze::staging {

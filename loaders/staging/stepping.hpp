@@ -5,8 +5,8 @@
 #include <functional>
 
 #include "filler.hpp"
+#include "memory.hpp"
 #include "segments.hpp"
-#include "step.hpp"
 
 namespace dsanalyze::staging {
 

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "step.hpp"
+#include "memory.hpp"
 #include "view.hpp"
 
 namespace dsanalyze::staging {

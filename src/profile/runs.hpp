@@ -5,7 +5,7 @@
 #include <stop_token>
 #include <vector>
 
-#include "loaders/fetch/storage_places.hpp"
+#include "loaders/fetch/storage_meter.hpp"
 #include "loaders/pipeline.hpp"
 #include "profiler.hpp"
 #include "windows.hpp"

@@ -23,7 +23,6 @@
 #include "loaders/prep/any_image_decoder.hpp"
 #include "loaders/prep/prep.hpp"
 #include "loaders/prep/random_resized_crop.hpp"
-#include "loaders/prep/scaled_crop.hpp"
 
 using namespace dsanalyze;
 

@@ -8,7 +8,7 @@
 #include "core/cache_policy/cache_policy.hpp"
 #include "core/order.hpp"
 #include "fuzz.hpp"
-#include "loaders/dataset/readers/brace_range.hpp"
+#include "loaders/dataset/readers/dataset_source.hpp"
 #include "loaders/sampler.hpp"
 
 // What users type, and what a saved state says. The first byte chooses the parser.

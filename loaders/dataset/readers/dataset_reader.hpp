@@ -1,15 +1,17 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stop_token>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/events.hpp"
 #include "core/index.hpp"
-#include "folder_labels.hpp"
 #include "folder_listing.hpp"
 #include "loaders/dataset/dataset.hpp"
 #include "loaders/dataset/sample_choice.hpp"
@@ -53,5 +55,10 @@ DatasetIndex::Facts start_facts(const DatasetFiles& files);
 std::shared_ptr<const DatasetIndex> read_image_folder(const DatasetFiles& files, const ReaderContext& context);
 std::shared_ptr<const DatasetIndex> read_tar_shards(const DatasetFiles& files, const ReaderContext& context);
 std::shared_ptr<const DatasetIndex> read_npy_arrays(const DatasetFiles& files, const ReaderContext& context);
+
+/// The name of the member of a tar shard that holds the sample, as it stands in the archive; "" when the shard does not tell. Reads the shard.
+std::string member_name_of(const DatasetIndex& index, const IndexRecord& record);
+/// The row of an array file that the sample is; nothing when each file is a sample. Reads the file's header.
+std::optional<std::uint64_t> row_of(const DatasetIndex& index, const IndexRecord& record);
 
 }  // namespace dsanalyze

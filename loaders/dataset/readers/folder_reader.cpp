@@ -10,10 +10,10 @@
 
 #include "base/error.hpp"
 #include "dataset_reader.hpp"
-#include "folder_labels.hpp"
+#include "folder_listing.hpp"
 #include "format_names.hpp"
 #include "loaders/dataset/index_dependencies.hpp"
-#include "loaders/dataset/sample_sizes.hpp"
+#include "loaders/dataset/sample_choice.hpp"
 
 // A folder of images: each file is a sample, class folders give labels.
 

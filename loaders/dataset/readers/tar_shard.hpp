@@ -10,9 +10,10 @@
 #include <vector>
 
 #include "core/index.hpp"
+#include "dataset_source.hpp"
+#include "file_window.hpp"
 #include "label_table.hpp"
 #include "member_keys.hpp"
-#include "named_count.hpp"
 
 namespace dsanalyze {
 
@@ -92,5 +93,9 @@ struct Compression {
   std::string_view command;
 };
 Compression compression_of_bytes(std::string_view first_bytes);
+
+/// Where a byte lies behind the archive's end at `end` that is not zero; nothing where none was found. Archives may be followed by any number of
+/// zeros. BehindEnd::all finds the first such byte; holes of the file are not read. Throws Error naming path and cause, Interrupted on a stop.
+std::optional<std::uint64_t> find_nonzero_behind(FileWindow& window, std::uint64_t end, BehindEnd behind_end, const std::stop_token& stop);
 
 }  // namespace dsanalyze

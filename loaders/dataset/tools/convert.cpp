@@ -5,7 +5,6 @@
 #include <system_error>
 #include <utility>
 
-#include "all_samples.hpp"
 #include "base/error.hpp"
 #include "base/random.hpp"
 #include "convert_run.hpp"
@@ -15,6 +14,7 @@
 #include "loaders/dataset/readers/parallel_ranges.hpp"
 #include "loaders/dataset/readers/tar_header.hpp"
 #include "loaders/dataset/sample_bytes.hpp"
+#include "sample_files.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "base/text/units.hpp"
+#include "dataset_make.hpp"
 
 namespace dsanalyze {
 
@@ -24,5 +25,14 @@ void remove_left_over_files(const std::filesystem::path& folder);
 
 /// The size of a sample that is there whole (it begins and ends as a JPEG does); nothing when it is not there or was cut off by a power failure.
 std::optional<Bytes> whole_sample_bytes(const std::filesystem::path& path);
+
+// What the commands that read every sample of a dataset have in common.
+
+constexpr std::size_t piece_samples = 32;    ///< that a thread takes at a time
+constexpr std::size_t failures_named = 100;  ///< of all that failed
+
+/// make_dataset() with a writer of its own: a test's full disk.
+MakeReport make_dataset_with(const std::filesystem::path& folder, const MakeOptions& options, const WriteSample& write, EventSink& events,
+                             const std::stop_token& stop);
 
 }  // namespace dsanalyze

@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "all_samples.hpp"
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "loaders/dataset/dataset.hpp"
@@ -21,6 +20,7 @@
 #include "loaders/dataset/readers/parallel_ranges.hpp"
 #include "loaders/dataset/readers/tar_shard.hpp"
 #include "loaders/dataset/sample_bytes.hpp"
+#include "sample_files.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -1,4 +1,4 @@
-#include "loaders/dataset/readers/brace_range.hpp"
+#include "loaders/dataset/readers/dataset_source.hpp"
 
 #include <doctest/doctest.h>
 

@@ -11,7 +11,6 @@
 #include "loaders/dataset/dataset.hpp"
 #include "loaders/dataset/tools/dataset_make.hpp"
 #include "loaders/dataset/tools/jpeg_file.hpp"
-#include "loaders/dataset/tools/make_run.hpp"
 #include "loaders/dataset/tools/photograph_files.hpp"
 #include "loaders/dataset/tools/sample_files.hpp"
 

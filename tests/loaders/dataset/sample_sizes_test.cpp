@@ -1,4 +1,4 @@
-#include "loaders/dataset/sample_sizes.hpp"
+#include "loaders/dataset/sample_choice.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "loaders/fetch/storage_places.hpp"
+#include "loaders/fetch/storage_meter.hpp"
 
 #include <doctest/doctest.h>
 

@@ -6,7 +6,6 @@
 #include <zlib.h>
 
 #include "decoded_image.hpp"
-#include "loaders/prep/png_chunks.hpp"
 #include "loaders/prep/png_decoder.hpp"
 #include "png_images.hpp"
 

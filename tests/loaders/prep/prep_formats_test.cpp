@@ -11,7 +11,6 @@
 #include "loaders/prep/prep.hpp"
 #include "loaders/prep/random_resized_crop.hpp"
 #include "loaders/prep/resize.hpp"
-#include "loaders/prep/scaled_crop.hpp"
 #include "png_images.hpp"
 #include "webp_images.hpp"
 

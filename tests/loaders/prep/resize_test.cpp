@@ -8,8 +8,8 @@
 #include "base/random.hpp"
 #include "jpeg_images.hpp"
 #include "loaders/prep/jpeg_decoder.hpp"
+#include "loaders/prep/random_resized_crop.hpp"
 #include "loaders/prep/resize.hpp"
-#include "loaders/prep/scaled_crop.hpp"
 
 using namespace dsanalyze;
 
