@@ -4,11 +4,13 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "connection_queue.hpp"
+#include "frame_intake.hpp"
 #include "handshake.hpp"
 #include "outbox.hpp"
 #include "transport/team/job.hpp"
@@ -27,17 +29,12 @@ class Connection {
   /// `socket` does not block. `number`: among those with this peer.
   Connection(Loop& loop, FileDescriptor socket, const FrameKeys& keys, std::uint32_t peer, std::uint32_t number);
 
-  struct Asked {
-    PeerRequest request;
-    std::uint32_t place = 0;
-    Nanoseconds at = 0;
-    std::uint64_t number = 0;
-    bool is_cancelled = false;  ///< is completed already, and its answer is not wanted
-  };
-  void ask(const PeerRequest& request, std::uint32_t place, Nanoseconds now);
-  void say(FrameKind kind, std::uint64_t number, std::shared_ptr<const std::vector<std::byte>> bytes);
-  void cancel_all();
-  [[nodiscard]] std::uint32_t unanswered() const { return m_unanswered.load(std::memory_order_relaxed); }
+  void ask(const PeerRequest& request, std::uint32_t place, Nanoseconds now) { m_queue.ask(request, place, now); }
+  void say(FrameKind kind, std::uint64_t number, std::shared_ptr<const std::vector<std::byte>> bytes) {
+    m_queue.say({kind, number, 0, std::move(bytes)});
+  }
+  void cancel_all() { m_queue.cancel_all(); }
+  [[nodiscard]] std::uint32_t unanswered() const { return m_queue.unanswered(); }
   Loop& loop() { return *m_loop; }
 
   /// Whether a frame has come over it: the other rank knows that it is connected.
@@ -61,7 +58,6 @@ class Connection {
   std::atomic<bool> is_woken{false};
 
  private:
-  enum class Body : std::uint8_t { none, reply, unwanted, message };
   void serve_socket();
   void await_reading();
   void await_writing();
@@ -80,7 +76,7 @@ class Connection {
   bool take_head(const FrameHead& head);
   /// Whether a message is the next one; one that has come already is dropped.
   bool is_next_message(const FrameHead& head);
-  Asked pop_awaited();
+  AskedSample pop_awaited();
   void write_all();
   void fill_outbox();
   void add_requests();
@@ -100,7 +96,7 @@ class Connection {
   bool break_off();
   void end(Status status);
   void fail_asked(Status status);
-  void complete(const Asked& asked, Status status);
+  void complete(const AskedSample& asked, Status status);
   void answer_came();
   void cancel_asked();
   [[nodiscard]] bool is_overdue(Nanoseconds now) const;
@@ -108,69 +104,59 @@ class Connection {
   /// Found in half of the time after which the other rank is lost, so that there is time to open the connection again.
   [[nodiscard]] bool is_stuck(Nanoseconds now) const;
   [[nodiscard]] Nanoseconds time_to_come(std::size_t bytes) const;
-  /// Bytes of the body that is coming in.
-  [[nodiscard]] std::size_t of_body() const;
   /// Whether the other rank's process has ended, where that can be known.
   [[nodiscard]] bool has_ended() const;
   /// Before anything else is said.
   void say_process();
 
+  /// The socket that it has now.
+  struct Link {
+    asio::ip::tcp::socket socket;
+    std::uint64_t number = 0;   ///< of sockets so far: what is still awaited of an earlier one is of no interest
+    bool is_open = false;       ///< has a socket
+    bool has_said_all = false;  ///< and hung up for its part
+    bool awaits_writing = false;
+    int enough = 1;  ///< bytes that the socket waits for before it wakes anybody
+  };
+  /// Messages of both directions, which come once each and in their order, over however many sockets.
+  struct Messages {
+    Ring<Message> unheard;      ///< that the other rank may not have heard
+    std::size_t said_here = 0;  ///< of `unheard`, those at the front that were sent over this socket
+    std::uint64_t said = 0;     ///< given a number so far
+    std::uint64_t heard = 0;
+  };
+  /// When something last happened.
+  struct Times {
+    Nanoseconds heard = 0;     ///< a frame that is whole and right
+    Nanoseconds opened = 0;    ///< this socket
+    Nanoseconds read = 0;      ///< any bytes
+    Nanoseconds answered = 0;  ///< a byte of an answer, or the first one became due
+    Nanoseconds due = 0;       ///< the first answer became due
+    Nanoseconds sent = 0;      ///< a byte, or there began to be some to send
+  };
+
   Loop* m_loop;
   Job* m_job;
   std::uint32_t m_peer;
   std::uint32_t m_number;
-  asio::ip::tcp::socket m_socket;
-  std::uint64_t m_sockets = 0;  ///< so far: what is still awaited of an earlier one is of no interest
-  bool m_is_open = false;       ///< has a socket
-  bool m_is_over = false;       ///< and gets none any more
+  Link m_link;
+  bool m_is_over = false;  ///< and gets no socket any more
   bool m_is_leaving = false;
-  Nanoseconds m_left = 0;       ///< when it began to
-  bool m_has_said_all = false;  ///< and hung up for its part
+  Nanoseconds m_left = 0;  ///< when it began to
   std::atomic<bool> m_has_heard{false};
   std::atomic<bool> m_is_broken{false};
 
-  std::mutex m_mutex;
-  Ring<Asked> m_asked;            ///< guarded by m_mutex: not sent yet
-  std::uint64_t m_next = 0;       ///< guarded by m_mutex: the next request's number
-  std::uint64_t m_cancelled = 0;  ///< guarded by m_mutex: requests before this one are cancelled
-  Ring<Message> m_said;           ///< guarded by m_mutex: not sent yet
-  bool m_is_lost = false;         ///< guarded by m_mutex: what is asked now is completed by work()
-  std::atomic<std::uint32_t> m_unanswered{0};
-
-  // Receiving: what belongs to no body lies in m_stage.
-  std::array<std::byte, 4096> m_stage{};
-  int m_enough = 1;  ///< bytes that the socket waits for before it wakes anybody
-  std::size_t m_begin = 0;
-  std::size_t m_end = 0;
-  Body m_body = Body::none;
-  FrameHead m_head;
-  HeadBytes m_head_bytes{};
-  FrameSum m_sum{};
-  FrameSums m_received;
-  std::uint64_t m_messages_heard = 0;
-  std::span<std::byte> m_rest;       ///< of the body, where it goes
-  std::vector<std::byte> m_message;  ///< of a body that is no reply, or one that is not wanted any more
-  Ring<Asked> m_awaited;             ///< in the order in which answers come
-  std::size_t m_asked_here = 0;      ///< of m_awaited, those at the front that were sent over this socket
+  ConnectionQueue m_queue;
+  FrameIntake m_intake;
+  Ring<AskedSample> m_awaited;   ///< in the order in which answers come
+  std::size_t m_asked_here = 0;  ///< of m_awaited, those at the front that were sent over this socket
   std::vector<RequestEntry> m_entries;
-
-  // Sending.
   Ring<ServedRequest> m_served;
   Outbox m_outbox;
-  Ring<Message> m_unheard;       ///< messages that the other rank may not have heard
-  std::size_t m_said_here = 0;   ///< of m_unheard, those at the front that were sent over this socket
-  std::uint64_t m_messages = 0;  ///< given a number so far
+  Messages m_messages;
   bool m_owes_sign = false;
   std::optional<ProcessIdentity> m_process;  ///< the other rank's, on this machine
-  bool m_awaits_writing = false;
-
-  // When something last happened.
-  Nanoseconds m_heard = 0;     ///< a frame that is whole and right
-  Nanoseconds m_opened = 0;    ///< this socket
-  Nanoseconds m_read = 0;      ///< any bytes
-  Nanoseconds m_answered = 0;  ///< a byte of an answer, or the first one became due
-  Nanoseconds m_due = 0;       ///< the first answer became due
-  Nanoseconds m_sent = 0;      ///< a byte, or there began to be some to send
+  Times m_times;
 };
 
 }  // namespace dsanalyze::transport

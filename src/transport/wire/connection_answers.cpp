@@ -29,12 +29,12 @@ bool Connection::take_small_frame(const FrameHead& head, std::span<const std::by
     case FrameKind::mask:
     case FrameKind::decided:
       if (is_next_message(head)) m_job->hear(m_peer, head, {bytes.begin(), bytes.end()});
-      return m_is_open;
+      return m_link.is_open;
     case FrameKind::process:
       if (is_next_message(head)) m_process = parse_process(bytes);
-      return m_is_open;
+      return m_link.is_open;
     case FrameKind::leaving:
-      if (!is_next_message(head)) return m_is_open;
+      if (!is_next_message(head)) return m_link.is_open;
       // It waits for the word that it was heard.
       m_owes_sign = true;
       write_all();
@@ -55,23 +55,23 @@ bool Connection::take_requests(const FrameHead& head, std::span<const std::byte>
 
 bool Connection::take_answer(const FrameHead& head) {
   if (m_asked_here == 0 || m_awaited.front().number != head.number) return break_off();
-  const Asked asked = pop_awaited();
+  const AskedSample asked = pop_awaited();
   answer_came();
   complete(asked, head.kind == FrameKind::not_held ? Status{StatusCode::not_found, 0} : corrupt(Corruption::unknown));
   return true;
 }
 
-Connection::Asked Connection::pop_awaited() {
+AskedSample Connection::pop_awaited() {
   m_asked_here -= m_asked_here > 0 ? 1 : 0;
   return m_awaited.pop();
 }
 
 void Connection::answer_came() {
-  m_due = m_answered = m_read;
-  m_unanswered.fetch_sub(1, std::memory_order_relaxed);
+  m_times.due = m_times.answered = m_times.read;
+  m_queue.settle_one();
 }
 
-void Connection::complete(const Asked& asked, Status status) {
+void Connection::complete(const AskedSample& asked, Status status) {
   if (asked.is_cancelled) return;
   const Nanoseconds now = m_job->members.now();
   PeerCompletion completion{asked.request.tag, asked.request.sample, m_peer, status, {}, UINT32_MAX, now, now - asked.at};
@@ -88,45 +88,38 @@ void Connection::complete(const Asked& asked, Status status) {
 
 void Connection::cancel_asked() {
   std::uint64_t before = 0;
-  while (true) {
-    Asked asked;
-    {
-      const std::scoped_lock lock(m_mutex);
-      before = m_cancelled;
-      if (m_asked.empty() || m_asked.front().number >= before) break;
-      asked = m_asked.pop();
-    }
-    m_unanswered.fetch_sub(1, std::memory_order_relaxed);
-    complete(asked, {StatusCode::cancelled, 0});
+  while (const auto asked = m_queue.pop_cancelled(before)) {
+    m_queue.settle_one();
+    complete(*asked, {StatusCode::cancelled, 0});
   }
   // One whose bytes are coming in just now is let come.
-  for (std::size_t i = m_body == Body::reply ? 1 : 0; i < m_awaited.size() && m_awaited[i].number < before; ++i) {
+  for (std::size_t i = m_intake.body() == FrameIntake::Body::reply ? 1 : 0; i < m_awaited.size() && m_awaited[i].number < before; ++i) {
     complete(m_awaited[i], {StatusCode::cancelled, 0});
     m_awaited[i].is_cancelled = true;
   }
 }
 
 void Connection::write_all() {
-  while (m_is_open && !m_has_said_all) {
+  while (m_link.is_open && !m_link.has_said_all) {
     if (m_outbox.empty()) {
       fill_outbox();
       if (m_outbox.empty()) break;
-      m_sent = m_job->members.now();
+      m_times.sent = m_job->members.now();
     }
-    if (m_outbox.send(m_socket.native_handle()) < 0) {
+    if (m_outbox.send(m_link.socket.native_handle()) < 0) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM) return await_writing();
       // It may have said why.
       read_available();
-      if (m_is_open) broke();
+      if (m_link.is_open) broke();
       return;
     }
-    m_sent = m_job->members.now();
+    m_times.sent = m_job->members.now();
   }
   // The first connection's end is the sign for the other rank to close all: it carries what ranks say to one another, which is read before its end.
-  if (m_is_open && m_is_leaving && m_number == 0 && !m_has_said_all) {
-    m_has_said_all = true;
-    ::shutdown(m_socket.native_handle(), SHUT_WR);
+  if (m_link.is_open && m_is_leaving && m_number == 0 && !m_link.has_said_all) {
+    m_link.has_said_all = true;
+    ::shutdown(m_link.socket.native_handle(), SHUT_WR);
   }
 }
 
@@ -141,58 +134,47 @@ void Connection::fill_outbox() {
 void Connection::add_requests() {
   m_entries.clear();
   std::uint64_t first = 0;
-  const auto add = [&](const Asked& asked) {
-    if (m_entries.empty()) first = asked.number;
-    m_entries.push_back({asked.request.sample, asked.request.bytes});
-    ++m_asked_here;
-  };
-  // What was asked over an earlier socket comes first; of it, as many as have numbers without a gap.
-  while (m_asked_here < m_awaited.size() && m_entries.size() < most_entries) {
-    const Asked& asked = m_awaited[m_asked_here];
-    if (!m_entries.empty() && asked.number != first + m_entries.size()) break;
-    add(asked);
-  }
-  if (m_entries.empty()) {
-    const std::scoped_lock lock(m_mutex);
-    if (m_awaited.empty()) m_due = m_answered = m_job->members.now();
-    while (!m_asked.empty() && m_entries.size() < most_entries && m_awaited.size() < most_asked) {
-      add(m_asked.front());
-      m_awaited.push(m_asked.pop());
+  // Of those that are awaited and were not sent over this socket, as many as have numbers without a gap.
+  const auto add_awaited = [&] {
+    while (m_asked_here < m_awaited.size() && m_entries.size() < most_entries) {
+      const AskedSample& asked = m_awaited[m_asked_here];
+      if (m_entries.empty()) first = asked.number;
+      if (asked.number != first + m_entries.size()) break;
+      m_entries.push_back({asked.request.sample, asked.request.bytes});
+      ++m_asked_here;
     }
+  };
+  // What was asked over an earlier socket comes first.
+  add_awaited();
+  if (m_entries.empty()) {
+    if (m_awaited.empty()) m_times.due = m_times.answered = m_job->members.now();
+    if (m_awaited.size() < most_asked) m_queue.take_asked(std::min<std::size_t>(most_entries, most_asked - m_awaited.size()), m_awaited);
+    add_awaited();
   }
   if (!m_entries.empty()) m_outbox.add_requests(first, m_entries);
 }
 
 void Connection::add_messages() {
-  {
-    const std::scoped_lock lock(m_mutex);
-    while (!m_said.empty()) {
-      m_unheard.push(m_said.pop());
-      m_unheard[m_unheard.size() - 1].said = ++m_messages;
-    }
-  }
-  while (m_said_here < m_unheard.size() && m_outbox.has_room()) m_outbox.add_message(m_unheard[m_said_here++]);
+  m_queue.take_said([this](Message message) {
+    message.said = ++m_messages.said;
+    m_messages.unheard.push(std::move(message));
+  });
+  while (m_messages.said_here < m_messages.unheard.size() && m_outbox.has_room()) m_outbox.add_message(m_messages.unheard[m_messages.said_here++]);
 }
 
 Nanoseconds Connection::time_to_come(std::size_t bytes) const {
   return m_job->peer_deadline + static_cast<Nanoseconds>(bytes) * nanoseconds_per_second / least_bytes_per_second;
 }
 
-std::size_t Connection::of_body() const {
-  if (m_body == Body::none) return 0;
-  return (m_body == Body::reply ? m_head.length : m_message.size()) - m_rest.size();
-}
-
 bool Connection::is_overdue(Nanoseconds now) const {
   const Nanoseconds limit = m_job->peer_deadline;
   // What is coming in is not known to be the other rank's before it is whole: it counts for as long as it takes at the least rate, no longer.
-  if (now - m_heard > time_to_come(of_body()) || (!m_outbox.empty() && now - m_sent > limit)) return true;
-  return !m_awaited.empty() && (now - m_answered > limit || now - m_due > time_to_come(m_awaited.front().request.bytes));
+  if (now - m_times.heard > time_to_come(m_intake.of_body()) || (!m_outbox.empty() && now - m_times.sent > limit)) return true;
+  return !m_awaited.empty() && (now - m_times.answered > limit || now - m_times.due > time_to_come(m_awaited.front().request.bytes));
 }
 
 bool Connection::is_stuck(Nanoseconds now) const {
-  const bool has_begun = m_body != Body::none || m_begin < m_end;
-  return m_is_open && has_begun && now - std::max(m_heard, m_opened) > time_to_come(of_body()) / 2;
+  return m_link.is_open && m_intake.has_begun() && now - std::max(m_times.heard, m_times.opened) > time_to_come(m_intake.of_body()) / 2;
 }
 
 void Connection::look() {
@@ -204,13 +186,13 @@ void Connection::look() {
     if (m_is_over) return;
     if (is_overdue(m_job->members.now())) return lose({StatusCode::timeout, 0}, Death::silent);
     if (is_stuck(m_job->members.now())) broke();
-    if (m_is_open) tune_wakes();
+    if (m_link.is_open) tune_wakes();
   }
-  if (!m_is_open && has_ended()) return lose({StatusCode::io, ECONNRESET}, Death::ended);
-  if (!m_is_open && m_is_leaving && m_job->members.now() - m_left > longest_leaving) return end({StatusCode::cancelled, 0});
-  if (!m_is_open || !m_outbox.empty()) return;
-  const bool is_quiet = m_job->members.now() - m_sent >= m_job->peer_deadline / heartbeats_per_deadline;
-  m_owes_sign = is_quiet || m_outbox.acknowledged() != m_messages_heard;
+  if (!m_link.is_open && has_ended()) return lose({StatusCode::io, ECONNRESET}, Death::ended);
+  if (!m_link.is_open && m_is_leaving && m_job->members.now() - m_left > longest_leaving) return end({StatusCode::cancelled, 0});
+  if (!m_link.is_open || !m_outbox.empty()) return;
+  const bool is_quiet = m_job->members.now() - m_times.sent >= m_job->peer_deadline / heartbeats_per_deadline;
+  m_owes_sign = is_quiet || m_outbox.acknowledged() != m_messages.heard;
   if (m_owes_sign) write_all();
 }
 
@@ -221,7 +203,7 @@ void Connection::leave() {
   cancel_all();
   cancel_asked();
   if (m_number == 0) say(FrameKind::leaving, 0, nullptr);
-  if (m_is_open) return write_all();
+  if (m_link.is_open) return write_all();
   // What was said is said again where the connection is opened anew in time.
   if (m_number > 0) end({StatusCode::cancelled, 0});
 }
@@ -230,7 +212,7 @@ bool Connection::break_off() {
   m_job->counts.nonsense.fetch_add(1, std::memory_order_relaxed);
   m_job->bury(m_peer, Death::nonsense);
   if (!m_awaited.empty()) {
-    m_unanswered.fetch_sub(1, std::memory_order_relaxed);
+    m_queue.settle_one();
     complete(pop_awaited(), corrupt(Corruption::unknown));
   }
   lose({StatusCode::io, EPROTO}, Death::nonsense);
@@ -249,7 +231,7 @@ void Connection::lose(Status status, Death death) {
   if (m_is_over) return;
   // Lost first: who hears that a request failed can ask whom not to ask any more.
   m_job->bury(m_peer, death);
-  if (m_is_open) say_last_words();
+  if (m_link.is_open) say_last_words();
   end(status);
 }
 
@@ -263,7 +245,7 @@ void Connection::say_last_words() {
   // Behind what has begun, where there is room for all of it.
   const auto send_all = [this] {
     while (!m_outbox.empty()) {
-      if (m_outbox.send(m_socket.native_handle()) < 0 && errno != EINTR) return false;
+      if (m_outbox.send(m_link.socket.native_handle()) < 0 && errno != EINTR) return false;
       if (m_outbox.empty()) add_messages();
     }
     return true;
@@ -280,15 +262,11 @@ void Connection::close() {
 
 void Connection::end(Status status) {
   m_is_over = true;
-  {
-    const std::scoped_lock lock(m_mutex);
-    m_is_lost = true;
-    while (!m_said.empty()) m_said.pop();
-  }
+  m_queue.lose();
   drop_socket();
-  while (!m_unheard.empty()) m_unheard.pop();
+  while (!m_messages.unheard.empty()) m_messages.unheard.pop();
   while (!m_awaited.empty()) {
-    m_unanswered.fetch_sub(1, std::memory_order_relaxed);
+    m_queue.settle_one();
     complete(m_awaited.pop(), status);
   }
   fail_asked(status);
@@ -296,15 +274,9 @@ void Connection::end(Status status) {
 }
 
 void Connection::fail_asked(Status status) {
-  while (true) {
-    Asked asked;
-    {
-      const std::scoped_lock lock(m_mutex);
-      if (m_asked.empty()) return;
-      asked = m_asked.pop();
-    }
-    m_unanswered.fetch_sub(1, std::memory_order_relaxed);
-    complete(asked, status);
+  while (const auto asked = m_queue.pop()) {
+    m_queue.settle_one();
+    complete(*asked, status);
   }
 }
 
