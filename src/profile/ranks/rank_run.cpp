@@ -10,6 +10,7 @@
 #include "profile/pilot.hpp"
 #include "profile/run_support.hpp"
 #include "rank_runs.hpp"
+#include "ranks/rank_partition.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -21,15 +22,6 @@ struct ChosenRun {
   std::uint64_t subset_samples = 0;
   double seconds = 0;
 };
-
-/// This rank's share of a storage that all read from.
-ProfileInputs rank_inputs(const RunContext& context) {
-  ProfileInputs inputs = context.inputs;
-  inputs.index = context.subset;
-  ProfileSettings& settings = inputs.settings;
-  if (settings.storage_scope == StorageScope::shared) settings.storage_bytes_per_s /= settings.world;
-  return inputs;
-}
 
 /// `epochs`: that the others trained.
 std::string lost_text(const PartitionedShare::Lost& lost, std::uint64_t epochs) {
@@ -60,18 +52,6 @@ void meet_again(const RunContext& context, AliveRanks& alive) {
   const Status status = agree_or_stop(context, alive);
   if (!status.ok()) throw not_all_came(*context.inputs.team, "the end of the full run", status);
 }
-
-/// Serves the other ranks from a cache, which outlives it, and waits at its end until nothing of the cache is in use.
-class Serving {
- public:
-  Serving(Ranks& ranks, const HeldSamples& held) : m_ranks(ranks) { m_ranks.serve(&held); }
-  ~Serving() { m_ranks.serve(nullptr); }
-  Serving(const Serving&) = delete;
-  Serving& operator=(const Serving&) = delete;
-
- private:
-  Ranks& m_ranks;
-};
 
 /// What this rank's part of the run was like.
 struct RankTraining {
@@ -186,32 +166,14 @@ RanksMeasured run_with_others(RunContext& context, double seconds) {
   RankTeam& team = *context.inputs.team;
   follow_rank_0(context, seconds);
   make_cold(context);
-  const ProfileInputs inputs = rank_inputs(context);
-  Pipeline::Spec spec = full_spec(context);
-  const bool is_partitioned = settings.partition != PartitionMode::none;
-  if (is_partitioned) spec.least_priority = partition_priority;
-  const auto server = Pipeline::make_server(inputs, spec, 1, context.timing);
-  const Nanoseconds begun = context.timing.clock->now();
-  PartitionedShare share(
-      {context.subset, &server->cache(), &server->held(), &team.collective(), context.timing},
-      {.mode = settings.partition,
-       .balance = settings.balance_from,
-       .rank_batch = static_cast<std::uint32_t>(settings.batch_size * (settings.step == StepMode::lockstep ? settings.accelerators : 1)),
-       .seed = settings.seed,
-       .enough = [&] { return to_seconds(context.timing.clock->now() - begun) >= 1.5 * seconds || context.budget_spent(); },
-       .patience_seconds = rank_patience(context)});
-  spec.server = server;
-  spec.share = &share;
-  std::unique_ptr<PeerSource> emulated;
-  if (settings.network == Seam::emulated)
-    emulated = make_emulated_network(team.ranks().peers(), settings.network_bytes_per_s / settings.scale, context.timing);
-  if (is_partitioned) {
-    spec.peers = emulated ? emulated.get() : &team.ranks().peers();
-    spec.rules = &share;
-  }
-  Pipeline pipeline(inputs, spec, context.timing);
-  if (is_partitioned) share.read_with(pipeline.partitioned_engine());
-  const Serving serving(team.ranks(), server->held());
+  ProfileInputs inputs = context.inputs;
+  inputs.index = context.subset;
+  share_storage(inputs.settings);
+  RankPartition partition({team, inputs, full_spec(context), context.timing,
+                           [&](Nanoseconds running) { return to_seconds(running) >= 1.5 * seconds || context.budget_spent(); },
+                           rank_patience(context)});
+  Pipeline& pipeline = partition.pipeline();
+  PartitionedShare& share = partition.share();
   auto loader = pipeline.make_loader({.epochs = static_cast<std::uint64_t>(settings.epochs)});
   const RankTraining training = train_measured(context, inputs, pipeline, *loader, share, seconds);
 
@@ -221,7 +183,7 @@ RanksMeasured run_with_others(RunContext& context, double seconds) {
   RankRecord mine = record_rank(context, training.own, pipeline, *loader, share.account(), training.log);
   mine.training = training.own.record.training;
   meet_again(context, alive);
-  if (is_partitioned) measured.network = measure_network(context, pipeline, share, server->held(), network_seconds);
+  if (partition.asks_others()) measured.network = measure_network(context, pipeline, share, partition.held(), network_seconds);
   measured.ranks = gather_records(context, alive, mine);
   share.ended(alive);
   measured.partition = partition_record(context, share.account());
