@@ -10,7 +10,7 @@
 
 #include "base/error.hpp"
 #include "base/statistics.hpp"
-#include "epoch_stages.hpp"
+#include "epoch_loader.hpp"
 
 namespace dsanalyze {
 namespace {
