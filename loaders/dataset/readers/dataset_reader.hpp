@@ -12,6 +12,7 @@
 
 #include "base/events.hpp"
 #include "core/index.hpp"
+#include "folder_labels.hpp"
 #include "folder_listing.hpp"
 #include "loaders/dataset/dataset.hpp"
 #include "loaders/dataset/sample_choice.hpp"

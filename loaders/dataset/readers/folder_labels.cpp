@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "dataset_source.hpp"
 #include "label_table.hpp"
-#include "named_count.hpp"
 
 namespace dsanalyze {
 

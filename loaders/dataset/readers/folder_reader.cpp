@@ -10,7 +10,7 @@
 
 #include "base/error.hpp"
 #include "dataset_reader.hpp"
-#include "folder_listing.hpp"
+#include "folder_labels.hpp"
 #include "format_names.hpp"
 #include "loaders/dataset/index_dependencies.hpp"
 #include "loaders/dataset/sample_choice.hpp"
