@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "loaders/prep/slowed_prep.hpp"
+#include "loaders/prep/prep.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -9,7 +9,6 @@
 #include "base/system/files.hpp"
 #include "buffer_pool.hpp"
 #include "file_access.hpp"
-#include "kept_files.hpp"
 
 namespace dsanalyze {
 

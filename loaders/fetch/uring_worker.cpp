@@ -16,7 +16,6 @@
 #include "fetch_engine.hpp"
 #include "file_access.hpp"
 #include "job_desk.hpp"
-#include "kept_files.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -9,9 +9,7 @@
 #include "base/system/files.hpp"
 #include "file_access.hpp"
 #include "job_desk.hpp"
-#include "kept_files.hpp"
 #include "uring.hpp"
-#include "uring_chains.hpp"
 
 namespace dsanalyze {
 

@@ -17,7 +17,6 @@
 #include "loaders/cache/cache.hpp"
 #include "loaders/cache/replacing_cache.hpp"
 #include "loaders/cache/slab.hpp"
-#include "minio_ledger.hpp"
 #include "protocol.hpp"
 #include "server_scope.hpp"
 

@@ -8,7 +8,7 @@
 
 #include "base/clock.hpp"
 #include "base/host/control_group.hpp"
-#include "loaders/prep/slowed_prep.hpp"
+#include "loaders/prep/prep.hpp"
 #include "pilot.hpp"
 #include "profile/jobs/job_runs.hpp"
 #include "profile/ranks/rank_runs.hpp"

@@ -12,8 +12,8 @@
 
 #include "base/events.hpp"
 #include "core/index.hpp"
-#include "folder_labels.hpp"
 #include "folder_listing.hpp"
+#include "label_table.hpp"
 #include "loaders/dataset/dataset.hpp"
 #include "loaders/dataset/sample_choice.hpp"
 

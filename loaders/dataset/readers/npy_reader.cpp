@@ -17,7 +17,6 @@
 #include "dataset_reader.hpp"
 #include "dataset_source.hpp"
 #include "file_window.hpp"
-#include "folder_labels.hpp"
 #include "format_names.hpp"
 #include "label_table.hpp"
 #include "loaders/dataset/index_dependencies.hpp"

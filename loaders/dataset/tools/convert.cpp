@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/random.hpp"
-#include "convert_run.hpp"
+#include "convert_output.hpp"
 #include "dataset_convert.hpp"
 #include "loaders/dataset/dataset.hpp"
 #include "loaders/dataset/readers/dataset_source.hpp"

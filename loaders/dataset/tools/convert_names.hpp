@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "convert_run.hpp"
+#include "convert_output.hpp"
 #include "core/index.hpp"
 
 namespace dsanalyze {

@@ -1,14 +1,22 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <map>
+#include <mutex>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "base/clock.hpp"
 #include "base/system/files.hpp"
 #include "base/text/units.hpp"
+#include "dataset_convert.hpp"
 
 namespace dsanalyze {
 
@@ -51,5 +59,51 @@ class OutputFile {
   FileDescriptor m_descriptor;
   std::uint64_t m_written = 0;
 };
+
+/// One conversion under way: what it works from, what it counts. Threads: any.
+class ConvertRun {
+ public:
+  ConvertRun(const DatasetIndex& source, const ConvertOptions& options, EventSink& events, const std::stop_token& stop);
+
+  [[nodiscard]] const DatasetIndex& source() const { return m_source; }
+  [[nodiscard]] const ConvertOptions& options() const { return m_options; }
+  [[nodiscard]] const std::stop_token& stop() const { return m_stop; }
+
+  /// Notes that a sample is left out; throws Error that names it when none may be.
+  void leave_out(SampleId sample, const std::string& cause);
+  [[nodiscard]] bool is_left_out(SampleId sample) const;
+  void count_written(Bytes bytes);
+  void count_file() { ++m_files; }
+  void report_progress();
+  void tell(const Finding& finding) { m_events.finding(finding); }
+  /// Covers places 0 ... count - 1 on several threads, in pieces or one by one.
+  void for_each(std::size_t count, const std::function<void(std::size_t first, std::size_t last)>& body) const;
+  void for_each_single(std::size_t count, const std::function<void(std::size_t place)>& body) const;
+  [[nodiscard]] ConvertReport finish();
+
+ private:
+  const DatasetIndex& m_source;
+  const ConvertOptions& m_options;
+  EventSink& m_events;
+  const std::stop_token& m_stop;
+  const Clock& m_clock = *system_timing().clock;
+  Nanoseconds m_begin = m_clock.now();
+  std::atomic<std::uint64_t> m_samples{0};
+  std::atomic<Bytes> m_bytes{0};
+  std::atomic<std::uint64_t> m_files{0};
+  mutable std::mutex m_mutex;
+  std::map<SampleId, std::string> m_left_out;  ///< with the cause
+};
+
+/// The ids of the samples in the order in which they are written.
+std::vector<SampleId> convert_order(const DatasetIndex& index, ConvertOrder order, std::uint64_t seed);
+
+/// Writes the names of labels, one a line.
+void write_label_names(const DatasetIndex& index, const std::filesystem::path& file);
+
+// One a format; each fills the folder. `folder` is there and empty.
+void convert_to_folder(ConvertRun& run, const std::filesystem::path& folder);
+void convert_to_tar(ConvertRun& run, const std::filesystem::path& folder);
+void convert_to_npy(ConvertRun& run, const std::filesystem::path& folder);
 
 }  // namespace dsanalyze

@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 #include "convert_names.hpp"
-#include "convert_run.hpp"
+#include "convert_output.hpp"
 #include "loaders/dataset/readers/npy_header.hpp"
 #include "loaders/dataset/sample_bytes.hpp"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "convert_names.hpp"
-#include "convert_run.hpp"
+#include "convert_output.hpp"
 #include "loaders/dataset/readers/npy_header.hpp"
 #include "loaders/dataset/readers/tar_header.hpp"
 #include "loaders/dataset/sample_bytes.hpp"

@@ -20,7 +20,7 @@
 #include "cli/process/data_files.hpp"
 #include "cli/process/private_folder.hpp"
 #include "doctor_before_profile.hpp"
-#include "loaders/prep/slowed_prep.hpp"
+#include "loaders/prep/prep.hpp"
 #include "models/whatif/whatif.hpp"
 #include "profile/attached/attached_profile.hpp"
 #include "profile/profiler.hpp"

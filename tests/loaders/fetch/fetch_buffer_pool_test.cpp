@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "loaders/fetch/buffer_pool.hpp"
-#include "loaders/fetch/kept_files.hpp"
+#include "loaders/fetch/file_access.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "base/clock.hpp"
-#include "loaders/prep/slowed_prep.hpp"
+#include "loaders/prep/prep.hpp"
 
 using namespace dsanalyze;
 
