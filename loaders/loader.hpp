@@ -12,7 +12,7 @@
 #include "base/histogram.hpp"
 #include "core/batch.hpp"
 #include "core/index.hpp"
-#include "core/partition/rank_share.hpp"
+#include "core/partition/collective.hpp"
 #include "core/records/settings.hpp"
 #include "core/storage_cost.hpp"
 #include "core/trace/access_trace.hpp"

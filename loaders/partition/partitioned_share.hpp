@@ -12,7 +12,6 @@
 #include "core/partition/assignment.hpp"
 #include "core/partition/collective.hpp"
 #include "core/partition/partition.hpp"
-#include "core/partition/rank_share.hpp"
 #include "core/sharing_modes.hpp"
 #include "partition.hpp"
 

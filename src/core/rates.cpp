@@ -9,7 +9,6 @@
 #include <stdexcept>
 
 #include "base/text/enum_names.hpp"
-#include "core/cache_policy/cached_fraction.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -22,6 +21,10 @@ void require_positive(const char* name, double value) {
 double seconds_per_sample(double x, double cache_rate, double storage_rate) { return x / cache_rate + (1 - x) / storage_rate; }
 
 }  // namespace
+
+void require_cached_fraction(double cached) {
+  if (!(cached >= 0 && cached <= 1)) throw std::domain_error(fmt::format("a cached fraction lies between 0 and 1, found {}", cached));
+}
 
 std::string resource_name(Resource resource) { return enum_name(resource); }
 

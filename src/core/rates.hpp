@@ -18,6 +18,9 @@ struct Rates {
   double storage = 0;               ///< S
 };
 
+/// Throws std::domain_error unless `cached`, the part of a dataset that a cache holds, lies in [0, 1]. NaN does not.
+void require_cached_fraction(double cached);
+
 enum class Resource { gpu, cpu, io };
 constexpr std::array<const char*, 3> names_of(Resource /*type*/) { return {"gpu", "cpu", "io"}; }
 std::string resource_name(Resource resource);

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "cached_fraction.hpp"
+#include "core/rates.hpp"
 
 namespace dsanalyze {
 namespace {
