@@ -15,7 +15,14 @@ struct StageTotals {
   Nanoseconds busy = 0;
   Nanoseconds waiting = 0;
 
-  StageTotals& operator+=(const StageTotals& other);
+  StageTotals& operator+=(const StageTotals& other) {
+    samples += other.samples;
+    bytes += other.bytes;
+    failures += other.failures;
+    busy += other.busy;
+    waiting += other.waiting;
+    return *this;
+  }
 };
 
 /// One thread's counter of one stage: written by its thread alone, read by anyone without stopping it. Monotonic.
