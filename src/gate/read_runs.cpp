@@ -1,4 +1,4 @@
-#include "read_runs.hpp"
+#include "sessions.hpp"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,6 @@
 #include "base/text/text.hpp"
 #include "gate.hpp"
 #include "identity.hpp"
-#include "sessions.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
@@ -23,5 +24,8 @@ struct Sessions {
   bool one_after_the_other = false;  ///< in most sessions that both sides share, every run of the same side began before every run of the other
 };
 Sessions sessions_of(std::span<const GateRun> baseline, std::span<const GateRun> current);
+
+/// The *.json files of a folder by name, hidden ones apart; not read. Throws UsageError when the folder cannot be read.
+std::vector<std::filesystem::path> records_in(const std::filesystem::path& folder);
 
 }  // namespace dsanalyze::gate

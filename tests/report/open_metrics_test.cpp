@@ -1,4 +1,4 @@
-#include "report/formats/open_metrics.hpp"
+#include "report/report.hpp"
 
 #include <doctest/doctest.h>
 

@@ -7,7 +7,7 @@
 #include "../base/texts.hpp"
 #include "golden.hpp"
 #include "report/document/profile_text.hpp"
-#include "report/formats/open_metrics.hpp"
+#include "report/report.hpp"
 #include "report_samples.hpp"
 
 using namespace dsanalyze;

@@ -24,7 +24,7 @@
 #include "models/whatif/whatif.hpp"
 #include "profile/attached/attached_profile.hpp"
 #include "profile/profiler.hpp"
-#include "report/formats/open_metrics.hpp"
+#include "report/report.hpp"
 #include "report_inputs.hpp"
 #include "saved_profiles.hpp"
 

@@ -1,4 +1,4 @@
-#include "open_metrics.hpp"
+#include "report/report.hpp"
 
 #include <fmt/format.h>
 
