@@ -8,8 +8,8 @@
 
 #include "base/error.hpp"
 #include "base/random.hpp"
-#include "reference_training.hpp"
 #include "run_support.hpp"
+#include "training.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -5,9 +5,9 @@
 #include "base/error.hpp"
 #include "page_cache_limit.hpp"
 #include "profile/jobs/job_runs.hpp"
-#include "reference_training.hpp"
 #include "run_support.hpp"
 #include "runs.hpp"
+#include "training.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -11,7 +11,7 @@
 #include "loaders/pipeline.hpp"
 #include "loaders/server/server_scope.hpp"
 #include "profiler.hpp"
-#include "reference_training.hpp"
+#include "training.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -12,9 +12,9 @@
 #include "pilot.hpp"
 #include "profile/jobs/job_runs.hpp"
 #include "profile/ranks/rank_runs.hpp"
-#include "reference_training.hpp"
 #include "run_support.hpp"
 #include "runs.hpp"
+#include "training.hpp"
 #include "verdict.hpp"
 
 namespace dsanalyze {

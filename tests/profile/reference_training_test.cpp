@@ -1,4 +1,4 @@
-#include "profile/reference_training.hpp"
+#include "profile/training.hpp"
 
 #include <doctest/doctest.h>
 
@@ -10,7 +10,6 @@
 #include "../loaders/dataset/made_dataset.hpp"
 #include "../loaders/prep/jpeg_images.hpp"
 #include "loaders/pipeline.hpp"
-#include "profile/training.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -1,11 +1,15 @@
 #include "job_record.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <map>
 #include <span>
 
 #include "base/clock.hpp"
+#include "job_runs.hpp"
+#include "profile/run_support.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -93,6 +97,110 @@ Status JobBatches::next(Batch& batch, Deadline deadline) {
   m_copying += thread_cpu_time() - before;
   batch.ready_at = m_timing.clock->now();
   return status;
+}
+
+namespace {
+
+template <typename Value>
+void add_known(std::optional<Value>& sum, const std::optional<Value>& more, bool first) {
+  sum = first || !sum ? (first ? more : std::nullopt) : (more ? std::optional<Value>(*sum + *more) : std::nullopt);
+}
+
+using Parts = std::vector<const JobEpochRecord*>;
+
+/// Adds up what the jobs fetched in an epoch; nothing where one of them does not say.
+void add_fetches(EpochRecord& record, const Parts& parts) {
+  bool first = true;
+  for (const JobEpochRecord* part : parts) {
+    add_known(record.cache_hits, part->cache_hits, first);
+    add_known(record.cache_misses, part->cache_misses, first);
+    add_known(record.requested_bytes, part->requested_bytes, first);
+    add_known(record.storage_bytes, part->storage_bytes, first);
+    first = false;
+  }
+}
+
+/// The jobs that prepared an epoch for all of them; none where there was another that does not say what it did, as one that died.
+Parts all_who_prepared(const Parts& parts) {
+  Parts who;
+  std::uint64_t prepared = 0;
+  std::uint64_t samples = 0;
+  for (const JobEpochRecord* part : parts) {
+    if (part->samples_prepared > 0) who.push_back(part);
+    prepared += part->samples_prepared;
+    samples = std::max(samples, part->samples);
+  }
+  return prepared >= samples ? who : Parts{};
+}
+
+void take_known(EpochRecord& record, const ServerEpoch& server) {
+  if (server.cache_hits) record.cache_hits = server.cache_hits;
+  if (server.cache_misses) record.cache_misses = server.cache_misses;
+  if (server.requested_bytes) record.requested_bytes = server.requested_bytes;
+  if (server.storage_bytes) record.storage_bytes = server.storage_bytes;
+}
+
+/// An epoch of all jobs: its time is the mean of theirs, its digest that of all if it is the same, what it fetched what all of them did.
+void add_epochs(JobsMeasured& measured, JobSharing share) {
+  std::map<std::uint64_t, Parts> by_epoch;
+  for (const JobRecord& job : measured.jobs) {
+    for (const JobEpochRecord& epoch : job.epochs) by_epoch[epoch.epoch].push_back(&epoch);
+  }
+  for (const auto& [epoch, parts] : by_epoch) {
+    EpochRecord record;
+    record.epoch = epoch;
+    record.digest = parts.front()->digest;
+    for (const JobEpochRecord* part : parts) {
+      record.seconds += part->seconds / static_cast<double>(parts.size());
+      record.samples += part->samples;
+      if (part->digest != record.digest) record.digest.clear();
+    }
+    add_fetches(record, share == JobSharing::none ? parts : all_who_prepared(parts));
+    if (const auto server = measured.server_epochs.find(epoch); server != measured.server_epochs.end()) take_known(record, server->second);
+    measured.all.record.epochs.push_back(record);
+  }
+}
+
+/// A job of a search ends as its last trial does.
+void end_with_trials(JobsMeasured& measured) {
+  for (JobRecord& job : measured.jobs) {
+    const auto trial = std::ranges::find_if(measured.trials, [&job](const SearchTrialRecord& each) { return each.trial == job.trial; });
+    if (job.end == JobEnd::finished && trial != measured.trials.end()) job.end = trial->end;
+  }
+}
+
+}  // namespace
+
+void sum_up(RunContext& context, JobsMeasured& measured, double seconds) {
+  end_with_trials(measured);
+  RunRecord& run = measured.all.record;
+  run.name = "full";
+  run.seconds = seconds;
+  run.fetch_concurrency = context.inputs.settings.fetch_concurrency;
+  WindowedRate rate;
+  bool first = true;
+  for (const JobRecord& job : measured.jobs) {
+    // Jobs of one server speed up and slow down together: their intervals add up.
+    rate.estimate.value += job.samples_per_s;
+    rate.estimate.ci95.low += job.ci95_samples_per_s.low;
+    rate.estimate.ci95.high += job.ci95_samples_per_s.high;
+    run.samples += job.samples;
+    run.samples_failed += job.samples_failed;
+    run.cache_hits += job.cache_hits;
+    run.cache_misses += job.cache_misses;
+    run.requested_bytes += job.requested_bytes;
+    add_known(run.storage_bytes, job.storage_bytes, std::exchange(first, false));
+    run.first_batch_seconds = std::max(run.first_batch_seconds, job.first_batch_seconds);
+    measured.sharing.samples_prepared += job.samples_prepared;
+  }
+  measured.sharing.preparations_per_sample = preparations_per_sample(measured.jobs, measured.sharing.samples_prepared);
+  rate.kept = measured.jobs.empty() ? 0 : 1;
+  add_epochs(measured, context.inputs.settings.share);
+  measured.all.rate = record_rate(context, "full", rate, mean_sample_bytes(context),
+                                  fmt::format("{} jobs together, cold start, everything on, first epoch apart", measured.jobs.size()));
+  take_rate(context, measured.all);
+  if (measured.all.rate.samples_per_s > 0)
+    run.epoch_seconds = static_cast<double>(measured.jobs.size()) * context.subset->size() / measured.all.rate.samples_per_s;
 }
 
 }  // namespace dsanalyze
