@@ -1,4 +1,4 @@
-#include "validate/conclusion.hpp"
+#include "validate/validate.hpp"
 
 #include <doctest/doctest.h>
 

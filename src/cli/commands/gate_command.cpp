@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "base/text/text.hpp"
 #include "cli/options/typed_options.hpp"
-#include "cli/terminal/output_files.hpp"
+#include "cli/terminal/terminal.hpp"
 #include "gate/gate.hpp"
 
 namespace dsanalyze::cli {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/events.hpp"
-#include "cli/terminal/output_files.hpp"
+#include "cli/terminal/terminal.hpp"
 #include "loaders/dataset/dataset.hpp"
 #include "profile/profiler.hpp"
 #include "typed_options.hpp"

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <filesystem>
+#include <span>
 #include <stop_token>
+#include <string>
 #include <string_view>
 
 #include "cli/commands/command.hpp"
@@ -22,5 +25,16 @@ TerminalEvents::Look event_look(const CommonOptions& options);
 void write_output(std::string_view text, const std::stop_token& stop);
 /// Writes what can be written: there is nowhere left to complain.
 void write_error(std::string_view text);
+
+/// A file that a command will write, and the option that named it.
+struct OutputFile {
+  std::string option;          ///< "--html"
+  std::filesystem::path path;  ///< empty: the option was not given
+};
+
+/// Before the work: throws UsageError that names both options when two of them mean the same regular file, however it is spelt (links, "..", folders
+/// that are links), or when one means an input, and Error when one of them cannot be written. Special files (/dev/null) may be named twice.
+/// `inputs`: files that the command reads; a folder stands for every *.json in it, there already or not; what is not there is passed over.
+void check_outputs(std::span<const OutputFile> files, std::span<const std::filesystem::path> inputs = {});
 
 }  // namespace dsanalyze::cli

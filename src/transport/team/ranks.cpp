@@ -9,7 +9,6 @@
 #include "base/text/text.hpp"
 #include "job.hpp"
 #include "rounds.hpp"
-#include "training_rounds.hpp"
 #include "transport/wire/door.hpp"
 #include "transport/wire/loop.hpp"
 #include "transport/wire/requests.hpp"
