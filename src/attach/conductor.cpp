@@ -96,7 +96,10 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
 void Conductor::refuse_second_training(const Member& member) {
   if (!member.hello) return;
   const auto [first, is_new] = m_trainers.try_emplace(member.hello->rank, member.hello->pid);
-  if (is_new || first->second == member.hello->pid || !m_begin) return;
+  if (is_new || first->second == member.hello->pid) return;
+  const auto full = m_training.phases.find(AttachPhase::full);
+  m_training.several_trainings |= full != m_training.phases.end() && full->second.whole_run;
+  if (!m_begin) return;
   throw Error(
       fmt::format("the command runs more than one training: process {} trains, too, after process {} was measured in part. Profile a command that "
                   "runs one training, which lasts until its phases are over, or pass a shorter --time-budget",

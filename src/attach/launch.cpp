@@ -91,7 +91,8 @@ class Launch {
  private:
   void start() {
     std::vector<std::string> environment{python_path(m_settings.hook), "DSANALYZE_ATTACH=" + (m_settings.folder / "attach").native(),
-                                         "DSANALYZE_ATTACH_MODE=" + enum_name(m_settings.mode)};
+                                         "DSANALYZE_ATTACH_MODE=" + enum_name(m_settings.mode),
+                                         fmt::format("DSANALYZE_ATTACH_PATIENCE={:g}", m_settings.plan.hang_seconds)};
     if (m_settings.mode == AttachMode::phases && !m_settings.keep_output)
       environment.push_back("DSANALYZE_ATTACH_OUTPUT=" + journals_of(m_settings.folder).native());
     const auto input = m_settings.mode == AttachMode::passive ? SpawnWay::Input::own : SpawnWay::Input::nothing;
@@ -196,8 +197,10 @@ class Launch {
     if (m_launched.first_step_seconds > 0) return;
     if (!m_launched.heard && m_deaf && to_seconds(now - m_deaf_since) > deaf_seconds) throw Error(deaf_text());
     if (to_seconds(now - m_start) > m_settings.start_seconds)
-      throw Error(
-          fmt::format("no training step with a PyTorch DataLoader was seen within {:.0f} s of the command's start", m_settings.start_seconds));
+      throw Error(fmt::format(
+          "no training step was seen within {:.0f} s of the command's start: a PyTorch DataLoader whose batches lead to steps of a torch.optim "
+          "optimizer. A training with an update of its own cannot be profiled yet",
+          m_settings.start_seconds));
   }
 
   /// Whether a command that ended by itself did what was needed.
@@ -205,9 +208,14 @@ class Launch {
     if (m_conductor.finished()) return;
     const AttachedTraining& training = m_launched.training;
     const bool failed = m_launched.signal || m_launched.exit_status.value_or(0) != 0;
-    if (failed) throw Error(fmt::format("the command {} before it was profiled; run it alone to see why", how_it_ended(m_launched)));
+    if (failed)
+      throw Error(
+          fmt::format("the command {} before it was profiled; run it alone to see why (here its standard input is empty)", how_it_ended(m_launched)));
     if (!m_launched.heard && m_deaf) throw Error(deaf_text());
-    if (!m_launched.heard) throw Error("the command ended without having used PyTorch's DataLoader; other loaders cannot be profiled yet");
+    if (!m_launched.heard)
+      throw Error(
+          "the command ended without having used PyTorch's DataLoader; other loaders cannot be profiled yet, nor can a script that comes by standard "
+          "input, which is empty here");
     if (training.phases.empty())
       throw Error("the command ended before a training step was seen: a DataLoader whose batches lead to steps of a torch.optim optimizer");
   }

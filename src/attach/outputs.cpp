@@ -15,6 +15,7 @@
 #include <optional>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/system/files.hpp"
@@ -55,9 +56,19 @@ std::optional<struct stat> status(const std::string& path) {
   return found;
 }
 
+/// When a file was made; nothing where its filesystem does not know.
+std::optional<std::pair<std::int64_t, std::uint32_t>> birth(const std::string& path) {
+  struct statx found {};
+  if (::statx(AT_FDCWD, path.c_str(), AT_SYMLINK_NOFOLLOW, STATX_BTIME, &found) != 0 || (found.stx_mask & STATX_BTIME) == 0) return std::nullopt;
+  return std::pair(std::int64_t{found.stx_btime.tv_sec}, std::uint32_t{found.stx_btime.tv_nsec});
+}
+
 /// The changes of one run, taken back one after another.
 class Undo {
  public:
+  /// `folder` was made when the run began.
+  explicit Undo(const std::filesystem::path& folder) : m_begin(birth(folder)) {}
+
   /// `done` holds the time of the last entry that an earlier, interrupted attempt has taken back: a later one is not to be touched again, as the file
   /// that it made anew may be the original by now.
   OutputsUndone of(const std::vector<Entry>& entries, const std::filesystem::path& done) {
@@ -110,6 +121,9 @@ class Undo {
 
   void restore(const Entry& entry) {
     if (!status(entry.more)) return;  // It was never set aside.
+    // What another process of the run had made is no original: it goes, as the script wanted it to.
+    const auto born = birth(entry.more);
+    if (m_begin && born && *born > *m_begin && !status(entry.path)) return check(::unlink(entry.more.c_str()), entry, m_undone.removed);
     std::error_code ignored;
     std::filesystem::create_directories(std::filesystem::path(entry.path).parent_path(), ignored);
     check(::rename(entry.more.c_str(), entry.path.c_str()), entry, m_undone.restored);
@@ -172,6 +186,7 @@ class Undo {
 
   OutputsUndone m_undone;
   std::set<std::string> m_files, m_places;
+  std::optional<std::pair<std::int64_t, std::uint32_t>> m_begin;
 };
 
 }  // namespace
@@ -191,7 +206,7 @@ OutputsUndone undo_outputs(const std::filesystem::path& folder) {
     }
   }
   std::ranges::stable_sort(entries, std::ranges::greater(), &Entry::at);
-  OutputsUndone undone = Undo().of(entries, folder / "undone");
+  OutputsUndone undone = Undo(folder).of(entries, folder / "undone");
   undone.failures.insert(undone.failures.end(), unreadable.failures.begin(), unreadable.failures.end());
   return undone;
 }

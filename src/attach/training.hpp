@@ -41,6 +41,7 @@ struct AttachedTraining {
   std::vector<DrainMeasurement> drains;
   std::uint64_t steps = 0;         ///< that were seen, of the rank that took most
   bool out_of_time = false;        ///< steps take so long that later phases did not fit the time budget
+  bool several_trainings = false;  ///< passive: processes that trained one after another, or beside each other as the same rank
   std::vector<NoteMessage> notes;  ///< of the hook, each code once
 };
 

@@ -351,6 +351,23 @@ TEST_CASE("where one rank's epoch has ended, another goes on to the end of its o
   CHECK(std::get<RunSteps>(answers[0].answer).steps > 1000);
 }
 
+TEST_CASE("under passive, a second process that trains as the same rank is noticed") {
+  Conductor conductor = made(60);
+  join(conductor, 1);
+  PassiveMessage window;
+  window.window.emplace();
+  window.window->samples = {1};
+  conductor.receive(0, window, 0);
+  CHECK_FALSE(conductor.training().several_trainings);
+  HelloMessage hello;
+  hello.pid = 4711;
+  conductor.receive(5, hello, 1);
+  LoaderMessage loader;
+  loader.primary = true;
+  conductor.receive(5, loader, 1);
+  CHECK(conductor.training().several_trainings);
+}
+
 TEST_CASE("a rank that says good-bye has come to its script's end, and is no loss") {
   Conductor conductor = made(60);
   join(conductor, 2);

@@ -3,9 +3,11 @@
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "../base/temporary_folder.hpp"
@@ -26,8 +28,9 @@ struct Run {
   int at = 0;
   std::filesystem::path of(const std::string& name) const { return folder.path() / name; }
   void journal(const std::string& done, const std::string& name, const std::string& more = "", const std::string& process = "1") {
-    std::filesystem::create_directories(of("output"));
-    std::ofstream file(of("output/journal-" + process), std::ios::app);
+    const std::filesystem::path place = std::filesystem::exists(of("output")) ? of("output") : of("early");
+    std::filesystem::create_directories(place);
+    std::ofstream file(place / ("journal-" + process), std::ios::app);
     for (const std::string& text : {done, std::to_string(++at), of(name).native(), more}) file << text << '\0';
   }
   /// path was renamed to another name, under which it lies now.
@@ -36,7 +39,19 @@ struct Run {
     REQUIRE(::lstat(of(to).c_str(), &found) == 0);
     journal("moved", from, std::to_string(found.st_ino) + ":" + of(to).native(), process);
   }
-  OutputsUndone undo() const { return undo_outputs(of("output")); }
+  /// From now on what is made is the run's.
+  void begin() const {
+    std::filesystem::create_directories(of("output"));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // a filesystem's clock may step by 10
+  }
+  /// What was written before begin() are originals, or all of it.
+  OutputsUndone undo() const {
+    std::filesystem::create_directories(of("output"));
+    if (std::filesystem::exists(of("early")))
+      for (const auto& journal : std::filesystem::directory_iterator(of("early")))
+        std::filesystem::rename(journal, of("output") / journal.path().filename());
+    return undo_outputs(of("output"));
+  }
 };
 
 }  // namespace
@@ -66,6 +81,25 @@ TEST_CASE("changes are taken back, the latest first, of all processes together")
   CHECK(std::filesystem::status(run.of("removed")).permissions() == std::filesystem::perms(0750));
   CHECK(undone.removed == 2);
   CHECK(undone.restored == 3);
+}
+
+TEST_CASE("what another process of the run made and the script removed is no original, and stays removed") {
+  Run run;
+  write(run.of("kept/1"), "the user's");
+  run.begin();
+  write(run.of("kept/2"), "of a program that the script started");
+  write(run.of("kept/3"), "of a program that the script started");
+  write(run.of("c"), "written over it");
+  run.journal("place", "kept");
+  run.journal("kept", "a", run.of("kept/1"));
+  run.journal("kept", "b", run.of("kept/2"));
+  run.journal("kept", "c", run.of("kept/3"));
+  const OutputsUndone undone = run.undo();
+  CHECK(undone.failures.empty());
+  CHECK(read_file(run.of("a")) == "the user's");
+  CHECK_FALSE(std::filesystem::exists(run.of("b")));
+  CHECK(read_file(run.of("c")) == "of a program that the script started");
+  CHECK_FALSE(std::filesystem::exists(run.of("kept")));
 }
 
 TEST_CASE("what was cut off or never happened is passed over, and taking back twice changes nothing more") {

@@ -239,6 +239,21 @@ TEST_CASE("a training that waits for storage only as found is bound by storage")
   CHECK(result.stalls->fetch.fraction == doctest::Approx(0.74).epsilon(0.02));
 }
 
+TEST_CASE("a few pages from storage, or reads that nothing waited for, make no storage bottleneck") {
+  LaunchedTraining launched = prep_bound();
+  PhaseMeasurement& full = launched.training.phases[AttachPhase::full] = phase_of(0.030, 0.010);
+  launched.training.phases[AttachPhase::cached] = phase_of(0.0005, 0.010);
+  launched.training.drains = {drain_of(2, 0.005)};
+  full.after->requested_bytes = 1'000'000;
+  full.after->storage_bytes = 84 * 1024;
+  CHECK(profile_of(launched).bottleneck->detail == "accelerator");
+  full.after->storage_bytes = full.after->requested_bytes = 900'000'000;
+  CHECK(profile_of(launched).bottleneck->detail == "storage");
+  full.before->storage_wait_seconds = 0;
+  full.after->storage_wait_seconds = 0.01;
+  CHECK(profile_of(launched).bottleneck->detail == "accelerator");
+}
+
 TEST_CASE("where nothing was read from storage, storage is not the bottleneck") {
   LaunchedTraining launched = prep_bound();
   launched.training.phases[AttachPhase::full] = phase_of(0.030, 0.010);

@@ -66,6 +66,20 @@ TEST_CASE("what lies between two epochs is said, where it was seen") {
   CHECK(says(console_summary(result, {}), "epochs: 12 s each time, of which 9 s validation"));
 }
 
+TEST_CASE("a loader that is fast enough and is waited for all the same is no reason to do nothing") {
+  ProfileResult result = launched();
+  result.bottleneck = BottleneckRecord{"gpu", "accelerator", true, "4,000 [P] against 3,200 [G] samples/s", "cpu"};
+  const auto first_step = [&] { return console_summary(result, {}); };
+  CHECK(says(first_step(), "Make each batch cheaper to take"));
+  result.loader->batches = 10;
+  result.waits->between_epochs = BetweenEpochsRecord{3, 0.2, 0.1, 0, 0};
+  CHECK(says(first_step(), "persistent_workers=True"));
+  result.loader->persistent = true;
+  CHECK_FALSE(says(first_step(), "persistent_workers=True"));
+  result.waits->data = {0.0002, 0.01};
+  CHECK(says(first_step(), "Nothing in the loader"));
+}
+
 TEST_CASE("what is not to be trusted is not called proved") {
   ProfileResult result = launched();
   RunRecord prep;

@@ -1,5 +1,6 @@
 """Second loaders over the batches that the script has had: drained without a step, or in place of the script's own."""
 import math
+import os
 import time
 import warnings
 from time import monotonic_ns as now
@@ -9,7 +10,7 @@ from torch.utils.data import DataLoader
 
 from .batches import samples_of, tensors_of
 
-stall_seconds = 120
+stall_seconds = min(120.0, float(os.environ.get('DSANALYZE_ATTACH_PATIENCE', 120)))
 shapes_compared = 16
 building = False
 

@@ -1,12 +1,13 @@
 """One pass of the script over a DataLoader: which index lists went out, what is outstanding, and how many batches the epoch still owes the script."""
 import collections
+import os
 import time
 import weakref
 
 from .batches import leading, samples_of
 
 max_lists = 4096
-discard_seconds = 120
+discard_seconds = min(120.0, float(os.environ.get('DSANALYZE_ATTACH_PATIENCE', 120)))
 
 
 class Record:

@@ -162,7 +162,7 @@ class Outputs:
         if left:
             note('files-written', 'The script wrote {}, which {} there.'.format(_some(left), 'stays' if len(left) == 1 else 'stay'), paths=left[:max_files])
         if self._unprotected:
-            note('files-changed', 'The script changed {}, and dsanalyze could not keep what was there before.'.format(_some(self._unprotected)),
+            note('files-changed', 'The script wrote {}, which could not be set aside (a full disk?) and is not taken back.'.format(_some(self._unprotected)),
                  paths=sorted(self._unprotected)[:max_files])
         if self._commands:
             note('commands-started', 'The script started {}: what other programs write is not taken back.'.format(_some(self._commands)))

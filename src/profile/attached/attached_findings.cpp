@@ -15,8 +15,6 @@ namespace {
 using Severity = Finding::Severity;
 
 constexpr double tolerated_fraction = 0.01;
-constexpr Bytes negligible_bytes = Bytes{1} << 20;
-constexpr double tolerated_wait = 0.02;  ///< of a run's time
 constexpr std::uint64_t wanted_kept_batches = 16;
 
 /// The median step of the phase whose steps take longest.
@@ -190,11 +188,18 @@ void find_attached_problems(const LaunchedTraining& launched, AttachMode mode, P
     for (const auto& [rank, drained] : drain.by_rank)
       if (!drained.error.empty())
         result.findings.push_back({"drain-failed", Severity::warning,
-                                   fmt::format("the loader could not be drained with {} workers: {}", drain.workers, printable(drained.error))});
+                                   fmt::format("draining the loader with {} workers failed after {} batches: {}", drain.workers,
+                                               drained.delivered.size(), printable(drained.error))});
   find_several_loaders(launched.training, result);
   find_prep_below_found(result);
+  if (launched.training.several_trainings) {
+    result.trusted = false;
+    result.findings.push_back({"several-trainings", Severity::warning,
+                               "the command ran more than one training, and these figures are of all of them together. Profile each by itself."});
+  }
   tell_outputs(launched.outputs, result);
-  for (const NoteMessage& note : launched.training.notes) result.findings.push_back({note.code, Severity::info, printable(note.text)});
+  for (const NoteMessage& note : launched.training.notes)
+    result.findings.push_back({note.code, note.code == "files-changed" ? Severity::warning : Severity::info, printable(note.text)});
 }
 
 }  // namespace dsanalyze

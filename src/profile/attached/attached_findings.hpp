@@ -5,6 +5,9 @@
 
 namespace dsanalyze {
 
+constexpr Bytes negligible_bytes = Bytes{1} << 20;  ///< of storage
+constexpr double tolerated_wait = 0.02;             ///< for storage, of a run's time
+
 /// What makes a launched training's rates doubtful, and what its user should know; takes the result's trust where a rate cannot be believed.
 void find_attached_problems(const LaunchedTraining& launched, AttachMode mode, ProfileResult& result);
 

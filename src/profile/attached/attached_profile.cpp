@@ -197,8 +197,10 @@ std::optional<BottleneckRecord> bottleneck_of(const ProfileResult& result) {
   BottleneckRecord record;
   // A loss is storage's only where storage was read; with its data in memory the training's loader may also prefetch across epochs.
   const RunRecord* const full = result.run("full");
-  const bool read_storage =
-      full != nullptr && static_cast<double>(full->storage_bytes.value_or(0)) > least_loss * static_cast<double>(full->requested_bytes);
+  // A few pages are a large part of what a training reads that reads next to nothing, and cost it no time.
+  const bool read_storage = full != nullptr && full->storage_bytes.value_or(0) >= negligible_bytes &&
+                            static_cast<double>(*full->storage_bytes) > least_loss * static_cast<double>(full->requested_bytes) &&
+                            full->storage_wait_fraction.value_or(1) > tolerated_wait;
   const bool from_storage = read_storage && result.stalls && result.stalls->fetch.fraction > std::max(least_loss, result.stalls->prep.fraction);
   // Without workers the training process prepares and trains in turn: the times add up, whichever is longer.
   const bool in_turn = result.loader && result.loader->workers == 0;
@@ -227,7 +229,8 @@ std::optional<BottleneckRecord> bottleneck_of(const ProfileResult& result) {
 ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSettings& settings, const HostFacts& host) {
   const AttachedTraining& training = launched.training;
   if (training.ranks.empty() || !training.loader)
-    throw Error(launched.failure.empty() ? "no training step with a PyTorch DataLoader was seen" : launched.failure);
+    throw Error(launched.failure.empty() ? "no training step was seen: a PyTorch DataLoader whose batches lead to steps of a torch.optim optimizer"
+                                         : launched.failure);
   ProfileResult result;
   result.tool = this_tool();
   result.trusted = true;

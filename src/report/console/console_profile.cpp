@@ -320,7 +320,8 @@ std::string attached_summary(const ProfileResult& result, const ConsoleStyle& st
   if (result.prep)
     rate("prep", *result.prep, "P",
          fmt::format(", {} workers, {} usable cores", result.loader ? result.loader->workers : 0, format_number(result.host.cores)));
-  if (result.ingestion) rate(trainer_name(result), *result.ingestion, "G", fmt::format(", batch {}", result.settings.batch_size));
+  if (result.ingestion)
+    rate(trainer_name(result), *result.ingestion, "G", result.settings.batch_size > 0 ? fmt::format(", batch {}", result.settings.batch_size) : "");
   if (result.prep_by_workers.size() > 1) {
     std::vector<std::string> points;
     for (const WorkerPoint& point : result.prep_by_workers)

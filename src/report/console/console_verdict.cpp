@@ -90,12 +90,26 @@ std::string launched_verdict(const ProfileResult& result) {
                      waits);
 }
 
+/// A loader that is faster than the training and is waited for all the same.
+std::string late_batches(const ProfileResult& result) {
+  constexpr double worth_naming = 0.05;
+  if (!result.waits || result.waits->data.fraction <= worth_naming) return "Nothing in the loader: it keeps up with the training.";
+  const auto& between = result.waits->between_epochs;
+  if (between && result.loader->workers > 0 && !result.loader->persistent && result.loader->batches &&
+      between->data_seconds > worth_naming * result.waits->step_seconds * static_cast<double>(*result.loader->batches))
+    return fmt::format("Keep the workers from one epoch to the next (persistent_workers=True): each epoch begins with {} of waiting for new ones.",
+                       format_seconds(between->data_seconds));
+  return fmt::format(
+      "Make each batch cheaper to take: the loader keeps up, yet {} of a step waits while the training's own process takes its batch over.",
+      format_share(result.waits->data.fraction));
+}
+
 std::string launched_first_step(const ProfileResult& result) {
   if (result.waits && result.waits->delaying_rank)
     return fmt::format("Find out why the loader of rank {} is slower than the others': its cores, its storage, other processes.",
                        *result.waits->delaying_rank);
   if (!result.bottleneck || !result.loader) return "Let the training run longer, so that all phases can be measured.";
-  if (result.bottleneck->detail == "accelerator") return "Nothing in the loader: it keeps up with the training.";
+  if (result.bottleneck->detail == "accelerator") return late_batches(result);
   if (result.bottleneck->detail == "storage")
     return "Keep the data in memory, or read it faster: with its data in memory the training is that much faster (see reached).";
   constexpr double least_gain = 1.1;
