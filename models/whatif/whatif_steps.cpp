@@ -323,8 +323,8 @@ void require_servers_known(const RateModel& model, const WhatIfQuestion& questio
     throw UsageError(
         "--partition: servers that ask one another need the network between them: add --network 40Gbit/s, or --rates ...,N=..., or profile with "
         "--partition");
-  const bool parted = std::ranges::any_of(partings, [](const Parting& parting) { return parting.mode != PartitionMode::none; });
-  if (parted && model.misses.facts().kind != CacheKind::minio)
+  const bool partitioned = std::ranges::any_of(partings, [](const Parting& parting) { return parting.mode != PartitionMode::none; });
+  if (partitioned && model.misses.facts().kind != CacheKind::minio)
     throw UsageError("--partition: goes with the MinIO cache alone, for who holds what must not change; profile with --cache minio");
 }
 

@@ -51,7 +51,7 @@ void PrepProbe::run(const std::stop_token& stop) {
 namespace {
 
 constexpr std::uint32_t probed_samples = 16;
-constexpr double without_limit = 1e6;  ///< seconds: whoever asks says how long
+constexpr double without_limit = 1e6;  ///< seconds: the caller says how long
 
 ProfileInputs prep_alone(ProfileInputs inputs) {
   inputs.settings.runs = {"prep"};

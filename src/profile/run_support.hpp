@@ -36,10 +36,10 @@ double epoch_seconds(const RunContext& context, const RateRecord& rate);
 /// A rate whose interval is narrower than this share on both sides needs no more time.
 constexpr double narrow_enough = 0.01;
 
-/// Room for the spans of the full run; nullptr when nobody wants them (ProfileInputs::trace_events_file). Throws Error when there is no memory.
+/// Room for the spans of the full run; nullptr when none are wanted (ProfileInputs::trace_events_file). Throws Error when there is no memory.
 std::unique_ptr<SpanRecorder> make_span_recorder(const RunContext& context);
 /// Writes the trace of a run whose loader has stopped and says so in findings: that the run was traced, spans that found no room, and a file that
-/// could not be written, for which nobody shall lose the measurement.
+/// could not be written, which costs no measurement.
 void write_run_trace(RunContext& context, const SpanRecorder& spans, const Loader& loader, const Observer& observer, const TrainingLog& log);
 
 /// How fast one core is by work that no version of this program changes: passes of integer hashing over 1 MiB, which take about 0.15 s in all.

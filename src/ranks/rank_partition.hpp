@@ -15,7 +15,7 @@ namespace dsanalyze {
 void share_storage(ProfileSettings& settings);
 
 /// One server of several that hold a dataset together: its loading, what this rank takes of each global mini-batch, and its cache, from which the
-/// other ranks are served while this lives. Also a rank whose settings have no partition: it trains its part and asks nobody.
+/// other ranks are served while this lives. Also a rank whose settings have no partition: it trains its part and asks no other rank.
 /// Threads: construct and destroy on one, while no loader of the pipeline lives; the parts as they say themselves.
 class RankPartition {
  public:

@@ -65,7 +65,7 @@ class ProcessWatch {
 namespace dsanalyze {
 
 /// A process group that this process started and has to end. While one of these lives, its leader must not be collected (waitpid), so that the number
-/// is nobody else's. Threads: any.
+/// is no other process's. Threads: any.
 class StartedGroup {
  public:
   explicit StartedGroup(int leader);

@@ -87,7 +87,7 @@ namespace {
 
 void check_tables(const HeldByRanks& held, std::uint64_t samples) {
   const std::size_t ranks = held.capacities.size();
-  if (ranks == 0 || ranks > most_ranks) throw Error(fmt::format("a dataset parted over {} ranks: there can be 1 to {}", ranks, most_ranks));
+  if (ranks == 0 || ranks > most_ranks) throw Error(fmt::format("a dataset partitioned over {} ranks: there can be 1 to {}", ranks, most_ranks));
   if (held.free.size() != ranks || held.bitmaps.size() != ranks * held_bitmap_bytes(samples)) {
     throw Error(fmt::format("{} ranks say what they hold of {} samples in {} bytes and {} sizes of free room: expected {} and {}", ranks, samples,
                             held.bitmaps.size(), held.free.size(), ranks * held_bitmap_bytes(samples), ranks));

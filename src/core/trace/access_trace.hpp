@@ -23,7 +23,7 @@ struct AccessBlock {
   std::span<const std::uint32_t> epoch_of_job;  ///< one for each job: the epoch that its accesses of this block belong to
 };
 
-/// Where a cache's accesses come from: the order of one loader, of several jobs at once, or a recorded trace. Handed out in blocks, so that whoever
+/// Where a cache's accesses come from: the order of one loader, of several jobs at once, or a recorded trace. Handed out in blocks, so that what
 /// replays them need not hold them all.
 ///
 /// An epoch is always a job's own: with several jobs that started at different times, the accesses of "epoch 1" are those of each job's second pass

@@ -103,7 +103,7 @@ void TrialMeeting::leave(int job) {
 
 void TrialMeeting::decide_if_all_are_here() {
   if (m_here.empty() || m_here.size() < m_running.size()) return;
-  std::ranges::sort(m_here, {}, &TrialSearch::Standing::job);  // whoever came first
+  std::ranges::sort(m_here, {}, &TrialSearch::Standing::job);  // in whatever order they came
   const std::vector<TrialSearch::Decision> decisions = m_search.decide(m_here);
   for (std::size_t i = 0; i < m_here.size(); ++i) {
     m_decisions[m_here[i].job] = decisions[i];
