@@ -167,8 +167,8 @@ class Documents(unittest.TestCase):
         if PROGRAM is None:
             self.skipTest("no program given")
         helps = Helps()
-        commands = [(), ("profile",), ("report",), ("whatif",), ("gate",), ("list",), ("dataset",),
-                    *(("dataset", word) for word in ("make", "info", "index", "verify"))]
+        commands = [(), *((command,) for command in ("profile", "share", "doctor", "simulate", "report", "whatif", "gate", "list", "dataset")),
+                    *(("dataset", word) for word in ("make", "info", "index", "verify", "convert"))]
         known = {option for command in commands for option in OPTION.findall(helps.of(*command) or "")} | OTHERS_OPTIONS
         for script in ("setup", "demo", "test"):
             known |= set(OPTION.findall((repository.ROOT / "scripts" / script).read_text()))
