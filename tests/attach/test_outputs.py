@@ -3,6 +3,7 @@ import hashlib
 import os
 import pathlib
 import subprocess
+import time
 import unittest
 
 from fake_launcher import Launcher, Plan, end, run
@@ -90,6 +91,9 @@ class Outputs(unittest.TestCase):
         (self.work / 'read-only').chmod(0o444)
         (self.work / 'old').chmod(0o750)
         self.before = content(self.work)
+        time.sleep(0.02)  # What is older than the folder of the journals was there before the run.
+        os.rmdir(self.launcher.output)
+        os.mkdir(self.launcher.output)
         self.addCleanup(subprocess.run, [undo, self.launcher.output], stdout=subprocess.DEVNULL, check=True)
         path = folder / 'script.py'
         path.write_text(script)

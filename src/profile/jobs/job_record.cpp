@@ -15,7 +15,7 @@ namespace dsanalyze {
 namespace {
 
 /// Of each epoch that a log saw to its end.
-std::map<std::uint64_t, Nanoseconds> epoch_ends(const TrainingLog& log) {
+std::map<std::uint64_t, Nanoseconds> ends_by_epoch(const TrainingLog& log) {
   std::map<std::uint64_t, Nanoseconds> ends;
   for (const BatchCompletion& completion : log.completions) {
     if (completion.last_of_epoch) ends[completion.epoch] = completion.end;
@@ -31,7 +31,7 @@ void record_job_epochs(JobRecord& record, const TrainingLog& log, const JobBatch
     for (EpochTotals& each : work.loader->epochs()) settled.emplace(each.epoch, std::move(each));
   }
   Nanoseconds begin = log.begun;
-  for (const auto& [epoch, end] : epoch_ends(log)) {
+  for (const auto& [epoch, end] : ends_by_epoch(log)) {
     const auto seen = batches.epochs().find(epoch);
     if (seen == batches.epochs().end()) continue;
     JobEpochRecord& each = record.epochs.emplace_back();
