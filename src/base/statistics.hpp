@@ -37,12 +37,6 @@ Estimate estimate_mean(std::span<const double> values);
 /// Operations Research 27, 1979]), as long as there are five such means. It covers what varies within this run; not what differs between runs.
 Estimate estimate_of_sequence(std::span<const double> values);
 
-}  // namespace dsanalyze
-
-#pragma once
-
-namespace dsanalyze {
-
 // Distribution functions of the normal and of Student's t, and their inverses. Quantiles take 0 < p < 1; all throw std::domain_error outside.
 // Relative error of the functions is below 1e-10, of the quantiles below 1e-9. Pure; threads: any.
 

@@ -58,12 +58,6 @@ class ProcessWatch {
   std::map<std::pair<int, std::uint64_t>, Seen> m_seen;  ///< by number and start time: numbers are used again
 };
 
-}  // namespace dsanalyze
-
-#pragma once
-
-namespace dsanalyze {
-
 /// A process group that this process started and has to end. While one of these lives, its leader must not be collected (waitpid), so that the number
 /// is no other process's. Threads: any.
 class StartedGroup {

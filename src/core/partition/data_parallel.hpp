@@ -1,7 +1,5 @@
 #pragma once
 
-#pragma once
-
 namespace dsanalyze {
 
 // One data-parallel job on p servers [Yang-Cong, sections IV and V]. Rates in samples/s. All functions: pure; std::domain_error for a number that is
@@ -43,12 +41,6 @@ double locality_seconds(const DataParallel& job, double balance_traffic);
 /// everything is held sqrt((1 - 1/p) (1 - p b / D) / (2 pi b)). 0 for one server. Requires p >= 1, b >= 1 (local batch, a server's), p b <= D, 0 <=
 /// held <= 1; throws std::domain_error.
 double mean_balance_traffic(double servers, double local_batch, double samples, double held);
-
-}  // namespace dsanalyze
-
-#pragma once
-
-namespace dsanalyze {
 
 /// Where the samples of one of several servers come from: shares that add up to 1.
 struct FetchSources {

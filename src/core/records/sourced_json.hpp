@@ -6,8 +6,6 @@
 #include "base/text/json_reader.hpp"
 #include "core/workload.hpp"
 
-#pragma once
-
 namespace dsanalyze {
 
 // Rates above these are typing mistakes: no device makes or takes a billion samples, or a petabyte, a second.
