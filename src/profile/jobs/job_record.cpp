@@ -106,10 +106,10 @@ void add_known(std::optional<Value>& sum, const std::optional<Value>& more, bool
   sum = first || !sum ? (first ? more : std::nullopt) : (more ? std::optional<Value>(*sum + *more) : std::nullopt);
 }
 
-using Parts = std::vector<const JobEpochRecord*>;
+using Parts = std::span<const JobEpochRecord* const>;
 
 /// Adds up what the jobs fetched in an epoch; nothing where one of them does not say.
-void add_fetches(EpochRecord& record, const Parts& parts) {
+void add_fetches(EpochRecord& record, Parts parts) {
   bool first = true;
   for (const JobEpochRecord* part : parts) {
     add_known(record.cache_hits, part->cache_hits, first);
@@ -120,9 +120,10 @@ void add_fetches(EpochRecord& record, const Parts& parts) {
   }
 }
 
-/// The jobs that prepared an epoch for all of them; none where there was another that does not say what it did, as one that died.
-Parts all_who_prepared(const Parts& parts) {
-  Parts who;
+/// The jobs that prepared an epoch for all of them. None where they prepared fewer samples than it has: a job that died made the others. None where
+/// they prepared more: after a death a batch may be made twice, and what the dead job made is not known.
+std::vector<const JobEpochRecord*> all_who_prepared(Parts parts) {
+  std::vector<const JobEpochRecord*> who;
   std::uint64_t prepared = 0;
   std::uint64_t samples = 0;
   for (const JobEpochRecord* part : parts) {
@@ -130,7 +131,8 @@ Parts all_who_prepared(const Parts& parts) {
     prepared += part->samples_prepared;
     samples = std::max(samples, part->samples);
   }
-  return prepared >= samples ? who : Parts{};
+  if (prepared != samples) who.clear();
+  return who;
 }
 
 void take_known(EpochRecord& record, const ServerEpoch& server) {
@@ -140,22 +142,34 @@ void take_known(EpochRecord& record, const ServerEpoch& server) {
   if (server.storage_bytes) record.storage_bytes = server.storage_bytes;
 }
 
-/// An epoch of all jobs: its time is the mean of theirs, its digest that of all if it is the same, what it fetched what all of them did.
+}  // namespace
+
+EpochRecord epoch_of_all(std::span<const JobEpochRecord* const> parts, JobSharing share) {
+  EpochRecord record;
+  record.epoch = parts.front()->epoch;
+  record.digest = parts.front()->digest;
+  for (const JobEpochRecord* part : parts) {
+    record.seconds += part->seconds / static_cast<double>(parts.size());
+    record.samples += part->samples;
+    if (part->digest != record.digest) record.digest.clear();
+  }
+  if (share == JobSharing::none) {
+    add_fetches(record, parts);
+  } else {
+    add_fetches(record, all_who_prepared(parts));
+  }
+  return record;
+}
+
+namespace {
+
 void add_epochs(JobsMeasured& measured, JobSharing share) {
-  std::map<std::uint64_t, Parts> by_epoch;
+  std::map<std::uint64_t, std::vector<const JobEpochRecord*>> by_epoch;
   for (const JobRecord& job : measured.jobs) {
     for (const JobEpochRecord& epoch : job.epochs) by_epoch[epoch.epoch].push_back(&epoch);
   }
   for (const auto& [epoch, parts] : by_epoch) {
-    EpochRecord record;
-    record.epoch = epoch;
-    record.digest = parts.front()->digest;
-    for (const JobEpochRecord* part : parts) {
-      record.seconds += part->seconds / static_cast<double>(parts.size());
-      record.samples += part->samples;
-      if (part->digest != record.digest) record.digest.clear();
-    }
-    add_fetches(record, share == JobSharing::none ? parts : all_who_prepared(parts));
+    EpochRecord record = epoch_of_all(parts, share);
     if (const auto server = measured.server_epochs.find(epoch); server != measured.server_epochs.end()) take_known(record, server->second);
     measured.all.record.epochs.push_back(record);
   }

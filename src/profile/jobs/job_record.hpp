@@ -3,11 +3,13 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "core/batch.hpp"
 #include "core/index.hpp"
 #include "core/records/jobs_record.hpp"
+#include "core/records/result.hpp"
 #include "core/records/settings.hpp"
 #include "profile/training.hpp"
 #include "profile/windows.hpp"
@@ -56,5 +58,9 @@ struct JobWork {
 /// What one job did: its rate from the end of its first epoch on, or of all of it where it had no second one. Windows are not judged by what others
 /// take of the CPU: the other jobs do.
 JobRecord record_job(const ProfileInputs& inputs, const TrainingLog& log, const JobBatches& batches, const Trainer& trainer, const JobWork& work);
+
+/// One epoch of all jobs, from what each did in it (at least one; none outlives the call). Its time is the mean of theirs and its digest theirs where
+/// it is the same. What it fetched is what all of them did; absent where one that prepared for it does not say, as one that died. Threads: any.
+EpochRecord epoch_of_all(std::span<const JobEpochRecord* const> parts, JobSharing share);
 
 }  // namespace dsanalyze

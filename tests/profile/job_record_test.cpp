@@ -1,0 +1,63 @@
+#include "profile/jobs/job_record.hpp"
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+using namespace dsanalyze;
+
+namespace {
+
+/// A job's epoch of 600 samples, of which it prepared `prepared` and found all but ten in the cache.
+JobEpochRecord part(std::uint64_t prepared, double seconds = 2, const char* digest = "same") {
+  JobEpochRecord record;
+  record.epoch = 3;
+  record.seconds = seconds;
+  record.samples = 600;
+  record.digest = digest;
+  record.samples_prepared = prepared;
+  record.cache_hits = prepared > 10 ? prepared - 10 : 0;
+  record.cache_misses = prepared - *record.cache_hits;
+  record.requested_bytes = 1000;
+  return record;
+}
+
+EpochRecord of(const std::vector<JobEpochRecord>& jobs, JobSharing share) {
+  std::vector<const JobEpochRecord*> parts;
+  for (const JobEpochRecord& job : jobs) parts.push_back(&job);
+  return epoch_of_all(parts, share);
+}
+
+}  // namespace
+
+TEST_CASE("An epoch of all jobs has the mean of their times, and what all of them prepared and fetched") {
+  const EpochRecord all = of({part(400, 1), part(200, 3)}, JobSharing::coordinated);
+  CHECK(all.epoch == 3);
+  CHECK(all.seconds == doctest::Approx(2));
+  CHECK(all.samples == 1200);
+  CHECK(all.digest == "same");
+  CHECK(all.cache_hits == 580);
+  CHECK(all.cache_misses == 20);
+  CHECK(all.requested_bytes == 2000);
+  CHECK(of({part(400), part(200, 2, "other")}, JobSharing::coordinated).digest.empty());
+}
+
+TEST_CASE("What an epoch fetched is not known where a job that died prepared for it") {
+  const auto unknown = [](const std::vector<JobEpochRecord>& jobs) {
+    const EpochRecord all = of(jobs, JobSharing::coordinated);
+    return !all.cache_hits && !all.cache_misses && !all.requested_bytes;
+  };
+  CHECK(unknown({part(300), part(236)}));  // the dead job made a batch that both others had used
+  CHECK(unknown({part(400), part(264)}));  // and a batch of a survivor gave way to one of the dead job's, and was made again
+  CHECK_FALSE(unknown({part(400), part(200)}));
+  CHECK_FALSE(unknown({part(600), part(0)}));
+}
+
+TEST_CASE("Jobs that share nothing each prepare all, and their fetches add up where each says") {
+  CHECK(of({part(600), part(600)}, JobSharing::none).cache_misses == 20);
+  JobEpochRecord silent = part(600);
+  silent.cache_misses.reset();
+  const EpochRecord all = of({silent, part(600)}, JobSharing::none);
+  CHECK_FALSE(all.cache_misses);
+  CHECK(all.cache_hits == 1180);
+}
