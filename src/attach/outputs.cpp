@@ -66,8 +66,8 @@ std::optional<std::pair<std::int64_t, std::uint32_t>> birth(const std::string& p
 /// The changes of one run, taken back one after another.
 class Undo {
  public:
-  /// `folder` was made when the run began.
-  explicit Undo(const std::filesystem::path& folder) : m_begin(birth(folder)) {}
+  /// `folder` was made when the run began; `of_run`: folders and files that the run made, or may remove.
+  Undo(const std::filesystem::path& folder, std::set<std::filesystem::path> of_run) : m_of_run(std::move(of_run)), m_begin(birth(folder)) {}
 
   /// `done` holds the time of the last entry that an earlier, interrupted attempt has taken back: a later one is not to be touched again, as the file
   /// that it made anew may be the original by now.
@@ -123,10 +123,17 @@ class Undo {
     if (!status(entry.more)) return;  // It was never set aside.
     // What another process of the run had made is no original: it goes, as the script wanted it to.
     const auto born = birth(entry.more);
-    if (m_begin && born && *born > *m_begin && !status(entry.path)) return check(::unlink(entry.more.c_str()), entry, m_undone.removed);
+    if (m_begin && born && *born > *m_begin && !status(entry.path) && is_of_run(entry.path))
+      return check(::unlink(entry.more.c_str()), entry, m_undone.removed);
     std::error_code ignored;
     std::filesystem::create_directories(std::filesystem::path(entry.path).parent_path(), ignored);
     check(::rename(entry.more.c_str(), entry.path.c_str()), entry, m_undone.restored);
+  }
+
+  [[nodiscard]] bool is_of_run(std::filesystem::path path) const {
+    for (; !m_of_run.contains(path); path = path.parent_path())
+      if (path == path.parent_path()) return false;
+    return true;
   }
 
   /// Only if it was moved: what lies there now is the same file.
@@ -186,6 +193,7 @@ class Undo {
 
   OutputsUndone m_undone;
   std::set<std::string> m_files, m_places;
+  std::set<std::filesystem::path> m_of_run;
   std::optional<std::pair<std::int64_t, std::uint32_t>> m_begin;
 };
 
@@ -193,11 +201,26 @@ class Undo {
 
 std::filesystem::path journals_of(const std::filesystem::path& folder) { return folder.native() + "-journals"; }
 
-OutputsUndone undo_outputs(const std::filesystem::path& folder) {
+std::vector<std::filesystem::path> temporary_folders() {
+  std::vector<std::filesystem::path> folders;
+  std::error_code ignored;
+  for (const std::filesystem::path& folder : {std::filesystem::path("/tmp"), std::filesystem::path("/var/tmp"), std::filesystem::path("/dev/shm"),
+                                              std::filesystem::temp_directory_path(ignored)}) {
+    if (std::filesystem::path real = std::filesystem::canonical(folder, ignored); !ignored) folders.push_back(std::move(real));
+  }
+  return folders;
+}
+
+OutputsUndone undo_outputs(const std::filesystem::path& folder, const std::vector<std::filesystem::path>& temporary) {
   std::vector<Entry> entries;
   OutputsUndone unreadable;
-  std::error_code none;
-  for (std::filesystem::directory_iterator file(folder, none), end; !none && file != end; file.increment(none)) {
+  std::error_code gone;
+  std::filesystem::directory_iterator file(folder, gone);
+  if (gone) {
+    unreadable.failures.push_back(
+        fmt::format("{}, the list of what the script changed: {} (originals lie in folders .dsanalyze-kept-*)", folder.native(), gone.message()));
+  }
+  for (std::filesystem::directory_iterator end; !gone && file != end; file.increment(gone)) {
     if (!file->path().filename().native().starts_with("journal-")) continue;
     try {
       read_journal(read_file(file->path()), entries);
@@ -206,7 +229,10 @@ OutputsUndone undo_outputs(const std::filesystem::path& folder) {
     }
   }
   std::ranges::stable_sort(entries, std::ranges::greater(), &Entry::at);
-  OutputsUndone undone = Undo(folder).of(entries, folder / "undone");
+  std::set<std::filesystem::path> of_run(temporary.begin(), temporary.end());
+  for (const Entry& entry : entries)
+    if (entry.done == "new" || entry.done == "made") of_run.insert(entry.path);
+  OutputsUndone undone = Undo(folder, std::move(of_run)).of(entries, folder / "undone");
   undone.failures.insert(undone.failures.end(), unreadable.failures.begin(), unreadable.failures.end());
   return undone;
 }

@@ -18,9 +18,16 @@ struct OutputsUndone {
 /// Where the hook's journals of a launch with this folder lie: beside it, so that they outlive what a second Ctrl-C removes.
 std::filesystem::path journals_of(const std::filesystem::path& folder);
 
+/// Where programs write what they do not mean to keep: /tmp, /var/tmp, /dev/shm and $TMPDIR, links resolved. Threads: any that may read the
+/// environment.
+std::vector<std::filesystem::path> temporary_folders();
+
 /// Takes back the changes that the hook wrote down in the folder's journals (python/dsanalyze/_attach/originals.py), the latest first, and removes
 /// the folders of originals. An entry that was cut off, or whose change never happened, is passed over; an attempt that was interrupted goes on where
-/// it was. A folder without journals is no error. Threads: one at a time, when no process of the training lives.
-OutputsUndone undo_outputs(const std::filesystem::path& folder);
+/// it was. A folder without journals is no error; a folder that is gone is a failure. A file that the script removed and that is younger than the
+/// folder stays removed where the run had made it: a process of it wrote down that it did, or made its folder, or it lay in one of `temporary`, where
+/// programs write that the script starts. Any other one may be the user's and goes back. Threads: one at a time, when no process of the training
+/// lives.
+OutputsUndone undo_outputs(const std::filesystem::path& folder, const std::vector<std::filesystem::path>& temporary = temporary_folders());
 
 }  // namespace dsanalyze

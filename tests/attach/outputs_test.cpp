@@ -50,7 +50,7 @@ struct Run {
     if (std::filesystem::exists(of("early")))
       for (const auto& journal : std::filesystem::directory_iterator(of("early")))
         std::filesystem::rename(journal, of("output") / journal.path().filename());
-    return undo_outputs(of("output"));
+    return undo_outputs(of("output"), {of("temporary")});
   }
 };
 
@@ -89,17 +89,45 @@ TEST_CASE("what another process of the run made and the script removed is no ori
   run.begin();
   write(run.of("kept/2"), "of a program that the script started");
   write(run.of("kept/3"), "of a program that the script started");
-  write(run.of("c"), "written over it");
+  write(run.of("kept/4"), "of a program that the script started");
+  write(run.of("kept/5"), "of another process of the script");
+  write(run.of("temporary/c"), "written over it");
   run.journal("place", "kept");
-  run.journal("kept", "a", run.of("kept/1"));
-  run.journal("kept", "b", run.of("kept/2"));
-  run.journal("kept", "c", run.of("kept/3"));
+  run.journal("kept", "temporary/a", run.of("kept/1"));
+  run.journal("kept", "temporary/b", run.of("kept/2"));
+  run.journal("kept", "temporary/c", run.of("kept/3"));
+  run.journal("made", "results", "", "2");
+  run.journal("kept", "results/part", run.of("kept/4"));
+  run.journal("new", "log", "", "2");
+  run.journal("kept", "log", run.of("kept/5"));
   const OutputsUndone undone = run.undo();
   CHECK(undone.failures.empty());
-  CHECK(read_file(run.of("a")) == "the user's");
-  CHECK_FALSE(std::filesystem::exists(run.of("b")));
-  CHECK(read_file(run.of("c")) == "of a program that the script started");
+  CHECK(read_file(run.of("temporary/a")) == "the user's");
+  CHECK_FALSE(std::filesystem::exists(run.of("temporary/b")));
+  CHECK(read_file(run.of("temporary/c")) == "of a program that the script started");
+  CHECK_FALSE(std::filesystem::exists(run.of("results")));
+  CHECK_FALSE(std::filesystem::exists(run.of("log")));
   CHECK_FALSE(std::filesystem::exists(run.of("kept")));
+}
+
+TEST_CASE("what a program outside the run put where the script looks, and the script removed, is the user's and comes back") {
+  Run run;
+  run.begin();
+  write(run.of("kept/1"), "a job for the script");
+  run.journal("place", "kept");
+  run.journal("kept", "spool/job", run.of("kept/1"));
+  CHECK(run.undo().restored == 1);
+  CHECK(read_file(run.of("spool/job")) == "a job for the script");
+}
+
+TEST_CASE("a list of changes that is gone is told, with where the originals lie; a list of none is not") {
+  Run run;
+  run.begin();
+  CHECK(run.undo().failures.empty());
+  std::filesystem::remove_all(run.of("output"));
+  const OutputsUndone undone = undo_outputs(run.of("output"));
+  REQUIRE(undone.failures.size() == 1);
+  CHECK(undone.failures.front().find(".dsanalyze-kept-") != std::string::npos);
 }
 
 TEST_CASE("what was cut off or never happened is passed over, and taking back twice changes nothing more") {
@@ -118,7 +146,6 @@ TEST_CASE("what was cut off or never happened is passed over, and taking back tw
     CHECK(read_file(run.of("a")) == "as it was");
     CHECK(read_file(run.of("b")) == "as it was");
   }
-  CHECK(undo_outputs(run.of("no folder")).failures.empty());
 }
 
 TEST_CASE("a file that was removed and made anew is the original again, however often its changes are taken back") {
