@@ -26,6 +26,23 @@ ASKED = {"whatif-sweep": ("whatif", "--rates", "G=9800,P=10200±2%,C=252000,S=47
                             "--storage-scope", "server,shared", "--network", "10Gbit/s"),
          "simulate-sizes": ("simulate", "ds-analyzer-figure-16-alexnet")}
 
+# record(s) of a page, by the page's name
+PAGES = {"minio": ["minio"], "no-accelerator": ["no-accelerator"], "page": ["page"], "least": ["least"], "hostile": ["hostile"],
+         "comparison": ["minio", "lru", "no-cache"], "emulated": ["emulated"],
+         "sweep": [f"sweep-{cache}-{cores}" for cache in (25, 50, 100) for cores in (4, 8)], "whatif": ["whatif"], "whatif-sweep": ["whatif-sweep"],
+         "whatif-servers": ["whatif-servers"],
+         "simulate": ["simulate"], "simulate-sizes": ["simulate-sizes"], "doctor": ["doctor"], "gate": ["gate"], "hostile-doctor": ["hostile-doctor"]}
+# Those that have something to slide; without a rate, and in records of other kinds, there is nothing.
+SLIDING = {"minio", "no-accelerator", "page", "hostile", "comparison", "emulated", "sweep"}
+
+OVERFLOWING = """
+  const width = document.documentElement.clientWidth;
+  if (document.documentElement.scrollWidth <= width) return [];
+  return [...document.body.querySelectorAll('*')].filter((element) => element.getBoundingClientRect().right > width + 0.5)
+    .map((element) => element.tagName + '.' + element.className + ' ' + element.textContent.slice(0, 60));
+"""
+DRAWN = "return [...document.querySelectorAll('canvas')].every((canvas) => canvas.dataset.drawn === 'true');"
+
 
 class PageTest(unittest.TestCase):
     @classmethod
@@ -68,3 +85,12 @@ class PageTest(unittest.TestCase):
             cls.program("report", *map(cls.record, names), "--format", "html", "--quiet", "-o", page)
             cls.pages[names] = page
         return cls.pages[names]
+
+
+class SamplePageTest(PageTest):
+    def open(self, name, width=1280, scheme="light"):
+        self.browser.look(width, scheme)
+        page = self.page_of(*PAGES[name])
+        self.browser.open(page)
+        self.browser.wait_for(DRAWN)
+        return page

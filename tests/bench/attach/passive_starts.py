@@ -3,8 +3,8 @@
 usage: passive_starts.py PROGRAM [--python PYTHON] [--starts N] [--seed SEED] [--json FILE]
 
 Each start is drawn: a training that ends, exits with a status, raises, aborts, is killed at a random moment, forks a child that outlives it for a moment,
-or has its launcher killed at a random moment. Counted are exit codes that differ from the command's own, processes that are left a second later, and, where
-the launcher was killed, trainings that did not go on to their end. PYTHON is one that has torch (default: /usr/bin/python3).
+or has its launcher killed at a random moment. Counted are exit codes that differ from the command's own, processes that are left ten seconds later (a
+loader's worker notices within five that its training was killed), and, where the launcher was killed, trainings that did not go on to their end. PYTHON is one that has torch (default: /usr/bin/python3).
 """
 
 import argparse
@@ -73,7 +73,7 @@ def start(program, python, way, drawn, folder):
             for pid in children:
                 os.kill(pid, signal.SIGKILL)
     code = process.wait(120)
-    end = time.monotonic() + (60 if way == "launcher" else 2)
+    end = time.monotonic() + (60 if way == "launcher" else 10)
     while marked(mark.encode()) and time.monotonic() < end:
         time.sleep(0.05)
     left = marked(mark.encode())
