@@ -332,7 +332,11 @@ Answer Conductor::measure(Nanoseconds now) {
 
 Answer Conductor::next_stage(Nanoseconds now) {
   const std::vector<double> rates = window_rates(measurement());
-  m_events.note(fmt::format("{}: {:.1f} samples/s in {} windows", enum_name(phase()), mean(rates), rates.size()));
+  std::string note = fmt::format("{}: {:.1f} samples/s in {} windows", enum_name(phase()), mean(rates), rates.size());
+  // The first answer comes a minute or two before the verdict.
+  if (const auto waiting = m_stage == Stage::full ? waiting_fraction(measurement()) : std::nullopt)
+    note += fmt::format("; as found, each step waits {:.2g} % of its time for a batch", 100 * *waiting);
+  m_events.note(note);
   switch (m_stage) {
     case Stage::full:
       return start_stage(Stage::synthetic, now);

@@ -80,6 +80,20 @@ std::vector<double> window_rates(const PhaseMeasurement& phase) {
   return rates;
 }
 
+std::optional<double> waiting_fraction(const PhaseMeasurement& phase) {
+  std::optional<double> most;
+  for (const auto& [rank, windows] : phase.by_rank) {
+    double waited = 0;
+    double seconds = 0;
+    for (const StepWindow& window : windows) {
+      waited += sum(window.wait);
+      seconds += step_seconds(window);
+    }
+    if (seconds > 0) most = std::max(most.value_or(0), waited / seconds);
+  }
+  return most;
+}
+
 std::vector<double> window_rates(const DrainMeasurement& drain) {
   std::vector<double> rates;
   for (const auto& [rank, drained] : drain.by_rank) {

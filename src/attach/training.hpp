@@ -51,6 +51,8 @@ std::vector<double> window_rates(const PhaseMeasurement& phase);
 /// Of each window, samples a second that the loaders of all ranks can deliver together: ranks train in step, so it is their number times the slowest
 /// one's. Empty where too few batches came.
 std::vector<double> window_rates(const DrainMeasurement& drain);
+/// The share of a phase's steps that the rank which waits most waits for data, 0 to 1; nothing where no step was measured.
+std::optional<double> waiting_fraction(const PhaseMeasurement& phase);
 /// All of a window's steps together, without what the hook took.
 double step_seconds(const StepWindow& window);
 /// The median step of a window in seconds, without what the hook took.

@@ -151,12 +151,20 @@ struct Training {
   }
 };
 
-Conductor made(double seconds) {
+Conductor made(double seconds, EventSink& events = null_events()) {
   Conductor::Plan plan;
   plan.seconds = seconds;
   plan.worker_counts = {1, 2};
-  return {plan, [] { return TreeUse{}; }, null_events()};
+  return {plan, [] { return TreeUse{}; }, events};
 }
+
+/// Keeps the lines that it is told.
+struct Notes : EventSink {
+  std::vector<std::string> lines;
+  void progress(const Progress& /*progress*/) override {}
+  void note(const std::string& line) override { lines.push_back(line); }
+  void finding(const Finding& /*finding*/) override {}
+};
 
 double rate(const Conductor& conductor, AttachPhase phase) {
   const auto rates = window_rates(conductor.training().phases.at(phase));
@@ -178,6 +186,18 @@ TEST_CASE("a training is led through all phases, and each phase has its own rate
   CHECK(conductor.training().drains[0].workers == 2);
   CHECK(window_rates(conductor.training().drains[0]).front() == doctest::Approx(6400));
   CHECK(conductor.training().phases.at(AttachPhase::synthetic).kept_batches == 16);
+}
+
+TEST_CASE("the first phase's note says how long steps wait, so that there is an answer before the verdict; no other phase's does") {
+  Training training;
+  Notes notes;
+  Conductor conductor = made(60, notes);
+  training.run(conductor);
+  REQUIRE(notes.lines.size() == 3);
+  CHECK(says(notes.lines[0], "full: 3200.0 samples/s"));
+  CHECK(says(notes.lines[0], "each step waits 50 % of its time for a batch"));
+  CHECK_FALSE(says(notes.lines[1], "waits"));
+  CHECK_FALSE(says(notes.lines[2], "waits"));
 }
 
 TEST_CASE("a window of batches that are handed out again holds whole cycles of them") {
