@@ -123,6 +123,29 @@ class Outputs(unittest.TestCase):
         after = self.undone()
         self.assertEqual({name: after.get(name) for name in self.before}, self.before)
 
+    def test_where_changes_cannot_be_written_down_originals_are_not_changed_and_the_script_hears_why(self):
+        refused = training + '''
+train()
+with open('of the run', 'w') as file:
+    file.write('as ever')
+os.system('rm -r "$DSANALYZE_ATTACH_OUTPUT"')
+with open('of the run', 'a') as file:
+    file.write(', and on')
+for change in (lambda: open('best.pt', 'wb'), lambda: open('log.txt', 'a'), lambda: os.remove('last.pt'), lambda: os.rename('last.pt', 'first.pt'),
+               lambda: os.replace('of the run', 'numbers'), lambda: torch.save(1, 'checkpoint-0.pt'), lambda: os.truncate('state.json', 2)):
+    try:
+        change()
+        print('changed')
+    except OSError as error:
+        assert '--keep-output' in str(error), error
+        print('refused')
+'''
+        printed = self.launch(refused)
+        self.assertEqual(printed.split(), ['refused'] * 7)
+        os.mkdir(self.launcher.output)
+        after = content(self.work)
+        self.assertEqual({name: after.get(name) for name in self.before}, self.before)
+
     def test_backups_that_a_script_makes_at_its_start_are_taken_back(self):
         for when in ('', 'train()\n'):
             self.launch(training + when + '''

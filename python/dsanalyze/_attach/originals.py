@@ -25,6 +25,10 @@ class Unprotected(Exception):
     """A change that cannot be taken back."""
 
 
+class NoList(Unprotected):
+    """Changes cannot be written down any more: a full disk, or the folder of the journals is gone."""
+
+
 class Originals:
     """One a process. `keeps` is true as long as new files are to stay. Threads: one at a time."""
 
@@ -44,7 +48,10 @@ class Originals:
     def __enter__(self):
         """Other ranks may change the same files: the order of lines is that of the changes."""
         self._lock = None
-        handle = os.open(os.path.join(self._folder, 'lock'), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            handle = os.open(os.path.join(self._folder, 'lock'), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise NoList(str(error))
         deadline = now() + lock_seconds * 10**9
         while True:
             try:
@@ -159,6 +166,11 @@ class Originals:
             return
         self._write('gone', path, stat.S_IMODE(found.st_mode))
 
+    def is_original(self, path):
+        """Whether what lies there would be lost with a change that is not taken back."""
+        path = _entry(path)
+        return path not in self._own and path not in self._made and _status(path) is not None
+
     def is_own(self, path):
         return self._is_free(_entry(path))
 
@@ -267,11 +279,11 @@ class Originals:
                 written = os.write(handle, entry)
                 if written != len(entry):
                     os.ftruncate(handle, os.fstat(handle).st_size - written)
-                    raise Unprotected(path)
+                    raise NoList('No space left on device: ' + self._folder)
             finally:
                 os.close(handle)
-        except OSError:
-            raise Unprotected(path)
+        except OSError as error:
+            raise NoList(str(error))
 
 
 def _entry(path):

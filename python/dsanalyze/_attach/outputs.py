@@ -2,6 +2,7 @@
 
 The interpreter's audit events come before each change. Writers that are no Python code raise none, so PyTorch's and safetensors' are wrapped.
 """
+import errno
 import functools
 import os
 import sys
@@ -9,12 +10,16 @@ from _thread import RLock, get_ident
 
 import torch
 
-from .originals import Originals, Unprotected
+from .originals import NoList, Originals, Unprotected
 
 max_files = 64
 # Kernel interfaces, and caches whose new entries are as good as the old ones.
 _left_alone = ('/dev/', '/proc/', '/sys/')
 _caches = ('/__pycache__/', '/.cache/', '/torchinductor_', '/.triton/')
+
+
+class Refused(OSError):
+    """The script's change of an original does not happen: its results are thrown away in any case, the original must not be."""
 
 
 class Outputs:
@@ -54,12 +59,14 @@ class Outputs:
     # Events.
 
     def _audit(self, event, arguments):
-        """Called for every event of the interpreter, and what it raised would reach the script."""
+        """Called for every event of the interpreter, and what it raises reaches the script."""
         handle = self._events.get(event)
         if handle is None or self._thread == get_ident():
             return
         try:
             handle(*arguments)
+        except Refused:
+            raise
         except Exception:
             pass
 
@@ -78,7 +85,11 @@ class Outputs:
             try:
                 with self._originals:
                     change(*arguments, **named)
-            except (Unprotected, OSError):
+            except (Unprotected, OSError) as error:
+                lost = [name for name in (path, *arguments) if isinstance(name, str) and self._originals.is_original(name)]
+                if isinstance(error, NoList) and lost:
+                    raise Refused(errno.EIO, 'dsanalyze cannot write down that {} changes ({}), so it could not be taken back. Give the folder of temporary files '
+                                  'more space, or profile with --keep-output'.format(lost[0], error))
                 self._unprotected.add(os.path.abspath(path))
             finally:
                 self._thread = None
