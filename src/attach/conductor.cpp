@@ -331,8 +331,8 @@ Answer Conductor::measure(Nanoseconds now) {
 }
 
 Answer Conductor::next_stage(Nanoseconds now) {
-  const std::vector<double> rates = window_rates(measurement());
-  std::string note = fmt::format("{}: {:.1f} samples/s in {} windows", enum_name(phase()), mean(rates), rates.size());
+  const Estimate rate = estimate_of_ratio(stretches_of(measurement()));
+  std::string note = fmt::format("{}: {:.1f} samples/s in {} windows", enum_name(phase()), rate.value, rate.windows);
   // The first answer comes a minute or two before the verdict.
   if (const auto waiting = m_stage == Stage::full ? waiting_fraction(measurement()) : std::nullopt)
     note += fmt::format("; as found, each step waits {:.2g} % of its time for a batch", 100 * *waiting);
@@ -404,14 +404,42 @@ Answer Conductor::next_drain(Nanoseconds now) {
       if (workers != own) m_drain_workers.push_back(workers);
     m_next_drain = 0;
   }
-  if (m_next_drain == m_drain_workers.size()) return start_stage(Stage::cached, now);
+  // The job's own number counts for more than the others.
+  const double parts = static_cast<double>(m_drain_workers.size()) + 1;
+  const double share = m_next_drain == 0 ? 1 : 0.5;
+  const double seconds = std::min(stage_seconds(Stage::drains) * 2 / parts, most_drain_seconds) * share;
+  if (m_next_drain == m_drain_workers.size()) {
+    const auto more = more_workers();
+    if (!more || to_seconds(now - *m_begin) + seconds + stage_seconds(Stage::cached) > m_plan.seconds) return start_stage(Stage::cached, now);
+    m_drain_workers.push_back(*more);
+  }
   DrainMeasurement& drain = m_training.drains.emplace_back();
   drain.workers = m_drain_workers[m_next_drain++];
   drain.before = m_use();
-  // The job's own number counts for more than the others.
-  const double parts = static_cast<double>(m_drain_workers.size()) + 1;
-  const double share = m_next_drain == 1 ? 1 : 0.5;
-  return DrainLoader{drain.workers, unbounded_batches, std::min(stage_seconds(Stage::drains) * 2 / parts, most_drain_seconds) * share, true};
+  return DrainLoader{drain.workers, unbounded_batches, seconds, true};
+}
+
+/// Twice the most workers that were tried, where these delivered nearly as much more as they were more, and still less than the training takes:
+/// workers that wait for something else than the CPU are worth it beyond the number of cores.
+std::optional<int> Conductor::more_workers() const {
+  constexpr int most_workers = 32;
+  constexpr double worth_doubling = 0.6;  // of the ratio of workers
+  const auto rate_of = [](const DrainMeasurement& drain) { return estimate_of_ratio(stretches_of(drain)).value; };
+  const DrainMeasurement* most = nullptr;
+  const DrainMeasurement* before = nullptr;
+  for (const DrainMeasurement& drain : m_training.drains) {
+    if (drain.workers < 1) continue;
+    if (most == nullptr || drain.workers > most->workers) {
+      before = std::exchange(most, &drain);
+    } else if (before == nullptr || drain.workers > before->workers) {
+      before = &drain;
+    }
+  }
+  if (before == nullptr || 2 * most->workers > most_workers) return std::nullopt;
+  const auto synthetic = m_training.phases.find(AttachPhase::synthetic);
+  if (synthetic == m_training.phases.end() || rate_of(*most) >= estimate_of_ratio(stretches_of(synthetic->second)).value) return std::nullopt;
+  const bool scales = rate_of(*most) > worth_doubling * rate_of(*before) * most->workers / before->workers;
+  return scales ? std::optional(2 * most->workers) : std::nullopt;
 }
 
 void Conductor::take_drains() {

@@ -90,6 +90,7 @@ class Conductor {
   void take_windows();
   void count_steps(Member& member, const std::optional<StepWindow>& window, std::uint64_t before_the_first);
   void take_gap(Member& member, const std::optional<EpochGap>& between, const std::optional<StepWindow>& window);
+  [[nodiscard]] std::optional<int> more_workers() const;
   void take_drains();
   bool settled();
   [[nodiscard]] bool settled_epochs() const;

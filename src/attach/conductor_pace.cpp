@@ -124,8 +124,8 @@ bool Conductor::enough(Nanoseconds now) const {
   for (const auto& [rank, windows] : taken.by_rank)
     for (const StepWindow& window : windows) steps += window.samples.size();
   if (steps > 0 && steps < least_steps * taken.by_rank.size()) return false;
-  const auto rates = window_rates(taken);
-  const bool precise = rates.size() >= least_windows && estimate_mean(rates).relative_half_width() <= wanted_half_width;
+  const Estimate rate = estimate_of_ratio(stretches_of(taken));
+  const bool precise = rate.windows >= least_windows && rate.relative_half_width() <= wanted_half_width;
   return precise || to_seconds(now - m_stage_begin) > stage_seconds(m_stage) || (m_most_steps > 0 && m_stage_steps >= m_most_steps);
 }
 

@@ -17,20 +17,20 @@ double sum(const std::vector<double>& values) { return std::accumulate(values.be
 
 /// Of one rank's drain. Batches come in clumps of as many as there are workers, so a window holds whole clumps; the first clump waited for the
 /// workers to start.
-std::vector<double> rates_of(const DrainedMessage& drained) {
+std::vector<Stretch> stretches_of(const DrainedMessage& drained) {
   const auto clump = static_cast<std::size_t>(std::max(drained.workers, 1));
   const std::size_t batches = drained.delivered.size();
   if (batches < 2 * clump) return {};
   const std::size_t clumps = (batches - clump) / clump;
   const std::size_t window = std::max<std::size_t>(clumps / drain_windows, 1) * clump;
-  std::vector<double> rates;
+  std::vector<Stretch> stretches;
   for (std::size_t from = clump - 1; from + window < batches; from += window) {
     double samples = 0;
     for (std::size_t i = from + 1; i <= from + window; ++i) samples += drained.samples[i];
     const double seconds = to_seconds(drained.delivered[from + window] - drained.delivered[from]);
-    if (seconds > 0) rates.push_back(samples / seconds);
+    if (seconds > 0) stretches.push_back({samples, seconds});
   }
-  return rates;
+  return stretches;
 }
 
 std::vector<double> steps_of(const StepWindow& window) {
@@ -56,8 +56,8 @@ double median_step_error(const StepWindow& window) {
   return deviation_by_median * error_by_deviation * median(std::move(steps)) / root;
 }
 
-std::vector<double> window_rates(const PhaseMeasurement& phase) {
-  std::vector<double> rates;
+std::vector<Stretch> stretches_of(const PhaseMeasurement& phase) {
+  std::vector<Stretch> stretches;
   std::size_t windows = SIZE_MAX;
   std::map<int, KeptBatches> kept;
   for (const auto& [rank, list] : phase.by_rank) {
@@ -68,16 +68,18 @@ std::vector<double> window_rates(const PhaseMeasurement& phase) {
     // Of a step: ranks whose windows differ in length, at an epoch's end for one, still train in step.
     double samples = 0;
     double seconds = 0;
+    double most_steps = 0;
     for (const auto& [rank, list] : phase.by_rank) {
       if (list[i].samples.empty()) continue;
       const auto steps = static_cast<double>(list[i].samples.size());
+      most_steps = std::max(most_steps, steps);
       const KeptBatches& batches = kept.at(rank);
       samples += batches.known() ? batches.samples_per_step() : sum(list[i].samples) / steps;
       seconds = std::max(seconds, step_seconds(list[i]) / batches.longer(list[i]) / steps);
     }
-    if (seconds > 0) rates.push_back(samples / seconds);
+    if (seconds > 0) stretches.push_back({samples * most_steps, seconds * most_steps});
   }
-  return rates;
+  return stretches;
 }
 
 std::optional<double> waiting_fraction(const PhaseMeasurement& phase) {
@@ -94,19 +96,20 @@ std::optional<double> waiting_fraction(const PhaseMeasurement& phase) {
   return most;
 }
 
-std::vector<double> window_rates(const DrainMeasurement& drain) {
-  std::vector<double> rates;
+std::vector<Stretch> stretches_of(const DrainMeasurement& drain) {
+  std::vector<Stretch> slowest;
   for (const auto& [rank, drained] : drain.by_rank) {
-    const std::vector<double> of_rank = rates_of(drained);
-    if (rates.empty()) {
-      rates = of_rank;
+    const std::vector<Stretch> of_rank = stretches_of(drained);
+    if (slowest.empty()) {
+      slowest = of_rank;
       continue;
     }
-    rates.resize(std::min(rates.size(), of_rank.size()));
-    for (std::size_t i = 0; i < rates.size(); ++i) rates[i] = std::min(rates[i], of_rank[i]);
+    slowest.resize(std::min(slowest.size(), of_rank.size()));
+    for (std::size_t i = 0; i < slowest.size(); ++i)
+      if (of_rank[i].rate() < slowest[i].rate()) slowest[i] = of_rank[i];
   }
-  for (double& rate : rates) rate *= static_cast<double>(drain.by_rank.size());
-  return rates;
+  for (Stretch& each : slowest) each.amount *= static_cast<double>(drain.by_rank.size());
+  return slowest;
 }
 
 }  // namespace dsanalyze

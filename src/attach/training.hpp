@@ -8,6 +8,7 @@
 
 #include "base/events.hpp"
 #include "base/process/process_tree.hpp"
+#include "base/statistics.hpp"
 #include "core/records/attached_record.hpp"
 #include "messages.hpp"
 
@@ -45,12 +46,12 @@ struct AttachedTraining {
   std::vector<NoteMessage> notes;  ///< of the hook, each code once
 };
 
-/// Of each window, samples a second of all ranks: what they trained, by the time of the slowest, without what the hook took. Where batches are handed
-/// out again, each of them counts as often as the others, wherever a window cuts their cycle.
-std::vector<double> window_rates(const PhaseMeasurement& phase);
-/// Of each window, samples a second that the loaders of all ranks can deliver together: ranks train in step, so it is their number times the slowest
-/// one's. Empty where too few batches came.
-std::vector<double> window_rates(const DrainMeasurement& drain);
+/// Of each window, what all ranks trained and the time of the slowest, without what the hook took. Where batches are handed out again, each of them
+/// counts as often as the others, wherever a window cuts their cycle.
+std::vector<Stretch> stretches_of(const PhaseMeasurement& phase);
+/// Of each window, what the loaders of all ranks can deliver together: ranks train in step, so it is their number times what the slowest one
+/// delivered. Empty where too few batches came.
+std::vector<Stretch> stretches_of(const DrainMeasurement& drain);
 /// The share of a phase's steps that the rank which waits most waits for data, 0 to 1; nothing where no step was measured.
 std::optional<double> waiting_fraction(const PhaseMeasurement& phase);
 /// All of a window's steps together, without what the hook took.

@@ -83,6 +83,25 @@ Estimate estimate_of_sequence(std::span<const double> values) {
   return estimate;
 }
 
+Estimate estimate_of_ratio(std::span<const Stretch> stretches) {
+  double amount = 0;
+  double seconds = 0;
+  for (const Stretch& each : stretches) {
+    amount += each.amount;
+    seconds += each.seconds;
+  }
+  if (seconds <= 0) return {};
+  const double ratio = amount / seconds;
+  const double mean_seconds = seconds / static_cast<double>(stretches.size());
+  std::vector<double> residuals;
+  for (const Stretch& each : stretches) residuals.push_back((each.amount - ratio * each.seconds) / mean_seconds);
+  Estimate estimate = estimate_of_sequence(residuals);
+  const double half = (estimate.ci95.high - estimate.ci95.low) / 2;
+  estimate.value = ratio;
+  estimate.ci95 = {ratio - half, ratio + half};
+  return estimate;
+}
+
 namespace {
 
 void require_probability(double p) {

@@ -37,6 +37,17 @@ Estimate estimate_mean(std::span<const double> values);
 /// Operations Research 27, 1979]), as long as there are five such means. It covers what varies within this run; not what differs between runs.
 Estimate estimate_of_sequence(std::span<const double> values);
 
+/// What was done in a stretch of time.
+struct Stretch {
+  double amount = 0;
+  double seconds = 0;  ///< above 0
+  [[nodiscard]] double rate() const { return amount / seconds; }
+};
+/// All that was done by all the time that it took, of stretches that follow one another, with its 95 % interval: that of a ratio  [Cochran, Sampling
+/// Techniques, 1977, 2.11], widened as estimate_of_sequence() does. The mean of the stretches' rates is higher, as slow stretches take longer and
+/// count no more. No stretches give 0.
+Estimate estimate_of_ratio(std::span<const Stretch> stretches);
+
 // Distribution functions of the normal and of Student's t, and their inverses. Quantiles take 0 < p < 1; all throw std::domain_error outside.
 // Relative error of the functions is below 1e-10, of the quantiles below 1e-9. Pure; threads: any.
 

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 
 #include "../base/texts.hpp"
@@ -36,6 +37,7 @@ struct Training {
   double full = 0.010, synthetic = 0.004, cached = 0.008, drained = 0.005;  ///< seconds a step or batch
   double spread = 0;                                                        ///< steps differ by up to so much of them, either way
   std::uint64_t seed = 1;
+  std::function<double(int)> drained_by_workers{};  ///< seconds a batch, in place of `drained`
 
   struct Rank {
     std::uint64_t step = 0, epoch = 0;
@@ -83,7 +85,7 @@ struct Training {
       message.measured = rank.drain->measured;
       message.begin = now;
       for (int i = 1; i <= 200; ++i) {
-        message.delivered.push_back(now + to_nanoseconds(drained * i));
+        message.delivered.push_back(now + to_nanoseconds((drained_by_workers ? drained_by_workers(message.workers) : drained) * i));
         message.samples.push_back(32);
       }
       now = message.delivered.back();
@@ -167,8 +169,8 @@ struct Notes : EventSink {
 };
 
 double rate(const Conductor& conductor, AttachPhase phase) {
-  const auto rates = window_rates(conductor.training().phases.at(phase));
-  return rates.empty() ? 0 : rates.front();
+  const auto stretches = stretches_of(conductor.training().phases.at(phase));
+  return stretches.empty() ? 0 : stretches.front().rate();
 }
 
 }  // namespace
@@ -184,7 +186,7 @@ TEST_CASE("a training is led through all phases, and each phase has its own rate
   CHECK(rate(conductor, AttachPhase::cached) == doctest::Approx(4000));
   REQUIRE(conductor.training().drains.size() == 2);
   CHECK(conductor.training().drains[0].workers == 2);
-  CHECK(window_rates(conductor.training().drains[0]).front() == doctest::Approx(6400));
+  CHECK(stretches_of(conductor.training().drains[0]).front().rate() == doctest::Approx(6400));
   CHECK(conductor.training().phases.at(AttachPhase::synthetic).kept_batches == 16);
 }
 
@@ -198,6 +200,22 @@ TEST_CASE("the first phase's note says how long steps wait, so that there is an 
   CHECK(says(notes.lines[0], "each step waits 50 % of its time for a batch"));
   CHECK_FALSE(says(notes.lines[1], "waits"));
   CHECK_FALSE(says(notes.lines[2], "waits"));
+}
+
+TEST_CASE("more workers than planned are tried as long as they deliver more, and less than the training takes") {
+  const auto tried = [](double batch_seconds_of_one, bool scales) {
+    Training training;
+    training.drained_by_workers = [=](int workers) { return scales ? batch_seconds_of_one / workers : batch_seconds_of_one; };
+    Conductor conductor = made(60);
+    training.run(conductor);
+    std::vector<int> workers;
+    for (const DrainMeasurement& drain : conductor.training().drains) workers.push_back(drain.workers);
+    return workers;
+  };
+  // A step takes 4 ms.
+  CHECK(tried(0.030, true) == std::vector<int>{2, 1, 4, 8});
+  CHECK(tried(0.006, true) == std::vector<int>{2, 1});
+  CHECK(tried(0.030, false) == std::vector<int>{2, 1});
 }
 
 TEST_CASE("a window of batches that are handed out again holds whole cycles of them") {

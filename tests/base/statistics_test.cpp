@@ -74,3 +74,20 @@ TEST_CASE("intervals that touch overlap") {
   CHECK_FALSE(Interval{1, 2}.overlaps({2.1, 3}));
   CHECK(Interval{1, 5}.overlaps({2, 3}));
 }
+
+TEST_CASE("a rate is the whole amount by the whole time, and its interval holds that as often as it says") {
+  const std::vector<Stretch> two{{100, 1}, {100, 9}};
+  CHECK(estimate_of_ratio(two).value == doctest::Approx(20));
+  CHECK(estimate_of_ratio(std::vector<Stretch>{}).value == 0);
+  CHECK(estimate_of_ratio(std::vector<Stretch>{{100, 2}}).windows == 1);
+  // Stretches of a training that is slow now and then: every tenth takes ten times as long, so that 100 take 190 seconds.
+  RandomStream random(5);
+  int held = 0;
+  for (int trial = 0; trial < 1000; ++trial) {
+    std::vector<Stretch> stretches;
+    for (int i = 0; i < 60; ++i) stretches.push_back({1, (random.uniform(0, 1) < 0.1 ? 10 : 1) * random.uniform(0.9, 1.1)});
+    const Interval interval = estimate_of_ratio(stretches).ci95;
+    held += interval.low <= 1 / 1.9 && 1 / 1.9 <= interval.high;
+  }
+  CHECK(held > 900);
+}

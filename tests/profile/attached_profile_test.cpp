@@ -153,9 +153,9 @@ TEST_CASE("where batches that are handed out again differ, G is their samples by
     window.end = to_nanoseconds(all);
     synthetic.by_rank[0].push_back(std::move(window));
   }
-  const std::vector<double> rates = window_rates(synthetic);
-  REQUIRE(rates.size() == 8);
-  for (const double rate : rates) CHECK(rate == doctest::Approx(100 / 0.080));
+  const std::vector<Stretch> stretches = stretches_of(synthetic);
+  REQUIRE(stretches.size() == 8);
+  for (const Stretch& each : stretches) CHECK(each.rate() == doctest::Approx(100 / 0.080));
   CHECK(profile_of(launched).ingestion->samples_per_s == doctest::Approx(100 / 0.080));
 }
 
@@ -246,12 +246,12 @@ TEST_CASE("a few pages from storage, or reads that nothing waited for, make no s
   launched.training.drains = {drain_of(2, 0.005)};
   full.after->requested_bytes = 1'000'000;
   full.after->storage_bytes = 84 * 1024;
-  CHECK(profile_of(launched).bottleneck->detail == "accelerator");
+  CHECK(profile_of(launched).bottleneck->detail != "storage");
   full.after->storage_bytes = full.after->requested_bytes = 900'000'000;
   CHECK(profile_of(launched).bottleneck->detail == "storage");
   full.before->storage_wait_seconds = 0;
   full.after->storage_wait_seconds = 0.01;
-  CHECK(profile_of(launched).bottleneck->detail == "accelerator");
+  CHECK(profile_of(launched).bottleneck->detail != "storage");
 }
 
 TEST_CASE("where nothing was read from storage, storage is not the bottleneck") {
@@ -268,10 +268,75 @@ TEST_CASE("a loader without workers that takes a part of each step is the bottle
   CHECK(profile_of(launched).bottleneck->detail == "prep");
 }
 
+TEST_CASE("workers are asked for only where they were measured to make the training faster") {
+  LaunchedTraining launched = prep_bound();
+  launched.training.loader->workers = 0;
+  // A batch takes 0.5 ms to prepare and 10 ms to train on; what workers hand over takes longer.
+  launched.training.phases[AttachPhase::full] = phase_of(0.0005, 0.010);
+  launched.training.drains = {drain_of(0, 0.0005), drain_of(1, 0.004), drain_of(2, 0.003)};
+  CHECK_FALSE(profile_of(launched).better_workers());
+  CHECK(profile_of(launched).bottleneck->detail == "accelerator");
+  // It takes as long to prepare as to train on: two workers keep up, and so do four.
+  launched.training.phases[AttachPhase::full] = phase_of(0.010, 0.010);
+  launched.training.drains = {drain_of(0, 0.010), drain_of(1, 0.012), drain_of(2, 0.006), drain_of(4, 0.003)};
+  CHECK(profile_of(launched).better_workers()->workers == 2);
+  CHECK(profile_of(launched).bottleneck->detail == "prep");
+}
+
+TEST_CASE("slow windows count as long as they take: a rate is samples by time, and its interval holds that") {
+  LaunchedTraining launched = prep_bound();
+  // Seven windows at 3,200 samples a second and one at a tenth of it: 8 x 1600 samples in 8.5 s are 1,506, where the mean of rates says 2,840.
+  PhaseMeasurement& full = launched.training.phases[AttachPhase::full];
+  full.by_rank[0].clear();
+  for (int i = 0; i < 8; ++i) full.by_rank[0].push_back(window_of(0, i == 3 ? 0.100 : 0.010));
+  const ProfileResult result = profile_of(launched);
+  CHECK(result.run("full")->samples_per_s == doctest::Approx(8 * 1600 / 8.5));
+  CHECK(result.run("full")->samples_per_s == doctest::Approx(static_cast<double>(result.run("full")->samples) / result.run("full")->seconds));
+  CHECK(result.run("full")->ci95_samples_per_s.high > 2840);
+  // So is P: half of the batches take 10 ms, and half 200.
+  DrainMeasurement& drain = launched.training.drains.front();
+  Nanoseconds at = 0;
+  for (std::size_t i = 0; i < drain.by_rank[0].delivered.size(); ++i) drain.by_rank[0].delivered[i] = at += to_nanoseconds(i < 100 ? 0.010 : 0.200);
+  CHECK(profile_of(launched).prep->samples_per_s == doctest::Approx(32 / 0.105).epsilon(0.03));
+}
+
+TEST_CASE("what a step spends beside computing is told before computing, where prep keeps up") {
+  LaunchedTraining launched = prep_bound();
+  launched.training.drains = {drain_of(2, 0.005)};
+  launched.training.phases[AttachPhase::cached] = phase_of(0.001, 0.010);
+  launched.training.phases[AttachPhase::full] = phase_of(0.001, 0.010, 0.003);
+  CHECK(profile_of(launched).bottleneck->detail == "accelerator");
+  launched.training.phases[AttachPhase::full] = phase_of(0.001, 0.010, 0.030);
+  CHECK(profile_of(launched).bottleneck->detail == "outside");
+  CHECK(profile_of(launched).bottleneck->confident);
+  launched.training.phases[AttachPhase::full] = phase_of(0.015, 0.010);
+  CHECK(profile_of(launched).bottleneck->detail == "delivery");
+}
+
+TEST_CASE("workers that hardly use the CPU while they prepare wait for something else") {
+  LaunchedTraining launched = prep_bound();
+  launched.training.drains.front().after->cpu_seconds = 0.4;  // of 10 s and one core
+  CHECK(profile_of(launched).bottleneck->detail == "latency");
+  CHECK(says(profile_of(launched).bottleneck->reason, "4 % of their cores"));
+  launched.training.drains.front().after->cpu_seconds = 9;
+  CHECK(profile_of(launched).bottleneck->detail == "prep");
+}
+
+TEST_CASE("prep that was measured on data from storage is not told apart from storage") {
+  LaunchedTraining launched = prep_bound();
+  launched.training.drains.front().after->storage_bytes = 990'000'000;
+  launched.training.drains.front().before->storage_wait_seconds = 0;
+  launched.training.drains.front().after->storage_wait_seconds = 8;
+  const ProfileResult result = profile_of(launched);
+  CHECK(result.bottleneck->detail == "storage");
+  CHECK_FALSE(result.bottleneck->confident);
+  CHECK(says(result.bottleneck->reason, "cannot be told apart"));
+}
+
 TEST_CASE("ranks in step get their number times what the slowest loader delivers") {
   DrainMeasurement drain = drain_of(2, 0.020);
   drain.by_rank[1] = drain_of(2, 0.005).by_rank[0];
-  CHECK(window_rates(drain).front() == doctest::Approx(2 * window_rates(drain_of(2, 0.020)).front()));
+  CHECK(stretches_of(drain).front().rate() == doctest::Approx(2 * stretches_of(drain_of(2, 0.020)).front().rate()));
 }
 
 TEST_CASE("a rank whose loader delays the others is named") {
@@ -287,6 +352,22 @@ TEST_CASE("a rank whose loader delays the others is named") {
   CHECK(result.waits->delaying_rank == 1);
   REQUIRE(result.waits->by_rank.size() == 2);
   CHECK(result.waits->by_rank[0].ranks.seconds_per_step == doctest::Approx(0.009));
+}
+
+TEST_CASE("a rank that computes longer than the others, or is longer outside of its steps, is named with that") {
+  for (const auto& [slow, why] : {std::pair{window_of(0, 0.040), RankDelay::compute}, {window_of(0, 0.010, 0.030), RankDelay::outside}}) {
+    LaunchedTraining launched = prep_bound();
+    launched.training.ranks[1].pid = 6;
+    PhaseMeasurement& full = launched.training.phases[AttachPhase::full];
+    full.by_rank.clear();
+    for (int i = 0; i < 8; ++i) {
+      full.by_rank[0].push_back(window_of(0, 0.040, 0, 0.030));
+      full.by_rank[1].push_back(slow);
+    }
+    const ProfileResult result = profile_of(launched);
+    REQUIRE(result.waits->delaying_rank == 1);
+    CHECK(delay_of(result.waits->by_rank, 1) == why);
+  }
 }
 
 TEST_CASE("what makes a rate doubtful is said, and takes the trust") {

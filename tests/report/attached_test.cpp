@@ -56,7 +56,24 @@ TEST_CASE("a rank that delays the others is in the first line") {
   ProfileResult result = launched();
   result.waits->delaying_rank = 1;
   result.waits->by_rank = {{0, {0, 0}, {0.01, 0.5}, {0.01, 0.5}, {0, 0}}, {1, {0.01, 0.5}, {0, 0}, {0.01, 0.5}, {0, 0}}};
-  CHECK(console_summary(result, {}).starts_with("BOTTLENECK: rank 1 of 2."));
+  CHECK(console_summary(result, {}).starts_with("BOTTLENECK: rank 1 of 2. Its loader delays every other rank."));
+  result.waits->by_rank[1] = {1, {0, 0}, {0, 0}, {0.01, 0.5}, {0.01, 0.5}};
+  CHECK(console_summary(result, {}).starts_with("BOTTLENECK: rank 1 of 2. What it does outside of its steps"));
+  CHECK(says(console_summary(result, {}), "outside"));
+}
+
+TEST_CASE("what binds beside prep and compute is named in the first line, with what to do first") {
+  ProfileResult result = launched();
+  result.prep_by_workers.clear();
+  const auto page_of = [&](const char* resource, const char* detail) {
+    result.bottleneck = BottleneckRecord{resource, detail, true, "", "gpu"};
+    return console_summary(result, {});
+  };
+  CHECK(says(page_of("gpu", "outside"), "BOTTLENECK: outside the steps"));
+  CHECK(says(page_of("gpu", "outside"), "Shorten what the script does"));
+  CHECK(says(page_of("io", "latency"), "hardly use the CPU"));
+  CHECK(says(page_of("io", "latency"), "Find out what the 2 workers wait for"));
+  CHECK(says(page_of("cpu", "delivery"), "BOTTLENECK: taking batches over"));
 }
 
 TEST_CASE("what lies between two epochs is said, where it was seen") {

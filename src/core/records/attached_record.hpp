@@ -61,9 +61,14 @@ struct WaitsRecord {
   WaitRecord validation;  ///< of `outside`: loops without gradients
   WaitRecord unexplained;
   std::optional<BetweenEpochsRecord> between_epochs{};
-  std::optional<int> delaying_rank{};    ///< its loader makes all others wait
+  std::optional<int> delaying_rank{};    ///< makes all others wait: what it takes longer for than they do is its part that says why
   std::vector<RankWaitsRecord> by_rank;  ///< where there are several
 };
+
+/// What a rank takes longer for than the others do on the average.
+enum class RankDelay { data, compute, outside };
+/// That of `rank`, which is one of several. Threads: any.
+RankDelay delay_of(const std::vector<RankWaitsRecord>& ranks, int rank);
 
 /// P of the launched training's own loader.
 struct WorkerPoint {

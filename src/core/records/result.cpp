@@ -53,6 +53,45 @@ std::optional<FetchedRecord> fetched_beyond_epochs(const RunRecord& run) {
 
 Interval known_interval(const RunRecord& run) { return run.windows == 1 ? Interval{0, 2 * run.samples_per_s} : run.ci95_samples_per_s; }
 
+std::optional<WorkerPoint> ProfileResult::better_workers() const {
+  constexpr double least_gain = 1.1;
+  constexpr double as_good = 0.98;
+  const RunRecord* const full = run("full");
+  if (!loader || prep_by_workers.empty()) return std::nullopt;
+  const auto reached = [this](const WorkerPoint& point) {
+    return ingestion ? std::min(point.samples_per_s, ingestion->samples_per_s) : point.samples_per_s;
+  };
+  double now = 0;
+  double best = 0;
+  for (const WorkerPoint& point : prep_by_workers) {
+    double& rate = point.workers == loader->workers ? now : best;
+    rate = std::max(rate, reached(point));
+  }
+  // Without workers prep and training take turns, and what is reached is less than either rate.
+  if (loader->workers == 0) now = full == nullptr ? 0 : full->samples_per_s;
+  if (now <= 0 || best < least_gain * now) return std::nullopt;
+  std::optional<WorkerPoint> fewest;
+  for (const WorkerPoint& point : prep_by_workers) {
+    const bool good = point.workers != loader->workers && reached(point) >= as_good * best;
+    if (good && (!fewest || point.workers < fewest->workers)) fewest = point;
+  }
+  return fewest;
+}
+
+RankDelay delay_of(const std::vector<RankWaitsRecord>& ranks, int rank) {
+  const auto longer = [&](WaitRecord RankWaitsRecord::*part) {
+    double own = 0;
+    double others = 0;
+    for (const RankWaitsRecord& each : ranks) (each.rank == rank ? own : others) += (each.*part).seconds_per_step;
+    return own - others / std::max(static_cast<double>(ranks.size()) - 1, 1.0);
+  };
+  const double data = longer(&RankWaitsRecord::data);
+  const double compute = longer(&RankWaitsRecord::compute);
+  const double outside = longer(&RankWaitsRecord::outside);
+  if (data >= compute && data >= outside) return RankDelay::data;
+  return compute >= outside ? RankDelay::compute : RankDelay::outside;
+}
+
 const RunRecord* ProfileResult::run(const std::string& name) const {
   for (const RunRecord& each : runs) {
     if (each.name == name) return &each;

@@ -293,6 +293,9 @@ struct ProfileResult {
 
   /// What others took of the CPU in those runs whose rates hold with it: the mean; nullopt where none does.
   [[nodiscard]] std::optional<double> shared_cpu() const;
+  /// Of a launched training: the fewest workers by which it would be faster by a tenth or more, as P and G have it; nothing where none of those
+  /// measured would do so.
+  [[nodiscard]] std::optional<WorkerPoint> better_workers() const;
   /// The measured run of that name, or nullptr.
   [[nodiscard]] const RunRecord* run(const std::string& name) const;
   /// Share of the dataset that one server's cache holds: what F says; of ranks, whose F says how often they hit instead, the mean of what those that

@@ -20,20 +20,22 @@ namespace {
 
 /// A loss below this is not worth naming a bottleneck for.
 constexpr double least_loss = 0.02;
+/// Of a step without workers: a share of preparing that is worth workers.
+constexpr double least_turn = 0.1;
 
-RateRecord rate_record(const std::vector<double>& rates, const std::string& method) {
-  const Estimate estimate = estimate_of_sequence(rates);
+RateRecord rate_record(const std::vector<Stretch>& stretches, const std::string& method) {
+  const Estimate estimate = estimate_of_ratio(stretches);
   RateRecord record;
   record.samples_per_s = estimate.value;
   record.ci95_samples_per_s = {std::max(estimate.ci95.low, 0.0), estimate.ci95.high};
-  record.windows = rates.size();
+  record.windows = estimate.windows;
   record.method = method;
   return record;
 }
 
 /// G: its interval holds what the steps vary by, and that its batches are a sample of those of an epoch.
 RateRecord ingestion_rate(const PhaseMeasurement& synthetic) {
-  RateRecord rate = rate_record(window_rates(synthetic), "the training's own steps with batches handed out again");
+  RateRecord rate = rate_record(stretches_of(synthetic), "the training's own steps with batches handed out again");
   double half_width = 0;
   for (const auto& [rank, windows] : synthetic.by_rank) {
     const KeptBatches kept(windows);
@@ -107,11 +109,11 @@ double epoch_samples(const AttachedTraining& training) {
 std::optional<RunRecord> run_of(const AttachedTraining& training, AttachPhase phase) {
   const auto found = training.phases.find(phase);
   if (found == training.phases.end()) return std::nullopt;
-  const std::vector<double> rates = window_rates(found->second);
-  if (rates.empty()) return std::nullopt;
+  const std::vector<Stretch> stretches = stretches_of(found->second);
+  if (stretches.empty()) return std::nullopt;
   RunRecord run;
   run.name = enum_name(phase);
-  take_rate(rate_record(rates, ""), run);
+  take_rate(rate_record(stretches, ""), run);
   take_use(found->second.before, found->second.after, run);
   for (const auto& [rank, windows] : found->second.by_rank) {
     double seconds = 0;
@@ -148,10 +150,10 @@ std::optional<RunRecord> prep_run(const DrainMeasurement& drain, const RateRecor
 
 void take_drains(const AttachedTraining& training, ProfileResult& result) {
   for (const DrainMeasurement& drain : training.drains) {
-    const std::vector<double> rates = window_rates(drain);
-    if (rates.empty()) continue;
+    const std::vector<Stretch> stretches = stretches_of(drain);
+    if (stretches.empty()) continue;
     const RateRecord rate =
-        rate_record(rates, fmt::format("the training's loader drained without steps over a subset in memory, {} workers", drain.workers));
+        rate_record(stretches, fmt::format("the training's loader drained without steps over a subset in memory, {} workers", drain.workers));
     WorkerPoint point{drain.workers, rate.samples_per_s, rate.ci95_samples_per_s, std::nullopt};
     double samples = 0;
     double cpu_seconds = 0;
@@ -189,33 +191,81 @@ HostRecord host_record(const HostFacts& host, const AttachedTraining& training) 
   return record;
 }
 
+/// Whether the run waited for storage, so that its bytes from there matter: a few pages are a large part of what a training reads that reads next to
+/// nothing, and cost it no time.
+bool read_storage(const RunRecord* run, double least_fraction) {
+  return run != nullptr && run->storage_bytes.value_or(0) >= negligible_bytes &&
+         static_cast<double>(*run->storage_bytes) > least_fraction * static_cast<double>(run->requested_bytes) &&
+         run->storage_wait_fraction.value_or(1) > tolerated_wait;
+}
+
+/// Of the cores that the workers could use while the loader was drained, the share that the processes used; nothing where that is not known.
+std::optional<double> busy_workers(const AttachedTraining& training, double cores) {
+  const auto drain = std::ranges::find(training.drains, training.loader->workers, &DrainMeasurement::workers);
+  if (drain == training.drains.end() || !drain->before || !drain->after) return std::nullopt;
+  const double seconds = to_seconds(drain->after->at - drain->before->at);
+  const double used = drain->after->cpu_seconds - drain->before->cpu_seconds;
+  const double workers = std::max(training.loader->workers, 1) * static_cast<double>(std::max<std::size_t>(drain->by_rank.size(), 1));
+  if (seconds <= 0 || used <= 0) return std::nullopt;
+  return used / seconds / std::min(workers, std::max(cores, 1.0));
+}
+
+BottleneckRecord prep_bottleneck(const AttachedTraining& training, const ProfileResult& result, bool apart) {
+  constexpr double hardly_busy = 0.3;
+  constexpr double mostly = 0.5;
+  BottleneckRecord record{"cpu", "prep", apart, "", "gpu"};
+  if (read_storage(result.run("prep"), mostly)) {
+    // Its data did not stay in memory even while prep was measured.
+    record = {"io", "storage", false, "", "cpu"};
+    record.reason = "prep was measured while its data came from storage, so the two cannot be told apart";
+    return record;
+  }
+  if (const auto busy = busy_workers(training, result.host.cores); busy && *busy < hardly_busy) {
+    record = {"io", "latency", apart, "", "gpu"};
+    record.reason = fmt::format("while the loader was drained its workers used {:.0f} % of their cores; ", 100 * *busy);
+  }
+  return record;
+}
+
+/// Where P is enough. What a step spends beside its computing is told before that computing.
+BottleneckRecord beyond_prep(const ProfileResult& result, bool apart) {
+  BottleneckRecord record{"gpu", "accelerator", apart, "", "cpu"};
+  if (!result.waits) return record;
+  const double data = result.waits->data.fraction;
+  const double compute = result.waits->compute.fraction;
+  const double outside = result.waits->outside.fraction;
+  constexpr double clearly = 1.2;
+  if (data > std::max(compute, outside)) return {"cpu", "delivery", apart && data > clearly * std::max(compute, outside), "", "gpu"};
+  if (outside > compute) return {"gpu", "outside", apart && outside > clearly * compute, "", "gpu"};
+  return record;
+}
+
 /// Prep against the accelerators, or storage where the full run loses more to it than to prep.
-std::optional<BottleneckRecord> bottleneck_of(const ProfileResult& result) {
+std::optional<BottleneckRecord> bottleneck_of(const AttachedTraining& training, const ProfileResult& result) {
   if (!result.ingestion || !result.prep) return std::nullopt;
   const RateRecord& demand = *result.ingestion;
   const RateRecord& prep = *result.prep;
-  BottleneckRecord record;
   // A loss is storage's only where storage was read; with its data in memory the training's loader may also prefetch across epochs.
-  const RunRecord* const full = result.run("full");
-  // A few pages are a large part of what a training reads that reads next to nothing, and cost it no time.
-  const bool read_storage = full != nullptr && full->storage_bytes.value_or(0) >= negligible_bytes &&
-                            static_cast<double>(*full->storage_bytes) > least_loss * static_cast<double>(full->requested_bytes) &&
-                            full->storage_wait_fraction.value_or(1) > tolerated_wait;
-  const bool from_storage = read_storage && result.stalls && result.stalls->fetch.fraction > std::max(least_loss, result.stalls->prep.fraction);
-  // Without workers the training process prepares and trains in turn: the times add up, whichever is longer.
+  const bool from_storage = read_storage(result.run("full"), least_loss) && result.stalls &&
+                            result.stalls->fetch.fraction > std::max(least_loss, result.stalls->prep.fraction);
+  // Without workers the training process prepares and trains in turn: the times add up, whichever is longer, until workers take prep over.
   const bool in_turn = result.loader && result.loader->workers == 0;
-  const bool prep_lower = prep.samples_per_s < demand.samples_per_s || (in_turn && result.waits && result.waits->data.fraction > least_loss);
+  const bool others_measured = result.prep_by_workers.size() > 1;
+  const bool workers_help = others_measured ? result.better_workers().has_value() : result.waits && result.waits->data.fraction > least_turn;
+  const bool prep_lower = prep.samples_per_s < demand.samples_per_s || (in_turn && workers_help);
   const bool apart = in_turn || !known_interval(demand).overlaps(known_interval(prep));
+  BottleneckRecord record;
   if (from_storage) {
     record = {"io", "storage", result.stalls->fetch.ci95_fraction.low > 0, "", prep_lower ? "cpu" : "gpu"};
     record.reason = fmt::format("{} samples/s as found against {} with the data in memory", format_number(result.run("full")->samples_per_s),
                                 format_number(result.run("cached")->samples_per_s));
   } else {
-    record = prep_lower ? BottleneckRecord{"cpu", "prep", apart, "", "gpu"} : BottleneckRecord{"gpu", "accelerator", apart, "", "cpu"};
-    record.reason = fmt::format("{} [P] against {} [G] samples/s; {}", format_number(prep.samples_per_s), format_number(demand.samples_per_s),
-                                in_turn ? "without workers, prep and training take turns"
-                                : apart ? "their 95 % intervals do not overlap"
-                                        : "their 95 % intervals overlap: inconclusive");
+    record = prep_lower ? prep_bottleneck(training, result, apart) : beyond_prep(result, apart);
+    if (record.detail != "storage")
+      record.reason += fmt::format("{} [P] against {} [G] samples/s; {}", format_number(prep.samples_per_s), format_number(demand.samples_per_s),
+                                   in_turn ? "without workers, prep and training take turns"
+                                   : apart ? "their 95 % intervals do not overlap"
+                                           : "their 95 % intervals overlap: inconclusive");
   }
   if (!result.trusted && record.confident) {
     record.confident = false;
@@ -270,7 +320,7 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
     const auto [compute, prep, fetch] = stalls_of(*result.ingestion, *cached, *full, epoch_samples(training));
     result.stalls = ProfileResult::Stalls{compute, prep, fetch, std::nullopt};
   }
-  result.bottleneck = bottleneck_of(result);
+  result.bottleneck = bottleneck_of(training, result);
   return result;
 }
 

@@ -65,21 +65,25 @@ std::optional<BetweenEpochsRecord> between_epochs(const PhaseMeasurement& phase)
   return record;
 }
 
-/// The rank whose loader the others wait for: it waits for data, and they for it.
+/// The rank that the others wait for: they wait for ranks, and it does hardly.
 std::optional<int> delaying_rank(const std::vector<RankWaitsRecord>& ranks) {
   constexpr double least_fraction = 0.05;
   if (ranks.size() < 2) return std::nullopt;
-  const auto slowest = std::ranges::max_element(ranks, {}, [](const RankWaitsRecord& rank) { return rank.data.seconds_per_step; });
+  const auto own = [](const RankWaitsRecord& rank) {
+    return rank.data.seconds_per_step + rank.compute.seconds_per_step + rank.outside.seconds_per_step;
+  };
+  const auto slowest = std::ranges::max_element(ranks, {}, own);
   double others_wait = 0;
-  double others_data = 0;
+  double others_own = 0;
   for (const RankWaitsRecord& rank : ranks) {
     if (rank.rank == slowest->rank) continue;
     others_wait += rank.ranks.fraction;
-    others_data += rank.data.fraction;
+    others_own += own(rank);
   }
   const auto others = static_cast<double>(ranks.size() - 1);
+  const double longer = own(*slowest) - others_own / others;
   const bool delays =
-      slowest->data.fraction - others_data / others > least_fraction && others_wait / others - slowest->ranks.fraction > least_fraction;
+      longer > least_fraction * (own(*slowest) + slowest->ranks.seconds_per_step) && others_wait / others - slowest->ranks.fraction > least_fraction;
   return delays ? std::optional(slowest->rank) : std::nullopt;
 }
 

@@ -285,11 +285,12 @@ std::string ranks_table(const WaitsRecord& waits, std::size_t width) {
   Table table({{"rank", Table::Align::left},
                {"waits for data", Table::Align::right},
                {"computes", Table::Align::right},
+               {"outside", Table::Align::right},
                {"waits for other ranks", Table::Align::right}},
               3);
   for (const RankWaitsRecord& rank : waits.by_rank)
     table.add({fmt::format("{}", rank.rank), format_seconds(rank.data.seconds_per_step), format_seconds(rank.compute.seconds_per_step),
-               format_seconds(rank.ranks.seconds_per_step)});
+               format_seconds(rank.outside.seconds_per_step), format_seconds(rank.ranks.seconds_per_step)});
   return "\n" + table.text(width);
 }
 

@@ -73,21 +73,38 @@ std::string data_side_verdict(const ProfileResult& result) {
       "with dsanalyze's own loader the data side can feed {}. Whether that is enough is open: what the accelerators want [G] is not known", feed);
 }
 
+std::string what_delays(RankDelay delay) {
+  switch (delay) {
+    case RankDelay::data:
+      return "Its loader delays";
+    case RankDelay::compute:
+      return "Its computing delays";
+    case RankDelay::outside:
+      break;
+  }
+  return "What it does outside of its steps (checkpoints, logging, validation) delays";
+}
+
+/// "prep (CPU)".
+std::string what_binds(const std::string& detail, const std::string& trainer) {
+  if (detail == "accelerator") return fmt::format("compute ({})", trainer);
+  if (detail == "outside") return "outside the steps (checkpoints, logging, validation)";
+  if (detail == "delivery") return "taking batches over, not preparing them";
+  if (detail == "latency") return "prep (its workers wait, and hardly use the CPU)";
+  return detail == "prep" ? "prep (CPU)" : "storage";
+}
+
 /// Of a training that was launched, by its own loader.
 std::string launched_verdict(const ProfileResult& result) {
   if (result.waits && result.waits->delaying_rank)
-    return fmt::format("BOTTLENECK: rank {} of {}. Its loader delays every other rank.", *result.waits->delaying_rank, result.waits->by_rank.size());
+    return fmt::format("BOTTLENECK: rank {} of {}. {} every other rank.", *result.waits->delaying_rank, result.waits->by_rank.size(),
+                       what_delays(delay_of(result.waits->by_rank, *result.waits->delaying_rank)));
   const std::string trainer = report::trainer_name(result);
   std::string waits =
       result.waits ? fmt::format("The {} waits {} of each step for a batch.", trainer, format_share(result.waits->data.fraction)) : "";
   if (!result.bottleneck && !result.ingestion && result.waits) return waits;
   if (!result.bottleneck) return "No bottleneck can be named: not all phases were measured. " + waits;
-  const std::string& detail = result.bottleneck->detail;
-  return fmt::format("BOTTLENECK{}: {}. {}", result.bottleneck->confident ? "" : ", probably",
-                     detail == "accelerator" ? fmt::format("compute ({})", trainer)
-                     : detail == "prep"      ? "prep (CPU)"
-                                             : "storage",
-                     waits);
+  return fmt::format("BOTTLENECK{}: {}. {}", result.bottleneck->confident ? "" : ", probably", what_binds(result.bottleneck->detail, trainer), waits);
 }
 
 /// A loader that is faster than the training and is waited for all the same.
@@ -105,22 +122,35 @@ std::string late_batches(const ProfileResult& result) {
 }
 
 std::string launched_first_step(const ProfileResult& result) {
-  if (result.waits && result.waits->delaying_rank)
-    return fmt::format("Find out why the loader of rank {} is slower than the others': its cores, its storage, other processes.",
-                       *result.waits->delaying_rank);
+  if (result.waits && result.waits->delaying_rank) {
+    const int rank = *result.waits->delaying_rank;
+    switch (delay_of(result.waits->by_rank, rank)) {
+      case RankDelay::data:
+        return fmt::format("Find out why the loader of rank {} is slower than the others': its cores, its storage, other processes.", rank);
+      case RankDelay::compute:
+        return fmt::format("Find out why rank {} computes longer than the others: its device, its share of the batch, other processes.", rank);
+      case RankDelay::outside:
+        return fmt::format("Let rank {} do less between its steps: all others wait while it writes checkpoints, logs or validates.", rank);
+    }
+  }
   if (!result.bottleneck || !result.loader) return "Let the training run longer, so that all phases can be measured.";
-  if (result.bottleneck->detail == "accelerator") return late_batches(result);
+  if (result.bottleneck->detail == "accelerator" || result.bottleneck->detail == "delivery") return late_batches(result);
+  if (result.bottleneck->detail == "outside")
+    return fmt::format("Shorten what the script does outside of its steps (checkpoints, logging, validation): it takes {} of a step's {}.",
+                       format_seconds(result.waits->outside.seconds_per_step), format_seconds(result.waits->step_seconds));
   if (result.bottleneck->detail == "storage")
     return "Keep the data in memory, or read it faster: with its data in memory the training is that much faster (see reached).";
-  constexpr double least_gain = 1.1;
+  if (const auto better = result.better_workers())
+    return fmt::format("Try num_workers={} instead of {}: the loader alone delivers {} samples/s with it, now {}.", better->workers,
+                       result.loader->workers, format_number(better->samples_per_s),
+                       result.loader->workers == 0 ? "nothing while the training computes" : format_number(result.prep->samples_per_s));
   if (result.loader->workers == 0)
     return "Give the DataLoader workers (num_workers=1 or more): without them nothing is prepared while the training computes.";
-  const WorkerPoint* best = nullptr;
-  for (const WorkerPoint& point : result.prep_by_workers)
-    if (best == nullptr || point.samples_per_s > best->samples_per_s) best = &point;
-  if (best != nullptr && best->workers != result.loader->workers && best->samples_per_s > least_gain * result.prep->samples_per_s)
-    return fmt::format("Try num_workers={} instead of {}: the loader alone delivers {} samples/s with it, now {}.", best->workers,
-                       result.loader->workers, format_number(best->samples_per_s), format_number(result.prep->samples_per_s));
+  if (result.bottleneck->detail == "latency")
+    return fmt::format(
+        "Find out what the {} workers wait for (a network, a lock, a pause): they hardly use the CPU, and no number of workers tried delivers much "
+        "more.",
+        result.loader->workers);
   return fmt::format(
       "Make prep cheaper: with {} workers on {} cores the loader delivers {} samples/s, and no number of workers tried delivers much more.",
       result.loader->workers, format_number(result.host.cores), format_number(result.prep->samples_per_s));
