@@ -58,7 +58,7 @@ class Launch {
     adopt_orphans();
     m_start = m_clock.now();
     m_next_look = m_start + to_nanoseconds(look_seconds);
-    start();
+    start(stop);
     while (!over()) {
       m_server.serve(poll_milliseconds,
                      {[this](int member, std::string_view line) { receive(member, line); }, [this](int member) { leave(member); }});
@@ -89,7 +89,12 @@ class Launch {
   }
 
  private:
-  void start() {
+  void start(const std::stop_token& stop) {
+    if (m_settings.mode == AttachMode::passive) {
+      m_relay.emplace();
+      // What came before the relay asked this program to stop, and no command that could be told so was there.
+      if (stop.stop_requested()) throw Interrupted();
+    }
     std::vector<std::string> environment{python_path(m_settings.hook), "DSANALYZE_ATTACH=" + (m_settings.folder / "attach").native(),
                                          "DSANALYZE_ATTACH_MODE=" + enum_name(m_settings.mode),
                                          fmt::format("DSANALYZE_ATTACH_PATIENCE={:g}", m_settings.plan.hang_seconds)};
@@ -102,7 +107,7 @@ class Launch {
     if (m_settings.mode == AttachMode::phases)
       m_group.emplace(m_process);
     else
-      m_relay.emplace(m_process);
+      m_relay->send_to(m_process);
   }
 
   /// What the ranks were told to end say before they do.

@@ -127,7 +127,7 @@ class Program {
       : m_arguments(arguments),
         m_form(has_flag(arguments, {"--json"}) ? Form::json : Form::text),
         m_tells_errors(m_form == Form::json && !shares_output_of_rank_0()),
-        m_stands_for_another(has_flag(arguments, {"--passive"})),
+        m_stands_for_another(has_flag(arguments, {"--passive"}) && take_apart(arguments).command == "profile"),
         m_interrupt(notice(), last_words()) {}
 
   int run() {
@@ -224,16 +224,19 @@ class Program {
   /// Does all that can be done, whatever fails.
   int leave_result_first(const Outcome& outcome, const std::string& result) {
     int exit_code = outcome.exit_code;
+    bool complete = true;
     const auto attempt = [&](const auto& step) {
       try {
         step();
       } catch (const std::exception& error) {
+        complete = false;
         const int failed = fail(ErrorKind::failed, error.what());
         if (exit_code != exit_regression && !outcome.exit_code_stays) exit_code = failed;
       }
     };
     attempt([&] { print(result); });
     for (const LeftFile& file : outcome.files) attempt([&] { write_file_atomically(file.path, file.content); });
+    if (complete && m_form == Form::text && !outcome.text_once_written.empty()) attempt([&] { print(ended(outcome.text_once_written)); });
     return exit_code;
   }
 

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <csignal>
+
 #include "../base/hurried_timing.hpp"
 #include "../base/temporary_folder.hpp"
 #include "../base/texts.hpp"
@@ -43,6 +45,17 @@ std::string end_of_a_process_that(const std::string& does) {
   return message_of<Error>([&] { launch_training(settings, null_events(), {}, hurried.timing()); });
 }
 
+/// A real run of a shell script.
+LaunchedTraining passive_run_of(const std::string& script, const std::stop_token& stop = {}) {
+  const testing::TemporaryFolder folder;
+  LaunchSettings settings;
+  settings.mode = AttachMode::passive;
+  settings.command = {"sh", "-c", script};
+  settings.hook = folder.path() / "no-hook";
+  settings.folder = folder.path();
+  return launch_training(settings, null_events(), stop, system_timing());
+}
+
 }  // namespace
 
 TEST_CASE("a process that uses PyTorch without the hook is named, however long it runs") {
@@ -55,4 +68,42 @@ TEST_CASE("a process whose hook has spoken may take its time for the first step"
 
 TEST_CASE("a process whose hook has seen the import of PyTorch may take its time to import it") {
   CHECK(says(end_of_a_process_that("importing"), "without having used PyTorch's DataLoader"));
+}
+
+TEST_CASE("how the command of a real run ended is its exit status or its signal") {
+  const LaunchedTraining exited = passive_run_of("exit 7");
+  CHECK(exited.exit_status == 7);
+  CHECK_FALSE(exited.signal.has_value());
+  const LaunchedTraining killed = passive_run_of("kill -9 $$");
+  CHECK(killed.signal == SIGKILL);
+  CHECK_FALSE(killed.exit_status.has_value());
+}
+
+TEST_CASE("a real run that was asked to stop before its command was started does not start it") {
+  const testing::TemporaryFolder folder;
+  std::stop_source stop;
+  stop.request_stop();
+  CHECK_THROWS_AS(passive_run_of("touch " + (folder.path() / "started").native(), stop.get_token()), Interrupted);
+  CHECK(folder.entries() == 0);
+  CHECK_FALSE(SignalRelay::relay(SIGUSR1, false));
+}
+
+TEST_CASE("from a command that cannot be started no relay stays") {
+  const testing::TemporaryFolder folder;
+  LaunchSettings settings;
+  settings.mode = AttachMode::passive;
+  settings.command = {"/nowhere/program"};
+  settings.folder = folder.path();
+  CHECK_THROWS_AS(launch_training(settings, null_events(), {}, system_timing()), UsageError);
+  CHECK_FALSE(SignalRelay::relay(SIGUSR1, false));
+}
+
+TEST_CASE("the hook learns how patient the launch is") {
+  const testing::TemporaryFolder folder;
+  LaunchSettings settings;
+  settings.mode = AttachMode::passive;
+  settings.command = {"sh", "-c", "test \"$DSANALYZE_ATTACH_PATIENCE\" = 1.5"};
+  settings.plan.hang_seconds = 1.5;
+  settings.folder = folder.path();
+  CHECK(launch_training(settings, null_events(), {}, system_timing()).exit_status == 0);
 }

@@ -66,6 +66,17 @@ class Parts(unittest.TestCase):
         window = clock.take('full', 300, ranks=False)
         self.assertEqual([window[part][0] for part in ('wait', 'compute', 'outside', 'hook')], [90, 0, 190, 20])
 
+    def test_a_step_that_did_not_happen_begins_no_window(self):
+        clock = StepClock()
+        for opened, closed in ((1000, 1300), (2000, 2300)):
+            clock.open(opened - 500)
+            self.assertEqual(clock.cancel(), opened - 500)
+            clock.open(opened)
+            clock.served(opened + 100, 100, 0, 4)
+            clock.close(closed)
+            window = clock.take('full', closed, ranks=False)
+            self.assertEqual((window['begin'], window['end']), (opened, closed))
+
 
 if __name__ == '__main__':
     unittest.main()

@@ -211,6 +211,20 @@ class Passive(ProgramTest):
         self.assertEqual(run.returncode, 7)
         self.assertIn('done 20', run.stdout)
         self.assertIn('gone/profile.json', run.stderr)
+        self.assertIn('error: ', run.stderr)
+        for said in ('saved: ', 'next: ', 'gone/profile.json'):
+            self.assertNotIn(said, run.stdout)
+
+    def test_a_profile_is_said_to_be_saved_once_it_is(self):
+        place, page = self.folder / 'profile.json', self.folder / 'page.html'
+        run = self.run_program('--passive', '-o', place, '--html', page, command=[*train, '--samples', 80, '--does', 'os_exit'])
+        self.assertEqual(run.returncode, 7, run.stderr)
+        self.assertIn(f'\nsaved: {place}\nnext:  dsanalyze report {place} ', run.stdout)
+        self.assertEqual(run.stdout.count('saved: '), 1)
+        self.assertIn(f'\nreport: {page}\n', run.stdout)
+        self.assertEqual(json.loads(place.read_text())['schema'], 'dsanalyze.profile/1')
+        run = self.run_program('--passive', '--json', '-o', place, command=[*train, '--samples', 80])
+        self.assertEqual(json.loads(run.stdout[run.stdout.index('{'):]), json.loads(place.read_text()))
 
     def test_what_is_wrong_before_the_command_starts_has_an_exit_code_of_its_own(self):
         for options in (('-o', '/nosuch/profile.json'), ('--nosuch',)):

@@ -16,6 +16,9 @@ parser.add_argument('--workers', type=int, default=0)
 parser.add_argument('--prefetch', type=int, default=2)
 parser.add_argument('--step', type=float, default=0.002)
 parser.add_argument('--prep', type=float, default=0, help='seconds a sample')
+parser.add_argument('--stuck', type=int, default=None, help='the sample at which a worker stands still')
+parser.add_argument('--stuck-for', type=float, default=600)
+parser.add_argument('--timeout', type=float, default=0)
 parser.add_argument('--style', default='map', choices=['map', 'iterable', 'sized', 'batched'])
 parser.add_argument('--container', default='tuple', choices=['tuple', 'dict', 'dataclass', 'named', 'padded'])
 parser.add_argument('--persistent', action='store_true')
@@ -38,6 +41,8 @@ Named = collections.namedtuple('Named', 'x y')
 def sample(index):
     if args.prep:
         time.sleep(args.prep)
+    if index == args.stuck:
+        time.sleep(args.stuck_for)
     if 'raise' in does and index == 20:
         raise ValueError('bad sample 20')
     return torch.full((8,), float(index)), index
@@ -81,7 +86,7 @@ def main():
     torch.manual_seed(1)
     options = {}
     if args.workers:
-        options = {'prefetch_factor': args.prefetch, 'persistent_workers': args.persistent, 'multiprocessing_context': args.start}
+        options = {'prefetch_factor': args.prefetch, 'persistent_workers': args.persistent, 'timeout': args.timeout, 'multiprocessing_context': args.start}
     dataset = {'map': Map, 'iterable': Stream, 'sized': Sized, 'batched': Batched}[args.style]()
     if args.style == 'batched':
         sampler = torch.utils.data.BatchSampler(torch.utils.data.SequentialSampler(dataset), args.batch, False)

@@ -52,6 +52,14 @@ class Usage(ProgramTest):
         self.assertIn("unexpected argument", self.fails(2, "list", "workloads", "servers"))
         self.assertIn("a command is missing", self.fails(2, "--find"))
 
+    def test_errors_have_the_exit_code_of_a_program_that_stands_for_another_where_it_does(self):
+        for arguments in (("whatif",), ("list", "workloads"), ("nosuch",), ("list", "profile"), ()):
+            self.fails(2, *arguments, "--passive")
+        self.fails(125, "profile", "--passive", "--nosuch")
+        self.fails(125, "--quiet", "profile", "--passive", "--nosuch")
+        for options, exit_code in ((("--passive", "--nosuch", "--", "true"), 125), (("--nosuch", "--", "true", "--passive"), 2)):
+            self.assertEqual(self.run_program("profile", *options).returncode, exit_code)
+
     def test_common_options_may_stand_before_the_command(self):
         run = self.succeeds("--json", "--seed", "3", "list", "storage")
         self.assertEqual(json.loads(run.stdout)["schema"], "dsanalyze.list/1")

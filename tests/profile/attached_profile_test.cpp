@@ -87,6 +87,13 @@ ProfileResult profile_of(const LaunchedTraining& launched) {
   return attached_profile(launched, settings, HostFacts{});
 }
 
+/// The first finding of this code.
+Finding finding_of(const ProfileResult& result, const std::string& code) {
+  const auto found = std::ranges::find(result.findings, code, &Finding::code);
+  REQUIRE(found != result.findings.end());
+  return *found;
+}
+
 bool finds(const ProfileResult& result, const std::string& code) { return std::ranges::count(result.findings, code, &Finding::code) > 0; }
 
 }  // namespace
@@ -441,4 +448,64 @@ TEST_CASE("what makes a rate doubtful is said, and takes the trust") {
 
   LaunchedTraining nothing;
   CHECK(says(testing::message_of<Error>([&] { profile_of(nothing); }), "no training step"));
+}
+
+TEST_CASE("figures of several trainings together are not trusted, and nothing that follows from them is sure") {
+  LaunchedTraining launched = prep_bound();
+  CHECK_FALSE(finds(profile_of(launched), "several-trainings"));
+  launched.training.several_trainings = true;
+  const ProfileResult result = profile_of(launched);
+  const Finding finding = finding_of(result, "several-trainings");
+  CHECK(finding.severity == Finding::Severity::warning);
+  CHECK(says(finding.message, "more than one training"));
+  CHECK_FALSE(result.trusted);
+  REQUIRE(result.bottleneck.has_value());
+  CHECK_FALSE(result.bottleneck->confident);
+}
+
+TEST_CASE("what the hook says is a finding; that files of the user's were changed is a warning") {
+  LaunchedTraining launched = prep_bound();
+  launched.training.notes = {{"batch-mutated", "The script changes batches."}, {"files-changed", "It wrote a\x1b[2Jb."}};
+  const ProfileResult result = profile_of(launched);
+  CHECK(finding_of(result, "batch-mutated").severity == Finding::Severity::info);
+  CHECK(finding_of(result, "batch-mutated").message == "The script changes batches.");
+  CHECK(finding_of(result, "files-changed").severity == Finding::Severity::warning);
+  CHECK(says(finding_of(result, "files-changed").message, "It wrote a"));
+  CHECK_FALSE(says(finding_of(result, "files-changed").message, "\x1b"));
+  CHECK(result.trusted);
+}
+
+TEST_CASE("a drain that failed is said with its workers, the batches that it delivered before, and why") {
+  LaunchedTraining launched = prep_bound();
+  const auto message_of_drain = [&](int workers, std::size_t batches) {
+    DrainMeasurement& drain = launched.training.drains[1];
+    drain.workers = workers;
+    DrainedMessage& drained = drain.by_rank[0];
+    drained.delivered.resize(batches);
+    drained.samples.resize(batches);
+    drained.error = "ValueError: bad sample\x07 20";
+    const ProfileResult result = profile_of(launched);
+    CHECK(finding_of(result, "drain-failed").severity == Finding::Severity::warning);
+    CHECK_FALSE(says(finding_of(result, "drain-failed").message, "\x07"));
+    CHECK(says(finding_of(result, "drain-failed").message, "ValueError: bad sample"));
+    return finding_of(result, "drain-failed").message;
+  };
+  CHECK_FALSE(finds(profile_of(launched), "drain-failed"));
+  CHECK(says(message_of_drain(4, 10), "with 4 workers failed after 10 batches: "));
+  CHECK(says(message_of_drain(1, 1), "with 1 worker failed after 1 batch: "));
+  CHECK(says(message_of_drain(0, 0), "with 0 workers failed after 0 batches: "));
+  // Each rank's loader fails by itself.
+  launched.training.drains[1].by_rank[1] = launched.training.drains[1].by_rank[0];
+  const ProfileResult of_two = profile_of(launched);
+  CHECK(std::ranges::count(of_two.findings, "drain-failed", &Finding::code) == 2);
+}
+
+TEST_CASE("a training whose batches a sampler of its own makes has no batch size") {
+  LaunchedTraining launched = prep_bound();
+  CHECK(profile_of(launched).settings.batch_size == 32);
+  launched.training.loader->batch_size.reset();
+  const ProfileResult result = profile_of(launched);
+  CHECK(result.settings.batch_size == 0);
+  const std::string text = to_json(result);
+  CHECK(to_json(profile_from_json(text, "test")) == text);
 }

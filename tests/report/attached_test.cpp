@@ -133,3 +133,32 @@ TEST_CASE("the page of a launched training shows the parts of a step and its loa
   CHECK_FALSE(says(page, "dsanalyze's own loader"));
   CHECK_FALSE(says(page, "every setting"));
 }
+
+TEST_CASE("G is said with the batch that it was measured with, where there is one size") {
+  ProfileResult result = launched();
+  result.settings.batch_size = 32;
+  CHECK(says(console_summary(result, {}), "[G], batch 32"));
+  result.settings.batch_size = 0;
+  const std::string page = console_summary(result, {});
+  CHECK(says(page, "[G]"));
+  CHECK_FALSE(says(page, "[G],"));
+  CHECK_FALSE(says(page, "batch 0"));
+  ReportInput input;
+  input.label = "run";
+  input.record = result;
+  CHECK_FALSE(says(markdown_report(std::array{input}), "batch 0"));
+}
+
+TEST_CASE("findings of a launched training are in its summary, warnings as such") {
+  ProfileResult result = launched();
+  result.trusted = false;
+  result.findings = {{"several-trainings", Finding::Severity::warning, "the command ran more than one training"},
+                     {"files-changed", Finding::Severity::warning, "The script wrote model.pt"},
+                     {"batch-mutated", Finding::Severity::info, "The script changes batches"}};
+  const std::string page = console_summary(result, {});
+  CHECK(says(page, "warning: the command ran more than one training"));
+  CHECK(says(page, "warning: The script wrote model.pt"));
+  CHECK(says(page, "The script changes batches"));
+  CHECK_FALSE(says(page, "warning: The script changes batches"));
+  CHECK(says(page, "not to be trusted, see the findings"));
+}

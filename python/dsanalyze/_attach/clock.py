@@ -57,6 +57,8 @@ class StepClock:
     def cancel(self):
         """The step that was opened did not happen: its loader had ended. Returns when it was opened."""
         at, self._open = self._open, None
+        if not self._raw:
+            self.begin = None
         self._reset()
         return at
 

@@ -149,7 +149,12 @@ class Passive(Engine):
         if isinstance(error, StopIteration):
             self._ended(iteration, entered, primary, training)
         elif primary:
-            self.clock.cancel()
+            try:
+                self.clock.close(entered)  # The step before, if the short way was left for this.
+                self.clock.cancel()
+                self._take(entered)
+            except Exception as fault:
+                self.fault(fault)
 
     @staticmethod
     def _samples(iteration, batch):

@@ -188,6 +188,10 @@ class Phases(Engine):
         synthetic = self.modes.mode == 'synthetic'
         if not iteration.held or (synthetic and not record.replay):
             self.modes.apply(iteration, iterator)
+        if synthetic and not record.replay:
+            self.note('nothing-kept', 'No batch came that could be handed out again, so G was not measured.')
+            self.pass_through()
+            return
         try:
             taken = iteration.consume(iterator, self._index)
         except StopIteration:

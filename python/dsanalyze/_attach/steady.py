@@ -20,7 +20,7 @@ class Steady:
         self._counts = None
         if facts['style'] == 'map' and size and samples and batches == (samples // size if facts['drop_last'] else -(-samples // size)):
             self._counts = batches
-            self._last = samples - size * (batches - 1)
+            self._last = min(size, samples - size * (batches - 1))
 
     def step(self, asked, served, batch):
         """A batch has been handed out."""

@@ -105,11 +105,11 @@ int spawn_command(std::vector<std::string> words, const std::vector<std::string>
 namespace {
 
 std::mutex relay_mutex;
-const SignalRelay* present = nullptr;  ///< guarded by relay_mutex
+SignalRelay* present = nullptr;  ///< guarded by relay_mutex
 
 }  // namespace
 
-SignalRelay::SignalRelay(int process) : m_process(process), m_handle(static_cast<int>(::syscall(SYS_pidfd_open, process, 0))) {
+SignalRelay::SignalRelay() {
   const std::scoped_lock lock(relay_mutex);
   present = this;
 }
@@ -117,6 +117,13 @@ SignalRelay::SignalRelay(int process) : m_process(process), m_handle(static_cast
 SignalRelay::~SignalRelay() {
   const std::scoped_lock lock(relay_mutex);
   present = nullptr;
+}
+
+void SignalRelay::send_to(int process) {
+  const std::scoped_lock lock(relay_mutex);
+  m_process = process;
+  m_handle = FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
+  for (const int signal : m_kept) send(signal);
 }
 
 void SignalRelay::send(int signal) const {
@@ -129,7 +136,10 @@ void SignalRelay::send(int signal) const {
 bool SignalRelay::relay(int signal, bool from_terminal) {
   const std::scoped_lock lock(relay_mutex);
   if (present == nullptr) return false;
-  if (!from_terminal) present->send(signal);
+  if (present->m_process == 0)
+    present->m_kept.push_back(signal);
+  else if (!from_terminal)
+    present->send(signal);
   return true;
 }
 

@@ -25,25 +25,29 @@ void survive_closed_pipes();
 /// collects the process. Throws UsageError when there is no such program, Error when no process can be had.
 int spawn_command(std::vector<std::string> words, const std::vector<std::string>& added, const SpawnWay& way);
 
-/// While one lives, signals that would ask this program to stop belong to a process that it started: what is sent to this program is sent on to that
+/// While one lives, signals that would ask this program to stop belong to a process that it starts: what is sent to this program is sent on to that
 /// one. One at a time. Threads: any.
 class SignalRelay {
  public:
-  /// `process`: a child that has not been collected.
-  explicit SignalRelay(int process);
+  /// What comes before the process is there is kept for it.
+  SignalRelay();
   ~SignalRelay();
   SignalRelay(const SignalRelay&) = delete;
   SignalRelay& operator=(const SignalRelay&) = delete;
 
+  /// `process`: a child that has not been collected. It is sent what was kept. Called once.
+  void send_to(int process);
+
   /// Sends a signal that this program received to the process; nothing where it has ended. A signal that came from the terminal was sent to the
-  /// process, too. Returns whether there is a relay, which means that the signal asks nothing of this program.
+  /// process, too, if that was there. Returns whether there is a relay, which means that the signal asks nothing of this program.
   static bool relay(int signal, bool from_terminal);
 
  private:
   void send(int signal) const;
 
-  int m_process;
+  int m_process = 0;        ///< 0: not there yet
   FileDescriptor m_handle;  ///< of the process, whose number may be another's once it is collected; none where the kernel has no such thing
+  std::vector<int> m_kept;  ///< in the order in which they came
 };
 
 }  // namespace dsanalyze

@@ -74,6 +74,7 @@ struct Outcome {
   std::vector<LeftFile> files{};      ///< written beside -o FILE
   WriteOrder order = WriteOrder::files_first;
   bool exit_code_stays = false;          ///< result_first: it is another program's, whatever cannot be written
+  std::string text_once_written{};       ///< result_first: follows `text` once all files are written
   std::function<void()> once_written{};  ///< called when all of it is, with files first; the command still is there
 };
 

@@ -229,13 +229,15 @@ class ProfileCommand final : public Command {
 
  private:
   /// Saves the profile, and what else was asked for.
-  static Outcome outcome_of(const ProfileResult& result, const CommandContext& context) {
+  static Outcome outcome_of(const ProfileResult& result, const CommandContext& context, WriteOrder order = WriteOrder::files_first) {
     const TypedOptions& typed = context.typed;
     Outcome outcome;
+    outcome.order = order;
     write_metrics(result, typed.text("--metrics"), context.events);
     outcome.json = to_json(result);
     const Saved saved = save(result, outcome.json, context);
-    outcome.text = console_summary(result, context.style) + saved.text;
+    outcome.text = console_summary(result, context.style);
+    (outcome.order == WriteOrder::result_first ? outcome.text_once_written : outcome.text) += saved.text;
     if (const std::string& html = typed.text("--html"); !html.empty()) {
       if (write_report(html, saved.place, result, context))
         outcome.text += fmt::format("report: {}\n", html);
@@ -284,7 +286,7 @@ class ProfileCommand final : public Command {
                                   std::chrono::system_clock::time_point started, const CommandContext& context) {
     ProfileResult result = attached_profile(launched, settings, host);
     result.started_utc = utc_text(started);
-    return outcome_of(result, context);
+    return outcome_of(result, context, settings.mode == AttachMode::passive ? WriteOrder::result_first : WriteOrder::files_first);
   }
 
   std::unique_ptr<LaunchedRank> m_rank;  ///< until the result is written

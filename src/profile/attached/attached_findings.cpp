@@ -187,9 +187,10 @@ void find_attached_problems(const LaunchedTraining& launched, AttachMode mode, P
   for (const DrainMeasurement& drain : launched.training.drains)
     for (const auto& [rank, drained] : drain.by_rank)
       if (!drained.error.empty())
-        result.findings.push_back({"drain-failed", Severity::warning,
-                                   fmt::format("draining the loader with {} workers failed after {} batches: {}", drain.workers,
-                                               drained.delivered.size(), printable(drained.error))});
+        result.findings.push_back(
+            {"drain-failed", Severity::warning,
+             fmt::format("draining the loader with {} worker{} failed after {} batch{}: {}", drain.workers, drain.workers == 1 ? "" : "s",
+                         drained.delivered.size(), drained.delivered.size() == 1 ? "" : "es", printable(drained.error))});
   find_several_loaders(launched.training, result);
   find_prep_below_found(result);
   if (launched.training.several_trainings) {
