@@ -4,6 +4,9 @@
 
 #include <array>
 #include <stdexcept>
+#include <vector>
+
+#include "base/random.hpp"
 
 using namespace dsanalyze;
 
