@@ -23,6 +23,8 @@ std::string_view group_event_name(GroupEvent::Kind kind) {
 ///   HostLines  sockets and messages
 ///   HostJobs   the group, by the coordinator of its staging area
 struct GroupHost::Impl {
+  using Connection = group_protocol::Connection;
+
   explicit Impl(Parts given)
       : parts(std::move(given)), desk(parts.timing), jobs(parts, desk, lines), lines(parts.socket, desk, jobs, parts.timing), process(::getpid()) {
     jobs.publish_state();
@@ -49,8 +51,10 @@ struct GroupHost::Impl {
     lines.wait(jobs.next_survey());
     if (lines.desk_asks()) desk.drain();
     jobs.take_commands();
-    // Such a line is of a process that this one starts.
-    for (FileDescriptor& line : desk.take_lines()) lines.add(std::move(line));
+    for (HostDesk::Line& line : desk.take_lines()) {
+      Connection& connection = lines.add(std::move(line.socket));
+      if (line.hello) jobs.greet(connection, line.hello->demands, line.hello->command, line.hello->sender);
+    }
     lines.look_at_all();
     jobs.settle_ended_lines();
     if (parts.timing.clock->now() >= jobs.next_survey()) {
@@ -78,6 +82,9 @@ GroupHost::~GroupHost() {
 
 std::string GroupHost::address() const { return m_impl->lines.address(); }
 FileDescriptor GroupHost::connect() { return m_impl->desk.connect(); }
+void GroupHost::adopt(FileDescriptor line, GroupDemands demands, std::uint64_t command, MessageSender sender) {
+  m_impl->desk.adopt({std::move(line), HostDesk::Line::Hello{std::move(demands), command, sender}});
+}
 void GroupHost::begin() { m_impl->desk.begin(); }
 void GroupHost::end() { m_impl->desk.end(); }
 StagingProducer& GroupHost::producer() { return m_impl->jobs.coordinator().producer(); }

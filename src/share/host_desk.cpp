@@ -33,15 +33,19 @@ void HostDesk::drain() const {
 FileDescriptor HostDesk::connect() {
   auto [mine, theirs] = socket_pair();
   name_senders(mine.get());
-  {
-    const std::scoped_lock lock(m_mutex);
-    m_lines.push_back(std::move(mine));
-  }
-  wake_host();
+  adopt({std::move(mine)});
   return std::move(theirs);
 }
 
-std::vector<FileDescriptor> HostDesk::take_lines() {
+void HostDesk::adopt(Line line) {
+  {
+    const std::scoped_lock lock(m_mutex);
+    m_lines.push_back(std::move(line));
+  }
+  wake_host();
+}
+
+std::vector<HostDesk::Line> HostDesk::take_lines() {
   const std::scoped_lock lock(m_mutex);
   return std::exchange(m_lines, {});
 }

@@ -17,7 +17,19 @@ class HostDesk {
   /// Throws Error without a descriptor.
   explicit HostDesk(Timing timing);
 
+  /// A line to a process, and its hello where that was heard before.
+  struct Line {
+    struct Hello {
+      GroupDemands demands;
+      std::uint64_t command = 0;
+      MessageSender sender;
+    };
+    FileDescriptor socket;
+    std::optional<Hello> hello{};
+  };
+
   FileDescriptor connect();
+  void adopt(Line line);
   void begin() { ask(m_begin); }
   void end() { ask(m_end); }
   void stop() { ask(m_stop); }
@@ -31,7 +43,7 @@ class HostDesk {
   [[nodiscard]] bool stopped() const { return m_stop.load(); }
   [[nodiscard]] bool take_begin() { return m_begin.exchange(false); }
   [[nodiscard]] bool asked_to_end() const { return m_end.load(); }
-  std::vector<FileDescriptor> take_lines();
+  std::vector<Line> take_lines();
   /// Returns its number.
   std::size_t open_account(GroupJobAccount account);
   void close_account(std::size_t account, GroupJobAccount::End end, const std::optional<StagingCounts>& counts);
@@ -48,7 +60,7 @@ class HostDesk {
   std::atomic<bool> m_begin{false};
   std::atomic<bool> m_end{false};
   mutable std::mutex m_mutex;
-  std::vector<FileDescriptor> m_lines;  ///< by connect()
+  std::vector<Line> m_lines;
   GroupHost::State m_state;
   std::vector<GroupJobAccount> m_accounts;
   bool m_none_left = false;  ///< of those that took part

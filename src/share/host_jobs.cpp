@@ -57,7 +57,12 @@ HostJobs::HostJobs(const GroupHost::Parts& parts, HostDesk& desk, HostLines& lin
       m_lines(lines),
       m_coordinator(
           checked(parts).staging, [this](std::uint32_t at) { return m_places[at] && m_places[at]->lives; }, parts.timing, parts.observer) {
-  if (parts.index != nullptr) m_index = share_index(*parts.index);
+  if (parts.index_segment != nullptr) {
+    m_index = parts.index_segment->descriptor();
+  } else if (parts.index != nullptr) {
+    m_own_index = share_index(*parts.index);
+    m_index = m_own_index.descriptor();
+  }
   const int slab = m_coordinator.slab(staging_most_jobs);
   m_fixed_bytes = segment_bytes(m_coordinator.board()) + segment_bytes(slab);
   if (slab >= 0) {
@@ -71,7 +76,7 @@ HostJobs::HostJobs(const GroupHost::Parts& parts, HostDesk& desk, HostLines& lin
 void HostJobs::handle(Connection& connection, Message& message, const MessageSender& sender) {
   try {
     if (message.head.kind == Kind::hello && connection.stage == Stage::fresh) {
-      greet(connection, message, sender);
+      greet(connection, group_protocol::parse_demands(message.text), message.head.epoch, sender);
     } else if (message.head.kind == Kind::ask && connection.stage == Stage::greeted) {
       connection.stage = Stage::asking;
       connection.asked = ++m_asks;
@@ -81,6 +86,14 @@ void HostJobs::handle(Connection& connection, Message& message, const MessageSen
     } else {
       m_lines.refuse(connection, "it sent a message that makes no sense where it is");
     }
+  } catch (const std::exception& error) {
+    m_lines.refuse(connection, printable(error.what()));
+  }
+}
+
+void HostJobs::greet(Connection& connection, const GroupDemands& demands, std::uint64_t command, const MessageSender& sender) {
+  try {
+    welcome(connection, demands, command, sender);
   } catch (const std::exception& error) {
     m_lines.refuse(connection, printable(error.what()));
   }
@@ -124,18 +137,18 @@ void HostJobs::emit(GroupEvent::Kind kind, std::uint32_t at, std::int64_t of_pro
   }
 }
 
-void HostJobs::greet(Connection& connection, const Message& message, const MessageSender& sender) {
+void HostJobs::welcome(Connection& connection, const GroupDemands& demands, std::uint64_t command, const MessageSender& sender) {
   if (const std::string_view unseen = connection.watch(sender.process); !unseen.empty()) return m_lines.refuse(connection, std::string(unseen));
-  if (const std::string differs = refusal(m_parts.terms, group_protocol::parse_demands(message.text)); !differs.empty()) {
+  if (const std::string differs = refusal(m_parts.terms, demands); !differs.empty()) {
     return m_lines.refuse(connection, differs);
   }
-  connection.command = message.head.epoch;
+  connection.command = command;
   Head head{.kind = Kind::terms};
   std::vector<FileDescriptor> descriptors;
   descriptors.push_back(second_descriptor(m_coordinator.board()));
-  if (m_index.size() > 0) {
+  if (m_index >= 0) {
     head.attached |= group_protocol::has_index;
-    descriptors.push_back(second_descriptor(m_index.descriptor()));
+    descriptors.push_back(second_descriptor(m_index));
   }
   if (m_parts.server != nullptr) {
     // Each has a thread until it closes its end, also where its line to this host is gone long since.
@@ -331,6 +344,7 @@ void HostJobs::publish_state() {
   now.waiting += static_cast<std::uint32_t>(std::ranges::count_if(
       m_lines.all(), [](const Connection& connection) { return connection.stage == Stage::asking || connection.stage == Stage::called; }));
   now.joined = m_joined;
+  now.lines = static_cast<std::uint32_t>(std::ranges::count_if(m_lines.all(), [](const Connection& connection) { return connection.socket() >= 0; }));
   now.opened_epochs = m_progress.next_epoch - m_parts.terms.staging.first_epoch;
   m_desk.publish(now, m_joined > 0 && now.jobs + now.waiting == 0, counts);
 }

@@ -31,6 +31,8 @@ class HostJobs {
 
   // What HostLines heard.
   void handle(Connection& connection, Message& message, const MessageSender& sender);
+  /// It has said hello.
+  void greet(Connection& connection, const GroupDemands& demands, std::uint64_t command, const MessageSender& sender);
   void line_ended(Connection& connection);
   void process_ended(Connection& connection);
   void emit(GroupEvent::Kind kind, std::uint32_t place, std::int64_t process, std::string text) noexcept;
@@ -60,7 +62,7 @@ class HostJobs {
     Nanoseconds line_ended = 0;  ///< when; 0: it has not
   };
 
-  void greet(Connection& connection, const Message& message, const MessageSender& sender);
+  void welcome(Connection& connection, const GroupDemands& demands, std::uint64_t command, const MessageSender& sender);
   void place(Connection& connection, Message& message);
   void introduce(Connection& to, std::uint32_t place);
   void introduce_all(Connection& newcomer);
@@ -76,7 +78,8 @@ class HostJobs {
   const GroupHost::Parts& m_parts;
   HostDesk& m_desk;
   HostLines& m_lines;
-  MemorySegment m_index;
+  MemorySegment m_own_index;
+  int m_index = -1;  ///< descriptor of it, or of the one that was given
   std::array<std::optional<Placed>, staging_most_jobs> m_places;
   StagingCoordinator m_coordinator;
   GroupPace m_pace;

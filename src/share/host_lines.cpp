@@ -56,7 +56,7 @@ void HostLines::wait(Nanoseconds until) {
   }
 }
 
-void HostLines::add(FileDescriptor line) { m_all.emplace_back(std::move(line), at_any_time); }
+HostLines::Connection& HostLines::add(FileDescriptor line) { return m_all.emplace_back(std::move(line), at_any_time); }
 
 void HostLines::look_at_all() {
   for (std::size_t i = 2; i < m_polled.size(); ++i) {

@@ -40,8 +40,8 @@ class HostLines {
   void wait(Nanoseconds until);
   /// wait() ended as the desk asked for something.
   [[nodiscard]] bool desk_asks() const { return m_polled[0].revents != 0; }
-  /// The line of a process that this one started, which may take its time.
-  void add(FileDescriptor line);
+  /// The line of a process that is known, which may take its time.
+  Connection& add(FileDescriptor line);
   /// What wait() found: ended processes, messages, strangers.
   void look_at_all();
   /// Strangers are let in again; what did not go on in time is refused.
