@@ -27,22 +27,27 @@ struct DependentFeed::Job {
     std::vector<SampleId> ids;        ///< drawn so far
     std::vector<std::uint32_t> lost;  ///< positions of samples that could not be had
     std::size_t done = 0;
+    Nanoseconds since = 0;  ///< when it was claimed
   };
 
-  Job(std::uint32_t given_number, DependentJob given, StagingProducer& given_producer, OnError on_error)
-      : number(given_number), terms(std::move(given)), producer(given_producer), assembly(terms.slots, terms.tensor, on_error), batches(terms.slots) {
+  Job(DependentJob given, StagingProducer& given_producer, std::size_t dataset_samples, OnError on_error)
+      : terms(std::move(given)),
+        producer(given_producer),
+        samples(terms.subset.empty() ? dataset_samples : terms.subset.size()),
+        assembly(terms.slots, terms.tensor, on_error),
+        batches(terms.slots) {
     for (OpenBatch& batch : batches) batch.ids.reserve(terms.batch_size);
   }
 
-  const std::uint32_t number;
   const DependentJob terms;
   StagingProducer& producer;
+  const std::size_t samples;  ///< of its epochs
   BatchAssembly assembly;
-  std::vector<OpenBatch> batches;        ///< by slot
-  std::optional<std::uint32_t> drawing;  ///< slot of the batch that takes part in draws
+  std::vector<OpenBatch> batches;  ///< by slot
+  std::deque<std::uint32_t> room;  ///< slots of the batches that are not all drawn; the first takes part in draws
+  std::uint64_t claimed = 0;       ///< batches
   std::uint32_t copying = 0;
   bool gone = false;
-  Signal drawn;  ///< all of a batch, or the job is gone
   std::jthread claimer;
 };
 
@@ -65,7 +70,7 @@ DependentFeed::~DependentFeed() {
 }
 
 void DependentFeed::add(std::uint32_t number, DependentJob job, StagingProducer& producer) {
-  const auto made = std::make_shared<Job>(number, std::move(job), producer, m_spec.on_error);
+  const auto made = std::make_shared<Job>(std::move(job), producer, m_spec.index->size(), m_spec.on_error);
   const std::scoped_lock lock(m_mutex);
   if (m_jobs.at(number) != nullptr) throw Error("a dependent group has a job of this number already");
   m_jobs[number] = made;
@@ -85,9 +90,8 @@ void DependentFeed::end(std::uint32_t number) {
     const std::shared_ptr<Job>& job = m_jobs.at(number);
     if (job == nullptr || job->gone) return;
     job->gone = true;
-    job->drawing.reset();
+    job->room.clear();
     m_group.end(number);
-    job->drawn.notify(*m_timing.waiter, all_that_wait);
   }
   m_changed.notify(*m_timing.waiter, all_that_wait);
 }
@@ -117,8 +121,6 @@ void DependentFeed::stop() {
   {
     const std::scoped_lock lock(m_mutex);
     m_stopped = true;
-    for (const auto& job : m_jobs)
-      if (job != nullptr) job->drawn.notify(*m_timing.waiter, all_that_wait);
   }
   m_changed.notify(*m_timing.waiter, all_that_wait);
 }
@@ -132,47 +134,58 @@ void DependentFeed::claim_slots(Job& job) {
     StagingClaim claim;
     const Status status = job.producer.claim(claim, m_timing.clock->after(claim_again_seconds));
     if (status.code == StatusCode::timeout) continue;
-    if (!status.ok() || !open_batch(job, claim)) return;
+    if (!status.ok()) return;
+    open_batch(job, claim);
     m_changed.notify(*m_timing.waiter, 1);
   }
 }
 
-/// Waits until the batch before is drawn. False when the job is gone.
-bool DependentFeed::open_batch(Job& job, const StagingClaim& claim) {
-  while (true) {
-    const std::uint32_t seen = job.drawn.ticket();
-    {
-      const std::scoped_lock lock(m_mutex);
-      if (job.gone || m_stopped) return false;
-      if (!job.drawing) {
-        const std::size_t samples = job.terms.subset.empty() ? m_spec.index->size() : job.terms.subset.size();
-        const std::size_t before = std::min<std::size_t>(claim.index * job.terms.batch_size, samples);
-        Job::OpenBatch& batch = job.batches[claim.slot];
-        batch.claim = claim;
-        batch.size = std::min<std::size_t>(job.terms.batch_size, samples - before);
-        batch.ids.clear();
-        batch.lost.clear();
-        batch.done = 0;
-        job.drawing = claim.slot;
-        return true;
-      }
-    }
-    job.drawn.wait(*m_timing.waiter, seen, m_timing.clock->after(claim_again_seconds));
+void DependentFeed::open_batch(Job& job, const StagingClaim& claim) {
+  const std::scoped_lock lock(m_mutex);
+  if (job.gone) return;
+  const std::size_t before = std::min<std::size_t>(claim.index * job.terms.batch_size, job.samples);
+  Job::OpenBatch& batch = job.batches[claim.slot];
+  batch.claim = claim;
+  batch.size = std::min<std::size_t>(job.terms.batch_size, job.samples - before);
+  batch.ids.clear();
+  batch.lost.clear();
+  batch.done = 0;
+  batch.since = m_timing.clock->now();
+  job.room.push_back(claim.slot);
+  ++job.claimed;
+}
+
+/// Half of what the job can have staged is not drawn, or all that is left is; or it has waited for long.
+bool DependentFeed::due(const Job& job) const {
+  const std::size_t batches_per_epoch = (job.samples + job.terms.batch_size - 1) / job.terms.batch_size;
+  if (job.room.size() * 2 >= std::min<std::size_t>(job.terms.slots, batches_per_epoch)) return true;
+  if (job.claimed == job.terms.batches) return true;
+  return m_timing.clock->now() - job.batches[job.room.front()].since >= m_spec.patience;
+}
+
+JobSet DependentFeed::asking() const {
+  JobSet jobs = 0;
+  bool any_due = false;
+  for (std::uint32_t number = 0; number < m_jobs.size(); ++number) {
+    const Job* const job = m_jobs[number].get();
+    if (job == nullptr || job->room.empty()) continue;
+    jobs |= set_of(number);
+    any_due = any_due || due(*job);
   }
+  return any_due ? jobs : 0;
 }
 
 void DependentFeed::draw(std::vector<Handed>& ready) {
-  JobSet asking = 0;
-  for (std::uint32_t number = 0; number < m_jobs.size(); ++number) {
-    const Job* const job = m_jobs[number].get();
-    if (job == nullptr || !job->drawing) continue;
-    asking |= set_of(number);
+  const JobSet jobs = asking();
+  if (jobs == 0) return;
+  for (JobSet left = jobs; left != 0; left &= left - 1) {
+    const auto number = static_cast<std::uint32_t>(std::countr_zero(left));
     if (m_group.sets().remaining(number) > 0) continue;
-    job->terms.subset.empty() ? m_group.begin_epoch(number) : m_group.begin_epoch(number, job->terms.subset);
+    const std::vector<SampleId>& subset = m_jobs[number]->terms.subset;
+    subset.empty() ? m_group.begin_epoch(number) : m_group.begin_epoch(number, subset);
   }
-  if (asking == 0) return;
   ++m_totals.rounds;
-  for (const DependentGroup::Work& work : m_group.draw(asking)) {
+  for (const DependentGroup::Work& work : m_group.draw(jobs)) {
     const VersionPtr version = version_of(work);
     for (JobSet left = work.jobs; left != 0; left &= left - 1) add_to_batch(static_cast<std::uint32_t>(std::countr_zero(left)), version, ready);
   }
@@ -197,15 +210,12 @@ DependentFeed::VersionPtr DependentFeed::version_of(const DependentGroup::Work& 
 
 void DependentFeed::add_to_batch(std::uint32_t number, const VersionPtr& version, std::vector<Handed>& ready) {
   const std::shared_ptr<Job>& job = m_jobs[number];
-  const std::uint32_t slot = *job->drawing;
+  const std::uint32_t slot = job->room.front();
   Job::OpenBatch& batch = job->batches[slot];
   Delivery delivery{job, slot, static_cast<std::uint32_t>(batch.ids.size())};
   batch.ids.push_back(version->sample);
   ++m_totals.drawn;
-  if (batch.ids.size() == batch.size) {
-    job->drawing.reset();
-    job->drawn.notify(*m_timing.waiter, all_that_wait);
-  }
+  if (batch.ids.size() == batch.size) job->room.pop_front();
   if (version->ready) {
     ++version->holders;
     ready.push_back({version, std::move(delivery)});
@@ -246,7 +256,7 @@ Status DependentFeed::claim(StagingClaim& claim, Deadline deadline) {
       continue;
     }
     if (m_timing.clock->now() >= deadline.at) return {StatusCode::timeout, 0};
-    m_changed.wait(*m_timing.waiter, seen, deadline);
+    m_changed.wait(*m_timing.waiter, seen, {std::min(deadline.at, m_timing.clock->after(claim_again_seconds).at)});
   }
 }
 

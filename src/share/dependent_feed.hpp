@@ -25,7 +25,8 @@ struct DependentFeedSpec {
   OnError on_error = OnError::skip;
   std::uint32_t store_places = 0;  ///< samples that are kept for jobs which draw them later
   StagingPolicy policy = StagingPolicy::refcnt;
-  std::uint32_t in_flight = 64;  ///< samples that are fetched and prepared at once
+  std::uint32_t in_flight = 64;        ///< samples that are fetched and prepared at once
+  Nanoseconds patience = 100'000'000;  ///< that a slot with room waits at most for others to draw with
 };
 
 /// A job as the feed serves it.
@@ -34,12 +35,14 @@ struct DependentJob {
   std::vector<SampleId> subset;  ///< of its epochs; empty: the whole dataset
   TensorShape tensor;            ///< of a full batch
   std::uint32_t slots = 1;       ///< of its producer
+  std::uint64_t batches = 0;     ///< that it takes in all; 0: not known
 };
 
 /// Draws for the jobs of a dependent group, has each drawn sample prepared once, and copies it into the batches of all jobs that drew it.
 ///
 /// A loader claims one sample at a time and prepares it into a place of this feed's memory. Each job has batch slots of its own, which its producer
-/// claims. A job takes part in a draw while one of its slots has room, so no job waits for another: one whose slots are full draws nothing.
+/// claims. A job takes part in a draw while one of its slots has room, so no job waits for another: one whose slots are full draws nothing. A draw is
+/// due when half of some job's slots have room, so that the slots of slower jobs are filled in the draws of faster ones and not by themselves.
 /// Memory: store_places + in_flight places, taken whole at the start. Threads: claim() and of() the loader's feeder; the rest any. A thread of this
 /// feed's own waits for each job's slots.
 class DependentFeed final : public StagingProducer, public ClaimedSamples {
@@ -101,7 +104,9 @@ class DependentFeed final : public StagingProducer, public ClaimedSamples {
   };
 
   void claim_slots(Job& job);
-  bool open_batch(Job& job, const StagingClaim& claim);
+  void open_batch(Job& job, const StagingClaim& claim);
+  [[nodiscard]] bool due(const Job& job) const;
+  [[nodiscard]] JobSet asking() const;
   void draw(std::vector<Handed>& ready);
   VersionPtr version_of(const DependentGroup::Work& work);
   void add_to_batch(std::uint32_t number, const VersionPtr& version, std::vector<Handed>& ready);

@@ -118,6 +118,7 @@ DependentTerms::Job DependentTerms::of(const GroupDemands& demands) const {
   made.job.batch_size = batch_size;
   made.job.tensor = made.terms.tensor;
   made.job.slots = staging.slots();
+  made.job.batches = staging.epochs * staging.batches_per_epoch;
   return made;
 }
 

@@ -63,12 +63,20 @@ class SlotsOfJob final : public StagingProducer {
     }
     m_failed += facts.failed;
     ++m_published;
-    if (m_releases) m_free.push_back(claim.slot);
+    (m_releases ? m_free : m_held).push_back(claim.slot);
   }
   /// From now on what is published stays in its slot.
   void hold() {
     const std::scoped_lock lock(m_mutex);
     m_releases = false;
+  }
+  /// So many of the slots that were held are free.
+  void release(std::size_t count) {
+    const std::scoped_lock lock(m_mutex);
+    for (; count > 0; --count) {
+      m_free.push_back(m_held.back());
+      m_held.pop_back();
+    }
   }
   [[nodiscard]] bool done() const {
     const std::scoped_lock lock(m_mutex);
@@ -98,6 +106,7 @@ class SlotsOfJob final : public StagingProducer {
   mutable std::mutex m_mutex;
   std::uint32_t m_slots;
   std::vector<std::uint32_t> m_free;
+  std::vector<std::uint32_t> m_held;
   std::uint64_t m_claimed = 0;
   std::uint64_t m_published = 0;
   std::uint64_t m_failed = 0;
@@ -163,6 +172,28 @@ TEST_CASE("a job whose slots are full stops no other, and goes on where it was")
   wait_until([&] { return fast.done(); });
   check_epochs(fast, 9, samples_from_to(0, 28));
   CHECK(slow.published() == 2);
+}
+
+TEST_CASE("a job with room in few of its slots waits for a draw of others, and shares it") {
+  constexpr Nanoseconds for_ever = 3600 * nanoseconds_per_second;
+  SlotsOfJob slow(6, 2, 14, 100);
+  SlotsOfJob fast(6, 2, 14, 100);
+  slow.hold();
+  fast.hold();
+  FeedRig rig(0, StagingPolicy::refcnt, dataset_samples, for_ever);
+  rig.feed().add(0, job_of(slow, 2), slow);
+  wait_until([&] { return slow.published() == 4; });
+  system_timing().waiter->sleep_until(system_timing().clock->after(0.05).at);
+  CHECK(slow.published() == 4);
+  CHECK(rig.feed().totals().rounds == 8);
+  rig.feed().add(1, job_of(fast, 2), fast);
+  wait_until([&] { return slow.published() == 6 && fast.published() == 4; });
+  CHECK(slow.published() == 6);
+  CHECK(rig.feed().totals().rounds == 16);
+  CHECK(rig.feed().totals().prepared < rig.feed().totals().drawn);
+  slow.release(3);
+  wait_until([&] { return slow.published() == 7; });
+  CHECK(slow.published() == 7);
 }
 
 TEST_CASE("a job that is gone leaves the draws, its number serves another, and the others' epochs stay whole") {

@@ -14,8 +14,9 @@ constexpr std::uint32_t dataset_samples = 28;  // of group_index()
 /// A feed, and threads in place of a loader: a sample is its number and its generation.
 class FeedRig {
  public:
-  explicit FeedRig(std::uint32_t store_places, StagingPolicy policy = StagingPolicy::refcnt, SampleId broken = dataset_samples)
-      : m_feed({group_index(), TensorShape::images(DType::uint8, Layout::nhwc, 1, 3, 2, 2), 3, OnError::skip, store_places, policy, 4},
+  explicit FeedRig(std::uint32_t store_places, StagingPolicy policy = StagingPolicy::refcnt, SampleId broken = dataset_samples,
+                   Nanoseconds patience = 5'000'000)
+      : m_feed({group_index(), TensorShape::images(DType::uint8, Layout::nhwc, 1, 3, 2, 2), 3, OnError::skip, store_places, policy, 4, patience},
                system_timing()),
         m_broken(broken) {
     for (int i = 0; i < 2; ++i) m_workers.emplace_back([this] { prepare(); });
