@@ -278,8 +278,10 @@ struct DependentHost::Impl {
       const std::scoped_lock lock(mutex);
       now.joined = past_joined;
       now.opened_epochs = most_epochs;
+      bool any = !callers.empty();  // one that was let in may not take part yet
       for (const auto& job : jobs) {
         if (!job) continue;
+        any = any || !job->departed;
         const GroupHost::State of = job->host->state();
         now.jobs += job->departed ? 0 : of.jobs;
         now.waiting += job->departed ? 0 : of.waiting;
@@ -288,7 +290,7 @@ struct DependentHost::Impl {
         now.opened_epochs = std::max(now.opened_epochs, of.opened_epochs);
         now.shared_bytes += of.shared_bytes;
       }
-      now.over = now.joined > 0 && now.jobs + now.waiting == 0 && callers.empty();
+      now.over = now.joined > 0 && !any;
       state = now;
     }
     changes.fetch_add(1, std::memory_order_release);

@@ -28,6 +28,7 @@ def arguments():
     parser.add_argument("--subset")
     parser.add_argument("--seconds", type=float, default=0, help="that each batch takes")
     parser.add_argument("--hurry", type=pathlib.Path, help="a file; from when it is there, batches take no time")
+    parser.add_argument("--attached", type=pathlib.Path, help="a file that is made when the group has let this job in")
     parser.add_argument("--kill-after", type=int, help="batches")
     parser.add_argument("--leave-after", type=int, help="batches")
     return parser.parse_args()
@@ -65,6 +66,8 @@ def main():
                     subset=options.subset.encode() if options.subset is not None else None)
     if library.dsa_attach(ctypes.byref(asked), ctypes.byref(client)) != minimal.DSA_OK:
         sys.exit(library.dsa_last_error().decode())
+    if options.attached is not None:
+        options.attached.touch()
     epochs = take_all(library, client, options)
     library.dsa_detach(client)
     (options.folder / f"job-{options.name}.json").write_text(json.dumps(epochs))
