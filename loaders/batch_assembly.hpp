@@ -30,6 +30,7 @@ class BatchAssembly {
     std::uint64_t epoch = 0;
     bool last = false;
     SamplerState state_after;
+    std::uint64_t generation = epoch;  ///< by which its samples are augmented
   };
 
   /// `tensor`: of a full batch. With as many entries as there are slots.
@@ -40,7 +41,7 @@ class BatchAssembly {
   /// Takes the entry, which no batch has any more, writes ids and labels into the draw's slot.
   void begin(std::uint32_t entry, const Draw& draw, std::span<const SampleId> ids, const DatasetIndex& index);
   [[nodiscard]] std::span<std::byte> sample(std::uint32_t entry, std::uint32_t position) const;
-  [[nodiscard]] std::uint64_t generation(std::uint32_t entry) const { return m_entries[entry].draw.epoch; }
+  [[nodiscard]] std::uint64_t generation(std::uint32_t entry) const { return m_entries[entry].draw.generation; }
   void mark_failed(std::uint32_t entry, std::uint32_t position);
   /// `done` more samples are finished; true for the call that finishes the batch, which must publish() it.
   bool finish(std::uint32_t entry, std::uint32_t done, Nanoseconds now);

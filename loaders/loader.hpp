@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -92,6 +93,18 @@ struct LoaderTimes {
       prep;  ///< one sample on one worker, its cache copy and samples that failed before it included; below a microsecond, the mean of its group
 };
 
+/// Which samples a claimed batch has, where that is not a part of its epoch's order. Threads: the feeder's.
+class ClaimedSamples {
+ public:
+  virtual ~ClaimedSamples() = default;
+  struct Work {
+    std::span<const SampleId> samples;  ///< at most a batch; valid until the next call
+    std::uint64_t generation = 0;       ///< by which they are augmented
+  };
+  /// Once for each claim, before the next.
+  virtual Work of(const StagingClaim& claim) = 0;
+};
+
 /// Joins sampler, cache, fetch engine, prep and slots into a stream of batches in the sampler's order. One feeder thread draws ids, asks the cache
 /// and submits misses; one thread reaps; `workers` threads prep straight into the slots. Everything between them is bounded. A fetch of one epoch
 /// settles before the next epoch's first lookup, so that MinIO's hits from the second epoch on are exactly the items held. Threads: next() one
@@ -100,7 +113,7 @@ struct LoaderTimes {
 ///
 /// With `staging`, the batches are those that the group's producer claims, made in the slots that it gives: next() gives none out, and ends when the
 /// producer has no more to make. Order, batch size and seed are the options' (`start`, without a buffer); start's epoch and position, `epochs`,
-/// slices and depths are not asked.
+/// slices and depths are not asked. With `claimed`, no order is asked either.
 ///
 /// With `share`, global mini-batches are share->ranks() times as large, and the batches are this rank's part of them; one without samples is a batch
 /// of none, so that every rank takes as many steps. The order is random then, without staging. A share that cannot go on is a failure().
@@ -117,6 +130,7 @@ class Loader final : public BatchSource {
     SpanRecorder* spans = nullptr;       ///< given a track for the sampler, one for the reads and one for each prep worker; may be empty
     StagingProducer* staging = nullptr;  ///< whose batches are made; empty: this loader's own
     std::uint32_t staging_slots = 0;     ///< of that producer
+    ClaimedSamples* claimed = nullptr;   ///< with `staging`: what its batches have; empty: their parts of the epochs' orders
     RankShare* share = nullptr;          ///< of a rank among several: what it takes of each global mini-batch; empty: all of it
   };
   Loader(Parts parts, const LoaderOptions& options);

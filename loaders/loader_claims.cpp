@@ -9,15 +9,15 @@ namespace dsanalyze {
 namespace {
 
 /// The orders of the epochs that a producer may be at: the newest, and the one before it while somebody's work of it is taken over.
-class ClaimedOrders {
+class ClaimedOrders final : public ClaimedSamples {
  public:
   ClaimedOrders(const SamplerState& start, std::span<const IndexRecord> records, std::uint32_t batch_size)
       : m_start(start), m_records(records), m_batch_size(batch_size) {}
 
-  std::span<const SampleId> batch(std::uint64_t epoch, std::uint64_t index) {
-    const std::span<const SampleId> all = order_of(epoch).training;
-    const std::uint64_t begin = std::min<std::uint64_t>(index * m_batch_size, all.size());
-    return all.subspan(begin, std::min<std::uint64_t>(m_batch_size, all.size() - begin));
+  Work of(const StagingClaim& claim) override {
+    const std::span<const SampleId> all = order_of(claim.epoch).training;
+    const std::uint64_t begin = std::min<std::uint64_t>(claim.index * m_batch_size, all.size());
+    return {all.subspan(begin, std::min<std::uint64_t>(m_batch_size, all.size() - begin)), claim.epoch};
   }
 
  private:
@@ -44,6 +44,7 @@ class ClaimedOrders {
 
 void LoaderFeeder::feed_claims() {
   ClaimedOrders orders(m_flow.options.start, m_flow.parts.index->records(), m_flow.options.batch_size);
+  ClaimedSamples& claimed = m_flow.parts.claimed != nullptr ? *m_flow.parts.claimed : orders;
   std::optional<std::uint64_t> current;
   while (!m_flow.over()) {
     StagingClaim claim;
@@ -59,15 +60,17 @@ void LoaderFeeder::feed_claims() {
       current = claim.epoch;
       m_flow.epochs.begin(claim.epoch);
     }
-    feed_claim(claim, orders.batch(claim.epoch, claim.index));
+    feed_claim(claim, claimed.of(claim));
   }
   // A producer that is stopped has often made all of its share.
   if (current && (wait_settled() || m_flow.unsettled.load(std::memory_order_acquire) == 0)) m_flow.epochs.settle(*current);
 }
 
-void LoaderFeeder::feed_claim(const StagingClaim& claim, std::span<const SampleId> ids) {
+void LoaderFeeder::feed_claim(const StagingClaim& claim, const ClaimedSamples::Work& work) {
+  const std::span<const SampleId> ids = work.samples;
   const Nanoseconds begun = m_track != nullptr ? m_flow.timing.clock->now() : 0;
-  const BatchAssembly::Draw draw{{claim.slot, claim.sequence}, claim.bytes.data(), claim.sequence, claim.sequence, 0, 1, claim.epoch, false, {}};
+  const BatchAssembly::Draw draw{
+      {claim.slot, claim.sequence}, claim.bytes.data(), claim.sequence, claim.sequence, 0, 1, claim.epoch, false, {}, work.generation};
   // The slot is this producer's until the batch is published, and no two claims have the same.
   m_flow.claims[claim.slot] = claim;
   m_flow.assembly.begin(claim.slot, draw, ids, *m_flow.parts.index);

@@ -22,7 +22,7 @@ class LoaderFeeder {
  private:
   void feed_epochs();
   void feed_claims();
-  void feed_claim(const StagingClaim& claim, std::span<const SampleId> ids);
+  void feed_claim(const StagingClaim& claim, const ClaimedSamples::Work& work);
   bool feed_step(std::uint64_t& step);
   bool begin_epoch(std::uint64_t& current);
   /// With a share: the ranks agree on the epoch. False when this one cannot go on.

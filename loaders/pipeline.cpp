@@ -131,7 +131,7 @@ std::unique_ptr<Loader> Pipeline::make_loader(const Use& use) {
   if (use.cores && *use.cores <= static_cast<int>(allowed.size())) options.worker_cpus.assign(allowed.begin(), allowed.begin() + *use.cores);
   const PrepFactory* prep = use.prep == PrepUse::none ? m_no_prep.get() : m_prep.get();
   return std::make_unique<Loader>(Loader::Parts{m_spec.index, m_engine.get(), &cache(), prep, storage_bytes(), m_timing, use.recorder, use.spans,
-                                                use.staging, use.staging_slots, m_spec.share},
+                                                use.staging, use.staging_slots, use.claimed, m_spec.share},
                                   options);
 }
 

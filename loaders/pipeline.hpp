@@ -64,6 +64,7 @@ class Pipeline {
     SpanRecorder* spans = nullptr;            ///< told what each thread does
     StagingProducer* staging = nullptr;       ///< a group's, whose batches are made instead of this loader's own
     std::uint32_t staging_slots = 0;          ///< of that producer
+    ClaimedSamples* claimed = nullptr;        ///< what its batches have; empty: their parts of the epochs' orders
   };
   /// One loader at a time.
   std::unique_ptr<Loader> make_loader(const Use& use);

@@ -44,6 +44,8 @@ struct Options {
   std::string dataset_digest{};
   std::string prep{};
   std::int32_t timeout_ms = 0;                                         ///< 0: DSA_DEFAULT_TIMEOUT_MS
+  std::uint64_t epochs = 0;                                            ///< 0: as the group has it
+  std::string subset{};                                                ///< as in dsa_options; empty: the whole dataset
   std::function<void(std::uint64_t epoch, double seconds)> waiting{};  ///< as dsa_waiting; what it throws is thrown by the constructor
 };
 
@@ -111,6 +113,8 @@ class Client {
     if (!options.dataset_digest.empty()) asked.dataset_digest = options.dataset_digest.c_str();
     if (!options.prep.empty()) asked.prep = options.prep.c_str();
     asked.timeout_ms = options.timeout_ms;
+    asked.epochs = options.epochs;
+    if (!options.subset.empty()) asked.subset = options.subset.c_str();
     Waiting waiting{options, {}};
     if (options.waiting) {
       asked.waiting = &Waiting::told;

@@ -88,13 +88,17 @@ typedef struct dsa_options {
   uint32_t reserved;           ///< 0
   dsa_waiting waiting;         ///< may be NULL
   void* waiting_context;       ///< what it is called with
+  uint64_t epochs;             ///< after which this job gets DSA_END; 0: as the group has it
+  const char* subset;          ///< of a dependent group (`share --share dependent`): which samples this job's epochs have; NULL: all. Numbers, ranges
+                               ///< of them and of the index in percent, with commas between: "7,100-199" (both ends included), "25%-75%", "10%"
 } dsa_options;
 #define DSA_OPTIONS_INIT \
-  { (uint32_t)sizeof(dsa_options), 0, NULL, NULL, NULL, NULL, 0, 0, NULL, NULL }
+  { (uint32_t)sizeof(dsa_options), 0, NULL, NULL, NULL, NULL, 0, 0, NULL, NULL, 0, NULL }
 
 /// Joins the group. `options` may be NULL. A group that has all its jobs lets another in when a place falls free, at an epoch's end: DSA_TIMEOUT when
 /// that is beyond the timeout, with how long it is expected to take. A job that comes in mid-epoch is let in, and gets batches from the next epoch
-/// on (dsa_info.first_epoch). *client is NULL unless DSA_OK is returned.
+/// on (dsa_info.first_epoch). *client is NULL unless DSA_OK is returned. A dependent group begins each job's own epochs when it comes; to such a
+/// job dsa_info() describes a group of itself alone.
 /// Where the group's jobs make the batches (DSA_PRODUCERS_JOBS), this one makes its share in threads of the library from now on, whether or not it
 /// takes any: it reads the dataset, and takes CPU time.
 /// Errors: DSA_INVALID (no address, options), DSA_NO_GROUP, DSA_REFUSED, DSA_TIMEOUT, DSA_END (the group has ended), DSA_LOST, DSA_NO_MEMORY,

@@ -238,6 +238,9 @@ std::vector<Step> concurrency_steps(const RateModel& model, const WhatIfQuestion
 std::vector<Step> job_steps(const WhatIfQuestion& question) {
   if (question.jobs.empty() && !question.shares.empty()) throw UsageError("--share: among how many jobs? Add --jobs 8");
   const std::vector<JobSharing> shares = question.shares.empty() ? std::vector{JobSharing::none} : question.shares;
+  if (std::ranges::find(shares, JobSharing::dependent) != shares.end()) {
+    throw UsageError("--share dependent: jobs that differ are no answer of this model yet; pass none, coordinated or unified-producer");
+  }
   std::vector<Step> steps;
   for (const std::uint32_t jobs : question.jobs) {
     for (const JobSharing share : shares) {

@@ -100,6 +100,8 @@ GroupDemands demands_of(const dsa_options& options) {
   if (options.seed != nullptr) demands.seed = *options.seed;
   if (options.dataset_digest != nullptr) demands.dataset_digest = options.dataset_digest;
   if (options.prep != nullptr) demands.prep = options.prep;
+  if (options.epochs != 0) demands.epochs = options.epochs;
+  if (options.subset != nullptr) demands.subset = options.subset;
   return demands;
 }
 

@@ -15,6 +15,7 @@ int prefetch_batches(const ProfileSettings& settings) { return std::max(least_pr
 std::size_t batch_slots(const ProfileSettings& settings) {
   const auto jobs = static_cast<std::size_t>(settings.jobs);
   const auto prefetch = static_cast<std::size_t>(prefetch_batches(settings));
+  if (settings.share == JobSharing::dependent) return jobs * (2 + prefetch);
   if (settings.share != JobSharing::none) return 2 * jobs + prefetch;
   return jobs * (prefetch + static_cast<std::size_t>(settings.accelerators));
 }

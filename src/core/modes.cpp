@@ -56,7 +56,7 @@ constexpr std::array rules = {
              [](const ProfileSettings& settings) { return settings.memory_limit.has_value() && settings.cache != CacheKind::page; }},
     ModeRule{"--producers coordinator", "--share none",
              "jobs that share nothing prepare for themselves; use --share coordinated, or leave out --producers",
-             [](const ProfileSettings& settings) { return settings.producers == Producers::coordinator && !is_coordinated(settings); }},
+             [](const ProfileSettings& settings) { return settings.producers == Producers::coordinator && settings.share == JobSharing::none; }},
     ModeRule{"--share coordinated", "--cache lru or page-model, while --producers is jobs",
              "a cache that replaces what it holds lives in one process for now, and here every job fetches its part; use --producers coordinator, or "
              "--cache minio, page or none",

@@ -11,8 +11,9 @@ enum class JobSharing {
   none,              ///< each fetches and prepares for itself; the cache alone is shared
   coordinated,       ///< each fetches and prepares its part, all take every batch from a staging area [CoorDL, section 4.3]
   unified_producer,  ///< what-if's name for coordinated with Producers::coordinator (Py-CoorDL) [CoorDL, App. E.2.2]; a profile has the two settings
+  dependent,         ///< one process prepares; jobs draw at their own pace so that they often get the same sample [JOADER, section 3]
 };
-constexpr std::array<const char*, 3> names_of(JobSharing /*type*/) { return {"none", "coordinated", "unified-producer"}; }
+constexpr std::array<const char*, 4> names_of(JobSharing /*type*/) { return {"none", "coordinated", "unified-producer", "dependent"}; }
 /// parse_ throws UsageError naming what it found.
 JobSharing parse_job_sharing(const std::string& text);
 std::string job_sharing_name(JobSharing sharing);

@@ -12,6 +12,7 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/system/files.hpp"
+#include "base/system/shared_memory.hpp"
 #include "core/batch.hpp"
 #include "core/index.hpp"
 #include "core/records/jobs_record.hpp"
@@ -40,9 +41,11 @@ struct GroupDemands {
   std::optional<std::uint64_t> seed{};
   std::optional<std::string> dataset_digest{};
   std::optional<std::string> prep{};
+  std::optional<std::uint64_t> epochs{};  ///< 0: until the group is ended
+  std::optional<std::string> subset{};    ///< of the dataset, as parse_subset() reads it; of a dependent group alone
 };
 
-/// Why a group would refuse these demands, naming what differs and both values; empty when it would not.
+/// Why a group, not a dependent one, would refuse these demands, naming what differs and both values; empty when it would not.
 std::string refusal(const GroupTerms& terms, const GroupDemands& demands);
 
 /// Where a job comes from, for a program that started commands for a group.
@@ -97,6 +100,7 @@ class GroupHost {
     Timing timing;
     std::function<void(const GroupEvent&)> events;  ///< called by the host's thread; may be empty
     StagingObserver observer;                       ///< of the coordinator's steps, for tests
+    const MemorySegment* index_segment = nullptr;   ///< the index as share_index() gives it, where that is done; outlives the host
   };
   /// Throws UsageError (facts; a socket path that is too long or belongs to another running host) and Error (memory, the system).
   explicit GroupHost(Parts parts);
@@ -109,6 +113,8 @@ class GroupHost {
   [[nodiscard]] std::string address() const;
   /// A line for a member that this process starts: to be inherited, or passed on.
   FileDescriptor connect();
+  /// Serves a process that another listener accepted, and heard say hello: what it demanded, its command's number, and who it is.
+  void adopt(FileDescriptor line, GroupDemands demands, std::uint64_t command, MessageSender sender);
   /// As StagingCoordinator's.
   void begin();
   void end();
@@ -118,6 +124,7 @@ class GroupHost {
     std::uint32_t jobs = 0;     ///< taking part
     std::uint32_t waiting = 0;  ///< for the next epoch
     std::uint64_t joined = 0;   ///< ever
+    std::uint32_t lines = 0;    ///< to processes that are there, members or not
     std::uint64_t opened_epochs = 0;
     bool over = false;       ///< the group has ended and nobody takes part any more
     Bytes shared_bytes = 0;  ///< of all segments: board, pages, slabs

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "base/text/enum_names.hpp"
 #include "group_server.hpp"
 
 namespace dsanalyze {
@@ -18,20 +17,6 @@ GroupServer::Spec server_spec(GroupRun::Spec spec) {
   pipeline.workers = settings.workers;
   pipeline.way = spec.way;
   return {std::move(spec.inputs), std::move(pipeline), spec.epochs, spec.held, std::move(spec.socket)};
-}
-
-ShareJobRecord record_of(const GroupJobAccount& job) {
-  const StagingCounts& counts = job.counts;
-  return {job.place,
-          job.process,
-          job.first_epoch,
-          job.end,
-          counts.batches_taken,
-          counts.samples_taken,
-          counts.batches_made,
-          counts.samples_made,
-          counts.batches_taken_over,
-          counts.requested_bytes};
 }
 
 }  // namespace
@@ -60,39 +45,15 @@ ShareResult GroupRun::finish() {
   const GroupTerms& terms = m_server->terms();
   const GroupHost& host = m_server->host();
   const ProfileSettings& settings = spec.inputs.settings;
-  const DatasetIndex& index = *spec.inputs.index;
   const StagingFacts& staging = terms.staging;
-  ShareResult result;
-  result.dataset.path = settings.dataset;
-  result.dataset.format = index.facts().format;
-  result.dataset.samples = index.size();
-  result.dataset.bytes = index.bytes();
-  result.dataset.digest = index.facts().digest;
-  result.terms = {staging.jobs,
-                  producers_name(settings.producers),
-                  staging.batch_size,
-                  staging.batches_per_epoch,
-                  terms.samples,
-                  staging.epochs,
-                  staging.held,
-                  terms.seed,
-                  terms.prep,
-                  {terms.tensor.shape.begin(), terms.tensor.shape.begin() + terms.tensor.dimensions},
-                  enum_name(terms.tensor.dtype),
-                  cache_kind_name(settings.cache),
-                  holds_samples(settings.cache) ? spec.pipeline.cache_bytes : 0};
+  ShareResult result = share_result_of(*spec.inputs.index, settings.dataset, terms, host.accounts());
+  result.terms.producers = producers_name(settings.producers);
+  result.terms.cache = cache_kind_name(settings.cache);
+  result.terms.cache_bytes = holds_samples(settings.cache) ? spec.pipeline.cache_bytes : 0;
   result.epochs = host.state().opened_epochs;
   if (const auto prepared = m_server->prepared()) {
-    result.samples_prepared = prepared->samples;
-    result.requested_bytes = prepared->requested_bytes;
-  }
-  for (const GroupJobAccount& job : host.accounts()) {
-    result.jobs.push_back(record_of(job));
-    result.samples_prepared += job.counts.samples_made;
-    result.batches_taken += job.counts.batches_taken;
-    result.samples_taken += job.counts.samples_taken;
-    result.batches_taken_over += job.counts.batches_taken_over;
-    result.requested_bytes += job.counts.requested_bytes;
+    result.samples_prepared += prepared->samples;
+    result.requested_bytes += prepared->requested_bytes;
   }
   result.late_reports = m_server->counts().late;
   result.refused = m_server->counts().refused;

@@ -6,16 +6,16 @@
 #include <string>
 #include <vector>
 
-#include "core/records/share_result.hpp"
 #include "group.hpp"
 #include "loaders/pipeline.hpp"
+#include "share_run.hpp"
 
 namespace dsanalyze {
 
 class GroupServer;
 
-/// A group for jobs that other programs are, from its start to its result. Threads: one.
-class GroupRun {
+/// A group whose jobs go through its epochs in step. Threads: one.
+class GroupRun final : public ShareRun {
  public:
   struct Spec {
     LoadInputs inputs;  ///< resolved; JobSharing::coordinated
@@ -27,23 +27,18 @@ class GroupRun {
   };
   /// `events`: as GroupHost's. Throws as GroupHost, and Error without the memory that it takes.
   GroupRun(Spec spec, Timing timing, std::function<void(const GroupEvent&)> events);
-  /// Jobs that still take part lose their group.
-  ~GroupRun();
+  ~GroupRun() override;
   GroupRun(const GroupRun&) = delete;
   GroupRun& operator=(const GroupRun&) = delete;
 
-  [[nodiscard]] std::string address() const;
-  [[nodiscard]] const GroupTerms& terms() const;
-  [[nodiscard]] GroupHost::State state() const;
-  /// As GroupHost's accounts().
-  [[nodiscard]] std::vector<GroupJobAccount> jobs() const;
-  /// The first epoch does not wait for jobs that are missing.
-  void begin();
-  /// True once no job takes part any more, and one did; false at the deadline. Throws Error when the coordinator cannot prepare any more.
-  bool wait_over(Deadline deadline);
-  /// Prepares no more, and says what there was; `tool`, `started_utc`, `seconds`, `end` and `commands` are the caller's to fill in. What jobs did is
-  /// as the host saw it last; after wait_over() it is all.
-  [[nodiscard]] ShareResult finish();
+  [[nodiscard]] std::string address() const override;
+  [[nodiscard]] const GroupTerms& terms() const override;
+  [[nodiscard]] GroupHost::State state() const override;
+  [[nodiscard]] std::vector<GroupJobAccount> jobs() const override;
+  [[nodiscard]] std::uint32_t first_epoch_waits_for() const override { return terms().staging.jobs; }
+  void begin() override;
+  bool wait_over(Deadline deadline) override;
+  [[nodiscard]] ShareResult finish() override;
 
  private:
   std::unique_ptr<GroupServer> m_server;

@@ -117,6 +117,8 @@ std::string to_text(const GroupDemands& demands) {
   if (demands.seed) json["seed"] = *demands.seed;
   if (demands.dataset_digest) json["dataset_digest"] = *demands.dataset_digest;
   if (demands.prep) json["prep"] = *demands.prep;
+  if (demands.epochs) json["epochs"] = *demands.epochs;
+  if (demands.subset) json["subset"] = *demands.subset;
   return json.dump(-1, ' ', false, TermsJson::error_handler_t::replace);
 }
 
@@ -154,6 +156,8 @@ GroupDemands parse_demands(std::string_view text) {
   if (root.has("seed")) demands.seed = root.unsigned_integer("seed");
   demands.dataset_digest = root.optional_text("dataset_digest");
   demands.prep = root.optional_text("prep");
+  if (root.has("epochs")) demands.epochs = root.unsigned_integer("epochs");
+  demands.subset = root.optional_text("subset");
   root.finish();
   return demands;
 }
@@ -175,6 +179,11 @@ std::string refusal(const GroupTerms& terms, const GroupDemands& demands) {
   if (demands.prep && *demands.prep != terms.prep) {
     differ("the prep", fmt::format("\"{}\"", printable(terms.prep)), fmt::format("\"{}\"", printable(*demands.prep)));
   }
+  if (demands.epochs && *demands.epochs != terms.staging.epochs) {
+    const auto words = [](std::uint64_t epochs) { return epochs == 0 ? std::string("as many as come until it ends") : std::to_string(epochs); };
+    differ("the number of epochs", words(terms.staging.epochs), words(*demands.epochs));
+  }
+  if (demands.subset) differ("the part of the dataset", "all of it", fmt::format("\"{}\" (--share dependent has that)", printable(*demands.subset)));
   return differences;
 }
 

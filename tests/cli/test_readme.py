@@ -107,7 +107,8 @@ class Readme(ProgramTest):
                 if line.startswith("mpirun"):
                     self.assertIn("4 ranks", run.stdout)
                 if " share " in line:
-                    self.assertEqual(run.stdout.count("epoch 0: 64 samples"), 4, run.stdout + run.stderr)
+                    jobs = int(re.search(r"--jobs (\d+)", line)[1])
+                    self.assertEqual(run.stdout.count("epoch 0: 64 samples"), jobs, run.stdout + run.stderr)
 
 
 class TheTestItself(unittest.TestCase):

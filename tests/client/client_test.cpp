@@ -222,11 +222,28 @@ TEST_CASE("structs of older and newer headers are served") {
   dsa_detach(client);
 }
 
+TEST_CASE("epochs and a part of the dataset are demands, which options of an older header do not have") {
+  const Rig rig({.jobs = 1, .epochs = 2});
+  dsa_client* client = nullptr;
+  dsa_options options = rig.options();
+  options.epochs = 3;
+  CHECK(dsa_attach(&options, &client) == DSA_REFUSED);
+  CHECK(told().find("the number of epochs of the group is 2, this job asks for 3") != std::string::npos);
+  options.epochs = 0;
+  options.subset = "50%";
+  CHECK(dsa_attach(&options, &client) == DSA_REFUSED);
+  CHECK(told().find("the part of the dataset") != std::string::npos);
+  options.struct_size = offsetof(dsa_options, epochs);
+  CHECK(dsa_attach(&options, &client) == DSA_OK);
+  dsa_detach(client);
+}
+
 TEST_CASE("what is in the structs stays where it is") {
-  CHECK(sizeof(dsa_options) == 64);
+  CHECK(sizeof(dsa_options) == 80);
   CHECK(sizeof(dsa_terms) == 224);
   CHECK(sizeof(dsa_batch) == 200);
   CHECK(offsetof(dsa_options, waiting_context) == 56);
+  CHECK(offsetof(dsa_options, subset) == 72);
   CHECK(offsetof(dsa_terms, prep) == 216);
   CHECK(offsetof(dsa_batch, samples) == 40);
   CHECK(dsa_version() == DSA_VERSION);

@@ -15,7 +15,7 @@ TEST_CASE("names of sharing, partition and scope read back, and what is none of 
   for (const StorageScope scope : {StorageScope::server, StorageScope::shared}) CHECK(parse_storage_scope(storage_scope_name(scope)) == scope);
   for (const BalanceFrom from : {BalanceFrom::peers, BalanceFrom::storage}) CHECK(parse_balance_from(balance_from_name(from)) == from);
   CHECK_THROWS_WITH_AS(parse_balance_from("disk"), "found 'disk', expected one of peers, storage", UsageError);
-  CHECK_THROWS_WITH_AS(parse_job_sharing("all"), "found 'all', expected one of none, coordinated, unified-producer", UsageError);
+  CHECK_THROWS_WITH_AS(parse_job_sharing("all"), "found 'all', expected one of none, coordinated, unified-producer, dependent", UsageError);
   CHECK_THROWS_WITH_AS(parse_producers("job"), "found 'job', expected one of jobs, coordinator", UsageError);
   CHECK_THROWS_WITH_AS(parse_partition_mode(""), "found '', expected one of none, partitioned, locality", UsageError);
   CHECK_THROWS_WITH_AS(parse_storage_scope("Server"), "found 'Server', expected one of server, shared", UsageError);

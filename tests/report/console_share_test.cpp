@@ -37,6 +37,16 @@ TEST_CASE("a command that attached and took no batch is told of, however it ende
   CHECK(text.find("the command of job 3") == std::string::npos);
 }
 
+TEST_CASE("of a dependent group it is told to how many jobs each prepared sample was given") {
+  ShareResult result = test::full_share();
+  result.terms.share = "dependent";
+  result.dependent = ShareDependentRecord{5000, 18'000, 12'000, 2500, "refcnt", 600, 64, 100'000'000};
+  const std::string text = console_summary(result, {Colour::off, 300});
+  CHECK(text.find("each prepared sample was given to 1.50 jobs") != std::string::npos);
+  CHECK(text.find("the store (refcnt,") != std::string::npos);
+  CHECK(text.find("in batches of 32 where a job does not say") != std::string::npos);
+}
+
 TEST_CASE("a group that nobody came to is told shortly") {
   ShareResult result = test::full_share();
   result.jobs.clear();

@@ -160,13 +160,16 @@ struct MemberRun {
 class MemberProcess {
  public:
   template <typename Body>
-  MemberProcess(GroupHost& host, const Body& body) {
-    FileDescriptor line = host.connect();
+  MemberProcess(GroupHost& host, const Body& body)
+      : MemberProcess(std::bind_front(&given_line<Body>, body, std::make_shared<FileDescriptor>(host.connect()))) {}
+  /// Connects by itself.
+  template <typename Body>
+  explicit MemberProcess(const Body& body) {
     m_process = ::fork();
     if (m_process != 0) return;
     int status = 98;
     try {
-      status = body(std::move(line));
+      status = body();
     } catch (const std::exception&) {
       status = 99;
     }
@@ -194,6 +197,11 @@ class MemberProcess {
   [[nodiscard]] pid_t process() const { return m_process; }
 
  private:
+  template <typename Body>
+  static int given_line(const Body& body, const std::shared_ptr<FileDescriptor>& line) {
+    return body(std::move(*line));
+  }
+
   pid_t m_process = -1;
   bool m_waited = false;
   int m_end = 0;

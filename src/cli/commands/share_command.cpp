@@ -23,6 +23,7 @@
 #include "cli/process/client_library.hpp"
 #include "cli/process/data_files.hpp"
 #include "cli/process/private_folder.hpp"
+#include "share/dependent_run.hpp"
 #include "share/group_run.hpp"
 #include "started_commands.hpp"
 #include "transport/rendezvous/launch.hpp"
@@ -84,23 +85,19 @@ class ShareCommand final : public Command {
     m_words = context.typed.words();
     const std::array outputs{OutputFile{"-o", context.options.output.value_or("")}};
     check_outputs(outputs, options.inputs());
-    GroupRun::Spec spec;
-    spec.epochs = options.terms().epochs;
-    spec.held = options.terms().held;
-    spec.socket = options.socket();
+    std::filesystem::path socket = options.socket();
     ProfileInputs inputs = options.resolve(context.options.seed, context.events, context.stop);
-    spec.cache_bytes = plan_profile(inputs).cache_bytes;
-    spec.way = share_way(inputs.settings);
-    spec.inputs = inputs;
+    const Bytes cache_bytes = plan_profile(inputs).cache_bytes;
     std::optional<PrivateFolder> folder;
-    if (spec.socket.empty()) spec.socket = folder.emplace().path() / "group";
-    const std::filesystem::path socket = spec.socket;
+    if (socket.empty()) socket = folder.emplace().path() / "group";
 
     const auto started = std::chrono::system_clock::now();
     const Timing timing = system_timing();
     const Nanoseconds begun = timing.clock->now();
     GroupNotes notes(context.events);
-    GroupRun group(std::move(spec), timing, [&notes](const GroupEvent& event) { notes(event); });
+    const std::unique_ptr<ShareRun> run =
+        make_run(options.terms(), inputs, cache_bytes, socket, timing, [&notes](const GroupEvent& event) { notes(event); });
+    ShareRun& group = *run;
     const NamedPlace named(socket);
     const auto library = find_client_library(client_library_places(own_program()));
     std::vector<std::string> environment{"DSANALYZE_GROUP=" + group.address()};
@@ -129,6 +126,18 @@ class ShareCommand final : public Command {
   }
 
  private:
+  static std::unique_ptr<ShareRun> make_run(const ShareTerms& terms, const ProfileInputs& inputs, Bytes cache_bytes, std::filesystem::path socket,
+                                            Timing timing, std::function<void(const GroupEvent&)> events) {
+    const FetchWay way = share_way(inputs.settings);
+    if (terms.share == JobSharing::coordinated) {
+      return std::make_unique<GroupRun>(GroupRun::Spec{inputs, way, cache_bytes, terms.epochs, terms.held, std::move(socket)}, timing,
+                                        std::move(events));
+    }
+    return std::make_unique<DependentRun>(DependentRun::Spec{inputs, way, cache_bytes, terms.epochs, terms.held, std::move(socket),
+                                                             terms.staging_size.value_or(ByteAmount{}), terms.staging_policy},
+                                          timing, std::move(events));
+  }
+
   /// `environment`: "NAME=value" each, that jobs need.
   void announce(const std::vector<std::string>& environment, const CommandContext& context) {
     std::string lines;
@@ -156,7 +165,7 @@ class ShareCommand final : public Command {
   }
 
   /// How it ended; empty while it goes on.
-  std::string look(GroupRun& group, StartedCommands& commands, AttachWatch& watch, const CommandContext& context, Timing timing) {
+  std::string look(ShareRun& group, StartedCommands& commands, AttachWatch& watch, const CommandContext& context, Timing timing) {
     const bool over = group.wait_over(timing.clock->after(look_again_seconds));
     if (context.stop.stop_requested()) return "interrupted";
     const GroupHost::State state = group.state();
@@ -175,12 +184,13 @@ class ShareCommand final : public Command {
         context.events.note(fmt::format("the command of job {} ended: {}", command.job, how_it_ended(command)));
     }
     if (commands.running() == 0) return "commands-ended";
-    const std::string missing =
-        watch.look(timing.clock->now(), jobs.empty() ? AttachWatch::Joined::none : AttachWatch::Joined::some,
-                   state.opened_epochs == 0 ? AttachWatch::FirstEpoch::waits_for : AttachWatch::FirstEpoch::opened, commands.unattached());
+    const std::string missing = watch.look(
+        timing.clock->now(), jobs.empty() ? AttachWatch::Joined::none : AttachWatch::Joined::some,
+        state.opened_epochs == 0 && group.first_epoch_waits_for() > 0 ? AttachWatch::FirstEpoch::waits_for : AttachWatch::FirstEpoch::opened,
+        commands.unattached());
     if (!missing.empty()) context.events.note(missing);
     // Some came to nothing before the first epoch, which waits for all.
-    if (state.opened_epochs == 0 && commands.running() < group.terms().staging.jobs && state.waiting >= commands.running()) group.begin();
+    if (state.opened_epochs == 0 && commands.running() < group.first_epoch_waits_for() && state.waiting >= commands.running()) group.begin();
     if (over) pause(timing);  // jobs have left, and their commands not ended
     return {};
   }

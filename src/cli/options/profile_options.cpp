@@ -86,6 +86,8 @@ ProfileInputs ProfileOptions::resolve_settings(std::uint64_t seed, JobSharing sh
   if (m_typed.given("--preset")) apply_preset(settings, workload);
   m_typed.put(settings);
   if (m_typed.given("--direct")) settings.read_mode = ReadMode::direct;
+  if (m_typed.given("--producers") && settings.share == JobSharing::dependent)
+    throw UsageError("--producers: the coordinator of a dependent group prepares for all its jobs; leave it out, or pass --share coordinated");
   if (m_typed.given("--producers") && settings.share != JobSharing::coordinated)
     throw UsageError("--producers: says who prepares what jobs share, and these share nothing; pass --share coordinated with it, or leave it out");
   apply_order(settings);

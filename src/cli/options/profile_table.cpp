@@ -102,7 +102,8 @@ constexpr std::array profile_rows{
     option("--jobs", "N", "so many side by side, each with --accelerators of its own ({default}; at most {most})")
         .sets<&S::jobs, Whole<1, S::most_jobs>>()
         .on("profile", "jobs")
-        .on("share", "group", "that take part at once; the first epoch waits for all, a late one is let in at an epoch's end (at most {most})"),
+        .on("share", "group",
+            "that take part at once, at most {most}; the first epoch waits for all, a late one for an epoch's end (of dependent: nothing waits)"),
     option("--share", "WHAT", "[none] (each fetches and prepares for itself) or [coordinated] (every batch is prepared once, for all)")
         .sets<&S::share, Named<JobSharing>>()
         .one_of("none|coordinated")
@@ -215,7 +216,17 @@ constexpr std::array profile_rows{
         option("--scale", "1:N", "divides bytes a sample, cache, slots and bandwidths of an emulated dataset by N; samples/s stay").decides("scale"),
         "divides bytes a sample of an emulated dataset"),
 
-    option("--epochs", "N", "after which the group ends (without: when the last job leaves)")
+    option("--share", "HOW", "[coordinated] (all read the same batches, in step) or [dependent] (each at its own pace, with batches of its own)")
+        .sets<&ShareTerms::share, Named<JobSharing>>()
+        .one_of("coordinated|dependent")
+        .on("share", "group"),
+    option("--staging-size", "SIZE", "of dependent: prepared samples kept for jobs that draw them later, 4GiB or 25% of the dataset's (none)")
+        .sets<&ShareTerms::staging_size, By<parse_byte_amount>>()
+        .on("share", "group"),
+    option("--staging-policy", "HOW", "what gives way: [refcnt] (what the fewest jobs still need) or [lru] (what was used longest ago)")
+        .sets<&ShareTerms::staging_policy, Named<StagingPolicy>>()
+        .on("share", "group"),
+    option("--epochs", "N", "after which the group ends; of dependent: of each job that does not say (without: when the last job leaves)")
         .sets<&ShareTerms::epochs, Whole<1, 1'000'000>>()
         .on("share", "group"),
     option("--held", "N", "batches that a job may hold at once ({default})")

@@ -16,9 +16,16 @@ constexpr double stat_patience_seconds = 30.0 * 24 * 3600;  // a part of a datas
 
 ProfileInputs ShareOptions::resolve(std::uint64_t seed, EventSink& events, const std::stop_token& stop) const {
   m_loading.require_dataset();
+  const JobSharing sharing = terms().share;
+  for (const char* const option : {"--staging-size", "--staging-policy"}) {
+    if (m_typed.given(option) && sharing != JobSharing::dependent)
+      throw UsageError(fmt::format("{}: jobs that go in step keep nothing for later; pass --share dependent with it, or leave it out", option));
+  }
+  if (!m_typed.given("--jobs") && sharing == JobSharing::dependent) throw UsageError("how many jobs take part at once, at most? Pass --jobs N");
   if (!m_typed.given("--jobs")) throw UsageError("how many jobs take part? Pass --jobs N: the first epoch begins when as many are there");
-  ProfileInputs inputs = m_loading.resolve_settings(seed, JobSharing::coordinated);
+  ProfileInputs inputs = m_loading.resolve_settings(seed, sharing);
   ProfileSettings& settings = inputs.settings;
+  if (sharing == JobSharing::dependent) settings.producers = Producers::coordinator;
   settings.runs = {"full"};
   const double time_budget = settings.time_budget_seconds;
   settings.time_budget_seconds = stat_patience_seconds;

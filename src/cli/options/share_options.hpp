@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/dependent/prepared_store.hpp"
 #include "profile_options.hpp"
 
 namespace dsanalyze::cli {
@@ -12,7 +14,10 @@ namespace dsanalyze::cli {
 /// What is said of the group alone.
 struct ShareTerms {
   std::uint64_t epochs = 0;  ///< 0: until the last job leaves
-  std::uint32_t held = 2;    ///< batches that a job may hold at once: one that is trained on, and the next on its way to an accelerator
+  JobSharing share = JobSharing::coordinated;
+  std::optional<ByteAmount> staging_size;  ///< of dependent; nullopt: nothing is kept
+  StagingPolicy staging_policy = StagingPolicy::refcnt;
+  std::uint32_t held = 2;  ///< batches that a job may hold at once: one that is trained on, and the next on its way to an accelerator
 };
 
 /// The options of `share` as typed. What is loaded, and how, is said as to `profile`.
@@ -20,7 +25,7 @@ class ShareOptions {
  public:
   /// `typed` lives as long as this does.
   explicit ShareOptions(const TypedOptions& typed) : m_typed(typed), m_loading(typed) {}
-  /// Settings of coordinated jobs, with the dataset's whole index. Throws UsageError that names the option.
+  /// Settings of jobs that share as terms() says, with the dataset's whole index. Throws UsageError that names the option.
   [[nodiscard]] ProfileInputs resolve(std::uint64_t seed, EventSink& events, const std::stop_token& stop) const;
   [[nodiscard]] ShareTerms terms() const;
   /// Absolute; empty: one of this program's choice. Throws UsageError for another kind of address.

@@ -81,7 +81,8 @@ constexpr std::array whatif_rows{
     change<&Q::request_sizes, By<positive_bytes>>("--request-size", "1MiB: bytes a read, as of shards instead of files"),
     change<&Q::concurrencies, Whole<1, 4096>>("--io-depth", "32,64: reads under way"),
     change<&Q::jobs, Whole<1, 1024>>("--jobs", "4,8: equal jobs on this server, each with its own accelerators"),
-    change<&Q::shares, Named<JobSharing>>("--share", "how they share: none, coordinated (each prepares a part for all), unified-producer"),
+    change<&Q::shares, Named<JobSharing>>("--share", "how they share: none, coordinated (each prepares a part for all), unified-producer")
+        .one_of("none|coordinated|unified-producer"),
     change<&Q::servers, Whole<1, 1'000'000'000>>("--servers", "2,4: servers of one data-parallel job"),
     change<&Q::partitions, Named<PartitionMode>>("--partition", "what their caches hold: none, partitioned, locality"),
     change<&Q::balances, Named<BalanceFrom>>("--balance-from", "of locality: what evens the batches out comes from peers or storage"),

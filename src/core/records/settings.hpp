@@ -100,7 +100,7 @@ struct JobsSettings {
   static constexpr int most_jobs = 64;
 
   int jobs = 1;                            ///< of this server, each with `accelerators` of its own, at most `most_jobs`
-  JobSharing share = JobSharing::none;     ///< none or coordinated
+  JobSharing share = JobSharing::none;     ///< none or coordinated; of `share`, dependent too
   Producers producers = Producers::jobs;   ///< of coordinated jobs
   BatchCopy batch_copy = BatchCopy::none;  ///< of each job; of several jobs
   int trials = 0;                          ///< configurations that a search tries, `jobs` of them at a time; 0: no search

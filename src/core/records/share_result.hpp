@@ -13,21 +13,25 @@ namespace dsanalyze {
 
 // "dsanalyze.share/1": what a group of jobs shared, as its coordinator saw it.
 
+/// How jobs share that do not go in step.
+inline constexpr std::array share_term_sharings = {"dependent"};
+
 /// What the group had agreed on.
 struct ShareTermsRecord {
   std::uint32_t jobs = 1;  ///< that take part at once, at most
   std::string producers;   ///< jobs, coordinator
   std::uint32_t batch_size = 0;
   std::uint64_t batches_per_epoch = 0;
-  std::uint64_t samples = 0;        ///< of an epoch
-  std::uint64_t epochs = 0;         ///< after which the group ends by itself; 0: none
-  std::uint32_t held = 1;           ///< batches that a job may hold at once
-  std::uint64_t seed = 0;           ///< of order and augmentation
-  std::string prep;                 ///< in words
-  std::vector<std::int64_t> shape;  ///< of a full batch
-  std::string dtype;                ///< uint8, float32
-  std::string cache;                ///< the raw cache: minio, none, ...
-  Bytes cache_bytes = 0;            ///< of it, at most
+  std::uint64_t samples = 0;                        ///< of an epoch
+  std::uint64_t epochs = 0;                         ///< after which the group ends by itself; 0: none
+  std::uint32_t held = 1;                           ///< batches that a job may hold at once
+  std::uint64_t seed = 0;                           ///< of order and augmentation
+  std::string prep;                                 ///< in words
+  std::vector<std::int64_t> shape;                  ///< of a full batch
+  std::string dtype;                                ///< uint8, float32
+  std::string cache;                                ///< the raw cache: minio, none, ...
+  Bytes cache_bytes = 0;                            ///< of it, at most
+  std::optional<std::string> share = std::nullopt;  ///< dependent: these are a job's terms that demands nothing; absent of jobs that go in step
 };
 
 /// A job that was let in. What it took and prepared is as it says itself.
@@ -63,6 +67,18 @@ struct ShareMemoryRecord {
   Bytes shared_bytes = 0;            ///< that all processes shared, at most; without the raw cache
 };
 
+/// What a dependent group drew, and what it kept.
+struct ShareDependentRecord {
+  std::uint64_t rounds = 0;              ///< of draws
+  std::uint64_t samples_drawn = 0;       ///< once for each job that a sample was given to
+  std::uint64_t samples_prepared = 0;    ///< that were begun
+  std::uint64_t samples_from_store = 0;  ///< of those drawn: that had been prepared before, for others
+  std::string policy;                    ///< refcnt, lru
+  std::uint64_t store_samples = 0;       ///< that are kept at most
+  std::uint64_t samples_in_flight = 0;   ///< that are fetched and prepared at once, at most
+  Bytes store_bytes = 0;                 ///< of memory, of those kept and in flight
+};
+
 /// How a group ended; "finished": all epochs, "left": the last job went.
 inline constexpr std::array share_ends = {"finished", "left", "commands-ended", "interrupted"};
 
@@ -83,6 +99,7 @@ struct ShareResult {
   std::uint64_t late_reports = 0;  ///< of jobs that waited longer than ten iterations
   std::uint64_t refused = 0;       ///< processes that were not let in
   ShareMemoryRecord memory;
+  std::optional<ShareDependentRecord> dependent = std::nullopt;
   std::vector<ShareCommandRecord> commands;  ///< empty: the jobs were started by others
 };
 

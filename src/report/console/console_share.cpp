@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/text/text.hpp"
 #include "base/text/units.hpp"
 #include "console_table.hpp"
@@ -23,6 +25,13 @@ std::string job_end_words(JobEnd end) {
   if (end == JobEnd::garbage) return "put out (garbage)";
   if (end == JobEnd::none) return "was there";
   return enum_name(end);
+}
+
+std::string drawn_words(const ShareDependentRecord& dependent) {
+  const double each = static_cast<double>(dependent.samples_drawn) / static_cast<double>(std::max<std::uint64_t>(dependent.samples_prepared, 1));
+  return fmt::format("jobs drew dependently: each prepared sample was given to {:.2f} jobs; {} came from the store ({}, {}; {} with those in flight)",
+                     each, plural(dependent.samples_from_store, "sample"), dependent.policy, plural(dependent.store_samples, "place"),
+                     format_bytes(dependent.store_bytes));
 }
 
 std::string jobs_table(const ShareResult& result, std::size_t width) {
@@ -65,15 +74,17 @@ std::string console_summary(const ShareResult& result, const ConsoleStyle& style
                                  ? "shared nothing, for no job attached,"
                                  : fmt::format("shared {} with {}", plural(result.epochs, "epoch"), plural(result.jobs.size(), "job"));
   std::string text = paragraph("", fmt::format("{} in {}: {}", shared, format_seconds(result.seconds), end_words(result.end)), width);
-  text += paragraph("  ",
-                    fmt::format("dataset: {}, {} ({}) an epoch, in batches of {}; prep: {}", printable(result.dataset.path),
-                                plural(terms.samples, "sample"), format_bytes(result.dataset.bytes), terms.batch_size, printable(terms.prep)),
-                    width);
+  text += paragraph(
+      "  ",
+      fmt::format("dataset: {}, {} ({}) an epoch, in batches of {}{}; prep: {}", printable(result.dataset.path), plural(terms.samples, "sample"),
+                  format_bytes(result.dataset.bytes), terms.batch_size, result.dependent ? " where a job does not say" : "", printable(terms.prep)),
+      width);
   text += paragraph("  ",
                     fmt::format("{} were prepared {}, and {} trained on; {} were asked of storage", plural(result.samples_prepared, "sample"),
                                 terms.producers == "jobs" ? "by the jobs" : "by the coordinator", counted(result.samples_taken),
                                 format_bytes(result.requested_bytes)),
                     width);
+  if (result.dependent) text += paragraph("  ", drawn_words(*result.dependent), width);
   text += paragraph(
       "  ",
       fmt::format("memory: at most {} of {} staged, and {} beside them: {}; {} were shared", fmt::format("{} batches", result.memory.staged_batches),

@@ -32,6 +32,18 @@ TEST_CASE("what a group shared is read back as it was written") {
   CHECK_FALSE(read.commands.at(1).batches_taken.has_value());  // of an older record
 }
 
+TEST_CASE("what a dependent group drew is read back, and is absent of others") {
+  ShareResult written = test::full_share();
+  CHECK(to_json(written).find("dependent") == std::string::npos);
+  written.terms.share = "dependent";
+  written.dependent = ShareDependentRecord{1, 2, 3, 4, "lru", 5, 6, 7};
+  const ShareResult read = share_from_json(to_json(written), "x.json");
+  CHECK(to_json(read) == to_json(written));
+  REQUIRE(read.dependent.has_value());
+  CHECK(read.dependent->samples_from_store == 4);
+  CHECK(share_refusal(replaced(to_json(written), "\"lru\"", "\"mru\"")).find("/dependent/policy") != std::string::npos);
+}
+
 TEST_CASE("a group's seed of 64 bits is read back") {
   ShareResult written = test::full_share();
   written.terms.seed = UINT64_MAX;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/dependent/prepared_store.hpp"
 #include "core/records/share_result.hpp"
 #include "fields.hpp"
 
@@ -24,7 +25,8 @@ struct Fields<ShareTermsRecord> {
                                    custom(&write_shape, &read_shape),
                                    field("dtype", &R::dtype).one_of(enum_names<DType>),
                                    field("cache", &R::cache),
-                                   field("cache_bytes", &R::cache_bytes)};
+                                   field("cache_bytes", &R::cache_bytes),
+                                   field("share", &R::share).one_of(share_term_sharings).omitted()};
 };
 
 template <>
@@ -60,6 +62,19 @@ struct Fields<ShareMemoryRecord> {
 };
 
 template <>
+struct Fields<ShareDependentRecord> {
+  using R = ShareDependentRecord;
+  static constexpr std::tuple list{field("rounds", &R::rounds),
+                                   field("samples_drawn", &R::samples_drawn),
+                                   field("samples_prepared", &R::samples_prepared),
+                                   field("samples_from_store", &R::samples_from_store),
+                                   field("policy", &R::policy).one_of(enum_names<StagingPolicy>),
+                                   field("store_samples", &R::store_samples),
+                                   field("samples_in_flight", &R::samples_in_flight),
+                                   field("store_bytes", &R::store_bytes)};
+};
+
+template <>
 struct Fields<ShareResult> {
   using R = ShareResult;
   static constexpr std::tuple list{SchemaField{"dsanalyze.share/1", "dsanalyze share"},
@@ -80,6 +95,7 @@ struct Fields<ShareResult> {
                                    field("late_reports", &R::late_reports),
                                    field("refused", &R::refused),
                                    field("memory", &R::memory),
+                                   field("dependent", &R::dependent).omitted(),
                                    field("jobs", &R::jobs),
                                    field("commands", &R::commands)};
 };

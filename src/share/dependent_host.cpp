@@ -1,0 +1,379 @@
+#include "dependent_host.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <exception>
+#include <list>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/text/text.hpp"
+#include "loaders/dataset/dataset.hpp"
+#include "messages.hpp"
+#include "socket_path.hpp"
+#include "terms.hpp"
+
+namespace dsanalyze {
+namespace {
+
+constexpr double caller_seconds = 2;       // to say hello, and to wait for a place
+constexpr double enter_seconds = 60;       // from hello to a job that takes part
+constexpr std::size_t most_callers = 128;  // that have not been let in
+constexpr double look_again_seconds = 0.02;
+
+}  // namespace
+
+struct DependentHost::Impl {
+  /// A process that has connected.
+  struct Caller {
+    FileDescriptor line;
+    Deadline deadline;
+    std::optional<GroupDemands> demands{};  ///< once it has said hello
+    std::uint64_t command = 0;
+    MessageSender sender{};
+    bool done = false;
+  };
+  /// A job that was let in, until nothing of it is needed any more.
+  struct Served {
+    std::uint64_t order = 0;  ///< in which they came
+    Deadline enter_until;
+    bool departed = false;
+    bool put_out = false;
+    std::unique_ptr<GroupHost> host;
+  };
+  struct Past {
+    std::uint64_t order = 0;
+    GroupJobAccount account;
+  };
+
+  explicit Impl(Parts given)
+      : parts(std::move(given)),
+        index(share_index(*parts.index)),
+        wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+        listener(parts.socket, parts.timing) {
+    if (!wake.valid()) throw_errno("cannot make", "an event descriptor", errno);
+    thread = std::jthread([this] { run(); });
+  }
+  ~Impl() {
+    stopping.store(true);
+    wake_up();
+    if (thread.joinable()) thread.join();
+    for (std::uint32_t number = 0; number < jobs.size(); ++number) {
+      parts.feed->remove(number);
+      if (jobs[number]) std::exchange(jobs[number]->host, nullptr).reset();
+    }
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  void wake_up() const {
+    const std::uint64_t one = 1;
+    while (::write(wake.get(), &one, sizeof one) < 0 && errno == EINTR) continue;
+  }
+
+  void run() {
+    while (!stopping.load()) {
+      try {
+        wait();
+        accept_all();
+        for (Caller& caller : callers) look_at(caller);
+        std::erase_if(callers, [](const Caller& caller) { return caller.done; });
+        for (std::uint32_t number = 0; number < jobs.size(); ++number) look_at(number);
+        publish();
+      } catch (const std::exception&) {
+        // Without memory: what this round could not do the next one will.
+        parts.timing.waiter->sleep_until(parts.timing.clock->after(look_again_seconds).at);
+      }
+    }
+  }
+
+  void wait() {
+    polled.clear();
+    polled.push_back({wake.get(), POLLIN, 0});
+    polled.push_back({listener.get(), POLLIN, 0});
+    for (const Caller& caller : callers) {
+      if (!caller.demands) polled.push_back({caller.line.get(), POLLIN, 0});
+    }
+    const auto timeout = static_cast<int>(look_again_seconds * 1000);
+    if (::poll(polled.data(), polled.size(), timeout) > 0 && polled[0].revents != 0) {
+      std::uint64_t count = 0;
+      while (::read(wake.get(), &count, sizeof count) < 0 && errno == EINTR) continue;
+    }
+  }
+
+  void accept_all() {
+    while (callers.size() < most_callers) {
+      FileDescriptor line(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (!line.valid()) return;
+      callers.push_back({std::move(line), parts.timing.clock->after(caller_seconds)});
+    }
+  }
+
+  void look_at(Caller& caller) {
+    if (!caller.demands) hear(caller);
+    if (caller.done) return;
+    const bool late = parts.timing.clock->now() >= caller.deadline.at;
+    if (!caller.demands) {
+      if (late) refuse(caller, "it did not go on in time");
+      return;
+    }
+    if (const std::optional<std::uint32_t> number = free_number()) return let_in(caller, *number);
+    if (late) {
+      refuse(caller, fmt::format("the group has its {} jobs: come again when one has left, or share with more --jobs", parts.most_jobs));
+    }
+  }
+
+  void hear(Caller& caller) {
+    group_protocol::Message message;
+    const Status status = inbox.receive(caller.line.get(), message, caller.sender, Deadline{0});
+    if (status.code == StatusCode::timeout) return;
+    if (status.code == StatusCode::unsupported) {
+      return refuse(caller, fmt::format("it speaks version {} of the group's protocol, this host version {}; start both from the same version",
+                                        message.head.spoken, group_protocol::version));
+    }
+    if (status.code == StatusCode::io && status.detail == EPERM) return refuse(caller, "it belongs to another user");
+    if (status.code == StatusCode::corrupt) return refuse(caller, "it sent what is no message of a group");
+    if (!status.ok()) {
+      caller.done = true;
+      return;
+    }
+    if (message.head.kind != group_protocol::Kind::hello) return refuse(caller, "it sent a message that makes no sense where it is");
+    try {
+      caller.demands = group_protocol::parse_demands(message.text);
+      caller.command = message.head.epoch;
+      caller.deadline = parts.timing.clock->after(caller_seconds);
+    } catch (const std::exception& error) {
+      refuse(caller, printable(error.what()));
+    }
+  }
+
+  void refuse(Caller& caller, const std::string& why) {
+    caller.done = true;
+    emit({GroupEvent::Kind::refused, 0, caller.sender.process, 0, why});
+    static_cast<void>(group_protocol::send(caller.line.get(), {.kind = group_protocol::Kind::refused},
+                                           std::string_view(why).substr(0, group_protocol::most_text), {}, Deadline{0})
+                          .ok());
+  }
+
+  [[nodiscard]] std::optional<std::uint32_t> free_number() const {
+    for (std::uint32_t number = 0; number < parts.most_jobs; ++number) {
+      if (!jobs[number]) return number;
+    }
+    return {};
+  }
+
+  void let_in(Caller& caller, std::uint32_t number) {
+    caller.done = true;
+    try {
+      DependentTerms::Job job = parts.terms->of(*caller.demands);
+      GroupDemands demands = std::move(*caller.demands);
+      demands.subset.reset();  // the terms have it
+      if (const std::string differs = refusal(job.terms, demands); !differs.empty()) return refuse(caller, differs);
+      GroupHost::Parts of_host{job.terms, {}, parts.index, parts.server, parts.timing, {}, {}, &index};
+      const std::string words = fmt::format("batches of {}, {} samples an epoch{}", job.job.batch_size, job.terms.samples,
+                                            job.terms.staging.epochs == 0 ? "" : fmt::format(", epochs: {}", job.terms.staging.epochs));
+      Served served;
+      served.order = ++came;
+      of_host.events = [this, number, words, order = served.order](const GroupEvent& event) { saw(number, order, words, event); };
+      served.enter_until = parts.timing.clock->after(enter_seconds);
+      served.host = std::make_unique<GroupHost>(std::move(of_host));
+      GroupHost& host = *served.host;
+      {
+        const std::scoped_lock lock(mutex);
+        jobs[number] = std::move(served);
+      }
+      parts.feed->add(number, std::move(job.job), host.producer());
+      host.adopt(std::move(caller.line), std::move(demands), caller.command, caller.sender);
+    } catch (const std::exception& error) {
+      if (caller.line.valid()) refuse(caller, printable(error.what()));
+    }
+  }
+
+  void saw(std::uint32_t number, std::uint64_t order, const std::string& words, const GroupEvent& event) {
+    using Kind = GroupEvent::Kind;
+    const auto tell = [&](std::string text) { emit({event.kind, number, event.process, event.epoch, std::move(text)}); };
+    const std::string who = fmt::format("job {} (process {})", number, event.process);
+    switch (event.kind) {
+      case Kind::joined:
+        return tell(fmt::format("process {} is job {}: {}", event.process, number, words));
+      case Kind::left:
+        depart(number, order, event.kind);
+        return tell(who + " left");
+      case Kind::died:
+        depart(number, order, event.kind);
+        return tell(who + " died: its samples leave the draws");
+      case Kind::garbage:
+        depart(number, order, event.kind);
+        return tell(who + " wrote into its shared memory what no working process writes: it was put out");
+      case Kind::late:
+      case Kind::slow_start:
+        return tell(fmt::format("job {} waits longer than ten of its iterations for a batch: late, not lost", number));
+      case Kind::refused:
+        return tell(event.text);
+      default:
+        return;
+    }
+  }
+
+  /// By the job's host, whose thread this is.
+  void depart(std::uint32_t number, std::uint64_t order, GroupEvent::Kind why) {
+    {
+      const std::scoped_lock lock(mutex);
+      if (!jobs[number] || jobs[number]->order != order) return;
+      parts.feed->end(number);
+      jobs[number]->departed = true;
+      jobs[number]->put_out = why == GroupEvent::Kind::garbage;
+    }
+    wake_up();
+  }
+
+  /// Lets go of a job that departed, or never came. One that was put out hears so from its host, for as long as it is there.
+  void look_at(std::uint32_t number) {
+    GroupHost* host = nullptr;
+    bool departed = false;
+    bool put_out = false;
+    {
+      const std::scoped_lock lock(mutex);
+      if (!jobs[number]) return;
+      host = jobs[number]->host.get();
+      departed = jobs[number]->departed;
+      put_out = jobs[number]->put_out;
+    }
+    const GroupHost::State there = host->state();
+    const Nanoseconds now = parts.timing.clock->now();
+    // A line that was adopted is among those of the state a round later.
+    const Nanoseconds came_at = jobs[number]->enter_until.at - to_nanoseconds(enter_seconds);
+    const bool hung_up = there.joined == 0 && there.lines == 0 && now > came_at + to_nanoseconds(caller_seconds);
+    const bool too_late = there.joined == 0 && now >= jobs[number]->enter_until.at;
+    if (departed ? put_out && there.lines > 0 : !hung_up && !too_late) return;
+    parts.feed->remove(number);
+    std::unique_ptr<GroupHost> gone;
+    const std::scoped_lock lock(mutex);
+    for (GroupJobAccount account : host->accounts()) {
+      account.place = number;
+      past.push_back({jobs[number]->order, account});
+    }
+    past_joined += host->state().joined;
+    most_epochs = std::max(most_epochs, host->state().opened_epochs);
+    gone = std::move(jobs[number]->host);
+    jobs[number].reset();
+    leaving.push_back(std::move(gone));
+  }
+
+  void publish() {
+    leaving.clear();  // without the lock: a host's thread may be in depart()
+    GroupHost::State now;
+    {
+      const std::scoped_lock lock(mutex);
+      now.joined = past_joined;
+      now.opened_epochs = most_epochs;
+      bool any = !callers.empty();  // one that was let in may not take part yet
+      for (const auto& job : jobs) {
+        if (!job) continue;
+        any = any || !job->departed;
+        const GroupHost::State of = job->host->state();
+        now.jobs += job->departed ? 0 : of.jobs;
+        now.waiting += job->departed ? 0 : of.waiting;
+        now.joined += of.joined;
+        now.lines += of.lines;
+        now.opened_epochs = std::max(now.opened_epochs, of.opened_epochs);
+        now.shared_bytes += of.shared_bytes;
+      }
+      now.over = now.joined > 0 && !any;
+      state = now;
+    }
+    changes.fetch_add(1, std::memory_order_release);
+    parts.timing.waiter->wake(changes, INT32_MAX);
+  }
+
+  void emit(const GroupEvent& event) noexcept {
+    if (!parts.events) return;
+    try {
+      const std::scoped_lock lock(events_mutex);
+      parts.events(event);
+    } catch (const std::exception&) {
+      return;  // what becomes of an event is not the group's affair
+    }
+  }
+
+  Parts parts;
+  MemorySegment index;
+  FileDescriptor wake;
+  ListeningSocket listener;
+  std::atomic<bool> stopping{false};
+
+  // Of the thread alone.
+  group_protocol::Inbox inbox;
+  std::list<Caller> callers;
+  std::vector<pollfd> polled;
+  std::uint64_t came = 0;
+  std::vector<std::unique_ptr<GroupHost>> leaving;
+
+  mutable std::mutex mutex;
+  std::array<std::optional<Served>, most_dependent_jobs> jobs;  ///< by number; emplaced and reset by the thread alone
+  std::vector<Past> past;
+  std::uint64_t past_joined = 0;
+  std::uint64_t most_epochs = 0;
+  GroupHost::State state;
+  std::atomic<std::uint32_t> changes{0};
+  std::mutex events_mutex;
+
+  std::jthread thread;  ///< last: it uses all of the above
+};
+
+DependentHost::DependentHost(Parts parts) {
+  if (parts.most_jobs < 1 || parts.most_jobs > most_dependent_jobs)
+    throw UsageError(fmt::format("a dependent group has 1 to {} jobs at once, not {}", most_dependent_jobs, parts.most_jobs));
+  m_impl = std::make_unique<Impl>(std::move(parts));
+}
+DependentHost::~DependentHost() = default;
+
+std::string DependentHost::address() const { return "unix:" + m_impl->listener.path().string(); }
+
+GroupHost::State DependentHost::state() const {
+  const std::scoped_lock lock(m_impl->mutex);
+  return m_impl->state;
+}
+
+std::vector<GroupJobAccount> DependentHost::accounts() const {
+  std::vector<Impl::Past> all;
+  {
+    const std::scoped_lock lock(m_impl->mutex);
+    all = m_impl->past;
+    for (std::uint32_t number = 0; number < m_impl->jobs.size(); ++number) {
+      const auto& job = m_impl->jobs[number];
+      if (!job) continue;
+      for (GroupJobAccount account : job->host->accounts()) {
+        account.place = number;
+        all.push_back({job->order, account});
+      }
+    }
+  }
+  std::ranges::sort(all, {}, &Impl::Past::order);
+  std::vector<GroupJobAccount> accounts;
+  for (const Impl::Past& each : all) accounts.push_back(each.account);
+  return accounts;
+}
+
+bool DependentHost::wait_over(Deadline deadline) {
+  Impl& impl = *m_impl;
+  while (true) {
+    const std::uint32_t seen = impl.changes.load(std::memory_order_acquire);
+    if (state().over) return true;
+    if (impl.parts.timing.clock->now() >= deadline.at) return false;
+    impl.parts.timing.waiter->wait(impl.changes, seen, deadline);
+  }
+}
+
+}  // namespace dsanalyze

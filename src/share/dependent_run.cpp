@@ -1,0 +1,169 @@
+#include "dependent_run.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/text/enum_names.hpp"
+#include "dependent_host.hpp"
+#include "loaders/slot_pool.hpp"
+
+namespace dsanalyze {
+namespace {
+
+constexpr std::uint32_t least_in_flight = 32;
+constexpr std::uint32_t most_in_flight = 512;
+
+/// Samples that are fetched and prepared at once: reads under way, and work for every worker.
+std::uint32_t in_flight(const ProfileSettings& settings) {
+  return std::clamp(static_cast<std::uint32_t>(2 * settings.fetch_concurrency + 4 * settings.workers), least_in_flight, most_in_flight);
+}
+
+/// The coordinator's own loading is of batches of one.
+LoadInputs inputs_of_samples(const LoadInputs& inputs) {
+  LoadInputs one = inputs;
+  one.settings.batch_size = 1;
+  one.settings.accelerators = 1;
+  one.settings.jobs = 1;
+  return one;
+}
+
+Pipeline::Spec pipeline_spec(const DependentRun::Spec& spec) {
+  const ProfileSettings& settings = spec.inputs.settings;
+  Pipeline::Spec pipeline;
+  pipeline.index = spec.inputs.index;
+  pipeline.cache = holds_samples(settings.cache) ? settings.cache : CacheKind::none;
+  pipeline.cache_bytes = spec.cache_bytes;
+  pipeline.page_cache = settings.cache == CacheKind::page ? PageCacheUse::keep : PageCacheUse::drop;
+  pipeline.workers = settings.workers;
+  pipeline.way = spec.way;
+  return pipeline;
+}
+
+std::uint32_t store_places(const ByteAmount& amount, Bytes place_bytes, std::uint64_t samples) {
+  const double places =
+      amount.kind == ByteAmount::Kind::fraction ? amount.fraction * static_cast<double>(samples) : static_cast<double>(amount.bytes / place_bytes);
+  return static_cast<std::uint32_t>(std::min(places, static_cast<double>(samples)));
+}
+
+DependentFeedSpec feed_spec(const DependentRun::Spec& spec) {
+  DependentFeedSpec feed;
+  feed.index = spec.inputs.index;
+  feed.sample = slot_tensor(spec.inputs, 1);
+  feed.seed = spec.inputs.settings.seed;
+  feed.on_error = spec.inputs.settings.on_error;
+  feed.store_places = store_places(spec.staging, SlotLayout(feed.sample).bytes, spec.inputs.index->size());
+  feed.policy = spec.policy;
+  feed.in_flight = in_flight(spec.inputs.settings);
+  return feed;
+}
+
+}  // namespace
+
+struct DependentRun::State {
+  State(Spec given, Timing timing, std::function<void(const GroupEvent&)> given_events)
+      : spec(std::move(given)),
+        events(std::move(given_events)),
+        inputs(inputs_of_samples(spec.inputs)),
+        terms(spec.inputs, pipeline_spec(spec), {spec.epochs, spec.held}),
+        feed_settings(feed_spec(spec)),
+        server(Pipeline::make_server(inputs, pipeline_spec(spec), static_cast<int>(feed_settings.in_flight), timing)),
+        feed(feed_settings, timing),
+        pipeline(inputs, with_server(pipeline_spec(spec), server), timing),
+        host({&terms, &feed, spec.inputs.index, server.get(), static_cast<std::uint32_t>(spec.inputs.settings.jobs), spec.socket, timing,
+              [this](const GroupEvent& event) { saw(event); }}) {
+    loader = pipeline.make_loader({.staging = &feed, .staging_slots = feed_settings.in_flight, .claimed = &feed});
+  }
+  ~State() { stop(); }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  static Pipeline::Spec with_server(Pipeline::Spec pipeline, std::shared_ptr<ServerHolder> server) {
+    pipeline.server = std::move(server);
+    return pipeline;
+  }
+  void saw(const GroupEvent& event) {
+    if (event.kind == GroupEvent::Kind::late) late.fetch_add(1);
+    if (event.kind == GroupEvent::Kind::refused) refused.fetch_add(1);
+    if (events) events(event);
+  }
+  void look() {
+    most_shared = std::max(most_shared, host.state().shared_bytes);
+    if (!loader->failure().empty()) throw Error(loader->failure());
+    if (const std::string failure = feed.failure(); !failure.empty()) throw Error(failure);
+  }
+  void stop() {
+    feed.stop();
+    if (loader != nullptr) loader->stop();
+  }
+
+  const Spec spec;
+  const std::function<void(const GroupEvent&)> events;
+  std::atomic<std::uint64_t> late{0};
+  std::atomic<std::uint64_t> refused{0};
+  Bytes most_shared = 0;
+  const LoadInputs inputs;  ///< of single samples
+  const DependentTerms terms;
+  const DependentFeedSpec feed_settings;
+  std::shared_ptr<ServerHolder> server;
+  DependentFeed feed;
+  Pipeline pipeline;
+  DependentHost host;
+  std::unique_ptr<Loader> loader;  ///< ends before the host and the feed
+};
+
+DependentRun::DependentRun(Spec spec, Timing timing, std::function<void(const GroupEvent&)> events)
+    : m_state(std::make_unique<State>(std::move(spec), timing, std::move(events))) {}
+DependentRun::~DependentRun() = default;
+
+std::string DependentRun::address() const { return m_state->host.address(); }
+const GroupTerms& DependentRun::terms() const { return m_state->terms.defaults(); }
+GroupHost::State DependentRun::state() const { return m_state->host.state(); }
+std::vector<GroupJobAccount> DependentRun::jobs() const { return m_state->host.accounts(); }
+
+bool DependentRun::wait_over(Deadline deadline) {
+  const bool over = m_state->host.wait_over(deadline);
+  m_state->look();
+  return over;
+}
+
+ShareResult DependentRun::finish() {
+  State& state = *m_state;
+  state.stop();
+  const ProfileSettings& settings = state.spec.inputs.settings;
+  const GroupTerms& terms = state.terms.defaults();
+  const std::vector<GroupJobAccount> jobs = state.host.accounts();
+  ShareResult result = share_result_of(*state.spec.inputs.index, settings.dataset, terms, jobs);
+  result.terms.jobs = static_cast<std::uint32_t>(settings.jobs);
+  result.terms.producers = producers_name(Producers::coordinator);
+  result.terms.share = job_sharing_name(JobSharing::dependent);
+  result.terms.cache = cache_kind_name(settings.cache);
+  result.terms.cache_bytes = holds_samples(settings.cache) ? state.spec.cache_bytes : 0;
+  result.epochs = state.host.state().opened_epochs;
+  result.samples_prepared = state.loader->totals().prep.samples;
+  result.requested_bytes = state.pipeline.engine().requested();
+  result.late_reports = state.late.load();
+  result.refused = state.refused.load();
+  const StagingFacts& staging = terms.staging;
+  const std::uint64_t staged = std::uint64_t{staging.window()} * result.terms.jobs;
+  const Bytes constant = staging.constant_bytes() * result.terms.jobs;
+  result.memory = {staging.prefetch,
+                   staged,
+                   staging.slot_bytes,
+                   constant,
+                   staged * staging.slot_bytes + constant,
+                   std::max(state.most_shared, state.host.state().shared_bytes)};
+  const DependentFeed::Totals totals = state.feed.totals();
+  result.dependent = ShareDependentRecord{totals.rounds,
+                                          totals.drawn,
+                                          totals.prepared,
+                                          totals.from_store,
+                                          enum_name(state.spec.policy),
+                                          state.feed_settings.store_places,
+                                          state.feed_settings.in_flight,
+                                          state.feed.memory_bytes()};
+  return result;
+}
+
+}  // namespace dsanalyze

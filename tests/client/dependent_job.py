@@ -1,0 +1,77 @@
+"""A job of a dependent group for tests: writes what it got, by epoch, to FOLDER/job-N.json; may be slow, be killed, or leave, on its way."""
+
+import argparse
+import ctypes
+import hashlib
+import json
+import os
+import pathlib
+import signal
+import sys
+import time
+
+import minimal
+
+
+class Options(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_uint32), ("batch_size", ctypes.c_uint32), ("address", ctypes.c_char_p), ("seed", ctypes.c_void_p),
+                ("dataset_digest", ctypes.c_char_p), ("prep", ctypes.c_char_p), ("timeout_ms", ctypes.c_int32), ("reserved", ctypes.c_uint32),
+                ("waiting", ctypes.c_void_p), ("waiting_context", ctypes.c_void_p), ("epochs", ctypes.c_uint64), ("subset", ctypes.c_char_p)]
+
+
+def arguments():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--name", default=os.environ.get("DSANALYZE_JOB", "0"))
+    parser.add_argument("--batch-size", type=int, default=0)
+    parser.add_argument("--epochs", type=int, default=0)
+    parser.add_argument("--subset")
+    parser.add_argument("--seconds", type=float, default=0, help="that each batch takes")
+    parser.add_argument("--hurry", type=pathlib.Path, help="a file; from when it is there, batches take no time")
+    parser.add_argument("--attached", type=pathlib.Path, help="a file that is made when the group has let this job in")
+    parser.add_argument("--kill-after", type=int, help="batches")
+    parser.add_argument("--leave-after", type=int, help="batches")
+    return parser.parse_args()
+
+
+def take_all(library, client, options):
+    batch = minimal.Batch(struct_size=ctypes.sizeof(minimal.Batch))
+    epochs = {}
+    taken = 0
+    while (status := library.dsa_next(client, ctypes.byref(batch), -1)) in (minimal.DSA_OK, minimal.DSA_TIMEOUT):
+        if status == minimal.DSA_TIMEOUT:
+            continue
+        size = batch.strides[0] * batch.dtype.bits // 8
+        for i in range(batch.count):
+            content = hashlib.sha256(ctypes.string_at(batch.samples + i * size, size)).hexdigest()[:16]
+            epochs.setdefault(batch.epoch, []).append([batch.ids[i], batch.labels[i], content])
+        taken += 1
+        if taken == options.kill_after:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if options.hurry is None or not options.hurry.exists():
+            time.sleep(options.seconds)
+        library.dsa_release(client, batch.token)
+        if taken == options.leave_after:
+            break
+    if status not in (minimal.DSA_OK, minimal.DSA_END):
+        sys.exit(f"{library.dsa_status_text(status).decode()}: {library.dsa_last_error().decode()}")
+    return list(epochs.values())
+
+
+def main():
+    options = arguments()
+    library = minimal.load()
+    client = ctypes.c_void_p()
+    asked = Options(struct_size=ctypes.sizeof(Options), batch_size=options.batch_size, epochs=options.epochs,
+                    subset=options.subset.encode() if options.subset is not None else None)
+    if library.dsa_attach(ctypes.byref(asked), ctypes.byref(client)) != minimal.DSA_OK:
+        sys.exit(library.dsa_last_error().decode())
+    if options.attached is not None:
+        options.attached.touch()
+    epochs = take_all(library, client, options)
+    library.dsa_detach(client)
+    (options.folder / f"job-{options.name}.json").write_text(json.dumps(epochs))
+
+
+if __name__ == "__main__":
+    main()

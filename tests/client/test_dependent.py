@@ -1,0 +1,170 @@
+"""Jobs of one dataset that draw dependently: each gets its own epochs whole, prep is shared, and any of them may come, go or be killed."""
+
+import json
+import pathlib
+import signal
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
+import test_schemas  # pylint: disable=wrong-import-position
+from test_share import EMULATED, MINIMAL_C, ShareTest, digest_of  # pylint: disable=wrong-import-position
+
+JOB = pathlib.Path(__file__).resolve().parent / "dependent_job.py"
+SPEEDS = (0, 0.002, 0.004, 0.006, 0.01)  # seconds a batch, of five jobs
+
+
+class DependentTest(ShareTest):
+    def job(self, name, *options):
+        return self.start(sys.executable, JOB, self.folder, "--name", name, *options)
+
+    def hurry(self):
+        """Jobs that wait for it take no time from now on."""
+        (self.folder / "hurry").touch()
+
+    def ends_well(self, *jobs):
+        for job in jobs:
+            _, errors = job.communicate(timeout=60)
+            self.assertEqual(job.returncode, 0, errors)
+
+    def epochs_of(self, name):
+        return json.loads((self.folder / f"job-{name}.json").read_text())
+
+    def check_epochs(self, name, samples, count, versions=True):
+        """Each sample once an epoch; with `versions`, no two epochs have the same version of one."""
+        epochs = self.epochs_of(name)
+        self.assertEqual(len(epochs), count)
+        for epoch in epochs:
+            self.assertEqual(sorted(sample for sample, _, _ in epoch), list(samples), name)
+        seen = [(sample, content) for epoch in epochs for sample, _, content in epoch]
+        if versions:
+            self.assertEqual(len(set(seen)), len(seen), f"job {name} got a version twice")
+        return {sample for sample in seen}
+
+
+class Jobs(DependentTest):
+    def test_five_commands_of_different_speed_get_their_epochs_and_share_prep(self):
+        data = self.photographs(60)
+        script = self.script("case $DSANALYZE_JOB in\n" + "".join(
+            f"  {job}) exec {sys.executable} {JOB} {self.folder} --batch-size {job + 3} --epochs {6 - job} --seconds {seconds};;\n"
+            for job, seconds in enumerate(SPEEDS)) + "esac\n")
+        record, _ = self.record(data, "--share", "dependent", "--jobs", 5, "--staging-size", "25%", "--dtype", "uint8", "--", *script)
+        versions = [self.check_epochs(job, range(60), 6 - job) for job in range(5)]
+        self.assertTrue(any(versions[0] & other for other in versions[1:]), "no version was shared")
+        drawn = 60 * (6 + 5 + 4 + 3 + 2)
+        self.assertEqual(record["samples_taken"], drawn)
+        self.assertLess(record["samples_prepared"], drawn)
+        self.assertEqual(record["terms"]["share"], "dependent")
+        self.assertEqual(record["dependent"]["samples_drawn"], drawn)
+        self.assertEqual(record["dependent"]["store_samples"], 15)
+        self.assertGreater(record["dependent"]["samples_from_store"], 0)
+        self.assertEqual([job["end"] for job in record["jobs"]], ["left"] * 5)
+        self.assertEqual(sorted(job["place"] for job in record["jobs"]), [0, 1, 2, 3, 4])
+        self.assertLessEqual(record["memory"]["shared_bytes"], record["memory"]["bound_bytes"])
+        if test_schemas.jsonschema is not None:
+            self.assertEqual(test_schemas.Schemas.follows_its_schema(self, record), "share")
+
+    def test_jobs_come_late_with_parts_of_the_dataset_and_the_group_ends_with_the_last(self):
+        data = self.photographs(40)
+        coordinator = self.share(data, "--share", "dependent", "--jobs", 3, "--dtype", "uint8", "--staging-policy", "lru", "--staging-size", "20%", "-o",
+                                 self.folder / "share.json")
+        first = self.job("whole", "--epochs", 4, "--seconds", 0.5, "--batch-size", 4, "--hurry", self.folder / "hurry")
+        time.sleep(0.1)
+        part = self.job("part", "--epochs", 3, "--subset", "50%-100%,3", "--batch-size", 7)
+        self.ends_well(part)
+        late = self.job("late", "--epochs", 2, "--subset", "0-9", "--batch-size", 4)
+        self.ends_well(late)
+        self.hurry()
+        self.ends_well(first)
+        coordinator.wait(timeout=30)
+        self.check_epochs("whole", range(40), 4)
+        self.check_epochs("part", [3, *range(20, 40)], 3)
+        self.check_epochs("late", range(10), 2)
+        record = json.loads((self.folder / "share.json").read_text())
+        self.assertEqual(record["end"], "left")
+        self.assertEqual(record["samples_taken"], 160 + 63 + 20)
+        self.nothing_is_left()
+
+    def test_a_program_that_knows_nothing_of_it_runs_unchanged(self):
+        record, run = self.record(*EMULATED, "--share", "dependent", "--jobs", 2, "--epochs", 2, "--", MINIMAL_C)
+        for epoch in range(2):
+            self.assertEqual(run.stdout.count(f"epoch {epoch}: 600 samples, digest {digest_of(600)}"), 2, run.stdout)
+        self.assertEqual(record["end"], "commands-ended")
+        self.assertEqual(record["samples_taken"], 2400)
+        self.assertLess(record["samples_prepared"], 2400)
+
+
+class Failures(DependentTest):
+    def test_a_killed_job_leaves_the_draws_and_another_takes_its_place(self):
+        data = self.photographs(30)
+        coordinator = self.share(data, "--share", "dependent", "--jobs", 2, "--dtype", "uint8", "--staging-size", "30%")
+        stays = self.job("stays", "--epochs", 5, "--seconds", 0.5, "--batch-size", 4, "--hurry", self.folder / "hurry")
+        for batches in (1, 3):
+            killed = self.job("killed", "--kill-after", batches, "--batch-size", 5)
+            killed.communicate(timeout=60)
+            self.assertEqual(killed.returncode, -signal.SIGKILL, killed)
+        after = self.job("after", "--epochs", 1)
+        self.ends_well(after)
+        self.hurry()
+        self.ends_well(stays)
+        _, errors = coordinator.communicate(timeout=30)
+        self.assertEqual(coordinator.returncode, 0, errors)
+        self.assertEqual(errors.count("died: its samples leave the draws"), 2, errors)
+        self.check_epochs("stays", range(30), 5)
+        self.check_epochs("after", range(30), 1)
+        self.nothing_is_left()
+
+    def test_a_stopped_job_stops_no_other(self):
+        coordinator = self.share(*EMULATED, "--share", "dependent", "--jobs", 2)
+        stopped = self.job("stopped", "--seconds", 0.001)
+        time.sleep(0.5)
+        stopped.send_signal(signal.SIGSTOP)
+        fast = self.job("fast", "--epochs", 3)
+        self.ends_well(fast)
+        self.check_epochs("fast", range(600), 3, versions=False)
+        stopped.kill()
+        coordinator.communicate(timeout=30)
+        self.assertEqual(coordinator.returncode, 0)
+
+    def test_the_end_of_the_coordinator_is_an_error_at_each_job(self):
+        coordinator = self.share(*EMULATED, "--share", "dependent", "--jobs", 3)
+        jobs = [self.job(name, "--seconds", 0.01) for name in ("one", "two")]
+        time.sleep(0.5)
+        coordinator.kill()
+        for job in jobs:
+            _, errors = job.communicate(timeout=30)
+            self.assertEqual(job.returncode, 1)
+            self.assertIn("the group's host is gone", errors)
+
+    def test_what_cannot_be_is_said(self):
+        cases = {
+            ("--jobs", 2, "--staging-size", "10%"): "--staging-size: jobs that go in step keep nothing for later; pass --share dependent with it",
+            ("--jobs", 2, "--staging-policy", "lru"): "--staging-policy: jobs that go in step",
+            ("--jobs", 2, "--share", "dependent", "--producers", "jobs"): "--producers: the coordinator of a dependent group prepares for all",
+            ("--jobs", 2, "--share", "none"): "--share",
+            ("--share", "dependent"): "Pass --jobs N",
+            ("--jobs", 2, "--share", "dependent", "--held", 20): "pass --held",
+            ("--jobs", 2, "--share", "dependent", "--staging-policy", "mru"): "refcnt"}
+        for options, words in cases.items():
+            with self.subTest(options=options):
+                run = self.run_program("share", *EMULATED, *options, "--", "true")
+                self.assertEqual(run.returncode, 2, run.stderr)
+                self.assertIn(words, run.stderr)
+        run = self.run_program("whatif", "--rates", "G=9800,P=10200,C=252000,S=4700", "--jobs", 4, "--share", "dependent")
+        self.assertEqual(run.returncode, 2)
+
+    def test_a_job_that_asks_for_what_is_not_there_is_refused_in_words(self):
+        self.share(*EMULATED, "--share", "dependent", "--jobs", 1)
+        for options, words in {("--subset", "600"): "no sample number below 600", ("--subset", ""): "subset", ("--batch-size", 2_000_000): "batch size"}.items():
+            _, errors = self.job("refused", *options).communicate(timeout=30)
+            self.assertIn(words, errors)
+        there = self.job("there", "--seconds", 0.01)
+        time.sleep(0.5)
+        _, errors = self.job("one-more").communicate(timeout=30)
+        self.assertIn("the group has its 1 jobs", errors)
+        there.kill()
+
+
+if __name__ == "__main__":
+    unittest.main()

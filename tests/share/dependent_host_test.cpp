@@ -1,0 +1,247 @@
+#include "share/dependent_host.hpp"
+
+#include <doctest/doctest.h>
+
+#include <map>
+#include <set>
+
+#include "../base/temporary_folder.hpp"
+#include "../base/texts.hpp"
+#include "feed_rig.hpp"
+#include "loaders/server/server_scope.hpp"
+
+namespace dsanalyze {
+namespace {
+
+using namespace testing;
+
+LoadInputs inputs_of_jobs() {
+  LoadInputs inputs;
+  inputs.index = group_index();
+  inputs.settings.dataset = "emulated:shared";
+  inputs.settings.storage = Seam::null;
+  inputs.settings.dtype = DType::uint8;
+  inputs.settings.layout = Layout::nhwc;
+  inputs.settings.batch_size = 4;
+  inputs.settings.workers = 1;
+  inputs.settings.runs = {"full"};
+  inputs.image_prep.crop_size = 2;
+  return inputs;
+}
+
+/// A dependent group, with threads in place of a loader.
+class HostRig {
+ public:
+  explicit HostRig(std::uint32_t most_jobs = 8, std::uint64_t epochs = 3)
+      : m_inputs(inputs_of_jobs()),
+        m_terms(m_inputs, spec(m_inputs), {epochs, 2}),
+        m_server(Pipeline::make_server(m_inputs, spec(m_inputs), 1, system_timing())),
+        m_feed(6),
+        m_host({&m_terms, &m_feed.feed(), m_inputs.index, m_server.get(), most_jobs, m_folder.path() / "group", system_timing(), m_log.sink()}) {}
+
+  DependentHost& host() { return m_host; }
+  FeedRig& feed() { return m_feed; }
+  EventLog& log() { return m_log; }
+  /// A job in a process of its own: `body` is given its member, which is let in.
+  template <typename Body>
+  MemberProcess job(GroupDemands demands, const Body& body, const StagingObserver& observer = {}) {
+    return MemberProcess([address = m_host.address(), demands, body, observer] {
+      GroupMember member({connect_group(address, system_timing()), demands, system_timing(), observer});
+      if (!member.enter(in_time()).ok()) return 2;
+      return body(member);
+    });
+  }
+
+ private:
+  static Pipeline::Spec spec(const LoadInputs& inputs) {
+    Pipeline::Spec spec;
+    spec.index = inputs.index;
+    return spec;
+  }
+
+  TemporaryFolder m_folder;
+  EventLog m_log;
+  LoadInputs m_inputs;
+  DependentTerms m_terms;
+  std::shared_ptr<ServerHolder> m_server;
+  FeedRig m_feed;
+  DependentHost m_host;
+};
+
+/// Takes all batches: each sample of the subset once an epoch, no version twice. 0 when that holds and so many epochs came.
+struct TakesAll {
+  std::uint64_t epochs = 3;
+  std::set<SampleId> expected = {};
+  std::uint64_t leave_after_batches = UINT64_MAX;
+
+  int operator()(GroupMember& member) const {
+    GroupBatches batches(member, 1);
+    std::map<std::uint64_t, std::set<SampleId>> seen;
+    std::set<std::pair<std::uint8_t, std::uint8_t>> versions;
+    Batch batch;
+    for (std::uint64_t taken = 0; taken < leave_after_batches; ++taken) {
+      const Status status = batches.next(batch, in_time());
+      if (status.code == StatusCode::end) return whole(seen) ? 0 : 4;
+      if (!status.ok()) return 10 + static_cast<int>(status.code);
+      const std::byte* const memory = batches.memory(batch);
+      for (std::uint32_t i = 0; i < batch.count; ++i) {
+        SampleId id = 0;
+        std::memcpy(&id, memory + batch.ids_offset + i * sizeof id, sizeof id);
+        const std::byte* const sample = memory + i * batch.tensor.sample_bytes();
+        if (sample[0] != std::byte{static_cast<std::uint8_t>(id)}) return 5;
+        if (!versions.emplace(static_cast<std::uint8_t>(sample[0]), static_cast<std::uint8_t>(sample[1])).second) return 6;
+        if (!seen[batch.epoch].insert(id).second) return 7;
+      }
+      batches.release(batch.token);
+    }
+    return 0;
+  }
+
+ private:
+  [[nodiscard]] bool whole(const std::map<std::uint64_t, std::set<SampleId>>& seen) const {
+    std::set<SampleId> all = expected;
+    for (SampleId sample = 0; expected.empty() && sample < dataset_samples; ++sample) all.insert(sample);
+    if (seen.size() != epochs) return false;
+    for (const auto& [epoch, samples] : seen) {
+      if (samples != all) return false;
+    }
+    return true;
+  }
+};
+
+TEST_CASE("jobs of one address have batch sizes, epochs and subsets of their own, and come when they like" * doctest::skip(testing::threads_only)) {
+  HostRig rig;
+  MemberProcess plain = rig.job({}, TakesAll{});
+  GroupDemands other;
+  other.batch_size = 9;
+  other.epochs = 5;
+  MemberProcess larger = rig.job(other, TakesAll{.epochs = 5});
+  GroupDemands part;
+  part.batch_size = 3;
+  part.subset = "0-4,50%";
+  std::set<SampleId> half;
+  for (SampleId sample = 0; sample < 14; ++sample) half.insert(sample);
+  MemberProcess some = rig.job(part, TakesAll{.epochs = 3, .expected = half});
+  CHECK(plain.end() == 0);
+  MemberProcess late = rig.job({}, TakesAll{});
+  CHECK(larger.end() == 0);
+  CHECK(some.end() == 0);
+  CHECK(late.end() == 0);
+  CHECK(rig.host().wait_over(in_time()));
+  const std::vector<GroupJobAccount> accounts = rig.host().accounts();
+  REQUIRE(accounts.size() == 4);
+  std::uint64_t taken = 0;
+  for (const GroupJobAccount& account : accounts) {
+    CHECK(account.end == GroupJobAccount::End::left);
+    taken += account.counts.samples_taken;
+  }
+  CHECK(taken == 3 * 28 + 5 * 28 + 3 * 14 + 3 * 28);
+  wait_until([&] { return rig.host().state().shared_bytes == 0; });
+  CHECK(rig.host().state().shared_bytes == 0);
+}
+
+TEST_CASE("a job of a dependent group may be killed before any of its steps: its slots come back, and the others' epochs are whole" *
+          doctest::skip(testing::threads_only)) {
+  HostRig rig(8, 0);
+  const auto descriptors = open_descriptors();
+  GroupDemands demands;
+  demands.epochs = 40;
+  MemberProcess stays = rig.job(demands, TakesAll{.epochs = 40});
+  for (int step = 0; step < 60; ++step) {
+    CAPTURE(step);
+    GroupDemands of_killed;
+    of_killed.batch_size = 1 + static_cast<std::uint32_t>(step % 7);
+    auto left = std::make_shared<int>(step);
+    MemberProcess killed = rig.job(of_killed, TakesAll{}, [left](StagingStep) {
+      if ((*left)-- == 0) ::kill(::getpid(), SIGKILL);
+    });
+    CHECK(killed.end() == -SIGKILL);
+  }
+  CHECK(stays.end() == 0);
+  CHECK(rig.host().wait_over(in_time()));
+  wait_until([&] { return rig.host().state().shared_bytes == 0; });
+  CHECK(rig.host().state().shared_bytes == 0);
+  CHECK(rig.log().of(GroupEvent::Kind::died).size() + 1 >= rig.host().accounts().size());
+  wait_until([&] { return open_descriptors() <= descriptors; });
+  CHECK(open_descriptors() <= descriptors);
+}
+
+TEST_CASE("the end of a dependent group's coordinator is an error at each of its jobs" * doctest::skip(testing::threads_only)) {
+  auto rig = std::make_unique<HostRig>(8, 0);
+  const auto lost = [](GroupMember& member) {
+    GroupBatches batches(member, 1);
+    Batch batch;
+    while (true) {
+      const Status status = batches.next(batch, in_time());
+      if (status.code == StatusCode::io) return batches.failure().find("host is gone") != std::string::npos ? 0 : 3;
+      if (!status.ok()) return 4;
+      batches.release(batch.token);
+    }
+  };
+  MemberProcess one = rig->job({}, lost);
+  MemberProcess other = rig->job({}, lost);
+  wait_until([&] { return rig->host().state().jobs == 2; });
+  rig.reset();
+  CHECK(one.end() == 0);
+  CHECK(other.end() == 0);
+}
+
+TEST_CASE("demands that cannot be are refused in words, and so is a job more than there may be" * doctest::skip(testing::threads_only)) {
+  HostRig rig(1);
+  const auto refused = [&](const GroupDemands& demands) {
+    try {
+      const GroupMember member({connect_group(rig.host().address(), system_timing()), demands, system_timing(), {}});
+    } catch (const RefusedError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  GroupDemands demands;
+  demands.subset = "20-30";
+  CHECK(says(refused(demands), "no sample number below 28"));
+  demands.subset = "";
+  CHECK(says(refused(demands), "found \"\""));
+  demands = {};
+  demands.seed = 99;
+  CHECK(says(refused(demands), "the seed of the group is 1, this job asks for 99"));
+  demands = {};
+  demands.batch_size = 0;
+  CHECK(says(refused(demands), "batch size: found 0"));
+  MemberProcess stays = rig.job({}, [](GroupMember& member) {
+    GroupBatches batches(member, 1);
+    Batch batch;
+    while (batches.next(batch, in_time()).ok()) continue;
+    system_timing().waiter->sleep_until(in_time().at);
+    return 0;
+  });
+  wait_until([&] { return rig.host().state().jobs == 1; });
+  CHECK(says(refused({}), "the group has its 1 jobs"));
+  stays.signal(SIGKILL);
+  stays.end();
+  CHECK(rig.job({}, TakesAll{}).end() == 0);
+}
+
+TEST_CASE("subsets are numbers, ranges and percentages of the index, each sample once") {
+  const std::vector<SampleId> mixed{1, 2, 3, 9};
+  CHECK(parse_subset("2-3,9,1-2", 10) == mixed);
+  CHECK(parse_subset("50%", 10) == std::vector<SampleId>{0, 1, 2, 3, 4});
+  CHECK(parse_subset("90%-100%,0", 10) == std::vector<SampleId>{0, 9});
+  for (const char* const wrong : {"", ",", "3-", "-3", "5-2", "10", "x", "10%-5", "60%-50%", "101%", "50%-50%", "1,,2"}) {
+    CAPTURE(wrong);
+    CHECK_THROWS_AS(parse_subset(wrong, 10), UsageError);
+  }
+}
+
+TEST_CASE("a group whose jobs go in step refuses a part of the dataset, and other epochs than its own") {
+  GroupDemands demands;
+  demands.subset = "50%";
+  CHECK(says(refusal(group_terms(1, 3), demands), "--share dependent has that"));
+  demands = {};
+  demands.epochs = 3;
+  CHECK(refusal(group_terms(1, 3), demands).empty());
+  demands.epochs = 4;
+  CHECK(says(refusal(group_terms(1, 3), demands), "the number of epochs of the group is 3, this job asks for 4"));
+}
+
+}  // namespace
+}  // namespace dsanalyze
