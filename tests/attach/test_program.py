@@ -55,7 +55,7 @@ class Phases(ProgramTest):
         self.assertEqual(run.returncode, 0, run.stderr)
         result = json.loads(run.stdout)
         self.assertEqual(result['schema'], 'dsanalyze.profile/1')
-        self.assertEqual(result['bottleneck']['detail'], 'prep')
+        self.assertEqual(result['bottleneck']['detail'], 'latency')  # Preparation sleeps: its workers hardly use the CPU.
         # Batches of 4: a step takes 20 ms and some, a batch 40 ms for each of two workers and some.
         self.assertAlmostEqual(result['rates']['G']['samples_per_s'], 200, delta=40)
         self.assertAlmostEqual(result['rates']['P']['samples_per_s'], 100, delta=20)
@@ -70,7 +70,21 @@ class Phases(ProgramTest):
         saved.write_text(run.stdout)
         view = subprocess.run([program, 'report', saved, '--format', 'console'], capture_output=True, text=True, env=self.environment, check=False)
         self.assertEqual(view.returncode, 0, view.stderr)
-        self.assertIn('prep (CPU). The training waits', view.stdout)
+        self.assertIn('prep (its workers wait, and hardly use the CPU). The training', view.stdout)
+        self.assertGreater(max(point['workers'] for point in result['curves']['P_by_workers']), 2)
+        self.assertIn('Try num_workers=4', view.stdout)
+
+    def test_where_the_result_cannot_be_written_at_the_end_the_verdict_is_told_all_the_same(self):
+        gone = self.folder / 'gone'
+        gone.mkdir()
+        script = self.folder / 'run.sh'
+        script.write_text(f'rmdir {gone}; exec "$@"\n')
+        run = self.run_program('--time-budget', '5s', '-o', gone / 'profile.json',
+                               command=['sh', script, *train, '--samples', 20000, '--workers', 2, '--step', 0.005])
+        self.assertEqual(run.returncode, 1, run.stderr)
+        self.assertIn('BOTTLENECK', run.stdout)
+        self.assertIn(f'cannot write {gone}/profile.json', run.stderr)
+        self.assertNotIn('saved:', run.stdout)
 
     def test_nothing_is_left_among_temporary_files(self):
         temporary = self.folder / 'temporary'

@@ -286,7 +286,7 @@ class ProfileCommand final : public Command {
                                   std::chrono::system_clock::time_point started, const CommandContext& context) {
     ProfileResult result = attached_profile(launched, settings, host);
     result.started_utc = utc_text(started);
-    return outcome_of(result, context, settings.mode == AttachMode::passive ? WriteOrder::result_first : WriteOrder::files_first);
+    return outcome_of(result, context, WriteOrder::result_first);
   }
 
   std::unique_ptr<LaunchedRank> m_rank;  ///< until the result is written
