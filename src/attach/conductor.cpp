@@ -404,8 +404,8 @@ Answer Conductor::next_drain(Nanoseconds now) {
       if (workers != own) m_drain_workers.push_back(workers);
     m_next_drain = 0;
   }
-  // The job's own number counts for more than the others.
-  const double parts = static_cast<double>(m_drain_workers.size()) + 1;
+  // The job's own number counts for more than the others, and one more than planned may follow.
+  const double parts = static_cast<double>(m_drain_workers.size()) + 2;
   const double share = m_next_drain == 0 ? 1 : 0.5;
   const double seconds = std::min(stage_seconds(Stage::drains) * 2 / parts, most_drain_seconds) * share;
   if (m_next_drain == m_drain_workers.size()) {

@@ -71,8 +71,6 @@ class Phases(ProgramTest):
         view = subprocess.run([program, 'report', saved, '--format', 'console'], capture_output=True, text=True, env=self.environment, check=False)
         self.assertEqual(view.returncode, 0, view.stderr)
         self.assertIn('prep (its workers wait, and hardly use the CPU). The training', view.stdout)
-        self.assertGreater(max(point['workers'] for point in result['curves']['P_by_workers']), 2)
-        self.assertIn('Try num_workers=4', view.stdout)
 
     def test_where_the_result_cannot_be_written_at_the_end_the_verdict_is_told_all_the_same(self):
         gone = self.folder / 'gone'
@@ -251,7 +249,9 @@ class Passive(ProgramTest):
         path = self.folder / 'script.py'
         path.write_text(script)
         command = self.command('--passive', command=[sys.executable, path])
-        running = subprocess.Popen([*shell, *map(str, command)], env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        # Under nohup the tests themselves ignore a signal, which their programs would inherit.
+        running = subprocess.Popen([*shell, *map(str, command)], env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                                   preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))
         self.addCleanup(running.stdout.close)
         self.assertEqual(running.stdout.readline(), 'ready\n')
         return running

@@ -1,0 +1,136 @@
+#include "profile/attached/attached_profile.hpp"
+
+#include <doctest/doctest.h>
+
+#include <utility>
+
+#include "../base/texts.hpp"
+#include "attached_rig.hpp"
+
+using namespace dsanalyze;
+using namespace dsanalyze::testing;
+
+TEST_CASE("a training that waits for storage only as found is bound by storage") {
+  LaunchedTraining launched = prep_bound();
+  launched.training.phases[AttachPhase::full] = phase_of(0.030, 0.010);
+  launched.training.phases[AttachPhase::full].after->storage_bytes = 900'000'000;
+  launched.training.phases[AttachPhase::cached] = phase_of(0.0005, 0.010);
+  launched.training.drains = {drain_of(2, 0.005)};
+  const ProfileResult result = profile_of(launched);
+  CHECK(result.bottleneck->detail == "storage");
+  CHECK(result.stalls->fetch.fraction == doctest::Approx(0.74).epsilon(0.02));
+}
+
+TEST_CASE("a few pages from storage, or reads that nothing waited for, make no storage bottleneck") {
+  LaunchedTraining launched = prep_bound();
+  PhaseMeasurement& full = launched.training.phases[AttachPhase::full] = phase_of(0.030, 0.010);
+  launched.training.phases[AttachPhase::cached] = phase_of(0.0005, 0.010);
+  launched.training.drains = {drain_of(2, 0.005)};
+  full.after->requested_bytes = 1'000'000;
+  full.after->storage_bytes = 84 * 1024;
+  CHECK(profile_of(launched).bottleneck->detail != "storage");
+  full.after->storage_bytes = full.after->requested_bytes = 900'000'000;
+  CHECK(profile_of(launched).bottleneck->detail == "storage");
+  full.before->storage_wait_seconds = 0;
+  full.after->storage_wait_seconds = 0.01;
+  CHECK(profile_of(launched).bottleneck->detail != "storage");
+}
+
+TEST_CASE("where nothing was read from storage, storage is not the bottleneck") {
+  LaunchedTraining launched = prep_bound();
+  launched.training.phases[AttachPhase::full] = phase_of(0.030, 0.010);
+  launched.training.phases[AttachPhase::cached] = phase_of(0.0005, 0.010);
+  CHECK(profile_of(launched).bottleneck->detail == "prep");
+}
+
+TEST_CASE("a loader without workers that takes a part of each step is the bottleneck, however fast it is alone") {
+  LaunchedTraining launched = prep_bound();
+  launched.training.loader->workers = 0;
+  launched.training.drains = {drain_of(0, 0.005)};
+  CHECK(profile_of(launched).bottleneck->detail == "prep");
+}
+
+TEST_CASE("workers are asked for only where they were measured to make the training faster") {
+  LaunchedTraining launched = prep_bound();
+  launched.training.loader->workers = 0;
+  // A batch takes 0.5 ms to prepare and 10 ms to train on; what workers hand over takes longer.
+  launched.training.phases[AttachPhase::full] = phase_of(0.0005, 0.010);
+  launched.training.drains = {drain_of(0, 0.0005), drain_of(1, 0.004), drain_of(2, 0.003)};
+  CHECK_FALSE(profile_of(launched).better_workers());
+  CHECK(profile_of(launched).bottleneck->detail == "accelerator");
+  // It takes as long to prepare as to train on: two workers keep up, and so do four.
+  launched.training.phases[AttachPhase::full] = phase_of(0.010, 0.010);
+  launched.training.drains = {drain_of(0, 0.010), drain_of(1, 0.012), drain_of(2, 0.006), drain_of(4, 0.003)};
+  CHECK(profile_of(launched).better_workers()->workers == 2);
+  CHECK(profile_of(launched).bottleneck->detail == "prep");
+}
+
+TEST_CASE("what a step spends beside computing is told before computing, where prep keeps up") {
+  LaunchedTraining launched = prep_bound();
+  launched.training.drains = {drain_of(2, 0.005)};
+  launched.training.phases[AttachPhase::cached] = phase_of(0.001, 0.010);
+  launched.training.phases[AttachPhase::full] = phase_of(0.001, 0.010, 0.003);
+  CHECK(profile_of(launched).bottleneck->detail == "accelerator");
+  launched.training.phases[AttachPhase::full] = phase_of(0.001, 0.010, 0.030);
+  CHECK(profile_of(launched).bottleneck->detail == "outside");
+  CHECK(profile_of(launched).bottleneck->confident);
+  launched.training.phases[AttachPhase::full] = phase_of(0.015, 0.010);
+  CHECK(profile_of(launched).bottleneck->detail == "delivery");
+}
+
+TEST_CASE("workers that hardly use the CPU while they prepare wait for something else") {
+  LaunchedTraining launched = prep_bound();
+  launched.training.drains.front().after->cpu_seconds = 0.4;  // of 10 s and one core
+  CHECK(profile_of(launched).bottleneck->detail == "latency");
+  CHECK(says(profile_of(launched).bottleneck->reason, "4 % of their cores"));
+  launched.training.drains.front().after->cpu_seconds = 9;
+  CHECK(profile_of(launched).bottleneck->detail == "prep");
+}
+
+TEST_CASE("prep that was measured on data from storage is not told apart from storage") {
+  LaunchedTraining launched = prep_bound();
+  launched.training.drains.front().after->storage_bytes = 990'000'000;
+  launched.training.drains.front().before->storage_wait_seconds = 0;
+  launched.training.drains.front().after->storage_wait_seconds = 8;
+  const ProfileResult result = profile_of(launched);
+  CHECK(result.bottleneck->detail == "storage");
+  CHECK_FALSE(result.bottleneck->confident);
+  CHECK(says(result.bottleneck->reason, "cannot be told apart"));
+}
+
+TEST_CASE("ranks in step get their number times what the slowest loader delivers") {
+  DrainMeasurement drain = drain_of(2, 0.020);
+  drain.by_rank[1] = drain_of(2, 0.005).by_rank[0];
+  CHECK(stretches_of(drain).front().rate() == doctest::Approx(2 * stretches_of(drain_of(2, 0.020)).front().rate()));
+}
+
+TEST_CASE("a rank whose loader delays the others is named") {
+  LaunchedTraining launched = prep_bound();
+  launched.training.ranks[1].pid = 6;
+  PhaseMeasurement& full = launched.training.phases[AttachPhase::full];
+  full.by_rank.clear();
+  for (int i = 0; i < 8; ++i) {
+    full.by_rank[0].push_back(window_of(0.001, 0.019, 0, 0.009));
+    full.by_rank[1].push_back(window_of(0.010, 0.010));
+  }
+  const ProfileResult result = profile_of(launched);
+  CHECK(result.waits->delaying_rank == 1);
+  REQUIRE(result.waits->by_rank.size() == 2);
+  CHECK(result.waits->by_rank[0].ranks.seconds_per_step == doctest::Approx(0.009));
+}
+
+TEST_CASE("a rank that computes longer than the others, or is longer outside of its steps, is named with that") {
+  for (const auto& [slow, why] : {std::pair{window_of(0, 0.040), RankDelay::compute}, {window_of(0, 0.010, 0.030), RankDelay::outside}}) {
+    LaunchedTraining launched = prep_bound();
+    launched.training.ranks[1].pid = 6;
+    PhaseMeasurement& full = launched.training.phases[AttachPhase::full];
+    full.by_rank.clear();
+    for (int i = 0; i < 8; ++i) {
+      full.by_rank[0].push_back(window_of(0, 0.040, 0, 0.030));
+      full.by_rank[1].push_back(slow);
+    }
+    const ProfileResult result = profile_of(launched);
+    REQUIRE(result.waits->delaying_rank == 1);
+    CHECK(delay_of(result.waits->by_rank, 1) == why);
+  }
+}
