@@ -362,6 +362,7 @@ std::vector<GroupJobAccount> DependentHost::accounts() const {
   }
   std::ranges::sort(all, {}, &Impl::Past::order);
   std::vector<GroupJobAccount> accounts;
+  accounts.reserve(all.size());
   for (const Impl::Past& each : all) accounts.push_back(each.account);
   return accounts;
 }

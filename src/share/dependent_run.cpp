@@ -42,9 +42,10 @@ Pipeline::Spec pipeline_spec(const DependentRun::Spec& spec) {
 }
 
 std::uint32_t store_places(const ByteAmount& amount, Bytes place_bytes, std::uint64_t samples) {
+  const auto all = static_cast<double>(samples);
   const double places =
-      amount.kind == ByteAmount::Kind::fraction ? amount.fraction * static_cast<double>(samples) : static_cast<double>(amount.bytes / place_bytes);
-  return static_cast<std::uint32_t>(std::min(places, static_cast<double>(samples)));
+      amount.kind == ByteAmount::Kind::fraction ? amount.fraction * all : static_cast<double>(amount.bytes) / static_cast<double>(place_bytes);
+  return static_cast<std::uint32_t>(std::min(places, all));
 }
 
 DependentFeedSpec feed_spec(const DependentRun::Spec& spec) {
