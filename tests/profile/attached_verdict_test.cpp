@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <utility>
+#include <vector>
 
 #include "../base/texts.hpp"
 #include "attached_rig.hpp"
@@ -63,6 +64,15 @@ TEST_CASE("workers are asked for only where they were measured to make the train
   launched.training.drains = {drain_of(0, 0.010), drain_of(1, 0.012), drain_of(2, 0.006), drain_of(4, 0.003)};
   CHECK(profile_of(launched).better_workers()->workers == 2);
   CHECK(profile_of(launched).bottleneck->detail == "prep");
+  // What differs by less than it varies is no reason to change anything.
+  launched.training.loader->workers = 2;
+  launched.training.drains = {drain_of(2, 0.020), drain_of(4, 0.017)};
+  CHECK(profile_of(launched).better_workers()->workers == 4);
+  std::vector<Nanoseconds>& delivered = launched.training.drains.back().by_rank[0].delivered;
+  Nanoseconds at = 0;
+  for (std::size_t i = 0; i < delivered.size(); ++i) delivered[i] = at += to_nanoseconds(i % 70 == 30 ? 0.5 : 0.001);
+  CHECK(profile_of(launched).prep_by_workers.back().samples_per_s > 1.1 * profile_of(launched).prep->samples_per_s);
+  CHECK_FALSE(profile_of(launched).better_workers());
 }
 
 TEST_CASE("what a step spends beside computing is told before computing, where prep keeps up") {

@@ -62,17 +62,22 @@ std::optional<WorkerPoint> ProfileResult::better_workers() const {
     return ingestion ? std::min(point.samples_per_s, ingestion->samples_per_s) : point.samples_per_s;
   };
   double now = 0;
-  double best = 0;
+  double now_high = 0;  ///< what the loader may deliver now
   for (const WorkerPoint& point : prep_by_workers) {
-    double& rate = point.workers == loader->workers ? now : best;
-    rate = std::max(rate, reached(point));
+    if (point.workers != loader->workers) continue;
+    now = reached(point);
+    if (loader->workers > 0) now_high = point.ci95_samples_per_s.high;
   }
+  const auto surely_more = [&](const WorkerPoint& point) { return point.workers != loader->workers && point.ci95_samples_per_s.low > now_high; };
+  double best = 0;
+  for (const WorkerPoint& point : prep_by_workers)
+    if (surely_more(point)) best = std::max(best, reached(point));
   // Without workers prep and training take turns, and what is reached is less than either rate.
   if (loader->workers == 0) now = full == nullptr ? 0 : full->samples_per_s;
   if (now <= 0 || best < least_gain * now) return std::nullopt;
   std::optional<WorkerPoint> fewest;
   for (const WorkerPoint& point : prep_by_workers) {
-    const bool good = point.workers != loader->workers && reached(point) >= as_good * best;
+    const bool good = surely_more(point) && reached(point) >= as_good * best;
     if (good && (!fewest || point.workers < fewest->workers)) fewest = point;
   }
   return fewest;
