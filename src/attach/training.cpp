@@ -68,16 +68,16 @@ std::vector<Stretch> stretches_of(const PhaseMeasurement& phase) {
     // Of a step: ranks whose windows differ in length, at an epoch's end for one, still train in step.
     double samples = 0;
     double seconds = 0;
-    double most_steps = 0;
+    double longest = 0;
     for (const auto& [rank, list] : phase.by_rank) {
       if (list[i].samples.empty()) continue;
       const auto steps = static_cast<double>(list[i].samples.size());
-      most_steps = std::max(most_steps, steps);
+      longest = std::max(longest, steps);
       const KeptBatches& batches = kept.at(rank);
       samples += batches.known() ? batches.samples_per_step() : sum(list[i].samples) / steps;
       seconds = std::max(seconds, step_seconds(list[i]) / batches.longer(list[i]) / steps);
     }
-    if (seconds > 0) stretches.push_back({samples * most_steps, seconds * most_steps});
+    if (seconds > 0) stretches.push_back({samples * longest, seconds * longest});
   }
   return stretches;
 }
