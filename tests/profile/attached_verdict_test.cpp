@@ -41,7 +41,10 @@ TEST_CASE("where nothing was read from storage, storage is not the bottleneck") 
   LaunchedTraining launched = prep_bound();
   launched.training.phases[AttachPhase::full] = phase_of(0.030, 0.010);
   launched.training.phases[AttachPhase::cached] = phase_of(0.0005, 0.010);
-  CHECK(profile_of(launched).bottleneck->detail == "prep");
+  const ProfileResult result = profile_of(launched);
+  CHECK(result.bottleneck->detail == "prep");
+  CHECK(result.stalls->fetch.fraction == doctest::Approx(0));
+  CHECK(result.stalls->prep.fraction == doctest::Approx(0.75).epsilon(0.02));
 }
 
 TEST_CASE("a loader without workers that takes a part of each step is the bottleneck, however fast it is alone") {
