@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 
@@ -25,7 +26,7 @@ struct AskedPair : PairWithFake {
     std::vector<PeerRequest> requests;
     for (SampleId sample = 0; sample < count; ++sample) requests.push_back(samples.request(sample, 1, sample));
     REQUIRE(real->peers().submit(requests).ok());
-    REQUIRE(fake->hear_requests(number, entries));
+    REQUIRE(fake->hear_requests(count, number, entries));
     REQUIRE(entries.size() == count);
   }
   bool answer(SampleId sample) { return fake->say({FrameKind::reply, 0, number + sample, 0}, samples.find(sample)); }
@@ -56,7 +57,7 @@ void check_asked_again(AskedPair& pair, SampleId first) {
   pair.fake->socket().drain();  // hung up
   pair.reconnect();
   REQUIRE(pair.fake->is_in());
-  REQUIRE(pair.fake->hear_requests(pair.number, pair.entries));
+  REQUIRE(pair.fake->hear_requests(pair.samples.count() - first, pair.number, pair.entries));
   CHECK(pair.number == first);
   CHECK(pair.entries.front().sample == first);
   for (const RequestEntry& entry : pair.entries) {
@@ -291,8 +292,15 @@ class Heart {
 };
 
 TEST_CASE("A rank that lives and never answers is dead after its deadline") {
-  AskedPair pair(3, 0.3);
-  const Heart heart(*pair.fake);
+  test::MovedClock clock;
+  AskedPair pair(3, 300, {&clock, system_timing().waiter});
+  clock.move(200);
+  // It is heard by now, and may still answer.
+  CHECK(pair.fake->say({FrameKind::gather, 0, 1, 0}, {}));
+  CHECK(pair.real->collective().barrier(test::in_good_time()).ok());
+  CHECK(pair.real->peers().alive(1));
+  clock.move(200);
+  CHECK(pair.status_of(0, 3) == StatusCode::timeout);
   pair.check_dead();
 }
 
@@ -326,12 +334,35 @@ TEST_CASE("A rank that asks for more than may be unanswered is cut off") {
   CHECK(pair.real->counters().nonsense == 1);
 }
 
-TEST_CASE("Samples are asked for by number alone, as many at once as were submitted") {
+TEST_CASE("Samples are asked for by number alone") {
   AskedPair pair(20);
   for (SampleId sample = 0; sample < 20; ++sample) {
     CHECK(pair.entries[sample].sample == sample);
     CHECK(pair.entries[sample].bytes == pair.samples.find(sample).size());
   }
+}
+
+TEST_CASE("One message asks for all that there is to ask for") {
+  PairWithFake pair;
+  const MadeSamples samples(21);
+  std::vector<PeerRequest> requests;
+  for (SampleId sample = 0; sample < 20; ++sample) requests.push_back(samples.request(sample, 1, sample));
+  // Submitted by the thread that asks, which so finds all of them.
+  std::atomic<bool> is_submitted{false};
+  pair.real->peers().deliver_to([&](std::span<const PeerCompletion>) {
+    if (!is_submitted.exchange(true)) CHECK(pair.real->peers().submit(requests).ok());
+  });
+  REQUIRE(pair.real->peers().submit(std::array{samples.request(20, 1)}).ok());
+  std::uint64_t number = 0;
+  std::vector<RequestEntry> entries;
+  REQUIRE(pair.fake->hear_requests(1, number, entries));
+  CHECK(pair.fake->say({FrameKind::reply, 0, number, 0}, samples.find(20)));
+  FrameHead head;
+  std::vector<std::byte> bytes;
+  REQUIRE(pair.fake->hear(head, bytes));
+  CHECK(head.kind == FrameKind::request);
+  CHECK(bytes.size() == 20 * transport::entry_bytes);
+  pair.real->peers().deliver_to({});
 }
 
 TEST_CASE("A rank that was lost is not let in again, and is told that the other goes on without it") {

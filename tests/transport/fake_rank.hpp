@@ -138,14 +138,17 @@ class FakeRank {
     } while (head.kind == transport::FrameKind::heartbeat || head.kind == transport::FrameKind::process);
     return true;
   }
-  /// Asked for samples: the number of the first and what they are.
-  bool hear_requests(std::uint64_t& number, std::vector<transport::RequestEntry>& entries) {
-    transport::FrameHead head;
-    std::vector<std::byte> bytes;
-    if (!hear(head, bytes) || head.kind != transport::FrameKind::request) return false;
-    number = head.number;
+  /// Asked for so many samples, in one frame or more: the number of the first and what they are.
+  bool hear_requests(std::size_t count, std::uint64_t& number, std::vector<transport::RequestEntry>& entries) {
     entries.clear();
-    transport::parse_entries(bytes, entries);
+    while (entries.size() < count) {
+      transport::FrameHead head;
+      std::vector<std::byte> bytes;
+      if (!hear(head, bytes) || head.kind != transport::FrameKind::request) return false;
+      if (entries.empty()) number = head.number;
+      if (head.number != number + entries.size()) return false;
+      transport::parse_entries(bytes, entries);
+    }
     return true;
   }
 

@@ -7,6 +7,8 @@
 #include <bit>
 #include <functional>
 #include <mutex>
+#include <set>
+#include <utility>
 
 #include "ranks_fixture.hpp"
 
@@ -158,7 +160,8 @@ class TalkingRanks {
       m_rounds.push_back(std::make_unique<transport::Rounds>(
           *m_jobs.back(), [this, rank](std::uint32_t to, transport::FrameKind kind, std::uint64_t number, const transport::SharedBytes& bytes) {
             if (m_words[rank]++ == m_says_at_most[rank]) die(rank);
-            const bool is_heard = !m_is_dead[rank] && !m_is_dead[to] && m_jobs[rank]->members.alive(to) && m_jobs[to]->members.alive(rank);
+            const bool is_heard = !m_held_back.contains({rank, to}) && !m_is_dead[rank] && !m_is_dead[to] && m_jobs[rank]->members.alive(to) &&
+                                  m_jobs[to]->members.alive(rank);
             if (is_heard) m_rounds[to]->hear(rank, {kind, 0, number, 1}, *bytes);
           }));
     }
@@ -177,11 +180,14 @@ class TalkingRanks {
     m_jobs[one]->members.bury(other, transport::Death::silent);
     m_jobs[other]->members.bury(one, transport::Death::silent);
   }
+  /// What the one says from now on has not come to the other when the test ends.
+  void hold_back(std::uint32_t from, std::uint32_t to) { m_held_back.emplace(from, to); }
   /// It ends, and one of the others alone notices.
   void end(std::uint32_t rank, std::uint32_t noticed_by) {
     m_is_dead[rank] = true;
     m_jobs[noticed_by]->members.bury(rank, transport::Death::ended);
   }
+  transport::Rounds& rounds(std::uint32_t rank) { return *m_rounds[rank]; }
   [[nodiscard]] bool is_dead(std::uint32_t rank) const { return m_is_dead[rank]; }
   [[nodiscard]] transport::Death death(std::uint32_t rank, std::uint32_t to) const { return m_jobs[to]->members.death(rank); }
   template <typename Each>
@@ -205,6 +211,7 @@ class TalkingRanks {
   std::vector<std::atomic<std::size_t>> m_words;
   std::vector<std::size_t> m_says_at_most;
   std::vector<std::atomic<bool>> m_is_dead;
+  std::set<std::pair<std::uint32_t, std::uint32_t>> m_held_back;
   std::mutex m_mutex;  ///< both ends of a pair learn of its end at once
 };
 
@@ -268,6 +275,48 @@ TEST_CASE("Of two ranks that take one another for dead, neither goes on beside t
     for (const Agreement& outcome : outcomes) {
       if (outcome.status.ok()) CHECK(outcome.ranks == outcomes[1].ranks);
     }
+  }
+}
+
+/// Ranks 0 and 3 of four have lost one another, and each has said so to another one of the ranks between: those leave out both.
+struct LostPair {
+  LostPair() {
+    ranks.silence(0, 3);
+    ranks.hold_back(0, 1);
+    ranks.hold_back(3, 2);
+    for (const std::uint32_t rank : {0U, 3U, 1U, 2U}) CHECK(looks(rank) == StatusCode::timeout);
+  }
+  /// Does what it can do by now.
+  StatusCode looks(std::uint32_t rank) { return ranks.rounds(rank).agree(0, {0}).status.code; }
+
+  TalkingRanks ranks{4};
+};
+
+TEST_CASE("Ranks that two others are left out for wait until those have ended, however slow they are, and go on") {
+  LostPair pair;
+  // One half without the lowest: too few while the others may live.
+  for (const std::uint32_t rank : {1U, 2U, 1U}) CHECK(pair.looks(rank) == StatusCode::timeout);
+  CHECK(pair.looks(3) == StatusCode::io);
+  // Three are left by now, and these two are more than half.
+  for (const std::uint32_t rank : {2U, 1U}) CHECK(pair.looks(rank) == StatusCode::ok);
+  CHECK(pair.looks(0) == StatusCode::io);
+}
+
+TEST_CASE("A rank does not wait for the end of others of which it cannot hear, or that have another outcome") {
+  for (const bool is_silent : {true, false}) {
+    CAPTURE(is_silent);
+    LostPair pair;
+    if (is_silent) {
+      pair.ranks.silence(1, 3);
+    } else {
+      CHECK(pair.looks(1) == StatusCode::timeout);
+      for (const std::uint32_t rank : {0U, 3U}) {
+        const auto outcome = transport::write_standing({{rank == 0, true, true, rank == 3}, transport::RankMask(4)});
+        CHECK(pair.ranks.rounds(1).hear(rank, {transport::FrameKind::decided, 0, 0, 1}, outcome));
+      }
+    }
+    CHECK(pair.looks(1) == StatusCode::io);
+    CHECK(pair.ranks.death(1, 1) == transport::Death::alone);
   }
 }
 

@@ -91,6 +91,20 @@ bool Rounds::shrink(std::uint64_t epoch, RankMask& mask) {
   return is_same;
 }
 
+bool Rounds::waits_for_ends(std::uint64_t epoch, const RankMask& mask) {
+  RankMask ended = m_members->of_death(Death::ended);
+  if (may_go_on(m_taking_part, ended, mask)) return false;
+  const std::scoped_lock lock(m_mutex);
+  for (std::uint32_t rank = 0; rank < m_members->world(); ++rank) {
+    const Death death = m_members->death(rank);
+    if (!m_taking_part[rank] || mask[rank]) continue;
+    if (death != Death::none && death != Death::ended) return false;
+    const auto outcome = m_masks[rank].find(FrameKind::decided);
+    ended[rank] = death == Death::ended || outcome == m_masks[rank].end() || outcome->second.first < epoch;
+  }
+  return may_go_on(m_taking_part, ended, mask);
+}
+
 Agreement Rounds::settle(std::uint64_t epoch, const RankMask& mask) {
   Agreement without_this{{StatusCode::io, ECONNABORTED}, {}};
   if (!mask[m_members->own()]) {
@@ -130,7 +144,7 @@ Agreement Rounds::agree(std::uint64_t epoch, Deadline deadline) {
       tell_all(FrameKind::mask, epoch, mask);
       m_told = {epoch, mask};
     }
-    if (is_same) return settle(epoch, mask);
+    if (is_same && !waits_for_ends(epoch, mask)) return settle(epoch, mask);
     if (!m_members->wait(seen, deadline)) return {{StatusCode::timeout, 0}, {}};
   }
 }

@@ -69,7 +69,8 @@ class Exchange {
 /// An agreement floods masks of who is alive: everyone tells all when its own shrinks, by a death or by another's mask. Who has heard the very same
 /// mask from all in it has the outcome and tells all; who hears an outcome, from one that it has not excluded itself, takes it, passes it on once and
 /// says no further mask. Hence a rank that decides by masks alone needs one from each survivor, and nobody who knows of another outcome gives it.
-/// A cut network leaves two sides that agree on different masks: only one of them goes on (may_go_on()).
+/// A cut network leaves two sides that agree on different masks: only one of them goes on (may_go_on()). Ranks that are left out and can hear of it
+/// end. Where the others may go on only once they have, they wait for that: waits_for_ends().
 class Rounds final : public Collective {
  public:
   Rounds(Job& job, Say say);
@@ -89,6 +90,8 @@ class Rounds final : public Collective {
   [[nodiscard]] std::optional<RankMask> outcome_of_another(std::uint64_t epoch, const RankMask& mask);
   /// Leaves in `mask` who is alive and in the masks of all that are in it. Whether all of those said the very same mask.
   bool shrink(std::uint64_t epoch, RankMask& mask);
+  /// Whether this rank may go on with `mask` once the ranks that it leaves out have ended, and every one of them has or can hear that it is to.
+  [[nodiscard]] bool waits_for_ends(std::uint64_t epoch, const RankMask& mask);
   Agreement settle(std::uint64_t epoch, const RankMask& mask);
   /// Whether a rank has come to a later agreement than the last one here: what it has not said of these rounds it will not say.
   [[nodiscard]] bool went_on(std::uint32_t rank);

@@ -206,6 +206,23 @@ TEST_CASE("every mode rule gives a reason, and each is broken by some settings")
   }
 }
 
+/// Each mistake in settings that are right is refused by one rule, and every rule that `is_its` is broken by one of them.
+void check_refused(const ProfileSettings& right, const std::vector<Mistake>& mistakes, bool (*is_its)(const ModeRule&)) {
+  std::vector<ProfileSettings> broken;
+  for (const Mistake& mistake : mistakes) {
+    ProfileSettings settings = right;
+    mistake.make(settings);
+    CAPTURE(mistake.option);
+    CHECK_THROWS_WITH_AS(settings.validate(), doctest::Contains(mistake.option.c_str()), UsageError);
+    CHECK(std::ranges::count_if(mode_rules(), [&settings](const ModeRule& rule) { return rule.applies(settings); }) == 1);
+    broken.push_back(settings);
+  }
+  for (const ModeRule& rule : mode_rules()) {
+    CAPTURE(rule.refused_with);
+    if (is_its(rule)) CHECK(std::ranges::any_of(broken, rule.applies));
+  }
+}
+
 TEST_CASE("jobs go with and without sharing, one of them alone too, and with a search") {
   ProfileSettings settings = coordinated_settings();
   CHECK_NOTHROW(settings.validate());
@@ -247,19 +264,7 @@ TEST_CASE("what several jobs cannot do is refused with the reason, each by one r
       {"no --trials", [](ProfileSettings& s) { s.stop_at_epochs = 1; }},
       {"no more --epochs", [](ProfileSettings& s) { s.trials = 16, s.stop_at_epochs = s.epochs; }},
   };
-  std::vector<ProfileSettings> broken;
-  for (const Mistake& mistake : mistakes) {
-    ProfileSettings settings = coordinated_settings();
-    mistake.make(settings);
-    CAPTURE(mistake.option);
-    CHECK_THROWS_WITH_AS(settings.validate(), doctest::Contains(mistake.option.c_str()), UsageError);
-    CHECK(std::ranges::count_if(mode_rules(), [&settings](const ModeRule& rule) { return rule.applies(settings); }) == 1);
-    broken.push_back(settings);
-  }
-  for (const ModeRule& rule : mode_rules()) {
-    CAPTURE(rule.refused_with);
-    if (is_of_jobs(rule)) CHECK(std::ranges::any_of(broken, rule.applies));
-  }
+  check_refused(coordinated_settings(), mistakes, is_of_jobs);
 }
 
 TEST_CASE("ranks go with and without parts of the dataset, a partition of one too") {
@@ -303,19 +308,7 @@ TEST_CASE("what ranks cannot do is refused with the reason, each by one rule, an
       {"--network emulated", [](ProfileSettings& s) { s.partition = PartitionMode::none, s.network = Seam::emulated, s.network_bytes_per_s = 5e9; }},
       {"--storage-scope shared", [](ProfileSettings& s) { s.world = 1, s.storage_scope = StorageScope::shared; }},
   };
-  std::vector<ProfileSettings> broken;
-  for (const Mistake& mistake : mistakes) {
-    ProfileSettings settings = settings_of_ranks();
-    mistake.make(settings);
-    CAPTURE(mistake.option);
-    CHECK_THROWS_WITH_AS(settings.validate(), doctest::Contains(mistake.option.c_str()), UsageError);
-    CHECK(std::ranges::count_if(mode_rules(), [&settings](const ModeRule& rule) { return rule.applies(settings); }) == 1);
-    broken.push_back(settings);
-  }
-  for (const ModeRule& rule : mode_rules()) {
-    CAPTURE(rule.refused_with);
-    if (is_of_ranks(rule)) CHECK(std::ranges::any_of(broken, rule.applies));
-  }
+  check_refused(settings_of_ranks(), mistakes, is_of_ranks);
 }
 
 TEST_CASE("the pages on jobs and on servers have every rule of theirs, as it is") {
