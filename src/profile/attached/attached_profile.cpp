@@ -317,7 +317,8 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
   const RunRecord* const full = result.run("full");
   const RunRecord* const cached = result.run("cached");
   if (result.ingestion && full != nullptr && cached != nullptr) {
-    // Where nothing came from storage, the training as found is the one with its data in memory: what it loses beside, as workers start, is no fetching.
+    // Where nothing came from storage, the training as found is the one with its data in memory: what it loses beside, as workers start, is no
+    // fetching.
     const bool in_memory = full->storage_bytes && !read_storage(full, least_loss);
     const auto [compute, prep, fetch] = stalls_of(*result.ingestion, in_memory ? *full : *cached, *full, epoch_samples(training));
     result.stalls = ProfileResult::Stalls{compute, prep, fetch, std::nullopt};
