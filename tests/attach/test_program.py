@@ -70,7 +70,7 @@ class Phases(ProgramTest):
         saved.write_text(run.stdout)
         view = subprocess.run([program, 'report', saved, '--format', 'console'], capture_output=True, text=True, env=self.environment, check=False)
         self.assertEqual(view.returncode, 0, view.stderr)
-        self.assertIn('prep (its workers wait, and hardly use the CPU). The training', view.stdout)
+        self.assertIn('prep (its workers wait, and hardly use the CPU). The training', ' '.join(view.stdout.split()))
 
     def test_where_the_result_cannot_be_written_at_the_end_the_verdict_is_told_all_the_same(self):
         gone = self.folder / 'gone'

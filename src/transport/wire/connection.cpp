@@ -66,6 +66,17 @@ void Connection::say_process() {
 
 bool Connection::has_ended() const { return m_process && is_gone(*m_process); }
 
+void Connection::note_sending() {
+  const Nanoseconds now = m_job->members.now();
+  m_was_silent = m_was_silent || now - m_times.sent > m_job->peer_deadline;
+  m_times.sent = now;
+}
+
+Death Connection::death_of_ended() const {
+  const bool is_silent = m_was_silent || m_job->members.now() - m_times.sent > m_job->peer_deadline;
+  return is_silent ? Death::silent : Death::ended;
+}
+
 void Connection::tune_wakes() {
   const int enough = static_cast<int>(std::clamp<std::size_t>(m_intake.missing(), 1, most_awaited_at_once));
   if (enough != m_link.enough) ::setsockopt(m_link.socket.native_handle(), SOL_SOCKET, SO_RCVLOWAT, &enough, sizeof enough);
@@ -218,7 +229,7 @@ bool Connection::broke() {
   if (m_is_leaving && m_messages.unheard.empty()) {
     end({StatusCode::cancelled, 0});
   } else if (has_ended() || !m_job->members.alive(m_peer)) {
-    lose({StatusCode::io, ECONNRESET}, Death::ended);
+    lose({StatusCode::io, ECONNRESET}, death_of_ended());
   } else {
     m_is_broken = true;
     m_job->reopen(m_peer, m_number);

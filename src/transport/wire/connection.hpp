@@ -106,6 +106,11 @@ class Connection {
   [[nodiscard]] Nanoseconds time_to_come(std::size_t bytes) const;
   /// Whether the other rank's process has ended, where that can be known.
   [[nodiscard]] bool has_ended() const;
+  /// A byte was sent, or there begins to be some to send.
+  void note_sending();
+  /// What a rank is lost by whose process has ended. It may first have gone on without this one where this one said nothing for so long that it was
+  /// lost itself: it is not known to have ended before that.
+  [[nodiscard]] Death death_of_ended() const;
   /// Before anything else is said.
   void say_process();
 
@@ -155,6 +160,7 @@ class Connection {
   Outbox m_outbox;
   Messages m_messages;
   bool m_owes_sign = false;
+  bool m_was_silent = false;  ///< at some time for so long that the other rank may have lost this one
   std::optional<ProcessIdentity> m_process;  ///< the other rank's, on this machine
   Times m_times;
 };

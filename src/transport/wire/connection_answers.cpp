@@ -104,7 +104,7 @@ void Connection::write_all() {
     if (m_outbox.empty()) {
       fill_outbox();
       if (m_outbox.empty()) break;
-      m_times.sent = m_job->members.now();
+      note_sending();
     }
     if (m_outbox.send(m_link.socket.native_handle()) < 0) {
       if (errno == EINTR) continue;
@@ -114,7 +114,7 @@ void Connection::write_all() {
       if (m_link.is_open) broke();
       return;
     }
-    m_times.sent = m_job->members.now();
+    note_sending();
   }
   // The first connection's end is the sign for the other rank to close all: it carries what ranks say to one another, which is read before its end.
   if (m_link.is_open && m_is_leaving && m_number == 0 && !m_link.has_said_all) {
@@ -188,7 +188,7 @@ void Connection::look() {
     if (is_stuck(m_job->members.now())) broke();
     if (m_link.is_open) tune_wakes();
   }
-  if (!m_link.is_open && has_ended()) return lose({StatusCode::io, ECONNRESET}, Death::ended);
+  if (!m_link.is_open && has_ended()) return lose({StatusCode::io, ECONNRESET}, death_of_ended());
   if (!m_link.is_open && m_is_leaving && m_job->members.now() - m_left > longest_leaving) return end({StatusCode::cancelled, 0});
   if (!m_link.is_open || !m_outbox.empty()) return;
   const bool is_quiet = m_job->members.now() - m_times.sent >= m_job->peer_deadline / heartbeats_per_deadline;
