@@ -156,14 +156,16 @@ TEST_CASE("A frame whose length was changed keeps nothing waiting until the dead
     CAPTURE(longer);
     test::MovedClock clock;
     PairWithFake pair(30, {&clock, system_timing().waiter});
-    std::vector<std::byte> changed = pair.fake->frame({FrameKind::gather, 0, 1, 0}, part);
+    REQUIRE(pair.is_served());
+    std::vector<std::byte> changed = pair.fake->frame({FrameKind::gather, 0, 2, 0}, part);
     const auto length = static_cast<std::uint32_t>(part.size()) + longer;
     std::memcpy(changed.data() + sizeof(std::uint32_t), &length, sizeof length);
     CHECK(pair.fake->socket().send(changed));
     clock.move(16);
     pair.fake->socket().drain();
     pair.reconnect();
-    CHECK(pair.fake->say({FrameKind::gather, 0, 1, 0}, part));
+    CHECK(pair.fake->say({FrameKind::gather, 0, 1, 0}, {}));
+    CHECK(pair.fake->say({FrameKind::gather, 0, 2, 0}, part));
     std::vector<std::byte> all(200);
     CHECK(pair.real->collective().gather(std::vector<std::byte>(100), all, test::in_good_time()).ok());
     CHECK(pair.real->peers().alive(1));
@@ -211,6 +213,7 @@ TEST_CASE("A rank that hangs up in the middle of an answer and does not come aga
 TEST_CASE("What is not known to be a rank's own keeps it alive no longer than it takes at the least rate") {
   test::MovedClock clock;
   PairWithFake pair(30, {&clock, system_timing().waiter});
+  REQUIRE(pair.is_served());
   // A head that anybody could have made up, and a part of what it announces.
   const transport::HeadBytes head = transport::write_head({FrameKind::gather, static_cast<std::uint32_t>(transport::most_gathered), 1, 1, 0});
   std::vector<std::byte> begun(head.begin(), head.end());
@@ -368,6 +371,7 @@ TEST_CASE("One message asks for all that there is to ask for") {
 TEST_CASE("A rank that was lost is not let in again, and is told that the other goes on without it") {
   test::MovedClock clock;
   PairWithFake pair(30, {&clock, system_timing().waiter});
+  REQUIRE(pair.is_served());
   clock.move(31);
   CHECK(test::comes_true([&] { return !pair.real->peers().alive(1); }));
   CHECK(pair.real->agree_alive(0, test::in_good_time()).ranks == std::vector<std::uint32_t>{0});

@@ -183,6 +183,8 @@ struct PairWithFake {
   PairWithFake(const PairWithFake&) = delete;
   PairWithFake& operator=(const PairWithFake&) = delete;
 
+  /// Until the real rank serves its connection: a clock that is moved before that moves nothing of it. Takes the fake rank's first message.
+  bool is_served() { return fake->say({transport::FrameKind::gather, 0, 1, 0}, {}) && real->collective().barrier(in_good_time()).ok(); }
   /// The fake rank comes again, by another connection.
   void reconnect() { fake = std::make_unique<FakeRank>(fake_facts, address, 0, true); }
   std::string address;

@@ -71,6 +71,7 @@ std::optional<FrameHead> last_words(PairWithFake& pair) {
 TEST_CASE("A rank that is silent is told that the other goes on without it") {
   test::MovedClock clock;
   PairWithFake pair(30, {&clock, system_timing().waiter});
+  REQUIRE(pair.is_served());
   clock.move(31);
   const auto last = last_words(pair);
   REQUIRE(last);
