@@ -154,7 +154,7 @@ def _patched_loader_iter(self):
     if hook.engine is not None and isinstance(iterator, _Base):
         iteration = iterator.__dict__.get('_dsanalyze')
         if iteration is not None:
-            hook.engine.started(iteration.record, now() - began)
+            hook.engine.started(iteration, now() - began)
     return iterator
 
 
