@@ -107,6 +107,26 @@ class Phases(ProgramTest):
             self.assertIn(said, run.stderr)
             self.assert_nothing_left()
 
+    def test_a_training_without_an_optimizer_is_said_by_name_with_what_was_seen(self):
+        script = self.folder / 'script.py'
+        script.write_text('''
+import sys, time, torch
+from torch.utils.data import DataLoader, TensorDataset
+model = torch.nn.Linear(4, 1)
+for epoch in range(int(sys.argv[1])):
+    for x, in DataLoader(TensorDataset(torch.ones(40, 4)), 4):
+        model(x).sum().backward()
+        time.sleep(0.01)
+''')
+        for epochs, passive, said in ((1, (), 'ended before a training step was seen'), (100000, (), 'no training step was recognised'),
+                                      (1, ('--passive',), 'no training step was recognised')):
+            run = self.run_program(*(passive or ('--time-budget', '3s')), command=[sys.executable, script, epochs])
+            self.assertIn(said, run.stderr)
+            for word in ('script.py:6', 'with gradients enabled', 'no step of a torch.optim optimizer', '' if passive else 'backward pass'):
+                self.assertIn(word, run.stderr)
+            self.assertEqual(run.returncode, 0 if passive else 1)
+            self.assert_nothing_left()
+
     def test_a_training_of_a_few_steps_is_told_how_many_were_seen_and_how_many_it_takes(self):
         run = self.run_program(command=[*train, '--samples', 12])
         self.assertEqual(run.returncode, 1, run.stderr)

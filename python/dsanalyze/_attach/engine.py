@@ -5,6 +5,7 @@ from time import monotonic_ns as now
 from . import facts
 from .clock import StepClock
 from .roles import Roles
+from .seen import Seen
 
 
 class Engine:
@@ -14,6 +15,7 @@ class Engine:
         self.off = False
         self.clock = StepClock()
         self.roles = Roles()
+        self.seen = Seen(send)
         self.link = link
         self.losses = []
         self.outputs = None
@@ -47,15 +49,24 @@ class Engine:
             record.current = iteration
         return record.current is iteration
 
+    def handed_out(self, iteration, enabled):
+        """A batch was handed out; `enabled` says whether it may train."""
+        if self.roles.primary is None:
+            self.seen.batch(iteration.record, enabled)
+        if enabled:
+            self.asked(iteration)
+        else:
+            self._quiet = iteration  # Mostly for a validation.
+
+    def backward_passed(self):
+        if self.roles.primary is None:
+            self.seen.backward()
+
     def asked(self, iteration):
         """A batch was handed out, with gradients enabled unless the pass is known to train all the same."""
         if iteration.record.current is iteration:
             self.roles.served(iteration.record)
         self._asked[iteration] = None
-
-    def asked_quietly(self, iteration):
-        """A batch was handed out with gradients disabled: mostly for a validation."""
-        self._quiet = iteration
 
     def _prove(self):
         """An optimizer has stepped: a pass that alone of its loader's gave it batches is the epoch, whichever iterator is still kept somewhere.
@@ -92,6 +103,8 @@ class Engine:
     def optimizer_stepped(self):
         at = now()
         asked = self._prove()
+        if self.roles.primary is None:
+            self.seen.optimizer_step()
         found = self.roles.stepped()
         self._settle([iteration for iteration in asked if not iteration.ended])
         if self.clock.running:
@@ -103,7 +116,7 @@ class Engine:
             thread = self.roles.primary.current.thread
             self._thread_known = thread is not None
             if thread not in (None, get_ident()):
-                self.note('loader-in-thread', 'The script fetches its batches in a thread of its own: waiting for them there is no waiting of the training.')
+                self.note('loader-in-thread', 'The script fetches its batches in a thread of its own: what its steps wait for is not seen, and the parts of a step are not told.')
 
         self.clock.hooked_after(now() - at)
 

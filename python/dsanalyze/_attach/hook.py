@@ -94,6 +94,8 @@ class Hook:
         try:
             if self.outputs is not None:
                 self.outputs.report(engine.note)
+            if engine.roles.primary is None:
+                engine.seen.tell()
             engine.send(dict(engine.finish(), t='bye', exit=1 if hasattr(sys, 'last_type') else None))
             engine.link.flush()
             engine.link.close()

@@ -140,10 +140,7 @@ class Passive(Engine):
                 self.asked(iteration)
                 self.clock.followed(served - asked, asked - entered + now() - served)
             else:
-                if enabled:
-                    self.asked(iteration)
-                else:
-                    self.asked_quietly(iteration)
+                self.handed_out(iteration, enabled)
                 samples = self._samples(iteration, batch) if self.roles.training else 0
                 at = now()
                 self.clock.validation_served(at, iteration, entered, served - asked, asked - entered + at - served, samples)

@@ -232,10 +232,7 @@ class Phases(Engine):
     def _served(self, step, samples, wait, number=0):
         """All of the request's time but for the wait is the hook's; what follows the last clock reading would be the step's, so that comes last."""
         step.iteration.handed += 1
-        if gradients_enabled() or step.iteration.without_gradients:
-            self.asked(step.iteration)
-        else:
-            self.asked_quietly(step.iteration)
+        self.handed_out(step.iteration, gradients_enabled() or step.iteration.without_gradients)
         if step.iteration.between is not None and step.iteration.handed == 1:
             step.iteration.between['first_batch'] = wait
         if step.role is primary:
