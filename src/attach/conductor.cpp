@@ -51,6 +51,7 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
   if (const auto* bye = std::get_if<ByeMessage>(&message)) {
     count_steps(sender, bye->window, 0);
     sender.said_bye = true;
+    if (m_training.error.empty()) m_training.error = bye->error;
     return {};
   }
   if (const auto* note = std::get_if<NoteMessage>(&message)) {

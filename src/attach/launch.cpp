@@ -33,8 +33,9 @@ std::string python_path(const std::filesystem::path& hook) {
 }
 
 std::string how_it_ended(const LaunchedTraining& launched) {
-  if (launched.signal) return fmt::format("was killed by signal {} ({})", *launched.signal, ::strsignal(*launched.signal));
-  return fmt::format("ended with exit status {}", launched.exit_status.value_or(0));
+  const std::string error = launched.training.error.empty() ? "" : fmt::format(" ({})", printable(launched.training.error));
+  if (launched.signal) return fmt::format("was killed by signal {} ({}){}", *launched.signal, ::strsignal(*launched.signal), error);
+  return fmt::format("ended with exit status {}{}", launched.exit_status.value_or(0), error);
 }
 
 /// One launch, from the start to the end of all its processes.
@@ -60,6 +61,28 @@ class Launch {
     m_start = m_clock.now();
     m_next_look = m_start + to_nanoseconds(look_seconds);
     start(stop);
+    try {
+      lead(stop);
+    } catch (const Error& error) {
+      // What was measured is told all the same.
+      if (m_settings.mode == AttachMode::passive || error.kind() != ErrorKind::failed || !m_conductor.training().measured()) throw;
+      m_launched.failure = error.what();
+    }
+    m_over = m_launched.failure.empty();
+    m_launched.seconds = to_seconds(m_clock.now() - m_start);
+    m_launched.use = m_tree.use();
+    m_launched.training = m_conductor.training();
+    if (m_settings.mode == AttachMode::passive) {
+      m_launched.left_behind = m_tree.living();
+      if (!m_launched.heard && m_deaf) fail(deaf_text());
+    }
+    if (m_settings.mode == AttachMode::phases && m_launched.failure.empty()) check_end();
+    return std::move(m_launched);
+  }
+
+ private:
+  /// To the end of the command or of the phases.
+  void lead(const std::stop_token& stop) {
     while (!over()) {
       m_server.serve(poll_milliseconds,
                      {[this](int member, std::string_view line) { receive(member, line); }, [this](int member) { leave(member); }});
@@ -77,19 +100,8 @@ class Launch {
       hear_last_words();
       await_launcher_of_ranks();
     }
-    m_over = true;
-    m_launched.seconds = to_seconds(m_clock.now() - m_start);
-    m_launched.use = m_tree.use();
-    m_launched.training = m_conductor.training();
-    if (m_settings.mode == AttachMode::passive) {
-      m_launched.left_behind = m_tree.living();
-      if (!m_launched.heard && m_deaf) fail(deaf_text());
-    }
-    if (m_settings.mode == AttachMode::phases) check_end();
-    return std::move(m_launched);
   }
 
- private:
   void start(const std::stop_token& stop) {
     if (m_settings.mode == AttachMode::passive) {
       m_relay.emplace();
@@ -235,6 +247,10 @@ class Launch {
     if (m_conductor.finished()) return;
     const AttachedTraining& training = m_launched.training;
     const bool failed = m_launched.signal || m_launched.exit_status.value_or(0) != 0;
+    if (failed && training.measured()) {
+      m_launched.failure = fmt::format("the command {} before all phases were measured", how_it_ended(m_launched));
+      return;
+    }
     if (failed)
       throw Error(
           fmt::format("the command {} before it was profiled; run it alone to see why (here its standard input is empty)", how_it_ended(m_launched)));

@@ -165,7 +165,7 @@ HookMessage parse_hook_message(std::string_view line) {
   if (type == "note") return read_note(object);
   if (type == "seen") return read_seen(object);
   if (type == "passive") return PassiveMessage{optional_window(object), optional_gap(object)};
-  return ByeMessage{optional_window(object)};
+  return ByeMessage{optional_window(object), object.optional_text("error").value_or("")};
 }
 
 std::string answer_text(const Answer& answer) {

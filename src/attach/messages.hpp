@@ -109,6 +109,7 @@ struct PassiveMessage {
 };
 struct ByeMessage {
   std::optional<StepWindow> window;  ///< what was measured since the last message
+  std::string error;                 ///< the exception that ends the process, and its place in the script; empty
 };
 
 using HookMessage =

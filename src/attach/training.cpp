@@ -64,6 +64,10 @@ std::string text_of(const SeenMessage& seen) {
 
 bool AttachedTraining::fetched_in_thread() const { return std::ranges::find(notes, "loader-in-thread", &NoteMessage::code) != notes.end(); }
 
+bool AttachedTraining::measured() const {
+  return std::ranges::any_of(phases, [](const auto& phase) { return !stretches_of(phase.second).empty(); });
+}
+
 double step_seconds(const StepWindow& window) { return to_seconds(window.end - window.begin) - sum(window.hook); }
 
 double median_step_seconds(const StepWindow& window) { return median(steps_of(window)); }

@@ -46,8 +46,12 @@ struct AttachedTraining {
   std::vector<NoteMessage> notes;   ///< of the hook, each code once
   std::optional<SeenMessage> seen;  ///< while no loader was known to train, of the process that did most
 
+  std::string error;  ///< the exception that ended a process first, and its place in the script; empty
+
   /// A thread of the script's own takes the batches from the loader, so that what the windows clock as waiting and computing is neither of the two.
   [[nodiscard]] bool fetched_in_thread() const;
+  /// Whether a phase has windows of steps.
+  [[nodiscard]] bool measured() const;
 };
 
 /// "80 batches of a DataLoader (train.py:41, MyDataset), 80 of them with gradients enabled, 80 backward passes, and no step of a torch.optim

@@ -96,7 +96,7 @@ class Hook:
                 self.outputs.report(engine.note)
             if engine.roles.primary is None:
                 engine.seen.tell()
-            engine.send(dict(engine.finish(), t='bye', exit=1 if hasattr(sys, 'last_type') else None))
+            engine.send(dict(engine.finish(), t='bye', exit=1 if hasattr(sys, 'last_type') else None, error=facts.last_error()))
             engine.link.flush()
             engine.link.close()
         except Exception:  # There is no one left to hear of it.

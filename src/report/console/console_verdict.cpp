@@ -210,6 +210,7 @@ std::string verdict(const ProfileResult& result) {
 }
 
 std::string first_step(const ProfileResult& result) {
+  if (finds(result, "training-failed")) return "Run the command alone to see why it fails, then profile it again.";
   const auto error = std::ranges::find(result.findings, Finding::Severity::error, &Finding::severity);
   if (!result.trusted && error != result.findings.end()) return "Mend what makes the measurement untrustworthy: " + error->message;
   if (finds(result, "phases-missing")) return "Profile it again with what the missing phases need: see the finding phases-missing.";
