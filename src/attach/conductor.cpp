@@ -51,10 +51,16 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
   if (const auto* bye = std::get_if<ByeMessage>(&message)) {
     count_steps(sender, bye->window, 0);
     sender.said_bye = true;
+    if (m_training.error.empty()) m_training.error = bye->error;
     return {};
   }
   if (const auto* note = std::get_if<NoteMessage>(&message)) {
     if (std::ranges::find(m_training.notes, note->code, &NoteMessage::code) == m_training.notes.end()) m_training.notes.push_back(*note);
+    return {};
+  }
+  if (const auto* seen = std::get_if<SeenMessage>(&message)) {
+    const auto done = [](const SeenMessage& each) { return each.batches + each.backward + each.optimizer_steps; };
+    if (!m_training.seen || done(*seen) >= done(*m_training.seen)) m_training.seen = *seen;
     return {};
   }
   if (const auto* loader = std::get_if<LoaderMessage>(&message)) {
@@ -334,7 +340,7 @@ Answer Conductor::next_stage(Nanoseconds now) {
   const Estimate rate = estimate_of_ratio(stretches_of(measurement()));
   std::string note = fmt::format("{}: {:.1f} samples/s in {} windows", enum_name(phase()), rate.value, rate.windows);
   // The first answer comes a minute or two before the verdict.
-  if (const auto waiting = m_stage == Stage::full ? waiting_fraction(measurement()) : std::nullopt)
+  if (const auto waiting = m_stage == Stage::full && !m_training.fetched_in_thread() ? waiting_fraction(measurement()) : std::nullopt)
     note += fmt::format("; as found, each step waits {:.2g} % of its time for a batch", 100 * *waiting);
   m_events.note(note);
   switch (m_stage) {

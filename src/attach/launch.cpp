@@ -33,8 +33,9 @@ std::string python_path(const std::filesystem::path& hook) {
 }
 
 std::string how_it_ended(const LaunchedTraining& launched) {
-  if (launched.signal) return fmt::format("was killed by signal {} ({})", *launched.signal, ::strsignal(*launched.signal));
-  return fmt::format("ended with exit status {}", launched.exit_status.value_or(0));
+  const std::string error = launched.training.error.empty() ? "" : fmt::format(" ({})", printable(launched.training.error));
+  if (launched.signal) return fmt::format("was killed by signal {} ({}){}", *launched.signal, ::strsignal(*launched.signal), error);
+  return fmt::format("ended with exit status {}{}", launched.exit_status.value_or(0), error);
 }
 
 /// One launch, from the start to the end of all its processes.
@@ -45,6 +46,7 @@ class Launch {
         m_clock(*timing.clock),
         m_server(settings.folder / "attach"),
         m_tree(::getpid()),
+        m_events(events),
         m_conductor(
             settings.plan, [this] { return m_tree.use(); }, events) {}
 
@@ -59,6 +61,28 @@ class Launch {
     m_start = m_clock.now();
     m_next_look = m_start + to_nanoseconds(look_seconds);
     start(stop);
+    try {
+      lead(stop);
+    } catch (const Error& error) {
+      // What was measured is told all the same.
+      if (m_settings.mode == AttachMode::passive || error.kind() != ErrorKind::failed || !m_conductor.training().measured()) throw;
+      m_launched.failure = error.what();
+    }
+    m_over = m_launched.failure.empty();
+    m_launched.seconds = to_seconds(m_clock.now() - m_start);
+    m_launched.use = m_tree.use();
+    m_launched.training = m_conductor.training();
+    if (m_settings.mode == AttachMode::passive) {
+      m_launched.left_behind = m_tree.living();
+      if (!m_launched.heard && m_deaf) fail(deaf_text());
+    }
+    if (m_settings.mode == AttachMode::phases && m_launched.failure.empty()) check_end();
+    return std::move(m_launched);
+  }
+
+ private:
+  /// To the end of the command or of the phases.
+  void lead(const std::stop_token& stop) {
     while (!over()) {
       m_server.serve(poll_milliseconds,
                      {[this](int member, std::string_view line) { receive(member, line); }, [this](int member) { leave(member); }});
@@ -76,19 +100,8 @@ class Launch {
       hear_last_words();
       await_launcher_of_ranks();
     }
-    m_over = true;
-    m_launched.seconds = to_seconds(m_clock.now() - m_start);
-    m_launched.use = m_tree.use();
-    m_launched.training = m_conductor.training();
-    if (m_settings.mode == AttachMode::passive) {
-      m_launched.left_behind = m_tree.living();
-      if (!m_launched.heard && m_deaf) fail(deaf_text());
-    }
-    if (m_settings.mode == AttachMode::phases) check_end();
-    return std::move(m_launched);
   }
 
- private:
   void start(const std::stop_token& stop) {
     if (m_settings.mode == AttachMode::passive) {
       m_relay.emplace();
@@ -201,11 +214,32 @@ class Launch {
   void check_start(Nanoseconds now) {
     if (m_launched.first_step_seconds > 0) return;
     if (!m_launched.heard && m_deaf && to_seconds(now - m_deaf_since) > deaf_seconds) throw Error(deaf_text());
+    const std::optional<SeenMessage>& seen = m_conductor.training().seen;
+    // Batches without gradients alone may be a validation before the training.
+    if (seen && (seen->with_gradients > 0 || seen->backward > 0 || seen->optimizer_steps > 0) && !m_train_like_since) m_train_like_since = now;
+    if (m_train_like_since && to_seconds(now - *m_train_like_since) > m_settings.plan.seconds)
+      throw Error(fmt::format("{} Where its steps take longer, pass a --time-budget of more than {:g} s", no_step_text(), m_settings.plan.seconds));
     if (to_seconds(now - m_start) > m_settings.start_seconds)
-      throw Error(fmt::format(
-          "no training step was seen within {:.0f} s of the command's start: a PyTorch DataLoader whose batches lead to steps of a torch.optim "
-          "optimizer. A training with an update of its own cannot be profiled yet",
-          m_settings.start_seconds));
+      throw Error(fmt::format("{} The command has run for {:.0f} s", no_step_text(), m_settings.start_seconds));
+    if (!m_said_waiting && to_seconds(now - m_start) > m_settings.plan.seconds) {
+      m_said_waiting = true;
+      m_events.note(fmt::format("no training step was seen yet ({}): waiting for one, up to {:.0f} s from the command's start", seen_text(),
+                                m_settings.start_seconds));
+    }
+  }
+
+  [[nodiscard]] std::string seen_text() const {
+    const std::optional<SeenMessage>& seen = m_conductor.training().seen;
+    if (seen) return "seen: " + text_of(*seen);
+    return m_launched.heard ? "seen: a process that has imported PyTorch, and no batch" : "seen: no process that uses PyTorch's DataLoader";
+  }
+
+  [[nodiscard]] std::string no_step_text() const {
+    return fmt::format(
+        "no training step was recognised ({}): a PyTorch DataLoader whose batches lead to steps of a torch.optim optimizer. A training with an "
+        "update or "
+        "a loader of its own cannot be profiled yet.",
+        seen_text());
   }
 
   /// Whether a command that ended by itself did what was needed.
@@ -213,6 +247,10 @@ class Launch {
     if (m_conductor.finished()) return;
     const AttachedTraining& training = m_launched.training;
     const bool failed = m_launched.signal || m_launched.exit_status.value_or(0) != 0;
+    if (failed && training.measured()) {
+      m_launched.failure = fmt::format("the command {} before all phases were measured", how_it_ended(m_launched));
+      return;
+    }
     if (failed)
       throw Error(
           fmt::format("the command {} before it was profiled; run it alone to see why (here its standard input is empty)", how_it_ended(m_launched)));
@@ -222,13 +260,16 @@ class Launch {
           "the command ended without having used PyTorch's DataLoader; other loaders cannot be profiled yet, nor can a script that comes by standard "
           "input, which is empty here");
     if (training.phases.empty())
-      throw Error("the command ended before a training step was seen: a DataLoader whose batches lead to steps of a torch.optim optimizer");
+      throw Error(
+          fmt::format("the command ended before a training step was seen: a DataLoader whose batches lead to steps of a torch.optim optimizer ({})",
+                      seen_text()));
   }
 
   const LaunchSettings& m_settings;
   const Clock& m_clock;
   HookServer m_server;
   ProcessTree m_tree;
+  EventSink& m_events;
   Conductor m_conductor;
   LaunchedTraining m_launched;
   Nanoseconds m_start = 0;
@@ -242,6 +283,8 @@ class Launch {
   std::optional<TreeProcess> m_deaf;  ///< a process that uses PyTorch and has not spoken
   Nanoseconds m_deaf_since = 0;
   Nanoseconds m_next_look = 0;
+  std::optional<Nanoseconds> m_train_like_since;  ///< something was seen that a training does
+  bool m_said_waiting = false;
 };
 
 }  // namespace

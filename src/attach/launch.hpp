@@ -44,13 +44,13 @@ struct LaunchedTraining {
   double first_step_seconds = 0;  ///< from the start to the first checkpoint
   bool heard = false;             ///< some process of the command loaded the hook and PyTorch
   OutputsUndone outputs;          ///< phases
-  std::string failure;            ///< passive: why nothing is known of the run, or of its rest; empty
+  std::string failure;            ///< why nothing is known of the run, or of its rest: passive, or phases of which some were measured; empty
 };
 
 /// Starts a training and leads it through the phases (Conductor), or, passive, watches it until it ends. Under `phases` no process of it is left when
 /// this returns or throws, and its changes among the user's files are taken back. Throws UsageError when there is no such program, Error when a
-/// training cannot be profiled (with the reason), Interrupted when asked to stop. The calling process becomes the parent of what the command leaves
-/// behind (adopt_orphans()). Threads: one at a time.
+/// training cannot be profiled (with the reason) and nothing of it was measured, Interrupted when asked to stop. The calling process becomes the
+/// parent of what the command leaves behind (adopt_orphans()). Threads: one at a time.
 LaunchedTraining launch_training(const LaunchSettings& settings, EventSink& events, const std::stop_token& stop, Timing timing);
 
 }  // namespace dsanalyze

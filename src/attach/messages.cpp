@@ -142,21 +142,30 @@ DrainedMessage read_drained(JsonObject& object) {
   return message;
 }
 
+SeenMessage read_seen(JsonObject& object) {
+  SeenMessage seen{count(object, "batches"), count(object, "with_gradients"), count(object, "backward"), count(object, "optimizer_steps"), "", "", 0};
+  seen.dataset_class = object.optional_text("dataset_class").value_or("");
+  seen.file = object.optional_text("file").value_or("");
+  seen.line = static_cast<int>(object.optional_integer("line", 0, INT32_MAX).value_or(0));
+  return seen;
+}
+
 NoteMessage read_note(JsonObject& object) { return {object.text("code"), object.text("text")}; }
 
 }  // namespace
 
 HookMessage parse_hook_message(std::string_view line) {
   JsonObject object = parse_json_object(line, "the training process");
-  const std::string type = object.choice("t", {"hello", "rank", "device", "loader", "at", "drained", "note", "passive", "bye"});
+  const std::string type = object.choice("t", {"hello", "rank", "device", "loader", "at", "drained", "note", "seen", "passive", "bye"});
   if (type == "hello" || type == "rank") return read_hello(object);
   if (type == "device") return DeviceMessage{object.boolean("cuda"), object.optional_text("device").value_or("")};
   if (type == "loader") return read_loader(object);
   if (type == "at") return read_checkpoint(object);
   if (type == "drained") return read_drained(object);
   if (type == "note") return read_note(object);
+  if (type == "seen") return read_seen(object);
   if (type == "passive") return PassiveMessage{optional_window(object), optional_gap(object)};
-  return ByeMessage{optional_window(object)};
+  return ByeMessage{optional_window(object), object.optional_text("error").value_or("")};
 }
 
 std::string answer_text(const Answer& answer) {

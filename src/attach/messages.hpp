@@ -90,6 +90,16 @@ struct DrainedMessage {
   std::string error;                   ///< why there is nothing, or less; empty
 };
 
+/// What the process has done so far, sent while none of its loaders is known to train.
+struct SeenMessage {
+  std::uint64_t batches = 0;         ///< handed out by DataLoaders
+  std::uint64_t with_gradients = 0;  ///< of these, with gradients enabled
+  std::uint64_t backward = 0;        ///< backward passes; 0 under --passive of one rank
+  std::uint64_t optimizer_steps = 0;
+  std::string dataset_class, file;  ///< of the loader asked last, and where it was made; empty
+  int line = 0;
+};
+
 struct NoteMessage {
   std::string code, text;
 };
@@ -99,10 +109,11 @@ struct PassiveMessage {
 };
 struct ByeMessage {
   std::optional<StepWindow> window;  ///< what was measured since the last message
+  std::string error;                 ///< the exception that ends the process, and its place in the script; empty
 };
 
 using HookMessage =
-    std::variant<HelloMessage, DeviceMessage, LoaderMessage, CheckpointMessage, DrainedMessage, NoteMessage, PassiveMessage, ByeMessage>;
+    std::variant<HelloMessage, DeviceMessage, LoaderMessage, CheckpointMessage, DrainedMessage, NoteMessage, SeenMessage, PassiveMessage, ByeMessage>;
 
 /// Throws UsageError that names the field: the other side is another program's process.
 HookMessage parse_hook_message(std::string_view line);

@@ -1,11 +1,14 @@
 #include "training.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <numeric>
 
 #include "base/statistics.hpp"
+#include "base/text/text.hpp"
 #include "kept_batches.hpp"
 
 namespace dsanalyze {
@@ -40,6 +43,30 @@ std::vector<double> steps_of(const StepWindow& window) {
 }
 
 }  // namespace
+
+std::string text_of(const SeenMessage& seen) {
+  const auto times = [](std::uint64_t count, const char* one, const char* several) {
+    return fmt::format("{} {}", count, count == 1 ? one : several);
+  };
+  std::string text = "no batch of a DataLoader";
+  if (seen.batches > 0) {
+    text = times(seen.batches, "batch of a DataLoader", "batches of a DataLoader");
+    std::string place = seen.file.empty() ? "" : fmt::format("{}:{}", seen.file, seen.line);
+    if (!seen.dataset_class.empty()) place += (place.empty() ? "" : ", ") + seen.dataset_class;
+    if (!place.empty()) text += fmt::format(" ({})", printable(place));
+    text += fmt::format(", {} of them with gradients enabled", seen.with_gradients);
+  }
+  if (seen.backward > 0) text += ", " + times(seen.backward, "backward pass", "backward passes");
+  return text + ", and " +
+         (seen.optimizer_steps > 0 ? times(seen.optimizer_steps, "step of a torch.optim optimizer", "steps of a torch.optim optimizer")
+                                   : "no step of a torch.optim optimizer");
+}
+
+bool AttachedTraining::fetched_in_thread() const { return std::ranges::find(notes, "loader-in-thread", &NoteMessage::code) != notes.end(); }
+
+bool AttachedTraining::measured() const {
+  return std::ranges::any_of(phases, [](const auto& phase) { return !stretches_of(phase.second).empty(); });
+}
 
 double step_seconds(const StepWindow& window) { return to_seconds(window.end - window.begin) - sum(window.hook); }
 

@@ -40,12 +40,23 @@ struct AttachedTraining {
   std::map<AttachPhase, PhaseMeasurement> phases;
   std::optional<DrainMeasurement> warm;
   std::vector<DrainMeasurement> drains;
-  std::uint64_t steps = 0;         ///< that were seen, of the rank that took most
-  bool out_of_time = false;        ///< steps take so long that later phases did not fit the time budget
-  bool several_trainings = false;  ///< passive: processes that trained one after another, or beside each other as the same rank
-  std::vector<NoteMessage> notes;  ///< of the hook, each code once
+  std::uint64_t steps = 0;          ///< that were seen, of the rank that took most
+  bool out_of_time = false;         ///< steps take so long that later phases did not fit the time budget
+  bool several_trainings = false;   ///< passive: processes that trained one after another, or beside each other as the same rank
+  std::vector<NoteMessage> notes;   ///< of the hook, each code once
+  std::optional<SeenMessage> seen;  ///< while no loader was known to train, of the process that did most
+
+  std::string error;  ///< the exception that ended a process first, and its place in the script; empty
+
+  /// A thread of the script's own takes the batches from the loader, so that what the windows clock as waiting and computing is neither of the two.
+  [[nodiscard]] bool fetched_in_thread() const;
+  /// Whether a phase has windows of steps.
+  [[nodiscard]] bool measured() const;
 };
 
+/// "80 batches of a DataLoader (train.py:41, MyDataset), 80 of them with gradients enabled, 80 backward passes, and no step of a torch.optim
+/// optimizer".
+std::string text_of(const SeenMessage& seen);
 /// Of each window, what all ranks trained and the time of the slowest, without what the hook took. Where batches are handed out again, each of them
 /// counts as often as the others, wherever a window cuts their cycle.
 std::vector<Stretch> stretches_of(const PhaseMeasurement& phase);

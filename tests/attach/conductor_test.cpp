@@ -202,6 +202,16 @@ TEST_CASE("the first phase's note says how long steps wait, so that there is an 
   CHECK_FALSE(says(notes.lines[2], "waits"));
 }
 
+TEST_CASE("nothing is said of the waits of a script that fetches its batches in a thread of its own") {
+  Training training;
+  Notes notes;
+  Conductor conductor = made(60, notes);
+  conductor.receive(0, NoteMessage{"loader-in-thread", "The script fetches its batches in a thread of its own."}, 0);
+  training.run(conductor);
+  REQUIRE(notes.lines.size() == 3);
+  CHECK_FALSE(says(notes.lines[0], "waits"));
+}
+
 TEST_CASE("more workers than planned are tried as long as they deliver more, and less than the training takes") {
   const auto tried = [](double batch_seconds_of_one, bool scales) {
     Training training;

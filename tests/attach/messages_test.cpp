@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "../base/texts.hpp"
+#include "attach/training.hpp"
 
 using namespace dsanalyze;
 using testing::message_of;
@@ -45,6 +46,16 @@ TEST_CASE("what lies between two epochs may bring the wait for the first batch a
   const std::string start = R"({"t":"at","why":"start","between":{"begin":1,"end":5,"start":1,"validation":0)";
   CHECK_FALSE(parsed<CheckpointMessage>(start + "}}").between->first_batch_seconds.has_value());
   CHECK(parsed<CheckpointMessage>(start + R"(,"first_batch":2000000000}})").between->first_batch_seconds == 2.0);
+}
+
+TEST_CASE("what was seen of a training without recognised steps is counted, and told in words") {
+  const auto seen = parsed<SeenMessage>(
+      R"({"t":"seen","batches":80,"with_gradients":79,"backward":1,"optimizer_steps":0,"name":"x","dataset_class":"a.Photos","file":"train.py","line":41})");
+  CHECK(text_of(seen) ==
+        "80 batches of a DataLoader (train.py:41, a.Photos), 79 of them with gradients enabled, 1 backward pass, and no step of a torch.optim "
+        "optimizer");
+  CHECK(text_of(parsed<SeenMessage>(R"({"t":"seen","batches":0,"with_gradients":0,"backward":2,"optimizer_steps":1,"file":null})")) ==
+        "no batch of a DataLoader, 2 backward passes, and 1 step of a torch.optim optimizer");
 }
 
 TEST_CASE("what is wrong in a hook's message is named") {

@@ -100,11 +100,31 @@ class Phases(ProgramTest):
 
     def test_a_training_that_cannot_be_profiled_is_said_why(self):
         for command, said in ((['sh', '-c', 'exit 3'], 'exit status 3'), ([sys.executable, '-c', 'pass'], 'DataLoader'),
-                              ([*train, '--samples', 400, '--workers', 2, '--does', 'raise'], 'exit status 1'),
+                              ([*train, '--samples', 400, '--workers', 2, '--does', 'raise'], 'exit status 1 (ValueError: '),
                               ([sys.executable, '-I', *train[1:], '--samples', 400, '--step', 0.02], '-I')):
             run = self.run_program(command=command)
             self.assertEqual(run.returncode, 1, run.stderr)
             self.assertIn(said, run.stderr)
+            self.assert_nothing_left()
+
+    def test_a_training_without_an_optimizer_is_said_by_name_with_what_was_seen(self):
+        script = self.folder / 'script.py'
+        script.write_text('''
+import sys, time, torch
+from torch.utils.data import DataLoader, TensorDataset
+model = torch.nn.Linear(4, 1)
+for epoch in range(int(sys.argv[1])):
+    for x, in DataLoader(TensorDataset(torch.ones(40, 4)), 4):
+        model(x).sum().backward()
+        time.sleep(0.01)
+''')
+        for epochs, passive, said in ((1, (), 'ended before a training step was seen'), (100000, (), 'no training step was recognised'),
+                                      (1, ('--passive',), 'no training step was recognised')):
+            run = self.run_program(*(passive or ('--time-budget', '3s')), command=[sys.executable, script, epochs])
+            self.assertIn(said, run.stderr)
+            for word in ('script.py:6', 'with gradients enabled', 'no step of a torch.optim optimizer', '' if passive else 'backward pass'):
+                self.assertIn(word, run.stderr)
+            self.assertEqual(run.returncode, 0 if passive else 1)
             self.assert_nothing_left()
 
     def test_a_training_of_a_few_steps_is_told_how_many_were_seen_and_how_many_it_takes(self):
@@ -112,6 +132,37 @@ class Phases(ProgramTest):
         self.assertEqual(run.returncode, 1, run.stderr)
         self.assertIn('after 3 steps', run.stderr)
         self.assertIn('100 steps', run.stderr)
+
+    def test_what_was_measured_before_the_script_failed_is_told_with_the_exception(self):
+        script = self.folder / 'script.py'
+        script.write_text('''
+import time, torch
+from torch.utils.data import DataLoader, TensorDataset
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+began = time.monotonic()
+for x, in DataLoader(TensorDataset(torch.ones(40000, 4)), 4):
+    model(x).sum().backward()
+    optimizer.step()
+    time.sleep(0.01)
+    if time.monotonic() > began + 8:
+        raise RuntimeError('the loss is odd')
+''')
+        place = self.folder / 'profile.json'
+        run = self.run_program('--time-budget', '16s', '-o', place, command=[sys.executable, script])
+        self.assertEqual(run.returncode, 1, run.stderr)
+        record = json.loads(place.read_text())
+        self.assertIn('full', {run['name'] for run in record['runs']})
+        self.assertFalse(record['trusted'])
+        failed, = [finding for finding in record['findings'] if finding['code'] == 'training-failed']
+        self.assertEqual(failed['severity'], 'error')
+        self.assertIn('exit status 1', failed['message'])
+        self.assertIn('RuntimeError: the loss is odd (script.py:12)', failed['message'])
+        self.assertIn('full: ', run.stderr)
+        self.assertIn('error: the command ended with exit status 1', run.stderr)
+        self.assertIn('each step for a batch', run.stdout)
+        self.assertIn('RuntimeError: the loss is odd', run.stdout)
+        self.assert_nothing_left()
 
     def test_time_budgets_that_mean_nothing_are_refused_by_name(self):
         for options in (('--time-budget', '0'), ('--passive', '--time-budget', '10s'), ('--passive', '--subset', '1GiB')):

@@ -8,7 +8,7 @@ from fake_script import Batch, Loader, Training, clocks, divided, iterations, pa
 
 
 class Ways(unittest.TestCase):
-    """The same script on both ways. The first step of a loader is not clocked: it is what shows that the loader trains."""
+    """The same script on both ways. The first step is not clocked: it is what shows that the loader trains."""
 
     def compare(self, script, steps, world=1, intervals=(10**9, 40000, 0)):
         parts = divided if world == 1 else (*divided, 'ranks', 'outside_ranks')
@@ -50,7 +50,7 @@ class Ways(unittest.TestCase):
                 train(training, Loader(training, [4] * 40), after=lambda number: training.validates(validation) if number % 10 == 9 else None)
                 training.validates(validation)
 
-        self.compare(script, 78)
+        self.compare(script, 79)
 
     def test_a_validation_before_a_steps_optimizer(self):
         def script(training):

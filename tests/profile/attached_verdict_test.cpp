@@ -147,3 +147,33 @@ TEST_CASE("a rank that computes longer than the others, or is longer outside of 
     CHECK(delay_of(result.waits->by_rank, 1) == why);
   }
 }
+
+TEST_CASE("where a thread of the script fetches batches, what steps wait for is not told, and the verdict rests on rates") {
+  LaunchedTraining launched = prep_bound();
+  launched.training.notes.push_back({"loader-in-thread", "The script fetches its batches in a thread of its own."});
+  launched.training.loader->workers = 0;  // The thread prepares while the training computes.
+  launched.training.drains = {drain_of(0, 0.020)};
+  ProfileResult result = profile_of(launched);
+  CHECK_FALSE(result.waits);
+  CHECK(result.run("full")->stall_p99_seconds == 0);
+  REQUIRE(result.bottleneck);
+  CHECK(result.bottleneck->detail == "prep");
+  CHECK(says(result.bottleneck->reason, "their 95 % intervals do not overlap"));
+  // Prep is fast enough, and the training as found reaches what it can take.
+  launched.training.drains = {drain_of(0, 0.005)};
+  launched.training.phases[AttachPhase::full] = phase_of(0.0001, 0.010);
+  launched.training.phases[AttachPhase::cached] = phase_of(0.0001, 0.010);
+  result = profile_of(launched);
+  REQUIRE(result.bottleneck);
+  CHECK(result.bottleneck->detail == "accelerator");
+  CHECK_FALSE(finds(result, "waits-not-separable"));
+}
+
+TEST_CASE("where a thread of the script fetches batches and neither prep nor compute explains the rate, that is said by name") {
+  LaunchedTraining launched = prep_bound();
+  launched.training.notes.push_back({"loader-in-thread", "The script fetches its batches in a thread of its own."});
+  launched.training.drains = {drain_of(2, 0.005)};
+  const ProfileResult result = profile_of(launched);
+  CHECK_FALSE(result.bottleneck);
+  CHECK(says(finding_of(result, "waits-not-separable").message, "not separable"));
+}

@@ -122,6 +122,27 @@ TEST_CASE("a passive run says how long it waits, and how to learn more") {
   CHECK(says(page, "without --passive"));
 }
 
+TEST_CASE("where a thread of the script fetches batches, the first line says nothing of its waits, and agrees with the finding") {
+  ProfileResult result = launched();
+  result.findings = {{"loader-in-thread", Finding::Severity::info, "The script fetches its batches in a thread of its own"}};
+  result.waits.reset();
+  RunRecord full;
+  full.name = "full";
+  full.samples_per_s = 1600;
+  result.runs.push_back(full);
+  CHECK(console_summary(result, {}).starts_with("BOTTLENECK: prep (CPU). By its rates, the GPU waits 50 % of the time."));
+  result.bottleneck.reset();
+  result.prep_by_workers.clear();
+  std::string page = console_summary(result, {});
+  CHECK(page.starts_with("Not separable: the script fetches its batches in a thread of its own"));
+  CHECK(says(page, "Fetch the batches without that thread"));
+  result.ingestion.reset();
+  result.prep.reset();
+  page = console_summary(result, {});
+  CHECK(page.starts_with("Not separable: the script fetches its batches in a thread of its own"));
+  CHECK_FALSE(says(page, "each step"));
+}
+
 TEST_CASE("the page of a launched training shows the parts of a step and its loader, not the settings of a loader that did not run") {
   ReportInput input;
   input.label = "run";

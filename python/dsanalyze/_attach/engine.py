@@ -5,6 +5,7 @@ from time import monotonic_ns as now
 from . import facts
 from .clock import StepClock
 from .roles import Roles
+from .seen import Seen
 
 
 class Engine:
@@ -14,6 +15,7 @@ class Engine:
         self.off = False
         self.clock = StepClock()
         self.roles = Roles()
+        self.seen = Seen(send)
         self.link = link
         self.losses = []
         self.outputs = None
@@ -27,6 +29,8 @@ class Engine:
         self._inside = None
         self._thread_known = False
         self._asked = {}  # Passes with gradients enabled, since the last optimizer step.
+        self._quiet = None  # The pass asked last with gradients disabled, since then.
+        self._quiet_before = None  # The same before the step before, where no other pass was asked.
 
     def nested(self):
         """Whether this thread is inside of an iterator's own __next__: a dataset that has a loader of its own."""
@@ -34,6 +38,7 @@ class Engine:
 
     def created(self, iteration):
         """A new iterator, or a new epoch of a persistent one."""
+        self.clock.renewed(iteration)
         if not iteration.aside():
             iteration.record.current = iteration
 
@@ -44,39 +49,94 @@ class Engine:
             record.current = iteration
         return record.current is iteration
 
+    def handed_out(self, iteration, enabled):
+        """A batch was handed out; `enabled` says whether it may train."""
+        if self.roles.primary is None:
+            self.seen.batch(iteration.record, enabled)
+        if enabled:
+            self.asked(iteration)
+        else:
+            self._quiet = iteration  # Mostly for a validation.
+
+    def backward_passed(self):
+        if self.roles.primary is None:
+            self.seen.backward()
+
     def asked(self, iteration):
-        """A batch was handed out with gradients enabled."""
+        """A batch was handed out, with gradients enabled unless the pass is known to train all the same."""
         if iteration.record.current is iteration:
             self.roles.served(iteration.record)
         self._asked[iteration] = None
 
     def _prove(self):
-        """An optimizer has stepped: a pass that alone of its loader's gave it batches is the epoch, whichever iterator is still kept somewhere."""
+        """An optimizer has stepped: a pass that alone of its loader's gave it batches is the epoch, whichever iterator is still kept somewhere.
+
+        Returns the passes on whose batches it stepped.
+        """
+        self._prove_quiet()
         asked, self._asked = self._asked, {}
         for iteration in asked:
             iteration.stepped = True
             if iteration.record.current not in asked:
                 iteration.record.current = iteration
+        return asked
 
-    def started(self, record, duration):
+    def _prove_quiet(self):
+        """Where two steps follow batches of one pass with gradients disabled, and no others, it trains; one such step will do for a later pass."""
+        quiet, self._quiet = self._quiet, None
+        if self._asked or (quiet is not None and quiet.ended):
+            self._quiet_before = None
+        elif quiet is not None and (quiet.record.without_gradients or quiet is self._quiet_before):
+            quiet.without_gradients = quiet.record.without_gradients = True
+            quiet.record.current = quiet
+            self.asked(quiet)
+        elif quiet is not None:
+            self._quiet_before = quiet
+
+    def started(self, iteration, duration):
         """The script has waited this long for the workers of a new epoch to start."""
-        if record.training and self.clock.gap is not None:
+        if not iteration.record.training:
+            iteration.start += duration
+        elif self.clock.gap is not None:
             self.clock.gap.start += duration
 
     def optimizer_stepped(self):
         at = now()
+        asked = self._prove()
+        if self.roles.primary is None:
+            self.seen.optimizer_step()
+        found = self.roles.stepped()
+        self._settle([iteration for iteration in asked if not iteration.ended])
         if self.clock.running:
             self.clock.stepped_at(at)
-        self._prove()
-        for record in self.roles.stepped():
+        self.step_ended()
+        for record in found:
             self._introduce(record)
         if not self._thread_known and self.roles.primary is not None:
             thread = self.roles.primary.current.thread
             self._thread_known = thread is not None
             if thread not in (None, get_ident()):
-                self.note('loader-in-thread', 'The script fetches its batches in a thread of its own: waiting for them there is no waiting of the training.')
+                self.note('loader-in-thread', 'The script fetches its batches in a thread of its own: what its steps wait for is not seen, and the parts of a step are not told.')
 
         self.clock.hooked_after(now() - at)
+
+    def _settle(self, asked):
+        """What was taken for a validation, and is now known to have given the optimizer its batches, was none."""
+        for iteration in asked:
+            if iteration.record is self.roles.primary:
+                closed, between = self.clock.trained(iteration, [other for other in asked if other is not iteration])
+                self.steps_closed(closed)
+                iteration.between = between or iteration.between
+        for iteration in asked:
+            if iteration.record.training:
+                self.clock.joined(iteration)
+        self.clock.forget_doubts()
+
+    def steps_closed(self, count):
+        """So many steps of the clock were closed after the fact."""
+
+    def step_ended(self):
+        """An optimizer's step has ended, and the clock knows."""
 
     def _introduce(self, record):
         """A loader is now known to train, or to be the primary one."""

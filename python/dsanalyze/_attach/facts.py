@@ -94,6 +94,22 @@ def _shuffles(loader):
     return bool(getattr(sampler, 'shuffle', False)) or isinstance(sampler, (samplers.RandomSampler, samplers.SubsetRandomSampler, samplers.WeightedRandomSampler))
 
 
+def last_error():
+    """The exception that ends the process, and where the script had it; None where there is none."""
+    if not hasattr(sys, 'last_type'):
+        return None
+    lines = [line for line in str(sys.last_value).splitlines() if line.strip()]  # That of a loader's worker has the worker's own traceback.
+    text = ': '.join([sys.last_type.__name__, *lines[:1]]) + (' ... ' + lines[-1] if len(lines) > 1 else '')
+    trace, place = sys.last_traceback, None
+    inside = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(__file__) + os.sep)
+    while trace is not None:
+        name = trace.tb_frame.f_code.co_filename
+        if not name.startswith(inside) and '/site-packages/' not in name and '/dist-packages/' not in name:
+            place = name, trace.tb_lineno
+        trace = trace.tb_next
+    return text[:400] + (' ({}:{})'.format(os.path.basename(place[0]), place[1]) if place else '')
+
+
 def loader_facts(loader, origin, careful):
     """What can be said without an effect on the loader."""
     iterable = loader._dataset_kind == loaders._DatasetKind.Iterable

@@ -112,6 +112,7 @@ class Gradients:
         torch.autograd.backward = backward
 
     def _passed(self, engine, tensors, ended):
+        engine.backward_passed()
         if self._last_gradient:
             engine.clock.waited_for_ranks(ended - self._last_gradient)
             self._last_gradient = 0

@@ -94,7 +94,9 @@ class Hook:
         try:
             if self.outputs is not None:
                 self.outputs.report(engine.note)
-            engine.send(dict(engine.finish(), t='bye', exit=1 if hasattr(sys, 'last_type') else None))
+            if engine.roles.primary is None:
+                engine.seen.tell()
+            engine.send(dict(engine.finish(), t='bye', exit=1 if hasattr(sys, 'last_type') else None, error=facts.last_error()))
             engine.link.flush()
             engine.link.close()
         except Exception:  # There is no one left to hear of it.
@@ -154,7 +156,7 @@ def _patched_loader_iter(self):
     if hook.engine is not None and isinstance(iterator, _Base):
         iteration = iterator.__dict__.get('_dsanalyze')
         if iteration is not None:
-            hook.engine.started(iteration.record, now() - began)
+            hook.engine.started(iteration, now() - began)
     return iterator
 
 

@@ -25,6 +25,7 @@ class Record:
         self.warmed = 0
         self.shapes = []
         self.current = None
+        self.without_gradients = False  # The same of one of its passes.
         self.leads = leads  # Whether the first dimension of a batch counts its samples; None: not known yet.
 
     @property
@@ -60,6 +61,8 @@ class Iteration:
         """A new epoch over the same (persistent) iterator."""
         self.announced = False
         self.stepped = False  # An optimizer has stepped on a batch of it.
+        self.without_gradients = False  # Optimizers step on batches that were asked of it with gradients disabled.
+        self.start = 0  # What its workers took to start, where it was not known to train.
         self.between = None  # What lay between the epoch before and its first batch.
         self.ended = False
         self.handed = 0

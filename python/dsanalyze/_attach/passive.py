@@ -33,7 +33,8 @@ class Passive(Engine):
 
     def next(self, iteration, iterator):
         steady = self._steady
-        if steady is not None and iteration is steady.iteration and self._inside is None and gradients_enabled() and get_ident() == steady.thread:
+        if steady is not None and iteration is steady.iteration and self._inside is None and get_ident() == steady.thread and (
+                gradients_enabled() or iteration.without_gradients):
             return self._steady_next(steady, iterator, now())
         return self._next(iteration, iterator)
 
@@ -82,7 +83,7 @@ class Passive(Engine):
             self._collect(steady.take_closed(self.world > 1))
             if steady.resume(self.clock):
                 self.roles.resume(steady.iteration.record)
-            self._asked[steady.iteration] = None
+                self._asked[steady.iteration] = None
         except Exception as error:
             self.fault(error)
 
@@ -102,7 +103,8 @@ class Passive(Engine):
         self._leave()
         entered = now()
         record = iteration.record
-        training = record.training and gradients_enabled()
+        enabled = gradients_enabled() or iteration.without_gradients
+        training = record.training and enabled
         primary = training and record is self.roles.primary and self.is_current(iteration)
         try:
             if primary:
@@ -111,7 +113,7 @@ class Passive(Engine):
             else:
                 self._plain_steps = 0
                 if not training and self.roles.training:
-                    self.clock.validation_entered(entered)
+                    self.clock.validation_entered(entered, iteration)
         except Exception as error:
             self.fault(error)
         if self._steady is not None:
@@ -138,9 +140,10 @@ class Passive(Engine):
                 self.asked(iteration)
                 self.clock.followed(served - asked, asked - entered + now() - served)
             else:
-                if gradients_enabled():
-                    self.asked(iteration)
-                self.clock.validation_served(served)
+                self.handed_out(iteration, enabled)
+                samples = self._samples(iteration, batch) if self.roles.training else 0
+                at = now()
+                self.clock.validation_served(at, iteration, entered, served - asked, asked - entered + at - served, samples)
         except Exception as error:
             self.fault(error)
         return batch
@@ -171,8 +174,9 @@ class Passive(Engine):
         self.clock.close(entered)
         if not iteration.announced:
             iteration.announced = True
-            if self.clock.gap is not None:
-                self._gap, self.clock.gap = self.clock.gap.report(entered), None
+            gap, self.clock.gap = self.clock.gap, None
+            if iteration.between is not None or gap is not None:
+                self._gap = iteration.between or gap.report(entered)
         self._plain_steps += 1
         if self._may_be_steady(iteration):
             self._steady = Steady(iteration, entered)

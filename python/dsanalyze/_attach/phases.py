@@ -86,6 +86,7 @@ class Phases(Engine):
     def created(self, iteration):
         """It must not fetch ahead while batches come from elsewhere, unless it is one of an evaluation on the training data, which gets the loader's own."""
         if iteration.record.training and not gradients_enabled():
+            self.clock.renewed(iteration)
             iteration.held = False
             return
         super().created(iteration)
@@ -98,9 +99,15 @@ class Phases(Engine):
                 old.recipe = old.replay = None
                 old.lists = []
 
-    def optimizer_stepped(self):
+    def steps_closed(self, count):
+        for _ in range(count):
+            self._device.close()
+
+    def step_ended(self):
         if self.clock.running:
             self._device.stepped()
+
+    def optimizer_stepped(self):
         if self.outputs is not None:
             self.outputs.training_began()
         super().optimizer_stepped()
@@ -126,8 +133,8 @@ class Phases(Engine):
         record = step.iteration.record
         if self.off:
             return
-        if not gradients_enabled() or (self.roles.training and not record.training):
-            self.clock.validation_entered(step.began)
+        if not (gradients_enabled() or step.iteration.without_gradients) or (self.roles.training and not record.training):
+            self.clock.validation_entered(step.began, step.iteration)
             if step.iteration.held:
                 step.iteration.resume(step.iterator)
             return
@@ -225,8 +232,7 @@ class Phases(Engine):
     def _served(self, step, samples, wait, number=0):
         """All of the request's time but for the wait is the hook's; what follows the last clock reading would be the step's, so that comes last."""
         step.iteration.handed += 1
-        if gradients_enabled():
-            self.asked(step.iteration)
+        self.handed_out(step.iteration, gradients_enabled() or step.iteration.without_gradients)
         if step.iteration.between is not None and step.iteration.handed == 1:
             step.iteration.between['first_batch'] = wait
         if step.role is primary:
@@ -237,7 +243,8 @@ class Phases(Engine):
         elif step.role is follower:
             self.clock.followed(wait, now() - step.began - wait)
         else:
-            self.clock.validation_served(now())
+            at = now()
+            self.clock.validation_served(at, step.iteration, step.began, wait, at - step.began - wait, samples)
 
     def _ended(self, step):
         """The iterator has no further batch; the step gets one all the same where the epoch owes it to the script."""
@@ -275,9 +282,10 @@ class Phases(Engine):
             if device is not None:
                 window['gpu'] = device
             message['window'] = window
-        if self.clock.gap is not None and why == 'start':
-            message['between'] = iteration.between or self.clock.gap.report(entered)
-            self.clock.gap = None
+        if why == 'start':
+            gap, self.clock.gap = self.clock.gap, None
+            if iteration.between is not None or gap is not None:
+                message['between'] = iteration.between or gap.report(entered)
         while True:
             reply = self.link.ask(message)
             if reply is None:

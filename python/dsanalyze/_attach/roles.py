@@ -15,7 +15,8 @@ class Roles:
     """Counts hand-outs (with gradients enabled) between optimizer steps.
 
     The loader asked last before a step trains. One that is asked beside it (zip of two loaders) does so, too, when several steps in a row ask it equally
-    often: a validation loop that was left early looks the same once. Of those found together, the one asked least often is the primary.
+    often: a validation loop that was left early looks the same once, unless as many loaders trained together before. Of those found together, the one
+    asked least often is the primary.
     """
 
     def __init__(self):
@@ -23,6 +24,7 @@ class Roles:
         self._last = None
         self._missing = 0
         self._doubts = 0
+        self._together = 1  # Loaders of the last step of which all are known to train.
         self._repeated = {}  # By loader: its batches of one step, and for how many steps in a row that is so.
         self.training = []
         self.primary = None
@@ -53,6 +55,7 @@ class Roles:
             self._missing = 0
             if len(since) == 1:
                 self._repeated = {}
+                self._together = 1
                 return ()
         else:
             self._missing += 1
@@ -63,7 +66,8 @@ class Roles:
         if last not in since:
             return ()
         sole = last if self.primary not in since else None
-        found = [record for record in since if not record.training and (self._seen_enough(record, since[last]) or record is sole)]
+        renewed = sole is not None and self._together == len(since) > 1 and len(set(since.values())) == 1
+        found = [record for record in since if not record.training and (renewed or self._seen_enough(record, since[last]) or record is sole)]
         known = sum(1 for record in since if record.training or self._seen_enough(record, since[last]))
         if self.primary is None and len(since) > max(known, 1) and self._doubts < seen_otherwise - 1:
             self._doubts += 1  # The next step tells.
@@ -72,14 +76,16 @@ class Roles:
             record.training = True
             record.each_step = since[record]
         self.training += found
+        if all(record.training for record in since):
+            self._together = len(since)
         if self.primary is None:
             found.sort(key=since.get)
             self.primary = found[0]
         elif self.primary not in since and (self.over(self.primary) or self._missing >= patience):
-            self.primary = last
+            self.primary = found[0] if renewed and found else last
             self._missing = 0
-            if last not in found:
-                found.insert(0, last)
+            if self.primary not in found:
+                found.insert(0, self.primary)
         return found
 
     def _seen_enough(self, record, count_of_last):

@@ -266,7 +266,7 @@ class ProfileCommand final : public Command {
     settings.folder = folder.path();
     const auto started = std::chrono::system_clock::now();
     if (settings.mode == AttachMode::phases)
-      return launched_outcome(launch_training(settings, context.events, context.stop, system_timing()), settings, host, started, context);
+      return phases_outcome(launch_training(settings, context.events, context.stop, system_timing()), settings, host, started, context);
     // A real training: whatever becomes of its profile, the command's own end is what its caller needs to know.
     const LaunchedTraining launched = launch_training(settings, context.events, context.stop, system_timing());
     Outcome outcome;
@@ -279,6 +279,16 @@ class ProfileCommand final : public Command {
     outcome.exit_code = exit_code_of(launched);
     outcome.exit_code_stays = true;
     outcome.order = WriteOrder::result_first;
+    return outcome;
+  }
+
+  /// A training that failed has failed, whatever was measured before.
+  static Outcome phases_outcome(const LaunchedTraining& launched, const LaunchSettings& settings, const HostFacts& host,
+                                std::chrono::system_clock::time_point started, const CommandContext& context) {
+    Outcome outcome = launched_outcome(launched, settings, host, started, context);
+    if (launched.failure.empty()) return outcome;
+    context.events.finding({"training-failed", Finding::Severity::error, launched.failure});
+    outcome.exit_code = exit_failed;
     return outcome;
   }
 

@@ -45,6 +45,8 @@ void find_missing_phases(const LaunchedTraining& launched, ProfileResult& result
          launched.training.out_of_time
              ? fmt::format("a step takes {}, so --time-budget left no time for these phases: {}. Pass a --time-budget of {:.0f} s or more.",
                            format_seconds(longest_step(launched.training)), phases, wanted_budget(launched.training))
+         : !launched.failure.empty()
+             ? fmt::format("these phases were not measured, as the training failed before them: {}.", phases)
              : fmt::format("the training ended before these phases were measured: {}. Let it train longer (more epochs, more samples), or "
                            "shorten the phases with --time-budget.",
                            phases)});
@@ -173,7 +175,12 @@ void tell_outputs(const OutputsUndone& outputs, ProfileResult& result) {
 
 void find_attached_problems(const LaunchedTraining& launched, AttachMode mode, ProfileResult& result) {
   if (mode == AttachMode::phases) find_missing_phases(launched, result);
-  if (!launched.failure.empty()) result.findings.push_back({"passive-cut-short", Severity::warning, printable(launched.failure)});
+  if (!launched.failure.empty() && mode == AttachMode::phases) {
+    result.trusted = false;
+    result.findings.insert(result.findings.begin(), {"training-failed", Severity::error, printable(launched.failure)});
+  } else if (!launched.failure.empty()) {
+    result.findings.push_back({"passive-cut-short", Severity::warning, printable(launched.failure)});
+  }
   for (const TreeProcess& left : launched.left_behind)
     result.findings.push_back(
         {"processes-left", Severity::info, fmt::format("the command left process {} ({}) running.", left.pid, printable(left.command))});

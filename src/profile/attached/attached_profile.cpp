@@ -124,7 +124,7 @@ std::optional<RunRecord> run_of(const AttachedTraining& training, AttachPhase ph
     run.seconds = std::max(run.seconds, seconds);
   }
   take_gaps(found->second, run);
-  const std::vector<double> waits = data_waits(found->second.by_rank);
+  const std::vector<double> waits = training.fetched_in_thread() ? std::vector<double>{} : data_waits(found->second.by_rank);
   run.stall_p50_seconds = quantile(waits, 0.5);
   run.stall_p99_seconds = quantile(waits, 0.99);
   if (training.loader) {
@@ -240,6 +240,14 @@ BottleneckRecord beyond_prep(const ProfileResult& result, bool apart) {
   return record;
 }
 
+/// Whether the training as found falls short of G, though P does not: where a thread fetches batches, nothing tells waiting for them from other work.
+bool falls_short_unseen(const AttachedTraining& training, const ProfileResult& result) {
+  const RunRecord* const full = result.run("full");
+  if (!training.fetched_in_thread() || full == nullptr || !result.ingestion || !result.prep) return false;
+  return result.prep->samples_per_s >= result.ingestion->samples_per_s && full->samples_per_s < (1 - least_loss) * result.ingestion->samples_per_s &&
+         full->ci95_samples_per_s.high < result.ingestion->ci95_samples_per_s.low;
+}
+
 /// Prep against the accelerators, or storage where the full run loses more to it than to prep.
 std::optional<BottleneckRecord> bottleneck_of(const AttachedTraining& training, const ProfileResult& result) {
   if (!result.ingestion || !result.prep) return std::nullopt;
@@ -249,7 +257,7 @@ std::optional<BottleneckRecord> bottleneck_of(const AttachedTraining& training, 
   const bool from_storage = read_storage(result.run("full"), least_loss) && result.stalls &&
                             result.stalls->fetch.fraction > std::max(least_loss, result.stalls->prep.fraction);
   // Without workers the training process prepares and trains in turn: the times add up, whichever is longer, until workers take prep over.
-  const bool in_turn = result.loader && result.loader->workers == 0;
+  const bool in_turn = result.loader && result.loader->workers == 0 && !training.fetched_in_thread();
   const bool others_measured = result.prep_by_workers.size() > 1;
   const bool workers_help = others_measured ? result.better_workers().has_value() : result.waits && result.waits->data.fraction > least_turn;
   const bool prep_lower = prep.samples_per_s < demand.samples_per_s || (in_turn && workers_help);
@@ -259,6 +267,8 @@ std::optional<BottleneckRecord> bottleneck_of(const AttachedTraining& training, 
     record = {"io", "storage", result.stalls->fetch.ci95_fraction.low > 0, "", prep_lower ? "cpu" : "gpu"};
     record.reason = fmt::format("{} samples/s as found against {} with the data in memory", format_number(result.run("full")->samples_per_s),
                                 format_number(result.run("cached")->samples_per_s));
+  } else if (falls_short_unseen(training, result)) {
+    return std::nullopt;
   } else {
     record = prep_lower ? prep_bottleneck(training, result, apart) : beyond_prep(result, apart);
     if (record.detail != "storage")
@@ -279,8 +289,10 @@ std::optional<BottleneckRecord> bottleneck_of(const AttachedTraining& training, 
 ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSettings& settings, const HostFacts& host) {
   const AttachedTraining& training = launched.training;
   if (training.ranks.empty() || !training.loader)
-    throw Error(launched.failure.empty() ? "no training step was seen: a PyTorch DataLoader whose batches lead to steps of a torch.optim optimizer"
-                                         : launched.failure);
+    throw Error(!launched.failure.empty() ? launched.failure
+                                          : fmt::format("no training step was recognised ({}): a PyTorch DataLoader whose batches lead to steps of a "
+                                                        "torch.optim optimizer",
+                                                        training.seen ? "seen: " + text_of(*training.seen) : "no batch was seen"));
   ProfileResult result;
   result.tool = this_tool();
   result.trusted = true;
@@ -296,7 +308,7 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
   result.dataset.samples = training.loader->samples.value_or(0);
 
   if (auto full = run_of(training, AttachPhase::full)) {
-    result.waits = waits_of(training.phases.at(AttachPhase::full));
+    if (!training.fetched_in_thread()) result.waits = waits_of(training.phases.at(AttachPhase::full));
     result.runs.push_back(std::move(*full));
   }
   if (auto synthetic = run_of(training, AttachPhase::synthetic)) {
@@ -324,6 +336,13 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
     result.stalls = ProfileResult::Stalls{compute, prep, fetch, std::nullopt};
   }
   result.bottleneck = bottleneck_of(training, result);
+  if (!result.bottleneck && falls_short_unseen(training, result))
+    result.findings.push_back(
+        {"waits-not-separable", Finding::Severity::warning,
+         fmt::format(
+             "the training as found takes {} samples/s, and could take {} [G]; its loader delivers {} [P]. Whether its steps wait for batches or "
+             "for something else is not separable, as a thread of the script fetches them.",
+             format_number(full->samples_per_s), format_number(result.ingestion->samples_per_s), format_number(result.prep->samples_per_s))});
   return result;
 }
 

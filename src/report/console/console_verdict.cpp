@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "core/records/rate_text.hpp"
 #include "report/document/profile_text.hpp"
@@ -94,14 +95,28 @@ std::string what_binds(const std::string& detail, const std::string& trainer) {
   return detail == "prep" ? "prep (CPU)" : "storage";
 }
 
+bool finds(const ProfileResult& result, std::string_view code) {
+  return std::ranges::find(result.findings, code, &Finding::code) != result.findings.end();
+}
+
+/// How long steps wait for batches. Where a thread of the script fetches them, what it waits is not known, but what its steps lose is.
+std::string waiting_sentence(const ProfileResult& result, const std::string& trainer) {
+  if (result.waits) return fmt::format("The {} waits {} of each step for a batch.", trainer, format_share(result.waits->data.fraction));
+  const RunRecord* const full = result.run("full");
+  if (!finds(result, "loader-in-thread") || full == nullptr || !result.ingestion || result.ingestion->samples_per_s <= 0) return "";
+  return fmt::format("By its rates, the {} waits {} of the time.", trainer,
+                     format_share(std::clamp(1 - full->samples_per_s / result.ingestion->samples_per_s, 0.0, 1.0)));
+}
+
 /// Of a training that was launched, by its own loader.
 std::string launched_verdict(const ProfileResult& result) {
   if (result.waits && result.waits->delaying_rank)
     return fmt::format("BOTTLENECK: rank {} of {}. {} every other rank.", *result.waits->delaying_rank, result.waits->by_rank.size(),
                        what_delays(delay_of(result.waits->by_rank, *result.waits->delaying_rank)));
   const std::string trainer = report::trainer_name(result);
-  std::string waits =
-      result.waits ? fmt::format("The {} waits {} of each step for a batch.", trainer, format_share(result.waits->data.fraction)) : "";
+  const std::string waits = waiting_sentence(result, trainer);
+  if (!result.bottleneck && finds(result, "loader-in-thread") && !finds(result, "phases-missing"))
+    return "Not separable: the script fetches its batches in a thread of its own, so what its steps wait for is not seen.";
   if (!result.bottleneck && !result.ingestion && result.waits) return waits;
   if (!result.bottleneck) return "No bottleneck can be named: not all phases were measured. " + waits;
   return fmt::format("BOTTLENECK{}: {}. {}", result.bottleneck->confident ? "" : ", probably", what_binds(result.bottleneck->detail, trainer), waits);
@@ -133,6 +148,8 @@ std::string launched_first_step(const ProfileResult& result) {
         return fmt::format("Let rank {} do less between its steps: all others wait while it writes checkpoints, logs or validates.", rank);
     }
   }
+  if (!result.bottleneck && finds(result, "loader-in-thread"))
+    return "Fetch the batches without that thread while profiling: the DataLoader's own workers prefetch, too.";
   if (!result.bottleneck || !result.loader) return "Let the training run longer, so that all phases can be measured.";
   if (result.bottleneck->detail == "accelerator" || result.bottleneck->detail == "delivery") return late_batches(result);
   if (result.bottleneck->detail == "outside")
@@ -193,10 +210,10 @@ std::string verdict(const ProfileResult& result) {
 }
 
 std::string first_step(const ProfileResult& result) {
+  if (finds(result, "training-failed")) return "Run the command alone to see why it fails, then profile it again.";
   const auto error = std::ranges::find(result.findings, Finding::Severity::error, &Finding::severity);
   if (!result.trusted && error != result.findings.end()) return "Mend what makes the measurement untrustworthy: " + error->message;
-  if (std::ranges::find(result.findings, "phases-missing", &Finding::code) != result.findings.end())
-    return "Profile it again with what the missing phases need: see the finding phases-missing.";
+  if (finds(result, "phases-missing")) return "Profile it again with what the missing phases need: see the finding phases-missing.";
   const bool passive = !result.ingestion && result.prep_by_workers.empty() && result.run("cached") == nullptr;
   if (!result.command.empty() && passive) return "Profile it without --passive, which measures what each part could do.";
   if (!result.command.empty()) return launched_first_step(result);

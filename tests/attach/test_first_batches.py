@@ -1,0 +1,177 @@
+"""Batches that look like a validation's until an optimizer steps on them: a new loader's first one, and those fetched with gradients disabled."""
+import unittest
+
+from fake_launcher import run
+from script_rig import ScriptTest
+
+slow_start = '''
+class Slow(Dataset):
+    """Its first batch takes 40 ms."""
+    def __init__(self, samples=160):
+        self.samples = samples
+    def __len__(self):
+        return self.samples
+    def __getitem__(self, index):
+        if index == 0:
+            time.sleep(0.04)
+        return torch.full((4,), float(index))
+
+def validate(loader):
+    with torch.no_grad():
+        for x in loader:
+            time.sleep(0.001)
+'''
+
+
+def steps_of(windows, part):
+    return [value for window in windows for value in (window[part] if isinstance(window[part], list) else [window[part]] * len(window['wait']))]
+
+
+class FirstBatches(ScriptTest):
+    def passive(self, text):
+        _, connection = self.launch(text, mode='passive')
+        windows = [message['window'] for message in connection.of('passive')]
+        for window in windows:
+            self.assertEqual(sum(sum(steps_of([window], part)) for part in ('wait', 'compute', 'outside', 'hook')), window['end'] - window['begin'])
+        return windows, [message['between'] for message in connection.of('passive') if 'between' in message]
+
+    def test_those_of_a_loader_made_anew_for_each_epoch_are_steps(self):
+        text = slow_start + '''
+for epoch in range(3):
+    for x in DataLoader(Slow(), 4):
+        step(x)
+'''
+        _, connection = self.launch(text, run(1000))
+        starts = connection.at('start')[1:]
+        self.assertEqual(len(starts), 2)
+        for start in starts:
+            self.assertEqual(start['between']['validation'], 0)
+            self.assertNotIn('first_batch', start['between'])
+            window = start['window']
+            self.assertEqual((len(window['wait']), window['steps'], window['validation']), (1, [1], [0]))
+            self.assertGreaterEqual(window['wait'][0], 40e6)
+            self.assertGreaterEqual(window['compute'][0], 2e6)
+            self.assertLess(window['compute'][0], 40e6)
+            self.assertLessEqual(start['between']['end'], window['begin'])
+        windows, gaps = self.passive(text)
+        self.assertEqual([gap['validation'] for gap in gaps], [0, 0])
+        self.assertEqual(len(steps_of(windows, 'wait')), 3 * 40 - 1)
+        self.assertEqual(sum(wait >= 40e6 for wait in steps_of(windows, 'wait')), 2)
+        self.assertEqual(set(steps_of(windows, 'validation')), {0})
+
+    def test_those_of_a_loader_made_anew_every_few_steps_are_steps(self):
+        text = slow_start + '''
+for part in range(6):
+    for number, x in enumerate(DataLoader(Slow(), 4)):
+        step(x)
+        if number == 19:
+            break
+'''
+        _, connection = self.launch(text, run(1000))
+        windows = connection.windows()
+        self.assertEqual([len(window['wait']) for window in windows], [20] * 5 + [18])  # The last step is open as the process ends.
+        self.assertEqual((set(steps_of(windows, 'validation')), set(steps_of(windows, 'steps'))), ({0}, {1}))
+        self.assertEqual(sum(wait >= 40e6 for wait in steps_of(windows, 'wait')), 5)
+        self.assertLess(max(steps_of(windows, 'compute')), 40e6)
+        windows, _ = self.passive(text)
+        self.assertEqual(len(steps_of(windows, 'wait')), 6 * 20 - 2)
+        self.assertEqual(set(steps_of(windows, 'validation')), {0})
+
+    def test_a_validation_before_them_stays_one(self):
+        for leave in ('', '[:5]'):
+            text = slow_start + '''
+validation = DataLoader(Slow(40), 4)
+for epoch in range(3):
+    for x in DataLoader(Slow(), 4):
+        step(x)
+    validate([x for x in validation]LEAVE)
+    for x in validation:
+        time.sleep(0.002)
+        LEFT
+'''.replace('LEAVE', leave).replace('LEFT', 'if x[0, 0] > 20: break' if leave else '')
+            _, connection = self.launch(text, run(1000))
+            for start in connection.at('start')[1:]:
+                self.assertGreaterEqual(start['between']['validation'], 40e6)
+                self.assertLess(start['between']['validation'], 300e6)
+                self.assertEqual((len(start['window']['wait']), start['window']['validation']), (1, [0]))
+
+    def test_those_of_two_loaders_that_are_made_anew_together_are_steps(self):
+        _, connection = self.launch(slow_start + '''
+for epoch in range(3):
+    for x, y in zip(DataLoader(Slow(), 4), DataLoader(Slow(), 4)):
+        step(x + y)
+''', run(1000))
+        self.assertEqual(set(steps_of(connection.windows(), 'validation')), {0})
+        for start in connection.at('start')[1:]:
+            self.assertEqual((start['between']['validation'], len(start['window']['wait'])), (0, 1))
+            self.assertGreaterEqual(start['window']['wait'][0], 80e6)
+
+    def test_a_step_of_several_batches_is_as_many(self):
+        _, connection = self.launch(slow_start + '''
+for epoch in range(3):
+    for number, x in enumerate(DataLoader(Slow(), 4)):
+        model(x).mean().backward()
+        if number % 4 == 3:
+            optimizer.step()
+''', run(1000))
+        for start in connection.at('start')[1:]:
+            self.assertEqual((start['between']['validation'], start['window']['steps'], start['window']['validation']), (0, [0, 0, 0, 1], [0] * 4))
+            self.assertGreaterEqual(start['window']['wait'][0], 40e6)
+
+
+class WithoutGradients(ScriptTest):
+    text = slow_start + '''
+train = DataLoader(Slow(), 4OPTIONS)
+for epoch in range(3):
+    batches = iter(train)
+    seen = 0
+    while True:
+        with torch.no_grad():
+            x = next(batches, None)
+        if x is None:
+            break
+        step(x)
+        seen += 1
+    EVALUATE
+    print('epoch', seen)
+'''
+
+    def test_batches_that_are_fetched_so_and_trained_on_are_training(self):
+        for options in ('', ', num_workers=1', ', num_workers=1, persistent_workers=True'):
+            for evaluate in ('', 'validate(train)'):
+                text = self.text.replace('OPTIONS', options).replace('EVALUATE', evaluate)
+                output, connection = self.launch(text)
+                self.assertEqual(output, 'epoch 40\n' * 3)
+                self.check(connection)
+                self.assertEqual([start['epoch'] for start in connection.at('start')], [0, 1, 2])
+                self.assertEqual(set(steps_of(connection.windows(), 'validation')), {0})
+                for start in connection.at('start')[1:]:
+                    if evaluate:
+                        self.assertGreaterEqual(start['between']['validation'], 40e6)
+                    else:
+                        self.assertEqual(start['between']['validation'], 0)
+
+    def test_they_are_so_in_a_passive_run(self):
+        _, connection = self.launch(self.text.replace('OPTIONS', '').replace('EVALUATE', 'validate(train)'), mode='passive')
+        windows = [message['window'] for message in connection.of('passive')]
+        self.assertEqual(len(steps_of(windows, 'wait')), 3 * 40 - 2)
+        self.assertEqual(set(steps_of(windows, 'validation')), {0})
+        self.assertEqual(len([message for message in connection.of('passive') if 'between' in message]), 2)
+
+    def test_a_validation_between_two_optimizers_is_none(self):
+        _, connection = self.launch('''
+other = torch.optim.SGD(model.parameters(), lr=1e-6)
+validation = DataLoader(data(40), 4)
+for x, in DataLoader(data(), 4):
+    step(x)
+    with torch.no_grad():
+        for x, in validation:
+            time.sleep(0.001)
+    other.step()
+''')
+        self.check(connection)
+        self.assertEqual(len(connection.of('loader')), 1)
+
+
+if __name__ == '__main__':
+    unittest.main()
