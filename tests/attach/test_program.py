@@ -71,6 +71,10 @@ class Phases(ProgramTest):
         view = subprocess.run([program, 'report', saved, '--format', 'console'], capture_output=True, text=True, env=self.environment, check=False)
         self.assertEqual(view.returncode, 0, view.stderr)
         self.assertIn('prep (its workers wait, and hardly use the CPU). The training', ' '.join(view.stdout.split()))
+        for columns in ('40', '60'):
+            narrow = subprocess.run([program, 'report', saved, '--format', 'console'], capture_output=True, text=True, check=True,
+                                    env=dict(self.environment, COLUMNS=columns))
+            self.assertLessEqual(max(map(len, narrow.stdout.splitlines())), int(columns))
 
     def test_where_the_result_cannot_be_written_at_the_end_the_verdict_is_told_all_the_same(self):
         gone = self.folder / 'gone'

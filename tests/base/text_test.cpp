@@ -69,3 +69,17 @@ TEST_CASE("lines keep their ends, and everything else that a terminal would obey
   CHECK(printable_lines("").empty());
   CHECK(printable_lines("one\r") == "one\\x0d");
 }
+
+TEST_CASE("a line ends neither between a number and its unit nor inside of a number") {
+  using Lines = std::vector<std::string>;
+  CHECK(wrap("a step takes 42.1 ms here", 17) == Lines{"a step takes", "42.1 ms here"});
+  CHECK(wrap("it waits 46.9 % of it", 13) == Lines{"it waits", "46.9 % of it"});
+  CHECK(wrap("prep 1,684 ± 31 samples/s [P]", 14) == Lines{"prep", "1,684 ± 31", "samples/s [P]"});
+  CHECK(wrap("(p99 wait 53.5 ms)", 16) == Lines{"(p99 wait", "53.5 ms)"});
+  CHECK(wrap("in 2 windows", 5) == Lines{"in 2", "windo", "ws"});
+  // What is wider than the line is cut beside a sign of punctuation, else anywhere but between digits.
+  CHECK(wrap("/data/a/train.py:1095", 18) == Lines{"/data/a/train.py:", "1095"});
+  CHECK(wrap("aaaaaaaaaa12345", 12) == Lines{"aaaaaaaaaa", "12345"});
+  CHECK(wrap("123456789", 4) == Lines{"1234", "5678", "9"});
+  CHECK(wrap("abcdefghij", 4) == Lines{"abcd", "efgh", "ij"});
+}

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "../base/texts.hpp"
+#include "base/text/text.hpp"
 #include "report/report.hpp"
 
 using namespace dsanalyze;
@@ -50,6 +51,28 @@ TEST_CASE("the first line names the bottleneck of a launched training, and the l
   CHECK(says(page, "Try num_workers=4 instead of 2"));
   CHECK(says(page, "train.py:8"));
   CHECK_FALSE(says(page, "dsanalyze's own loader"));
+}
+
+TEST_CASE("a summary keeps to a narrow terminal, and no number is apart from its unit") {
+  ProfileResult result = launched();
+  result.host.cores = 16;
+  result.loader->file = "/home/user/projects/training/experiments/train.py";
+  result.loader->line = 1095;
+  result.waits->between_epochs = BetweenEpochsRecord{3, 12, 2, 9, 1};
+  result.waits->delaying_rank = 1;
+  result.waits->by_rank = {{0, {0, 0}, {0.01, 0.5}, {0.01, 0.5}, {0, 0}}, {1, {0.01, 0.5}, {0, 0}, {0.01, 0.5}, {0, 0}}};
+  for (const int width : {40, 48, 60, 80}) {
+    const std::string page = console_summary(result, {Colour::off, width});
+    for (std::size_t at = 0; at < page.size(); at = page.find('\n', at) + 1) {
+      const std::string line = page.substr(at, page.find('\n', at) - at);
+      CAPTURE(line);
+      CHECK(display_width(line) <= static_cast<std::size_t>(width));
+      const std::string text = line.substr(std::min(line.find_first_not_of(' '), line.size()));
+      for (const char* const start : {"ms", "s ", "s)", "%", "± "}) CHECK_FALSE(text.starts_with(start));
+      CHECK_FALSE(text.ends_with("±"));
+    }
+    CHECK(says(page, "1095"));
+  }
 }
 
 TEST_CASE("a rank that delays the others is in the first line") {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 
 namespace dsanalyze {
@@ -84,6 +85,42 @@ std::size_t bytes_of(std::string_view text, std::size_t columns) {
   return at;
 }
 
+constexpr std::string_view plus_minus = "\u00b1";
+
+bool is_decimal(char letter) { return letter >= '0' && letter <= '9'; }
+
+bool is_number(std::string_view word) {
+  word.remove_prefix(std::min(word.find_first_not_of("(+-~<>="), word.size()));
+  return !word.empty() && is_decimal(word.front()) && word.find_first_not_of("0123456789.,") == std::string_view::npos;
+}
+
+bool is_unit(std::string_view word) {
+  static constexpr std::array<std::string_view, 15> units{"%", "ns", "us",  "\u00b5s", "ms",  "s",   "min",      "h",
+                                                          "B", "kB", "KiB", "MiB",     "GiB", "TiB", "samples/s"};
+  return std::ranges::find(units, word.substr(0, word.find_last_not_of(").,;:]") + 1)) != units.end();
+}
+
+/// A number and its unit, or its interval.
+bool stay_together(std::string_view word, std::string_view next) {
+  return word == plus_minus || next == plus_minus || (is_number(word) && is_unit(next));
+}
+
+std::string_view next_word(std::string_view text, std::size_t at) {
+  at = std::min(text.find_first_not_of(" \n", at), text.size());
+  return text.substr(at, std::min(text.find_first_of(" \n", at), text.size()) - at);
+}
+
+/// Bytes of a word's part for a line that it is too wide for: up to a sign of punctuation, or as many as fit; digits stay with their neighbours.
+std::size_t cut_of(std::string_view word, std::size_t width) {
+  const std::size_t most = bytes_of(word, width);
+  const auto in_number = [&](std::size_t at) { return at > 0 && at + 1 < word.size() && is_decimal(word[at - 1]) && is_decimal(word[at + 1]); };
+  for (std::size_t at = most; at > most / 2; --at)
+    if (std::string_view("/._:,;-=").find(word[at - 1]) != std::string_view::npos && !in_number(at - 1)) return at;
+  std::size_t at = most;
+  while (at > 0 && at < word.size() && is_decimal(word[at - 1]) && is_decimal(word[at])) --at;
+  return at > 0 ? at : most;
+}
+
 std::string without_trailing_blanks(std::string line) {
   line.erase(line.find_last_not_of(' ') + 1);
   return line;
@@ -105,8 +142,17 @@ std::vector<std::string> wrap(std::string_view outside, std::size_t width) {
       ++at;
       continue;
     }
-    std::string_view word = text.substr(at, std::min(text.find_first_of(" \n", at), text.size()) - at);
+    std::string_view word = next_word(text, at);
     at += word.size();
+    std::string together(word);
+    for (std::string_view last = word, next = next_word(text, at); !next.empty() && stay_together(last, next);
+         last = next, next = next_word(text, at)) {
+      if (display_width(together) + 1 + display_width(next) > width) break;
+      together += ' ';
+      together += next;
+      at = static_cast<std::size_t>(next.data() - text.data()) + next.size();
+    }
+    word = together;
     const std::size_t used = display_width(line);
     if (!line.empty() && used + 1 + display_width(word) <= width) {
       line += ' ';
@@ -115,7 +161,7 @@ std::vector<std::string> wrap(std::string_view outside, std::size_t width) {
     }
     if (!line.empty()) lines.push_back(std::move(line));
     while (display_width(word) > width) {
-      const std::size_t cut = bytes_of(word, width);
+      const std::size_t cut = cut_of(word, width);
       lines.emplace_back(word.substr(0, cut));
       word.remove_prefix(cut);
     }

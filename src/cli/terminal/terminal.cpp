@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <climits>
 #include <cstdlib>
 #include <system_error>
@@ -52,6 +53,13 @@ Colour colour_of(Stream stream, ColourChoice choice) {
 
 int width_of(Stream stream) {
   constexpr int usual = 80;
+  constexpr int widest = 10000;
+  // As the user prefers it, then as the terminal has it.
+  const std::string_view preferred = environment("COLUMNS");
+  int columns = 0;
+  if (std::from_chars(preferred.data(), preferred.data() + preferred.size(), columns).ptr == preferred.data() + preferred.size() && columns > 0 &&
+      columns <= widest)
+    return columns;
   winsize size{};
   if (::ioctl(descriptor_of(stream), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return usual;
   return size.ws_col;

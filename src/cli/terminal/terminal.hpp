@@ -15,7 +15,7 @@ enum class Stream { output, error };
 
 /// Colour when asked for, or by default on a terminal that knows it and where NO_COLOR is not set.
 Colour colour_of(Stream stream, ColourChoice choice);
-/// Columns of the terminal that the stream is; 80 where it is none.
+/// COLUMNS of the environment, else the columns of the terminal that the stream is; 80 where it is none.
 int width_of(Stream stream);
 /// How progress is shown on stderr.
 TerminalEvents::Look event_look(const CommonOptions& options);
