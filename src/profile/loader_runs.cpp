@@ -70,7 +70,8 @@ void prove_cold(RunContext& context, RunRecord& run, std::optional<Bytes> device
   // Where others count too, more than what was asked for says nothing of reading ahead.
   if (share > most_cold_share && meter.scope() == StorageMeter::Scope::process) {
     context.find(Finding::Severity::warning, "read-ahead",
-                 fmt::format("run \"{}\": storage delivered {:.0f} % of the bytes asked for; reading ahead costs bandwidth.", run.name, share * 100));
+                 fmt::format("run \"{}\": storage delivered {} where {} were asked for; reading ahead costs bandwidth.", run.name,
+                             format_bytes(*device), format_bytes(asked)));
   }
 }
 
@@ -88,8 +89,10 @@ void prove_cached(RunContext& context, RunRecord& run, std::optional<Bytes> devi
   } else if (static_cast<double>(*device) > 0.001 * static_cast<double>(used)) {
     context.distrust(
         "cached-run-read-storage",
-        fmt::format("run \"{}\" read {} from storage ({:.1f} % of its bytes): its rate is a lower bound. Pass a smaller --subset.", run.name,
-                    format_bytes(*device), 100.0 * static_cast<double>(*device) / static_cast<double>(std::max<Bytes>(used, 1))));
+        fmt::format("run \"{}\" read {} from storage ({}): its rate is a lower bound. Pass a smaller --subset.", run.name, format_bytes(*device),
+                    *device > used
+                        ? fmt::format("more than its {}: the reads of others, or what the kernel read ahead, are counted, too", format_bytes(used))
+                        : fmt::format("{:.1f} % of its bytes", 100.0 * static_cast<double>(*device) / static_cast<double>(used))));
   } else if (is_real) {
     run.storage_proof = proof_by(meter);
   }

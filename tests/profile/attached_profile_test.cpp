@@ -176,6 +176,15 @@ TEST_CASE("what makes a rate doubtful is said, and takes the trust") {
   CHECK(finds(profile_of(read_storage), "cached-run-read-storage"));
   CHECK(profile_of(read_storage).trusted);
 
+  // More than it read is no share of that.
+  read_storage.training.drains[0].after->storage_bytes = 1'500'000'000;
+  for (const double waited : {0.1, 9.0}) {
+    read_storage.training.drains[0].after->storage_wait_seconds = waited;
+    const std::string message = finding_of(profile_of(read_storage), "cached-run-read-storage").message;
+    CHECK(says(message, "1.4 GiB from storage (more than the 954 MiB that it read by calls"));
+    CHECK_FALSE(says(message, "150"));
+  }
+
   // A few pages are no reads that a rate could suffer from, however little the training reads.
   LaunchedTraining few_pages = prep_bound();
   few_pages.training.drains[0].after->requested_bytes = 1'000'000;

@@ -72,6 +72,14 @@ void find_missing_phases(const LaunchedTraining& launched, ProfileResult& result
   }
 }
 
+/// The kernel reads ahead, and files that are mapped into memory are not counted as read.
+std::string part_from_storage(const RunRecord& run) {
+  if (*run.storage_bytes > run.requested_bytes)
+    return fmt::format("more than the {} that it read by calls: files that it maps into memory and what the kernel reads ahead come on top",
+                       format_bytes(run.requested_bytes));
+  return fmt::format("{:.1f} % of what it read", 100 * static_cast<double>(*run.storage_bytes) / static_cast<double>(run.requested_bytes));
+}
+
 void find_storage_reads(ProfileResult& result) {
   for (const RunRecord& run : result.runs) {
     if ((run.name != "prep" && run.name != "cached") || !run.storage_bytes || run.requested_bytes == 0) continue;
@@ -80,19 +88,17 @@ void find_storage_reads(ProfileResult& result) {
     const bool negligible = *run.storage_bytes < negligible_bytes && run.storage_wait_fraction.value_or(0) < tolerated_fraction;
     if (fraction <= tolerated_fraction || negligible) continue;
     if (run.storage_wait_fraction.value_or(1) <= tolerated_wait) {
-      result.findings.push_back(
-          {"cached-run-read-storage", Severity::info,
-           fmt::format("the run {} read {} from storage ({:.1f} % of what it read): not all of the subset stayed in memory. Processes "
-                       "waited for storage in {:.1f} % of its time, so its rate is at most that much too low.",
-                       run.name, format_bytes(*run.storage_bytes), fraction * 100, *run.storage_wait_fraction * 100)});
+      result.findings.push_back({"cached-run-read-storage", Severity::info,
+                                 fmt::format("the run {} read {} from storage ({}): not all of the subset stayed in memory. Processes "
+                                             "waited for storage in {:.1f} % of its time, so its rate is at most that much too low.",
+                                             run.name, format_bytes(*run.storage_bytes), part_from_storage(run), *run.storage_wait_fraction * 100)});
       continue;
     }
     result.trusted = false;
-    result.findings.push_back(
-        {"cached-run-read-storage", Severity::warning,
-         fmt::format("the run {} read {} from storage ({:.1f} % of what it read): its rate is a lower bound. The subset did not stay in "
-                     "memory; free some, or pass a smaller --subset.",
-                     run.name, format_bytes(*run.storage_bytes), fraction * 100)});
+    result.findings.push_back({"cached-run-read-storage", Severity::warning,
+                               fmt::format("the run {} read {} from storage ({}): its rate is a lower bound. The subset did not stay in "
+                                           "memory; free some, or pass a smaller --subset.",
+                                           run.name, format_bytes(*run.storage_bytes), part_from_storage(run))});
   }
 }
 
