@@ -58,6 +58,12 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
     if (std::ranges::find(m_training.notes, note->code, &NoteMessage::code) == m_training.notes.end()) m_training.notes.push_back(*note);
     return {};
   }
+  if (const auto* off = std::get_if<OffMessage>(&message)) {
+    if (sender.trains && !finished())
+      throw Error(fmt::format("rank {} (PID {}) could not be followed further: {}", sender.hello ? sender.hello->rank : 0,
+                              sender.hello ? sender.hello->pid : 0, off->why));
+    return {};
+  }
   if (const auto* seen = std::get_if<SeenMessage>(&message)) {
     const auto done = [](const SeenMessage& each) { return each.batches + each.backward + each.optimizer_steps; };
     if (!m_training.seen || done(*seen) >= done(*m_training.seen)) m_training.seen = *seen;

@@ -156,7 +156,7 @@ NoteMessage read_note(JsonObject& object) { return {object.text("code"), object.
 
 HookMessage parse_hook_message(std::string_view line) {
   JsonObject object = parse_json_object(line, "the training process");
-  const std::string type = object.choice("t", {"hello", "rank", "device", "loader", "at", "drained", "note", "seen", "passive", "bye"});
+  const std::string type = object.choice("t", {"hello", "rank", "device", "loader", "at", "drained", "note", "seen", "off", "passive", "bye"});
   if (type == "hello" || type == "rank") return read_hello(object);
   if (type == "device") return DeviceMessage{object.boolean("cuda"), object.optional_text("device").value_or("")};
   if (type == "loader") return read_loader(object);
@@ -164,6 +164,7 @@ HookMessage parse_hook_message(std::string_view line) {
   if (type == "drained") return read_drained(object);
   if (type == "note") return read_note(object);
   if (type == "seen") return read_seen(object);
+  if (type == "off") return OffMessage{object.text("why")};
   if (type == "passive") return PassiveMessage{optional_window(object), optional_gap(object)};
   return ByeMessage{optional_window(object), object.optional_text("error").value_or("")};
 }

@@ -103,6 +103,10 @@ struct SeenMessage {
 struct NoteMessage {
   std::string code, text;
 };
+/// The hook gave up: the process goes on as if there were none.
+struct OffMessage {
+  std::string why;
+};
 struct PassiveMessage {
   std::optional<StepWindow> window;
   std::optional<EpochGap> between;
@@ -112,8 +116,8 @@ struct ByeMessage {
   std::string error;                 ///< the exception that ends the process, and its place in the script; empty
 };
 
-using HookMessage =
-    std::variant<HelloMessage, DeviceMessage, LoaderMessage, CheckpointMessage, DrainedMessage, NoteMessage, SeenMessage, PassiveMessage, ByeMessage>;
+using HookMessage = std::variant<HelloMessage, DeviceMessage, LoaderMessage, CheckpointMessage, DrainedMessage, NoteMessage, SeenMessage, OffMessage,
+                                 PassiveMessage, ByeMessage>;
 
 /// Throws UsageError that names the field: the other side is another program's process.
 HookMessage parse_hook_message(std::string_view line);

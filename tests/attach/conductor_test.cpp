@@ -326,6 +326,18 @@ TEST_CASE("a rank that keeps the others waiting is named, and one that ends, too
   CHECK(says(testing::message_of<Error>([&] { conductor.leave(1, to_nanoseconds(61)); }), "rank 1"));
 }
 
+TEST_CASE("a rank whose hook gave up ends the profile at once, so that no other waits for it in vain") {
+  Conductor conductor = made(60);
+  join(conductor, 2);
+  HelloMessage helper;
+  helper.pid = 300;
+  conductor.receive(7, helper, 0);
+  CHECK(conductor.receive(7, OffMessage{"a process that does not train"}, 0).empty());
+  const std::string said = testing::message_of<Error>([&] { conductor.receive(1, OffMessage{"No batch came."}, 0); });
+  CHECK(says(said, "rank 1 (PID 101)"));
+  CHECK(says(said, "No batch came."));
+}
+
 TEST_CASE("one rank's hang ends the profile, and what a script does between epochs may take longer") {
   Conductor conductor = made(60);
   join(conductor, 1);

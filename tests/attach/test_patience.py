@@ -65,6 +65,8 @@ class Patience(unittest.TestCase):
         self.assertIn('done 20', output)
         self.assertEqual(launcher.first.at('switched')[0]['kept'], 0)
         self.assertEqual(list(launcher.first.notes()), ['discard-failed', 'nothing-kept'])
+        left, = launcher.first.of('off')  # Else the other ranks would wait for this one.
+        self.assertIn('No batch came', left['why'])
 
     def test_batches_that_are_kept_are_as_many_as_come_in_time(self):
         for patience, fewest, most in ((tiny, 1, 3), (ample, 8, 8)):

@@ -434,6 +434,7 @@ for epoch in range(2):
 ''')
         self.assertEqual(output, 'epoch 40\nepoch 40\n')
         self.assertIn('ZeroDivisionError', connection.notes()['hook-failed']['text'])
+        self.assertEqual([message['why'] for message in connection.of('off')], ['ZeroDivisionError: division by zero'])
 
 
 if __name__ == '__main__':

@@ -165,6 +165,20 @@ TEST_CASE("slow windows count as long as they take: a rate is samples by time, a
   CHECK(profile_of(launched).prep->samples_per_s == doctest::Approx(32 / 0.105).epsilon(0.03));
 }
 
+TEST_CASE("what was measured before a training failed is told with the failure, and not trusted") {
+  LaunchedTraining launched = prep_bound();
+  launched.training.phases.erase(AttachPhase::cached);
+  launched.failure = "rank 1 hangs";
+  ProfileResult result = profile_of(launched);
+  CHECK(result.run("full") != nullptr);
+  CHECK_FALSE(result.trusted);
+  CHECK(result.findings.front().code == "profile-cut-short");
+  CHECK(result.findings.front().severity == Finding::Severity::error);
+  CHECK(says(finding_of(result, "phases-missing").message, "cut short"));
+  launched.exit_status = 1;
+  CHECK(finds(profile_of(launched), "training-failed"));
+}
+
 TEST_CASE("what makes a rate doubtful is said, and takes the trust") {
   LaunchedTraining read_storage = prep_bound();
   read_storage.training.drains[0].after->storage_bytes = 100'000'000;

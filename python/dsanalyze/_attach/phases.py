@@ -16,6 +16,16 @@ from .roles import Randomness, gradients_enabled
 primary, follower, other = 'primary', 'follower', 'other'
 
 
+def _remove_semaphores():
+    """Those with names, of spawned workers: what multiprocessing does as an interpreter ends, which os._exit leaves out."""
+    util, synchronize = sys.modules.get('multiprocessing.util'), sys.modules.get('multiprocessing.synchronize')
+    if util is None or synchronize is None:
+        return
+    for finalizer in list(util._finalizer_registry.values()):
+        if getattr(finalizer, '_callback', None) is synchronize.SemLock._cleanup:
+            finalizer()
+
+
 class Asked:
     """One call of an iterator's __next__: what it is for, when it began, and a batch (in a tuple) that is not the iterator's own."""
 
@@ -113,11 +123,12 @@ class Phases(Engine):
         super().optimizer_stepped()
 
     def fault(self, error):
-        self.note('hook-failed', '{}: {}'.format(type(error).__name__, error))
+        why = '{}: {}'.format(type(error).__name__, error)
+        self.note('hook-failed', why)
         if os.environ.get('DSANALYZE_ATTACH_DEBUG'):
             import traceback
             traceback.print_exc()
-        self.pass_through()
+        self.give_up(why)
 
     def _guard(self, function, *arguments):
         try:
@@ -196,8 +207,9 @@ class Phases(Engine):
         if not iteration.held or (synthetic and not record.replay):
             self.modes.apply(iteration, iterator)
         if synthetic and not record.replay:
-            self.note('nothing-kept', 'No batch came that could be handed out again, so G was not measured.')
-            self.pass_through()
+            why = 'No batch came that could be handed out again, so G was not measured.'
+            self.note('nothing-kept', why)
+            self.give_up(why)
             return
         try:
             taken = iteration.consume(iterator, self._index)
@@ -341,7 +353,14 @@ class Phases(Engine):
                 stream.flush()
             except Exception:
                 pass
+        self._guard(_remove_semaphores)
         os._exit(status)
+
+    def give_up(self, why):
+        """The launcher hears of it: other ranks would wait for this one."""
+        if not self.off:
+            self.send({'t': 'off', 'why': why})
+        self.pass_through()
 
     def pass_through(self):
         """The script goes on as if there were no hook."""

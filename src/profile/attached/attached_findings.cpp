@@ -46,7 +46,7 @@ void find_missing_phases(const LaunchedTraining& launched, ProfileResult& result
              ? fmt::format("a step takes {}, so --time-budget left no time for these phases: {}. Pass a --time-budget of {:.0f} s or more.",
                            format_seconds(longest_step(launched.training)), phases, wanted_budget(launched.training))
          : !launched.failure.empty()
-             ? fmt::format("these phases were not measured, as the training failed before them: {}.", phases)
+             ? fmt::format("these phases were not measured, as the profile was cut short before: {}.", phases)
              : fmt::format("the training ended before these phases were measured: {}. Let it train longer (more epochs, more samples), or "
                            "shorten the phases with --time-budget.",
                            phases)});
@@ -183,7 +183,8 @@ void find_attached_problems(const LaunchedTraining& launched, AttachMode mode, P
   if (mode == AttachMode::phases) find_missing_phases(launched, result);
   if (!launched.failure.empty() && mode == AttachMode::phases) {
     result.trusted = false;
-    result.findings.insert(result.findings.begin(), {"training-failed", Severity::error, printable(launched.failure)});
+    const bool ended = launched.exit_status || launched.signal;
+    result.findings.insert(result.findings.begin(), {ended ? "training-failed" : "profile-cut-short", Severity::error, printable(launched.failure)});
   } else if (!launched.failure.empty()) {
     result.findings.push_back({"passive-cut-short", Severity::warning, printable(launched.failure)});
   }
