@@ -7,7 +7,6 @@
 
 #include "base/error.hpp"
 #include "base/statistics.hpp"
-#include "base/text/enum_names.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -339,16 +338,13 @@ void Conductor::take_windows() {
 
 Answer Conductor::measure(Nanoseconds now) {
   take_windows();
-  return enough(now) ? next_stage(now) : RunSteps{phase(), window_steps()};
+  if (enough(now)) return next_stage(now);
+  say_waiting_so_far();
+  return RunSteps{phase(), window_steps()};
 }
 
 Answer Conductor::next_stage(Nanoseconds now) {
-  const Estimate rate = estimate_of_ratio(stretches_of(measurement()));
-  std::string note = fmt::format("{}: {:.1f} samples/s in {} windows", enum_name(phase()), rate.value, rate.windows);
-  // The first answer comes a minute or two before the verdict.
-  if (const auto waiting = m_stage == Stage::full && !m_training.fetched_in_thread() ? waiting_fraction(measurement()) : std::nullopt)
-    note += fmt::format("; as found, each step waits {:.2g} % of its time for a batch", 100 * *waiting);
-  m_events.note(note);
+  say_phase();
   switch (m_stage) {
     case Stage::full:
       return start_stage(Stage::synthetic, now);
@@ -459,6 +455,7 @@ void Conductor::take_drains() {
   for (auto& [number, member] : m_members)
     if (member.drained && member.hello) taken.by_rank[member.hello->rank] = std::move(*member.drained);
   taken.after = m_use();
+  if (m_stage == Stage::drains && m_training.drains.size() == 1) say_prep();
 }
 
 }  // namespace dsanalyze

@@ -87,6 +87,10 @@ class Conductor {
   Answer measure(Nanoseconds now);
   Answer start_stage(Stage stage, Nanoseconds now);
   Answer next_drain(Nanoseconds now);
+  [[nodiscard]] std::string waiting_text() const;
+  void say_waiting_so_far();
+  void say_phase() const;
+  void say_prep() const;
   void take_windows();
   void count_steps(Member& member, const std::optional<StepWindow>& window, std::uint64_t before_the_first);
   void take_gap(Member& member, const std::optional<EpochGap>& between, const std::optional<StepWindow>& window);
@@ -117,6 +121,7 @@ class Conductor {
   std::map<int, int> m_trainers;  ///< the process that trains, by rank
   Stage m_stage = Stage::full;
   bool m_warming_up = true;
+  bool m_said_waiting = false;
   Nanoseconds m_now = 0;
   std::optional<Nanoseconds> m_begin;  ///< of the first phase
   Nanoseconds m_stage_begin = 0;

@@ -195,11 +195,36 @@ TEST_CASE("the first phase's note says how long steps wait, so that there is an 
   Notes notes;
   Conductor conductor = made(60, notes);
   training.run(conductor);
-  REQUIRE(notes.lines.size() == 3);
+  REQUIRE(notes.lines.size() == 4);
   CHECK(says(notes.lines[0], "full: 3200.0 samples/s"));
   CHECK(says(notes.lines[0], "each step waits 50 % of its time for a batch"));
-  CHECK_FALSE(says(notes.lines[1], "waits"));
-  CHECK_FALSE(says(notes.lines[2], "waits"));
+  for (const std::size_t other : {1, 2, 3}) CHECK_FALSE(says(notes.lines[other], "waits"));
+}
+
+TEST_CASE("where the first phase takes long, its answer is said before it ends") {
+  Training training;
+  training.full = 0.8;
+  training.spread = 0.4;
+  Notes notes;
+  Conductor conductor = made(180, notes);
+  training.run(conductor);
+  REQUIRE(notes.lines.size() == 5);
+  CHECK(notes.lines[0] == "so far: as found, each step waits 50 % of its time for a batch");
+  CHECK(says(notes.lines[1], "full: "));
+}
+
+TEST_CASE("how the loader alone compares with the training is said as soon as the script's own workers were measured") {
+  for (const auto& [drained, said] : {std::pair{0.005, "slower than"}, {0.003, "faster than"}}) {
+    Training training;
+    training.drained = drained;
+    Notes notes;
+    Conductor conductor = made(60, notes);
+    training.run(conductor);
+    REQUIRE(notes.lines.size() == 4);
+    CHECK(says(notes.lines[2], "prep: "));
+    CHECK(says(notes.lines[2], "2 workers"));
+    CHECK(says(notes.lines[2], std::string("the loader alone is ") + said + " the training with batches at hand (8,000 samples/s)"));
+  }
 }
 
 TEST_CASE("nothing is said of the waits of a script that fetches its batches in a thread of its own") {
@@ -208,7 +233,7 @@ TEST_CASE("nothing is said of the waits of a script that fetches its batches in 
   Conductor conductor = made(60, notes);
   conductor.receive(0, NoteMessage{"loader-in-thread", "The script fetches its batches in a thread of its own."}, 0);
   training.run(conductor);
-  REQUIRE(notes.lines.size() == 3);
+  REQUIRE(notes.lines.size() == 4);
   CHECK_FALSE(says(notes.lines[0], "waits"));
 }
 

@@ -1,0 +1,60 @@
+#include <fmt/format.h>
+
+#include <string>
+
+#include "base/statistics.hpp"
+#include "base/text/enum_names.hpp"
+#include "base/text/units.hpp"
+#include "conductor.hpp"
+
+/// What is said while the phases go on: the answers that come before the verdict.
+
+namespace dsanalyze {
+
+/// As the training was found; empty where that is not known.
+std::string Conductor::waiting_text() const {
+  const auto full = m_training.phases.find(AttachPhase::full);
+  if (full == m_training.phases.end() || m_training.fetched_in_thread()) return "";
+  const auto waiting = waiting_fraction(full->second);
+  return waiting ? fmt::format("as found, each step waits {:.2g} % of its time for a batch", 100 * *waiting) : "";
+}
+
+/// The first phase may take a quarter of the budget; what it has measured by then is an answer.
+void Conductor::say_waiting_so_far() {
+  constexpr std::size_t least_windows = 8;
+  if (m_stage != Stage::full || m_said_waiting) return;
+  const PhaseMeasurement& full = measurement();
+  for (const auto& [rank, windows] : full.by_rank)
+    if (windows.size() < least_windows) return;
+  m_said_waiting = true;
+  if (const std::string waiting = waiting_text(); !waiting.empty()) m_events.note("so far: " + waiting);
+}
+
+void Conductor::say_phase() const {
+  const auto measured = m_training.phases.find(phase());
+  if (measured == m_training.phases.end()) return;
+  const Estimate rate = estimate_of_ratio(stretches_of(measured->second));
+  std::string note = fmt::format("{}: {:.1f} samples/s in {} windows", enum_name(phase()), rate.value, rate.windows);
+  // The first answer comes a minute or two before the verdict.
+  if (const std::string waiting = m_stage == Stage::full ? waiting_text() : ""; !waiting.empty()) note += "; " + waiting;
+  m_events.note(note);
+}
+
+/// G and P of the script's own workers. Without workers the loader and the training take turns, so that neither is the slower one.
+void Conductor::say_prep() const {
+  const DrainMeasurement& drain = m_training.drains.front();
+  const Estimate prep = estimate_of_ratio(stretches_of(drain));
+  const auto synthetic = m_training.phases.find(AttachPhase::synthetic);
+  if (prep.windows == 0 || synthetic == m_training.phases.end()) return;
+  const Estimate demand = estimate_of_ratio(stretches_of(synthetic->second));
+  std::string note = fmt::format("prep: {:.1f} samples/s with {} worker{}", prep.value, drain.workers, drain.workers == 1 ? "" : "s");
+  if (drain.workers > 0 && demand.windows > 0) {
+    const char* const compared = prep.ci95.high < demand.ci95.low   ? "slower than"
+                                 : prep.ci95.low > demand.ci95.high ? "faster than"
+                                                                    : "about as fast as";
+    note += fmt::format("; the loader alone is {} the training with batches at hand ({} samples/s)", compared, format_number(demand.value));
+  }
+  m_events.note(note);
+}
+
+}  // namespace dsanalyze
