@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "base/error.hpp"
+#include "base/process/process_tree.hpp"
 #include "base/process/processes.hpp"
 #include "outputs.hpp"
 
@@ -25,6 +26,7 @@ namespace {
 
 constexpr char over = 'o';
 constexpr int patient_looks = 20;
+constexpr int cleaning_looks = 70;  ///< for those that end by themselves once the others have
 constexpr int most_looks = 100;
 constexpr std::chrono::milliseconds between_looks{100};
 
@@ -33,6 +35,7 @@ void end_training(const std::string& environment) {
     const std::vector<int> processes = processes_with(environment);
     if (processes.empty()) return;
     for (const int process : processes) {
+      if (look < cleaning_looks && cleans_up_after_others(process)) continue;
       if (look == 0) ::kill(process, SIGTERM);
       if (look >= patient_looks) ::kill(process, SIGKILL);
     }

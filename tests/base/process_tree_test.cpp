@@ -5,6 +5,8 @@
 
 #include <chrono>
 #include <csignal>
+#include <filesystem>
+#include <string>
 #include <thread>
 
 #include "base/process/spawn.hpp"
@@ -76,4 +78,21 @@ TEST_CASE("descendants that left their session, ignore SIGTERM or are stopped ar
   CHECK(within_seconds(10, [&] { return tree.living().size() >= 4; }));
   CHECK(end_descendants(0.2).empty());
   CHECK(tree.living().empty());
+}
+
+TEST_CASE("what cleans up after others has the time to do so once they have ended" * doctest::skip(testing::fork_may_hang)) {
+  REQUIRE(adopt_orphans());
+  const TemporaryFolder folder;
+  const pid_t other = spawn_command({"sh", "-c", "trap '' TERM; sleep 600 & wait; wait"}, {}, {});
+  const std::string cleaned = (folder.path() / "cleaned").native();
+  const pid_t cleaner = spawn_command({"sh", "-c",
+                                       ": multiprocessing.resource_tracker; while kill -0 " + std::to_string(other) +
+                                           " 2>/dev/null; do sleep 0.05; done; sleep 0.3; touch " + cleaned},
+                                      {}, {});
+  CHECK(within_seconds(10, [&] { return cleans_up_after_others(cleaner); }));
+  CHECK_FALSE(cleans_up_after_others(other));
+  const ProcessTree tree(::getpid());
+  CHECK(within_seconds(10, [&] { return tree.living().size() >= 4; }));
+  CHECK(end_descendants(0.1).empty());
+  CHECK(std::filesystem::exists(cleaned));
 }

@@ -115,32 +115,53 @@ std::optional<int> collect_children(int watched) {
   return status_of_watched;
 }
 
+bool cleans_up_after_others(int process) {
+  std::string command;
+  try {
+    command = read_file(std::filesystem::path("/proc") / std::to_string(process) / "cmdline");
+  } catch (const Error&) {
+    return false;
+  }
+  return command.find("multiprocessing.resource_tracker") != std::string::npos || command.find("torch_shm_manager") != std::string::npos;
+}
+
 std::vector<TreeProcess> end_descendants(double patience_seconds) {
   const ProcessTree tree(::getpid());
-  const auto tell_all = [&tree](int signal) {
-    for (const TreeProcess& process : tree.living()) {
+  bool spare_cleaners = true;
+  const auto living = [&] {
+    std::vector<TreeProcess> processes = tree.living();
+    if (spare_cleaners) std::erase_if(processes, [](const TreeProcess& process) { return cleans_up_after_others(process.pid); });
+    return processes;
+  };
+  const auto tell_all = [&](int signal) {
+    for (const TreeProcess& process : living()) {
       ::kill(process.pid, signal);
       ::kill(process.pid, SIGCONT);  // a stopped process hears of no other signal before it goes on
     }
   };
-  const auto none_left_within = [&tree](double seconds) {
+  const auto none_left_within = [&](double seconds) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
     for (;;) {
       collect_children(-1);
-      if (tree.living().empty()) return true;
+      if (living().empty()) return true;
       if (std::chrono::steady_clock::now() >= end) return false;
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
   };
+  const auto kill_all = [&] {
+    // What forks while it is killed leaves children behind, so again and again.
+    constexpr int most_tries = 100;
+    for (int i = 0; i < most_tries; ++i) {
+      tell_all(SIGKILL);
+      if (none_left_within(0.05)) return;
+    }
+  };
   // Asked once: a second SIGTERM makes some programs give up their orderly end.
   tell_all(SIGTERM);
-  if (none_left_within(patience_seconds)) return {};
-  // What forks while it is killed leaves children behind, so again and again.
-  constexpr int most_tries = 100;
-  for (int i = 0; i < most_tries; ++i) {
-    tell_all(SIGKILL);
-    if (none_left_within(0.05)) return {};
-  }
+  if (!none_left_within(patience_seconds)) kill_all();
+  spare_cleaners = false;
+  constexpr double cleaning_seconds = 5;
+  if (!none_left_within(cleaning_seconds)) kill_all();
   return tree.living();
 }
 

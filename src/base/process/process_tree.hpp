@@ -54,8 +54,12 @@ class ProcessTree {
 bool adopt_orphans();
 /// Collects every child that has ended. The status of `watched`, as waitpid(2) has it, if that is among them.
 std::optional<int> collect_children(int watched);
-/// Ends every descendant of this process: SIGTERM, and SIGKILL to those that live `patience_seconds` later; collects them. Returns those that could
-/// not be ended (in an uninterruptible wait), which is none as a rule.
+/// Whether a process only cleans up what others leave (named semaphores, shared memory) and ends by itself once those have ended: Python's resource
+/// tracker, and PyTorch's manager of shared memory.
+bool cleans_up_after_others(int process);
+/// Ends every descendant of this process: SIGTERM, and SIGKILL to those that live `patience_seconds` later; collects them. Those that clean up after
+/// others have five seconds more, and are not signalled before. Returns those that could not be ended (in an uninterruptible wait), which is none as
+/// a rule.
 std::vector<TreeProcess> end_descendants(double patience_seconds);
 
 }  // namespace dsanalyze

@@ -7,7 +7,8 @@
 
 namespace dsanalyze {
 
-/// How a command is started. No signal is blocked in it, and those are ignored that were ignored when this program was started (nohup).
+/// How a command is started. No signal is blocked in it, and those are ignored that were ignored when this program was started (nohup), but for
+/// SIGCHLD, which has its default: where it is ignored, the system collects children by itself.
 struct SpawnWay {
   enum class Input { nothing, own };         ///< nothing: /dev/null
   enum class Output { own, to_stderr };      ///< to_stderr: what it prints does not mix with this program's stdout

@@ -74,6 +74,16 @@ def _announce():
         pass
 
 
+def _quiet_tracker():
+    """A profiled training is ended before its processes remove their semaphores: Python's resource tracker removes them, and need not warn of it."""
+    if os.environ.get('DSANALYZE_ATTACH_MODE') != 'phases' or 'multiprocessing.resource_tracker' not in ' '.join(getattr(sys, 'orig_argv', ())):
+        return
+    if 'warnings' in sys.modules:
+        sys.modules['warnings'].filterwarnings('ignore', 'resource_tracker')
+    else:
+        sys.warnoptions.append('ignore:resource_tracker')
+
+
 def _start(folder):
     from importlib.util import module_from_spec, spec_from_file_location
     name = '_dsanalyze_attach'
@@ -91,6 +101,7 @@ def _run_next(own):
 
 
 _own = os.path.dirname(os.path.abspath(__file__))
+_quiet_tracker()
 if os.environ.get('DSANALYZE_ATTACH') and 'torch' not in sys.modules:
     sys.meta_path.insert(0, _Watch(os.path.dirname(_own)))
 _run_next(_own)
