@@ -51,12 +51,13 @@ for epoch in range(3):
             self.assertEqual((len(window['wait']), window['steps'], window['validation']), (1, [1], [0]))
             self.assertGreaterEqual(window['wait'][0], 40e6)
             self.assertGreaterEqual(window['compute'][0], 2e6)
-            self.assertLess(window['compute'][0], 40e6)
+            self.assertEqual(sum(sum(steps_of([window], part)) for part in ('wait', 'compute', 'outside', 'hook')), window['end'] - window['begin'])
             self.assertLessEqual(start['between']['end'], window['begin'])
         windows, gaps = self.passive(text)
         self.assertEqual([gap['validation'] for gap in gaps], [0, 0])
         self.assertEqual(len(steps_of(windows, 'wait')), 3 * 40 - 1)
-        self.assertEqual(sum(wait >= 40e6 for wait in steps_of(windows, 'wait')), 2)
+        for first in (39, 79):  # The very first step is not seen.
+            self.assertGreaterEqual(steps_of(windows, 'wait')[first], 40e6)
         self.assertEqual(set(steps_of(windows, 'validation')), {0})
 
     def test_those_of_a_loader_made_anew_every_few_steps_are_steps(self):
@@ -71,8 +72,10 @@ for part in range(6):
         windows = connection.windows()
         self.assertEqual([len(window['wait']) for window in windows], [20] * 5 + [18])  # The last step is open as the process ends.
         self.assertEqual((set(steps_of(windows, 'validation')), set(steps_of(windows, 'steps'))), ({0}, {1}))
-        self.assertEqual(sum(wait >= 40e6 for wait in steps_of(windows, 'wait')), 5)
-        self.assertLess(max(steps_of(windows, 'compute')), 40e6)
+        for first in range(19, 118, 20):
+            self.assertGreaterEqual(steps_of(windows, 'wait')[first], 40e6)
+        for window in windows:
+            self.assertEqual(sum(sum(steps_of([window], part)) for part in ('wait', 'compute', 'outside', 'hook')), window['end'] - window['begin'])
         windows, _ = self.passive(text)
         self.assertEqual(len(steps_of(windows, 'wait')), 6 * 20 - 2)
         self.assertEqual(set(steps_of(windows, 'validation')), {0})
@@ -92,7 +95,7 @@ for epoch in range(3):
             _, connection = self.launch(text, run(1000))
             for start in connection.at('start')[1:]:
                 self.assertGreaterEqual(start['between']['validation'], 40e6)
-                self.assertLess(start['between']['validation'], 300e6)
+                self.assertLessEqual(start['between']['validation'], start['between']['end'] - start['between']['begin'])
                 self.assertEqual((len(start['window']['wait']), start['window']['validation']), (1, [0]))
 
     def test_those_of_two_loaders_that_are_made_anew_together_are_steps(self):
