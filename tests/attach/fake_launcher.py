@@ -110,8 +110,8 @@ class Launcher:
             connection = Connection()
             self.connections.append(connection)
             thread = threading.Thread(target=self._serve, args=(peer, connection), daemon=True)
-            self._threads.append(thread)
             thread.start()
+            self._threads.append(thread)  # The end of a run joins those in the list.
 
     def _serve(self, peer, connection):
         plan = None
