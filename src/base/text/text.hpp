@@ -22,7 +22,8 @@ std::string printable_lines(std::string_view text);
 
 /// Columns that UTF-8 text takes on a terminal: one for each code point (the program's own words need no wider ones).
 std::size_t display_width(std::string_view text);
-/// The text's words in lines of at most `width` columns; a longer word is cut. No line ends between a number and its unit or interval, where both fit.
+/// The text's words in lines of at most `width` columns; a longer word is cut. No line ends between a number and its unit or interval, where both
+/// fit.
 std::vector<std::string> wrap(std::string_view text, std::size_t width);
 /// wrap() as lines with ends; the first begins with `lead`, the others are indented by as much.
 std::string paragraph(std::string_view lead, std::string_view text, std::size_t width);

@@ -114,7 +114,7 @@ std::string launched_verdict(const ProfileResult& result) {
     return fmt::format("BOTTLENECK: rank {} of {}. {} every other rank.", *result.waits->delaying_rank, result.waits->by_rank.size(),
                        what_delays(delay_of(result.waits->by_rank, *result.waits->delaying_rank)));
   const std::string trainer = report::trainer_name(result);
-  const std::string waits = waiting_sentence(result, trainer);
+  std::string waits = waiting_sentence(result, trainer);
   if (!result.bottleneck && finds(result, "loader-in-thread") && !finds(result, "phases-missing"))
     return "Not separable: the script fetches its batches in a thread of its own, so what its steps wait for is not seen.";
   if (!result.bottleneck && !result.ingestion && result.waits) return waits;
