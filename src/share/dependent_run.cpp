@@ -6,19 +6,12 @@
 
 #include "base/error.hpp"
 #include "base/text/enum_names.hpp"
+#include "core/depths.hpp"
 #include "dependent_host.hpp"
 #include "loaders/slot_pool.hpp"
 
 namespace dsanalyze {
 namespace {
-
-constexpr std::uint32_t least_in_flight = 32;
-constexpr std::uint32_t most_in_flight = 512;
-
-/// Samples that are fetched and prepared at once: reads under way, and work for every worker.
-std::uint32_t in_flight(const ProfileSettings& settings) {
-  return std::clamp(static_cast<std::uint32_t>(2 * settings.fetch_concurrency + 4 * settings.workers), least_in_flight, most_in_flight);
-}
 
 /// The coordinator's own loading is of batches of one.
 LoadInputs inputs_of_samples(const LoadInputs& inputs) {
@@ -56,7 +49,7 @@ DependentFeedSpec feed_spec(const DependentRun::Spec& spec) {
   feed.on_error = spec.inputs.settings.on_error;
   feed.store_places = store_places(spec.staging, SlotLayout(feed.sample).bytes, spec.inputs.index->size());
   feed.policy = spec.policy;
-  feed.in_flight = in_flight(spec.inputs.settings);
+  feed.in_flight = dependent_in_flight(spec.inputs.settings.fetch_concurrency, spec.inputs.settings.workers);
   return feed;
 }
 

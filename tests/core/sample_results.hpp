@@ -15,6 +15,7 @@ ProfileResult least_profile();
 std::vector<RankRecord> full_ranks();
 PartitionRecord full_partition();
 SearchResult full_search();
+WhatIfJobMix full_job_mix();
 WhatIfResult full_whatif();
 DatasetCommandResult full_dataset_result();
 SimulateResult full_simulation();

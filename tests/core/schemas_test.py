@@ -35,7 +35,7 @@ class Schemas(unittest.TestCase):
     def test_a_record_without_one_of_its_fields_is_invalid(self):
         for name, document in DOCUMENTS.items():
             optional = {"labels", "skipped", "already_there", "index_file", "content_digest", "failed", "failures", "seconds", "damaged_files", "files", "array",
-                        "destination", "to", "search", "validation", "distributions", "started_utc", "sharing", "jobs", "trials",
+                        "destination", "to", "search", "validation", "job_mix", "distributions", "started_utc", "sharing", "jobs", "trials",
                         "partition", "ranks", "index_digest", "content_sample_digest", "attained", "patched", "patched_samples"}
             for field in set(document) - optional:
                 with self.subTest(record=name, field=field):

@@ -1,6 +1,7 @@
 #include <array>
 
 #include "core/records/scenario.hpp"
+#include "models/whatif/job_mix.hpp"
 #include "models/whatif/servers.hpp"
 #include "models/whatif/whatif.hpp"
 #include "option_kinds.hpp"
@@ -49,6 +50,14 @@ ByteAmount simulated_cache_size(const std::string& text) {
   return size;
 }
 
+double staging_fraction(const std::string& text) {
+  const ByteAmount amount = parse_byte_amount(text);
+  if (amount.kind == ByteAmount::Kind::bytes && amount.bytes > 0)
+    throw UsageError(
+        fmt::format("found \"{}\", expected a percentage of the dataset's samples: rates do not say how large a prepared sample is", text));
+  return amount.kind == ByteAmount::Kind::bytes ? 0 : amount.fraction;
+}
+
 /// A list of what to change.
 template <auto Member, typename Kind>
 constexpr Option change(std::string_view name, std::string_view said) {
@@ -81,14 +90,26 @@ constexpr std::array whatif_rows{
     change<&Q::request_sizes, By<positive_bytes>>("--request-size", "1MiB: bytes a read, as of shards instead of files"),
     change<&Q::concurrencies, Whole<1, 4096>>("--io-depth", "32,64: reads under way"),
     change<&Q::jobs, Whole<1, 1024>>("--jobs", "4,8: equal jobs on this server, each with its own accelerators"),
-    change<&Q::shares, Named<JobSharing>>("--share", "how they share: none, coordinated (each prepares a part for all), unified-producer")
-        .one_of("none|coordinated|unified-producer"),
+    change<&Q::shares, Named<JobSharing>>("--share",
+                                          "how they share: none, coordinated (each prepares a part for all), unified-producer; of a --job-mix: "
+                                          "none, coordinated, dependent")
+        .one_of("none|coordinated|unified-producer|dependent"),
     change<&Q::servers, Whole<1, 1'000'000'000>>("--servers", "2,4: servers of one data-parallel job"),
     change<&Q::partitions, Named<PartitionMode>>("--partition", "what their caches hold: none, partitioned, locality"),
     change<&Q::balances, Named<BalanceFrom>>("--balance-from", "of locality: what evens the batches out comes from peers or storage"),
     change<&Q::scopes, Named<StorageScope>>("--storage-scope", "server (each has its own), shared (by all)"),
     change<&Q::networks, By<network_rate>>("--network", "40Gbit/s: a server's link to the others"),
     flag("--all", "every combination of the lists (always in JSON)").on("whatif", "changes"),
+
+    option("--job-mix", "FILE", "jobs of one dataset that differ in speed, arrival, samples, batch size and epochs, as JSON (below)")
+        .offers("FILE")
+        .on("whatif", "mix"),
+    option("--staging-size", "LIST", "0%,10%: prepared samples that dependent jobs keep for later draws, of the dataset's (none)")
+        .sets<&JobMixQuestion::staging, By<staging_fraction>>()
+        .on("whatif", "mix"),
+    option("--staging-policy", "LIST", "what gives way in that store: refcnt (what the fewest jobs still need), lru (refcnt)")
+        .sets<&JobMixQuestion::policies, Named<StagingPolicy>>()
+        .on("whatif", "mix"),
 
     option("--run-scatter", "S", "standard deviation of the rates between runs (2%), where it is known: the intervals then hold other runs too")
         .on("whatif", "sure"),

@@ -33,6 +33,15 @@ std::string question_text(const std::string& question);
 /// What it found. Rounded up where less would not do, so that what is read is enough.
 std::string value_text(double value, const std::string& unit);
 
+// What is predicted of a job mix, in words: the same in every view.
+
+/// "nothing", "coordinated", "dependent, store of 10 %, refcnt".
+std::string sharing_way_text(const WhatIfJobMix::Answer& answer);
+/// File, dataset, P and F, without a full stop.
+std::string job_mix_text(const WhatIfJobMix& mix);
+/// What the tables' columns mean, without a full stop.
+std::string job_mix_notes();
+
 // What an examination says, in words: the same in every view.
 
 /// The gravest first.
