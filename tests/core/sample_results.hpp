@@ -19,6 +19,7 @@ WhatIfJobMix full_job_mix();
 WhatIfResult full_whatif();
 DatasetCommandResult full_dataset_result();
 SimulateResult full_simulation();
+SimulateResult simulated_draws();
 DoctorResult full_examination();
 GateResult full_gate();
 ShareResult full_share();

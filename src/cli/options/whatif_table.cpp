@@ -145,7 +145,10 @@ constexpr std::array whatif_rows{
              "long after the one before")
         .offers("@scenarios|FILE")
         .on("simulate", "read"),
-    option("--trace", "FILE", "what `dsanalyze profile --trace FILE` wrote: what the full run asked of its cache, and what the cache decided")
+    option("--trace", "FILE",
+           "what `dsanalyze profile --trace FILE` wrote: what the full run asked of its cache, and what the cache decided; or what `dsanalyze share "
+           "--trace "
+           "FILE` wrote of jobs that draw dependently")
         .offers("FILE")
         .on("simulate", "read"),
     option("--policy", "LIST",
@@ -155,10 +158,13 @@ constexpr std::array whatif_rows{
            "page-model:random, page-model:linux: the page cache, by random replacement, and with Linux's two lists\n"
            "belady: the optimum, which knows the future (items of one size; of several, it is only good)\n"
            "none\n"
+           "refcnt, lru: of the store of a trace of draws\n"
            "(a scenario's own; a trace: all but none and cost-aware)")
         .sets<&Scenario::policies, By<parse_replay_policy>>()
         .on("simulate", "caches"),
-    option("--cache-size", "LIST", "25%,100GiB: of the dataset, or bytes (a scenario's own; a trace: the size of the cache that was recorded)")
+    option(
+        "--cache-size", "LIST",
+        "25%,100GiB: of the dataset, or bytes (a scenario's own; a trace: the size that was recorded); of a trace of draws: of the prepared samples")
         .sets<&Scenario::cache_sizes, By<simulated_cache_size>>()
         .on("simulate", "caches"),
 };

@@ -58,6 +58,10 @@ std::string machine_line(const DoctorResult& result);
 
 /// Samples, bytes, order, jobs, accesses.
 std::string dataset_line(const SimulateResult& result);
+/// Samples, rounds and draws of a trace of draws.
+std::string draws_line(const SimulateResult& result);
+/// What the columns of its table mean, without a full stop.
+std::string draws_notes();
 /// The cache's size over the dataset's.
 double share_of(const CacheCase& cache, Bytes dataset_bytes);
 

@@ -117,11 +117,29 @@ TEST_CASE("a simulation's record reads back equal: of a scenario with a pipeline
   trace.name.clear();
   trace.digest.clear();
   trace.recorded.reset();
-  for (const SimulateResult& result : {test::full_simulation(), plain, trace}) {
+  for (const SimulateResult& result : {test::full_simulation(), plain, trace, test::simulated_draws()}) {
     const std::string text = to_json(result);
     CHECK(to_json(simulate_from_json(text, "r.json")) == text);
   }
   check_cut(to_json(test::full_simulation()), simulate_from_json);
+}
+
+TEST_CASE("wrong fields of replayed draws are refused by their place, and so are draws beside caches") {
+  const std::string text = to_json(test::simulated_draws());
+  check_refused(text,
+                {{"/draws/rounds", -1},
+                 {"/draws/recorded/policy", "fifo"},
+                 {"/draws/recorded/fraction", 2},
+                 {"/draws/stores/0/samples_prepared", "few"},
+                 {"/draws/stores/0/prepared_per_sample", -0.5}},
+                simulate_from_json);
+  check_needed(text, "/draws", {}, simulate_from_json);
+  json without = json::parse(text);
+  without.erase("draws");
+  CHECK_THROWS_WITH_AS(simulate_from_json(without.dump(), "r.json"), doctest::Contains("r.json: /cases"), UsageError);
+  json both = json::parse(text);
+  both["cases"] = json::parse(to_json(test::full_simulation()))["cases"];
+  CHECK_THROWS_WITH_AS(simulate_from_json(both.dump(), "r.json"), doctest::Contains("r.json: /cases"), UsageError);
 }
 
 TEST_CASE("a simulation's seed of 64 bits is read back") {
