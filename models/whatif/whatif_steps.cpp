@@ -236,10 +236,10 @@ std::vector<Step> concurrency_steps(const RateModel& model, const WhatIfQuestion
 
 /// Each number of jobs with each way of sharing.
 std::vector<Step> job_steps(const WhatIfQuestion& question) {
-  if (question.jobs.empty() && !question.shares.empty()) throw UsageError("--share: among how many jobs? Add --jobs 8");
+  if (question.jobs.empty() && !question.shares.empty()) throw UsageError("--share: among how many jobs? Add --jobs 8, or --job-mix FILE");
   const std::vector<JobSharing> shares = question.shares.empty() ? std::vector{JobSharing::none} : question.shares;
   if (std::ranges::find(shares, JobSharing::dependent) != shares.end()) {
-    throw UsageError("--share dependent: jobs that differ are no answer of this model yet; pass none, coordinated or unified-producer");
+    throw UsageError("--share dependent: of jobs that are equal it shares what coordinated does; add --job-mix FILE, which says how jobs differ");
   }
   std::vector<Step> steps;
   for (const std::uint32_t jobs : question.jobs) {

@@ -7,6 +7,8 @@ namespace {
 
 constexpr int least_prefetch = 4;
 constexpr std::size_t most_waiting_reads = 512;
+constexpr double min_in_flight = 32;
+constexpr double max_in_flight = 512;
 
 }  // namespace
 
@@ -18,6 +20,10 @@ std::size_t batch_slots(const ProfileSettings& settings) {
   if (settings.share == JobSharing::dependent) return jobs * (2 + prefetch);
   if (settings.share != JobSharing::none) return 2 * jobs + prefetch;
   return jobs * (prefetch + static_cast<std::size_t>(settings.accelerators));
+}
+
+std::uint32_t dependent_in_flight(double fetch_concurrency, double workers) {
+  return static_cast<std::uint32_t>(std::clamp(2 * fetch_concurrency + 4 * workers, min_in_flight, max_in_flight));
 }
 
 int preparing_processes(const ProfileSettings& settings) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "core/records/settings.hpp"
 #include "device.hpp"
@@ -26,6 +27,8 @@ int preparing_processes(const ProfileSettings& settings);
 int workers_of_each(const ProfileSettings& settings);
 /// Reads under way or waiting for prep at once in one process, at most: each holds a buffer of about a sample's size.
 std::size_t fetch_places(const ProfileSettings& settings);
+/// Samples that the coordinator of a dependent group fetches and prepares at once: reads under way, and work for every worker.
+std::uint32_t dependent_in_flight(double fetch_concurrency, double workers);
 OrderSpec order_spec(const ProfileSettings& settings);
 /// The emulated disk of the run's scale.
 StorageDeviceSpec storage_device(const ProfileSettings& settings);

@@ -60,6 +60,7 @@ DependentFeed::DependentFeed(const DependentFeedSpec& spec, Timing timing)
       m_kept(spec.store_places),
       m_in_flight(spec.in_flight) {
   m_memory.populate();
+  if (spec.recorder != nullptr) m_group.record_to(*spec.recorder);
   for (std::uint32_t place = spec.store_places + spec.in_flight; place-- > 0;) m_places.push_back(place);
   for (std::uint32_t slot = spec.in_flight; slot-- > 0;) m_slots.push_back(slot);
 }
@@ -123,6 +124,11 @@ void DependentFeed::stop() {
     m_stopped = true;
   }
   m_changed.notify(*m_timing.waiter, all_that_wait);
+}
+
+void DependentFeed::stop_recording() {
+  const std::scoped_lock lock(m_mutex);
+  m_group.stop_recording();
 }
 
 void DependentFeed::claim_slots(Job& job) {

@@ -27,6 +27,7 @@ struct DependentFeedSpec {
   StagingPolicy policy = StagingPolicy::refcnt;
   std::uint32_t in_flight = 64;        ///< samples that are fetched and prepared at once
   Nanoseconds patience = 100'000'000;  ///< that a slot with room waits at most for others to draw with
+  DrawRecorder* recorder = nullptr;    ///< of the draws, until stop_recording()
 };
 
 /// A job as the feed serves it.
@@ -62,6 +63,8 @@ class DependentFeed final : public StagingProducer, public ClaimedSamples {
   void remove(std::uint32_t number);
   /// The loader's claims end.
   void stop();
+  /// The recorder is told nothing any more.
+  void stop_recording();
 
   Status claim(StagingClaim& claim, Deadline deadline) override;
   void publish(const StagingClaim& claim, const StagedFacts& facts) override;

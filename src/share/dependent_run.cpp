@@ -6,19 +6,13 @@
 
 #include "base/error.hpp"
 #include "base/text/enum_names.hpp"
+#include "core/depths.hpp"
+#include "core/trace/draw_trace.hpp"
 #include "dependent_host.hpp"
 #include "loaders/slot_pool.hpp"
 
 namespace dsanalyze {
 namespace {
-
-constexpr std::uint32_t least_in_flight = 32;
-constexpr std::uint32_t most_in_flight = 512;
-
-/// Samples that are fetched and prepared at once: reads under way, and work for every worker.
-std::uint32_t in_flight(const ProfileSettings& settings) {
-  return std::clamp(static_cast<std::uint32_t>(2 * settings.fetch_concurrency + 4 * settings.workers), least_in_flight, most_in_flight);
-}
 
 /// The coordinator's own loading is of batches of one.
 LoadInputs inputs_of_samples(const LoadInputs& inputs) {
@@ -48,7 +42,7 @@ std::uint32_t store_places(const ByteAmount& amount, Bytes place_bytes, std::uin
   return static_cast<std::uint32_t>(std::min(places, all));
 }
 
-DependentFeedSpec feed_spec(const DependentRun::Spec& spec) {
+DependentFeedSpec feed_spec(const DependentRun::Spec& spec, DrawRecorder* recorder) {
   DependentFeedSpec feed;
   feed.index = spec.inputs.index;
   feed.sample = slot_tensor(spec.inputs, 1);
@@ -56,8 +50,16 @@ DependentFeedSpec feed_spec(const DependentRun::Spec& spec) {
   feed.on_error = spec.inputs.settings.on_error;
   feed.store_places = store_places(spec.staging, SlotLayout(feed.sample).bytes, spec.inputs.index->size());
   feed.policy = spec.policy;
-  feed.in_flight = in_flight(spec.inputs.settings);
+  feed.recorder = recorder;
+  feed.in_flight = dependent_in_flight(spec.inputs.settings.fetch_concurrency, spec.inputs.settings.workers);
   return feed;
+}
+
+std::unique_ptr<DrawTraceWriter> make_trace(const DependentRun::Spec& spec) {
+  if (spec.trace.empty()) return nullptr;
+  const DependentFeedSpec feed = feed_spec(spec, nullptr);
+  return std::make_unique<DrawTraceWriter>(spec.trace, DrawTraceHeader{static_cast<std::uint32_t>(feed.index->size()), feed.index->facts().digest,
+                                                                       feed.seed, feed.policy, feed.store_places, SlotLayout(feed.sample).bytes});
 }
 
 }  // namespace
@@ -68,7 +70,8 @@ struct DependentRun::State {
         events(std::move(given_events)),
         inputs(inputs_of_samples(spec.inputs)),
         terms(spec.inputs, pipeline_spec(spec), {spec.epochs, spec.held}),
-        feed_settings(feed_spec(spec)),
+        trace(make_trace(spec)),
+        feed_settings(feed_spec(spec, trace.get())),
         server(Pipeline::make_server(inputs, pipeline_spec(spec), static_cast<int>(feed_settings.in_flight), timing)),
         feed(feed_settings, timing),
         pipeline(inputs, with_server(pipeline_spec(spec), server), timing),
@@ -98,6 +101,16 @@ struct DependentRun::State {
     feed.stop();
     if (loader != nullptr) loader->stop();
   }
+  /// Nothing is drawn any more.
+  void finish_trace() {
+    feed.stop_recording();
+    if (trace == nullptr) return;
+    try {
+      trace->finish();
+    } catch (const Error& error) {
+      trace_failure = error.what();
+    }
+  }
 
   const Spec spec;
   const std::function<void(const GroupEvent&)> events;
@@ -106,6 +119,8 @@ struct DependentRun::State {
   Bytes most_shared = 0;
   const LoadInputs inputs;  ///< of single samples
   const DependentTerms terms;
+  std::unique_ptr<DrawTraceWriter> trace;
+  std::string trace_failure;
   const DependentFeedSpec feed_settings;
   std::shared_ptr<ServerHolder> server;
   DependentFeed feed;
@@ -118,6 +133,7 @@ DependentRun::DependentRun(Spec spec, Timing timing, std::function<void(const Gr
     : m_state(std::make_unique<State>(std::move(spec), timing, std::move(events))) {}
 DependentRun::~DependentRun() = default;
 
+std::string DependentRun::trace_failure() const { return m_state->trace_failure; }
 std::string DependentRun::address() const { return m_state->host.address(); }
 const GroupTerms& DependentRun::terms() const { return m_state->terms.defaults(); }
 GroupHost::State DependentRun::state() const { return m_state->host.state(); }
@@ -132,6 +148,7 @@ bool DependentRun::wait_over(Deadline deadline) {
 ShareResult DependentRun::finish() {
   State& state = *m_state;
   state.stop();
+  state.finish_trace();
   const ProfileSettings& settings = state.spec.inputs.settings;
   const GroupTerms& terms = state.terms.defaults();
   const std::vector<GroupJobAccount> jobs = state.host.accounts();

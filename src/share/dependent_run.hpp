@@ -23,6 +23,7 @@ class DependentRun final : public ShareRun {
     std::filesystem::path socket;  ///< where jobs find it
     ByteAmount staging;            ///< prepared samples that are kept: bytes, or a fraction of the dataset's samples
     StagingPolicy policy = StagingPolicy::refcnt;
+    std::filesystem::path trace;  ///< of the draws; empty: none
   };
   /// `events`: as GroupHost's. Throws as GroupHost, and Error without the memory that it takes.
   DependentRun(Spec spec, Timing timing, std::function<void(const GroupEvent&)> events);
@@ -38,6 +39,7 @@ class DependentRun final : public ShareRun {
   void begin() override {}
   bool wait_over(Deadline deadline) override;
   [[nodiscard]] ShareResult finish() override;
+  [[nodiscard]] std::string trace_failure() const override;
 
  private:
   struct State;

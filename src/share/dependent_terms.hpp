@@ -1,19 +1,13 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
-#include <vector>
 
-#include "core/batch.hpp"
+#include "core/dependent/sample_subset.hpp"
 #include "dependent_feed.hpp"
 #include "group.hpp"
 #include "loaders/pipeline.hpp"
 
 namespace dsanalyze {
-
-/// Samples of a dataset of so many, in ascending order, from a list of numbers ("7"), ranges of numbers ("0-99", both included) and ranges of the
-/// index in percent ("25%-75%"; "10%" is its first tenth), with commas between. Throws UsageError that names what it found, also when it is nothing.
-std::vector<SampleId> parse_subset(std::string_view text, std::uint32_t samples);
 
 /// What each job of a dependent group is told: to it the group is one of a single job, whose batches a coordinator makes.
 class DependentTerms {

@@ -30,6 +30,8 @@ class ShareRun {
   /// Prepares no more, and says what there was; `tool`, `started_utc`, `seconds`, `end` and `commands` are the caller's to fill in. What jobs did is
   /// as the host saw it last; after wait_over() it is all.
   [[nodiscard]] virtual ShareResult finish() = 0;
+  /// After finish(): why there is no trace of what was to be recorded; empty: there is, or it was not asked for.
+  [[nodiscard]] virtual std::string trace_failure() const { return {}; }
 };
 
 /// Of the dataset, the jobs, and what all of them took: what every kind of group records alike.

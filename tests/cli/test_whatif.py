@@ -5,6 +5,8 @@ from program import ProgramTest
 
 # S and C from the 25 % and 50 % columns of [DS-Analyzer, Table 5]; G and P above all its rates.
 TABLE_5 = "G=30000,P=20000,C=251952,S=4698.5"
+MIX_RATES = ("whatif", "--rates", "G=1375,P=2000,C=100000,S=50000")
+FIVE = [{"name": f"job-{ratio}", "speed_ratio": ratio, "batch_size": 32, "epochs": round(20 * ratio)} for ratio in (1, 0.6, 0.45, 0.28, 0.2)]
 
 
 class WhatIf(ProgramTest):
@@ -87,6 +89,68 @@ class WhatIf(ProgramTest):
         self.assertEqual(run.returncode, 1)
         self.assertIn("No space left", run.stderr)
         self.assertEqual(list(self.folder.iterdir()), [])
+
+
+class JobMix(ProgramTest):
+    def mix(self, jobs, **root):
+        path = self.folder / "mix.json"
+        path.write_text(json.dumps({"samples": 10000, "jobs": jobs, **root}))
+        return path
+
+    def answers_of(self, jobs, *options, rates=MIX_RATES):
+        return self.json_of(*rates, "--job-mix", self.mix(jobs), *options)["job_mix"]["answers"]
+
+    def test_five_jobs_of_different_speed_finish_earlier_when_they_share_and_earlier_still_with_a_store(self):
+        answers = self.answers_of(FIVE, "--share", "none,coordinated,dependent", "--staging-size", "0%,10%,25%", "--staging-policy", "refcnt,lru")
+        ways = [(answer["share"], answer.get("staging_fraction"), answer.get("staging_policy")) for answer in answers]
+        self.assertEqual(ways, [("none", None, None), ("coordinated", None, None), ("dependent", 0, "refcnt"), ("dependent", 0.1, "refcnt"),
+                                ("dependent", 0.1, "lru"), ("dependent", 0.25, "refcnt"), ("dependent", 0.25, "lru")])
+        none, coordinated, dependent, refcnt, lru, more, _ = answers
+        self.assertIn("one batch size", coordinated["not_predicted"])
+        self.assertLess(dependent["mean_completion_seconds"], none["mean_completion_seconds"])
+        self.assertLess(refcnt["makespan_seconds"], dependent["makespan_seconds"])
+        self.assertLess(refcnt["prepared_per_fastest"], lru["prepared_per_fastest"])
+        self.assertLess(more["prepared_per_fastest"], refcnt["prepared_per_fastest"])
+        self.assertEqual(len(none["jobs"]), 5)
+
+    def test_two_jobs_have_a_closed_form_which_the_simulator_confirms(self):
+        closed, simulated = self.answers_of([{"samples_per_s": 1000, "batch_size": 16, "epochs": 4}, {"samples_per_s": 500, "batch_size": 16, "epochs": 2}],
+                                            "--simulate")
+        self.assertEqual((closed["method"], simulated["method"]), ("closed form", "simulated"))
+        self.assertAlmostEqual(closed["prepared_per_fastest"] / simulated["prepared_per_fastest"], 1, delta=0.01)
+        self.assertAlmostEqual(closed["jobs"][1]["samples_per_s"], 500, delta=0.001)
+
+    def test_the_console_shows_ways_and_jobs_in_80_columns(self):
+        text = self.succeeds(*MIX_RATES, "--job-mix", self.mix(FIVE), "--share", "none,dependent", "--staging-size", "0%,10%").stdout
+        self.assertLessEqual(max(map(len, text.splitlines())), 80)
+        for words in ("job mix", "nothing", "dependent, store of 10 %, refcnt", "makespan", "job-0.45"):
+            self.assertIn(words, text)
+
+    def test_the_same_seed_gives_the_same_answer(self):
+        self.assertEqual(self.answers_of(FIVE, "--seed", "7"), self.answers_of(FIVE, "--seed", "7"))
+
+    def test_options_that_do_not_go_together_are_named(self):
+        mix = self.mix(FIVE)
+        for words, message in ((("--job-mix", mix, "--search"), "--search: does not answer for a job mix"),
+                               (("--job-mix", mix, "--validate"), "--validate: does not answer"),
+                               (("--job-mix", mix, "--jobs", "4"), "--jobs: the job mix says"),
+                               (("--job-mix", mix, "--servers", "4"), "--servers: a job mix shares one server"),
+                               (("--job-mix", mix, "--storage", "2x,3x"), "one value of each other list"),
+                               (("--job-mix", mix, "--share", "none", "--staging-size", "5%"), "add --share dependent"),
+                               (("--job-mix", mix, "--staging-size", "4GiB"), "--staging-size: found \"4GiB\", expected a percentage"),
+                               (("--job-mix", mix, "--staging-policy", "fifo"), "--staging-policy"),
+                               (("--staging-size", "5%"), "--staging-size: is of jobs that differ; add --job-mix FILE"),
+                               (("--jobs", "4", "--share", "dependent"), "add --job-mix FILE"),
+                               (("--job-mix", self.folder / "absent.json"), "absent.json")):
+            with self.subTest(words=words):
+                self.assertIn(message, self.fails(1 if words[-1] == self.folder / "absent.json" else 2, *MIX_RATES, *words))
+
+    def test_what_is_wrong_with_the_file_is_named_by_its_place(self):
+        for job, place in (({"samples_per_s": 0}, "/jobs/0/samples_per_s"), ({"subset": "9-1000000"}, "/jobs/0/subset"), ({"epochs": 1e12}, "/jobs/0/epochs"),
+                           ({"color": 1}, "/jobs/0/color"), ({"name": 5}, "/jobs/0/name")):
+            with self.subTest(job=job):
+                path = self.mix([{"samples_per_s": 5, "batch_size": 4, "epochs": 1, **job}])
+                self.assertIn(f"{path}: {place}", self.fails(2, *MIX_RATES, "--job-mix", path))
 
 
 if __name__ == "__main__":

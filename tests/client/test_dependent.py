@@ -86,6 +86,38 @@ class Jobs(DependentTest):
         self.assertEqual(record["samples_taken"], 160 + 63 + 20)
         self.nothing_is_left()
 
+    def test_recorded_draws_are_replayed_with_what_the_store_did_and_with_other_stores(self):
+        data = self.photographs(60)
+        trace = self.folder / "run.draws"
+        script = self.script("case $DSANALYZE_JOB in\n" + "".join(
+            f"  {job}) exec {sys.executable} {JOB} {self.folder} --batch-size {job + 3} --epochs {6 - job} --seconds {seconds} {subset};;\n"
+            for job, (seconds, subset) in enumerate(zip(SPEEDS, ("", "", "--subset 50%", "", "--subset 5-40,50")))) + "esac\n")
+        record, _ = self.record(data, "--share", "dependent", "--jobs", 5, "--staging-size", "10%", "--dtype", "uint8", "--trace", trace, "--", *script)
+        result = self.json_of("simulate", "--trace", trace, "--cache-size", "0%,10%,100%")
+        if test_schemas.jsonschema is not None:
+            self.assertEqual(test_schemas.Schemas.follows_its_schema(self, result), "simulate")
+        made, draws = record["dependent"], result["draws"]
+        self.assertEqual((draws["rounds"], draws["samples_drawn"]), (made["rounds"], made["samples_drawn"]))
+        self.assertEqual((draws["recorded"]["samples_prepared"], draws["recorded"]["samples_from_store"], draws["recorded"]["places"]),
+                         (made["samples_prepared"], made["samples_from_store"], made["store_samples"]))
+        stores = {(store["policy"], store["places"]): store for store in draws["stores"]}
+        self.assertEqual(set(stores), {(policy, places) for policy in ("refcnt", "lru") for places in (0, 6, 60)})
+        for same in ("samples_prepared", "samples_from_store"):
+            self.assertEqual(stores["refcnt", 6][same], draws["recorded"][same])
+        self.assertEqual(stores["lru", 0]["samples_from_store"], 0)
+        self.assertLess(stores["refcnt", 60]["samples_prepared"], stores["refcnt", 0]["samples_prepared"])
+        text = self.succeeds("simulate", "--trace", trace, "--policy", "lru", "--cache-size", "1GiB").stdout
+        self.assertLessEqual(max(map(len, text.splitlines())), 80)
+        self.assertIn("(recorded)", text)
+        self.assertIn("expected refcnt or lru", self.fails(2, "simulate", "--trace", trace, "--policy", "minio"))
+        self.assertIn("--cache-size", self.fails(2, "simulate", "--trace", trace, "--cache-size", "much"))
+
+    def test_a_trace_that_cannot_be_written_is_said_first_and_one_of_jobs_in_step_is_refused(self):
+        data = self.photographs(20)
+        words = ("share", data, "--share", "dependent", "--jobs", 1, "--trace")
+        self.assertIn("absent", self.fails(1, *words, self.folder / "absent" / "run.draws"))
+        self.assertIn("--trace: jobs that go in step", self.fails(2, "share", data, "--jobs", 1, "--trace", self.folder / "x"))
+
     def test_a_program_that_knows_nothing_of_it_runs_unchanged(self):
         record, run = self.record(*EMULATED, "--share", "dependent", "--jobs", 2, "--epochs", 2, "--", MINIMAL_C)
         for epoch in range(2):

@@ -13,6 +13,7 @@ int main() {
                                     {"least_profile", nlohmann::json::parse(to_json(test::least_profile()))},
                                     {"whatif", nlohmann::json::parse(to_json(test::full_whatif()))},
                                     {"simulate", nlohmann::json::parse(to_json(test::full_simulation()))},
+                                    {"simulate_draws", nlohmann::json::parse(to_json(test::simulated_draws()))},
                                     {"dataset", nlohmann::json::parse(to_json(test::full_dataset_result()))},
                                     {"doctor", nlohmann::json::parse(to_json(test::full_examination()))},
                                     {"gate", nlohmann::json::parse(to_json(test::full_gate()))},

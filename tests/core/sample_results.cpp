@@ -214,6 +214,32 @@ SearchResult full_search() {
   return result;
 }
 
+WhatIfJobMix full_job_mix() {
+  WhatIfJobMix mix;
+  mix.path = "mix.json";
+  mix.samples = 50'000;
+  mix.prep = 10'208;
+  mix.fetch = 7157;
+  mix.jobs = {{"resnet18", 1375, 0, 50'000, 256, 20}, {"vgg", 412.5, 600, 25'000, 128, 3}};
+  WhatIfJobMix::Answer dependent;
+  dependent.share = "dependent";
+  dependent.staging_fraction = 0.1;
+  dependent.staging_policy = "refcnt";
+  dependent.method = "simulated";
+  dependent.scale = 1.25;
+  dependent.jobs = {{1370, 729.9, 0.93}, {410, 182.9, 0.4}};
+  dependent.prepared_per_sample = 0.89;
+  dependent.prepared_per_fastest = 0.96;
+  dependent.from_store_fraction = 0.04;
+  dependent.mean_completion_seconds = 456.4;
+  dependent.makespan_seconds = 782.9;
+  WhatIfJobMix::Answer coordinated;
+  coordinated.share = "coordinated";
+  coordinated.not_predicted = "jobs that go in step need one batch size";
+  mix.answers = {coordinated, dependent};
+  return mix;
+}
+
 WhatIfResult full_whatif() {
   WhatIfResult result;
   result.tool = {"dsanalyze", "1.2.3", "abc"};
@@ -266,6 +292,7 @@ WhatIfResult full_whatif() {
   result.advice = {{"more-cache", "Cache more.", {}, {{"WebDataset", "cache_dir=..."}}}};
   result.search = full_search();
   result.validation = WhatIfValidation{1, 1, 0.007, 0.007, 0.015, 0.015, 1, 0.08, 0.009, 0.98, 1.01, 1, "passed", "errors of 0.7 %"};
+  result.job_mix = full_job_mix();
   result.findings = {{"not-minio", Finding::Severity::warning, "The cache was LRU."}};
   return result;
 }

@@ -36,4 +36,18 @@ SimulateResult full_simulation() {
   return result;
 }
 
+SimulateResult simulated_draws() {
+  SimulateResult result;
+  result.tool = {"dsanalyze", "1.2.3", "abc"};
+  result.source = "run.draws";
+  result.samples = 1000;
+  result.dataset_bytes = 602'112'000;
+  result.digest = "d1";
+  result.jobs = 5;
+  result.accesses = 25'000;
+  result.draws =
+      SimulatedDraws{12'000, 25'000, 10'000, 602'112, {"refcnt", 100, 0.1, 16'000, 3'000, 0.64, 1.6}, {{"lru", 250, 0.25, 15'000, 5'000, 0.6, 1.5}}};
+  return result;
+}
+
 }  // namespace dsanalyze::test

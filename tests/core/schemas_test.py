@@ -13,7 +13,7 @@ except ImportError:
     sys.exit(77)  # Meson: skipped. Debian: python3-jsonschema
 
 PRINTER, SCHEMA_FOLDER = sys.argv[1], pathlib.Path(sys.argv[2])
-SCHEMA_OF = {"profile": "profile-1", "least_profile": "profile-1", "whatif": "whatif-1", "simulate": "simulate-1", "dataset": "dataset-1",
+SCHEMA_OF = {"profile": "profile-1", "least_profile": "profile-1", "whatif": "whatif-1", "simulate": "simulate-1", "simulate_draws": "simulate-1", "dataset": "dataset-1",
              "doctor": "doctor-1", "gate": "gate-1", "share": "share-1", "error": "error-1"}
 DOCUMENTS = json.loads(subprocess.run([PRINTER], check=True, capture_output=True, timeout=30).stdout)
 
@@ -35,7 +35,7 @@ class Schemas(unittest.TestCase):
     def test_a_record_without_one_of_its_fields_is_invalid(self):
         for name, document in DOCUMENTS.items():
             optional = {"labels", "skipped", "already_there", "index_file", "content_digest", "failed", "failures", "seconds", "damaged_files", "files", "array",
-                        "destination", "to", "search", "validation", "distributions", "started_utc", "sharing", "jobs", "trials",
+                        "destination", "to", "search", "validation", "job_mix", "distributions", "started_utc", "sharing", "jobs", "trials",
                         "partition", "ranks", "index_digest", "content_sample_digest", "attained", "patched", "patched_samples"}
             for field in set(document) - optional:
                 with self.subTest(record=name, field=field):

@@ -18,6 +18,7 @@ struct Row {
 };
 
 std::string number(double value, const Unit& unit) {
+  if (std::isnan(value)) return "none";
   const double shown = unit.kind == Unit::Kind::share ? 100 * value : value;
   return fmt::format("{:.{}f}{}", shown, unit.digits, unit.name.empty() ? "" : " " + unit.name);
 }
@@ -58,6 +59,7 @@ std::string allowed_text(const Row& row) {
 }
 
 std::string difference_text(const Row& row) {
+  if (std::isnan(row.paper)) return "-";
   const double difference = row.ours - row.paper;
   const bool by_share = row.unit.kind != Unit::Kind::share && row.allowed.kind != Allowed::Kind::distance && row.paper != 0;
   std::string amount = by_share ? fmt::format("{:.1f} %", std::abs(100 * difference / row.paper)) : distance(std::abs(difference), row.unit);

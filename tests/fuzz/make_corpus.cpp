@@ -9,8 +9,10 @@
 #include "../loaders/prep/webp_images.hpp"
 #include "base/error.hpp"
 #include "base/system/files.hpp"
+#include "core/dependent/dependent_group.hpp"
 #include "core/index.hpp"
 #include "core/trace/access_trace.hpp"
+#include "core/trace/draw_trace.hpp"
 #include "loaders/dataset/index_bytes.hpp"
 
 // Writes the corpora of images, indexes, traces and records below a folder.
@@ -114,6 +116,21 @@ void write_traces(const std::filesystem::path& folder) {
   write(folder / "torn", std::as_bytes(std::span(whole)).first(whole.size() - 30));
 }
 
+/// Two jobs that draw from a small dataset, one of which ends, and an empty one.
+void write_draws(const std::filesystem::path& folder) {
+  std::filesystem::create_directories(folder);
+  DrawTraceWriter(folder / "empty", {8, "d", 1, StagingPolicy::lru, 0, 100}).finish();
+  DrawTraceWriter writer(folder / "two", {8, "d", 1, StagingPolicy::refcnt, 2, 100});
+  DependentGroup group({8, 1, 2, StagingPolicy::refcnt});
+  group.record_to(writer);
+  group.begin_epoch(0);
+  group.begin_epoch(1, std::vector<SampleId>{0, 1, 5, 6});
+  for (int round = 0; round < 6; ++round) group.draw(round < 4 && round % 2 == 0 ? 3 : 1);
+  group.end(1);
+  group.draw(1);
+  writer.finish();
+}
+
 void write_records(const std::filesystem::path& folder) {
   const auto write_text = [&folder](const char* name, const std::string& text) { write(folder / name, std::as_bytes(std::span(text))); };
   write_text("full-profile-record", to_json(test::full_profile()));
@@ -137,6 +154,7 @@ int main(int count, char** arguments) {
   dsanalyze::write_webps(folder / "webp");
   dsanalyze::write_indexes(folder / "index");
   dsanalyze::write_traces(folder / "trace");
+  dsanalyze::write_draws(folder / "draws");
   dsanalyze::write_records(folder / "json");
   return 0;
 }

@@ -25,7 +25,7 @@ std::vector<ReportInput> every_kind() {
   return {record_input("whatif.json", full_whatif()),     record_input("sweep.json", swept_whatif()),
           record_input("servers.json", scaled_whatif()),  record_input("simulate.json", full_simulation()),
           record_input("sizes.json", sized_simulation()), record_input("doctor.json", full_examination()),
-          record_input("gate.json", full_gate())};
+          record_input("gate.json", full_gate()),         record_input("draws.json", simulated_draws())};
 }
 
 /// Profiles of three cache sizes by two numbers of cores, to which the number of workers goes along.
@@ -83,6 +83,7 @@ TEST_CASE("two records of one kind keep their ids and names apart") {
 TEST_CASE("names in records of every kind end no element and make no markup") {
   const std::string hostile = "</script><img src=x onerror=alert(1)><!--|a|\x1b[31m";
   WhatIfResult whatif = full_whatif();
+  whatif.job_mix->path = whatif.job_mix->jobs.front().name = whatif.job_mix->answers.front().not_predicted = hostile;
   whatif.source = whatif.model = whatif.advice[0].text = whatif.findings[0].message = hostile;
   whatif.answers[1].change.cache = whatif.found[0].then = whatif.found[0].unit = whatif.validation->reason = hostile;
   whatif.search->conclusions = {hostile};

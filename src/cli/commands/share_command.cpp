@@ -83,7 +83,7 @@ class ShareCommand final : public Command {
   Outcome run(const CommandContext& context) override {
     const ShareOptions options(context.typed);
     m_words = context.typed.words();
-    const std::array outputs{OutputFile{"-o", context.options.output.value_or("")}};
+    const std::array outputs{OutputFile{"-o", context.options.output.value_or("")}, OutputFile{"--trace", options.trace()}};
     check_outputs(outputs, options.inputs());
     std::filesystem::path socket = options.socket();
     ProfileInputs inputs = options.resolve(context.options.seed, context.events, context.stop);
@@ -95,8 +95,7 @@ class ShareCommand final : public Command {
     const Timing timing = system_timing();
     const Nanoseconds begun = timing.clock->now();
     GroupNotes notes(context.events);
-    const std::unique_ptr<ShareRun> run =
-        make_run(options.terms(), inputs, cache_bytes, socket, timing, [&notes](const GroupEvent& event) { notes(event); });
+    const std::unique_ptr<ShareRun> run = make_run(options, inputs, cache_bytes, socket, timing, [&notes](const GroupEvent& event) { notes(event); });
     ShareRun& group = *run;
     const NamedPlace named(socket);
     const auto library = find_client_library(client_library_places(own_program()));
@@ -113,6 +112,8 @@ class ShareCommand final : public Command {
     if (!m_words.empty()) static_cast<void>(group.wait_over(timing.clock->after(seen_within_seconds)));
     commands.look_at(group.jobs());
     ShareResult result = group.finish();
+    if (const std::string failure = group.trace_failure(); !failure.empty())
+      context.events.finding({"trace-not-written", Finding::Severity::warning, "the group was served, its trace is lost: " + failure});
     result.tool = this_tool();
     result.started_utc = utc_text(started);
     result.seconds = to_seconds(timing.clock->now() - begun);
@@ -126,15 +127,16 @@ class ShareCommand final : public Command {
   }
 
  private:
-  static std::unique_ptr<ShareRun> make_run(const ShareTerms& terms, const ProfileInputs& inputs, Bytes cache_bytes, std::filesystem::path socket,
+  static std::unique_ptr<ShareRun> make_run(const ShareOptions& options, const ProfileInputs& inputs, Bytes cache_bytes, std::filesystem::path socket,
                                             Timing timing, std::function<void(const GroupEvent&)> events) {
     const FetchWay way = share_way(inputs.settings);
+    const ShareTerms terms = options.terms();
     if (terms.share == JobSharing::coordinated) {
       return std::make_unique<GroupRun>(GroupRun::Spec{inputs, way, cache_bytes, terms.epochs, terms.held, std::move(socket)}, timing,
                                         std::move(events));
     }
     return std::make_unique<DependentRun>(DependentRun::Spec{inputs, way, cache_bytes, terms.epochs, terms.held, std::move(socket),
-                                                             terms.staging_size.value_or(ByteAmount{}), terms.staging_policy},
+                                                             terms.staging_size.value_or(ByteAmount{}), terms.staging_policy, options.trace()},
                                           timing, std::move(events));
   }
 

@@ -8,6 +8,8 @@
 #include "cli/options/typed_options.hpp"
 #include "cli/process/data_files.hpp"
 #include "core/trace/access_trace.hpp"
+#include "core/trace/draw_trace.hpp"
+#include "simulated_draws.hpp"
 #include "simulated_scenario.hpp"
 
 namespace dsanalyze::cli {
@@ -52,6 +54,40 @@ void drop_unfinished_epoch(SimulateResult& result) {
                                          last.counts.accesses, whole)});
 }
 
+/// The same of recorded draws.
+class WatchedDraws final : public DrawRecorder {
+ public:
+  WatchedDraws(DrawRecorder& into, std::uint64_t records, const CommandContext& context) : m_into(into), m_records(records), m_context(context) {}
+  void began(std::uint32_t job, std::span<const SampleRange> samples) override {
+    m_into.began(job, samples);
+    look(1 + samples.size());
+  }
+  void ended(std::uint32_t job) override {
+    m_into.ended(job);
+    look(1);
+  }
+  void drew(std::span<const Drawn> round) override {
+    m_into.drew(round);
+    look(round.size());
+  }
+
+ private:
+  void look(std::uint64_t records) {
+    m_done += records;
+    if (m_context.stop.stop_requested()) throw Interrupted();
+    constexpr std::uint64_t records_between = 1 << 16;
+    if (m_done - m_told < records_between) return;
+    m_told = m_done;
+    m_context.events.progress({"simulate", static_cast<double>(m_done) / static_cast<double>(m_records), -1});
+  }
+
+  DrawRecorder& m_into;
+  std::uint64_t m_records;
+  const CommandContext& m_context;
+  std::uint64_t m_done = 0;
+  std::uint64_t m_told = 0;
+};
+
 class SimulateCommand final : public Command {
  public:
   Outcome run(const CommandContext& context) override {
@@ -64,7 +100,9 @@ class SimulateCommand final : public Command {
           "what to simulate is missing: name a scenario (`dsanalyze list scenarios`), give one as a file, or --trace FILE, which `dsanalyze profile "
           "--trace FILE` writes");
     }
-    const SimulateResult result = trace.empty() ? simulate_scenario(scenario, context) : simulate_trace(trace, context);
+    const SimulateResult result = trace.empty()          ? simulate_scenario(scenario, context)
+                                  : is_draw_trace(trace) ? simulate_draws(trace, context)
+                                                         : simulate_trace(trace, context);
     Outcome outcome;
     if (context.options.json || context.options.output) outcome.json = to_json(result);
     if (!context.options.json) outcome.text = console_summary(result, context.style);
@@ -87,6 +125,16 @@ class SimulateCommand final : public Command {
       context.events.progress({"epoch times", static_cast<double>(done) / static_cast<double>(cases.size()), -1});
     });
     return result;
+  }
+
+  static SimulateResult simulate_draws(const std::string& file, const CommandContext& context) {
+    DrawTraceReader trace{std::filesystem::path(file)};
+    const SimulatedStores stores(trace.header(), context.typed);
+    require_draw_memory(file, trace.header().samples, stores.cases());
+    DrawReplay replay(trace.header().samples, stores.cases());
+    WatchedDraws watched(replay, trace.records(), context);
+    trace.replay(watched);
+    return stores.result(file, trace.header(), replay);
   }
 
   static SimulateResult simulate_trace(const std::string& file, const CommandContext& context) {

@@ -2,14 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/statistics.hpp"
 #include "base/system/files.hpp"
 #include "cli/options/search_options.hpp"
 #include "models/simulate/profile_simulation.hpp"
+#include "models/whatif/job_mix.hpp"
 #include "models/whatif/whatif.hpp"
 #include "saved_profiles.hpp"
 #include "validate/validate.hpp"
@@ -38,6 +41,9 @@ class WhatIfCommand final : public Command {
     const bool validates = typed.given("--validate");
     if (typed.given("--time-budget") && !validates) throw UsageError("--time-budget: is that of --validate, which runs the answers; add it");
     const Source source = read_source(context);
+    if (typed.given("--job-mix")) return mixed(source, context);
+    for (const char* const option : {"--staging-size", "--staging-policy"})
+      if (typed.given(option)) throw UsageError(fmt::format("{}: is of jobs that differ; add --job-mix FILE", option));
     std::optional<SearchResult> searched;
     if (searches) searched = search.search(source.model, whatif_question(typed, source.model), source.profile ? &*source.profile : nullptr, context);
     Outcome outcome;
@@ -50,6 +56,41 @@ class WhatIfCommand final : public Command {
 
  private:
   static Combine combinations(const TypedOptions& typed) { return typed.given("--all") ? Combine::every_combination : Combine::one_at_a_time; }
+
+  /// Jobs that differ: the set-up as measured, or with one change of each kind, and what they reach on it.
+  static Outcome mixed(const Source& source, const CommandContext& context) {
+    const TypedOptions& typed = context.typed;
+    for (const char* const option : {"--search", "--validate", "--find"})
+      if (typed.given(option)) throw UsageError(fmt::format("{}: does not answer for a job mix; leave one of the two out", option));
+    WhatIfQuestion setup = whatif_question(typed, source.model);
+    JobMixQuestion question;
+    typed.put(question);
+    question.path = typed.text("--job-mix");
+    question.mix = parse_job_mix(read_file(question.path), question.path);
+    question.shares = std::exchange(setup.shares, {});
+    question.simulate = typed.given("--simulate");
+    question.seed = context.options.seed;
+    const bool dependent = question.shares.empty() || std::ranges::find(question.shares, JobSharing::dependent) != question.shares.end();
+    if (!dependent && (typed.given("--staging-size") || typed.given("--staging-policy")))
+      throw UsageError("--staging-size and --staging-policy: only jobs that draw dependently keep samples for later; add --share dependent");
+    std::vector<Finding> findings;
+    WhatIfJobMix mix = answer_job_mix(source.model, setup, question, findings, [&context](double done) {
+      if (context.stop.stop_requested()) throw Interrupted();
+      context.events.progress({"simulating the jobs", done, -1});
+    });
+    setup.combine = combinations(typed);
+    WhatIfResult result = answer(source.model, setup);
+    result.source = source.name;
+    result.job_mix = std::move(mix);
+    result.advice.clear();  // is for one job alone
+    result.findings.insert(result.findings.begin(), source.findings.begin(), source.findings.end());
+    for (Finding& finding : findings)
+      if (std::ranges::find(result.findings, finding.code, &Finding::code) == result.findings.end()) result.findings.push_back(std::move(finding));
+    Outcome outcome;
+    if (context.options.json || context.options.output) outcome.json = to_json(result);
+    if (!context.options.json) outcome.text = console_summary(result, context.style);
+    return outcome;
+  }
 
   static WhatIfResult answered(const TypedOptions& typed, const Source& source, const std::optional<SearchResult>& searched, Combine combine) {
     WhatIfQuestion question = whatif_question(typed, source.model);

@@ -192,7 +192,8 @@ constexpr std::array profile_rows{
     flag("--require-trusted", "exit 4 when the measurement could not prove itself").on("profile", "measurement"),
     option("--trace", "FILE", "writes what the full run asks of its cache, for `dsanalyze simulate --trace FILE`")
         .offers("FILE")
-        .on("profile", "measurement"),
+        .on("profile", "measurement")
+        .on("share", "group", "of dependent: writes what the jobs draw, for `dsanalyze simulate --trace FILE`"),
     option("--html", "FILE", "writes the result as a page too, as `dsanalyze report`").offers("FILE").on("profile", "measurement"),
     option("--trace-events", "FILE", "writes what each thread did in the full run, for Perfetto (ui.perfetto.dev) or chrome://tracing")
         .offers("FILE")

@@ -21,9 +21,12 @@ ProfileInputs ShareOptions::resolve(std::uint64_t seed, EventSink& events, const
     if (m_typed.given(option) && sharing != JobSharing::dependent)
       throw UsageError(fmt::format("{}: jobs that go in step keep nothing for later; pass --share dependent with it, or leave it out", option));
   }
+  if (m_typed.given("--trace") && sharing != JobSharing::dependent)
+    throw UsageError("--trace: jobs that go in step read in an order that is known; pass --share dependent with it, or leave it out");
   if (!m_typed.given("--jobs") && sharing == JobSharing::dependent) throw UsageError("how many jobs take part at once, at most? Pass --jobs N");
   if (!m_typed.given("--jobs")) throw UsageError("how many jobs take part? Pass --jobs N: the first epoch begins when as many are there");
   ProfileInputs inputs = m_loading.resolve_settings(seed, sharing);
+  inputs.trace_file.clear();  // --trace is of draws here
   ProfileSettings& settings = inputs.settings;
   if (sharing == JobSharing::dependent) settings.producers = Producers::coordinator;
   settings.runs = {"full"};
@@ -43,6 +46,8 @@ ShareTerms ShareOptions::terms() const {
   m_typed.put(terms);
   return terms;
 }
+
+std::filesystem::path ShareOptions::trace() const { return m_typed.text("--trace"); }
 
 std::filesystem::path ShareOptions::socket() const {
   const std::string& listen = m_typed.text("--listen");

@@ -28,6 +28,8 @@ class ShareOptions {
   /// Settings of jobs that share as terms() says, with the dataset's whole index. Throws UsageError that names the option.
   [[nodiscard]] ProfileInputs resolve(std::uint64_t seed, EventSink& events, const std::stop_token& stop) const;
   [[nodiscard]] ShareTerms terms() const;
+  /// Of the draws of a dependent group; empty: none.
+  [[nodiscard]] std::filesystem::path trace() const;
   /// Absolute; empty: one of this program's choice. Throws UsageError for another kind of address.
   [[nodiscard]] std::filesystem::path socket() const;
   /// What no output may replace.

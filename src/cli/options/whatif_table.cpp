@@ -1,6 +1,7 @@
 #include <array>
 
 #include "core/records/scenario.hpp"
+#include "models/whatif/job_mix.hpp"
 #include "models/whatif/servers.hpp"
 #include "models/whatif/whatif.hpp"
 #include "option_kinds.hpp"
@@ -49,6 +50,14 @@ ByteAmount simulated_cache_size(const std::string& text) {
   return size;
 }
 
+double staging_fraction(const std::string& text) {
+  const ByteAmount amount = parse_byte_amount(text);
+  if (amount.kind == ByteAmount::Kind::bytes && amount.bytes > 0)
+    throw UsageError(
+        fmt::format("found \"{}\", expected a percentage of the dataset's samples: rates do not say how large a prepared sample is", text));
+  return amount.kind == ByteAmount::Kind::bytes ? 0 : amount.fraction;
+}
+
 /// A list of what to change.
 template <auto Member, typename Kind>
 constexpr Option change(std::string_view name, std::string_view said) {
@@ -81,14 +90,26 @@ constexpr std::array whatif_rows{
     change<&Q::request_sizes, By<positive_bytes>>("--request-size", "1MiB: bytes a read, as of shards instead of files"),
     change<&Q::concurrencies, Whole<1, 4096>>("--io-depth", "32,64: reads under way"),
     change<&Q::jobs, Whole<1, 1024>>("--jobs", "4,8: equal jobs on this server, each with its own accelerators"),
-    change<&Q::shares, Named<JobSharing>>("--share", "how they share: none, coordinated (each prepares a part for all), unified-producer")
-        .one_of("none|coordinated|unified-producer"),
+    change<&Q::shares, Named<JobSharing>>("--share",
+                                          "how they share: none, coordinated (each prepares a part for all), unified-producer; of a --job-mix: "
+                                          "none, coordinated, dependent")
+        .one_of("none|coordinated|unified-producer|dependent"),
     change<&Q::servers, Whole<1, 1'000'000'000>>("--servers", "2,4: servers of one data-parallel job"),
     change<&Q::partitions, Named<PartitionMode>>("--partition", "what their caches hold: none, partitioned, locality"),
     change<&Q::balances, Named<BalanceFrom>>("--balance-from", "of locality: what evens the batches out comes from peers or storage"),
     change<&Q::scopes, Named<StorageScope>>("--storage-scope", "server (each has its own), shared (by all)"),
     change<&Q::networks, By<network_rate>>("--network", "40Gbit/s: a server's link to the others"),
     flag("--all", "every combination of the lists (always in JSON)").on("whatif", "changes"),
+
+    option("--job-mix", "FILE", "jobs of one dataset that differ in speed, arrival, samples, batch size and epochs, as JSON (below)")
+        .offers("FILE")
+        .on("whatif", "mix"),
+    option("--staging-size", "LIST", "0%,10%: prepared samples that dependent jobs keep for later draws, of the dataset's (none)")
+        .sets<&JobMixQuestion::staging, By<staging_fraction>>()
+        .on("whatif", "mix"),
+    option("--staging-policy", "LIST", "what gives way in that store: refcnt (what the fewest jobs still need), lru (refcnt)")
+        .sets<&JobMixQuestion::policies, Named<StagingPolicy>>()
+        .on("whatif", "mix"),
 
     option("--run-scatter", "S", "standard deviation of the rates between runs (2%), where it is known: the intervals then hold other runs too")
         .on("whatif", "sure"),
@@ -124,7 +145,10 @@ constexpr std::array whatif_rows{
              "long after the one before")
         .offers("@scenarios|FILE")
         .on("simulate", "read"),
-    option("--trace", "FILE", "what `dsanalyze profile --trace FILE` wrote: what the full run asked of its cache, and what the cache decided")
+    option("--trace", "FILE",
+           "what `dsanalyze profile --trace FILE` wrote: what the full run asked of its cache, and what the cache decided; or what `dsanalyze share "
+           "--trace "
+           "FILE` wrote of jobs that draw dependently")
         .offers("FILE")
         .on("simulate", "read"),
     option("--policy", "LIST",
@@ -134,10 +158,13 @@ constexpr std::array whatif_rows{
            "page-model:random, page-model:linux: the page cache, by random replacement, and with Linux's two lists\n"
            "belady: the optimum, which knows the future (items of one size; of several, it is only good)\n"
            "none\n"
+           "refcnt, lru: of the store of a trace of draws\n"
            "(a scenario's own; a trace: all but none and cost-aware)")
         .sets<&Scenario::policies, By<parse_replay_policy>>()
         .on("simulate", "caches"),
-    option("--cache-size", "LIST", "25%,100GiB: of the dataset, or bytes (a scenario's own; a trace: the size of the cache that was recorded)")
+    option(
+        "--cache-size", "LIST",
+        "25%,100GiB: of the dataset, or bytes (a scenario's own; a trace: the size that was recorded); of a trace of draws: of the prepared samples")
         .sets<&Scenario::cache_sizes, By<simulated_cache_size>>()
         .on("simulate", "caches"),
 };

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "dependent_sampler.hpp"
+#include "draw_recorder.hpp"
 #include "prepared_store.hpp"
 
 namespace dsanalyze {
@@ -23,6 +24,11 @@ class DependentGroup {
       : m_sampler(settings.samples, settings.seed), m_store(settings.store_places, settings.policy), m_generations(settings.samples) {}
 
   [[nodiscard]] const RemainingSets& sets() const { return m_sampler.sets(); }
+
+  /// From now on `recorder`, which lives until stop_recording() or as long as the group, is told what the jobs do; first, what each that is in an
+  /// epoch still needs.
+  void record_to(DrawRecorder& recorder);
+  void stop_recording() { m_recorder = nullptr; }
 
   /// The job, which needs nothing, begins an epoch over the whole dataset, or over a part of it.
   void begin_epoch(std::uint32_t job);
@@ -45,6 +51,8 @@ class DependentGroup {
   PreparedStore m_store;
   std::vector<std::uint32_t> m_generations;  ///< by sample, of the next preparing
   std::vector<Work> m_work;
+  DrawRecorder* m_recorder = nullptr;
+  std::vector<DrawRecorder::Drawn> m_drawn;  ///< of the last round, for it
 };
 
 }  // namespace dsanalyze

@@ -136,11 +136,11 @@ void Fields<SimulateResult>::read_cases(JsonObject& object, SimulateResult& resu
     auto times = each.optional_object("pipeline");
     result.times.push_back(times ? std::optional(read_record<PipelineTimes>(*times)) : std::nullopt);
   }
-  if (result.cases.empty()) object.fail("cases", "found an empty list, expected at least one cache");
 }
 
 void Fields<SimulateResult>::check(JsonObject& object, const SimulateResult& result) {
   const bool scenario = object.object("source").choice("from", {"scenario", "trace"}) == "scenario";
+  if (result.cases.empty() != result.draws.has_value()) object.fail("cases", "expected at least one cache, and none of a trace of draws");
   if (scenario != result.orders.has_value()) object.fail("orders", "expected them for a scenario, and null for a trace");
 }
 

@@ -42,6 +42,25 @@ struct PipelineTimes {
   bool too_close = false;  ///< to the next one
 };
 
+/// The draws of a dependent group, put before several stores of prepared samples.
+struct SimulatedDraws {
+  std::uint64_t rounds = 0;
+  std::uint64_t drawn = 0;             ///< samples, once for each job
+  std::uint64_t drawn_by_fastest = 0;  ///< the most that one job drew
+  Bytes place_bytes = 0;               ///< of a prepared sample
+  struct Store {
+    std::string policy;
+    std::uint32_t places = 0;
+    double fraction = 0;  ///< places over the dataset's samples
+    std::uint64_t prepared = 0;
+    std::uint64_t from_store = 0;     ///< samples, once for each job
+    double prepared_per_sample = 0;   ///< over those drawn
+    double prepared_per_fastest = 0;  ///< over those that the fastest job drew
+  };
+  Store recorded;
+  std::vector<Store> stores;
+};
+
 /// What `dsanalyze simulate` found: one trace, put before several caches.
 struct SimulateResult {
   ToolRecord tool;
@@ -57,6 +76,7 @@ struct SimulateResult {
   std::optional<CaseCounts> recorded;     ///< of a trace: what the real cache decided
   std::vector<CaseCounts> cases;
   std::vector<std::optional<PipelineTimes>> times;  ///< of a scenario with a pipeline: of each case, but Belady's optimum, which no loader has
+  std::optional<SimulatedDraws> draws;              ///< of a trace of draws, which has neither `recorded` nor `cases`
   std::vector<Finding> findings;
 };
 

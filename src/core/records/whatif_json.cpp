@@ -2,6 +2,27 @@
 #include "result_json.hpp"
 
 namespace dsanalyze {
+namespace {
+
+/// What an answer about a job mix has when it was predicted.
+constexpr std::tuple prediction_fields{field("method", &WhatIfJobMix::Answer::method).one_of(Fields<WhatIfJobMix::Answer>::methods),
+                                       field("scale", &WhatIfJobMix::Answer::scale).in(1, most_number),
+                                       field("prepared_per_sample", &WhatIfJobMix::Answer::prepared_per_sample),
+                                       field("prepared_per_fastest", &WhatIfJobMix::Answer::prepared_per_fastest),
+                                       field("from_store_fraction", &WhatIfJobMix::Answer::from_store_fraction).in(0, 1),
+                                       field("mean_completion_seconds", &WhatIfJobMix::Answer::mean_completion_seconds),
+                                       field("makespan_seconds", &WhatIfJobMix::Answer::makespan_seconds),
+                                       field("jobs", &WhatIfJobMix::Answer::jobs)};
+
+}  // namespace
+
+void Fields<WhatIfJobMix::Answer>::write_prediction(Json& object, const WhatIfJobMix::Answer& answer) {
+  if (answer.not_predicted.empty()) write_parts(prediction_fields, object, answer);
+}
+
+void Fields<WhatIfJobMix::Answer>::read_prediction(JsonObject& object, WhatIfJobMix::Answer& answer) {
+  if (answer.not_predicted.empty()) read_parts(prediction_fields, object, answer);
+}
 
 void Fields<WhatIfAnswer>::write_stalls(Json& object, const WhatIfAnswer& answer) {
   object["stalls"] = answer.ingestion ? record_json(answer.stalls) : Json(nullptr);

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "job_mix_result.hpp"
 #include "result.hpp"
 #include "search_result.hpp"
 
@@ -141,6 +142,7 @@ struct WhatIfResult {
   std::vector<AdviceRecord> advice;
   std::optional<SearchResult> search;          ///< with --search
   std::optional<WhatIfValidation> validation;  ///< with --validate
+  std::optional<WhatIfJobMix> job_mix;         ///< with --job-mix
   std::vector<Finding> findings;
 };
 std::string to_json(const WhatIfResult& result);

@@ -64,10 +64,29 @@ std::string times_table(const SimulateResult& result, std::size_t width) {
                    width);
 }
 
+std::string draws_summary(const SimulateResult& result, std::size_t width) {
+  const SimulatedDraws& draws = *result.draws;
+  std::string text = paragraph("", "trace of draws " + result.source, width);
+  text += paragraph("", report::draws_line(result), width) + "\n";
+  using enum console::Table::Align;
+  console::Table table(
+      {{"store", left}, {"samples", right}, {"of dataset", right}, {"prepared", right}, {"from store", right}, {"preps", right}, {"fastest", right}},
+      0);
+  const auto add = [&table](const std::string& name, const SimulatedDraws::Store& store) {
+    table.add({name, format_number(store.places), format_share(store.fraction), format_number(static_cast<double>(store.prepared)),
+               format_number(static_cast<double>(store.from_store)), fmt::format("{:.3f}", store.prepared_per_sample),
+               fmt::format("{:.3f}", store.prepared_per_fastest)});
+  };
+  add("(recorded)", draws.recorded);
+  for (const SimulatedDraws::Store& store : draws.stores) add(store.policy, store);
+  return text + table.text(width) + "\n" + paragraph("  ", report::draws_notes(), width);
+}
+
 }  // namespace
 
 std::string console_summary(const SimulateResult& result, const ConsoleStyle& style) {
   const std::size_t width = console::layout_width(style);
+  if (result.draws) return draws_summary(result, width) + console::findings_section(result.findings, style);
   std::string text = paragraph("", result.name.empty() ? "trace " + result.source : result.name + ": " + result.description, width);
   text += paragraph("", dataset_line(result), width);
   text += paragraph("", caches_line(result), width) + "\n";

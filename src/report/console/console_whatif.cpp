@@ -5,6 +5,7 @@
 #include <set>
 #include <sstream>
 
+#include "console_job_mix.hpp"
 #include "console_table.hpp"
 #include "core/records/rate_text.hpp"
 #include "report/document/record_texts.hpp"
@@ -179,6 +180,7 @@ std::string console_summary(const WhatIfResult& result, const ConsoleStyle& styl
   text += "\n" + answers_table(result, width);
   text += validation_section(result, style);
   text += found_section(result.found, style);
+  if (result.job_mix) text += console::job_mix_section(*result.job_mix, style);
   if (result.search) text += console::search_section(*result.search, style);
   text += advice_section(result.advice, width);
   std::vector<Finding> findings = result.findings;

@@ -28,6 +28,8 @@ std::optional<SweepMap> whatif_sweep(const WhatIfResult& result);
 /// What is reached and read over the number of servers, a line for each way of parting the dataset, storage scope and network. Empty for fewer than
 /// two numbers of servers with everything else as measured.
 Section whatif_servers_section(const WhatIfResult& result);
+/// What is predicted of jobs that differ, by each way of sharing.
+Section job_mix_section(const WhatIfJobMix& mix);
 /// What the cheapest set-ups cost: conclusions and the front.
 Section whatif_search_section(const SearchResult& search);
 

@@ -125,6 +125,20 @@ std::string dataset_line(const SimulateResult& result) {
   return text + fmt::format("; {} accesses", format_number(static_cast<double>(result.accesses)));
 }
 
+std::string draws_line(const SimulateResult& result) {
+  const SimulatedDraws& draws = *result.draws;
+  return fmt::format("{} samples of {} prepared; {} drawn in {} rounds; recorded with {} and room for {}",
+                     format_number(static_cast<double>(result.samples)), format_bytes(draws.place_bytes),
+                     format_number(static_cast<double>(draws.drawn)), format_number(static_cast<double>(draws.rounds)), draws.recorded.policy,
+                     format_number(draws.recorded.places));
+}
+
+std::string draws_notes() {
+  return "samples: room of the store; from store: samples that jobs drew and that had been prepared before; preps: preparings over the samples "
+         "drawn; "
+         "fastest: preparings over the samples that the fastest job drew";
+}
+
 double share_of(const CacheCase& cache, Bytes dataset_bytes) {
   return static_cast<double>(cache.capacity) / static_cast<double>(std::max<Bytes>(dataset_bytes, 1));
 }

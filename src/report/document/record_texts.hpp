@@ -33,6 +33,15 @@ std::string question_text(const std::string& question);
 /// What it found. Rounded up where less would not do, so that what is read is enough.
 std::string value_text(double value, const std::string& unit);
 
+// What is predicted of a job mix, in words: the same in every view.
+
+/// "nothing", "coordinated", "dependent, store of 10 %, refcnt".
+std::string sharing_way_text(const WhatIfJobMix::Answer& answer);
+/// File, dataset, P and F, without a full stop.
+std::string job_mix_text(const WhatIfJobMix& mix);
+/// What the tables' columns mean, without a full stop.
+std::string job_mix_notes();
+
 // What an examination says, in words: the same in every view.
 
 /// The gravest first.
@@ -49,6 +58,10 @@ std::string machine_line(const DoctorResult& result);
 
 /// Samples, bytes, order, jobs, accesses.
 std::string dataset_line(const SimulateResult& result);
+/// Samples, rounds and draws of a trace of draws.
+std::string draws_line(const SimulateResult& result);
+/// What the columns of its table mean, without a full stop.
+std::string draws_notes();
 /// The cache's size over the dataset's.
 double share_of(const CacheCase& cache, Bytes dataset_bytes);
 

@@ -158,10 +158,31 @@ Section epochs_section(const SimulateResult& result) {
   return section;
 }
 
+Section draws_section(const SimulateResult& result) {
+  const SimulatedDraws& draws = *result.draws;
+  Section section{"draws", "What a store of prepared samples saves"};
+  Table table{"each store", {{"store", Align::left}, {"samples"}, {"of the dataset"}, {"prepared"}, {"from store"}, {"preps"}, {"fastest"}}};
+  const auto add = [&table](const std::string& name, const SimulatedDraws::Store& store) {
+    table.add({name, format_number(store.places), format_share(store.fraction), format_number(static_cast<double>(store.prepared)),
+               format_number(static_cast<double>(store.from_store)), fmt::format("{:.3f}", store.prepared_per_sample),
+               fmt::format("{:.3f}", store.prepared_per_fastest)});
+  };
+  add("recorded: " + draws.recorded.policy, draws.recorded);
+  for (const SimulatedDraws::Store& store : draws.stores) add(store.policy, store);
+  section.blocks.emplace_back(Figure{"", fmt::format("{}. {}.", draws_line(result), draws_notes()), {}, std::move(table)});
+  return section;
+}
+
 }  // namespace
 
 Document simulate_document(const SimulateResult& result) {
   Document document;
+  if (result.draws) {
+    document.subtitle = "replayed draws: " + result.source;
+    document.sections = {draws_section(result), findings_of(result.findings)};
+    std::erase_if(document.sections, [](const Section& section) { return section.blocks.empty(); });
+    return document;
+  }
   document.subtitle = (result.orders ? "simulated: " : "replayed: ") + result.source;
   document.sections = {verdict_section(result), misses_section(result), times_section(result), epochs_section(result), findings_of(result.findings)};
   std::erase_if(document.sections, [](const Section& section) { return section.blocks.empty(); });

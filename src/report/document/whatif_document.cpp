@@ -206,6 +206,7 @@ Document whatif_document(const WhatIfResult& result) {
   Document document;
   document.subtitle = "what if: " + result.source;
   document.sections = {verdict_section(result), sweep_section(result), whatif_servers_section(result), answers_section(result)};
+  if (result.job_mix) document.sections.push_back(job_mix_section(*result.job_mix));
   if (result.search) document.sections.push_back(whatif_search_section(*result.search));
   Section& advice = document.sections.emplace_back(Section{"advice", "What to do"});
   add_advice(result.advice, advice);

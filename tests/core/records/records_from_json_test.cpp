@@ -79,6 +79,14 @@ TEST_CASE("wrong fields of a what-if record are refused by their place, and late
                  {"/answers/1/simulated/stall_p99_seconds", -1},
                  {"/found/0/question", "money"},
                  {"/advice/0/evidence", "none"},
+                 {"/job_mix/answers", json::array()},
+                 {"/job_mix/answers/1/jobs/0/samples_per_s", "fast"},
+                 {"/job_mix/answers/1/method", "guessed"},
+                 {"/job_mix/answers/1/share", "unified-producer"},
+                 {"/job_mix/answers/1/staging_policy", "fifo"},
+                 {"/job_mix/answers/1/scale", 0.5},
+                 {"/job_mix/jobs/0/batch_size", 0},
+                 {"/job_mix/P", -1},
                  {"/validation/outcome", "maybe"},
                  {"/validation/speed/slowest", nullptr},
                  {"/search/fastest/setup/partition", "torn"},
@@ -87,9 +95,15 @@ TEST_CASE("wrong fields of a what-if record are refused by their place, and late
                  {"/search/conclusions", {1}},
                  {"/search/target/epoch_seconds", "3min"}},
                 whatif_from_json);
-  check_needed(text, "", {"attained", "search", "validation"}, whatif_from_json);
+  check_needed(text, "", {"attained", "search", "validation", "job_mix"}, whatif_from_json);
+  check_needed(text, "/job_mix", {}, whatif_from_json);
+  check_needed(text, "/job_mix/answers/1", {"staging_fraction", "staging_policy"}, whatif_from_json);
   check_needed(text, "/answers/0", {"G", "epoch_seconds", "extrapolation", "not_measured"}, whatif_from_json);
   check_needed(text, "/search/front/0", {"reach", "assumptions", "extrapolation", "simulated"}, whatif_from_json);
+  json fewer = json::parse(text);
+  fewer["job_mix"]["answers"][1]["jobs"].erase(0);
+  CHECK_THROWS_WITH_AS(whatif_from_json(fewer.dump(), "r.json"), doctest::Contains("r.json: /job_mix/answers: found an answer about other jobs"),
+                       UsageError);
   json later = json::parse(text);
   later["answers"][0]["change"]["colour"] = "red";
   CHECK(to_json(whatif_from_json(later.dump(), "r.json")) == text);
@@ -103,11 +117,29 @@ TEST_CASE("a simulation's record reads back equal: of a scenario with a pipeline
   trace.name.clear();
   trace.digest.clear();
   trace.recorded.reset();
-  for (const SimulateResult& result : {test::full_simulation(), plain, trace}) {
+  for (const SimulateResult& result : {test::full_simulation(), plain, trace, test::simulated_draws()}) {
     const std::string text = to_json(result);
     CHECK(to_json(simulate_from_json(text, "r.json")) == text);
   }
   check_cut(to_json(test::full_simulation()), simulate_from_json);
+}
+
+TEST_CASE("wrong fields of replayed draws are refused by their place, and so are draws beside caches") {
+  const std::string text = to_json(test::simulated_draws());
+  check_refused(text,
+                {{"/draws/rounds", -1},
+                 {"/draws/recorded/policy", "fifo"},
+                 {"/draws/recorded/fraction", 2},
+                 {"/draws/stores/0/samples_prepared", "few"},
+                 {"/draws/stores/0/prepared_per_sample", -0.5}},
+                simulate_from_json);
+  check_needed(text, "/draws", {}, simulate_from_json);
+  json without = json::parse(text);
+  without.erase("draws");
+  CHECK_THROWS_WITH_AS(simulate_from_json(without.dump(), "r.json"), doctest::Contains("r.json: /cases"), UsageError);
+  json both = json::parse(text);
+  both["cases"] = json::parse(to_json(test::full_simulation()))["cases"];
+  CHECK_THROWS_WITH_AS(simulate_from_json(both.dump(), "r.json"), doctest::Contains("r.json: /cases"), UsageError);
 }
 
 TEST_CASE("a simulation's seed of 64 bits is read back") {

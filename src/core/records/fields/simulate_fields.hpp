@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/dependent/prepared_store.hpp"
 #include "core/order.hpp"
 #include "core/rates.hpp"
 #include "core/records/scenario.hpp"
@@ -48,6 +49,26 @@ struct Fields<PipelineTimes> {
 };
 
 template <>
+struct Fields<SimulatedDraws::Store> {
+  using R = SimulatedDraws::Store;
+  static constexpr std::tuple list{field("policy", &R::policy).one_of(enum_names<StagingPolicy>),
+                                   field("places", &R::places),
+                                   field("fraction", &R::fraction).in(0, 1),
+                                   field("samples_prepared", &R::prepared),
+                                   field("samples_from_store", &R::from_store),
+                                   field("prepared_per_sample", &R::prepared_per_sample),
+                                   field("prepared_per_fastest", &R::prepared_per_fastest)};
+};
+
+template <>
+struct Fields<SimulatedDraws> {
+  using R = SimulatedDraws;
+  static constexpr std::tuple list{
+      field("rounds", &R::rounds),           field("samples_drawn", &R::drawn), field("samples_drawn_by_fastest", &R::drawn_by_fastest),
+      field("place_bytes", &R::place_bytes), field("recorded", &R::recorded),   field("stores", &R::stores)};
+};
+
+template <>
 struct Fields<SimulateResult> {
   using R = SimulateResult;
   static Json origin(const R& record) { return record.orders ? "scenario" : "trace"; }
@@ -68,6 +89,7 @@ struct Fields<SimulateResult> {
       field("orders", &R::orders),
       custom(&write_recorded, &read_recorded),
       custom(&write_cases, &read_cases),
+      field("draws", &R::draws).omitted(),
       field("findings", &R::findings)};
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/dependent/prepared_store.hpp"
 #include "core/rates.hpp"
 #include "core/records/search_result.hpp"
 #include "core/records/whatif_result.hpp"
@@ -137,6 +138,52 @@ struct Fields<WhatIfFound> {
 };
 
 template <>
+struct Fields<WhatIfJobMix::Asked> {
+  using R = WhatIfJobMix::Asked;
+  static constexpr std::tuple list{
+      field("name", &R::name),
+      field("samples_per_s", &R::samples_per_s),
+      field("arrival_seconds", &R::arrival_seconds),
+      field("epoch_samples", &R::epoch_samples).in(1, most_integer),
+      field("batch_size", &R::batch_size).in(1, std::numeric_limits<std::uint32_t>::max()),
+      field("epochs", &R::epochs).in(1, std::numeric_limits<std::uint32_t>::max()),
+  };
+};
+
+template <>
+struct Fields<WhatIfJobMix::Job> {
+  using R = WhatIfJobMix::Job;
+  static constexpr std::tuple list{field("samples_per_s", &R::samples_per_s), field("completion_seconds", &R::completion_seconds),
+                                   field("prepared_per_sample", &R::prepared_per_sample)};
+};
+
+template <>
+struct Fields<WhatIfJobMix::Answer> {
+  using R = WhatIfJobMix::Answer;
+  static constexpr std::array shares = {"none", "coordinated", "dependent"};
+  static constexpr std::array methods = {"closed form", "simulated"};
+  /// Of what was predicted.
+  static void write_prediction(Json& object, const R& record);
+  static void read_prediction(JsonObject& object, R& record);
+  static constexpr std::tuple list{field("share", &R::share).one_of(shares), field("staging_fraction", &R::staging_fraction).in(0, 1).omitted(),
+                                   field("staging_policy", &R::staging_policy).one_of(enum_names<StagingPolicy>).omitted(),
+                                   field("not_predicted", &R::not_predicted).omitted(), custom(&write_prediction, &read_prediction)};
+};
+
+template <>
+struct Fields<WhatIfJobMix> {
+  using R = WhatIfJobMix;
+  static void check(JsonObject& object, const R& record) {
+    if (record.answers.empty()) object.fail("answers", "found an empty list, expected at least one way of sharing");
+    for (const R::Answer& answer : record.answers)
+      if (answer.not_predicted.empty() && answer.jobs.size() != record.jobs.size())
+        object.fail("answers", "found an answer about other jobs, expected one for each of /job_mix/jobs");
+  }
+  static constexpr std::tuple list{field("path", &R::path), field("samples", &R::samples), field("P", &R::prep),
+                                   field("F", &R::fetch),   field("jobs", &R::jobs),       field("answers", &R::answers)};
+};
+
+template <>
 struct Fields<WhatIfResult> {
   using R = WhatIfResult;
   /// With the share of the epoch that lies between what was attained and what the rates give.
@@ -157,6 +204,7 @@ struct Fields<WhatIfResult> {
       field("advice", &R::advice),
       field("search", &R::search).omitted(),
       field("validation", &R::validation).omitted(),
+      field("job_mix", &R::job_mix).omitted(),
       field("findings", &R::findings)};
 };
 
