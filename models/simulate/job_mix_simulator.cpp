@@ -86,7 +86,7 @@ class Simulation {
   }
 
   DependentMixOutcome run(const std::function<void(double)>& progress) {
-    const double all = static_cast<double>(draws_of(m_mix));
+    const auto all = static_cast<double>(draws_of(m_mix));
     for (std::uint64_t step = 0; m_running > 0; ++step) {
       if (progress && step % steps_between_progress == 0) progress(static_cast<double>(m_outcome.drawn) / all);
       happen();

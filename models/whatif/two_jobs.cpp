@@ -76,7 +76,7 @@ TwoJobsShared two_jobs_shared(const MixedJob& one, const MixedJob& other) {
   slow.left -= (from - slow.arrival) * slow.speed;
   const auto needed_now = [](const Course& job) { return job.left - job.epoch * std::max(0.0, std::ceil(job.left / job.epoch - negligible) - 1); };
   Needed needed{needed_now(fast), needed_now(slow), 0};
-  // Whoever was there first has drawn alone, uniformly; the other has its whole epoch.
+  // The one that was there first has drawn alone, uniformly; the other has its whole epoch.
   needed.both = std::min(needed.fast / fast.epoch, needed.slow / slow.epoch) * common;
   double draws = (until - from) * fast.speed;  // of the faster one
   while (draws > negligible * fast.epoch) {

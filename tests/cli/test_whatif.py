@@ -151,6 +151,8 @@ class JobMix(ProgramTest):
             with self.subTest(job=job):
                 path = self.mix([{"samples_per_s": 5, "batch_size": 4, "epochs": 1, **job}])
                 self.assertIn(f"{path}: {place}", self.fails(2, *MIX_RATES, "--job-mix", path))
+        path.write_text(" " * (17 << 20))
+        self.assertIn("mix.json", self.fails(1, *MIX_RATES, "--job-mix", path))
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ namespace {
 using Combine = WhatIfQuestion::Combine;
 
 constexpr std::size_t most_simulated = 1000;
+constexpr Bytes max_job_mix_bytes = Bytes{1} << 24;
 
 /// What the answers rest on.
 struct Source {
@@ -66,7 +67,7 @@ class WhatIfCommand final : public Command {
     JobMixQuestion question;
     typed.put(question);
     question.path = typed.text("--job-mix");
-    question.mix = parse_job_mix(read_file(question.path), question.path);
+    question.mix = parse_job_mix(read_file(question.path, max_job_mix_bytes), question.path);
     question.shares = std::exchange(setup.shares, {});
     question.simulate = typed.given("--simulate");
     question.seed = context.options.seed;
