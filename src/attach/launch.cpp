@@ -72,6 +72,7 @@ class Launch {
     m_launched.seconds = to_seconds(m_clock.now() - m_start);
     m_launched.use = m_tree.use();
     m_launched.training = m_conductor.training();
+    m_launched.finished = m_conductor.finished();
     if (m_settings.mode == AttachMode::passive) {
       m_launched.left_behind = m_tree.living();
       if (!m_launched.heard && m_deaf) fail(deaf_text());

@@ -42,6 +42,7 @@ struct LaunchedTraining {
   TreeUse use;
   double seconds = 0;
   double first_step_seconds = 0;  ///< from the start to the first checkpoint
+  bool finished = false;          ///< phases: all of them were gone through, whether or not they have steps
   bool heard = false;             ///< some process of the command loaded the hook and PyTorch
   OutputsUndone outputs;          ///< phases
   std::string failure;            ///< why nothing is known of the run, or of its rest: passive, or phases of which some were measured; empty

@@ -214,6 +214,9 @@ TEST_CASE("what makes a rate doubtful is said, and takes the trust") {
   ended_early.training.drains.clear();
   CHECK(finds(profile_of(ended_early), "phases-missing"));
   CHECK_FALSE(profile_of(ended_early).bottleneck.has_value());
+  CHECK(says(finding_of(profile_of(ended_early), "phases-missing").message, "the training ended"));
+  ended_early.finished = true;
+  CHECK(says(finding_of(profile_of(ended_early), "phases-missing").message, "leaves each pass over its loader"));
 
   LaunchedTraining unsteady = prep_bound();
   unsteady.training.phases[AttachPhase::synthetic].steady = false;
