@@ -160,7 +160,7 @@ class Connection {
   Outbox m_outbox;
   Messages m_messages;
   bool m_owes_sign = false;
-  bool m_was_silent = false;  ///< at some time for so long that the other rank may have lost this one
+  bool m_was_silent = false;                 ///< at some time for so long that the other rank may have lost this one
   std::optional<ProcessIdentity> m_process;  ///< the other rank's, on this machine
   Times m_times;
 };
