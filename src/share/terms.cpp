@@ -28,6 +28,7 @@ std::string_view boundary_name(StagingBoundary boundary) { return boundary == St
 TermsJson facts_json(const StagingFacts& facts) {
   return {{"batches_per_epoch", facts.batches_per_epoch},
           {"first_epoch", facts.first_epoch},
+          {"first_batch", facts.first_batch},
           {"epochs", facts.epochs},
           {"jobs", facts.jobs},
           {"prefetch", facts.prefetch},
@@ -57,6 +58,7 @@ StagingFacts read_facts_of(JsonObject object) {
   StagingFacts facts;
   facts.batches_per_epoch = object.unsigned_integer("batches_per_epoch");
   facts.first_epoch = object.unsigned_integer("first_epoch");
+  facts.first_batch = object.unsigned_integer("first_batch");
   facts.epochs = object.unsigned_integer("epochs");
   facts.jobs = read_small(object, "jobs");
   facts.prefetch = read_small(object, "prefetch");
