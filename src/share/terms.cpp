@@ -121,6 +121,7 @@ std::string to_text(const GroupDemands& demands) {
   if (demands.prep) json["prep"] = *demands.prep;
   if (demands.epochs) json["epochs"] = *demands.epochs;
   if (demands.subset) json["subset"] = *demands.subset;
+  if (demands.name) json[demands.name_is_given ? "name" : "command"] = *demands.name;
   return json.dump(-1, ' ', false, TermsJson::error_handler_t::replace);
 }
 
@@ -160,6 +161,9 @@ GroupDemands parse_demands(std::string_view text) {
   demands.prep = root.optional_text("prep");
   if (root.has("epochs")) demands.epochs = root.unsigned_integer("epochs");
   demands.subset = root.optional_text("subset");
+  demands.name = root.optional_text("name");
+  demands.name_is_given = demands.name.has_value();
+  if (const auto command = root.optional_text("command"); command && !demands.name) demands.name = command;
   root.finish();
   return demands;
 }
