@@ -46,6 +46,7 @@ struct Options {
   std::int32_t timeout_ms = 0;                                         ///< 0: DSA_DEFAULT_TIMEOUT_MS
   std::uint64_t epochs = 0;                                            ///< 0: as the group has it
   std::string subset{};                                                ///< as in dsa_options; empty: the whole dataset
+  std::string name{};                                                  ///< as in dsa_options; empty: DSANALYZE_JOB in the environment
   std::function<void(std::uint64_t epoch, double seconds)> waiting{};  ///< as dsa_waiting; what it throws is thrown by the constructor
 };
 
@@ -115,6 +116,7 @@ class Client {
     asked.timeout_ms = options.timeout_ms;
     asked.epochs = options.epochs;
     if (!options.subset.empty()) asked.subset = options.subset.c_str();
+    if (!options.name.empty()) asked.name = options.name.c_str();
     Waiting waiting{options, {}};
     if (options.waiting) {
       asked.waiting = &Waiting::told;

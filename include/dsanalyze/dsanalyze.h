@@ -91,9 +91,11 @@ typedef struct dsa_options {
   uint64_t epochs;             ///< after which this job gets DSA_END; 0: as the group has it
   const char* subset;          ///< of a dependent group (`share --share dependent`): which samples this job's epochs have; NULL: all. Numbers, ranges
                                ///< of them and of the index in percent, with commas between: "7,100-199" (both ends included), "25%-75%", "10%"
+  const char* name;  ///< of a dependent group: under which this job goes on in mid-epoch if it comes again after it died, or after the group was
+                     ///< saved and resumed. 1 to 200 bytes, no other job's. NULL: DSANALYZE_JOB, if that is set and no other job has it
 } dsa_options;
 #define DSA_OPTIONS_INIT \
-  { (uint32_t)sizeof(dsa_options), 0, NULL, NULL, NULL, NULL, 0, 0, NULL, NULL, 0, NULL }
+  { (uint32_t)sizeof(dsa_options), 0, NULL, NULL, NULL, NULL, 0, 0, NULL, NULL, 0, NULL, NULL }
 
 /// Joins the group. `options` may be NULL. A group that has all its jobs lets another in when a place falls free, at an epoch's end: DSA_TIMEOUT when
 /// that is beyond the timeout, with how long it is expected to take. A job that comes in mid-epoch is let in, and gets batches from the next epoch

@@ -123,4 +123,19 @@ StagingProducer& StagingCoordinator::producer() { return *m_state; }
 void StagingCoordinator::begin() { m_state->keeper.begin(); }
 void StagingCoordinator::end() { m_state->keeper.end(); }
 
+std::uint64_t StagingCoordinator::withdraw() {
+  State& state = *m_state;
+  const auto kept = state.mapped.keep();
+  staging::Filler& filler = state.filler.value();
+  for (std::uint32_t slot = 0; slot < state.facts.slots(); ++slot) {
+    if (!filler.unannounced(slot)) continue;
+    state.stepping.observe(StagingStep::retract);
+    filler.withdraw(slot);
+  }
+  filler.wake(*state.stepping.timing.waiter);
+  staging::Sequence next = state.view.slowest().position;
+  while (state.view.find(next)) ++next;
+  return next;
+}
+
 }  // namespace dsanalyze

@@ -39,6 +39,7 @@ void StagingFacts::validate() const {
   within("batches that a job may hold", held, 1, std::min(staging_most_held, slots()));
   within("batches per epoch", batches_per_epoch, 1, UINT32_MAX);
   within("the first epoch", first_epoch, 0, std::uint64_t{1} << 28U);
+  within("the first batch", first_batch, 0, batches_per_epoch - 1);
   within("the number of epochs", epochs, 0, std::uint64_t{1} << 28U);
   within("the batch size", batch_size, 1, UINT32_MAX);
   within("the wait before looking again, in ns", static_cast<std::uint64_t>(look_again), 1000, 1'000'000'000);

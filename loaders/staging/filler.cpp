@@ -162,6 +162,18 @@ void Filler::publish(const StagingClaim& claim, const StagedFacts& facts) {
   header.tag.store(Tag{claim.sequence, SlotState::published}.word(), std::memory_order_seq_cst);
 }
 
+bool Filler::unannounced(std::uint32_t slot) const {
+  const Tag there = tag(slot);
+  return there.state == SlotState::published && !m_view.released_by_all(there.sequence) && !m_view.held(there.sequence);
+}
+
+void Filler::withdraw(std::uint32_t slot) {
+  const Tag there = tag(slot);
+  m_slab.slots[slot].tag.store(0, std::memory_order_seq_cst);
+  // A job may have announced it meanwhile, and found it: as in settle_retracted().
+  if (m_view.held(there.sequence)) m_slab.slots[slot].tag.store(there.word(), std::memory_order_seq_cst);
+}
+
 void Filler::wake(Waiter& waiter) {
   m_slab.changes.fetch_add(1, std::memory_order_release);
   waiter.wake(m_slab.changes, all_waiters);

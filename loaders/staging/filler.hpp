@@ -24,6 +24,11 @@ class Filler {
   void publish(const StagingClaim& claim, const StagedFacts& facts);
   void wake(Waiter& waiter);
 
+  /// Whether the slot's batch is published, and no job has announced it. This and withdraw() when no other call is under way.
+  [[nodiscard]] bool unannounced(std::uint32_t slot) const;
+  /// Takes such a batch back, unless a job has announced it meanwhile. To be followed by wake().
+  void withdraw(std::uint32_t slot);
+
  private:
   enum class Phase : std::uint8_t { choosing, claiming, retracting, retracted };
   StepResult choose();

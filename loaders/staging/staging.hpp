@@ -33,10 +33,11 @@ enum class StagingBoundary : std::uint32_t {
 struct StagingFacts {
   std::uint64_t batches_per_epoch = 1;
   std::uint64_t first_epoch = 0;
-  std::uint64_t epochs = 0;    ///< as many are opened, then the group ends by itself; 0: until end()
-  std::uint32_t jobs = 1;      ///< as many take part at most; the first epoch waits for all of them
-  std::uint32_t prefetch = 0;  ///< batches beside two a job
-  std::uint32_t held = 1;      ///< batches that a job may hold at once: at most slots(), so that a job whose fellows all died can still have them
+  std::uint64_t first_batch = 0;  ///< of the first epoch: a group that goes on in mid-epoch has none before it
+  std::uint64_t epochs = 0;       ///< as many are opened, then the group ends by itself; 0: until end()
+  std::uint32_t jobs = 1;         ///< as many take part at most; the first epoch waits for all of them
+  std::uint32_t prefetch = 0;     ///< batches beside two a job
+  std::uint32_t held = 1;         ///< batches that a job may hold at once: at most slots(), so that a job whose fellows all died can still have them
   std::uint32_t batch_size = 1;
   Bytes slot_bytes = 4096;  ///< of one batch; a multiple of 4096
   Producers producers = Producers::jobs;
@@ -258,6 +259,10 @@ class StagingCoordinator {
   void begin();
   /// No further epoch; jobs get end after what is open.
   void end();
+  /// Takes back what was made for a job that has not come to it: for groups of one job with Producers::coordinator, so that what the job had is known
+  /// when the group ends. Returns the first batch that it does not get, however long it goes on. After the last claim() and publish() have returned.
+  /// Threads: any, beside survey().
+  std::uint64_t withdraw();
 
  private:
   struct State;

@@ -26,7 +26,10 @@ class View {
   [[nodiscard]] const StagingFacts& facts() const { return m_facts; }
 
   [[nodiscard]] std::uint64_t epoch_of(Sequence sequence) const { return sequence / m_facts.batches_per_epoch; }
-  [[nodiscard]] Sequence start_of(std::uint64_t epoch) const { return epoch * m_facts.batches_per_epoch; }
+  /// The epoch's first batch; of the first epoch the one that the group starts with.
+  [[nodiscard]] Sequence start_of(std::uint64_t epoch) const {
+    return epoch * m_facts.batches_per_epoch + (epoch == m_facts.first_epoch ? m_facts.first_batch : 0);
+  }
 
   struct Members {
     JobSet members = 0;

@@ -29,6 +29,7 @@ using dsanalyze::client::Found;
 namespace {
 
 constexpr const char* group_variable = "DSANALYZE_GROUP";
+constexpr const char* job_variable = "DSANALYZE_JOB";
 constexpr const char* command_variable = "DSANALYZE_COMMAND";
 constexpr dsanalyze::Nanoseconds nanoseconds_per_millisecond = 1'000'000;
 
@@ -102,6 +103,13 @@ GroupDemands demands_of(const dsa_options& options) {
   if (options.prep != nullptr) demands.prep = options.prep;
   if (options.epochs != 0) demands.epochs = options.epochs;
   if (options.subset != nullptr) demands.subset = options.subset;
+  const char* const job = std::getenv(job_variable);
+  if (options.name != nullptr) {
+    demands.name = options.name;
+  } else if (job != nullptr && *job != '\0') {
+    demands.name = job;
+    demands.name_is_given = false;
+  }
   return demands;
 }
 

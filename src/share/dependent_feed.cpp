@@ -30,33 +30,48 @@ struct DependentFeed::Job {
     Nanoseconds since = 0;  ///< when it was claimed
   };
 
-  Job(DependentJob given, StagingProducer& given_producer, std::size_t dataset_samples, OnError on_error)
-      : terms(std::move(given)),
+  Job(std::uint32_t given_number, DependentJob given, StagingProducer& given_producer, std::size_t dataset_samples, OnError on_error)
+      : number(given_number),
+        terms(std::move(given)),
         producer(given_producer),
         samples(terms.subset.empty() ? dataset_samples : terms.subset.size()),
+        batches_per_epoch((samples + terms.batch_size - 1) / terms.batch_size),
         assembly(terms.slots, terms.tensor, on_error),
         batches(terms.slots) {
     for (OpenBatch& batch : batches) batch.ids.reserve(terms.batch_size);
   }
 
+  const std::uint32_t number;
   const DependentJob terms;
   StagingProducer& producer;
   const std::size_t samples;  ///< of its epochs
+  const std::size_t batches_per_epoch;
   BatchAssembly assembly;
-  std::vector<OpenBatch> batches;  ///< by slot
-  std::deque<std::uint32_t> room;  ///< slots of the batches that are not all drawn; the first takes part in draws
-  std::uint64_t claimed = 0;       ///< batches
+  std::vector<OpenBatch> batches;          ///< by slot
+  std::deque<std::uint32_t> room;          ///< slots of the batches that are not all drawn; the first takes part in draws
+  std::uint64_t claimed = 0;               ///< batches
+  std::optional<std::uint64_t> drawing{};  ///< the epoch that it draws, or drew last
+  std::vector<SampleId> needed{};          ///< in that epoch, when it ended
   std::uint32_t copying = 0;
   bool gone = false;
   std::jthread claimer;
 };
+
+namespace {
+
+DependentGroup group_of(const DependentFeedSpec& spec) {
+  const DependentGroup::Settings settings{static_cast<std::uint32_t>(spec.index->size()), spec.seed, spec.store_places, spec.policy};
+  return spec.resumed ? DependentGroup(settings, *spec.resumed) : DependentGroup(settings);
+}
+
+}  // namespace
 
 DependentFeed::DependentFeed(const DependentFeedSpec& spec, Timing timing)
     : m_spec(spec),
       m_timing(timing),
       m_place_bytes(SlotLayout(spec.sample).bytes),
       m_memory(MemorySegment::create("prepared samples", (std::size_t{spec.store_places} + spec.in_flight) * m_place_bytes)),
-      m_group({static_cast<std::uint32_t>(spec.index->size()), spec.seed, spec.store_places, spec.policy}),
+      m_group(group_of(spec)),
       m_kept(spec.store_places),
       m_in_flight(spec.in_flight) {
   m_memory.populate();
@@ -71,27 +86,31 @@ DependentFeed::~DependentFeed() {
 }
 
 void DependentFeed::add(std::uint32_t number, DependentJob job, StagingProducer& producer) {
-  const auto made = std::make_shared<Job>(std::move(job), producer, m_spec.index->size(), m_spec.on_error);
+  const auto made = std::make_shared<Job>(number, std::move(job), producer, m_spec.index->size(), m_spec.on_error);
   const std::scoped_lock lock(m_mutex);
   if (m_jobs.at(number) != nullptr) throw Error("a dependent group has a job of this number already");
   m_jobs[number] = made;
   made->claimer = std::jthread([this, job_of_thread = made.get()] {
+    observe(DependentStep::serve, job_of_thread->number);
     try {
       claim_slots(*job_of_thread);
     } catch (const std::exception& error) {
       const std::scoped_lock failing(m_mutex);
       m_failure = error.what();
     }
+    observe(DependentStep::retire, job_of_thread->number);
   });
 }
 
 void DependentFeed::end(std::uint32_t number) {
+  observe(DependentStep::end, number);
   {
     const std::scoped_lock lock(m_mutex);
     const std::shared_ptr<Job>& job = m_jobs.at(number);
     if (job == nullptr || job->gone) return;
     job->gone = true;
     job->room.clear();
+    if (job->terms.comes_again) job->needed = needed_by(number);
     m_group.end(number);
   }
   m_changed.notify(*m_timing.waiter, all_that_wait);
@@ -105,17 +124,22 @@ void DependentFeed::remove(std::uint32_t number) {
     job = m_jobs.at(number);
   }
   if (job == nullptr) return;
-  job->claimer.join();
+  observe(DependentStep::remove, number);
+  if (job->claimer.joinable()) job->claimer.join();
+  wait_for_copies(*job);
+  const std::scoped_lock lock(m_mutex);
+  m_jobs[number].reset();
+}
+
+void DependentFeed::wait_for_copies(Job& job) {
   while (true) {
     const std::uint32_t seen = m_copied.ticket();
     {
       const std::scoped_lock lock(m_mutex);
-      if (job->copying == 0) break;
+      if (job.copying == 0) return;
     }
     m_copied.wait(*m_timing.waiter, seen, m_timing.clock->after(claim_again_seconds));
   }
-  const std::scoped_lock lock(m_mutex);
-  m_jobs[number].reset();
 }
 
 void DependentFeed::stop() {
@@ -131,6 +155,65 @@ void DependentFeed::stop_recording() {
   m_group.stop_recording();
 }
 
+void DependentFeed::freeze() {
+  stop();
+  std::array<std::shared_ptr<Job>, most_dependent_jobs> jobs;
+  {
+    const std::scoped_lock lock(m_mutex);
+    m_frozen = true;
+    jobs = m_jobs;
+  }
+  for (const std::shared_ptr<Job>& job : jobs) {
+    if (job == nullptr) continue;
+    if (job->claimer.joinable()) job->claimer.join();
+    wait_for_copies(*job);
+  }
+}
+
+std::vector<SampleId> DependentFeed::needed_by(std::uint32_t number) const {
+  std::vector<SampleId> samples;
+  const std::span<const JobSet> cells = m_group.sets().cells();
+  for (std::size_t cell = 0; cell < cells.size(); ++cell) {
+    if ((cells[cell] & set_of(number)) == 0) continue;
+    const std::span<const SampleId> of_cell = m_group.sets().samples_in(cell);
+    samples.insert(samples.end(), of_cell.begin(), of_cell.end());
+  }
+  return samples;
+}
+
+DependentFeed::Rest DependentFeed::rest(std::uint32_t number, std::uint64_t next) const {
+  const std::scoped_lock lock(m_mutex);
+  const Job& job = *m_jobs.at(number);
+  // What is not in a slot any more was released; what is not whole was not taken.
+  const auto is_there = [&](std::uint64_t sequence) {
+    return std::ranges::any_of(job.batches, [&](const Job::OpenBatch& batch) { return batch.size > 0 && batch.claim.sequence == sequence; });
+  };
+  const std::uint64_t end = job.terms.first + job.claimed;
+  std::uint64_t least = end;
+  while (least > job.terms.first && is_there(least - 1)) --least;
+  std::uint64_t most = end;
+  for (const Job::OpenBatch& batch : job.batches)
+    if (batch.done < batch.size) most = std::min(most, batch.claim.sequence);
+  Rest rest{std::clamp(next, least, std::max(least, most))};
+  if (rest.next % job.batches_per_epoch == 0) return rest;
+  const std::uint64_t epoch = rest.next / job.batches_per_epoch;
+  for (const Job::OpenBatch& batch : job.batches) {
+    if (batch.size > 0 && batch.claim.sequence >= rest.next && batch.claim.epoch == epoch)
+      rest.samples.insert(rest.samples.end(), batch.ids.begin(), batch.ids.end());
+  }
+  std::vector<SampleId> undrawn;
+  if (!job.drawing) undrawn = job.terms.rest;
+  if (job.drawing == epoch) undrawn = job.gone ? job.needed : needed_by(number);
+  rest.samples.insert(rest.samples.end(), undrawn.begin(), undrawn.end());
+  std::ranges::sort(rest.samples);
+  return rest;
+}
+
+DependentGroup::State DependentFeed::state() const {
+  const std::scoped_lock lock(m_mutex);
+  return m_group.state();
+}
+
 void DependentFeed::claim_slots(Job& job) {
   while (true) {
     {
@@ -138,9 +221,11 @@ void DependentFeed::claim_slots(Job& job) {
       if (job.gone || m_stopped) return;
     }
     StagingClaim claim;
+    observe(DependentStep::claim_slot, job.number);
     const Status status = job.producer.claim(claim, m_timing.clock->after(claim_again_seconds));
     if (status.code == StatusCode::timeout) continue;
     if (!status.ok()) return;
+    observe(DependentStep::open_batch, job.number);
     open_batch(job, claim);
     m_changed.notify(*m_timing.waiter, 1);
   }
@@ -163,8 +248,7 @@ void DependentFeed::open_batch(Job& job, const StagingClaim& claim) {
 
 /// Half of what the job can have staged is not drawn, or all that is left is; or it has waited for long.
 bool DependentFeed::due(const Job& job) const {
-  const std::size_t batches_per_epoch = (job.samples + job.terms.batch_size - 1) / job.terms.batch_size;
-  if (job.room.size() * 2 >= std::min<std::size_t>(job.terms.slots, batches_per_epoch)) return true;
+  if (job.room.size() * 2 >= std::min<std::size_t>(job.terms.slots, job.batches_per_epoch)) return true;
   if (job.claimed == job.terms.batches) return true;
   return m_timing.clock->now() - job.batches[job.room.front()].since >= m_spec.patience;
 }
@@ -186,15 +270,20 @@ void DependentFeed::draw(std::vector<Handed>& ready) {
   if (jobs == 0) return;
   for (JobSet left = jobs; left != 0; left &= left - 1) {
     const auto number = static_cast<std::uint32_t>(std::countr_zero(left));
-    if (m_group.sets().remaining(number) > 0) continue;
-    const std::vector<SampleId>& subset = m_jobs[number]->terms.subset;
-    subset.empty() ? m_group.begin_epoch(number) : m_group.begin_epoch(number, subset);
+    if (m_group.sets().remaining(number) == 0) begin_epoch(number);
   }
   ++m_totals.rounds;
   for (const DependentGroup::Work& work : m_group.draw(jobs)) {
     const VersionPtr version = version_of(work);
     for (JobSet left = work.jobs; left != 0; left &= left - 1) add_to_batch(static_cast<std::uint32_t>(std::countr_zero(left)), version, ready);
   }
+}
+
+void DependentFeed::begin_epoch(std::uint32_t number) {
+  Job& job = *m_jobs[number];
+  const std::vector<SampleId>& samples = job.drawing || job.terms.rest.empty() ? job.terms.subset : job.terms.rest;
+  job.drawing = job.batches[job.room.front()].claim.epoch;
+  samples.empty() ? m_group.begin_epoch(number) : m_group.begin_epoch(number, samples);
 }
 
 DependentFeed::VersionPtr DependentFeed::version_of(const DependentGroup::Work& work) {
@@ -247,6 +336,7 @@ bool DependentFeed::hand_to_loader(StagingClaim& claim) {
 Status DependentFeed::claim(StagingClaim& claim, Deadline deadline) {
   std::vector<Handed> ready;
   while (true) {
+    observe(DependentStep::draw);
     const std::uint32_t seen = m_changed.ticket();
     {
       const std::scoped_lock lock(m_mutex);
@@ -272,6 +362,7 @@ ClaimedSamples::Work DependentFeed::of(const StagingClaim& claim) {
 }
 
 void DependentFeed::publish(const StagingClaim& claim, const StagedFacts& facts) {
+  observe(DependentStep::prepared);
   VersionPtr version;
   std::vector<Delivery> waiting;
   {
@@ -298,19 +389,22 @@ void DependentFeed::let_go(Version& version) {
 void DependentFeed::deliver(const Version& version, const Delivery& delivery) {
   Job& job = *delivery.job;
   Job::OpenBatch& batch = job.batches[delivery.slot];
+  observe(DependentStep::copy, job.number);
   {
     const std::scoped_lock lock(m_mutex);
-    if (job.gone) return;
+    if (job.gone || m_frozen) return;
     ++job.copying;
   }
   const std::size_t bytes = m_spec.sample.sample_bytes();
   if (!version.failed) std::memcpy(batch.claim.bytes.data() + delivery.position * bytes, data(version), bytes);
+  observe(DependentStep::copied, job.number);
   bool whole = false;
   {
     const std::scoped_lock lock(m_mutex);
     if (version.failed) batch.lost.push_back(delivery.position);
     whole = ++batch.done == batch.size;
   }
+  if (whole) observe(DependentStep::finish, job.number);
   if (whole) finish(job, delivery.slot);
   {
     const std::scoped_lock lock(m_mutex);

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -17,6 +18,24 @@
 
 namespace dsanalyze {
 
+/// Every step of a feed's threads between which another thread may go on. Tests order them.
+enum class DependentStep : std::uint8_t {
+  serve,       ///< a thread begins to wait for a job's slots
+  claim_slot,  ///< it looks for one
+  open_batch,  ///< it has one
+  draw,        ///< the loader looks for a sample: one that was drawn, or the next draw
+  prepared,    ///< a sample is prepared, or could not be
+  copy,        ///< it is about to be copied into a job's slot
+  copied,      ///< it was
+  finish,      ///< with it the batch is whole
+  end,         ///< a job is gone
+  remove,      ///< and its number is to be free
+  retire       ///< the job's thread ends
+};
+constexpr std::size_t dependent_steps = static_cast<std::size_t>(DependentStep::retire) + 1;
+/// Told before each step, without a lock held; `job`: its number, most_dependent_jobs where it is no job's.
+using DependentObserver = std::function<void(DependentStep step, std::uint32_t job)>;
+
 /// What a dependent group prepares with, and in how much memory.
 struct DependentFeedSpec {
   std::shared_ptr<const DatasetIndex> index;
@@ -25,9 +44,11 @@ struct DependentFeedSpec {
   OnError on_error = OnError::skip;
   std::uint32_t store_places = 0;  ///< samples that are kept for jobs which draw them later
   StagingPolicy policy = StagingPolicy::refcnt;
-  std::uint32_t in_flight = 64;        ///< samples that are fetched and prepared at once
-  Nanoseconds patience = 100'000'000;  ///< that a slot with room waits at most for others to draw with
-  DrawRecorder* recorder = nullptr;    ///< of the draws, until stop_recording()
+  std::uint32_t in_flight = 64;                    ///< samples that are fetched and prepared at once
+  Nanoseconds patience = 100'000'000;              ///< that a slot with room waits at most for others to draw with
+  DrawRecorder* recorder = nullptr;                ///< of the draws, until stop_recording()
+  std::optional<DependentGroup::State> resumed{};  ///< of an earlier feed: state()
+  DependentObserver observer{};
 };
 
 /// A job as the feed serves it.
@@ -37,6 +58,9 @@ struct DependentJob {
   TensorShape tensor;            ///< of a full batch
   std::uint32_t slots = 1;       ///< of its producer
   std::uint64_t batches = 0;     ///< that it takes in all; 0: not known
+  std::uint64_t first = 0;       ///< the number of its first batch, over all epochs
+  std::vector<SampleId> rest{};  ///< of its first epoch, when that batch is not the epoch's first
+  bool comes_again = false;      ///< rest() is asked for when it has ended
 };
 
 /// Draws for the jobs of a dependent group, has each drawn sample prepared once, and copies it into the batches of all jobs that drew it.
@@ -63,6 +87,19 @@ class DependentFeed final : public StagingProducer, public ClaimedSamples {
   void remove(std::uint32_t number);
   /// The loader's claims end.
   void stop();
+  /// stop(); returns when no slot is claimed or written any more, for good. What is in flight comes to nothing.
+  void freeze();
+
+  /// Where a job goes on that comes again.
+  struct Rest {
+    std::uint64_t next = 0;           ///< number of its first batch
+    std::vector<SampleId> samples{};  ///< of that batch's epoch, ascending; empty where the epoch begins with it: all
+  };
+  /// Of a job that had the batches before number `next`, as it says; of what cannot be, what comes nearest. After end() of a job with `comes_again`,
+  /// or after freeze().
+  [[nodiscard]] Rest rest(std::uint32_t number, std::uint64_t next) const;
+  /// For DependentFeedSpec::resumed.
+  [[nodiscard]] DependentGroup::State state() const;
   /// The recorder is told nothing any more.
   void stop_recording();
 
@@ -111,6 +148,12 @@ class DependentFeed final : public StagingProducer, public ClaimedSamples {
   [[nodiscard]] bool due(const Job& job) const;
   [[nodiscard]] JobSet asking() const;
   void draw(std::vector<Handed>& ready);
+  void begin_epoch(std::uint32_t number);
+  [[nodiscard]] std::vector<SampleId> needed_by(std::uint32_t number) const;
+  void wait_for_copies(Job& job);
+  void observe(DependentStep step, std::uint32_t job = most_dependent_jobs) const {
+    if (m_spec.observer) m_spec.observer(step, job);
+  }
   VersionPtr version_of(const DependentGroup::Work& work);
   void add_to_batch(std::uint32_t number, const VersionPtr& version, std::vector<Handed>& ready);
   bool hand_to_loader(StagingClaim& claim);
@@ -135,6 +178,7 @@ class DependentFeed final : public StagingProducer, public ClaimedSamples {
   Totals m_totals;
   std::string m_failure;
   bool m_stopped = false;
+  bool m_frozen = false;
   Signal m_changed;  ///< there may be something to draw, or room for it
   Signal m_copied;   ///< a job has fewer copies under way
 };

@@ -31,6 +31,7 @@ constexpr double caller_seconds = 2;       // to say hello, and to wait for a pl
 constexpr double enter_seconds = 60;       // from hello to a job that takes part
 constexpr std::size_t most_callers = 128;  // that have not been let in
 constexpr double look_again_seconds = 0.02;
+constexpr double last_batch_seconds = 1;  // to take what was announced, when the group is saved
 
 }  // namespace
 
@@ -50,6 +51,10 @@ struct DependentHost::Impl {
     Deadline enter_until;
     bool departed = false;
     bool put_out = false;
+    std::string name;            ///< empty: it does not come again
+    DependentPosition as_asked;  ///< of the job: batch size, subset and epochs
+    std::uint64_t batches_per_epoch = 1;
+    std::uint64_t first = 0;  ///< number of its first batch
     std::unique_ptr<GroupHost> host;
   };
   struct Past {
@@ -61,14 +66,13 @@ struct DependentHost::Impl {
       : parts(std::move(given)),
         index(share_index(*parts.index)),
         wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-        listener(parts.socket, parts.timing) {
+        listener(parts.socket, parts.timing),
+        positions(std::move(parts.positions)) {
     if (!wake.valid()) throw_errno("cannot make", "an event descriptor", errno);
     thread = std::jthread([this] { run(); });
   }
   ~Impl() {
-    stopping.store(true);
-    wake_up();
-    if (thread.joinable()) thread.join();
+    end_thread();
     for (std::uint32_t number = 0; number < jobs.size(); ++number) {
       parts.feed->remove(number);
       if (jobs[number]) std::exchange(jobs[number]->host, nullptr).reset();
@@ -76,6 +80,12 @@ struct DependentHost::Impl {
   }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
+
+  void end_thread() {
+    stopping.store(true);
+    wake_up();
+    if (thread.joinable()) thread.join();
+  }
 
   void wake_up() const {
     const std::uint64_t one = 1;
@@ -128,8 +138,14 @@ struct DependentHost::Impl {
       if (late) refuse(caller, "it did not go on in time");
       return;
     }
-    if (const std::optional<std::uint32_t> number = free_number()) return let_in(caller, *number);
-    if (late) {
+    const bool another_has_name = caller.demands->name && has_job(*caller.demands->name);
+    if (another_has_name && !caller.demands->name_is_given) caller.demands->name.reset();
+    const bool waits_for_name = another_has_name && caller.demands->name;
+    if (const std::optional<std::uint32_t> number = free_number(); number && !waits_for_name) return let_in(caller, *number);
+    if (late && waits_for_name) {
+      refuse(caller,
+             fmt::format("a job named \"{}\" takes part: come again when it has ended, or under another name", printable(*caller.demands->name)));
+    } else if (late) {
       refuse(caller, fmt::format("the group has its {} jobs: come again when one has left, or share with more --jobs", parts.most_jobs));
     }
   }
@@ -150,7 +166,10 @@ struct DependentHost::Impl {
     }
     if (message.head.kind != group_protocol::Kind::hello) return refuse(caller, "it sent a message that makes no sense where it is");
     try {
-      caller.demands = group_protocol::parse_demands(message.text);
+      GroupDemands demands = group_protocol::parse_demands(message.text);
+      if (demands.name && demands.name_is_given) require_job_name(*demands.name);
+      if (demands.name && !is_job_name(*demands.name)) demands.name.reset();
+      caller.demands = std::move(demands);
       caller.command = message.head.epoch;
       caller.deadline = parts.timing.clock->after(caller_seconds);
     } catch (const std::exception& error) {
@@ -173,17 +192,39 @@ struct DependentHost::Impl {
     return {};
   }
 
+  /// A job that was let in, and has not been let go of.
+  [[nodiscard]] bool has_job(const std::string& name) const {
+    return std::ranges::any_of(jobs, [&](const auto& job) { return job && job->name == name; });
+  }
+
+  [[nodiscard]] DependentPositions::iterator position_of(const std::string& name) {
+    return name.empty() ? positions.end() : std::ranges::find(positions, name, &DependentPositions::value_type::first);
+  }
+
   void let_in(Caller& caller, std::uint32_t number) {
     caller.done = true;
     try {
-      DependentTerms::Job job = parts.terms->of(*caller.demands);
+      const std::string name = caller.demands->name.value_or("");
+      const auto position = position_of(name);
+      const bool goes_on = position != positions.end();
+      DependentTerms::Job job = parts.terms->of(*caller.demands, goes_on ? &position->second : nullptr);
       GroupDemands demands = std::move(*caller.demands);
+      const StagingFacts& staging = job.terms.staging;
+      Served served;
+      served.name = name;
+      served.as_asked = {job.job.batch_size, goes_on ? position->second.subset : demands.subset.value_or(""),
+                         staging.epochs == 0 ? 0 : staging.first_epoch + staging.epochs};
+      served.batches_per_epoch = staging.batches_per_epoch;
+      served.first = job.job.first;
+      job.job.comes_again = !name.empty();
       demands.subset.reset();  // the terms have it
+      demands.epochs.reset();
       if (const std::string differs = refusal(job.terms, demands); !differs.empty()) return refuse(caller, differs);
       GroupHost::Parts of_host{job.terms, {}, parts.index, parts.server, parts.timing, {}, {}, &index};
-      const std::string words = fmt::format("batches of {}, {} samples an epoch{}", job.job.batch_size, job.terms.samples,
-                                            job.terms.staging.epochs == 0 ? "" : fmt::format(", epochs: {}", job.terms.staging.epochs));
-      Served served;
+      const std::string words = fmt::format(
+          "batches of {}, {} samples an epoch{}{}", job.job.batch_size, job.terms.samples,
+          staging.epochs == 0 ? "" : fmt::format(", epochs: {}", staging.epochs),
+          goes_on ? fmt::format("; \"{}\" goes on with batch {} of epoch {}", printable(name), staging.first_batch, staging.first_epoch) : "");
       served.order = ++came;
       of_host.events = [this, number, words, order = served.order](const GroupEvent& event) { saw(number, order, words, event); };
       served.enter_until = parts.timing.clock->after(enter_seconds);
@@ -193,6 +234,7 @@ struct DependentHost::Impl {
         const std::scoped_lock lock(mutex);
         jobs[number] = std::move(served);
       }
+      if (goes_on) positions.erase(position);
       parts.feed->add(number, std::move(job.job), host.producer());
       host.adopt(std::move(caller.line), std::move(demands), caller.command, caller.sender);
     } catch (const std::exception& error) {
@@ -257,6 +299,8 @@ struct DependentHost::Impl {
     const bool hung_up = there.joined == 0 && there.lines == 0 && now > came_at + to_nanoseconds(caller_seconds);
     const bool too_late = there.joined == 0 && now >= jobs[number]->enter_until.at;
     if (departed ? put_out && there.lines > 0 : !hung_up && !too_late) return;
+    parts.feed->end(number);
+    remember(number, 0);
     parts.feed->remove(number);
     std::unique_ptr<GroupHost> gone;
     const std::scoped_lock lock(mutex);
@@ -269,6 +313,57 @@ struct DependentHost::Impl {
     gone = std::move(jobs[number]->host);
     jobs[number].reset();
     leaving.push_back(std::move(gone));
+  }
+
+  /// Where a job with a name goes on, if it has not left and has something to come. `least`: batches of all epochs that it had in any case.
+  void remember(std::uint32_t number, std::uint64_t least) {
+    const Served& job = *jobs[number];
+    if (job.name.empty()) return;
+    const std::vector<GroupJobAccount> of_host = job.host->accounts();
+    const bool took_part = !of_host.empty();
+    if (took_part && of_host.back().end == JobEnd::garbage) return;
+    const bool left = took_part && of_host.back().end == JobEnd::left;
+    const std::uint64_t had = job.first + (took_part ? of_host.back().counts.batches_taken : 0);
+    DependentFeed::Rest rest = parts.feed->rest(number, std::max(had, least));
+    DependentPosition position = job.as_asked;
+    position.epoch = rest.next / job.batches_per_epoch;
+    position.batch = rest.next % job.batches_per_epoch;
+    position.samples = std::move(rest.samples);
+    const bool done = position.epochs != 0 && position.epoch >= position.epochs;
+    if (rest.next == 0 || (left && !done)) return;
+    keep(done ? finished : positions, job.name, std::move(position));
+  }
+
+  static void keep(DependentPositions& among, const std::string& name, DependentPosition position) {
+    std::erase_if(among, [&](const auto& each) { return each.first == name; });
+    if (among.size() >= most_positions / 2) among.erase(among.begin());
+    among.emplace_back(name, std::move(position));
+  }
+
+  [[nodiscard]] bool has_had(const Served& job, std::uint64_t batches) const {
+    const std::vector<GroupJobAccount> of_host = job.host->accounts();
+    return of_host.empty() || of_host.back().end != JobEnd::none || job.first + of_host.back().counts.batches_taken >= batches;
+  }
+
+  DependentPositions stop() {
+    end_thread();
+    parts.feed->freeze();
+    std::array<std::uint64_t, most_dependent_jobs> had{};
+    for (std::uint32_t number = 0; number < jobs.size(); ++number)
+      if (jobs[number]) had.at(number) = jobs[number]->host->withdraw();
+    const Deadline deadline = parts.timing.clock->after(last_batch_seconds);
+    for (std::uint32_t number = 0; number < jobs.size(); ++number) {
+      if (!jobs[number]) continue;
+      while (!has_had(*jobs[number], had.at(number)) && parts.timing.clock->now() < deadline.at)
+        parts.timing.waiter->sleep_until(parts.timing.clock->after(look_again_seconds / 10).at);
+      const std::vector<GroupJobAccount> of_host = jobs[number]->host->accounts();
+      // One that is there and has not looked yet finds its batch when it does.
+      const bool there = !of_host.empty() && of_host.back().end == JobEnd::none;
+      remember(number, there ? had.at(number) : 0);
+    }
+    for (auto& [name, position] : finished)
+      if (position_of(name) == positions.end()) positions.emplace_back(name, std::move(position));
+    return std::exchange(positions, {});
   }
 
   void publish() {
@@ -319,6 +414,8 @@ struct DependentHost::Impl {
   std::vector<pollfd> polled;
   std::uint64_t came = 0;
   std::vector<std::unique_ptr<GroupHost>> leaving;
+  DependentPositions positions;  ///< of jobs that do not take part
+  DependentPositions finished;   ///< of those that had all their epochs: in this group such a name may begin anew, not in one that goes on
 
   mutable std::mutex mutex;
   std::array<std::optional<Served>, most_dependent_jobs> jobs;  ///< by number; emplaced and reset by the thread alone
@@ -366,6 +463,8 @@ std::vector<GroupJobAccount> DependentHost::accounts() const {
   for (const Impl::Past& each : all) accounts.push_back(each.account);
   return accounts;
 }
+
+DependentPositions DependentHost::stop() { return m_impl->stop(); }
 
 bool DependentHost::wait_over(Deadline deadline) {
   Impl& impl = *m_impl;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "dependent_feed.hpp"
+#include "dependent_state.hpp"
 #include "dependent_terms.hpp"
 #include "group.hpp"
 
@@ -26,6 +27,7 @@ class DependentHost {
     std::filesystem::path socket;
     Timing timing;
     std::function<void(const GroupEvent&)> events;  ///< called by threads of the host, one at a time; may be empty
+    DependentPositions positions{};                 ///< of jobs of an earlier group, that go on when they come
   };
   /// Throws as GroupHost.
   explicit DependentHost(Parts parts);
@@ -42,6 +44,10 @@ class DependentHost {
   [[nodiscard]] std::vector<GroupJobAccount> accounts() const;
   /// As GroupHost's: some job took part, and none does any more.
   bool wait_over(Deadline deadline);
+  /// Ends the group for its jobs, and returns where each with a name goes on: one that takes part, one that died, one that was to come, and one that
+  /// had all its epochs and does not go on. A job that left before its epochs' end is forgotten. What a job has announced it still gets, if it looks
+  /// for it within a second. Once; freezes the feed.
+  DependentPositions stop();
 
  private:
   struct Impl;

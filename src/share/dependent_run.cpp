@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/system/files.hpp"
 #include "base/text/enum_names.hpp"
 #include "core/depths.hpp"
 #include "core/trace/draw_trace.hpp"
@@ -13,6 +14,8 @@
 
 namespace dsanalyze {
 namespace {
+
+constexpr Bytes most_state_bytes = Bytes{4} << 30U;
 
 /// The coordinator's own loading is of batches of one.
 LoadInputs inputs_of_samples(const LoadInputs& inputs) {
@@ -42,6 +45,10 @@ std::uint32_t store_places(const ByteAmount& amount, Bytes place_bytes, std::uin
   return static_cast<std::uint32_t>(std::min(places, all));
 }
 
+DependentState resumed_state(const std::filesystem::path& path, const GroupTerms& terms) {
+  return path.empty() ? DependentState{} : parse_dependent_state(read_file(path, most_state_bytes), path.string(), terms);
+}
+
 DependentFeedSpec feed_spec(const DependentRun::Spec& spec, DrawRecorder* recorder) {
   DependentFeedSpec feed;
   feed.index = spec.inputs.index;
@@ -52,6 +59,11 @@ DependentFeedSpec feed_spec(const DependentRun::Spec& spec, DrawRecorder* record
   feed.policy = spec.policy;
   feed.recorder = recorder;
   feed.in_flight = dependent_in_flight(spec.inputs.settings.fetch_concurrency, spec.inputs.settings.workers);
+  return feed;
+}
+
+DependentFeedSpec with_resumed(DependentFeedSpec feed, const DependentRun::Spec& spec, DependentGroup::State& resumed) {
+  if (!spec.resume.empty()) feed.resumed = std::move(resumed);
   return feed;
 }
 
@@ -71,12 +83,13 @@ struct DependentRun::State {
         inputs(inputs_of_samples(spec.inputs)),
         terms(spec.inputs, pipeline_spec(spec), {spec.epochs, spec.held}),
         trace(make_trace(spec)),
-        feed_settings(feed_spec(spec, trace.get())),
+        resumed(resumed_state(spec.resume, terms.defaults())),
+        feed_settings(with_resumed(feed_spec(spec, trace.get()), spec, resumed.group)),
         server(Pipeline::make_server(inputs, pipeline_spec(spec), static_cast<int>(feed_settings.in_flight), timing)),
         feed(feed_settings, timing),
         pipeline(inputs, with_server(pipeline_spec(spec), server), timing),
         host({&terms, &feed, spec.inputs.index, server.get(), static_cast<std::uint32_t>(spec.inputs.settings.jobs), spec.socket, timing,
-              [this](const GroupEvent& event) { saw(event); }}) {
+              [this](const GroupEvent& event) { saw(event); }, std::move(resumed.jobs)}) {
     loader = pipeline.make_loader({.staging = &feed, .staging_slots = feed_settings.in_flight, .claimed = &feed});
   }
   ~State() { stop(); }
@@ -121,6 +134,7 @@ struct DependentRun::State {
   const DependentTerms terms;
   std::unique_ptr<DrawTraceWriter> trace;
   std::string trace_failure;
+  DependentState resumed;  ///< handed on to feed and host
   const DependentFeedSpec feed_settings;
   std::shared_ptr<ServerHolder> server;
   DependentFeed feed;
@@ -143,6 +157,18 @@ bool DependentRun::wait_over(Deadline deadline) {
   const bool over = m_state->host.wait_over(deadline);
   m_state->look();
   return over;
+}
+
+void DependentRun::save_state(const std::filesystem::path& path) {
+  State& state = *m_state;
+  DependentState saved;
+  saved.jobs = state.host.stop();
+  saved.group = state.feed.state();
+  const GroupTerms& terms = state.terms.defaults();
+  saved.dataset_digest = terms.dataset_digest;
+  saved.prep = terms.prep;
+  saved.seed = terms.seed;
+  write_file_atomically(path, to_text(saved));
 }
 
 ShareResult DependentRun::finish() {

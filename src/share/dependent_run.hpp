@@ -23,9 +23,10 @@ class DependentRun final : public ShareRun {
     std::filesystem::path socket;  ///< where jobs find it
     ByteAmount staging;            ///< prepared samples that are kept: bytes, or a fraction of the dataset's samples
     StagingPolicy policy = StagingPolicy::refcnt;
-    std::filesystem::path trace;  ///< of the draws; empty: none
+    std::filesystem::path trace;     ///< of the draws; empty: none
+    std::filesystem::path resume{};  ///< what save_state() of an earlier run wrote; empty: a new group
   };
-  /// `events`: as GroupHost's. Throws as GroupHost, and Error without the memory that it takes.
+  /// `events`: as GroupHost's. Throws as GroupHost and parse_dependent_state(), and Error without the memory that it takes.
   DependentRun(Spec spec, Timing timing, std::function<void(const GroupEvent&)> events);
   ~DependentRun() override;
   DependentRun(const DependentRun&) = delete;
@@ -40,6 +41,7 @@ class DependentRun final : public ShareRun {
   bool wait_over(Deadline deadline) override;
   [[nodiscard]] ShareResult finish() override;
   [[nodiscard]] std::string trace_failure() const override;
+  void save_state(const std::filesystem::path& path) override;
 
  private:
   struct State;

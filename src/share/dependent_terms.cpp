@@ -3,15 +3,46 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/text/text.hpp"
 #include "load_plan.hpp"
 
 namespace dsanalyze {
 namespace {
 
 constexpr int most_batch_size = 1 << 20;
+
+/// What a job asks for that comes again is what it had.
+void require_same_job(const GroupDemands& demands, const DependentPosition& position, std::uint32_t samples) {
+  const auto differ = [&](std::string_view what, const std::string& had, const std::string& asks) {
+    throw UsageError(
+        fmt::format("the job \"{}\" goes on in mid-epoch: {} was {}, and it asks for {}; come again with the same, or under another name",
+                    printable(*demands.name), what, printable(had), printable(asks)));
+  };
+  if (demands.batch_size && *demands.batch_size != position.batch_size)
+    differ("its batch size", std::to_string(position.batch_size), std::to_string(*demands.batch_size));
+  const auto part = [&](const std::string& subset) { return subset.empty() ? std::vector<SampleId>() : parse_subset(subset, samples); };
+  const std::string asked = demands.subset.value_or("");
+  if (demands.subset ? parse_subset(asked, samples) != part(position.subset) : !position.subset.empty()) {
+    const auto words = [](const std::string& subset) { return subset.empty() ? std::string("all") : subset; };
+    differ("its part of the dataset", words(position.subset), words(asked));
+  }
+}
+
+/// To a job that goes on, its epochs count from the first that it ever had.
+void go_on(DependentTerms::Job& job, const DependentPosition& position) {
+  StagingFacts& staging = job.terms.staging;
+  if (staging.epochs != 0 && staging.epochs <= position.epoch)
+    throw UsageError(fmt::format("the job has had its epochs: {}, and it asks for {} in all; it may ask for more, or come under another name",
+                                 position.epoch, staging.epochs));
+  if (staging.epochs != 0) staging.epochs -= position.epoch;
+  staging.first_epoch = position.epoch;
+  staging.first_batch = position.batch;
+  job.job.rest = position.samples;
+}
 
 }  // namespace
 
@@ -37,8 +68,11 @@ GroupTerms DependentTerms::terms_with(std::uint32_t batch_size) const {
   return terms;
 }
 
-DependentTerms::Job DependentTerms::of(const GroupDemands& demands) const {
-  const auto batch_size = demands.batch_size.value_or(static_cast<std::uint32_t>(m_inputs.settings.batch_size));
+DependentTerms::Job DependentTerms::of(const GroupDemands& demands, const DependentPosition* position) const {
+  const auto samples = static_cast<std::uint32_t>(m_inputs.index->size());
+  if (position != nullptr) require_same_job(demands, *position, samples);
+  const std::uint32_t of_group = position != nullptr ? position->batch_size : static_cast<std::uint32_t>(m_inputs.settings.batch_size);
+  const auto batch_size = demands.batch_size.value_or(of_group);
   if (batch_size < 1 || batch_size > most_batch_size) {
     throw UsageError(fmt::format("batch size: found {}, expected 1 to {}", batch_size, most_batch_size));
   }
@@ -46,16 +80,18 @@ DependentTerms::Job DependentTerms::of(const GroupDemands& demands) const {
   made.terms = terms_with(batch_size);
   StagingFacts& staging = made.terms.staging;
   if (demands.subset) {
-    made.job.subset = parse_subset(*demands.subset, static_cast<std::uint32_t>(made.terms.samples));
+    made.job.subset = parse_subset(*demands.subset, samples);
     made.terms.samples = made.job.subset.size();
     staging.batches_per_epoch = (made.terms.samples + batch_size - 1) / batch_size;
   }
-  if (demands.epochs) staging.epochs = *demands.epochs;
+  if (demands.epochs || position != nullptr) staging.epochs = demands.epochs ? *demands.epochs : position->epochs;
+  if (position != nullptr) go_on(made, *position);
   staging.validate();
   made.job.batch_size = batch_size;
   made.job.tensor = made.terms.tensor;
   made.job.slots = staging.slots();
-  made.job.batches = staging.epochs * staging.batches_per_epoch;
+  made.job.first = staging.first_epoch * staging.batches_per_epoch + staging.first_batch;
+  made.job.batches = staging.epochs == 0 ? 0 : staging.epochs * staging.batches_per_epoch - staging.first_batch;
   return made;
 }
 

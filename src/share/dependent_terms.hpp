@@ -4,6 +4,7 @@
 
 #include "core/dependent/sample_subset.hpp"
 #include "dependent_feed.hpp"
+#include "dependent_state.hpp"
 #include "group.hpp"
 #include "loaders/pipeline.hpp"
 
@@ -23,8 +24,8 @@ class DependentTerms {
     GroupTerms terms;
     DependentJob job;
   };
-  /// Of a job with these demands. Throws UsageError that names what cannot be.
-  [[nodiscard]] Job of(const GroupDemands& demands) const;
+  /// Of a job with these demands, that goes on at `position` or begins. Throws UsageError that names what cannot be.
+  [[nodiscard]] Job of(const GroupDemands& demands, const DependentPosition* position = nullptr) const;
   /// Of a job without demands.
   [[nodiscard]] const GroupTerms& defaults() const { return m_defaults.terms; }
 

@@ -43,6 +43,8 @@ struct GroupDemands {
   std::optional<std::string> prep{};
   std::optional<std::uint64_t> epochs{};  ///< 0: until the group is ended
   std::optional<std::string> subset{};    ///< of the dataset, as parse_subset() reads it; of a dependent group alone
+  std::optional<std::string> name{};      ///< under which it comes again; of a dependent group alone
+  bool name_is_given = true;              ///< false: the name is the command's number, and may be another job's of the same command
 };
 
 /// Why a group, not a dependent one, would refuse these demands, naming what differs and both values; empty when it would not.
@@ -119,6 +121,7 @@ class GroupHost {
   void begin();
   void end();
   StagingProducer& producer();
+  std::uint64_t withdraw();
 
   struct State {
     std::uint32_t jobs = 0;     ///< taking part

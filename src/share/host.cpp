@@ -88,6 +88,7 @@ void GroupHost::adopt(FileDescriptor line, GroupDemands demands, std::uint64_t c
 void GroupHost::begin() { m_impl->desk.begin(); }
 void GroupHost::end() { m_impl->desk.end(); }
 StagingProducer& GroupHost::producer() { return m_impl->jobs.coordinator().producer(); }
+std::uint64_t GroupHost::withdraw() { return m_impl->jobs.coordinator().withdraw(); }
 GroupHost::State GroupHost::state() const { return m_impl->desk.state(); }
 std::vector<GroupJobAccount> GroupHost::accounts() const { return m_impl->desk.accounts(); }
 Nanoseconds GroupHost::control_time() const { return m_impl->jobs.coordinator().control_time(); }

@@ -17,7 +17,7 @@ namespace dsanalyze::group_protocol {
 // Messages between a group's host and its members, over sockets that keep message boundaries: a fixed head, a text, descriptors. Nobody believes
 // the other: what makes no sense ends the connection. docs/sharing.md has their order.
 
-constexpr std::uint32_t version = 1;
+constexpr std::uint32_t version = 2;
 constexpr std::size_t most_text = 65536;  ///< bytes
 
 enum class Kind : std::uint32_t {

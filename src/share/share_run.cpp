@@ -1,5 +1,6 @@
 #include "share_run.hpp"
 
+#include "base/error.hpp"
 #include "base/text/enum_names.hpp"
 
 namespace dsanalyze {
@@ -20,6 +21,8 @@ ShareJobRecord record_of(const GroupJobAccount& job) {
 }
 
 }  // namespace
+
+void ShareRun::save_state(const std::filesystem::path& /*path*/) { throw Error("only a dependent group can be saved and resumed"); }
 
 ShareResult share_result_of(const DatasetIndex& index, const std::string& path, const GroupTerms& terms, const std::vector<GroupJobAccount>& jobs) {
   ShareResult result;

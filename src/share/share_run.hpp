@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,6 +31,8 @@ class ShareRun {
   /// Prepares no more, and says what there was; `tool`, `started_utc`, `seconds`, `end` and `commands` are the caller's to fill in. What jobs did is
   /// as the host saw it last; after wait_over() it is all.
   [[nodiscard]] virtual ShareResult finish() = 0;
+  /// Ends the group for its jobs, and writes what a later one goes on from. Before finish(). Throws Error: for a group that cannot be resumed, too.
+  virtual void save_state(const std::filesystem::path& path);
   /// After finish(): why there is no trace of what was to be recorded; empty: there is, or it was not asked for.
   [[nodiscard]] virtual std::string trace_failure() const { return {}; }
 };

@@ -28,6 +28,7 @@ std::string_view boundary_name(StagingBoundary boundary) { return boundary == St
 TermsJson facts_json(const StagingFacts& facts) {
   return {{"batches_per_epoch", facts.batches_per_epoch},
           {"first_epoch", facts.first_epoch},
+          {"first_batch", facts.first_batch},
           {"epochs", facts.epochs},
           {"jobs", facts.jobs},
           {"prefetch", facts.prefetch},
@@ -57,6 +58,7 @@ StagingFacts read_facts_of(JsonObject object) {
   StagingFacts facts;
   facts.batches_per_epoch = object.unsigned_integer("batches_per_epoch");
   facts.first_epoch = object.unsigned_integer("first_epoch");
+  facts.first_batch = object.unsigned_integer("first_batch");
   facts.epochs = object.unsigned_integer("epochs");
   facts.jobs = read_small(object, "jobs");
   facts.prefetch = read_small(object, "prefetch");
@@ -119,6 +121,7 @@ std::string to_text(const GroupDemands& demands) {
   if (demands.prep) json["prep"] = *demands.prep;
   if (demands.epochs) json["epochs"] = *demands.epochs;
   if (demands.subset) json["subset"] = *demands.subset;
+  if (demands.name) json[demands.name_is_given ? "name" : "command"] = *demands.name;
   return json.dump(-1, ' ', false, TermsJson::error_handler_t::replace);
 }
 
@@ -158,6 +161,9 @@ GroupDemands parse_demands(std::string_view text) {
   demands.prep = root.optional_text("prep");
   if (root.has("epochs")) demands.epochs = root.unsigned_integer("epochs");
   demands.subset = root.optional_text("subset");
+  demands.name = root.optional_text("name");
+  demands.name_is_given = demands.name.has_value();
+  if (const auto command = root.optional_text("command"); command && !demands.name) demands.name = command;
   root.finish();
   return demands;
 }

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Jobs of a dependent group that come, are slow, stop, leave and are killed as a seed draws it, and what the others have of it.
 
-usage: dependent_faults.py PROGRAM [--library libdsanalyze.so.0] [--count 500] [--seed 1]
+usage: dependent_faults.py PROGRAM [--library libdsanalyze.so.0] [--count 500] [--seed 1] [--saves]
+       (--saves: in each round the group is saved twice, at any time, and resumed)
        (what failed is printed with its seed: --count 1 --seed THAT does it again)
 """
 import argparse
@@ -43,9 +44,11 @@ class Job:
         self.process = None
         self.status = None
         self.struck = False
+        self.saved = False  # its group is saved and resumed, and it comes again
 
     def words(self, folder):
-        words = [str(folder), "--name", self.name, "--batch-size", str(self.batch_size), "--epochs", str(self.epochs), "--seconds", str(self.seconds)]
+        words = ["--append", "--again", self.name] if self.saved else []
+        words += [str(folder), "--name", self.name, "--batch-size", str(self.batch_size), "--epochs", str(self.epochs), "--seconds", str(self.seconds)]
         if self.subset is not None:
             words += ["--subset", self.subset]
         if self.name == "keeper":
@@ -68,8 +71,9 @@ class Job:
                 dependent_job.main()
                 status = 0
             except SystemExit as end:
-                sys.stderr.write(f"job {self.name}: {end}\n")
-                status = 1
+                if not self.saved:
+                    sys.stderr.write(f"job {self.name}: {end}\n")
+                status = 0 if "has had its epochs" in str(end) else 1
         os._exit(status)  # pylint: disable=protected-access
 
     def strike(self):
@@ -151,7 +155,7 @@ class Campaign:
         subprocess.run([program, "dataset", "make", self.data, "--samples", str(SAMPLES), "--quiet"], check=True, env=self.environment)
         self.ends = collections.Counter()
         self.faults = collections.Counter()
-        self.whole = self.shared = self.drawn = self.prepared = 0
+        self.whole = self.shared = self.drawn = self.prepared = self.resumed = 0
 
     def round(self, seed):
         draw = random.Random(seed)
@@ -163,12 +167,8 @@ class Campaign:
         keeper = Job(draw, "keeper")  # without faults, so that the group lasts
         keeper.fault, keeper.arrival, keeper.epochs, keeper.seconds, keeper.subset = "none", 0, 4, 0.5, None
         words = ["--jobs", len(jobs) + 1, "--staging-size", draw.choice(["0%", "10%", "40%"]), "--staging-policy", draw.choice(["refcnt", "lru"])]
-        coordinator = subprocess.Popen([self.program, "share", self.data, "--share", "dependent", "--dtype", "uint8", "--seed", str(seed), *map(str, words),
-                                        "-o", folder / "share.json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+        coordinator = self.coordinate(seed, words, folder, environment)
         try:
-            line = coordinator.stdout.readline().strip()
-            require(line.startswith("export DSANALYZE_GROUP="), coordinator.stderr.read() if not line else line)
-            environment["DSANALYZE_GROUP"] = line.removeprefix("export DSANALYZE_GROUP=")
             run_jobs(keeper, jobs, folder, environment)
             _, errors = coordinator.communicate(timeout=PATIENCE)
             require(coordinator.returncode == 0, f"exit code {coordinator.returncode}: {errors[-600:]}")
@@ -180,6 +180,69 @@ class Campaign:
             if coordinator.poll() is None:
                 coordinator.kill()
             coordinator.communicate()
+
+    def coordinate(self, seed, words, folder, environment):
+        """A coordinator; its group's address is in the environment."""
+        coordinator = subprocess.Popen([self.program, "share", self.data, "--share", "dependent", "--dtype", "uint8", "--seed", str(seed), *map(str, words),
+                                        "-o", folder / "share.json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+        line = coordinator.stdout.readline().strip()
+        require(line.startswith("export DSANALYZE_GROUP="), coordinator.stderr.read() if not line else line)
+        environment["DSANALYZE_GROUP"] = line.removeprefix("export DSANALYZE_GROUP=")
+        return coordinator
+
+    def saved_round(self, seed):
+        draw = random.Random(seed)
+        jobs = [Job(draw, str(number)) for number in range(draw.randrange(2, MOST_JOBS + 1))]
+        folder = self.folder / f"round-{seed}"
+        runtime = folder / "runtime"
+        runtime.mkdir(parents=True, mode=0o700)
+        environment = dict(self.environment, XDG_RUNTIME_DIR=str(runtime))
+        for job in jobs:
+            job.saved, job.fault = True, draw.choice(["none", "none", "none", "kill at a time"])
+            job.seconds = draw.choice([0.002, 0.01, 0.03])
+            self.faults[job.fault] += 1
+        words = ["--jobs", len(jobs), "--staging-size", draw.choice(["0%", "10%", "40%"]), "--staging-policy", draw.choice(["refcnt", "lru"])]
+        for run in range(3):
+            going = [job for job in jobs if job.status not in (0, -signal.SIGKILL)]
+            resume = ["--resume", folder / "state"] if run > 0 else []
+            coordinator = self.coordinate(seed, [*words, *resume, "--save-state", folder / "state"], folder, environment)
+            try:
+                for job in going:
+                    job.process = job.status = None
+                    job.arrival = draw.choice([0, 0, draw.uniform(0, 0.3)]) if run < 2 else 0
+                self.run_until(going, draw.uniform(0.05, 0.7) if run < 2 else PATIENCE, folder, environment)
+                coordinator.send_signal(signal.SIGTERM)
+                _, errors = coordinator.communicate(timeout=PATIENCE)
+                require(coordinator.returncode in (0, 130), f"exit code {coordinator.returncode}: {errors[-600:]}")
+                run_others([job for job in going if job.process], time.monotonic() - PATIENCE / 2, folder, environment)
+                self.resumed += errors.count("goes on with batch")
+            finally:
+                for job in jobs:
+                    job.end()
+                if coordinator.poll() is None:
+                    coordinator.kill()
+                coordinator.communicate()
+        for job in jobs:
+            require(job.status in (0, -signal.SIGKILL), f"job {job.name} ended with {job.status}")
+            if job.status == 0:
+                self.shared += len(check_epochs(job, folder))
+                self.whole += job.whole()
+        require(not list(runtime.iterdir()), f"left behind: {list(runtime.iterdir())}")
+
+    @staticmethod
+    def run_until(jobs, seconds, folder, environment):
+        """Starts and kills jobs when they are due, until that time or the end of all."""
+        begun = time.monotonic()
+        while time.monotonic() - begun < seconds and any(job.status is None for job in jobs):
+            for job in jobs:
+                if job.process is None and time.monotonic() - begun >= job.arrival:
+                    job.start(folder, environment)
+                if job.process is None:
+                    continue
+                job.look()
+                if job.status is None and job.fault == "kill at a time" and not job.struck and time.monotonic() - begun >= job.arrival + job.after:
+                    job.strike()
+            time.sleep(0.0005)
 
     def check(self, jobs, folder):
         for job in jobs:
@@ -207,6 +270,7 @@ def main():
     parser.add_argument("--library", help="libdsanalyze.so.0 (beside the program, in src/client)")
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--saves", action="store_true", help="the group is saved and resumed")
     arguments = parser.parse_args()
     program = pathlib.Path(arguments.program).resolve()
     library = arguments.library or program.parent / "src" / "client" / "libdsanalyze.so.0"
@@ -215,12 +279,16 @@ def main():
         campaign = Campaign(program, library, pathlib.Path(folder))
         for seed in range(arguments.seed, arguments.seed + arguments.count):
             try:
-                campaign.round(seed)
+                campaign.saved_round(seed) if arguments.saves else campaign.round(seed)
             except Failure as failure:
                 failed += 1
                 print(f"FAILED with --seed {seed}: {failure}", flush=True)
     ends = ", ".join(f"{count} {end}" for end, count in sorted(campaign.ends.items()))
     faults = ", ".join(f"{count} x {fault}" for fault, count in sorted(campaign.faults.items()))
+    if arguments.saves:
+        print(f"{arguments.count} rounds, each saved twice ({faults}): {campaign.resumed} times a job went on in mid-epoch; {campaign.whole} had all of their epochs; "
+              f"{failed} rounds failed")
+        sys.exit(1 if failed else 0)
     print(f"{arguments.count} rounds ({faults}): jobs that were let in: {ends}; {campaign.whole} had all of their epochs; {campaign.drawn} samples were drawn, "
           f"{campaign.prepared} prepared; {failed} rounds failed")
     sys.exit(1 if failed else 0)

@@ -239,11 +239,12 @@ TEST_CASE("epochs and a part of the dataset are demands, which options of an old
 }
 
 TEST_CASE("what is in the structs stays where it is") {
-  CHECK(sizeof(dsa_options) == 80);
+  CHECK(sizeof(dsa_options) == 88);
   CHECK(sizeof(dsa_terms) == 224);
   CHECK(sizeof(dsa_batch) == 200);
   CHECK(offsetof(dsa_options, waiting_context) == 56);
   CHECK(offsetof(dsa_options, subset) == 72);
+  CHECK(offsetof(dsa_options, name) == 80);
   CHECK(offsetof(dsa_terms, prep) == 216);
   CHECK(offsetof(dsa_batch, samples) == 40);
   CHECK(dsa_version() == DSA_VERSION);

@@ -9,6 +9,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
 import test_schemas  # pylint: disable=wrong-import-position
+from program import PROGRAM  # pylint: disable=wrong-import-position
 from test_share import EMULATED, MINIMAL_C, ShareTest, digest_of  # pylint: disable=wrong-import-position
 
 JOB = pathlib.Path(__file__).resolve().parent / "dependent_job.py"
@@ -127,6 +128,96 @@ class Jobs(DependentTest):
         self.assertLess(record["samples_prepared"], 2400)
 
 
+class SavedAndResumed(DependentTest):
+    def coordinate(self, data, *options):
+        return self.share(data, "--share", "dependent", "--jobs", 3, "--dtype", "uint8", "--staging-size", "20%", *options)
+
+    def saved(self, coordinator, number=signal.SIGTERM):
+        coordinator.send_signal(number)
+        _, errors = coordinator.communicate(timeout=30)
+        self.assertEqual(coordinator.returncode, 130, errors)
+        self.assertIn("--resume", errors)
+
+    def test_a_group_that_is_saved_twice_gives_each_job_the_rest_of_its_epochs(self):
+        data = self.photographs(60)
+        state = self.folder / "state"
+        jobs = {"a": ("--batch-size", 4, "--epochs", 3, "--seconds", 0.02), "b": ("--batch-size", 7, "--epochs", 2, "--seconds", 0.06),
+                "c": ("--subset", "25%-75%", "--epochs", 4, "--batch-size", 5, "--seconds", 0.03)}
+
+        def start():
+            return {name: self.job(name, "--append", "--again", name, *options) for name, options in jobs.items()}
+
+        resume = []
+        for number in (signal.SIGTERM, signal.SIGINT):
+            coordinator = self.coordinate(data, "--save-state", state, *resume)
+            started = start()
+            time.sleep(0.6)
+            self.saved(coordinator, number)
+            resume = ["--resume", state]
+            for name, job in started.items():
+                _, errors = job.communicate(timeout=60)
+                self.assertTrue(job.returncode == 0 or "host is gone" in errors, errors)
+                if job.returncode == 0:
+                    del jobs[name]
+        self.assertTrue(jobs, "all jobs had ended before the group was saved")
+        coordinator = self.coordinate(data, *resume)
+        self.ends_well(*start().values())
+        _, errors = coordinator.communicate(timeout=30)
+        self.assertIn("goes on with batch", errors)
+        self.check_epochs("a", range(60), 3)
+        self.check_epochs("b", range(60), 2)
+        self.check_epochs("c", range(15, 45), 4)
+
+    def test_commands_go_on_by_their_numbers(self):
+        data = self.photographs(40)
+        state = self.folder / "state"
+        script = self.script(f"exec {sys.executable} {JOB} {self.folder} --name $DSANALYZE_JOB --append --epochs 2 --batch-size 3 --seconds 0.1 "
+                             f"--hurry {self.folder}/hurry\n")
+        words = ["share", data, "--share", "dependent", "--jobs", 2, "--dtype", "uint8"]
+        first = self.start(PROGRAM, *words, "--save-state", state, "--", *script)
+        time.sleep(1.2)
+        first.send_signal(signal.SIGTERM)
+        _, errors = first.communicate(timeout=30)
+        self.assertIn("--resume", errors)
+        for name in ("0", "1"):
+            self.assertTrue(0 < len(self.epochs_of(name)[0]) < 40, errors)
+        self.hurry()
+        second = self.run_program(*words, "--resume", state, "--", *script)
+        self.assertEqual(second.returncode, 0, second.stderr)
+        for name in ("0", "1"):
+            self.check_epochs(name, range(40), 2)
+
+    def test_what_cannot_be_resumed_is_refused_in_words(self):
+        data = self.photographs(20)
+        state = self.folder / "state"
+        coordinator = self.coordinate(data, "--save-state", state)
+        job = self.job("a", "--append", "--again", "a", "--epochs", 2, "--batch-size", 2, "--seconds", 0.1)
+        time.sleep(0.6)
+        self.saved(coordinator)
+        job.communicate(timeout=30)
+        text = state.read_bytes()
+        self.assertTrue(text.startswith(b"dsanalyze-dependent-group 1 "), text[:100])
+        torn = self.folder / "torn"
+        torn.write_bytes(text[:-20])
+        foreign = self.folder / "foreign"
+        foreign.write_text("{}")
+        changed = self.folder / "changed"
+        changed.write_bytes(text.replace(b'"seed": 1', b'"seed": 2'))
+        base = ["share", data, "--share", "dependent", "--jobs", 2, "--dtype", "uint8", "--resume"]
+        cases = [((*base, torn), "it is not whole"), ((*base, foreign), "found no state of a dependent group"), ((*base, changed), "checksum"),
+                 ((*base, self.folder / "none"), "none"), ((*base, state, "--seed", 5), "pass --seed 1"), (("share", data, "--share", "dependent", "--jobs", 2, "--resume", state), "the prep of the saved group is"),
+                 (("share", *EMULATED, "--share", "dependent", "--jobs", 2, "--resume", state), "the dataset of the saved group is"),
+                 (("share", data, "--jobs", 2, "--resume", state), "--resume: only jobs that draw dependently"),
+                 (("share", data, "--jobs", 2, "--save-state", state), "--save-state: only jobs that draw dependently"),
+                 ((*base, state, "--save-state", self.folder / "no" / "folder"), "no/folder")]
+        for words, message in cases:
+            with self.subTest(words=words):
+                run = self.run_program(*words, "--", "true")
+                self.assertNotEqual(run.returncode, 0)
+                self.assertIn(message, run.stderr)
+        self.assertEqual(state.read_bytes(), text)
+
+
 class Failures(DependentTest):
     def test_a_killed_job_leaves_the_draws_and_another_takes_its_place(self):
         data = self.photographs(30)
@@ -134,8 +225,8 @@ class Failures(DependentTest):
         stays = self.job("stays", "--epochs", 5, "--seconds", 0.5, "--batch-size", 4, "--hurry", self.folder / "hurry")
         for batches in (1, 3):
             killed = self.job("killed", "--kill-after", batches, "--batch-size", 5)
-            killed.communicate(timeout=60)
-            self.assertEqual(killed.returncode, -signal.SIGKILL, killed)
+            _, errors = killed.communicate(timeout=60)
+            self.assertEqual(killed.returncode, -signal.SIGKILL, errors)
         after = self.job("after", "--epochs", 1)
         self.ends_well(after)
         self.hurry()

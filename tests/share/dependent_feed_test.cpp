@@ -2,9 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
+#include <memory>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "feed_rig.hpp"
 #include "loaders/slot_pool.hpp"
@@ -17,13 +21,16 @@ using namespace testing;
 /// A job's slots in plain memory: what is published is noted, and the slot is free again when the test says so.
 class SlotsOfJob final : public StagingProducer {
  public:
-  SlotsOfJob(std::uint32_t slots, std::uint32_t batch_size, std::uint64_t batches_per_epoch, std::uint64_t epochs)
+  SlotsOfJob(std::uint32_t slots, std::uint32_t batch_size, std::uint64_t batches_per_epoch, std::uint64_t epochs, std::uint64_t first = 0)
       : m_tensor(TensorShape::images(DType::uint8, Layout::nhwc, batch_size, 3, 2, 2)),
         m_layout(m_tensor),
         m_batches_per_epoch(batches_per_epoch),
         m_batches(batches_per_epoch * epochs),
         m_memory(slots * m_layout.bytes),
-        m_slots(slots) {
+        m_slots(slots),
+        m_claimed(first),
+        m_published(first),
+        m_released(first) {
     for (std::uint32_t slot = 0; slot < slots; ++slot) m_free.push_back(slot);
   }
 
@@ -60,10 +67,15 @@ class SlotsOfJob final : public StagingProducer {
       const auto* const sample = reinterpret_cast<const std::uint8_t*>(claim.bytes.data()) + i * m_tensor.sample_bytes();
       CHECK(sample[0] == id);
       epoch.push_back({id, sample[1]});
+      m_batches_seen[claim.sequence].push_back({id, sample[1]});
     }
     m_failed += facts.failed;
     ++m_published;
-    (m_releases ? m_free : m_held).push_back(claim.slot);
+    // A job takes its batches in order.
+    for (m_whole.emplace(claim.sequence, claim.slot); !m_whole.empty() && m_whole.begin()->first == m_released; ++m_released) {
+      (m_releases ? m_free : m_held).push_back(m_whole.begin()->second);
+      m_whole.erase(m_whole.begin());
+    }
   }
   /// From now on what is published stays in its slot.
   void hold() {
@@ -94,6 +106,15 @@ class SlotsOfJob final : public StagingProducer {
     const std::scoped_lock lock(m_mutex);
     return m_seen;
   }
+  /// What the batches before this one held.
+  [[nodiscard]] std::vector<std::pair<std::uint64_t, Seen>> before(std::uint64_t next) const {
+    const std::scoped_lock lock(m_mutex);
+    std::vector<std::pair<std::uint64_t, Seen>> all;
+    for (const auto& [sequence, samples] : m_batches_seen)
+      for (const Seen& each : samples)
+        if (sequence < next) all.emplace_back(sequence / m_batches_per_epoch, each);
+    return all;
+  }
   [[nodiscard]] const TensorShape& tensor() const { return m_tensor; }
   [[nodiscard]] std::uint32_t slots() const { return m_slots; }
 
@@ -109,9 +130,12 @@ class SlotsOfJob final : public StagingProducer {
   std::vector<std::uint32_t> m_held;
   std::uint64_t m_claimed = 0;
   std::uint64_t m_published = 0;
+  std::uint64_t m_released = 0;                      ///< batches before it: released, or held by the test
+  std::map<std::uint64_t, std::uint32_t> m_whole{};  ///< after it: the slots of those that are published
   std::uint64_t m_failed = 0;
   bool m_releases = true;
   std::map<std::uint64_t, std::vector<Seen>> m_seen;
+  std::map<std::uint64_t, std::vector<Seen>> m_batches_seen;
 };
 
 DependentJob job_of(const SlotsOfJob& slots, std::uint32_t batch_size, std::vector<SampleId> subset = {}) {
@@ -226,6 +250,74 @@ TEST_CASE("a sample that cannot be prepared is left out of each job's batch, and
   check_epochs(other, 2, good);
   CHECK(one.failed() == 2);
   CHECK(other.failed() == 2);
+}
+
+TEST_CASE("a feed that is frozen at any time says what each job still needs, and a later one gives it exactly that, in other versions") {
+  struct OfJob {
+    std::uint32_t batch_size = 1;
+    std::uint32_t slots = 2;
+    std::uint64_t epochs = 3;
+    std::vector<SampleId> subset{};
+  };
+  const std::set<SampleId> some = samples_from_to(5, 18);
+  const std::vector<OfJob> kinds{{4, 3, 4, {}}, {5, 2, 2, {}}, {3, 4, 6, {some.begin(), some.end()}}};
+  RandomStream random(11);
+  std::uint64_t in_mid_epoch = 0;
+  for (int round = 0; round < 60; ++round) {
+    CAPTURE(round);
+    std::vector<std::uint64_t> next(kinds.size());
+    std::vector<std::vector<std::pair<std::uint64_t, SlotsOfJob::Seen>>> had(kinds.size());
+    std::vector<std::vector<SampleId>> rest(kinds.size());
+    std::optional<DependentGroup::State> state;
+    // Twice frozen, and run to the end.
+    for (int run = 0; run < 3; ++run) {
+      FeedRig rig(6, StagingPolicy::refcnt, dataset_samples, 1'000'000, state);
+      std::vector<std::unique_ptr<SlotsOfJob>> slots;
+      for (std::uint32_t i = 0; i < kinds.size(); ++i) {
+        const OfJob& kind = kinds[i];
+        const std::size_t samples = kind.subset.empty() ? dataset_samples : kind.subset.size();
+        const std::uint64_t batches = (samples + kind.batch_size - 1) / kind.batch_size;
+        slots.push_back(std::make_unique<SlotsOfJob>(kind.slots, kind.batch_size, batches, kind.epochs, next[i]));
+        DependentJob job = job_of(*slots.back(), kind.batch_size, kind.subset);
+        job.first = next[i];
+        job.batches = batches * kind.epochs - next[i];
+        job.rest = rest[i];
+        job.comes_again = true;
+        rig.feed().add(i, std::move(job), *slots.back());
+      }
+      if (run == 2) {
+        wait_until([&] { return std::ranges::all_of(slots, [](const auto& each) { return each->done(); }); });
+      } else {
+        const std::uint64_t drawn = random.below(90);
+        wait_until([&] { return rig.feed().totals().drawn >= drawn || slots[2]->done(); });
+        if (random.below(2) == 0) rig.feed().end(1);
+      }
+      rig.feed().freeze();
+      for (std::uint32_t i = 0; i < kinds.size(); ++i) {
+        // It may have taken less than there is.
+        DependentFeed::Rest found = rig.feed().rest(i, next[i] + random.below(12));
+        if (run == 2) found = rig.feed().rest(i, UINT64_MAX);
+        for (const auto& each : slots[i]->before(found.next)) had[i].push_back(each);
+        REQUIRE(found.next >= next[i]);
+        next[i] = found.next;
+        rest[i] = std::move(found.samples);
+        in_mid_epoch += rest[i].empty() ? 0 : 1;
+      }
+      state = rig.feed().state();
+    }
+    for (std::uint32_t i = 0; i < kinds.size(); ++i) {
+      CAPTURE(i);
+      std::map<std::uint64_t, std::set<SampleId>> epochs;
+      std::set<std::pair<SampleId, std::uint8_t>> versions;
+      for (const auto& [epoch, seen] : had[i]) {
+        CHECK(epochs[epoch].insert(seen.sample).second);
+        CHECK(versions.emplace(seen.sample, seen.generation).second);
+      }
+      CHECK(epochs.size() == kinds[i].epochs);
+      for (const auto& each : epochs) CHECK(each.second == (kinds[i].subset.empty() ? samples_from_to(0, 28) : some));
+    }
+  }
+  CHECK(in_mid_epoch > 60);
 }
 
 }  // namespace

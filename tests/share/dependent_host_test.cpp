@@ -5,68 +5,13 @@
 #include <map>
 #include <set>
 
-#include "../base/temporary_folder.hpp"
 #include "../base/texts.hpp"
-#include "feed_rig.hpp"
-#include "loaders/server/server_scope.hpp"
+#include "dependent_rig.hpp"
 
 namespace dsanalyze {
 namespace {
 
 using namespace testing;
-
-LoadInputs inputs_of_jobs() {
-  LoadInputs inputs;
-  inputs.index = group_index();
-  inputs.settings.dataset = "emulated:shared";
-  inputs.settings.storage = Seam::null;
-  inputs.settings.dtype = DType::uint8;
-  inputs.settings.layout = Layout::nhwc;
-  inputs.settings.batch_size = 4;
-  inputs.settings.workers = 1;
-  inputs.settings.runs = {"full"};
-  inputs.image_prep.crop_size = 2;
-  return inputs;
-}
-
-/// A dependent group, with threads in place of a loader.
-class HostRig {
- public:
-  explicit HostRig(std::uint32_t most_jobs = 8, std::uint64_t epochs = 3)
-      : m_inputs(inputs_of_jobs()),
-        m_terms(m_inputs, spec(m_inputs), {epochs, 2}),
-        m_server(Pipeline::make_server(m_inputs, spec(m_inputs), 1, system_timing())),
-        m_feed(6),
-        m_host({&m_terms, &m_feed.feed(), m_inputs.index, m_server.get(), most_jobs, m_folder.path() / "group", system_timing(), m_log.sink()}) {}
-
-  DependentHost& host() { return m_host; }
-  FeedRig& feed() { return m_feed; }
-  EventLog& log() { return m_log; }
-  /// A job in a process of its own: `body` is given its member, which is let in.
-  template <typename Body>
-  MemberProcess job(GroupDemands demands, const Body& body, const StagingObserver& observer = {}) {
-    return MemberProcess([address = m_host.address(), demands, body, observer] {
-      GroupMember member({connect_group(address, system_timing()), demands, system_timing(), observer});
-      if (!member.enter(in_time()).ok()) return 2;
-      return body(member);
-    });
-  }
-
- private:
-  static Pipeline::Spec spec(const LoadInputs& inputs) {
-    Pipeline::Spec spec;
-    spec.index = inputs.index;
-    return spec;
-  }
-
-  TemporaryFolder m_folder;
-  EventLog m_log;
-  LoadInputs m_inputs;
-  DependentTerms m_terms;
-  std::shared_ptr<ServerHolder> m_server;
-  FeedRig m_feed;
-  DependentHost m_host;
-};
 
 /// Takes all batches: each sample of the subset once an epoch, no version twice. 0 when that holds and so many epochs came.
 struct TakesAll {

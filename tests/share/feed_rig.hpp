@@ -1,7 +1,9 @@
 #pragma once
 
 #include <mutex>
+#include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "group_rig.hpp"
@@ -15,8 +17,9 @@ constexpr std::uint32_t dataset_samples = 28;  // of group_index()
 class FeedRig {
  public:
   explicit FeedRig(std::uint32_t store_places, StagingPolicy policy = StagingPolicy::refcnt, SampleId broken = dataset_samples,
-                   Nanoseconds patience = 5'000'000)
-      : m_feed({group_index(), TensorShape::images(DType::uint8, Layout::nhwc, 1, 3, 2, 2), 3, OnError::skip, store_places, policy, 4, patience},
+                   Nanoseconds patience = 5'000'000, std::optional<DependentGroup::State> resumed = {})
+      : m_feed({group_index(), TensorShape::images(DType::uint8, Layout::nhwc, 1, 3, 2, 2), 3, OnError::skip, store_places, policy, 4, patience,
+                nullptr, std::move(resumed)},
                system_timing()),
         m_broken(broken) {
     for (int i = 0; i < 2; ++i) m_workers.emplace_back([this] { prepare(); });

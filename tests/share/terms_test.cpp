@@ -39,6 +39,7 @@ TEST_CASE("terms are the same after crossing as text") {
   GroupTerms terms = group_terms(5, 9, Producers::coordinator);
   terms.seed = std::numeric_limits<std::uint64_t>::max();
   terms.staging.first_epoch = 3;
+  terms.staging.first_batch = 5;
   terms.staging.held = 2;
   terms.staging.boundary = StagingBoundary::synchronised;
   const GroupTerms read = parse_terms(to_text(terms));

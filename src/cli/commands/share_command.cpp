@@ -83,7 +83,9 @@ class ShareCommand final : public Command {
   Outcome run(const CommandContext& context) override {
     const ShareOptions options(context.typed);
     m_words = context.typed.words();
-    const std::array outputs{OutputFile{"-o", context.options.output.value_or("")}, OutputFile{"--trace", options.trace()}};
+    m_save_state = options.terms().save_state;
+    const std::array outputs{OutputFile{"-o", context.options.output.value_or("")}, OutputFile{"--trace", options.trace()},
+                             OutputFile{"--save-state", m_save_state}};
     check_outputs(outputs, options.inputs());
     std::filesystem::path socket = options.socket();
     ProfileInputs inputs = options.resolve(context.options.seed, context.events, context.stop);
@@ -108,8 +110,12 @@ class ShareCommand final : public Command {
     AttachWatch watch(command_line(), timing.clock->now());
     std::string end;
     while (end.empty()) end = look(group, commands, watch, context, timing);
-    if (end == "interrupted") stop(commands, timing);
+    if (end == "interrupted") {
+      save(group, context);
+      stop(commands, timing);
+    }
     if (!m_words.empty()) static_cast<void>(group.wait_over(timing.clock->after(seen_within_seconds)));
+    if (end != "interrupted") save(group, context);
     commands.look_at(group.jobs());
     ShareResult result = group.finish();
     if (const std::string failure = group.trace_failure(); !failure.empty())
@@ -135,9 +141,16 @@ class ShareCommand final : public Command {
       return std::make_unique<GroupRun>(GroupRun::Spec{inputs, way, cache_bytes, terms.epochs, terms.held, std::move(socket)}, timing,
                                         std::move(events));
     }
-    return std::make_unique<DependentRun>(DependentRun::Spec{inputs, way, cache_bytes, terms.epochs, terms.held, std::move(socket),
-                                                             terms.staging_size.value_or(ByteAmount{}), terms.staging_policy, options.trace()},
-                                          timing, std::move(events));
+    return std::make_unique<DependentRun>(
+        DependentRun::Spec{inputs, way, cache_bytes, terms.epochs, terms.held, std::move(socket), terms.staging_size.value_or(ByteAmount{}),
+                           terms.staging_policy, options.trace(), terms.resume},
+        timing, std::move(events));
+  }
+
+  void save(ShareRun& group, const CommandContext& context) const {
+    if (m_save_state.empty()) return;
+    group.save_state(m_save_state);
+    context.events.note(fmt::format("saved where the jobs are: --resume {} goes on from there", shell_word(m_save_state)));
   }
 
   /// `environment`: "NAME=value" each, that jobs need.
@@ -271,6 +284,7 @@ class ShareCommand final : public Command {
   }
 
   std::vector<std::string> m_words;
+  std::string m_save_state;
   bool m_let_go = false;  ///< of stdout
 };
 

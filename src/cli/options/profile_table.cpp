@@ -227,6 +227,14 @@ constexpr std::array profile_rows{
     option("--staging-policy", "HOW", "what gives way: [refcnt] (what the fewest jobs still need) or [lru] (what was used longest ago)")
         .sets<&ShareTerms::staging_policy, Named<StagingPolicy>>()
         .on("share", "group"),
+    option("--save-state", "FILE", "of dependent: writes where its jobs are when the group ends, by a signal too, for --resume")
+        .sets<&ShareTerms::save_state, Plain>()
+        .offers("FILE")
+        .on("share", "group"),
+    option("--resume", "FILE", "of dependent: goes on from what --save-state wrote; jobs that come again get the rest of their epochs")
+        .sets<&ShareTerms::resume, Plain>()
+        .offers("FILE")
+        .on("share", "group"),
     option("--epochs", "N", "after which the group ends; of dependent: of each job that does not say (without: when the last job leaves)")
         .sets<&ShareTerms::epochs, Whole<1, 1'000'000>>()
         .on("share", "group"),

@@ -23,6 +23,12 @@ ProfileInputs ShareOptions::resolve(std::uint64_t seed, EventSink& events, const
   }
   if (m_typed.given("--trace") && sharing != JobSharing::dependent)
     throw UsageError("--trace: jobs that go in step read in an order that is known; pass --share dependent with it, or leave it out");
+  for (const char* const option : {"--save-state", "--resume"}) {
+    if (m_typed.given(option) && sharing != JobSharing::dependent)
+      throw UsageError(
+          fmt::format("{}: only jobs that draw dependently go on in mid-epoch; pass --share dependent with it, or leave it out", option));
+    if (m_typed.given(option) && m_typed.text(option).empty()) throw UsageError(fmt::format("{}: found no name of a file", option));
+  }
   if (!m_typed.given("--jobs") && sharing == JobSharing::dependent) throw UsageError("how many jobs take part at once, at most? Pass --jobs N");
   if (!m_typed.given("--jobs")) throw UsageError("how many jobs take part? Pass --jobs N: the first epoch begins when as many are there");
   ProfileInputs inputs = m_loading.resolve_settings(seed, sharing);

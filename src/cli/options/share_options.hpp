@@ -17,7 +17,9 @@ struct ShareTerms {
   JobSharing share = JobSharing::coordinated;
   std::optional<ByteAmount> staging_size;  ///< of dependent; nullopt: nothing is kept
   StagingPolicy staging_policy = StagingPolicy::refcnt;
-  std::uint32_t held = 2;  ///< batches that a job may hold at once: one that is trained on, and the next on its way to an accelerator
+  std::string save_state{};  ///< of dependent: where its state is written when it ends
+  std::string resume{};      ///< of dependent: a state to go on from
+  std::uint32_t held = 2;    ///< batches that a job may hold at once: one that is trained on, and the next on its way to an accelerator
 };
 
 /// The options of `share` as typed. What is loaded, and how, is said as to `profile`.

@@ -1,7 +1,12 @@
 #include "dependent_group.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
+#include <utility>
+
+#include "base/error.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -20,6 +25,12 @@ void DependentGroup::record_to(DrawRecorder& recorder) {
   m_recorder = &recorder;
   for (std::uint32_t job = 0; job < most_dependent_jobs; ++job)
     if (sets().remaining(job) > 0) recorder.began(job, needed_by(sets(), job));
+}
+
+DependentGroup::DependentGroup(const Settings& settings, State state)
+    : m_sampler({settings.samples, state.random, {}}), m_store(settings.store_places, settings.policy), m_generations(std::move(state.generations)) {
+  if (m_generations.size() != settings.samples)
+    throw UsageError(fmt::format("a group's state has versions of {} samples, its dataset {}", m_generations.size(), settings.samples));
 }
 
 void DependentGroup::begin_epoch(std::uint32_t job) {

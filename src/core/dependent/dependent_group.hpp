@@ -23,6 +23,16 @@ class DependentGroup {
   explicit DependentGroup(const Settings& settings)
       : m_sampler(settings.samples, settings.seed), m_store(settings.store_places, settings.policy), m_generations(settings.samples) {}
 
+  /// What a later group needs to go on: without jobs, which come again, and without prepared samples.
+  struct State {
+    std::uint64_t random = 0;                ///< of the draws
+    std::vector<std::uint32_t> generations;  ///< by sample, of the next preparing
+  };
+  /// A group that goes on with the draws of an earlier one, and prepares no version again. Of `settings`, the seed is not used. Throws UsageError
+  /// where the state is of another number of samples.
+  DependentGroup(const Settings& settings, State state);
+  [[nodiscard]] State state() const { return {m_sampler.random(), m_generations}; }
+
   [[nodiscard]] const RemainingSets& sets() const { return m_sampler.sets(); }
 
   /// From now on `recorder`, which lives until stop_recording() or as long as the group, is told what the jobs do; first, what each that is in an

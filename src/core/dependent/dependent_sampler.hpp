@@ -32,6 +32,7 @@ class DependentSampler {
   /// Goes on as the sampler would that gave this state. Throws UsageError for cells that cannot be.
   explicit DependentSampler(const State& state);
   [[nodiscard]] State state() const;
+  [[nodiscard]] std::uint64_t random() const { return m_random.state(); }  ///< of state()
 
   [[nodiscard]] const RemainingSets& sets() const { return m_sets; }
 

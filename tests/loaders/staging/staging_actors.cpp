@@ -50,7 +50,8 @@ class TakerActor final : public Actor {
     const StagedBatch& batch = me.taker->batch();
     if (!me.first) {
       me.first = me.next = batch.sequence;
-      if (batch.index != 0) simulation.problem(fmt::format("job {} came in at batch {} of an epoch", job, batch.index));
+      if (batch.sequence != simulation.view->start_of(batch.epoch))
+        simulation.problem(fmt::format("job {} came in at batch {} of an epoch", job, batch.index));
     }
     if (batch.sequence != me.next) simulation.problem(fmt::format("job {} got batch {} where {} was next", job, batch.sequence, me.next));
     ++me.next;
@@ -127,7 +128,7 @@ class FillerActor final : public Actor {
   void check_epoch_before(const StagingClaim& claim) const {
     const Sequence start = claim.sequence - claim.index;
     const Sequence before = std::max(start - std::min<Sequence>(start, simulation.schedule.facts.batches_per_epoch),
-                                     simulation.schedule.facts.first_epoch * simulation.schedule.facts.batches_per_epoch);
+                                     simulation.view->start_of(simulation.schedule.facts.first_epoch));
     for (Sequence sequence = before; sequence < start; ++sequence) {
       if (!simulation.published.contains(sequence))
         simulation.problem(fmt::format("batch {} is begun before batch {} of the epoch before it is published", claim.sequence, sequence));

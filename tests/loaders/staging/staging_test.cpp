@@ -4,8 +4,10 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
+#include <memory>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "base/error.hpp"
 #include "loaders/staging/segments.hpp"
@@ -130,9 +132,9 @@ TEST_CASE("a group that needs more memory than there is does not start, and says
 
 /// A coordinator and one job in this process.
 struct OneJob {
-  explicit OneJob(const StagingFacts& facts)
+  explicit OneJob(const StagingFacts& facts, StagingObserver observer = {})
       : coordinator(
-            facts, [](std::uint32_t) { return true; }, system_timing()),
+            facts, [](std::uint32_t) { return true; }, system_timing(), std::move(observer)),
         job(
             copy_of(coordinator.board()), [this] { return coordinator_lives; }, system_timing()) {
     place = coordinator.admit(copy_of(job.page()), job.slab() < 0 ? FileDescriptor() : copy_of(job.slab()));
@@ -207,6 +209,100 @@ TEST_CASE("a group of so many epochs ends by itself") {
     CHECK(group.job.release(batch.sequence).ok());
   }
   CHECK(taken == 6);
+}
+
+TEST_CASE("a group that goes on in mid-epoch has no batch before its first, and ends with whole epochs") {
+  StagingFacts facts = one_job();
+  facts.first_epoch = 5;
+  facts.first_batch = 2;
+  facts.epochs = 2;
+  OneJob group(facts);
+  std::vector<std::uint64_t> taken;
+  for (StagedBatch batch;;) {
+    group.coordinator.survey();
+    if (StagingClaim claim; taken.size() < 4 && group.job.claim(claim, in_time()).ok()) group.job.publish(claim, {1, 0, 0});
+    const Status status = group.job.take(batch, in_time());
+    if (status.code == StatusCode::end) break;
+    REQUIRE(status.ok());
+    CHECK(batch.sequence == batch.epoch * facts.batches_per_epoch + batch.index);
+    taken.push_back(batch.sequence);
+    CHECK(group.job.release(batch.sequence).ok());
+  }
+  CHECK(taken == std::vector<std::uint64_t>{17, 18, 19, 20});
+  facts.first_batch = facts.batches_per_epoch;
+  CHECK_THROWS_AS(facts.validate(), UsageError);
+}
+
+TEST_CASE("what a job has announced it gets after the coordinator took back all else") {
+  StagingFacts facts = one_job();
+  facts.batches_per_epoch = 8;
+  facts.prefetch = 2;
+  facts.held = 2;
+  facts.producers = Producers::coordinator;
+  for (const std::uint64_t taken : {0, 1, 3}) {
+    for (const bool announced : {false, true}) {
+      CAPTURE(taken);
+      CAPTURE(announced);
+      OneJob group(facts);
+      group.job.attach(staging_most_jobs, {}, copy_of(group.coordinator.slab(staging_most_jobs)));
+      group.coordinator.survey();
+      const auto make = [&] {
+        StagingClaim claim;
+        if (!group.coordinator.producer().claim(claim, {0}).ok()) return false;
+        group.coordinator.producer().publish(claim, {1, 0, 0});
+        return true;
+      };
+      const auto take = [&](std::uint64_t expected) {
+        StagedBatch batch;
+        REQUIRE(group.job.take(batch, in_time()).ok());
+        CHECK(batch.sequence == expected);
+        CHECK(group.job.release(batch.sequence).ok());
+      };
+      StagedBatch batch;
+      // A wait for what is not there yet is an announcement.
+      if (announced && taken == 0) CHECK(group.job.take(batch, {0}).code == StatusCode::timeout);
+      while (make()) continue;
+      for (std::uint64_t i = 0; i < taken; ++i) take(i);
+      if (announced && taken > 0) {
+        // All that was made is taken, and more is made while the job waits.
+        std::uint64_t next = taken;
+        while (group.job.take(batch, {0}).ok()) {
+          CHECK(batch.sequence == next++);
+          CHECK(group.job.release(batch.sequence).ok());
+        }
+        while (make()) continue;
+        CHECK(group.coordinator.withdraw() == next + 1);
+        take(next);
+      } else {
+        CHECK(group.coordinator.withdraw() == taken + (announced ? 1 : 0));
+        if (announced) take(0);
+      }
+      CHECK(group.job.take(batch, {0}).code == StatusCode::timeout);
+      CHECK(group.coordinator.survey().departed.empty());
+    }
+  }
+}
+
+TEST_CASE("a job that announces a batch while the coordinator takes it back gets it") {
+  StagingFacts facts = one_job();
+  facts.batches_per_epoch = 8;
+  facts.held = 2;
+  facts.producers = Producers::coordinator;
+  std::unique_ptr<OneJob> group;
+  StagedBatch batch;
+  bool taken = false;
+  group = std::make_unique<OneJob>(facts, [&](StagingStep step) {
+    if (step == StagingStep::retract && !std::exchange(taken, true)) CHECK(group->job.take(batch, {0}).ok());
+  });
+  group->job.attach(staging_most_jobs, {}, copy_of(group->coordinator.slab(staging_most_jobs)));
+  group->coordinator.survey();
+  for (StagingClaim claim; group->coordinator.producer().claim(claim, {0}).ok();) group->coordinator.producer().publish(claim, {1, 0, 0});
+  CHECK(group->coordinator.withdraw() == 1);
+  CHECK(taken);
+  CHECK(batch.sequence == 0);
+  CHECK(group->coordinator.survey().departed.empty());
+  CHECK(group->job.release(0).ok());
+  CHECK(group->job.take(batch, {0}).code == StatusCode::timeout);
 }
 
 TEST_CASE("a group takes in as many jobs as it has slots for") {
