@@ -3,7 +3,6 @@
 #include <ctime>
 #include <filesystem>
 #include <memory>
-#include <string_view>
 
 #include "command.hpp"
 #include "core/records/result.hpp"
