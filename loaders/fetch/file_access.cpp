@@ -16,7 +16,6 @@
 
 #include "base/error.hpp"
 #include "base/system/files.hpp"
-#include "kernel_reads.hpp"
 #include "storage_meter.hpp"
 
 namespace dsanalyze {

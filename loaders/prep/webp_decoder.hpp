@@ -6,7 +6,6 @@
 #include <webp/decode.h>
 
 #include "image_decoder.hpp"
-#include "pixel_buffer.hpp"
 
 namespace dsanalyze {
 
