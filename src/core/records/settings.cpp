@@ -8,7 +8,6 @@
 
 #include "base/error.hpp"
 #include "core/device.hpp"
-#include "core/modes.hpp"
 #include "core/partition/peers.hpp"
 #include "core/records/fields/settings_fields.hpp"
 #include "result_json.hpp"
