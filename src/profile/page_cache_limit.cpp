@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "run_support.hpp"
-
 namespace dsanalyze {
 namespace {
 

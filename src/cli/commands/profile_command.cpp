@@ -19,7 +19,6 @@
 #include "cli/options/rank_options.hpp"
 #include "cli/process/data_files.hpp"
 #include "cli/process/private_folder.hpp"
-#include "doctor_before_profile.hpp"
 #include "loaders/prep/prep.hpp"
 #include "models/whatif/whatif.hpp"
 #include "profile/attached/attached_profile.hpp"

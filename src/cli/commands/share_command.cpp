@@ -16,11 +16,10 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
-#include "base/process/named_places.hpp"
+#include "base/system/files.hpp"
 #include "base/text/text.hpp"
 #include "cli/attach_watch.hpp"
 #include "cli/options/share_options.hpp"
-#include "cli/process/client_library.hpp"
 #include "cli/process/data_files.hpp"
 #include "cli/process/private_folder.hpp"
 #include "share/dependent_run.hpp"

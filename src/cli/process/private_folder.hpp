@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "base/process/named_places.hpp"
+#include "base/system/files.hpp"
 
 namespace dsanalyze::cli {
 

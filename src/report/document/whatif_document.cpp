@@ -6,7 +6,6 @@
 #include "core/records/rate_text.hpp"
 #include "record_documents.hpp"
 #include "record_texts.hpp"
-#include "shared_sections.hpp"
 
 namespace dsanalyze::report {
 namespace {
