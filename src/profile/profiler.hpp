@@ -91,7 +91,7 @@ class PrepGauge {
 /// tells what it found, or what went wrong, over `report`. Does not throw.
 struct GroupJobEnd {
   bool ok = false;
-  std::string untold;  ///< what went wrong, where nobody is left to be told over `report`
+  std::string untold;  ///< what went wrong, where no process is left to be told over `report`
 };
 GroupJobEnd run_group_job_process(FileDescriptor line, FileDescriptor report, Timing timing);
 

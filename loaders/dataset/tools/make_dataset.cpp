@@ -67,7 +67,7 @@ std::string origin_of_package(const Photographs& photographs) {
       "Every sample is a crop of one of these photographs, scaled and encoded anew; its JPEG comment names the photograph and its author.\n"
       "They come from the Debian package {}{}; authors and licences as its copyright file gives them.\n\n{}\n"
       "Samples from photographs under CC-BY-4.0 may be passed on with the author's name, the licence and the note that they were changed.\n"
-      "Samples from photographs under CC-BY-SA-4.0 are adapted material: whoever passes them on does so under CC-BY-SA-4.0 too, and likewise for\n"
+      "Samples from photographs under CC-BY-SA-4.0 are adapted material: anyone who passes them on does so under CC-BY-SA-4.0 too, and likewise for\n"
       "the dataset as a whole. CC0-1.0 asks for nothing.\n",
       photographs.package, photographs.package_version.empty() ? "" : " (version " + photographs.package_version + ")", photograph_rows(photographs));
 }
