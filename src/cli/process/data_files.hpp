@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/system/files.hpp"
 #include "base/text/enum_names.hpp"
 #include "core/workload.hpp"
 
@@ -50,5 +51,22 @@ std::optional<std::filesystem::path> find_client_library(std::span<const std::fi
 /// first.
 std::vector<std::string> library_environment(const std::filesystem::path& library,
                                              const std::function<std::optional<std::string>(const std::string& name)>& environment);
+
+/// A folder with a name that nobody can guess, in the user's runtime folder ($XDG_RUNTIME_DIR) or /tmp, that nobody else may enter.
+class PrivateFolder {
+ public:
+  /// Throws Error.
+  PrivateFolder();
+  /// Removes it, and what is in it.
+  ~PrivateFolder();
+  PrivateFolder(const PrivateFolder&) = delete;
+  PrivateFolder& operator=(const PrivateFolder&) = delete;
+
+  [[nodiscard]] const std::filesystem::path& path() const { return m_path; }
+
+ private:
+  std::filesystem::path m_path;
+  std::optional<NamedPlace> m_named;
+};
 
 }  // namespace dsanalyze::cli

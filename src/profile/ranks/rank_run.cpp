@@ -8,7 +8,7 @@
 #include "profile/pilot.hpp"
 #include "profile/run_support.hpp"
 #include "rank_runs.hpp"
-#include "ranks/rank_partition.hpp"
+#include "ranks/rank_team.hpp"
 
 namespace dsanalyze {
 namespace {
