@@ -7,10 +7,8 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "loader_feed.hpp"
 #include "loader_flow.hpp"
-#include "loader_reap.hpp"
-#include "loader_work.hpp"
+#include "loader_threads.hpp"
 
 namespace dsanalyze {
 

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "core/order.hpp"
-#include "loader_feed.hpp"
+#include "loader_threads.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -4,10 +4,9 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "base/host/host.hpp"
 #include "core/partition/assignment.hpp"
-#include "loader_feed.hpp"
-#include "loader_tag.hpp"
+#include "loader_item.hpp"
+#include "loader_threads.hpp"
 
 namespace dsanalyze {
 

@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 #include "core/depths.hpp"
-#include "loader_tag.hpp"
+#include "loader_item.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <array>
 
-#include "loader_reap.hpp"
-#include "loader_tag.hpp"
+#include "loader_item.hpp"
+#include "loader_threads.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "base/host/host.hpp"
 #include "core/depths.hpp"
-#include "loader_work.hpp"
+#include "loader_threads.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include "round_up.hpp"
+#include "base/text/units.hpp"
 
 namespace dsanalyze {
 namespace {

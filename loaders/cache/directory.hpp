@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstdint>
 #include <optional>
-#include <span>
 
 #include "base/system/shared_memory.hpp"
 #include "base/text/units.hpp"

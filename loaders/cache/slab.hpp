@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/system/shared_memory.hpp"
+#include "base/text/units.hpp"
 
 namespace dsanalyze {
 
@@ -21,7 +22,7 @@ class Slab {
 
   /// Copies the bytes in; their offset, or nullopt when the slab has no room for them.
   std::optional<std::uint64_t> append(std::span<const std::byte> bytes) {
-    const std::size_t room = (bytes.size() + alignment - 1) / alignment * alignment;
+    const std::size_t room = round_up(bytes.size(), alignment);
     std::uint64_t offset = m_used.load(std::memory_order_relaxed);
     do {
       if (room > m_segment.size() - offset) return std::nullopt;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <filesystem>
 #include <stop_token>
 #include <string>
 #include <vector>

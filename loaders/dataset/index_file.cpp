@@ -5,14 +5,12 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <limits>
 #include <type_traits>
 #include <utility>
 
 #include "base/error.hpp"
 #include "base/system/files.hpp"
 #include "dataset.hpp"
-#include "index_bytes.hpp"
 #include "loaders/dataset/readers/dataset_source.hpp"
 #include "loaders/dataset/readers/member_keys.hpp"
 

@@ -108,7 +108,7 @@ bool read_past_cache(const FileDescriptor& file, std::uint64_t offset, std::span
   if (flags < 0 || fcntl(file.get(), F_SETFL, flags | O_DIRECT) != 0) return false;
   const std::uint64_t first = offset / block * block;
   const std::size_t lead = offset - first;
-  const std::size_t wanted = (lead + bytes.size() + block - 1) / block * block;
+  const std::size_t wanted = round_up(lead + bytes.size(), block);
   const ZeroedMemory buffer(wanted);
   const ssize_t got = pread(file.get(), buffer.bytes().data(), wanted, static_cast<off_t>(first));
   fcntl(file.get(), F_SETFL, flags);

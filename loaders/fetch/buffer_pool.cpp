@@ -8,7 +8,7 @@
 #include <numeric>
 #include <utility>
 
-#include "kernel_reads.hpp"
+#include "file_access.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -68,6 +69,7 @@ enum class PageCacheUse {
   keep,  ///< leave what was read in the kernel's page cache (--cache page)
   drop   ///< drop a file's pages once it is read: the loader's own cache is the only one
 };
+constexpr std::array<const char*, 2> names_of(PageCacheUse /*type*/) { return {"keep", "drop"}; }
 
 /// What the kernel should read beyond what was asked for, of files that hold many samples.
 enum class ReadAhead {

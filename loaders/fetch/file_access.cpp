@@ -16,7 +16,6 @@
 
 #include "base/error.hpp"
 #include "base/system/files.hpp"
-#include "kernel_reads.hpp"
 #include "storage_meter.hpp"
 
 namespace dsanalyze {
@@ -24,8 +23,7 @@ namespace {
 
 constexpr std::uint64_t direct_block = 4096;
 
-constexpr std::uint64_t round_down(std::uint64_t bytes, std::uint64_t block = direct_block) { return bytes / block * block; }
-constexpr std::uint64_t round_up(std::uint64_t bytes, std::uint64_t block = direct_block) { return round_down(bytes + block - 1, block); }
+constexpr std::uint64_t block_of(std::uint64_t offset) { return offset / direct_block * direct_block; }
 
 /// Of the filesystem that the folder lies on; never larger than what direct reads are aligned to.
 std::uint64_t filesystem_block_of(int folder) {
@@ -57,7 +55,7 @@ FileAccess::FileAccess(std::shared_ptr<const DatasetIndex> index, const FetchOpt
 }
 
 Bytes direct_bytes(std::uint64_t begin, std::uint64_t end, ReadEnd where, std::uint64_t filesystem_block) {
-  return round_up(end, where == ReadEnd::at_file_end ? filesystem_block : direct_block) - round_down(begin);
+  return round_up(end, where == ReadEnd::at_file_end ? filesystem_block : direct_block) - block_of(begin);
 }
 
 bool FileAccess::path_of(std::uint32_t file, std::span<char> path) const {
@@ -89,10 +87,10 @@ ReadPlan FileAccess::plan(const Extent& extent) const {
   const std::uint64_t end = extent.offset + extent.length;
   std::uint64_t ask_to = plan.whole_file ? end + 1 : end;
   if (m_options.read_mode == ReadMode::direct) {
-    plan.begin = round_down(extent.offset);
+    plan.begin = block_of(extent.offset);
     const bool ends_file = plan.whole_file || m_index->file_count() == m_index->size();
     plan.counted = direct_bytes(extent.offset, end, ends_file ? ReadEnd::at_file_end : ReadEnd::within_file, m_filesystem_block);
-    ask_to = round_up(ask_to);
+    ask_to = round_up(ask_to, direct_block);
   }
   plan.lead = extent.offset - plan.begin;
   plan.needed = extent.length == 0 ? 0 : plan.lead + extent.length;

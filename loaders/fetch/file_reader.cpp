@@ -9,7 +9,7 @@
 #include <climits>
 #include <utility>
 
-#include "kernel_reads.hpp"
+#include "file_access.hpp"
 
 namespace dsanalyze {
 namespace {

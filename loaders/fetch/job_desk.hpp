@@ -4,11 +4,13 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "base/bounded_queue.hpp"
 #include "buffer_pool.hpp"
 #include "fetch_engine.hpp"
+#include "file_access.hpp"
 
 namespace dsanalyze {
 
@@ -94,6 +96,23 @@ class JobDesk {
   std::atomic<Nanoseconds> m_next_turn{0};
   std::atomic<std::uint64_t> m_submitted{0};
   std::atomic<std::uint64_t> m_cancelled{0};
+};
+
+/// An engine that reads real files: what the threads and the rings have in common.
+class DeskEngine : public FetchEngine {
+ public:
+  std::size_t reap(std::span<FetchCompletion> completions, Deadline deadline) override { return m_desk.reap(completions, deadline); }
+  void release(std::span<const FetchBuffer> buffers) override { m_desk.pool().give_back(buffers); }
+  [[nodiscard]] std::size_t capacity() const override { return m_desk.pool().capacity(); }
+  [[nodiscard]] std::size_t free_places() const override { return m_desk.pool().free_places(); }
+  [[nodiscard]] Bytes requested() const override { return m_access.requested(); }
+
+ protected:
+  DeskEngine(std::shared_ptr<const DatasetIndex> index, const FetchOptions& options, Timing timing)
+      : m_access(std::move(index), options), m_desk(options, timing) {}
+
+  FileAccess m_access;
+  JobDesk m_desk;
 };
 
 }  // namespace dsanalyze

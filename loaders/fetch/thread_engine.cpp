@@ -12,10 +12,10 @@
 namespace dsanalyze {
 namespace {
 
-class ThreadEngine final : public FetchEngine {
+class ThreadEngine final : public DeskEngine {
  public:
   ThreadEngine(std::shared_ptr<const DatasetIndex> index, const FetchOptions& options, Timing timing)
-      : m_timing(timing), m_access(std::move(index), options), m_reader(m_access, timing), m_desk(options, timing) {
+      : DeskEngine(std::move(index), options, timing), m_timing(timing), m_reader(m_access, timing) {
     try {
       for (int i = 0; i < options.concurrency; ++i) m_threads.emplace_back([this] { work(); });
     } catch (const std::exception& error) {
@@ -29,15 +29,10 @@ class ThreadEngine final : public FetchEngine {
   ThreadEngine& operator=(const ThreadEngine&) = delete;
 
   Status submit(std::span<const FetchRequest> requests) override { return m_desk.submit(requests); }
-  std::size_t reap(std::span<FetchCompletion> completions, Deadline deadline) override { return m_desk.reap(completions, deadline); }
-  void release(std::span<const FetchBuffer> buffers) override { m_desk.pool().give_back(buffers); }
   void cancel() override {
     m_desk.cancel();
     m_pacing.notify(*m_timing.waiter, 1 << 20);
   }
-  [[nodiscard]] std::size_t capacity() const override { return m_desk.pool().capacity(); }
-  [[nodiscard]] std::size_t free_places() const override { return m_desk.pool().free_places(); }
-  [[nodiscard]] Bytes requested() const override { return m_access.requested(); }
 
  private:
   void close() {
@@ -72,9 +67,7 @@ class ThreadEngine final : public FetchEngine {
   }
 
   Timing m_timing;
-  FileAccess m_access;
   FileReader m_reader;
-  JobDesk m_desk;
   Signal m_pacing;
   std::vector<std::jthread> m_threads;
 };

@@ -5,12 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <filesystem>
 #include <fstream>
 #include <vector>
 
 #include "base/error.hpp"
-#include "kernel_reads.hpp"
+#include "file_access.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 
 #include "base/system/files.hpp"
 #include "fetch_engine.hpp"

@@ -1,8 +1,7 @@
-#include <algorithm>
 #include <cerrno>
 #include <utility>
 
-#include "kernel_reads.hpp"
+#include "file_access.hpp"
 #include "uring_worker.hpp"
 
 namespace dsanalyze {

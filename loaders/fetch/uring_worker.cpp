@@ -188,10 +188,9 @@ void UringWorker::hand_over() {
 
 namespace {
 
-class UringEngine final : public FetchEngine {
+class UringEngine final : public DeskEngine {
  public:
-  UringEngine(std::shared_ptr<const DatasetIndex> index, const FetchOptions& options, Timing timing)
-      : m_access(std::move(index), options), m_desk(options, timing) {
+  UringEngine(std::shared_ptr<const DatasetIndex> index, const FetchOptions& options, Timing timing) : DeskEngine(std::move(index), options, timing) {
     const auto rings = static_cast<std::size_t>(std::clamp(options.rings, 1, std::max(options.concurrency, 1)));
     const std::size_t reads = std::max<std::size_t>((static_cast<std::size_t>(options.concurrency) + rings - 1) / rings, 1);
     const std::size_t kept = std::max<std::size_t>(KeptFiles::most_files() / rings, 1);
@@ -223,15 +222,10 @@ class UringEngine final : public FetchEngine {
     }
     return status;
   }
-  std::size_t reap(std::span<FetchCompletion> completions, Deadline deadline) override { return m_desk.reap(completions, deadline); }
-  void release(std::span<const FetchBuffer> buffers) override { m_desk.pool().give_back(buffers); }
   void cancel() override {
     m_desk.cancel();
     for (const auto& worker : m_workers) worker->wake_always();
   }
-  [[nodiscard]] std::size_t capacity() const override { return m_desk.pool().capacity(); }
-  [[nodiscard]] std::size_t free_places() const override { return m_desk.pool().free_places(); }
-  [[nodiscard]] Bytes requested() const override { return m_access.requested(); }
 
  private:
   void close() {
@@ -240,8 +234,6 @@ class UringEngine final : public FetchEngine {
     m_threads.clear();
   }
 
-  FileAccess m_access;
-  JobDesk m_desk;
   std::vector<std::unique_ptr<UringWorker>> m_workers;
   std::vector<std::jthread> m_threads;
 };

@@ -36,11 +36,6 @@ ImageFormat recognise_image(std::span<const std::byte> encoded) {
   return ImageFormat::unknown;
 }
 
-std::string_view image_format_name(ImageFormat format) {
-  constexpr std::array names{"unknown"sv, "JPEG"sv, "PNG"sv, "WebP"sv, "GIF"sv, "TIFF"sv};
-  return names[static_cast<std::size_t>(format)];
-}
-
 Status AnyImageDecoder::open(std::span<const std::byte> encoded) {
   switch (recognise_image(encoded)) {
     case ImageFormat::jpeg:

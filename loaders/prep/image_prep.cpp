@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
-#include <utility>
 
 #include "any_image_decoder.hpp"
 #include "base/counters.hpp"

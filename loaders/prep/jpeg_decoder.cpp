@@ -8,7 +8,6 @@
 #include <jerror.h>
 
 #include "base/error.hpp"
-#include "jpeg_warnings.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "core/batch.hpp"
 #include "core/workload.hpp"
-#include "normalise_kernels.hpp"
+#include "kernels.hpp"
 
 namespace dsanalyze {
 

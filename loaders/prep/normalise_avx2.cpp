@@ -1,6 +1,6 @@
 #include <immintrin.h>
 
-#include "normalise_kernels.hpp"
+#include "kernels.hpp"
 
 namespace dsanalyze {
 namespace {

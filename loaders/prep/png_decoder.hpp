@@ -9,7 +9,6 @@
 #include <span>
 
 #include "image_decoder.hpp"
-#include "pixel_buffer.hpp"
 
 namespace dsanalyze {
 

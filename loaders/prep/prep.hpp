@@ -86,8 +86,6 @@ std::unique_ptr<PrepFactory> make_emulated_prep(const TensorShape& tensor_like, 
 enum class ImageFormat : std::uint8_t { unknown, jpeg, png, webp, gif, tiff };
 /// By the first bytes. Those that are only named here (gif, tiff) are unsupported.
 ImageFormat recognise_image(std::span<const std::byte> encoded);
-/// "JPEG", "PNG", ...; "unknown".
-std::string_view image_format_name(ImageFormat format);
 
 /// Facts of an encoded image, from its header alone.
 struct ImageInfo {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "loaders/round_up.hpp"
+#include "base/text/units.hpp"
 
 namespace dsanalyze {
 namespace {

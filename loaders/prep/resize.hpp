@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "image_decoder.hpp"
-#include "resize_kernels.hpp"
+#include "kernels.hpp"
 
 namespace dsanalyze {
 

@@ -1,4 +1,4 @@
-#include "webp_decoder.hpp"
+#include "any_image_decoder.hpp"
 
 #include <algorithm>
 #include <cerrno>

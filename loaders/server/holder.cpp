@@ -5,7 +5,6 @@
 #include <array>
 #include <atomic>
 #include <list>
-#include <mutex>
 #include <new>
 #include <thread>
 #include <vector>

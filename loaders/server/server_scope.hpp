@@ -2,8 +2,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
-#include <vector>
 
 #include "base/clock.hpp"
 #include "base/system/files.hpp"

@@ -296,9 +296,8 @@ Base required_base(const RateModel& model, const SearchQuestion& question, std::
       std::vector<std::string> names;
       names.reserve(kinds.size());
       for (const auto& [kind, price] : kinds) names.push_back(kind);
-      const auto near = nearest_name(*question.measured_accelerator, names);
       throw UsageError(fmt::format("\"{}\" is not among the accelerators of the price list {}{}; it has {}", *question.measured_accelerator,
-                                   question.prices.name, near ? fmt::format(" (did you mean \"{}\"?)", *near) : "", fmt::join(names, ", ")));
+                                   question.prices.name, did_you_mean(*question.measured_accelerator, names), fmt::join(names, ", ")));
     }
     base.measured_kind = found->first;
     base.measured_speed = found->second.relative_speed.value;

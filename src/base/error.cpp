@@ -46,27 +46,9 @@ void throw_no_thread(const std::exception& cause, std::string_view threads, std:
 }
 
 std::string_view status_name(StatusCode code) {
-  switch (code) {
-    case StatusCode::ok:
-      return "ok";
-    case StatusCode::busy:
-      return "busy";
-    case StatusCode::not_found:
-      return "not_found";
-    case StatusCode::corrupt:
-      return "corrupt";
-    case StatusCode::unsupported:
-      return "unsupported";
-    case StatusCode::timeout:
-      return "timeout";
-    case StatusCode::end:
-      return "end";
-    case StatusCode::cancelled:
-      return "cancelled";
-    case StatusCode::io:
-      return "io";
-  }
-  return "unknown";
+  constexpr std::array names = names_of(StatusCode{});
+  const auto at = static_cast<std::size_t>(code);
+  return at < names.size() ? names[at] : "unknown";
 }
 
 }  // namespace dsanalyze

@@ -65,6 +65,9 @@ enum class StatusCode : std::uint8_t {
   cancelled,    ///< stopped on request
   io            ///< the system refused; errno in detail
 };
+constexpr std::array<const char*, 9> names_of(StatusCode /*type*/) {
+  return {"ok", "busy", "not_found", "corrupt", "unsupported", "timeout", "end", "cancelled", "io"};
+}
 
 /// The outcome of an operation on the data path: a value, never an exception.
 struct [[nodiscard]] Status {

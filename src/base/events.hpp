@@ -35,6 +35,14 @@ class EventSink {
 };
 
 /// Drops everything.
-EventSink& null_events();
+inline EventSink& null_events() {
+  class NullEvents final : public EventSink {
+    void progress(const Progress& /*progress*/) override {}
+    void note(const std::string& /*line*/) override {}
+    void finding(const Finding& /*finding*/) override {}
+  };
+  static NullEvents sink;
+  return sink;
+}
 
 }  // namespace dsanalyze

@@ -13,10 +13,9 @@
 #include <system_error>
 #include <utility>
 
+#include "abi.hpp"
 #include "base/error.hpp"
-#include "registry.hpp"
-#include "signals.hpp"
-#include "versioned.hpp"
+#include "client.hpp"
 
 using dsanalyze::Deadline;
 using dsanalyze::FileDescriptor;

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/host/host.hpp"
-#include "signals.hpp"
 
 namespace dsanalyze::client {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <csignal>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -11,6 +12,26 @@
 #include "share/group_job.hpp"
 
 namespace dsanalyze::client {
+
+/// While it lives, threads that the calling one starts have all signals blocked: the program's handlers run in the program's threads. What is sent to
+/// the calling thread meanwhile is delivered afterwards.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() noexcept {
+    sigset_t all;
+    ::sigfillset(&all);
+    m_changed = ::pthread_sigmask(SIG_SETMASK, &all, &m_before) == 0;
+  }
+  ~SignalsBlocked() {
+    if (m_changed) ::pthread_sigmask(SIG_SETMASK, &m_before, nullptr);
+  }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t m_before{};
+  bool m_changed = false;
+};
 
 /// How a call ended, and why in words when that is not DSA_OK.
 struct Answer {

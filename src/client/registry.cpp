@@ -1,4 +1,4 @@
-#include "registry.hpp"
+#include "abi.hpp"
 
 #include <sys/types.h>
 #include <unistd.h>

@@ -1,7 +1,6 @@
 #include "device.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 namespace dsanalyze {

@@ -2,7 +2,11 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
+
+#include "base/error.hpp"
+#include "base/text/enum_names.hpp"
 
 namespace dsanalyze {
 
@@ -14,9 +18,14 @@ enum class JobSharing {
   dependent,         ///< one process prepares; jobs draw at their own pace so that they often get the same sample [JOADER, section 3]
 };
 constexpr std::array<const char*, 4> names_of(JobSharing /*type*/) { return {"none", "coordinated", "unified-producer", "dependent"}; }
-/// parse_ throws UsageError naming what it found.
-JobSharing parse_job_sharing(const std::string& text);
-std::string job_sharing_name(JobSharing sharing);
+/// Throws UsageError naming what it found.
+inline JobSharing parse_job_sharing(const std::string& text) {
+  if (const std::optional<JobSharing> sharing = enum_named<JobSharing>(text)) return *sharing;
+  std::string names;
+  for (const char* name : enum_names<JobSharing>) names += (names.empty() ? "" : ", ") + std::string(name);
+  throw UsageError("found '" + text + "', expected one of " + names);
+}
+inline std::string job_sharing_name(JobSharing sharing) { return enum_name(sharing); }
 
 /// Who prepares the batches that coordinated jobs share.
 enum class Producers : std::uint32_t {
@@ -24,8 +33,7 @@ enum class Producers : std::uint32_t {
   coordinator,  ///< one process fetches and prepares with all cores and hands every batch to every job (Py-CoorDL) [CoorDL, App. E.2.2]
 };
 constexpr std::array<const char*, 2> names_of(Producers /*type*/) { return {"jobs", "coordinator"}; }
-Producers parse_producers(const std::string& text);
-std::string producers_name(Producers producers);
+inline std::string producers_name(Producers producers) { return enum_name(producers); }
 
 /// How the servers of one data-parallel job part the dataset in their caches. In each epoch every server trains on its share of the global batches.
 enum class PartitionMode {
@@ -34,8 +42,7 @@ enum class PartitionMode {
   locality,     ///< each trains on what it holds; only what balances the batches is moved [Yang-Cong, section V]
 };
 constexpr std::array<const char*, 3> names_of(PartitionMode /*type*/) { return {"none", "partitioned", "locality"}; }
-PartitionMode parse_partition_mode(const std::string& text);
-std::string partition_mode_name(PartitionMode mode);
+inline std::string partition_mode_name(PartitionMode mode) { return enum_name(mode); }
 
 /// Where the samples that balance a locality-aware batch come from.
 enum class BalanceFrom {
@@ -43,13 +50,11 @@ enum class BalanceFrom {
   storage  ///< R_b = R
 };
 constexpr std::array<const char*, 2> names_of(BalanceFrom /*type*/) { return {"peers", "storage"}; }
-BalanceFrom parse_balance_from(const std::string& text);
-std::string balance_from_name(BalanceFrom from);
+inline std::string balance_from_name(BalanceFrom from) { return enum_name(from); }
 
 /// Whose storage it is: each server has its own, or all read from one.
 enum class StorageScope { server, shared };
 constexpr std::array<const char*, 2> names_of(StorageScope /*type*/) { return {"server", "shared"}; }
-StorageScope parse_storage_scope(const std::string& text);
-std::string storage_scope_name(StorageScope scope);
+inline std::string storage_scope_name(StorageScope scope) { return enum_name(scope); }
 
 }  // namespace dsanalyze

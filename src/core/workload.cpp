@@ -23,11 +23,6 @@ void require_range(std::string_view field, const std::array<double, 2>& range, d
 
 }  // namespace
 
-Provenance parse_provenance(const std::string& text) {
-  if (const std::optional<Provenance> provenance = enum_named<Provenance>(text)) return *provenance;
-  throw UsageError(fmt::format("provenance: found '{}', expected one of {}", text, fmt::join(enum_names<Provenance>, ", ")));
-}
-
 std::string provenance_name(Provenance provenance) { return enum_name(provenance); }
 
 void ImagePrep::validate() const {

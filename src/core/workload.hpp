@@ -6,7 +6,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/text/units.hpp"
 
@@ -15,7 +14,6 @@ namespace dsanalyze {
 /// Where a configured number comes from. Nothing without a source is shipped.
 enum class Provenance { measured, paper, derived, assumed };
 constexpr std::array<const char*, 4> names_of(Provenance /*type*/) { return {"measured", "paper", "derived", "assumed"}; }
-Provenance parse_provenance(const std::string& text);
 std::string provenance_name(Provenance provenance);
 
 struct SourcedNumber {

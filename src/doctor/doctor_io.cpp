@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <cerrno>
-#include <sstream>
 
 #include "base/error.hpp"
 #include "base/text/text.hpp"

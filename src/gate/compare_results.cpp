@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <set>
 
@@ -9,7 +8,7 @@
 #include "base/statistics.hpp"
 #include "base/text/text.hpp"
 #include "judge.hpp"
-#include "sessions.hpp"
+#include "runs.hpp"
 
 namespace dsanalyze {
 namespace gate {

@@ -1,4 +1,4 @@
-#include "identity.hpp"
+#include "runs.hpp"
 
 #include <fmt/format.h>
 
@@ -113,9 +113,7 @@ void require_known_fields(const Identity& identity, const std::vector<std::strin
     if (field != command_field) known.push_back(field);
   for (const std::string& name : ignore) {
     if (std::ranges::find(known, name) != known.end()) continue;
-    const auto near = nearest_name(name, known);
-    throw UsageError(fmt::format("--ignore: there is no field \"{}\"{}; fields are {}", name,
-                                 near ? fmt::format(" (did you mean \"{}\"?)", *near) : "", fmt::join(known, ", ")));
+    throw UsageError(fmt::format("--ignore: there is no field \"{}\"{}; fields are {}", name, did_you_mean(name, known), fmt::join(known, ", ")));
   }
 }
 

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <set>
 
-#include "identity.hpp"
 #include "metrics.hpp"
+#include "runs.hpp"
 
 namespace dsanalyze::gate {
 namespace {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "base/error.hpp"
 #include "base/text/json_reader.hpp"
@@ -72,9 +71,7 @@ std::vector<MetricKind> chosen_metrics(const std::vector<std::string>& names) {
           "--metrics: G is never gated: what emulated accelerators train at was asked for and not measured, and what the CPU trains at is no "
           "accelerator's; gate cached and full");
     if (name == "all" || std::ranges::find(known, name) != known.end()) continue;
-    const auto near = nearest_name(name, known);
-    throw UsageError(fmt::format("--metrics: found \"{}\", expected {} or all{}", name, fmt::join(known, ", "),
-                                 near ? fmt::format(" (did you mean \"{}\"?)", *near) : ""));
+    throw UsageError(fmt::format("--metrics: found \"{}\", expected {} or all{}", name, fmt::join(known, ", "), did_you_mean(name, known)));
   }
   const auto named = [&names](const std::string& name) { return std::ranges::find(names, name) != names.end(); };
   std::vector<MetricKind> chosen;

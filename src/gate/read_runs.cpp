@@ -1,5 +1,3 @@
-#include "sessions.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +7,7 @@
 #include "base/system/files.hpp"
 #include "base/text/text.hpp"
 #include "gate.hpp"
-#include "identity.hpp"
+#include "runs.hpp"
 
 namespace dsanalyze {
 namespace {

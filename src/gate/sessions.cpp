@@ -1,4 +1,4 @@
-#include "sessions.hpp"
+#include "runs.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -17,6 +17,7 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/process/processes.hpp"
+#include "base/process/spawn.hpp"
 #include "base/system/files.hpp"
 #include "base/text/text.hpp"
 #include "base/text/units.hpp"
@@ -52,12 +53,6 @@ Pipe make_pipe() {
   if (nothing < 0 || ::dup2(nothing, STDIN_FILENO) < 0 || ::dup2(output, STDOUT_FILENO) < 0 || ::dup2(errors, STDERR_FILENO) < 0) ::_exit(127);
   ::execl("/bin/sh", "sh", "-c", command, static_cast<char*>(nullptr));
   ::_exit(127);
-}
-
-/// Where nobody asked for it, the system collects children by itself, and how they ended is lost.
-void keep_ended_children() {
-  struct sigaction action {};
-  if (::sigaction(SIGCHLD, nullptr, &action) == 0 && action.sa_handler == SIG_IGN) ::signal(SIGCHLD, SIG_DFL);
 }
 
 /// The process group of one command.

@@ -1,12 +1,10 @@
-#include "views.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "base/random.hpp"
-#include "base/text/markup.hpp"
 #include "base/text/text.hpp"
 #include "core/records/gate_result.hpp"
 #include "gate.hpp"
@@ -48,6 +46,12 @@ std::string command_property(const std::string& text) {
   return out;
 }
 
+/// "P: -5.1 % (interval -6.2 to -4.0), regression: 5.1 % slower".
+std::string metric_line(const GateMetric& metric) {
+  return fmt::format("{}: {} (interval {}), {}: {}", metric.name, gate_effect_text(metric), gate_interval_text(metric),
+                     gate_verdict_name(metric.verdict), metric.reason);
+}
+
 struct Annotation {
   std::string level;  ///< error, warning, notice
   std::string title;
@@ -58,8 +62,7 @@ std::vector<Annotation> annotations_of(const GateResult& result) {
   std::vector<Annotation> all;
   const auto add = [&](GateVerdict verdict, const std::string& level) {
     for (const GateMetric& metric : result.metrics)
-      if (metric.verdict == verdict)
-        all.push_back({level, fmt::format("{}: {}", metric.name, gate_verdict_name(verdict)), gate::metric_line(metric)});
+      if (metric.verdict == verdict) all.push_back({level, fmt::format("{}: {}", metric.name, gate_verdict_name(verdict)), metric_line(metric)});
   };
   add(GateVerdict::regression, "error");
   add(GateVerdict::cannot_tell, "warning");
@@ -99,35 +102,20 @@ std::string gate_gitlab_report(const GateResult& result) {
   };
   for (const GateMetric& metric : result.metrics) {
     if (metric.verdict != GateVerdict::regression && metric.verdict != GateVerdict::cannot_tell) continue;
-    add(metric.name, gate::metric_line(metric), metric.verdict == GateVerdict::regression ? "major" : "info");
+    add(metric.name, metric_line(metric), metric.verdict == GateVerdict::regression ? "major" : "info");
   }
   if (result.metrics.empty()) add("comparison", fmt::format("{}: {}", gate_verdict_name(result.verdict), result.reason), "info");
   return issues.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 namespace gate {
-
-std::string metric_line(const GateMetric& metric) {
-  return fmt::format("{}: {} (interval {}), {}: {}", metric.name, gate_effect_text(metric), gate_interval_text(metric),
-                     gate_verdict_name(metric.verdict), metric.reason);
-}
-
 namespace {
 
 constexpr std::size_t most_source_bytes = 200;
 
 std::string mark_of(GateVerdict verdict) {
-  switch (verdict) {
-    case GateVerdict::regression:
-      return ":x:";
-    case GateVerdict::improvement:
-      return ":rocket:";
-    case GateVerdict::no_change:
-      return ":white_check_mark:";
-    case GateVerdict::cannot_tell:
-      break;
-  }
-  return ":grey_question:";
+  constexpr std::array marks{":x:", ":rocket:", ":white_check_mark:", ":grey_question:"};
+  return marks.at(static_cast<std::size_t>(verdict));
 }
 
 std::string side_line(const std::string& name, const GateSide& side) {
@@ -173,7 +161,7 @@ std::string xml_text(const std::string& text) {
 }
 
 std::string outcome_of(const GateMetric& metric) {
-  const std::string line = xml_text(gate::metric_line(metric));
+  const std::string line = xml_text(metric_line(metric));
   switch (metric.verdict) {
     case GateVerdict::regression:
       return fmt::format("      <failure type=\"regression\" message=\"{}\"/>\n", line);

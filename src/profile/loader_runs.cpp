@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "page_cache_limit.hpp"
 #include "profile/jobs/job_runs.hpp"
 #include "run_support.hpp"
 #include "runs.hpp"

@@ -5,7 +5,7 @@
 #include "base/error.hpp"
 #include "base/system/files.hpp"
 #include "core/depths.hpp"
-#include "core/modes.hpp"
+#include "core/records/settings.hpp"
 #include "core/trace/trace_events.hpp"
 #include "loaders/dataset/dataset.hpp"
 #include "loaders/pipeline.hpp"

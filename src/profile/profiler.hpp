@@ -12,6 +12,7 @@
 #include "base/clock.hpp"
 #include "base/events.hpp"
 #include "base/host/host.hpp"
+#include "base/system/files.hpp"
 #include "core/index.hpp"
 #include "core/records/result.hpp"
 #include "core/records/settings.hpp"
@@ -85,5 +86,13 @@ class PrepGauge {
   struct State;
   std::unique_ptr<State> m_state;
 };
+
+/// The whole life of one coordinated job's process (`ProfileInputs::start_job`): joins the group at the other end of `line`, trains on its batches,
+/// tells what it found, or what went wrong, over `report`. Does not throw.
+struct GroupJobEnd {
+  bool ok = false;
+  std::string untold;  ///< what went wrong, where no process is left to be told over `report`
+};
+GroupJobEnd run_group_job_process(FileDescriptor line, FileDescriptor report, Timing timing);
 
 }  // namespace dsanalyze

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "base/clock.hpp"
 #include "base/host/host.hpp"

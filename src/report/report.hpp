@@ -3,7 +3,6 @@
 #include <span>
 #include <string>
 #include <variant>
-#include <vector>
 
 #include "core/records/doctor_result.hpp"
 #include "core/records/gate_result.hpp"

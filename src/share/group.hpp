@@ -77,7 +77,6 @@ struct GroupEvent {
   std::uint64_t epoch = 0;
   std::string text;
 };
-std::string_view group_event_name(GroupEvent::Kind kind);
 
 /// One job that took part in a group, or came to.
 struct GroupJobAccount {

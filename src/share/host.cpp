@@ -1,6 +1,5 @@
 #include <unistd.h>
 
-#include <array>
 #include <exception>
 #include <thread>
 #include <utility>
@@ -11,12 +10,6 @@
 #include "host_lines.hpp"
 
 namespace dsanalyze {
-
-std::string_view group_event_name(GroupEvent::Kind kind) {
-  constexpr std::array<std::string_view, 11> names{"joined", "waiting",    "refused",      "left",        "died", "garbage",
-                                                   "late",   "slow-start", "epoch-opened", "epoch-ended", "ended"};
-  return names.at(static_cast<std::size_t>(kind));
-}
 
 /// The host's one thread, which never waits for a member:
 ///   HostDesk   what other threads ask and read

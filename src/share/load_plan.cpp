@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
@@ -16,15 +14,7 @@ namespace {
 
 using PlanJson = nlohmann::ordered_json;
 
-constexpr std::array<const char*, 2> engine_choices{"pread", "uring"};
-constexpr std::array<const char*, 2> read_choices{"buffered", "direct"};
-constexpr std::array<const char*, 2> page_cache_choices{"keep", "drop"};
-
-template <typename Choices>
-std::size_t read_choice(JsonObject& object, std::string_view key, const Choices& choices) {
-  const std::string found = object.choice(key, {choices.begin(), choices.end()});
-  return static_cast<std::size_t>(std::ranges::find(choices, found) - choices.begin());
-}
+constexpr auto plan_engines = names_of_values<IoEngine::pread, IoEngine::uring>;
 
 }  // namespace
 
@@ -42,9 +32,9 @@ LoadPlan make_load_plan(const LoadInputs& inputs, const Pipeline::Spec& spec) {
 std::string to_json(const LoadPlan& plan) {
   const PlanJson document{{"settings", PlanJson::parse(to_json(plan.settings))},
                           {"prep", PlanJson::parse(to_json(plan.image_prep))},
-                          {"io", engine_choices.at(plan.way.engine == IoEngine::uring ? 1 : 0)},
-                          {"reads", read_choices.at(plan.way.mode == ReadMode::direct ? 1 : 0)},
-                          {"page_cache", page_cache_choices.at(plan.page_cache == PageCacheUse::drop ? 1 : 0)},
+                          {"io", enum_name(plan.way.engine == IoEngine::uring ? IoEngine::uring : IoEngine::pread)},
+                          {"reads", enum_name(plan.way.mode)},
+                          {"page_cache", enum_name(plan.page_cache)},
                           {"storage_seconds_per_request", plan.storage_cost.seconds_per_request},
                           {"storage_seconds_per_byte", plan.storage_cost.seconds_per_byte},
                           {"workers", plan.workers}};
@@ -56,9 +46,9 @@ LoadPlan load_plan_from_json(std::string_view text, const std::string& source) {
   LoadPlan plan;
   plan.settings = settings_from_json(root.raw("settings").dump(), source + ": settings");
   plan.image_prep = image_prep_from_json(root.raw("prep").dump(), source + ": prep");
-  plan.way.engine = read_choice(root, "io", engine_choices) == 1 ? IoEngine::uring : IoEngine::pread;
-  plan.way.mode = read_choice(root, "reads", read_choices) == 1 ? ReadMode::direct : ReadMode::buffered;
-  plan.page_cache = read_choice(root, "page_cache", page_cache_choices) == 1 ? PageCacheUse::drop : PageCacheUse::keep;
+  plan.way.engine = *enum_named<IoEngine>(root.choice("io", {plan_engines.begin(), plan_engines.end()}));
+  plan.way.mode = root.named<ReadMode>("reads");
+  plan.page_cache = root.named<PageCacheUse>("page_cache");
   plan.storage_cost.seconds_per_request = root.number("storage_seconds_per_request", 0, 1e9);
   plan.storage_cost.seconds_per_byte = root.number("storage_seconds_per_byte", 0, 1e9);
   plan.workers = static_cast<int>(root.integer("workers", 1, 4096));

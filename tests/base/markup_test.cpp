@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "base/text/markup.hpp"
+#include "base/text/text.hpp"
 
 using namespace dsanalyze;
 using namespace std::string_literals;

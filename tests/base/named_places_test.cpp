@@ -1,4 +1,4 @@
-#include "base/process/named_places.hpp"
+#include "base/system/files.hpp"
 
 #include <doctest/doctest.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "cli/help/complete.hpp"
+#include "cli/help/help.hpp"
 
 #include <doctest/doctest.h>
 

@@ -7,7 +7,7 @@
 
 #include "base/text/text.hpp"
 #include "cli/commands/command.hpp"
-#include "cli/help/embedded_texts.hpp"
+#include "cli/help/help.hpp"
 #include "cli/options/option_table.hpp"
 
 using namespace dsanalyze::cli;

@@ -1,4 +1,4 @@
-#include "cli/commands/report_inputs.hpp"
+#include "cli/commands/saved_profiles.hpp"
 
 #include <doctest/doctest.h>
 

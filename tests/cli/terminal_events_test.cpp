@@ -1,4 +1,4 @@
-#include "cli/terminal/terminal_events.hpp"
+#include "cli/terminal/terminal.hpp"
 
 #include <doctest/doctest.h>
 

@@ -6,6 +6,8 @@
 #include <limits>
 #include <stdexcept>
 
+#include "../fidelity/yang_cong_forms.hpp"
+
 using namespace dsanalyze;
 
 namespace {

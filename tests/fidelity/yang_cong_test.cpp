@@ -11,6 +11,7 @@
 #include "datasets.hpp"
 #include "models/whatif/servers.hpp"
 #include "rows.hpp"
+#include "yang_cong_forms.hpp"
 
 using namespace dsanalyze;
 using namespace dsanalyze::fidelity;

@@ -7,7 +7,7 @@
 
 #include "core/index.hpp"
 #include "fuzz.hpp"
-#include "loaders/dataset/index_bytes.hpp"
+#include "loaders/dataset/dataset.hpp"
 
 namespace dsanalyze::fuzz {
 namespace {

@@ -13,7 +13,7 @@
 #include "core/index.hpp"
 #include "core/trace/access_trace.hpp"
 #include "core/trace/draw_trace.hpp"
-#include "loaders/dataset/index_bytes.hpp"
+#include "loaders/dataset/dataset.hpp"
 
 // Writes the corpora of images, indexes, traces and records below a folder.
 

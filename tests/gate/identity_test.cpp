@@ -6,7 +6,7 @@
 
 #include "../base/texts.hpp"
 #include "base/error.hpp"
-#include "gate/identity.hpp"
+#include "gate/runs.hpp"
 #include "simulated_profiles.hpp"
 
 using namespace dsanalyze;

@@ -4,7 +4,7 @@
 
 #include "base/random.hpp"
 #include "base/statistics.hpp"
-#include "gate/sessions.hpp"
+#include "gate/runs.hpp"
 #include "gate/statistics.hpp"
 
 using namespace dsanalyze;

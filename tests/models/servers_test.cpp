@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "../base/numbers.hpp"
+#include "../fidelity/yang_cong_forms.hpp"
 #include "base/random.hpp"
 #include "core/cache_policy/page_cache_forms.hpp"
 #include "core/partition/assignment.hpp"

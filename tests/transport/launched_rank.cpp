@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/text/enum_names.hpp"
 #include "transport/rendezvous/launch.hpp"
 #include "transport/rendezvous/rendezvous.hpp"
 
@@ -42,7 +43,7 @@ int run(const std::vector<std::string>& words) {
   const Roster roster = options.contains("--rendezvous") ? meet(options["--rendezvous"], meeting, system_timing(), {}) : through_mpi();
   std::size_t digest = 0;
   for (const std::byte byte : roster.key.bytes()) digest = digest * 31 + static_cast<std::size_t>(byte);
-  std::string text = fmt::format("rank {} of {} by {}: {} addresses, last {}, key {}\n", launch.rank, launch.world, launcher_name(launch.launcher),
+  std::string text = fmt::format("rank {} of {} by {}: {} addresses, last {}, key {}\n", launch.rank, launch.world, enum_name(launch.launcher),
                                  roster.addresses.size(), roster.addresses.back(), digest);
   std::fputs(text.c_str(), stdout);
   std::fflush(stdout);

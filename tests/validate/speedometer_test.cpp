@@ -1,4 +1,4 @@
-#include "validate/speedometer.hpp"
+#include "validate/validate.hpp"
 
 #include <doctest/doctest.h>
 

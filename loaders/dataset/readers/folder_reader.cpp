@@ -10,7 +10,6 @@
 
 #include "base/error.hpp"
 #include "dataset_reader.hpp"
-#include "format_names.hpp"
 #include "label_table.hpp"
 #include "loaders/dataset/index_dependencies.hpp"
 #include "loaders/dataset/sample_choice.hpp"

@@ -5,9 +5,9 @@
 
 #include <charconv>
 #include <limits>
-#include <optional>
 
 #include "base/error.hpp"
+#include "base/text/units.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -184,7 +184,7 @@ NpyHeader parse_npy_header(std::span<const std::byte> bytes) {
 std::string make_npy_header(std::string_view dtype, std::span<const std::uint64_t> shape) {
   std::string text = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}", dtype, shape_text(shape));
   const auto padded = [&](std::size_t begin) {
-    const std::size_t whole = std::max<std::size_t>((begin + text.size() + 1 + alignment - 1) / alignment * alignment, 2 * alignment);
+    const std::size_t whole = std::max<std::size_t>(round_up(begin + text.size() + 1, alignment), 2 * alignment);
     return whole - begin;
   };
   const bool is_long = padded(10) > 0xffff;

@@ -5,6 +5,8 @@
 #include <limits>
 #include <string_view>
 
+#include "base/text/units.hpp"
+
 namespace dsanalyze {
 namespace {
 
@@ -139,7 +141,7 @@ bool take_record(std::string_view key, std::string_view value, PaxRecords& recor
 
 std::optional<std::uint64_t> tar_next_header(std::uint64_t data, std::uint64_t bytes) {
   if (bytes > most_bytes - tar_block_bytes || data > most_bytes - tar_block_bytes - bytes) return std::nullopt;
-  return data + (bytes + tar_block_bytes - 1) / tar_block_bytes * tar_block_bytes;
+  return data + round_up(bytes, tar_block_bytes);
 }
 
 bool tar_kind_has_data(TarKind kind) {

@@ -61,7 +61,6 @@ class TarSampleMaker {
     bool has_label = false;
   };
 
-  void note_repeat(const Met& before, const Met& now);
   void take_label(const TarMember& member, std::size_t rank);
   void take_data(const TarMember& member, const std::string& extension, std::size_t rank);
   void take_array(TarSample& sample, bool is_torn, std::string_view name);

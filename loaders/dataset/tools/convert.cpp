@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <system_error>
-#include <utility>
 
 #include "base/error.hpp"
 #include "base/random.hpp"

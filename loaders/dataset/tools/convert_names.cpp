@@ -1,4 +1,4 @@
-#include "convert_names.hpp"
+#include "convert_output.hpp"
 
 #include <fmt/format.h>
 

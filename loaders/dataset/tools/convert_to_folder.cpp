@@ -1,11 +1,9 @@
-#include <cerrno>
 #include <filesystem>
 #include <string>
 #include <system_error>
 #include <vector>
 
 #include "base/error.hpp"
-#include "convert_names.hpp"
 #include "convert_output.hpp"
 #include "loaders/dataset/readers/npy_header.hpp"
 #include "loaders/dataset/sample_bytes.hpp"

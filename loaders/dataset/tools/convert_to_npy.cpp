@@ -1,12 +1,10 @@
 #include <fmt/format.h>
 
-#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/error.hpp"
-#include "convert_names.hpp"
 #include "convert_output.hpp"
 #include "loaders/dataset/readers/npy_header.hpp"
 #include "loaders/dataset/sample_bytes.hpp"

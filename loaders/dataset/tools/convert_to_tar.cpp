@@ -4,10 +4,8 @@
 #include <array>
 #include <cstddef>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "convert_names.hpp"
 #include "convert_output.hpp"
 #include "loaders/dataset/readers/npy_header.hpp"
 #include "loaders/dataset/readers/tar_header.hpp"

@@ -1,4 +1,4 @@
-#include "jpeg_file.hpp"
+#include "photograph_files.hpp"
 
 #include <jpeglib.h>
 
@@ -8,7 +8,7 @@
 #include <cstdlib>
 
 #include "base/error.hpp"
-#include "loaders/prep/jpeg_warnings.hpp"
+#include "loaders/prep/jpeg_decoder.hpp"
 
 namespace dsanalyze {
 

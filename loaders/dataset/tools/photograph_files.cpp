@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <memory>
 
 #include "base/error.hpp"
 #include "base/system/files.hpp"

@@ -1,13 +1,12 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/text/units.hpp"
-#include "jpeg_file.hpp"
+#include "photograph_files.hpp"
 
 namespace dsanalyze {
 
@@ -17,12 +16,12 @@ struct MakePreset {
   int usual_long_side = 0;  ///< most samples are long x short, some of them upright
   int usual_short_side = 0;
   double usual_share = 0;
-  double upright_share = 0;
+  double upright_share = 0.25;
   int least_side = 0;  ///< the others have sides in [least, most]
   int most_side = 0;
-  double mean_bytes = 0;       ///< of the sizes that are aimed at, log-normal
-  double bytes_deviation = 0;  ///< as a share of the mean
-  Bytes expected_bytes = 0;    ///< mean of what comes out with the Debian photographs
+  double mean_bytes = 0;         ///< of the sizes that are aimed at, log-normal
+  double bytes_deviation = 0.4;  ///< as a share of the mean
+  Bytes expected_bytes = 0;      ///< mean of what comes out with the Debian photographs
 };
 const std::vector<MakePreset>& all_make_presets();
 /// Throws UsageError with the nearest name.

@@ -72,13 +72,12 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
   return all;
 }
 
-/// Where SIGCHLD is ignored, the system collects children by itself, and how they ended is lost.
+}  // namespace
+
 void keep_ended_children() {
   struct sigaction action {};
   if (::sigaction(SIGCHLD, nullptr, &action) == 0 && action.sa_handler == SIG_IGN) ::signal(SIGCHLD, SIG_DFL);
 }
-
-}  // namespace
 
 void survive_closed_pipes() {
   struct sigaction action {};

@@ -18,6 +18,9 @@ struct SpawnWay {
   Group group = Group::of_its_own;
 };
 
+/// Where SIGCHLD is ignored, the system collects children by itself, and how they ended is lost: from now on it is not ignored. Threads: any.
+void keep_ended_children();
+
 /// From now on a reader of this program's output that has ended costs it that output, and not its life. Commands are started as before. Threads: one
 /// at a time.
 void survive_closed_pipes();

@@ -171,8 +171,7 @@ std::string JsonObject::choice(std::string_view key, const std::vector<std::stri
   if (!found.is_string()) m_state->fail_expected(m_state->place_of(key), found, expected);
   auto name = found.get<std::string>();
   if (std::ranges::find(choices, name) != choices.end()) return name;
-  const auto near = nearest_name(name, choices);
-  m_state->fail_expected(m_state->place_of(key), found, near ? fmt::format("{} (did you mean \"{}\"?)", expected, *near) : expected);
+  m_state->fail_expected(m_state->place_of(key), found, expected + did_you_mean(name, choices));
 }
 
 std::int64_t JsonObject::integer(std::string_view key, std::int64_t low, std::int64_t high) {
@@ -201,11 +200,6 @@ std::optional<double> JsonObject::optional_number(std::string_view key, double l
 }
 
 bool JsonObject::boolean(std::string_view key) { return m_state->boolean_at(m_state->place_of(key), m_state->get(key, "true or false")); }
-
-std::optional<bool> JsonObject::optional_boolean(std::string_view key) {
-  const Json* const found = m_state->find_given(key);
-  return found == nullptr ? std::nullopt : std::optional(m_state->boolean_at(m_state->place_of(key), *found));
-}
 
 std::vector<double> JsonObject::numbers(std::string_view key, std::size_t least, std::size_t most, double low, double high) {
   const std::string count = least == most ? fmt::format("{}", least) : fmt::format("{} to {}", least, most);
@@ -292,6 +286,11 @@ std::optional<std::string> nearest_name(std::string_view word, const std::vector
     }
   }
   return nearest;
+}
+
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& known) {
+  const auto near = nearest_name(word, known);
+  return near ? fmt::format(" (did you mean \"{}\"?)", *near) : "";
 }
 
 }  // namespace dsanalyze

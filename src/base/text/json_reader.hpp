@@ -43,7 +43,6 @@ class JsonObject {
   double number(std::string_view key, double low, double high);
   std::optional<double> optional_number(std::string_view key, double low, double high);
   bool boolean(std::string_view key);
-  std::optional<bool> optional_boolean(std::string_view key);
   std::vector<double> numbers(std::string_view key, std::size_t least, std::size_t most, double low, double high);
   JsonObject object(std::string_view key);
   std::optional<JsonObject> optional_object(std::string_view key);
@@ -70,5 +69,7 @@ JsonObject parse_json_object(std::string_view text, const std::string& source);
 
 /// The nearest of `known` to `word` if it is near enough to be a typing mistake.
 std::optional<std::string> nearest_name(std::string_view word, const std::vector<std::string>& known);
+/// " (did you mean "x"?)", or empty when nothing known is near.
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& known);
 
 }  // namespace dsanalyze

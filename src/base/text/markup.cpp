@@ -1,5 +1,3 @@
-#include "markup.hpp"
-
 #include <fmt/format.h>
 
 #include <cctype>

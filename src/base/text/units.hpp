@@ -10,6 +10,9 @@ namespace dsanalyze {
 /// A number of bytes. 1 KiB = 1024 B, 1 kB = 1000 B.
 using Bytes = std::uint64_t;
 
+/// The smallest multiple that is not below the value. Requires multiple > 0.
+constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+
 /// A size as users write it: so many bytes, or a share of a whole that is known later ("4GiB", "500 MB", "35%").
 struct ByteAmount {
   enum class Kind { bytes, fraction };

@@ -13,7 +13,12 @@
 #include <vector>
 
 #include "base/events.hpp"
+#include "base/text/json_reader.hpp"
 #include "report/report.hpp"
+
+namespace dsanalyze {
+struct ProfileInputs;
+}  // namespace dsanalyze
 
 namespace dsanalyze::cli {
 
@@ -99,6 +104,9 @@ std::unique_ptr<Command> make_doctor_command();
 std::unique_ptr<Command> make_list_command();
 std::unique_ptr<Command> make_completions_command();
 
+/// What `profile` tells before it begins: the doctor's warnings about these inputs, as they were asked for.
+std::vector<Finding> doctor_before_profile(const ProfileInputs& inputs, const ProfileSettings& asked);
+
 /// What may stand behind "--".
 enum class AfterDashes { nothing, a_command };
 
@@ -117,7 +125,5 @@ int run_program(const std::vector<std::string>& arguments);
 
 /// `text` if it is one of `choices`; else a UsageError that names the option, suggests the nearest and lists all.
 std::string checked_choice(std::string_view option, const std::string& text, const std::vector<std::string>& choices);
-/// " (did you mean "x"?)", or empty when nothing known is near.
-std::string did_you_mean(std::string_view word, const std::vector<std::string>& known);
 
 }  // namespace dsanalyze::cli

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "cli/help/complete.hpp"
+#include "cli/help/help.hpp"
 #include "cli/options/typed_options.hpp"
 
 namespace dsanalyze::cli {

@@ -1,5 +1,3 @@
-#include "doctor_before_profile.hpp"
-
 #include "base/error.hpp"
 #include "base/system/files.hpp"
 #include "cli/options/profile_options.hpp"

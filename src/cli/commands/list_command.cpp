@@ -70,13 +70,8 @@ void validate(ConfigKind kind, const ConfigFile& file) {
 }
 
 ConfigKind kind_of(const std::string& what) {
-  std::vector<std::string> known;
-  for (const ConfigKind kind :
-       {ConfigKind::workload, ConfigKind::server, ConfigKind::dataset, ConfigKind::storage, ConfigKind::prices, ConfigKind::scenario}) {
-    known.push_back(config_folder(kind));
-    if (known.back() == what) return kind;
-  }
-  throw UsageError(fmt::format("what to list is missing: expected {}", fmt::join(known, ", ")));
+  if (const auto kind = enum_named<ConfigKind>(what)) return *kind;
+  throw UsageError(fmt::format("what to list is missing: expected {}", fmt::join(enum_names<ConfigKind>, ", ")));
 }
 
 enum class Sources { hidden, shown };

@@ -18,14 +18,11 @@
 #include "cli/options/profile_options.hpp"
 #include "cli/options/rank_options.hpp"
 #include "cli/process/data_files.hpp"
-#include "cli/process/private_folder.hpp"
-#include "doctor_before_profile.hpp"
 #include "loaders/prep/prep.hpp"
 #include "models/whatif/whatif.hpp"
 #include "profile/attached/attached_profile.hpp"
 #include "profile/profiler.hpp"
 #include "report/report.hpp"
-#include "report_inputs.hpp"
 #include "saved_profiles.hpp"
 
 namespace dsanalyze::cli {

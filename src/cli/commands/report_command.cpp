@@ -7,7 +7,6 @@
 #include "base/error.hpp"
 #include "base/text/text.hpp"
 #include "cli/options/typed_options.hpp"
-#include "report_inputs.hpp"
 #include "saved_profiles.hpp"
 
 namespace dsanalyze::cli {

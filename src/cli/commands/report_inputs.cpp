@@ -1,4 +1,4 @@
-#include "report_inputs.hpp"
+#include "saved_profiles.hpp"
 
 #include <fmt/format.h>
 

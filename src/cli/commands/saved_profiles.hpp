@@ -3,11 +3,13 @@
 #include <ctime>
 #include <filesystem>
 #include <memory>
-#include <string_view>
+#include <string>
+#include <vector>
 
 #include "command.hpp"
 #include "core/records/result.hpp"
 #include "profile/profiler.hpp"
+#include "report/report.hpp"
 
 namespace dsanalyze::cli {
 
@@ -24,5 +26,19 @@ ProfileInputs inputs_of(const ProfileResult& profile, const CommandContext& cont
 
 /// The dataset "emulated:NAME[,samples=N]" of the settings; nullptr when theirs is a path.
 std::shared_ptr<const DatasetIndex> open_emulated_dataset(const ProfileSettings& settings);
+
+/// A profile, which lies or will lie in `file`, with what the models say of it; where its rates do not suffice for them, without.
+ReportInput report_input(const std::string& label, const std::string& file, ProfileResult profile);
+
+/// Reads records of any kind that can be reported, by their schema. Labels are the files' names, or their paths where names are the same. Throws
+/// Error for files that cannot be read and UsageError for those that hold something else, or results of several kinds.
+std::vector<ReportInput> read_report_inputs(const std::vector<std::filesystem::path>& files);
+
+/// What the HTML page's sliders need of one profile (models/live_model.hpp), as a JSON object; empty where what-if answers cannot be had of it, for
+/// a rate is missing. `path` is where the profile lies, for the command line that the page shows; empty: the last profile.
+std::string live_model_json(const ProfileResult& profile, const std::string& path);
+
+/// reports/html and Chart.js, as they were when the program was built.
+HtmlAssets report_assets();
 
 }  // namespace dsanalyze::cli

@@ -1,16 +1,14 @@
-#include "complete.hpp"
+#include "help.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 #include <span>
 
 #include "base/error.hpp"
 #include "cli/commands/command.hpp"
 #include "cli/options/option_table.hpp"
 #include "cli/process/data_files.hpp"
-#include "embedded_texts.hpp"
 
 namespace dsanalyze::cli {
 namespace {
@@ -19,10 +17,8 @@ namespace {
 std::vector<std::string> config_names(const std::string& folder) {
   std::vector<std::string> names;
   try {
-    for (const ConfigKind kind :
-         {ConfigKind::workload, ConfigKind::server, ConfigKind::dataset, ConfigKind::prices, ConfigKind::scenario, ConfigKind::storage})
-      if (config_folder(kind) == folder)
-        for (const ConfigFile& file : config_files(kind)) names.push_back(file.name);
+    if (const auto kind = enum_named<ConfigKind>(folder))
+      for (const ConfigFile& file : config_files(*kind)) names.push_back(file.name);
   } catch (const Error&) {
     names.clear();
   }

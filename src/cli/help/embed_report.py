@@ -58,7 +58,7 @@ def main():
     }
     body = "".join(f"  assets.{name} = joined({literal(text)});\n" for name, text in assets.items())
     output.write_text(
-        '#include "cli/commands/report_inputs.hpp"\n\n#include <initializer_list>\n\n'
+        '#include "cli/commands/saved_profiles.hpp"\n\n#include <initializer_list>\n\n'
         "namespace dsanalyze::cli {\nnamespace {\n\n"
         "std::string joined(std::initializer_list<const char*> pieces) {\n  std::string text;\n"
         "  for (const char* piece : pieces) text += piece;\n  return text;\n}\n\n"

@@ -16,7 +16,7 @@ def main():
             sys.exit(f"{file}: holds the text {END_MARK} that ends an embedded one")
         entries.append(f'    {{"{file.stem}", R"TEXT({text})TEXT"}},\n')
     pathlib.Path(output).write_text(
-        '#include "cli/help/embedded_texts.hpp"\n\n#include <array>\n\n'
+        '#include "cli/help/help.hpp"\n\n#include <array>\n\n'
         "namespace dsanalyze::cli {\nnamespace {\n\n"
         f"constexpr std::array<EmbeddedText, {len(entries)}> {function}_texts{{{{\n" + "".join(entries) + "}};\n\n"
         "}  // namespace\n\n"

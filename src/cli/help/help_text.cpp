@@ -5,7 +5,7 @@
 
 #include "base/text/text.hpp"
 #include "cli/options/option_table.hpp"
-#include "embedded_texts.hpp"
+#include "help.hpp"
 
 namespace dsanalyze::cli {
 namespace {

@@ -19,6 +19,13 @@ enum class ZeroMeans {
   nothing  ///< the option was not given
 };
 
+/// A copy that `change` has changed.
+template <typename Row, typename Change>
+constexpr Row changed(Row row, const Change& change) {
+  change(row);
+  return row;
+}
+
 /// Its address stands for the type.
 template <typename Record>
 inline constexpr char record_mark = 0;
@@ -63,49 +70,32 @@ struct Option {
   /// A command, or some of its actions, have it.
   [[nodiscard]] constexpr Option on(std::string_view command, std::string_view group = {}, std::string_view said = {},
                                     std::string_view actions = {}) const {
-    Option changed = *this;
-    changed.places.at(changed.place_count++) = {command, group, said, actions};
-    return changed;
+    return changed(*this, [&](Option& row) { row.places.at(row.place_count++) = {command, group, said, actions}; });
   }
   /// Completed by these words; others may follow too.
   [[nodiscard]] constexpr Option offers(std::string_view known) const {
-    Option changed = *this;
-    changed.words = known;
-    changed.closed = false;
-    return changed;
+    return changed(*this, [&](Option& row) { row.words = known, row.closed = false; });
   }
   /// Followed by one of these words, or by a list of them.
   [[nodiscard]] constexpr Option one_of(std::string_view known) const {
-    Option changed = offers(known);
-    changed.closed = true;
-    return changed;
+    return changed(*this, [&](Option& row) { row.words = known, row.closed = true; });
   }
   [[nodiscard]] constexpr Option as_list() const {
-    Option changed = *this;
-    changed.list = true;
-    return changed;
+    return changed(*this, [](Option& row) { row.list = true; });
   }
   [[nodiscard]] constexpr Option many_times() const {
-    Option changed = *this;
-    changed.repeated = true;
-    return changed;
+    return changed(*this, [](Option& row) { row.repeated = true; });
   }
   /// The settings of a result that it decides, by their names there.
   template <typename... Names>
   [[nodiscard]] constexpr Option decides(const Names&... keys) const {
-    Option changed = *this;
-    changed.settings = {keys...};
-    return changed;
+    return changed(*this, [&](Option& row) { row.settings = {keys...}; });
   }
   [[nodiscard]] constexpr Option ranks_own() const {
-    Option changed = *this;
-    changed.ranks = AmongRanks::own;
-    return changed;
+    return changed(*this, [](Option& row) { row.ranks = AmongRanks::own; });
   }
   [[nodiscard]] constexpr Option zero_is_nothing() const {
-    Option changed = *this;
-    changed.zero = ZeroMeans::nothing;
-    return changed;
+    return changed(*this, [](Option& row) { row.zero = ZeroMeans::nothing; });
   }
   /// It has the default of a struct's member, and something other than set() writes it. `Kind` is one of option_kinds.hpp.
   template <auto Member, typename Kind>

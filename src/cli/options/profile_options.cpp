@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "base/error.hpp"
 #include "cli/commands/command.hpp"
 #include "cli/commands/saved_profiles.hpp"

@@ -3,7 +3,6 @@
 #include <memory>
 #include <optional>
 #include <stop_token>
-#include <string>
 #include <vector>
 
 #include "base/events.hpp"

@@ -2,9 +2,7 @@
 
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <stop_token>
-#include <string>
 #include <vector>
 
 #include "profile/profiler.hpp"

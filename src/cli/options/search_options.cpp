@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cmath>
 
 #include "base/clock.hpp"
 #include "base/error.hpp"

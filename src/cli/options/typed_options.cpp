@@ -147,11 +147,6 @@ bool has_flag(const std::vector<std::string>& arguments, std::initializer_list<s
   return std::any_of(arguments.begin(), end, [names](const std::string& argument) { return std::ranges::find(names, argument) != names.end(); });
 }
 
-std::string did_you_mean(std::string_view word, const std::vector<std::string>& known) {
-  const auto near = nearest_name(word, known);
-  return near ? fmt::format(" (did you mean \"{}\"?)", *near) : "";
-}
-
 std::string checked_choice(std::string_view option, const std::string& text, const std::vector<std::string>& choices) {
   if (std::ranges::find(choices, text) != choices.end()) return text;
   throw UsageError(fmt::format("{}: found \"{}\", expected {}{}", option, text, fmt::join(choices, ", "), did_you_mean(text, choices)));

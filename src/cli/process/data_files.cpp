@@ -1,9 +1,15 @@
 #include "data_files.hpp"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <cstdlib>
+#include <string>
+#include <string_view>
 #include <system_error>
 
 #include "base/error.hpp"
@@ -24,25 +30,28 @@ fs::path executable_folder() { return own_program().parent_path(); }
 
 ConfigFile read(const fs::path& file) { return {file.stem().string(), file.string(), read_file(file, Bytes{1} << 20)}; }
 
-}  // namespace
+// Where libdsanalyze may lie.
 
-std::string config_folder(ConfigKind kind) {
-  switch (kind) {
-    case ConfigKind::workload:
-      return "workloads";
-    case ConfigKind::server:
-      return "servers";
-    case ConfigKind::dataset:
-      return "datasets";
-    case ConfigKind::prices:
-      return "prices";
-    case ConfigKind::scenario:
-      return "scenarios";
-    case ConfigKind::storage:
-      break;
-  }
-  return "storage";
+constexpr const char* library_name = "libdsanalyze.so.0";
+constexpr const char* library_variable = "DSANALYZE_LIBRARY";
+constexpr const char* search_variable = "LD_LIBRARY_PATH";
+
+/// The dynamic loader looks there without being told to.
+bool is_searched(const fs::path& folder) {
+  constexpr std::array<std::string_view, 4> always{"/lib", "/usr/lib", "/lib64", "/usr/lib64"};
+  return std::ranges::any_of(always, [&](std::string_view each) { return folder == each || folder.parent_path() == each; });
 }
+
+bool names(std::string_view folders, std::string_view folder) {
+  for (std::size_t begin = 0; begin <= folders.size();) {
+    const std::size_t end = std::min(folders.find(':', begin), folders.size());
+    if (folders.substr(begin, end - begin) == folder) return true;
+    begin = end + 1;
+  }
+  return false;
+}
+
+}  // namespace
 
 fs::path config_directory() {
   if (const char* given = std::getenv("DSANALYZE_DATA_DIR"); given != nullptr && *given != '\0') {
@@ -76,7 +85,7 @@ fs::path hook_directory() {
 }
 
 std::vector<ConfigFile> config_files(ConfigKind kind) {
-  const fs::path folder = config_directory() / config_folder(kind);
+  const fs::path folder = config_directory() / enum_name(kind);
   std::vector<ConfigFile> files;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error))
@@ -93,13 +102,70 @@ ConfigFile config_file(ConfigKind kind, const std::string& name_or_path) {
     if (file.name == name_or_path) return std::move(file);
     names.push_back(file.name);
   }
-  throw UsageError(fmt::format("\"{}\" is not among the known {}{}; known are {}", name_or_path, config_folder(kind),
-                               did_you_mean(name_or_path, names), fmt::join(names, ", ")));
+  throw UsageError(fmt::format("\"{}\" is not among the known {}{}; known are {}", name_or_path, enum_name(kind), did_you_mean(name_or_path, names),
+                               fmt::join(names, ", ")));
 }
 
 std::filesystem::path own_program() {
   std::error_code ignored;
   return std::filesystem::read_symlink("/proc/self/exe", ignored);
+}
+
+std::vector<fs::path> client_library_places(const fs::path& program) {
+  const fs::path folder = program.parent_path();
+  return {folder / "src/client" / library_name, folder.parent_path() / DSANALYZE_LIBRARY_FOLDER / library_name};
+}
+
+std::optional<fs::path> find_client_library(std::span<const fs::path> places) {
+  const auto found = std::ranges::find_if(places, [](const fs::path& place) {
+    std::error_code ignored;
+    return fs::exists(place, ignored);
+  });
+  return found == places.end() ? std::nullopt : std::optional(*found);
+}
+
+std::vector<std::string> library_environment(const fs::path& library,
+                                             const std::function<std::optional<std::string>(const std::string& name)>& environment) {
+  std::vector<std::string> added;
+  if (environment(library_variable).value_or("").empty()) added.push_back(std::string(library_variable) + "=" + library.string());
+  const std::string folder = library.parent_path().string();
+  const std::string folders = environment(search_variable).value_or("");
+  // A colon cannot be written in a list of folders.
+  if (is_searched(folder) || names(folders, folder) || folder.find(':') != std::string::npos) return added;
+  added.push_back(std::string(search_variable) + "=" + (folders.empty() ? folder : folders + ":" + folder));
+  return added;
+}
+
+namespace {
+
+constexpr std::size_t longest_place = 64;  // what the kernel takes of a socket's path is short
+
+/// The user's alone, as it should be.
+bool is_private(const char* folder) {
+  struct stat facts {};
+  return ::stat(folder, &facts) == 0 && S_ISDIR(facts.st_mode) && facts.st_uid == ::geteuid() && (facts.st_mode & (S_IRWXG | S_IRWXO)) == 0;
+}
+
+std::string made_in(const std::string& place) {
+  std::string name = place + "/dsanalyze-XXXXXX";
+  return ::mkdtemp(name.data()) == nullptr ? std::string() : name;
+}
+
+}  // namespace
+
+PrivateFolder::PrivateFolder() {
+  const char* const runtime = std::getenv("XDG_RUNTIME_DIR");
+  if (runtime != nullptr && runtime[0] == '/' && std::char_traits<char>::length(runtime) <= longest_place && is_private(runtime)) {
+    m_path = made_in(runtime);
+  }
+  if (m_path.empty()) m_path = made_in("/tmp");
+  if (m_path.empty()) throw_errno("cannot make a private folder in", "/tmp", errno);
+  m_named.emplace(m_path);
+}
+
+PrivateFolder::~PrivateFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(m_path, ignored);
 }
 
 }  // namespace dsanalyze::cli

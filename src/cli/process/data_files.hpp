@@ -1,17 +1,23 @@
 #pragma once
 
+#include <array>
 #include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "base/system/files.hpp"
+#include "base/text/enum_names.hpp"
 #include "core/workload.hpp"
 
 namespace dsanalyze::cli {
 
 /// What comes with the program as data.
 enum class ConfigKind { workload, server, dataset, storage, prices, scenario };
-/// "workloads", ...: the folder under configs/.
-std::string config_folder(ConfigKind kind);
+/// The folders under configs/.
+constexpr std::array<const char*, 6> names_of(ConfigKind /*type*/) { return {"workloads", "servers", "datasets", "storage", "prices", "scenarios"}; }
 
 /// The folder that holds workloads/, servers/, ...: $DSANALYZE_DATA_DIR (that folder, or the one above with configs/ in it), else
 /// ../share/dsanalyze/configs as seen from the program (installed or unpacked), else configs/ at most
@@ -33,5 +39,34 @@ ConfigFile config_file(ConfigKind kind, const std::string& name_or_path);
 
 /// Where this program lies, links resolved; empty where the system does not say.
 std::filesystem::path own_program();
+
+/// Where libdsanalyze may lie for the program at this path: beside it where both were built, and where both are installed, wherever that was moved
+/// to.
+std::vector<std::filesystem::path> client_library_places(const std::filesystem::path& program);
+/// The first place that has it.
+std::optional<std::filesystem::path> find_client_library(std::span<const std::filesystem::path> places);
+
+/// "NAME=value" each: what a program needs in its environment to load the library: DSANALYZE_LIBRARY, its path, and LD_LIBRARY_PATH with its folder,
+/// unless the loader looks there anyway. What the environment says already stays: a DSANALYZE_LIBRARY as it is, and the folders that it names come
+/// first.
+std::vector<std::string> library_environment(const std::filesystem::path& library,
+                                             const std::function<std::optional<std::string>(const std::string& name)>& environment);
+
+/// A folder with a name that nobody can guess, in the user's runtime folder ($XDG_RUNTIME_DIR) or /tmp, that nobody else may enter.
+class PrivateFolder {
+ public:
+  /// Throws Error.
+  PrivateFolder();
+  /// Removes it, and what is in it.
+  ~PrivateFolder();
+  PrivateFolder(const PrivateFolder&) = delete;
+  PrivateFolder& operator=(const PrivateFolder&) = delete;
+
+  [[nodiscard]] const std::filesystem::path& path() const { return m_path; }
+
+ private:
+  std::filesystem::path m_path;
+  std::optional<NamedPlace> m_named;
+};
 
 }  // namespace dsanalyze::cli

@@ -12,7 +12,7 @@
 #include "base/system/files.hpp"
 #include "base/text/text.hpp"
 #include "cli/commands/command.hpp"
-#include "profile/jobs/group_job_process.hpp"
+#include "profile/profiler.hpp"
 
 namespace dsanalyze::cli {
 namespace {

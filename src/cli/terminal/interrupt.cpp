@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <array>
 
-#include "base/process/named_places.hpp"
 #include "base/process/processes.hpp"
 #include "base/process/spawn.hpp"
+#include "base/system/files.hpp"
 #include "cli/commands/command.hpp"
 
 namespace dsanalyze::cli {
@@ -65,14 +65,6 @@ void InterruptWatch::watch() {
     if (claim_output()) write_plainly(STDOUT_FILENO, m_last_words);
     ::_exit(exit_interrupted);
   }
-}
-
-void InterruptWatch::unblock_in_child() {
-  sigset_t signals;
-  ::sigemptyset(&signals);
-  for (const int signal : stop_signals) ::sigaddset(&signals, signal);
-  for (const int signal : relayed_signals) ::sigaddset(&signals, signal);
-  ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
 }
 
 }  // namespace dsanalyze::cli

@@ -13,7 +13,7 @@ namespace dsanalyze::cli {
 /// ignored (nohup). While a SignalRelay lives, all of them, SIGUSR1 and SIGUSR2 go to its process instead; else these two are ignored.
 ///
 /// Make it before any other thread, so that all inherit the blocked signals and only its own thread takes them. A child process inherits the blocked
-/// mask too: let it call unblock_in_child() before exec or its own work. One object a process.
+/// mask too, and is to set its own before exec. One object a process.
 class InterruptWatch {
  public:
   /// `notice` goes to stderr at the first signal; `last_words` to stdout before the end at the second, unless claim_output() was called.
@@ -25,8 +25,6 @@ class InterruptWatch {
   [[nodiscard]] std::stop_token token() const { return m_stop.get_token(); }
   /// True for the first caller: from now on stdout is the caller's, and a second signal writes nothing to it.
   bool claim_output() { return !m_output_claimed.exchange(true); }
-
-  static void unblock_in_child();
 
  private:
   void watch();

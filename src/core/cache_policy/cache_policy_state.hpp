@@ -26,7 +26,6 @@ class KeyList {
   [[nodiscard]] bool empty() const { return m_ends->oldest == 0; }
   /// Requires that it is not empty.
   [[nodiscard]] std::uint64_t oldest() const { return m_ends->oldest - 1; }
-  [[nodiscard]] bool is_newest(std::uint64_t key) const { return m_ends->newest == link_of(key); }
 
   void add_newest(std::uint64_t key) {
     const std::uint32_t link = link_of(key);

@@ -25,37 +25,7 @@ double fraction(const char* name, double value) {
   return value;
 }
 
-double samples(const DataParallel& job) { return positive("the number of samples D", job.samples); }
-double servers(const DataParallel& job) { return at_least_one("the number of servers p", job.servers); }
-double storage(const DataParallel& job) { return positive("the storage's rate R", job.storage); }
-
-/// The sample I/O time with fraction alpha cached, of which so much comes over the network.
-double cached_seconds(const DataParallel& job, double moved) {
-  const double alpha = fraction("the cached fraction alpha", job.cached_fraction);
-  const double from_storage = (1 - alpha) * samples(job) / storage(job);
-  if (moved == 0) return from_storage;
-  return from_storage + alpha * samples(job) / positive("the remote caches' rate R_c", job.remote_caches) * moved;
-}
-
 }  // namespace
-
-double training_seconds(const DataParallel& job) { return samples(job) / (servers(job) * positive("the training rate V", job.training)); }
-
-double storage_read_seconds(const DataParallel& job) { return samples(job) / storage(job); }
-
-double prep_seconds(const DataParallel& job) { return samples(job) / (servers(job) * positive("the prep rate U", job.prep)); }
-
-double serial_loading_seconds(const DataParallel& job) { return storage_read_seconds(job) + prep_seconds(job); }
-
-double servers_until_storage_binds(const DataParallel& job) { return storage(job) / positive("the training rate V", job.training); }
-
-double true_cost_seconds(const DataParallel& job) { return std::max(training_seconds(job), storage_read_seconds(job)); }
-
-double distributed_cache_seconds(const DataParallel& job) { return cached_seconds(job, (servers(job) - 1) / job.servers); }
-
-double locality_seconds(const DataParallel& job, double balance_traffic) {
-  return cached_seconds(job, fraction("the balance traffic beta", balance_traffic));
-}
 
 double mean_balance_traffic(double servers, double local_batch, double samples, double held) {
   at_least_one("the number of servers p", servers);
@@ -72,18 +42,6 @@ double mean_balance_traffic(double servers, double local_batch, double samples, 
   const double density = std::exp(-distance * distance / 2) / std::sqrt(2 * std::numbers::pi);
   const double above = std::erfc(distance / std::numbers::sqrt2) / 2;
   return std::max(0.0, deviation * density - spare * above) / local_batch;
-}
-
-const char* fetch_part_name(FetchPart part) {
-  switch (part) {
-    case FetchPart::storage:
-      return "storage";
-    case FetchPart::cache:
-      return "cache";
-    case FetchPart::network:
-      break;
-  }
-  return "network";
 }
 
 double SourceSeconds::fetch() const { return cache + std::max(network, storage); }

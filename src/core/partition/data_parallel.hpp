@@ -1,38 +1,9 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
+
 namespace dsanalyze {
-
-// One data-parallel job on p servers [Yang-Cong, sections IV and V]. Rates in samples/s. All functions: pure; std::domain_error for a number that is
-// not one, infinite where that makes no sense, zero or negative, and for fractions outside [0, 1].
-
-/// Symbols of [Yang-Cong].
-struct DataParallel {
-  double samples = 0;          ///< D: the dataset
-  double servers = 1;          ///< p
-  double training = 0;         ///< V: what one server trains on
-  double storage = 0;          ///< R: the storage system, all servers together
-  double remote_caches = 0;    ///< R_c: data from others' caches, all servers together
-  double prep = 0;             ///< U: what one server prepares
-  double cached_fraction = 0;  ///< alpha: of the dataset, in all caches together
-};
-
-/// D / (p V)  [Yang-Cong, Eq 1].
-double training_seconds(const DataParallel& job);
-/// D / R  [Yang-Cong, Eq 2]: no caches. It does not fall with p, the plateau of the regular loader.
-double storage_read_seconds(const DataParallel& job);
-/// D / (p U)  [Yang-Cong, Eq 3].
-double prep_seconds(const DataParallel& job);
-/// D / R + D / (p U)  [Yang-Cong, Eq 4], as published: serial, I/O and prep one after the other. A loader that overlaps them takes the longer of the
-/// two alone, as the models do.
-double serial_loading_seconds(const DataParallel& job);
-/// R / V  [Yang-Cong, Eq 5]: up to so many servers training takes longer than reading.
-double servers_until_storage_binds(const DataParallel& job);
-/// The larger of Eq 1 and Eq 2  [Yang-Cong, Eq 6].
-double true_cost_seconds(const DataParallel& job);
-/// (1 - alpha) D / R + alpha D / R_c (p - 1) / p  [Yang-Cong, Eq 7]: distributed caching.
-double distributed_cache_seconds(const DataParallel& job);
-/// (1 - alpha) D / R + alpha D / R_b beta  [Yang-Cong, Eq 8] with R_b = R_c: locality-aware loading. Requires 0 <= beta <= 1.
-double locality_seconds(const DataParallel& job, double balance_traffic);
 
 /// The mean share of a global batch that moves between servers to balance it, beta [Yang-Cong, section V-C, Fig 6], when all of them together hold
 /// the share `held` of D samples, each as much as the others: a server finds a hypergeometric number of the p b samples of a global batch in its
@@ -50,8 +21,8 @@ struct FetchSources {
 };
 
 enum class FetchPart { storage, cache, network };
-/// "storage", "cache", "network"
-const char* fetch_part_name(FetchPart part);
+constexpr std::array<const char*, 3> names_of(FetchPart /*type*/) { return {"storage", "cache", "network"}; }
+constexpr const char* fetch_part_name(FetchPart part) { return names_of(part).at(static_cast<std::size_t>(part)); }
 
 /// Seconds that each source has to do with the average sample of a server.
 struct SourceSeconds {

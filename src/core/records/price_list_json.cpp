@@ -43,13 +43,8 @@ std::optional<ListedPrice> read_optional_price(JsonObject& parent, std::string_v
   return std::nullopt;
 }
 
-std::optional<SourcedNumber> read_optional_rate(JsonObject& parent, std::string_view key, double high) {
-  if (auto object = parent.optional_object(key)) return read_sourced(*object, 0, high, Zero::refused);
-  return std::nullopt;
-}
-
-std::optional<SourcedNumber> read_hours(JsonObject& root, std::string_view key, double high) {
-  if (auto object = root.optional_object(key)) return read_sourced(*object, 1, high, Zero::refused);
+std::optional<SourcedNumber> read_if_there(JsonObject& parent, std::string_view key, double low, double high) {
+  if (auto object = parent.optional_object(key)) return read_sourced(*object, low, high, Zero::refused);
   return std::nullopt;
 }
 
@@ -83,11 +78,11 @@ PriceList::CorePrice read_core(JsonObject object, const Conversion& conversion) 
 
 StoragePrice read_storage_price(JsonObject object, const Conversion& conversion) {
   StoragePrice storage;
-  storage.least_gb = read_optional_rate(object, "least_gb", most_bytes);
+  storage.least_gb = read_if_there(object, "least_gb", 0, most_bytes);
   storage.price_per_gb = read_price(object.object("price_per_gb"), conversion);
   storage.price_per_mb_per_s = read_optional_price(object, "price_per_mb_per_s", conversion);
-  storage.included_bytes_per_s = read_optional_rate(object, "included_bytes_per_s", most_bytes_per_s);
-  storage.included_bytes_per_s_per_gb = read_optional_rate(object, "included_bytes_per_s_per_gb", most_bytes_per_s);
+  storage.included_bytes_per_s = read_if_there(object, "included_bytes_per_s", 0, most_bytes_per_s);
+  storage.included_bytes_per_s_per_gb = read_if_there(object, "included_bytes_per_s_per_gb", 0, most_bytes_per_s);
   storage.most_bytes_per_s = read_rate(object, "most_bytes_per_s", most_bytes_per_s);
   storage.request_latency_seconds = read_sourced(object.object("request_latency_seconds"), 0, 60, Zero::allowed);
   storage.queue_depth = read_count(object, "queue_depth", StorageDeviceState::max_queue_depth);
@@ -120,8 +115,8 @@ PriceList parse_price_list(std::string_view text, const std::string& source) {
   list.description = root.text("description");
   list.currency = read_currency(root);
   list.date = read_date(root);
-  list.hours_per_month = read_hours(root, "hours_per_month", most_hours_of_a_month);
-  list.lifetime_hours = read_hours(root, "lifetime_hours", most_hours);
+  list.hours_per_month = read_if_there(root, "hours_per_month", 1, most_hours_of_a_month);
+  list.lifetime_hours = read_if_there(root, "lifetime_hours", 1, most_hours);
   const Conversion conversion{list.hours_per_month, list.lifetime_hours};
 
   JsonObject server = root.object("server");

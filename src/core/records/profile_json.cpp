@@ -79,15 +79,10 @@ ProfileResult profile_from_json(std::string_view text, const std::string& source
   return record_from_json<ProfileResult>(text, source, UnknownKeys::ignored);
 }
 
-template Json record_json(const TrainingRecord& training);
-template TrainingRecord read_record(JsonObject object);
-
-template Json record_json(const JobRecord& job);
-template JobRecord read_record(JsonObject object);
-template Json record_json(const SharingRecord& sharing);
-template SharingRecord read_record(JsonObject object);
-template Json record_json(const SearchTrialRecord& trial);
-template SearchTrialRecord read_record(JsonObject object);
+template struct RecordJson<TrainingRecord>;
+template struct RecordJson<JobRecord>;
+template struct RecordJson<SharingRecord>;
+template struct RecordJson<SearchTrialRecord>;
 
 std::string to_json(const JobRecord& job) { return record_json(job).dump(); }
 
@@ -137,10 +132,8 @@ void Fields<LostRankRecord>::read_samples(JsonObject& object, LostRankRecord& re
     object.fail("untrained_samples", fmt::format("found {}, but /untrained has {}", count, record.untrained.size()));
 }
 
-template Json record_json(const RankRecord& rank);
-template RankRecord read_record(JsonObject object);
-template Json record_json(const PartitionRecord& partition);
-template PartitionRecord read_record(JsonObject object);
+template struct RecordJson<RankRecord>;
+template struct RecordJson<PartitionRecord>;
 
 std::string to_json(const RankRecord& rank) { return record_json(rank).dump(-1, ' ', false, Json::error_handler_t::replace); }
 

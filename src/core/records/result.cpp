@@ -153,8 +153,6 @@ double preparations_per_sample(const std::vector<JobRecord>& jobs, std::uint64_t
   return trained > 0 ? static_cast<double>(prepared) / static_cast<double>(trained) : 0;
 }
 
-std::string reach_name(Reach reach) { return enum_name(reach); }
-
 std::string setup_text(const SearchSetup& setup) {
   const std::string apart = setup.partition == PartitionMode::none ? "" : fmt::format(" ({})", partition_mode_name(setup.partition));
   const std::string servers = setup.servers > 1 ? fmt::format("{} servers{} of ", setup.servers, apart) : "";

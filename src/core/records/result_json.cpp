@@ -11,14 +11,10 @@
 
 namespace dsanalyze {
 
-template Json record_json(const ToolRecord& record);
-template ToolRecord read_record(JsonObject object);
-template Json record_json(const Finding& record);
-template Finding read_record(JsonObject object);
-template Json record_json(const AdviceRecord& record);
-template AdviceRecord read_record(JsonObject object);
-template Json record_json(const ProfileResult::Attained& record);
-template ProfileResult::Attained read_record(JsonObject object);
+template struct RecordJson<ToolRecord>;
+template struct RecordJson<Finding>;
+template struct RecordJson<AdviceRecord>;
+template struct RecordJson<ProfileResult::Attained>;
 
 std::string error_json(ErrorKind kind, const std::string& message, int exit_code) {
   return document_text({{"schema", "dsanalyze.error/1"},

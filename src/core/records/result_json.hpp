@@ -8,35 +8,23 @@ namespace dsanalyze {
 
 // The records that are part of several others; each is instantiated in the source of its own table.
 
-extern template Json record_json(const ToolRecord& record);
-extern template ToolRecord read_record(JsonObject object);
-extern template Json record_json(const Finding& record);
-extern template Finding read_record(JsonObject object);
-extern template Json record_json(const AdviceRecord& record);
-extern template AdviceRecord read_record(JsonObject object);
-extern template Json record_json(const ProfileResult::Attained& record);
-extern template ProfileResult::Attained read_record(JsonObject object);
+extern template struct RecordJson<ToolRecord>;
+extern template struct RecordJson<Finding>;
+extern template struct RecordJson<AdviceRecord>;
+extern template struct RecordJson<ProfileResult::Attained>;
 
-extern template Json record_json(const TrainingRecord& record);
-extern template TrainingRecord read_record(JsonObject object);
-extern template Json record_json(const JobRecord& record);
-extern template JobRecord read_record(JsonObject object);
-extern template Json record_json(const SharingRecord& record);
-extern template SharingRecord read_record(JsonObject object);
-extern template Json record_json(const SearchTrialRecord& record);
-extern template SearchTrialRecord read_record(JsonObject object);
-extern template Json record_json(const RankRecord& record);
-extern template RankRecord read_record(JsonObject object);
-extern template Json record_json(const PartitionRecord& record);
-extern template PartitionRecord read_record(JsonObject object);
+extern template struct RecordJson<TrainingRecord>;
+extern template struct RecordJson<JobRecord>;
+extern template struct RecordJson<SharingRecord>;
+extern template struct RecordJson<SearchTrialRecord>;
+extern template struct RecordJson<RankRecord>;
+extern template struct RecordJson<PartitionRecord>;
 
 template <>
-Json record_json(const ByteAmount& amount);
+Json RecordJson<ByteAmount>::write(const ByteAmount& amount);
 template <>
-ByteAmount read_record(JsonObject object);
-extern template Json record_json(const ProfileSettings& record);
-extern template ProfileSettings read_record(JsonObject object);
-extern template Json record_json(const SearchResult& record);
-extern template SearchResult read_record(JsonObject object);
+ByteAmount RecordJson<ByteAmount>::read(JsonObject object);
+extern template struct RecordJson<ProfileSettings>;
+extern template struct RecordJson<SearchResult>;
 
 }  // namespace dsanalyze

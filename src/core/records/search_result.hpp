@@ -36,7 +36,6 @@ std::string format_cost(double cost, const std::string& currency);
 /// part of the interval does or the set-up is extrapolated far.
 enum class Reach { surely, conditionally, maybe, no };
 constexpr std::array<const char*, 4> names_of(Reach /*type*/) { return {"surely", "conditionally", "maybe", "no"}; }
-std::string reach_name(Reach reach);
 
 /// One set-up with what it costs and what it reaches. Rates in samples/s, G, P and F those of all servers together.
 struct SearchPoint {

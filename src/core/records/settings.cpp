@@ -8,7 +8,6 @@
 
 #include "base/error.hpp"
 #include "core/device.hpp"
-#include "core/modes.hpp"
 #include "core/partition/peers.hpp"
 #include "core/records/fields/settings_fields.hpp"
 #include "result_json.hpp"
@@ -112,19 +111,18 @@ void ProfileSettings::validate() const {
 }
 
 template <>
-Json record_json(const ByteAmount& amount) {
+Json RecordJson<ByteAmount>::write(const ByteAmount& amount) {
   if (amount.kind == ByteAmount::Kind::bytes) return {{"bytes", amount.bytes}};
   return {{"fraction", amount.fraction}};
 }
 
 template <>
-ByteAmount read_record(JsonObject object) {
+ByteAmount RecordJson<ByteAmount>::read(JsonObject object) {
   if (object.has("fraction")) return {ByteAmount::Kind::fraction, 0, object.number("fraction", 0, most_number)};
   return {ByteAmount::Kind::bytes, static_cast<Bytes>(object.integer("bytes", 0, most_integer)), 0};
 }
 
-template Json record_json(const ProfileSettings& settings);
-template ProfileSettings read_record(JsonObject object);
+template struct RecordJson<ProfileSettings>;
 
 std::string precision_name(Precision precision) { return enum_name(precision); }
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -139,7 +140,7 @@ struct ProfileSettings : DatasetSettings,
                          JobsSettings,
                          RanksSettings,
                          MeasurementSettings {
-  /// Throws UsageError that names the option for values out of range or that do not go together (see modes.hpp).
+  /// Throws UsageError that names the option for values out of range or that do not go together (mode_rules()).
   void validate() const;
 };
 
@@ -159,5 +160,16 @@ std::string to_json(const ProfileSettings& settings);
 /// The keys there in which two runs may differ and still measure the same (may_differ() in fields/settings_fields.hpp).
 std::vector<std::string> free_settings();
 ProfileSettings settings_from_json(std::string_view text, const std::string& source);
+
+/// One rule of what goes together: the only place; the check, the help page and the tests read it.
+struct ModeRule {
+  std::string_view mode;          ///< "--cache page"
+  std::string_view refused_with;  ///< "--direct"
+  std::string_view reason;        ///< and what to use instead
+  bool (*applies)(const ProfileSettings& settings);
+};
+std::span<const ModeRule> mode_rules();
+/// The first rule that the settings break.
+std::optional<ModeRule> broken_mode_rule(const ProfileSettings& settings);
 
 }  // namespace dsanalyze

@@ -51,7 +51,6 @@ WhatIfResult whatif_from_json(std::string_view text, const std::string& source) 
   return record_from_json<WhatIfResult>(text, source, UnknownKeys::ignored);
 }
 
-template Json record_json(const SearchResult& result);
-template SearchResult read_record(JsonObject object);
+template struct RecordJson<SearchResult>;
 
 }  // namespace dsanalyze

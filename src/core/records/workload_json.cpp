@@ -10,10 +10,39 @@
 #include "sourced_json.hpp"
 
 namespace dsanalyze {
+
+SourcedNumber read_sourced(JsonObject number, double low, double high, Zero zero) {
+  SourcedNumber sourced;
+  sourced.value = number.number("value", low, high);
+  if (zero == Zero::refused && sourced.value <= 0) number.fail("value", "found 0, expected a number above 0");
+  sourced.provenance = number.named<Provenance>("provenance");
+  sourced.source = number.text("source");
+  if (sourced.source.empty()) number.fail("source", "found an empty text, expected where the number comes from");
+  return sourced;
+}
+
+SourcedNumber read_rate(JsonObject& parent, std::string_view key, double high) { return read_sourced(parent.object(key), 0, high, Zero::refused); }
+
+SourcedNumber read_whole(JsonObject& parent, std::string_view key, double low, double high) {
+  JsonObject number = parent.object(key);
+  number.integer("value", static_cast<std::int64_t>(low), static_cast<std::int64_t>(high));
+  return read_sourced(number, low, high, Zero::allowed);
+}
+
+std::string read_name(JsonObject& root) {
+  std::string name = root.text("name");
+  const auto allowed = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.'; };
+  if (name.empty() || !std::all_of(name.begin(), name.end(), allowed)) {
+    root.fail("name", fmt::format("found \"{}\", expected lower-case letters, digits, '-' and '.'", name));
+  }
+  return name;
+}
 namespace {
 
-void cite(std::string& sources, std::string_view what, const SourcedNumber& number) {
+/// The number's value; where it is from goes behind the `sources`.
+double cited(std::string& sources, std::string_view what, const SourcedNumber& number) {
   sources += fmt::format("{}{}: {} ({})", sources.empty() ? "" : "; ", what, number.source, provenance_name(number.provenance));
+  return number.value;
 }
 
 template <std::size_t count>
@@ -92,23 +121,15 @@ Server parse_server(std::string_view text, const std::string& source) {
   server.name = read_name(root);
   server.description = root.text("description");
   server.accelerator = root.text("accelerator");
-  const SourcedNumber accelerators = read_whole(root, "accelerators", 1, 1024);
-  const SourcedNumber cores = read_whole(root, "cores", 1, 4096);
-  const SourcedNumber memory = read_whole(root, "memory_bytes", 1, most_bytes);
-  const SourcedNumber cache = read_whole(root, "cache_bytes", 0, most_bytes);
-  const SourcedNumber network = read_sourced(root.object("network_bytes_per_s"), 0, most_bytes_per_s, Zero::allowed);
-  if (cache.value > memory.value) root.fail("cache_bytes", fmt::format("found {}, expected at most memory_bytes ({})", cache.value, memory.value));
-  server.accelerators = static_cast<int>(accelerators.value);
-  server.cores = static_cast<int>(cores.value);
-  server.memory_bytes = static_cast<Bytes>(memory.value);
-  server.cache_bytes = static_cast<Bytes>(cache.value);
-  server.network_bytes_per_s = network.value;
+  server.accelerators = static_cast<int>(cited(server.source, "accelerators", read_whole(root, "accelerators", 1, 1024)));
+  server.cores = static_cast<int>(cited(server.source, "cores", read_whole(root, "cores", 1, 4096)));
+  server.memory_bytes = static_cast<Bytes>(cited(server.source, "memory", read_whole(root, "memory_bytes", 1, most_bytes)));
+  server.cache_bytes = static_cast<Bytes>(cited(server.source, "cache", read_whole(root, "cache_bytes", 0, most_bytes)));
+  const JsonObject network = root.object("network_bytes_per_s");
+  server.network_bytes_per_s = cited(server.source, "network", read_sourced(network, 0, most_bytes_per_s, Zero::allowed));
+  if (server.cache_bytes > server.memory_bytes)
+    root.fail("cache_bytes", fmt::format("found {}, expected at most memory_bytes ({})", server.cache_bytes, server.memory_bytes));
   server.storage = read_storage(root.object("storage"));
-  cite(server.source, "accelerators", accelerators);
-  cite(server.source, "cores", cores);
-  cite(server.source, "memory", memory);
-  cite(server.source, "cache", cache);
-  cite(server.source, "network", network);
   root.finish();
   return server;
 }
@@ -125,18 +146,11 @@ DatasetSpec parse_dataset_spec(std::string_view text, const std::string& source)
   DatasetSpec dataset;
   dataset.name = read_name(root);
   dataset.description = root.text("description");
-  const SourcedNumber samples = read_whole(root, "samples", 1, 4e9);
-  const SourcedNumber mean_bytes = read_whole(root, "mean_sample_bytes", 1, 1e12);
-  const SourcedNumber deviation = read_sourced(root.object("sample_bytes_deviation"), 0, 10, Zero::allowed);
-  const SourcedNumber labels = read_whole(root, "labels", 1, 4e9);
-  dataset.samples = static_cast<std::uint64_t>(samples.value);
-  dataset.mean_sample_bytes = static_cast<Bytes>(mean_bytes.value);
-  dataset.sample_bytes_deviation = deviation.value;
-  dataset.labels = static_cast<std::uint32_t>(labels.value);
-  cite(dataset.source, "samples", samples);
-  cite(dataset.source, "mean bytes", mean_bytes);
-  cite(dataset.source, "deviation", deviation);
-  cite(dataset.source, "labels", labels);
+  dataset.samples = static_cast<std::uint64_t>(cited(dataset.source, "samples", read_whole(root, "samples", 1, 4e9)));
+  dataset.mean_sample_bytes = static_cast<Bytes>(cited(dataset.source, "mean bytes", read_whole(root, "mean_sample_bytes", 1, 1e12)));
+  const JsonObject deviation = root.object("sample_bytes_deviation");
+  dataset.sample_bytes_deviation = cited(dataset.source, "deviation", read_sourced(deviation, 0, 10, Zero::allowed));
+  dataset.labels = static_cast<std::uint32_t>(cited(dataset.source, "labels", read_whole(root, "labels", 1, 4e9)));
   root.finish();
   return dataset;
 }

@@ -5,7 +5,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "base/system/files.hpp"
 #include "core/cache_policy/cache_policy.hpp"

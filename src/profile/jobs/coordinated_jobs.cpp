@@ -5,7 +5,6 @@
 #include "base/error.hpp"
 #include "child_jobs.hpp"
 #include "job_runs.hpp"
-#include "profile/page_cache_limit.hpp"
 #include "profile/run_support.hpp"
 #include "share/group_server.hpp"
 

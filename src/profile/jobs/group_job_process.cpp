@@ -1,4 +1,4 @@
-#include "group_job_process.hpp"
+#include "profile/profiler.hpp"
 
 #include <optional>
 

@@ -14,7 +14,6 @@
 #include "job_record.hpp"
 #include "job_runs.hpp"
 #include "loaders/slot_pool.hpp"
-#include "profile/page_cache_limit.hpp"
 #include "profile/run_support.hpp"
 #include "trial_run.hpp"
 

@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "base/error.hpp"
@@ -10,7 +8,7 @@
 #include "profile/pilot.hpp"
 #include "profile/run_support.hpp"
 #include "rank_runs.hpp"
-#include "ranks/rank_partition.hpp"
+#include "ranks/rank_team.hpp"
 
 namespace dsanalyze {
 namespace {

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include "base/text/markup.hpp"
 #include "base/text/text.hpp"
 #include "console_table.hpp"
 #include "core/records/gate_result.hpp"

@@ -7,6 +7,7 @@
 
 #include "core/records/rate_text.hpp"
 #include "report/document/profile_text.hpp"
+#include "report/document/record_texts.hpp"
 
 namespace dsanalyze::console {
 namespace {
@@ -53,11 +54,6 @@ std::string stall_sentence(const ProfileResult& result) {
     return fmt::format(": of the epoch, {}, {} and {} are lost", loss(result.stalls->prep, "prep"), loss(result.stalls->fetch, "fetch"),
                        loss(*rest, "interference"));
   return fmt::format(": of the epoch, {} and {} are lost", loss(result.stalls->prep, "prep"), loss(result.stalls->fetch, "fetch"));
-}
-
-std::string with_capital(std::string text) {
-  if (!text.empty() && text.front() >= 'a' && text.front() <= 'z') text.front() = static_cast<char>(text.front() - 'a' + 'A');
-  return text;
 }
 
 std::string data_side_verdict(const ProfileResult& result) {
@@ -193,13 +189,13 @@ Verdict verdict_parts(const ProfileResult& result) {
     verdict.sentence = fmt::format("no verdict, as not all runs were made: {}", compared_rates(result, ""));
   } else if (undecided) {
     verdict.sentence = "with dsanalyze's own loader what binds cannot be told" + stall_sentence(result);
-    verdict.rates = with_capital(compared_rates(result, ""));
+    verdict.rates = report::begun(compared_rates(result, ""));
   } else {
     verdict.sentence = fmt::format("with dsanalyze's own loader training {}{}", what_is_waited_for(*result.bottleneck), stall_sentence(result));
-    verdict.rates = with_capital(compared_rates(result, result.bottleneck->resource));
+    verdict.rates = report::begun(compared_rates(result, result.bottleneck->resource));
   }
   verdict.sentence =
-      reservations.empty() ? with_capital(verdict.sentence) + "." : fmt::format("{}: {}.", fmt::join(reservations, ", "), verdict.sentence);
+      reservations.empty() ? report::begun(verdict.sentence) + "." : fmt::format("{}: {}.", fmt::join(reservations, ", "), verdict.sentence);
   if (!verdict.rates.empty()) verdict.rates += ".";
   return verdict;
 }

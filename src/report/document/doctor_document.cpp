@@ -1,11 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 #include "record_documents.hpp"
 #include "record_texts.hpp"
-#include "shared_sections.hpp"
 
 namespace dsanalyze::report {
 namespace {

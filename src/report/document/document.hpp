@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <variant>
@@ -138,5 +139,16 @@ struct Document {
 
 /// Up to `most` numbers from 0 to count - 1, evenly spread, the first and the last among them.
 std::vector<std::size_t> spread(std::size_t count, std::size_t most);
+
+constexpr std::size_t longest_html_text = 2000;  ///< bytes of one text of a page
+
+std::string html_navigation(const Document& document);
+/// The sections of a page, static: every number and sentence is there without a script. `room`: bytes that tables and lists may take, beyond the
+/// first row or item of each.
+std::string html_sections(const Document& document, std::size_t room);
+/// What the scripts draw: a JSON object from the charts' names to what they hold, without line ends.
+std::string charts_json(const Document& document);
+/// The whole document as GitHub-flavoured Markdown.
+std::string markdown(const Document& document);
 
 }  // namespace dsanalyze::report

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "base/text/markup.hpp"
+#include "base/text/text.hpp"
 #include "core/records/gate_result.hpp"
 #include "record_documents.hpp"
-#include "shared_sections.hpp"
+#include "record_texts.hpp"
 
 namespace dsanalyze::report {
 namespace {

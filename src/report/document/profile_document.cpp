@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "base/text/markup.hpp"
+#include "base/text/text.hpp"
 #include "profile_text.hpp"
+#include "record_texts.hpp"
 #include "report/console/console_verdict.hpp"
-#include "shared_sections.hpp"
 
 namespace dsanalyze::report {
 namespace {

@@ -87,4 +87,9 @@ inline void add_row(ProfileViews views, const ProfileView& view, Table& table, s
   table.add(cells);
 }
 
+/// Says how many of the rows there are, where they are not all.
+inline void say_shown(Table& table, std::size_t shown, std::size_t all) {
+  if (shown < all) table.caption += ", " + std::to_string(shown) + " of " + count_text(all) + " (the JSON record has them all)";
+}
+
 }  // namespace dsanalyze::report

@@ -71,7 +71,7 @@ Table job_epochs_table(ProfileViews views) {
                  count_text(epoch.cache_misses), epoch.digest});
       }
     }
-  if (shown < all) table.caption += fmt::format(", {} of {} (the JSON record has them all)", shown, count_text(all));
+  say_shown(table, shown, all);
   return table;
 }
 

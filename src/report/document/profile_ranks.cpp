@@ -5,26 +5,17 @@
 #include "core/records/rate_text.hpp"
 #include "profile_document.hpp"
 #include "profile_text.hpp"
+#include "record_texts.hpp"
 
 namespace dsanalyze::report {
 namespace {
 
 constexpr std::size_t most_rank_rows = 300;
 
-std::string with_capital_letter(std::string text) {
-  if (!text.empty() && text.front() >= 'a' && text.front() <= 'z') text.front() = static_cast<char>(text.front() - 'a' + 'A');
-  return text;
-}
-
 std::size_t all_ranks(ProfileViews views) {
   std::size_t ranks = 0;
   for (const ProfileView& view : views) ranks += view.profile->ranks.size();
   return ranks;
-}
-
-/// Says how many of the rows there are, where they are not all.
-void say_shown(Table& table, std::size_t shown, std::size_t all) {
-  if (shown < all) table.caption += fmt::format(", {} of {} (the JSON record has them all)", shown, count_text(all));
 }
 
 /// A row of the table for each rank, evenly chosen where there are too many for a page.
@@ -136,7 +127,7 @@ Section ranks_section(ProfileViews views) {
     if (!view.profile->partition) continue;
     section.blocks.emplace_back(Paragraph{(views.size() > 1 ? view.label + ": " : "") + partition_text(*view.profile->partition) + "."});
     List lost;
-    for (const std::string& text : lost_texts(*view.profile->partition)) lost.items.push_back(with_capital_letter(text) + ".");
+    for (const std::string& text : lost_texts(*view.profile->partition)) lost.items.push_back(begun(text) + ".");
     if (!lost.items.empty()) section.blocks.emplace_back(std::move(lost));
   }
   Table ranks = ranks_table(views);

@@ -6,7 +6,6 @@
 
 #include "core/records/rate_text.hpp"
 #include "profile_document.hpp"
-#include "profile_text.hpp"
 
 namespace dsanalyze::report {
 namespace {
@@ -68,7 +67,7 @@ Table epochs_table(ProfileViews views) {
         add_row(views, view, table, std::move(cells));
       }
     }
-  if (shown < all) table.caption += fmt::format(", {} of {} (the JSON record has them all)", shown, count_text(all));
+  say_shown(table, shown, all);
   return table;
 }
 

@@ -7,7 +7,6 @@
 #include <span>
 #include <vector>
 
-#include "base/text/markup.hpp"
 #include "base/text/text.hpp"
 #include "core/records/rate_text.hpp"
 

@@ -3,10 +3,13 @@
 #include <array>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/records/doctor_result.hpp"
+#include "core/records/result.hpp"
 #include "core/records/simulate_result.hpp"
 #include "core/records/whatif_result.hpp"
+#include "document.hpp"
 
 namespace dsanalyze::report {
 
@@ -64,5 +67,16 @@ std::string draws_line(const SimulateResult& result);
 std::string draws_notes();
 /// The cache's size over the dataset's.
 double share_of(const CacheCase& cache, Bytes dataset_bytes);
+
+// Parts that documents of several kinds of records have.
+
+/// With a capital letter, as sentences and headings begin.
+std::string begun(std::string text);
+/// All advice, what it rests on, and the steps in a loader of one's own; nothing for none.
+void add_advice(const std::vector<AdviceRecord>& advice, Section& section);
+/// "note", "warning", "error".
+std::string severity_word(Finding::Severity severity);
+/// The most severe first.
+Section findings_of(const std::vector<Finding>& findings);
 
 }  // namespace dsanalyze::report

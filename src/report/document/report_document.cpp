@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "report/formats/document_render.hpp"
+#include "document.hpp"
 
 namespace dsanalyze::report {
 namespace {

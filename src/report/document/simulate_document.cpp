@@ -5,7 +5,6 @@
 
 #include "record_documents.hpp"
 #include "record_texts.hpp"
-#include "shared_sections.hpp"
 
 namespace dsanalyze::report {
 namespace {

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "base/text/markup.hpp"
+#include "base/text/text.hpp"
 #include "base/text/units.hpp"
-#include "document_render.hpp"
+#include "report/document/document.hpp"
 
 namespace dsanalyze::report {
 namespace {

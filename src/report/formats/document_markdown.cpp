@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "base/text/markup.hpp"
+#include "base/text/text.hpp"
 #include "base/text/units.hpp"
-#include "document_render.hpp"
+#include "report/document/document.hpp"
 
 namespace dsanalyze::report {
 namespace {

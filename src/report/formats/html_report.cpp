@@ -4,8 +4,8 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "base/text/markup.hpp"
-#include "document_render.hpp"
+#include "base/text/text.hpp"
+#include "report/document/document.hpp"
 #include "report/document/record_documents.hpp"
 #include "report/report.hpp"
 

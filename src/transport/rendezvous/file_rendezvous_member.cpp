@@ -2,7 +2,7 @@
 #include <unistd.h>
 
 #include "base/error.hpp"
-#include "base/process/named_places.hpp"
+#include "base/system/files.hpp"
 #include "base/text/text.hpp"
 #include "file_rendezvous.hpp"
 #include "private_file.hpp"

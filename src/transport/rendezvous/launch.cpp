@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "base/error.hpp"
+#include "base/text/enum_names.hpp"
 #include "base/text/text.hpp"
 #include "core/partition/peers.hpp"
 #include "introduction.hpp"
@@ -50,22 +51,6 @@ Launch checked(const Launch& launch, std::string_view source) {
 
 }  // namespace
 
-std::string_view launcher_name(Launcher launcher) {
-  switch (launcher) {
-    case Launcher::none:
-      return "none";
-    case Launcher::by_hand:
-      return "by hand";
-    case Launcher::open_mpi:
-      return "mpirun (Open MPI)";
-    case Launcher::slurm:
-      return "srun (Slurm)";
-    case Launcher::pmi:
-      return "mpiexec (PMI)";
-  }
-  return "none";
-}
-
 Environment process_environment() {
   return [](const std::string& name) -> std::optional<std::string> {
     const char* value = std::getenv(name.c_str());
@@ -83,11 +68,11 @@ Launch find_launch(std::optional<std::uint32_t> rank, std::optional<std::uint32_
     const auto its_rank = number_in(environment, one.rank);
     const auto its_world = number_in(environment, one.world);
     if (!its_rank || !its_world) continue;
-    const Launch launch = checked({one.launcher, *its_rank, *its_world}, launcher_name(one.launcher));
+    const Launch launch = checked({one.launcher, *its_rank, *its_world}, enum_name(one.launcher));
     if (rank && launch.world == 1) continue;  // a shell that srun started, say: its commands may be ranks of another job
     if (rank && (*rank != launch.rank || *world != launch.world)) {
       throw UsageError(fmt::format("--rank {} --world {} contradict {}, which says rank {} of {}; leave them out, or start without it", *rank, *world,
-                                   launcher_name(one.launcher), launch.rank, launch.world));
+                                   enum_name(one.launcher), launch.rank, launch.world));
     }
     return launch;
   }
@@ -99,7 +84,7 @@ std::string how_to_meet(const Launch& launch, const Environment& environment) {
   if (launch.launcher != Launcher::slurm) {
     return fmt::format(
         "rank {} of {} (started by {}) does not know where to meet the others; pass {}, or --rendezvous HOST:PORT, where rank 0 listens", launch.rank,
-        launch.world, launcher_name(launch.launcher), file_hint);
+        launch.world, enum_name(launch.launcher), file_hint);
   }
   const auto job = environment("SLURM_JOB_ID");
   const auto step = environment("SLURM_STEP_ID");

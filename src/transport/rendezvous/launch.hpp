@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -22,7 +23,7 @@ enum class Launcher : std::uint8_t {
   slurm,     ///< srun
   pmi        ///< mpiexec of MPICH and others that speak PMI
 };
-std::string_view launcher_name(Launcher launcher);
+constexpr std::array<const char*, 5> names_of(Launcher /*type*/) { return {"none", "by hand", "mpirun (Open MPI)", "srun (Slurm)", "mpiexec (PMI)"}; }
 
 struct Launch {
   Launcher launcher = Launcher::none;

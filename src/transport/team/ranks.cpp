@@ -6,7 +6,6 @@
 #include <memory>
 
 #include "base/error.hpp"
-#include "base/text/text.hpp"
 #include "job.hpp"
 #include "rounds.hpp"
 #include "transport/wire/door.hpp"

@@ -13,7 +13,6 @@
 #include <cerrno>
 #include <charconv>
 #include <chrono>
-#include <cstring>
 #include <iterator>
 #include <map>
 

@@ -13,7 +13,7 @@ constexpr std::size_t skew_bytes = 192;
 
 Places::Places(std::uint32_t places, Bytes largest_sample)
     : m_largest(largest_sample),
-      m_stride((largest_sample + page_bytes - 1) / page_bytes * page_bytes + skew_bytes),
+      m_stride(round_up(largest_sample, page_bytes) + skew_bytes),
       m_memory(std::max<std::size_t>(places * m_stride, 1)),
       m_taken(places, 0),
       m_touched(places, 0) {

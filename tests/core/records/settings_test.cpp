@@ -12,7 +12,6 @@
 #include "../../base/numbers.hpp"
 #include "base/error.hpp"
 #include "base/system/files.hpp"
-#include "core/modes.hpp"
 
 using namespace dsanalyze;
 using testing::infinite;

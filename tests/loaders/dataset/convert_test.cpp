@@ -11,7 +11,7 @@
 #include "dataset_folder.hpp"
 #include "loaders/dataset/dataset.hpp"
 #include "loaders/dataset/readers/npy_header.hpp"
-#include "loaders/dataset/tools/convert_names.hpp"
+#include "loaders/dataset/tools/convert_output.hpp"
 #include "loaders/dataset/tools/dataset_convert.hpp"
 #include "opened_dataset.hpp"
 #include "tar_files.hpp"

@@ -13,7 +13,6 @@
 #include "base/system/files.hpp"
 #include "dataset_folder.hpp"
 #include "loaders/dataset/dataset.hpp"
-#include "loaders/dataset/index_bytes.hpp"
 
 using namespace dsanalyze;
 using testing::DatasetFolder;

@@ -10,7 +10,6 @@
 #include "dataset_folder.hpp"
 #include "loaders/dataset/dataset.hpp"
 #include "loaders/dataset/tools/dataset_make.hpp"
-#include "loaders/dataset/tools/jpeg_file.hpp"
 #include "loaders/dataset/tools/photograph_files.hpp"
 #include "loaders/dataset/tools/sample_files.hpp"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "decoded_image.hpp"
-#include "loaders/prep/webp_decoder.hpp"
+#include "loaders/prep/any_image_decoder.hpp"
 #include "webp_images.hpp"
 
 using namespace dsanalyze;

@@ -38,10 +38,20 @@ constexpr double most_number = std::numeric_limits<double>::max();
 constexpr double most_record_bytes = 4e18;  ///< of bytes that are shown as a whole number
 constexpr std::int64_t most_integer = std::numeric_limits<std::int64_t>::max();
 
+/// A record as JSON and back, by its table.
 template <typename Record>
-Json record_json(const Record& record);
+struct RecordJson {
+  static Json write(const Record& record);
+  static Record read(JsonObject object);
+};
 template <typename Record>
-Record read_record(JsonObject object);
+Json record_json(const Record& record) {
+  return RecordJson<Record>::write(record);
+}
+template <typename Record>
+Record read_record(JsonObject object) {
+  return RecordJson<Record>::read(std::move(object));
+}
 
 /// The document as text: indented, doubles in their shortest form that reads back equal, bytes that are not UTF-8 (file names) replaced.
 std::string document_text(const Json& document);
@@ -171,24 +181,17 @@ struct TableField {
 
   using Bound = decltype(range.low);
   [[nodiscard]] constexpr TableField in(Bound low, Bound high) const {
-    TableField changed = *this;
-    changed.range.low = low;
-    changed.range.high = high;
-    return changed;
+    return with([&](TableField& row) { row.range.low = low, row.range.high = high; });
   }
   /// A number of either sign.
   [[nodiscard]] constexpr TableField any_sign() const { return in(-most_number, most_number); }
   /// Up to 2^64 - 1, as a seed may be.
   [[nodiscard]] constexpr TableField all_64_bits() const {
-    TableField changed = *this;
-    changed.range.all_64_bits = true;
-    return changed;
+    return with([](TableField& row) { row.range.all_64_bits = true; });
   }
   /// One of these texts, which live as long as the program; of an enum: only those of its names.
   [[nodiscard]] constexpr TableField one_of(std::span<const char* const> choices) const {
-    TableField changed = *this;
-    changed.range.choices = choices;
-    return changed;
+    return with([&](TableField& row) { row.range.choices = choices; });
   }
   /// Not written where it is not known.
   [[nodiscard]] constexpr TableField omitted() const { return with_absence(WhenAbsent::omitted, true, true); }
@@ -198,9 +201,7 @@ struct TableField {
   [[nodiscard]] constexpr TableField newer() const { return with_absence(absent, true, true); }
   /// Runs that differ in it alone measure the same: the gate compares them.
   [[nodiscard]] constexpr TableField may_differ() const {
-    TableField changed = *this;
-    changed.is_identity = false;
-    return changed;
+    return with([](TableField& row) { row.is_identity = false; });
   }
   /// null is an error.
   [[nodiscard]] constexpr TableField not_null() const { return with_absence(absent, may_lack, false); }
@@ -217,12 +218,14 @@ struct TableField {
   }
 
  private:
-  [[nodiscard]] constexpr TableField with_absence(WhenAbsent written, bool lack, bool null) const {
+  template <typename Change>
+  [[nodiscard]] constexpr TableField with(const Change& change) const {
     TableField changed = *this;
-    changed.absent = written;
-    changed.may_lack = lack;
-    changed.may_be_null = null;
+    change(changed);
     return changed;
+  }
+  [[nodiscard]] constexpr TableField with_absence(WhenAbsent written, bool lack, bool null) const {
+    return with([&](TableField& row) { row.absent = written, row.may_lack = lack, row.may_be_null = null; });
   }
 };
 template <typename Record, typename Member>
@@ -335,14 +338,14 @@ struct SchemaField {
 };
 
 template <typename Record>
-Json record_json(const Record& record) {
+Json RecordJson<Record>::write(const Record& record) {
   Json object = Json::object();
   write_parts(Fields<Record>::list, object, record);
   return object;
 }
 
 template <typename Record>
-Record read_record(JsonObject object) {
+Record RecordJson<Record>::read(JsonObject object) {
   Record record{};
   read_parts(Fields<Record>::list, object, record);
   if constexpr (requires { Fields<Record>::check(object, record); }) Fields<Record>::check(object, record);

@@ -1,4 +1,4 @@
-#include "modes.hpp"
+#include "core/records/settings.hpp"
 
 #include <algorithm>
 #include <array>
