@@ -30,6 +30,7 @@ def arguments():
     parser.add_argument("--seconds", type=float, default=0, help="that each batch takes")
     parser.add_argument("--hurry", type=pathlib.Path, help="a file; from when it is there, batches take no time")
     parser.add_argument("--attached", type=pathlib.Path, help="a file that is made when the group has let this job in")
+    parser.add_argument("--taken", type=pathlib.Path, help="a file that is made when this job has its first batch")
     parser.add_argument("--again", help="the name under which this job goes on when it comes again")
     parser.add_argument("--append", action="store_true", help="behind what it got before, when the group or SIGTERM has ended it, too")
     parser.add_argument("--kill-after", type=int, help="batches")
@@ -54,6 +55,8 @@ def take_all(library, client, options):
             content = hashlib.sha256(ctypes.string_at(batch.samples + i * size, size)).hexdigest()[:16]
             epochs.setdefault(batch.epoch, []).append([batch.ids[i], batch.labels[i], content])
         taken += 1
+        if options.taken is not None:
+            options.taken.touch()
         if taken == options.kill_after:
             os.kill(os.getpid(), signal.SIGKILL)
         if options.hurry is None or not options.hurry.exists():

@@ -10,7 +10,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
 import test_schemas  # pylint: disable=wrong-import-position
 from program import PROGRAM  # pylint: disable=wrong-import-position
-from test_share import EMULATED, MINIMAL_C, ShareTest, digest_of  # pylint: disable=wrong-import-position
+from test_share import EMULATED, MINIMAL_C, ShareTest, digest_of, until  # pylint: disable=wrong-import-position
 
 JOB = pathlib.Path(__file__).resolve().parent / "dependent_job.py"
 SPEEDS = (0, 0.002, 0.004, 0.006, 0.01)  # seconds a batch, of five jobs
@@ -19,6 +19,14 @@ SPEEDS = (0, 0.002, 0.004, 0.006, 0.01)  # seconds a batch, of five jobs
 class DependentTest(ShareTest):
     def job(self, name, *options):
         return self.start(sys.executable, JOB, self.folder, "--name", name, *options)
+
+    def job_that_takes_part(self, name, *options):
+        """As job(), once it has its first batch: a group ends when no job takes part any more, also before the next one comes."""
+        taken = self.folder / f"taken-{name}"
+        taken.unlink(missing_ok=True)
+        job = self.job(name, "--taken", taken, *options)
+        until(lambda: taken.exists() or job.poll() is not None)
+        return job
 
     def hurry(self):
         """Jobs that wait for it take no time from now on."""
@@ -70,8 +78,7 @@ class Jobs(DependentTest):
         data = self.photographs(40)
         coordinator = self.share(data, "--share", "dependent", "--jobs", 3, "--dtype", "uint8", "--staging-policy", "lru", "--staging-size", "20%", "-o",
                                  self.folder / "share.json")
-        first = self.job("whole", "--epochs", 4, "--seconds", 0.5, "--batch-size", 4, "--hurry", self.folder / "hurry")
-        time.sleep(0.1)
+        first = self.job_that_takes_part("whole", "--epochs", 4, "--seconds", 0.5, "--batch-size", 4, "--hurry", self.folder / "hurry")
         part = self.job("part", "--epochs", 3, "--subset", "50%-100%,3", "--batch-size", 7)
         self.ends_well(part)
         late = self.job("late", "--epochs", 2, "--subset", "0-9", "--batch-size", 4)
@@ -142,16 +149,16 @@ class SavedAndResumed(DependentTest):
         data = self.photographs(60)
         state = self.folder / "state"
         jobs = {"a": ("--batch-size", 4, "--epochs", 3, "--seconds", 0.02), "b": ("--batch-size", 7, "--epochs", 2, "--seconds", 0.06),
-                "c": ("--subset", "25%-75%", "--epochs", 4, "--batch-size", 5, "--seconds", 0.03)}
+                "c": ("--subset", "25%-75%", "--epochs", 4, "--batch-size", 5, "--seconds", 0.1)}
 
         def start():
-            return {name: self.job(name, "--append", "--again", name, *options) for name, options in jobs.items()}
+            return {name: self.job_that_takes_part(name, "--append", "--again", name, *options) for name, options in jobs.items()}
 
         resume = []
         for number in (signal.SIGTERM, signal.SIGINT):
             coordinator = self.coordinate(data, "--save-state", state, *resume)
             started = start()
-            time.sleep(0.6)
+            time.sleep(0.2)
             self.saved(coordinator, number)
             resume = ["--resume", state]
             for name, job in started.items():
@@ -171,11 +178,11 @@ class SavedAndResumed(DependentTest):
     def test_commands_go_on_by_their_numbers(self):
         data = self.photographs(40)
         state = self.folder / "state"
-        script = self.script(f"exec {sys.executable} {JOB} {self.folder} --name $DSANALYZE_JOB --append --epochs 2 --batch-size 3 --seconds 0.1 "
-                             f"--hurry {self.folder}/hurry\n")
+        script = self.script(f"exec {sys.executable} {JOB} {self.folder} --name $DSANALYZE_JOB --append --epochs 2 --batch-size 3 --seconds 0.5 "
+                             f"--taken {self.folder}/taken-$DSANALYZE_JOB --hurry {self.folder}/hurry\n")
         words = ["share", data, "--share", "dependent", "--jobs", 2, "--dtype", "uint8"]
         first = self.start(PROGRAM, *words, "--save-state", state, "--", *script)
-        time.sleep(1.2)
+        until(lambda: all((self.folder / f"taken-{job}").exists() for job in (0, 1)) or first.poll() is not None)
         first.send_signal(signal.SIGTERM)
         _, errors = first.communicate(timeout=30)
         self.assertIn("--resume", errors)
@@ -191,8 +198,7 @@ class SavedAndResumed(DependentTest):
         data = self.photographs(20)
         state = self.folder / "state"
         coordinator = self.coordinate(data, "--save-state", state)
-        job = self.job("a", "--append", "--again", "a", "--epochs", 2, "--batch-size", 2, "--seconds", 0.1)
-        time.sleep(0.6)
+        job = self.job_that_takes_part("a", "--append", "--again", "a", "--epochs", 2, "--batch-size", 2, "--seconds", 0.1)
         self.saved(coordinator)
         job.communicate(timeout=30)
         text = state.read_bytes()
@@ -222,7 +228,7 @@ class Failures(DependentTest):
     def test_a_killed_job_leaves_the_draws_and_another_takes_its_place(self):
         data = self.photographs(30)
         coordinator = self.share(data, "--share", "dependent", "--jobs", 2, "--dtype", "uint8", "--staging-size", "30%")
-        stays = self.job("stays", "--epochs", 5, "--seconds", 0.5, "--batch-size", 4, "--hurry", self.folder / "hurry")
+        stays = self.job_that_takes_part("stays", "--epochs", 5, "--seconds", 0.5, "--batch-size", 4, "--hurry", self.folder / "hurry")
         for batches in (1, 3):
             killed = self.job("killed", "--kill-after", batches, "--batch-size", 5)
             _, errors = killed.communicate(timeout=60)
@@ -240,8 +246,7 @@ class Failures(DependentTest):
 
     def test_a_stopped_job_stops_no_other(self):
         coordinator = self.share(*EMULATED, "--share", "dependent", "--jobs", 2)
-        stopped = self.job("stopped", "--seconds", 0.001)
-        time.sleep(0.5)
+        stopped = self.job_that_takes_part("stopped", "--seconds", 0.001)
         stopped.send_signal(signal.SIGSTOP)
         fast = self.job("fast", "--epochs", 3)
         self.ends_well(fast)
@@ -252,8 +257,7 @@ class Failures(DependentTest):
 
     def test_the_end_of_the_coordinator_is_an_error_at_each_job(self):
         coordinator = self.share(*EMULATED, "--share", "dependent", "--jobs", 3)
-        jobs = [self.job(name, "--seconds", 0.01) for name in ("one", "two")]
-        time.sleep(0.5)
+        jobs = [self.job_that_takes_part(name, "--seconds", 0.01) for name in ("one", "two")]
         coordinator.kill()
         for job in jobs:
             _, errors = job.communicate(timeout=30)
@@ -282,8 +286,7 @@ class Failures(DependentTest):
         for options, words in {("--subset", "600"): "no sample number below 600", ("--subset", ""): "subset", ("--batch-size", 2_000_000): "batch size"}.items():
             _, errors = self.job("refused", *options).communicate(timeout=30)
             self.assertIn(words, errors)
-        there = self.job("there", "--seconds", 0.01)
-        time.sleep(0.5)
+        there = self.job_that_takes_part("there", "--seconds", 0.01)
         _, errors = self.job("one-more").communicate(timeout=30)
         self.assertIn("the group has its 1 jobs", errors)
         there.kill()

@@ -20,14 +20,23 @@ using transport::FrameHead;
 using transport::FrameKind;
 
 /// Nothing goes on with a rank that was given up: neither rounds nor agreements, nor samples.
-bool is_at_its_end(Ranks& ranks, const PeerRequest& request) {
+bool is_at_its_end(Ranks& ranks, PeerRequest request) {
+  request.tag = 4711;
   bool is_asked_in_vain = false;
   std::atomic<bool> is_answered{false};
+  // Of what was asked for before some may still be on its way to the caller, and have all places.
   ranks.peers().deliver_to([&](std::span<const PeerCompletion> completions) {
-    is_asked_in_vain = completions.front().status.code == StatusCode::io;
-    is_answered = true;
+    for (const PeerCompletion& completion : completions) {
+      if (completion.buffer != UINT32_MAX) ranks.peers().release({&completion.buffer, 1});
+      if (completion.tag != request.tag) continue;
+      is_asked_in_vain = completion.status.code == StatusCode::io;
+      is_answered = true;
+    }
   });
-  const bool is_asked = ranks.peers().submit({&request, 1}).ok() && test::comes_true([&] { return is_answered.load(); });
+  const bool is_asked = test::comes_true([&] {
+                          return ranks.peers().submit({&request, 1}).ok();
+                        }) &&
+                        test::comes_true([&] { return is_answered.load(); });
   ranks.peers().deliver_to({});
   return is_asked && is_asked_in_vain && ranks.alive().empty() && ranks.collective().barrier(test::in_good_time()).code == StatusCode::io &&
          ranks.training().barrier(test::in_good_time()).code == StatusCode::io &&
