@@ -148,11 +148,12 @@ class SavedAndResumed(DependentTest):
     def test_a_group_that_is_saved_twice_gives_each_job_the_rest_of_its_epochs(self):
         data = self.photographs(60)
         state = self.folder / "state"
-        jobs = {"a": ("--batch-size", 4, "--epochs", 3, "--seconds", 0.02), "b": ("--batch-size", 7, "--epochs", 2, "--seconds", 0.06),
-                "c": ("--subset", "25%-75%", "--epochs", 4, "--batch-size", 5, "--seconds", 0.1)}
+        jobs = {"a": ("--batch-size", 4, "--epochs", 3, "--seconds", 0.2), "b": ("--batch-size", 7, "--epochs", 2, "--seconds", 0.5),
+                "c": ("--subset", "25%-75%", "--epochs", 4, "--batch-size", 5, "--seconds", 0.4)}
 
         def start():
-            return {name: self.job_that_takes_part(name, "--append", "--again", name, *options) for name, options in jobs.items()}
+            return {name: self.job_that_takes_part(name, "--append", "--again", name, "--hurry", self.folder / "hurry", *options)
+                    for name, options in jobs.items()}
 
         resume = []
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -168,7 +169,9 @@ class SavedAndResumed(DependentTest):
                     del jobs[name]
         self.assertTrue(jobs, "all jobs had ended before the group was saved")
         coordinator = self.coordinate(data, *resume)
-        self.ends_well(*start().values())
+        started = start()
+        self.hurry()
+        self.ends_well(*started.values())
         _, errors = coordinator.communicate(timeout=30)
         self.assertIn("goes on with batch", errors)
         self.check_epochs("a", range(60), 3)
