@@ -15,21 +15,21 @@ using testing::says;
 
 namespace {
 
-/// A process that uses PyTorch, as far as the launcher can see: it has a file of that name in its memory. It speaks where it is asked to, and ends by
-/// itself.
+/// A process that uses PyTorch, as far as the launcher can see: it has a file of that name in its memory. It speaks where it is asked to, and then
+/// ends by itself.
 const char* const speaker = R"(
 import mmap, os, socket, sys, time
 folder = os.path.dirname(os.environ["DSANALYZE_ATTACH"])
-with open(sys.argv[1], "rb") as file:
-    library = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
 if sys.argv[2] == "importing":
     open(os.path.join(folder, "torch-%d" % os.getpid()), "w").close()
+with open(sys.argv[1], "rb") as file:
+    library = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
 time.sleep(0.1)
 if sys.argv[2] == "speaks":
     link = socket.socket(socket.AF_UNIX)
     link.connect(os.environ["DSANALYZE_ATTACH"])
     link.sendall(b'{"t":"hello","version":1,"pid":%d,"parent":1,"argv":[],"python":"3","torch":"2","cuda":false,"device":"","threads":1,"rank":0,"world":1,"local_rank":0}\n' % os.getpid())
-time.sleep(1.8)
+time.sleep(60 if sys.argv[2] == "nothing" else 1.8)
 )";
 
 std::string end_of_a_process_that(const std::string& does) {
