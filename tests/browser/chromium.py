@@ -17,7 +17,7 @@ CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 DRIVER = shutil.which("chromedriver") or "/usr/bin/chromedriver"
 WIDTHS = (1280, 390)
 SCHEMES = ("light", "dark")
-PATIENCE = 30  # seconds for what a page does by itself
+PATIENCE = 90  # seconds for what a page does by itself
 
 
 class Browser:
