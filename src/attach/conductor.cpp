@@ -403,7 +403,7 @@ Answer Conductor::next_drain(Nanoseconds now) {
         batches = static_cast<std::uint64_t>(std::clamp(fit, 1.0, static_cast<double>(most_recorded_batches)));
       }
     }
-    return DrainLoader{own, batches, std::min(stage_seconds(Stage::warm), most_drain_seconds), false};
+    return DrainLoader{own, batches, warm_seconds(), false};
   }
   if (m_stage == Stage::warm) {
     m_stage = Stage::drains;

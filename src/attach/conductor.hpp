@@ -110,6 +110,7 @@ class Conductor {
   [[nodiscard]] AttachPhase phase() const;
   PhaseMeasurement& measurement();
   [[nodiscard]] double stage_seconds(Stage stage) const;
+  [[nodiscard]] double warm_seconds() const;
   void plan_steps(const Member& member);
   void refuse_second_training(const Member& member);
 

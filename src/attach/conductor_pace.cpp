@@ -15,6 +15,8 @@ constexpr double most_scatter = 0.25;      ///< of medians of steps that differ,
 constexpr double most_window_seconds = 2;  ///< where a window is to hold whole cycles of the kept batches
 constexpr std::size_t least_windows = 8;
 constexpr double wanted_half_width = 0.01;  ///< of a rate: then a phase is over before its time
+constexpr double first_share = 0.6;         ///< of a phase's time: from then on less will do, as the verdict is waited for
+constexpr double tolerated_half_width = 0.03;
 
 }  // namespace
 
@@ -125,8 +127,21 @@ bool Conductor::enough(Nanoseconds now) const {
     for (const StepWindow& window : windows) steps += window.samples.size();
   if (steps > 0 && steps < least_steps * taken.by_rank.size()) return false;
   const Estimate rate = estimate_of_ratio(stretches_of(taken));
-  const bool precise = rate.windows >= least_windows && rate.relative_half_width() <= wanted_half_width;
-  return precise || to_seconds(now - m_stage_begin) > stage_seconds(m_stage) || (m_most_steps > 0 && m_stage_steps >= m_most_steps);
+  const double taken_seconds = to_seconds(now - m_stage_begin);
+  const double wanted = taken_seconds > first_share * stage_seconds(m_stage) ? tolerated_half_width : wanted_half_width;
+  const bool precise = rate.windows >= least_windows && rate.relative_half_width() <= wanted;
+  return precise || taken_seconds > stage_seconds(m_stage) || (m_most_steps > 0 && m_stage_steps >= m_most_steps);
+}
+
+/// Of the pass that brings the subset into memory. What the phase full found there needs no long one; the drains prove that it was.
+double Conductor::warm_seconds() const {
+  constexpr double most_seconds = 10;
+  constexpr double in_memory_seconds = 4;
+  const auto full = m_training.phases.find(AttachPhase::full);
+  const bool known = full != m_training.phases.end() && full->second.before && full->second.after && full->second.after->storage_bytes;
+  const bool in_memory = known && full->second.after->requested_bytes > full->second.before->requested_bytes &&
+                         full->second.after->storage_bytes == full->second.before->storage_bytes;
+  return std::min(stage_seconds(Stage::warm), in_memory ? in_memory_seconds : most_seconds);
 }
 
 /// Whether a phase that takes steps has time for the least number of them.

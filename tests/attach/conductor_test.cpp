@@ -38,6 +38,7 @@ struct Training {
   double spread = 0;                                                        ///< steps differ by up to so much of them, either way
   std::uint64_t seed = 1;
   std::function<double(int)> drained_by_workers{};  ///< seconds a batch, in place of `drained`
+  bool drains_in_time = false;                      ///< a drain ends when its seconds are over; else after 200 batches
 
   struct Rank {
     std::uint64_t step = 0, epoch = 0;
@@ -84,8 +85,9 @@ struct Training {
       message.workers = rank.drain->workers;
       message.measured = rank.drain->measured;
       message.begin = now;
-      for (int i = 1; i <= 200; ++i) {
-        message.delivered.push_back(now + to_nanoseconds((drained_by_workers ? drained_by_workers(message.workers) : drained) * i));
+      const double seconds = drained_by_workers ? drained_by_workers(message.workers) : drained;
+      for (int i = 1; i <= 200 && (!drains_in_time || seconds * (i - 1) < rank.drain->seconds); ++i) {
+        message.delivered.push_back(now + to_nanoseconds(seconds * i));
         message.samples.push_back(32);
       }
       now = message.delivered.back();
@@ -225,6 +227,38 @@ TEST_CASE("how the loader alone compares with the training is said as soon as th
     CHECK(says(notes.lines[2], "2 workers"));
     CHECK(says(notes.lines[2], std::string("the loader alone is ") + said + " the training with batches at hand (8,000 samples/s)"));
   }
+}
+
+TEST_CASE("of data in memory the loader alone is compared with the training within a minute, though steps take most of a second and differ") {
+  Training training;
+  training.full = training.cached = 0.8;
+  training.synthetic = 0.6;
+  training.drained = 0.5;
+  training.spread = 0.05;
+  training.drains_in_time = true;
+  struct Clocked : Notes {
+    explicit Clocked(const Training& training) : clock(&training) {}
+    void note(const std::string& line) override {
+      Notes::note(line);
+      if (line.starts_with("prep: ")) compared_at = clock->now;
+    }
+    const Training* clock;
+    Nanoseconds compared_at = 0;
+  } notes(training);
+  Conductor::Plan plan;
+  plan.worker_counts = {1, 2};
+  TreeUse use;
+  Conductor conductor(
+      plan,
+      [&] {
+        use.requested_bytes += 1'000'000;
+        return use;
+      },
+      notes);
+  const Nanoseconds begun = training.now;
+  training.run(conductor);
+  CHECK(to_seconds(notes.compared_at - begun) < 60);
+  CHECK(rate(conductor, AttachPhase::synthetic) == doctest::Approx(32 / 0.6).epsilon(0.05));
 }
 
 TEST_CASE("nothing is said of the waits of a script that fetches its batches in a thread of its own") {
