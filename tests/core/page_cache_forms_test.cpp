@@ -1,4 +1,5 @@
 #include "core/cache_policy/page_cache_forms.hpp"
+#include "../base/sanitizers.hpp"
 
 #include <doctest/doctest.h>
 
@@ -57,7 +58,8 @@ double server_misses(CacheKind kind, double cached, std::uint32_t servers) {
 
 }  // namespace
 
-TEST_CASE("several jobs on one cache in orders of their own miss as the closed forms say, whether they began together or not") {
+TEST_CASE("several jobs on one cache in orders of their own miss as the closed forms say, whether they began together or not" *
+          doctest::skip(testing::too_often)) {
   for (const double cached : {0.25, 0.65}) {
     for (const std::uint32_t jobs : {2U, 8U}) {
       for (const double stagger : {0.0, 1.0 / jobs}) {

@@ -1,4 +1,5 @@
 #include "core/trace/trace_events.hpp"
+#include "../base/sanitizers.hpp"
 
 #include <doctest/doctest.h>
 
@@ -143,7 +144,7 @@ TEST_CASE("however many spans there are, epochs, counters and names keep their r
   CHECK(trace.named("prep worker").front()->spans.size() > few_events * 8 / 10);
 }
 
-TEST_CASE("a million events are written and read back") {
+TEST_CASE("a million events are written and read back" * doctest::skip(testing::too_often)) {
   constexpr std::size_t million = 1'000'000;
   SpanRecorder recorder(room_for_spans(million));
   add_samples(recorder.make_track(SpanTrack::Role::prep_worker), million / 3);

@@ -41,7 +41,7 @@ ProfileResult profile(ProfileInputs& given) {
   return run_profile(given, plan, null_events(), {}, system_timing());
 }
 
-TEST_CASE("a whole profile on emulated devices names what binds in I/O-, CPU- and GPU-bound set-ups") {
+TEST_CASE("a whole profile on emulated devices names what binds in I/O-, CPU- and GPU-bound set-ups" * doctest::skip(testing::too_often)) {
   struct Case {
     double storage, prep, accelerator;
     const char* bound;
@@ -86,7 +86,7 @@ TEST_CASE("a whole profile on emulated devices names what binds in I/O-, CPU- an
   }
 }
 
-TEST_CASE("the verdict is the same at two scales") {
+TEST_CASE("the verdict is the same at two scales" * doctest::skip(testing::too_often)) {
   const auto verdict = [](double scale) {
     ProfileInputs given = emulated(5e5, 1000, 5000);
     DatasetSpec spec;

@@ -1,4 +1,5 @@
 #include "core/dependent/dependent_sampler.hpp"
+#include "../../base/sanitizers.hpp"
 
 #include <doctest/doctest.h>
 
@@ -187,7 +188,8 @@ std::uint64_t needed_by_all(const RemainingSets& sets, JobSet jobs) {
 
 TEST_CASE(
     "over a million rounds of two to eight jobs, each job's order is uniform and each epoch independent, and all get the same as often as the paper "
-    "has it") {
+    "has it" *
+    doctest::skip(testing::too_often)) {
   for (const std::size_t jobs : {2U, 3U, 5U, 8U}) {
     const int rounds = jobs == 8 ? 1'000'000 : 300'000;
     std::vector<Followed> followed;
