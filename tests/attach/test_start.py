@@ -36,6 +36,16 @@ class Start(unittest.TestCase):
         self.assertEqual(loader['file'], str(train))
         self.assertIn('loader = DataLoader(', train.read_text().splitlines()[loader['line'] - 1])
 
+    @unittest.skipUnless(os.getuid() == 0 and all(folder.stat().st_mode & 0o005 == 0o005 for folder in site.resolve().parents),
+                         'only root may become another user, who has to find the hook')
+    def test_a_process_that_became_another_user_says_so_where_it_ends(self):
+        launcher = Launcher()
+        trains = 'import torch; next(iter(torch.utils.data.DataLoader([1]))); print("trained")'
+        script = write(launcher.folder.name, 'script.py', f'import os, sys\nos.setuid(65534)\nos.execv(sys.executable, [sys.executable, "-c", {trains!r}])\n')
+        output = launcher.run(script, expect=1)
+        self.assertIn('it changed its user', output)
+        self.assertNotIn('trained', output)
+
     def test_a_process_without_torch_loads_nothing_more_than_it_would(self):
         script = "import sys; print(*sorted(set(sys.modules) - {'sitecustomize'}))"
         launcher = Launcher()

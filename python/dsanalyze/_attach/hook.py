@@ -44,6 +44,8 @@ class Hook:
         link = Link(os.environ['DSANALYZE_ATTACH'])
         if link.lost:
             if not self.passive:
+                if link.refused:
+                    os.write(2, b'dsanalyze: this process may not speak to the program that started it: it changed its user. Start the command as that user.\n')
                 os._exit(1)  # the launcher is lost, and with it what this run was for
             return
         message = facts.hello()
