@@ -2,6 +2,7 @@
 import os
 import unittest
 
+import script_rig
 from fake_launcher import Launcher, here
 
 train = here / 'train.py'
@@ -106,6 +107,32 @@ for kind in ('plain', 'accumulate', 'validate', 'evaluate', 'look', 'two', 'leav
             output = launcher.run(script, '--samples', 8000, '--step', 0)
             self.assertIn('done 2000', output)
             self.assertIn('lost False True' if self.peers else 'lost True False', output)
+
+    def test_the_length_of_a_dataset_is_not_asked_for_before_its_workers_are_there_and_never_where_torch_does_not(self):
+        text = '''
+class Lazy(torch.utils.data.Dataset):
+    def __len__(self):
+        print('asked')
+        return 8
+    def __getitem__(self, index):
+        return torch.full((4,), float(index))
+class Own(torch.utils.data.Sampler):
+    def __init__(self):
+        pass
+    def __iter__(self):
+        return iter(range(8))
+for epoch in range(2):
+    for x in DataLoader(Lazy(), 4, sampler=Own(), num_workers=1):
+        print('first')
+        step(x)
+'''
+        for mode in ('phases', 'passive'):
+            rig = script_rig.ScriptTest()
+            output, connection = rig.launch(text, mode=mode)
+            self.assertTrue(connection.of("loader"), output)
+            self.assertTrue(output.startswith('first'), output)
+            if mode == 'passive':
+                self.assertNotIn('asked', output)
 
 
 if __name__ == '__main__':

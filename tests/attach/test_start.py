@@ -46,6 +46,21 @@ class Start(unittest.TestCase):
         self.assertIn('it changed its user', output)
         self.assertNotIn('trained', output)
 
+    def test_the_dict_that_a_script_had_from_locals_stays_as_it_made_it(self):
+        launcher = Launcher(mode='passive')
+        script = write(launcher.folder.name, 'script.py', '''
+from torch.utils.data import DataLoader
+class Trainer:
+    def __init__(self, rate):
+        options = locals()
+        options['rate'] = 5
+        del options['self']
+        self.loader = DataLoader([1, 2])
+        print(sorted(options.items()))
+Trainer(1)
+''')
+        self.assertIn("[('rate', 5)]", launcher.run(script))
+
     def test_a_process_without_torch_loads_nothing_more_than_it_would(self):
         script = "import sys; print(*sorted(set(sys.modules) - {'sitecustomize'}))"
         launcher = Launcher()

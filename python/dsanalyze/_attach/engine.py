@@ -10,6 +10,7 @@ from .seen import Seen
 
 class Engine:
     """send() takes a message that has no reply. The code that makes the engine sets rank and follow_ranks."""
+    careful = False  # Nothing of the script's own is called.
 
     def __init__(self, link, original_next, send):
         self.off = False
@@ -151,6 +152,9 @@ class Engine:
                     self.send(dict(rank, t='rank'))
             record.id = self._loaders
             self._loaders += 1
+            iterator = record.current.iterator() if record.current is not None else None
+            if iterator is not None:
+                record.facts['samples'], record.facts['batches'] = facts.lengths(iterator, record.facts, self.careful)
         self.send(dict(record.facts, t='loader', id=record.id, primary=record is self.roles.primary))
 
     def note(self, code, text, **more):

@@ -68,7 +68,7 @@ class Hook:
     def record(self, loader):
         entry = self.entry(loader)
         if entry['record'] is None:
-            found = facts.loader_facts(loader, entry['origin'], careful=self.passive)
+            found = facts.loader_facts(loader, entry['origin'])
             entry['record'] = Record(found, None if self.passive else facts.recipe(loader), facts.leads(loader))
         return entry['record']
 

@@ -21,6 +21,8 @@ class Passive(Engine):
     few microseconds. Whatever else happens takes the long one.
     """
 
+    careful = True
+
     def __init__(self, link, original_next):
         super().__init__(link, original_next, link.offer)
         self._due = 0
