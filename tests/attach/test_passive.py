@@ -108,6 +108,40 @@ for kind in ('plain', 'accumulate', 'validate', 'evaluate', 'look', 'two', 'leav
             self.assertIn('done 2000', output)
             self.assertIn('lost False True' if self.peers else 'lost True False', output)
 
+    def test_batches_that_another_thread_fetches_are_clocked_as_steps_all_the_same(self):
+        rig = script_rig.ScriptTest()
+        _, connection = rig.launch('''
+import queue
+import threading
+class Slow(torch.utils.data.Dataset):
+    def __len__(self):
+        return 160
+    def __getitem__(self, index):
+        time.sleep(0.004)
+        return torch.full((4,), float(index))
+def fetched(loader):
+    batches = queue.Queue(4)
+    def run():
+        for batch in loader:
+            batches.put(batch)
+        batches.put(None)
+    threading.Thread(target=run, daemon=True).start()
+    while True:
+        batch = batches.get()
+        if batch is None:
+            return
+        yield batch
+for epoch in range(3):
+    for x in fetched(DataLoader(Slow(), 4, num_workers=1)):
+        step(x)
+        time.sleep(0.01)
+''', mode='passive')
+        self.assertEqual(set(connection.notes()), {'loader-in-thread'})
+        for window in self.windows(connection):
+            for part in ('wait', 'compute', 'outside'):
+                self.assertGreaterEqual(min(array(window, part)), 0)
+        self.assertGreater(sum(len(window['wait']) for window in self.windows(connection)), 60)
+
     def test_the_length_of_a_dataset_is_not_asked_for_before_its_workers_are_there_and_never_where_torch_does_not(self):
         text = '''
 class Lazy(torch.utils.data.Dataset):

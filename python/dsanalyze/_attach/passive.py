@@ -59,9 +59,10 @@ class Passive(Engine):
         return batch
 
     def optimizer_stepped(self):
-        if self._steady is not None:
+        if self._steady is not None and get_ident() == self._steady.thread:
             self._steady.stepped(now())
         else:
+            self._leave()
             super().optimizer_stepped()
 
     def _offer_steady(self, entered):
@@ -91,7 +92,7 @@ class Passive(Engine):
 
     def _may_be_steady(self, iteration):
         roles = self.roles
-        return self._plain_steps > plain_before_steady and roles.training == [iteration.record] and roles.undoubted() and self._inside is None
+        return not self.apart and self._plain_steps > plain_before_steady and roles.training == [iteration.record] and roles.undoubted() and self._inside is None
 
     # The long way.
 
