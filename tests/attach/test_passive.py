@@ -142,6 +142,21 @@ for epoch in range(3):
                 self.assertGreaterEqual(min(array(window, part)), 0)
         self.assertGreater(sum(len(window['wait']) for window in self.windows(connection)), 60)
 
+    def test_samples_are_those_that_a_batch_sampler_of_the_script_chose_whatever_the_batches_look_like(self):
+        rig = script_rig.ScriptTest()
+        _, connection = rig.launch('''
+class Sizes:
+    def __iter__(self):
+        return iter([[index, index + 1, index + 2][:1 + index % 3] for index in range(100)])
+def time_first(samples):
+    return {'x': torch.ones(7, len(samples)), 'y': torch.ones(len(samples))}
+for epoch in range(2):
+    for batch in DataLoader(torch.utils.data.TensorDataset(torch.ones(102, 4)), batch_sampler=Sizes(), collate_fn=time_first, num_workers=2):
+        step(torch.ones(len(batch['y']), 4))
+''', mode='passive')
+        samples = [count for window in self.windows(connection) for count in array(window, 'samples')]
+        self.assertEqual(samples[-100:], [1 + index % 3 for index in range(100)])
+
     def test_the_length_of_a_dataset_is_not_asked_for_before_its_workers_are_there_and_never_where_torch_does_not(self):
         text = '''
 class Lazy(torch.utils.data.Dataset):

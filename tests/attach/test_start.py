@@ -2,6 +2,7 @@
 import os
 import pathlib
 import subprocess
+import sys
 import unittest
 
 from fake_launcher import Launcher, Plan, here, site
@@ -36,8 +37,8 @@ class Start(unittest.TestCase):
         self.assertEqual(loader['file'], str(train))
         self.assertIn('loader = DataLoader(', train.read_text().splitlines()[loader['line'] - 1])
 
-    @unittest.skipUnless(os.getuid() == 0 and all(folder.stat().st_mode & 0o005 == 0o005 for folder in site.resolve().parents),
-                         'only root may become another user, who has to find the hook')
+    @unittest.skipUnless(os.getuid() == 0 and all(folder.stat().st_mode & 0o005 == 0o005 for place in (site, pathlib.Path(sys.executable))
+                                                  for folder in place.resolve().parents), 'only root may become another user, who has to find Python and the hook')
     def test_a_process_that_became_another_user_says_so_where_it_ends(self):
         launcher = Launcher()
         trains = 'import torch; next(iter(torch.utils.data.DataLoader([1]))); print("trained")'

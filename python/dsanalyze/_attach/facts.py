@@ -125,7 +125,10 @@ def lengths(iterator, facts_of, careful):
 
 def _attribute(value, name, default=None):
     """Of an object of the script's own, without running a property or __getattr__."""
-    return getattr(value, '__dict__', {}).get(name, default)
+    for names in (getattr(value, '__dict__', {}), *(kind.__dict__ for kind in type(value).__mro__)):
+        if name in names:
+            return default if hasattr(names[name], '__get__') else names[name]
+    return default
 
 
 def _shuffles(loader):

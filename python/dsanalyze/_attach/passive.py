@@ -2,7 +2,6 @@
 from _thread import get_ident
 from time import monotonic_ns as now
 
-from .batches import leading
 from .clock import Gap
 from .engine import Engine
 from .steady import Steady
@@ -167,11 +166,9 @@ class Passive(Engine):
         facts_of = iteration.record.facts
         record = iteration.record
         size, samples, batches = facts_of['batch_size'], facts_of['samples'], facts_of['batches']
-        if not size:
-            return leading(batch) or 1
-        if record.leads is not True and size and samples and batches and iteration.handed == batches and not facts_of['drop_last']:
+        if size and record.leads is not True and samples and batches and iteration.handed == batches and not facts_of['drop_last']:
             return max(1, min(size, samples - size * (batches - 1)))
-        return record.samples_without_index(batch)
+        return iteration.samples_of_last(batch)
 
     def _begin(self, iteration, entered):
         self.clock.close(entered)
