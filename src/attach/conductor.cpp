@@ -18,7 +18,8 @@ constexpr std::uint64_t unbounded_batches = 1'000'000;
 
 }  // namespace
 
-Conductor::Conductor(Plan plan, std::function<TreeUse()> use, EventSink& events) : m_plan(std::move(plan)), m_use(std::move(use)), m_events(events) {}
+Conductor::Conductor(Plan plan, std::function<TreeUse()> use, EventSink& events)
+    : m_plan(std::move(plan)), m_use(std::move(use)), m_events(events), m_share_seconds(m_plan.seconds) {}
 
 AttachPhase Conductor::phase() const {
   if (m_stage == Stage::full) return AttachPhase::full;
@@ -293,7 +294,7 @@ void Conductor::end_epoch(Member& member) {
   member.epoch_medians = {member.epoch_medians.second, median_step_seconds(*window)};
   const bool whole_enough = short_epochs() || window->samples.size() * 2 >= window_steps();
   if (m_warming_up || !whole_enough || !member.hello) return;
-  measurement().by_rank[member.hello->rank].push_back(*window);
+  keep(member.hello->rank, *window);
   measurement().after = m_use();
 }
 
@@ -314,7 +315,7 @@ Answer Conductor::warm_up(Nanoseconds now) {
   const double left = stage_seconds(m_stage) - to_seconds(now - m_stage_begin);
   if (steady || left > static_cast<double>(least_steps) * m_step_seconds) return RunSteps{phase(), window_steps()};
   // No time is left for others: these steps are what is known of the phase.
-  measurement().before = m_stage_use;
+  if (measurement().by_rank.empty()) measurement().before = m_stage_use;
   take_windows();
   return enough(now) ? next_stage(now) : RunSteps{phase(), least_steps};
 }
@@ -324,14 +325,27 @@ void Conductor::start_measuring(bool steady) {
   PhaseMeasurement& taken = measurement();
   taken.steady |= steady;
   taken.too_slow |= !steady && 4.0 * warm_up_steps * m_step_seconds > stage_seconds(m_stage);
-  if (!taken.before) taken.before = m_use();
+  if (!m_is_measuring) use_from(m_use());
+  m_is_measuring = true;
+}
+
+/// What was used between two parts of a phase is not the phase's.
+void Conductor::use_from(const TreeUse& begin) {
+  PhaseMeasurement& taken = measurement();
+  taken.before = taken.before && taken.after ? moved(*taken.before, *taken.after, begin) : begin;
+}
+
+/// Batches that are handed out in another round are others.
+void Conductor::keep(int rank, StepWindow window) {
+  for (std::uint64_t& batch : window.batch) batch += batch > 0 ? m_kept_before : 0;
+  measurement().by_rank[rank].push_back(std::move(window));
 }
 
 void Conductor::take_windows() {
   PhaseMeasurement& taken = measurement();
   for (auto& [number, member] : m_members) {
     if (!member.at || !member.at->window || !member.hello) continue;
-    taken.by_rank[member.hello->rank].push_back(std::move(*member.at->window));
+    keep(member.hello->rank, std::move(*member.at->window));
   }
   taken.after = m_use();
 }
@@ -345,11 +359,14 @@ Answer Conductor::measure(Nanoseconds now) {
 
 Answer Conductor::next_stage(Nanoseconds now) {
   say_phase();
+  m_cut_short |= m_most_steps > 0 && m_stage_steps >= m_most_steps;
   switch (m_stage) {
     case Stage::full:
       return start_stage(Stage::synthetic, now);
     case Stage::synthetic:
-      return start_stage(Stage::warm, now);
+      return start_stage(m_training.drains.empty() ? Stage::warm : Stage::cached, now);
+    case Stage::cached:
+      return another_round(now) ? start_round(now) : start_stage(Stage::done, now);
     default:
       return start_stage(Stage::done, now);
   }
@@ -364,6 +381,7 @@ Answer Conductor::start_stage(Stage stage, Nanoseconds now) {
   m_stage_begin = now;
   m_stage_use = m_use();
   m_stage_steps = 0;
+  m_is_measuring = false;
   m_warming_up = true;
   for (auto& [number, member] : m_members) {
     member.last_median = member.last_mean = 0;
@@ -378,10 +396,21 @@ Answer Conductor::start_stage(Stage stage, Nanoseconds now) {
     case Stage::drains:
       return next_drain(now);
     case Stage::full:
+      return SwitchPhase{AttachPhase::full, 0, 0};
     case Stage::done:
       break;
   }
   return PlainAnswer::end;
+}
+
+/// The first round takes few steps of each phase, so that one epoch is enough for all. What time it leaves is for more of them.
+Answer Conductor::start_round(Nanoseconds now) {
+  m_most_steps = 0;
+  m_cut_short = false;
+  m_kept_before += m_training.phases[AttachPhase::synthetic].kept_batches;
+  const double of_phases = stage_seconds(Stage::full) + stage_seconds(Stage::synthetic) + stage_seconds(Stage::cached);
+  m_share_seconds = std::min(m_share_seconds, m_share_seconds * (m_plan.seconds - to_seconds(now - *m_begin)) / of_phases);
+  return start_stage(Stage::full, now);
 }
 
 /// First the subset is read into memory, by as many workers as the job has; then P at the job's number of workers, and at the others.

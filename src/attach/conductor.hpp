@@ -92,6 +92,7 @@ class Conductor {
   void say_phase() const;
   void say_prep() const;
   void take_windows();
+  void keep(int rank, StepWindow window);
   void count_steps(Member& member, const std::optional<StepWindow>& window, std::uint64_t before_the_first);
   void take_gap(Member& member, const std::optional<EpochGap>& between, const std::optional<StepWindow>& window);
   [[nodiscard]] std::optional<int> more_workers() const;
@@ -111,6 +112,9 @@ class Conductor {
   PhaseMeasurement& measurement();
   [[nodiscard]] double stage_seconds(Stage stage) const;
   [[nodiscard]] double warm_seconds() const;
+  [[nodiscard]] bool another_round(Nanoseconds now) const;
+  Answer start_round(Nanoseconds now);
+  void use_from(const TreeUse& begin);
   void plan_steps(const Member& member);
   void refuse_second_training(const Member& member);
 
@@ -129,6 +133,10 @@ class Conductor {
   TreeUse m_stage_use;              ///< at that time
   std::uint64_t m_stage_steps = 0;  ///< taken in this stage
   std::uint64_t m_most_steps = 0;   ///< of one stage, so that all fit into one epoch; 0: no limit
+  bool m_cut_short = false;         ///< by that limit
+  double m_share_seconds = 0;       ///< of which each stage has its share
+  bool m_is_measuring = false;      ///< this stage has begun to
+  std::uint64_t m_kept_before = 0;  ///< batches that earlier rounds handed out again and again
   double m_step_seconds = 0;        ///< of the last window, the slowest rank's
   std::size_t m_next_drain = 0;
   std::vector<int> m_drain_workers;

@@ -23,18 +23,18 @@ constexpr double tolerated_half_width = 0.03;
 double Conductor::stage_seconds(Stage stage) const {
   switch (stage) {
     case Stage::full:
-      return 0.25 * m_plan.seconds;
+      return 0.25 * m_share_seconds;
     case Stage::synthetic:
-      return 0.15 * m_plan.seconds;
+      return 0.15 * m_share_seconds;
     case Stage::cached:
-      return 0.2 * m_plan.seconds;
+      return 0.2 * m_share_seconds;
     case Stage::warm:
-      return 0.15 * m_plan.seconds;
+      return 0.15 * m_share_seconds;
     case Stage::drains:
     case Stage::done:
       break;
   }
-  return 0.2 * m_plan.seconds;
+  return 0.2 * m_share_seconds;
 }
 
 /// Three phases take steps; within one epoch each may take a third of those left, so that a script of one epoch is enough where it has any length.
@@ -131,6 +131,16 @@ bool Conductor::enough(Nanoseconds now) const {
   const double wanted = taken_seconds > first_share * stage_seconds(m_stage) ? tolerated_half_width : wanted_half_width;
   const bool precise = rate.windows >= least_windows && rate.relative_half_width() <= wanted;
   return precise || taken_seconds > stage_seconds(m_stage) || (m_most_steps > 0 && m_stage_steps >= m_most_steps);
+}
+
+/// Whether a phase was cut short for the sake of one epoch, and there is time to measure it better.
+bool Conductor::another_round(Nanoseconds now) const {
+  constexpr double most_taken = 0.6;  // of the budget
+  if (!m_cut_short || to_seconds(now - *m_begin) > most_taken * m_plan.seconds) return false;
+  return std::ranges::any_of(m_training.phases, [](const auto& phase) {
+    const Estimate rate = estimate_of_ratio(stretches_of(phase.second));
+    return rate.windows < least_windows || rate.relative_half_width() > wanted_half_width;
+  });
 }
 
 /// Of the pass that brings the subset into memory. What the phase full found there needs no long one; the drains prove that it was.

@@ -207,8 +207,8 @@ class Launch {
 
   [[nodiscard]] std::string deaf_text() const {
     return fmt::format(
-        "process {} ({}) uses PyTorch without having loaded dsanalyze's hook: it was started with python -I, -E or -S, or with an environment of its "
-        "own. Start it without these, or with PYTHONPATH and the DSANALYZE_ variables handed on",
+        "process {} ({}) uses PyTorch without having loaded dsanalyze's hook: it was started with python -I, -E or -S, as another user, or with an "
+        "environment of its own. Start it without these, or with PYTHONPATH and the DSANALYZE_ variables handed on",
         m_deaf->pid, printable(m_deaf->command));
   }
 

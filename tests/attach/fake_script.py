@@ -15,6 +15,7 @@ def hook():
     fake.is_grad_enabled = lambda: True
     facts = types.ModuleType('steady_hook.facts')
     facts.device = lambda: {'t': 'device'}
+    facts.lengths = lambda iterator, facts_of, careful: (facts_of['samples'], facts_of['batches'])
     real = sys.modules.get('torch')
     spec = importlib.util.spec_from_file_location('steady_hook', folder / '__init__.py', submodule_search_locations=[str(folder)])
     package = sys.modules['steady_hook'] = importlib.util.module_from_spec(spec)

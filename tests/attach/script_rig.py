@@ -26,8 +26,8 @@ phases = (run(5), switch('synthetic'), run(20, 'synthetic'), switch('full'))
 
 
 class ScriptTest(unittest.TestCase):
-    def launch(self, text, *answers, mode='phases', **options):
-        self.launcher = Launcher(Plan(*(answers or phases), then=run(1000)), mode=mode)
+    def launch(self, text, *answers, mode='phases', environment=None, **options):
+        self.launcher = Launcher(Plan(*(answers or phases), then=run(1000)), mode=mode, environment=environment)
         path = pathlib.Path(self.launcher.folder.name, 'script.py')
         path.write_text(preamble + text)
         output = self.launcher.run(path, **options)

@@ -2,6 +2,7 @@
 import os
 import unittest
 
+import script_rig
 from fake_launcher import Launcher, here
 
 train = here / 'train.py'
@@ -106,6 +107,81 @@ for kind in ('plain', 'accumulate', 'validate', 'evaluate', 'look', 'two', 'leav
             output = launcher.run(script, '--samples', 8000, '--step', 0)
             self.assertIn('done 2000', output)
             self.assertIn('lost False True' if self.peers else 'lost True False', output)
+
+    def test_batches_that_another_thread_fetches_are_clocked_as_steps_all_the_same(self):
+        rig = script_rig.ScriptTest()
+        _, connection = rig.launch('''
+import queue
+import threading
+class Slow(torch.utils.data.Dataset):
+    def __len__(self):
+        return 160
+    def __getitem__(self, index):
+        time.sleep(0.004)
+        return torch.full((4,), float(index))
+def fetched(loader):
+    batches = queue.Queue(4)
+    def run():
+        for batch in loader:
+            batches.put(batch)
+        batches.put(None)
+    threading.Thread(target=run, daemon=True).start()
+    while True:
+        batch = batches.get()
+        if batch is None:
+            return
+        yield batch
+for epoch in range(3):
+    for x in fetched(DataLoader(Slow(), 4, num_workers=1)):
+        step(x)
+        time.sleep(0.01)
+''', mode='passive')
+        self.assertEqual(set(connection.notes()), {'loader-in-thread'})
+        for window in self.windows(connection):
+            for part in ('wait', 'compute', 'outside'):
+                self.assertGreaterEqual(min(array(window, part)), 0)
+        self.assertGreater(sum(len(window['wait']) for window in self.windows(connection)), 60)
+
+    def test_samples_are_those_that_a_batch_sampler_of_the_script_chose_whatever_the_batches_look_like(self):
+        rig = script_rig.ScriptTest()
+        _, connection = rig.launch('''
+class Sizes:
+    def __iter__(self):
+        return iter([[index, index + 1, index + 2][:1 + index % 3] for index in range(100)])
+def time_first(samples):
+    return {'x': torch.ones(7, len(samples)), 'y': torch.ones(len(samples))}
+for epoch in range(2):
+    for batch in DataLoader(torch.utils.data.TensorDataset(torch.ones(102, 4)), batch_sampler=Sizes(), collate_fn=time_first, num_workers=2):
+        step(torch.ones(len(batch['y']), 4))
+''', mode='passive')
+        samples = [count for window in self.windows(connection) for count in array(window, 'samples')]
+        self.assertEqual(samples[-100:], [1 + index % 3 for index in range(100)])
+
+    def test_the_length_of_a_dataset_is_not_asked_for_before_its_workers_are_there_and_never_where_torch_does_not(self):
+        text = '''
+class Lazy(torch.utils.data.Dataset):
+    def __len__(self):
+        print('asked')
+        return 8
+    def __getitem__(self, index):
+        return torch.full((4,), float(index))
+class Own(torch.utils.data.Sampler):
+    def __init__(self):
+        pass
+    def __iter__(self):
+        return iter(range(8))
+for epoch in range(2):
+    for x in DataLoader(Lazy(), 4, sampler=Own(), num_workers=1):
+        print('first')
+        step(x)
+'''
+        for mode in ('phases', 'passive'):
+            rig = script_rig.ScriptTest()
+            output, connection = rig.launch(text, mode=mode)
+            self.assertTrue(connection.of("loader"), output)
+            self.assertTrue(output.startswith('first'), output)
+            if mode == 'passive':
+                self.assertNotIn('asked', output)
 
 
 if __name__ == '__main__':

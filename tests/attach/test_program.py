@@ -309,6 +309,11 @@ class Passive(ProgramTest):
                 run = subprocess.run(['bash', '-c', f'"$@" {streams}; exit ${{PIPESTATUS[0]}}', 'bash', *arguments], env=self.environment, timeout=100,
                                      stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False)
                 self.assertEqual(run.returncode, 7, streams)
+        limited = ['bash', '-c', 'ulimit -f 1; exec "$@"', 'bash',
+                   *self.command('--passive', '-o', self.folder / 'large.json', command=[*train, '--samples', 80, '--does', 'os_exit'])]
+        run = subprocess.run(limited, env=self.environment, timeout=100, capture_output=True, text=True, check=False)
+        self.assertEqual(run.returncode, 7, run.stderr)
+        self.assertIn('large.json', run.stderr)
         gone = self.folder / 'gone'
         gone.mkdir()
         script = self.folder / 'script.sh'

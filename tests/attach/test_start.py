@@ -2,6 +2,7 @@
 import os
 import pathlib
 import subprocess
+import sys
 import unittest
 
 from fake_launcher import Launcher, Plan, here, site
@@ -35,6 +36,31 @@ class Start(unittest.TestCase):
         self.assertEqual((loader['style'], loader['shuffle'], loader['start_method']), ('map', True, 'fork'))
         self.assertEqual(loader['file'], str(train))
         self.assertIn('loader = DataLoader(', train.read_text().splitlines()[loader['line'] - 1])
+
+    @unittest.skipUnless(os.getuid() == 0 and all(folder.stat().st_mode & 0o005 == 0o005 for place in (site, pathlib.Path(sys.executable))
+                                                  for folder in place.resolve().parents), 'only root may become another user, who has to find Python and the hook')
+    def test_a_process_that_became_another_user_says_so_where_it_ends(self):
+        launcher = Launcher()
+        trains = 'import torch; next(iter(torch.utils.data.DataLoader([1]))); print("trained")'
+        script = write(launcher.folder.name, 'script.py', f'import os, sys\nos.setuid(65534)\nos.execv(sys.executable, [sys.executable, "-c", {trains!r}])\n')
+        output = launcher.run(script, expect=1)
+        self.assertIn('it changed its user', output)
+        self.assertNotIn('trained', output)
+
+    def test_the_dict_that_a_script_had_from_locals_stays_as_it_made_it(self):
+        launcher = Launcher(mode='passive')
+        script = write(launcher.folder.name, 'script.py', '''
+from torch.utils.data import DataLoader
+class Trainer:
+    def __init__(self, rate):
+        options = locals()
+        options['rate'] = 5
+        del options['self']
+        self.loader = DataLoader([1, 2])
+        print(sorted(options.items()))
+Trainer(1)
+''')
+        self.assertIn("[('rate', 5)]", launcher.run(script))
 
     def test_a_process_without_torch_loads_nothing_more_than_it_would(self):
         script = "import sys; print(*sorted(set(sys.modules) - {'sitecustomize'}))"

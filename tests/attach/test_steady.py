@@ -249,6 +249,8 @@ class Marks(unittest.TestCase):
     def steady(self, **facts):
         known = {'style': 'map', 'batch_size': 4, 'samples': 10, 'batches': 3, 'drop_last': False}
         iteration = types.SimpleNamespace(record=iterations.Record(dict(known, **facts), None), thread=1, handed=0)
+        iteration.samples_of_last = lambda batch: iterations.Iteration.samples_of_last(iteration, batch)
+        iteration.counts = None
         return steadies.Steady(iteration, 100)
 
     def test_three_marks_a_step_are_its_parts(self):

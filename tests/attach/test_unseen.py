@@ -45,6 +45,23 @@ with torch.no_grad():
         self.assertLess(len(messages), 8)
         self.assertEqual(messages[-1]['optimizer_steps'], 50)
 
+    def test_a_training_that_goes_on_with_batches_that_it_keeps_is_given_up_in_words(self):
+        _, connection = self.launch('''
+import itertools
+batches = itertools.cycle(DataLoader(data(), 4))
+for number in range(100):
+    step(next(batches)[0])
+''', environment={'DSANALYZE_ATTACH_PATIENCE': '0'})
+        self.assertIn('itertools.cycle', connection.of('off')[0]['why'])
+        _, connection = self.launch('''
+for epoch in range(3):
+    for x, in DataLoader(data(), 4):
+        step(x)
+    for number in range(10):
+        step(x)
+''', environment={'DSANALYZE_ATTACH_PATIENCE': '0'})
+        self.assertEqual(connection.of('off'), [])
+
     def test_nothing_is_told_of_it_once_a_training_loader_is_known(self):
         for mode in ('phases', 'passive'):
             messages = self.seen('''

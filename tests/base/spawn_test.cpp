@@ -183,19 +183,19 @@ TEST_CASE("a program that survives closed pipes gets an error from one, and its 
         }) == -1);
   CHECK(testing::in_child([&] {
           ::signal(SIGPIPE, SIG_DFL);
-          survive_closed_pipes();
+          survive_failed_writes();
           return write_to_nothing();
         }) == 7);
   const std::string status = status_after([] {
     ::signal(SIGPIPE, SIG_DFL);
-    survive_closed_pipes();
-    survive_closed_pipes();
+    survive_failed_writes();
+    survive_failed_writes();
   });
   CHECK_FALSE(has(signals_of(status, "SigIgn"), SIGPIPE));
   // Ignored from the start, they stay so.
   const std::string of_ignored = status_after([] {
     ::signal(SIGPIPE, SIG_IGN);
-    survive_closed_pipes();
+    survive_failed_writes();
   });
   CHECK(has(signals_of(of_ignored, "SigIgn"), SIGPIPE));
 }

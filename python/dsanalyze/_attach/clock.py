@@ -11,6 +11,7 @@ class Gap:
         self.start = 0
         self.validation = 0
         self.ranks = 0
+        self.optimizer_steps = 0
 
     def report(self, end):
         return {'begin': self.begin, 'end': end, 'start': self.start, 'validation': self.validation, 'ranks': self.ranks}

@@ -10,6 +10,7 @@ from .seen import Seen
 
 class Engine:
     """send() takes a message that has no reply. The code that makes the engine sets rank and follow_ranks."""
+    careful = False  # Nothing of the script's own is called.
 
     def __init__(self, link, original_next, send):
         self.off = False
@@ -28,6 +29,7 @@ class Engine:
         self._loaders = 0
         self._inside = None
         self._thread_known = False
+        self.apart = False  # Batches are fetched in another thread than optimizers step in.
         self._asked = {}  # Passes with gradients enabled, since the last optimizer step.
         self._quiet = None  # The pass asked last with gradients disabled, since then.
         self._quiet_before = None  # The same before the step before, where no other pass was asked.
@@ -116,7 +118,8 @@ class Engine:
             thread = self.roles.primary.current.thread
             self._thread_known = thread is not None
             if thread not in (None, get_ident()):
-                self.note('loader-in-thread', 'The script fetches its batches in a thread of its own: what its steps wait for is not seen, and the parts of a step are not told.')
+                self.apart = True
+                self.note('loader-in-thread', 'The script fetches its batches in another thread than its optimizer steps in: what its steps wait for is not seen, and the parts of a step are not told.')
 
         self.clock.hooked_after(now() - at)
 
@@ -151,6 +154,9 @@ class Engine:
                     self.send(dict(rank, t='rank'))
             record.id = self._loaders
             self._loaders += 1
+            iterator = record.current.iterator() if record.current is not None else None
+            if iterator is not None:
+                record.facts['samples'], record.facts['batches'] = facts.lengths(iterator, record.facts, self.careful)
         self.send(dict(record.facts, t='loader', id=record.id, primary=record is self.roles.primary))
 
     def note(self, code, text, **more):

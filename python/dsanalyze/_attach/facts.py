@@ -57,15 +57,27 @@ def _processor():
     return ''
 
 
+def _constructors(kind):
+    """The code of the constructors of a class and its bases, of those that are wrapped, too."""
+    codes = set()
+    for base in kind.__mro__:
+        function = base.__dict__.get('__init__')
+        while function is not None:
+            codes.add(getattr(function, '__code__', None))
+            function = getattr(function, '__wrapped__', None)
+    return codes
+
+
 def origin(loader):
     """The file and line where a loader is made: the first caller outside of installed packages, or else the first outside of torch, that is no constructor
-    of the loader's own class."""
+    of the loader's own class. No frame is asked for its variables: before Python 3.13 that changes a dict that the script had from locals()."""
+    constructors = _constructors(type(loader))
     inside = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(__file__) + os.sep)
     library = None, None
     frame = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
-        if not code.co_filename.startswith(inside) and not (code.co_name == '__init__' and frame.f_locals.get(code.co_varnames[0]) is loader):
+        if not code.co_filename.startswith(inside) and code not in constructors:
             place = code.co_filename, frame.f_lineno
             if '/site-packages/' not in place[0] and '/dist-packages/' not in place[0]:
                 return place
@@ -79,19 +91,49 @@ def _name(value):
     return kind.__module__ + '.' + kind.__qualname__
 
 
-def _length(value, careful):
-    """len() of a dataset or sampler; under `careful` only where its len() cannot have an effect."""
-    if careful and not (type(value) in _lengths_without_effects and (type(value) is not samplers.BatchSampler or type(value.sampler) in _lengths_without_effects)):
-        return None
+def _is_torchs(sampler):
+    """One whose length torch itself has asked for once the first batch is there."""
+    return type(sampler) in _lengths_without_effects and (type(sampler) is not samplers.BatchSampler or type(sampler.sampler) in _lengths_without_effects)
+
+
+def _length(value):
     try:
         return len(value)
     except Exception:
         return None
 
 
+def lengths(iterator, facts_of, careful):
+    """Samples and batches of an epoch; None where that is not known. To be asked once the first batch is there: what len() does to an object of the script's
+    own (opens a file, for one) must not be done before workers are forked, and under `careful` only where torch did it."""
+    dataset, sampler = iterator._dataset, iterator._index_sampler
+    if facts_of['style'] == 'iterable':
+        samples = None if careful else _length(dataset)
+        size = facts_of['batch_size'] if iterator._auto_collation else None
+        if samples is None or size is None:
+            return samples, samples
+        return samples, samples // size if facts_of['drop_last'] else -(-samples // size)
+    batches = _length(sampler) if not careful or _is_torchs(sampler) else None
+    if iterator._auto_collation:
+        if type(sampler) is not samplers.BatchSampler:  # A batch sampler of the script's own chooses.
+            return None, batches
+        sampler = sampler.sampler
+    if _is_torchs(sampler):
+        return _length(sampler), batches
+    return None if careful else _length(dataset), batches
+
+
+def _attribute(value, name, default=None):
+    """Of an object of the script's own, without running a property or __getattr__."""
+    for names in (getattr(value, '__dict__', {}), *(kind.__dict__ for kind in type(value).__mro__)):
+        if name in names:
+            return default if hasattr(names[name], '__get__') else names[name]
+    return default
+
+
 def _shuffles(loader):
     sampler = getattr(loader, 'sampler', None)
-    return bool(getattr(sampler, 'shuffle', False)) or isinstance(sampler, (samplers.RandomSampler, samplers.SubsetRandomSampler, samplers.WeightedRandomSampler))
+    return bool(_attribute(sampler, 'shuffle')) or isinstance(sampler, (samplers.RandomSampler, samplers.SubsetRandomSampler, samplers.WeightedRandomSampler))
 
 
 def last_error():
@@ -110,49 +152,26 @@ def last_error():
     return text[:400] + (' ({}:{})'.format(os.path.basename(place[0]), place[1]) if place else '')
 
 
-def loader_facts(loader, origin, careful):
-    """What can be said without an effect on the loader."""
+def loader_facts(loader, origin):
+    """What can be said without an effect on the loader. How long it is comes later: lengths()."""
     iterable = loader._dataset_kind == loaders._DatasetKind.Iterable
     kind = type(loader)
     batch_size = loader.batch_size
     if batch_size is None and loader.batch_sampler is not None:
-        batch_size = getattr(loader.batch_sampler, 'batch_size', None)
-    samples = None if careful and iterable else _samples_of_epoch(loader, iterable)
-    if iterable:
-        batches = samples
-        if samples is not None and loader.batch_size is not None:
-            batches = samples // loader.batch_size if loader.drop_last else -(-samples // loader.batch_size)
-    else:
-        batches = _length(loader._index_sampler, careful)
+        batch_size = _attribute(loader.batch_sampler, 'batch_size')
     context = loader.multiprocessing_context
     return {'name': 'torch.utils.data.DataLoader' if kind is loaders.DataLoader else kind.__module__ + '.' + kind.__qualname__,
             'version': str(torch.__version__), 'dataset_class': _name(loader.dataset), 'workers': loader.num_workers,
             'prefetch': loader.prefetch_factor if loader.num_workers else 0, 'pin_memory': bool(loader.pin_memory),
             'persistent': bool(loader.persistent_workers), 'batch_size': batch_size if isinstance(batch_size, int) else None,
-            'batches': batches, 'samples': samples, 'style': 'iterable' if iterable else 'map', 'shuffle': _shuffles(loader),
-            'start_method': context.get_start_method() if context is not None else _default_start_method(), 'drop_last': bool(getattr(None if iterable else loader.batch_sampler, 'drop_last', loader.drop_last)),
+            'batches': None, 'samples': None, 'style': 'iterable' if iterable else 'map', 'shuffle': _shuffles(loader),
+            'start_method': context.get_start_method() if context is not None else _default_start_method(), 'drop_last': bool(_attribute(None if iterable else loader.batch_sampler, 'drop_last', loader.drop_last)),
             'file': origin[0], 'line': origin[1]}
-
-
-def _samples_of_epoch(loader, iterable):
-    """What the sampler draws, where it is known to be all of an epoch; else the dataset's length. None where a batch sampler of the script's own chooses."""
-    batch_sampler = None if iterable else loader.batch_sampler
-    if batch_sampler is not None and type(batch_sampler) is not samplers.BatchSampler:
-        return None
-    sampler = getattr(batch_sampler, 'sampler', None)
-    return len(sampler) if type(sampler) in _lengths_without_effects else _dataset_length(loader.dataset)
 
 
 def leads(loader):
     """True where the first dimension of a batch is known to count its samples; None where that is to be seen."""
     return True if loader.collate_fn is loaders.default_collate else None
-
-
-def _dataset_length(dataset):
-    try:
-        return len(dataset)
-    except Exception:
-        return None
 
 
 def _default_start_method():

@@ -10,6 +10,26 @@ collectives = ('all_reduce', 'barrier', 'broadcast', 'all_gather', 'reduce', 're
 watched_parameters = 4
 
 
+def _compiled_as_it_is(follow):
+    """follow(original) returns a function around the original. torch.compile traces into such functions, and would meet clocks: it gets the original."""
+    compiler = getattr(torch, 'compiler', None)
+    if not hasattr(compiler, 'is_compiling'):
+        return follow
+
+    def around(original):
+        followed = follow(original)
+
+        @functools.wraps(original)
+        def chosen(*arguments, **named):
+            if torch.compiler.is_compiling():
+                return original(*arguments, **named)
+            return followed(*arguments, **named)
+
+        return chosen
+
+    return around
+
+
 class Gradients:
     """What the engine hears: optimizer_stepped(); its clock's skipped_at() and waited_for_ranks(); its list of losses.
 
@@ -92,7 +112,9 @@ class Gradients:
         self._last_gradient = now()
 
     def _follow_backward(self):
-        original = torch.autograd.backward
+        torch.autograd.backward = _compiled_as_it_is(self._around_backward)(torch.autograd.backward)
+
+    def _around_backward(self, original):
         gradients = self
 
         @functools.wraps(original)
@@ -109,7 +131,7 @@ class Gradients:
                     engine.fault(error)
             return result
 
-        torch.autograd.backward = backward
+        return backward
 
     def _passed(self, engine, tensors, ended):
         engine.backward_passed()
@@ -121,10 +143,11 @@ class Gradients:
 
     def _follow_collectives(self):
         distributed = torch.distributed
+        around = _compiled_as_it_is(self._around_collective)
         for name in collectives:
             original = getattr(distributed, name, None)
             if original is not None:
-                setattr(distributed, name, self._around_collective(original))
+                setattr(distributed, name, around(original))
 
     def _around_collective(self, original):
         @functools.wraps(original)

@@ -44,6 +44,8 @@ class Hook:
         link = Link(os.environ['DSANALYZE_ATTACH'])
         if link.lost:
             if not self.passive:
+                if link.refused:
+                    os.write(2, b'dsanalyze: this process may not speak to the program that started it: it changed its user. Start the command as that user.\n')
                 os._exit(1)  # the launcher is lost, and with it what this run was for
             return
         message = facts.hello()
@@ -66,7 +68,7 @@ class Hook:
     def record(self, loader):
         entry = self.entry(loader)
         if entry['record'] is None:
-            found = facts.loader_facts(loader, entry['origin'], careful=self.passive)
+            found = facts.loader_facts(loader, entry['origin'])
             entry['record'] = Record(found, None if self.passive else facts.recipe(loader), facts.leads(loader))
         return entry['record']
 
@@ -120,10 +122,20 @@ def _patched_index(self):
     return _index(self) if iteration is None else iteration.next_index(self, _index)
 
 
+def _counted_index(self):
+    index = _index(self)
+    iteration = self.__dict__.get('_dsanalyze')
+    if iteration is not None and iteration.counts is not None:
+        iteration.list_chosen(index)
+    return index
+
+
 def _patched_init(self, loader, *arguments, **named):
     try:
         if hook.followed(loader):
             self._dsanalyze = Iteration(hook.record(loader), self)
+            if hook.passive and not self._dsanalyze.record.facts['batch_size'] and loader._auto_collation:
+                self._dsanalyze.count_lists()
             hook.engine.created(self._dsanalyze)
     except Exception as error:
         _fault(error)
@@ -160,7 +172,7 @@ def _patched_loader_iter(self):
     return iterator
 
 
-for _new, _old in ((_patched_next, _next), (_patched_index, _index), (_patched_init, _init), (_patched_reset, _reset),
+for _new, _old in ((_patched_next, _next), (_patched_index, _index), (_counted_index, _index), (_patched_init, _init), (_patched_reset, _reset),
                    (_patched_loader_init, _loader_init), (_patched_loader_iter, _loader_iter)):
     for _name in ('__name__', '__qualname__', '__doc__', '__module__'):
         setattr(_new, _name, getattr(_old, _name))
@@ -184,8 +196,7 @@ def install():
     _Base.__next__ = _patched_next
     _Base.__init__ = _patched_init
     loaders.DataLoader.__init__ = _patched_loader_init
-    if not hook.passive:
-        _Base._next_index = _patched_index
+    _Base._next_index = _counted_index if hook.passive else _patched_index
     _Base._reset = _patched_reset
     loaders.DataLoader.__iter__ = _patched_loader_iter
     hook.gradients = Gradients(lambda: hook.engine if hook.engine is not None and not hook.engine.off else None, losses=not hook.passive)

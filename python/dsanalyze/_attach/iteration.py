@@ -7,6 +7,7 @@ import weakref
 from .batches import leading, samples_of
 
 max_lists = 4096
+most_counted_ahead = 4096
 discard_seconds = min(120.0, float(os.environ.get('DSANALYZE_ATTACH_PATIENCE', 120)))
 
 
@@ -54,6 +55,7 @@ class Iteration:
         self.iterator = weakref.ref(iterator)
         self.map_style = record.map_style
         self.thread = None
+        self.counts = None
         self.renew()
         self.held = False
 
@@ -66,6 +68,9 @@ class Iteration:
         self.between = None  # What lay between the epoch before and its first batch.
         self.ended = False
         self.handed = 0
+        self._chosen = 0
+        if self.counts:
+            self.counts.clear()
         self.again = collections.deque()
         self.issued = collections.deque()
         # Iterable style, where nothing can be fetched again: discarded batches, which the script gets at the epoch's end unless others took their place.
@@ -82,6 +87,28 @@ class Iteration:
             return False
         iterator = current.iterator()
         return iterator is not None and iterator is not self.iterator()
+
+    # Samples of batches whose size only the sampler knows, where nothing else is asked for.
+
+    def count_lists(self):
+        """From now on the index lists are counted."""
+        self.counts = {}
+
+    def list_chosen(self, index):
+        """The sampler has chosen the next batch."""
+        if isinstance(index, (list, tuple)) and len(self.counts) < most_counted_ahead:
+            self.counts[self._chosen] = len(index)
+        self._chosen += 1
+
+    def samples_of_last(self, batch):
+        """Of the batch that was handed out last."""
+        if self.counts:
+            counted = self.counts.pop(self.handed - 1, None)
+            if counted is not None:
+                return counted
+        if self.record.facts['batch_size']:
+            return self.record.samples_without_index(batch)
+        return leading(batch) or 1
 
     # What the sampler is asked for.
 

@@ -18,6 +18,7 @@ class Link:
 
     def __init__(self, path):
         self.lost = True
+        self.refused = False  # The process may not use the socket.
         self.dropped = 0
         self._received = b''
         self._unsent = b''
@@ -27,7 +28,8 @@ class Link:
             self._socket.connect(path)
             self._identity = self._identify()
             self.lost = False
-        except OSError:
+        except OSError as error:
+            self.refused = isinstance(error, PermissionError)
             self._socket.close()
 
     def _identify(self):

@@ -2,7 +2,6 @@
 from _thread import get_ident
 from time import monotonic_ns as now
 
-from .batches import leading
 from .clock import Gap
 from .engine import Engine
 from .steady import Steady
@@ -20,6 +19,8 @@ class Passive(Engine):
     Where steps follow one another that take one batch of one loader each, which is nearly always, they take a short way (Steady), on which a step costs a
     few microseconds. Whatever else happens takes the long one.
     """
+
+    careful = True
 
     def __init__(self, link, original_next):
         super().__init__(link, original_next, link.offer)
@@ -57,9 +58,10 @@ class Passive(Engine):
         return batch
 
     def optimizer_stepped(self):
-        if self._steady is not None:
+        if self._steady is not None and get_ident() == self._steady.thread:
             self._steady.stepped(now())
         else:
+            self._leave()
             super().optimizer_stepped()
 
     def _offer_steady(self, entered):
@@ -89,7 +91,7 @@ class Passive(Engine):
 
     def _may_be_steady(self, iteration):
         roles = self.roles
-        return self._plain_steps > plain_before_steady and roles.training == [iteration.record] and roles.undoubted() and self._inside is None
+        return not self.apart and self._plain_steps > plain_before_steady and roles.training == [iteration.record] and roles.undoubted() and self._inside is None
 
     # The long way.
 
@@ -164,11 +166,9 @@ class Passive(Engine):
         facts_of = iteration.record.facts
         record = iteration.record
         size, samples, batches = facts_of['batch_size'], facts_of['samples'], facts_of['batches']
-        if not size:
-            return leading(batch) or 1
-        if record.leads is not True and size and samples and batches and iteration.handed == batches and not facts_of['drop_last']:
+        if size and record.leads is not True and samples and batches and iteration.handed == batches and not facts_of['drop_last']:
             return max(1, min(size, samples - size * (batches - 1)))
-        return record.samples_without_index(batch)
+        return iteration.samples_of_last(batch)
 
     def _begin(self, iteration, entered):
         self.clock.close(entered)

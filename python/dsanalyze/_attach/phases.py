@@ -14,6 +14,8 @@ from .roles import Randomness, gradients_enabled
 
 
 primary, follower, other = 'primary', 'follower', 'other'
+least_steps_alone = 20
+least_seconds_alone = min(30.0, float(os.environ.get('DSANALYZE_ATTACH_PATIENCE', 30)))
 
 
 def _remove_semaphores():
@@ -121,6 +123,11 @@ class Phases(Engine):
         if self.outputs is not None:
             self.outputs.training_began()
         super().optimizer_stepped()
+        gap = self.clock.gap
+        if gap is not None and not self.off:
+            gap.optimizer_steps += 1
+            if gap.optimizer_steps >= least_steps_alone and now() - gap.begin > 1e9 * least_seconds_alone:
+                self.give_up('its epoch ended, and it goes on training with batches that its DataLoader does not deliver again (as itertools.cycle keeps them)')
 
     def fault(self, error):
         why = '{}: {}'.format(type(error).__name__, error)

@@ -1,5 +1,4 @@
 """Training steps that take one batch of one loader each: three clock readings a step, which are divided once a second."""
-from .batches import leading
 
 
 class Steady:
@@ -30,7 +29,7 @@ class Steady:
         marks.append(asked)
         marks.append(served)
         if self._counts is None:
-            self._sizes.append(_count(iteration.record, batch))
+            self._sizes.append(iteration.samples_of_last(batch))
 
     def stepped(self, at):
         self.marks.append(-at)
@@ -91,12 +90,6 @@ class Steady:
         if self.iteration.handed == self._counts:
             samples[-1] = self._last
         return samples
-
-
-def _count(record, batch):
-    if record.facts['batch_size']:
-        return record.samples_without_index(batch)
-    return leading(batch) or 1
 
 
 def _last_step(marks):

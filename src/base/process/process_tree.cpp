@@ -67,6 +67,20 @@ std::vector<TreeProcess> ProcessTree::living() const {
   return living;
 }
 
+TreeUse moved(const TreeUse& use, const TreeUse& from, const TreeUse& to) {
+  TreeUse later = to;
+  later.at = use.at + (to.at - from.at);
+  later.cpu_seconds = use.cpu_seconds + (to.cpu_seconds - from.cpu_seconds);
+  later.requested_bytes = use.requested_bytes + (to.requested_bytes - from.requested_bytes);
+  later.storage_bytes.reset();
+  if (use.storage_bytes && from.storage_bytes && to.storage_bytes)
+    later.storage_bytes = *use.storage_bytes + (*to.storage_bytes - *from.storage_bytes);
+  later.storage_wait_seconds.reset();
+  if (use.storage_wait_seconds && from.storage_wait_seconds && to.storage_wait_seconds)
+    later.storage_wait_seconds = *use.storage_wait_seconds + (*to.storage_wait_seconds - *from.storage_wait_seconds);
+  return later;
+}
+
 TreeUse ProcessTree::use() const {
   TreeUse use;
   use.at = system_timing().clock->now();

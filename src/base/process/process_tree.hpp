@@ -23,6 +23,9 @@ struct TreeUse {
       storage_wait_seconds{};  ///< in which some process of the machine waited for storage; absent where the kernel does not count it
 };
 
+/// `use` as if what was used between `from` and `to` had been used before it. The processes are those at `to`.
+TreeUse moved(const TreeUse& use, const TreeUse& from, const TreeUse& to);
+
 struct TreeProcess {
   int pid = 0;
   int parent = 0;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <mutex>
@@ -18,7 +19,7 @@
 namespace dsanalyze {
 namespace {
 
-bool survives_closed_pipes = false;  ///< by survive_closed_pipes(), and not since this program was started
+std::array<int, 2> survived{};  ///< signals by survive_failed_writes(), that were not ignored when this program was started; 0: none
 
 class SpawnAttributes {
  public:
@@ -32,7 +33,8 @@ class SpawnAttributes {
     ::posix_spawnattr_setsigmask(&m_attributes, &none);
     sigset_t usual;
     ::sigemptyset(&usual);
-    if (survives_closed_pipes) ::sigaddset(&usual, SIGPIPE);
+    for (const int signal : survived)
+      if (signal != 0) ::sigaddset(&usual, signal);
     ::posix_spawnattr_setsigdefault(&m_attributes, &usual);
     int flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF;
     if (way.group == SpawnWay::Group::of_its_own) flags |= POSIX_SPAWN_SETPGROUP;
@@ -79,11 +81,15 @@ void keep_ended_children() {
   if (::sigaction(SIGCHLD, nullptr, &action) == 0 && action.sa_handler == SIG_IGN) ::signal(SIGCHLD, SIG_DFL);
 }
 
-void survive_closed_pipes() {
-  struct sigaction action {};
-  if (::sigaction(SIGPIPE, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) return;
-  ::signal(SIGPIPE, SIG_IGN);
-  survives_closed_pipes = true;
+void survive_failed_writes() {
+  constexpr std::array signals = {SIGPIPE, SIGXFSZ};
+  static_assert(signals.size() == survived.size());
+  for (std::size_t i = 0; i < signals.size(); ++i) {
+    struct sigaction action {};
+    if (::sigaction(signals[i], nullptr, &action) != 0 || action.sa_handler == SIG_IGN) continue;
+    ::signal(signals[i], SIG_IGN);
+    survived[i] = signals[i];
+  }
 }
 
 int spawn_command(std::vector<std::string> words, const std::vector<std::string>& added, const SpawnWay& way) {

@@ -21,9 +21,9 @@ struct SpawnWay {
 /// Where SIGCHLD is ignored, the system collects children by itself, and how they ended is lost: from now on it is not ignored. Threads: any.
 void keep_ended_children();
 
-/// From now on a reader of this program's output that has ended costs it that output, and not its life. Commands are started as before. Threads: one
-/// at a time.
-void survive_closed_pipes();
+/// From now on a reader of this program's output that has ended, and a limit of the size of files, cost it that output, and not its life. Commands
+/// are started as before. Threads: one at a time.
+void survive_failed_writes();
 
 /// Starts `words`, the program (looked up in PATH) and its arguments, with this process's environment and `added` ("NAME=value" each). The caller
 /// collects the process. Throws UsageError when there is no such program, Error when no process can be had.

@@ -251,7 +251,7 @@ class ProfileCommand final : public Command {
     std::vector<OutputFile> outputs = ProfileOptions(context.typed).outputs();
     outputs.push_back({"-o", context.options.output.value_or("")});
     check_outputs(outputs, {});
-    if (settings.mode == AttachMode::passive) survive_closed_pipes();
+    if (settings.mode == AttachMode::passive) survive_failed_writes();
     const std::string plan = launch_plan(settings);
     if (context.typed.given("--dry-run")) return {"", plan};
     context.events.note(plan.substr(0, plan.size() - 1));

@@ -112,7 +112,7 @@ std::string launched_verdict(const ProfileResult& result) {
   const std::string trainer = report::trainer_name(result);
   std::string waits = waiting_sentence(result, trainer);
   if (!result.bottleneck && finds(result, "loader-in-thread") && !finds(result, "phases-missing"))
-    return "Not separable: the script fetches its batches in a thread of its own, so what its steps wait for is not seen.";
+    return "Not separable: the script fetches its batches in another thread than it trains in, so what its steps wait for is not seen.";
   if (!result.bottleneck && !result.ingestion && result.waits) return waits;
   if (!result.bottleneck) return "No bottleneck can be named: not all phases were measured. " + waits;
   return fmt::format("BOTTLENECK{}: {}. {}", result.bottleneck->confident ? "" : ", probably", what_binds(result.bottleneck->detail, trainer), waits);
