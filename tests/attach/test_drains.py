@@ -21,7 +21,7 @@ class Drains(unittest.TestCase):
         self.assertEqual([(message['workers'], len(message['times']), message['error']) for message in drained], [(2, 16, None), (2, 40, None), (1, 24, None), (0, 12, None)])
         for message, expected in zip(drained[1:], (200, 100, 100)):
             self.assertLess(rate(message), expected * 1.02)
-            self.assertGreater(rate(message), expected * 0.7)
+            self.assertGreater(rate(message), expected * 0.4)  # A busy machine makes it slower, and never faster.
         self.assertTrue(all(message['main_cpu'] > 0 for message in drained))
 
     def test_loaders_that_train_together_are_drained_together(self):
@@ -30,7 +30,7 @@ class Drains(unittest.TestCase):
         warm, measured = launcher.first.of('drained')
         self.assertEqual((len(warm['times']), len(measured['times']), measured['error']), (16, 24, None))
         self.assertLess(rate(measured), 102)  # The other loader prepares in the main process: 100 samples/s.
-        self.assertGreater(rate(measured), 70)
+        self.assertGreater(rate(measured), 40)
 
     def test_the_warm_pass_reads_each_batch_once_and_later_passes_stay_with_those(self):
         launcher = Launcher(Plan(run(3), drain(1, 1000, which='warm'), drain(1, 30), then=end))
@@ -62,7 +62,9 @@ class Drains(unittest.TestCase):
         launcher = Launcher(Plan(run(20), drain(2, 12, which='warm'), switch('cached'), run(10, 'cached'), run(40, 'cached'), then=end))
         launcher.run(train, '--samples', 800, '--prep', 0.01, '--workers', 2, '--step', 0.01)
         window = launcher.first.windows('cached')[1]
-        self.assertAlmostEqual(statistics.mean(map(sum, zip(window['wait'], window['compute'], window['outside']))) / 1e9, 0.02, delta=0.006)
+        step = statistics.mean(map(sum, zip(window['wait'], window['compute'], window['outside']))) / 1e9
+        self.assertGreater(step, 0.017)
+        self.assertLess(step, 0.05)  # A busy machine makes it longer.
 
     def test_streams_are_drained_from_their_start(self):
         launcher = Launcher(Plan(run(3), drain(2, 10, which='warm'), drain(2, 30), drain(0, 30), then=end))

@@ -62,14 +62,16 @@ class Phases(ProgramTest):
         self.assertEqual(result['schema'], 'dsanalyze.profile/1')
         self.assertEqual(result['bottleneck']['detail'], 'latency')  # Preparation sleeps: its workers hardly use the CPU.
         # Batches of 4: a step takes 20 ms and some, a batch 40 ms for each of two workers and some.
-        self.assertAlmostEqual(result['rates']['G']['samples_per_s'], 200, delta=40)
-        self.assertAlmostEqual(result['rates']['P']['samples_per_s'], 100, delta=20)
+        # A busy machine makes both slower, and neither faster.
+        for rate, most in (('G', 200), ('P', 100)):
+            self.assertLess(result['rates'][rate]['samples_per_s'], most * 1.1)
+            self.assertGreater(result['rates'][rate]['samples_per_s'], most * 0.5)
         self.assertEqual({run['name'] for run in result['runs']}, {'full', 'synthetic', 'prep', 'cached'})
         self.assertEqual(result['loader']['workers'], 2)
         self.assertTrue(result['loader']['file'].endswith('train.py'))
         parts = result['waits']
         self.assertAlmostEqual(sum(parts[part]['fraction'] for part in ('data', 'ranks', 'compute', 'outside', 'unexplained')), 1, places=6)
-        self.assertLess(abs(parts['unexplained']['fraction']), 0.01)
+        self.assertLess(abs(parts['unexplained']['fraction']), 0.03)
         self.assert_nothing_left()
         saved = self.folder / 'profile.json'
         saved.write_text(run.stdout)

@@ -1,0 +1,149 @@
+#include <doctest/doctest.h>
+
+#include "../base/texts.hpp"
+#include "made_training.hpp"
+
+using namespace dsanalyze;
+using namespace dsanalyze::testing;
+
+TEST_CASE("ranks are never out of step, whichever comes first to a checkpoint, over many epochs") {
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    CAPTURE(seed);
+    Training training;
+    training.ranks = 2 + static_cast<int>(seed % 3);
+    training.batches = 20 + seed * 7;
+    training.seed = seed;
+    Conductor conductor = made(20);
+    training.run(conductor);
+    CHECK(conductor.finished());
+    for (const auto& [number, rank] : training.members) {
+      CHECK(rank.ended);
+      CHECK(rank.phases == training.members.at(0).phases);
+    }
+  }
+}
+
+TEST_CASE("a second training in the same command is refused by name, whether the first has ended or not") {
+  for (const bool ended : {false, true}) {
+    Conductor conductor = made(60);
+    join(conductor, 1);
+    conductor.receive(0, CheckpointMessage{}, 0);
+    if (ended) conductor.leave(0, 1);
+    HelloMessage hello;
+    hello.pid = 200;
+    conductor.receive(1, hello, 2);
+    LoaderMessage loader;
+    loader.primary = true;
+    CHECK(says(message_of<Error>([&] { conductor.receive(1, loader, 2); }), "process 200 trains, too, after process 100"));
+  }
+}
+
+TEST_CASE("a rank that keeps the others waiting is named, and one that ends, too") {
+  Training training;
+  training.ranks = 2;
+  Conductor conductor = made(60);
+  join(conductor, 2);
+  CHECK(conductor.receive(0, CheckpointMessage{}, 0).empty());
+  CHECK(conductor.tick(to_nanoseconds(59)).empty());
+  CHECK(says(message_of<Error>([&] { conductor.tick(to_nanoseconds(61)); }), "rank 1 (PID 101)"));
+  CHECK(says(message_of<Error>([&] { conductor.leave(1, to_nanoseconds(61)); }), "rank 1"));
+}
+
+TEST_CASE("a rank whose hook gave up ends the profile at once, so that no other waits for it in vain") {
+  Conductor conductor = made(60);
+  join(conductor, 2);
+  HelloMessage helper;
+  helper.pid = 300;
+  conductor.receive(7, helper, 0);
+  CHECK(conductor.receive(7, OffMessage{"a process that does not train"}, 0).empty());
+  const std::string said = message_of<Error>([&] { conductor.receive(1, OffMessage{"No batch came."}, 0); });
+  CHECK(says(said, "rank 1 (PID 101)"));
+  CHECK(says(said, "No batch came."));
+}
+
+TEST_CASE("one rank's hang ends the profile, and what a script does between epochs may take longer") {
+  Conductor conductor = made(60);
+  join(conductor, 1);
+  CHECK(conductor.receive(0, CheckpointMessage{}, 0).size() == 1);
+  CHECK(conductor.tick(to_nanoseconds(30)).empty());
+  CHECK(says(message_of<Error>([&] { conductor.tick(to_nanoseconds(90)); }), "hangs"));
+  CheckpointMessage epoch_end;
+  epoch_end.why = CheckpointMessage::Why::epoch_end;
+  CHECK(conductor.receive(0, epoch_end, to_nanoseconds(91)).size() == 1);
+  CHECK(conductor.tick(to_nanoseconds(400)).empty());
+  CHECK(says(message_of<Error>([&] { conductor.tick(to_nanoseconds(800)); }), "hangs"));
+}
+
+TEST_CASE("an epoch that ranks announce after its first step brings the wait for its first batch along") {
+  Conductor conductor = made(60);
+  join(conductor, 1);
+  conductor.receive(0, CheckpointMessage{}, 0);
+  CheckpointMessage start;
+  start.between = EpochGap{to_nanoseconds(1), to_nanoseconds(13), 2, 9, 1.25};
+  CheckpointMessage window;
+  window.why = CheckpointMessage::Why::window;
+  window.window.emplace();
+  window.window->wait = window.window->compute = window.window->outside = window.window->samples = {1, 1};
+  start.window = window.window;
+  conductor.receive(0, start, to_nanoseconds(13));
+  conductor.receive(0, window, to_nanoseconds(15));
+  const auto& gaps = conductor.training().phases.at(AttachPhase::full).gaps.at(0);
+  REQUIRE(gaps.size() == 1);
+  CHECK(gaps[0].first_batch_seconds == 1.25);
+}
+
+TEST_CASE("where one rank's epoch has ended, another goes on to the end of its own instead of waiting") {
+  Conductor conductor = made(60);
+  join(conductor, 2);
+  conductor.receive(0, CheckpointMessage{}, 0);
+  CHECK(conductor.receive(1, CheckpointMessage{}, 0).size() == 2);
+  CheckpointMessage window;
+  window.why = CheckpointMessage::Why::window;
+  CHECK(conductor.receive(1, window, 1).empty());
+  CheckpointMessage epoch_end;
+  epoch_end.why = CheckpointMessage::Why::epoch_end;
+  const auto answers = conductor.receive(0, epoch_end, 2);
+  REQUIRE(answers.size() == 2);
+  CHECK(std::get<RunSteps>(answers[0].answer).steps > 1000);
+}
+
+TEST_CASE("under passive, a second process that trains as the same rank is noticed") {
+  Conductor conductor = made(60);
+  join(conductor, 1);
+  PassiveMessage window;
+  window.window.emplace();
+  window.window->samples = {1};
+  conductor.receive(0, window, 0);
+  CHECK_FALSE(conductor.training().several_trainings);
+  HelloMessage hello;
+  hello.pid = 4711;
+  conductor.receive(5, hello, 1);
+  LoaderMessage loader;
+  loader.primary = true;
+  conductor.receive(5, loader, 1);
+  CHECK(conductor.training().several_trainings);
+}
+
+TEST_CASE("a rank that says good-bye has come to its script's end, and is no loss") {
+  Conductor conductor = made(60);
+  join(conductor, 2);
+  conductor.receive(1, ByeMessage{}, 0);
+  CHECK(conductor.leave(1, 0).empty());
+  CHECK_FALSE(conductor.finished());
+}
+
+TEST_CASE("ranks without a loader follow the others") {
+  Conductor conductor = made(60);
+  for (int i = 0; i < 2; ++i) {
+    HelloMessage hello;
+    hello.rank = i;
+    hello.world = 2;
+    conductor.receive(i, hello, 0);
+  }
+  LoaderMessage loader;
+  loader.primary = true;
+  conductor.receive(0, loader, 0);
+  CHECK(conductor.receive(0, CheckpointMessage{}, 0).empty());
+  CHECK(conductor.tick(to_nanoseconds(5)).empty());
+  CHECK(conductor.tick(to_nanoseconds(11)).size() == 1);
+}
