@@ -124,7 +124,8 @@ class PeerCase(Case):
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 process.communicate()
-        dropped = samples % BATCH * settings.epochs
+        # What does not fill a batch, and one batch an epoch, which the peer's consumer does not get.
+        dropped = (samples % BATCH + BATCH) * settings.epochs
         self.keep(ended, started, len(running) - 1, samples * settings.epochs, samples * settings.epochs, dropped)
 
     @staticmethod
