@@ -49,7 +49,7 @@ typedef int32_t dsa_status;
 enum {
   DSA_OK = 0,
   DSA_TIMEOUT = 1,     ///< not within the time given; ask again
-  DSA_END = 2,         ///< no batch will come any more: the group has ended, or this job has left it
+  DSA_END = 2,         ///< no batch will come any more: the group has ended, this job had all its epochs, or it has left
   DSA_BUSY = 3,        ///< as many batches as this job may hold are not released
   DSA_INVALID = 4,     ///< an argument makes no sense, or is no client; nothing was done
   DSA_NO_GROUP = 5,    ///< nobody answers at the address
@@ -103,7 +103,7 @@ typedef struct dsa_options {
 /// job dsa_info() describes a group of itself alone.
 /// Where the group's jobs make the batches (DSA_PRODUCERS_JOBS), this one makes its share in threads of the library from now on, whether or not it
 /// takes any: it reads the dataset, and takes CPU time.
-/// Errors: DSA_INVALID (no address, options), DSA_NO_GROUP, DSA_REFUSED, DSA_TIMEOUT, DSA_END (the group has ended), DSA_LOST, DSA_NO_MEMORY,
+/// Errors: DSA_INVALID (no address, options), DSA_NO_GROUP, DSA_REFUSED, DSA_TIMEOUT, DSA_END (the group has ended, or the job had all its epochs), DSA_LOST, DSA_NO_MEMORY,
 /// DSA_FAILED.
 dsa_status dsa_attach(const dsa_options* options, dsa_client** client);
 

@@ -107,6 +107,9 @@ void take_jobs(const WhatIfChange& change, ProfileSettings& settings) {
   settings.jobs = static_cast<int>(change.jobs.value_or(1));
   settings.share = settings.jobs == 1 || share == JobSharing::none ? JobSharing::none : JobSharing::coordinated;
   settings.producers = settings.jobs > 1 && share == JobSharing::unified_producer ? Producers::coordinator : Producers::jobs;
+  settings.job_speeds.clear();
+  settings.staging_size.reset();
+  settings.staging_policy.reset();
   settings.batch_copy = BatchCopy::none;
   settings.trials = 0;
   settings.stop_at_epochs.reset();

@@ -152,6 +152,7 @@ RateModel rate_model(const ProfileResult& profile) {
   model.emulated = settings.accelerator == AcceleratorKind::emulated || settings.storage == Seam::emulated || settings.prep == Seam::emulated ||
                    settings.network == Seam::emulated;
   model.profiled_jobs = std::max(settings.jobs, 1);
+  model.profiled_dependent = settings.share == JobSharing::dependent;
   model.profiled_ranks = std::max(settings.world, 1);
   model.storage_scope = settings.storage_scope;
   model.balance_from = settings.balance_from;

@@ -122,7 +122,10 @@ std::optional<Finding> jobs_finding(const RateModel& model, const WhatIfQuestion
       "The profile ran {} jobs side by side. Its rates P, C and S are the server's and G is one job's, so what is said as "
       "measured is of one job alone on this server.",
       model.profiled_jobs);
-  if (question.jobs.empty()) text += fmt::format(" Ask for jobs side by side with --jobs {} --share none,coordinated.", model.profiled_jobs);
+  if (model.profiled_dependent)
+    text += " Ask for jobs that differ with --job-mix FILE --share none,dependent: it says their speeds, and the profile's rates are used.";
+  else if (question.jobs.empty())
+    text += fmt::format(" Ask for jobs side by side with --jobs {} --share none,coordinated.", model.profiled_jobs);
   return Finding{"one-job-alone", Finding::Severity::info, std::move(text)};
 }
 

@@ -43,6 +43,7 @@ struct RateModel {
   double interference = 0;                            ///< fraction of the full run's epoch that the rates do not explain
   bool emulated = false;                              ///< some of the rates are those of emulated devices
   bool typed = false;                                 ///< the rates were typed: no profile can be repeated for longer
+  bool profiled_dependent = false;                    ///< these jobs drew dependently
   int profiled_jobs = 1;                              ///< that the profile ran side by side; the rates are the server's, and G is one job's
   int profiled_ranks = 1;                             ///< of the profile's job; the rates are one server's, and G is one rank's
   StorageScope storage_scope = StorageScope::server;  ///< whose S is, of several servers, where a question does not say

@@ -56,6 +56,8 @@ dsa_status call(const Body& body) noexcept {
   try {
     const Answer answer = body();
     return told(answer.status, answer.text);
+  } catch (const dsanalyze::EpochsOverError& error) {
+    return told(DSA_END, error.what());
   } catch (const dsanalyze::RefusedError& error) {
     return told(DSA_REFUSED, error.what());
   } catch (const dsanalyze::NoGroupError& error) {

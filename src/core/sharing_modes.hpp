@@ -35,6 +35,13 @@ enum class Producers : std::uint32_t {
 constexpr std::array<const char*, 2> names_of(Producers /*type*/) { return {"jobs", "coordinator"}; }
 inline std::string producers_name(Producers producers) { return enum_name(producers); }
 
+/// Which prepared sample of a dependent group's store gives way to another.
+enum class StagingPolicy {
+  refcnt,  ///< what the fewest jobs still need goes first [JOADER, 3.2]
+  lru      ///< what was used longest ago goes first
+};
+constexpr std::array<const char*, 2> names_of(StagingPolicy /*type*/) { return {"refcnt", "lru"}; }
+
 /// How the servers of one data-parallel job part the dataset in their caches. In each epoch every server trains on its share of the global batches.
 enum class PartitionMode {
   none,         ///< each server's cache keeps what that server met; nobody asks another

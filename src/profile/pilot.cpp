@@ -102,11 +102,15 @@ PilotRates run_pilot(RunContext& context, double seconds) {
 std::uint64_t choose_subset(const ProfileInputs& inputs, const ProfilePlan& plan, const PilotRates& rates, const TimeShares& shares) {
   if (inputs.settings.subset) return plan.most_subset_samples;
   const ProfileSettings& settings = inputs.settings;
+  // Of jobs that draw dependently the slowest trains all its epochs, too, and it is not known how much they will share.
+  const bool dependent = settings.share == JobSharing::dependent;
+  const double training = dependent && !settings.job_speeds.empty() ? rates.training * std::ranges::min(settings.job_speeds) : rates.training;
+  const double served = dependent ? settings.jobs : 1;
   // The CPU does the one or the other.
   const double prep_and_compute =
-      settings.accelerator == AcceleratorKind::cpu ? 1 / (1 / rates.prep + 1 / rates.training) : std::min(rates.prep, rates.training);
-  const double cold = std::min(rates.storage, prep_and_compute);
-  const double later = std::min(effective_fetch_rate(plan.cache_fraction, INFINITY, rates.storage), prep_and_compute);
+      settings.accelerator == AcceleratorKind::cpu ? 1 / (served / rates.prep + served / rates.training) : std::min(rates.prep / served, training);
+  const double cold = std::min(rates.storage / served, prep_and_compute);
+  const double later = std::min(effective_fetch_rate(plan.cache_fraction, INFINITY, rates.storage) / served, prep_and_compute);
   const double mean_bytes = static_cast<double>(inputs.index->bytes()) / std::max(1U, inputs.index->size());
   auto samples = static_cast<double>(plan.most_subset_samples);
   if (std::isfinite(cold)) {

@@ -10,6 +10,8 @@
 #include "loaders/dataset/dataset.hpp"
 #include "loaders/pipeline.hpp"
 #include "loaders/server/server_scope.hpp"
+#include "loaders/slot_pool.hpp"
+#include "loaders/staging/staging.hpp"
 #include "profiler.hpp"
 #include "training.hpp"
 
@@ -19,7 +21,7 @@ namespace {
 constexpr double memory_share = 0.6;  ///< of what is available, for everything that a profile holds: a guest leaves room
 /// Of a group, beside its slots: board, control pages, headers and edges of slots.
 constexpr Bytes group_memory = Bytes{4} << 20;
-constexpr Bytes job_process_memory = Bytes{8} << 20;  ///< of its own, of each process of a coordinated job: stacks, tables, decoders
+constexpr Bytes job_process_memory = Bytes{8} << 20;  ///< of its own, of each process of a job that shares: stacks, tables, decoders
 
 void resolve_cores(ProfileSettings& settings, const HostFacts& host) {
   const int usable = host.worker_count();
@@ -103,6 +105,24 @@ Bytes slot_memory(const ProfileInputs& inputs) {
   return settings.share == JobSharing::none ? slots : slots + group_memory;
 }
 
+/// Of one prepared sample, of those that are kept for jobs which draw it later and those that are in flight.
+Bytes place_memory(const ProfileInputs& inputs) { return SlotLayout(slot_tensor(inputs, 1)).bytes; }
+
+/// Prepared samples of jobs that draw dependently, beside those that a subset's fraction has (plan_subset()).
+Bytes staging_memory(const ProfileInputs& inputs) {
+  const ProfileSettings& settings = inputs.settings;
+  if (settings.share != JobSharing::dependent) return 0;
+  const Bytes in_flight = dependent_in_flight(settings.fetch_concurrency, settings.workers) * place_memory(inputs);
+  const bool kept_bytes = settings.staging_size && settings.staging_size->kind == ByteAmount::Kind::bytes;
+  return in_flight + (kept_bytes ? std::min(settings.staging_size->bytes, inputs.index->size() * place_memory(inputs)) : 0);
+}
+
+/// Kept of each sample of the subset.
+double staging_bytes_a_sample(const ProfileInputs& inputs) {
+  const std::optional<ByteAmount>& size = inputs.settings.staging_size;
+  return size && size->kind == ByteAmount::Kind::fraction ? size->fraction * static_cast<double>(place_memory(inputs)) : 0;
+}
+
 Bytes process_memory(const ProfileSettings& settings) {
   return settings.share == JobSharing::none ? 0 : static_cast<Bytes>(settings.jobs) * job_process_memory;
 }
@@ -113,11 +133,29 @@ Bytes training_memory(const ProfileInputs& inputs) {
 }
 
 void check_accelerators(const ProfileSettings& settings) {
+  if (settings.share != JobSharing::none && settings.accelerators > static_cast<int>(staging_most_held)) {
+    throw UsageError(
+        fmt::format("--accelerators {0}: each of a job's accelerators holds a batch, and a job that shares may hold {1} at once; pass at most "
+                    "{1} --accelerators, or --share none",
+                    settings.accelerators, staging_most_held));
+  }
   const int all = settings.jobs * settings.accelerators;
   if (settings.accelerator != AcceleratorKind::emulated || settings.jobs == 1 || all <= static_cast<int>(ServerDevices::max_accelerators)) return;
   throw UsageError(
       fmt::format("--jobs {} with {} accelerators each are {}, and a server has at most {} emulated ones; pass fewer --jobs or --accelerators",
                   settings.jobs, settings.accelerators, all, ServerDevices::max_accelerators));
+}
+
+std::string speeds_text(const ProfileSettings& settings) {
+  return settings.job_speeds.empty() ? "" : fmt::format(", at speeds {:.3g}", fmt::join(settings.job_speeds, " : "));
+}
+
+std::string staging_text(const ProfileSettings& settings) {
+  if (!settings.staging_size) return "no prepared samples kept";
+  const ByteAmount& size = *settings.staging_size;
+  return fmt::format("prepared samples kept for later draws: {}, {}",
+                     size.kind == ByteAmount::Kind::fraction ? format_share(size.fraction) + " of the subset" : format_bytes(size.bytes),
+                     enum_name(settings.staging_policy.value_or(StagingPolicy::refcnt)));
 }
 
 std::string jobs_line(const ProfileSettings& settings, Bytes slots) {
@@ -127,6 +165,9 @@ std::string jobs_line(const ProfileSettings& settings, Bytes slots) {
                                  : fmt::format("; a search of {} trials, of those that run the worse half ends every {} epoch{}", settings.trials,
                                                *settings.stop_at_epochs, *settings.stop_at_epochs == 1 ? "" : "s");
   if (settings.share == JobSharing::none) return fmt::format("jobs: {} in the full run, each for itself{}", settings.jobs, search);
+  if (settings.share == JobSharing::dependent)
+    return fmt::format("jobs: {} in the full run, which draw dependently{}: the coordinator prepares; at most {} batches ({}) staged, {}",
+                       settings.jobs, speeds_text(settings), batch_slots(settings), format_bytes(slots), staging_text(settings));
   return fmt::format("jobs: {} in the full run, coordinated: every batch is prepared once, {}; at most {} batches ({}) staged{}", settings.jobs,
                      settings.producers == Producers::jobs ? "each job its part" : "by the coordinator", batch_slots(settings), format_bytes(slots),
                      search);
@@ -226,11 +267,12 @@ double mean_sample_bytes(const DatasetIndex& index) { return static_cast<double>
 struct MemoryNeeds {
   Bytes processes = 0;
   Bytes slots = 0;
+  Bytes staging = 0;    ///< prepared samples that are kept or in flight, of jobs that draw dependently
   Bytes buffers = 0;    ///< of reads under way or waiting
   Bytes training = 0;   ///< the reference network
   Bytes for_cache = 0;  ///< what is left
 
-  [[nodiscard]] Bytes sum() const { return processes + slots + buffers + training; }
+  [[nodiscard]] Bytes sum() const { return processes + slots + staging + buffers + training; }
 };
 
 /// Throws UsageError where they are more than there is to use.
@@ -253,6 +295,14 @@ MemoryNeeds memory_needs(const ProfileInputs& inputs) {
                                  format_bytes(needs.slots), percent, usable, settings.jobs > 1 ? " or --jobs" : ""));
   }
   left -= needs.slots;
+  needs.staging = staging_memory(inputs);
+  if (needs.staging > left) {
+    throw UsageError(
+        fmt::format("prepared samples that are kept or in flight need {} beside batch slots of {}, more than {:.0f} % of the {} available; "
+                    "pass a smaller --staging-size or --io-depth",
+                    format_bytes(needs.staging), format_bytes(needs.slots), percent, usable));
+  }
+  left -= needs.staging;
   require_memory_for_largest(index, left, inputs.host.memory_usable);
   const auto places = static_cast<std::size_t>(preparing_processes(settings)) * fetch_places(settings);
   needs.buffers = static_cast<Bytes>(static_cast<double>(places) * mean_sample_bytes(index));
@@ -305,12 +355,16 @@ void plan_subset(ProfilePlan& plan, const ProfileInputs& inputs, const MemoryNee
   const ProfileSettings& settings = inputs.settings;
   const DatasetIndex& index = *inputs.index;
   // The cached runs hold the whole subset in memory; without them only the cache fraction of it.
-  const double held_share = runs_cached(settings) ? 1.0 : std::max(plan.cache_fraction, 1e-9);
+  const double cached_share = runs_cached(settings) ? 1.0 : std::max(plan.cache_fraction, 1e-9);
+  const double held_share = cached_share + staging_bytes_a_sample(inputs) / std::max(mean_sample_bytes(index), 1.0);
   const Bytes subset_limit = settings.subset ? settings.subset->of(index.facts().total_bytes) : index.bytes();
   const auto for_cache = static_cast<double>(needs.for_cache);
   if (settings.subset && static_cast<double>(subset_limit) * held_share > for_cache) {
-    throw UsageError(fmt::format("--subset {}: the cached run holds it in memory, and {} are to spare; pass --subset {} or less",
-                                 format_bytes(subset_limit), format_bytes(needs.for_cache), format_bytes(needs.for_cache)));
+    const double kept = held_share - cached_share;
+    throw UsageError(fmt::format("--subset {}: the cached run holds it in memory{}, and {} are to spare; pass --subset {} or less{}",
+                                 format_bytes(subset_limit), kept > 0 ? ", beside the prepared samples that --staging-size keeps" : "",
+                                 format_bytes(needs.for_cache), format_bytes(static_cast<Bytes>(for_cache / held_share)),
+                                 kept > 0 ? ", or a smaller --staging-size" : ""));
   }
   plan.most_subset_bytes = std::min({subset_limit, index.bytes(), static_cast<Bytes>(for_cache / held_share)});
   const double samples = static_cast<double>(plan.most_subset_bytes) / std::max(mean_sample_bytes(index), 1.0);

@@ -257,8 +257,10 @@ ProfileResult run_profile(const ProfileInputs& inputs, const ProfilePlan& plan, 
   if (wanted("full") && runs_ranks(inputs.settings)) take_ranks(context, shares.full, result, keep);
   if (wanted("full") && !runs_jobs(inputs.settings) && !runs_ranks(inputs.settings)) keep(run_full(context, shares.full));
   if (wanted("full") && runs_jobs(inputs.settings)) {
-    JobsMeasured measured =
-        inputs.settings.share == JobSharing::none ? run_independent_jobs(context, shares.full) : run_coordinated_jobs(context, shares.full);
+    const JobSharing share = inputs.settings.share;
+    JobsMeasured measured = share == JobSharing::none        ? run_independent_jobs(context, shares.full)
+                            : share == JobSharing::dependent ? run_dependent_jobs(context, shares.full)
+                                                             : run_coordinated_jobs(context, shares.full);
     keep(std::move(measured.all));
     result.jobs = std::move(measured.jobs);
     result.sharing = std::move(measured.sharing);

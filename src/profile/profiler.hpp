@@ -26,8 +26,8 @@ namespace dsanalyze {
 struct ProfileInputs : LoadInputs {
   std::filesystem::path trace_file;         ///< where to write what the full run asks of its cache (access_trace.hpp); empty: nowhere
   std::filesystem::path trace_events_file;  ///< where to write what every thread did in the full run (trace_events.hpp); empty: nowhere
-  /// Starts a process that calls run_group_job_process() with these two descriptors, which it inherits, and returns its number; with coordinated
-  /// jobs. Throws Error.
+  /// Starts a process that calls run_group_job_process() with these two descriptors, which it inherits, and returns its number; with jobs
+  /// that share. Throws Error.
   std::function<std::int64_t(int line, int report)> start_job;
   RankTeam* team = nullptr;                   ///< of a job of several ranks: those that this process is one of; outlives the profile
   std::size_t most_trace_events = 1'000'000;  ///< of that file, at least 10,000; 64 bytes of memory each
@@ -87,8 +87,8 @@ class PrepGauge {
   std::unique_ptr<State> m_state;
 };
 
-/// The whole life of one coordinated job's process (`ProfileInputs::start_job`): joins the group at the other end of `line`, trains on its batches,
-/// tells what it found, or what went wrong, over `report`. Does not throw.
+/// The whole life of the process of one job that shares (`ProfileInputs::start_job`): joins the group at the other end of `line`, trains on its
+/// batches, tells what it found, or what went wrong, over `report`. Does not throw.
 struct GroupJobEnd {
   bool ok = false;
   std::string untold;  ///< what went wrong, where no process is left to be told over `report`

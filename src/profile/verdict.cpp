@@ -73,26 +73,51 @@ RateRecord effective_fetch(const ProfileResult& result, const CacheShare& cached
   return fetch;
 }
 
-/// Jobs that each want their own samples of prep and storage: those that share are one.
-int separate_jobs(const ProfileSettings& settings) { return settings.share == JobSharing::none ? std::max(settings.jobs, 1) : 1; }
+/// How many jobs a sample was given to that was prepared for jobs that draw dependently, mean.
+double given_to_jobs(const ProfileResult& result) {
+  if (!result.sharing || !result.sharing->dependent || result.sharing->dependent->samples_prepared == 0) return 1;
+  const ShareDependentRecord& dependent = *result.sharing->dependent;
+  return std::max(1.0, static_cast<double>(dependent.samples_drawn) / static_cast<double>(dependent.samples_prepared));
+}
+
+/// How many samples of prep and storage the jobs want for each that a job of speed 1 trains: coordinated jobs are one, of dependent ones it is the
+/// samples that all of them want, over how many of these a prepared sample was given to.
+double separate_jobs(const ProfileResult& result) {
+  switch (result.settings.share) {
+    case JobSharing::none:
+      return std::max(result.settings.jobs, 1);
+    case JobSharing::dependent:
+      return sum_of_job_speeds(result.settings) / given_to_jobs(result);
+    default:
+      return 1;
+  }
+}
 
 /// What the accelerators of all jobs want of the server.
 std::optional<RateRecord> wanted_of_server(const ProfileResult& result) {
   if (!result.ingestion) return std::nullopt;
   RateRecord wanted = *result.ingestion;
-  const double jobs = separate_jobs(result.settings);
+  const double jobs = separate_jobs(result);
   wanted.samples_per_s *= jobs;
   wanted.ci95_samples_per_s.low *= jobs;
   wanted.ci95_samples_per_s.high *= jobs;
   return wanted;
 }
 
-/// The full run as one server sees it: jobs that share are served by one sweep, at the rate of one of them; of several servers, the mean.
+/// The full run as one server sees it: coordinated jobs are served by one sweep, at the rate of one of them, and a sample that was prepared for
+/// several dependent ones counts once; of several servers, the mean.
 std::optional<RunRecord> full_of_server(const ProfileResult& result) {
   const RunRecord* full = result.run("full");
   if (full == nullptr || full->samples_per_s <= 0) return std::nullopt;
   RunRecord swept = *full;
   if (result.ranks.empty() && result.settings.share == JobSharing::none) return swept;
+  if (result.settings.share == JobSharing::dependent) {
+    const double given = given_to_jobs(result);
+    swept.samples_per_s /= given;
+    swept.ci95_samples_per_s.low /= given;
+    swept.ci95_samples_per_s.high /= given;
+    return swept;
+  }
   const auto worked = std::ranges::count_if(result.jobs, [](const JobRecord& job) { return job.samples_per_s > 0; });
   const auto parts = !result.ranks.empty() ? static_cast<std::ptrdiff_t>(result.ranks.size()) : worked;
   const auto jobs = static_cast<double>(parts > 0 ? parts : std::max(result.settings.jobs, 1));
@@ -114,10 +139,10 @@ const RateRecord& rate_of(Resource resource, const ProfileResult& result, const 
   return *result.fetch;
 }
 
-std::string letter_of(Resource resource, int jobs) {
+std::string letter_of(Resource resource, double jobs) {
   switch (resource) {
     case Resource::gpu:
-      return jobs > 1 ? fmt::format("{} x G", jobs) : "G";
+      return jobs == 1 ? "G" : fmt::format("{:.3g} x G", jobs);
     case Resource::cpu:
       return "P";
     case Resource::io:
@@ -154,7 +179,7 @@ std::vector<Resource> rivals_of(const BottleneckRule& rule, const ProfileResult&
 }
 
 /// The letters of the rates that one window alone stands for: nothing is sure of them, however far they lie from the others.
-std::vector<std::string> of_one_window(const ProfileResult& result, const std::optional<RateRecord>& wanted, int jobs) {
+std::vector<std::string> of_one_window(const ProfileResult& result, const std::optional<RateRecord>& wanted, double jobs) {
   std::vector<std::string> letters;
   for (const Resource resource : {Resource::gpu, Resource::cpu, Resource::io})
     if ((resource != Resource::gpu || wanted) && rate_of(resource, result, wanted).windows == 1) letters.push_back(letter_of(resource, jobs));
@@ -168,7 +193,7 @@ BottleneckRecord find_bottleneck(const ProfileResult& result, const std::optiona
   const Resource next = apart ? rule.next : rivals.front();
   const RateRecord& lowest = rate_of(rule.resource, result, wanted);
   const RateRecord& other = rate_of(next, result, wanted);
-  const int jobs = separate_jobs(result.settings);
+  const double jobs = separate_jobs(result);
   BottleneckRecord record;
   record.resource = resource_name(rule.resource);
   record.detail = detail_of(rule.resource, result);
@@ -201,7 +226,10 @@ void compare_with_closed_form(ProfileResult& result, const std::optional<RateRec
       {"closed-form-differs", Finding::Severity::warning,
        fmt::format("the full run reached {} samples/s{}; the measured rates predict {}: what runs at once here disturbs each other ({} CPU that prep "
                    "needs), or two rates are close to each other. Believe the run; predictions are off by as much.",
-                   format_number(full->samples_per_s), result.settings.share == JobSharing::none ? "" : " for each of the jobs that share",
+                   format_number(full->samples_per_s),
+                   result.settings.share == JobSharing::none        ? ""
+                   : result.settings.share == JobSharing::dependent ? " that were prepared, each for one or more jobs"
+                                                                    : " for each of the jobs that share",
                    format_number(promised), result.host.accelerator_shares_cores ? "training and reading cost" : "reading costs")});
 }
 
@@ -217,15 +245,16 @@ void conclude(ProfileResult& result, const CacheShare& cached_share) {
 
   const RunRecord* cached = result.run("cached");
   const std::optional<RunRecord> full = full_of_server(result);
-  // Of jobs that share nothing the run cached knows one alone, so that it cannot tell what they wait for; jobs[].stall_fraction says how much.
-  const bool comparable = separate_jobs(result.settings) == 1;
+  // The run cached knows one job alone, so that it cannot tell what jobs that share nothing, or draw for themselves, wait for;
+  // jobs[].stall_fraction says how much.
+  const bool comparable = separate_jobs(result) == 1 && result.settings.share != JobSharing::dependent;
   if (comparable && result.ingestion && cached != nullptr && full && cached->samples_per_s > 0) {
     const auto [compute, prep, fetch] = stalls_of(*result.ingestion, *cached, *full, static_cast<double>(result.dataset.samples));
     result.stalls = ProfileResult::Stalls{compute, prep, fetch, std::nullopt};
     find_interference(result, *full, rule_of(result, wanted));
   }
   if (result.settings.observed_rate) {
-    double feed = std::min(result.fetch->samples_per_s, result.prep->samples_per_s) / separate_jobs(result.settings);
+    double feed = std::min(result.fetch->samples_per_s, result.prep->samples_per_s) / separate_jobs(result);
     if (result.ingestion) feed = std::min(feed, result.ingestion->samples_per_s);
     result.observed = ProfileResult::Observed{*result.settings.observed_rate, std::max(0.0, 1 - *result.settings.observed_rate / feed)};
   }

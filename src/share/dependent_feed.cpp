@@ -50,6 +50,7 @@ struct DependentFeed::Job {
   std::vector<OpenBatch> batches;          ///< by slot
   std::deque<std::uint32_t> room;          ///< slots of the batches that are not all drawn; the first takes part in draws
   std::uint64_t claimed = 0;               ///< batches
+  std::uint64_t drawn = 0;                 ///< samples
   std::optional<std::uint64_t> drawing{};  ///< the epoch that it draws, or drew last
   std::vector<SampleId> needed{};          ///< in that epoch, when it ended
   std::uint32_t copying = 0;
@@ -108,6 +109,7 @@ void DependentFeed::end(std::uint32_t number) {
     const std::scoped_lock lock(m_mutex);
     const std::shared_ptr<Job>& job = m_jobs.at(number);
     if (job == nullptr || job->gone) return;
+    if (!m_most_drawn || job->drawn > m_most_drawn->drawn) m_most_drawn = as_fastest(*job);
     job->gone = true;
     job->room.clear();
     if (job->terms.comes_again) job->needed = needed_by(number);
@@ -310,7 +312,9 @@ void DependentFeed::add_to_batch(std::uint32_t number, const VersionPtr& version
   Delivery delivery{job, slot, static_cast<std::uint32_t>(batch.ids.size())};
   batch.ids.push_back(version->sample);
   ++m_totals.drawn;
+  ++job->drawn;
   if (batch.ids.size() == batch.size) job->room.pop_front();
+  if (!m_served && job->claimed == job->terms.batches && job->room.empty()) m_served = as_fastest(*job);
   if (version->ready) {
     ++version->holders;
     ready.push_back({version, std::move(delivery)});
@@ -427,6 +431,22 @@ void DependentFeed::finish(Job& job, std::uint32_t slot) {
   job.assembly.finish(slot, static_cast<std::uint32_t>(batch.ids.size()), m_timing.clock->now());
   const BatchAssembly::Finished facts = job.assembly.finished(slot);
   job.producer.publish(claim, {facts.good, facts.failed, facts.ready_at});
+}
+
+DependentFeed::Fastest DependentFeed::as_fastest(const Job& job) const {
+  Fastest fastest{job.number, job.drawn, m_totals};
+  fastest.group.prepared += m_queue.size();
+  return fastest;
+}
+
+std::optional<DependentFeed::Fastest> DependentFeed::fastest() const {
+  const std::scoped_lock lock(m_mutex);
+  if (m_served) return m_served;
+  std::optional<Fastest> most = m_most_drawn;
+  for (const std::shared_ptr<Job>& job : m_jobs)
+    if (job != nullptr && job->drawn > (most ? most->drawn : 0)) most = as_fastest(*job);
+  if (most && most->drawn == 0) most.reset();
+  return most;
 }
 
 DependentFeed::Totals DependentFeed::totals() const {

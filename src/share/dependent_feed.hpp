@@ -114,6 +114,13 @@ class DependentFeed final : public StagingProducer, public ClaimedSamples {
     std::uint64_t from_store = 0;  ///< samples that were drawn and had been prepared before
   };
   [[nodiscard]] Totals totals() const;
+  /// The first job that had all its samples, and what there was by then; before, the one that drew most. nullopt: nothing was drawn.
+  struct Fastest {
+    std::uint32_t number = 0;
+    std::uint64_t drawn = 0;  ///< samples, by it
+    Totals group;             ///< `prepared`: those that were drawn and wait for the loader, too
+  };
+  [[nodiscard]] std::optional<Fastest> fastest() const;
   /// Why a thread of this feed ended; empty while all is well.
   [[nodiscard]] std::string failure() const;
   [[nodiscard]] Bytes place_bytes() const { return m_place_bytes; }
@@ -159,6 +166,7 @@ class DependentFeed final : public StagingProducer, public ClaimedSamples {
   bool hand_to_loader(StagingClaim& claim);
   void deliver(const Version& version, const Delivery& delivery);
   void finish(Job& job, std::uint32_t slot);
+  [[nodiscard]] Fastest as_fastest(const Job& job) const;
   void let_go(Version& version);
   [[nodiscard]] std::byte* data(const Version& version) const { return m_memory.data() + *version.place * m_place_bytes; }
 
@@ -176,6 +184,8 @@ class DependentFeed final : public StagingProducer, public ClaimedSamples {
   std::vector<std::uint32_t> m_places;  ///< of memory, that are free
   std::uint64_t m_sequence = 0;
   Totals m_totals;
+  std::optional<Fastest> m_served;        ///< the first that had all its samples
+  std::optional<Fastest> m_most_drawn{};  ///< of those that are gone and had not
   std::string m_failure;
   bool m_stopped = false;
   bool m_frozen = false;

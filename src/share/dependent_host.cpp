@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,7 +10,6 @@
 #include <atomic>
 #include <cerrno>
 #include <exception>
-#include <list>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -19,32 +17,22 @@
 
 #include "base/error.hpp"
 #include "base/text/text.hpp"
+#include "dependent_callers.hpp"
 #include "loaders/dataset/dataset.hpp"
-#include "messages.hpp"
-#include "socket_path.hpp"
 #include "terms.hpp"
 
 namespace dsanalyze {
 namespace {
 
-constexpr double caller_seconds = 2;       // to say hello, and to wait for a place
-constexpr double enter_seconds = 60;       // from hello to a job that takes part
-constexpr std::size_t most_callers = 128;  // that have not been let in
+constexpr double hung_up_seconds = 2;  // after which one that was let in and has no line is gone
+constexpr double enter_seconds = 60;   // from hello to a job that takes part
 constexpr double look_again_seconds = 0.02;
 constexpr double last_batch_seconds = 1;  // to take what was announced, when the group is saved
 
 }  // namespace
 
 struct DependentHost::Impl {
-  /// A process that has connected.
-  struct Caller {
-    FileDescriptor line;
-    Deadline deadline;
-    std::optional<GroupDemands> demands{};  ///< once it has said hello
-    std::uint64_t command = 0;
-    MessageSender sender{};
-    bool done = false;
-  };
+  using Caller = DependentCaller;
   /// A job that was let in, until nothing of it is needed any more.
   struct Served {
     std::uint64_t order = 0;  ///< in which they came
@@ -66,7 +54,7 @@ struct DependentHost::Impl {
       : parts(std::move(given)),
         index(share_index(*parts.index)),
         wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-        listener(parts.socket, parts.timing),
+        callers(parts.socket, parts.timing),
         positions(std::move(parts.positions)) {
     if (!wake.valid()) throw_errno("cannot make", "an event descriptor", errno);
     thread = std::jthread([this] { run(); });
@@ -96,9 +84,9 @@ struct DependentHost::Impl {
     while (!stopping.load()) {
       try {
         wait();
-        accept_all();
-        for (Caller& caller : callers) look_at(caller);
-        std::erase_if(callers, [](const Caller& caller) { return caller.done; });
+        callers.accept_all();
+        for (Caller& caller : callers.all()) look_at(caller);
+        callers.drop_done();
         for (std::uint32_t number = 0; number < jobs.size(); ++number) look_at(number);
         publish();
       } catch (const std::exception&) {
@@ -111,10 +99,7 @@ struct DependentHost::Impl {
   void wait() {
     polled.clear();
     polled.push_back({wake.get(), POLLIN, 0});
-    polled.push_back({listener.get(), POLLIN, 0});
-    for (const Caller& caller : callers) {
-      if (!caller.demands) polled.push_back({caller.line.get(), POLLIN, 0});
-    }
+    callers.add_to(polled);
     const auto timeout = static_cast<int>(look_again_seconds * 1000);
     if (::poll(polled.data(), polled.size(), timeout) > 0 && polled[0].revents != 0) {
       std::uint64_t count = 0;
@@ -122,16 +107,16 @@ struct DependentHost::Impl {
     }
   }
 
-  void accept_all() {
-    while (callers.size() < most_callers) {
-      FileDescriptor line(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-      if (!line.valid()) return;
-      callers.push_back({std::move(line), parts.timing.clock->after(caller_seconds)});
-    }
+  FileDescriptor connect() {
+    FileDescriptor line = callers.connect();
+    wake_up();
+    return line;
   }
 
   void look_at(Caller& caller) {
-    if (!caller.demands) hear(caller);
+    if (!caller.demands) {
+      if (const std::string why = callers.hear(caller); !why.empty()) refuse(caller, why);
+    }
     if (caller.done) return;
     const bool late = parts.timing.clock->now() >= caller.deadline.at;
     if (!caller.demands) {
@@ -150,39 +135,23 @@ struct DependentHost::Impl {
     }
   }
 
-  void hear(Caller& caller) {
-    group_protocol::Message message;
-    const Status status = inbox.receive(caller.line.get(), message, caller.sender, Deadline{0});
-    if (status.code == StatusCode::timeout) return;
-    if (status.code == StatusCode::unsupported) {
-      return refuse(caller, fmt::format("it speaks version {} of the group's protocol, this host version {}; start both from the same version",
-                                        message.head.spoken, group_protocol::version));
-    }
-    if (status.code == StatusCode::io && status.detail == EPERM) return refuse(caller, "it belongs to another user");
-    if (status.code == StatusCode::corrupt) return refuse(caller, "it sent what is no message of a group");
-    if (!status.ok()) {
-      caller.done = true;
-      return;
-    }
-    if (message.head.kind != group_protocol::Kind::hello) return refuse(caller, "it sent a message that makes no sense where it is");
-    try {
-      GroupDemands demands = group_protocol::parse_demands(message.text);
-      if (demands.name && demands.name_is_given) require_job_name(*demands.name);
-      if (demands.name && !is_job_name(*demands.name)) demands.name.reset();
-      caller.demands = std::move(demands);
-      caller.command = message.head.epoch;
-      caller.deadline = parts.timing.clock->after(caller_seconds);
-    } catch (const std::exception& error) {
-      refuse(caller, printable(error.what()));
-    }
+  void refuse(Caller& caller, const std::string& why) {
+    emit({GroupEvent::Kind::refused, 0, caller.sender.process, 0, why});
+    DependentCallers::dismiss(caller, group_protocol::Kind::refused, why);
   }
 
-  void refuse(Caller& caller, const std::string& why) {
-    caller.done = true;
-    emit({GroupEvent::Kind::refused, 0, caller.sender.process, 0, why});
-    static_cast<void>(group_protocol::send(caller.line.get(), {.kind = group_protocol::Kind::refused},
-                                           std::string_view(why).substr(0, group_protocol::most_text), {}, Deadline{0})
-                          .ok());
+  /// It is among the accounts all the same: a command that comes again has done nothing wrong.
+  void say_that_all_is_had(Caller& caller, const std::string& why) {
+    GroupJobAccount account;
+    account.process = caller.sender.process;
+    account.end = JobEnd::finished;
+    account.origin = {caller.command, std::max<std::int64_t>(::getpgid(static_cast<pid_t>(caller.sender.process)), 0)};
+    {
+      const std::scoped_lock lock(mutex);
+      past.push_back({++came, account});
+    }
+    emit({GroupEvent::Kind::left, 0, account.process, 0, fmt::format("process {} comes again: {}", account.process, why)});
+    DependentCallers::dismiss(caller, group_protocol::Kind::ended, why);
   }
 
   [[nodiscard]] std::optional<std::uint32_t> free_number() const {
@@ -237,6 +206,8 @@ struct DependentHost::Impl {
       if (goes_on) positions.erase(position);
       parts.feed->add(number, std::move(job.job), host.producer());
       host.adopt(std::move(caller.line), std::move(demands), caller.command, caller.sender);
+    } catch (const EpochsOverError& error) {
+      say_that_all_is_had(caller, error.what());
     } catch (const std::exception& error) {
       if (caller.line.valid()) refuse(caller, printable(error.what()));
     }
@@ -296,7 +267,7 @@ struct DependentHost::Impl {
     const Nanoseconds now = parts.timing.clock->now();
     // A line that was adopted is among those of the state a round later.
     const Nanoseconds came_at = jobs[number]->enter_until.at - to_nanoseconds(enter_seconds);
-    const bool hung_up = there.joined == 0 && there.lines == 0 && now > came_at + to_nanoseconds(caller_seconds);
+    const bool hung_up = there.joined == 0 && there.lines == 0 && now > came_at + to_nanoseconds(hung_up_seconds);
     const bool too_late = there.joined == 0 && now >= jobs[number]->enter_until.at;
     if (departed ? put_out && there.lines > 0 : !hung_up && !too_late) return;
     parts.feed->end(number);
@@ -373,7 +344,7 @@ struct DependentHost::Impl {
       const std::scoped_lock lock(mutex);
       now.joined = past_joined;
       now.opened_epochs = most_epochs;
-      bool any = !callers.empty();  // one that was let in may not take part yet
+      bool any = callers.any();  // one that was let in may not take part yet
       for (const auto& job : jobs) {
         if (!job) continue;
         any = any || !job->departed;
@@ -405,12 +376,10 @@ struct DependentHost::Impl {
   Parts parts;
   MemorySegment index;
   FileDescriptor wake;
-  ListeningSocket listener;
   std::atomic<bool> stopping{false};
 
   // Of the thread alone.
-  group_protocol::Inbox inbox;
-  std::list<Caller> callers;
+  DependentCallers callers;  ///< connect() is of any thread
   std::vector<pollfd> polled;
   std::uint64_t came = 0;
   std::vector<std::unique_ptr<GroupHost>> leaving;
@@ -436,7 +405,9 @@ DependentHost::DependentHost(Parts parts) {
 }
 DependentHost::~DependentHost() = default;
 
-std::string DependentHost::address() const { return "unix:" + m_impl->listener.path().string(); }
+FileDescriptor DependentHost::connect() { return m_impl->connect(); }
+
+std::string DependentHost::address() const { return m_impl->callers.address(); }
 
 GroupHost::State DependentHost::state() const {
   const std::scoped_lock lock(m_impl->mutex);

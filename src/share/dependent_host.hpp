@@ -23,8 +23,8 @@ class DependentHost {
     DependentFeed* feed = nullptr;
     std::shared_ptr<const DatasetIndex> index;
     ServerHolder* server = nullptr;
-    std::uint32_t most_jobs = 1;  ///< at once, at most most_dependent_jobs
-    std::filesystem::path socket;
+    std::uint32_t most_jobs = 1;   ///< at once, at most most_dependent_jobs
+    std::filesystem::path socket;  ///< where jobs find it; empty: they are given their line by connect()
     Timing timing;
     std::function<void(const GroupEvent&)> events;  ///< called by threads of the host, one at a time; may be empty
     DependentPositions positions{};                 ///< of jobs of an earlier group, that go on when they come
@@ -36,7 +36,9 @@ class DependentHost {
   DependentHost(const DependentHost&) = delete;
   DependentHost& operator=(const DependentHost&) = delete;
 
-  /// "unix:/path".
+  /// A line for a job that this process starts: to be inherited. The job says hello within a minute.
+  FileDescriptor connect();
+  /// "unix:/path"; empty without a socket.
   [[nodiscard]] std::string address() const;
   /// `opened_epochs`: the most of any job.
   [[nodiscard]] GroupHost::State state() const;

@@ -26,18 +26,6 @@ LoadInputs inputs_of_samples(const LoadInputs& inputs) {
   return one;
 }
 
-Pipeline::Spec pipeline_spec(const DependentRun::Spec& spec) {
-  const ProfileSettings& settings = spec.inputs.settings;
-  Pipeline::Spec pipeline;
-  pipeline.index = spec.inputs.index;
-  pipeline.cache = holds_samples(settings.cache) ? settings.cache : CacheKind::none;
-  pipeline.cache_bytes = spec.cache_bytes;
-  pipeline.page_cache = settings.cache == CacheKind::page ? PageCacheUse::keep : PageCacheUse::drop;
-  pipeline.workers = settings.workers;
-  pipeline.way = spec.way;
-  return pipeline;
-}
-
 std::uint32_t store_places(const ByteAmount& amount, Bytes place_bytes, std::uint64_t samples) {
   const auto all = static_cast<double>(samples);
   const double places =
@@ -55,8 +43,9 @@ DependentFeedSpec feed_spec(const DependentRun::Spec& spec, DrawRecorder* record
   feed.sample = slot_tensor(spec.inputs, 1);
   feed.seed = spec.inputs.settings.seed;
   feed.on_error = spec.inputs.settings.on_error;
-  feed.store_places = store_places(spec.staging, SlotLayout(feed.sample).bytes, spec.inputs.index->size());
-  feed.policy = spec.policy;
+  const ProfileSettings& settings = spec.inputs.settings;
+  if (settings.staging_size) feed.store_places = store_places(*settings.staging_size, SlotLayout(feed.sample).bytes, spec.inputs.index->size());
+  feed.policy = settings.staging_policy.value_or(StagingPolicy::refcnt);
   feed.recorder = recorder;
   feed.in_flight = dependent_in_flight(spec.inputs.settings.fetch_concurrency, spec.inputs.settings.workers);
   return feed;
@@ -81,15 +70,16 @@ struct DependentRun::State {
       : spec(std::move(given)),
         events(std::move(given_events)),
         inputs(inputs_of_samples(spec.inputs)),
-        terms(spec.inputs, pipeline_spec(spec), {spec.epochs, spec.held}),
+        terms(spec.inputs, spec.pipeline, {spec.epochs, spec.held}),
         trace(make_trace(spec)),
         resumed(resumed_state(spec.resume, terms.defaults())),
         feed_settings(with_resumed(feed_spec(spec, trace.get()), spec, resumed.group)),
-        server(Pipeline::make_server(inputs, pipeline_spec(spec), static_cast<int>(feed_settings.in_flight), timing)),
+        server(Pipeline::make_server(inputs, spec.pipeline, static_cast<int>(feed_settings.in_flight), timing)),
         feed(feed_settings, timing),
-        pipeline(inputs, with_server(pipeline_spec(spec), server), timing),
+        pipeline(inputs, with_server(spec.pipeline, server), timing),
         host({&terms, &feed, spec.inputs.index, server.get(), static_cast<std::uint32_t>(spec.inputs.settings.jobs), spec.socket, timing,
               [this](const GroupEvent& event) { saw(event); }, std::move(resumed.jobs)}) {
+    stored_before = pipeline.storage_bytes()();
     loader = pipeline.make_loader({.staging = &feed, .staging_slots = feed_settings.in_flight, .claimed = &feed});
   }
   ~State() { stop(); }
@@ -103,6 +93,7 @@ struct DependentRun::State {
   void saw(const GroupEvent& event) {
     if (event.kind == GroupEvent::Kind::late) late.fetch_add(1);
     if (event.kind == GroupEvent::Kind::refused) refused.fetch_add(1);
+    if (event.kind == GroupEvent::Kind::died || event.kind == GroupEvent::Kind::garbage) departures.fetch_add(1);
     if (events) events(event);
   }
   void look() {
@@ -129,6 +120,7 @@ struct DependentRun::State {
   const std::function<void(const GroupEvent&)> events;
   std::atomic<std::uint64_t> late{0};
   std::atomic<std::uint64_t> refused{0};
+  std::atomic<std::uint64_t> departures{0};
   Bytes most_shared = 0;
   const LoadInputs inputs;  ///< of single samples
   const DependentTerms terms;
@@ -140,6 +132,7 @@ struct DependentRun::State {
   DependentFeed feed;
   Pipeline pipeline;
   DependentHost host;
+  std::optional<Bytes> stored_before;
   std::unique_ptr<Loader> loader;  ///< ends before the host and the feed
 };
 
@@ -148,6 +141,27 @@ DependentRun::DependentRun(Spec spec, Timing timing, std::function<void(const Gr
 DependentRun::~DependentRun() = default;
 
 std::string DependentRun::trace_failure() const { return m_state->trace_failure; }
+GroupServer::Counts DependentRun::counts() const { return {m_state->late.load(), m_state->refused.load(), m_state->departures.load()}; }
+
+GroupServer::Prepared DependentRun::prepared() const {
+  const State& state = *m_state;
+  const LoaderTotals totals = state.loader->totals();
+  const auto stored = state.pipeline.storage_bytes()();
+  return {totals.prep.samples,
+          totals.hits,
+          totals.misses,
+          state.pipeline.engine().requested(),
+          stored && state.stored_before ? std::optional<Bytes>(*stored - *state.stored_before) : std::nullopt,
+          {}};
+}
+
+std::optional<DependentRun::Fastest> DependentRun::fastest() const {
+  const auto fastest = m_state->feed.fastest();
+  if (!fastest) return std::nullopt;
+  return Fastest{fastest->number, fastest->drawn, fastest->group.drawn, fastest->group.prepared};
+}
+
+FileDescriptor DependentRun::connect() { return m_state->host.connect(); }
 std::string DependentRun::address() const { return m_state->host.address(); }
 const GroupTerms& DependentRun::terms() const { return m_state->terms.defaults(); }
 GroupHost::State DependentRun::state() const { return m_state->host.state(); }
@@ -183,7 +197,7 @@ ShareResult DependentRun::finish() {
   result.terms.producers = producers_name(Producers::coordinator);
   result.terms.share = job_sharing_name(JobSharing::dependent);
   result.terms.cache = cache_kind_name(settings.cache);
-  result.terms.cache_bytes = holds_samples(settings.cache) ? state.spec.cache_bytes : 0;
+  result.terms.cache_bytes = holds_samples(settings.cache) ? state.spec.pipeline.cache_bytes : 0;
   result.epochs = state.host.state().opened_epochs;
   result.samples_prepared = state.loader->totals().prep.samples;
   result.requested_bytes = state.pipeline.engine().requested();
@@ -203,7 +217,7 @@ ShareResult DependentRun::finish() {
                                           totals.drawn,
                                           totals.prepared,
                                           totals.from_store,
-                                          enum_name(state.spec.policy),
+                                          enum_name(state.feed_settings.policy),
                                           state.feed_settings.store_places,
                                           state.feed_settings.in_flight,
                                           state.feed.memory_bytes()};

@@ -4,8 +4,8 @@
 #include <functional>
 #include <memory>
 
-#include "core/dependent/prepared_store.hpp"
 #include "group.hpp"
+#include "group_server.hpp"
 #include "loaders/pipeline.hpp"
 #include "share_run.hpp"
 
@@ -15,15 +15,12 @@ namespace dsanalyze {
 class DependentRun final : public ShareRun {
  public:
   struct Spec {
-    LoadInputs inputs;  ///< resolved; JobSharing::dependent, at most `jobs` at once
-    FetchWay way;
-    Bytes cache_bytes = 0;         ///< of the raw cache
-    std::uint64_t epochs = 0;      ///< of a job that does not say; 0: until it leaves
-    std::uint32_t held = 1;        ///< batches that a job may hold at once
-    std::filesystem::path socket;  ///< where jobs find it
-    ByteAmount staging;            ///< prepared samples that are kept: bytes, or a fraction of the dataset's samples
-    StagingPolicy policy = StagingPolicy::refcnt;
-    std::filesystem::path trace;     ///< of the draws; empty: none
+    LoadInputs inputs;               ///< resolved; JobSharing::dependent, at most `jobs` at once; prepared samples are kept as the settings say
+    Pipeline::Spec pipeline;         ///< how the coordinator loads
+    std::uint64_t epochs = 0;        ///< of a job that does not say; 0: until it leaves
+    std::uint32_t held = 1;          ///< batches that a job may hold at once
+    std::filesystem::path socket;    ///< where jobs find it; empty: they are given their line by connect()
+    std::filesystem::path trace{};   ///< of the draws; empty: none
     std::filesystem::path resume{};  ///< what save_state() of an earlier run wrote; empty: a new group
   };
   /// `events`: as GroupHost's. Throws as GroupHost and parse_dependent_state(), and Error without the memory that it takes.
@@ -32,6 +29,8 @@ class DependentRun final : public ShareRun {
   DependentRun(const DependentRun&) = delete;
   DependentRun& operator=(const DependentRun&) = delete;
 
+  /// As DependentHost's.
+  FileDescriptor connect();
   [[nodiscard]] std::string address() const override;
   [[nodiscard]] const GroupTerms& terms() const override;
   [[nodiscard]] GroupHost::State state() const override;
@@ -41,6 +40,17 @@ class DependentRun final : public ShareRun {
   bool wait_over(Deadline deadline) override;
   [[nodiscard]] ShareResult finish() override;
   [[nodiscard]] std::string trace_failure() const override;
+  /// What the coordinator prepared, for whichever job.
+  [[nodiscard]] GroupServer::Prepared prepared() const;
+  [[nodiscard]] GroupServer::Counts counts() const;
+  /// The first job that had all its samples, and what was drawn and prepared for all by then; before, the one that drew most.
+  struct Fastest {
+    std::uint32_t place = 0;
+    std::uint64_t drawn = 0;         ///< samples, by it
+    std::uint64_t drawn_by_all = 0;  ///< once for each job
+    std::uint64_t prepared = 0;
+  };
+  [[nodiscard]] std::optional<Fastest> fastest() const;
   void save_state(const std::filesystem::path& path) override;
 
  private:

@@ -36,8 +36,8 @@ void require_same_job(const GroupDemands& demands, const DependentPosition& posi
 void go_on(DependentTerms::Job& job, const DependentPosition& position) {
   StagingFacts& staging = job.terms.staging;
   if (staging.epochs != 0 && staging.epochs <= position.epoch)
-    throw UsageError(fmt::format("the job has had its epochs: {}, and it asks for {} in all; it may ask for more, or come under another name",
-                                 position.epoch, staging.epochs));
+    throw EpochsOverError(fmt::format("the job has had its epochs: {}, and it asks for {} in all; it may ask for more, or come under another name",
+                                      position.epoch, staging.epochs));
   if (staging.epochs != 0) staging.epochs -= position.epoch;
   staging.first_epoch = position.epoch;
   staging.first_batch = position.batch;
@@ -51,6 +51,9 @@ DependentTerms::DependentTerms(const LoadInputs& inputs, const Pipeline::Spec& s
   m_inputs.settings.share = JobSharing::coordinated;
   m_inputs.settings.producers = Producers::coordinator;
   m_inputs.settings.jobs = 1;
+  m_inputs.settings.job_speeds.clear();
+  m_inputs.settings.staging_size.reset();
+  m_inputs.settings.staging_policy.reset();
   m_spec.server.reset();
   m_defaults = of({});
 }

@@ -24,7 +24,7 @@ class DependentTerms {
     GroupTerms terms;
     DependentJob job;
   };
-  /// Of a job with these demands, that goes on at `position` or begins. Throws UsageError that names what cannot be.
+  /// Of a job with these demands, that goes on at `position` or begins. Throws UsageError that names what cannot be, and EpochsOverError.
   [[nodiscard]] Job of(const GroupDemands& demands, const DependentPosition* position = nullptr) const;
   /// Of a job without demands.
   [[nodiscard]] const GroupTerms& defaults() const { return m_defaults.terms; }

@@ -154,6 +154,11 @@ class RefusedError : public UsageError {
  public:
   using UsageError::UsageError;
 };
+/// This job had all its epochs: no batch would come.
+class EpochsOverError : public Error {
+ public:
+  using Error::Error;
+};
 /// The group's host is gone.
 class LostGroupError : public Error {
  public:
@@ -170,8 +175,8 @@ class GroupMember {
     StagingObserver observer;   ///< of this job's steps, for tests
     std::uint64_t command = 0;  ///< told to the host: GroupJobOrigin
   };
-  /// Is told the group's terms. Throws RefusedError (other terms, another version of the protocol), NoGroupError (no answer in 5 s), LostGroupError,
-  /// NoMemoryError, and Error for all else.
+  /// Is told the group's terms. Throws EpochsOverError, RefusedError (other terms, another version of the protocol), NoGroupError (no answer in 5 s),
+  /// LostGroupError, NoMemoryError, and Error for all else.
   explicit GroupMember(Parts parts);
   /// Leaves.
   ~GroupMember();

@@ -8,14 +8,7 @@ namespace dsanalyze {
 namespace {
 
 GroupServer::Spec server_spec(GroupRun::Spec spec) {
-  const ProfileSettings& settings = spec.inputs.settings;
-  Pipeline::Spec pipeline;
-  pipeline.index = spec.inputs.index;
-  pipeline.cache = holds_samples(settings.cache) ? settings.cache : CacheKind::none;
-  pipeline.cache_bytes = spec.cache_bytes;
-  pipeline.page_cache = settings.cache == CacheKind::page ? PageCacheUse::keep : PageCacheUse::drop;
-  pipeline.workers = settings.workers;
-  pipeline.way = spec.way;
+  Pipeline::Spec pipeline = share_pipeline(spec.inputs, spec.way, spec.cache_bytes);
   return {std::move(spec.inputs), std::move(pipeline), spec.epochs, spec.held, std::move(spec.socket)};
 }
 

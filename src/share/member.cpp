@@ -72,6 +72,7 @@ void GroupMember::Impl::greet() {
   }
   if (status.code == StatusCode::io && (status.detail == ENOMEM || status.detail == ENOBUFS)) throw NoMemoryError(failure("memory is short"));
   if (!status.ok() && status.code != StatusCode::corrupt) throw LostGroupError(failure("its host is gone"));
+  if (status.ok() && message.head.kind == Kind::ended) throw EpochsOverError(printable(message.text));
   if (status.ok() && message.head.kind == Kind::refused) throw RefusedError("the group refuses this job: " + printable(message.text));
   if (!status.ok() || message.head.kind != Kind::terms)
     throw Error(failure("its host answers what makes no sense; start both from the same version"));

@@ -31,7 +31,7 @@ enum class Kind : std::uint32_t {
   placed,     ///< host: its place, the first epoch that it takes part in, how long until then
   introduce,  ///< host: another job's place and segments
   vacated,    ///< host: nothing of the place is needed any more
-  ended       ///< host: no epoch will open any more
+  ended       ///< host: no epoch will open any more; to hello: this job had all of them, as the text says, and the connection ends
 };
 
 // What is attached, in this order. The board comes first in `terms`, always.

@@ -24,6 +24,18 @@ ShareJobRecord record_of(const GroupJobAccount& job) {
 
 void ShareRun::save_state(const std::filesystem::path& /*path*/) { throw Error("only a dependent group can be saved and resumed"); }
 
+Pipeline::Spec share_pipeline(const LoadInputs& inputs, FetchWay way, Bytes cache_bytes) {
+  const ProfileSettings& settings = inputs.settings;
+  Pipeline::Spec pipeline;
+  pipeline.index = inputs.index;
+  pipeline.cache = holds_samples(settings.cache) ? settings.cache : CacheKind::none;
+  pipeline.cache_bytes = cache_bytes;
+  pipeline.page_cache = settings.cache == CacheKind::page ? PageCacheUse::keep : PageCacheUse::drop;
+  pipeline.workers = settings.workers;
+  pipeline.way = way;
+  return pipeline;
+}
+
 ShareResult share_result_of(const DatasetIndex& index, const std::string& path, const GroupTerms& terms, const std::vector<GroupJobAccount>& jobs) {
   ShareResult result;
   result.dataset.path = path;

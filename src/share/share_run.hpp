@@ -6,6 +6,7 @@
 
 #include "core/records/share_result.hpp"
 #include "group.hpp"
+#include "loaders/pipeline.hpp"
 
 namespace dsanalyze {
 
@@ -35,6 +36,9 @@ class ShareRun {
   /// After finish(): why there is no trace of what was to be recorded; empty: there is, or it was not asked for.
   [[nodiscard]] virtual std::string trace_failure() const { return {}; }
 };
+
+/// How the coordinator of a group for other programs loads.
+Pipeline::Spec share_pipeline(const LoadInputs& inputs, FetchWay way, Bytes cache_bytes);
 
 /// Of the dataset, the jobs, and what all of them took: what every kind of group records alike.
 ShareResult share_result_of(const DatasetIndex& index, const std::string& path, const GroupTerms& terms, const std::vector<GroupJobAccount>& jobs);

@@ -73,7 +73,7 @@ class Job:
             except SystemExit as end:
                 if not self.saved:
                     sys.stderr.write(f"job {self.name}: {end}\n")
-                status = 0 if "has had its epochs" in str(end) else 1
+                status = 1
         os._exit(status)  # pylint: disable=protected-access
 
     def strike(self):

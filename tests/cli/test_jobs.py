@@ -25,7 +25,23 @@ def job_processes(profile):
     return [int(each) for each in children.read_text().split()]
 
 
-class Jobs(ProgramTest):
+class RunningProfiles(ProgramTest):
+    def start(self, *arguments):
+        return subprocess.Popen([PROGRAM, "profile", *map(str, arguments), "--json", "--quiet"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                env=self.environment)
+
+    def wait_for_jobs(self, profile, jobs):
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and profile.poll() is None:
+            started = job_processes(profile)
+            if len(started) == jobs:
+                return started
+            time.sleep(0.02)
+        self.fail("the jobs did not start")
+        return []
+
+
+class Jobs(RunningProfiles):
     def check_shared(self, result, jobs, epochs, samples):
         self.assertEqual(len(result["jobs"]), jobs)
         digests = {epoch["epoch"]: set() for epoch in result["jobs"][0]["epochs"]}
@@ -141,20 +157,6 @@ class Jobs(ProgramTest):
     def test_several_accelerators_a_job_take_a_batch_each(self):
         result = self.json_of("profile", *EMULATED, "--jobs", "2", "--accelerators", "4", "--share", "coordinated", "--epochs", "2")
         self.check_shared(result, 2, 2, 600)
-
-    def start(self, *arguments):
-        return subprocess.Popen([PROGRAM, "profile", *map(str, arguments), "--json", "--quiet"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                env=self.environment)
-
-    def wait_for_jobs(self, profile, jobs):
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and profile.poll() is None:
-            started = job_processes(profile)
-            if len(started) == jobs:
-                return started
-            time.sleep(0.02)
-        self.fail("the jobs did not start")
-        return []
 
     def test_a_job_that_is_killed_is_told_and_the_others_finish(self):
         slow = [each.replace("emulated:4000", "emulated:1000") for each in EMULATED]

@@ -90,7 +90,10 @@ def main():
     asked = Options(struct_size=ctypes.sizeof(Options), batch_size=options.batch_size, epochs=options.epochs,
                     subset=options.subset.encode() if options.subset is not None else None,
                     name=options.again.encode() if options.again is not None else None)
-    if library.dsa_attach(ctypes.byref(asked), ctypes.byref(client)) != minimal.DSA_OK:
+    status = library.dsa_attach(ctypes.byref(asked), ctypes.byref(client))
+    if status == minimal.DSA_END:  # it had all its epochs when it was here before
+        return
+    if status != minimal.DSA_OK:
         sys.exit(library.dsa_last_error().decode())
     if options.attached is not None:
         options.attached.touch()

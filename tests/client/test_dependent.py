@@ -197,6 +197,31 @@ class SavedAndResumed(DependentTest):
         for name in ("0", "1"):
             self.check_epochs(name, range(40), 2)
 
+    def test_a_command_that_comes_again_and_had_all_its_epochs_ends_well(self):
+        data = self.photographs(30)
+        state = self.folder / "state"
+        script = self.script(f"exec {sys.executable} {JOB} {self.folder} --name $DSANALYZE_JOB --append --epochs 2 --batch-size 3 "
+                             f"--seconds $((DSANALYZE_JOB * 5)) --taken {self.folder}/taken-$DSANALYZE_JOB --hurry {self.folder}/hurry\n")
+        words = ["share", data, "--share", "dependent", "--jobs", 2, "--dtype", "uint8"]
+        first = self.start(PROGRAM, *words, "--save-state", state, "--", *script)
+        until(lambda: ((self.folder / "job-0.json").exists() and (self.folder / "taken-1").exists()) or first.poll() is not None)
+        first.send_signal(signal.SIGTERM)
+        first.communicate(timeout=30)
+        self.check_epochs("0", range(30), 2)
+        self.hurry()
+        second = self.run_program(*words, "--resume", state, "--json", "--", *script)
+        self.assertEqual(second.returncode, 0, second.stderr)
+        self.assertIn("has had its epochs: 2", second.stderr)
+        record = json.loads(second.stdout)
+        if test_schemas.jsonschema is not None:
+            self.assertEqual(test_schemas.Schemas.follows_its_schema(self, record), "share")
+        self.assertEqual([command.get("had_all_epochs") for command in record["commands"]], [True, None])
+        self.assertEqual([command["exit_status"] for command in record["commands"]], [0, 0])
+        self.assertEqual(sorted(job["end"] for job in record["jobs"]), ["finished", "left"])
+        self.assertEqual(record["refused"], 0)
+        for name in ("0", "1"):
+            self.check_epochs(name, range(30), 2)
+
     def test_what_cannot_be_resumed_is_refused_in_words(self):
         data = self.photographs(20)
         state = self.folder / "state"
@@ -269,9 +294,9 @@ class Failures(DependentTest):
 
     def test_what_cannot_be_is_said(self):
         cases = {
-            ("--jobs", 2, "--staging-size", "10%"): "--staging-size: jobs that go in step keep nothing for later; pass --share dependent with it",
-            ("--jobs", 2, "--staging-policy", "lru"): "--staging-policy: jobs that go in step",
-            ("--jobs", 2, "--share", "dependent", "--producers", "jobs"): "--producers: the coordinator of a dependent group prepares for all",
+            ("--jobs", 2, "--staging-size", "10%"): "--staging-size does not go together with --share none or coordinated",
+            ("--jobs", 2, "--staging-policy", "lru"): "--staging-policy does not go together with no --staging-size",
+            ("--jobs", 2, "--share", "dependent", "--producers", "jobs"): "--share dependent does not go together with --producers jobs",
             ("--jobs", 2, "--share", "none"): "--share",
             ("--share", "dependent"): "Pass --jobs N",
             ("--jobs", 2, "--share", "dependent", "--held", 20): "pass --held",

@@ -10,6 +10,7 @@
 int main() {
   using namespace dsanalyze;
   const nlohmann::json documents = {{"profile", nlohmann::json::parse(to_json(test::full_profile()))},
+                                    {"dependent_profile", nlohmann::json::parse(to_json(test::dependent_profile()))},
                                     {"least_profile", nlohmann::json::parse(to_json(test::least_profile()))},
                                     {"whatif", nlohmann::json::parse(to_json(test::full_whatif()))},
                                     {"simulate", nlohmann::json::parse(to_json(test::full_simulation()))},

@@ -170,6 +170,23 @@ ProfileResult full_profile() {
   return result;
 }
 
+ProfileResult dependent_profile() {
+  ProfileResult result = full_profile();
+  result.settings.share = JobSharing::dependent;
+  result.settings.trials = 0;
+  result.settings.stop_at_epochs.reset();
+  result.settings.job_speeds = {1, 0.6, 0.45, 0.28};
+  result.settings.staging_size = ByteAmount{ByteAmount::Kind::fraction, 0, 0.1};
+  result.settings.staging_policy = StagingPolicy::lru;
+  result.jobs[1].speed = 0.45;
+  result.jobs[1].trial.reset();
+  result.trials.clear();
+  result.sharing->share = "dependent";
+  result.sharing->dependent = ShareDependentRecord{90, 520, 300, 40, "lru", 10, 64, 7'400'000};
+  result.sharing->fastest = FastestJobRecord{1, 150, 1.66, 2.53};
+  return result;
+}
+
 SearchResult full_search() {
   SearchPoint point;
   point.setup = {1, PartitionMode::none, 24, "v100", 8, 0.35, 51'000'000'000, "gp3", 5e8};

@@ -11,6 +11,8 @@ namespace dsanalyze::test {
 
 /// Results with every field set to a value of its own, and the least that each result may hold.
 ProfileResult full_profile();
+/// As full_profile(), of jobs that drew dependently.
+ProfileResult dependent_profile();
 ProfileResult least_profile();
 std::vector<RankRecord> full_ranks();
 PartitionRecord full_partition();

@@ -2,7 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <optional>
 #include <vector>
+
+#include "base/error.hpp"
+#include "profile/jobs/job_channel.hpp"
 
 using namespace dsanalyze;
 
@@ -29,6 +33,26 @@ EpochRecord of(const std::vector<JobEpochRecord>& jobs, JobSharing share) {
 }
 
 }  // namespace
+
+TEST_CASE("A job's process is told its number, its speed and its first trial; what is no such line is refused") {
+  const job_messages::Start start = job_messages::parse_start(job_messages::start({2, 0.45, 7}));
+  CHECK(start.job == 2);
+  CHECK(start.speed == 0.45);
+  CHECK(start.trial == 7);
+  CHECK_FALSE(job_messages::parse_start(job_messages::start({0, 1, std::nullopt})).trial.has_value());
+  for (const char* line : {"", "stop", "{}", R"({"job": -1, "speed": 1})", R"({"job": 1, "speed": "fast"})", R"({"job": 1, "speed": 1, "more": 2})"})
+    CHECK_THROWS_AS(static_cast<void>(job_messages::parse_start(line)), UsageError);
+}
+
+TEST_CASE("An epoch of jobs that draw dependently says nothing of what was fetched for it: the coordinator fetched for all") {
+  JobEpochRecord own = part(0);
+  own.cache_hits = own.cache_misses = own.requested_bytes = 0;
+  const EpochRecord all = of({own, own}, JobSharing::dependent);
+  CHECK(all.samples == 1200);
+  CHECK(all.digest == "same");
+  CHECK_FALSE(all.cache_hits.has_value());
+  CHECK_FALSE(all.requested_bytes.has_value());
+}
 
 TEST_CASE("An epoch of all jobs has the mean of their times, and what all of them prepared and fetched") {
   const EpochRecord all = of({part(400, 1), part(200, 3)}, JobSharing::coordinated);

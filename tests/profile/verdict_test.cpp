@@ -259,6 +259,27 @@ TEST_CASE("jobs that share are judged by the rate of one of them, as one job is"
   CHECK_FALSE(differs_from_closed_form(result));
 }
 
+TEST_CASE("jobs that draw dependently want what all of them train, over how many of them a prepared sample is given to") {
+  // Speeds 1 : 0.6 : 0.4 of 1,000 samples/s, and three samples drawn for each two that are prepared: 1,333 samples/s of prep.
+  ProfileResult result = with_jobs(profile(1'000, 1'200, 1e6, 1'000, 1'800), 3, JobSharing::dependent);
+  result.settings.job_speeds = {1, 0.6, 0.4};
+  result.settings.observed_rate = 100;
+  result.sharing = SharingRecord{};
+  result.sharing->dependent = ShareDependentRecord{};
+  result.sharing->dependent->samples_drawn = 3'000;
+  result.sharing->dependent->samples_prepared = 2'000;
+  conclude(result, {1.0, 1.0});
+  CHECK(result.bottleneck->resource == "cpu");
+  CHECK(result.bottleneck->reason.find("1,333 [1.33 x G]") != std::string::npos);
+  CHECK_FALSE(result.stalls.has_value());
+  CHECK_FALSE(differs_from_closed_form(result));
+  CHECK(result.observed->unused_fraction == doctest::Approx(1 - 100.0 / (1'200.0 / (2 / 1.5))));
+  result.sharing->dependent->samples_drawn = 4'000;
+  result.findings.clear();
+  conclude(result, {1.0, 1.0});
+  CHECK(result.bottleneck->resource == "gpu");
+}
+
 TEST_CASE("a job that died counts for nothing where the others are judged") {
   ProfileResult result = with_jobs(profile(10'000, 5'000, 1'000, 5'000, 8 * 1'500), 8, JobSharing::coordinated);
   result.jobs.emplace_back().end = JobEnd::died;

@@ -50,6 +50,30 @@ TEST_CASE("every chart stands above a table that is there, and no two things hav
   }
 }
 
+TEST_CASE("a setting that only one of two results has stands beside what the other was not given") {
+  for (const bool first : {true, false}) {
+    ProfileResult more = least_profile();
+    more.settings.image_key = "jpg;png";
+    more.settings.job_speeds = {1, 0.5};
+    const ReportInput with{"with", more, {}, ""};
+    const ReportInput without{"without", least_profile(), {}, ""};
+    const std::string page = html_report(first ? std::array{with, without} : std::array{without, with}, assets);
+    CHECK(says(page, "2 differ; they come first."));
+    for (const char* part : {"image key", "jpg;png", "job speeds", "not given"}) CHECK_MESSAGE(says(page, part), part);
+  }
+}
+
+TEST_CASE("of jobs that drew dependently the verdict says what sharing saved, and the section each job's speed and what came from the store") {
+  const std::string page = page_of({"dependent.json", dependent_profile(), {}, ""});
+  const std::string section = page.substr(page.find("id=\"jobs\""), page.find("id=\"training\"") - page.find("id=\"jobs\""));
+  for (const char* part : {"2 jobs drew dependently, and the coordinator prepared for all", "each prepared sample was given to 1.73 jobs",
+                           "of those drawn came from the store (lru, at most 10 samples)", "speed", "0.45"})
+    CHECK_MESSAGE(says(section, part), part);
+  CHECK(says(
+      page, "For each sample of the fastest job (job 1), 1.66 were prepared; jobs that share nothing would have needed 2.53, so sharing saved 34.4"));
+  CHECK(says(page, "drawing dependently, speeds 1 : 0.6 : 0.45 : 0.28, a store of 10"));
+}
+
 TEST_CASE("jobs side by side have a section: what they shared, each job, the trials, and what each of them learned") {
   const std::string page = page_of(full_input("full.json"));
   const std::string section = page.substr(page.find("id=\"jobs\""), page.find("id=\"training\"") - page.find("id=\"jobs\""));

@@ -186,6 +186,49 @@ TEST_CASE("jobs of a dependent group with batches, epochs and subsets of their o
   }
 }
 
+TEST_CASE("what was drawn and prepared is known of the time until the first job had all its samples, and before of the job that drew most") {
+  SlotsOfJob fast(6, 4, 7, 3);
+  SlotsOfJob slow(6, 4, 7, 3);
+  slow.hold();
+  FeedRig rig(28);
+  CHECK_FALSE(rig.feed().fastest().has_value());
+  rig.feed().add(2, job_of(slow, 4), slow);
+  wait_until([&] { return slow.published() == 6; });
+  REQUIRE(rig.feed().fastest().has_value());
+  CHECK(rig.feed().fastest()->number == 2);
+  CHECK(rig.feed().fastest()->drawn == 24);
+  DependentJob job_of_fast = job_of(fast, 4);
+  job_of_fast.batches = 3 * 7;
+  rig.feed().add(5, job_of_fast, fast);
+  wait_until([&] { return fast.done(); });
+  const auto fastest = rig.feed().fastest();
+  REQUIRE(fastest.has_value());
+  CHECK(fastest->number == 5);
+  CHECK(fastest->drawn == 3 * 28);
+  CHECK(fastest->group.drawn == 3 * 28 + 24);
+  CHECK(fastest->group.prepared >= 3 * 28);
+  CHECK(fastest->group.prepared + fastest->group.from_store <= fastest->group.drawn);
+  slow.release(100);
+  rig.feed().remove(5);
+  CHECK(rig.feed().fastest()->number == 5);
+}
+
+TEST_CASE("of jobs that all go before they had their samples the one that drew most counts as the fastest") {
+  SlotsOfJob more(6, 4, 7, 100);
+  SlotsOfJob less(2, 4, 7, 100);
+  more.hold();
+  less.hold();
+  FeedRig rig(0);
+  rig.feed().add(0, job_of(more, 4), more);
+  rig.feed().add(1, job_of(less, 4), less);
+  wait_until([&] { return more.published() == 6 && less.published() == 2; });
+  rig.feed().remove(0);
+  rig.feed().remove(1);
+  REQUIRE(rig.feed().fastest().has_value());
+  CHECK(rig.feed().fastest()->number == 0);
+  CHECK(rig.feed().fastest()->drawn == 24);
+}
+
 TEST_CASE("a job whose slots are full stops no other, and goes on where it was") {
   SlotsOfJob slow(2, 4, 7, 2);
   SlotsOfJob fast(2, 4, 7, 9);

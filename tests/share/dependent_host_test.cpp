@@ -131,6 +131,31 @@ TEST_CASE("the end of a dependent group's coordinator is an error at each of its
   CHECK(other.end() == 0);
 }
 
+TEST_CASE("jobs that this process starts inherit their lines, also of a host without a socket" * doctest::skip(testing::threads_only)) {
+  HostRig rig(8, 2, {}, {}, Listens::no);
+  CHECK(rig.host().address().empty());
+  FileDescriptor of_one = rig.host().connect();
+  FileDescriptor of_other = rig.host().connect();
+  CHECK_FALSE(rig.host().wait_over(Deadline{0}));
+  const auto job = [](FileDescriptor& line) {
+    return MemberProcess([&line] {
+      GroupMember member({std::move(line), {}, system_timing(), {}});
+      return member.enter(in_time()).ok() ? TakesAll{.epochs = 2}(member) : 2;
+    });
+  };
+  MemberProcess one = job(of_one);
+  MemberProcess other = job(of_other);
+  of_one.reset();
+  of_other.reset();
+  CHECK(one.end() == 0);
+  CHECK(other.end() == 0);
+  CHECK(rig.host().wait_over(in_time()));
+  CHECK(rig.host().accounts().size() == 2);
+  FileDescriptor of_nobody = rig.host().connect();
+  of_nobody.reset();
+  CHECK(rig.host().wait_over(in_time()));
+}
+
 TEST_CASE("demands that cannot be are refused in words, and so is a job more than there may be" * doctest::skip(testing::threads_only)) {
   HostRig rig(1);
   const auto refused = [&](const GroupDemands& demands) {

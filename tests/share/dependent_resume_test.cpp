@@ -69,6 +69,16 @@ std::string refused(const HostRig& rig, const GroupDemands& demands) {
   return {};
 }
 
+/// What a job with these demands is told that had all its epochs; empty: it had not.
+std::string told_that_all_is_had(const HostRig& rig, const GroupDemands& demands) {
+  try {
+    const GroupMember member({connect_group(rig.host().address(), system_timing()), demands, system_timing(), {}, 77});
+  } catch (const EpochsOverError& error) {
+    return error.what();
+  }
+  return {};
+}
+
 /// Each sample once an epoch, in epochs from 0, and no version twice.
 void check_notes(const Named& job, const std::filesystem::path& notes) {
   std::ifstream file(notes);
@@ -164,7 +174,11 @@ TEST_CASE("a job that died goes on in its group when it comes again under its na
   REQUIRE(positions.size() == 1);
   CHECK(positions[0].second.epoch == 2);
   const HostRig later(8, 0, positions);
-  CHECK(says(refused(later, demands_of(job)), "has had its epochs: 2, and it asks for 2 in all"));
+  CHECK(says(told_that_all_is_had(later, demands_of(job)), "has had its epochs: 2, and it asks for 2 in all"));
+  REQUIRE(later.host().accounts().size() == 1);
+  CHECK(later.host().accounts()[0].end == JobEnd::finished);
+  CHECK(later.host().accounts()[0].origin.command == 77);
+  CHECK(later.host().state().joined == 0);
 }
 
 TEST_CASE("a job that stands still when its group is saved has had what it had announced" * doctest::skip(testing::threads_only)) {
@@ -197,7 +211,7 @@ TEST_CASE("what a job asks for that comes again has to be what it had, and its n
   CHECK(says(refused(rig, demands), "was 0-9, and it asks for all"));
   demands.subset = "0-9";
   demands.epochs = 2;
-  CHECK(says(refused(rig, demands), "has had its epochs: 2, and it asks for 2 in all"));
+  CHECK(says(told_that_all_is_had(rig, demands), "has had its epochs: 2, and it asks for 2 in all"));
   demands.epochs.reset();
   demands.name = "a\n";
   CHECK(says(refused(rig, demands), "without control characters"));

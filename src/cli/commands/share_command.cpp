@@ -139,10 +139,9 @@ class ShareCommand final : public Command {
       return std::make_unique<GroupRun>(GroupRun::Spec{inputs, way, cache_bytes, terms.epochs, terms.held, std::move(socket)}, timing,
                                         std::move(events));
     }
-    return std::make_unique<DependentRun>(
-        DependentRun::Spec{inputs, way, cache_bytes, terms.epochs, terms.held, std::move(socket), terms.staging_size.value_or(ByteAmount{}),
-                           terms.staging_policy, options.trace(), terms.resume},
-        timing, std::move(events));
+    return std::make_unique<DependentRun>(DependentRun::Spec{inputs, share_pipeline(inputs, way, cache_bytes), terms.epochs, terms.held,
+                                                             std::move(socket), options.trace(), terms.resume},
+                                          timing, std::move(events));
   }
 
   void save(ShareRun& group, const CommandContext& context) const {
@@ -253,8 +252,6 @@ class ShareCommand final : public Command {
                      "docs/client.md has whole programs in C, C++ and Python.",
                      command_line(), fmt::join(jobs, ", "))});
   }
-
-  static bool took_nothing(const ShareCommandRecord& command) { return command.attached == true && command.batches_taken == 0; }
 
   template <typename Which>
   static std::vector<int> jobs_of(std::span<const ShareCommandRecord> commands, const Which& which) {

@@ -96,6 +96,7 @@ void StartedCommands::look_at(std::span<const GroupJobAccount> jobs) {
   for (const GroupJobAccount& job : jobs) {
     if (Started* const owner = owner_of(job.origin); owner != nullptr) {
       owner->record.attached = true;
+      if (job.end == JobEnd::finished) owner->record.had_all_epochs = true;
       *owner->record.batches_taken += job.counts.batches_taken;
     } else {
       ++m_others;

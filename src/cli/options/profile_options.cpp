@@ -84,9 +84,9 @@ ProfileInputs ProfileOptions::resolve_settings(std::uint64_t seed, JobSharing sh
   if (m_typed.given("--preset")) apply_preset(settings, workload);
   m_typed.put(settings);
   if (m_typed.given("--direct")) settings.read_mode = ReadMode::direct;
-  if (m_typed.given("--producers") && settings.share == JobSharing::dependent)
-    throw UsageError("--producers: the coordinator of a dependent group prepares for all its jobs; leave it out, or pass --share coordinated");
-  if (m_typed.given("--producers") && settings.share != JobSharing::coordinated)
+  if (settings.share == JobSharing::dependent && !m_typed.given("--producers")) settings.producers = Producers::coordinator;
+  if (settings.staging_size && !settings.staging_policy) settings.staging_policy = StagingPolicy::refcnt;
+  if (m_typed.given("--producers") && settings.share == JobSharing::none)
     throw UsageError("--producers: says who prepares what jobs share, and these share nothing; pass --share coordinated with it, or leave it out");
   apply_order(settings);
   apply_accelerator(settings, workload);

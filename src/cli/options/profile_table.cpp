@@ -104,10 +104,29 @@ constexpr std::array profile_rows{
         .on("profile", "jobs")
         .on("share", "group",
             "that take part at once, at most {most}; the first epoch waits for all, a late one for an epoch's end (of dependent: nothing waits)"),
-    option("--share", "WHAT", "[none] (each fetches and prepares for itself) or [coordinated] (every batch is prepared once, for all)")
+    option(
+        "--share", "WHAT",
+        "[none] (each fetches and prepares for itself), [coordinated] (every batch is prepared once, for all) or [dependent] (each goes at its own "
+        "pace, and draws so that others often need the same sample)")
         .sets<&S::share, Named<JobSharing>>()
-        .one_of("none|coordinated")
+        .one_of("none|coordinated|dependent")
         .on("profile", "jobs"),
+    option("--share", "HOW", "[coordinated] (all read the same batches, in step) or [dependent] (each at its own pace, with batches of its own)")
+        .sets<&ShareTerms::share, Named<JobSharing>>()
+        .one_of("coordinated|dependent")
+        .on("share", "group"),
+    option("--job-speeds", "LIST", "of dependent: factors of the emulated accelerator's rate, one a job: 1,0.6,0.45 (all are 1)")
+        .sets<&S::job_speeds, By<parse_factor>>()
+        .on("profile", "jobs"),
+    option("--staging-size", "SIZE", "of dependent: prepared samples kept for jobs that draw them later, 4GiB or 25% of the dataset's (none)")
+        .sets<&S::staging_size, By<parse_byte_amount>>()
+        .on("profile", "jobs")
+        .on("share", "group"),
+    option("--staging-policy", "HOW",
+           "of what is kept, what gives way: refcnt (what the fewest jobs still need; the default) or lru (what was used longest ago)")
+        .sets<&S::staging_policy, Named<StagingPolicy>>()
+        .on("profile", "jobs")
+        .on("share", "group"),
     option("--producers", "WHO", "prepare what is shared: [jobs] (each its part) or [coordinator] (one process, with all cores)")
         .sets<&S::producers, Named<Producers>>()
         .on("profile", "jobs")
@@ -217,16 +236,6 @@ constexpr std::array profile_rows{
         option("--scale", "1:N", "divides bytes a sample, cache, slots and bandwidths of an emulated dataset by N; samples/s stay").decides("scale"),
         "divides bytes a sample of an emulated dataset"),
 
-    option("--share", "HOW", "[coordinated] (all read the same batches, in step) or [dependent] (each at its own pace, with batches of its own)")
-        .sets<&ShareTerms::share, Named<JobSharing>>()
-        .one_of("coordinated|dependent")
-        .on("share", "group"),
-    option("--staging-size", "SIZE", "of dependent: prepared samples kept for jobs that draw them later, 4GiB or 25% of the dataset's (none)")
-        .sets<&ShareTerms::staging_size, By<parse_byte_amount>>()
-        .on("share", "group"),
-    option("--staging-policy", "HOW", "what gives way: [refcnt] (what the fewest jobs still need) or [lru] (what was used longest ago)")
-        .sets<&ShareTerms::staging_policy, Named<StagingPolicy>>()
-        .on("share", "group"),
     option("--save-state", "FILE", "of dependent: writes where its jobs are when the group ends, by a signal too, for --resume")
         .sets<&ShareTerms::save_state, Plain>()
         .offers("FILE")

@@ -17,10 +17,6 @@ constexpr double stat_patience_seconds = 30.0 * 24 * 3600;  // a part of a datas
 ProfileInputs ShareOptions::resolve(std::uint64_t seed, EventSink& events, const std::stop_token& stop) const {
   m_loading.require_dataset();
   const JobSharing sharing = terms().share;
-  for (const char* const option : {"--staging-size", "--staging-policy"}) {
-    if (m_typed.given(option) && sharing != JobSharing::dependent)
-      throw UsageError(fmt::format("{}: jobs that go in step keep nothing for later; pass --share dependent with it, or leave it out", option));
-  }
   if (m_typed.given("--trace") && sharing != JobSharing::dependent)
     throw UsageError("--trace: jobs that go in step read in an order that is known; pass --share dependent with it, or leave it out");
   for (const char* const option : {"--save-state", "--resume"}) {
@@ -34,7 +30,6 @@ ProfileInputs ShareOptions::resolve(std::uint64_t seed, EventSink& events, const
   ProfileInputs inputs = m_loading.resolve_settings(seed, sharing);
   inputs.trace_file.clear();  // --trace is of draws here
   ProfileSettings& settings = inputs.settings;
-  if (sharing == JobSharing::dependent) settings.producers = Producers::coordinator;
   settings.runs = {"full"};
   const double time_budget = settings.time_budget_seconds;
   settings.time_budget_seconds = stat_patience_seconds;

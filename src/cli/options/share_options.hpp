@@ -2,10 +2,8 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <vector>
 
-#include "core/dependent/prepared_store.hpp"
 #include "profile_options.hpp"
 
 namespace dsanalyze::cli {
@@ -14,8 +12,6 @@ namespace dsanalyze::cli {
 struct ShareTerms {
   std::uint64_t epochs = 0;  ///< 0: until the last job leaves
   JobSharing share = JobSharing::coordinated;
-  std::optional<ByteAmount> staging_size;  ///< of dependent; nullopt: nothing is kept
-  StagingPolicy staging_policy = StagingPolicy::refcnt;
   std::string save_state{};  ///< of dependent: where its state is written when it ends
   std::string resume{};      ///< of dependent: a state to go on from
   std::uint32_t held = 2;    ///< batches that a job may hold at once: one that is trained on, and the next on its way to an accelerator

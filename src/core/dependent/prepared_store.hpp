@@ -1,21 +1,15 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <list>
 #include <optional>
 #include <unordered_map>
 #include <vector>
 
+#include "core/sharing_modes.hpp"
 #include "remaining_sets.hpp"
 
 namespace dsanalyze {
-
-enum class StagingPolicy {
-  refcnt,  ///< what the fewest jobs still need goes first [JOADER, 3.2]
-  lru      ///< what was used longest ago goes first
-};
-constexpr std::array<const char*, 2> names_of(StagingPolicy /*type*/) { return {"refcnt", "lru"}; }
 
 /// Which prepared samples are kept for jobs that draw them later, in how many places of one sample each. It decides and remembers; the samples'
 /// memory is the caller's. A version (one preparing of a sample) is given to a job once at most, so the store knows who had it. Where the paper is

@@ -87,6 +87,7 @@ struct JobRecord {
   std::optional<TrainingRecord> training;
   std::optional<double> batch_copy_cpu_seconds;  ///< of a core, for the copies of its batches; absent where it makes none
   std::optional<int> trial;                      ///< the last one that it ran, of a search
+  std::optional<double> speed = std::nullopt;    ///< of its accelerators, as a factor of the rate that the settings have; absent where all are 1
 };
 /// As a result has it in "jobs", and back. Throws UsageError that names the field.
 std::string to_json(const JobRecord& job);
@@ -97,10 +98,30 @@ JobRecord job_from_json(std::string_view text, const std::string& source);
 /// furthest trained on, which counts what was prepared ahead too. 0 where nothing was trained.
 double preparations_per_sample(const std::vector<JobRecord>& jobs, std::uint64_t prepared);
 
+/// What a dependent group drew, and what it kept.
+struct ShareDependentRecord {
+  std::uint64_t rounds = 0;              ///< of draws
+  std::uint64_t samples_drawn = 0;       ///< once for each job that a sample was given to
+  std::uint64_t samples_prepared = 0;    ///< that were begun
+  std::uint64_t samples_from_store = 0;  ///< of those drawn: that had been prepared before, for others
+  std::string policy;                    ///< refcnt, lru
+  std::uint64_t store_samples = 0;       ///< that are kept at most
+  std::uint64_t samples_in_flight = 0;   ///< that are fetched and prepared at once, at most
+  Bytes store_bytes = 0;                 ///< of memory, of those kept and in flight
+};
+
+/// What the fastest of jobs that draw dependently took, while it ran: the first that had all its samples, or the one that drew most.
+struct FastestJobRecord {
+  int job = 0;
+  std::uint64_t samples_drawn = 0;     ///< by it
+  double preparations_per_sample = 0;  ///< that the coordinator began for all jobs meanwhile, over these samples
+  double independent_per_sample = 0;   ///< the same, had each job prepared its own: what all drew meanwhile, over these samples
+};
+
 /// What the jobs had in common, and what it cost.
 struct SharingRecord {
-  std::string share;                                 ///< none, coordinated
-  std::string producers;                             ///< of coordinated jobs: jobs, coordinator
+  std::string share;                                 ///< none, coordinated, dependent
+  std::string producers;                             ///< of jobs that share: jobs, coordinator
   int jobs = 0;                                      ///< that were started
   std::uint64_t samples_prepared = 0;                ///< by all processes, in the whole run
   double preparations_per_sample = 0;                ///< how often a sample of an epoch was prepared, mean; 1: once for all jobs
@@ -112,6 +133,8 @@ struct SharingRecord {
   std::uint64_t late_reports = 0;                    ///< of jobs that waited longer than ten iterations
   std::uint64_t departures = 0;                      ///< of jobs, before the run's end
   std::optional<double> handover_seconds_per_batch;  ///< what passing a batch on costs all processes together, mean; without prep and training
+  std::optional<ShareDependentRecord> dependent = std::nullopt;  ///< of jobs that draw dependently
+  std::optional<FastestJobRecord> fastest = std::nullopt;        ///< of the same
 };
 
 /// One set-up that a search tried.

@@ -12,6 +12,8 @@ bool is_page_model(const ProfileSettings& settings) {
 
 bool is_coordinated(const ProfileSettings& settings) { return settings.share == JobSharing::coordinated; }
 
+bool is_dependent(const ProfileSettings& settings) { return settings.share == JobSharing::dependent; }
+
 bool is_parted(const ProfileSettings& settings) { return settings.partition != PartitionMode::none; }
 
 bool lives_in_one_process(CacheKind cache) {
@@ -69,7 +71,38 @@ constexpr std::array rules = {
              [](const ProfileSettings& settings) { return is_coordinated(settings) && settings.order != OrderKind::random; }},
     ModeRule{"--share coordinated", "--step independent", "every job takes every batch, in the group's order; leave out --step, or use --share none",
              [](const ProfileSettings& settings) { return is_coordinated(settings) && settings.step == StepMode::independent; }},
-    ModeRule{"--jobs or --share coordinated", "--runs without full",
+    ModeRule{"--share dependent", "--producers jobs",
+             "one process draws for all jobs, and prepares what it drew; leave out --producers, or use --share coordinated",
+             [](const ProfileSettings& settings) { return is_dependent(settings) && settings.producers == Producers::jobs; }},
+    ModeRule{"--share dependent", "--order sequential or shards",
+             "jobs draw at random from what they still need, wherever it lies in the files; use --order random, or --share none",
+             [](const ProfileSettings& settings) { return is_dependent(settings) && settings.order != OrderKind::random; }},
+    ModeRule{"--share dependent", "--step independent",
+             "a job's batches go to its accelerators in whole steps; leave out --step, or use --share none",
+             [](const ProfileSettings& settings) { return is_dependent(settings) && settings.step == StepMode::independent; }},
+    ModeRule{"--share dependent", "--trials",
+             "a search compares its trials at the end of an epoch of all jobs, and jobs that draw dependently end theirs at different times; use "
+             "--share coordinated or none, or leave out --trials",
+             [](const ProfileSettings& settings) { return is_dependent(settings) && settings.trials > 0; }},
+    ModeRule{"--job-speeds", "--share none or coordinated",
+             "coordinated jobs all go as fast as the slowest, and jobs that share nothing are profiled one by one, each with its --accelerator; use "
+             "--share dependent, or leave out --job-speeds",
+             [](const ProfileSettings& settings) { return !settings.job_speeds.empty() && !is_dependent(settings); }},
+    ModeRule{"--job-speeds", "any --accelerator but emulated",
+             "a speed is a factor of an emulated accelerator's rate; null takes every batch at once, and the CPU is as fast as it is. Use "
+             "--accelerator emulated:RATE, or leave out --job-speeds",
+             [](const ProfileSettings& settings) { return !settings.job_speeds.empty() && settings.accelerator != AcceleratorKind::emulated; }},
+    ModeRule{"--job-speeds", "another number of --jobs", "each job has one speed, in the order of their numbers; pass one for each of --jobs",
+             [](const ProfileSettings& settings) {
+               return !settings.job_speeds.empty() && settings.job_speeds.size() != static_cast<std::size_t>(settings.jobs);
+             }},
+    ModeRule{"--staging-size", "--share none or coordinated",
+             "only jobs that draw dependently need a prepared sample at different times; use --share dependent, or leave out --staging-size",
+             [](const ProfileSettings& settings) { return settings.staging_size.has_value() && !is_dependent(settings); }},
+    ModeRule{"--staging-policy", "no --staging-size",
+             "no prepared samples are kept, so none gives way; pass --staging-size with it, or leave out --staging-policy",
+             [](const ProfileSettings& settings) { return settings.staging_policy.has_value() && !settings.staging_size; }},
+    ModeRule{"--jobs or --share", "--runs without full",
              "it is the full run that several jobs make, the others measure the server; add full to --runs, or leave out --runs",
              [](const ProfileSettings& settings) { return runs_jobs(settings) && std::ranges::find(settings.runs, "full") == settings.runs.end(); }},
     ModeRule{"--batch-copy cpu", "one job that shares nothing",
@@ -91,7 +124,7 @@ constexpr std::array rules = {
     ModeRule{"--world or --partition", "--order sequential or shards",
              "each rank trains a part of every global mini-batch, which lies anywhere in the files; use --order random",
              [](const ProfileSettings& settings) { return runs_ranks(settings) && settings.order != OrderKind::random; }},
-    ModeRule{"--world or --partition", "--jobs or --share coordinated",
+    ModeRule{"--world or --partition", "--jobs or --share",
              "a group of jobs belongs to one server; leave out --world and --partition, or --jobs and --share",
              [](const ProfileSettings& settings) { return runs_ranks(settings) && runs_jobs(settings); }},
     ModeRule{"--world or --partition", "--runs without full",

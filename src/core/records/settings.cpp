@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <string_view>
 
 #include "base/error.hpp"
@@ -15,6 +16,9 @@
 
 namespace dsanalyze {
 namespace {
+
+constexpr double least_job_speed = 0.001;
+constexpr double most_job_speed = 1000;
 
 void require_integer(std::string_view option, std::int64_t value, std::int64_t low, std::int64_t high) {
   if (value < low || value > high) throw UsageError(fmt::format("{}: found {}, expected an integer in [{}, {}]", option, value, low, high));
@@ -73,9 +77,13 @@ void validate_amounts(const ProfileSettings& settings) {
 void validate_jobs(const ProfileSettings& settings) {
   require_integer("--jobs", settings.jobs, 1, ProfileSettings::most_jobs);
   if (settings.share == JobSharing::unified_producer)
-    throw UsageError("--share: found unified-producer, expected none or coordinated; one process that prepares for all is --producers coordinator");
+    throw UsageError(
+        "--share: found unified-producer, expected none, coordinated or dependent; one process that prepares for all is --producers coordinator");
   require_integer("--trials", settings.trials, 0, 10'000);
   if (settings.stop_at_epochs) require_integer("--stop-at (epochs)", *settings.stop_at_epochs, 1, 10'000);
+  for (const double speed : settings.job_speeds) require_number("--job-speeds (of the accelerator's rate)", speed, least_job_speed, most_job_speed);
+  if (settings.staging_size && settings.staging_size->kind == ByteAmount::Kind::fraction)
+    require_number("--staging-size (of the dataset's samples)", settings.staging_size->fraction, 0, 1);
 }
 
 void validate_ranks(const ProfileSettings& settings) {
@@ -123,6 +131,11 @@ ByteAmount RecordJson<ByteAmount>::read(JsonObject object) {
 }
 
 template struct RecordJson<ProfileSettings>;
+
+double sum_of_job_speeds(const JobsSettings& settings) {
+  if (settings.job_speeds.empty()) return std::max(settings.jobs, 1);
+  return std::accumulate(settings.job_speeds.begin(), settings.job_speeds.end(), 0.0);
+}
 
 std::string precision_name(Precision precision) { return enum_name(precision); }
 

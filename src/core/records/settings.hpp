@@ -35,7 +35,7 @@ constexpr std::array<const char*, 2> names_of(ReadMode /*type*/) { return {"buff
 enum class IoEngine { automatic, pread, uring };  ///< automatic: measured briefly, the faster one is taken
 constexpr std::array<const char*, 3> names_of(IoEngine /*type*/) { return {"auto", "pread", "uring"}; }
 /// How the jobs of a profile share. It has no unified-producer: that is coordinated, with producers of its own.
-inline constexpr std::array profile_sharings = {"none", "coordinated"};
+inline constexpr std::array profile_sharings = {"none", "coordinated", "dependent"};
 
 /// The data that are read.
 struct DatasetSettings {
@@ -101,11 +101,14 @@ struct JobsSettings {
   static constexpr int most_jobs = 64;
 
   int jobs = 1;                            ///< of this server, each with `accelerators` of its own, at most `most_jobs`
-  JobSharing share = JobSharing::none;     ///< none or coordinated; of `share`, dependent too
-  Producers producers = Producers::jobs;   ///< of coordinated jobs
+  JobSharing share = JobSharing::none;     ///< none, coordinated or dependent
+  Producers producers = Producers::jobs;   ///< of jobs that share; of dependent ones the coordinator
   BatchCopy batch_copy = BatchCopy::none;  ///< of each job; of several jobs
   int trials = 0;                          ///< configurations that a search tries, `jobs` of them at a time; 0: no search
   std::optional<int> stop_at_epochs;  ///< a search: every so many epochs the worse half of the trials ends and others start; nullopt: each runs out
+  std::vector<double> job_speeds;     ///< of dependent jobs, one each: factors of an emulated accelerator's rate; empty: all are 1
+  std::optional<ByteAmount> staging_size;       ///< of dependent jobs: prepared samples that are kept for later draws; nullopt: none
+  std::optional<StagingPolicy> staging_policy;  ///< with staging_size
 };
 
 /// Several ranks of one job, a server each.
@@ -146,6 +149,13 @@ struct ProfileSettings : DatasetSettings,
 
 /// Several processes take part, or one that is a group of itself.
 inline bool runs_jobs(const ProfileSettings& settings) { return settings.jobs > 1 || settings.share != JobSharing::none; }
+
+/// Of a job's accelerators, as a factor of the rate that the settings have.
+inline double speed_of_job(const JobsSettings& settings, int job) {
+  return settings.job_speeds.empty() ? 1 : settings.job_speeds.at(static_cast<std::size_t>(job));
+}
+/// Of all jobs together.
+double sum_of_job_speeds(const JobsSettings& settings);
 
 /// The full run is that of one rank among several, or of a partition of one.
 inline bool runs_ranks(const ProfileSettings& settings) { return settings.world > 1 || settings.partition != PartitionMode::none; }

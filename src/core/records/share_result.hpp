@@ -39,7 +39,8 @@ struct ShareJobRecord {
   std::uint32_t place = 0;  ///< another's once it has gone
   std::int64_t process = 0;
   std::uint64_t first_epoch = 0;  ///< that it took part in
-  JobEnd end = JobEnd::none;      ///< left, died, garbage, or none where it took part when the group ended
+  JobEnd end = JobEnd::none;  ///< left, died, garbage, none where it took part when the group ended, or finished where it came again and had all its
+                              ///< epochs before
   std::uint64_t batches_taken = 0;
   std::uint64_t samples_taken = 0;
   std::uint64_t batches_prepared = 0;
@@ -55,7 +56,12 @@ struct ShareCommandRecord {
   std::optional<int> signal;       ///< that ended it
   std::optional<bool> attached;    ///< whether it, or a process that it started, took part in the group; absent in older records
   std::optional<std::uint64_t> batches_taken = std::nullopt;  ///< by its jobs, as they say themselves; absent in older records
+  std::optional<bool> had_all_epochs = std::nullopt;          ///< true: a job of it came again, and had had all its epochs in an earlier group
 };
+/// Its jobs took no batch, although some were to come.
+inline bool took_nothing(const ShareCommandRecord& command) {
+  return command.attached == true && command.batches_taken == 0 && command.had_all_epochs != true;
+}
 
 /// Bounded whatever the jobs do.
 struct ShareMemoryRecord {
@@ -65,18 +71,6 @@ struct ShareMemoryRecord {
   Bytes constant_bytes = 0;          ///< beside the slots: board, control pages, headers
   Bytes bound_bytes = 0;             ///< staged_batches x slot_bytes + constant_bytes
   Bytes shared_bytes = 0;            ///< that all processes shared, at most; without the raw cache
-};
-
-/// What a dependent group drew, and what it kept.
-struct ShareDependentRecord {
-  std::uint64_t rounds = 0;              ///< of draws
-  std::uint64_t samples_drawn = 0;       ///< once for each job that a sample was given to
-  std::uint64_t samples_prepared = 0;    ///< that were begun
-  std::uint64_t samples_from_store = 0;  ///< of those drawn: that had been prepared before, for others
-  std::string policy;                    ///< refcnt, lru
-  std::uint64_t store_samples = 0;       ///< that are kept at most
-  std::uint64_t samples_in_flight = 0;   ///< that are fetched and prepared at once, at most
-  Bytes store_bytes = 0;                 ///< of memory, of those kept and in flight
 };
 
 /// How a group ended; "finished": all epochs, "left": the last job went.

@@ -20,15 +20,24 @@ ChildJobs::~ChildJobs() {
   }
 }
 
-void ChildJobs::start(int job) {
+void ChildJobs::start(const job_messages::Start& start) {
   Child child;
-  child.job = job;
-  child.record.job = job;
+  child.job = start.job;
+  child.record.job = start.job;
   auto [mine, theirs] = JobChannel::pair();
   child.channel = std::move(mine);
-  const FileDescriptor line = m_host.connect();
+  const FileDescriptor line = m_connect();
   child.process = m_inputs.start_job(line.get(), theirs.descriptor());
   m_children.push_back(std::move(child));
+  tell(m_children.back(), job_messages::start(start));
+}
+
+/// A job that does not hear it is gone, or will be seen not to end.
+void ChildJobs::tell(Child& child, const std::string& line) { static_cast<void>(child.channel.send(line, m_timing, m_timing.clock->after(1)).ok()); }
+
+std::optional<int> ChildJobs::job_of(std::int64_t process) const {
+  const auto child = std::ranges::find(m_children, process, &Child::process);
+  return child == m_children.end() ? std::nullopt : std::optional(child->job);
 }
 
 std::size_t ChildJobs::running() const { return static_cast<std::size_t>(std::ranges::count_if(m_children, &Child::runs)); }
@@ -116,8 +125,13 @@ std::optional<std::vector<TrialSearch::Standing>> ChildJobs::standings() const {
 void ChildJobs::answer(int job, const std::string& line) {
   Child& child = *std::ranges::find(m_children, job, &Child::job);
   child.standing.reset();
-  // A job that does not hear it is gone, or will be seen not to end.
-  static_cast<void>(child.channel.send(line, m_timing, m_timing.clock->after(1)).ok());
+  tell(child, line);
+}
+
+void ChildJobs::stop_all() {
+  for (Child& child : m_children) {
+    if (child.runs) tell(child, std::string(job_messages::stop));
+  }
 }
 
 void ChildJobs::kill_all() {

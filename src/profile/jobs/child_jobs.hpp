@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,19 +14,22 @@
 
 namespace dsanalyze {
 
-/// The processes of a profile's coordinated jobs. None outlives this. Threads: one.
+/// The processes of a profile's jobs that share. None outlives this. Threads: one.
 class ChildJobs {
  public:
-  /// `inputs` and `host` outlive it.
-  ChildJobs(const ProfileInputs& inputs, GroupHost& host, Timing timing) : m_inputs(inputs), m_host(host), m_timing(timing) {}
+  /// `inputs` outlives it; `connect` makes a line to the jobs' host.
+  ChildJobs(const ProfileInputs& inputs, std::function<FileDescriptor()> connect, Timing timing)
+      : m_inputs(inputs), m_connect(std::move(connect)), m_timing(timing) {}
   /// Kills those that still run.
   ~ChildJobs();
   ChildJobs(const ChildJobs&) = delete;
   ChildJobs& operator=(const ChildJobs&) = delete;
 
   /// Throws Error when there is no process to be had.
-  void start(int job);
+  void start(const job_messages::Start& start);
   [[nodiscard]] std::size_t running() const;
+  /// Of those that were started: the number of the job whose process it is.
+  [[nodiscard]] std::optional<int> job_of(std::int64_t process) const;
   /// Whether each that runs takes part in the group.
   [[nodiscard]] bool all_among(std::span<const GroupJobAccount> members) const;
   /// Reads what they say and sees who ended, until the deadline or until one ended.
@@ -34,6 +39,8 @@ class ChildJobs {
   [[nodiscard]] std::optional<std::vector<TrialSearch::Standing>> standings() const;
   /// Tells a job what now.
   void answer(int job, const std::string& line);
+  /// Tells each that runs, and is in no search, that its time is over.
+  void stop_all();
   /// Of all that were started, in that order; those of jobs that died say so.
   [[nodiscard]] std::vector<JobRecord> records() const;
   /// What went wrong, a sentence each.
@@ -50,12 +57,13 @@ class ChildJobs {
     JobRecord record;
     std::string error;
   };
+  void tell(Child& child, const std::string& line);
   void read(Child& child);
   void take(Child& child, const std::string& line);
   void reap(Child& child);
 
   const ProfileInputs& m_inputs;
-  GroupHost& m_host;
+  std::function<FileDescriptor()> m_connect;
   Timing m_timing;
   std::vector<Child> m_children;
 };

@@ -68,12 +68,12 @@ JobsMeasured run_coordinated_jobs(RunContext& context, double seconds) {
 
   JobsMeasured measured;
   const Nanoseconds begun = context.timing.clock->now();
-  ChildJobs children(context.inputs, host, context.timing);
+  ChildJobs children(
+      context.inputs, [&host] { return host.connect(); }, context.timing);
   std::optional<TrialSearch> search;
   if (settings.trials > 0) search.emplace(settings);
   for (int job = 0; job < settings.jobs; ++job) {
-    children.start(job);
-    if (search) children.answer(job, job_messages::trial(search->begin(job).value_or(0)));
+    children.start({job, 1, search ? std::optional(search->begin(job).value_or(0)) : std::nullopt});
   }
   bool begun_by_some = false;
   std::optional<std::size_t> epoch_due;  // when no more than so many jobs run

@@ -13,6 +13,7 @@ namespace {
 
 constexpr double told_within_seconds = 10;
 constexpr double entered_within_seconds = 3600;  ///< a job of a search waits for an epoch's end
+constexpr double look_for_end_seconds = 0.05;    ///< whether the profile has said that the time is over
 
 class GroupJobProcess {
  public:
@@ -22,18 +23,19 @@ class GroupJobProcess {
   }
 
   void run() {
+    const job_messages::Start start = job_messages::parse_start(answer());
+    m_inputs.settings.accelerator_rate *= start.speed;
     const ProfileSettings& settings = m_inputs.settings;
-    const std::optional<int> first_trial = settings.trials > 0 ? job_messages::parse_trial(answer()) : std::nullopt;
     const Status entered = m_job.enter(m_timing.clock->after(entered_within_seconds));
     if (entered.code == StatusCode::end) return tell(job_messages::ended());
     if (!entered.ok()) throw Error("the job was not let into its group: " + m_job.member().failure());
     JobBatches batches(m_job, settings.batch_copy, m_job.terms().tensor.sample_bytes() * m_job.terms().staging.batch_size, m_timing);
-    const std::uint32_t first = m_job.member().place() * static_cast<std::uint32_t>(settings.accelerators);
+    const auto first = static_cast<std::uint32_t>(start.job * settings.accelerators);
     const TrialRun plan{
         .make = [&](std::optional<int> trial) { return make_trainer(m_inputs, m_job.server().devices(), first, batches, m_timing, trial); },
-        .first_trial = first_trial,
+        .first_trial = start.trial,
         .epoch_ended = [this](const TrialEpoch& end) { return decision(end); },
-        .enough = {},
+        .enough = [this](const TrainingLog&) { return time_is_over(); },
     };
     const TrialRunResult run = run_trials(plan, batches, {}, m_timing);
     if (const std::string failure = m_job.failure(); !failure.empty()) throw Error(failure);  // the host put it out
@@ -63,8 +65,20 @@ class GroupJobProcess {
     return trial ? TrialSearch::Decision{TrialSearch::Decision::Kind::next, *trial} : TrialSearch::Decision{};
   }
 
+  /// In a search the profile says so when it is asked what now.
+  bool time_is_over() {
+    const Nanoseconds now = m_timing.clock->now();
+    if (m_inputs.settings.trials > 0 || now < m_look_again || m_over) return m_over;
+    m_look_again = now + to_nanoseconds(look_for_end_seconds);
+    std::string line;
+    m_over = m_channel.receive(line, m_timing, Deadline{0}).ok() && line == job_messages::stop;
+    return m_over;
+  }
+
   JobChannel& m_channel;
   Timing m_timing;
+  Nanoseconds m_look_again = 0;
+  bool m_over = false;
   GroupJob m_job;
   ProfileInputs m_inputs;
 };

@@ -93,6 +93,23 @@ std::string text_of(const MessageJson& message) { return message.dump(-1, ' ', f
 
 }  // namespace
 
+std::string start(const Start& start) {
+  MessageJson message{{"job", start.job}, {"speed", start.speed}};
+  if (start.trial) message["trial"] = *start.trial;
+  return text_of(message);
+}
+
+Start parse_start(const std::string& line) {
+  JsonObject root = parse_json_object(line, "the start of a job");
+  Start start;
+  constexpr std::int64_t most = std::numeric_limits<int>::max();
+  start.job = static_cast<int>(root.integer("job", 0, most));
+  start.speed = root.number("speed", 0, std::numeric_limits<double>::max());
+  if (root.has("trial")) start.trial = static_cast<int>(root.integer("trial", 0, most));
+  root.finish();
+  return start;
+}
+
 std::string epoch(const TrialEpoch& end) {
   MessageJson message{{"kind", "epoch"}, {"epoch", end.epoch}, {"seconds", end.seconds}};
   if (std::isfinite(end.samples_per_s)) message["samples_per_s"] = end.samples_per_s;

@@ -36,7 +36,17 @@ class JobChannel {
 
 namespace dsanalyze::job_messages {
 
-// What the process of a coordinated job tells the profile that started it, a line of JSON each, and what that answers.
+// What the profile that started the process of a job tells it first, what that tells it, a line of JSON each, and what the profile answers.
+
+/// The first line to each job.
+struct Start {
+  int job = 0;               ///< its number
+  double speed = 1;          ///< of its accelerators, as a factor of the settings' rate
+  std::optional<int> trial;  ///< that it begins with, in a search
+};
+std::string start(const Start& start);
+/// Throws UsageError for what is none.
+Start parse_start(const std::string& line);
 
 std::string epoch(const TrialEpoch& end);
 /// All that the job did; the last line.
@@ -56,9 +66,9 @@ struct Message {
 /// Throws UsageError for what is none of these.
 Message parse(const std::string& line);
 
-// Answers to `epoch`, in a search; trial() is the first word to each job there.
+// Answers to `epoch`, in a search.
 constexpr std::string_view go = "go";
-constexpr std::string_view stop = "stop";
+constexpr std::string_view stop = "stop";  ///< to jobs of no search, too, whenever their time is over
 std::string trial(int number);
 std::optional<int> parse_trial(std::string_view line);
 

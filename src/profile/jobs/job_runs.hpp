@@ -33,6 +33,9 @@ JobsMeasured run_independent_jobs(RunContext& context, double seconds);
 /// Jobs that share every batch; each a process of its own.
 JobsMeasured run_coordinated_jobs(RunContext& context, double seconds);
 
+/// Jobs that each go at their own speed, and draw so that they often need the same samples; each a process of its own.
+JobsMeasured run_dependent_jobs(RunContext& context, double seconds);
+
 /// Adds up what the jobs and their trials found. `seconds`: of the run.
 void sum_up(RunContext& context, JobsMeasured& measured, double seconds);
 

@@ -137,8 +137,27 @@ std::string runs_section(const std::vector<RunRecord>& runs, std::size_t width) 
   return "\n" + table.text(width) + proofs_line(runs, width);
 }
 
+/// Each goes at its own speed and ends by itself; the coordinator prepares for all.
+std::string dependent_jobs_section(const std::vector<JobRecord>& jobs, std::size_t width) {
+  Table table({{"jobs", Table::Align::left},
+               {"speed", Table::Align::right},
+               {"samples/s", Table::Align::right},
+               {"epoch", Table::Align::right},
+               {"stalled", Table::Align::right},
+               {"samples", Table::Align::right},
+               {"took", Table::Align::right},
+               {"end", Table::Align::left}},
+              7);
+  for (const JobRecord& job : jobs)
+    table.add({fmt::format("{}", job.job), format_number(job.speed.value_or(1)), format_number(job.samples_per_s),
+               job.epoch_seconds > 0 ? format_seconds(job.epoch_seconds) : "-", format_share(job.stall_fraction),
+               format_number(static_cast<double>(job.samples)), format_seconds(job.seconds), job_end_text(job)});
+  return "\n" + table.text(width);
+}
+
 std::string jobs_section(const ProfileResult& result, std::size_t width) {
   if (result.jobs.empty()) return "";
+  if (result.sharing && result.sharing->dependent) return dependent_jobs_section(result.jobs, width);
   Table table({{"jobs", Table::Align::left},
                {"samples/s", Table::Align::right},
                {"epoch", Table::Align::right},

@@ -24,6 +24,7 @@ std::string end_words(const std::string& end) {
 std::string job_end_words(JobEnd end) {
   if (end == JobEnd::garbage) return "put out (garbage)";
   if (end == JobEnd::none) return "was there";
+  if (end == JobEnd::finished) return "had all before";
   return enum_name(end);
 }
 
@@ -56,7 +57,7 @@ std::string failed_commands(const ShareResult& result, std::size_t width) {
   for (const ShareCommandRecord& each : result.commands) {
     if (each.attached == false) {
       text += paragraph("  ", fmt::format("the command of job {} never attached, and {}", each.job, end_of(each)), width);
-    } else if (each.attached == true && each.batches_taken == 0) {
+    } else if (took_nothing(each)) {
       text += paragraph("  ", fmt::format("the command of job {} attached, took no batch, and {}", each.job, end_of(each)), width);
     } else if (each.exit_status != 0) {
       text += paragraph("  ", fmt::format("the command of job {} {}", each.job, end_of(each)), width);

@@ -197,12 +197,17 @@ Verdict verdict_parts(const ProfileResult& result) {
   verdict.sentence =
       reservations.empty() ? report::begun(verdict.sentence) + "." : fmt::format("{}: {}.", fmt::join(reservations, ", "), verdict.sentence);
   if (!verdict.rates.empty()) verdict.rates += ".";
+  if (const std::string saved = result.sharing ? report::saved_by_drawing_text(*result.sharing) : ""; !saved.empty())
+    verdict.sharing = report::begun(saved) + ".";
   return verdict;
 }
 
 std::string verdict(const ProfileResult& result) {
   const Verdict parts = verdict_parts(result);
-  return parts.rates.empty() ? parts.sentence : parts.sentence + " " + parts.rates;
+  std::string text = parts.sentence;
+  for (const std::string& more : {parts.rates, parts.sharing})
+    if (!more.empty()) text += " " + more;
+  return text;
 }
 
 std::string first_step(const ProfileResult& result) {

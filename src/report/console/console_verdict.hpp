@@ -8,8 +8,9 @@
 namespace dsanalyze::console {
 
 struct Verdict {
-  std::string sentence;  ///< what binds and what it costs
-  std::string rates;     ///< those that were compared; may be empty
+  std::string sentence;   ///< what binds and what it costs
+  std::string rates;      ///< those that were compared; may be empty
+  std::string sharing{};  ///< what jobs that drew dependently saved of prep; may be empty
 };
 Verdict verdict_parts(const ProfileResult& result);
 /// The sentences at the top: whether training waits for data, for which resource and how much of the epoch that costs; whose loader that is about;

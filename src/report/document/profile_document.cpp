@@ -41,6 +41,7 @@ void add_one(const ProfileView& view, Section& section) {
   if (result.observed) terms.terms.push_back({"Your own job", observed_text(*result.observed)});
   section.blocks.emplace_back(std::move(terms));
   if (!verdict.rates.empty()) section.blocks.emplace_back(Paragraph{verdict.rates});
+  if (!verdict.sharing.empty()) section.blocks.emplace_back(Paragraph{verdict.sharing});
   if (result.stalls && result.stalls->interference && result.attained) section.blocks.emplace_back(Paragraph{interference_text(*result.attained)});
   section.blocks.emplace_back(Paragraph{explanation, Paragraph::Tone::muted});
 }

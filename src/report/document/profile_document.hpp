@@ -49,10 +49,12 @@ Section methods_section(ProfileViews views);
 
 /// A setting's name and value as people read them; all results have the same, in the same order.
 struct Setting {
+  std::string key;  ///< in the record
   std::string name, text;
   std::optional<double> number;  ///< what its values are ordered by, if they are numbers
 };
-std::vector<Setting> settings_of(const ProfileResult& result);
+/// Of each result the same settings in the same order: those that any of them has; what one does not have is not given there.
+std::vector<std::vector<Setting>> settings_of_all(ProfileViews views);
 /// Profiles that are a sweep of two settings: what the full run of each reaches. nullopt when they differ in another number of settings, or when a
 /// combination lacks or is there twice. Settings that change together (cores, workers) are one.
 std::optional<SweepMap> profile_sweep(ProfileViews views);

@@ -92,15 +92,39 @@ std::optional<double> number_of(const nlohmann::ordered_json& value) {
   return std::nullopt;
 }
 
-}  // namespace
-
 std::vector<Setting> settings_of(const ProfileResult& result) {
   std::vector<Setting> settings;
   const auto record = nlohmann::ordered_json::parse(to_json(result));
   for (const auto& item : record["settings"].items())
-    settings.push_back({name_text(item.key()), setting_text(item.key(), item.value()), number_of(item.value())});
+    settings.push_back({item.key(), name_text(item.key()), setting_text(item.key(), item.value()), number_of(item.value())});
   return settings;
 }
+
+}  // namespace
+
+std::vector<std::vector<Setting>> settings_of_all(ProfileViews views) {
+  std::vector<std::vector<Setting>> own;
+  std::vector<Setting> any;  // of each the first that there is, behind the one that it follows in its result
+  for (const ProfileView& view : views) {
+    auto behind = any.begin();
+    for (const Setting& setting : own.emplace_back(settings_of(*view.profile))) {
+      auto at = std::ranges::find(any, setting.key, &Setting::key);
+      if (at == any.end()) at = any.insert(behind, setting);
+      behind = at + 1;
+    }
+  }
+  std::vector<std::vector<Setting>> aligned;
+  for (const std::vector<Setting>& settings : own) {
+    std::vector<Setting>& all = aligned.emplace_back();
+    for (const Setting& each : any) {
+      const auto found = std::ranges::find(settings, each.key, &Setting::key);
+      all.push_back(found == settings.end() ? Setting{each.key, each.name, "not given", std::nullopt} : *found);
+    }
+  }
+  return aligned;
+}
+
+namespace {
 
 /// Of a launched training its loader says all; the settings are those of a loader that did not run.
 Section launched_section(ProfileViews views) {
@@ -116,13 +140,13 @@ Section launched_section(ProfileViews views) {
   return section;
 }
 
+}  // namespace
+
 Section settings_section(ProfileViews views) {
   if (views.size() == 1 && views.front().profile->loader) return launched_section(views);
   Section section{"settings", "Settings"};
   Facts facts("every setting of the profile", views);
-  std::vector<std::vector<Setting>> settings;
-  settings.reserve(views.size());
-  for (const ProfileView& view : views) settings.push_back(settings_of(*view.profile));
+  const std::vector<std::vector<Setting>> settings = settings_of_all(views);
   for (std::size_t at = 0; at < settings.front().size(); ++at) {
     std::vector<std::string> values;
     values.reserve(settings.size());

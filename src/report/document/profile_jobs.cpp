@@ -1,6 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "core/records/rate_text.hpp"
 #include "profile_document.hpp"
@@ -12,25 +15,29 @@ namespace {
 constexpr std::size_t most_job_epoch_rows = 300;
 
 Table jobs_table(ProfileViews views) {
-  Table table{"each job in the full run", with_label(views, {{"job"},
-                                                             {"samples/s"},
-                                                             {"an epoch"},
-                                                             {"stalled"},
-                                                             {"first batch"},
-                                                             {"samples"},
-                                                             {"failed"},
-                                                             {"prepared"},
-                                                             {"cache hits"},
-                                                             {"misses"},
-                                                             {"from storage"},
-                                                             {"end", Align::left}})};
+  const auto has_speed = [](const JobRecord& job) { return job.speed.has_value(); };
+  const bool speeds = std::ranges::any_of(views, [&](const ProfileView& view) { return std::ranges::any_of(view.profile->jobs, has_speed); });
+  std::vector<Column> columns{{"job"},    {"samples/s"}, {"an epoch"},   {"stalled"}, {"first batch"},  {"samples"},
+                              {"failed"}, {"prepared"},  {"cache hits"}, {"misses"},  {"from storage"}, {"end", Align::left}};
+  if (speeds) columns.insert(columns.begin() + 1, Column{"speed"});
+  Table table{"each job in the full run", with_label(views, std::move(columns))};
   for (const ProfileView& view : views)
-    for (const JobRecord& job : view.profile->jobs)
-      add_row(views, view, table,
-              {fmt::format("{}", job.job), format_rate(job.samples_per_s, job.ci95_samples_per_s), seconds_text(job.epoch_seconds),
-               format_share(job.stall_fraction), seconds_text(job.first_batch_seconds), count_text(job.samples), count_text(job.samples_failed),
-               count_text(job.samples_prepared), count_text(job.cache_hits), count_text(job.cache_misses), bytes_text(job.storage_bytes),
-               job_end_text(job)});
+    for (const JobRecord& job : view.profile->jobs) {
+      std::vector<std::string> cells{fmt::format("{}", job.job),
+                                     format_rate(job.samples_per_s, job.ci95_samples_per_s),
+                                     seconds_text(job.epoch_seconds),
+                                     format_share(job.stall_fraction),
+                                     seconds_text(job.first_batch_seconds),
+                                     count_text(job.samples),
+                                     count_text(job.samples_failed),
+                                     count_text(job.samples_prepared),
+                                     count_text(job.cache_hits),
+                                     count_text(job.cache_misses),
+                                     bytes_text(job.storage_bytes),
+                                     job_end_text(job)};
+      if (speeds) cells.insert(cells.begin() + 1, format_number(job.speed.value_or(1)));
+      add_row(views, view, table, std::move(cells));
+    }
   return table;
 }
 

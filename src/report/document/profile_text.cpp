@@ -36,8 +36,15 @@ std::string disturbances_text(const SharingRecord& sharing) {
 std::string jobs_setup_text(const ProfileSettings& settings) {
   std::string text = fmt::format("{} job{}, {}", settings.jobs, settings.jobs == 1 ? "" : "s",
                                  settings.share == JobSharing::none             ? "each for itself"
+                                 : settings.share == JobSharing::dependent      ? "drawing dependently"
                                  : settings.producers == Producers::coordinator ? "coordinated, the coordinator prepares"
                                                                                 : "coordinated, each prepares its part");
+  if (!settings.job_speeds.empty()) text += fmt::format(", speeds {:.3g}", fmt::join(settings.job_speeds, " : "));
+  if (settings.staging_size)
+    text += fmt::format(", a store of {}, {}",
+                        settings.staging_size->kind == ByteAmount::Kind::fraction ? format_share(settings.staging_size->fraction) + " of the samples"
+                                                                                  : format_bytes(settings.staging_size->bytes),
+                        enum_name(settings.staging_policy.value_or(StagingPolicy::refcnt)));
   if (settings.batch_copy == BatchCopy::cpu) text += ", each copies its batches";
   if (settings.trials > 0) text += fmt::format(", a search of {} trials", settings.trials);
   return text;
@@ -187,11 +194,36 @@ std::string learned_text(const RunRecord& run) {
                      format_number(static_cast<double>(epochs.back().epoch + 1)), run.name);
 }
 
+std::string saved_by_drawing_text(const SharingRecord& sharing) {
+  if (!sharing.fastest) return "";
+  const FastestJobRecord& fastest = *sharing.fastest;
+  const double saved = 1 - fastest.preparations_per_sample / std::max(fastest.independent_per_sample, 1e-9);
+  const std::string of =
+      fmt::format("for each sample of the fastest job (job {}), {:.2f} were prepared", fastest.job, fastest.preparations_per_sample);
+  if (fastest.independent_per_sample <= 1 || saved < 0.0005)
+    return fmt::format("{}, as many as without sharing ({:.2f})", of, fastest.independent_per_sample);
+  return fmt::format("{}; jobs that share nothing would have needed {:.2f}, so sharing saved {} of prep", of, fastest.independent_per_sample,
+                     format_share(saved));
+}
+
+std::string drawn_text(const ShareDependentRecord& dependent) {
+  const auto prepared = static_cast<double>(std::max<std::uint64_t>(dependent.samples_prepared, 1));
+  std::string text = fmt::format("each prepared sample was given to {:.2f} jobs", static_cast<double>(dependent.samples_drawn) / prepared);
+  if (dependent.store_samples == 0) return text + "; none was kept for later draws";
+  return text + fmt::format("; {} of those drawn came from the store ({}, at most {})",
+                            format_share(static_cast<double>(dependent.samples_from_store) /
+                                         static_cast<double>(std::max<std::uint64_t>(dependent.samples_drawn, 1))),
+                            dependent.policy, so_many(dependent.store_samples, "sample", "samples"));
+}
+
 std::string sharing_text(const SharingRecord& sharing) {
   const std::string jobs = fmt::format("{} job{}", sharing.jobs, sharing.jobs == 1 ? "" : "s");
   const std::string prepared = fmt::format("each sample was prepared {} an epoch", times_text(sharing.preparations_per_sample));
   const std::string batches = fmt::format("at most {} ({})", so_many(sharing.staged_batches, "batch", "batches"), format_bytes(sharing.staged_bytes));
   if (sharing.share == "none") return fmt::format("{}, each for itself: {}; {} in memory{}", jobs, prepared, batches, disturbances_text(sharing));
+  if (sharing.dependent)
+    return fmt::format("{} drew dependently, and the coordinator prepared for all: {}; {} staged, {} shared in all{}", jobs,
+                       drawn_text(*sharing.dependent), batches, format_bytes(sharing.shared_bytes), disturbances_text(sharing));
   std::string handover;
   if (sharing.handover_seconds_per_batch)
     handover = fmt::format("; handing a batch over cost {}", format_seconds(*sharing.handover_seconds_per_batch));

@@ -31,6 +31,9 @@ std::string observed_text(const ProfileResult::Observed& observed);
 
 /// What the jobs of one server had in common, what it took of memory and what it cost; without a full stop.
 std::string sharing_text(const SharingRecord& sharing);
+/// What jobs that drew dependently saved of prep: "for each sample of the fastest job (job 0), 1.66 were prepared; ..."; empty where that is not
+/// known.
+std::string saved_by_drawing_text(const SharingRecord& sharing);
 /// How a job ended, and with which trial.
 std::string job_end_text(const JobRecord& job);
 /// "loss", "samples/s".

@@ -136,9 +136,7 @@ bool change_together(const Varied& one, const Varied& other) {
 
 /// The settings that differ, those that change together as one.
 std::vector<Varied> differing(ProfileViews views) {
-  std::vector<std::vector<Setting>> settings;
-  settings.reserve(views.size());
-  for (const ProfileView& view : views) settings.push_back(settings_of(*view.profile));
+  const std::vector<std::vector<Setting>> settings = settings_of_all(views);
   std::vector<Varied> all;
   for (std::size_t at = 0; at < settings.front().size(); ++at) {
     if (std::ranges::all_of(settings, [&](const auto& each) { return each[at].text == settings.front()[at].text; })) continue;

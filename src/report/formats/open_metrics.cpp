@@ -178,6 +178,18 @@ void write_jobs(Exposition& out, const ProfileResult& result) {
   out.sample(1, {{"share", sharing.share}, {"producers", sharing.producers}});
   out.gauge("dsanalyze_sharing_preparations_per_sample", "", "How often a sample of an epoch was prepared; 1: once for all jobs.");
   out.sample(sharing.preparations_per_sample, {});
+  if (sharing.fastest) {
+    out.gauge("dsanalyze_sharing_fastest_preparations_per_sample", "", "Preparations for all jobs while the fastest ran, over its samples.");
+    out.sample(sharing.fastest->preparations_per_sample, {});
+    out.gauge("dsanalyze_sharing_fastest_independent_per_sample", "", "The same, had each job prepared its own samples.");
+    out.sample(sharing.fastest->independent_per_sample, {});
+  }
+  if (sharing.dependent) {
+    out.gauge("dsanalyze_sharing_drawn_samples", "", "Samples that dependent jobs drew, once for each job.");
+    out.sample(static_cast<double>(sharing.dependent->samples_drawn), {});
+    out.gauge("dsanalyze_sharing_drawn_from_store_samples", "", "Of those drawn: that had been prepared before, for other jobs.");
+    out.sample(static_cast<double>(sharing.dependent->samples_from_store), {});
+  }
   out.gauge("dsanalyze_sharing_staged_bytes", "bytes", "Memory of the slots of prepared batches.");
   out.sample(static_cast<double>(sharing.staged_bytes), {});
   out.gauge("dsanalyze_sharing_handover_seconds", "seconds", "What passing a batch on costs all processes together.");

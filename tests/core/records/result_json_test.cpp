@@ -250,6 +250,41 @@ TEST_CASE("wrong fields of several jobs are refused by their place") {
   }
 }
 
+TEST_CASE("jobs that drew dependently read back with their speeds, what was drawn and what it saved; wrong fields are refused by their place") {
+  const std::string text = to_json(test::dependent_profile());
+  const ProfileResult read = profile_from_json(text, "p.json");
+  CHECK(to_json(read) == text);
+  REQUIRE(read.sharing->dependent.has_value());
+  CHECK(read.sharing->dependent->samples_from_store == 40);
+  CHECK(read.sharing->dependent->policy == "lru");
+  REQUIRE(read.sharing->fastest.has_value());
+  CHECK(read.sharing->fastest->job == 1);
+  CHECK(read.sharing->fastest->independent_per_sample == 2.53);
+  CHECK(read.jobs[1].speed == 0.45);
+  CHECK_FALSE(read.jobs[0].speed.has_value());
+  CHECK(read.settings.job_speeds == std::vector<double>{1, 0.6, 0.45, 0.28});
+  CHECK(read.settings.staging_size->fraction == 0.1);
+  CHECK(read.settings.staging_policy == StagingPolicy::lru);
+  const std::vector<std::pair<std::string, json>> wrongs = {{"/sharing/dependent/policy", "fifo"},
+                                                            {"/sharing/dependent/samples_drawn", -1},
+                                                            {"/sharing/fastest/preparations_per_sample", "many"},
+                                                            {"/jobs/1/speed", -0.5},
+                                                            {"/settings/job_speeds", 0.5},
+                                                            {"/settings/job_speeds/1", "fast"},
+                                                            {"/settings/staging_policy", "fifo"}};
+  for (const auto& wrong : wrongs) {
+    const std::string& pointer = wrong.first;
+    json document = json::parse(text);
+    document[json::json_pointer(pointer)] = wrong.second;
+    CHECK_THROWS_WITH_AS(profile_from_json(document.dump(), "p.json"), doctest::Contains(pointer.c_str()), UsageError);
+  }
+  for (const char* key : {"samples_drawn", "policy", "store_bytes"}) {
+    json document = json::parse(text);
+    document["sharing"]["dependent"].erase(key);
+    CHECK_THROWS_WITH_AS(profile_from_json(document.dump(), "p.json"), doctest::Contains(key), UsageError);
+  }
+}
+
 TEST_CASE("of an epoch of several jobs, zeros for hits and misses in an older record are read as not known, and null is") {
   const json::json_pointer place("/runs/1/epochs/0");
   json document = full_document();

@@ -32,6 +32,19 @@ ProfileSettings coordinated_settings() {
   return settings;
 }
 
+ProfileSettings dependent_settings() {
+  ProfileSettings settings = valid_settings();
+  settings.jobs = 3;
+  settings.share = JobSharing::dependent;
+  settings.producers = Producers::coordinator;
+  settings.accelerator = AcceleratorKind::emulated;
+  settings.accelerator_rate = 2000;
+  settings.job_speeds = {1, 0.6, 0.45};
+  settings.staging_size = ByteAmount{ByteAmount::Kind::fraction, 0, 0.1};
+  settings.staging_policy = StagingPolicy::lru;
+  return settings;
+}
+
 ProfileSettings settings_of_ranks() {
   ProfileSettings settings = valid_settings();
   settings.world = 4;
@@ -40,7 +53,8 @@ ProfileSettings settings_of_ranks() {
 }
 
 bool is_of_jobs(const ModeRule& rule) {
-  for (const char* option : {"--share", "--jobs", "--producers", "--batch-copy", "--trials", "--stop-at"})
+  for (const char* option :
+       {"--share", "--jobs", "--job-speeds", "--staging-size", "--staging-policy", "--producers", "--batch-copy", "--trials", "--stop-at"})
     if (rule.mode.starts_with(option)) return true;
   return false;
 }
@@ -243,6 +257,61 @@ TEST_CASE("jobs go with and without sharing, one of them alone too, and with a s
   CHECK_NOTHROW(settings.validate());
 }
 
+TEST_CASE("jobs that draw dependently go with every cache, each with its speed, and alone") {
+  ProfileSettings settings = dependent_settings();
+  for (const CacheKind cache : {CacheKind::none, CacheKind::page, CacheKind::minio, CacheKind::lru}) {
+    settings.cache = cache;
+    CHECK_NOTHROW(settings.validate());
+  }
+  CHECK(speed_of_job(settings, 1) == 0.6);
+  CHECK(sum_of_job_speeds(settings) == doctest::Approx(2.05));
+  settings = settings_from_json(to_json(settings), "a test");
+  CHECK(settings.job_speeds == std::vector<double>{1, 0.6, 0.45});
+  CHECK(settings.staging_policy == StagingPolicy::lru);
+  settings.job_speeds.clear();
+  settings.staging_size.reset();
+  settings.staging_policy.reset();
+  CHECK(speed_of_job(settings, 2) == 1);
+  CHECK(sum_of_job_speeds(settings) == 3);
+  settings.accelerator = AcceleratorKind::null;
+  settings.batch_copy = BatchCopy::cpu;
+  settings.jobs = 1;
+  CHECK_NOTHROW(settings.validate());
+  for (const double speed : {0.0, -1.0, 1e-4, 1001.0, std::nan("")}) {
+    settings = dependent_settings();
+    settings.job_speeds[1] = speed;
+    CHECK_THROWS_WITH_AS(settings.validate(), doctest::Contains("--job-speeds"), UsageError);
+  }
+  settings = dependent_settings();
+  settings.staging_size->fraction = 1.5;
+  CHECK_THROWS_WITH_AS(settings.validate(), doctest::Contains("--staging-size"), UsageError);
+}
+
+TEST_CASE("what jobs that draw dependently cannot do is refused with the reason, each by one rule") {
+  const std::vector<Mistake> mistakes = {
+      {"--producers jobs", [](ProfileSettings& s) { s.producers = Producers::jobs; }},
+      {"--order sequential or shards", [](ProfileSettings& s) { s.order = OrderKind::sequential; }},
+      {"--order sequential or shards", [](ProfileSettings& s) { s.order = OrderKind::shards; }},
+      {"--step independent", [](ProfileSettings& s) { s.step = StepMode::independent; }},
+      {"--share dependent does not go together with --trials", [](ProfileSettings& s) { s.trials = 4; }},
+      {"--job-speeds does not go together with --share none or coordinated",
+       [](ProfileSettings& s) { s.share = JobSharing::coordinated, s.staging_size.reset(), s.staging_policy.reset(); }},
+      {"any --accelerator but emulated", [](ProfileSettings& s) { s.accelerator = AcceleratorKind::null; }},
+      {"any --accelerator but emulated", [](ProfileSettings& s) { s.accelerator = AcceleratorKind::cpu; }},
+      {"another number of --jobs", [](ProfileSettings& s) { s.jobs = 4; }},
+      {"--staging-size does not go together with --share none or coordinated",
+       [](ProfileSettings& s) { s.share = JobSharing::none, s.producers = Producers::jobs, s.job_speeds.clear(); }},
+      {"--staging-policy does not go together with no --staging-size", [](ProfileSettings& s) { s.staging_size.reset(); }},
+      {"--runs without full",
+       [](ProfileSettings& s) {
+         s.runs = {"prep", "fetch"};
+       }},
+  };
+  check_refused(dependent_settings(), mistakes, [](const ModeRule& rule) {
+    return rule.mode == "--share dependent" || rule.mode == "--job-speeds" || rule.mode.starts_with("--staging");
+  });
+}
+
 TEST_CASE("what several jobs cannot do is refused with the reason, each by one rule, and every rule of jobs is broken by some settings") {
   const std::vector<Mistake> mistakes = {
       {"--producers coordinator", [](ProfileSettings& s) { s.producers = Producers::coordinator, s.share = JobSharing::none; }},
@@ -263,7 +332,9 @@ TEST_CASE("what several jobs cannot do is refused with the reason, each by one r
       {"no --trials", [](ProfileSettings& s) { s.stop_at_epochs = 1; }},
       {"no more --epochs", [](ProfileSettings& s) { s.trials = 16, s.stop_at_epochs = s.epochs; }},
   };
-  check_refused(coordinated_settings(), mistakes, is_of_jobs);
+  check_refused(coordinated_settings(), mistakes, [](const ModeRule& rule) {
+    return is_of_jobs(rule) && rule.mode != "--share dependent" && rule.mode != "--job-speeds" && !rule.mode.starts_with("--staging");
+  });
 }
 
 TEST_CASE("ranks go with and without parts of the dataset, a partition of one too") {
@@ -297,8 +368,9 @@ TEST_CASE("what ranks cannot do is refused with the reason, each by one rule, an
       {"--world or --partition does not go together with --order", [](ProfileSettings& s) { s.order = OrderKind::sequential; }},
       {"--order sequential or shards", [](ProfileSettings& s) { s.partition = PartitionMode::none, s.order = OrderKind::shards; }},
       {"--order sequential or shards", [](ProfileSettings& s) { s.world = 1, s.order = OrderKind::shards; }},
-      {"--jobs or --share coordinated", [](ProfileSettings& s) { s.jobs = 2; }},
-      {"--jobs or --share coordinated", [](ProfileSettings& s) { s.partition = PartitionMode::none, s.share = JobSharing::coordinated; }},
+      {"--jobs or --share", [](ProfileSettings& s) { s.jobs = 2; }},
+      {"--jobs or --share", [](ProfileSettings& s) { s.partition = PartitionMode::none, s.share = JobSharing::coordinated; }},
+      {"--jobs or --share", [](ProfileSettings& s) { s.share = JobSharing::dependent, s.producers = Producers::coordinator; }},
       {"--runs without full",
        [](ProfileSettings& s) {
          s.runs = {"prep", "fetch"};

@@ -35,7 +35,8 @@ struct Fields;
 using Json = nlohmann::ordered_json;
 
 constexpr double most_number = std::numeric_limits<double>::max();
-constexpr double most_record_bytes = 4e18;  ///< of bytes that are shown as a whole number
+constexpr double most_record_bytes = 4e18;    ///< of bytes that are shown as a whole number
+constexpr std::size_t most_numbers = 65'536;  ///< of a list
 constexpr std::int64_t most_integer = std::numeric_limits<std::int64_t>::max();
 
 /// A record as JSON and back, by its table.
@@ -142,6 +143,8 @@ Value read_value(JsonObject& object, const char* key, const FieldRange<typename 
     return read_interval(object, key, range.low, range.high);
   } else if constexpr (std::is_same_v<Value, std::vector<std::string>>) {
     return read_texts(object, key);
+  } else if constexpr (std::is_same_v<Value, std::vector<double>>) {
+    return object.numbers(key, 0, most_numbers, range.low, range.high);
   } else if constexpr (is_list<Value>) {
     Value list;
     for (JsonObject& each : object.objects(key)) list.push_back(read_record<typename Value::value_type>(each));

@@ -46,7 +46,29 @@ struct Fields<JobRecord> {
                                    field("epochs", &R::epochs),
                                    field("training", &R::training).omitted(),
                                    field("batch_copy_cpu_seconds", &R::batch_copy_cpu_seconds).omitted(),
-                                   field("trial", &R::trial).omitted()};
+                                   field("trial", &R::trial).omitted(),
+                                   field("speed", &R::speed).omitted()};
+};
+
+template <>
+struct Fields<ShareDependentRecord> {
+  using R = ShareDependentRecord;
+  static constexpr std::tuple list{field("rounds", &R::rounds),
+                                   field("samples_drawn", &R::samples_drawn),
+                                   field("samples_prepared", &R::samples_prepared),
+                                   field("samples_from_store", &R::samples_from_store),
+                                   field("policy", &R::policy).one_of(enum_names<StagingPolicy>),
+                                   field("store_samples", &R::store_samples),
+                                   field("samples_in_flight", &R::samples_in_flight),
+                                   field("store_bytes", &R::store_bytes)};
+};
+
+template <>
+struct Fields<FastestJobRecord> {
+  using R = FastestJobRecord;
+  static constexpr std::tuple list{field("job", &R::job), field("samples_drawn", &R::samples_drawn),
+                                   field("preparations_per_sample", &R::preparations_per_sample),
+                                   field("independent_per_sample", &R::independent_per_sample)};
 };
 
 template <>
@@ -64,7 +86,9 @@ struct Fields<SharingRecord> {
                                    field("taken_over_batches", &R::taken_over_batches),
                                    field("late_reports", &R::late_reports),
                                    field("departures", &R::departures),
-                                   field("handover_seconds_per_batch", &R::handover_seconds_per_batch)};
+                                   field("handover_seconds_per_batch", &R::handover_seconds_per_batch),
+                                   field("dependent", &R::dependent).omitted(),
+                                   field("fastest", &R::fastest).omitted()};
 };
 
 template <>

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "core/dependent/prepared_store.hpp"
 #include "core/records/share_result.hpp"
 #include "fields.hpp"
+#include "jobs_fields.hpp"
 
 namespace dsanalyze {
 
@@ -32,25 +32,29 @@ struct Fields<ShareTermsRecord> {
 template <>
 struct Fields<ShareJobRecord> {
   using R = ShareJobRecord;
-  static constexpr std::tuple list{field("place", &R::place),
-                                   field("process", &R::process),
-                                   field("first_epoch", &R::first_epoch),
-                                   field("end", &R::end).one_of(names_of_values<JobEnd::left, JobEnd::died, JobEnd::garbage, JobEnd::none>),
-                                   field("batches_taken", &R::batches_taken),
-                                   field("samples_taken", &R::samples_taken),
-                                   field("batches_prepared", &R::batches_prepared),
-                                   field("samples_prepared", &R::samples_prepared),
-                                   field("batches_taken_over", &R::batches_taken_over),
-                                   field("requested_bytes", &R::requested_bytes)};
+  static constexpr std::tuple list{
+      field("place", &R::place),
+      field("process", &R::process),
+      field("first_epoch", &R::first_epoch),
+      field("end", &R::end).one_of(names_of_values<JobEnd::left, JobEnd::died, JobEnd::garbage, JobEnd::none, JobEnd::finished>),
+      field("batches_taken", &R::batches_taken),
+      field("samples_taken", &R::samples_taken),
+      field("batches_prepared", &R::batches_prepared),
+      field("samples_prepared", &R::samples_prepared),
+      field("batches_taken_over", &R::batches_taken_over),
+      field("requested_bytes", &R::requested_bytes)};
 };
 
 template <>
 struct Fields<ShareCommandRecord> {
   using R = ShareCommandRecord;
   static constexpr int most_status = 255;  ///< that a process can end with
-  static constexpr std::tuple list{field("job", &R::job), field("exit_status", &R::exit_status).in(0, most_status),
-                                   field("signal", &R::signal).in(0, most_status), field("attached", &R::attached).omitted(),
-                                   field("batches_taken", &R::batches_taken).omitted()};
+  static constexpr std::tuple list{field("job", &R::job),
+                                   field("exit_status", &R::exit_status).in(0, most_status),
+                                   field("signal", &R::signal).in(0, most_status),
+                                   field("attached", &R::attached).omitted(),
+                                   field("batches_taken", &R::batches_taken).omitted(),
+                                   field("had_all_epochs", &R::had_all_epochs).omitted()};
 };
 
 template <>
@@ -59,19 +63,6 @@ struct Fields<ShareMemoryRecord> {
   static constexpr std::tuple list{
       field("prefetch_batches", &R::prefetch_batches), field("staged_batches", &R::staged_batches), field("slot_bytes", &R::slot_bytes),
       field("constant_bytes", &R::constant_bytes),     field("bound_bytes", &R::bound_bytes),       field("shared_bytes", &R::shared_bytes)};
-};
-
-template <>
-struct Fields<ShareDependentRecord> {
-  using R = ShareDependentRecord;
-  static constexpr std::tuple list{field("rounds", &R::rounds),
-                                   field("samples_drawn", &R::samples_drawn),
-                                   field("samples_prepared", &R::samples_prepared),
-                                   field("samples_from_store", &R::samples_from_store),
-                                   field("policy", &R::policy).one_of(enum_names<StagingPolicy>),
-                                   field("store_samples", &R::store_samples),
-                                   field("samples_in_flight", &R::samples_in_flight),
-                                   field("store_bytes", &R::store_bytes)};
 };
 
 template <>
