@@ -81,15 +81,22 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
   }
   if (const auto* at = std::get_if<CheckpointMessage>(&message)) {
     if (!sender.trains) throw Error("a training process came to a checkpoint without having named its loader");
+    m_now = now;
     sender.at = *at;
     sender.since = now;
     count_steps(sender, at->window, at->step);
+    if (at->window) sender.pass_steps += at->window->samples.size();
+    if (at->why == CheckpointMessage::Why::window) sender.last_pass = std::max(sender.last_pass.value_or(sender.pass_steps), sender.pass_steps);
     measurement();  // A training step was seen, so the training is one, however early it ends.
     sender.between_epochs = at->why == CheckpointMessage::Why::epoch_end;
-    if (m_stage == Stage::full) take_gap(sender, at->between, at->window);
+    if (m_stage == Stage::full) {
+      take_gap(sender, at->between, at->window);
+      // The steps that showed that a loader made anew trains: the waiting for its first batch is in them.
+      if (at->why == CheckpointMessage::Why::start && at->window && m_begin && short_passes()) add_to_passes(sender, *at->window);
+    }
     // The end of an epoch needs no agreement: what the next one is to be is decided at its start.
     if (at->why == CheckpointMessage::Why::epoch_end) {
-      end_epoch(sender);
+      end_pass(sender);
       Answers answers = let_finish_epoch();
       answers.push_back({member, PlainAnswer::go});
       return answers;
@@ -265,7 +272,7 @@ Conductor::Answers Conductor::decide(Nanoseconds now) {
   const auto why = first.at->why;
   if (why == CheckpointMessage::Why::switched && first.at->kept > 0) measurement().kept_batches = first.at->kept;
   if (why == CheckpointMessage::Why::window) return answer_all(next_steps(now));
-  if (why == CheckpointMessage::Why::start && short_epochs()) return answer_all(next_epoch(now));
+  if (why == CheckpointMessage::Why::start && short_passes()) return answer_all(next_pass(now));
   // After a switch, and at the start of an epoch, the loader's queues fill again.
   m_warming_up = true;
   for (auto& [number, member] : m_members) member.last_median = member.last_mean = 0;
@@ -276,25 +283,55 @@ Conductor::Answers Conductor::decide(Nanoseconds now) {
   return answer_all(RunSteps{phase(), warm_up_window()});
 }
 
-Answer Conductor::next_epoch(Nanoseconds now) {
-  const RunSteps whole{phase(), *m_training.loader->batches + 1};
+/// Several short passes are a window, and the next phase begins with a pass.
+Answer Conductor::next_pass(Nanoseconds now) {
+  const RunSteps whole{phase(), short_pass_steps + 1};  // A pass that is longer after all is not lost track of.
   if (m_warming_up) {
-    const bool steady = settled_epochs();
+    const bool steady = settled_passes();
     if (!steady && !late(now)) return whole;
     start_measuring(steady);
+    for (auto& [number, member] : m_members) member.passes.reset();
     return whole;
   }
+  constexpr double too_long = 3;
+  const bool over = to_seconds(now - m_stage_begin) > stage_seconds(m_stage);
+  if (over)
+    for (auto& [number, member] : m_members) take_passes(member);
+  if (measurement().by_rank.empty() && to_seconds(now - m_stage_begin) < too_long * stage_seconds(m_stage)) return whole;
   return enough(now) ? next_stage(now) : Answer(whole);
 }
 
-void Conductor::end_epoch(Member& member) {
+void Conductor::end_pass(Member& member) {
+  constexpr double most_of_stage = 0.08;  // for one window
   const std::optional<StepWindow> window = std::exchange(member.at->window, std::nullopt);
   member.at.reset();
+  member.last_pass = std::exchange(member.pass_steps, 0);
   if (!window || window->samples.empty() || m_stage == Stage::warm || m_stage == Stage::drains) return;
-  member.epoch_medians = {member.epoch_medians.second, median_step_seconds(*window)};
-  const bool whole_enough = short_epochs() || window->samples.size() * 2 >= window_steps();
-  if (m_warming_up || !whole_enough || !member.hello) return;
-  keep(member.hello->rank, *window);
+  if (short_passes()) {
+    m_step_seconds = std::max(median_step_seconds(*window), 1e-6);
+    add_to_passes(member, *window);
+    const std::size_t steps = member.passes->samples.size();
+    const bool took_long = steps >= least_steps && to_seconds(m_now - member.passes_since) > most_of_stage * stage_seconds(m_stage);
+    if (steps >= warm_up_steps || step_seconds(*member.passes) > window_seconds || took_long) take_passes(member);
+  } else if (!m_warming_up && window->samples.size() * 2 >= window_steps() && member.hello) {
+    keep(member.hello->rank, *window);
+    measurement().after = m_use();
+  }
+}
+
+void Conductor::add_to_passes(Member& member, const StepWindow& steps) {
+  if (member.passes) return append(*member.passes, steps);
+  member.passes = steps;
+  member.passes_since = steps.begin;
+}
+
+/// What there is of short passes is a window now.
+void Conductor::take_passes(Member& member) {
+  const std::optional<StepWindow> passes = std::exchange(member.passes, std::nullopt);
+  if (!passes || !member.hello) return;
+  member.passes_agree = agrees_with_last(member, *passes);
+  if (m_warming_up) return;
+  keep(member.hello->rank, *passes);
   measurement().after = m_use();
 }
 
@@ -337,6 +374,8 @@ void Conductor::use_from(const TreeUse& begin) {
 
 /// Batches that are handed out in another round are others.
 void Conductor::keep(int rank, StepWindow window) {
+  if (m_stage == Stage::synthetic) leave_out_others(window);
+  if (window.samples.empty()) return;
   for (std::uint64_t& batch : window.batch) batch += batch > 0 ? m_kept_before : 0;
   measurement().by_rank[rank].push_back(std::move(window));
 }
@@ -385,7 +424,8 @@ Answer Conductor::start_stage(Stage stage, Nanoseconds now) {
   m_warming_up = true;
   for (auto& [number, member] : m_members) {
     member.last_median = member.last_mean = 0;
-    member.epoch_medians = {0, 0};
+    member.passes.reset();
+    member.passes_agree = false;
   }
   switch (stage) {
     case Stage::synthetic:

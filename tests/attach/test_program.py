@@ -100,9 +100,12 @@ class Phases(ProgramTest):
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertEqual([entry for entry in self.temporary.iterdir() if not entry.name.startswith('torchinductor')], [])  # A cache of PyTorch's own.
 
-    def test_several_short_epochs_do_as_well_as_a_long_one(self):
-        run = self.run_program('--time-budget', '10s', '--json', command=[*train, '--samples', 96, '--epochs', 2000, '--workers', 2, '--step', 0.005])
+    def test_passes_that_are_left_after_ten_steps_do_as_well_as_a_long_epoch(self):
+        run = self.run_program('--time-budget', '10s', '--json', command=[*train, '--samples', 960, '--epochs', 2000, '--workers', 2, '--step', 0.005,
+                                                                          '--does', 'break'])
         self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertNotIn('phases-missing', run.stdout)
+        self.assertIn('bottleneck', json.loads(run.stdout))
         self.assertEqual({run['name'] for run in json.loads(run.stdout)['runs']}, {'full', 'synthetic', 'prep', 'cached'})
         self.assert_nothing_left()
 

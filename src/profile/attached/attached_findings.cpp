@@ -47,8 +47,8 @@ void find_missing_phases(const LaunchedTraining& launched, ProfileResult& result
                            format_seconds(longest_step(launched.training)), phases, wanted_budget(launched.training))
          : !launched.failure.empty() ? fmt::format("these phases were not measured, as the profile was cut short before: {}.", phases)
          : launched.finished
-             ? fmt::format("no window of steps came about in these phases: {}. The script leaves each pass over its loader after a few steps, or "
-                           "makes its loader anew. Let a pass last 60 steps or more, or to its end.",
+             ? fmt::format("no window of steps came about in these phases: {}. The script leaves each pass over its loader after a step, or makes its "
+                           "loader anew for each step. Let a pass last longer.",
                            phases)
              : fmt::format("the training ended before these phases were measured: {}. Let it train longer (more epochs, more samples), or "
                            "shorten the phases with --time-budget.",
