@@ -231,6 +231,16 @@ TEST_CASE("what makes a rate doubtful is said, and takes the trust") {
   ended_early.finished = true;
   CHECK(says(finding_of(profile_of(ended_early), "phases-missing").message, "leaves each pass over its loader"));
 
+  LaunchedTraining slow_start = prep_bound();
+  slow_start.finished = true;
+  slow_start.training.drains = {drain_of(2, 0.5)};
+  slow_start.training.drains[0].by_rank[0].delivered.resize(3);
+  slow_start.training.drains[0].by_rank[0].samples.resize(3);
+  CHECK(says(finding_of(profile_of(slow_start), "phases-missing").message, "2 workers delivered 3 batches"));
+  CHECK_FALSE(says(finding_of(profile_of(slow_start), "phases-missing").message, "leaves each pass"));
+  slow_start.training.drains[0].by_rank[0].error = "RuntimeError: DataLoader timed out after 60.0 seconds";
+  CHECK(says(finding_of(profile_of(slow_start), "phases-missing").message, "see the finding drain-failed"));
+
   LaunchedTraining unsteady = prep_bound();
   unsteady.training.phases[AttachPhase::synthetic].steady = false;
   CHECK(finds(profile_of(unsteady), "never-steady"));
