@@ -54,7 +54,7 @@ class Conductor {
  private:
   enum class Stage { full, synthetic, warm, drains, cached, done };
   static constexpr std::uint64_t warm_up_steps = 10;
-  static constexpr std::uint64_t least_steps = 3;  ///< of a phase, and of a window of the warm-up, however long they take
+  static constexpr std::uint64_t least_steps = 3;                       ///< of a phase, and of a window of the warm-up, however long they take
   static constexpr std::uint64_t short_pass_steps = 6 * warm_up_steps;  ///< fewer than these have no room for warming up and measuring
   static constexpr double window_seconds = 0.5;
   struct Member {
@@ -63,19 +63,19 @@ class Conductor {
     bool said_bye = false;  ///< it ends by itself
     std::optional<CheckpointMessage> at;
     std::optional<DrainedMessage> drained;
-    bool between_epochs = false;                        ///< has ended an epoch and not begun the next
-    std::uint64_t steps = 0;                            ///< seen so far
-    bool epoch_starts = false;                          ///< its next window's first step is the first after a gap that was kept
-    Nanoseconds since = 0;                              ///< of its last message
-    double drain_seconds = 0;                           ///< it was asked to drain for so long
-    double last_error = 0;                              ///< of the last window's median
-    double last_mean = 0;                               ///< seconds a step in that window
-    double last_median = 0;                             ///< seconds a step in the last window of the warm-up
-    std::uint64_t pass_steps = 0;                       ///< of the pass over its loader that goes on
-    std::optional<std::uint64_t> last_pass{};           ///< steps of the pass before
-    std::optional<StepWindow> passes{};                 ///< short passes, until they are steps enough for a window
-    Nanoseconds passes_since = 0;                       ///< began the first of them
-    bool passes_agree = false;                          ///< the last two such windows
+    bool between_epochs = false;               ///< has ended an epoch and not begun the next
+    std::uint64_t steps = 0;                   ///< seen so far
+    bool epoch_starts = false;                 ///< its next window's first step is the first after a gap that was kept
+    Nanoseconds since = 0;                     ///< of its last message
+    double drain_seconds = 0;                  ///< it was asked to drain for so long
+    double last_error = 0;                     ///< of the last window's median
+    double last_mean = 0;                      ///< seconds a step in that window
+    double last_median = 0;                    ///< seconds a step in the last window of the warm-up
+    std::uint64_t pass_steps = 0;              ///< of the pass over its loader that goes on
+    std::optional<std::uint64_t> last_pass{};  ///< steps of the pass before
+    std::optional<StepWindow> passes{};        ///< short passes, until they are steps enough for a window
+    Nanoseconds passes_since = 0;              ///< began the first of them
+    bool passes_agree = false;                 ///< the last two such windows
     [[nodiscard]] bool waits() const { return at || drained; }
   };
 

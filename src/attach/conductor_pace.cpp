@@ -100,7 +100,8 @@ bool Conductor::settled_passes() const {
   return std::ranges::all_of(m_members, [](const auto& each) { return !each.second.trains || each.second.passes_agree; });
 }
 
-/// Whether a window's step takes as long as that of the rank's window before: within 5 %, or what steps scatter by where they differ among themselves.
+/// Whether a window's step takes as long as that of the rank's window before: within 5 %, or what steps scatter by where they differ among
+/// themselves.
 bool Conductor::agrees_with_last(Member& member, const StepWindow& window) {
   // Batches that come in clumps, one of each worker, give steps of two lengths: then the mean settles and the median need not.
   const double error = median_step_error(window);

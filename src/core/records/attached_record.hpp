@@ -10,8 +10,8 @@
 
 namespace dsanalyze {
 
-/// Samples that a training's steps took. One in twenty may have had fewer than the least, as the last batch of an epoch has, and one in twenty more than
-/// the most.
+/// Samples that a training's steps took. One in twenty may have had fewer than the least, as the last batch of an epoch has, and one in twenty more
+/// than the most.
 struct StepSamplesRecord {
   double least = 0;
   double mean = 0;

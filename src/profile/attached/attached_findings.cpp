@@ -47,8 +47,9 @@ std::string missing_prep(const AttachedTraining& training, const ProfileResult& 
     if (!drained.delivered.empty()) seconds = std::max(seconds, to_seconds(drained.delivered.back() - drained.begin));
   }
   if (own.by_rank.empty()) return "";
-  return fmt::format("P was not measured: drained for {}, {} worker{} delivered {} batch{}, and two of each are the least. Pass a longer --time-budget.",
-                     format_seconds(seconds), own.workers, own.workers == 1 ? "" : "s", fewest, fewest == 1 ? "" : "es");
+  return fmt::format(
+      "P was not measured: drained for {}, {} worker{} delivered {} batch{}, and two of each are the least. Pass a longer --time-budget.",
+      format_seconds(seconds), own.workers, own.workers == 1 ? "" : "s", fewest, fewest == 1 ? "" : "es");
 }
 
 /// Of phases that were not reached, and of those whose steps never took the same time twice.
@@ -71,9 +72,10 @@ void find_missing_phases(const LaunchedTraining& launched, ProfileResult& result
                            format_seconds(longest_step(launched.training)), phases, wanted_budget(launched.training))
          : !launched.failure.empty() ? fmt::format("these phases were not measured, as the profile was cut short before: {}.", phases)
          : launched.finished
-             ? fmt::format("no window of steps came about in these phases: {}. The script leaves each pass over its loader after a step, or makes its "
-                           "loader anew for each step. Let a pass last longer.",
-                           phases)
+             ? fmt::format(
+                   "no window of steps came about in these phases: {}. The script leaves each pass over its loader after a step, or makes its "
+                   "loader anew for each step. Let a pass last longer.",
+                   phases)
              : fmt::format("the training ended before these phases were measured: {}. Let it train longer (more epochs, more samples), or "
                            "shorten the phases with --time-budget.",
                            phases)});

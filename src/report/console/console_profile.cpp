@@ -265,9 +265,8 @@ std::string labelled(const std::string& label, const std::string& text, std::siz
 std::string step_text(const WaitsRecord& waits) {
   constexpr double least_fraction = 0.005;
   const bool among_ranks = waits.ranks.fraction > least_fraction;
-  std::string text =
-      fmt::format("{} = {} compute + {} waiting{}", format_seconds(waits.step_seconds), format_seconds(waits.compute.seconds_per_step),
-                  format_seconds(waits.data.seconds_per_step), among_ranks ? " for data" : "");
+  std::string text = fmt::format("{} = {} compute + {} waiting{}", format_seconds(waits.step_seconds), format_seconds(waits.compute.seconds_per_step),
+                                 format_seconds(waits.data.seconds_per_step), among_ranks ? " for data" : "");
   if (among_ranks) text += fmt::format(" + {} waiting for ranks", format_seconds(waits.ranks.seconds_per_step));
   if (waits.outside.fraction > least_fraction) {
     text += fmt::format(" + {} outside the loop's steps", format_seconds(waits.outside.seconds_per_step));
