@@ -47,22 +47,6 @@ void Conductor::plan_steps(const Member& member) {
   if (left / 3 >= least_of_phase) m_most_steps = left / 3;
 }
 
-/// How many steps the next pass over the loader will have, as far as is known: those of an epoch, or fewer where the script left the last pass early.
-std::optional<std::uint64_t> Conductor::pass_steps() const {
-  std::optional<std::uint64_t> steps = m_training.loader ? m_training.loader->batches : std::nullopt;
-  for (const auto& [number, member] : m_members)
-    if (member.trains && member.last_pass) steps = std::min(steps.value_or(*member.last_pass), *member.last_pass);
-  return steps;
-}
-
-/// A pass too short for warming up and measuring is measured as a whole, or several of them together; not where it takes long.
-bool Conductor::short_passes() const {
-  const auto steps = pass_steps();
-  if (!steps) return false;
-  const bool quick = static_cast<double>(*steps) * m_step_seconds <= stage_seconds(m_stage) / 4;
-  return *steps < short_pass_steps && (quick || *steps <= 2 * least_steps);
-}
-
 /// Ten steps; fewer where two such windows would take much of the phase's time, or of a short epoch.
 std::uint64_t Conductor::warm_up_window() const {
   if (m_step_seconds <= 0) return warm_up_steps;
@@ -94,10 +78,6 @@ std::uint64_t Conductor::window_steps() const {
 
 bool Conductor::late(Nanoseconds now) const {
   return to_seconds(now - m_stage_begin) > stage_seconds(m_stage) / 2 || (m_most_steps > 0 && m_stage_steps > m_most_steps / 2);
-}
-
-bool Conductor::settled_passes() const {
-  return std::ranges::all_of(m_members, [](const auto& each) { return !each.second.trains || each.second.passes_agree; });
 }
 
 /// Whether a window's step takes as long as that of the rank's window before: within 5 %, or what steps scatter by where they differ among
