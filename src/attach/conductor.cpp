@@ -81,15 +81,22 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
   }
   if (const auto* at = std::get_if<CheckpointMessage>(&message)) {
     if (!sender.trains) throw Error("a training process came to a checkpoint without having named its loader");
+    m_now = now;
     sender.at = *at;
     sender.since = now;
     count_steps(sender, at->window, at->step);
+    if (at->window) sender.pass_steps += at->window->samples.size();
+    if (at->why == CheckpointMessage::Why::window) sender.last_pass = std::max(sender.last_pass.value_or(sender.pass_steps), sender.pass_steps);
     measurement();  // A training step was seen, so the training is one, however early it ends.
     sender.between_epochs = at->why == CheckpointMessage::Why::epoch_end;
-    if (m_stage == Stage::full) take_gap(sender, at->between, at->window);
+    if (m_stage == Stage::full) {
+      take_gap(sender, at->between, at->window);
+      // The steps that showed that a loader made anew trains: the waiting for its first batch is in them.
+      if (at->why == CheckpointMessage::Why::start && at->window && m_begin && short_passes()) add_to_passes(sender, *at->window);
+    }
     // The end of an epoch needs no agreement: what the next one is to be is decided at its start.
     if (at->why == CheckpointMessage::Why::epoch_end) {
-      end_epoch(sender);
+      end_pass(sender);
       Answers answers = let_finish_epoch();
       answers.push_back({member, PlainAnswer::go});
       return answers;
@@ -265,7 +272,7 @@ Conductor::Answers Conductor::decide(Nanoseconds now) {
   const auto why = first.at->why;
   if (why == CheckpointMessage::Why::switched && first.at->kept > 0) measurement().kept_batches = first.at->kept;
   if (why == CheckpointMessage::Why::window) return answer_all(next_steps(now));
-  if (why == CheckpointMessage::Why::start && short_epochs()) return answer_all(next_epoch(now));
+  if (why == CheckpointMessage::Why::start && short_passes()) return answer_all(next_pass(now));
   // After a switch, and at the start of an epoch, the loader's queues fill again.
   m_warming_up = true;
   for (auto& [number, member] : m_members) member.last_median = member.last_mean = 0;
@@ -274,28 +281,6 @@ Conductor::Answers Conductor::decide(Nanoseconds now) {
   constexpr double too_long = 3;
   if (why == CheckpointMessage::Why::start && taken > (measurement().by_rank.empty() ? too_long : 1)) return answer_all(next_stage(now));
   return answer_all(RunSteps{phase(), warm_up_window()});
-}
-
-Answer Conductor::next_epoch(Nanoseconds now) {
-  const RunSteps whole{phase(), *m_training.loader->batches + 1};
-  if (m_warming_up) {
-    const bool steady = settled_epochs();
-    if (!steady && !late(now)) return whole;
-    start_measuring(steady);
-    return whole;
-  }
-  return enough(now) ? next_stage(now) : Answer(whole);
-}
-
-void Conductor::end_epoch(Member& member) {
-  const std::optional<StepWindow> window = std::exchange(member.at->window, std::nullopt);
-  member.at.reset();
-  if (!window || window->samples.empty() || m_stage == Stage::warm || m_stage == Stage::drains) return;
-  member.epoch_medians = {member.epoch_medians.second, median_step_seconds(*window)};
-  const bool whole_enough = short_epochs() || window->samples.size() * 2 >= window_steps();
-  if (m_warming_up || !whole_enough || !member.hello) return;
-  keep(member.hello->rank, *window);
-  measurement().after = m_use();
 }
 
 Answer Conductor::next_steps(Nanoseconds now) {
@@ -337,6 +322,8 @@ void Conductor::use_from(const TreeUse& begin) {
 
 /// Batches that are handed out in another round are others.
 void Conductor::keep(int rank, StepWindow window) {
+  if (m_stage == Stage::synthetic) leave_out_others(window);
+  if (window.samples.empty()) return;
   for (std::uint64_t& batch : window.batch) batch += batch > 0 ? m_kept_before : 0;
   measurement().by_rank[rank].push_back(std::move(window));
 }
@@ -385,7 +372,8 @@ Answer Conductor::start_stage(Stage stage, Nanoseconds now) {
   m_warming_up = true;
   for (auto& [number, member] : m_members) {
     member.last_median = member.last_mean = 0;
-    member.epoch_medians = {0, 0};
+    member.passes.reset();
+    member.passes_agree = false;
   }
   switch (stage) {
     case Stage::synthetic:

@@ -54,7 +54,8 @@ class Conductor {
  private:
   enum class Stage { full, synthetic, warm, drains, cached, done };
   static constexpr std::uint64_t warm_up_steps = 10;
-  static constexpr std::uint64_t least_steps = 3;  ///< of a phase, and of a window of the warm-up, however long they take
+  static constexpr std::uint64_t least_steps = 3;                       ///< of a phase, and of a window of the warm-up, however long they take
+  static constexpr std::uint64_t short_pass_steps = 6 * warm_up_steps;  ///< fewer than these have no room for warming up and measuring
   static constexpr double window_seconds = 0.5;
   struct Member {
     std::optional<HelloMessage> hello;
@@ -62,15 +63,19 @@ class Conductor {
     bool said_bye = false;  ///< it ends by itself
     std::optional<CheckpointMessage> at;
     std::optional<DrainedMessage> drained;
-    bool between_epochs = false;                        ///< has ended an epoch and not begun the next
-    std::uint64_t steps = 0;                            ///< seen so far
-    bool epoch_starts = false;                          ///< its next window's first step is the first after a gap that was kept
-    Nanoseconds since = 0;                              ///< of its last message
-    double drain_seconds = 0;                           ///< it was asked to drain for so long
-    double last_error = 0;                              ///< of the last window's median
-    double last_mean = 0;                               ///< seconds a step in that window
-    double last_median = 0;                             ///< seconds a step in the last window of the warm-up
-    std::pair<double, double> epoch_medians{0.0, 0.0};  ///< of the last two epochs' steps in this stage
+    bool between_epochs = false;               ///< has ended an epoch and not begun the next
+    std::uint64_t steps = 0;                   ///< seen so far
+    bool epoch_starts = false;                 ///< its next window's first step is the first after a gap that was kept
+    Nanoseconds since = 0;                     ///< of its last message
+    double drain_seconds = 0;                  ///< it was asked to drain for so long
+    double last_error = 0;                     ///< of the last window's median
+    double last_mean = 0;                      ///< seconds a step in that window
+    double last_median = 0;                    ///< seconds a step in the last window of the warm-up
+    std::uint64_t pass_steps = 0;              ///< of the pass over its loader that goes on
+    std::optional<std::uint64_t> last_pass{};  ///< steps of the pass before
+    std::optional<StepWindow> passes{};        ///< short passes, until they are steps enough for a window
+    Nanoseconds passes_since = 0;              ///< began the first of them
+    bool passes_agree = false;                 ///< the last two such windows
     [[nodiscard]] bool waits() const { return at || drained; }
   };
 
@@ -81,7 +86,7 @@ class Conductor {
   void find_hanging(Nanoseconds now) const;
   Answers decide(Nanoseconds now);
   Answer next_steps(Nanoseconds now);
-  Answer next_epoch(Nanoseconds now);
+  Answer next_pass(Nanoseconds now);
   Answer next_stage(Nanoseconds now);
   Answer warm_up(Nanoseconds now);
   Answer measure(Nanoseconds now);
@@ -98,12 +103,16 @@ class Conductor {
   [[nodiscard]] std::optional<int> more_workers() const;
   void take_drains();
   bool settled();
-  [[nodiscard]] bool settled_epochs() const;
-  [[nodiscard]] bool short_epochs() const;
+  static bool agrees_with_last(Member& member, const StepWindow& window);
+  [[nodiscard]] bool settled_passes() const;
+  [[nodiscard]] std::optional<std::uint64_t> pass_steps() const;
+  [[nodiscard]] bool short_passes() const;
   [[nodiscard]] std::uint64_t warm_up_window() const;
   [[nodiscard]] bool fits(Stage stage, Nanoseconds now) const;
   [[nodiscard]] bool late(Nanoseconds now) const;
-  void end_epoch(Member& member);
+  void end_pass(Member& member);
+  static void add_to_passes(Member& member, const StepWindow& steps);
+  void take_passes(Member& member);
   void start_measuring(bool steady);
   [[nodiscard]] bool enough(Nanoseconds now) const;
   [[nodiscard]] std::uint64_t whole_cycles(std::uint64_t steps, std::uint64_t limit) const;

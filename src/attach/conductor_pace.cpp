@@ -47,20 +47,12 @@ void Conductor::plan_steps(const Member& member) {
   if (left / 3 >= least_of_phase) m_most_steps = left / 3;
 }
 
-/// An epoch too short for warming up and measuring is a window as a whole, once one epoch of this phase is over; not where it takes long.
-bool Conductor::short_epochs() const {
-  if (!m_training.loader || !m_training.loader->batches) return false;
-  const std::uint64_t batches = *m_training.loader->batches;
-  const bool quick = static_cast<double>(batches) * m_step_seconds <= stage_seconds(m_stage) / 4;
-  return batches < 6 * warm_up_steps && (quick || batches <= 2 * least_steps);
-}
-
 /// Ten steps; fewer where two such windows would take much of the phase's time, or of a short epoch.
 std::uint64_t Conductor::warm_up_window() const {
   if (m_step_seconds <= 0) return warm_up_steps;
   const double fitting = std::min(stage_seconds(m_stage) / 5 / m_step_seconds, 2.0 * warm_up_steps);
   auto steps = std::min(static_cast<std::uint64_t>(fitting), warm_up_steps);
-  if (m_training.loader && m_training.loader->batches) steps = std::min(steps, *m_training.loader->batches / 4);
+  if (const auto pass = pass_steps()) steps = std::min(steps, *pass / 4);
   return whole_cycles(std::max(steps, least_steps), std::max(static_cast<std::uint64_t>(fitting), least_steps));
 }
 
@@ -79,8 +71,7 @@ std::uint64_t Conductor::window_steps() const {
   auto limit = static_cast<std::uint64_t>(std::max(1.0, most_window_seconds / step_seconds));
   if (m_most_steps > 0) limit = std::min(limit, m_most_steps / (2 * least_windows));
   // Two windows fit between the warm-up and the end of an epoch.
-  if (m_training.loader && m_training.loader->batches && *m_training.loader->batches > 2 * warm_up_steps)
-    limit = std::min(limit, (*m_training.loader->batches - 2 * warm_up_steps) / 2);
+  if (const auto pass = pass_steps(); pass && *pass > 2 * warm_up_steps) limit = std::min(limit, (*pass - 2 * warm_up_steps) / 2);
   steps = whole_cycles(std::min(steps, limit), limit);
   return std::max<std::uint64_t>(steps, 1);
 }
@@ -89,33 +80,29 @@ bool Conductor::late(Nanoseconds now) const {
   return to_seconds(now - m_stage_begin) > stage_seconds(m_stage) / 2 || (m_most_steps > 0 && m_stage_steps > m_most_steps / 2);
 }
 
-bool Conductor::settled_epochs() const {
-  return std::ranges::all_of(m_members, [](const auto& each) {
-    const auto& [before, last] = each.second.epoch_medians;
-    return !each.second.trains || (before > 0 && std::abs(last / before - 1) <= steady_difference);
-  });
+/// Whether a window's step takes as long as that of the rank's window before: within 5 %, or what steps scatter by where they differ among
+/// themselves.
+bool Conductor::agrees_with_last(Member& member, const StepWindow& window) {
+  // Batches that come in clumps, one of each worker, give steps of two lengths: then the mean settles and the median need not.
+  const double error = median_step_error(window);
+  const double scatter = 2 * std::hypot(error, std::exchange(member.last_error, error));
+  const auto agrees = [&](double value, double last) {
+    return last > 0 && std::abs(value - last) <= std::clamp(scatter, steady_difference * last, most_scatter * last);
+  };
+  const double median = median_step_seconds(window);
+  const double mean = step_seconds(window) / static_cast<double>(std::max<std::size_t>(window.samples.size(), 1));
+  const bool by_median = agrees(median, std::exchange(member.last_median, median));
+  const bool by_mean = agrees(mean, std::exchange(member.last_mean, mean));
+  return by_median || by_mean;
 }
 
-/// Whether every rank's last two medians agree, within 5 % or what they scatter by where steps differ among themselves.
+/// Whether that is so of every rank.
 bool Conductor::settled() {
   bool all = true;
   for (auto& [number, member] : m_members) {
     if (!member.at || !member.at->window) continue;
-    if (member.at->window->samples.size() < least_steps) {
-      all = false;
-      continue;
-    }
-    // Batches that come in clumps, one of each worker, give steps of two lengths: then the mean settles and the median need not.
-    const double error = median_step_error(*member.at->window);
-    const double scatter = 2 * std::hypot(error, std::exchange(member.last_error, error));
-    const auto agrees = [&](double value, double last) {
-      return last > 0 && std::abs(value - last) <= std::clamp(scatter, steady_difference * last, most_scatter * last);
-    };
-    const double median = median_step_seconds(*member.at->window);
-    const double mean = step_seconds(*member.at->window) / static_cast<double>(std::max<std::size_t>(member.at->window->samples.size(), 1));
-    const bool by_median = agrees(median, std::exchange(member.last_median, median));
-    const bool by_mean = agrees(mean, std::exchange(member.last_mean, mean));
-    all &= by_median || by_mean;
+    const bool enough_steps = member.at->window->samples.size() >= least_steps;
+    all &= enough_steps && agrees_with_last(member, *member.at->window);
   }
   return all;
 }

@@ -137,6 +137,9 @@ DrainedMessage read_drained(JsonObject& object) {
   message.samples = object.numbers("samples", 0, most_steps, 0, 1e12);
   if (message.samples.size() != message.delivered.size()) object.fail("samples", "expected as many as /times has");
   if (!std::ranges::is_sorted(message.delivered)) object.fail("times", "expected instants in their order");
+  if (object.has("restarts"))
+    for (const double batch : object.numbers("restarts", 0, most_steps, 0, most_steps)) message.restarts.push_back(static_cast<std::size_t>(batch));
+  if (!std::ranges::is_sorted(message.restarts)) object.fail("restarts", "expected numbers in their order");
   message.main_thread_cpu_seconds = to_seconds(static_cast<Nanoseconds>(count(object, "main_cpu")));
   message.error = object.optional_text("error").value_or("");
   return message;

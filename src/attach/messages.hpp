@@ -86,6 +86,7 @@ struct DrainedMessage {
   Nanoseconds begin = 0;               ///< the iterator was asked for
   std::vector<Nanoseconds> delivered;  ///< one instant a batch
   std::vector<double> samples;         ///< of each
+  std::vector<std::size_t> restarts;   ///< batches with which a stream began again
   double main_thread_cpu_seconds = 0;  ///< of the draining thread
   std::string error;                   ///< why there is nothing, or less; empty
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <numeric>
@@ -18,23 +19,38 @@ constexpr std::size_t drain_windows = 10;
 
 double sum(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
 
-/// Of one rank's drain. Batches come in clumps of as many as there are workers, so a window holds whole clumps; the first clump waited for the
-/// workers to start.
-std::vector<Stretch> stretches_of(const DrainedMessage& drained) {
+/// Of a part of one rank's drain. Batches come in clumps of as many as there are workers, so a window holds whole clumps; the first clump waited for
+/// the workers to start.
+void add_stretches(const DrainedMessage& drained, std::size_t begin, std::size_t end, std::vector<Stretch>& stretches) {
   const auto clump = static_cast<std::size_t>(std::max(drained.workers, 1));
-  const std::size_t batches = drained.delivered.size();
-  if (batches < 2 * clump) return {};
+  const std::size_t batches = end - begin;
+  if (batches < 2 * clump) return;
   const std::size_t clumps = (batches - clump) / clump;
   const std::size_t window = std::max<std::size_t>(clumps / drain_windows, 1) * clump;
-  std::vector<Stretch> stretches;
-  for (std::size_t from = clump - 1; from + window < batches; from += window) {
+  for (std::size_t from = begin + clump - 1; from + window < end; from += window) {
     double samples = 0;
     for (std::size_t i = from + 1; i <= from + window; ++i) samples += drained.samples[i];
     const double seconds = to_seconds(drained.delivered[from + window] - drained.delivered[from]);
     if (seconds > 0) stretches.push_back({samples, seconds});
   }
+}
+
+/// A stream that ends begins again, with new workers: what waits for these is left out, unless each pass is too short for anything else.
+std::vector<Stretch> stretches_of(const DrainedMessage& drained) {
+  std::vector<Stretch> stretches;
+  std::size_t begin = 0;
+  for (const std::size_t restart : drained.restarts) {
+    if (restart <= begin || restart >= drained.delivered.size()) continue;
+    add_stretches(drained, begin, restart, stretches);
+    begin = restart;
+  }
+  add_stretches(drained, begin, drained.delivered.size(), stretches);
+  if (stretches.empty()) add_stretches(drained, 0, drained.delivered.size(), stretches);
   return stretches;
 }
+
+constexpr std::array lists_of_steps{&StepWindow::wait,  &StepWindow::compute,       &StepWindow::outside, &StepWindow::validation,
+                                    &StepWindow::ranks, &StepWindow::outside_ranks, &StepWindow::hook,    &StepWindow::samples};
 
 std::vector<double> steps_of(const StepWindow& window) {
   std::vector<double> steps;
@@ -66,6 +82,25 @@ bool AttachedTraining::fetched_in_thread() const { return std::ranges::find(note
 
 bool AttachedTraining::measured() const {
   return std::ranges::any_of(phases, [](const auto& phase) { return !stretches_of(phase.second).empty(); });
+}
+
+void append(StepWindow& window, const StepWindow& later) {
+  for (const auto list : lists_of_steps) (window.*list).insert((window.*list).end(), (later.*list).begin(), (later.*list).end());
+  window.batch.insert(window.batch.end(), later.batch.begin(), later.batch.end());
+  window.end += later.end - later.begin;
+  window.optimizer_steps += later.optimizer_steps;
+  window.skipped += later.skipped;
+  window.nonfinite += later.nonfinite;
+}
+
+void leave_out_others(StepWindow& window) {
+  for (std::size_t i = window.batch.size(); i-- > 0;) {
+    if (window.batch[i] != 0) continue;
+    window.end -= to_nanoseconds(window.wait[i] + window.compute[i] + window.outside[i] + window.hook[i]);
+    for (const auto list : lists_of_steps)
+      if (i < (window.*list).size()) (window.*list).erase((window.*list).begin() + static_cast<std::ptrdiff_t>(i));
+    window.batch.erase(window.batch.begin() + static_cast<std::ptrdiff_t>(i));
+  }
 }
 
 double step_seconds(const StepWindow& window) { return to_seconds(window.end - window.begin) - sum(window.hook); }

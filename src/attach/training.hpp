@@ -65,6 +65,10 @@ std::vector<Stretch> stretches_of(const PhaseMeasurement& phase);
 std::vector<Stretch> stretches_of(const DrainMeasurement& drain);
 /// The share of a phase's steps that the rank which waits most waits for data, 0 to 1; nothing where no step was measured.
 std::optional<double> waiting_fraction(const PhaseMeasurement& phase);
+/// The steps of a later window behind those of `window`, as if no time had passed between them.
+void append(StepWindow& window, const StepWindow& later);
+/// Of a window in which batches were handed out again, leaves out the steps with others, as those that showed that a loader made anew trains.
+void leave_out_others(StepWindow& window);
 /// All of a window's steps together, without what the hook took.
 double step_seconds(const StepWindow& window);
 /// The median step of a window in seconds, without what the hook took.

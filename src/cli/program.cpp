@@ -149,6 +149,9 @@ class Program {
     return m_tells_errors ? ended(error_json(ErrorKind::interrupted, "interrupted", exit_interrupted)) : "";
   }
 
+  /// What is told of a command that this program stands for: stdout is that command's own.
+  [[nodiscard]] Stream text_stream() const { return m_stands_for_another ? Stream::error : Stream::output; }
+
   void print(const std::string& text) {
     m_interrupt.claim_output();
     write_output(text, m_interrupt.token());
@@ -203,7 +206,7 @@ class Program {
                               typed,
                               events,
                               m_interrupt.token(),
-                              {colour_of(Stream::output, options.colour), width_of(Stream::output)},
+                              {colour_of(text_stream(), options.colour), width_of(text_stream())},
                               [stop = m_interrupt.token()](std::string_view text) { write_output(text, stop); }});
     } catch (...) {
       events.finish();
@@ -233,9 +236,15 @@ class Program {
         if (exit_code != exit_regression && !outcome.exit_code_stays) exit_code = failed;
       }
     };
-    attempt([&] { print(result); });
+    const auto tell = [&](const std::string& text) {
+      if (m_form == Form::text && outcome.exit_code_stays)
+        write_error(text);
+      else
+        print(text);
+    };
+    attempt([&] { tell(result); });
     for (const LeftFile& file : outcome.files) attempt([&] { write_file_atomically(file.path, file.content); });
-    if (complete && m_form == Form::text && !outcome.text_once_written.empty()) attempt([&] { print(ended(outcome.text_once_written)); });
+    if (complete && m_form == Form::text && !outcome.text_once_written.empty()) attempt([&] { tell(ended(outcome.text_once_written)); });
     return exit_code;
   }
 

@@ -237,3 +237,72 @@ TEST_CASE("what lies between two epochs of the phase full is kept, with the wait
   CHECK(gaps[0].validation_seconds == 9);
   CHECK(gaps[0].first_batch_seconds == 1.5);
 }
+
+TEST_CASE("passes that the script leaves after a few steps are measured, several of them as a window") {
+  for (const int ranks : {1, 3}) {
+    for (const std::uint64_t steps : {1U, 3U, 10U, 19U, 40U}) {
+      CAPTURE(ranks);
+      CAPTURE(steps);
+      Training training;
+      training.ranks = ranks;
+      training.batches = steps;
+      training.told_batches = 1000;
+      Conductor conductor = made(60);
+      training.run(conductor);
+      CHECK(conductor.finished());
+      const double all = 32.0 * ranks;
+      CHECK(rate(conductor, AttachPhase::full) == doctest::Approx(all / training.full));
+      CHECK(rate(conductor, AttachPhase::synthetic) == doctest::Approx(all / training.synthetic));
+      CHECK(rate(conductor, AttachPhase::cached) == doctest::Approx(all / training.cached));
+      for (const auto& [phase, measured] : conductor.training().phases) CHECK(measured.steady);
+    }
+  }
+}
+
+TEST_CASE("one pass that is left early is no reason to take the next, long ones for windows") {
+  Training training;
+  training.batches = 5;
+  training.told_batches = 100'000;
+  training.later_batches = 100'000;
+  Conductor conductor = made(60);
+  training.run(conductor);
+  CHECK(conductor.finished());
+  CHECK(conductor.training().phases.at(AttachPhase::full).by_rank.at(0).size() >= 8);
+  CHECK(rate(conductor, AttachPhase::synthetic) == doctest::Approx(8000));
+}
+
+TEST_CASE("steps with batches other than those that are handed out again are no part of G") {
+  StepWindow window;
+  window.end = to_nanoseconds(0.6);
+  window.wait = {0.4, 0, 0};
+  window.compute = {0.1, 0.05, 0.05};
+  window.outside = window.validation = window.hook = {0, 0, 0};
+  window.samples = {8, 16, 16};
+  window.batch = {0, 3, 4};
+  leave_out_others(window);
+  CHECK(window.samples == std::vector<double>{16, 16});
+  CHECK(step_seconds(window) == doctest::Approx(0.1));
+}
+
+TEST_CASE("what a drained stream takes to begin again is no part of P, unless each of its passes is a few batches") {
+  DrainedMessage drained;
+  drained.workers = 2;
+  Nanoseconds now = 0;
+  for (std::size_t i = 0; i < 40; ++i) {
+    if (i % 8 == 0) {
+      now += to_nanoseconds(1);
+      drained.restarts.push_back(i);
+    }
+    now += to_nanoseconds(0.01);
+    drained.delivered.push_back(now);
+    drained.samples.push_back(4);
+  }
+  drained.restarts.erase(drained.restarts.begin());
+  DrainMeasurement drain;
+  drain.by_rank[0] = drained;
+  for (const Stretch& each : stretches_of(drain)) CHECK(each.rate() == doctest::Approx(400));
+  for (std::size_t i = 1; i < 40; ++i)
+    if (i % 8 != 0) drain.by_rank[0].restarts.push_back(i);
+  std::ranges::sort(drain.by_rank[0].restarts);
+  CHECK_FALSE(stretches_of(drain).empty());
+}

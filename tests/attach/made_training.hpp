@@ -35,6 +35,8 @@ inline void join(Conductor& conductor, int ranks, std::optional<std::uint64_t> b
 struct Training {
   int ranks = 1;
   std::uint64_t batches = 1000;                                             ///< an epoch
+  std::optional<std::uint64_t> told_batches{};                              ///< by the loader; else it tells `batches`
+  std::optional<std::uint64_t> later_batches{};                             ///< of each epoch but the first
   double full = 0.010, synthetic = 0.004, cached = 0.008, drained = 0.005;  ///< seconds a step or batch
   double spread = 0;                                                        ///< steps differ by up to so much of them, either way
   std::uint64_t seed = 1;
@@ -103,7 +105,7 @@ struct Training {
     StepWindow window;
     double took = 0;
     window.begin = rank.answered;
-    for (; rank.steps_left > 0 && rank.step < batches; --rank.steps_left, ++rank.step) {
+    for (; rank.steps_left > 0 && rank.step < (rank.epoch > 0 ? later_batches.value_or(batches) : batches); --rank.steps_left, ++rank.step) {
       rank.phases.push_back(rank.phase);
       RandomStream random(seed * 1'000'003 + rank.step);
       const double seconds = step_seconds(rank.phase) * (1 + spread * random.uniform(-1, 1));
@@ -126,7 +128,7 @@ struct Training {
     RandomStream random(seed);
     std::size_t given = 0;
     for (int i = 0; i < ranks; ++i) members[i];
-    join(conductor, ranks, batches);
+    join(conductor, ranks, told_batches ? told_batches : batches);
     while (!conductor.finished() && given < 1'000'000) {
       std::vector<int> ready;
       for (auto& [number, rank] : members)

@@ -27,7 +27,7 @@ class Ranks(unittest.TestCase):
         barrier = threading.Barrier(2)
         self.launcher = Launcher(lambda hello: Agreed(barrier, *answers, then=run(1000)), mode=mode)
         output = self.launcher.run(train, '--spawn', 2, *arguments)
-        self.assertEqual(output.count('done 20'), 2)
+        self.assertEqual(output.count('done 7' if '--leave' in arguments else 'done 20'), 2)
         found = {}
         for connection in self.launcher.connections:
             if connection.of('loader'):
@@ -40,6 +40,12 @@ class Ranks(unittest.TestCase):
     def typical(self, connection, part, mode='full'):
         window = connection.windows(mode)[0] if connection.of('at') else connection.of('passive')[-1]['window']
         return statistics.median(window[part]) / 1e6
+
+    def test_ranks_that_leave_each_pass_early_stay_in_step(self):
+        ranks = self.launch('--leave', '7', '--epochs', '6', answers=(run(4), run(100)))
+        for connection in ranks.values():
+            self.assertEqual([len(window['wait']) for window in connection.windows()][1:], [2, *[6] * 4])  # A forked rank ends without a last word.
+            self.assertEqual(len(connection.at('epoch_end')), 5)
 
     def test_a_slow_rank_waits_for_data_and_the_other_for_it(self):
         for arguments in ((), ('--plain',)):

@@ -85,9 +85,26 @@ class Windows(unittest.TestCase):
 
     def test_an_epoch_that_the_script_leaves_early_ends_its_window(self):
         launcher = Launcher(Plan(then=run(1000)))
-        launcher.run(train, '--samples', 200, '--epochs', 3, '--does', 'break')
+        launcher.run(train, '--samples', 200, '--epochs', 3, '--workers', 2, '--does', 'break,validate')
         self.assertEqual([len(window['wait']) for window in launcher.first.windows()], [9, 10, 9])
-        self.assertEqual(len(launcher.first.at('epoch_end')), 0)
+        self.assertEqual([message['why'] for message in launcher.first.of('at')], ['start', 'epoch_end', 'start', 'epoch_end', 'start'])
+        self.check_sums(launcher.first)
+        # What follows the last optimizer step lies between epochs: validation, the end of the workers and the start of new ones.
+        self.assertEqual([window['outside'][-1] for window in launcher.first.windows()[:2]], [0, 0])
+        for message, window in zip(launcher.first.at('start')[1:], launcher.first.windows()):
+            between = message['between']
+            self.assertGreaterEqual(between['begin'], window['end'])
+            self.assertGreaterEqual(between['validation'], 50e6)
+            self.assertGreater(between['start'], 0)
+            self.assertLessEqual(between['validation'] + between['start'], between['end'] - between['begin'])
+
+    def test_a_loader_made_anew_for_each_pass_gives_windows_of_passes(self):
+        launcher = Launcher(Plan(run(20), switch('synthetic'), run(40, 'synthetic'), then=end))
+        launcher.run(train, '--samples', 200, '--epochs', 20, '--workers', 2, '--does', 'break,anew')
+        self.assertEqual([len(window['wait']) for window in launcher.first.windows('full')[:2]], [9, 1])
+        self.check_sums(launcher.first)
+        steps = [batch for window in launcher.first.windows('synthetic') for batch in window['batch']]
+        self.assertLessEqual(len(set(steps) - {0}), 16)  # The kept batches are those of the first of these loaders.
 
     def test_two_loaders_in_step_are_one_training(self):
         launcher = Launcher(Plan(run(5), switch('synthetic'), run(10, 'synthetic'), switch('full'), then=run(1000)))

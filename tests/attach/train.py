@@ -24,7 +24,7 @@ parser.add_argument('--container', default='tuple', choices=['tuple', 'dict', 'd
 parser.add_argument('--persistent', action='store_true')
 parser.add_argument('--start', default=None)
 parser.add_argument('--shuffle', action='store_true')
-parser.add_argument('--does', default='', help='comma-separated: pop, mixup, onecycle, accumulate, validate, zip, break, raise')
+parser.add_argument('--does', default='', help='comma-separated: pop, mixup, onecycle, accumulate, validate, zip, break, anew, raise')
 args = parser.parse_args()
 does = set(args.does.split(','))
 
@@ -102,6 +102,8 @@ def main():
     total = 0
     for epoch in range(args.epochs):
         seen = []
+        if 'anew' in does:
+            loader = DataLoader(dataset, args.batch, shuffle=args.shuffle, collate_fn=collate, num_workers=args.workers, **options)
         for number, batch in enumerate(zip(loader, other) if 'zip' in does else loader):
             if 'zip' in does:
                 batch = batch[0]

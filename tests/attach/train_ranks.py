@@ -15,6 +15,7 @@ parser.add_argument('--epochs', type=int, default=2)
 parser.add_argument('--slow', type=int, default=-1, help='the rank whose loader is slow')
 parser.add_argument('--spawn', type=int, default=0, help='starts this many ranks by itself')
 parser.add_argument('--plain', action='store_true', help='gradients are averaged by the script')
+parser.add_argument('--leave', type=int, default=0, help='each pass after this many steps')
 parser.add_argument('--looks', action='store_true', help='rank 1 looks at a batch in each epoch and between two of them')
 args = parser.parse_args()
 
@@ -66,6 +67,8 @@ def main(rank=None):
                 model(next(iter(loader))[0])
             if int(number) != (epoch * 1000 + steps) * distributed.get_world_size():
                 raise SystemExit('ranks are out of step')
+            if steps == args.leave:
+                break
         if args.looks:
             if distributed.get_rank() == 1:
                 model(next(iter(loader))[0])

@@ -103,3 +103,16 @@ TEST_CASE("findings are warning lines, and those for information are shown when 
   verbose.events.finding({"code", Finding::Severity::info, "detail"});
   CHECK(verbose.text == "note: detail\n");
 }
+
+TEST_CASE("lines that are longer than a terminal is wide are wrapped on it, and whole in a log") {
+  const std::string line = "plan: start python3 train.py, measure it for about 3 min, then end it";
+  Screen log({TerminalEvents::Mode::lines});
+  log.events.note(line);
+  CHECK(log.text == line + "\n");
+  TerminalEvents::Look narrow{TerminalEvents::Mode::bar};
+  narrow.width = [] { return 40; };
+  narrow.wraps = true;
+  Screen screen(narrow);
+  screen.events.note(line + "\nplan: no files");
+  CHECK(screen.text == "plan: start python3 train.py, measure\n  it for about 3 min, then end it\nplan: no files\n");
+}

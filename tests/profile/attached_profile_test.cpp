@@ -38,6 +38,19 @@ TEST_CASE("an epoch has as many samples as its steps train on all ranks, whateve
   CHECK(profile_of(launched).run("full")->epoch_seconds == doctest::Approx(1).epsilon(0.01));
 }
 
+TEST_CASE("a batch size that changes is told as a range, and where G has another one than the training as found") {
+  LaunchedTraining launched = prep_bound();
+  launched.training.loader->batch_size = 32;
+  CHECK(profile_of(launched).loader->samples_per_step->least == samples_a_step);
+  CHECK(profile_of(launched).loader->samples_per_step->most == samples_a_step);
+  for (StepWindow& window : launched.training.phases[AttachPhase::full].by_rank[0])
+    for (std::size_t i = 0; i < window.samples.size(); i += 2) window.samples[i] = 8;
+  const ProfileResult changed = profile_of(launched);
+  CHECK(changed.loader->samples_per_step->least == 8);
+  CHECK(changed.loader->samples_per_step->most == samples_a_step);
+  CHECK(says(finding_of(changed, "batch-changed").message, "20 samples on the average in the phase full, and 32"));
+}
+
 TEST_CASE("ranks whose windows differ in length train in step all the same") {
   LaunchedTraining launched = prep_bound();
   PhaseMeasurement& full = launched.training.phases[AttachPhase::full];
@@ -217,6 +230,16 @@ TEST_CASE("what makes a rate doubtful is said, and takes the trust") {
   CHECK(says(finding_of(profile_of(ended_early), "phases-missing").message, "the training ended"));
   ended_early.finished = true;
   CHECK(says(finding_of(profile_of(ended_early), "phases-missing").message, "leaves each pass over its loader"));
+
+  LaunchedTraining slow_start = prep_bound();
+  slow_start.finished = true;
+  slow_start.training.drains = {drain_of(2, 0.5)};
+  slow_start.training.drains[0].by_rank[0].delivered.resize(3);
+  slow_start.training.drains[0].by_rank[0].samples.resize(3);
+  CHECK(says(finding_of(profile_of(slow_start), "phases-missing").message, "2 workers delivered 3 batches"));
+  CHECK_FALSE(says(finding_of(profile_of(slow_start), "phases-missing").message, "leaves each pass"));
+  slow_start.training.drains[0].by_rank[0].error = "RuntimeError: DataLoader timed out after 60.0 seconds";
+  CHECK(says(finding_of(profile_of(slow_start), "phases-missing").message, "see the finding drain-failed"));
 
   LaunchedTraining unsteady = prep_bound();
   unsteady.training.phases[AttachPhase::synthetic].steady = false;

@@ -46,11 +46,21 @@ ProfileResult launched() {
 TEST_CASE("the first line names the bottleneck of a launched training, and the loader is its own") {
   const std::string page = console_summary(launched(), {});
   CHECK(page.starts_with("BOTTLENECK: prep (CPU). The GPU waits 50 % of each step for a batch."));
-  CHECK(says(page, "20 ms = 10 ms compute + 10 ms waiting for data"));
+  CHECK(says(page, "20 ms = 10 ms compute + 10 ms waiting (p99"));
   CHECK(says(page, "[P], 2 workers"));
   CHECK(says(page, "Try num_workers=4 instead of 2"));
   CHECK(says(page, "train.py:8"));
   CHECK_FALSE(says(page, "dsanalyze's own loader"));
+}
+
+TEST_CASE("batches that differ in size are told by their range, and equal ones by what the steps took") {
+  ProfileResult result = launched();
+  result.settings.batch_size = 32;
+  CHECK(says(console_summary(result, {}), "[G], batch 32"));
+  result.loader->samples_per_step = StepSamplesRecord{32, 120.5, 256};
+  CHECK(says(console_summary(result, {}), "[G], batch 32-256 (120 on the"));
+  result.loader->samples_per_step = StepSamplesRecord{64, 64, 64};
+  CHECK(says(console_summary(result, {}), "[G], batch 64\n"));
 }
 
 TEST_CASE("a summary keeps to a narrow terminal, and no number is apart from its unit") {

@@ -29,6 +29,8 @@ class StepClock:
         self.begin = None
         self.gap = None
         self.shortcut = None  # What follows steps in place of this clock.
+        self.device_ended = None  # Says until when the device has computed. Where it is set, a pass that the script leaves early ends there.
+        self.left = None  # The steps of such a pass, until take_left().
         self.skipped = 0
         self._open = None
         self._validation_began = None
@@ -41,7 +43,9 @@ class StepClock:
         self.stepped = 0
         self.steps = 0
         self._wait = self._hook = self._samples = self._validation = self._ranks = self._outside_ranks = self._batch = 0
-        self._after = self._followed = self._inside = 0
+        self._after = self._followed = 0
+        self._inside = 0, 0, 0, 0, 0
+        self._started = 0
         self._ready = self._paused = None
         self._synchronised = 0
 
@@ -89,7 +93,11 @@ class StepClock:
 
     def _computed(self):
         """Computing ends here, as far as is known: so much of it belongs elsewhere."""
-        self._inside = self._followed + self._after + self._validation
+        self._inside = self._followed, self._after, self._validation, self._wait, self._hook
+
+    def started(self, duration):
+        """Workers of another pass over the loader have started, while this step goes on: unless it has ended, and the pass before was left early."""
+        self._started += duration
 
     def stepped_at(self, at):
         if self._validation_began is not None:
@@ -173,6 +181,8 @@ class StepClock:
         doubts = [doubt] + [self._doubtful.pop(other) for other in beside if len(self._doubts_of(other)) == len(doubt.batches)]
         self._take_back(min(doubts, key=lambda each: each.batches[0][1]))
         closed, between = 0, None
+        if self.device_ended is not None and self._open is not None and not iteration.clocked:
+            closed += self.leave()
         for batches in zip(*(each.batches for each in doubts)):
             served, asked, waits, hook, samples = zip(*batches)
             closed += self.close(min(asked))
@@ -181,6 +191,7 @@ class StepClock:
                 between, self.gap = self.gap.report(min(asked)), None
             self.open(min(asked))
             self.served(max(served), sum(waits), sum(hook), samples[0])
+        iteration.clocked = True
         return closed, between
 
     def joined(self, iteration):
@@ -212,18 +223,55 @@ class StepClock:
             computed = at - self._synchronised
             self._computed()
         self._raw.append((self._open, at, self._ready, computed, self._synchronised, self._wait, self._hook, self._validation, self._samples, self.steps,
-                          self._ranks, self._outside_ranks, self._after, self._followed, self._inside, self._batch))
+                          self._ranks, self._outside_ranks, self._after, self._followed, sum(self._inside[:3]), self._batch))
         self._open = None
         self._reset()
         return True
+
+    def leave(self):
+        """The script has left a pass over its loader without asking for its end: the last step ends with its computing, and is none where no optimizer has
+        stepped. What came after lies between two epochs. Returns whether there was a last step."""
+        if self._validation_began is not None:
+            self.validation_ended()
+        computed = self.stepped or self._paused
+        known = bool(self._open is not None and self._ready is not None and computed)
+        end = self._open
+        if known:
+            followed, after, validation, wait, hook = self._inside
+            computed = max(computed, self._ready)
+            end = max(computed, self.device_ended())
+            self._raw.append((self._open, end, self._ready, computed, end - computed, wait, hook, validation, self._samples, self.steps, self._ranks, 0, after,
+                              followed, followed + after + validation, self._batch))
+            self.gap = Gap(end)
+            self.gap.validation = self._validation - validation
+            self.gap.ranks = self._outside_ranks
+        elif end is not None:
+            self.gap = Gap(end)
+            self.gap.validation = self._validation
+        if self.gap is not None:
+            self.gap.start = self._started
+        raw, self._raw = self._raw, []
+        self.left = self.begin, end, raw, self.skipped
+        self.begin = self._open = None
+        self.skipped = 0
+        self._reset()
+        return known
 
     def take(self, mode, end, ranks):
         """The window since the last take(), or nothing where no step was closed."""
         begin, self.begin = self.begin, None
         raw, self._raw = self._raw, []
         skipped, self.skipped = self.skipped, 0
-        if not raw:
-            return None
+        return _window(mode, begin, end, raw, skipped, ranks)
+
+    def take_left(self, mode, ranks):
+        """The same of the pass that was left early."""
+        (begin, end, raw, skipped), self.left = self.left, None
+        return _window(mode, begin, end, raw, skipped, ranks)
+
+
+def _window(mode, begin, end, raw, skipped, ranks):
+    if raw:
         window = {'mode': mode, 'begin': begin, 'end': end}
         window.update(zip(parts, map(list, zip(*[_divided(*step) for step in raw]))))
         if not ranks:
@@ -232,6 +280,7 @@ class StepClock:
             del window['batch']
         window['skipped'] = skipped
         return window
+    return None
 
 
 class _Doubt:

@@ -1,4 +1,6 @@
 """The accelerator's own time of each step, by events on the stream that the script uses."""
+from time import monotonic_ns as now
+
 import torch
 
 
@@ -9,6 +11,7 @@ class DeviceClock:
         self._begin = None
         self._end = None
         self._steps = []
+        self._since = 0  # When the first of them had its batch.
 
     @staticmethod
     def _event():
@@ -19,6 +22,8 @@ class DeviceClock:
     def served(self):
         self._end = None
         self._begin = self._event() if torch.cuda.is_initialized() else None
+        if not self._steps:
+            self._since = now()
 
     def stepped(self):
         if self._begin is not None:
@@ -28,6 +33,15 @@ class DeviceClock:
         """The step is over; called once for each step of the window."""
         self._steps.append((self._begin, self._end))
         self._begin = self._end = None
+
+    def ended(self):
+        """When the device had done what the steps so far asked of it, by the monotonic clock; 0 where there is none. It has been waited for before the first."""
+        steps = [*self._steps, (self._begin, self._end)]
+        first, last = steps[0][0], next((end for _, end in reversed(steps) if end is not None), None)
+        if not torch.cuda.is_initialized() or first is None or last is None:
+            return 0
+        torch.cuda.synchronize()
+        return self._since + int(first.elapsed_time(last) * 1e6)
 
     def take(self):
         """Nanoseconds of each step since the last take(), null where they are not known; nothing where there is no device."""

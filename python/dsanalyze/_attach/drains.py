@@ -9,8 +9,10 @@ import torch
 from torch.utils.data import DataLoader
 
 from .batches import samples_of, tensors_of
+from .shared_memory import full_text
 
 stall_seconds = min(120.0, float(os.environ.get('DSANALYZE_ATTACH_PATIENCE', 120)))
+grace_seconds = min(60.0, stall_seconds)
 shapes_compared = 16
 building = False
 
@@ -165,14 +167,17 @@ def drain(records, workers, batches, seconds, which):
     """Fetches batches without a step, and says when each arrived. The warm pass reads each batch once, and what it read is the subset of later passes.
 
     Of several loaders that train together, the first counts, and for each of its batches as many of the others are taken as a step takes; `workers` of
-    the first are asked for, and of the others their own number where that is the first one's own. The seconds begin when the first batches are there:
-    workers may take long to start. No number of batches (0) means until the seconds are over.
+    the first are asked for, and of the others their own number where that is the first one's own. The seconds begin when each worker may have delivered a
+    batch, as workers may take long to start, and there are two batches of each at least, unless they take a minute more. No number of batches (0) means
+    until the seconds are over.
     """
     warm = which == 'warm'
     times, samples, restarts, error = [], [], [], None
     main = time.thread_time_ns()
     start = now()
     most = int(seconds * 1e9)
+    clump = 1 if warm else max(workers, 1)
+    latest = start + most + int(grace_seconds * 1e9)
     sources = []
     first = records[0]
     try:
@@ -181,7 +186,9 @@ def drain(records, workers, batches, seconds, which):
             sources.append(_Source(record, record.recipe['num_workers'] if own else workers, beside(record, first, batches), warm))
         source = sources[0]
         limit = source.limit
-        while len(times) < limit and (not times or times[-1] < times[0] + most):
+        while len(times) < limit and not (times and times[-1] > latest):
+            if len(times) >= (1 if warm else 2 * clump) and times[-1] >= times[clump - 1] + most:
+                break
             begun = source.restarts
             taken = len(times)
             batch = [each.next() for each in sources for _ in range(beside(each.record, first, taken + 1) - beside(each.record, first, taken))]
@@ -192,7 +199,7 @@ def drain(records, workers, batches, seconds, which):
             times.append(now())
             samples.append(_samples(first, source.lists, len(times) - 1, batch[0]))
     except Exception as problem:
-        error = '{}: {}'.format(type(problem).__name__, problem)
+        error = '{}: {}{}'.format(type(problem).__name__, problem, full_text())
     main = time.thread_time_ns() - main
     batch = None
     message = {'t': 'drained', 'workers': workers, 'pass': which, 'start': start, 'times': times, 'samples': samples, 'main_cpu': main, 'restarts': restarts, 'error': error,

@@ -101,6 +101,8 @@ class Engine:
             iteration.start += duration
         elif self.clock.gap is not None:
             self.clock.gap.start += duration
+        elif iteration.record.current is iteration:
+            self.clock.started(duration)
 
     def optimizer_stepped(self):
         at = now()

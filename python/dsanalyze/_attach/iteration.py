@@ -33,6 +33,12 @@ class Record:
     def map_style(self):
         return self.facts['style'] == 'map'
 
+    def inherit(self, old):
+        """A loader that the script has made anew, of the same place and length, goes on with the old one's subset and kept batches."""
+        if self.facts == old.facts and old.lists and not self.warmed:
+            self.lists = (old.lists + self.lists)[:max_lists]
+            self.warmed, self.shapes, self.replay, self.length = old.warmed, old.shapes, old.replay, old.length
+
     def samples_without_index(self, batch):
         """Samples of a batch of which the index list is not known: by its first dimension where that counts them, else `batch_size`."""
         size, first = self.facts['batch_size'], leading(batch)
@@ -63,6 +69,7 @@ class Iteration:
         """A new epoch over the same (persistent) iterator."""
         self.announced = False
         self.stepped = False  # An optimizer has stepped on a batch of it.
+        self.clocked = False  # A step of it was opened in the clock.
         self.without_gradients = False  # Optimizers step on batches that were asked of it with gradients disabled.
         self.start = 0  # What its workers took to start, where it was not known to train.
         self.between = None  # What lay between the epoch before and its first batch.

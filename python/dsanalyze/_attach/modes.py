@@ -26,7 +26,7 @@ class Modes:
 
     def apply(self, iteration, iterator):
         """Makes one iteration idle, and for synthetic mode keeps what it delivers meanwhile."""
-        if not self._keep:
+        if not self._keep or iteration.record.replay:
             return iteration.discard(iterator, self._index)
         replay = Replay()
         with Randomness():
@@ -49,6 +49,7 @@ class Modes:
                 self.mode = mode
                 self.resume()
             for other, iterator in self.live() if mode != 'full' else ():
+                other.record.replay = None
                 count, error = self.apply(other, iterator)
                 discarded += count if other is iteration else 0
                 if error is not None:

@@ -50,6 +50,7 @@ class Phases(Engine):
         self._remaining = 0
         self._epoch = -1
         self._device = DeviceClock()
+        self.clock.device_ended = self._device.ended
 
     # What happens in the script.
 
@@ -108,6 +109,7 @@ class Phases(Engine):
         super()._introduce(record)
         for old in self.roles.training:  # A script that makes its loader anew for each epoch must not keep all of its datasets.
             if self.roles.over(old) and old is not record:
+                record.inherit(old)
                 old.recipe = old.replay = None
                 old.lists = []
 
@@ -159,6 +161,10 @@ class Phases(Engine):
         epoch = record.training and self.is_current(step.iteration)
         if epoch and record is self.roles.primary:
             step.iteration.thread = get_ident()
+            if self.clock.running and not step.iteration.clocked:
+                if self.clock.leave():
+                    self._device.close()
+                self._tell_left(step.iteration)
         if epoch and record is self.roles.primary and self._may_announce(step.iteration):
             step.role = primary
             self._begin_step(step)
@@ -190,13 +196,21 @@ class Phases(Engine):
             self.clock.open(entered)
             return
         if first:
+            if self.clock.left is not None:
+                self._tell_left(step.iteration)
             step.iteration.announced = True
             self._epoch += 1
         self.checkpoint('start' if first else 'window', step.iteration, entered)
         self._remaining -= 1
         step.began = now()  # What lay between was a checkpoint, which belongs to no step.
+        step.iteration.clocked = True
         if not self.off:
             self.clock.open(step.began)
+
+    def _tell_left(self, iteration):
+        """The pass before this one was left before its end, which the script never asked for: that is known only now."""
+        self.checkpoint('epoch_end', iteration, None)
+        self._remaining = 0
 
     def _synchronise(self, entered):
         """Waits for what the device still has to do, which is the last step's computing; returns the time afterwards."""
@@ -294,7 +308,8 @@ class Phases(Engine):
     def checkpoint(self, why, iteration, entered):
         """Sends what was measured and does what the launcher answers, until it says how to go on."""
         message = self._at(why, iteration)
-        window = self.clock.take(self.modes.mode, entered, self.world > 1)
+        ranks = self.world > 1
+        window = self.clock.take(self.modes.mode, entered, ranks) if self.clock.left is None else self.clock.take_left(self.modes.mode, ranks)
         if window is not None:
             window['nonfinite'] = self._nonfinite()
             device = self._device.take()

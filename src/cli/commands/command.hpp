@@ -78,7 +78,7 @@ struct Outcome {
   std::optional<std::string> file{};  ///< what -o FILE gets instead of `json`
   std::vector<LeftFile> files{};      ///< written beside -o FILE
   WriteOrder order = WriteOrder::files_first;
-  bool exit_code_stays = false;          ///< result_first: it is another program's, whatever cannot be written
+  bool exit_code_stays = false;          ///< result_first: it is another program's, as stdout is, so `text` goes to stderr
   std::string text_once_written{};       ///< result_first: follows `text` once all files are written
   std::function<void()> once_written{};  ///< called when all of it is, with files first; the command still is there
 };

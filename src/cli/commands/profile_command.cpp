@@ -83,11 +83,38 @@ struct Saved {
 };
 
 /// A profile that cannot be saved is still told: the measurement took minutes.
+/// A command behind "next:  ": on a narrow terminal in lines that a shell takes for one, with its words whole, so that they can be copied.
+std::string in_shell_lines(const std::string& command, int width) {
+  constexpr int usual = 80;
+  constexpr std::size_t indent = 7;
+  constexpr std::size_t narrowest = 20;
+  if (width >= usual || command.find_first_of("'\"\\") != std::string::npos) return command;
+  const std::size_t room = std::max(static_cast<std::size_t>(std::max(width, 0)), narrowest + indent) - indent;
+  std::string text;
+  std::size_t used = 0;
+  for (std::size_t at = 0; at < command.size();) {
+    const std::size_t end = std::min(command.find(' ', at), command.size());
+    const std::size_t word = end - at;
+    if (used > 0 && used + 1 + word + 2 > room) {
+      text += " \\\n" + std::string(indent, ' ');
+      used = 0;
+    } else if (used > 0) {
+      text += ' ';
+      ++used;
+    }
+    text += command.substr(at, word);
+    used += word;
+    at = end + 1;
+  }
+  return text;
+}
+
 Saved save(const ProfileResult& result, const std::string& json, const CommandContext& context) {
   try {
     const std::filesystem::path place = context.options.output ? *context.options.output : new_profile_path(std::time(nullptr));
     if (!context.options.output) write_file_atomically(place, json);
-    return {place, fmt::format("\nsaved: {}\nnext:  {}\n", printable(place.native()), next_command(result, place.string()))};
+    return {place, fmt::format("\nsaved: {}\nnext:  {}\n", printable(place.native()),
+                               in_shell_lines(next_command(result, place.string()), context.style.width))};
   } catch (const Error& error) {
     context.events.finding({"profile-not-saved", Finding::Severity::warning, fmt::format("the profile is not saved: {}", error.what())});
     return {{}, fmt::format("\nnot saved: {}\n", printable_lines(error.what()))};

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <system_error>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/system/files.hpp"
@@ -76,6 +77,7 @@ TerminalEvents::Look event_look(const CommonOptions& options) {
   look.detail = options.verbose ? TerminalEvents::Detail::verbose : TerminalEvents::Detail::usual;
   look.colour = colour_of(Stream::error, options.colour);
   look.width = [] { return width_of(Stream::error); };
+  look.wraps = ::isatty(STDERR_FILENO) == 1 || !environment("COLUMNS").empty();
   return look;
 }
 
@@ -188,6 +190,25 @@ std::string bar(const Progress& progress, int width) {
   return (known.empty() ? progress.activity : known.substr(1)).substr(0, room);
 }
 
+/// Each line in lines that fit, the further ones indented.
+std::string wrapped(const std::string& text, int width) {
+  constexpr std::size_t indent = 2;
+  constexpr std::size_t narrowest = 20;
+  const std::size_t room = std::max(static_cast<std::size_t>(std::max(width, 0)), narrowest) - indent;
+  std::vector<std::string> lines;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const std::string line = text.substr(at, end - at);
+    at = end + 1;
+    bool first = true;
+    for (const std::string& part : display_width(line) > room + indent ? wrap(line, room) : std::vector{line}) {
+      lines.push_back(std::string(first ? 0 : indent, ' ') + part);
+      first = false;
+    }
+  }
+  return fmt::format("{}", fmt::join(lines, "\n"));
+}
+
 }  // namespace
 
 TerminalEvents::TerminalEvents(Look look, std::function<void(std::string_view)> write, const Clock& clock)
@@ -246,7 +267,7 @@ void TerminalEvents::finish() {
 
 void TerminalEvents::write_line(const std::string& line) {
   clear_bar();
-  m_write(line + "\n");
+  m_write((m_look.wraps ? wrapped(line, m_look.width()) : line) + "\n");
   draw_bar();
 }
 

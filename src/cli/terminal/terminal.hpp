@@ -27,6 +27,7 @@ class TerminalEvents final : public EventSink {
     Detail detail = Detail::usual;
     Colour colour = Colour::off;
     std::function<int()> width = [] { return 80; };  ///< columns; asked for each bar, as windows change their size
+    bool wraps = false;                              ///< lines that are longer; a log has them whole
   };
   /// `write` takes text for stderr; called under a lock.
   TerminalEvents(Look look, std::function<void(std::string_view)> write, const Clock& clock);

@@ -10,6 +10,14 @@
 
 namespace dsanalyze {
 
+/// Samples that a training's steps took. One in twenty may have had fewer than the least, as the last batch of an epoch has, and one in twenty more
+/// than the most.
+struct StepSamplesRecord {
+  double least = 0;
+  double mean = 0;
+  double most = 0;
+};
+
 /// The loader of a training that `dsanalyze profile -- COMMAND` launched.
 struct LoaderRecord {
   enum class Style { map, iterable };
@@ -26,6 +34,7 @@ struct LoaderRecord {
   Style style = Style::map;
   std::string file{};  ///< where the script makes it
   int line = 0;
+  std::optional<StepSamplesRecord> samples_per_step{};  ///< of one rank, over all phases
 };
 constexpr std::array<const char*, 2> names_of(LoaderRecord::Style /*type*/) { return {"map", "iterable"}; }
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <string_view>
 
 #include "base/text/enum_names.hpp"
 #include "base/text/text.hpp"
@@ -32,11 +34,34 @@ double wanted_budget(const AttachedTraining& training) {
   return std::ceil(steps * longest_step(training));
 }
 
+/// Why P is not known though the loader was drained; empty where it is known, or was not drained.
+std::string missing_prep(const AttachedTraining& training, const ProfileResult& result) {
+  if (result.run("prep") != nullptr || training.drains.empty()) return "";
+  const DrainMeasurement& own = training.drains.front();
+  if (std::ranges::any_of(own.by_rank, [](const auto& each) { return !each.second.error.empty(); }))
+    return "P was not measured, as draining the loader failed: see the finding drain-failed.";
+  std::size_t fewest = SIZE_MAX;
+  double seconds = 0;
+  for (const auto& [rank, drained] : own.by_rank) {
+    fewest = std::min(fewest, drained.delivered.size());
+    if (!drained.delivered.empty()) seconds = std::max(seconds, to_seconds(drained.delivered.back() - drained.begin));
+  }
+  if (own.by_rank.empty()) return "";
+  return fmt::format(
+      "P was not measured: drained for {}, {} worker{} delivered {} batch{}, and two of each are the least. Pass a longer --time-budget.",
+      format_seconds(seconds), own.workers, own.workers == 1 ? "" : "s", fewest, fewest == 1 ? "" : "es");
+}
+
 /// Of phases that were not reached, and of those whose steps never took the same time twice.
 void find_missing_phases(const LaunchedTraining& launched, ProfileResult& result) {
   std::vector<std::string> missing;
+  const std::string no_prep = missing_prep(launched.training, result);
+  if (!no_prep.empty()) {
+    result.trusted = false;
+    result.findings.push_back({"phases-missing", Severity::warning, no_prep});
+  }
   for (const char* const name : {"full", "synthetic", "prep", "cached"})
-    if (result.run(name) == nullptr) missing.emplace_back(name);
+    if (result.run(name) == nullptr && (no_prep.empty() || std::string_view(name) != "prep")) missing.emplace_back(name);
   if (!missing.empty()) {
     result.trusted = false;
     const std::string phases = fmt::format("{}", fmt::join(missing, ", "));
@@ -47,9 +72,10 @@ void find_missing_phases(const LaunchedTraining& launched, ProfileResult& result
                            format_seconds(longest_step(launched.training)), phases, wanted_budget(launched.training))
          : !launched.failure.empty() ? fmt::format("these phases were not measured, as the profile was cut short before: {}.", phases)
          : launched.finished
-             ? fmt::format("no window of steps came about in these phases: {}. The script leaves each pass over its loader after a few steps, or "
-                           "makes its loader anew. Let a pass last 60 steps or more, or to its end.",
-                           phases)
+             ? fmt::format(
+                   "no window of steps came about in these phases: {}. The script leaves each pass over its loader after a step, or makes its "
+                   "loader anew for each step. Let a pass last longer.",
+                   phases)
              : fmt::format("the training ended before these phases were measured: {}. Let it train longer (more epochs, more samples), or "
                            "shorten the phases with --time-budget.",
                            phases)});

@@ -105,6 +105,33 @@ double epoch_samples(const AttachedTraining& training) {
   return step > 0 ? step * static_cast<double>(*training.loader->batches) : known;
 }
 
+/// What a rank's steps took, in all phases or in one.
+std::optional<StepSamplesRecord> samples_per_step(const AttachedTraining& training, std::optional<AttachPhase> one = {}) {
+  constexpr double outlying = 0.05;
+  std::vector<double> samples;
+  for (const auto& [phase, measured] : training.phases)
+    for (const auto& [rank, windows] : measured.by_rank)
+      for (const StepWindow& window : windows)
+        if (!one || phase == *one) samples.insert(samples.end(), window.samples.begin(), window.samples.end());
+  if (samples.empty()) return std::nullopt;
+  std::ranges::sort(samples);
+  const auto spare = static_cast<std::size_t>(outlying * static_cast<double>(samples.size()));
+  const double sum = std::accumulate(samples.begin(), samples.end(), 0.0);
+  return StepSamplesRecord{samples[spare], sum / static_cast<double>(samples.size()), samples[samples.size() - 1 - spare]};
+}
+
+/// Rates of phases that took batches of other sizes are of other steps.
+void find_changed_batches(const AttachedTraining& training, ProfileResult& result) {
+  constexpr double clearly = 0.1;
+  const auto full = samples_per_step(training, AttachPhase::full);
+  const auto synthetic = samples_per_step(training, AttachPhase::synthetic);
+  if (!full || !synthetic || std::abs(synthetic->mean - full->mean) <= clearly * full->mean) return;
+  result.findings.push_back({"batch-changed", Finding::Severity::warning,
+                             fmt::format("a step took {} samples on the average in the phase full, and {} in the phase synthetic: the script changes "
+                                         "its batch size as it trains, so G is that of other steps than were found.",
+                                         format_number(full->mean), format_number(synthetic->mean))});
+}
+
 /// Nothing where the phase was not measured.
 std::optional<RunRecord> run_of(const AttachedTraining& training, AttachPhase phase) {
   const auto found = training.phases.find(phase);
@@ -298,6 +325,7 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
   result.trusted = true;
   result.command = settings.command;
   result.loader = training.loader;
+  result.loader->samples_per_step = samples_per_step(training);
   result.host = host_record(host, training);
   result.settings.batch_size = training.loader->batch_size.value_or(0);
   result.settings.accelerators = ranks_of(training);
@@ -325,6 +353,7 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
                     training.steps, training.steps == 1 ? "" : "s"));
   grade_storage_proof(launched, result);
   find_attached_problems(launched, settings.mode, result);
+  find_changed_batches(training, result);
 
   const RunRecord* const full = result.run("full");
   const RunRecord* const cached = result.run("cached");

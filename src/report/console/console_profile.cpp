@@ -282,10 +282,11 @@ std::string labelled(const std::string& label, const std::string& text, std::siz
 }
 
 std::string step_text(const WaitsRecord& waits) {
-  std::string text = fmt::format("{} = {} compute + {} waiting for data", format_seconds(waits.step_seconds),
-                                 format_seconds(waits.compute.seconds_per_step), format_seconds(waits.data.seconds_per_step));
   constexpr double least_fraction = 0.005;
-  if (waits.ranks.fraction > least_fraction) text += fmt::format(" + {} waiting for ranks", format_seconds(waits.ranks.seconds_per_step));
+  const bool among_ranks = waits.ranks.fraction > least_fraction;
+  std::string text = fmt::format("{} = {} compute + {} waiting{}", format_seconds(waits.step_seconds), format_seconds(waits.compute.seconds_per_step),
+                                 format_seconds(waits.data.seconds_per_step), among_ranks ? " for data" : "");
+  if (among_ranks) text += fmt::format(" + {} waiting for ranks", format_seconds(waits.ranks.seconds_per_step));
   if (waits.outside.fraction > least_fraction) {
     text += fmt::format(" + {} outside the loop's steps", format_seconds(waits.outside.seconds_per_step));
     if (waits.validation.fraction > least_fraction) text += fmt::format(" ({} validation)", format_seconds(waits.validation.seconds_per_step));
@@ -340,8 +341,8 @@ std::string attached_summary(const ProfileResult& result, const ConsoleStyle& st
   if (result.prep)
     rate("prep", *result.prep, "P",
          fmt::format(", {} workers, {} usable cores", result.loader ? result.loader->workers : 0, format_number(result.host.cores)));
-  if (result.ingestion)
-    rate(trainer_name(result), *result.ingestion, "G", result.settings.batch_size > 0 ? fmt::format(", batch {}", result.settings.batch_size) : "");
+  const std::string batch = batch_text(result);
+  if (result.ingestion) rate(trainer_name(result), *result.ingestion, "G", batch.empty() ? "" : ", " + batch);
   if (result.prep_by_workers.size() > 1) {
     std::vector<std::string> points;
     for (const WorkerPoint& point : result.prep_by_workers)

@@ -92,6 +92,14 @@ std::string share_with_interval(const StallRecord& stall) {
 
 std::string trainer_name(const ProfileResult& result) { return result.host.accelerator_shares_cores ? "training" : "GPU"; }
 
+std::string batch_text(const ProfileResult& result) {
+  const auto steps = result.loader ? result.loader->samples_per_step : std::nullopt;
+  if (steps && steps->least < steps->most)
+    return fmt::format("batch {}-{} ({} on the average)", format_number(steps->least), format_number(steps->most), format_number(steps->mean));
+  if (steps) return fmt::format("batch {}", format_number(steps->most));
+  return result.settings.batch_size > 0 ? fmt::format("batch {}", result.settings.batch_size) : "";
+}
+
 std::string loader_text(const LoaderRecord& loader) {
   std::string text =
       fmt::format("{} {}, {}, {} workers", printable(loader.name), printable(loader.version), printable(loader.dataset_class), loader.workers);

@@ -18,6 +18,8 @@ std::string interference_text(const ProfileResult::Attained& attained);
 std::string setup_text(const ProfileResult& result);
 /// Of a launched training: its loader, and where its script makes it.
 std::string loader_text(const LoaderRecord& loader);
+/// "batch 32", "batch 32-256 (120 on the average)"; empty where it is not known.
+std::string batch_text(const ProfileResult& result);
 /// Of a launched training: "GPU", or "training" where it takes the CPU.
 std::string trainer_name(const ProfileResult& result);
 std::string dataset_text(const DatasetRecord& dataset);

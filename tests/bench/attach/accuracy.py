@@ -72,7 +72,9 @@ elif mode == "drain":
     it = iter(loader)
     for _ in range(4 * workers): next(it)
     begin, got = time.perf_counter(), 0
-    while time.perf_counter() - begin < 6: next(it); got += batch
+    while time.perf_counter() - begin < 6:  # Batches come in clumps of as many as there are workers; the first of one must not be the last that counts.
+        for _ in range(workers): next(it)
+        got += workers * batch
     print(got / (time.perf_counter() - begin))
 else:
     for epoch in range(1000): train(loader)

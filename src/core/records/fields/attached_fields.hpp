@@ -6,6 +6,12 @@
 namespace dsanalyze {
 
 template <>
+struct Fields<StepSamplesRecord> {
+  using R = StepSamplesRecord;
+  static constexpr std::tuple list{field("least", &R::least), field("mean", &R::mean), field("most", &R::most)};
+};
+
+template <>
 struct Fields<LoaderRecord> {
   using R = LoaderRecord;
   static constexpr std::tuple list{field("name", &R::name),
@@ -20,7 +26,8 @@ struct Fields<LoaderRecord> {
                                    field("samples", &R::samples),
                                    field("style", &R::style),
                                    field("file", &R::file),
-                                   field("line", &R::line)};
+                                   field("line", &R::line),
+                                   field("samples_per_step", &R::samples_per_step).omitted()};
 };
 
 template <>

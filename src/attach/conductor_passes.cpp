@@ -1,0 +1,82 @@
+#include <algorithm>
+#include <utility>
+
+#include "conductor.hpp"
+
+/// Passes over the loader that are too short for warming up and measuring within one.
+
+namespace dsanalyze {
+
+/// How many steps the next pass over the loader will have, as far as is known: those of an epoch, or fewer where the script left the last pass early.
+std::optional<std::uint64_t> Conductor::pass_steps() const {
+  std::optional<std::uint64_t> steps = m_training.loader ? m_training.loader->batches : std::nullopt;
+  for (const auto& [number, member] : m_members)
+    if (member.trains && member.last_pass) steps = std::min(steps.value_or(*member.last_pass), *member.last_pass);
+  return steps;
+}
+
+/// A pass too short for warming up and measuring is measured as a whole, or several of them together; not where it takes long.
+bool Conductor::short_passes() const {
+  const auto steps = pass_steps();
+  if (!steps) return false;
+  const bool quick = static_cast<double>(*steps) * m_step_seconds <= stage_seconds(m_stage) / 4;
+  return *steps < short_pass_steps && (quick || *steps <= 2 * least_steps);
+}
+
+bool Conductor::settled_passes() const {
+  return std::ranges::all_of(m_members, [](const auto& each) { return !each.second.trains || each.second.passes_agree; });
+}
+
+/// Several short passes are a window, and the next phase begins with a pass.
+Answer Conductor::next_pass(Nanoseconds now) {
+  const RunSteps whole{phase(), short_pass_steps + 1};  // A pass that is longer after all is not lost track of.
+  if (m_warming_up) {
+    const bool steady = settled_passes();
+    if (!steady && !late(now)) return whole;
+    start_measuring(steady);
+    for (auto& [number, member] : m_members) member.passes.reset();
+    return whole;
+  }
+  constexpr double too_long = 3;
+  const bool over = to_seconds(now - m_stage_begin) > stage_seconds(m_stage);
+  if (over)
+    for (auto& [number, member] : m_members) take_passes(member);
+  if (measurement().by_rank.empty() && to_seconds(now - m_stage_begin) < too_long * stage_seconds(m_stage)) return whole;
+  return enough(now) ? next_stage(now) : Answer(whole);
+}
+
+void Conductor::end_pass(Member& member) {
+  constexpr double most_of_stage = 0.08;  // for one window
+  const std::optional<StepWindow> window = std::exchange(member.at->window, std::nullopt);
+  member.at.reset();
+  member.last_pass = std::exchange(member.pass_steps, 0);
+  if (!window || window->samples.empty() || m_stage == Stage::warm || m_stage == Stage::drains) return;
+  if (short_passes()) {
+    m_step_seconds = std::max(median_step_seconds(*window), 1e-6);
+    add_to_passes(member, *window);
+    const std::size_t steps = member.passes->samples.size();
+    const bool took_long = steps >= least_steps && to_seconds(m_now - member.passes_since) > most_of_stage * stage_seconds(m_stage);
+    if (steps >= warm_up_steps || step_seconds(*member.passes) > window_seconds || took_long) take_passes(member);
+  } else if (!m_warming_up && window->samples.size() * 2 >= window_steps() && member.hello) {
+    keep(member.hello->rank, *window);
+    measurement().after = m_use();
+  }
+}
+
+void Conductor::add_to_passes(Member& member, const StepWindow& steps) {
+  if (member.passes) return append(*member.passes, steps);
+  member.passes = steps;
+  member.passes_since = steps.begin;
+}
+
+/// What there is of short passes is a window now.
+void Conductor::take_passes(Member& member) {
+  const std::optional<StepWindow> passes = std::exchange(member.passes, std::nullopt);
+  if (!passes || !member.hello) return;
+  member.passes_agree = agrees_with_last(member, *passes);
+  if (m_warming_up) return;
+  keep(member.hello->rank, *passes);
+  measurement().after = m_use();
+}
+
+}  // namespace dsanalyze
