@@ -28,15 +28,18 @@ build_jobs() {
 # Many files are compiled as one: a third of the time. `scripts/lint --alone` compiles each by itself.
 joined_files=(-Dunity=on -Dunity_size=16)
 
-# configure_release FOLDER: the build that the demo runs and that packages are made of. Libraries are linked in; fmt, of which Debian has
-# no static library, is compiled in.
-configure_release() {
-  configure "$1" --buildtype=release -Dprefix=/usr -Dprefer_static=true -Dcpp_args=-DFMT_HEADER_ONLY \
-    '-Dcpp_link_args=-static-libstdc++ -static-libgcc' -Dtests=disabled -Dbench=disabled "${joined_files[@]}"
-}
+# What is handed out: libraries are linked in; fmt, of which Debian has no static library, is compiled in.
+as_released=(--buildtype=release -Dprefix=/usr -Dprefer_static=true -Dcpp_args=-DFMT_HEADER_ONLY '-Dcpp_link_args=-static-libstdc++ -static-libgcc'
+  "${joined_files[@]}")
 
-# configure_test: build/test.
-configure_test() { configure build/test -Dtests=enabled -Dwerror=true "${joined_files[@]}"; }
+# The folder of the build that the demo runs and that packages are made of. `.ci/run` names build/test: the tests' program is compiled by the same commands.
+release_folder=${DSANALYZE_RELEASE_FOLDER:-build/release}
+
+# configure_release: the program, without what only tests need.
+configure_release() { configure "$release_folder" "${as_released[@]}" -Dtests=disabled -Dbench=disabled; }
+
+# configure_test: build/test. What is tested is what is handed out.
+configure_test() { configure build/test "${as_released[@]}" -Dtests=enabled -Dwerror=true; }
 
 # configure FOLDER OPTION...: meson setup, once; again when there is an MPI that was not there, or another one.
 configure() {

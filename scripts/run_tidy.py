@@ -22,7 +22,7 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FILES_AT_ONCE = 24  # about half a minute
+FILES_AT_ONCE = 48  # about half a minute; half as many take a quarter longer in all
 SHALLOW = [word for option in ("-analyzer-config", "mode=shallow") for word in ("-Xclang", option)]  # the analyzer's depth, which deep is three times as long
 
 
@@ -124,7 +124,8 @@ def main():
     start = time.monotonic()
     findings = 0
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        jobs = {pool.submit(check, *look, build, rules, passed): name for name, look in looks.items()}
+        longest_first = sorted(looks.items(), key=lambda look: -look[1][0].ends[-1])
+        jobs = {pool.submit(check, *look, build, rules, passed): name for name, look in longest_first}
         for number, job in enumerate(concurrent.futures.as_completed(jobs), 1):
             if job.result() is not None:
                 findings += 1

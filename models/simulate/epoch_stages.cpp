@@ -17,7 +17,7 @@ Nanoseconds StorageStage::end_when_begun(Bytes bytes, Nanoseconds begin) {
   switch (m_storage.kind) {
     case SimulatedStorage::Kind::device:
       m_busy_seconds += static_cast<double>(bytes) / m_storage.device.bytes_per_second;
-      return storage_request_end(*m_device, m_storage.device, bytes, begin);
+      return storage_request_end(m_device, m_storage.device, bytes, begin);
     case SimulatedStorage::Kind::measured: {
       const double seconds = m_storage.request_seconds.draw(m_random.uniform());
       m_busy_seconds += seconds / m_storage.concurrency;

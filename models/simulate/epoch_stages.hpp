@@ -4,7 +4,6 @@
 #include <array>
 #include <cstdint>
 #include <limits>
-#include <memory>
 #include <vector>
 
 #include "base/random.hpp"
@@ -69,7 +68,7 @@ class StorageStage {
   const SimulatedStorage& m_storage;
   RandomStream m_random;
   EventHeap<char> m_under_way;  // when each of the engine's places is free
-  std::unique_ptr<StorageDeviceState> m_device = std::make_unique<StorageDeviceState>();
+  StorageDeviceLanes<OwnLane> m_device;
   double m_busy_seconds = 0;
 };
 
@@ -91,8 +90,8 @@ class PrepStage {
   double m_copy_bytes_per_s;
   bool m_own_core;  // each worker has one
   RandomStream m_random;
-  DeviceLane m_copies;
-  std::vector<DeviceLane> m_cores;
+  OwnLane m_copies;
+  std::vector<OwnLane> m_cores;
   Nanoseconds m_busy = 0;
 };
 

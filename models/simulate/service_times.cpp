@@ -22,6 +22,11 @@ Distribution::Distribution(std::vector<double> quantiles, std::string_view field
   m_steps = static_cast<double>(m_quantiles.size() - 1);
 }
 
+double Distribution::in_tail(double beyond) const {
+  const double before_last = m_quantiles[m_quantiles.size() - 2];
+  return before_last + std::pow(beyond, m_tail_power) * (m_quantiles.back() - before_last);
+}
+
 double Distribution::mean() const {
   if (is_constant()) return m_quantiles.front();
   double sum = m_quantiles.front() / 2;

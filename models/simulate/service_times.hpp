@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <optional>
 #include <string_view>
@@ -31,14 +30,17 @@ class Distribution {
     if (m_steps == 0) return m_quantiles.front();
     const double place = share * m_steps;
     const auto below = static_cast<std::size_t>(place);
-    double beyond = place - static_cast<double>(below);
-    if (m_tail_power > 1 && below + 2 == m_quantiles.size()) beyond = std::pow(beyond, m_tail_power);
+    const double beyond = place - static_cast<double>(below);
+    if (m_tail_power > 1 && below + 2 == m_quantiles.size()) return in_tail(beyond);
     return m_quantiles[below] + beyond * (m_quantiles[below + 1] - m_quantiles[below]);
   }
   [[nodiscard]] bool is_constant() const { return m_steps == 0; }
   [[nodiscard]] double mean() const;
 
  private:
+  // Between the last two, which one draw of a hundred is: apart, so that the others need no room for a call.
+  [[nodiscard]] double in_tail(double beyond) const;
+
   std::vector<double> m_quantiles{0};
   double m_steps = 0;       // between quantiles
   double m_tail_power = 1;  // of the way between the last two

@@ -268,8 +268,11 @@ std::string GroupMember::failure() const { return m_impl->failure(); }
 bool GroupMember::out_of_memory() const { return m_impl->lost_for_memory.load(); }
 int GroupMember::event_descriptor() const {
   if (!m_impl->forked()) {
+    // Not std::call_once: where the released library throws through the C library's function for it, the process ends, as each has an unwinder of its
+    // own.
+    const std::lock_guard lock(m_impl->watch_begins);
     try {
-      std::call_once(m_impl->watch_begun, [this] { m_impl->watcher = std::jthread([this] { m_impl->watch(); }); });
+      if (!m_impl->watcher.joinable()) m_impl->watcher = std::jthread([this] { m_impl->watch(); });
     } catch (const std::exception& error) {
       throw_no_thread(error, "a thread that looks out for batches", let_more_start);
     }

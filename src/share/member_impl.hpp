@@ -60,7 +60,7 @@ struct GroupMember::Impl {
   std::string why_lost;
   std::atomic<std::uint32_t> changes{0};
 
-  std::once_flag watch_begun;
+  std::mutex watch_begins;
   std::jthread watcher;
   std::jthread listener;
 

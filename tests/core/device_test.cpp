@@ -86,6 +86,26 @@ TEST_CASE("k lanes serve k requests at once and the next one after the first of 
   CHECK(reserve_earliest(lanes, 1000, 50, 1000) == 1050);
 }
 
+TEST_CASE("lanes and a disk that one thread keeps to itself end every request when shared ones do") {
+  RandomStream random(11);
+  std::array<DeviceLane, 3> shared;
+  std::array<OwnLane, 3> own;
+  const auto shared_disk = std::make_unique<StorageDeviceState>();
+  const auto own_disk = std::make_unique<StorageDeviceLanes<OwnLane>>();
+  constexpr StorageDeviceSpec slow_at_times{1e6, 90'000, 4};
+  Nanoseconds now = 0;
+  bool same = true;
+  for (int i = 0; i < 20'000; ++i) {
+    now += static_cast<Nanoseconds>(random.below(300'000));
+    const auto service = static_cast<Nanoseconds>(random.below(1'000'000));
+    const Bytes bytes = i % 1000 == 0 ? Bytes{400'000'000} : Bytes{random.below(500)};  // some wait for minutes: the backlog grows beyond belief
+    same = same && reserve(shared[0], now, service, now) == reserve(own[0], now, service, now);
+    same = same && reserve_earliest(shared, now, service, now) == reserve_earliest(own, now, service, now);
+    same = same && storage_request_end(*shared_disk, slow_at_times, bytes, now) == storage_request_end(*own_disk, slow_at_times, bytes, now);
+  }
+  CHECK(same);
+}
+
 TEST_CASE("garbage in a lane is refused and the device goes on from now") {
   const Nanoseconds now = 5 * nanoseconds_per_second;
   for (const Nanoseconds garbage : {std::numeric_limits<Nanoseconds>::max(), now + max_backlog + 1, Nanoseconds{1} << 62}) {

@@ -16,9 +16,10 @@ class MinioPolicy final : public PolicyOverState<MinioPolicy, MinioEntry> {
   void expect(std::uint64_t key) const { __builtin_prefetch(&m_bitmap[key / 64]); }
 
   CacheDecision decide(const CacheAccess& item, std::vector<std::uint64_t>& /*evicted*/) {
-    const bool held = (m_bitmap[item.key / 64] & bit_of(item.key)) != 0;
-    const bool admitted = !held && fits(item.bytes) && admitted_priority(item.priority) >= m_header->least_priority;
-    if (admitted) {  // seldom: until the cache is full
+    const bool held = (m_bitmap[item.key / 64] >> (item.key % 64) & 1) != 0;
+    // Room first: once the cache is full, which is as good as always, nothing is left to be guessed by a processor.
+    const bool admitted = fits(item.bytes) && !held && admitted_priority(item.priority) >= m_header->least_priority;
+    if (admitted) [[unlikely]] {
       count_in(m_entries[item.key], item.bytes);
       mark(item.key);
       return CacheDecision::admit;
