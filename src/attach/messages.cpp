@@ -138,6 +138,9 @@ DrainedMessage read_drained(JsonObject& object) {
   if (message.samples.size() != message.delivered.size()) object.fail("samples", "expected as many as /times has");
   if (!std::ranges::is_sorted(message.delivered)) object.fail("times", "expected instants in their order");
   message.main_thread_cpu_seconds = to_seconds(static_cast<Nanoseconds>(count(object, "main_cpu")));
+  if (auto cpu = object.optional_object("cpu"))
+    message.cpu = {static_cast<std::size_t>(count(*cpu, "from")), to_seconds(instant(*cpu, "thread")), to_seconds(instant(*cpu, "process")),
+                   to_seconds(instant(*cpu, "workers"))};
   message.error = object.optional_text("error").value_or("");
   return message;
 }

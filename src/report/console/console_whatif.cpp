@@ -225,7 +225,9 @@ std::string advice_section(const std::vector<AdviceRecord>& advice, std::size_t 
 std::string console_summary(const WhatIfResult& result, const ConsoleStyle& style) {
   const std::size_t width = console::layout_width(style);
   std::string text = paragraph("", result.model, width);
-  text += paragraph("", fmt::format("from {}; {} of the dataset cached", result.source, format_share(result.base_cache_fraction)), width);
+  const bool knows_cache = result.rates.cache > 0;
+  text += paragraph(
+      "", "from " + result.source + (knows_cache ? fmt::format("; {} of the dataset cached", format_share(result.base_cache_fraction)) : ""), width);
   if (result.attained) text += paragraph("", "as measured, " + report::attained_text(result), width);
   text += "\n" + answers_table(result, width);
   text += validation_section(result, style);
