@@ -19,6 +19,8 @@ constexpr double infinite = std::numeric_limits<double>::infinity();
 constexpr double least_loss = 0.02;
 /// What preparing in the training process may differ by from preparing in a worker.
 constexpr double in_process_error = 0.1;
+/// Rates that differ by less hold each other up: batches come now early and now late, and equal runs differ by half as much.
+constexpr double hardly_apart = 0.056;
 /// Of the cores: training that takes less leaves the workers alone.
 constexpr double least_training_share = 0.05;
 
@@ -216,13 +218,13 @@ TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change)
   const bool by_prep = rates.prep < rates.ingestion;
   rates.bottleneck = by_cores || by_prep ? "cpu" : "gpu";
   rates.detail = by_cores ? "cores" : by_prep ? detail_of_prep(model, law.limit) : detail_of_steps(model, speed);
-  rates.too_close = rates.ci95_prep.overlaps(rates.ci95_ingestion);
+  const double ratio = std::max(rates.prep, rates.ingestion) / std::min(rates.prep, rates.ingestion);
+  rates.too_close = rates.ci95_prep.overlaps(rates.ci95_ingestion) || (workers > 0 && ratio < 1 + hardly_apart);
   constexpr double clearly = 1.5;
-  const bool clear = std::max(rates.prep, rates.ingestion) >= clearly * std::min(rates.prep, rates.ingestion);
   if (const double contended = workers > 0 ? competition(model, rates.samples_per_s, cores, speed) : 0; contended > 0) {
     const double turns = in_turn(rates.prep, rates.ingestion);
     rates.ci95.low = std::min(rates.ci95.low, rates.samples_per_s + contended * (turns - rates.samples_per_s));
-    rates.too_close |= !clear;
+    rates.too_close |= ratio < clearly;
   }
   if (model.waits_for_storage) {
     // What storage supplies is known of the training as found alone.
