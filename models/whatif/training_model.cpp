@@ -78,13 +78,16 @@ Correction correction(const TrainingModel& model, int workers, double cores, Lim
     double factor = 1, error = 0;
   };
   std::vector<Known> points;
+  std::optional<Known> nearest;  // whatever limits it
   for (const TrainingModel::Point& point : model.prep) {
     if ((point.workers == 0) != (workers == 0)) continue;
     const Law law = prep_law(model, point.workers, model.cores);
-    const bool same_cores = cores == model.cores;
-    if (same_cores && point.workers == workers) return {point.samples_per_s / law.rate, point.error};
-    if (law.limit == limit) points.push_back({point.workers, point.samples_per_s / law.rate, point.error});
+    const Known known{point.workers, point.samples_per_s / law.rate, point.error};
+    if (cores == model.cores && point.workers == workers) return {known.factor, known.error};
+    if (law.limit == limit) points.push_back(known);
+    if (!nearest || std::abs(point.workers - workers) < std::abs(nearest->workers - workers)) nearest = known;
   }
+  if (points.empty() && nearest) return {nearest->factor, std::hypot(nearest->error, std::abs(nearest->factor - 1) / 2)};
   if (points.empty()) {
     double error = 0;
     for (const TrainingModel::Point& point : model.prep) error = std::max(error, point.error);
