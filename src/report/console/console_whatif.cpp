@@ -137,10 +137,11 @@ void add_measured(const WhatIfAnswer& answer, std::vector<std::string>& cells) {
   cells.push_back(fmt::format("{:+.1f} %", 100 * measured.error));
 }
 
+bool is_of_launched_training(const WhatIfResult& result) { return !result.answers.empty() && !result.answers.front().detail.empty(); }
+
 std::string validation_details(const WhatIfResult& result) {
   const WhatIfValidation& validation = *result.validation;
-  const bool launched = result.rates.cache <= 0;  // It has no rate of a cache, and its prep is timed by nothing but its runs.
-  if (launched)
+  if (is_of_launched_training(result))  // Its prep is timed by nothing but its runs.
     return fmt::format("{} of {} bottlenecks right or inconclusive; {} of the measured intervals overlap the predicted ones.",
                        validation.verdicts_right, validation.measured, format_share(validation.covered_share));
   return fmt::format(
@@ -231,7 +232,7 @@ std::string advice_section(const std::vector<AdviceRecord>& advice, std::size_t 
 std::string console_summary(const WhatIfResult& result, const ConsoleStyle& style) {
   const std::size_t width = console::layout_width(style);
   std::string text = paragraph("", result.model, width);
-  const bool knows_cache = result.rates.cache > 0;
+  const bool knows_cache = !is_of_launched_training(result);
   text += paragraph(
       "", "from " + result.source + (knows_cache ? fmt::format("; {} of the dataset cached", format_share(result.base_cache_fraction)) : ""), width);
   if (result.attained) text += paragraph("", "as measured, " + report::attained_text(result), width);
