@@ -350,7 +350,7 @@ std::string attached_summary(const ProfileResult& result, const ConsoleStyle& st
       reached += fmt::format("; {} with its data in memory", format_rate(cached->samples_per_s, cached->ci95_samples_per_s));
     text += labelled("reached", reached, width);
   }
-  if (result.fix)
+  if (result.fix && !(result.waits && result.waits->delaying_rank))
     text += fix_lines(result, width);
   else
     text += labelled("do first", first_step(result), width);
