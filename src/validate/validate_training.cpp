@@ -13,6 +13,7 @@
 #include "base/statistics.hpp"
 #include "base/text/text.hpp"
 #include "base/text/units.hpp"
+#include "models/whatif/training_model.hpp"
 #include "profile/attached/attached_profile.hpp"
 
 namespace dsanalyze {
@@ -97,7 +98,7 @@ Run run_once(const TrainingValidationPlan& plan, const ProfileResult& profile, c
   return {full->samples_per_s, full->ci95_samples_per_s, measured.waits ? measured.waits->data.fraction : 0, full->windows};
 }
 
-void judge_training(WhatIfAnswer& answer, const std::vector<Run>& runs) {
+void judge_training(const TrainingModel& model, WhatIfAnswer& answer, const std::vector<Run>& runs) {
   std::vector<double> rates;
   std::vector<Interval> intervals;
   std::vector<double> waiting;
@@ -118,7 +119,7 @@ void judge_training(WhatIfAnswer& answer, const std::vector<Run>& runs) {
   measured.ci95_samples_per_s = rate.ci95;
   measured.error = measured.error_as_profiled = measured.closed_form_error = answer.samples_per_s / rate.samples_per_s - 1;
   measured.covered = answer.ci95_samples_per_s.overlaps(rate.ci95);
-  const double delivery = answer.detail == "delivery" ? median(waiting) : 0;
+  const double delivery = model.delivery_seconds * rate.samples_per_s / model.step_samples;
   const TrainingVerdict verdict = training_verdict(median(waiting), delivery);
   measured.bottleneck = verdict.bottleneck;
   // Storage, and training and prep that take turns, are not told apart by waiting.
@@ -242,7 +243,8 @@ void validate_training(const TrainingValidationPlan& plan, const ProfileResult& 
       done += each;
     }
   }
-  for (const std::size_t at : plan.order) judge_training(result.answers[at], measured[at]);
+  const TrainingModel model = training_model(profile);
+  for (const std::size_t at : plan.order) judge_training(model, result.answers[at], measured[at]);
   result.validation = conclude_training_validation(result.answers);
 }
 

@@ -65,8 +65,9 @@ while True:
     if begin is not None and mode == "clock" and asked - begin > seconds:
         print((steps * batch) / (asked - begin), waited / (asked - begin))
         os._exit(0 if sys.stdout.flush() is None else 1)
+    ready = workers and (not batches._data_queue.empty() or len(batches._task_info.get(batches._rcvd_idx, ())) == 2)
     x, y = next(batches)
-    waited += time.perf_counter() - asked
+    if not ready: waited += time.perf_counter() - asked
     optimizer.zero_grad()
     (weight * x).sum().backward()
     time.sleep(step)
@@ -122,13 +123,14 @@ def drawn(generator, cores, count):
     return configurations
 
 
-def verdict(answer, waiting, idle):
-    """Right, wrong or inconclusive, by what the steps waited beyond `idle`, which taking a ready batch over takes."""
-    lost = waiting - idle
-    bound = "cpu" if lost > edge else "gpu"
+def verdict(answer, workers, waiting):
+    """Right, wrong or inconclusive, by what the steps waited for batches that were not ready. Without workers the longer of prep and training is the bottleneck."""
+    least = edge if workers else 0.5
+    bound = "cpu" if waiting > least else "gpu"
+    at_the_edge = edge / 2 <= waiting <= 2 * edge if workers else abs(waiting - least) < edge
     if answer["too_close"]:
         return "inconclusive"
-    return "right" if bound == answer["bottleneck"] or edge / 2 <= lost <= 2 * edge else "WRONG"
+    return "right" if bound == answer["bottleneck"] or at_the_edge else "WRONG"
 
 
 def rows_of(bench, kind, generator):
@@ -143,7 +145,6 @@ def rows_of(bench, kind, generator):
     for _ in range(arguments.rounds):
         for at, each in enumerate(configurations):
             runs[at].append(bench.measured(kind, *each))
-    take = next((point.get("main_thread_seconds_per_sample") or 0 for point in record["curves"]["P_by_workers"] if point["workers"] == base_workers), 0)
     for each, answer, measured in zip(configurations, answers, runs):
         rate = statistics.median(run[0] for run in measured)
         waiting = statistics.median(run[1] for run in measured)
@@ -152,7 +153,7 @@ def rows_of(bench, kind, generator):
                "error_percent": 100 * (answer["samples_per_s"] / rate - 1), "low": answer["ci95_samples_per_s"]["low"], "high": answer["ci95_samples_per_s"]["high"],
                "scatter_percent": 100 * (max(run[0] for run in measured) - min(run[0] for run in measured)) / 2 / rate, "unchanged_percent": 100 * (found / rate - 1),
                "P": answer["P"], "G": answer["G"], "apart": rates[1] / rates[0], "waiting": waiting, "bottleneck": answer["bottleneck_detail"],
-               "verdict": verdict(answer, waiting, take * rate)}
+               "verdict": verdict(answer, each[0], waiting)}
 
 
 def summary(rows):
