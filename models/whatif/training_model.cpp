@@ -70,22 +70,42 @@ struct Correction {
   double error = 0;
 };
 
+/// What a measured point says of the law.
+struct Known {
+  int workers = 0;
+  Limit limit = Limit::workers;
+  double factor = 1, error = 0;
+};
+
+/// Of all points, workers rising. A point of a drain too short to be sure of counts together with the one before it, by their errors: as if the law
+/// could change so much from one to the next.
+std::vector<Known> known_points(const TrainingModel& model) {
+  constexpr double unsure = 0.05;
+  std::vector<Known> points;
+  for (const TrainingModel::Point& point : model.prep) {
+    const Law law = prep_law(model, point.workers, model.cores);
+    Known known{point.workers, law.limit, point.samples_per_s / law.rate, point.error};
+    if (known.error > unsure && !points.empty() && points.back().workers > 0 && points.back().limit == known.limit) {
+      const double before = std::pow(std::hypot(unsure, points.back().error), -2);
+      const double own = std::pow(known.error, -2);
+      known.factor = (own * known.factor + before * points.back().factor) / (own + before);
+      known.error = 1 / std::sqrt(own + before);
+    }
+    points.push_back(known);
+  }
+  return points;
+}
+
 /// What the measured points say of the law where `limit` holds. A point itself is right but for its own interval; elsewhere the correction, and how
 /// much it changes from point to point, is what the law does not know.
 Correction correction(const TrainingModel& model, int workers, double cores, Limit limit) {
-  struct Known {
-    int workers = 0;
-    double factor = 1, error = 0;
-  };
   std::vector<Known> points;
   std::optional<Known> nearest;  // whatever limits it
-  for (const TrainingModel::Point& point : model.prep) {
-    if ((point.workers == 0) != (workers == 0)) continue;
-    const Law law = prep_law(model, point.workers, model.cores);
-    const Known known{point.workers, point.samples_per_s / law.rate, point.error};
-    if (cores == model.cores && point.workers == workers) return {known.factor, known.error};
-    if (law.limit == limit) points.push_back(known);
-    if (!nearest || std::abs(point.workers - workers) < std::abs(nearest->workers - workers)) nearest = known;
+  for (const Known& known : known_points(model)) {
+    if ((known.workers == 0) != (workers == 0)) continue;
+    if (cores == model.cores && known.workers == workers) return {known.factor, known.error};
+    if (known.limit == limit) points.push_back(known);
+    if (!nearest || std::abs(known.workers - workers) < std::abs(nearest->workers - workers)) nearest = known;
   }
   if (points.empty() && nearest) return {nearest->factor, std::hypot(nearest->error, std::abs(nearest->factor - 1) / 2)};
   if (points.empty()) {

@@ -20,9 +20,7 @@ struct Made {
   int workers = 2, ranks = 1;
   double cores = 8;
 
-  [[nodiscard]] double prep(int n, double on_cores) const {
-    return std::min({ranks * n / seconds, on_cores / (cpu + take), ranks / take});
-  }
+  [[nodiscard]] double prep(int n, double on_cores) const { return std::min({ranks * n / seconds, on_cores / (cpu + take), ranks / take}); }
   [[nodiscard]] double steps(double speed) const {
     const double all = ranks * batch;
     const double delivery = batch * take;
@@ -88,6 +86,17 @@ TEST_CASE("at a number of workers that was measured, P is what was measured ther
   CHECK(three.prep > 240);
   CHECK(three.prep < 300);
   CHECK(three.ci95_prep.high - three.ci95_prep.low > 0.1 * three.prep);  // The law was found wrong by a fifth near there.
+}
+
+TEST_CASE("a point that a short drain left unsure weighs less than the law through the others") {
+  TrainingModel model = Made{.step = 0.0001, .outside = 0}.model();
+  model.prep.pop_back();
+  TrainingModel::Point& four = model.prep.back();
+  four.samples_per_s *= 0.8;
+  four.error = 0.25;
+  CHECK(rates_of(model, {.workers = 8}).prep > 0.98 * 800);
+  CHECK(rates_of(model, {.workers = 8}).prep < 800);
+  CHECK(rates_of(model, {.workers = 4}).ci95_prep.high > 400);
 }
 
 TEST_CASE("without workers prep and training take turns") {
