@@ -243,6 +243,9 @@ TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change)
   rates.detail = by_cores ? "cores" : by_prep ? detail_of_prep(model, law.limit) : detail_of_steps(model, speed);
   const double ratio = std::max(rates.prep, rates.ingestion) / std::min(rates.prep, rates.ingestion);
   rates.too_close = rates.ci95_prep.overlaps(rates.ci95_ingestion) || (workers > 0 && ratio < 1 + hardly_apart);
+  // On cores that the workers use up the training process waits for one too, with batches at hand: which of both is slower does not show.
+  constexpr double on_full_cores = 1.25;
+  rates.too_close |= workers > 0 && model.shares_cores && law.limit == Limit::cores && ratio < on_full_cores;
   constexpr double clearly = 1.5;
   if (const double contended = workers > 0 ? competition(model, rates.samples_per_s, cores, speed) : 0; contended > 0) {
     const double turns = in_turn(rates.prep, rates.ingestion);

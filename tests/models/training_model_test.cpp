@@ -121,6 +121,13 @@ TEST_CASE("where training computes on cores that the workers need, the low end i
   CHECK(rates_of(model, {.workers = 2}).samples_per_s == doctest::Approx(200));
 }
 
+TEST_CASE("on cores that the workers use up, steps that are hardly faster are inconclusive") {
+  TrainingModel model = Made{.seconds = 0.01, .cpu = 0.01, .take = 0, .step = 0.16 / 1.15, .outside = 0, .cores = 1}.model();
+  CHECK(rates_of(model, {.workers = 2}).too_close);  // P is 100 samples/s, the steps could take 115.
+  model.shares_cores = false;
+  CHECK_FALSE(rates_of(model, {.workers = 2}).too_close);
+}
+
 TEST_CASE("a training that waits for storage is answered for data in memory, down to what it reached as found") {
   TrainingModel model = Made{}.model();
   model.found = 50;
