@@ -190,7 +190,8 @@ TrainingModel training_model(const ProfileResult& profile) {
   if (const RunRecord* const synthetic = profile.run("synthetic"); synthetic != nullptr && synthetic->cores_used)
     model.training_cpu = *synthetic->cores_used / model.ingestion;
   model.shares_cores = profile.host.accelerator_shares_cores;
-  model.reads_storage = full->storage_bytes.value_or(0) > 0;
+  constexpr Bytes negligible = Bytes{1} << 20;  // pages of programs, for one
+  model.reads_storage = full->storage_bytes.value_or(0) >= negligible;
   model.waits_for_storage = (profile.bottleneck && profile.bottleneck->detail == "storage") ||
                             (profile.stalls && profile.stalls->fetch.fraction > least_loss && profile.stalls->fetch.ci95_fraction.low > 0);
   // Where the loader keeps up, all that a step waits for is its batch's delivery.

@@ -78,7 +78,7 @@ class WhatIf(unittest.TestCase):
         self.whatif('--workers', '8')  # For people, too.
 
     def test_what_was_not_measured_is_refused_with_the_reason(self):
-        for words, said in ((('--cache-size', '50%'), 'came from storage'), (('--storage', '2x'), 'came from storage'), (('--jobs', '2'), '--jobs'),
+        for words, said in ((('--cache-size', '50%'), 'this training'), (('--storage', '2x'), 'this training'), (('--jobs', '2'), '--jobs'),
                             (('--search', '--prices', 'x'), '--search'), (('--find', 'cache'), '--find cache'), (('--simulate',), '--simulate'),
                             (('--workers', '-1'), '--workers'), (('--cores', '0'), '--cores')):
             run = self.whatif(*words, code=2)
