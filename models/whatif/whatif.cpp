@@ -158,6 +158,10 @@ std::optional<Finding> slowest_server_finding(const std::vector<WhatIfAnswer>& a
 }  // namespace
 
 WhatIfResult answer(const RateModel& model, const WhatIfQuestion& question) {
+  if (!question.workers.empty() || std::ranges::find(question.find, "workers") != question.find.end())
+    throw UsageError(
+        "--workers: num_workers is that of a training's own loader (profile it with dsanalyze profile -- COMMAND); of dsanalyze's loader ask "
+        "--cores");
   WhatIfResult result;
   result.tool = this_tool();
   result.model =

@@ -70,6 +70,7 @@ struct WhatIfQuestion {
     Admission admission = Admission::first;
   };
   std::vector<CacheChange> caches;
+  std::vector<int> workers;  ///< num_workers of each rank: of a launched training alone (training_model.hpp)
   struct CoreChange {
     std::optional<double> cores;  ///< or a factor
     std::optional<double> factor;
@@ -93,7 +94,7 @@ struct WhatIfQuestion {
   std::vector<BalanceFrom> balances;
   std::vector<StorageScope> scopes;
   std::vector<double> networks;   ///< bytes/s of a server's link
-  std::vector<std::string> find;  ///< cache, cores, accelerators, storage
+  std::vector<std::string> find;  ///< cache, cores, workers, accelerators, storage
   Combine combine = Combine::one_at_a_time;
 };
 
@@ -109,7 +110,7 @@ struct WhatIfQuestion {
 /// Advice, each with steps for the user's own loader: more-workers, add-cache, faster-storage, pack-into-shards, add-cores, prep-does-not-scale,
 /// fewer-accelerators, share-prep (when jobs are asked about), nothing-to-gain, measure-accelerator, too-close.
 /// Throws UsageError for a change that the model lacks the base of (says what to give), for jobs together with servers, for a balance from storage
-/// without locality, and for more than 100,000 combinations.
+/// without locality, for other numbers of workers, and for more than 100,000 combinations.
 WhatIfResult answer(const RateModel& model, const WhatIfQuestion& question);
 
 /// answer() along three factors, each alone: the share of the dataset in the cache from 0 to 1, the cores of prep from one to twice those that are

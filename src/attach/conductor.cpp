@@ -349,7 +349,7 @@ Answer Conductor::next_stage(Nanoseconds now) {
   m_cut_short |= m_most_steps > 0 && m_stage_steps >= m_most_steps;
   switch (m_stage) {
     case Stage::full:
-      return start_stage(Stage::synthetic, now);
+      return start_stage(m_plan.phases == Phases::full ? Stage::done : Stage::synthetic, now);
     case Stage::synthetic:
       return start_stage(m_training.drains.empty() ? Stage::warm : Stage::cached, now);
     case Stage::cached:

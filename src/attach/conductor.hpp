@@ -23,7 +23,9 @@ namespace dsanalyze {
 /// ever in another phase than the others, however many steps lie between two checkpoints.
 class Conductor {
  public:
+  enum class Phases { all, full };  ///< full: the training as it is, for all of the time
   struct Plan {
+    Phases phases = Phases::all;
     double seconds = 180;               ///< for all phases, from the first checkpoint on
     double hang_seconds = 60;           ///< the longest that one rank may keep the others waiting
     double follower_seconds = 10;       ///< a rank without a loader by then has none

@@ -23,7 +23,7 @@ constexpr double tolerated_half_width = 0.03;
 double Conductor::stage_seconds(Stage stage) const {
   switch (stage) {
     case Stage::full:
-      return 0.25 * m_share_seconds;
+      return (m_plan.phases == Phases::full ? 1 : 0.25) * m_share_seconds;
     case Stage::synthetic:
       return 0.15 * m_share_seconds;
     case Stage::cached:
@@ -41,7 +41,7 @@ double Conductor::stage_seconds(Stage stage) const {
 void Conductor::plan_steps(const Member& member) {
   constexpr std::uint64_t least_of_phase = 40;
   m_most_steps = 0;
-  if (!m_training.loader || !m_training.loader->batches || !member.at) return;
+  if (m_plan.phases == Phases::full || !m_training.loader || !m_training.loader->batches || !member.at) return;
   const std::uint64_t all = *m_training.loader->batches;
   const std::uint64_t left = all - std::min(all, member.at->step);
   if (left / 3 >= least_of_phase) m_most_steps = left / 3;

@@ -114,6 +114,8 @@ class Launch {
                                          fmt::format("DSANALYZE_ATTACH_PATIENCE={:g}", m_settings.plan.hang_seconds)};
     if (m_settings.mode == AttachMode::phases && !m_settings.keep_output)
       environment.push_back("DSANALYZE_ATTACH_OUTPUT=" + journals_of(m_settings.folder).native());
+    if (const auto& change = m_settings.workers)
+      environment.push_back(fmt::format("DSANALYZE_ATTACH_WORKERS={} {} {}", change->workers, change->line, change->file));
     const auto input = m_settings.mode == AttachMode::passive ? SpawnWay::Input::own : SpawnWay::Input::nothing;
     // A real run reads from the terminal as ever, which only the terminal's own group may.
     const auto group = m_settings.mode == AttachMode::passive ? SpawnWay::Group::callers : SpawnWay::Group::of_its_own;

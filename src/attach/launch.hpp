@@ -23,6 +23,13 @@ enum class AttachMode {
 };
 constexpr std::array<const char*, 2> names_of(AttachMode /*type*/) { return {"phases", "passive"}; }
 
+/// Another num_workers for the loaders that the script makes at one place.
+struct WorkersChange {
+  int workers = 0;
+  std::string file;  ///< LoaderRecord::file and line
+  int line = 0;
+};
+
 struct LaunchSettings {
   std::vector<std::string> command;
   AttachMode mode = AttachMode::phases;
@@ -32,7 +39,11 @@ struct LaunchSettings {
   double patience_seconds = 2;   ///< for processes that are asked to end
   std::filesystem::path hook;    ///< the folder that goes first on PYTHONPATH
   std::filesystem::path folder;  ///< the caller's, private and empty: the socket lies there, and the journals beside it
-  bool keep_output = false;      ///< files that the training writes stay
+  std::optional<WorkersChange> workers{};
+  // For the record alone.
+  std::string working_directory{};
+  std::vector<CommandPathRecord> paths{};  ///< command_paths(), before the start
+  bool keep_output = false;                ///< files that the training writes stay
 };
 
 struct LaunchedTraining {

@@ -141,6 +141,9 @@ DrainedMessage read_drained(JsonObject& object) {
     for (const double batch : object.numbers("restarts", 0, most_steps, 0, most_steps)) message.restarts.push_back(static_cast<std::size_t>(batch));
   if (!std::ranges::is_sorted(message.restarts)) object.fail("restarts", "expected numbers in their order");
   message.main_thread_cpu_seconds = to_seconds(static_cast<Nanoseconds>(count(object, "main_cpu")));
+  if (auto cpu = object.optional_object("cpu"))
+    message.cpu = {static_cast<std::size_t>(count(*cpu, "from")), to_seconds(instant(*cpu, "thread")), to_seconds(instant(*cpu, "process")),
+                   to_seconds(instant(*cpu, "workers"))};
   message.error = object.optional_text("error").value_or("");
   return message;
 }

@@ -88,7 +88,15 @@ struct DrainedMessage {
   std::vector<double> samples;         ///< of each
   std::vector<std::size_t> restarts;   ///< batches with which a stream began again
   double main_thread_cpu_seconds = 0;  ///< of the draining thread
-  std::string error;                   ///< why there is nothing, or less; empty
+  /// CPU time, of what was used while the batches from `from` on were waited for.
+  struct Cpu {
+    std::size_t from = 0;
+    double thread_seconds = 0;   ///< of the draining thread
+    double process_seconds = 0;  ///< of its process, all threads
+    double workers_seconds = 0;
+  };
+  std::optional<Cpu> cpu{};  ///< nothing where the kernel does not say, or too few batches came
+  std::string error;         ///< why there is nothing, or less; empty
 };
 
 /// What the process has done so far, sent while none of its loaders is known to train.

@@ -24,6 +24,20 @@ class Drains(unittest.TestCase):
             self.assertGreater(rate(message), expected * 0.4)  # A busy machine makes it slower, and never faster.
         self.assertTrue(all(message['main_cpu'] > 0 for message in drained))
 
+    def test_the_cpu_time_of_workers_and_of_the_process_is_told_apart_from_waiting(self):
+        launcher = Launcher(Plan(run(3), drain(2, 16, which='warm'), drain(2, 40), drain(0, 12), then=end))
+        launcher.run(train, '--samples', 400, '--prep', 0.01, '--workers', 2, '--step', 0)
+        _, workers, alone = launcher.first.of('drained')
+        for message, first in ((workers, 2), (alone, 1)):
+            cpu = message['cpu']
+            self.assertEqual(cpu['from'], first)
+            self.assertGreater(cpu['process'], 0)
+            self.assertGreater(cpu['process'], 0.9 * cpu['thread'])
+        # 38 batches of 4 samples wait 1.5 s of two workers, and compute next to nothing.
+        self.assertGreater(workers['cpu']['workers'], 0)
+        self.assertLess(workers['cpu']['workers'], 0.5e9)
+        self.assertEqual(alone['cpu']['workers'], 0)
+
     def test_loaders_that_train_together_are_drained_together(self):
         launcher = Launcher(Plan(run(3), drain(2, 16, which='warm'), drain(2, 24), then=end))
         launcher.run(train, '--samples', 400, '--prep', 0.01, '--workers', 2, '--step', 0, '--does', 'zip')

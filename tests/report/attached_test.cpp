@@ -63,6 +63,27 @@ TEST_CASE("batches that differ in size are told by their range, and equal ones b
   CHECK(says(console_summary(result, {}), "[G], batch 64\n"));
 }
 
+TEST_CASE("a predicted fix stands with its place, what is next, and the command that checks it") {
+  ProfileResult result = launched();
+  FixRecord& fix = result.fix.emplace();
+  fix.workers = 4;
+  fix.samples_per_s = 3000;
+  fix.ci95_samples_per_s = {2990, 3010};
+  fix.speedup = 1.875;
+  fix.next = "prep or GPU";
+  fix.too_close = true;
+  fix.check = "dsanalyze whatif --workers 4 --validate";
+  fix.check_seconds = 120;
+  const std::string page = console_summary(result, {});
+  CHECK(says(page, "train.py:8 num_workers=4 (now 2): 3,000 ± 10 samples/s (1.9x)"));
+  CHECK(says(page, "next: prep or GPU (inconclusive, intervals overlap)"));
+  CHECK(says(page, "dsanalyze whatif --workers 4 --validate (about 2 min 00 s)"));
+  CHECK_FALSE(says(page, "do first"));
+  result.waits->delaying_rank = 1;
+  result.waits->by_rank = {{0, {0, 0}, {0.01, 0.5}, {0.01, 0.5}, {0, 0}}, {1, {0.01, 0.5}, {0, 0}, {0.01, 0.5}, {0, 0}}};
+  CHECK(says(console_summary(result, {}), "do first"));
+}
+
 TEST_CASE("a summary keeps to a narrow terminal, and no number is apart from its unit") {
   ProfileResult result = launched();
   result.host.cores = 16;

@@ -159,8 +159,33 @@ class _Source:
             self.shapes.append(_shape(batch))
         return batch
 
+    def workers(self):
+        return getattr(self._iterator, '_workers', ())
+
     def stop(self):
         _stop(self._iterator)
+
+
+def _cpu_of(process):
+    """CPU nanoseconds of all threads of a process: its CPU clock is numbered by its PID, as pthread_getcpuclockid(3) has it of a thread."""
+    return time.clock_gettime_ns((~process << 3) | 2)
+
+
+def _cpu(sources):
+    """What was used so far by this thread, its process and the workers; None where the kernel does not say."""
+    workers = [worker.pid for source in sources for worker in source.workers()]
+    try:
+        return time.thread_time_ns(), time.process_time_ns(), sum(map(_cpu_of, workers)), workers
+    except OSError:
+        return None
+
+
+def _cpu_between(before, after, batches):
+    """Of the same workers, for batches that came after the `batches` first ones."""
+    if before is None or after is None or before[3] != after[3]:
+        return None
+    thread, process, workers = (late - early for late, early in zip(after[:3], before[:3]))
+    return {'from': batches, 'thread': thread, 'process': process, 'workers': workers}
 
 
 def drain(records, workers, batches, seconds, which):
@@ -173,6 +198,7 @@ def drain(records, workers, batches, seconds, which):
     """
     warm = which == 'warm'
     times, samples, restarts, error = [], [], [], None
+    before, cpu, started = None, None, max(workers, 1)  # As many batches come of workers that have only just started.
     main = time.thread_time_ns()
     start = now()
     most = int(seconds * 1e9)
@@ -198,12 +224,17 @@ def drain(records, workers, batches, seconds, which):
                 restarts.append(len(times))
             times.append(now())
             samples.append(_samples(first, source.lists, len(times) - 1, batch[0]))
+            if len(times) == started:
+                before = _cpu(sources)
+        cpu = _cpu_between(before, _cpu(sources), started)
     except Exception as problem:
         error = '{}: {}{}'.format(type(problem).__name__, problem, full_text())
     main = time.thread_time_ns() - main
     batch = None
     message = {'t': 'drained', 'workers': workers, 'pass': which, 'start': start, 'times': times, 'samples': samples, 'main_cpu': main, 'restarts': restarts, 'error': error,
                'loaders': len(records)}
+    if cpu is not None:
+        message['cpu'] = cpu
     message['differs'] = False
     for source in sources:
         source.stop()

@@ -9,7 +9,7 @@ from time import monotonic_ns as now
 import torch
 from torch.utils.data import dataloader as loaders
 
-from . import drains, facts
+from . import changes, drains, facts
 from .gradients import Gradients
 from .iteration import Iteration, Record
 from .link import Link
@@ -156,7 +156,8 @@ def _patched_reset(self, loader, first_iter=False):
 def _patched_loader_init(self, *arguments, **named):
     try:
         if hook.engine is not None or hook.waiting:
-            hook.entry(self)['origin'] = facts.origin(self)
+            origin = hook.entry(self)['origin'] = facts.origin(self)
+            arguments, named = changes.with_workers(origin, arguments, named)
     except Exception as error:
         _fault(error)
     _loader_init(self, *arguments, **named)

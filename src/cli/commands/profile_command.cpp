@@ -8,6 +8,7 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "attach/command_paths.hpp"
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/process/spawn.hpp"
@@ -24,6 +25,7 @@
 #include "profile/profiler.hpp"
 #include "report/report.hpp"
 #include "saved_profiles.hpp"
+#include "whatif_training.hpp"
 
 namespace dsanalyze::cli {
 namespace {
@@ -71,6 +73,7 @@ std::string command_line(const std::vector<std::string>& words) {
 
 /// Predictions need P, C and S; speeding accelerators up needs G too.
 std::string next_command(const ProfileResult& result, const std::string& profile) {
+  if (result.fix) return result.fix->check;
   if (!result.command.empty()) return fmt::format("dsanalyze report {} --format html -o report.html", shell_word(profile));
   if (!result.prep || !result.cache || !result.storage) return fmt::format("dsanalyze profile {}", shell_word(result.settings.dataset));
   return fmt::format("dsanalyze whatif {} --cache-size 25%,50%,100% --cores 2x{} --find cache", shell_word(profile),
@@ -286,6 +289,8 @@ class ProfileCommand final : public Command {
     plan_launch(settings, host);
     settings.hook = hook_directory();
     settings.output = context.options.json ? SpawnWay::Output::to_stderr : SpawnWay::Output::own;
+    settings.working_directory = std::filesystem::current_path().native();
+    settings.paths = command_paths(settings.command, settings.working_directory);
     const PrivateFolder folder;
     settings.folder = folder.path();
     const auto started = std::chrono::system_clock::now();
@@ -320,6 +325,7 @@ class ProfileCommand final : public Command {
                                   std::chrono::system_clock::time_point started, const CommandContext& context) {
     ProfileResult result = attached_profile(launched, settings, host);
     result.started_utc = utc_text(started);
+    if (settings.mode == AttachMode::phases) result.fix = fix_of_training(result, context.options.output ? context.options.output->native() : "");
     return outcome_of(result, context, WriteOrder::result_first);
   }
 

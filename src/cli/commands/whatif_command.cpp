@@ -16,6 +16,7 @@
 #include "models/whatif/whatif.hpp"
 #include "saved_profiles.hpp"
 #include "validate/validate.hpp"
+#include "whatif_training.hpp"
 
 namespace dsanalyze::cli {
 namespace {
@@ -42,6 +43,7 @@ class WhatIfCommand final : public Command {
     const bool validates = typed.given("--validate");
     if (typed.given("--time-budget") && !validates) throw UsageError("--time-budget: is that of --validate, which runs the answers; add it");
     const Source source = read_source(context);
+    if (source.profile && !source.profile->command.empty()) return whatif_of_training(*source.profile, source.name, context);
     if (typed.given("--job-mix")) return mixed(source, context);
     for (const char* const option : {"--staging-size", "--staging-policy"})
       if (typed.given(option)) throw UsageError(fmt::format("{}: is of jobs that differ; add --job-mix FILE", option));
@@ -154,6 +156,7 @@ class WhatIfCommand final : public Command {
     Source source;
     source.name = path.string();
     source.profile = profile_from_json(read_file(path), source.name);
+    if (!source.profile->command.empty()) return source;
     if (!source.profile->trusted)
       source.findings.push_back(
           {"profile-not-trusted", Finding::Severity::warning,

@@ -79,6 +79,7 @@ constexpr std::array whatif_rows{
 
     change<&Q::cache_sizes, By<parse_byte_amount>>("--cache-size", "25%,100GiB: of the dataset, or bytes"),
     change<&Q::cores, By<core_change>>("--cores", "8,16 or 2x: cores of prep"),
+    change<&Q::workers, Whole<0, 512>>("--workers", "8,16: num_workers of each rank, of a launched training (profile -- COMMAND)"),
     change<&Q::accelerator_speeds, By<positive_factor>>("--accelerator-speed", "1.5x,2x: each accelerator's speed"),
     change<&Q::accelerators, By<accelerator_count>>("--accelerators", "4,16: their number"),
     change<&Q::batch_sizes, Whole<1, 1'000'000'000>>("--batch-size", "128,512: of one accelerator"),
@@ -118,7 +119,9 @@ constexpr std::array whatif_rows{
          "are in JSON")
         .on("whatif", "sure"),
     flag("--validate",
-         "runs each set-up that this machine can run (cores, cache, batch size, jobs; emulated accelerators; slower storage by a control group) and "
+         "runs each set-up that this machine can run (cores, cache, batch size, jobs; emulated accelerators; slower storage by a control group; the "
+         "command of "
+         "a launched training with other workers and fewer cores) and "
          "prints measured rate and error. Exit 0: median error at most 2 %, worst 5 %, every verdict right; 1: not; 4: cannot tell")
         .on("whatif", "sure"),
     option("--time-budget", "T",
@@ -126,9 +129,11 @@ constexpr std::array whatif_rows{
            "how long, is said first")
         .on("whatif", "sure"),
 
-    option("--find", "LIST", "cache, cores, storage: the smallest value that removes the stall; accelerators: the most that the data can feed")
+    option("--find", "LIST",
+           "cache, cores, storage: the smallest value that removes the stall; accelerators: the most that the data can feed; of a launched training: "
+           "workers, cores")
         .sets<&Q::find, Plain>()
-        .one_of("cache|cores|accelerators|storage")
+        .one_of("cache|cores|workers|accelerators|storage")
         .on("whatif", "find"),
 
     flag("--search",

@@ -84,7 +84,37 @@ struct WorkerPoint {
   int workers = 0;
   double samples_per_s = 0;
   Interval ci95_samples_per_s;
-  std::optional<double> main_thread_seconds_per_sample{};  ///< CPU time of the training process: collecting, pinning
+  std::optional<double> main_thread_seconds_per_sample{};  ///< CPU time of the thread that takes the batches: collecting
+  std::optional<double> process_seconds_per_sample{};      ///< CPU time of the training process, all threads: pinning, too
+  std::optional<double> workers_seconds_per_sample{};      ///< CPU time of all workers
+};
+
+/// A file or folder that the words of a launched command name, or that makes its loader, as it was when the command was profiled.
+struct CommandPathRecord {
+  enum class Kind { code, data };
+  std::string path;  ///< absolute
+  Kind kind = Kind::data;
+  std::string digest;  ///< of the contents; of a large file or a folder, of names, sizes and times
+};
+constexpr std::array<const char*, 2> names_of(CommandPathRecord::Kind /*type*/) { return {"code", "data"}; }
+
+/// What is needed to run a launched command again, and to know that it is the same one.
+struct LaunchRecord {
+  std::string working_directory;
+  std::vector<CommandPathRecord> paths;
+  double first_step_seconds = 0;  ///< from the start to the first step that was measured
+};
+
+/// The change to a launched training that gains most for least, as the models predict it.
+struct FixRecord {
+  int workers = 0;
+  double samples_per_s = 0;
+  Interval ci95_samples_per_s;
+  double speedup = 1;      ///< over the training as found
+  std::string next;        ///< the bottleneck then, words
+  bool too_close = false;  ///< the intervals overlap: which is next is inconclusive
+  std::string check;       ///< the command that runs it
+  double check_seconds = 0;
 };
 
 }  // namespace dsanalyze

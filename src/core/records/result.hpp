@@ -161,6 +161,7 @@ struct RunRecord {
   Bytes requested_bytes = 0;                  ///< of the whole run, as the two below
   std::uint64_t cache_hits = 0;
   std::uint64_t cache_misses = 0;
+  std::optional<double> cores_used{};             ///< of a launched training: CPU seconds of all its processes, each second of the run
   std::optional<double> storage_wait_fraction{};  ///< of a launched training: of the run, in which some process of the machine waited for storage
   std::optional<FetchedRecord> beyond_epochs;     ///< of these three, what was fetched for none of `epochs`: fetched_beyond_epochs()
   std::uint64_t samples = 0;
@@ -267,6 +268,8 @@ struct ProfileResult {
   std::vector<std::string> command;          ///< of a launched training; empty: dsanalyze's own loader was measured
   std::optional<LoaderRecord> loader;        ///< with `command`
   std::optional<WaitsRecord> waits;          ///< with `command`
+  std::optional<LaunchRecord> launch;        ///< with `command`
+  std::optional<FixRecord> fix;              ///< with `command`: where a change was found that makes it faster
   struct Stalls {
     StallRecord compute, prep, fetch;
     std::optional<StallRecord> interference = {};  ///< loss that the rates do not explain; taken out of prep and fetch

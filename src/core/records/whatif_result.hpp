@@ -16,7 +16,8 @@ namespace dsanalyze {
 struct WhatIfChange {
   std::optional<double> cache_fraction;
   std::optional<Bytes> cache_bytes;
-  std::string cache;  ///< another kind; empty: as measured
+  std::string cache;           ///< another kind; empty: as measured
+  std::optional<int> workers;  ///< num_workers of each rank of a launched training
   std::optional<double> cores;
   std::optional<double> cores_factor;       ///< when the number of cores behind P is not known
   std::optional<double> accelerator_speed;  ///< factor
@@ -44,13 +45,14 @@ struct WhatIfAnswer {
   WhatIfChange change;              // empty: as measured
   std::optional<double> ingestion;  ///< G
   double prep = 0;                  ///< P
-  double fetch = 0;                 ///< F
-  double cache = 0;                 ///< C
-  double storage = 0;               ///< S
+  double fetch = 0;                 ///< F; 0: not known, of a launched training
+  double cache = 0;                 ///< C; the same
+  double storage = 0;               ///< S; the same
   double samples_per_s = 0;
   Interval ci95_samples_per_s;
   double epoch_seconds = 0;  ///< 0 when the dataset's size is not known
   std::string bottleneck;    ///< gpu, cpu, io
+  std::string detail{};      ///< of a launched training: prep, latency, cores, accelerator, outside, delivery, storage
   bool too_close = false;    ///< the lowest rate's interval overlaps that of another
   double extrapolation = 1;  ///< by which factor some resource of it goes beyond what was measured
   StallShares stalls;        ///< meaningful when G is known

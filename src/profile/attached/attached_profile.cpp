@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "attach/command_paths.hpp"
 #include "attach/kept_batches.hpp"
 #include "attached_findings.hpp"
 #include "attached_waits.hpp"
@@ -53,6 +54,7 @@ void take_use(const std::optional<TreeUse>& before, const std::optional<TreeUse>
   run.requested_bytes = difference(before->requested_bytes, after->requested_bytes);
   if (before->storage_bytes && after->storage_bytes) run.storage_bytes = difference(*before->storage_bytes, *after->storage_bytes);
   const double seconds = to_seconds(after->at - before->at);
+  if (seconds > 0 && after->cpu_seconds >= before->cpu_seconds) run.cores_used = (after->cpu_seconds - before->cpu_seconds) / seconds;
   if (before->storage_wait_seconds && after->storage_wait_seconds && seconds > 0)
     run.storage_wait_fraction = std::clamp((*after->storage_wait_seconds - *before->storage_wait_seconds) / seconds, 0.0, 1.0);
 }
@@ -175,20 +177,38 @@ std::optional<RunRecord> prep_run(const DrainMeasurement& drain, const RateRecor
   return run;
 }
 
+/// CPU time a sample, over all ranks: once the workers had started, where the hook looked then.
+void take_cpu(const DrainMeasurement& drain, WorkerPoint& point) {
+  double samples = 0;
+  double cpu_seconds = 0;
+  DrainedMessage::Cpu steady;
+  double steady_samples = 0;
+  bool known = !drain.by_rank.empty();
+  for (const auto& [rank, drained] : drain.by_rank) {
+    samples += std::accumulate(drained.samples.begin(), drained.samples.end(), 0.0);
+    cpu_seconds += drained.main_thread_cpu_seconds;
+    known = known && drained.cpu && drained.cpu->from < drained.samples.size();
+    if (!known) continue;
+    steady_samples += std::accumulate(drained.samples.begin() + static_cast<std::ptrdiff_t>(drained.cpu->from), drained.samples.end(), 0.0);
+    steady.thread_seconds += drained.cpu->thread_seconds;
+    steady.process_seconds += drained.cpu->process_seconds;
+    steady.workers_seconds += drained.cpu->workers_seconds;
+  }
+  if (samples > 0 && cpu_seconds > 0) point.main_thread_seconds_per_sample = cpu_seconds / samples;
+  if (!known || steady_samples <= 0) return;
+  point.main_thread_seconds_per_sample = steady.thread_seconds / steady_samples;
+  point.process_seconds_per_sample = steady.process_seconds / steady_samples;
+  point.workers_seconds_per_sample = steady.workers_seconds / steady_samples;
+}
+
 void take_drains(const AttachedTraining& training, ProfileResult& result) {
   for (const DrainMeasurement& drain : training.drains) {
     const std::vector<Stretch> stretches = stretches_of(drain);
     if (stretches.empty()) continue;
     const RateRecord rate =
         rate_record(stretches, fmt::format("the training's loader drained without steps over a subset in memory, {} workers", drain.workers));
-    WorkerPoint point{drain.workers, rate.samples_per_s, rate.ci95_samples_per_s, std::nullopt};
-    double samples = 0;
-    double cpu_seconds = 0;
-    for (const auto& [rank, drained] : drain.by_rank) {
-      samples += std::accumulate(drained.samples.begin(), drained.samples.end(), 0.0);
-      cpu_seconds += drained.main_thread_cpu_seconds;
-    }
-    if (samples > 0 && cpu_seconds > 0) point.main_thread_seconds_per_sample = cpu_seconds / samples;
+    WorkerPoint point{drain.workers, rate.samples_per_s, rate.ci95_samples_per_s};
+    take_cpu(drain, point);
     result.prep_by_workers.push_back(point);
     if (!result.prep && training.loader && drain.workers == training.loader->workers) {
       result.prep = rate;
@@ -326,6 +346,10 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
   result.command = settings.command;
   result.loader = training.loader;
   result.loader->samples_per_step = samples_per_step(training);
+  result.launch = LaunchRecord{settings.working_directory, settings.paths, launched.first_step_seconds};
+  if (auto maker = path_record(std::filesystem::path(settings.working_directory) / training.loader->file, CommandPathRecord::Kind::code);
+      maker && std::ranges::find(result.launch->paths, maker->path, &CommandPathRecord::path) == result.launch->paths.end())
+    result.launch->paths.push_back(std::move(*maker));
   result.host = host_record(host, training);
   result.settings.batch_size = training.loader->batch_size.value_or(0);
   result.settings.accelerators = ranks_of(training);

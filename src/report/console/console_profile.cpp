@@ -314,6 +314,21 @@ std::string ranks_table(const WaitsRecord& waits, std::size_t width) {
   return "\n" + table.text(width);
 }
 
+/// "train.py:41 num_workers=10 (now 4): 3,880 ± 160 samples/s (2.3x)", what is next, and how to try it.
+std::string fix_lines(const ProfileResult& result, std::size_t width) {
+  const FixRecord& fix = *result.fix;
+  const std::string place =
+      result.loader && !result.loader->file.empty()
+          ? fmt::format("{}:{} ", printable(result.loader->file.substr(result.loader->file.rfind('/') + 1)), result.loader->line)
+          : "";
+  return labelled("fix",
+                  fmt::format("{}num_workers={} (now {}): {} samples/s ({:.1f}x)", place, fix.workers, result.loader ? result.loader->workers : 0,
+                              format_rate(fix.samples_per_s, fix.ci95_samples_per_s), fix.speedup),
+                  width) +
+         labelled("", fmt::format("next: {}{}", fix.next, fix.too_close ? " (inconclusive, intervals overlap)" : ""), width) +
+         labelled("check", fmt::format("{} (about {})", fix.check, format_seconds(fix.check_seconds)), width);
+}
+
 std::string trust_text(const ProfileResult& result) {
   const std::string doubt = result.trusted ? "" : "not to be trusted, see the findings; ";
   const RunRecord* const prep = result.run("prep");
@@ -355,7 +370,10 @@ std::string attached_summary(const ProfileResult& result, const ConsoleStyle& st
       reached += fmt::format("; {} with its data in memory", format_rate(cached->samples_per_s, cached->ci95_samples_per_s));
     text += labelled("reached", reached, width);
   }
-  text += labelled("do first", first_step(result), width);
+  if (result.fix && !(result.waits && result.waits->delaying_rank))
+    text += fix_lines(result, width);
+  else
+    text += labelled("do first", first_step(result), width);
   if (result.prep || !result.trusted) text += labelled("trust", trust_text(result), width);
   if (result.bottleneck)
     text += labelled("sure", fmt::format("{}: {}", result.bottleneck->confident ? "yes" : "no", result.bottleneck->reason), width);

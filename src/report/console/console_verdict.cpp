@@ -144,6 +144,10 @@ std::string launched_first_step(const ProfileResult& result) {
         return fmt::format("Let rank {} do less between its steps: all others wait while it writes checkpoints, logs or validates.", rank);
     }
   }
+  if (result.fix && result.loader)
+    return fmt::format("Set num_workers={} instead of {}: {} samples/s are predicted ({:.1f}x). To check: {}", result.fix->workers,
+                       result.loader->workers, format_rate(result.fix->samples_per_s, result.fix->ci95_samples_per_s), result.fix->speedup,
+                       result.fix->check);
   if (!result.bottleneck && finds(result, "loader-in-thread"))
     return "Fetch the batches without that thread while profiling: the DataLoader's own workers prefetch, too.";
   if (!result.bottleneck || !result.loader) return "Let the training run longer, so that all phases can be measured.";

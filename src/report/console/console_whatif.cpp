@@ -137,6 +137,21 @@ void add_measured(const WhatIfAnswer& answer, std::vector<std::string>& cells) {
   cells.push_back(fmt::format("{:+.1f} %", 100 * measured.error));
 }
 
+bool is_of_launched_training(const WhatIfResult& result) { return !result.answers.empty() && !result.answers.front().detail.empty(); }
+
+std::string validation_details(const WhatIfResult& result) {
+  const WhatIfValidation& validation = *result.validation;
+  if (is_of_launched_training(result))  // Its prep is timed by nothing but its runs.
+    return fmt::format("{} of {} bottlenecks right or inconclusive; {} of the measured intervals overlap the predicted ones.",
+                       validation.verdicts_right, validation.measured, format_share(validation.covered_share));
+  return fmt::format(
+      "{} of {} verdicts right; {} of the rates lie in their 95 % intervals; closed form alone: {} (median), {} (worst); "
+      "{} of the windows void. Prep ran at {} to {} of the profile's speed, which is taken into account; without that, {} (worst).",
+      validation.verdicts_right, validation.measured, format_share(validation.covered_share), format_share(validation.closed_form_median_error),
+      format_share(validation.closed_form_worst_error), format_share(validation.void_share), format_share(validation.slowest),
+      format_share(validation.fastest), format_share(validation.worst_error_as_profiled));
+}
+
 std::string validation_section(const WhatIfResult& result, const ConsoleStyle& style) {
   if (!result.validation) return "";
   const WhatIfValidation& validation = *result.validation;
@@ -144,15 +159,7 @@ std::string validation_section(const WhatIfResult& result, const ConsoleStyle& s
   std::string text = "\n";
   for (const std::string& line : wrap(fmt::format("validation {}: {}", validation.outcome, validation.reason), width))
     text += paint(line, Ink::bold, style.colour) + "\n";
-  text += paragraph(
-      "  ",
-      fmt::format("{} of {} verdicts right; {} of the rates lie in their 95 % intervals; closed form alone: {} (median), {} (worst); "
-                  "{} of the windows void. Prep ran at {} to {} of the profile's speed, which is taken into account; without that, {} (worst).",
-                  validation.verdicts_right, validation.measured, format_share(validation.covered_share),
-                  format_share(validation.closed_form_median_error), format_share(validation.closed_form_worst_error),
-                  format_share(validation.void_share), format_share(validation.slowest), format_share(validation.fastest),
-                  format_share(validation.worst_error_as_profiled)),
-      width);
+  text += paragraph("  ", validation_details(result), width);
   std::set<std::string> reasons;
   for (const WhatIfAnswer& answer : result.answers)
     if (!answer.measured && reasons.insert(answer.not_measured).second) text += paragraph("  not run: ", answer.not_measured + ".", width);
@@ -225,7 +232,9 @@ std::string advice_section(const std::vector<AdviceRecord>& advice, std::size_t 
 std::string console_summary(const WhatIfResult& result, const ConsoleStyle& style) {
   const std::size_t width = console::layout_width(style);
   std::string text = paragraph("", result.model, width);
-  text += paragraph("", fmt::format("from {}; {} of the dataset cached", result.source, format_share(result.base_cache_fraction)), width);
+  const bool knows_cache = !is_of_launched_training(result);
+  text += paragraph(
+      "", "from " + result.source + (knows_cache ? fmt::format("; {} of the dataset cached", format_share(result.base_cache_fraction)) : ""), width);
   if (result.attained) text += paragraph("", "as measured, " + report::attained_text(result), width);
   text += "\n" + answers_table(result, width);
   text += validation_section(result, style);

@@ -102,6 +102,12 @@ Section live_section(ProfileViews views) {
             Paragraph{fmt::format("{}the sliders and the predicted curves are of one of the {} servers, alone.", begin, view.profile->settings.world),
                       Paragraph::Tone::muted});
       section.blocks.emplace_back(LivePlace{view.number, views.size() > 1 ? view.label : ""});
+    } else if (!view.profile->command.empty() && view.profile->ingestion && view.profile->prep) {
+      section.blocks.emplace_back(Paragraph{
+          fmt::format("{}There are no sliders for a launched training, as the rates of its storage and memory were not measured. Ask `dsanalyze "
+                      "whatif --workers 4,8 --cores 8 --accelerator-speed 2x` of its profile.",
+                      views.size() > 1 ? view.label + ": " : ""),
+          Paragraph::Tone::muted});
     }
   return section;
 }

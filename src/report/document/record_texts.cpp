@@ -19,6 +19,7 @@ std::string change_text(const WhatIfChange& change) {
     if (change.cache_bytes) parts.back() += " (" + format_bytes(*change.cache_bytes) + ")";
   }
   if (!change.cache.empty()) parts.push_back("cache kind " + change.cache);
+  if (change.workers) parts.push_back(fmt::format("num_workers={}", *change.workers));
   if (change.cores) parts.push_back(format_number(*change.cores) + (*change.cores == 1 ? " core" : " cores"));
   if (change.cores_factor) parts.push_back(fmt::format("{}x cores", format_number(*change.cores_factor)));
   if (change.accelerator_speed) parts.push_back(fmt::format("{}x accelerator speed", format_number(*change.accelerator_speed)));
@@ -77,6 +78,7 @@ std::string binding_text(const WhatIfAnswer& answer) {
 std::string question_text(const std::string& question) {
   if (question == "cache") return "smallest cache without a fetch stall";
   if (question == "cores") return "fewest cores with which prep is not the bottleneck";
+  if (question == "workers") return "fewest workers with which steps do not wait for prep";
   if (question == "accelerators") return "most accelerators that the data can feed";
   return "slowest storage without a fetch stall";
 }

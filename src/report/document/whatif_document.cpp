@@ -234,8 +234,8 @@ Section rates_section(const WhatIfResult& result) {
   Table table{"the rates that were measured or typed", {{"rate", Align::left}, {"samples/s"}}};
   if (result.rates.ingestion) table.add({"the accelerators want [G]", format_number(*result.rates.ingestion)});
   table.add({"prep can deliver [P]", format_number(result.rates.prep)});
-  table.add({"the cache can deliver [C]", format_number(result.rates.cache)});
-  table.add({"storage can deliver [S]", format_number(result.rates.storage)});
+  if (result.rates.cache > 0) table.add({"the cache can deliver [C]", format_number(result.rates.cache)});
+  if (result.rates.storage > 0) table.add({"storage can deliver [S]", format_number(result.rates.storage)});
   if (result.network) table.add({"the network can deliver [N]", format_number(*result.network)});
   section.blocks.emplace_back(Figure{"", "", {}, std::move(table)});
   return section;

@@ -69,9 +69,38 @@ struct Fields<WaitsRecord> {
 template <>
 struct Fields<WorkerPoint> {
   using R = WorkerPoint;
-  static constexpr std::tuple list{field("workers", &R::workers), field("samples_per_s", &R::samples_per_s),
+  static constexpr std::tuple list{field("workers", &R::workers),
+                                   field("samples_per_s", &R::samples_per_s),
                                    field("ci95_samples_per_s", &R::ci95_samples_per_s),
-                                   field("main_thread_seconds_per_sample", &R::main_thread_seconds_per_sample)};
+                                   field("main_thread_seconds_per_sample", &R::main_thread_seconds_per_sample),
+                                   field("process_seconds_per_sample", &R::process_seconds_per_sample).omitted(),
+                                   field("workers_seconds_per_sample", &R::workers_seconds_per_sample).omitted()};
+};
+
+template <>
+struct Fields<CommandPathRecord> {
+  using R = CommandPathRecord;
+  static constexpr std::tuple list{field("path", &R::path), field("kind", &R::kind), field("digest", &R::digest)};
+};
+
+template <>
+struct Fields<LaunchRecord> {
+  using R = LaunchRecord;
+  static constexpr std::tuple list{field("working_directory", &R::working_directory), field("paths", &R::paths),
+                                   field("first_step_seconds", &R::first_step_seconds)};
+};
+
+template <>
+struct Fields<FixRecord> {
+  using R = FixRecord;
+  static constexpr std::tuple list{field("workers", &R::workers),
+                                   field("samples_per_s", &R::samples_per_s),
+                                   field("ci95_samples_per_s", &R::ci95_samples_per_s).any_sign(),
+                                   field("speedup", &R::speedup),
+                                   field("next", &R::next),
+                                   field("too_close", &R::too_close),
+                                   field("check", &R::check),
+                                   field("check_seconds", &R::check_seconds)};
 };
 
 }  // namespace dsanalyze

@@ -200,6 +200,8 @@ struct TableField {
   [[nodiscard]] constexpr TableField omitted() const { return with_absence(WhenAbsent::omitted, true, true); }
   /// null where it is not known, also of a member that is no optional.
   [[nodiscard]] constexpr TableField or_null() const { return with_absence(WhenAbsent::null, true, true); }
+  /// The same, but the key has to be there.
+  [[nodiscard]] constexpr TableField null_if_unknown() const { return with_absence(WhenAbsent::null, false, true); }
   /// Older records do without: it keeps its default.
   [[nodiscard]] constexpr TableField newer() const { return with_absence(absent, true, true); }
   /// Runs that differ in it alone measure the same: the gate compares them.
@@ -216,7 +218,7 @@ struct TableField {
   }
   void read(JsonObject& object, Record& record) const {
     if (may_lack && !object.has(key)) return;
-    if (may_be_null && !is_known(object, key)) return;
+    if (may_be_null && object.has(key) && !is_known(object, key)) return;
     record.*member = read_value<Member>(object, key, range);
   }
 

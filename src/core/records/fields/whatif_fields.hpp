@@ -15,6 +15,7 @@ struct Fields<WhatIfChange> {
   static constexpr std::tuple list{field("cache_fraction", &R::cache_fraction).omitted(),
                                    field("cache_bytes", &R::cache_bytes).omitted(),
                                    field("cache", &R::cache).omitted(),
+                                   field("workers", &R::workers).omitted(),
                                    field("cores", &R::cores).omitted(),
                                    field("cores_factor", &R::cores_factor).omitted(),
                                    field("accelerator_speed", &R::accelerator_speed).omitted(),
@@ -92,13 +93,14 @@ struct Fields<WhatIfAnswer> {
   static constexpr std::tuple list{field("change", &R::change),
                                    field("G", &R::ingestion),
                                    field("P", &R::prep),
-                                   field("F", &R::fetch),
-                                   field("C", &R::cache),
-                                   field("S", &R::storage),
+                                   field("F", &R::fetch).null_if_unknown(),
+                                   field("C", &R::cache).null_if_unknown(),
+                                   field("S", &R::storage).null_if_unknown(),
                                    field("samples_per_s", &R::samples_per_s),
                                    field("ci95_samples_per_s", &R::ci95_samples_per_s).any_sign(),
                                    field("epoch_seconds", &R::epoch_seconds).or_null(),
                                    field("bottleneck", &R::bottleneck).one_of(enum_names<Resource>),
+                                   field("bottleneck_detail", &R::detail).omitted(),
                                    field("too_close", &R::too_close),
                                    field("extrapolation", &R::extrapolation).in(1, most_number).newer(),
                                    custom(&write_stalls, &read_stalls),
@@ -132,7 +134,7 @@ struct Fields<WhatIfValidation> {
 template <>
 struct Fields<WhatIfFound> {
   using R = WhatIfFound;
-  static constexpr std::array questions = {"cache", "cores", "accelerators", "storage"};
+  static constexpr std::array questions = {"cache", "cores", "workers", "accelerators", "storage"};
   static constexpr std::tuple list{field("question", &R::question).one_of(questions), field("value", &R::value), field("unit", &R::unit),
                                    field("then", &R::then)};
 };
@@ -192,20 +194,20 @@ struct Fields<WhatIfResult> {
   static void check(const JsonObject& object, const R& record) {
     if (record.answers.empty()) object.fail("answers", "found an empty list, expected at least the set-up as measured");
   }
-  static constexpr std::tuple list{
-      SchemaField{"dsanalyze.whatif/1", "dsanalyze whatif"},
-      field("tool", &R::tool),
-      group("source", field("from", &R::source), field("model", &R::model),
-            within(&R::rates, field("G", &Rates::ingestion), field("P", &Rates::prep), field("C", &Rates::cache), field("S", &Rates::storage)),
-            field("N", &R::network), field("cache_fraction", &R::base_cache_fraction)),
-      field("answers", &R::answers),
-      field("found", &R::found),
-      custom(&write_attained, &read_attained),
-      field("advice", &R::advice),
-      field("search", &R::search).omitted(),
-      field("validation", &R::validation).omitted(),
-      field("job_mix", &R::job_mix).omitted(),
-      field("findings", &R::findings)};
+  static constexpr std::tuple list{SchemaField{"dsanalyze.whatif/1", "dsanalyze whatif"},
+                                   field("tool", &R::tool),
+                                   group("source", field("from", &R::source), field("model", &R::model),
+                                         within(&R::rates, field("G", &Rates::ingestion), field("P", &Rates::prep),
+                                                field("C", &Rates::cache).null_if_unknown(), field("S", &Rates::storage).null_if_unknown()),
+                                         field("N", &R::network), field("cache_fraction", &R::base_cache_fraction)),
+                                   field("answers", &R::answers),
+                                   field("found", &R::found),
+                                   custom(&write_attained, &read_attained),
+                                   field("advice", &R::advice),
+                                   field("search", &R::search).omitted(),
+                                   field("validation", &R::validation).omitted(),
+                                   field("job_mix", &R::job_mix).omitted(),
+                                   field("findings", &R::findings)};
 };
 
 template <>

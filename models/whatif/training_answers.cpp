@@ -1,0 +1,207 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.hpp"
+#include "base/text/units.hpp"
+#include "core/records/rate_text.hpp"
+#include "training_model.hpp"
+#include "whatif_parts.hpp"
+
+namespace dsanalyze {
+namespace {
+
+constexpr int most_workers = 512;
+constexpr std::size_t most_combined = 10'000;
+
+/// What no answer of a launched training can have, with the reason.
+void refuse_unmeasured(const TrainingModel& model, const WhatIfQuestion& question) {
+  const auto refuse = [](bool given, const char* option, const std::string& reason) {
+    if (given) throw UsageError(fmt::format("{}: {}", option, reason));
+  };
+  const std::string storage =
+      model.reads_storage
+          ? "what storage [S] and memory [C] supply to this training was not measured, so nothing can be said of another cache, disk or size of "
+            "reads. "
+            "Profile its dataset with dsanalyze's own loader (dsanalyze profile DATASET), which measures them"
+          : "nothing of this training's data came from storage while it was profiled, so a larger cache or a faster disk gives nothing; what less "
+            "memory "
+            "would cost was not measured. Profile its dataset with dsanalyze's own loader (dsanalyze profile DATASET) to ask for that";
+  refuse(!question.cache_sizes.empty(), "--cache-size", storage);
+  refuse(!question.caches.empty(), "--cache", storage);
+  refuse(!question.storage.empty(), "--storage", storage);
+  refuse(!question.request_sizes.empty(), "--request-size", storage);
+  refuse(!question.concurrencies.empty(), "--io-depth", storage);
+  const std::string others =
+      "a profile of a launched training answers --workers, --cores and --accelerator-speed; this belongs to profiles of a dataset (dsanalyze profile "
+      "DATASET)";
+  refuse(!question.accelerators.empty(), "--accelerators", others);
+  refuse(!question.batch_sizes.empty(), "--batch-size", others);
+  refuse(!question.jobs.empty(), "--jobs", others);
+  refuse(!question.shares.empty(), "--share", others);
+  refuse(!question.servers.empty(), "--servers", others);
+  refuse(!question.partitions.empty(), "--partition", others);
+  refuse(!question.balances.empty(), "--balance-from", others);
+  refuse(!question.scopes.empty(), "--storage-scope", others);
+  refuse(!question.networks.empty(), "--network", others);
+  for (const std::string& what : question.find)
+    if (what != "workers" && what != "cores")
+      throw UsageError(fmt::format("--find {}: a profile of a launched training answers --find workers and --find cores", what));
+}
+
+WhatIfAnswer answer_of(const TrainingModel& model, const TrainingChange& change) {
+  const TrainingRates rates = rates_of(model, change);
+  WhatIfAnswer answer;
+  answer.change.workers = change.workers;
+  answer.change.cores = change.cores;
+  answer.change.accelerator_speed = change.speed;
+  answer.ingestion = rates.ingestion;
+  answer.prep = rates.prep;
+  answer.samples_per_s = rates.samples_per_s;
+  answer.ci95_samples_per_s = rates.ci95;
+  if (model.epoch_samples) answer.epoch_seconds = *model.epoch_samples / rates.samples_per_s;
+  answer.bottleneck = rates.bottleneck;
+  answer.detail = rates.detail;
+  answer.too_close = rates.too_close;
+  answer.extrapolation = rates.extrapolation;
+  answer.stalls.compute = std::min(rates.samples_per_s / rates.ingestion, 1.0);
+  answer.stalls.prep = 1 - answer.stalls.compute;
+  answer.speedup = rates.samples_per_s / model.found;
+  return answer;
+}
+
+std::vector<TrainingChange> changes_of(const TrainingModel& model, const WhatIfQuestion& question) {
+  std::vector<double> cores;
+  for (const auto& change : question.cores) cores.push_back(change.cores ? *change.cores : *change.factor * model.cores);
+  const bool all = question.combine == WhatIfQuestion::Combine::every_combination;
+  std::vector<TrainingChange> changes{{}};
+  const auto extend = [&](const auto& values, const auto& set) {
+    const std::size_t before = all ? changes.size() : 1;
+    if (changes.size() + before * values.size() > most_combined)
+      throw UsageError(fmt::format("the lists make more than {} combinations: shorten them, or leave out --all", format_number(most_combined)));
+    for (const auto& value : values)
+      for (std::size_t at = 0; at < before; ++at) {
+        TrainingChange changed = changes[at];
+        set(changed, value);
+        changes.push_back(changed);
+      }
+  };
+  extend(question.workers, [](TrainingChange& change, int workers) { change.workers = workers; });
+  extend(cores, [](TrainingChange& change, double count) { change.cores = count; });
+  extend(question.accelerator_speeds, [](TrainingChange& change, double speed) { change.speed = speed; });
+  changes.erase(changes.begin());
+  return changes;
+}
+
+/// The fewest workers that come to within 2 % of the most that any number of them reaches.
+int enough_workers(const TrainingModel& model, int most) {
+  constexpr double as_good = 0.98;
+  double best = 0;
+  for (int workers = 0; workers <= most; ++workers) best = std::max(best, rates_of(model, {.workers = workers}).samples_per_s);
+  for (int workers = 0; workers < most; ++workers)
+    if (rates_of(model, {.workers = workers}).samples_per_s >= as_good * best) return workers;
+  return most;
+}
+
+std::string then_text(const TrainingModel& model, const TrainingRates& rates) {
+  return fmt::format("the bottleneck then is {}{}, at {} samples/s", bottleneck_words(rates, model.shares_cores),
+                     rates.too_close ? " (inconclusive: the intervals overlap)" : "", format_rate(rates.samples_per_s, rates.ci95));
+}
+
+WhatIfFound find_workers(const TrainingModel& model) {
+  WhatIfFound found{"workers", std::nullopt, "workers of each rank", ""};
+  const int workers = enough_workers(model, most_workers);
+  const TrainingRates rates = rates_of(model, {.workers = workers});
+  if (rates.bottleneck == "cpu") {
+    found.then =
+        fmt::format("no number of workers keeps prep from being the bottleneck: {} of them reach {} samples/s [P], and {} are the limit", workers,
+                    format_rate(rates.prep, rates.ci95_prep),
+                    rates.prep_limit == TrainingRates::Limit::process ? "the training processes, which take the batches over," : "the cores");
+    return found;
+  }
+  found.value = workers;
+  found.then = then_text(model, rates);
+  return found;
+}
+
+WhatIfFound find_cores(const TrainingModel& model) {
+  WhatIfFound found{"cores", std::nullopt, "cores", ""};
+  const auto enough = [&](double cores) { return rates_of(model, {.cores = cores}).bottleneck != "cpu"; };
+  constexpr int most_cores = 1024;
+  for (int cores = 1; cores <= most_cores; ++cores) {
+    if (!enough(cores)) continue;
+    found.value = cores;
+    found.then = then_text(model, rates_of(model, {.cores = cores}));
+    return found;
+  }
+  found.then = fmt::format("with {} workers no number of cores keeps prep from being the bottleneck: ask for --find workers", model.workers);
+  return found;
+}
+
+void find_problems(const TrainingModel& model, WhatIfResult& result) {
+  using Severity = Finding::Severity;
+  if (model.waits_for_storage)
+    result.findings.push_back(
+        {"storage-not-measured", Severity::warning,
+         "The training as found waits for storage, whose rate [S] is not in the profile: the answers are for data in memory, and the "
+         "low ends of their intervals for storage that supplies no more than as found."});
+  const bool contended = std::ranges::any_of(result.answers, [&](const WhatIfAnswer& answer) {
+    return model.shares_cores && answer.ci95_samples_per_s.low < (1 - most_extrapolation * model.ingestion_error) * answer.samples_per_s &&
+           answer.too_close;
+  });
+  if (contended)
+    result.findings.push_back({"cores-shared", Severity::warning,
+                               "Training takes CPU time, and so do the workers: where the cores are nearly used up, who gets one is not known. The "
+                               "low ends of such intervals are "
+                               "for training and prep that take turns."});
+  const WhatIfAnswer& base = result.answers.front();
+  if (!base.ci95_samples_per_s.overlaps(model.ci95_found))
+    result.findings.push_back(
+        {"rates-do-not-explain", Severity::warning,
+         fmt::format("As found, the training reached {} samples/s; the measured rates predict {}. Expect changed ones to differ as much.",
+                     format_rate(model.found, model.ci95_found), format_rate(base.samples_per_s, base.ci95_samples_per_s))});
+  if (auto finding = whatif::far_extrapolation_finding(std::ranges::max(result.answers, {}, &WhatIfAnswer::extrapolation).extrapolation))
+    result.findings.push_back(std::move(*finding));
+}
+
+}  // namespace
+
+WhatIfResult answer(const TrainingModel& model, const WhatIfQuestion& question) {
+  refuse_unmeasured(model, question);
+  WhatIfResult result;
+  result.tool = this_tool();
+  result.model =
+      "closed form of a launched training: samples/s = min(P, steps), P by its loader's workers and the cores, steps = compute + outside + taking a "
+      "batch "
+      "over; without workers they take turns; the time between epochs is left out";
+  result.rates = {model.ingestion, rates_of(model, {}).prep, 0, 0};
+  result.answers.push_back(answer_of(model, {}));
+  for (const TrainingChange& change : changes_of(model, question)) result.answers.push_back(answer_of(model, change));
+  std::stable_sort(result.answers.begin() + 1, result.answers.end(),
+                   [](const WhatIfAnswer& left, const WhatIfAnswer& right) { return left.samples_per_s > right.samples_per_s; });
+  const WhatIfAnswer& base = result.answers.front();
+  result.attained = ProfileResult::Attained{model.found, model.ci95_found, base.samples_per_s, base.ci95_samples_per_s, {}};
+  for (const std::string& what : question.find) result.found.push_back(what == "workers" ? find_workers(model) : find_cores(model));
+  find_problems(model, result);
+  return result;
+}
+
+std::optional<FixRecord> fix_of(const TrainingModel& model) {
+  constexpr double least_gain = 1.1;
+  const int most = std::min(most_workers, static_cast<int>(most_extrapolation) * std::max(model.prep.back().workers, 1));
+  const int workers = enough_workers(model, most);
+  const TrainingRates rates = rates_of(model, {.workers = workers});
+  if (workers == model.workers || rates.samples_per_s < least_gain * model.found || rates.ci95.low <= model.ci95_found.high) return std::nullopt;
+  FixRecord fix;
+  fix.workers = workers;
+  fix.samples_per_s = rates.samples_per_s;
+  fix.ci95_samples_per_s = rates.ci95;
+  fix.speedup = rates.samples_per_s / model.found;
+  fix.next = bottleneck_words(rates, model.shares_cores);
+  fix.too_close = rates.too_close;
+  if (rates.too_close && rates.detail != "storage") fix.next = fmt::format("prep or {}", model.shares_cores ? "compute" : "GPU");
+  return fix;
+}
+
+}  // namespace dsanalyze

@@ -1,0 +1,277 @@
+#include "training_model.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "base/error.hpp"
+#include "base/text/units.hpp"
+
+namespace dsanalyze {
+namespace {
+
+using Limit = TrainingRates::Limit;
+
+constexpr double infinite = std::numeric_limits<double>::infinity();
+constexpr double least_loss = 0.02;
+/// What preparing in the training process may differ by from preparing in a worker.
+constexpr double in_process_error = 0.1;
+/// Rates that differ by less hold each other up: batches come now early and now late, and equal runs differ by half as much.
+constexpr double hardly_apart = 0.056;
+/// Of the cores: training that takes less leaves the workers alone.
+constexpr double least_training_share = 0.05;
+
+double half_width(const Interval& interval, double value) { return value > 0 ? std::clamp((interval.high - interval.low) / 2 / value, 0.0, 1.0) : 0; }
+
+Interval around(double value, double error) { return {value * std::max(0.0, 1 - error), value * (1 + error)}; }
+
+const RateRecord& measured_rate(const std::optional<RateRecord>& rate, const char* letter) {
+  if (!rate || rate->samples_per_s <= 0)
+    throw UsageError(
+        fmt::format("the profile of this training has no {}: its phases were not all measured (see its findings). Profile it again, "
+                    "with a longer --time-budget where steps are long",
+                    letter));
+  return *rate;
+}
+
+/// Seconds that one worker takes for a sample.
+double worker_seconds(const TrainingModel& model) {
+  const auto with_workers = std::ranges::find_if(model.prep, [](const auto& point) { return point.workers > 0; });
+  const TrainingModel::Point& point = with_workers != model.prep.end() ? *with_workers : model.prep.front();
+  return model.ranks * std::max(point.workers, 1) / point.samples_per_s;
+}
+
+struct Law {
+  double rate = 0;
+  Limit limit = Limit::workers;
+};
+
+/// P by the law alone.
+Law prep_law(const TrainingModel& model, int workers, double cores) {
+  const double ranks = model.ranks;
+  Law law{ranks * std::max(workers, 1) / worker_seconds(model), Limit::workers};
+  const auto take = [&law](double rate, Limit limit) {
+    if (rate < law.rate) law = {rate, limit};
+  };
+  // Without workers one thread does all: the CPU time is in the time that a sample takes.
+  if (model.worker_cpu && workers > 0 && *model.worker_cpu + model.process_cpu > 0)
+    take(cores / (*model.worker_cpu + model.process_cpu), Limit::cores);
+  if (model.worker_cpu && workers == 0 && *model.worker_cpu > 0) take(cores / *model.worker_cpu, Limit::cores);
+  const double longest = std::max(model.thread_cpu, model.process_cpu - model.thread_cpu);
+  if (workers > 0 && longest > 0) take(ranks / longest, Limit::process);
+  return law;
+}
+
+struct Correction {
+  double factor = 1;
+  double error = 0;
+};
+
+/// What a measured point says of the law.
+struct Known {
+  int workers = 0;
+  Limit limit = Limit::workers;
+  double factor = 1, error = 0;
+};
+
+/// Of all points, workers rising. A point of a drain too short to be sure of counts together with the one before it, by their errors: as if the law
+/// could change so much from one to the next.
+std::vector<Known> known_points(const TrainingModel& model) {
+  constexpr double unsure = 0.05;
+  std::vector<Known> points;
+  for (const TrainingModel::Point& point : model.prep) {
+    const Law law = prep_law(model, point.workers, model.cores);
+    Known known{point.workers, law.limit, point.samples_per_s / law.rate, point.error};
+    if (known.error > unsure && !points.empty() && points.back().workers > 0 && points.back().limit == known.limit) {
+      const double before = std::pow(std::hypot(unsure, points.back().error), -2);
+      const double own = std::pow(known.error, -2);
+      known.factor = (own * known.factor + before * points.back().factor) / (own + before);
+      known.error = 1 / std::sqrt(own + before);
+    }
+    points.push_back(known);
+  }
+  return points;
+}
+
+/// What the measured points say of the law where `limit` holds. A point itself is right but for its own interval; elsewhere the correction, and how
+/// much it changes from point to point, is what the law does not know.
+Correction correction(const TrainingModel& model, int workers, double cores, Limit limit) {
+  std::vector<Known> points;
+  std::optional<Known> nearest;  // whatever limits it
+  for (const Known& known : known_points(model)) {
+    if ((known.workers == 0) != (workers == 0)) continue;
+    if (cores == model.cores && known.workers == workers) return {known.factor, known.error};
+    if (known.limit == limit) points.push_back(known);
+    if (!nearest || std::abs(known.workers - workers) < std::abs(nearest->workers - workers)) nearest = known;
+  }
+  if (points.empty() && nearest) return {nearest->factor, std::hypot(nearest->error, std::abs(nearest->factor - 1) / 2)};
+  if (points.empty()) {
+    double error = 0;
+    for (const TrainingModel::Point& point : model.prep) error = std::max(error, point.error);
+    return {1, workers == 0 ? std::hypot(error, in_process_error) : error};
+  }
+  const auto after = std::ranges::find_if(points, [&](const Known& point) { return point.workers >= workers; });
+  if (after == points.end())
+    return {points.back().factor, std::hypot(points.back().error, std::abs(points.back().factor - points.front().factor) / 2)};
+  if (after == points.begin() || after->workers == workers) return {after->factor, after->error};
+  const auto before = after - 1;
+  const double part = std::log(static_cast<double>(workers) / before->workers) / std::log(static_cast<double>(after->workers) / before->workers);
+  return {before->factor + part * (after->factor - before->factor),
+          std::hypot(std::max(before->error, after->error), std::abs(after->factor - before->factor) / 2)};
+}
+
+/// How nearly the cores are used up, 0 to 1, where training needs some of them.
+double competition(const TrainingModel& model, double rate, double cores, double speed) {
+  constexpr double from = 0.6;
+  if (!model.shares_cores) return 0;
+  if (!model.training_cpu || !model.worker_cpu) return 1;
+  const double training = *model.training_cpu / speed;
+  if (training * rate < least_training_share * cores) return 0;
+  const double used = rate * (*model.worker_cpu + model.process_cpu + training) / cores;
+  return std::clamp((used - from) / (1 - from), 0.0, 1.0);
+}
+
+std::string detail_of_steps(const TrainingModel& model, double speed) {
+  const double compute = (model.step_samples / model.ingestion - model.outside_seconds) / speed;
+  if (model.delivery_seconds > std::max(compute, model.outside_seconds)) return "delivery";
+  return model.outside_seconds > compute ? "outside" : "accelerator";
+}
+
+std::string detail_of_prep(const TrainingModel& model, Limit limit) {
+  constexpr double hardly_busy = 0.3;
+  if (limit == Limit::process) return "delivery";
+  return limit == Limit::workers && model.worker_cpu && *model.worker_cpu < hardly_busy * worker_seconds(model) ? "latency" : "prep";
+}
+
+}  // namespace
+
+TrainingModel training_model(const ProfileResult& profile) {
+  const RunRecord* const full = profile.run("full");
+  if (profile.command.empty() || !profile.loader) throw UsageError("the profile is not of a launched training");
+  const RateRecord& prep = measured_rate(profile.prep, "P");
+  const RateRecord& ingestion = measured_rate(profile.ingestion, "G");
+  if (full == nullptr || full->samples_per_s <= 0 || !profile.waits)
+    throw UsageError(
+        "the profile does not say what the steps of this training wait for (see its findings), so nothing can be said of a change to its loader");
+  TrainingModel model;
+  model.ranks = std::max(profile.settings.accelerators, 1);
+  model.workers = profile.loader->workers;
+  model.cores = std::max(profile.host.cores, 1.0);
+  const WorkerPoint* own = nullptr;
+  for (const WorkerPoint& point : profile.prep_by_workers) {
+    if (point.samples_per_s <= 0) continue;
+    model.prep.push_back({point.workers, point.samples_per_s, half_width(point.ci95_samples_per_s, point.samples_per_s)});
+    if (!point.workers_seconds_per_sample) continue;
+    // Workers that wait for a core need no more of it; the fewest that were measured are the least disturbed.
+    if (point.workers > 0 && !model.worker_cpu) model.worker_cpu = point.workers_seconds_per_sample;
+    if (own == nullptr || point.workers == model.workers) own = &point;
+  }
+  if (model.prep.empty()) model.prep.push_back({model.workers, prep.samples_per_s, half_width(prep.ci95_samples_per_s, prep.samples_per_s)});
+  std::ranges::sort(model.prep, {}, &TrainingModel::Point::workers);
+  if (own != nullptr) {
+    model.process_cpu = own->process_seconds_per_sample.value_or(0);
+    model.thread_cpu = std::min(own->main_thread_seconds_per_sample.value_or(0), model.process_cpu);
+    // Without workers the process prepares: all but nothing of its time is taking over.
+    if (own->workers == 0) {
+      if (!model.worker_cpu) model.worker_cpu = model.process_cpu;
+      model.process_cpu = model.thread_cpu = 0;
+    }
+  }
+  model.ingestion = ingestion.samples_per_s;
+  model.ingestion_error = half_width(ingestion.ci95_samples_per_s, ingestion.samples_per_s);
+  model.step_samples = profile.waits->step_seconds * full->samples_per_s;
+  const double step = model.step_samples / model.ingestion;
+  model.outside_seconds = std::min(profile.waits->outside.seconds_per_step, step);
+  model.found = full->samples_per_s;
+  model.ci95_found = full->ci95_samples_per_s;
+  if (const RunRecord* const synthetic = profile.run("synthetic"); synthetic != nullptr && synthetic->cores_used)
+    model.training_cpu = *synthetic->cores_used / model.ingestion;
+  model.shares_cores = profile.host.accelerator_shares_cores;
+  constexpr Bytes negligible = Bytes{1} << 20;  // pages of programs, for one
+  model.reads_storage = full->storage_bytes.value_or(0) >= negligible;
+  model.waits_for_storage = (profile.bottleneck && profile.bottleneck->detail == "storage") ||
+                            (profile.stalls && profile.stalls->fetch.fraction > least_loss && profile.stalls->fetch.ci95_fraction.low > 0);
+  // Where the loader keeps up, all that a step waits for is its batch's delivery.
+  model.delivery_seconds = model.workers > 0 ? model.thread_cpu * model.step_samples / model.ranks : 0;
+  constexpr double keeps_up = 1.1;
+  if (model.workers > 0 && !model.waits_for_storage && prep.samples_per_s > keeps_up * model.ingestion)
+    model.delivery_seconds = std::max(model.delivery_seconds, model.step_samples / model.found - step);
+  if (full->epoch_seconds > 0) model.epoch_samples = full->epoch_seconds * full->samples_per_s;
+  return model;
+}
+
+TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change) {
+  const int workers = change.workers.value_or(model.workers);
+  const double cores = change.cores.value_or(model.cores);
+  const double speed = change.speed.value_or(1);
+  if (workers < 0) throw UsageError(fmt::format("--workers: found {}, expected 0 or more", workers));
+  if (!(cores > 0)) throw UsageError("--cores: found 0, expected a value above 0");
+  if (!(speed > 0)) throw UsageError("--accelerator-speed: expected a factor above 0");
+  if (change.cores && !model.worker_cpu)
+    throw UsageError("--cores: the profile does not say how much CPU time its loader takes (an older dsanalyze made it): profile the command again");
+
+  TrainingRates rates;
+  const Law law = prep_law(model, workers, cores);
+  const Correction corrected = correction(model, workers, cores, law.limit);
+  const double prep_error = std::hypot(corrected.error, model.run_error);
+  rates.prep = law.rate * corrected.factor;
+  rates.prep_limit = law.limit;
+  rates.ci95_prep = around(rates.prep, prep_error);
+  const double delivery = workers > 0 ? model.delivery_seconds : 0;
+  const double step = (model.step_samples / model.ingestion - model.outside_seconds) / speed + model.outside_seconds + delivery;
+  rates.ingestion = model.step_samples / step;
+  rates.ci95_ingestion = around(rates.ingestion, std::hypot(model.ingestion_error, model.run_error));
+  const auto in_turn = [](double prep, double ingestion) { return prep > 0 && ingestion > 0 ? 1 / (1 / prep + 1 / ingestion) : 0; };
+
+  double of_cores = infinite;
+  if (model.worker_cpu && model.training_cpu && model.shares_cores &&
+      *model.training_cpu / speed * std::min(rates.prep, rates.ingestion) > least_training_share * cores)
+    of_cores = cores / (*model.worker_cpu + model.process_cpu + *model.training_cpu / speed);
+  if (workers == 0) {
+    rates.samples_per_s = in_turn(rates.prep, rates.ingestion);
+    rates.ci95 = {in_turn(rates.ci95_prep.low, rates.ci95_ingestion.low), in_turn(rates.ci95_prep.high, rates.ci95_ingestion.high)};
+  } else {
+    rates.samples_per_s = std::min({rates.prep, rates.ingestion, of_cores});
+    rates.ci95 = {std::min({rates.ci95_prep.low, rates.ci95_ingestion.low, of_cores * std::max(0.0, 1 - prep_error)}),
+                  std::min({rates.ci95_prep.high, rates.ci95_ingestion.high, of_cores * (1 + prep_error)})};
+  }
+  const bool by_cores = workers > 0 && of_cores < std::min(rates.prep, rates.ingestion);
+  const bool by_prep = rates.prep < rates.ingestion;
+  rates.bottleneck = by_cores || by_prep ? "cpu" : "gpu";
+  rates.detail = by_cores ? "cores" : by_prep ? detail_of_prep(model, law.limit) : detail_of_steps(model, speed);
+  const double ratio = std::max(rates.prep, rates.ingestion) / std::min(rates.prep, rates.ingestion);
+  rates.too_close = rates.ci95_prep.overlaps(rates.ci95_ingestion) || (workers > 0 && ratio < 1 + hardly_apart);
+  // On cores that the workers use up the training process waits for one too, with batches at hand: which of both is slower does not show.
+  constexpr double on_full_cores = 1.25;
+  rates.too_close |= workers > 0 && model.shares_cores && law.limit == Limit::cores && ratio < on_full_cores;
+  constexpr double clearly = 1.5;
+  if (const double contended = workers > 0 ? competition(model, rates.samples_per_s, cores, speed) : 0; contended > 0) {
+    const double turns = in_turn(rates.prep, rates.ingestion);
+    rates.ci95.low = std::min(rates.ci95.low, rates.samples_per_s + contended * (turns - rates.samples_per_s));
+    rates.too_close |= ratio < clearly;
+  }
+  if (model.waits_for_storage) {
+    // What storage supplies is known of the training as found alone.
+    if (workers <= model.workers) rates.samples_per_s = std::min(rates.samples_per_s, model.found);
+    rates.ci95.low = std::min({rates.ci95.low, model.ci95_found.low, rates.samples_per_s});
+    rates.too_close = true;
+    if (rates.samples_per_s == model.found) rates.bottleneck = "io", rates.detail = "storage";
+  }
+  const int most = std::max(model.prep.back().workers, 1);
+  rates.extrapolation = std::max({1.0, static_cast<double>(workers) / most, cores / model.cores, speed});
+  return rates;
+}
+
+std::string bottleneck_words(const TrainingRates& rates, bool cpu_trains) {
+  if (rates.detail == "storage") return "storage";
+  if (rates.detail == "cores") return "the cores, which prep and training share";
+  if (rates.detail == "delivery") return "taking batches over";
+  if (rates.detail == "outside") return "what lies outside of the steps";
+  const std::string trainer = cpu_trains ? "compute" : "GPU";
+  return rates.bottleneck == "gpu" ? trainer : "prep";
+}
+
+}  // namespace dsanalyze

@@ -1,0 +1,268 @@
+#include "models/whatif/training_model.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "answers.hpp"
+#include "base/error.hpp"
+#include "base/random.hpp"
+
+using namespace dsanalyze;
+using testing::has_code;
+
+namespace {
+
+/// A loader whose samples take a worker `seconds`, of which it computes `cpu`; training that computes nothing on the CPU.
+struct Made {
+  double seconds = 0.01, cpu = 0.001, take = 0.0001, step = 0.02, batch = 16, outside = 0.002;
+  int workers = 2, ranks = 1;
+  double cores = 8;
+
+  [[nodiscard]] double prep(int n, double on_cores) const { return std::min({ranks * n / seconds, on_cores / (cpu + take), ranks / take}); }
+  [[nodiscard]] double steps(double speed) const {
+    const double all = ranks * batch;
+    const double delivery = batch * take;
+    return all / ((step - outside) / speed + outside + delivery);
+  }
+  [[nodiscard]] TrainingModel model() const {
+    TrainingModel model;
+    model.ranks = ranks;
+    model.workers = workers;
+    model.cores = cores;
+    for (const int n : {1, 2, 4, 8}) model.prep.push_back({n, prep(n, cores), 0.01});
+    model.worker_cpu = cpu;
+    model.process_cpu = model.thread_cpu = take;
+    model.training_cpu = 0;
+    model.step_samples = ranks * batch;
+    model.ingestion = ranks * batch / step;
+    model.ingestion_error = 0.01;
+    model.outside_seconds = outside;
+    model.delivery_seconds = batch * take;
+    model.found = std::min(prep(workers, cores), steps(1));
+    model.ci95_found = {0.99 * model.found, 1.01 * model.found};
+    model.shares_cores = true;
+    return model;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a changed training reaches the least of its workers, its cores and its steps") {
+  RandomStream random(21);
+  for (int trial = 0; trial < 2000; ++trial) {
+    Made made;
+    made.seconds = random.uniform(0.001, 0.05);
+    made.cpu = made.seconds * random.uniform(0.01, 1);
+    made.take = made.cpu * random.uniform(0.001, 0.05);
+    made.step = random.uniform(0.002, 0.2);
+    made.outside = made.step * random.uniform(0, 0.5);
+    made.batch = std::floor(random.uniform(1, 64));
+    made.ranks = 1 + static_cast<int>(random.below(3));
+    made.cores = 1 + static_cast<double>(random.below(16));
+    made.workers = 1 + static_cast<int>(random.below(8));
+    // One worker a rank is never held up by the cores, so that what it takes is seen.
+    if (made.ranks * made.cpu / made.seconds >= made.cores * made.cpu / (made.cpu + made.take)) continue;
+    const int workers = 1 + static_cast<int>(random.below(12));
+    const double cores = 1 + static_cast<double>(random.below(20));
+    const double speed = random.uniform(0.5, 3);
+    const double expected = std::min(made.prep(workers, cores), made.steps(speed));
+    const TrainingRates rates = rates_of(made.model(), {workers, cores, speed});
+    INFO("trial ", trial);
+    CHECK(rates.samples_per_s == doctest::Approx(expected));
+    CHECK(rates.bottleneck == (made.prep(workers, cores) < made.steps(speed) ? "cpu" : "gpu"));
+    CHECK(rates.ci95.low <= expected * 1.000001);
+    CHECK(rates.ci95.high >= expected * 0.999999);
+  }
+}
+
+TEST_CASE("at a number of workers that was measured, P is what was measured there, and between two of them it lies between") {
+  TrainingModel model = Made{.step = 0.0001, .outside = 0}.model();
+  for (TrainingModel::Point& point : model.prep) point.samples_per_s *= point.workers == 4 ? 0.8 : 1;
+  CHECK(rates_of(model, {.workers = 4}).prep == doctest::Approx(320));
+  CHECK(rates_of(model, {.workers = 2}).prep == doctest::Approx(200));
+  const TrainingRates three = rates_of(model, {.workers = 3});
+  CHECK(three.prep > 240);
+  CHECK(three.prep < 300);
+  CHECK(three.ci95_prep.high - three.ci95_prep.low > 0.1 * three.prep);  // The law was found wrong by a fifth near there.
+}
+
+TEST_CASE("a point that a short drain left unsure weighs less than the law through the others") {
+  TrainingModel model = Made{.step = 0.0001, .outside = 0}.model();
+  model.prep.pop_back();
+  TrainingModel::Point& four = model.prep.back();
+  four.samples_per_s *= 0.8;
+  four.error = 0.25;
+  CHECK(rates_of(model, {.workers = 8}).prep > 0.98 * 800);
+  CHECK(rates_of(model, {.workers = 8}).prep < 800);
+  CHECK(rates_of(model, {.workers = 4}).ci95_prep.high > 400);
+}
+
+TEST_CASE("without workers prep and training take turns") {
+  const Made made{.seconds = 0.001, .step = 0.016};
+  const TrainingRates rates = rates_of(made.model(), {.workers = 0});
+  CHECK(rates.samples_per_s == doctest::Approx(1 / (0.001 + 0.001)));
+  CHECK(rates.ci95.low < 0.96 * rates.samples_per_s);  // It was not measured so.
+}
+
+TEST_CASE("where training computes on cores that the workers need, the low end is that of taking turns, and what binds is inconclusive") {
+  Made made{.seconds = 0.01, .cpu = 0.01, .take = 0, .step = 0.08, .outside = 0, .workers = 2, .cores = 2};
+  TrainingModel model = made.model();  // P and G of 200 samples/s each.
+  CHECK_FALSE(rates_of(model, {.workers = 1}).too_close);
+  model.training_cpu = 0.01;
+  const TrainingRates contended = rates_of(model, {.workers = 2});
+  CHECK(contended.samples_per_s == doctest::Approx(100));  // 20 ms of CPU time a sample on two cores.
+  CHECK(contended.too_close);
+  CHECK(contended.detail == "cores");
+  CHECK(contended.ci95.low <= 100);
+  CHECK(rates_of(model, {.workers = 2, .cores = 8}).samples_per_s > 190);
+  model.shares_cores = false;  // A device computes.
+  CHECK(rates_of(model, {.workers = 2}).samples_per_s == doctest::Approx(200));
+}
+
+TEST_CASE("on cores that the workers use up, steps that are hardly faster are inconclusive") {
+  TrainingModel model = Made{.seconds = 0.01, .cpu = 0.01, .take = 0, .step = 0.16 / 1.15, .outside = 0, .cores = 1}.model();
+  CHECK(rates_of(model, {.workers = 2}).too_close);  // P is 100 samples/s, the steps could take 115.
+  model.shares_cores = false;
+  CHECK_FALSE(rates_of(model, {.workers = 2}).too_close);
+}
+
+TEST_CASE("a training that waits for storage is answered for data in memory, down to what it reached as found") {
+  TrainingModel model = Made{}.model();
+  model.found = 50;
+  model.ci95_found = {48, 52};
+  model.waits_for_storage = true;
+  WhatIfQuestion question;
+  question.workers = {8};
+  question.accelerator_speeds = {2};
+  const WhatIfResult result = answer(model, question);
+  CHECK(has_code(result.findings, "storage-not-measured"));
+  for (const WhatIfAnswer& each : result.answers) {
+    CHECK(each.too_close);
+    CHECK(each.ci95_samples_per_s.low <= 48);
+    if (each.change.accelerator_speed) CHECK(each.bottleneck == "io");
+  }
+}
+
+TEST_CASE("the answers come best first, and their speedups are over the training as found") {
+  WhatIfQuestion question;
+  question.workers = {1, 8, 4};
+  question.cores = {{1.0, std::nullopt}};
+  const TrainingModel model = Made{}.model();
+  const WhatIfResult result = answer(model, question);
+  REQUIRE(result.answers.size() == 5);
+  CHECK(result.answers[0].change == WhatIfChange{});
+  CHECK(result.answers[0].speedup == doctest::Approx(1));
+  for (std::size_t i = 2; i < result.answers.size(); ++i) CHECK(result.answers[i].samples_per_s <= result.answers[i - 1].samples_per_s);
+  CHECK(result.answers[1].speedup == doctest::Approx(result.answers[1].samples_per_s / model.found));
+  question.combine = WhatIfQuestion::Combine::every_combination;
+  CHECK(answer(model, question).answers.size() == 8);
+  const std::string json = to_json(result);
+  CHECK(to_json(whatif_from_json(json, "test")) == json);
+}
+
+TEST_CASE("the fewest workers and cores are found with which steps do not wait, and why there are none") {
+  const Made made;  // Steps could take 16 / 21.6 ms = 740 samples/s, a worker prepares 100.
+  WhatIfQuestion question;
+  question.find = {"workers", "cores"};
+  const WhatIfResult result = answer(made.model(), question);
+  REQUIRE(result.found.size() == 2);
+  CHECK(result.found[0].value == 8);
+  CHECK_FALSE(result.found[1].value);  // Two workers do not keep up on any number of cores.
+  CHECK(result.found[1].then.find("--find workers") != std::string::npos);
+  Made slow;
+  slow.cpu = slow.seconds;
+  slow.cores = 2;
+  const WhatIfResult limited = answer(slow.model(), question);
+  CHECK_FALSE(limited.found[0].value);
+  CHECK(limited.found[0].then.find("the cores are the limit") != std::string::npos);
+}
+
+TEST_CASE("the fix is the fewest workers that give nearly all, and there is none where nothing is surely gained") {
+  const auto fix = fix_of(Made{}.model());
+  REQUIRE(fix);
+  CHECK(fix->workers == 8);
+  CHECK(fix->speedup == doctest::Approx(Made{}.steps(1) / 200));
+  CHECK(fix->next == "compute");
+  Made enough;
+  enough.workers = 8;
+  CHECK_FALSE(fix_of(enough.model()));
+  TrainingModel unsure = Made{}.model();
+  unsure.ci95_found = {0, 2 * unsure.found};
+  unsure.ci95_found.high = 10'000;
+  CHECK_FALSE(fix_of(unsure));
+}
+
+TEST_CASE("what a profile of a launched training cannot answer is refused with the reason") {
+  const TrainingModel in_memory = Made{}.model();
+  const auto refused = [](const TrainingModel& model, const WhatIfQuestion& question) {
+    try {
+      answer(model, question);
+      return std::string();
+    } catch (const UsageError& error) {
+      return std::string(error.what());
+    }
+  };
+  WhatIfQuestion question;
+  question.cache_sizes = {{ByteAmount::Kind::fraction, 0, 0.5}};
+  CHECK(refused(in_memory, question).find("--cache-size: nothing of this training's data came from storage") == 0);
+  TrainingModel reads = in_memory;
+  reads.reads_storage = true;
+  CHECK(refused(reads, question).find("was not measured") != std::string::npos);
+  question = {};
+  question.jobs = {2};
+  CHECK(refused(in_memory, question).find("--jobs") == 0);
+  question = {};
+  question.find = {"cache"};
+  CHECK(refused(in_memory, question).find("--find cache") == 0);
+  TrainingModel old = in_memory;
+  old.worker_cpu.reset();
+  question = {};
+  question.cores = {{1.0, std::nullopt}};
+  CHECK(refused(old, question).find("profile the command again") != std::string::npos);
+}
+
+TEST_CASE("the model is read from the record of a launched training") {
+  ProfileResult profile;
+  CHECK_THROWS_AS(training_model(profile), UsageError);
+  profile.command = {"python3", "train.py"};
+  profile.loader.emplace().workers = 4;
+  CHECK_THROWS_WITH_AS(training_model(profile), doctest::Contains("has no P"), UsageError);
+  const auto rate = [](double value) {
+    RateRecord record;
+    record.samples_per_s = value;
+    record.ci95_samples_per_s = {0.98 * value, 1.02 * value};
+    return record;
+  };
+  profile.prep = rate(400);
+  profile.ingestion = rate(1000);
+  profile.settings.accelerators = 2;
+  profile.host.cores = 16;
+  RunRecord full;
+  full.name = "full";
+  full.samples_per_s = 390;
+  full.ci95_samples_per_s = {385, 395};
+  full.epoch_seconds = 10;
+  RunRecord synthetic = full;
+  synthetic.name = "synthetic";
+  synthetic.cores_used = 2;
+  profile.runs = {full, synthetic};
+  WaitsRecord waits;
+  waits.step_seconds = 0.1;
+  waits.outside.seconds_per_step = 0.005;
+  profile.waits = waits;
+  profile.prep_by_workers = {{1, 100, {98, 102}, 0.0001, 0.0002, 0.004}, {4, 400, {390, 410}, 0.0003, 0.0004, 0.005}};
+  const TrainingModel model = training_model(profile);
+  CHECK(model.ranks == 2);
+  CHECK(model.step_samples == doctest::Approx(39));
+  CHECK(model.worker_cpu == doctest::Approx(0.004));
+  CHECK(model.process_cpu == doctest::Approx(0.0004));
+  CHECK(model.delivery_seconds == doctest::Approx(0.0003 * 39 / 2));
+  CHECK(model.training_cpu == doctest::Approx(0.002));
+  CHECK(model.prep.back().error == doctest::Approx(0.025));
+  CHECK(model.epoch_samples == doctest::Approx(3900));
+  CHECK_FALSE(model.waits_for_storage);
+  profile.bottleneck = BottleneckRecord{"io", "storage", true, "", "cpu"};
+  CHECK(training_model(profile).waits_for_storage);
+}
