@@ -21,6 +21,7 @@
 #include "loaders/prep/prep.hpp"
 #include "models/whatif/whatif.hpp"
 #include "profile/attached/attached_profile.hpp"
+#include "profile/attached/item_trace.hpp"
 #include "profile/profiler.hpp"
 #include "report/report.hpp"
 #include "saved_profiles.hpp"
@@ -258,6 +259,7 @@ class ProfileCommand final : public Command {
     const HostFacts host = read_host_facts();
     plan_launch(settings, host);
     settings.hook = hook_directory();
+    if (settings.mode == AttachMode::phases) settings.tracer = tracer_library();
     settings.output = context.options.json ? SpawnWay::Output::to_stderr : SpawnWay::Output::own;
     const PrivateFolder folder;
     settings.folder = folder.path();
@@ -292,6 +294,7 @@ class ProfileCommand final : public Command {
   static Outcome launched_outcome(const LaunchedTraining& launched, const LaunchSettings& settings, const HostFacts& host,
                                   std::chrono::system_clock::time_point started, const CommandContext& context) {
     ProfileResult result = attached_profile(launched, settings, host);
+    if (const std::string& file = context.typed.text("--trace"); !file.empty()) write_item_trace(launched, file, result);
     result.started_utc = utc_text(started);
     return outcome_of(result, context, WriteOrder::result_first);
   }

@@ -267,6 +267,7 @@ struct ProfileResult {
   std::vector<std::string> command;          ///< of a launched training; empty: dsanalyze's own loader was measured
   std::optional<LoaderRecord> loader;        ///< with `command`
   std::optional<WaitsRecord> waits;          ///< with `command`
+  std::optional<ReadsRecord> reads;          ///< with `command`, where what it reads was traced
   struct Stalls {
     StallRecord compute, prep, fetch;
     std::optional<StallRecord> interference = {};  ///< loss that the rates do not explain; taken out of prep and fetch

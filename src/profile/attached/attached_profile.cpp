@@ -8,6 +8,7 @@
 
 #include "attach/kept_batches.hpp"
 #include "attached_findings.hpp"
+#include "attached_reads.hpp"
 #include "attached_waits.hpp"
 #include "base/error.hpp"
 #include "base/statistics.hpp"
@@ -325,6 +326,7 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
                     training.steps, training.steps == 1 ? "" : "s"));
   grade_storage_proof(launched, result);
   find_attached_problems(launched, settings.mode, result);
+  take_reads(launched, result);
 
   const RunRecord* const full = result.run("full");
   const RunRecord* const cached = result.run("cached");

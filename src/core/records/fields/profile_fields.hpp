@@ -261,6 +261,7 @@ struct Fields<ProfileResult> {
                                    field("command", &R::command).omitted(),
                                    field("loader", &R::loader).omitted(),
                                    field("waits", &R::waits).omitted(),
+                                   field("reads", &R::reads).omitted(),
                                    field("stalls", &R::stalls),
                                    field("attained", &R::attained).omitted(),
                                    field("bottleneck", &R::bottleneck),
