@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -12,6 +13,7 @@
 #include <set>
 #include <utility>
 
+#include "attach/reads/access_tracer.hpp"
 #include "base/error.hpp"
 #include "base/process/processes.hpp"
 #include "base/process/spawn.hpp"
@@ -24,8 +26,9 @@ namespace dsanalyze {
 namespace {
 
 constexpr int poll_milliseconds = 20;
-constexpr double look_seconds = 1;   ///< between two looks for processes that use PyTorch without the hook
-constexpr double deaf_seconds = 30;  ///< until a process that the hook has not announced is one without the hook
+constexpr double look_seconds = 1;        ///< between two looks for processes that use PyTorch without the hook
+constexpr double later_look_seconds = 2;  ///< and for those without tracer, once the hook has spoken
+constexpr double deaf_seconds = 30;       ///< until a process that the hook has not announced is one without the hook
 
 std::string python_path(const std::filesystem::path& hook) {
   const char* const given = std::getenv("PYTHONPATH");
@@ -48,7 +51,9 @@ class Launch {
         m_tree(::getpid()),
         m_events(events),
         m_conductor(
-            settings.plan, [this] { return m_tree.use(); }, events) {}
+            settings.plan, [this] { return use(); }, events) {
+    if (settings.mode == AttachMode::phases && !settings.tracer.empty()) m_tracer.emplace(settings.tracer, settings.folder, m_clock);
+  }
 
   ~Launch() {
     if (m_settings.mode == AttachMode::phases) end_descendants(m_over ? 0.2 : m_settings.patience_seconds);
@@ -70,7 +75,8 @@ class Launch {
     }
     m_over = m_launched.failure.empty();
     m_launched.seconds = to_seconds(m_clock.now() - m_start);
-    m_launched.use = m_tree.use();
+    m_launched.use = use();
+    if (m_tracer) m_launched.accesses = m_tracer->take();
     m_launched.training = m_conductor.training();
     m_launched.finished = m_conductor.finished();
     if (m_settings.mode == AttachMode::passive) {
@@ -82,6 +88,15 @@ class Launch {
   }
 
  private:
+  /// What all processes of the training used up to now.
+  TreeUse use() {
+    TreeUse use = m_tree.use();
+    // What this process reads by itself, of /proc mostly, is none of the training's.
+    use.requested_bytes -= std::min(use.requested_bytes, requested_by_threads("/proc/self"));
+    if (m_tracer) use.traced_bytes = m_tracer->traced_bytes();
+    return use;
+  }
+
   /// To the end of the command or of the phases.
   void lead(const std::stop_token& stop) {
     while (!over()) {
@@ -92,6 +107,7 @@ class Launch {
       const Nanoseconds now = m_clock.now();
       if (const auto status = collect_children(m_process)) ended(*status);
       look(now);
+      if (m_tracer) m_tracer->serve();
       if (m_settings.mode == AttachMode::phases) {
         answer(m_conductor.tick(now));
         check_start(now);
@@ -116,6 +132,8 @@ class Launch {
       environment.push_back("DSANALYZE_ATTACH_OUTPUT=" + journals_of(m_settings.folder).native());
     if (const auto& change = m_settings.workers)
       environment.push_back(fmt::format("DSANALYZE_ATTACH_WORKERS={} {} {}", change->workers, change->line, change->file));
+    if (m_tracer)
+      for (std::string& each : m_tracer->environment()) environment.push_back(std::move(each));
     const auto input = m_settings.mode == AttachMode::passive ? SpawnWay::Input::own : SpawnWay::Input::nothing;
     // A real run reads from the terminal as ever, which only the terminal's own group may.
     const auto group = m_settings.mode == AttachMode::passive ? SpawnWay::Group::callers : SpawnWay::Group::of_its_own;
@@ -191,8 +209,10 @@ class Launch {
 
   /// For processes that use PyTorch without the hook.
   void look(Nanoseconds now) {
-    if (m_launched.heard || now < m_next_look) return;
-    m_next_look = now + to_nanoseconds(look_seconds);
+    if (now < m_next_look) return;
+    m_next_look = now + to_nanoseconds(m_launched.heard ? later_look_seconds : look_seconds);
+    if (m_tracer) m_tracer->look(m_tree);
+    if (m_launched.heard) return;
     for (TreeProcess& process : m_tree.living()) {
       if (!m_tree.maps(process.pid, "libtorch") || imports_with_hook(process.pid)) continue;
       if (!m_deaf || m_deaf->pid != process.pid) m_deaf_since = now;
@@ -272,6 +292,7 @@ class Launch {
   const Clock& m_clock;
   HookServer m_server;
   ProcessTree m_tree;
+  std::optional<AccessTracer> m_tracer;  ///< phases
   EventSink& m_events;
   Conductor m_conductor;
   LaunchedTraining m_launched;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "attach/reads/access_trace.hpp"
 #include "base/clock.hpp"
 #include "base/events.hpp"
 #include "base/process/process_tree.hpp"
@@ -38,6 +39,7 @@ struct LaunchSettings {
   double start_seconds = 600;    ///< until the first training step, at most
   double patience_seconds = 2;   ///< for processes that are asked to end
   std::filesystem::path hook;    ///< the folder that goes first on PYTHONPATH
+  std::filesystem::path tracer;  ///< the library that traces what the command reads; empty: nothing does, as under AttachMode::passive
   std::filesystem::path folder;  ///< the caller's, private and empty: the socket lies there, and the journals beside it
   std::optional<WorkersChange> workers{};
   // For the record alone.
@@ -52,11 +54,12 @@ struct LaunchedTraining {
   std::vector<TreeProcess> left_behind;    ///< passive: descendants that outlive the command
   TreeUse use;
   double seconds = 0;
-  double first_step_seconds = 0;  ///< from the start to the first checkpoint
-  bool finished = false;          ///< phases: all of them were gone through, whether or not they have steps
-  bool heard = false;             ///< some process of the command loaded the hook and PyTorch
-  OutputsUndone outputs;          ///< phases
-  std::string failure;            ///< why nothing is known of the run, or of its rest: passive, or phases of which some were measured; empty
+  double first_step_seconds = 0;        ///< from the start to the first checkpoint
+  bool finished = false;                ///< phases: all of them were gone through, whether or not they have steps
+  bool heard = false;                   ///< some process of the command loaded the hook and PyTorch
+  OutputsUndone outputs;                ///< phases
+  std::optional<AccessTrace> accesses;  ///< of all that the command read, where it was traced
+  std::string failure;                  ///< why nothing is known of the run, or of its rest: passive, or phases of which some were measured; empty
 };
 
 /// Starts a training and leads it through the phases (Conductor), or, passive, watches it until it ends. Under `phases` no process of it is left when

@@ -130,6 +130,23 @@ TEST_CASE("what binds beside prep and compute is named in the first line, with w
   CHECK(says(page_of("cpu", "delivery"), "BOTTLENECK: taking batches over"));
 }
 
+TEST_CASE("what the loader reads is said by sample, and what is mapped into memory apart") {
+  ProfileResult result = launched();
+  CHECK_FALSE(says(console_summary(result, {}), "a sample in"));
+  ReadsRecord& reads = result.reads.emplace();
+  CHECK_FALSE(says(console_summary(result, {}), "  reads"));
+  reads.files = 12'000;
+  reads.requests = 13'200;
+  reads.bytes_per_sample = 112 * 1024;
+  reads.requests_per_sample = 1.1;
+  CHECK(says(console_summary(result, {}), "reads     112 KiB a sample in 1.1 requests from 12,000 files"));
+  reads.mapped_files = 1;
+  reads.mapped_bytes = 1 << 30;
+  CHECK(says(console_summary(result, {Colour::off, 100}), "; 1 file of 1 GiB is memory-mapped"));
+  reads.requests = 0;
+  CHECK(says(console_summary(result, {}), "reads     1 file of 1 GiB is memory-mapped"));
+}
+
 TEST_CASE("what lies between two epochs is said, where it was seen") {
   ProfileResult result = launched();
   CHECK_FALSE(says(console_summary(result, {}), "epochs:"));

@@ -75,6 +75,8 @@ TreeUse moved(const TreeUse& use, const TreeUse& from, const TreeUse& to) {
   later.storage_bytes.reset();
   if (use.storage_bytes && from.storage_bytes && to.storage_bytes)
     later.storage_bytes = *use.storage_bytes + (*to.storage_bytes - *from.storage_bytes);
+  later.traced_bytes.reset();
+  if (use.traced_bytes && from.traced_bytes && to.traced_bytes) later.traced_bytes = *use.traced_bytes + (*to.traced_bytes - *from.traced_bytes);
   later.storage_wait_seconds.reset();
   if (use.storage_wait_seconds && from.storage_wait_seconds && to.storage_wait_seconds)
     later.storage_wait_seconds = *use.storage_wait_seconds + (*to.storage_wait_seconds - *from.storage_wait_seconds);
@@ -107,6 +109,19 @@ TreeUse ProcessTree::use() const {
   for (const ProcessFacts& process : counted_processes) add_io(process.pid);
   use.storage_wait_seconds = storage_wait(m_proc);
   return use;
+}
+
+Bytes requested_by_threads(const std::filesystem::path& process) {
+  Bytes bytes = 0;
+  std::error_code ignored;
+  for (const auto& thread : std::filesystem::directory_iterator(process / "task", ignored)) {
+    try {
+      bytes += counted(read_file(thread.path() / "io"), "rchar: ").value_or(0);
+    } catch (const Error&) {
+      // It has ended.
+    }
+  }
+  return bytes;
 }
 
 bool ProcessTree::maps(int process, std::string_view part_of_path) const {

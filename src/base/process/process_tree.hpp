@@ -18,6 +18,7 @@ struct TreeUse {
   Bytes resident_bytes = 0;
   Bytes requested_bytes = 0;               ///< by read calls, of whatever they read
   std::optional<Bytes> storage_bytes = 0;  ///< that had to come from storage, pages that are mapped too; absent where the kernel does not count them
+  std::optional<Bytes> traced_bytes{};     ///< of `requested_bytes`, those that a tracer saw; absent without one
   std::size_t processes = 0;
   std::optional<double>
       storage_wait_seconds{};  ///< in which some process of the machine waited for storage; absent where the kernel does not count it
@@ -31,6 +32,10 @@ struct TreeProcess {
   int parent = 0;
   std::string command;  ///< as the kernel calls it, up to 15 bytes
 };
+
+/// Bytes that the living threads of a process asked for by read calls, without what ended threads and collected children did. `process` is its folder
+/// below /proc.
+Bytes requested_by_threads(const std::filesystem::path& process);
 
 /// All descendants of a process, those among them that left their group or session too. Of the calling process, which adopts what its descendants
 /// leave (adopt_orphans()), none can get away. Threads: any.

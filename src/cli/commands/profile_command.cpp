@@ -22,6 +22,7 @@
 #include "loaders/prep/prep.hpp"
 #include "models/whatif/whatif.hpp"
 #include "profile/attached/attached_profile.hpp"
+#include "profile/attached/item_trace.hpp"
 #include "profile/profiler.hpp"
 #include "report/report.hpp"
 #include "saved_profiles.hpp"
@@ -288,6 +289,7 @@ class ProfileCommand final : public Command {
     const HostFacts host = read_host_facts();
     plan_launch(settings, host);
     settings.hook = hook_directory();
+    if (settings.mode == AttachMode::phases) settings.tracer = tracer_library();
     settings.output = context.options.json ? SpawnWay::Output::to_stderr : SpawnWay::Output::own;
     settings.working_directory = std::filesystem::current_path().native();
     settings.paths = command_paths(settings.command, settings.working_directory);
@@ -324,6 +326,7 @@ class ProfileCommand final : public Command {
   static Outcome launched_outcome(const LaunchedTraining& launched, const LaunchSettings& settings, const HostFacts& host,
                                   std::chrono::system_clock::time_point started, const CommandContext& context) {
     ProfileResult result = attached_profile(launched, settings, host);
+    if (const std::string& file = context.typed.text("--trace"); !file.empty()) write_item_trace(launched, file, result);
     result.started_utc = utc_text(started);
     if (settings.mode == AttachMode::phases) result.fix = fix_of_training(result, context.options.output ? context.options.output->native() : "");
     return outcome_of(result, context, WriteOrder::result_first);

@@ -13,7 +13,7 @@ namespace dsanalyze::cli {
 namespace {
 
 /// Of those that `profile` has besides, what a training that is launched can be measured with.
-constexpr std::array<std::string_view, 6> of_both{"--time-budget", "--subset", "--html", "--metrics", "--require-trusted", "--dry-run"};
+constexpr std::array<std::string_view, 7> of_both{"--time-budget", "--subset", "--html", "--metrics", "--require-trusted", "--dry-run", "--trace"};
 constexpr std::string_view launch_group = "launch";
 
 }  // namespace
@@ -32,6 +32,7 @@ void AttachOptions::check() const {
   for (const char* const name : {"--time-budget", "--subset"})
     if (passive() && m_typed.given(name))
       throw UsageError(fmt::format("{}: is for phases; a run under --passive clocks the training from its start to its end", name));
+  if (passive() && m_typed.given("--trace")) throw UsageError("--trace: what a run under --passive reads is not traced; leave one of the two out");
   if (passive() && m_typed.given("--keep-output")) throw UsageError("--keep-output: a run under --passive keeps its output in any case");
 }
 

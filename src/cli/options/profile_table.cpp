@@ -209,7 +209,7 @@ constexpr std::array profile_rows{
                 .decides("error_budget_fraction"),
             "measurement"),
     flag("--require-trusted", "exit 4 when the measurement could not prove itself").on("profile", "measurement"),
-    option("--trace", "FILE", "writes what the full run asks of its cache, for `dsanalyze simulate --trace FILE`")
+    option("--trace", "FILE", "writes what the full run asks of its cache, or what a command reads, for `dsanalyze simulate --trace FILE`")
         .offers("FILE")
         .on("profile", "measurement")
         .on("share", "group", "of dependent: writes what the jobs draw, for `dsanalyze simulate --trace FILE`"),

@@ -84,6 +84,16 @@ fs::path hook_directory() {
                           folder.string()));
 }
 
+fs::path tracer_library() {
+  const fs::path folder = executable_folder();
+  constexpr const char* name = "libdsanalyze-trace.so";
+  for (const fs::path& place : {folder / "src/attach/tracer" / name, folder.parent_path() / DSANALYZE_LIBRARY_FOLDER / "dsanalyze" / name}) {
+    std::error_code ignored;
+    if (fs::exists(place, ignored)) return fs::absolute(place);
+  }
+  return {};
+}
+
 std::vector<ConfigFile> config_files(ConfigKind kind) {
   const fs::path folder = config_directory() / enum_name(kind);
   std::vector<ConfigFile> files;

@@ -27,6 +27,10 @@ std::filesystem::path config_directory();
 /// The folder that goes first on PYTHONPATH of a training that is launched; beside the folder of configs. Throws Error.
 std::filesystem::path hook_directory();
 
+/// The library that traces what a launched training reads; beside the program in a build tree, else in the installation's folder of libraries. Empty
+/// where there is none, on an architecture that it does not know.
+std::filesystem::path tracer_library();
+
 struct ConfigFile {
   std::string name;    ///< without ".json"
   std::string source;  ///< path, for messages

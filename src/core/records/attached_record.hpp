@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/statistics.hpp"
+#include "base/text/units.hpp"
 
 namespace dsanalyze {
 
@@ -78,6 +79,29 @@ struct WaitsRecord {
 enum class RankDelay { data, compute, outside };
 /// That of `rank`, which is one of several. Threads: any.
 RankDelay delay_of(const std::vector<RankWaitsRecord>& ranks, int rank);
+
+/// What the loader of a launched training reads, in the full run: calls that read files of the dataset.
+struct ReadsRecord {
+  std::uint64_t files = 0;  ///< that were read, or mapped into memory
+  Bytes file_bytes = 0;     ///< their sizes together
+  Bytes bytes = 0;          ///< that calls read of them
+  std::uint64_t requests = 0;
+  std::uint64_t opens = 0;
+  double seconds = 0;         ///< of the windows in which this was counted
+  std::uint64_t samples = 0;  ///< that were trained in them
+  double bytes_per_sample = 0;
+  double requests_per_sample = 0;
+  double mean_request_bytes = 0;
+  double opens_per_s = 0;
+  int processes = 0;                            ///< that read
+  double concurrency = 0;                       ///< mean number of requests in flight
+  std::optional<double> sequential_fraction{};  ///< of the requests after the first of an opening, those that go on where the one before ended
+  std::optional<double> ordered_fraction{};     ///< of a process's changes from one file to another, those to the next one by name
+  std::uint64_t mapped_files = 0;               ///< of `files`, memory-mapped: what is read of them is no call
+  Bytes mapped_bytes = 0;                       ///< sizes of these
+  std::optional<double> seen_fraction{};  ///< of the bytes that the kernel counts for the read calls of all processes; absent where it counts none
+  std::uint64_t lost_requests = 0;        ///< of the whole run, not in these figures
+};
 
 /// P of the launched training's own loader.
 struct WorkerPoint {

@@ -9,6 +9,7 @@
 #include "attach/command_paths.hpp"
 #include "attach/kept_batches.hpp"
 #include "attached_findings.hpp"
+#include "attached_reads.hpp"
 #include "attached_waits.hpp"
 #include "base/error.hpp"
 #include "base/statistics.hpp"
@@ -378,6 +379,7 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
   grade_storage_proof(launched, result);
   find_attached_problems(launched, settings.mode, result);
   find_changed_batches(training, result);
+  take_reads(launched, result);
 
   const RunRecord* const full = result.run("full");
   const RunRecord* const cached = result.run("cached");

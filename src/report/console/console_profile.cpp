@@ -294,6 +294,19 @@ std::string step_text(const WaitsRecord& waits) {
   return text + fmt::format(" (p99 wait {})", format_seconds(waits.data_p99_seconds));
 }
 
+/// "reads 112 KB a sample in 1.1 requests from 12,000 files".
+std::string reads_text(const ReadsRecord& reads) {
+  std::string text;
+  if (reads.requests > 0)
+    text = fmt::format("{} a sample in {} {} from {} {}", format_bytes(static_cast<Bytes>(reads.bytes_per_sample)),
+                       format_number(reads.requests_per_sample), reads.requests_per_sample == 1 ? "request" : "requests",
+                       format_number(static_cast<double>(reads.files)), reads.files == 1 ? "file" : "files");
+  if (reads.mapped_files > 0)
+    text += fmt::format("{}{} {} of {} {} memory-mapped", text.empty() ? "" : "; ", format_number(static_cast<double>(reads.mapped_files)),
+                        reads.mapped_files == 1 ? "file" : "files", format_bytes(reads.mapped_bytes), reads.mapped_files == 1 ? "is" : "are");
+  return text;
+}
+
 std::string between_text(const BetweenEpochsRecord& between) {
   std::string text = fmt::format("{} each time, of which {} validation, {} waiting for workers and the first batch", format_seconds(between.seconds),
                                  format_seconds(between.validation_seconds), format_seconds(between.data_seconds));
@@ -349,6 +362,7 @@ std::string attached_summary(const ProfileResult& result, const ConsoleStyle& st
   for (const std::string& line : wrap(verdict(result), width)) text += paint(line, Ink::bold, style.colour) + "\n";
   if (result.waits) text += labelled("step", step_text(*result.waits), width);
   if (result.waits && result.waits->between_epochs) text += labelled("between", "epochs: " + between_text(*result.waits->between_epochs), width);
+  if (result.reads && result.reads->files > 0) text += labelled("reads", reads_text(*result.reads), width);
   if (result.waits) text += ranks_table(*result.waits, width);
   const auto rate = [&](const std::string& label, const RateRecord& record, const std::string& letter, const std::string& rest) {
     text += labelled(label, fmt::format("{} samples/s [{}]{}", format_rate(record.samples_per_s, record.ci95_samples_per_s), letter, rest), width);

@@ -67,6 +67,30 @@ struct Fields<WaitsRecord> {
 };
 
 template <>
+struct Fields<ReadsRecord> {
+  using R = ReadsRecord;
+  static constexpr std::tuple list{field("files", &R::files),
+                                   field("file_bytes", &R::file_bytes),
+                                   field("bytes", &R::bytes),
+                                   field("requests", &R::requests),
+                                   field("opens", &R::opens),
+                                   field("seconds", &R::seconds),
+                                   field("samples", &R::samples),
+                                   field("bytes_per_sample", &R::bytes_per_sample),
+                                   field("requests_per_sample", &R::requests_per_sample),
+                                   field("mean_request_bytes", &R::mean_request_bytes),
+                                   field("opens_per_s", &R::opens_per_s),
+                                   field("processes", &R::processes),
+                                   field("concurrency", &R::concurrency),
+                                   field("sequential_fraction", &R::sequential_fraction).in(0, 1),
+                                   field("ordered_fraction", &R::ordered_fraction).in(0, 1),
+                                   field("mapped_files", &R::mapped_files),
+                                   field("mapped_bytes", &R::mapped_bytes),
+                                   field("seen_fraction", &R::seen_fraction),
+                                   field("lost_requests", &R::lost_requests)};
+};
+
+template <>
 struct Fields<WorkerPoint> {
   using R = WorkerPoint;
   static constexpr std::tuple list{field("workers", &R::workers),

@@ -264,6 +264,7 @@ struct Fields<ProfileResult> {
                                    field("waits", &R::waits).omitted(),
                                    field("launch", &R::launch).omitted(),
                                    field("fix", &R::fix).omitted(),
+                                   field("reads", &R::reads).omitted(),
                                    field("stalls", &R::stalls),
                                    field("attained", &R::attained).omitted(),
                                    field("bottleneck", &R::bottleneck),

@@ -1,0 +1,212 @@
+#include "attached_reads.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "base/text/text.hpp"
+#include "base/text/units.hpp"
+
+namespace dsanalyze {
+namespace {
+
+constexpr double least_seen = 0.95;
+constexpr Bytes worth_naming = Bytes{1} << 20;
+constexpr std::size_t most_processes_named = 4;
+
+using Identity = std::pair<std::uint64_t, std::uint64_t>;  // device and inode: a file may have several paths
+
+bool begins_with_one_of(std::string_view path, std::initializer_list<std::string_view> beginnings) {
+  return std::ranges::any_of(beginnings, [&](std::string_view each) { return path.starts_with(each); });
+}
+
+/// What the requests of one process have in common with those before them.
+struct Order {
+  std::map<std::uint32_t, std::uint64_t> end_of_opening{};
+  std::optional<std::size_t> last_file{};  ///< its place by name
+};
+
+class Reads {
+ public:
+  Reads(const AccessTrace& trace, std::vector<TimeSpan> windows) : m_trace(trace), m_windows(std::move(windows)) {
+    for (const TimeSpan& window : m_windows) m_record.seconds += to_seconds(window.end - window.begin);
+    for (const FileAccess& access : m_trace.accesses)
+      if (is_counted(access)) m_files.emplace(m_trace.files[access.file].path, 0);
+    std::size_t place = 0;
+    for (auto& [path, number] : m_files) number = place++;
+  }
+
+  ReadsRecord record(std::uint64_t samples) {
+    m_record.samples = samples;
+    m_record.lost_requests = m_trace.lost_accesses + m_trace.left_out;
+    for (const FileAccess& access : m_trace.accesses)
+      if (is_counted(access)) add(access);
+    m_record.processes = static_cast<int>(m_orders.size());
+    if (samples > 0) {
+      m_record.bytes_per_sample = static_cast<double>(m_record.bytes) / static_cast<double>(samples);
+      m_record.requests_per_sample = static_cast<double>(m_record.requests) / static_cast<double>(samples);
+    }
+    if (m_record.requests > 0) m_record.mean_request_bytes = static_cast<double>(m_record.bytes) / static_cast<double>(m_record.requests);
+    if (m_record.seconds > 0) {
+      m_record.opens_per_s = static_cast<double>(m_record.opens) / m_record.seconds;
+      m_record.concurrency = m_busy_seconds / m_record.seconds;
+    }
+    if (m_later > 0) m_record.sequential_fraction = static_cast<double>(m_sequential) / static_cast<double>(m_later);
+    if (m_changes > 0) m_record.ordered_fraction = static_cast<double>(m_ordered) / static_cast<double>(m_changes);
+    return m_record;
+  }
+  [[nodiscard]] const std::string& first_mapped() const { return m_first_mapped; }
+
+ private:
+  [[nodiscard]] bool is_counted(const FileAccess& access) const {
+    // What was mapped before may be read in the windows.
+    const bool in_time =
+        access.kind == AccessKind::mapped ? !m_windows.empty() && access.end <= m_windows.back().end : is_within(m_windows, access.end);
+    return in_time && is_data(m_trace.files[access.file].path);
+  }
+
+  void add(const FileAccess& access) {
+    const TracedFile& file = m_trace.files[access.file];
+    if (access.kind == AccessKind::open) {
+      ++m_record.opens;
+      return;
+    }
+    const Identity identity{file.device, file.inode};
+    if (m_seen.insert(identity).second) {
+      ++m_record.files;
+      m_record.file_bytes += file.bytes;
+    }
+    if (access.kind == AccessKind::mapped) {
+      if (!m_mapped.insert(identity).second) return;
+      ++m_record.mapped_files;
+      m_record.mapped_bytes += file.bytes;
+      if (m_first_mapped.empty()) m_first_mapped = file.path;
+      return;
+    }
+    ++m_record.requests;
+    m_record.bytes += access.bytes;
+    m_busy_seconds += access.nanoseconds * 1e-9;
+    follow(m_orders[access.process], access, m_files.at(file.path));
+  }
+
+  void follow(Order& order, const FileAccess& access, std::size_t place) {
+    const auto [end, is_first] = order.end_of_opening.try_emplace(access.opening, 0);
+    if (!is_first) {
+      ++m_later;
+      if (end->second == access.offset) ++m_sequential;
+    }
+    end->second = access.offset + access.bytes;
+    if (order.last_file && *order.last_file != place) {
+      ++m_changes;
+      if (place == *order.last_file + 1) ++m_ordered;
+    }
+    order.last_file = place;
+  }
+
+  const AccessTrace& m_trace;
+  std::vector<TimeSpan> m_windows;
+  ReadsRecord m_record;
+  std::map<std::string, std::size_t> m_files;  ///< places by name
+  std::set<Identity> m_seen, m_mapped;
+  std::map<std::uint32_t, Order> m_orders;  ///< by process
+  double m_busy_seconds = 0;
+  std::uint64_t m_later = 0, m_sequential = 0, m_changes = 0, m_ordered = 0;
+  std::string m_first_mapped;
+};
+
+std::string named(const UntracedProcess& process) {
+  return fmt::format("process {} ({}{})", process.pid, printable(process.command), process.reason.empty() ? "" : ": " + process.reason);
+}
+
+/// "process 12 (busybox: statically linked), process 14 (cat)".
+std::string untraced_text(const AccessTrace& trace) {
+  std::vector<std::string> names;
+  for (const UntracedProcess& process : trace.untraced)
+    if (names.size() < most_processes_named) names.push_back(named(process));
+  const std::size_t more = trace.untraced.size() - names.size();
+  return fmt::format("{}{}", fmt::join(names, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
+void find_unseen(const AccessTrace& trace, const PhaseMeasurement& full, ProfileResult& result) {
+  ReadsRecord& reads = *result.reads;
+  Bytes asked = 0;
+  Bytes seen = 0;
+  if (full.before && full.after && full.before->traced_bytes && full.after->traced_bytes) {
+    asked = full.after->requested_bytes - std::min(full.before->requested_bytes, full.after->requested_bytes);
+    seen = *full.after->traced_bytes - std::min(*full.before->traced_bytes, *full.after->traced_bytes);
+    if (asked > 0) reads.seen_fraction = static_cast<double>(seen) / static_cast<double>(asked);
+  }
+  const bool gap = reads.seen_fraction && *reads.seen_fraction < least_seen && asked - seen >= worth_naming;
+  if (gap) {
+    std::string cause = trace.untraced.empty() ? "" : fmt::format(" Not traced: {}.", untraced_text(trace));
+    if (!trace.with_io_uring.empty())
+      cause += fmt::format(" Process {} ({}) reads by io_uring, which is no call that can be traced.", trace.with_io_uring.front().pid,
+                           printable(trace.with_io_uring.front().command));
+    if (cause.empty()) cause = " What read the rest is not known: a program that makes its system calls itself, for one.";
+    result.findings.push_back({"reads-partly-seen", Finding::Severity::warning,
+                               fmt::format("the tracer saw {} of the {} that the training's processes read by calls in the run full: `reads` "
+                                           "holds a part only.{}",
+                                           format_bytes(seen), format_bytes(asked), cause)});
+  } else if (!trace.untraced.empty()) {
+    result.findings.push_back(
+        {"reads-untraced", Finding::Severity::info, fmt::format("what these read is not among `reads`: {}.", untraced_text(trace))});
+  }
+}
+
+}  // namespace
+
+bool is_data(std::string_view path) {
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  if (begins_with_one_of(path, {"/proc/", "/sys/", "/etc/", "/lib/", "/lib32/", "/lib64/", "/usr/lib", "/usr/share/", "/usr/local/lib", "/bin/",
+                                "/usr/bin/", "/memfd:", "/dev/shm/torch_", "/dev/shm/sem.", "/dev/shm/psm_"}))
+    return false;
+  for (const std::string_view part : {"/site-packages/", "/dist-packages/", "/__pycache__/", "/lib/python3"})
+    if (path.find(part) != std::string_view::npos) return false;
+  for (const std::string_view ending : {".py", ".pyc", ".so", ".pt", ".pth", ".safetensors"})
+    if (name.ends_with(ending)) return false;
+  return name.find(".so.") == std::string_view::npos;
+}
+
+bool is_within(const std::vector<TimeSpan>& spans, Nanoseconds time) {
+  const auto after = std::ranges::upper_bound(spans, time, {}, &TimeSpan::begin);
+  return after != spans.begin() && std::prev(after)->end >= time;
+}
+
+std::vector<TimeSpan> full_windows(const AttachedTraining& training) {
+  std::vector<TimeSpan> windows;
+  const auto full = training.phases.find(AttachPhase::full);
+  if (full == training.phases.end()) return windows;
+  for (const auto& [rank, list] : full->second.by_rank)
+    for (const StepWindow& window : list) windows.push_back({window.begin, window.end});
+  std::ranges::sort(windows, {}, &TimeSpan::begin);
+  std::vector<TimeSpan> apart;
+  for (const TimeSpan& window : windows) {
+    if (!apart.empty() && window.begin <= apart.back().end)
+      apart.back().end = std::max(apart.back().end, window.end);
+    else
+      apart.push_back(window);
+  }
+  return apart;
+}
+
+void take_reads(const LaunchedTraining& launched, ProfileResult& result) {
+  const RunRecord* const full = result.run("full");
+  if (!launched.accesses || full == nullptr) return;
+  const AccessTrace& trace = *launched.accesses;
+  Reads reads(trace, full_windows(launched.training));
+  result.reads = reads.record(full->samples);
+  find_unseen(trace, launched.training.phases.at(AttachPhase::full), result);
+  if (result.reads->mapped_files > 0)
+    result.findings.push_back(
+        {"reads-mapped", Finding::Severity::info,
+         fmt::format(
+             "{} of the dataset's files ({}) {} memory-mapped: what is read of {} is no call, and its bytes are those of the storage counters.",
+             result.reads->mapped_files, printable(reads.first_mapped()), result.reads->mapped_files == 1 ? "is" : "are",
+             result.reads->mapped_files == 1 ? "it" : "them")});
+}
+
+}  // namespace dsanalyze

@@ -1,0 +1,85 @@
+"""What a launched training reads, as `dsanalyze profile -- COMMAND` says it."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+
+try:
+    import jsonschema
+except ImportError:
+    jsonschema = None  # Debian: python3-jsonschema
+
+from test_program import ProgramTest, program
+
+train = [sys.executable, str(pathlib.Path(__file__).resolve().parent / 'train_files.py')]
+schema = pathlib.Path(__file__).resolve().parents[2] / 'reports' / 'schemas' / 'profile-1.json'
+files = 40
+size = 50_000
+
+
+class Reads(ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.data = self.folder / 'data'
+        self.data.mkdir()
+        for i in range(files):
+            (self.data / f'{i:03}.bin').write_bytes(bytes([i]) * size)
+
+    def profile(self, *options, command=()):
+        run = self.run_program('--time-budget', '4s', '--json', *options, command=[*train, self.data, *command])
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.saved = self.folder / 'profile.json'
+        self.saved.write_text(run.stdout)
+        self.assert_nothing_left()
+        if jsonschema:
+            jsonschema.validate(json.loads(run.stdout), json.loads(schema.read_text()))
+        return json.loads(run.stdout)
+
+    def findings(self, result):
+        return {finding['code']: finding['message'] for finding in result['findings']}
+
+    def test_the_files_of_the_dataset_and_the_requests_of_a_sample(self):
+        trace = self.folder / 'trace'
+        result = self.profile('--trace', trace)
+        reads = result['reads']
+        self.assertEqual((reads['files'], reads['file_bytes'], reads['mapped_files'], reads['lost_requests']), (files, files * size, 0, 0))
+        self.assertEqual(reads['processes'], 2)
+        # Python reads a file in one call and the end of it in another, which has no bytes. What lies in queues is not trained yet.
+        self.assertAlmostEqual(reads['requests_per_sample'], 1, delta=0.1)
+        self.assertAlmostEqual(reads['bytes_per_sample'], size, delta=0.1 * size)
+        self.assertEqual(reads['mean_request_bytes'], size)
+        self.assertAlmostEqual(reads['opens_per_s'] * reads['seconds'], reads['requests'], delta=0.1 * reads['requests'])
+        self.assertLess(reads['ordered_fraction'], 0.3)
+        self.assertGreater(reads['seen_fraction'], 0.95)
+        self.assertLess(reads['seen_fraction'], 1.05)
+        self.assertEqual({'reads-untraced', 'reads-partly-seen', 'reads-mapped'} & set(self.findings(result)), set())
+        view = subprocess.run([program, 'report', self.saved, '--format', 'console'], capture_output=True, text=True, env=self.environment, check=True)
+        self.assertIn('a sample in', view.stdout)
+        self.assertIn(f'from {files} files', view.stdout)
+        simulated = subprocess.run([program, 'simulate', '--trace', trace, '--policy', 'lru,minio', '--cache-size', '1GB', '--json'], capture_output=True,
+                                   text=True, env=self.environment, check=False)
+        self.assertEqual(simulated.returncode, 0, simulated.stderr)
+        self.assertIn('lru', simulated.stdout)
+
+    def test_files_that_are_mapped_are_named(self):
+        result = self.profile(command=['--way', 'mapped'])
+        self.assertEqual((result['reads']['mapped_files'], result['reads']['mapped_bytes']), (files, files * size))
+        self.assertIn('000.bin', self.findings(result)['reads-mapped'])
+
+    def test_what_a_program_without_tracer_reads_is_missed_and_named(self):
+        result = self.profile(command=['--program', os.environ['STATIC_COPY'], '--step', '0.02'])
+        self.assertLess(result['reads']['seen_fraction'], 0.95)
+        self.assertIn('reads-partly-seen', self.findings(result))
+
+    def test_a_real_run_is_not_traced(self):
+        run = self.run_program('--passive', command=[sys.executable, '-c', 'import os; print(os.environ.get("LD_PRELOAD", ""), "DSANALYZE_TRACE" in os.environ)'])
+        self.assertIn(' False', run.stdout)
+        self.assertNotIn('dsanalyze-trace', run.stdout)
+        run = self.run_program('--passive', '--trace', self.folder / 'trace', command=['true'])
+        self.assertIn('--trace: what a run under --passive reads is not traced', run.stderr)
+
+
+if __name__ == '__main__':
+    unittest.main(defaultTest='Reads')
