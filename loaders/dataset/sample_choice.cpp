@@ -26,12 +26,10 @@ constexpr std::size_t files_probed = 3;
 constexpr std::size_t probed_bytes = 512;  // a tar's magic lies at 257
 constexpr double nearly_all = 0.9;
 
-using Place = SampleChoice::Place;
-
 template <typename Visit>
 void for_each_file(const std::vector<ListedFolder>& listing, const Visit& visit) {
   for (std::uint32_t folder = 0; folder < listing.size(); ++folder) {
-    for (std::uint32_t name = 0; name < listing[folder].names.size(); ++name) visit(Place{folder, name}, listing[folder].name(name));
+    for (std::uint32_t name = 0; name < listing[folder].names.size(); ++name) visit(SampleChoice::Place{folder, name}, listing[folder].name(name));
   }
 }
 
@@ -39,7 +37,7 @@ template <typename IsSample>
 SampleChoice choose(const DatasetReader& reader, const std::vector<ListedFolder>& listing, const IsSample& is_sample) {
   SampleChoice choice;
   choice.reader = &reader;
-  for_each_file(listing, [&](Place place, std::string_view name) {
+  for_each_file(listing, [&](SampleChoice::Place place, std::string_view name) {
     if (is_sample(name)) {
       choice.samples.push_back(place);
     } else if (!is_labels_name(name)) {
@@ -122,7 +120,7 @@ class FormatCount {
 
 std::optional<Recognised> format_by_name(const std::vector<ListedFolder>& listing) {
   FormatCount count;
-  for_each_file(listing, [&](Place place, std::string_view name) {
+  for_each_file(listing, [&](SampleChoice::Place place, std::string_view name) {
     if (const UnreadFormat* format = unread_format_of_name(name)) count.add(format, listing[place.folder].relative_path(place.name));
   });
   return count.most_frequent();
@@ -131,7 +129,7 @@ std::optional<Recognised> format_by_name(const std::vector<ListedFolder>& listin
 /// A few files of each of the most frequent extensions.
 std::map<std::string, std::vector<std::string>> files_to_probe(const std::vector<ListedFolder>& listing) {
   std::map<std::string, std::uint64_t> frequency;
-  for_each_file(listing, [&](Place, std::string_view name) { ++frequency[extension_of(name)]; });
+  for_each_file(listing, [&](SampleChoice::Place, std::string_view name) { ++frequency[extension_of(name)]; });
   std::vector<std::pair<std::uint64_t, std::string>> by_frequency;
   by_frequency.reserve(frequency.size());
   for (const auto& [extension, files] : frequency) by_frequency.emplace_back(files, extension);
@@ -140,7 +138,7 @@ std::map<std::string, std::vector<std::string>> files_to_probe(const std::vector
 
   std::map<std::string, std::vector<std::string>> probes;
   for (const auto& [files, extension] : by_frequency) probes[extension];
-  for_each_file(listing, [&](Place place, std::string_view name) {
+  for_each_file(listing, [&](SampleChoice::Place place, std::string_view name) {
     const auto probe = probes.find(extension_of(name));
     if (probe != probes.end() && probe->second.size() < files_probed) probe->second.push_back(listing[place.folder].relative_path(place.name));
   });
@@ -155,7 +153,7 @@ std::map<std::string, std::vector<std::string>> files_to_probe(const std::vector
 [[noreturn]] void throw_nothing_known(const std::filesystem::path& root, const std::vector<ListedFolder>& listing) {
   std::uint64_t files = 0;
   std::vector<std::string> examples;
-  for_each_file(listing, [&](Place place, std::string_view) {
+  for_each_file(listing, [&](SampleChoice::Place place, std::string_view) {
     ++files;
     if (examples.size() < 3) examples.push_back(listing[place.folder].relative_path(place.name));
   });
@@ -188,7 +186,7 @@ bool is_labels_name(std::string_view file_name) {
 
 SampleChoice choose_samples(const std::filesystem::path& root, const std::vector<ListedFolder>& listing) {
   ReaderCount names;
-  for_each_file(listing, [&](Place, std::string_view name) { names.add(reader_of_name(name)); });
+  for_each_file(listing, [&](SampleChoice::Place, std::string_view name) { names.add(reader_of_name(name)); });
   if (const DatasetReader* reader = names.most_frequent()) {
     if (static_cast<double>(names.files_of(*reader)) < nearly_all * static_cast<double>(names.all())) throw_mixture(root, names);
     SampleChoice choice = choose(*reader, listing, reader->is_its_name);

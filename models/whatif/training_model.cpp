@@ -15,7 +15,6 @@ namespace {
 
 using Limit = TrainingRates::Limit;
 
-constexpr double infinite = std::numeric_limits<double>::infinity();
 constexpr double least_loss = 0.02;
 /// What preparing in the training process may differ by from preparing in a worker.
 constexpr double in_process_error = 0.1;
@@ -226,7 +225,7 @@ TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change)
   rates.ci95_ingestion = around(rates.ingestion, std::hypot(model.ingestion_error, model.run_error));
   const auto in_turn = [](double prep, double ingestion) { return prep > 0 && ingestion > 0 ? 1 / (1 / prep + 1 / ingestion) : 0; };
 
-  double of_cores = infinite;
+  double of_cores = std::numeric_limits<double>::infinity();
   if (model.worker_cpu && model.training_cpu && model.shares_cores &&
       *model.training_cpu / speed * std::min(rates.prep, rates.ingestion) > least_training_share * cores)
     of_cores = cores / (*model.worker_cpu + model.process_cpu + *model.training_cpu / speed);

@@ -94,7 +94,7 @@ fs::path program_path(const std::string& word, const fs::path& folder) {
   const char* const path = std::getenv("PATH");
   std::istringstream folders(path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin");
   for (std::string each; std::getline(folders, each, ':');)
-    if (const fs::path candidate = folder / each / word; runs(candidate)) return candidate;
+    if (fs::path candidate = folder / each / word; runs(candidate)) return candidate;
   return {};
 }
 
