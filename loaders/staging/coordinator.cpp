@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <stop_token>
+#include <thread>
 #include <utility>
 
 #include "base/error.hpp"
@@ -10,9 +12,16 @@
 #include "stepping.hpp"
 
 namespace dsanalyze {
+namespace {
+
+/// What a thread takes from the system at once: the process's other threads wait so long when they map or unmap memory, and who ends it waits for
+/// one.
+constexpr std::size_t piece_bytes = std::size_t{8} << 20U;
+
+}  // namespace
 
 struct StagingCoordinator::State final : public StagingProducer {
-  State(const StagingFacts& given_facts, Liveness lives, Timing timing, StagingObserver observer)
+  State(const StagingFacts& given_facts, Liveness lives, Timing timing, StagingObserver observer, const SlabMemory& memory)
       : facts(checked(given_facts)),
         board(staging::make_board(facts)),
         view(*staging::board_of(board)),
@@ -20,9 +29,16 @@ struct StagingCoordinator::State final : public StagingProducer {
         stepping{timing, std::move(observer), [] { return true; }, mapped},
         keeper(view, *staging::board_of(board), std::move(lives), timing) {
     if (facts.producers != Producers::coordinator) return;
-    own = staging::make_slab(facts);
+    own = staging::make_slab(facts, memory);
     view.map_slab(staging::coordinator_place, staging::slab_of(own));
     filler.emplace(view, *staging::slab_of(own), staging::coordinator_place, timing);
+    if (memory.aside) taking = std::jthread([this, before = memory.before_piece](const std::stop_token& stop) { take(stop, before); });
+  }
+  void take(const std::stop_token& stop, const std::function<void()>& before_piece) {
+    for (std::size_t at = 0; at < own.size() && !stop.stop_requested(); at += piece_bytes) {
+      if (before_piece) before_piece();
+      own.populate(at, piece_bytes);
+    }
   }
   static const StagingFacts& checked(const StagingFacts& facts) {
     facts.validate();
@@ -45,10 +61,11 @@ struct StagingCoordinator::State final : public StagingProducer {
   MemorySegment own;
   std::optional<staging::Filler> filler;
   staging::CallCost claiming, publishing, surveying;
+  std::jthread taking;  ///< last: ends before the memory that it takes
 };
 
-StagingCoordinator::StagingCoordinator(const StagingFacts& facts, Liveness lives, Timing timing, StagingObserver observer)
-    : m_state(std::make_unique<State>(facts, std::move(lives), timing, std::move(observer))) {}
+StagingCoordinator::StagingCoordinator(const StagingFacts& facts, Liveness lives, Timing timing, StagingObserver observer, const SlabMemory& memory)
+    : m_state(std::make_unique<State>(facts, std::move(lives), timing, std::move(observer), memory)) {}
 StagingCoordinator::~StagingCoordinator() = default;
 
 int StagingCoordinator::board() const { return m_state->board.descriptor(); }
@@ -82,6 +99,11 @@ StagingProgress StagingCoordinator::progress() const {
   const staging::Sequence opens_at = m_state->keeper.opens_at(progress.next_epoch);
   progress.until_next = opens_at - std::min(opens_at, progress.released);
   return progress;
+}
+
+Bytes StagingCoordinator::promised() const {
+  const MemorySegment& own = m_state->own;
+  return own.size() == 0 ? 0 : own.size() - std::min(own.size(), own.resident_bytes());
 }
 
 StagingCounts StagingCoordinator::counts(std::uint32_t place) const {

@@ -27,10 +27,10 @@ MemorySegment make_page() {
   return segment;
 }
 
-MemorySegment make_slab(const StagingFacts& facts) {
-  MemorySegment segment = MemorySegment::create("staged batches", slab_bytes(facts));
+MemorySegment make_slab(const StagingFacts& facts, const SlabMemory& memory) {
+  MemorySegment segment = MemorySegment::create("staged batches", slab_bytes(facts), HugePages::where_allowed, memory.promised);
   new (segment.data()) SlabHead;
-  segment.populate();  // or the first batches would pay for it
+  if (!memory.aside) segment.populate();  // or the first batches would pay for it
   segment.forbid_future_writers();
   return segment;
 }

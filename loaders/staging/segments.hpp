@@ -13,7 +13,7 @@ std::size_t slab_bytes(const StagingFacts& facts);
 /// New segments that this process alone may ever write, at first in the state of a new group, job or producer. Throw Error when there is no memory.
 MemorySegment make_board(const StagingFacts& facts);
 MemorySegment make_page();
-MemorySegment make_slab(const StagingFacts& facts);
+MemorySegment make_slab(const StagingFacts& facts, const SlabMemory& memory = {});
 /// Another process's segment, to be read. Throws Error for one of another size or that anyone could still change the size of or write anew.
 MemorySegment attach_sealed(FileDescriptor descriptor, std::size_t bytes);
 

@@ -228,13 +228,20 @@ struct StagingProgress {
   std::uint64_t until_next = 0;  ///< batches to be released by all before the next epoch opens: so many iterations waits who comes now
 };
 
+/// How a coordinator comes to the memory of its own batch slots.
+struct SlabMemory {
+  bool aside = false;                    ///< it is taken from the system piece by piece by a thread of its own, while the slots are used already
+  Bytes promised = 0;                    ///< to others, who have not taken it from the system yet: not free
+  std::function<void()> before_piece{};  ///< called by that thread, for tests
+};
+
 /// Holds what a group shares, decides who takes part, finds who is gone. Threads: one, but the producer's claim() and publish().
 class StagingCoordinator {
  public:
   /// Whether the process of a place still runs (a pidfd, in the program).
   using Liveness = std::function<bool(std::uint32_t place)>;
   /// Throws UsageError (facts) and Error (memory: needed, available).
-  StagingCoordinator(const StagingFacts& facts, Liveness lives, Timing timing, StagingObserver observer = {});
+  StagingCoordinator(const StagingFacts& facts, Liveness lives, Timing timing, StagingObserver observer = {}, const SlabMemory& memory = {});
   ~StagingCoordinator();
   StagingCoordinator(const StagingCoordinator&) = delete;
   StagingCoordinator& operator=(const StagingCoordinator&) = delete;
@@ -246,6 +253,8 @@ class StagingCoordinator {
   [[nodiscard]] int page(std::uint32_t place) const;
   [[nodiscard]] int slab(std::uint32_t place) const;
   [[nodiscard]] StagingProgress progress() const;
+  /// Memory of its own slots that is not taken from the system yet. Threads: any.
+  [[nodiscard]] Bytes promised() const;
   /// What the job at a place says so far; zeros when there is none.
   [[nodiscard]] StagingCounts counts(std::uint32_t place) const;
   /// CPU time of the rounds, and of the producer's calls as in StagingCounts. Threads: any.

@@ -150,15 +150,22 @@ std::string speeds_text(const ProfileSettings& settings) {
   return settings.job_speeds.empty() ? "" : fmt::format(", at speeds {:.3g}", fmt::join(settings.job_speeds, " : "));
 }
 
-std::string staging_text(const ProfileSettings& settings) {
+/// What is really kept of a subset of so many samples.
+std::string staging_text(const ProfileInputs& inputs, std::uint64_t samples) {
+  const ProfileSettings& settings = inputs.settings;
   if (!settings.staging_size) return "no prepared samples kept";
   const ByteAmount& size = *settings.staging_size;
-  return fmt::format("prepared samples kept for later draws: {}, {}",
-                     size.kind == ByteAmount::Kind::fraction ? format_share(size.fraction) + " of the subset" : format_bytes(size.bytes),
-                     enum_name(settings.staging_policy.value_or(StagingPolicy::refcnt)));
+  const bool share = size.kind == ByteAmount::Kind::fraction;
+  const Bytes place = place_memory(inputs);
+  const std::uint64_t places = share ? static_cast<std::uint64_t>(size.fraction * static_cast<double>(samples)) : size.bytes / place;
+  const std::string asked = share ? format_share(size.fraction) + " of the subset" : format_bytes(size.bytes);
+  if (places == 0) return fmt::format("no prepared samples kept: {} is less than one of {}", asked, format_bytes(place));
+  const std::string kept = share || places <= samples ? asked : fmt::format("all of the subset, at most {}", format_bytes(samples * place));
+  return fmt::format("prepared samples kept for later draws: {}, {}", kept, enum_name(settings.staging_policy.value_or(StagingPolicy::refcnt)));
 }
 
-std::string jobs_line(const ProfileSettings& settings, Bytes slots) {
+std::string jobs_line(const ProfilePlan& plan, const ProfileInputs& inputs, Bytes slots) {
+  const ProfileSettings& settings = inputs.settings;
   const std::string search = settings.trials == 0 ? ""
                              : !settings.stop_at_epochs
                                  ? fmt::format("; a search of {} trials", settings.trials)
@@ -167,7 +174,8 @@ std::string jobs_line(const ProfileSettings& settings, Bytes slots) {
   if (settings.share == JobSharing::none) return fmt::format("jobs: {} in the full run, each for itself{}", settings.jobs, search);
   if (settings.share == JobSharing::dependent)
     return fmt::format("jobs: {} in the full run, which draw dependently{}: the coordinator prepares; at most {} batches ({}) staged, {}",
-                       settings.jobs, speeds_text(settings), batch_slots(settings), format_bytes(slots), staging_text(settings));
+                       settings.jobs, speeds_text(settings), batch_slots(settings), format_bytes(slots),
+                       staging_text(inputs, plan.most_subset_samples));
   return fmt::format("jobs: {} in the full run, coordinated: every batch is prepared once, {}; at most {} batches ({}) staged{}", settings.jobs,
                      settings.producers == Producers::jobs ? "each job its part" : "by the coordinator", batch_slots(settings), format_bytes(slots),
                      search);
@@ -215,7 +223,7 @@ std::vector<std::string> describe(const ProfilePlan& plan, const ProfileInputs& 
                               settings.workers, settings.fetch_concurrency));
   if (settings.accelerator == AcceleratorKind::cpu)
     lines.push_back(fmt::format("trains: a {}, on the CPU; it takes cores that prep needs", reference_network_text(inputs)));
-  if (runs_jobs(settings)) lines.push_back(jobs_line(settings, slots));
+  if (runs_jobs(settings)) lines.push_back(jobs_line(plan, inputs, slots));
   if (settings.cache == CacheKind::page) {
     lines.push_back(settings.memory_limit ? fmt::format("cache: the kernel's page cache, held to {} of the dataset by a control group",
                                                         format_share(plan.cache_fraction))

@@ -74,7 +74,8 @@ DependentFeed::DependentFeed(const DependentFeedSpec& spec, Timing timing)
       m_memory(MemorySegment::create("prepared samples", (std::size_t{spec.store_places} + spec.in_flight) * m_place_bytes)),
       m_group(group_of(spec)),
       m_kept(spec.store_places),
-      m_in_flight(spec.in_flight) {
+      m_in_flight(spec.in_flight),
+      m_held(spec.held) {
   m_memory.populate();
   if (spec.recorder != nullptr) m_group.record_to(*spec.recorder);
   for (std::uint32_t place = spec.store_places + spec.in_flight; place-- > 0;) m_places.push_back(place);
@@ -86,11 +87,20 @@ DependentFeed::~DependentFeed() {
   for (std::uint32_t number = 0; number < m_jobs.size(); ++number) remove(number);
 }
 
+void DependentFeed::begin() {
+  {
+    const std::scoped_lock lock(m_mutex);
+    m_held = false;
+  }
+  m_changed.notify(*m_timing.waiter, all_that_wait);
+}
+
 void DependentFeed::add(std::uint32_t number, DependentJob job, StagingProducer& producer) {
   const auto made = std::make_shared<Job>(number, std::move(job), producer, m_spec.index->size(), m_spec.on_error);
   const std::scoped_lock lock(m_mutex);
   if (m_jobs.at(number) != nullptr) throw Error("a dependent group has a job of this number already");
   m_jobs[number] = made;
+  m_drawn[number].reset();
   made->claimer = std::jthread([this, job_of_thread = made.get()] {
     observe(DependentStep::serve, job_of_thread->number);
     try {
@@ -109,7 +119,7 @@ void DependentFeed::end(std::uint32_t number) {
     const std::scoped_lock lock(m_mutex);
     const std::shared_ptr<Job>& job = m_jobs.at(number);
     if (job == nullptr || job->gone) return;
-    if (!m_most_drawn || job->drawn > m_most_drawn->drawn) m_most_drawn = as_fastest(*job);
+    if (!m_drawn[number]) m_drawn[number] = drawn_until_now(*job);
     job->gone = true;
     job->room.clear();
     if (job->terms.comes_again) job->needed = needed_by(number);
@@ -256,6 +266,7 @@ bool DependentFeed::due(const Job& job) const {
 }
 
 JobSet DependentFeed::asking() const {
+  if (m_held) return 0;
   JobSet jobs = 0;
   bool any_due = false;
   for (std::uint32_t number = 0; number < m_jobs.size(); ++number) {
@@ -278,6 +289,11 @@ void DependentFeed::draw(std::vector<Handed>& ready) {
   for (const DependentGroup::Work& work : m_group.draw(jobs)) {
     const VersionPtr version = version_of(work);
     for (JobSet left = work.jobs; left != 0; left &= left - 1) add_to_batch(static_cast<std::uint32_t>(std::countr_zero(left)), version, ready);
+  }
+  for (JobSet left = jobs; left != 0; left &= left - 1) {
+    const auto number = static_cast<std::uint32_t>(std::countr_zero(left));
+    const Job& job = *m_jobs[number];
+    if (!m_drawn[number] && job.claimed == job.terms.batches && job.room.empty()) m_drawn[number] = drawn_until_now(job);
   }
 }
 
@@ -314,7 +330,6 @@ void DependentFeed::add_to_batch(std::uint32_t number, const VersionPtr& version
   ++m_totals.drawn;
   ++job->drawn;
   if (batch.ids.size() == batch.size) job->room.pop_front();
-  if (!m_served && job->claimed == job->terms.batches && job->room.empty()) m_served = as_fastest(*job);
   if (version->ready) {
     ++version->holders;
     ready.push_back({version, std::move(delivery)});
@@ -433,20 +448,16 @@ void DependentFeed::finish(Job& job, std::uint32_t slot) {
   job.producer.publish(claim, {facts.good, facts.failed, facts.ready_at});
 }
 
-DependentFeed::Fastest DependentFeed::as_fastest(const Job& job) const {
-  Fastest fastest{job.number, job.drawn, m_totals};
-  fastest.group.prepared += m_queue.size();
-  return fastest;
+DependentFeed::Drawn DependentFeed::drawn_until_now(const Job& job) const {
+  Drawn drawn{job.drawn, m_totals};
+  drawn.group.prepared += m_queue.size();
+  return drawn;
 }
 
-std::optional<DependentFeed::Fastest> DependentFeed::fastest() const {
+std::optional<DependentFeed::Drawn> DependentFeed::drawn_by(std::uint32_t number) const {
   const std::scoped_lock lock(m_mutex);
-  if (m_served) return m_served;
-  std::optional<Fastest> most = m_most_drawn;
-  for (const std::shared_ptr<Job>& job : m_jobs)
-    if (job != nullptr && job->drawn > (most ? most->drawn : 0)) most = as_fastest(*job);
-  if (most && most->drawn == 0) most.reset();
-  return most;
+  if (m_drawn.at(number)) return m_drawn[number];
+  return m_jobs[number] == nullptr ? std::nullopt : std::optional(drawn_until_now(*m_jobs[number]));
 }
 
 DependentFeed::Totals DependentFeed::totals() const {

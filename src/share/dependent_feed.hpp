@@ -49,6 +49,7 @@ struct DependentFeedSpec {
   DrawRecorder* recorder = nullptr;                ///< of the draws, until stop_recording()
   std::optional<DependentGroup::State> resumed{};  ///< of an earlier feed: state()
   DependentObserver observer{};
+  bool held = false;  ///< nothing is drawn before begin()
 };
 
 /// A job as the feed serves it.
@@ -79,6 +80,8 @@ class DependentFeed final : public StagingProducer, public ClaimedSamples {
   DependentFeed(const DependentFeed&) = delete;
   DependentFeed& operator=(const DependentFeed&) = delete;
 
+  /// Draws begin, where they were held.
+  void begin();
   /// Serves a job under a number below most_dependent_jobs that is free. `producer` is used until remove() has returned.
   void add(std::uint32_t number, DependentJob job, StagingProducer& producer);
   /// The job is gone: it leaves the draws at once.
@@ -114,13 +117,13 @@ class DependentFeed final : public StagingProducer, public ClaimedSamples {
     std::uint64_t from_store = 0;  ///< samples that were drawn and had been prepared before
   };
   [[nodiscard]] Totals totals() const;
-  /// The first job that had all its samples, and what there was by then; before, the one that drew most. nullopt: nothing was drawn.
-  struct Fastest {
-    std::uint32_t number = 0;
+  /// What a job drew, and what there was by the draw with which it had all its samples; of one that went before, until then; else, so far.
+  struct Drawn {
     std::uint64_t drawn = 0;  ///< samples, by it
     Totals group;             ///< `prepared`: those that were drawn and wait for the loader, too
   };
-  [[nodiscard]] std::optional<Fastest> fastest() const;
+  /// Of the job that has this number, or had it last; nullopt: none had.
+  [[nodiscard]] std::optional<Drawn> drawn_by(std::uint32_t number) const;
   /// Why a thread of this feed ended; empty while all is well.
   [[nodiscard]] std::string failure() const;
   [[nodiscard]] Bytes place_bytes() const { return m_place_bytes; }
@@ -166,7 +169,7 @@ class DependentFeed final : public StagingProducer, public ClaimedSamples {
   bool hand_to_loader(StagingClaim& claim);
   void deliver(const Version& version, const Delivery& delivery);
   void finish(Job& job, std::uint32_t slot);
-  [[nodiscard]] Fastest as_fastest(const Job& job) const;
+  [[nodiscard]] Drawn drawn_until_now(const Job& job) const;
   void let_go(Version& version);
   [[nodiscard]] std::byte* data(const Version& version) const { return m_memory.data() + *version.place * m_place_bytes; }
 
@@ -184,9 +187,9 @@ class DependentFeed final : public StagingProducer, public ClaimedSamples {
   std::vector<std::uint32_t> m_places;  ///< of memory, that are free
   std::uint64_t m_sequence = 0;
   Totals m_totals;
-  std::optional<Fastest> m_served;        ///< the first that had all its samples
-  std::optional<Fastest> m_most_drawn{};  ///< of those that are gone and had not
+  std::array<std::optional<Drawn>, most_dependent_jobs> m_drawn;  ///< by number, of jobs that had all their samples or are gone
   std::string m_failure;
+  bool m_held = false;
   bool m_stopped = false;
   bool m_frozen = false;
   Signal m_changed;  ///< there may be something to draw, or room for it

@@ -196,8 +196,10 @@ struct DependentHost::Impl {
           goes_on ? fmt::format("; \"{}\" goes on with batch {} of epoch {}", printable(name), staging.first_batch, staging.first_epoch) : "");
       served.order = ++came;
       of_host.events = [this, number, words, order = served.order](const GroupEvent& event) { saw(number, order, words, event); };
-      served.enter_until = parts.timing.clock->after(enter_seconds);
+      // Other jobs are not to wait for the memory of this one's slots, which may be GiBs: a thread of its host's takes it meanwhile.
+      of_host.slab = {true, promised_bytes(), parts.before_piece};
       served.host = std::make_unique<GroupHost>(std::move(of_host));
+      served.enter_until = parts.timing.clock->after(enter_seconds);
       GroupHost& host = *served.host;
       {
         const std::scoped_lock lock(mutex);
@@ -211,6 +213,13 @@ struct DependentHost::Impl {
     } catch (const std::exception& error) {
       if (caller.line.valid()) refuse(caller, printable(error.what()));
     }
+  }
+
+  /// Memory of the jobs' slots that their hosts have not taken from the system yet.
+  [[nodiscard]] Bytes promised_bytes() const {
+    Bytes promised = 0;
+    for (const auto& job : jobs) promised += job ? job->host->promised_bytes() : 0;
+    return promised;
   }
 
   void saw(std::uint32_t number, std::uint64_t order, const std::string& words, const GroupEvent& event) {

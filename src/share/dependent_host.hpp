@@ -28,6 +28,7 @@ class DependentHost {
     Timing timing;
     std::function<void(const GroupEvent&)> events;  ///< called by threads of the host, one at a time; may be empty
     DependentPositions positions{};                 ///< of jobs of an earlier group, that go on when they come
+    std::function<void()> before_piece{};           ///< as SlabMemory's
   };
   /// Throws as GroupHost.
   explicit DependentHost(Parts parts);

@@ -47,6 +47,7 @@ DependentFeedSpec feed_spec(const DependentRun::Spec& spec, DrawRecorder* record
   if (settings.staging_size) feed.store_places = store_places(*settings.staging_size, SlotLayout(feed.sample).bytes, spec.inputs.index->size());
   feed.policy = settings.staging_policy.value_or(StagingPolicy::refcnt);
   feed.recorder = recorder;
+  feed.held = spec.together;
   feed.in_flight = dependent_in_flight(spec.inputs.settings.fetch_concurrency, spec.inputs.settings.workers);
   return feed;
 }
@@ -155,10 +156,12 @@ GroupServer::Prepared DependentRun::prepared() const {
           {}};
 }
 
-std::optional<DependentRun::Fastest> DependentRun::fastest() const {
-  const auto fastest = m_state->feed.fastest();
-  if (!fastest) return std::nullopt;
-  return Fastest{fastest->number, fastest->drawn, fastest->group.drawn, fastest->group.prepared};
+void DependentRun::begin() { m_state->feed.begin(); }
+
+std::optional<DependentRun::Drawn> DependentRun::drawn_by(std::uint32_t place) const {
+  const auto by = m_state->feed.drawn_by(place);
+  if (!by || by->drawn == 0) return std::nullopt;
+  return Drawn{by->drawn, by->group.drawn, by->group.prepared};
 }
 
 FileDescriptor DependentRun::connect() { return m_state->host.connect(); }

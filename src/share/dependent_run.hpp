@@ -22,6 +22,7 @@ class DependentRun final : public ShareRun {
     std::filesystem::path socket;    ///< where jobs find it; empty: they are given their line by connect()
     std::filesystem::path trace{};   ///< of the draws; empty: none
     std::filesystem::path resume{};  ///< what save_state() of an earlier run wrote; empty: a new group
+    bool together = false;           ///< nothing is drawn before begin()
   };
   /// `events`: as GroupHost's. Throws as GroupHost and parse_dependent_state(), and Error without the memory that it takes.
   DependentRun(Spec spec, Timing timing, std::function<void(const GroupEvent&)> events);
@@ -36,21 +37,21 @@ class DependentRun final : public ShareRun {
   [[nodiscard]] GroupHost::State state() const override;
   [[nodiscard]] std::vector<GroupJobAccount> jobs() const override;
   [[nodiscard]] std::uint32_t first_epoch_waits_for() const override { return 0; }
-  void begin() override {}
+  void begin() override;
   bool wait_over(Deadline deadline) override;
   [[nodiscard]] ShareResult finish() override;
   [[nodiscard]] std::string trace_failure() const override;
   /// What the coordinator prepared, for whichever job.
   [[nodiscard]] GroupServer::Prepared prepared() const;
   [[nodiscard]] GroupServer::Counts counts() const;
-  /// The first job that had all its samples, and what was drawn and prepared for all by then; before, the one that drew most.
-  struct Fastest {
-    std::uint32_t place = 0;
+  /// What a job drew, and what was drawn and prepared for all until it had all its samples, or went, or now.
+  struct Drawn {
     std::uint64_t drawn = 0;         ///< samples, by it
     std::uint64_t drawn_by_all = 0;  ///< once for each job
     std::uint64_t prepared = 0;
   };
-  [[nodiscard]] std::optional<Fastest> fastest() const;
+  /// Of the last job of this place; nullopt: it drew nothing.
+  [[nodiscard]] std::optional<Drawn> drawn_by(std::uint32_t place) const;
   void save_state(const std::filesystem::path& path) override;
 
  private:

@@ -102,6 +102,7 @@ class GroupHost {
     std::function<void(const GroupEvent&)> events;  ///< called by the host's thread; may be empty
     StagingObserver observer;                       ///< of the coordinator's steps, for tests
     const MemorySegment* index_segment = nullptr;   ///< the index as share_index() gives it, where that is done; outlives the host
+    SlabMemory slab{};                              ///< how the coordinator comes to its batch slots
   };
   /// Throws UsageError (facts; a socket path that is too long or belongs to another running host) and Error (memory, the system).
   explicit GroupHost(Parts parts);
@@ -119,6 +120,7 @@ class GroupHost {
   /// As StagingCoordinator's.
   void begin();
   void end();
+  [[nodiscard]] Bytes promised_bytes() const;
   StagingProducer& producer();
   std::uint64_t withdraw();
 

@@ -80,6 +80,7 @@ void GroupHost::adopt(FileDescriptor line, GroupDemands demands, std::uint64_t c
 }
 void GroupHost::begin() { m_impl->desk.begin(); }
 void GroupHost::end() { m_impl->desk.end(); }
+Bytes GroupHost::promised_bytes() const { return m_impl->jobs.coordinator().promised(); }
 StagingProducer& GroupHost::producer() { return m_impl->jobs.coordinator().producer(); }
 std::uint64_t GroupHost::withdraw() { return m_impl->jobs.coordinator().withdraw(); }
 GroupHost::State GroupHost::state() const { return m_impl->desk.state(); }

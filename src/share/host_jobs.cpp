@@ -56,7 +56,8 @@ HostJobs::HostJobs(const GroupHost::Parts& parts, HostDesk& desk, HostLines& lin
       m_desk(desk),
       m_lines(lines),
       m_coordinator(
-          checked(parts).staging, [this](std::uint32_t at) { return m_places[at] && m_places[at]->lives; }, parts.timing, parts.observer) {
+          checked(parts).staging, [this](std::uint32_t at) { return m_places[at] && m_places[at]->lives; }, parts.timing, parts.observer,
+          parts.slab) {
   if (parts.index_segment != nullptr) {
     m_index = parts.index_segment->descriptor();
   } else if (parts.index != nullptr) {

@@ -99,6 +99,18 @@ TEST_CASE("populate takes every page of a segment at once") {
   CHECK((segment.resident_bytes() == segment.size() || segment.resident_bytes() == 0));  // 0: a kernel before 5.14
 }
 
+TEST_CASE("populate takes a part of a segment, up to its end at most") {
+  constexpr std::size_t piece = std::size_t{1} << 20U;
+  MemorySegment segment = MemorySegment::create("test", 3 * piece / 2, HugePages::never);
+  segment.populate(piece, piece);
+  CHECK((segment.resident_bytes() == piece / 2 || segment.resident_bytes() == 0));  // 0: a kernel before 5.14
+}
+
+TEST_CASE("memory that is promised to others is not there for a new segment") {
+  CHECK(message_of<NoMemoryError>([] { MemorySegment::create("test", 4096, HugePages::never, std::size_t{1} << 60U); }).find("may use 0 B now") !=
+        std::string::npos);
+}
+
 TEST_CASE("a segment moves with its mapping and descriptor") {
   MemorySegment first = MemorySegment::create("a", 4096);
   first.data()[0] = std::byte{9};

@@ -2,10 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <optional>
 #include <vector>
 
 #include "base/error.hpp"
+#include "loaders/dataset/dataset.hpp"
+#include "profile/jobs/child_jobs.hpp"
 #include "profile/jobs/job_channel.hpp"
 
 using namespace dsanalyze;
@@ -84,4 +87,87 @@ TEST_CASE("Jobs that share nothing each prepare all, and their fetches add up wh
   const EpochRecord all = of({silent, part(600)}, JobSharing::none);
   CHECK_FALSE(all.cache_misses);
   CHECK(all.cache_hits == 1180);
+}
+
+TEST_CASE("The fastest job is of those with the fastest accelerators, and where those are alike the one that had its epochs first") {
+  const auto job = [](int number, double seconds, std::optional<double> speed, std::size_t epochs = 3) {
+    JobRecord record;
+    record.job = number;
+    record.end = JobEnd::finished;
+    record.seconds = seconds;
+    record.first_batch_seconds = 1;
+    record.speed = speed;
+    record.epochs.resize(epochs);
+    record.samples = 60 * epochs;
+    return record;
+  };
+  CHECK(fastest_job(std::vector{job(0, 9, 0.3), job(1, 5, 0.6), job(2, 5.5, 1)}) == 2);
+  CHECK(fastest_job(std::vector{job(0, 9, {}), job(1, 5, {}), job(2, 5.5, {})}) == 1);
+  CHECK(fastest_job(std::vector{job(0, 9, 0.3, 1), job(1, 9, 1, 2), job(2, 9, 1, 1)}) == 1);
+  std::vector died{job(0, 3, 1), job(1, 5, 0.5)};
+  died[0].end = JobEnd::died;
+  CHECK(fastest_job(died) == 1);
+  CHECK_FALSE(fastest_job({}).has_value());
+}
+
+TEST_CASE("Jobs whose time is over are killed once, and those that have ended by then are none of them") {
+  JobsDeadline deadline;
+  CHECK_FALSE(deadline.is_set());
+  CHECK_FALSE(deadline.expires(1000, 2));
+  deadline.set({500});
+  CHECK(deadline.is_set());
+  CHECK_FALSE(deadline.expires(499, 2));
+  CHECK_FALSE(deadline.expires(500, 0));
+  CHECK(deadline.expires(501, 2));
+  CHECK_FALSE(deadline.expires(502, 2));
+  CHECK(deadline.is_set());
+  CHECK(did_not_end_text(1).starts_with("1 job was still at work long after the time budget was over, and was killed"));
+  CHECK(did_not_end_text(3).starts_with("3 jobs were still at work long after the time budget was over, and were killed"));
+}
+
+namespace {
+
+/// Two epochs of one batch each, which were ready long before.
+class ReadyBatches final : public BatchSource {
+ public:
+  Status next(Batch& batch, Deadline /*deadline*/) override {
+    if (m_next == 2) return {StatusCode::end, 0};
+    batch.epoch = m_next++;
+    batch.count = 2;
+    return {};
+  }
+  void release(ReleaseToken /*token*/) override {}
+  [[nodiscard]] const std::byte* memory(const Batch& /*batch*/) const override { return m_memory.data(); }
+  void stop() override {}
+  [[nodiscard]] std::string failure() const override { return {}; }
+
+ private:
+  std::uint64_t m_next = 0;
+  std::array<std::byte, 64> m_memory{};
+};
+
+}  // namespace
+
+TEST_CASE("An epoch whose batches were ready, and trained on, before the job asked for its first took the time of its steps and no less") {
+  ReadyBatches source;
+  JobBatches batches(source, BatchCopy::none, 0, system_timing());
+  Batch batch;
+  while (batches.next(batch, {}).ok()) continue;
+  constexpr Nanoseconds ms = 1'000'000;
+  TrainingLog log;
+  log.begun = 1000 * ms;
+  log.ended = 1001 * ms;
+  log.completions = {{{}, 0, 0, 2, true, 990 * ms, 990 * ms, 994 * ms, 0}, {{}, 1, 1, 2, true, 991 * ms, 994 * ms, 998 * ms, 0}};
+  ProfileInputs inputs;
+  DatasetSpec spec;
+  spec.name = "few";
+  spec.samples = 2;
+  spec.mean_sample_bytes = 100;
+  inputs.index = make_emulated_index(spec, 0, 1, 1);
+  const auto trainer = make_null_trainer();
+  const JobRecord record = record_job(inputs, log, batches, *trainer, {});
+  REQUIRE(record.epochs.size() == 2);
+  CHECK(record.epochs[0].seconds == doctest::Approx(0.004));
+  CHECK(record.epochs[1].seconds == doctest::Approx(0.004));
+  CHECK(job_from_json(to_json(record), "job").epochs.size() == 2);
 }

@@ -102,6 +102,15 @@ class DependentJobs(RunningProfiles):
         null = [each.replace("emulated:3000", "null") for each in TWO_EPOCHS]
         self.check_jobs(self.json_of("profile", *null, *same, "--jobs", "2", "--cache", "lru", "--cache-size", "30%"), 2, 2, 600)
 
+    def test_the_fastest_job_is_the_one_with_the_fastest_accelerators(self):
+        small = [each.replace("600", "60") for each in TWO_EPOCHS]
+        result = self.json_of("profile", *small, "--share", "dependent", "--jobs", "3", "--job-speeds", "0.3,0.6,1")
+        self.check_jobs(result, 3, 2, 60)
+        fastest = result["sharing"]["fastest"]
+        self.assertEqual((fastest["job"], fastest["samples_drawn"]), (2, 120))
+        self.assertGreater(fastest["independent_per_sample"], 1)
+        self.assertLess(fastest["preparations_per_sample"], fastest["independent_per_sample"])
+
     def test_a_job_that_is_killed_leaves_the_draws_and_the_others_have_their_epochs(self):
         with self.start(*EMULATED, *FIVE, "--epochs", "3") as profile:
             jobs = self.wait_for_jobs(profile, 5)
@@ -153,6 +162,18 @@ class Around(ProgramTest):
         for words in ("5 in the full run, which draw dependently", "at speeds 1 : 0.6 : 0.45 : 0.28 : 0.2", "at most 30 batches", "10 % of the subset, refcnt"):
             self.assertIn(words, plan)
         self.assertIn("no prepared samples kept", line("--jobs", "2", "--share", "dependent"))
+
+    def test_the_plan_says_what_is_really_kept(self):
+        def line(size):
+            words = ["profile", self.photographs(20), "--dry-run", "--jobs", "2", "--share", "dependent", "--accelerator", "emulated:100"]
+            return next(each for each in self.json_of(*words, "--staging-size", size)["lines"] if each.startswith("jobs: "))
+
+        for size in ("999TiB", "1GiB"):
+            self.assertIn("prepared samples kept for later draws: all of the subset, at most 11.6 MiB, refcnt", line(size))
+        self.assertIn("kept for later draws: 6 MiB, refcnt", line("6MiB"))
+        self.assertIn("kept for later draws: 50 % of the subset, refcnt", line("50%"))
+        for size in ("0%", "1%", "1B", "500KiB"):
+            self.assertIn("no prepared samples kept: ", line(size), size)
 
     def test_what_makes_no_sense_is_refused_with_what_to_use(self):
         dependent = ["--jobs", "3", "--share", "dependent"]

@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -186,47 +188,64 @@ TEST_CASE("jobs of a dependent group with batches, epochs and subsets of their o
   }
 }
 
-TEST_CASE("what was drawn and prepared is known of the time until the first job had all its samples, and before of the job that drew most") {
+TEST_CASE("what was drawn and prepared is known of the time until a job had all its samples, and before then so far") {
   SlotsOfJob fast(6, 4, 7, 3);
   SlotsOfJob slow(6, 4, 7, 3);
   slow.hold();
   FeedRig rig(28);
-  CHECK_FALSE(rig.feed().fastest().has_value());
+  CHECK_FALSE(rig.feed().drawn_by(2).has_value());
   rig.feed().add(2, job_of(slow, 4), slow);
   wait_until([&] { return slow.published() == 6; });
-  REQUIRE(rig.feed().fastest().has_value());
-  CHECK(rig.feed().fastest()->number == 2);
-  CHECK(rig.feed().fastest()->drawn == 24);
+  REQUIRE(rig.feed().drawn_by(2).has_value());
+  CHECK(rig.feed().drawn_by(2)->drawn == 24);
   DependentJob job_of_fast = job_of(fast, 4);
   job_of_fast.batches = 3 * 7;
   rig.feed().add(5, job_of_fast, fast);
   wait_until([&] { return fast.done(); });
-  const auto fastest = rig.feed().fastest();
+  const auto fastest = rig.feed().drawn_by(5);
   REQUIRE(fastest.has_value());
-  CHECK(fastest->number == 5);
   CHECK(fastest->drawn == 3 * 28);
   CHECK(fastest->group.drawn == 3 * 28 + 24);
   CHECK(fastest->group.prepared >= 3 * 28);
   CHECK(fastest->group.prepared + fastest->group.from_store <= fastest->group.drawn);
-  slow.release(100);
+  slow.release(6);
+  wait_until([&] { return slow.published() == 12; });
   rig.feed().remove(5);
-  CHECK(rig.feed().fastest()->number == 5);
+  CHECK(rig.feed().drawn_by(5)->group.drawn == 3 * 28 + 24);
 }
 
-TEST_CASE("of jobs that all go before they had their samples the one that drew most counts as the fastest") {
-  SlotsOfJob more(6, 4, 7, 100);
-  SlotsOfJob less(2, 4, 7, 100);
-  more.hold();
-  less.hold();
+TEST_CASE("of a job that goes before it had its samples it is known what it drew") {
+  SlotsOfJob some(6, 4, 7, 100);
+  some.hold();
   FeedRig rig(0);
-  rig.feed().add(0, job_of(more, 4), more);
-  rig.feed().add(1, job_of(less, 4), less);
-  wait_until([&] { return more.published() == 6 && less.published() == 2; });
+  rig.feed().add(0, job_of(some, 4), some);
+  wait_until([&] { return some.published() == 6; });
   rig.feed().remove(0);
-  rig.feed().remove(1);
-  REQUIRE(rig.feed().fastest().has_value());
-  CHECK(rig.feed().fastest()->number == 0);
-  CHECK(rig.feed().fastest()->drawn == 24);
+  REQUIRE(rig.feed().drawn_by(0).has_value());
+  CHECK(rig.feed().drawn_by(0)->drawn == 24);
+}
+
+TEST_CASE("draws that are held begin when they may, with all jobs that have come, so that jobs alike draw alike") {
+  SlotsOfJob one(6, 4, 7, 1);
+  SlotsOfJob other(6, 4, 7, 1);
+  one.hold();
+  other.hold();
+  std::array<std::atomic<int>, 2> looks{};  // for a slot; each but the last of which had found one
+  DependentFeedSpec spec = feed_spec(0);
+  spec.held = true;
+  spec.observer = [&looks](DependentStep step, std::uint32_t job) {
+    if (step == DependentStep::claim_slot) ++looks.at(job);
+  };
+  FeedRig rig(spec);
+  rig.feed().add(0, job_of(one, 4), one);
+  wait_until([&] { return looks[0] > 6; });
+  rig.feed().add(1, job_of(other, 4), other);
+  wait_until([&] { return looks[1] > 6; });
+  CHECK(rig.feed().totals().drawn == 0);
+  rig.feed().begin();
+  wait_until([&] { return one.published() == 6 && other.published() == 6; });
+  CHECK(rig.feed().totals().drawn == 48);
+  CHECK(rig.feed().totals().prepared == 24);
 }
 
 TEST_CASE("a job whose slots are full stops no other, and goes on where it was") {

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <map>
 #include <set>
 
@@ -109,6 +110,35 @@ TEST_CASE("a job of a dependent group may be killed before any of its steps: its
   CHECK(rig.log().of(GroupEvent::Kind::died).size() + 1 >= rig.host().accounts().size());
   wait_until([&] { return open_descriptors() <= descriptors; });
   CHECK(open_descriptors() <= descriptors);
+}
+
+TEST_CASE("a job is let in while the memory of another's slots is being taken from the system" * doctest::skip(testing::threads_only)) {
+  std::atomic<bool> go{false};
+  HostRig rig(8, 0, {}, {}, Listens::yes, [&go] {
+    const Deadline deadline = in_time();
+    while (!go && system_timing().clock->now() < deadline.at) system_timing().waiter->sleep_until(system_timing().clock->after(0.001).at);
+  });
+  const auto takes_one = [](GroupMember& member) {
+    GroupBatches batches(member, 1);
+    Batch batch;
+    if (!batches.next(batch, in_time()).ok()) return 3;
+    system_timing().waiter->sleep_until(in_time().at);
+    return 4;
+  };
+  MemberProcess one = rig.job({}, takes_one);
+  MemberProcess other = rig.job({}, takes_one);
+  const auto both_took_one = [&] {
+    const std::vector<GroupJobAccount> accounts = rig.host().accounts();
+    return accounts.size() == 2 && accounts[0].counts.batches_taken > 0 && accounts[1].counts.batches_taken > 0;
+  };
+  const Deadline soon = system_timing().clock->after(4);  // less than a job waits for an answer
+  wait_until([&] { return both_took_one() || system_timing().clock->now() >= soon.at; });
+  CHECK(both_took_one());
+  go = true;
+  for (MemberProcess* const job : {&one, &other}) {
+    job->signal(SIGKILL);
+    job->end();
+  }
 }
 
 TEST_CASE("the end of a dependent group's coordinator is an error at each of its jobs" * doctest::skip(testing::threads_only)) {

@@ -31,14 +31,14 @@ enum class Listens { no, yes };
 class HostRig {
  public:
   explicit HostRig(std::uint32_t most_jobs = 8, std::uint64_t epochs = 3, DependentPositions positions = {},
-                   std::optional<DependentGroup::State> resumed = {}, Listens listens = Listens::yes)
+                   std::optional<DependentGroup::State> resumed = {}, Listens listens = Listens::yes, std::function<void()> before_piece = {})
       : m_inputs(inputs_of_jobs()),
         m_terms(m_inputs, spec(m_inputs), {epochs, 2}),
         m_server(Pipeline::make_server(m_inputs, spec(m_inputs), 1, system_timing())),
         m_feed(6, StagingPolicy::refcnt, dataset_samples, 5'000'000, std::move(resumed)),
         m_host({&m_terms, &m_feed.feed(), m_inputs.index, m_server.get(), most_jobs,
-                listens == Listens::yes ? m_folder.path() / "group" : std::filesystem::path(), system_timing(), m_log.sink(), std::move(positions)}) {
-  }
+                listens == Listens::yes ? m_folder.path() / "group" : std::filesystem::path(), system_timing(), m_log.sink(), std::move(positions),
+                std::move(before_piece)}) {}
 
   DependentHost& host() { return m_host; }
   [[nodiscard]] const DependentHost& host() const { return m_host; }

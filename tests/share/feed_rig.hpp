@@ -13,15 +13,20 @@ namespace dsanalyze::testing {
 
 constexpr std::uint32_t dataset_samples = 28;  // of group_index()
 
+inline DependentFeedSpec feed_spec(std::uint32_t store_places, StagingPolicy policy = StagingPolicy::refcnt, Nanoseconds patience = 5'000'000,
+                                   std::optional<DependentGroup::State> resumed = {}) {
+  return {
+      group_index(),     TensorShape::images(DType::uint8, Layout::nhwc, 1, 3, 2, 2), 3, OnError::skip, store_places, policy, 4, patience, nullptr,
+      std::move(resumed)};
+}
+
 /// A feed, and threads in place of a loader: a sample is its number and its generation.
 class FeedRig {
  public:
   explicit FeedRig(std::uint32_t store_places, StagingPolicy policy = StagingPolicy::refcnt, SampleId broken = dataset_samples,
                    Nanoseconds patience = 5'000'000, std::optional<DependentGroup::State> resumed = {})
-      : m_feed({group_index(), TensorShape::images(DType::uint8, Layout::nhwc, 1, 3, 2, 2), 3, OnError::skip, store_places, policy, 4, patience,
-                nullptr, std::move(resumed)},
-               system_timing()),
-        m_broken(broken) {
+      : FeedRig(feed_spec(store_places, policy, patience, std::move(resumed)), broken) {}
+  explicit FeedRig(const DependentFeedSpec& spec, SampleId broken = dataset_samples) : m_feed(spec, system_timing()), m_broken(broken) {
     for (int i = 0; i < 2; ++i) m_workers.emplace_back([this] { prepare(); });
   }
   ~FeedRig() { m_feed.stop(); }

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -26,9 +27,10 @@ std::byte* map_shared(int descriptor, std::size_t bytes, int protection, HugePag
 
 }  // namespace
 
-MemorySegment MemorySegment::create(const std::string& label, std::size_t bytes, HugePages huge_pages) {
+MemorySegment MemorySegment::create(const std::string& label, std::size_t bytes, HugePages huge_pages, std::size_t promised) {
   if (bytes == 0) throw Error(fmt::format("cannot make the shared memory {}: it would be empty", label));
-  const Bytes available = read_host_facts().memory_usable;
+  const Bytes usable = read_host_facts().memory_usable;
+  const Bytes available = usable - std::min<Bytes>(usable, promised);
   if (bytes > available) {
     throw NoMemoryError(
         fmt::format("cannot make the shared memory {}: it needs {}, and this process may use {} now (free memory, or its control group's limit less "
@@ -84,9 +86,11 @@ MemorySegment::~MemorySegment() {
   if (m_data != nullptr) ::munmap(m_data, m_size);
 }
 
-void MemorySegment::populate() {
+void MemorySegment::populate() { populate(0, m_size); }
+
+void MemorySegment::populate(std::size_t begin, std::size_t bytes) {
   constexpr int madv_populate_write = 23;  // newer than some headers
-  ::madvise(m_data, m_size, madv_populate_write);
+  ::madvise(m_data + begin, std::min(bytes, m_size - begin), madv_populate_write);
 }
 
 std::size_t MemorySegment::resident_bytes() const {

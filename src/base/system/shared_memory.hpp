@@ -24,7 +24,8 @@ class MemorySegment {
   MemorySegment() = default;
   /// A new zeroed segment that can never be resized (sealed). Pages are taken as they are touched.
   /// Throws Error with needed and available bytes when the memory that this process may use (cgroup limit less use, MemAvailable) is less.
-  static MemorySegment create(const std::string& label, std::size_t bytes, HugePages huge_pages = HugePages::where_allowed);
+  /// `promised`: to others, who have not touched it yet; it does not count as available.
+  static MemorySegment create(const std::string& label, std::size_t bytes, HugePages huge_pages = HugePages::where_allowed, std::size_t promised = 0);
   /// Maps a segment that another process made (whoever touches a page first decides on its size); throws Error if it is not a sealed memfd of at
   /// least `minimum_bytes`.
   static MemorySegment attach(FileDescriptor descriptor, Access access, std::size_t minimum_bytes);
@@ -41,6 +42,8 @@ class MemorySegment {
   [[nodiscard]] int descriptor() const { return m_descriptor.get(); }
   /// Takes all its pages now, so that their first use costs no page faults; where the kernel cannot (before 5.14, or no memory), nothing happens.
   void populate();
+  /// The same of a part, which begins at a multiple of the page size and may reach beyond the end.
+  void populate(std::size_t begin, std::size_t bytes);
   /// Bytes of memory that its pages take so far, in whichever process they were touched.
   [[nodiscard]] std::size_t resident_bytes() const;
   /// From now on nobody who maps it anew may write (F_SEAL_FUTURE_WRITE); this mapping still may.

@@ -13,6 +13,12 @@
 
 namespace dsanalyze {
 
+std::string did_not_end_text(std::size_t jobs) {
+  return fmt::format(
+      "{} still at work long after the time budget was over, and {} killed: pass a longer --time-budget, a smaller --subset or fewer --epochs.",
+      jobs == 1 ? "1 job was" : fmt::format("{} jobs were", jobs), jobs == 1 ? "was" : "were");
+}
+
 ChildJobs::~ChildJobs() {
   kill_all();
   for (Child& child : m_children) {

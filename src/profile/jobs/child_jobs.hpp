@@ -14,6 +14,26 @@
 
 namespace dsanalyze {
 
+/// When jobs whose time is over have to have ended.
+class JobsDeadline {
+ public:
+  void set(Deadline deadline) { m_at = deadline; }
+  [[nodiscard]] bool is_set() const { return m_at.has_value(); }
+  /// Whether jobs that run still are to be killed now: once at most.
+  bool expires(Nanoseconds now, std::size_t running) {
+    const bool expired = m_at && !m_expired && running > 0 && now >= m_at->at;
+    m_expired = m_expired || expired;
+    return expired;
+  }
+
+ private:
+  std::optional<Deadline> m_at;
+  bool m_expired = false;
+};
+
+/// For people: of so many jobs that were killed then.
+std::string did_not_end_text(std::size_t jobs);
+
 /// The processes of a profile's jobs that share. None outlives this. Threads: one.
 class ChildJobs {
  public:

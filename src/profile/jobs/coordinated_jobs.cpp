@@ -77,7 +77,7 @@ JobsMeasured run_coordinated_jobs(RunContext& context, double seconds) {
   }
   bool begun_by_some = false;
   std::optional<std::size_t> epoch_due;  // when no more than so many jobs run
-  Deadline deadline{INT64_MAX};
+  JobsDeadline deadline;
   while (children.running() > 0) {
     children.look(context.timing.clock->after(0.1));
     server.look();
@@ -98,15 +98,12 @@ JobsMeasured run_coordinated_jobs(RunContext& context, double seconds) {
     if (host.state().opened_epochs > 1) page_cache.settle();
     page_cache.adjust(now);
     const double elapsed = to_seconds(now - begun);
-    if (deadline.at == INT64_MAX && (elapsed >= 1.5 * seconds || context.budget_spent())) {
+    if (!deadline.is_set() && (elapsed >= 1.5 * seconds || context.budget_spent())) {
       host.end();
-      deadline = context.timing.clock->after(ended_within_seconds + elapsed);
+      deadline.set(context.timing.clock->after(ended_within_seconds + elapsed));
     }
-    if (now >= deadline.at) {
-      context.distrust("jobs-did-not-end",
-                       fmt::format("{} jobs were still at work long after the time budget was over, and were killed: pass a longer "
-                                   "--time-budget, a smaller --subset or fewer --epochs.",
-                                   children.running()));
+    if (deadline.expires(now, children.running())) {
+      context.distrust("jobs-did-not-end", did_not_end_text(children.running()));
       children.kill_all();
     }
     show_progress(context, fmt::format("full, {} coordinated jobs, epoch {}", settings.jobs, std::max<std::uint64_t>(host.state().opened_epochs, 1)),

@@ -1,11 +1,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/error.hpp"
 #include "child_jobs.hpp"
+#include "job_record.hpp"
 #include "job_runs.hpp"
 #include "profile/run_support.hpp"
 #include "share/dependent_run.hpp"
@@ -24,22 +26,26 @@ DependentRun::Spec dependent_spec(RunContext& context) {
   spec.pipeline = full_spec(context);
   spec.epochs = static_cast<std::uint64_t>(settings.epochs);
   spec.held = static_cast<std::uint32_t>(settings.accelerators);
+  spec.together = true;
   return spec;
 }
 
 /// What the jobs drew and what was prepared for them, until the fastest had all its samples.
-std::optional<FastestJobRecord> fastest_of(const DependentRun& group, const ChildJobs& children) {
-  const auto fastest = group.fastest();
+std::optional<FastestJobRecord> fastest_of(const DependentRun& group, const ChildJobs& children, std::span<const JobRecord> jobs) {
+  const std::optional<int> fastest = fastest_job(jobs);
   if (!fastest) return std::nullopt;
-  FastestJobRecord record;
   for (const GroupJobAccount& account : group.jobs()) {
-    if (account.place == fastest->place) record.job = children.job_of(account.process).value_or(0);
+    const auto drawn = children.job_of(account.process) == fastest ? group.drawn_by(account.place) : std::nullopt;
+    if (!drawn) continue;
+    const auto samples = static_cast<double>(drawn->drawn);
+    FastestJobRecord record;
+    record.job = *fastest;
+    record.samples_drawn = drawn->drawn;
+    record.preparations_per_sample = static_cast<double>(drawn->prepared) / samples;
+    record.independent_per_sample = static_cast<double>(drawn->drawn_by_all) / samples;
+    return record;
   }
-  const auto drawn = static_cast<double>(fastest->drawn);
-  record.samples_drawn = fastest->drawn;
-  record.preparations_per_sample = static_cast<double>(fastest->prepared) / drawn;
-  record.independent_per_sample = static_cast<double>(fastest->drawn_by_all) / drawn;
-  return record;
+  return std::nullopt;
 }
 
 void record_dependent(const RunContext& context, const DependentRun& group, const ChildJobs& children, ShareResult ended, JobsMeasured& measured) {
@@ -55,7 +61,7 @@ void record_dependent(const RunContext& context, const DependentRun& group, cons
   sharing.late_reports = ended.late_reports;
   sharing.departures = group.counts().departures;
   sharing.dependent = std::move(ended.dependent);
-  sharing.fastest = fastest_of(group, children);
+  sharing.fastest = fastest_of(group, children, measured.jobs);
   measured.all.record.slot_bytes = sharing.staged_bytes;
 }
 
@@ -88,24 +94,27 @@ JobsMeasured run_dependent_jobs(RunContext& context, double seconds) {
   ChildJobs children(
       context.inputs, [&group] { return group.connect(); }, context.timing);
   for (int job = 0; job < settings.jobs; ++job) children.start({job, speed_of_job(settings, job), std::nullopt});
-  Deadline deadline{INT64_MAX};
+  bool began = false;
+  JobsDeadline deadline;
   while (children.running() > 0) {
     children.look(context.timing.clock->after(0.1));
     static_cast<void>(group.wait_over(Deadline{0}));  // throws what keeps the coordinator from preparing
     if (context.stop.stop_requested()) throw Interrupted();
+    if (!began && children.all_among(group.jobs())) {
+      group.begin();
+      began = true;
+    }
     const Nanoseconds now = context.timing.clock->now();
     if (group.state().opened_epochs > 1) page_cache.settle();
     page_cache.adjust(now);
     const double elapsed = to_seconds(now - begun);
-    if (deadline.at == INT64_MAX && (elapsed >= 1.5 * seconds || context.budget_spent())) {
+    if (!deadline.is_set() && (elapsed >= 1.5 * seconds || context.budget_spent())) {
+      group.begin();  // one that has not come by now is waited for no more
       children.stop_all();
-      deadline = context.timing.clock->after(stopped_within_seconds);
+      deadline.set(context.timing.clock->after(stopped_within_seconds));
     }
-    if (now >= deadline.at) {
-      context.distrust("jobs-did-not-end",
-                       fmt::format("{} jobs were still at work long after the time budget was over, and were killed: pass a longer "
-                                   "--time-budget, a smaller --subset or fewer --epochs.",
-                                   children.running()));
+    if (deadline.expires(now, children.running())) {
+      context.distrust("jobs-did-not-end", did_not_end_text(children.running()));
       children.kill_all();
     }
     show_progress(context, fmt::format("full, {} dependent jobs, epoch {}", settings.jobs, std::max<std::uint64_t>(group.state().opened_epochs, 1)),

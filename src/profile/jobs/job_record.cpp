@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 #include <span>
+#include <tuple>
 
 #include "base/clock.hpp"
 #include "job_runs.hpp"
@@ -14,13 +15,11 @@
 namespace dsanalyze {
 namespace {
 
-/// Of each epoch that a log saw to its end.
-std::map<std::uint64_t, Nanoseconds> ends_by_epoch(const TrainingLog& log) {
-  std::map<std::uint64_t, Nanoseconds> ends;
-  for (const BatchCompletion& completion : log.completions) {
-    if (completion.last_of_epoch) ends[completion.epoch] = completion.end;
-  }
-  return ends;
+/// When the job began to train. An accelerator takes up a batch when it was ready, and that may be before the job asked for its first.
+Nanoseconds training_begun(const TrainingLog& log) {
+  Nanoseconds begun = log.begun;
+  for (const BatchCompletion& completion : log.completions) begun = std::min(begun, completion.begin);
+  return begun;
 }
 
 void record_job_epochs(JobRecord& record, const TrainingLog& log, const JobBatches& batches, const JobWork& work) {
@@ -30,12 +29,12 @@ void record_job_epochs(JobRecord& record, const TrainingLog& log, const JobBatch
     for (const EpochPrepared& each : work.loader->prepared()) prepared[each.epoch] = each.samples;
     for (EpochTotals& each : work.loader->epochs()) settled.emplace(each.epoch, std::move(each));
   }
-  Nanoseconds begin = log.begun;
-  for (const auto& [epoch, end] : ends_by_epoch(log)) {
+  Nanoseconds begin = training_begun(log);
+  for (const auto& [epoch, end] : log.epoch_ends()) {
     const auto seen = batches.epochs().find(epoch);
     if (seen == batches.epochs().end()) continue;
     JobEpochRecord& each = record.epochs.emplace_back();
-    each = {epoch, to_seconds(end - begin), seen->second.samples, seen->second.digest.text(), prepared[epoch]};
+    each = {epoch, to_seconds(std::max<Nanoseconds>(end - begin, 0)), seen->second.samples, seen->second.digest.text(), prepared[epoch]};
     if (const auto totals = settled.find(epoch); totals != settled.end()) {
       each.cache_hits = totals->second.hits;
       each.cache_misses = totals->second.misses;
@@ -45,7 +44,7 @@ void record_job_epochs(JobRecord& record, const TrainingLog& log, const JobBatch
       each.cache_hits = each.cache_misses = each.requested_bytes = 0;
       if (work.storage_bytes) each.storage_bytes = 0;
     }
-    begin = end;
+    begin = std::max(begin, end);
   }
 }
 
@@ -184,6 +183,14 @@ void end_with_trials(JobsMeasured& measured) {
 }
 
 }  // namespace
+
+std::optional<int> fastest_job(std::span<const JobRecord> jobs) {
+  const auto rank = [](const JobRecord& job) {
+    return std::tuple(job.end == JobEnd::finished, job.speed.value_or(1), job.epochs.size(), job.samples, job.first_batch_seconds - job.seconds);
+  };
+  const auto fastest = std::ranges::max_element(jobs, {}, rank);
+  return fastest == jobs.end() ? std::nullopt : std::optional(fastest->job);
+}
 
 void sum_up(RunContext& context, JobsMeasured& measured, double seconds) {
   end_with_trials(measured);

@@ -59,6 +59,10 @@ struct JobWork {
 /// take of the CPU: the other jobs do.
 JobRecord record_job(const ProfileInputs& inputs, const TrainingLog& log, const JobBatches& batches, const Trainer& trainer, const JobWork& work);
 
+/// The number of the job that was the fastest: of those that came to the end of their run, of all where none did, it is of those with the fastest
+/// accelerators, and of them it had most epochs, then most samples, then took least time from its first batch on. nullopt: there is no job.
+std::optional<int> fastest_job(std::span<const JobRecord> jobs);
+
 /// One epoch of all jobs, from what each did in it (at least one; none outlives the call). Its time is the mean of theirs and its digest theirs where
 /// it is the same. What it fetched is what all of them did; absent where one that prepared for it does not say, as one that died. Threads: any.
 EpochRecord epoch_of_all(std::span<const JobEpochRecord* const> parts, JobSharing share);

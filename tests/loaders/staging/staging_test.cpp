@@ -4,9 +4,11 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
+#include <atomic>
 #include <memory>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "base/error.hpp"
@@ -128,6 +130,36 @@ TEST_CASE("a group that needs more memory than there is does not start, and says
   CHECK_THROWS_WITH_AS(StagingJob(
                            copy_of(coordinator.board()), [] { return true; }, system_timing()),
                        doctest::Contains("this process may use"), Error);
+}
+
+TEST_CASE("memory of slots that is taken while they are used is promised until then, and a group may end before it has it all") {
+  StagingFacts facts = one_job();
+  facts.producers = Producers::coordinator;
+  facts.slot_bytes = Bytes{20} << 20U;
+  std::atomic<int> pieces{0};
+  std::atomic<bool> go{false};
+  const auto before_piece = [&] {
+    ++pieces;
+    while (!go) std::this_thread::yield();
+  };
+  {
+    const StagingCoordinator coordinator(facts, [](std::uint32_t) { return true; }, system_timing(), {}, {true, 0, before_piece});
+    CHECK(coordinator.promised() > 0);
+    go = true;
+    while (pieces < 5) std::this_thread::yield();
+  }
+  go = false;
+  pieces = 0;
+  std::jthread lets_go;
+  {
+    const StagingCoordinator coordinator(facts, [](std::uint32_t) { return true; }, system_timing(), {}, {true, 0, before_piece});
+    while (pieces == 0) std::this_thread::yield();
+    lets_go = std::jthread([&go] {
+      system_timing().waiter->sleep_until(system_timing().clock->after(0.05).at);
+      go = true;
+    });
+  }
+  CHECK(pieces >= 1);
 }
 
 /// A coordinator and one job in this process.
