@@ -101,9 +101,10 @@ class Phases(Engine):
         if iteration.record.training and not gradients_enabled():
             self.clock.renewed(iteration)
             iteration.held = False
+            iteration.evaluates = True
             return
         super().created(iteration)
-        iteration.held = self.modes.mode != 'full' and iteration.record.training and not self.off
+        iteration.held = iteration.record.training and not self.off and self.modes.replaces(iteration.record)
 
     def _introduce(self, record):
         super()._introduce(record)
@@ -170,11 +171,11 @@ class Phases(Engine):
             self._begin_step(step)
         elif record.training:
             step.role = follower
-            if self.modes.mode == 'full' and step.iteration.held:
+            if step.iteration.held and not self.modes.replaces(record):
                 step.iteration.resume(step.iterator)
             if epoch and self.clock.gap is not None and not step.iteration.handed:
                 step.iteration.between = self.clock.gap.report(step.began)
-        if step.role is not other and not self.off and self.modes.mode != 'full':
+        if step.role is not other and not self.off and self.modes.replaces(record):
             self._hand_out(step)
 
     def _may_announce(self, iteration):
@@ -328,7 +329,7 @@ class Phases(Engine):
             if action == 'run':
                 if reply.get('mode', self.modes.mode) != self.modes.mode:
                     self.modes.switch(iteration, reply)
-                if self.modes.mode == 'full':
+                if self.modes.mode != 'synthetic':
                     self.modes.resume()
                 self._remaining = int(reply['steps'])
                 return
