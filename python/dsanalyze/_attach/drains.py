@@ -94,9 +94,12 @@ class Cycle:
         self._record = record
         self._loader = _loader(record, [], None, record.recipe['num_workers'])
         self._iterator = _start(self._loader)
+        self._first = [next(self._iterator, _end)]  # Its workers have started then.
 
     def next(self):
         """A batch and its samples."""
+        if self._first and self._first[0] is not _end:
+            return self._with_samples(self._first.pop())
         try:
             batch = next(self._iterator)
         except StopIteration:
@@ -105,6 +108,9 @@ class Cycle:
             batch = next(self._iterator, _end)
             if batch is _end:
                 raise RuntimeError('the subset has no batches') from None
+        return self._with_samples(batch)
+
+    def _with_samples(self, batch):
         return batch, _samples(self._record, [], 0, batch)
 
     def close(self):

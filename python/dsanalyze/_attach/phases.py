@@ -268,7 +268,7 @@ class Phases(Engine):
         step.iteration.handed += 1
         self.handed_out(step.iteration, gradients_enabled() or step.iteration.without_gradients)
         if step.iteration.between is not None and step.iteration.handed == 1:
-            step.iteration.between['first_batch'] = wait
+            step.iteration.between.update(first_batch=wait, samples=samples)
         if step.role is primary:
             if self.clock.running:
                 self._device.served()
@@ -299,10 +299,11 @@ class Phases(Engine):
             self.clock.cancel()
             entered = step.began
             self._synchronise(entered)
+            ended = now()
             self.checkpoint('epoch_end', iteration, entered)
             self._remaining = 0
-            self.clock.gap = Gap(entered)
-            self.clock.gap.start = now() - entered
+            self.clock.gap = Gap(entered + now() - ended)  # Without the checkpoint.
+            self.clock.gap.start = ended - entered
 
     # Checkpoints.
 
@@ -321,6 +322,8 @@ class Phases(Engine):
             gap, self.clock.gap = self.clock.gap, None
             if iteration.between is not None or gap is not None:
                 message['between'] = iteration.between or gap.report(entered)
+                if 'first_batch' in message['between'] and iteration.handed == 1:
+                    message['between']['first_step'] = entered - message['between']['end']
         while True:
             reply = self.link.ask(message)
             if reply is None:
