@@ -89,11 +89,8 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
     if (at->why == CheckpointMessage::Why::window) sender.last_pass = std::max(sender.last_pass.value_or(sender.pass_steps), sender.pass_steps);
     measurement();  // A training step was seen, so the training is one, however early it ends.
     sender.between_epochs = at->why == CheckpointMessage::Why::epoch_end;
-    if (m_stage == Stage::full) {
-      take_gap(sender, at->between, at->window);
-      // The steps that showed that a loader made anew trains: the waiting for its first batch is in them.
-      if (at->why == CheckpointMessage::Why::start && at->window && m_begin && short_passes()) add_to_passes(sender, *at->window);
-    }
+    if (m_stage == Stage::full) take_gap(sender, at->between, at->window);
+    if (at->why != CheckpointMessage::Why::epoch_end) begin_pass(sender);
     // The end of an epoch needs no agreement: what the next one is to be is decided at its start.
     if (at->why == CheckpointMessage::Why::epoch_end) {
       end_pass(sender);
@@ -270,6 +267,7 @@ Conductor::Answers Conductor::decide(Nanoseconds now) {
     return answer_all(next_drain(now));
   }
   const auto why = first.at->why;
+  if (why == CheckpointMessage::Why::switched) m_stage_begin = now;  // What was discarded, and workers that started, cost the phase no time.
   if (why == CheckpointMessage::Why::switched && first.at->kept > 0) measurement().kept_batches = first.at->kept;
   if (why == CheckpointMessage::Why::window) return answer_all(next_steps(now));
   if (why == CheckpointMessage::Why::start && short_passes()) return answer_all(next_pass(now));
@@ -360,6 +358,10 @@ Answer Conductor::next_stage(Nanoseconds now) {
 }
 
 Answer Conductor::start_stage(Stage stage, Nanoseconds now) {
+  if (stage == Stage::cached && short_passes() && m_training.loader->style == LoaderRecord::Style::iterable) {
+    m_training.cached_not_separable = true;
+    stage = Stage::done;
+  }
   if (!fits(stage, now)) {
     m_training.out_of_time = true;
     stage = Stage::done;
@@ -373,6 +375,7 @@ Answer Conductor::start_stage(Stage stage, Nanoseconds now) {
   for (auto& [number, member] : m_members) {
     member.last_median = member.last_mean = 0;
     member.passes.reset();
+    member.gap.reset();
     member.passes_agree = false;
   }
   switch (stage) {

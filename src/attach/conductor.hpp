@@ -77,6 +77,8 @@ class Conductor {
     std::optional<std::uint64_t> last_pass{};  ///< steps of the pass before
     std::optional<StepWindow> passes{};        ///< short passes, until they are steps enough for a window
     Nanoseconds passes_since = 0;              ///< began the first of them
+    std::optional<EpochGap> gap{};             ///< before the pass that goes on
+    bool whole_pass = false;                   ///< no checkpoint has come between its first step and now
     bool passes_agree = false;                 ///< the last two such windows
     [[nodiscard]] bool waits() const { return at || drained; }
   };
@@ -112,6 +114,7 @@ class Conductor {
   [[nodiscard]] std::uint64_t warm_up_window() const;
   [[nodiscard]] bool fits(Stage stage, Nanoseconds now) const;
   [[nodiscard]] bool late(Nanoseconds now) const;
+  void begin_pass(Member& member);
   void end_pass(Member& member);
   static void add_to_passes(Member& member, const StepWindow& steps);
   void take_passes(Member& member);

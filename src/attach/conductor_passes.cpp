@@ -45,14 +45,28 @@ Answer Conductor::next_pass(Nanoseconds now) {
   return enough(now) ? next_stage(now) : Answer(whole);
 }
 
+/// Of a training whose batches are its own loader's, the waiting between two passes is a part of the second one.
+void Conductor::begin_pass(Member& member) {
+  member.whole_pass = m_begin && member.at->why == CheckpointMessage::Why::start;
+  member.gap.reset();
+  if (!member.whole_pass || (m_stage != Stage::full && m_stage != Stage::cached)) return;
+  member.gap = member.at->between;
+  // The steps that showed that a loader made anew trains: the waiting for its first batch is in them.
+  if (member.at->window && short_passes()) add_to_passes(member, *member.at->window);
+}
+
 void Conductor::end_pass(Member& member) {
   constexpr double most_of_stage = 0.08;  // for one window
-  const std::optional<StepWindow> window = std::exchange(member.at->window, std::nullopt);
+  std::optional<StepWindow> window = std::exchange(member.at->window, std::nullopt);
+  const std::optional<EpochGap> gap = std::exchange(member.gap, std::nullopt);
   member.at.reset();
   member.last_pass = std::exchange(member.pass_steps, 0);
+  measurement().pass_steps = *member.last_pass + (gap && gap->first_step_seconds ? 1 : 0);
   if (!window || window->samples.empty() || m_stage == Stage::warm || m_stage == Stage::drains) return;
   if (short_passes()) {
     m_step_seconds = std::max(median_step_seconds(*window), 1e-6);
+    if (!member.whole_pass) return;
+    if (gap) begin_with(*window, *gap);
     add_to_passes(member, *window);
     const std::size_t steps = member.passes->samples.size();
     const bool took_long = steps >= least_steps && to_seconds(m_now - member.passes_since) > most_of_stage * stage_seconds(m_stage);
@@ -75,6 +89,7 @@ void Conductor::take_passes(Member& member) {
   if (!passes || !member.hello) return;
   member.passes_agree = agrees_with_last(member, *passes);
   if (m_warming_up) return;
+  measurement().passes = true;
   keep(member.hello->rank, *passes);
   measurement().after = m_use();
 }

@@ -48,6 +48,7 @@ struct StepWindow {
   std::vector<double> outside_ranks;  ///< of `outside`: waiting for other ranks
   std::vector<double> hook;           ///< taken by the hook itself
   std::vector<double> samples;
+  double paused_seconds = 0;         ///< of `outside`: between whole passes over the loader
   std::vector<std::uint64_t> batch;  ///< which kept batch each step was given, 0: none of them; empty but in the synthetic phase
   std::uint64_t optimizer_steps = 0;
   std::uint64_t skipped = 0;    ///< optimizer steps that GradScaler skipped
@@ -65,6 +66,8 @@ struct EpochGap {
   double validation_seconds = 0;
   std::optional<double>
       first_batch_seconds{};  ///< the wait for the next epoch's first batch; nothing where it is that of the next window's first step
+  std::optional<double> first_step_seconds{};  ///< of the next epoch's first step, where no window has it
+  double first_step_samples = 0;               ///< of that step
 };
 
 /// A rank stands at a checkpoint and waits for an answer.

@@ -88,9 +88,28 @@ void append(StepWindow& window, const StepWindow& later) {
   for (const auto list : lists_of_steps) (window.*list).insert((window.*list).end(), (later.*list).begin(), (later.*list).end());
   window.batch.insert(window.batch.end(), later.batch.begin(), later.batch.end());
   window.end += later.end - later.begin;
+  window.paused_seconds += later.paused_seconds;
   window.optimizer_steps += later.optimizer_steps;
   window.skipped += later.skipped;
   window.nonfinite += later.nonfinite;
+}
+
+void begin_with(StepWindow& pass, const EpochGap& gap) {
+  if (pass.samples.empty()) return;
+  if (gap.first_step_seconds) {
+    for (const auto list : lists_of_steps) (pass.*list).insert((pass.*list).begin(), 0);
+    pass.wait.front() = std::min(gap.first_batch_seconds.value_or(0), *gap.first_step_seconds);
+    pass.compute.front() = *gap.first_step_seconds - pass.wait.front();
+    pass.samples.front() = gap.first_step_samples;
+    pass.end += to_nanoseconds(*gap.first_step_seconds);
+  }
+  const double seconds = to_seconds(gap.end - gap.begin);
+  const double waited = std::min(gap.start_seconds, seconds);
+  pass.wait.front() += waited;
+  pass.outside.front() += seconds - waited;
+  pass.validation.front() += std::min(gap.validation_seconds, seconds - waited);
+  pass.paused_seconds += seconds - waited;
+  pass.end += gap.end - gap.begin;
 }
 
 void leave_out_others(StepWindow& window) {
@@ -118,7 +137,7 @@ double median_step_error(const StepWindow& window) {
   return deviation_by_median * error_by_deviation * median(std::move(steps)) / root;
 }
 
-std::vector<Stretch> stretches_of(const PhaseMeasurement& phase) {
+std::vector<Stretch> stretches_of(const PhaseMeasurement& phase, Pauses pauses) {
   std::vector<Stretch> stretches;
   std::size_t windows = SIZE_MAX;
   std::map<int, KeptBatches> kept;
@@ -137,7 +156,8 @@ std::vector<Stretch> stretches_of(const PhaseMeasurement& phase) {
       longest = std::max(longest, steps);
       const KeptBatches& batches = kept.at(rank);
       samples += batches.known() ? batches.samples_per_step() : sum(list[i].samples) / steps;
-      seconds = std::max(seconds, step_seconds(list[i]) / batches.longer(list[i]) / steps);
+      const double taken = step_seconds(list[i]) - (pauses == Pauses::left_out ? list[i].paused_seconds : 0);
+      seconds = std::max(seconds, taken / batches.longer(list[i]) / steps);
     }
     if (seconds > 0) stretches.push_back({samples * longest, seconds * longest});
   }

@@ -20,6 +20,8 @@ struct PhaseMeasurement {
   std::map<int, std::vector<EpochGap>> gaps;  ///< between epochs, as the script was found
   bool whole_run = false;                     ///< windows and gaps are all that happened, as under --passive; else windows are samples of it
   bool steady = false;                        ///< two medians in a row agreed; else these windows are what there is
+  bool passes = false;                        ///< windows are whole passes over the loader, each with what lies between it and the one before
+  std::optional<std::uint64_t> pass_steps{};  ///< of the last whole pass that was seen
   bool too_slow = false;                      ///< its steps take so long that there was no time to see whether they are steady
   std::optional<TreeUse> before, after;
   std::uint64_t kept_batches = 0;  ///< synthetic: handed out in turn
@@ -40,11 +42,12 @@ struct AttachedTraining {
   std::map<AttachPhase, PhaseMeasurement> phases;
   std::optional<DrainMeasurement> warm;
   std::vector<DrainMeasurement> drains;
-  std::uint64_t steps = 0;          ///< that were seen, of the rank that took most
-  bool out_of_time = false;         ///< steps take so long that later phases did not fit the time budget
-  bool several_trainings = false;   ///< passive: processes that trained one after another, or beside each other as the same rank
-  std::vector<NoteMessage> notes;   ///< of the hook, each code once
-  std::optional<SeenMessage> seen;  ///< while no loader was known to train, of the process that did most
+  std::uint64_t steps = 0;            ///< that were seen, of the rank that took most
+  bool out_of_time = false;           ///< steps take so long that later phases did not fit the time budget
+  bool cached_not_separable = false;  ///< short passes over a stream: what data in memory give cannot be measured beside it
+  bool several_trainings = false;     ///< passive: processes that trained one after another, or beside each other as the same rank
+  std::vector<NoteMessage> notes;     ///< of the hook, each code once
+  std::optional<SeenMessage> seen;    ///< while no loader was known to train, of the process that did most
 
   std::string error;  ///< the exception that ended a process first, and its place in the script; empty
 
@@ -58,8 +61,9 @@ struct AttachedTraining {
 /// optimizer".
 std::string text_of(const SeenMessage& seen);
 /// Of each window, what all ranks trained and the time of the slowest, without what the hook took. Where batches are handed out again, each of them
-/// counts as often as the others, wherever a window cuts their cycle.
-std::vector<Stretch> stretches_of(const PhaseMeasurement& phase);
+/// counts as often as the others, wherever a window cuts their cycle. Pauses are what the script does between whole passes beside waiting for data.
+enum class Pauses { counted, left_out };
+std::vector<Stretch> stretches_of(const PhaseMeasurement& phase, Pauses pauses = Pauses::counted);
 /// Of each window, what the loaders of all ranks can deliver together: ranks train in step, so it is their number times what the slowest one
 /// delivered. Empty where too few batches came.
 std::vector<Stretch> stretches_of(const DrainMeasurement& drain);
@@ -67,6 +71,8 @@ std::vector<Stretch> stretches_of(const DrainMeasurement& drain);
 std::optional<double> waiting_fraction(const PhaseMeasurement& phase);
 /// The steps of a later window behind those of `window`, as if no time had passed between them.
 void append(StepWindow& window, const StepWindow& later);
+/// What lies between a pass and the one before belongs to the pass: its first step waited for the workers, and the rest is outside of it.
+void begin_with(StepWindow& pass, const EpochGap& gap);
 /// Of a window in which batches were handed out again, leaves out the steps with others, as those that showed that a loader made anew trains.
 void leave_out_others(StepWindow& window);
 /// All of a window's steps together, without what the hook took.

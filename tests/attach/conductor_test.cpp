@@ -259,6 +259,56 @@ TEST_CASE("passes that the script leaves after a few steps are measured, several
   }
 }
 
+TEST_CASE("the rate of short passes holds what lies between them, and their waiting share that for workers; G does not") {
+  for (const int ranks : {1, 3}) {
+    Training training;
+    training.ranks = ranks;
+    training.batches = 10;
+    training.gap = EpochGap{0, to_nanoseconds(0.05), 0.04, 0};
+    Conductor conductor = made(60);
+    training.run(conductor);
+    const double samples = 320.0 * ranks;
+    const PhaseMeasurement& full = conductor.training().phases.at(AttachPhase::full);
+    CHECK(full.passes);
+    CHECK(full.pass_steps == 10);
+    CHECK(rate(conductor, AttachPhase::full) == doctest::Approx(samples / 0.15));
+    CHECK(rate(conductor, AttachPhase::cached) == doctest::Approx(samples / 0.13));
+    CHECK(rate(conductor, AttachPhase::synthetic) == doctest::Approx(samples / 0.04));
+    CHECK(estimate_of_ratio(stretches_of(full, Pauses::left_out)).value == doctest::Approx(samples / 0.14));
+    CHECK(waiting_fraction(full).value_or(0) == doctest::Approx(0.09 / 0.15));
+  }
+}
+
+TEST_CASE("short passes over a stream are not measured with data in memory, as that is not separable") {
+  Training training;
+  training.batches = 10;
+  training.style = LoaderRecord::Style::iterable;
+  Conductor conductor = made(60);
+  training.run(conductor);
+  CHECK(conductor.finished());
+  CHECK(conductor.training().cached_not_separable);
+  CHECK_FALSE(conductor.training().phases.contains(AttachPhase::cached));
+  CHECK(conductor.training().drains.size() == 2);
+}
+
+TEST_CASE("a pass whose first step is in no window has it from the gap before") {
+  StepWindow pass;
+  for (auto* list : {&pass.wait, &pass.compute, &pass.outside, &pass.validation, &pass.ranks, &pass.outside_ranks, &pass.hook, &pass.samples})
+    list->assign(1, 1);
+  pass.end = to_nanoseconds(3);
+  EpochGap gap{0, to_nanoseconds(5), 4, 0};
+  gap.first_batch_seconds = 2;
+  gap.first_step_seconds = 3;
+  gap.first_step_samples = 8;
+  begin_with(pass, gap);
+  CHECK(pass.samples == std::vector<double>{8, 1});
+  CHECK(pass.wait == std::vector<double>{6, 1});
+  CHECK(pass.compute == std::vector<double>{1, 1});
+  CHECK(pass.outside == std::vector<double>{1, 1});
+  CHECK(pass.end - pass.begin == to_nanoseconds(11));
+  CHECK(pass.paused_seconds == doctest::Approx(1));
+}
+
 TEST_CASE("one pass that is left early is no reason to take the next, long ones for windows") {
   Training training;
   training.batches = 5;

@@ -16,7 +16,7 @@
 namespace dsanalyze::testing {
 
 /// So many ranks say who they are, and name their loaders.
-inline void join(Conductor& conductor, int ranks, std::optional<std::uint64_t> batches = {}) {
+inline void join(Conductor& conductor, int ranks, std::optional<std::uint64_t> batches = {}, LoaderRecord::Style style = LoaderRecord::Style::map) {
   for (int i = 0; i < ranks; ++i) {
     HelloMessage hello;
     hello.pid = 100 + i;
@@ -27,6 +27,7 @@ inline void join(Conductor& conductor, int ranks, std::optional<std::uint64_t> b
     loader.primary = true;
     loader.loader.workers = 2;
     loader.loader.batches = batches;
+    loader.loader.style = style;
     conductor.receive(i, loader, 0);
   }
 }
@@ -41,7 +42,9 @@ struct Training {
   double spread = 0;                                                        ///< steps differ by up to so much of them, either way
   std::uint64_t seed = 1;
   std::function<double(int)> drained_by_workers{};  ///< seconds a batch, in place of `drained`
-  bool drains_in_time = false;                      ///< a drain ends when its seconds are over; else after 200 batches
+  std::optional<EpochGap> gap{};                    ///< before each epoch but the first
+  LoaderRecord::Style style = LoaderRecord::Style::map;
+  bool drains_in_time = false;  ///< a drain ends when its seconds are over; else after 200 batches
 
   struct Rank {
     std::uint64_t step = 0, epoch = 0;
@@ -101,6 +104,7 @@ struct Training {
     message.why = rank.why;
     message.step = rank.step;
     message.kept = 16;
+    if (rank.why == CheckpointMessage::Why::start && rank.epoch > 0) message.between = gap;
     if (rank.why != CheckpointMessage::Why::window) return message;
     StepWindow window;
     double took = 0;
@@ -128,7 +132,7 @@ struct Training {
     RandomStream random(seed);
     std::size_t given = 0;
     for (int i = 0; i < ranks; ++i) members[i];
-    join(conductor, ranks, told_batches ? told_batches : batches);
+    join(conductor, ranks, told_batches ? told_batches : batches, style);
     while (!conductor.finished() && given < 1'000'000) {
       std::vector<int> ready;
       for (auto& [number, rank] : members)

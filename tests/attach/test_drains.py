@@ -81,6 +81,16 @@ class Drains(unittest.TestCase):
         self.assertGreater(step, 0.017)
         self.assertLess(step, 0.05)  # A busy machine makes it longer.
 
+    def test_each_pass_over_the_subset_begins_as_one_of_its_own_loader_does(self):
+        launcher = Launcher(Plan(run(8), drain(1, 4, which='warm'), switch('cached'), run(1000, 'cached'), then=run(1000, 'cached')))
+        output = launcher.run(train, '--samples', 32, '--epochs', 5, '--prep', 0.005, '--workers', 1, '--step', 0.03)
+        passes = [window for window in launcher.first.windows('cached') if len(window['wait']) == 8]
+        self.assertGreaterEqual(len(passes), 3)
+        for window in passes:
+            self.assertGreater(window['wait'][0], 15e6)  # One batch takes 20 ms; a loader that goes on across passes has it at hand.
+        later = [line.split()[5:] for line in output.splitlines() if line.startswith('epoch')][-1]
+        self.assertEqual(set(later), {'0', '4', '8', '12'})  # The subset's, in as many steps as an epoch has.
+
     def test_streams_are_drained_from_their_start(self):
         launcher = Launcher(Plan(run(3), drain(2, 10, which='warm'), drain(2, 30), drain(0, 30), then=end))
         launcher.run(train, '--samples', 80, '--style', 'iterable', '--workers', 2)

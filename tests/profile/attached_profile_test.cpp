@@ -219,7 +219,9 @@ TEST_CASE("what makes a rate doubtful is said, and takes the trust") {
   CHECK_FALSE(finds(profile_of(few_pages), "cached-run-read-storage"));
   CHECK(profile_of(few_pages).trusted);
   few_pages.training.drains[0].before->storage_wait_seconds = 0;
-  few_pages.training.drains[0].after->storage_wait_seconds = 0.5;
+  few_pages.training.drains[0].after->storage_wait_seconds = 0.5;  // For what other programs read.
+  CHECK(profile_of(few_pages).trusted);
+  few_pages.training.drains[0].after->storage_bytes = 1 << 20;
   CHECK_FALSE(profile_of(few_pages).trusted);
 
   LaunchedTraining ended_early = prep_bound();

@@ -37,6 +37,21 @@ TEST_CASE("a few pages from storage, or reads that nothing waited for, make no s
   CHECK(profile_of(launched).bottleneck->detail != "storage");
 }
 
+TEST_CASE("where the training was not measured with its data in memory, storage is not named, and the finding says why") {
+  LaunchedTraining launched = prep_bound();
+  AttachedTraining& training = launched.training;
+  training.cached_not_separable = true;
+  training.phases.erase(AttachPhase::cached);
+  training.phases[AttachPhase::full].before->storage_bytes = 0;
+  training.phases[AttachPhase::full].after->storage_bytes = 1'000'000'000;
+  const ProfileResult result = profile_of(launched);
+  CHECK_FALSE(result.stalls);
+  REQUIRE(result.bottleneck);
+  CHECK(result.bottleneck->detail == "prep");
+  CHECK(says(finding_of(result, "storage-not-separable").message, "not separable"));
+  CHECK_FALSE(finds(result, "phases-missing"));
+}
+
 TEST_CASE("where nothing was read from storage, storage is not the bottleneck") {
   LaunchedTraining launched = prep_bound();
   launched.training.phases[AttachPhase::full] = phase_of(0.030, 0.010);

@@ -164,7 +164,13 @@ TEST_CASE("a loader that is fast enough and is waited for all the same is no rea
   CHECK(says(first_step(), "persistent_workers=True"));
   result.loader->persistent = true;
   CHECK_FALSE(says(first_step(), "persistent_workers=True"));
+  CHECK(says(first_step(), "Let each pass over the loader be longer"));
+  // Whatever steps wait, and as many steps as passes have that the script leaves early.
+  result.loader->batches = 100'000;
   result.waits->data = {0.0002, 0.01};
+  result.waits->between_epochs->steps = 10;
+  CHECK(says(first_step(), "Let each pass over the loader be longer"));
+  result.waits->between_epochs->steps.reset();
   CHECK(says(first_step(), "Nothing in the loader"));
 }
 

@@ -88,28 +88,30 @@ def _stop(iterator):
 
 
 class Cycle:
-    """The whole job on the subset: batches come in turn and without end, fetched ahead as the script's own loader does."""
+    """A stream from its beginning, again and again: batches are fetched ahead as the script's own loader does."""
 
     def __init__(self, record):
         self._record = record
-        self._lists = record.lists[:record.warmed or len(record.lists)]
-        self._loader = _loader(record, self._lists, None, record.recipe['num_workers'])
+        self._loader = _loader(record, [], None, record.recipe['num_workers'])
         self._iterator = _start(self._loader)
-        self._given = 0
+        self._first = [next(self._iterator, _end)]  # Its workers have started then.
 
     def next(self):
         """A batch and its samples."""
+        if self._first and self._first[0] is not _end:
+            return self._with_samples(self._first.pop())
         try:
             batch = next(self._iterator)
-        except StopIteration:  # Iterable style starts again.
+        except StopIteration:
             _stop(self._iterator)
             self._iterator = _start(self._loader)
             batch = next(self._iterator, _end)
             if batch is _end:
                 raise RuntimeError('the subset has no batches') from None
-        samples = _samples(self._record, self._lists, self._given, batch)
-        self._given += 1
-        return batch, samples
+        return self._with_samples(batch)
+
+    def _with_samples(self, batch):
+        return batch, _samples(self._record, [], 0, batch)
 
     def close(self):
         _stop(self._iterator)

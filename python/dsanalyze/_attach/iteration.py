@@ -1,5 +1,6 @@
 """One pass of the script over a DataLoader: which index lists went out, what is outstanding, and how many batches the epoch still owes the script."""
 import collections
+import itertools
 import os
 import time
 import weakref
@@ -26,6 +27,7 @@ class Record:
         self.warmed = 0
         self.shapes = []
         self.current = None
+        self.subset = None  # Its batches are of these index lists now.
         self.without_gradients = False  # The same of one of its passes.
         self.leads = leads  # Whether the first dimension of a batch counts its samples; None: not known yet.
 
@@ -33,9 +35,14 @@ class Record:
     def map_style(self):
         return self.facts['style'] == 'map'
 
+    def keep_to_subset(self):
+        """Batches are of what was read into memory from now on."""
+        self.subset = _Subset(self.lists[:self.warmed or len(self.lists)])
+
     def inherit(self, old):
         """A loader that the script has made anew, of the same place and length, goes on with the old one's subset and kept batches."""
         if self.facts == old.facts and old.lists and not self.warmed:
+            self.subset = old.subset
             self.lists = (old.lists + self.lists)[:max_lists]
             self.warmed, self.shapes, self.replay, self.length = old.warmed, old.shapes, old.replay, old.length
 
@@ -51,6 +58,25 @@ class Record:
     def remember(self, index):
         if len(self.lists) < max_lists:
             self.lists.append(index)
+
+
+class _Subset:
+    """Index lists in turn, as long as those that they stand for where there are any of that length."""
+
+    def __init__(self, lists):
+        self._all = itertools.cycle(lists) if lists else None
+        by_length = collections.defaultdict(list)
+        for index in lists:
+            by_length[_length(index)].append(index)
+        self._by_length = {length: itertools.cycle(of_length) for length, of_length in by_length.items()}
+
+    def instead_of(self, index):
+        lists = self._by_length.get(_length(index), self._all)
+        return index if lists is None else next(lists)
+
+
+def _length(index):
+    return len(index) if isinstance(index, (list, tuple)) else None
 
 
 class Iteration:
@@ -74,6 +100,7 @@ class Iteration:
         self.start = 0  # What its workers took to start, where it was not known to train.
         self.between = None  # What lay between the epoch before and its first batch.
         self.ended = False
+        self.evaluates = False  # It is asked with gradients disabled, so that its batches are its own.
         self.handed = 0
         self._chosen = 0
         if self.counts:
@@ -141,13 +168,16 @@ class Iteration:
             except StopIteration:
                 index = self._replayed()
                 replayed = True
+        given = index
+        if self.record.subset is not None and not self.evaluates and not replayed:
+            given = self.record.subset.instead_of(index)
         if self.map_style:
-            self.issued.append((getattr(iterator, '_send_idx', 0), index, replayed))
-        return index
+            self.issued.append((getattr(iterator, '_send_idx', 0), index, replayed, given))
+        return given
 
     def _replayed(self):
         """An index list of an earlier batch, for an epoch that has no further ones."""
-        known = {id(index) for _, index, _ in self.issued}
+        known = {id(index) for _, index, _, _ in self.issued}
         while self._replays:
             index = self._replays.popleft()
             if id(index) not in known:
@@ -197,9 +227,9 @@ class Iteration:
         """The index list of the batch that comes next, where it is known before."""
         if self.map_style and self.issued and getattr(iterator, '_in_order', True):
             received = getattr(iterator, '_rcvd_idx', None)
-            for number, index, _ in self.issued:
+            for number, _, _, given in self.issued:
                 if number == received:
-                    return index
+                    return given
         return None
 
     def delivered(self, iterator, index, batch):
@@ -207,7 +237,7 @@ class Iteration:
         if self.map_style:
             waiting = getattr(iterator, '_task_info', None)
             if waiting is None:
-                index = self.issued[-1][1] if self.issued else None
+                index = self.issued[-1][3] if self.issued else None
                 self.issued.clear()
             else:
                 while self.issued and self.issued[0][0] not in waiting:
@@ -267,7 +297,7 @@ class Iteration:
                     continue
                 count += 1
                 if not multi and self.issued:
-                    index = self.issued[-1][1]
+                    index = self.issued[-1][3]
                 samples = self.count(iterator, index, batch)
                 if self.ahead:
                     self.ahead -= 1
@@ -283,7 +313,7 @@ class Iteration:
         self.held = True
         if self.map_style:
             waiting = set(getattr(iterator, '_task_info', ()))
-            back = [index for number, index, replayed in self.issued
+            back = [index for number, index, replayed, _ in self.issued
                     if not replayed and number not in waiting and (not multi or number in again or number >= first)]
             self.again.extendleft(reversed(back))
             self.issued = collections.deque(entry for entry in self.issued if entry[0] in waiting and multi)

@@ -24,6 +24,10 @@ class Modes:
                 found.append((iteration, iterator))
         return found
 
+    def replaces(self, record):
+        """Whether batches come from elsewhere than the script's own iterators: a map-style loader itself is given the subset's index lists."""
+        return self.mode == 'synthetic' or (self.mode == 'cached' and not record.map_style)
+
     def apply(self, iteration, iterator):
         """Makes one iteration idle, and for synthetic mode keeps what it delivers meanwhile."""
         if not self._keep or iteration.record.replay:
@@ -42,26 +46,30 @@ class Modes:
         mode = reply['mode']
         self._keep = int(reply.get('keep', 16)) if mode == 'synthetic' else 0
         self._keep_bytes = int(reply.get('keep_bytes', 1 << 30))
-        self.close_cached()
         discarded = 0
         with Randomness():
-            if mode == 'full':
-                self.mode = mode
-                self.resume()
-            for other, iterator in self.live() if mode != 'full' else ():
+            for other, iterator in self.live() if mode != 'full' or self.mode == 'cached' else ():
                 other.record.replay = None
                 count, error = self.apply(other, iterator)
                 discarded += count if other is iteration else 0
                 if error is not None:
                     self._note('discard-failed', 'A batch failed while outstanding batches were discarded: {}: {}'.format(type(error).__name__, error))
-                if mode == 'cached':
-                    self._cached[other.record] = drains.Cycle(other.record)
-        self.mode = mode
+            self.close_cached()
+            self.mode = mode
+            for record in self._roles.training if mode == 'cached' else ():
+                if record.map_style:
+                    record.keep_to_subset()
+                elif record.current is not None and not record.current.ended:
+                    self._cached[record] = drains.Cycle(record)
+            if mode != 'synthetic':
+                self.resume()
         replay = iteration.record.replay if self._keep else None
         return {'discarded': discarded, 'kept': len(replay) if replay is not None else 0, 'bytes': replay.bytes if replay is not None else 0}
 
     def resume(self):
         for other, iterator in self.live():
+            if self.replaces(other.record):
+                continue
             if other.held:
                 other.resume(iterator)
             if other.ahead:
@@ -78,6 +86,8 @@ class Modes:
         return self._cached[record].next()
 
     def close_cached(self):
+        for record in self._roles.training:
+            record.subset = None
         cached, self._cached = self._cached, {}
         for cycle in cached.values():
             cycle.close()

@@ -101,9 +101,10 @@ class Phases(Engine):
         if iteration.record.training and not gradients_enabled():
             self.clock.renewed(iteration)
             iteration.held = False
+            iteration.evaluates = True
             return
         super().created(iteration)
-        iteration.held = self.modes.mode != 'full' and iteration.record.training and not self.off
+        iteration.held = iteration.record.training and not self.off and self.modes.replaces(iteration.record)
 
     def _introduce(self, record):
         super()._introduce(record)
@@ -170,11 +171,11 @@ class Phases(Engine):
             self._begin_step(step)
         elif record.training:
             step.role = follower
-            if self.modes.mode == 'full' and step.iteration.held:
+            if step.iteration.held and not self.modes.replaces(record):
                 step.iteration.resume(step.iterator)
             if epoch and self.clock.gap is not None and not step.iteration.handed:
                 step.iteration.between = self.clock.gap.report(step.began)
-        if step.role is not other and not self.off and self.modes.mode != 'full':
+        if step.role is not other and not self.off and self.modes.replaces(record):
             self._hand_out(step)
 
     def _may_announce(self, iteration):
@@ -267,7 +268,7 @@ class Phases(Engine):
         step.iteration.handed += 1
         self.handed_out(step.iteration, gradients_enabled() or step.iteration.without_gradients)
         if step.iteration.between is not None and step.iteration.handed == 1:
-            step.iteration.between['first_batch'] = wait
+            step.iteration.between.update(first_batch=wait, samples=samples)
         if step.role is primary:
             if self.clock.running:
                 self._device.served()
@@ -298,10 +299,11 @@ class Phases(Engine):
             self.clock.cancel()
             entered = step.began
             self._synchronise(entered)
+            ended = now()
             self.checkpoint('epoch_end', iteration, entered)
             self._remaining = 0
-            self.clock.gap = Gap(entered)
-            self.clock.gap.start = now() - entered
+            self.clock.gap = Gap(entered + now() - ended)  # Without the checkpoint.
+            self.clock.gap.start = ended - entered
 
     # Checkpoints.
 
@@ -320,6 +322,8 @@ class Phases(Engine):
             gap, self.clock.gap = self.clock.gap, None
             if iteration.between is not None or gap is not None:
                 message['between'] = iteration.between or gap.report(entered)
+                if 'first_batch' in message['between'] and iteration.handed == 1:
+                    message['between']['first_step'] = entered - message['between']['end']
         while True:
             reply = self.link.ask(message)
             if reply is None:
@@ -328,7 +332,7 @@ class Phases(Engine):
             if action == 'run':
                 if reply.get('mode', self.modes.mode) != self.modes.mode:
                     self.modes.switch(iteration, reply)
-                if self.modes.mode == 'full':
+                if self.modes.mode != 'synthetic':
                     self.modes.resume()
                 self._remaining = int(reply['steps'])
                 return

@@ -57,7 +57,8 @@ struct BetweenEpochsRecord {
   double seconds = 0;        ///< of each; the sum of the next three
   double data_seconds = 0;   ///< waiting for the old workers to end, the new ones to start, and the first batch
   double validation_seconds = 0;
-  double outside_seconds = 0;  ///< checkpoints, for one
+  double outside_seconds = 0;            ///< checkpoints, for one
+  std::optional<std::uint64_t> steps{};  ///< of the last epoch that was seen to end
 };
 
 /// The mean step of the full run, in parts that were each measured by themselves.

@@ -61,7 +61,12 @@ void find_missing_phases(const LaunchedTraining& launched, ProfileResult& result
     result.findings.push_back({"phases-missing", Severity::warning, no_prep});
   }
   for (const char* const name : {"full", "synthetic", "prep", "cached"})
-    if (result.run(name) == nullptr && (no_prep.empty() || std::string_view(name) != "prep")) missing.emplace_back(name);
+    if (launched.training.cached_not_separable && std::string_view(name) == "cached")
+      result.findings.push_back({"storage-not-separable", Severity::info,
+                                 "the script's passes over its stream are short, and each begins with new workers: whether its steps wait for "
+                                 "storage or for preparing is not separable, so the training was not measured with its data in memory."});
+    else if (result.run(name) == nullptr && (no_prep.empty() || std::string_view(name) != "prep"))
+      missing.emplace_back(name);
   if (!missing.empty()) {
     result.trusted = false;
     const std::string phases = fmt::format("{}", fmt::join(missing, ", "));
@@ -113,9 +118,8 @@ void find_storage_reads(ProfileResult& result) {
   for (const RunRecord& run : result.runs) {
     if ((run.name != "prep" && run.name != "cached") || !run.storage_bytes || run.requested_bytes == 0) continue;
     const double fraction = static_cast<double>(*run.storage_bytes) / static_cast<double>(run.requested_bytes);
-    // Of a training that reads next to nothing, a few pages are a large part.
-    const bool negligible = *run.storage_bytes < negligible_bytes && run.storage_wait_fraction.value_or(0) < tolerated_fraction;
-    if (fraction <= tolerated_fraction || negligible) continue;
+    // Of a training that reads next to nothing, a few pages are a large part; other programs' reads may make everything wait.
+    if (fraction <= tolerated_fraction || *run.storage_bytes < negligible_bytes) continue;
     if (run.storage_wait_fraction.value_or(1) <= tolerated_wait) {
       result.findings.push_back({"cached-run-read-storage", Severity::info,
                                  fmt::format("the run {} read {} from storage ({}): not all of the subset stayed in memory. Processes "

@@ -288,6 +288,25 @@ BottleneckRecord beyond_prep(const ProfileResult& result, bool apart) {
   return record;
 }
 
+/// The run's rate without what the script does between whole passes beside waiting for data, which G does not hold either.
+RunRecord without_pauses(const AttachedTraining& training, AttachPhase phase, RunRecord run) {
+  if (training.phases.at(phase).passes) take_rate(rate_record(stretches_of(training.phases.at(phase), Pauses::left_out), ""), run);
+  return run;
+}
+
+/// Where nothing came from storage, the training as found is the one with its data in memory: what it loses beside, as workers start, is no fetching.
+std::optional<ProfileResult::Stalls> attached_stalls(const AttachedTraining& training, const ProfileResult& result) {
+  const RunRecord* const full = result.run("full");
+  const RunRecord* const cached = result.run("cached");
+  if (!result.ingestion || full == nullptr) return std::nullopt;
+  const bool in_memory = full->storage_bytes && !read_storage(full, least_loss);
+  if (cached == nullptr && !(in_memory && training.cached_not_separable)) return std::nullopt;
+  const RunRecord found = without_pauses(training, AttachPhase::full, *full);
+  const RunRecord from_memory = in_memory ? found : without_pauses(training, AttachPhase::cached, *cached);
+  const auto [compute, prep, fetch] = stalls_of(*result.ingestion, from_memory, found, epoch_samples(training));
+  return ProfileResult::Stalls{compute, prep, fetch, std::nullopt};
+}
+
 /// Whether the training as found falls short of G, though P does not: where a thread fetches batches, nothing tells waiting for them from other work.
 bool falls_short_unseen(const AttachedTraining& training, const ProfileResult& result) {
   const RunRecord* const full = result.run("full");
@@ -301,8 +320,8 @@ std::optional<BottleneckRecord> bottleneck_of(const AttachedTraining& training, 
   if (!result.ingestion || !result.prep) return std::nullopt;
   const RateRecord& demand = *result.ingestion;
   const RateRecord& prep = *result.prep;
-  // A loss is storage's only where storage was read; with its data in memory the training's loader may also prefetch across epochs.
-  const bool from_storage = read_storage(result.run("full"), least_loss) && result.stalls &&
+  // A loss is storage's only where storage was read.
+  const bool from_storage = result.run("cached") != nullptr && read_storage(result.run("full"), least_loss) && result.stalls &&
                             result.stalls->fetch.fraction > std::max(least_loss, result.stalls->prep.fraction);
   // Without workers the training process prepares and trains in turn: the times add up, whichever is longer, until workers take prep over.
   const bool in_turn = result.loader && result.loader->workers == 0 && !training.fetched_in_thread();
@@ -381,15 +400,7 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
   find_changed_batches(training, result);
   take_reads(launched, result);
 
-  const RunRecord* const full = result.run("full");
-  const RunRecord* const cached = result.run("cached");
-  if (result.ingestion && full != nullptr && cached != nullptr) {
-    // Where nothing came from storage, the training as found is the one with its data in memory: what it loses beside, as workers start, is no
-    // fetching.
-    const bool in_memory = full->storage_bytes && !read_storage(full, least_loss);
-    const auto [compute, prep, fetch] = stalls_of(*result.ingestion, in_memory ? *full : *cached, *full, epoch_samples(training));
-    result.stalls = ProfileResult::Stalls{compute, prep, fetch, std::nullopt};
-  }
+  result.stalls = attached_stalls(training, result);
   result.bottleneck = bottleneck_of(training, result);
   if (!result.bottleneck && falls_short_unseen(training, result))
     result.findings.push_back(
@@ -397,7 +408,8 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
          fmt::format(
              "the training as found takes {} samples/s, and could take {} [G]; its loader delivers {} [P]. Whether its steps wait for batches or "
              "for something else is not separable, as a thread of the script fetches them.",
-             format_number(full->samples_per_s), format_number(result.ingestion->samples_per_s), format_number(result.prep->samples_per_s))});
+             format_number(result.run("full")->samples_per_s), format_number(result.ingestion->samples_per_s),
+             format_number(result.prep->samples_per_s))});
   return result;
 }
 

@@ -120,6 +120,7 @@ WaitsRecord waits_of(const PhaseMeasurement& phase) {
   constexpr double clock_tick = 1e-9;
   record.unexplained = all.part(std::abs(rest) < clock_tick * all.steps ? 0 : rest);
   record.between_epochs = between_epochs(phase);
+  if (record.between_epochs) record.between_epochs->steps = phase.pass_steps;
   record.delaying_rank = delaying_rank(record.by_rank);
   if (record.by_rank.size() < 2) record.by_rank.clear();
   return record;

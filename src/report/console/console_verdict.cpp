@@ -121,12 +121,19 @@ std::string launched_verdict(const ProfileResult& result) {
 /// A loader that is faster than the training and is waited for all the same.
 std::string late_batches(const ProfileResult& result) {
   constexpr double worth_naming = 0.05;
-  if (!result.waits || result.waits->data.fraction <= worth_naming) return "Nothing in the loader: it keeps up with the training.";
+  if (!result.waits) return "Nothing in the loader: it keeps up with the training.";
   const auto& between = result.waits->between_epochs;
-  if (between && result.loader->workers > 0 && !result.loader->persistent && result.loader->batches &&
-      between->data_seconds > worth_naming * result.waits->step_seconds * static_cast<double>(*result.loader->batches))
-    return fmt::format("Keep the workers from one epoch to the next (persistent_workers=True): each epoch begins with {} of waiting for new ones.",
-                       format_seconds(between->data_seconds));
+  const auto steps = between && between->steps ? between->steps : result.loader->batches;
+  if (between && steps && result.loader->workers > 0) {
+    const double pass_seconds = std::max(result.waits->step_seconds * static_cast<double>(*steps), between->seconds);
+    const std::string waits = fmt::format("waiting for workers and the first batch takes {} of each pass of {}",
+                                          format_seconds(between->data_seconds), format_seconds(pass_seconds));
+    if (between->data_seconds > worth_naming * pass_seconds)
+      return (result.loader->persistent ? "Let each pass over the loader be longer (more batches, fewer passes): "
+                                        : "Keep the workers from one pass to the next (persistent_workers=True): ") +
+             waits + ".";
+  }
+  if (result.waits->data.fraction <= worth_naming) return "Nothing in the loader: it keeps up with the training.";
   return fmt::format(
       "Make each batch cheaper to take: the loader keeps up, yet {} of a step waits while the training's own process takes its batch over.",
       format_share(result.waits->data.fraction));

@@ -46,8 +46,12 @@ struct Fields<RankWaitsRecord> {
 template <>
 struct Fields<BetweenEpochsRecord> {
   using R = BetweenEpochsRecord;
-  static constexpr std::tuple list{field("epochs", &R::epochs), field("seconds", &R::seconds), field("data_seconds", &R::data_seconds),
-                                   field("validation_seconds", &R::validation_seconds), field("outside_seconds", &R::outside_seconds)};
+  static constexpr std::tuple list{field("epochs", &R::epochs),
+                                   field("seconds", &R::seconds),
+                                   field("data_seconds", &R::data_seconds),
+                                   field("validation_seconds", &R::validation_seconds),
+                                   field("outside_seconds", &R::outside_seconds),
+                                   field("steps", &R::steps)};
 };
 
 template <>
