@@ -38,8 +38,8 @@ Answer Conductor::next_pass(Nanoseconds now) {
     return whole;
   }
   constexpr double too_long = 3;
-  const bool over = to_seconds(now - m_stage_begin) > stage_seconds(m_stage);
-  if (over)
+  const bool stage_is_over = to_seconds(now - m_stage_begin) > stage_seconds(m_stage);
+  if (stage_is_over)
     for (auto& [number, member] : m_members) take_passes(member);
   if (measurement().by_rank.empty() && to_seconds(now - m_stage_begin) < too_long * stage_seconds(m_stage)) return whole;
   return enough(now) ? next_stage(now) : Answer(whole);
