@@ -68,12 +68,12 @@ TEST_CASE("a changed training reaches the least of its workers, its cores and it
     const double cores = 1 + static_cast<double>(random.below(20));
     const double speed = random.uniform(0.5, 3);
     const double expected = std::min(made.prep(workers, cores), made.steps(speed));
-    const TrainingRates rates = rates_of(made.model(), {workers, cores, speed});
+    const TrainingRates predicted = rates_of(made.model(), {workers, cores, speed});
     INFO("trial ", trial);
-    CHECK(rates.samples_per_s == doctest::Approx(expected));
-    CHECK(rates.bottleneck == (made.prep(workers, cores) < made.steps(speed) ? "cpu" : "gpu"));
-    CHECK(rates.ci95.low <= expected * 1.000001);
-    CHECK(rates.ci95.high >= expected * 0.999999);
+    CHECK(predicted.samples_per_s == doctest::Approx(expected));
+    CHECK(predicted.bottleneck == (made.prep(workers, cores) < made.steps(speed) ? "cpu" : "gpu"));
+    CHECK(predicted.ci95.low <= expected * 1.000001);
+    CHECK(predicted.ci95.high >= expected * 0.999999);
   }
 }
 
@@ -101,9 +101,9 @@ TEST_CASE("a point that a short drain left unsure weighs less than the law throu
 
 TEST_CASE("without workers prep and training take turns") {
   const Made made{.seconds = 0.001, .step = 0.016};
-  const TrainingRates rates = rates_of(made.model(), {.workers = 0});
-  CHECK(rates.samples_per_s == doctest::Approx(1 / (0.001 + 0.001)));
-  CHECK(rates.ci95.low < 0.96 * rates.samples_per_s);  // It was not measured so.
+  const TrainingRates predicted = rates_of(made.model(), {.workers = 0});
+  CHECK(predicted.samples_per_s == doctest::Approx(1 / (0.001 + 0.001)));
+  CHECK(predicted.ci95.low < 0.96 * predicted.samples_per_s);  // It was not measured so.
 }
 
 TEST_CASE("where training computes on cores that the workers need, the low end is that of taking turns, and what binds is inconclusive") {
