@@ -16,7 +16,7 @@ namespace {
 
 /// What a thread takes from the system at once: the process's other threads wait so long when they map or unmap memory, and who ends it waits for
 /// one.
-constexpr std::size_t piece_bytes = std::size_t{8} << 20U;
+constexpr std::size_t populated_bytes = std::size_t{8} << 20U;
 
 }  // namespace
 
@@ -35,9 +35,9 @@ struct StagingCoordinator::State final : public StagingProducer {
     if (memory.aside) taking = std::jthread([this, before = memory.before_piece](const std::stop_token& stop) { take(stop, before); });
   }
   void take(const std::stop_token& stop, const std::function<void()>& before_piece) {
-    for (std::size_t at = 0; at < own.size() && !stop.stop_requested(); at += piece_bytes) {
+    for (std::size_t at = 0; at < own.size() && !stop.stop_requested(); at += populated_bytes) {
       if (before_piece) before_piece();
-      own.populate(at, piece_bytes);
+      own.populate(at, populated_bytes);
     }
   }
   static const StagingFacts& checked(const StagingFacts& facts) {
