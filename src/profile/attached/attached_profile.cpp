@@ -326,7 +326,10 @@ std::optional<BottleneckRecord> bottleneck_of(const AttachedTraining& training, 
   // Without workers the training process prepares and trains in turn: the times add up, whichever is longer, until workers take prep over.
   const bool in_turn = result.loader && result.loader->workers == 0 && !training.fetched_in_thread();
   const bool others_measured = result.prep_by_workers.size() > 1;
-  const bool workers_help = others_measured ? result.better_workers().has_value() : result.waits && result.waits->data.fraction > least_turn;
+  // Workers take away what the steps wait for data, and no more.
+  const bool waits_little = result.waits && result.waits->data.fraction < least_loss;
+  const bool workers_help =
+      !waits_little && (others_measured ? result.better_workers().has_value() : result.waits && result.waits->data.fraction > least_turn);
   const bool prep_lower = prep.samples_per_s < demand.samples_per_s || (in_turn && workers_help);
   const bool apart = in_turn || !known_interval(demand).overlaps(known_interval(prep));
   BottleneckRecord record;
