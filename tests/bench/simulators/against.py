@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The simulators of two builds by turns: how many times as fast the second is, the median of the rounds' ratios and its interval of 95 % (order statistics).
+"""The simulators of two builds, interleaved: how many times as fast the second is, the median of the rounds' ratios and its interval of 95 % (order statistics).
 
 usage: against.py BEFORE AFTER [--rounds N] [--samples N] [--skip epoch|cache]     (folders of builds, each with the target "bench")
 
-Each round runs epoch_simulator_bench and cache_simulator_bench of both, the one that goes first by turns.
+Each round runs epoch_simulator_bench and cache_simulator_bench of both, which of them goes first alternates.
 """
 
 import argparse
