@@ -7,6 +7,7 @@
 
 #include <cstring>
 #include <random>
+#include <span>
 #include <utility>
 
 #include "attach/tracer/ring.hpp"

@@ -84,7 +84,7 @@ inline ProfileResult profile_of(const LaunchedTraining& launched) {
 }
 
 /// The first finding of this code.
-Finding finding_of(const ProfileResult& result, const std::string& code) {
+inline Finding finding_of(const ProfileResult& result, const std::string& code) {
   const auto found = std::ranges::find(result.findings, code, &Finding::code);
   REQUIRE(found != result.findings.end());
   return *found;
