@@ -42,6 +42,7 @@ struct LaunchSettings {
   std::filesystem::path tracer;  ///< the library that traces what the command reads; empty: nothing does, as under AttachMode::passive
   std::filesystem::path folder;  ///< the caller's, private and empty: the socket lies there, and the journals beside it
   std::optional<WorkersChange> workers{};
+  double storage_seconds = 0;  ///< after its end: the caller measures storage by what it read
   // For the record alone.
   std::string working_directory{};
   std::vector<CommandPathRecord> paths{};  ///< command_paths(), before the start

@@ -12,6 +12,7 @@
 #include "pilot.hpp"
 #include "run_support.hpp"
 #include "runs.hpp"
+#include "storage_point.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -22,11 +23,6 @@ constexpr std::array<int, 5> concurrencies = {1, 4, 16, 64, 256};
 constexpr std::size_t requests_drawn = 8192;
 constexpr double least_point_seconds = 0.12;
 constexpr double most_point_seconds = 1;
-constexpr std::uint64_t least_requests = 20;  // of a point, or a slow disk's would be noise
-constexpr double warm_up_share = 0.25;        // of a point's time
-constexpr double least_share = 0.3;           // of a point's time must be counted, or a burst would be taken for the pace
-constexpr double longest_wait = 4;            // of a point, as a multiple of its time
-constexpr double drain_seconds = 30;
 
 struct Point {
   std::uint64_t request_bytes = 0;
@@ -89,83 +85,6 @@ std::shared_ptr<const DatasetIndex> request_index(const DatasetIndex& subset, co
   return std::move(builder).build(std::move(facts));
 }
 
-/// Keeps exactly `concurrency` requests under way and counts what ends within the time, the first part apart.
-class PointRun {
- public:
-  PointRun(RunContext& context, FetchEngine& engine, const DatasetIndex& requests, int concurrency)
-      : m_context(context), m_engine(engine), m_requests(requests), m_concurrency(static_cast<std::size_t>(concurrency)) {}
-
-  /// Bytes a second; 0 when too little was read to tell.
-  double run(double seconds) {
-    const Clock& clock = *m_context.timing.clock;
-    const Nanoseconds counted_from = clock.after(seconds * warm_up_share).at;
-    const Nanoseconds latest = clock.after(seconds * longest_wait).at;
-    const auto enough = [&] { return m_counted >= least_requests && m_first > 0 && to_seconds(m_last - m_first) >= seconds * (1 - warm_up_share); };
-    while (clock.now() < latest && !m_context.stop.stop_requested() && !enough()) {
-      submit();
-      reap(m_ended < 2 * m_concurrency ? INT64_MAX : counted_from);  // each buffer is used once before its time counts
-    }
-    drain();
-    const bool telling = m_counted >= least_requests && to_seconds(m_last - m_first) >= seconds * least_share;
-    return telling ? static_cast<double>(m_bytes) / to_seconds(m_last - m_first) : 0;
-  }
-
- private:
-  void submit() {
-    std::array<FetchRequest, FetchEngine::largest_group> group;
-    while (m_under_way < m_concurrency) {
-      const std::size_t count = std::min({group.size(), m_concurrency - m_under_way, m_engine.free_places()});
-      for (std::size_t i = 0; i < count; ++i) {
-        const auto sample = static_cast<SampleId>(m_next++ % m_requests.size());
-        group[i] = {sample, sample, m_requests[sample].extent()};
-      }
-      if (count == 0 || !m_engine.submit(std::span(group).first(count)).ok()) return;
-      m_under_way += count;
-    }
-  }
-
-  /// The first that ends in the counted part begins the count and is not in it.
-  void reap(Nanoseconds counted_from) {
-    std::array<FetchCompletion, FetchEngine::largest_group> completions;
-    const std::size_t count = m_engine.reap(completions, m_context.timing.clock->after(0.05));
-    for (const FetchCompletion& completion : std::span(completions).first(count)) {
-      if (completion.status.ok() && completion.done_at > counted_from) count_in(completion);
-      m_engine.release({&completion.buffer, 1});
-    }
-    m_under_way -= count;
-    m_ended += count;
-  }
-
-  void count_in(const FetchCompletion& completion) {
-    if (m_first == 0) {
-      m_first = completion.done_at;
-      m_last = m_first;
-      return;
-    }
-    m_bytes += completion.bytes.size();
-    m_last = std::max(m_last, completion.done_at);
-    ++m_counted;
-  }
-
-  void drain() {
-    m_engine.cancel();
-    const Nanoseconds latest = m_context.timing.clock->after(drain_seconds).at;
-    while (m_under_way > 0 && m_context.timing.clock->now() < latest) reap(INT64_MAX);
-  }
-
-  RunContext& m_context;
-  FetchEngine& m_engine;
-  const DatasetIndex& m_requests;
-  std::size_t m_concurrency;
-  std::size_t m_under_way = 0;
-  std::uint64_t m_next = 0;
-  std::size_t m_ended = 0;
-  std::uint64_t m_counted = 0;
-  Bytes m_bytes = 0;
-  Nanoseconds m_first = 0;
-  Nanoseconds m_last = 0;
-};
-
 }  // namespace
 
 std::vector<StoragePoint> measure_storage_curve(RunContext& context, double seconds) {
@@ -201,8 +120,8 @@ std::vector<StoragePoint> measure_storage_curve(RunContext& context, double seco
     Pipeline::Spec spec = run_spec(context, CacheKind::none, 0);
     spec.index = index;
     Pipeline pipeline(inputs, spec, context.timing);
-    const double rate = PointRun(context, pipeline.engine(), *index, point.concurrency).run(point_seconds);
-    if (rate > 0) curve.push_back({static_cast<double>(point.request_bytes), point.concurrency, rate});
+    const StoragePointRun run(pipeline.engine(), *index, point.concurrency, point_seconds, context.stop, context.timing);
+    if (run.bytes_per_s() > 0) curve.push_back({static_cast<double>(point.request_bytes), point.concurrency, run.bytes_per_s()});
   }
   std::ranges::sort(curve, [](const StoragePoint& a, const StoragePoint& b) {
     return a.request_bytes != b.request_bytes ? a.request_bytes < b.request_bytes : a.concurrency < b.concurrency;

@@ -55,6 +55,7 @@ class Reads(ProgramTest):
         self.assertGreater(reads['seen_fraction'], 0.95)
         self.assertLess(reads['seen_fraction'], 1.05)
         self.assertEqual({'reads-untraced', 'reads-partly-seen', 'reads-mapped'} & set(self.findings(result)), set())
+        self.check_storage(result)
         view = subprocess.run([program, 'report', self.saved, '--format', 'console'], capture_output=True, text=True, env=self.environment, check=True)
         self.assertIn('a sample in', view.stdout)
         self.assertIn(f'from {files} files', view.stdout)
@@ -63,8 +64,30 @@ class Reads(ProgramTest):
         self.assertEqual(simulated.returncode, 0, simulated.stderr)
         self.assertIn('lru', simulated.stdout)
 
+    def check_storage(self, result):
+        """S and C of the ranges that were read, and what an epoch reads: the same forty files again and again."""
+        self.assertEqual(result['reads']['dataset_bytes'], files * size)
+        self.assertGreater(result['reads']['process_bytes'], 10 << 20)
+        self.assertGreater(result['reads']['page_cache_bytes'], 0)
+        filesystem = subprocess.run(['stat', '-f', '-c', '%T', self.data], capture_output=True, text=True, check=True).stdout.strip()
+        if 'storage-not-separable' in self.findings(result):
+            self.assertNotIn(filesystem, ('ext2/ext3', 'xfs', 'btrfs'), self.findings(result)['storage-not-separable'])
+            self.assertIsNone(result['rates']['S'])
+            return
+        storage, cache = result['rates']['S'], result['rates']['C']
+        self.assertAlmostEqual(storage['bytes_per_s'] / storage['samples_per_s'], result['reads']['bytes_per_sample'], delta=1)
+        self.assertGreater(cache['samples_per_s'], 0)
+        self.assertGreater(storage['ci95_samples_per_s']['high'], storage['samples_per_s'])
+        fetch, = (run for run in result['runs'] if run['name'] == 'fetch')
+        self.assertIn(fetch['storage_proof'], ('proved', 'corroborated'))
+        self.assertGreater(fetch['storage_bytes'], 0.9 * fetch['requested_bytes'])
+        self.assertEqual({point['request_bytes'] for point in result['curves']['S_by_request']}, {size})
+        self.assertIn(2, {point['concurrency'] for point in result['curves']['S_by_request']})
+
     def test_files_that_are_mapped_are_named(self):
         result = self.profile(command=['--way', 'mapped'])
+        self.assertIn('memory-mapped', self.findings(result)['storage-not-separable'])
+        self.assertIsNone(result['rates']['S'])
         self.assertEqual((result['reads']['mapped_files'], result['reads']['mapped_bytes']), (files, files * size))
         self.assertIn('000.bin', self.findings(result)['reads-mapped'])
 
@@ -72,6 +95,7 @@ class Reads(ProgramTest):
         result = self.profile(command=['--program', os.environ['STATIC_COPY'], '--step', '0.02'])
         self.assertLess(result['reads']['seen_fraction'], 0.95)
         self.assertIn('reads-partly-seen', self.findings(result))
+        self.assertIn('a part', self.findings(result)['storage-not-separable'])
 
     def test_a_real_run_is_not_traced(self):
         run = self.run_program('--passive', command=[sys.executable, '-c', 'import os; print(os.environ.get("LD_PRELOAD", ""), "DSANALYZE_TRACE" in os.environ)'])

@@ -54,6 +54,20 @@ std::optional<double> storage_wait(const std::filesystem::path& proc) {
   }
 }
 
+/// Memory of a process that no file is behind; of pages that several processes have, its part. `process` is its folder below /proc.
+std::optional<Bytes> own_memory(const std::filesystem::path& process) {
+  constexpr Bytes kibibyte = 1024;
+  try {
+    const std::string text = read_file(process / "smaps_rollup");
+    const auto anonymous = counted(text, "Pss_Anon:");
+    const auto shared = counted(text, "Pss_Shmem:");
+    if (anonymous && shared) return (*anonymous + *shared) * kibibyte;
+  } catch (const Error&) {
+    // An old kernel, or it has ended.
+  }
+  return std::nullopt;
+}
+
 bool has_ended(const ProcessFacts& process) { return process.state == 'Z' || process.state == 'X'; }
 
 }  // namespace
@@ -92,7 +106,6 @@ TreeUse ProcessTree::use() const {
   std::vector<ProcessFacts> counted_processes = descendants(std::move(all), m_root);
   for (const ProcessFacts& process : counted_processes) {
     use.cpu_seconds += process.cpu_seconds + process.children_cpu_seconds;
-    use.resident_bytes += process.resident_bytes;
     if (!has_ended(process)) ++use.processes;
   }
   const auto add_io = [&](int pid) {
@@ -106,7 +119,10 @@ TreeUse ProcessTree::use() const {
     return true;
   };
   if (!add_io(m_root)) use.storage_bytes.reset();
-  for (const ProcessFacts& process : counted_processes) add_io(process.pid);
+  for (const ProcessFacts& process : counted_processes) {
+    add_io(process.pid);
+    if (const auto own = own_memory(m_proc / std::to_string(process.pid))) use.own_bytes = use.own_bytes.value_or(0) + *own;
+  }
   use.storage_wait_seconds = storage_wait(m_proc);
   return use;
 }

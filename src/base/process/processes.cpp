@@ -33,14 +33,10 @@ std::optional<ProcessFacts> parse_stat(const std::string& stat) {
   for (std::uint64_t& each : ticks) fields >> each;
   for (int field = 18; field <= 21; ++field) fields >> skipped;
   fields >> facts.started;
-  for (int field = 23; field <= 23; ++field) fields >> skipped;
-  std::uint64_t pages = 0;
-  fields >> pages;
   if (fields.fail()) return std::nullopt;
   const auto ticks_per_second = static_cast<double>(::sysconf(_SC_CLK_TCK));
   facts.cpu_seconds = static_cast<double>(ticks[0] + ticks[1]) / ticks_per_second;
   facts.children_cpu_seconds = static_cast<double>(ticks[2] + ticks[3]) / ticks_per_second;
-  facts.resident_bytes = pages * static_cast<Bytes>(::sysconf(_SC_PAGESIZE));
   return facts;
 }
 

@@ -21,7 +21,6 @@ struct ProcessFacts {
   double cpu_seconds = 0;
   double children_cpu_seconds = 0;  ///< of children that it has collected, and of theirs
   std::uint64_t started = 0;        ///< ticks since the machine's start: with the number, it names one process
-  Bytes resident_bytes = 0;
 };
 /// All processes of the machine, or of this container. `proc` stands for "/proc" in tests. Threads: any.
 std::vector<ProcessFacts> list_processes(const std::filesystem::path& proc = "/proc");

@@ -23,6 +23,7 @@
 #include "models/whatif/whatif.hpp"
 #include "profile/attached/attached_profile.hpp"
 #include "profile/attached/item_trace.hpp"
+#include "profile/attached/training_storage.hpp"
 #include "profile/profiler.hpp"
 #include "report/report.hpp"
 #include "saved_profiles.hpp"
@@ -194,7 +195,9 @@ std::string launch_plan(const LaunchSettings& settings) {
   if (settings.mode == AttachMode::passive) return fmt::format("plan: start {}, and read its clocks until it ends\n", command);
   return fmt::format("plan: start {}, measure it for about {}, then end it\nplan: {}\n", command, format_seconds(settings.plan.seconds),
                      settings.keep_output ? "what the script writes, changes and removes stays so"
-                                          : "what the script changes among your files is taken back, but for what programs that it starts write");
+                                          : "what the script changes among your files is taken back, but for what programs that it starts write") +
+         fmt::format("plan: then read what it read again, cold and from memory, for about {}: of these files, the page cache keeps no more than {}\n",
+                     format_seconds(settings.storage_seconds), format_bytes(most_warm_bytes));
 }
 
 /// P is measured at 1, 2, 4, ... workers as far as there are cores; the subset may take a quarter of the memory that is free.
@@ -283,6 +286,10 @@ class ProfileCommand final : public Command {
     outputs.push_back({"-o", context.options.output.value_or("")});
     check_outputs(outputs, {});
     if (settings.mode == AttachMode::passive) survive_failed_writes();
+    if (settings.mode == AttachMode::phases) {
+      settings.storage_seconds = storage_seconds(settings.plan.seconds);
+      settings.plan.seconds -= settings.storage_seconds;
+    }
     const std::string plan = launch_plan(settings);
     if (context.typed.given("--dry-run")) return {"", plan};
     context.events.note(plan.substr(0, plan.size() - 1));
@@ -326,6 +333,8 @@ class ProfileCommand final : public Command {
   static Outcome launched_outcome(const LaunchedTraining& launched, const LaunchSettings& settings, const HostFacts& host,
                                   std::chrono::system_clock::time_point started, const CommandContext& context) {
     ProfileResult result = attached_profile(launched, settings, host);
+    if (settings.mode == AttachMode::phases && launched.failure.empty())
+      measure_training_storage(launched, settings.storage_seconds, host, result, context.events, context.stop, system_timing());
     if (const std::string& file = context.typed.text("--trace"); !file.empty()) write_item_trace(launched, file, result);
     result.started_utc = utc_text(started);
     if (settings.mode == AttachMode::phases) result.fix = fix_of_training(result, context.options.output ? context.options.output->native() : "");

@@ -100,8 +100,11 @@ struct ReadsRecord {
   std::optional<double> ordered_fraction{};     ///< of a process's changes from one file to another, those to the next one by name
   std::uint64_t mapped_files = 0;               ///< of `files`, memory-mapped: what is read of them is no call
   Bytes mapped_bytes = 0;                       ///< sizes of these
-  std::optional<double> seen_fraction{};  ///< of the bytes that the kernel counts for the read calls of all processes; absent where it counts none
-  std::uint64_t lost_requests = 0;        ///< of the whole run, not in these figures
+  std::optional<double> seen_fraction{};    ///< of the bytes that the kernel counts for the read calls of all processes; absent where it counts none
+  std::uint64_t lost_requests = 0;          ///< of the whole run, not in these figures
+  std::optional<Bytes> dataset_bytes{};     ///< what an epoch reads
+  std::optional<Bytes> page_cache_bytes{};  ///< memory that the page cache may use beside the training's processes
+  std::optional<Bytes> process_bytes{};     ///< memory of those processes that no file is behind
 };
 
 /// P of the launched training's own loader.

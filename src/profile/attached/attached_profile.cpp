@@ -377,7 +377,7 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
   result.settings.batch_size = training.loader->batch_size.value_or(0);
   result.settings.accelerators = ranks_of(training);
   result.settings.workers = training.loader->workers;
-  result.settings.time_budget_seconds = settings.plan.seconds;
+  result.settings.time_budget_seconds = settings.plan.seconds + settings.storage_seconds;
   result.dataset.path = training.loader->dataset_class;
   result.dataset.format = "the training's own";
   result.dataset.samples = training.loader->samples.value_or(0);

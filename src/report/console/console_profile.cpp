@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <cmath>
 #include <span>
 
@@ -342,6 +343,15 @@ std::string fix_lines(const ProfileResult& result, std::size_t width) {
          labelled("check", fmt::format("{} (about {})", fix.check, format_seconds(fix.check_seconds)), width);
 }
 
+/// Whether S is below what the training could take: ", not limiting".
+std::string limiting_text(const ProfileResult& result) {
+  if (result.bottleneck && result.bottleneck->detail == "storage") return ", limiting";
+  const double needed = std::min(result.prep ? known_interval(*result.prep).high : std::numeric_limits<double>::infinity(),
+                                 result.ingestion ? known_interval(*result.ingestion).high : std::numeric_limits<double>::infinity());
+  if (known_interval(*result.storage).low > needed) return ", not limiting";
+  return ", not limiting while the data lies in memory";
+}
+
 std::string trust_text(const ProfileResult& result) {
   const std::string doubt = result.trusted ? "" : "not to be trusted, see the findings; ";
   const RunRecord* const prep = result.run("prep");
@@ -372,6 +382,7 @@ std::string attached_summary(const ProfileResult& result, const ConsoleStyle& st
          fmt::format(", {} workers, {} usable cores", result.loader ? result.loader->workers : 0, format_number(result.host.cores)));
   const std::string batch = batch_text(result);
   if (result.ingestion) rate(trainer_name(result), *result.ingestion, "G", batch.empty() ? "" : ", " + batch);
+  if (result.storage) rate("storage", *result.storage, "S", limiting_text(result));
   if (result.prep_by_workers.size() > 1) {
     std::vector<std::string> points;
     for (const WorkerPoint& point : result.prep_by_workers)

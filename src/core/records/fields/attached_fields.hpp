@@ -91,7 +91,10 @@ struct Fields<ReadsRecord> {
                                    field("mapped_files", &R::mapped_files),
                                    field("mapped_bytes", &R::mapped_bytes),
                                    field("seen_fraction", &R::seen_fraction),
-                                   field("lost_requests", &R::lost_requests)};
+                                   field("lost_requests", &R::lost_requests),
+                                   field("dataset_bytes", &R::dataset_bytes).omitted(),
+                                   field("page_cache_bytes", &R::page_cache_bytes).omitted(),
+                                   field("process_bytes", &R::process_bytes).omitted()};
 };
 
 template <>

@@ -1,0 +1,352 @@
+"""How right `dsanalyze whatif` is about trainings that read real data: workers, cores, memory for the page cache, a throttled disk, the length of a step.
+
+usage: storage_predictions.py PROGRAM --photos FOLDER [--work FOLDER] [--python PYTHON] [--scripts images,files,shards,tokens,arrow] [--configurations N] [--seed N]
+                              [--rounds N] [--seconds S] [--time-budget S] [--json FILE]
+       storage_predictions.py PROGRAM --photos FOLDER --starts      one script, started cold, half in memory and warm: the steady state that is predicted
+
+Each script is profiled once, with two workers on all cores and its data in memory. Then configurations are drawn by the seed. Each is predicted from that one profile, and
+measured by the script itself, which clocks its steps and its waits for batches without dsanalyze: the median of --rounds runs, interleaved with those of all other
+configurations of the script. Steps sleep. What lies between two epochs is in neither figure.
+
+images     torchvision's ImageFolder over photographs: RandomResizedCrop, flip, ToTensor
+files      files that are read whole and summed up
+shards     WebDataset: the same photographs in tar shards, decoded and resized (PyPI)
+tokens     windows of a memory-mapped file of tokens (numpy.memmap)
+arrow      Hugging Face datasets: the photographs in an Arrow file, which is memory-mapped (PyPI)
+
+Memory for the page cache is a control group's, whose limit follows what the processes of the training hold themselves; the disk is throttled by a control group. So root is
+needed, --work has to lie on a disk (not on an overlay or in memory), and nothing else may run. Version 1 of control groups is expected.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+SCRIPT = r'''
+import os, sys, time, pathlib, random
+import numpy as np, torch
+from torch.utils.data import DataLoader, Dataset
+kind, data, mode, workers, step, seconds, warm = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), float(sys.argv[5]), float(sys.argv[6]), int(sys.argv[7])
+batch = 16
+torch.set_num_threads(1)
+torch.manual_seed(os.getpid())
+
+class Files(Dataset):
+    def __init__(self): self.paths = sorted(str(path) for path in pathlib.Path(data).rglob("*.jpg"))
+    def __len__(self): return len(self.paths)
+    def __getitem__(self, index):
+        with open(self.paths[index], "rb") as file: content = np.frombuffer(file.read(), dtype=np.uint8)
+        for _ in range(12): value = float(np.sort(content[:20000]).mean())
+        return torch.full((64,), value), index
+
+class Tokens(Dataset):
+    def __init__(self): self.tokens = np.memmap(data, dtype=np.uint16, mode="r")
+    def __len__(self): return 40000
+    def __getitem__(self, index):
+        start = random.randrange(len(self.tokens) - 1025)
+        window = self.tokens[start:start + 1025].astype(np.int64)
+        for _ in range(20): np.bincount(window, minlength=65536)
+        return torch.from_numpy(window[:-1]).float()[:64], index
+
+def transform():
+    from torchvision import transforms
+    return transforms.Compose([transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip(), transforms.ToTensor()])
+
+options = {"batch_size": batch, "num_workers": workers, "shuffle": True, "drop_last": True, "persistent_workers": workers > 0}
+if kind == "images":
+    from torchvision.datasets import ImageFolder
+    loader = DataLoader(ImageFolder(data, transform()), **options)
+elif kind == "files": loader = DataLoader(Files(), **options)
+elif kind == "tokens": loader = DataLoader(Tokens(), **options)
+elif kind == "arrow":
+    import datasets, io
+    from PIL import Image
+    make = transform()
+    table = datasets.load_from_disk(data).with_transform(lambda rows: {"x": [make(Image.open(io.BytesIO(row)).convert("RGB")) for row in rows["bytes"]], "y": rows["label"]})
+    loader = DataLoader(table, **options)
+elif kind == "shards":
+    import webdataset as wds
+    make = transform()
+    shards = sorted(str(path) for path in pathlib.Path(data).glob("*.tar"))
+    pipeline = wds.WebDataset(shards, shardshuffle=len(shards), empty_check=False).shuffle(64).decode("pil").to_tuple("jpg", "cls").map_tuple(make, lambda label: label)
+    loader = DataLoader(pipeline.batched(batch, partial=False), batch_size=None, num_workers=workers, persistent_workers=workers > 0)
+weight = torch.nn.Parameter(torch.zeros(1))
+optimizer = torch.optim.SGD([weight], lr=1e-6)
+measured, waited, steps = 0.0, 0.0, 0
+for epoch in range(10**6):
+    begin = None
+    batches = iter(loader)
+    while True:
+        asked = time.perf_counter()
+        if begin is not None and mode == "clock" and epoch >= warm and measured + asked - begin > seconds:
+            measured += asked - begin
+            print(steps * batch / measured, waited / measured)
+            sys.stdout.flush()
+            os._exit(0)
+        queue = getattr(batches, "_data_queue", None)
+        ready = queue is not None and (not queue.empty() or len(batches._task_info.get(batches._rcvd_idx, ())) == 2)
+        last = asked
+        try: x = next(batches)
+        except StopIteration: break
+        x = x["x"] if isinstance(x, dict) else x[0]
+        now = time.perf_counter()
+        if begin is None: begin = now  # the first batch of an epoch is waited for between epochs
+        elif epoch >= warm and not ready: waited += now - asked
+        optimizer.zero_grad()
+        (weight * x.mean()).backward()
+        time.sleep(step)
+        optimizer.step()
+        if epoch >= warm: steps += 1
+    if begin is not None and epoch >= warm: measured += last - begin
+'''
+
+base_workers, base_step = 2, 0.02
+edge = 0.028
+interesting = {"images": ("workers", "cores", "cache", "storage", "step"), "files": ("workers", "cores", "cache", "storage", "step"),
+               "shards": ("workers", "cores", "storage", "step"), "tokens": ("workers", "cores", "step"), "arrow": ("workers", "cores", "step")}
+
+
+def note(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+class Groups:
+    """Control groups for one run: memory for the page cache, and a throttled disk."""
+
+    def __init__(self, cache_bytes, storage_rate, folder):
+        self.cache_bytes, self.folders, self.done = cache_bytes, [], threading.Event()
+        if storage_rate:
+            group = self.make("blkio")
+            device = os.stat(folder).st_dev
+            disk = pathlib.Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").resolve()
+            disk = disk.parent if (disk / "partition").exists() else disk
+            (group / "blkio.throttle.read_bps_device").write_text(f"{(disk / 'dev').read_text().strip()} {int(storage_rate)}\n")
+        if cache_bytes is not None:
+            self.memory = self.make("memory")
+            (self.memory / "memory.limit_in_bytes").write_text(str(4 << 30))
+            self.thread = threading.Thread(target=self.follow)
+            self.thread.start()
+
+    def make(self, controller):
+        group = pathlib.Path("/sys/fs/cgroup", controller, f"dsanalyze-bench-{os.getpid()}")
+        group.mkdir()
+        self.folders.append(group)
+        return group
+
+    def enter(self):
+        for group in self.folders:
+            (group / "cgroup.procs").write_text(str(os.getpid()))
+
+    def held(self):
+        """By the processes themselves, shared memory too, and by the kernel for them."""
+        values = dict(line.split() for line in (self.memory / "memory.stat").read_text().splitlines())
+        return int(values["total_rss"]) + int(values["total_shmem"]) + int((self.memory / "memory.kmem.usage_in_bytes").read_text())
+
+    def follow(self):
+        while not self.done.wait(0.2):
+            try:
+                (self.memory / "memory.limit_in_bytes").write_text(str(self.held() + self.cache_bytes))
+            except OSError:
+                pass
+
+    def close(self):
+        self.done.set()
+        if self.cache_bytes is not None:
+            self.thread.join()
+        for group in self.folders:
+            for _ in range(100):
+                try:
+                    group.rmdir()
+                    break
+                except OSError:
+                    time.sleep(0.05)
+
+
+class Bench:
+    def __init__(self, arguments, folder):
+        self.arguments, self.folder = arguments, folder
+        (folder / "train.py").write_text(SCRIPT)
+        self.cores = sorted(os.sched_getaffinity(0))
+        self.data = {"images": arguments.photos, "files": arguments.photos, "tokens": folder / "tokens.bin", "shards": folder / "shards", "arrow": folder / "arrow"}
+
+    def make_data(self, kinds):
+        photos = sorted(self.arguments.photos.rglob("*.jpg"))
+        if "tokens" in kinds:
+            with open(self.data["tokens"], "wb") as file:
+                for _ in range(100):
+                    file.write(os.urandom(1 << 20))
+        if "shards" in kinds:
+            import webdataset
+            self.data["shards"].mkdir()
+            with webdataset.ShardWriter(str(self.data["shards"] / "%04d.tar"), maxcount=50, verbose=0) as writer:
+                for at, photo in enumerate(photos):
+                    writer.write({"__key__": f"{at:06}", "jpg": photo.read_bytes(), "cls": str(at % 10)})
+        if "arrow" in kinds:
+            import datasets
+            datasets.Dataset.from_dict({"bytes": [photo.read_bytes() for photo in photos], "label": [at % 10 for at in range(len(photos))]}).save_to_disk(self.data["arrow"])
+        subprocess.run(["sync"], check=True)
+
+    def files_of(self, kind):
+        data = self.data[kind]
+        return [data] if data.is_file() else [path for path in data.rglob("*") if path.is_file()]
+
+    def cool(self, kind, every=1):
+        for path in self.files_of(kind)[::every]:
+            descriptor = os.open(path, os.O_RDONLY)
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(descriptor)
+
+    def warm(self, kind):
+        for path in self.files_of(kind):
+            path.read_bytes()
+
+    def data_bytes(self, kind):
+        return sum(path.stat().st_size for path in self.files_of(kind))
+
+    def command(self, kind, mode, workers, step, warm=1):
+        return [self.arguments.python, "train.py", kind, str(self.data[kind]), mode, str(workers), str(step), str(self.arguments.seconds), str(warm)]
+
+    def profile(self, kind, start="warm"):
+        place = self.folder / f"{kind}-{start}.json"
+        self.cool(kind) if start == "cold" else self.warm(kind)
+        if start == "half":
+            self.cool(kind, 2)
+        run = subprocess.run([self.arguments.program, "profile", "--time-budget", f"{self.arguments.time_budget:g}s", "--quiet", "-o", place, "--",
+                              *self.command(kind, "train", base_workers, base_step)], cwd=self.folder, capture_output=True, text=True, check=False)
+        if run.returncode != 0:
+            raise SystemExit(run.stderr)
+        return place, json.loads(place.read_text())
+
+    def predicted(self, place, record, each):
+        compute = record["waits"]["compute"]["seconds_per_step"]
+        words = ["--workers", str(each["workers"]), "--cores", str(each["cores"])]
+        if "step" in each:
+            words += ["--accelerator-speed", f"{compute / (compute - base_step + each['step']):.6f}x"]
+        if each.get("cache") is not None:
+            words += ["--cache-size", f"{each['cache']}%"]
+        if each.get("storage"):
+            words += ["--storage", f"{each['storage']}MB/s"]
+        run = subprocess.run([self.arguments.program, "whatif", place, *words, "--all", "--json"], capture_output=True, text=True, check=False)
+        if run.returncode != 0:
+            raise SystemExit(run.stderr)
+        return max(json.loads(run.stdout)["answers"], key=lambda answer: len(answer["change"]))
+
+    def measured(self, kind, each):
+        """Rate and fraction of waiting."""
+        limited = each.get("cache") is not None
+        groups = Groups(self.data_bytes(kind) * each["cache"] // 100 if limited else None, 1e6 * each.get("storage", 0), self.folder)
+        # Pages count to the group that reads them first. Without a limit the data lies in memory from the start.
+        self.cool(kind) if limited else self.warm(kind)
+        try:
+            run = subprocess.run(self.command(kind, "clock", each["workers"], each.get("step", base_step), 2 if limited else 1), cwd=self.folder, capture_output=True, text=True,
+                                 check=True, preexec_fn=lambda: (groups.enter(), os.sched_setaffinity(0, self.cores[:each["cores"]])))
+        finally:
+            groups.close()
+        return tuple(map(float, run.stdout.split()))
+
+
+def drawn(kind, generator, cores, count):
+    configurations = []
+    axes = interesting[kind]
+    while len(configurations) < count:
+        each = {"workers": generator.choice([1, 2, 3, 4, 6]), "cores": generator.choice(range(1, cores + 1)), "step": generator.choice([0.005, 0.01, 0.02, 0.04, 0.08])}
+        if "cache" in axes and generator.random() < 0.6:
+            each["cache"] = generator.choice([30, 45, 60, 75])
+        # A throttled disk is felt where data comes from it.
+        if "storage" in axes and "cache" in each and generator.random() < 0.7:
+            each["storage"] = generator.choice([8, 16, 32, 64])
+        if each not in configurations:
+            configurations.append(each)
+    return configurations
+
+
+def verdict(answer, waiting):
+    bound = "data" if waiting > edge else "gpu"
+    if answer["too_close"]:
+        return "inconclusive"
+    said = "gpu" if answer["bottleneck"] == "gpu" else "data"
+    return "right" if bound == said or edge / 2 <= waiting <= 2 * edge else "WRONG"
+
+
+def rows_of(bench, kind, generator):
+    arguments = bench.arguments
+    place, record = bench.profile(kind)
+    rates = {letter: f"{rate['samples_per_s']:.1f}" for letter, rate in record["rates"].items() if rate}
+    found = next(run for run in record["runs"] if run["name"] == "full")["samples_per_s"]
+    note(f"{kind}: {rates}, as found {found:.1f}; reads {record.get('reads')}; {'trusted' if record['trusted'] else ''} {[finding['code'] for finding in record['findings']]}")
+    configurations = drawn(kind, generator, len(bench.cores), arguments.configurations)
+    answers = [bench.predicted(place, record, each) for each in configurations]
+    runs = [[] for _ in configurations]
+    for _ in range(arguments.rounds):
+        for at, each in enumerate(configurations):
+            runs[at].append(bench.measured(kind, each))
+    for each, answer, measured in zip(configurations, answers, runs):
+        rate = statistics.median(run[0] for run in measured)
+        waiting = statistics.median(run[1] for run in measured)
+        yield {"script": kind, **{axis: each.get(axis) for axis in ("workers", "cores", "cache", "storage", "step")}, "predicted": answer["samples_per_s"], "measured": rate,
+               "error_percent": 100 * (answer["samples_per_s"] / rate - 1), "low": answer["ci95_samples_per_s"]["low"], "high": answer["ci95_samples_per_s"]["high"],
+               "scatter_percent": 100 * (max(run[0] for run in measured) - min(run[0] for run in measured)) / 2 / rate, "unchanged_percent": 100 * (found / rate - 1),
+               "waiting": waiting, "bottleneck": answer["bottleneck_detail"], "verdict": verdict(answer, waiting)}
+
+
+def summary(rows):
+    errors = [abs(row["error_percent"]) for row in rows]
+    unchanged = [abs(row["unchanged_percent"]) for row in rows]
+    verdicts = [row["verdict"] for row in rows]
+    return (f"{len(rows)} configurations: error {statistics.median(errors):.1f} % (median), {max(errors):.1f} % (worst); beyond 8 % and the runs' own scatter: "
+            f"{sum(1 for row in rows if abs(row['error_percent']) > max(8, row['scatter_percent']))}; bottleneck right in {verdicts.count('right')}, inconclusive in "
+            f"{verdicts.count('inconclusive')}, wrong in {verdicts.count('WRONG')}; predicting no change: {statistics.median(unchanged):.0f} % (median), {max(unchanged):.0f} % (worst)")
+
+
+def starts(bench):
+    """The same question to profiles of one script that was started cold, half in memory and warm."""
+    for start in ("cold", "half", "warm"):
+        place, record = bench.profile("files", start)
+        answers = [bench.predicted(place, record, {"workers": 2, "cores": len(bench.cores), "cache": cache, "storage": storage})
+                   for cache, storage in ((100, 0), (50, 0), (50, 16))]
+        note(f"{start}: " + ", ".join(f"{answer['samples_per_s']:.1f} ({answer['bottleneck_detail']})" for answer in answers)
+             + f"; as found {next(run for run in record['runs'] if run['name'] == 'full')['samples_per_s']:.1f}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program", type=lambda text: str(pathlib.Path(text).resolve()))
+    parser.add_argument("--photos", type=lambda text: pathlib.Path(text).resolve(), required=True)
+    parser.add_argument("--work", type=lambda text: pathlib.Path(text).resolve())
+    parser.add_argument("--python", default="/usr/bin/python3")
+    parser.add_argument("--scripts", default="images,files,shards,tokens,arrow")
+    parser.add_argument("--configurations", type=int, default=8, help="of each script")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=6, help="of each measured run")
+    parser.add_argument("--time-budget", type=float, default=40)
+    parser.add_argument("--starts", action="store_true")
+    parser.add_argument("--json", type=pathlib.Path)
+    arguments = parser.parse_args()
+    rows = []
+    with tempfile.TemporaryDirectory(dir=arguments.work) as folder:
+        bench = Bench(arguments, pathlib.Path(folder))
+        kinds = arguments.scripts.split(",")
+        if arguments.starts:
+            return starts(bench)
+        bench.make_data(kinds)
+        for kind in kinds:
+            for row in rows_of(bench, kind, random.Random(f"{arguments.seed} {kind}")):
+                rows.append(row)
+                note("  ".join(f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}" for key, value in row.items()))
+    note(summary(rows))
+    if arguments.json:
+        arguments.json.write_text(json.dumps(rows, indent=2) + "\n")
+    return None
+
+
+if __name__ == "__main__":
+    main()
