@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "base/error.hpp"
@@ -89,7 +90,12 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
     if (at->why == CheckpointMessage::Why::window) sender.last_pass = std::max(sender.last_pass.value_or(sender.pass_steps), sender.pass_steps);
     measurement();  // A training step was seen, so the training is one, however early it ends.
     sender.between_epochs = at->why == CheckpointMessage::Why::epoch_end;
-    if (m_stage == Stage::full) take_gap(sender, at->between, at->window);
+    if (m_stage == Stage::full) {
+      take_gap(sender, at->between, at->window);
+      if (at->window && at->why != CheckpointMessage::Why::switched)
+        measurement().seen.push_back(
+            {m_round, at->window->begin, at->window->end, std::accumulate(at->window->samples.begin(), at->window->samples.end(), 0.0)});
+    }
     if (at->why != CheckpointMessage::Why::epoch_end) begin_pass(sender);
     // The end of an epoch needs no agreement: what the next one is to be is decided at its start.
     if (at->why == CheckpointMessage::Why::epoch_end) {
@@ -401,6 +407,7 @@ Answer Conductor::start_round(Nanoseconds now) {
   m_kept_before += m_training.phases[AttachPhase::synthetic].kept_batches;
   const double of_phases = stage_seconds(Stage::full) + stage_seconds(Stage::synthetic) + stage_seconds(Stage::cached);
   m_share_seconds = std::min(m_share_seconds, m_share_seconds * (m_plan.seconds - to_seconds(now - *m_begin)) / of_phases);
+  ++m_round;
   return start_stage(Stage::full, now);
 }
 

@@ -51,6 +51,8 @@ class Conductor {
 
   /// All phases are over: every rank was told to end.
   [[nodiscard]] bool finished() const { return m_stage == Stage::done; }
+  /// The training as found is measured, once at least.
+  [[nodiscard]] bool has_left_full() const { return m_stage != Stage::full; }
   [[nodiscard]] const AttachedTraining& training() const { return m_training; }
 
  private:
@@ -147,6 +149,7 @@ class Conductor {
   TreeUse m_stage_use;              ///< at that time
   std::uint64_t m_stage_steps = 0;  ///< taken in this stage
   std::uint64_t m_most_steps = 0;   ///< of one stage, so that all fit into one epoch; 0: no limit
+  int m_round = 0;                  ///< of the phases
   bool m_cut_short = false;         ///< by that limit
   double m_share_seconds = 0;       ///< of which each stage has its share
   bool m_is_measuring = false;      ///< this stage has begun to

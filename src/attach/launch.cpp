@@ -15,6 +15,7 @@
 
 #include "attach/reads/access_tracer.hpp"
 #include "base/error.hpp"
+#include "base/host/host.hpp"
 #include "base/process/processes.hpp"
 #include "base/process/spawn.hpp"
 #include "base/text/enum_names.hpp"
@@ -108,6 +109,7 @@ class Launch {
       if (const auto status = collect_children(m_process)) ended(*status);
       look(now);
       if (m_tracer) m_tracer->serve();
+      if (m_tracer && !m_launched.memory_usable && m_conductor.has_left_full()) m_launched.memory_usable = read_host_facts().memory_usable;
       if (m_settings.mode == AttachMode::phases) {
         answer(m_conductor.tick(now));
         check_start(now);

@@ -55,12 +55,13 @@ struct LaunchedTraining {
   std::vector<TreeProcess> left_behind;    ///< passive: descendants that outlive the command
   TreeUse use;
   double seconds = 0;
-  double first_step_seconds = 0;        ///< from the start to the first checkpoint
-  bool finished = false;                ///< phases: all of them were gone through, whether or not they have steps
-  bool heard = false;                   ///< some process of the command loaded the hook and PyTorch
-  OutputsUndone outputs;                ///< phases
-  std::optional<AccessTrace> accesses;  ///< of all that the command read, where it was traced
-  std::string failure;                  ///< why nothing is known of the run, or of its rest: passive, or phases of which some were measured; empty
+  double first_step_seconds = 0;         ///< from the start to the first checkpoint
+  std::optional<Bytes> memory_usable{};  ///< by others, while the training ran as it was found
+  bool finished = false;                 ///< phases: all of them were gone through, whether or not they have steps
+  bool heard = false;                    ///< some process of the command loaded the hook and PyTorch
+  OutputsUndone outputs;                 ///< phases
+  std::optional<AccessTrace> accesses;   ///< of all that the command read, where it was traced
+  std::string failure;                   ///< why nothing is known of the run, or of its rest: passive, or phases of which some were measured; empty
 };
 
 /// Starts a training and leads it through the phases (Conductor), or, passive, watches it until it ends. Under `phases` no process of it is left when

@@ -14,10 +14,20 @@
 
 namespace dsanalyze {
 
+/// Steps that followed one another, and what they trained. Those of a rank in one round follow one another, too, with nothing but ends of epochs
+/// between.
+struct SeenSteps {
+  int round = 0;
+  Nanoseconds begin = 0;
+  Nanoseconds end = 0;
+  double samples = 0;
+};
+
 /// The windows of one phase, once it was steady, in the order of time.
 struct PhaseMeasurement {
   std::map<int, std::vector<StepWindow>> by_rank;
   std::map<int, std::vector<EpochGap>> gaps;  ///< between epochs, as the script was found
+  std::vector<SeenSteps> seen{};              ///< full: all steps of all ranks, those too that are in no window
   bool whole_run = false;                     ///< windows and gaps are all that happened, as under --passive; else windows are samples of it
   bool steady = false;                        ///< two medians in a row agreed; else these windows are what there is
   bool passes = false;                        ///< windows are whole passes over the loader, each with what lies between it and the one before

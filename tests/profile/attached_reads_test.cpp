@@ -25,6 +25,7 @@ class MadeUp {
     full.by_rank[0].resize(1);
     full.by_rank[0].front().begin = to_nanoseconds(100);
     full.by_rank[0].front().end = to_nanoseconds(101);
+    full.seen = {{0, to_nanoseconds(100), to_nanoseconds(101), 1600}};
     full.before->traced_bytes = 0;
     full.after->traced_bytes = full.after->requested_bytes;
     launched.accesses.emplace();
@@ -72,6 +73,42 @@ TEST_CASE("what the loader reads is counted by sample, over the windows of the r
   CHECK(*reads.sequential_fraction == doctest::Approx(1));
   CHECK(*reads.ordered_fraction == doctest::Approx(0));
   CHECK(*reads.seen_fraction == doctest::Approx(1));
+}
+
+TEST_CASE("what a loader reads ahead between two epochs counts, and what a validation reads there does not") {
+  MadeUp made;
+  PhaseMeasurement& full = made.launched.training.phases[AttachPhase::full];
+  StepWindow later = full.by_rank[0].front();
+  later.begin = to_nanoseconds(101.5);
+  later.end = to_nanoseconds(102.5);
+  full.by_rank[0].push_back(later);
+  // The first steps of an epoch are seen and not measured.
+  full.seen = {{0, to_nanoseconds(99), to_nanoseconds(100), 160},
+               {0, to_nanoseconds(100), to_nanoseconds(101), 1600},
+               {0, to_nanoseconds(101.2), to_nanoseconds(101.5), 320},
+               {0, to_nanoseconds(101.5), to_nanoseconds(102.5), 1600}};
+  full.gaps[0].push_back({to_nanoseconds(101), to_nanoseconds(101.2)});
+  const auto at = [&made](const std::string& path, double seconds) { made.read_whole(made.file(path), seconds); };
+  at("/data/train/a", 100.5);
+  at("/data/train/b", 101.1);  // between the epochs
+  at("/data/train/c", 102);
+  at("/data/train/e", 101.3);
+  at("/data/val/d", 101.1);
+  at("/data/train/f", 102.6);
+  at("/data/train/g", 99.5);
+  CHECK(made.profile().reads->files == 4);
+  CHECK(made.profile().reads->seconds == doctest::Approx(2.5));
+  CHECK(made.profile().reads->samples == 3520);
+  CHECK(made.profile().reads->bytes_per_sample == doctest::Approx(4 * static_cast<double>(file_size) / 3520));
+  // A rank's first step after the gap, where no window has it.
+  full.gaps[0].front() = {to_nanoseconds(101), to_nanoseconds(101.2), 0, 0, {}, 0.02, 32};
+  CHECK(made.profile().reads->samples == 3552);
+  // Another phase lies between the windows.
+  full.gaps.clear();
+  full.seen[2].round = full.seen[3].round = 1;
+  CHECK(made.profile().reads->files == 2);
+  CHECK(made.profile().reads->seconds == doctest::Approx(2));
+  CHECK(made.profile().reads->samples == 3200);
 }
 
 TEST_CASE("files read one after the other by name are in order") {

@@ -37,16 +37,20 @@ class SerialEngine final : public FetchEngine {
       m_timing.sleep_until(deadline.at);
       return 0;
     }
-    m_timing.advance(to_nanoseconds(m_seconds));
+    if (!m_cancelled) m_timing.advance(to_nanoseconds(m_seconds));
     const FetchRequest request = m_waiting.front();
     m_waiting.pop_front();
+    if (m_cancelled) {
+      completions[0] = {request.tag, request.sample, {StatusCode::cancelled, 0}, {}, {0}, m_timing.now(), 0};
+      return 1;
+    }
     samples.push_back(request.sample);
     completions[0] = {request.tag, request.sample, {}, std::span(m_bytes).first(request.extent.length), {0}, m_timing.now(), 0};
     if (std::ranges::count(m_broken, request.sample) > 0) completions[0].status = {StatusCode::not_found, ENOENT};
     return 1;
   }
   void release(std::span<const FetchBuffer> /*buffers*/) override {}
-  void cancel() override { m_waiting.clear(); }
+  void cancel() override { m_cancelled = true; }
   [[nodiscard]] std::size_t capacity() const override { return 64; }
   [[nodiscard]] std::size_t free_places() const override { return 64 - m_waiting.size(); }
   [[nodiscard]] Bytes requested() const override { return 0; }
@@ -58,6 +62,7 @@ class SerialEngine final : public FetchEngine {
   ManualTiming& m_timing;
   double m_seconds;
   std::vector<SampleId> m_broken;
+  bool m_cancelled = false;
   std::deque<FetchRequest> m_waiting;
   std::vector<std::byte> m_bytes = std::vector<std::byte>(range_bytes);
 };

@@ -54,20 +54,6 @@ std::optional<double> storage_wait(const std::filesystem::path& proc) {
   }
 }
 
-/// Memory of a process that no file is behind; of pages that several processes have, its part. `process` is its folder below /proc.
-std::optional<Bytes> own_memory(const std::filesystem::path& process) {
-  constexpr Bytes kibibyte = 1024;
-  try {
-    const std::string text = read_file(process / "smaps_rollup");
-    const auto anonymous = counted(text, "Pss_Anon:");
-    const auto shared = counted(text, "Pss_Shmem:");
-    if (anonymous && shared) return (*anonymous + *shared) * kibibyte;
-  } catch (const Error&) {
-    // An old kernel, or it has ended.
-  }
-  return std::nullopt;
-}
-
 bool has_ended(const ProcessFacts& process) { return process.state == 'Z' || process.state == 'X'; }
 
 }  // namespace
@@ -119,10 +105,7 @@ TreeUse ProcessTree::use() const {
     return true;
   };
   if (!add_io(m_root)) use.storage_bytes.reset();
-  for (const ProcessFacts& process : counted_processes) {
-    add_io(process.pid);
-    if (const auto own = own_memory(m_proc / std::to_string(process.pid))) use.own_bytes = use.own_bytes.value_or(0) + *own;
-  }
+  for (const ProcessFacts& process : counted_processes) add_io(process.pid);
   use.storage_wait_seconds = storage_wait(m_proc);
   return use;
 }

@@ -15,7 +15,6 @@ namespace dsanalyze {
 struct TreeUse {
   Nanoseconds at = 0;                      ///< of the look
   double cpu_seconds = 0;                  ///< user and system time
-  std::optional<Bytes> own_bytes{};        ///< memory of the living that no file is behind, each page once; absent where the kernel does not tell
   Bytes requested_bytes = 0;               ///< by read calls, of whatever they read
   std::optional<Bytes> storage_bytes = 0;  ///< that had to come from storage, pages that are mapped too; absent where the kernel does not count them
   std::optional<Bytes> traced_bytes{};     ///< of `requested_bytes`, those that a tracer saw; absent without one

@@ -104,7 +104,7 @@ struct ReadsRecord {
   std::uint64_t lost_requests = 0;          ///< of the whole run, not in these figures
   std::optional<Bytes> dataset_bytes{};     ///< what an epoch reads
   std::optional<Bytes> page_cache_bytes{};  ///< memory that the page cache may use beside the training's processes
-  std::optional<Bytes> process_bytes{};     ///< memory of those processes that no file is behind
+  std::optional<Bytes> process_bytes{};     ///< memory that those processes took
 };
 
 /// P of the launched training's own loader.

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <numeric>
 #include <set>
 #include <utility>
 
+#include "base/statistics.hpp"
 #include "base/text/text.hpp"
 #include "base/text/units.hpp"
 
@@ -32,23 +34,24 @@ struct Order {
 
 class Reads {
  public:
-  Reads(const AccessTrace& trace, std::vector<TimeSpan> windows) : m_trace(trace), m_windows(std::move(windows)) {
-    for (const TimeSpan& window : m_windows) m_record.seconds += to_seconds(window.end - window.begin);
+  explicit Reads(const LaunchedTraining& launched) : m_trace(*launched.accesses), m_counted(launched) {
+    m_record.seconds = m_counted.seconds();
     for (const FileAccess& access : m_trace.accesses)
-      if (is_counted(access)) m_files.emplace(m_trace.files[access.file].path, 0);
+      if (m_counted.holds(access)) m_files.emplace(m_trace.files[access.file].path, 0);
     std::size_t place = 0;
     for (auto& [path, number] : m_files) number = place++;
   }
 
-  ReadsRecord record(std::uint64_t samples) {
-    m_record.samples = samples;
+  ReadsRecord record() {
+    const double samples = m_counted.samples();
+    m_record.samples = static_cast<std::uint64_t>(samples);
     m_record.lost_requests = m_trace.lost_accesses + m_trace.left_out;
     for (const FileAccess& access : m_trace.accesses)
-      if (is_counted(access)) add(access);
+      if (m_counted.holds(access)) add(access);
     m_record.processes = static_cast<int>(m_orders.size());
     if (samples > 0) {
-      m_record.bytes_per_sample = static_cast<double>(m_record.bytes) / static_cast<double>(samples);
-      m_record.requests_per_sample = static_cast<double>(m_record.requests) / static_cast<double>(samples);
+      m_record.bytes_per_sample = static_cast<double>(m_record.bytes) / samples;
+      m_record.requests_per_sample = static_cast<double>(m_record.requests) / samples;
     }
     if (m_record.requests > 0) m_record.mean_request_bytes = static_cast<double>(m_record.bytes) / static_cast<double>(m_record.requests);
     if (m_record.seconds > 0) {
@@ -62,13 +65,6 @@ class Reads {
   [[nodiscard]] const std::string& first_mapped() const { return m_first_mapped; }
 
  private:
-  [[nodiscard]] bool is_counted(const FileAccess& access) const {
-    // What was mapped before may be read in the windows.
-    const bool in_time =
-        access.kind == AccessKind::mapped ? !m_windows.empty() && access.end <= m_windows.back().end : is_within(m_windows, access.end);
-    return in_time && is_data(m_trace.files[access.file].path);
-  }
-
   void add(const FileAccess& access) {
     const TracedFile& file = m_trace.files[access.file];
     if (access.kind == AccessKind::open) {
@@ -108,7 +104,7 @@ class Reads {
   }
 
   const AccessTrace& m_trace;
-  std::vector<TimeSpan> m_windows;
+  FullAccesses m_counted;
   ReadsRecord m_record;
   std::map<std::string, std::size_t> m_files;  ///< places by name
   std::set<Identity> m_seen, m_mapped;
@@ -193,12 +189,48 @@ std::vector<TimeSpan> full_windows(const AttachedTraining& training) {
   return apart;
 }
 
+FullAccesses::FullAccesses(const LaunchedTraining& launched) : m_trace(*launched.accesses), m_windows(full_windows(launched.training)) {
+  const auto full = launched.training.phases.find(AttachPhase::full);
+  if (full == launched.training.phases.end()) return;
+  // Of each round from the first measured step on: before it, a queue may fill.
+  std::map<int, TimeSpan> rounds;
+  for (const SeenSteps& seen : full->second.seen) {
+    const auto [round, is_new] = rounds.try_emplace(seen.round, TimeSpan{seen.begin, seen.end});
+    round->second = {std::min(round->second.begin, seen.begin), std::max(round->second.end, seen.end)};
+  }
+  for (const auto& [number, span] : rounds) {
+    const auto first = std::ranges::find_if(m_windows, [begin = span.begin](const TimeSpan& window) { return window.begin >= begin; });
+    if (first != m_windows.end() && first->begin < span.end) m_spans.push_back({first->begin, span.end});
+  }
+  for (const SeenSteps& seen : full->second.seen)
+    if (is_within(m_spans, seen.begin)) m_samples += seen.samples;
+  for (const auto& [rank, gaps] : full->second.gaps)
+    for (const EpochGap& gap : gaps)
+      if (is_within(m_spans, gap.end)) m_samples += gap.first_step_samples;
+  for (const FileAccess& access : m_trace.accesses) {
+    const std::string& path = m_trace.files[access.file].path;
+    if (access.kind != AccessKind::mapped && is_within(m_windows, access.end) && is_data(path)) m_folders.insert(path.substr(0, path.rfind('/')));
+  }
+}
+
+bool FullAccesses::holds(const FileAccess& access) const {
+  const std::string_view path = m_trace.files[access.file].path;
+  if (access.kind == AccessKind::mapped) return !m_windows.empty() && access.end <= m_windows.back().end && is_data(path);
+  return is_within(m_spans, access.end) && is_data(path) && m_folders.contains(path.substr(0, path.rfind('/')));
+}
+
+double FullAccesses::seconds() const {
+  double seconds = 0;
+  for (const TimeSpan& span : m_spans) seconds += to_seconds(span.end - span.begin);
+  return seconds;
+}
+
 void take_reads(const LaunchedTraining& launched, ProfileResult& result) {
   const RunRecord* const full = result.run("full");
   if (!launched.accesses || full == nullptr) return;
   const AccessTrace& trace = *launched.accesses;
-  Reads reads(trace, full_windows(launched.training));
-  result.reads = reads.record(full->samples);
+  Reads reads(launched);
+  result.reads = reads.record();
   find_unseen(trace, launched.training.phases.at(AttachPhase::full), result);
   if (result.reads->mapped_files > 0)
     result.findings.push_back(

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <functional>
+#include <set>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -18,6 +21,24 @@ struct TimeSpan {
 /// `spans` are apart and in order.
 bool is_within(const std::vector<TimeSpan>& spans, Nanoseconds time);
 std::vector<TimeSpan> full_windows(const AttachedTraining& training);
+/// Which accesses are the training's to its dataset's files in the run full: those from its first window to its last, with the steps between windows
+/// and the time between epochs, as a loader reads ahead there, which the windows train. Accesses to files in a folder from which no window reads are
+/// a validation's, and none of these.
+class FullAccesses {
+ public:
+  explicit FullAccesses(const LaunchedTraining& launched);
+  /// What was mapped before may be read in the windows.
+  [[nodiscard]] bool holds(const FileAccess& access) const;
+  [[nodiscard]] double seconds() const;
+  /// That were trained in this time.
+  [[nodiscard]] double samples() const { return m_samples; }
+
+ private:
+  const AccessTrace& m_trace;
+  std::vector<TimeSpan> m_windows, m_spans;
+  std::set<std::string, std::less<>> m_folders;
+  double m_samples = 0;
+};
 /// Of what was traced in the full run, the files of the dataset: ProfileResult::reads, and findings on what the tracer did not see. `result` has its
 /// runs.
 void take_reads(const LaunchedTraining& launched, ProfileResult& result);

@@ -23,9 +23,11 @@ constexpr double nearly_whole = 0.9;
 /// What one reading of the data touched, item by item.
 class Items {
  public:
-  Items(const AccessTrace& trace, const std::vector<TimeSpan>& windows) : m_trace(trace) {
+  explicit Items(const LaunchedTraining& launched) : m_trace(*launched.accesses) {
+    const AccessTrace& trace = m_trace;
+    const FullAccesses counted(launched);
     for (const FileAccess& access : trace.accesses)
-      if (reads_bytes(access.kind) && is_within(windows, access.end) && is_data(trace.files[access.file].path)) m_requests.push_back(&access);
+      if (reads_bytes(access.kind) && counted.holds(access)) m_requests.push_back(&access);
     std::map<std::pair<std::uint32_t, std::uint32_t>, Bytes> read_of_opening;
     for (const FileAccess* const access : m_requests) read_of_opening[{access->process, access->opening}] += access->bytes;
     std::map<std::uint32_t, Bytes> most_read;  // of a file by one opening
@@ -41,6 +43,7 @@ class Items {
   }
 
   [[nodiscard]] const std::vector<CacheAccess>& accesses() const { return m_accesses; }
+  [[nodiscard]] Nanoseconds time_of(std::size_t access) const { return m_times[access]; }
   [[nodiscard]] std::uint64_t count() const { return m_numbers.size(); }
   [[nodiscard]] Bytes bytes() const { return m_bytes; }
 
@@ -65,6 +68,7 @@ class Items {
     if (!first && last->second == number) return;
     last->second = number;
     m_accesses.push_back({number, item->second.second, 0, 0});
+    m_times.push_back(access.end);
   }
 
   const AccessTrace& m_trace;
@@ -73,11 +77,13 @@ class Items {
   std::map<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>, std::pair<std::uint64_t, Bytes>> m_numbers;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> m_last_of_opening;
   std::vector<CacheAccess> m_accesses;
+  std::vector<Nanoseconds> m_times;  ///< of each
   Bytes m_bytes = 0;
 };
 
-/// An epoch is over when an item comes again after as many accesses as half of the items: a sample whose file is opened twice begins none.
-void write_epochs(const Items& items, AccessTraceWriter& writer) {
+/// Where ends of epochs were seen, they divide the accesses. Else an epoch is over when an item comes again after as many accesses as half of the
+/// items: a sample whose file is opened twice begins none.
+void write_epochs(const Items& items, const std::vector<Nanoseconds>& ends, AccessTraceWriter& writer) {
   struct Last {
     std::uint64_t epoch = UINT64_MAX, access = 0;
   };
@@ -86,10 +92,23 @@ void write_epochs(const Items& items, AccessTraceWriter& writer) {
   std::uint64_t number = 0;
   constexpr CacheDecision nothing_kept = CacheDecision::bypass;
   for (const CacheAccess& access : items.accesses()) {
-    if (last[access.key].epoch == epoch && 2 * (number - last[access.key].access) >= items.count() && items.count() > 1) ++epoch;
+    if (!ends.empty())
+      epoch = static_cast<std::uint64_t>(std::ranges::lower_bound(ends, items.time_of(number)) - ends.begin());
+    else if (last[access.key].epoch == epoch && 2 * (number - last[access.key].access) >= items.count() && items.count() > 1)
+      ++epoch;
     last[access.key] = {epoch, number++};
     writer.record({&access, 1}, {&nothing_kept, 1}, epoch);
   }
+}
+
+/// Of the first rank, in the run full; in order.
+std::vector<Nanoseconds> ends_of_epochs(const AttachedTraining& training) {
+  std::vector<Nanoseconds> ends;
+  const auto full = training.phases.find(AttachPhase::full);
+  if (full == training.phases.end() || full->second.gaps.empty()) return ends;
+  for (const EpochGap& gap : full->second.gaps.begin()->second) ends.push_back(gap.begin);
+  std::ranges::sort(ends);
+  return ends;
 }
 
 }  // namespace
@@ -99,11 +118,11 @@ void write_item_trace(const LaunchedTraining& launched, const std::filesystem::p
     result.findings.push_back({"trace-not-written", Finding::Severity::warning, fmt::format("no access trace was written: {}", reason)});
   };
   if (!launched.accesses) return not_written("what a training reads cannot be traced on this architecture");
-  const Items items(*launched.accesses, full_windows(launched.training));
+  const Items items(launched);
   if (items.accesses().empty()) return not_written("the run full read no file by calls that the tracer saw");
   try {
     AccessTraceWriter writer(path, {items.count(), items.bytes(), "", 1, {ReplayPolicy::none, 0, 0}, {}});
-    write_epochs(items, writer);
+    write_epochs(items, ends_of_epochs(launched.training), writer);
     writer.finish();
   } catch (const Error& error) {
     not_written(error.what());

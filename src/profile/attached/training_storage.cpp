@@ -29,6 +29,7 @@ constexpr std::uint32_t least_ranges = 40;
 constexpr double least_cold = 0.9;    ///< of the bytes that were read cold, from storage by the kernel's count
 constexpr double most_mapped = 0.05;  ///< of the files' bytes
 constexpr int most_in_flight = 256;
+constexpr int waiting_each = 3;  ///< requests for each thread, so that none waits for its next one: a worker of a training asks for it by itself
 
 /// A stretch of one opening that is still growing.
 struct Growing {
@@ -94,7 +95,8 @@ std::string not_separable(const ProfileResult& result) {
   const ReadsRecord& reads = *result.reads;
   if (reads.mapped_files > 0 && static_cast<double>(reads.mapped_bytes) > most_mapped * static_cast<double>(reads.file_bytes))
     return "its data is memory-mapped, and what is read of it is no call";
-  if (std::ranges::count(result.findings, "reads-partly-seen", &Finding::code) > 0) return "the tracer saw a part of what it reads only (reads-partly-seen)";
+  if (std::ranges::count(result.findings, "reads-partly-seen", &Finding::code) > 0)
+    return "the tracer saw a part of what it reads only (reads-partly-seen)";
   return "";
 }
 
@@ -163,14 +165,14 @@ class StorageMeasurement {
   std::unique_ptr<FetchEngine> make_engine(const std::shared_ptr<const DatasetIndex>& index, int concurrency, PageCacheUse use) const {
     FetchOptions options;
     options.concurrency = concurrency;
-    options.capacity = static_cast<std::size_t>(concurrency);
+    options.capacity = static_cast<std::size_t>(waiting_each * concurrency);
     options.page_cache = use;
     return make_thread_engine(index, options, m_timing);
   }
 
   Point run(FetchEngine& engine, const DatasetIndex& index, int concurrency, double seconds, std::uint64_t& next) {
     const Nanoseconds begin = m_timing.clock->now();
-    const StoragePointRun point(engine, index, concurrency, seconds, m_stop, m_timing, next);
+    const StoragePointRun point(engine, index, waiting_each * concurrency, seconds, m_stop, m_timing, next);
     next = point.next();
     return {point.bytes_per_s(), point.stretches(), point.bytes(), point.failed(), to_seconds(m_timing.clock->now() - begin)};
   }
@@ -219,9 +221,10 @@ void measure_training_storage(const LaunchedTraining& launched, double seconds, 
     result.findings.push_back({"storage-not-separable", Finding::Severity::info,
                                fmt::format("what storage alone supplies to this training [S] is not known: {}.", reason)});
   };
-  const auto full = launched.training.phases.find(AttachPhase::full);
-  if (full != launched.training.phases.end() && full->second.after) reads.process_bytes = full->second.after->own_bytes;
-  reads.page_cache_bytes = host.memory_usable - std::min(host.memory_usable, reads.process_bytes.value_or(0));
+  if (launched.memory_usable) {
+    reads.page_cache_bytes = *launched.memory_usable;
+    reads.process_bytes = host.memory_usable - std::min(host.memory_usable, *launched.memory_usable);
+  }
   if (const std::string reason = not_separable(result); !reason.empty()) return give_up(reason);
   if (reads.files == 0) return;
   reads.dataset_bytes = dataset_bytes(launched, result);
@@ -237,7 +240,7 @@ void measure_training_storage(const LaunchedTraining& launched, double seconds, 
   if (stop.stop_requested()) throw Interrupted();
   const StorageMeter meter(std::filesystem::path("/") / ranges->file_path(0));
   const auto before = meter.process_bytes();
-  constexpr double own_share = 0.45;
+  constexpr double own_share = 0.55;
   constexpr double warm_share = 0.15;
   const StorageMeasurement::Point point = measurement.cold(own, own_share * seconds);
   Bytes read = point.bytes;

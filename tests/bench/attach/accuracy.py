@@ -1,6 +1,6 @@
 """How right `dsanalyze profile -- COMMAND` is about a PyTorch training whose rates are known.
 
-usage: accuracy.py PROGRAM [--python PYTHON] [--time-budget SECONDS] [--only ingestion|prep|waits|storage] [--photos FOLDER] [--json FILE]
+usage: accuracy.py PROGRAM [--python PYTHON] [--time-budget SECONDS] [--only ingestion|prep|waits|storage|supply] [--photos FOLDER] [--json FILE]
 
 ingestion   G of steps of a known length (1 to 500 ms; the length is measured by the same loop over a list, interleaved), batches of 1 to 512 samples.
 prep        P of a loader whose samples take known waits, and of one that computes, against an independent drain of the same DataLoader.
@@ -9,10 +9,14 @@ waits       the fraction of a step that waits for data, against what the script 
 storage     the share of the bytes that the phase full read from storage, of a script that starts cold, with every second of its files in memory, or warm:
             against that share, and all that the processes read against the block layer. Only with --photos: a folder of files, which are read in order.
 
+supply      S against processes that read the same files cold, as many as the training has workers, in turn with the profiles; as root also with the disk throttled
+            (control groups of version 1). Only with --photos.
+
 PYTHON is one that has torch (default: /usr/bin/python3). Steps and preparation sleep unless they compute, so two cores are enough; let nothing else run.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -20,6 +24,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 SCRIPT = r'''
 import sys, time, torch
@@ -173,20 +178,84 @@ def storage(bench):
                "runs_bytes": sum(run["storage_bytes"] or 0 for run in record["runs"]), "device_bytes": device}
 
 
+READER = r'''
+import os, random, sys, time
+files = [line for line in sys.stdin.read().splitlines()]
+for file in files:
+    descriptor = os.open(file, os.O_RDONLY); os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED); os.close(descriptor)
+print("ready", flush=True)
+random.shuffle(files)
+time.sleep(max(0, float(sys.argv[1]) - time.monotonic()))
+got, begin = 0, time.monotonic()
+for file in files:
+    with open(file, "rb") as opened: got += len(opened.read())
+    if time.monotonic() - begin > 4: break
+print(got / (time.monotonic() - begin))
+'''
+
+
+def read_cold(files, processes):
+    """Bytes a second of so many processes, each of which reads its part of the files."""
+    start = str(time.monotonic() + 2)
+    readers = [subprocess.Popen([sys.executable, "-c", READER, start], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(processes)]
+    outputs = []
+    for at, reader in enumerate(readers):
+        reader.stdin.write("\n".join(map(str, files[at::processes])))
+        reader.stdin.close()
+    for reader in readers:
+        outputs.append(float(reader.stdout.read().split()[1]))
+        reader.wait()
+    return sum(outputs)
+
+
+class Throttled:
+    """This process and what it starts read from the folder's disk no faster than so many bytes a second."""
+
+    def __init__(self, folder, rate):
+        self.group = pathlib.Path(f"/sys/fs/cgroup/blkio/dsanalyze-bench-{os.getpid()}")
+        self.before = pathlib.Path("/sys/fs/cgroup/blkio", *[line.split(":")[2].strip("/\n") for line in open("/proc/self/cgroup") if ":blkio:" in line])
+        device = os.stat(folder).st_dev
+        self.limit = f"{os.major(device)}:{os.minor(device)} {int(rate)}"
+
+    def __enter__(self):
+        self.group.mkdir()
+        (self.group / "blkio.throttle.read_bps_device").write_text(self.limit)
+        (self.group / "cgroup.procs").write_text(str(os.getpid()))
+
+    def __exit__(self, *_):
+        (self.before / "cgroup.procs").write_text(str(os.getpid()))
+        self.group.rmdir()
+
+
+def supply(bench):
+    bench.photos = bench.arguments.photos
+    files = sorted(bench.photos.glob("**/*.jpg"))
+    os.sync()
+    for rate in (None, *((25e6, 100e6) if os.geteuid() == 0 and os.path.isdir("/sys/fs/cgroup/blkio") else ())):
+        known, measured = [], []
+        with Throttled(bench.photos, rate) if rate else contextlib.nullcontext():
+            for _ in range(3):
+                known.append(read_cold(files, 2))
+                measured.append(bench.profile(0.02, 16)["rates"]["S"]["bytes_per_s"])
+        yield {"what": f"S in MB/s, two workers, {f'disk throttled to {rate / 1e6:g} MB/s' if rate else 'disk as it is'}, median of 3", "known": statistics.median(known) / 1e6,
+               "measured": statistics.median(measured) / 1e6, "error_percent": 100 * (statistics.median(measured) / statistics.median(known) - 1),
+               "known_spread": [min(known) / 1e6, max(known) / 1e6], "measured_spread": [min(measured) / 1e6, max(measured) / 1e6]}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
     parser.add_argument("--python", default="/usr/bin/python3")
     parser.add_argument("--time-budget", type=float, default=30)
-    parser.add_argument("--only", choices=["ingestion", "prep", "waits", "storage"])
+    parser.add_argument("--only", choices=["ingestion", "prep", "waits", "storage", "supply"])
     parser.add_argument("--photos", type=pathlib.Path)
     parser.add_argument("--json", type=pathlib.Path)
     arguments = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(arguments, pathlib.Path(folder))
-        for name, part in (("ingestion", ingestion), ("prep", prep), ("waits", waits), ("storage", storage)):
-            if arguments.only in (None, name) and (name != "storage" or arguments.photos):
+        for name, part in (("ingestion", ingestion), ("prep", prep), ("waits", waits), ("storage", storage), ("supply", supply)):
+            if arguments.only in (None, name) and (name not in ("storage", "supply") or arguments.photos):
                 for row in part(bench):
                     rows.append(row)
                     note("  ".join(f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}" for key, value in row.items()))

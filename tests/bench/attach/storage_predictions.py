@@ -3,6 +3,7 @@
 usage: storage_predictions.py PROGRAM --photos FOLDER [--work FOLDER] [--python PYTHON] [--scripts images,files,shards,tokens,arrow] [--configurations N] [--seed N]
                               [--rounds N] [--seconds S] [--time-budget S] [--json FILE]
        storage_predictions.py PROGRAM --photos FOLDER --starts      one script, started cold, half in memory and warm: the steady state that is predicted
+       storage_predictions.py PROGRAM --photos FOLDER --misses      what `simulate --trace` of one script misses with less memory, against the script with so much memory
 
 Each script is profiled once, with two workers on all cores and its data in memory. Then configurations are drawn by the seed. Each is predicted from that one profile, and
 measured by the script itself, which clocks its steps and its waits for batches without dsanalyze: the median of --rounds runs, interleaved with those of all other
@@ -80,7 +81,15 @@ elif kind == "shards":
     loader = DataLoader(pipeline.batched(batch, partial=False), batch_size=None, num_workers=workers, persistent_workers=workers > 0)
 weight = torch.nn.Parameter(torch.zeros(1))
 optimizer = torch.optim.SGD([weight], lr=1e-6)
-measured, waited, steps = 0.0, 0.0, 0
+measured, waited, steps, read_before = 0.0, 0.0, 0, None
+
+def read_bytes():
+    import multiprocessing
+    total = 0
+    for pid in [os.getpid(), *(child.pid for child in multiprocessing.active_children())]:
+        with open(f"/proc/{pid}/io") as lines: total += next(int(line.split()[1]) for line in lines if line.startswith("read_bytes"))
+    return total
+
 for epoch in range(10**6):
     begin = None
     batches = iter(loader)
@@ -88,7 +97,7 @@ for epoch in range(10**6):
         asked = time.perf_counter()
         if begin is not None and mode == "clock" and epoch >= warm and measured + asked - begin > seconds:
             measured += asked - begin
-            print(steps * batch / measured, waited / measured)
+            print(steps * batch / measured, waited / measured, (read_bytes() - read_before) / (steps * batch))
             sys.stdout.flush()
             os._exit(0)
         queue = getattr(batches, "_data_queue", None)
@@ -104,7 +113,9 @@ for epoch in range(10**6):
         (weight * x.mean()).backward()
         time.sleep(step)
         optimizer.step()
-        if epoch >= warm: steps += 1
+        if epoch >= warm:
+            if read_before is None: read_before = read_bytes()
+            steps += 1
     if begin is not None and epoch >= warm: measured += last - begin
 '''
 
@@ -240,7 +251,7 @@ class Bench:
         return max(json.loads(run.stdout)["answers"], key=lambda answer: len(answer["change"]))
 
     def measured(self, kind, each):
-        """Rate and fraction of waiting."""
+        """Rate, fraction of waiting, bytes a sample from storage."""
         limited = each.get("cache") is not None
         groups = Groups(self.data_bytes(kind) * each["cache"] // 100 if limited else None, 1e6 * each.get("storage", 0), self.folder)
         # Pages count to the group that reads them first. Without a limit the data lies in memory from the start.
@@ -316,6 +327,28 @@ def starts(bench):
              + f"; as found {next(run for run in record['runs'] if run['name'] == 'full')['samples_per_s']:.1f}")
 
 
+def misses(bench):
+    """Of the bytes that a sample reads, the fraction from storage in the long run."""
+    for kind in ("files", "images"):
+        place, trace = bench.folder / f"{kind}.json", bench.folder / f"{kind}.trace"
+        bench.warm(kind)
+        subprocess.run([bench.arguments.program, "profile", "--time-budget", f"{bench.arguments.time_budget:g}s", "--quiet", "-o", place, "--trace", trace, "--",
+                        *bench.command(kind, "train", base_workers, 0.005)], cwd=bench.folder, capture_output=True, check=True)
+        for cache in (25, 50, 75):
+            run = subprocess.run([bench.arguments.program, "simulate", "--trace", trace, "--policy", "page-model:linux", "--cache-size", f"{cache}%", "--json"], capture_output=True, text=True,
+                                 check=True)
+            predicted = json.loads(run.stdout)
+            runs = [bench.measured(kind, {"workers": base_workers, "cores": len(bench.cores), "cache": cache, "step": 0.005}) for _ in range(bench.arguments.rounds)]
+            each = bench.data_bytes(kind) / len(bench.files_of(kind))
+            note(f"{kind}, {cache} %: predicted {simulated_misses(predicted):.3f}, measured {statistics.median(run[2] for run in runs) / each:.3f} "
+                 f"({', '.join(f'{run[2] / each:.3f}' for run in runs)})")
+
+
+def simulated_misses(record):
+    case, = record["cases"]
+    return case["steady_miss_fraction"]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", type=lambda text: str(pathlib.Path(text).resolve()))
@@ -329,6 +362,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=6, help="of each measured run")
     parser.add_argument("--time-budget", type=float, default=40)
     parser.add_argument("--starts", action="store_true")
+    parser.add_argument("--misses", action="store_true")
     parser.add_argument("--json", type=pathlib.Path)
     arguments = parser.parse_args()
     rows = []
@@ -337,6 +371,8 @@ def main():
         kinds = arguments.scripts.split(",")
         if arguments.starts:
             return starts(bench)
+        if arguments.misses:
+            return misses(bench)
         bench.make_data(kinds)
         for kind in kinds:
             for row in rows_of(bench, kind, random.Random(f"{arguments.seed} {kind}")):
