@@ -21,20 +21,13 @@ void refuse_unmeasured(const TrainingModel& model, const WhatIfQuestion& questio
     if (given) throw UsageError(fmt::format("{}: {}", option, reason));
   };
   const std::string storage =
-      model.reads_storage
-          ? "what storage [S] and memory [C] supply to this training was not measured, so nothing can be said of another cache, disk or size of "
-            "reads. "
-            "Profile its dataset with dsanalyze's own loader (dsanalyze profile DATASET), which measures them"
-          : "nothing of this training's data came from storage while it was profiled, so a larger cache or a faster disk gives nothing; what less "
-            "memory "
-            "would cost was not measured. Profile its dataset with dsanalyze's own loader (dsanalyze profile DATASET) to ask for that";
-  refuse(!question.cache_sizes.empty(), "--cache-size", storage);
-  refuse(!question.caches.empty(), "--cache", storage);
-  refuse(!question.storage.empty(), "--storage", storage);
-  refuse(!question.request_sizes.empty(), "--request-size", storage);
-  refuse(!question.concurrencies.empty(), "--io-depth", storage);
+      "what storage [S] and memory [C] supply to this training is not in the profile (its findings say why), so nothing can be said of another cache "
+      "or disk. Profile its dataset with dsanalyze's own loader (dsanalyze profile DATASET), which measures them";
+  refuse(!model.storage && !question.cache_sizes.empty(), "--cache-size", storage);
+  refuse(!model.storage && !question.storage.empty(), "--storage", storage);
   const std::string others =
-      "a profile of a launched training answers --workers, --cores and --accelerator-speed; this belongs to profiles of a dataset (dsanalyze profile "
+      "a profile of a launched training answers --workers, --cores, --accelerator-speed, --cache-size and --storage; this belongs to profiles of a "
+      "dataset (dsanalyze profile "
       "DATASET)";
   refuse(!question.accelerators.empty(), "--accelerators", others);
   refuse(!question.batch_sizes.empty(), "--batch-size", others);
@@ -45,9 +38,14 @@ void refuse_unmeasured(const TrainingModel& model, const WhatIfQuestion& questio
   refuse(!question.balances.empty(), "--balance-from", others);
   refuse(!question.scopes.empty(), "--storage-scope", others);
   refuse(!question.networks.empty(), "--network", others);
-  for (const std::string& what : question.find)
-    if (what != "workers" && what != "cores")
-      throw UsageError(fmt::format("--find {}: a profile of a launched training answers --find workers and --find cores", what));
+  refuse(!question.caches.empty(), "--cache", others);
+  refuse(!question.request_sizes.empty(), "--request-size", others);
+  refuse(!question.concurrencies.empty(), "--io-depth", others);
+  for (const std::string& what : question.find) {
+    if (what == "accelerators")
+      throw UsageError("--find accelerators: a profile of a launched training answers --find workers, cores, cache and storage");
+    refuse(!model.storage && (what == "cache" || what == "storage"), what == "cache" ? "--find cache" : "--find storage", storage);
+  }
 }
 
 WhatIfAnswer answer_of(const TrainingModel& model, const TrainingChange& change) {
@@ -56,6 +54,17 @@ WhatIfAnswer answer_of(const TrainingModel& model, const TrainingChange& change)
   answer.change.workers = change.workers;
   answer.change.cores = change.cores;
   answer.change.accelerator_speed = change.speed;
+  if (change.cached) {
+    answer.change.cache_fraction = *change.cached;
+    answer.change.cache_bytes = static_cast<Bytes>(std::llround(*change.cached * static_cast<double>(model.storage->dataset_bytes)));
+  }
+  answer.change.storage_bytes_per_s = change.storage_bytes_per_s;
+  answer.change.storage_factor = change.storage_factor;
+  if (rates.storage) {
+    answer.storage = *rates.storage;
+    answer.cache = model.storage->cache_rate;
+    if (answer.cache > 0) answer.fetch = 1 / (rates.miss_fraction / answer.storage + (1 - rates.miss_fraction) / answer.cache);
+  }
   answer.ingestion = rates.ingestion;
   answer.prep = rates.prep;
   answer.samples_per_s = rates.samples_per_s;
@@ -66,7 +75,10 @@ WhatIfAnswer answer_of(const TrainingModel& model, const TrainingChange& change)
   answer.too_close = rates.too_close;
   answer.extrapolation = rates.extrapolation;
   answer.stalls.compute = std::min(rates.samples_per_s / rates.ingestion, 1.0);
-  answer.stalls.prep = 1 - answer.stalls.compute;
+  // The time that a sample takes more than with its data in memory is storage's.
+  const double from_memory = std::min(rates.prep_from_memory, rates.ingestion);
+  answer.stalls.fetch = rates.miss_fraction > 0 ? std::clamp(1 - rates.samples_per_s / from_memory, 0.0, 1 - answer.stalls.compute) : 0;
+  answer.stalls.prep = 1 - answer.stalls.compute - answer.stalls.fetch;
   answer.speedup = rates.samples_per_s / model.found;
   return answer;
 }
@@ -90,18 +102,26 @@ std::vector<TrainingChange> changes_of(const TrainingModel& model, const WhatIfQ
   extend(question.workers, [](TrainingChange& change, int workers) { change.workers = workers; });
   extend(cores, [](TrainingChange& change, double count) { change.cores = count; });
   extend(question.accelerator_speeds, [](TrainingChange& change, double speed) { change.speed = speed; });
+  extend(question.cache_sizes,
+         [&model](TrainingChange& change, const ByteAmount& size) { change.cached = size.share_of(model.storage->dataset_bytes); });
+  extend(question.storage, [](TrainingChange& change, const WhatIfQuestion::StorageChange& storage) {
+    change.storage_bytes_per_s = storage.bytes_per_s;
+    change.storage_factor = storage.factor;
+  });
   changes.erase(changes.begin());
   return changes;
 }
 
+constexpr double as_good = 0.98;
+
 /// The fewest workers that come to within 2 % of the most that any number of them reaches.
 int enough_workers(const TrainingModel& model, int most) {
-  constexpr double as_good = 0.98;
-  double best = 0;
-  for (int workers = 0; workers <= most; ++workers) best = std::max(best, rates_of(model, {.workers = workers}).samples_per_s);
-  for (int workers = 0; workers < most; ++workers)
-    if (rates_of(model, {.workers = workers}).samples_per_s >= as_good * best) return workers;
-  return most;
+  constexpr int each = 16;  // up to here every number is tried, and then in steps of a sixteenth
+  std::vector<std::pair<int, double>> tried;
+  for (int workers = 0; workers <= most; workers += std::max(workers / each, 1))
+    tried.emplace_back(workers, rates_of(model, {.workers = workers}).samples_per_s);
+  const double best = std::ranges::max(tried, {}, &std::pair<int, double>::second).second;
+  return std::ranges::find_if(tried, [best](const auto& one) { return one.second >= as_good * best; })->first;
 }
 
 std::string then_text(const TrainingModel& model, const TrainingRates& rates) {
@@ -139,9 +159,82 @@ WhatIfFound find_cores(const TrainingModel& model) {
   return found;
 }
 
+/// The least value for which the training is as fast as with its data in memory, within 2 %: between `low`, which is not enough, and `high`.
+template <typename Change>
+double least_enough(const TrainingModel& model, double wanted, double low, double high, const Change& change) {
+  constexpr int halvings = 20;
+  for (int i = 0; i < halvings; ++i) {
+    const double middle = std::sqrt(low * high);
+    (rates_of(model, change(middle)).samples_per_s >= as_good * wanted ? high : low) = middle;
+  }
+  return high;
+}
+
+WhatIfFound find_cache(const TrainingModel& model) {
+  WhatIfFound found{"cache", std::nullopt, "of the dataset", ""};
+  const auto change = [](double cached) { return TrainingChange{.cached = cached}; };
+  const double wanted = rates_of(model, change(1)).samples_per_s;
+  constexpr double least = 1e-3;
+  found.value = rates_of(model, change(least)).samples_per_s >= as_good * wanted ? 0 : least_enough(model, wanted, least, 1, change);
+  found.then = then_text(model, rates_of(model, change(*found.value)));
+  return found;
+}
+
+WhatIfFound find_storage(const TrainingModel& model) {
+  WhatIfFound found{"storage", std::nullopt, "bytes/s", ""};
+  const auto change = [](double rate) { return TrainingChange{.storage_bytes_per_s = rate}; };
+  const TrainingModel::Storage& storage = *model.storage;
+  const TrainingRates here = rates_of(model, {});
+  if (here.miss_fraction <= 0) {
+    found.value = 0;
+    found.then = "its data fits in the page cache: after the first epoch nothing comes from storage";
+    return found;
+  }
+  const double wanted = rates_of(model, {.cached = 1}).samples_per_s;
+  const double slowest = storage.bytes_per_sample;
+  constexpr double widest = 1e12;
+  if (rates_of(model, change(widest)).samples_per_s < as_good * wanted) {
+    found.then = "no rate of storage removes the stall";
+    return found;
+  }
+  found.value = least_enough(model, wanted, slowest, widest, change);
+  found.then = then_text(model, rates_of(model, change(*found.value)));
+  return found;
+}
+
+WhatIfFound find_one(const TrainingModel& model, const std::string& what) {
+  if (what == "workers") return find_workers(model);
+  if (what == "cores") return find_cores(model);
+  return what == "cache" ? find_cache(model) : find_storage(model);
+}
+
+/// Where the training as found read another part of its data from storage than it will in the long run.
+void find_unsteady_start(const TrainingModel& model, WhatIfResult& result) {
+  constexpr double apart = 0.05;
+  const TrainingModel::Storage& storage = *model.storage;
+  const double misses = rates_of(model, {}).miss_fraction;
+  if (std::abs(storage.found_fraction - misses) <= apart) return;
+  result.findings.push_back(
+      {"as-found-not-steady", Finding::Severity::info,
+       fmt::format(
+           "While the training was measured as found, {:.0f} % of its bytes came from storage; in the long run it is {:.0f} %, as an epoch reads "
+           "{} and the page cache may use {}. The answers, the one without a change too, are for the long run.",
+           100 * storage.found_fraction, 100 * misses, format_bytes(storage.dataset_bytes), format_bytes(storage.page_cache_bytes))});
+}
+
+void find_idle_storage(const TrainingModel& model, const WhatIfQuestion& question, WhatIfResult& result) {
+  if (question.storage.empty() || rates_of(model, {}).miss_fraction > 0) return;
+  result.findings.push_back(
+      {"storage-not-read", Finding::Severity::info,
+       fmt::format("An epoch reads {}, which fits in the page cache ({}): after the first epoch nothing comes from storage, and another one "
+                   "changes nothing. With less memory (--cache-size) it does.",
+                   format_bytes(model.storage->dataset_bytes), format_bytes(model.storage->page_cache_bytes))});
+}
+
 void find_problems(const TrainingModel& model, WhatIfResult& result) {
   using Severity = Finding::Severity;
-  if (model.waits_for_storage)
+  if (model.storage) find_unsteady_start(model, result);
+  if (model.waits_for_storage && !model.storage)
     result.findings.push_back(
         {"storage-not-measured", Severity::warning,
          "The training as found waits for storage, whose rate [S] is not in the profile: the answers are for data in memory, and the "
@@ -156,7 +249,8 @@ void find_problems(const TrainingModel& model, WhatIfResult& result) {
                                "low ends of such intervals are "
                                "for training and prep that take turns."});
   const WhatIfAnswer& base = result.answers.front();
-  if (!base.ci95_samples_per_s.overlaps(model.ci95_found))
+  const bool as_found = std::ranges::count(result.findings, "as-found-not-steady", &Finding::code) == 0;
+  if (as_found && !base.ci95_samples_per_s.overlaps(model.ci95_found))
     result.findings.push_back(
         {"rates-do-not-explain", Severity::warning,
          fmt::format("As found, the training reached {} samples/s; the measured rates predict {}. Expect changed ones to differ as much.",
@@ -174,7 +268,7 @@ WhatIfResult answer(const TrainingModel& model, const WhatIfQuestion& question) 
   result.model =
       "closed form of a launched training: samples/s = min(P, steps), P by its loader's workers and the cores, steps = compute + outside + taking a "
       "batch "
-      "over; without workers they take turns; the time between epochs is left out";
+      "over; without workers they take turns; a worker fetches what the page cache misses before it prepares it; the time between epochs is left out";
   result.rates = {model.ingestion, rates_of(model, {}).prep, 0, 0};
   result.answers.push_back(answer_of(model, {}));
   for (const TrainingChange& change : changes_of(model, question)) result.answers.push_back(answer_of(model, change));
@@ -182,8 +276,9 @@ WhatIfResult answer(const TrainingModel& model, const WhatIfQuestion& question) 
                    [](const WhatIfAnswer& left, const WhatIfAnswer& right) { return left.samples_per_s > right.samples_per_s; });
   const WhatIfAnswer& base = result.answers.front();
   result.attained = ProfileResult::Attained{model.found, model.ci95_found, base.samples_per_s, base.ci95_samples_per_s, {}};
-  for (const std::string& what : question.find) result.found.push_back(what == "workers" ? find_workers(model) : find_cores(model));
+  for (const std::string& what : question.find) result.found.push_back(find_one(model, what));
   find_problems(model, result);
+  if (model.storage) find_idle_storage(model, question, result);
   return result;
 }
 

@@ -145,6 +145,61 @@ std::string detail_of_prep(const TrainingModel& model, Limit limit) {
   return limit == Limit::workers && model.worker_cpu && *model.worker_cpu < hardly_busy * worker_seconds(model) ? "latency" : "prep";
 }
 
+/// Nothing where the profile lacks a part of it.
+std::optional<TrainingModel::Storage> storage_of(const ProfileResult& profile, const RunRecord& full) {
+  constexpr double in_order = 0.5;
+  if (!profile.storage || !profile.reads || !profile.reads->dataset_bytes || !profile.reads->page_cache_bytes) return std::nullopt;
+  const ReadsRecord& reads = *profile.reads;
+  TrainingModel::Storage storage;
+  storage.rate = profile.storage->samples_per_s;
+  storage.error = relative_error(*profile.storage);
+  storage.cache_rate = profile.cache ? profile.cache->samples_per_s : 0;
+  storage.bytes_per_sample = reads.bytes_per_sample;
+  storage.dataset_bytes = *reads.dataset_bytes;
+  storage.page_cache_bytes = *reads.page_cache_bytes;
+  double request_bytes = reads.bytes_per_sample;
+  for (const StoragePoint& point : profile.storage_by_request) {
+    storage.curve.push_back({static_cast<double>(point.concurrency), point.bytes_per_s / reads.bytes_per_sample});
+    request_bytes = point.request_bytes;
+  }
+  if (storage.rate <= 0 || storage.bytes_per_sample <= 0 || storage.dataset_bytes == 0 || storage.curve.empty()) return std::nullopt;
+  MissModel::Facts facts;
+  facts.kind = CacheKind::page_model_linux;
+  facts.order = reads.ordered_fraction.value_or(0) > in_order ? OrderKind::sequential : OrderKind::random;
+  facts.sample_bytes = static_cast<Bytes>(std::max(request_bytes, 1.0));
+  storage.misses = MissModel(facts);
+  if (full.requested_bytes > 0)
+    storage.found_fraction = std::clamp(static_cast<double>(full.storage_bytes.value_or(0)) / static_cast<double>(full.requested_bytes), 0.0, 1.0);
+  return storage;
+}
+
+/// S by readers, of the storage that is asked about.
+std::vector<SupplyPoint> changed_supply(const TrainingModel::Storage& storage, const TrainingChange& change) {
+  std::vector<SupplyPoint> curve = storage.curve;
+  const double best = std::ranges::max(curve, {}, &SupplyPoint::samples_per_s).samples_per_s;
+  double factor = change.storage_factor.value_or(1);
+  double most = std::numeric_limits<double>::infinity();
+  if (change.storage_bytes_per_s) {
+    most = *change.storage_bytes_per_s / storage.bytes_per_sample;
+    factor = std::max(most / best, 1.0);  // a slower one is as quick to answer, and no quicker
+  }
+  for (SupplyPoint& point : curve) point.samples_per_s = std::min(point.samples_per_s * factor, most);
+  return curve;
+}
+
+/// P where a part of the samples comes from storage. `prep` is what the workers deliver from memory by `law`.
+double prep_with_storage(const TrainingModel& model, int workers, double cores, double prep, Limit limit, double misses,
+                         const std::vector<SupplyPoint>& curve) {
+  if (misses <= 0) return prep;
+  if (workers == 0) return 1 / (1 / prep + misses / supply(curve, model.ranks));
+  const double cpu = std::min(model.worker_cpu.value_or(0) + model.process_cpu, worker_seconds(model));
+  WorkerCycle cycle{model.ranks * workers, cores, cpu, worker_seconds(model) - cpu, 0, curve};
+  const double from_memory = cycle_rate(cycle);
+  cycle.miss_fraction = misses;
+  const double from_storage = cycle_rate(cycle);
+  return limit == Limit::process ? std::min(prep, from_storage) : prep * std::min(from_storage / from_memory, 1.0);
+}
+
 }  // namespace
 
 TrainingModel training_model(const ProfileResult& profile) {
@@ -189,8 +244,6 @@ TrainingModel training_model(const ProfileResult& profile) {
   if (const RunRecord* const synthetic = profile.run("synthetic"); synthetic != nullptr && synthetic->cores_used)
     model.training_cpu = *synthetic->cores_used / model.ingestion;
   model.shares_cores = profile.host.accelerator_shares_cores;
-  constexpr Bytes negligible = Bytes{1} << 20;  // pages of programs, for one
-  model.reads_storage = full->storage_bytes.value_or(0) >= negligible;
   model.waits_for_storage = (profile.bottleneck && profile.bottleneck->detail == "storage") ||
                             (profile.stalls && profile.stalls->fetch.fraction > least_loss && profile.stalls->fetch.ci95_fraction.low > 0);
   // Where the loader keeps up, all that a step waits for is its batch's delivery.
@@ -199,6 +252,7 @@ TrainingModel training_model(const ProfileResult& profile) {
   if (model.workers > 0 && !model.waits_for_storage && prep.samples_per_s > keeps_up * model.ingestion)
     model.delivery_seconds = std::max(model.delivery_seconds, model.step_samples / model.found - step);
   if (full->epoch_seconds > 0) model.epoch_samples = full->epoch_seconds * full->samples_per_s;
+  model.storage = storage_of(profile, *full);
   return model;
 }
 
@@ -215,9 +269,20 @@ TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change)
   TrainingRates rates;
   const Law law = prep_law(model, workers, cores);
   const Correction corrected = correction(model, workers, cores, law.limit);
-  const double prep_error = std::hypot(corrected.error, model.run_error);
-  rates.prep = law.rate * corrected.factor;
+  double prep_error = std::hypot(corrected.error, model.run_error);
+  rates.prep = rates.prep_from_memory = law.rate * corrected.factor;
   rates.prep_limit = law.limit;
+  if (model.storage) {
+    const TrainingModel::Storage& storage = *model.storage;
+    const std::vector<SupplyPoint> curve = changed_supply(storage, change);
+    const double here = static_cast<double>(storage.page_cache_bytes) / static_cast<double>(storage.dataset_bytes);
+    rates.storage = supply(curve, std::max(model.ranks * std::max(workers, 1), 1));
+    rates.miss_fraction = storage.misses.storage_share(change.cached.value_or(here));
+    rates.prep = prep_with_storage(model, workers, cores, rates.prep_from_memory, law.limit, rates.miss_fraction, curve);
+    // What storage makes slower is as uncertain as storage, and as what the cache misses.
+    constexpr double of_misses = 0.05;
+    prep_error = std::hypot(prep_error, (1 - rates.prep / rates.prep_from_memory) * std::hypot(storage.error, of_misses));
+  }
   rates.ci95_prep = around(rates.prep, prep_error);
   const double delivery = workers > 0 ? model.delivery_seconds : 0;
   const double step = (model.step_samples / model.ingestion - model.outside_seconds) / speed + model.outside_seconds + delivery;
@@ -241,6 +306,12 @@ TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change)
   const bool by_prep = rates.prep < rates.ingestion;
   rates.bottleneck = by_cores || by_prep ? "cpu" : "gpu";
   rates.detail = by_cores ? "cores" : by_prep ? detail_of_prep(model, law.limit) : detail_of_steps(model, speed);
+  // Storage, where prep from memory would do, or where it costs the workers more than prep itself.
+  constexpr double mostly = 0.5;
+  if (by_prep && !by_cores && (rates.prep_from_memory >= rates.ingestion || rates.prep < mostly * rates.prep_from_memory)) {
+    rates.bottleneck = "io";
+    rates.detail = "storage";
+  }
   const double ratio = std::max(rates.prep, rates.ingestion) / std::min(rates.prep, rates.ingestion);
   rates.too_close = rates.ci95_prep.overlaps(rates.ci95_ingestion) || (workers > 0 && ratio < 1 + hardly_apart);
   // On cores that the workers use up the training process waits for one too, with batches at hand: which of both is slower does not show.
@@ -252,7 +323,13 @@ TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change)
     rates.ci95.low = std::min(rates.ci95.low, rates.samples_per_s + contended * (turns - rates.samples_per_s));
     rates.too_close |= ratio < clearly;
   }
-  if (model.waits_for_storage) {
+  // Whether storage or prep holds the workers up is not known for sure where both do.
+  if (rates.miss_fraction > 0 && by_prep && rates.prep_from_memory < rates.ingestion) {
+    constexpr double alike = 0.25;
+    const double lost = rates.prep / rates.prep_from_memory;
+    rates.too_close |= std::abs(lost - mostly) < alike;
+  }
+  if (model.waits_for_storage && !model.storage) {
     // What storage supplies is known of the training as found alone.
     if (workers <= model.workers) rates.samples_per_s = std::min(rates.samples_per_s, model.found);
     rates.ci95.low = std::min({rates.ci95.low, model.ci95_found.low, rates.samples_per_s});

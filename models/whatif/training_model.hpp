@@ -6,6 +6,8 @@
 
 #include "core/records/result.hpp"
 #include "core/records/whatif_result.hpp"
+#include "miss_model.hpp"
+#include "models/simulate/worker_cycle.hpp"
 #include "whatif.hpp"
 
 namespace dsanalyze {
@@ -35,9 +37,21 @@ struct TrainingModel {
   double found = 0;             ///< the full run
   Interval ci95_found;
   bool waits_for_storage = false;  ///< the training as found
-  bool reads_storage = false;      ///< the same, to any part
   bool shares_cores = false;       ///< the CPU trains
   double run_error = 0;            ///< what another run adds, as a share
+  /// What its loader reads, and from where. Nothing: not measured.
+  struct Storage {
+    std::vector<SupplyPoint> curve;  ///< S by the number of readers
+    double rate = 0;                 ///< S with as many readers as there are workers
+    double error = 0;                ///< half of its 95 % interval over its value
+    double cache_rate = 0;           ///< C; 0: not known
+    double bytes_per_sample = 0;
+    Bytes dataset_bytes = 0;
+    Bytes page_cache_bytes = 0;  ///< that this machine has for it
+    MissModel misses;
+    double found_fraction = 0;  ///< of the bytes that the full run read, those that came from storage
+  };
+  std::optional<Storage> storage;
   std::optional<double> epoch_samples;
 };
 
@@ -48,7 +62,10 @@ TrainingModel training_model(const ProfileResult& profile);
 struct TrainingChange {
   std::optional<int> workers{};
   std::optional<double> cores{};
-  std::optional<double> speed{};  ///< of the accelerators, a factor
+  std::optional<double> speed{};                ///< of the accelerators, a factor
+  std::optional<double> cached{};               ///< memory for the page cache over what an epoch reads
+  std::optional<double> storage_bytes_per_s{};  ///< of another storage
+  std::optional<double> storage_factor{};       ///< the same storage, so much faster
 };
 
 /// What it reaches.
@@ -57,7 +74,10 @@ struct TrainingRates {
   double prep = 0;  ///< P
   Interval ci95_prep;
   Limit prep_limit = Limit::workers;
-  double ingestion = 0;  ///< what the steps could take if every batch were ready
+  double miss_fraction = 0;         ///< of the samples, those that come from storage in the long run
+  double prep_from_memory = 0;      ///< P where none does
+  std::optional<double> storage{};  ///< S
+  double ingestion = 0;             ///< what the steps could take if every batch were ready
   Interval ci95_ingestion;
   double samples_per_s = 0;
   Interval ci95;
@@ -73,13 +93,15 @@ struct TrainingRates {
 ///       points of the same limit);
 ///   steps = B / (outside + (B / G - outside) / speed + delivery) for B samples a step;
 ///   rate = min(P, steps, N / (c + p + CPU time of training)); without workers 1 / (1/P + 1/steps), as both take turns.
+/// Where a fraction m of the samples comes from storage in the long run, P is that of workers which fetch and then prepare (cycle_rate()); m follows
+/// from the memory that the page cache has and from what an epoch reads (MissModel).
 /// Where training takes CPU time and the cores are nearly used up, the rate's low end goes toward that of taking turns: who gets a core then is not
 /// known. Pure. Throws UsageError for fewer than 0 workers, no cores, and for other cores where CPU times were not measured.
 TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change);
 
 /// Answers as answer() gives them of a RateModel: first the training unchanged, then each change, the best first; speedups are over the training as
-/// found. Of `question`, workers, cores, accelerator_speeds, find (workers, cores) and combine count. Throws UsageError for the rest, with the
-/// reason.
+/// found. Of `question`, workers, cores, accelerator_speeds, cache_sizes, storage, find (workers, cores, cache, storage) and combine count. Throws
+/// UsageError for the rest, with the reason.
 WhatIfResult answer(const TrainingModel& model, const WhatIfQuestion& question);
 
 /// The fewest workers with which the training is as fast as with any number; nothing where it would not surely be faster by a tenth or more.

@@ -262,7 +262,7 @@ Conductor::Answers Conductor::decide(Nanoseconds now) {
   const Member& first = std::ranges::find_if(m_members, [](const auto& each) { return each.second.trains; })->second;
   if (!m_begin) {
     m_begin = now;
-    m_stage_begin = now;
+    m_stage_begin = now + to_nanoseconds(m_plan.settling_seconds);
     m_stage_use = m_use();
     plan_steps(first);
     m_events.progress({.activity = "profiling the training"});
@@ -299,7 +299,7 @@ Answer Conductor::next_steps(Nanoseconds now) {
 
 Answer Conductor::warm_up(Nanoseconds now) {
   const bool steady = settled();
-  if (!steady && !late(now)) return RunSteps{phase(), warm_up_window()};
+  if (now < m_stage_begin || (!steady && !late(now))) return RunSteps{phase(), warm_up_window()};
   start_measuring(steady);
   const double left = stage_seconds(m_stage) - to_seconds(now - m_stage_begin);
   if (steady || left > static_cast<double>(least_steps) * m_step_seconds) return RunSteps{phase(), window_steps()};

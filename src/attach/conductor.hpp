@@ -27,6 +27,7 @@ class Conductor {
   struct Plan {
     Phases phases = Phases::all;
     double seconds = 180;               ///< for all phases, from the first checkpoint on
+    double settling_seconds = 0;        ///< before them: the training takes steps that are not measured
     double hang_seconds = 60;           ///< the longest that one rank may keep the others waiting
     double follower_seconds = 10;       ///< a rank without a loader by then has none
     std::vector<int> worker_counts{};   ///< for which P is measured besides the job's own

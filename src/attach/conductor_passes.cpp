@@ -32,7 +32,7 @@ Answer Conductor::next_pass(Nanoseconds now) {
   const RunSteps whole{phase(), short_pass_steps + 1};  // A pass that is longer after all is not lost track of.
   if (m_warming_up) {
     const bool steady = settled_passes();
-    if (!steady && !late(now)) return whole;
+    if (now < m_stage_begin || (!steady && !late(now))) return whole;
     start_measuring(steady);
     for (auto& [number, member] : m_members) member.passes.reset();
     return whole;

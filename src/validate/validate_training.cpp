@@ -15,6 +15,7 @@
 #include "base/text/units.hpp"
 #include "models/whatif/training_model.hpp"
 #include "profile/attached/attached_profile.hpp"
+#include "training_limits.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -87,6 +88,9 @@ Run run_once(const TrainingValidationPlan& plan, const ProfileResult& profile, c
   settings.plan.phases = Conductor::Phases::full;
   settings.plan.seconds = plan.measured_seconds;
   if (answer.change.workers) settings.workers = WorkersChange{*answer.change.workers, profile.loader->file, profile.loader->line};
+  settings.plan.settling_seconds = settling_seconds(answer.change);
+  const double start_seconds = profile.launch ? profile.launch->first_step_seconds : 0;
+  const TrainingLimits limits(profile, answer.change, start_seconds, stop, timing);
   std::optional<FewerCores> fewer;
   if (answer.change.cores) fewer.emplace(runs.host, static_cast<int>(*answer.change.cores));
   const LaunchedTraining launched = launch_training(settings, null_events(), stop, timing);
@@ -122,9 +126,10 @@ void judge_training(const TrainingModel& model, WhatIfAnswer& answer, const std:
   const double delivery = model.delivery_seconds * rate.samples_per_s / model.step_samples;
   const TrainingVerdict verdict = training_verdict(median(waiting), delivery);
   measured.bottleneck = verdict.bottleneck;
-  // Storage, and training and prep that take turns, are not told apart by waiting.
-  const bool not_told = answer.bottleneck == "io" || answer.change.workers == 0;
-  measured.verdict_right = verdict.bottleneck == answer.bottleneck || answer.too_close || verdict.too_close || not_told;
+  // A batch is waited for, whether prep or storage is late with it; training and prep that take turns are not told apart by waiting.
+  const bool not_told = answer.change.workers == 0;
+  const bool alike = (verdict.bottleneck == "gpu") == (answer.bottleneck == "gpu");
+  measured.verdict_right = alike || answer.too_close || verdict.too_close || not_told;
   answer.measured = measured;
 }
 
@@ -167,7 +172,7 @@ std::string cannot_run(const ProfileResult& profile, const HostFacts& host, cons
   if (change.cores && *change.cores != std::floor(*change.cores)) return "only whole cores can be run";
   if (change.cores && *change.cores > static_cast<double>(host.cpus_allowed.size()))
     return fmt::format("this process may use {} cores", host.cpus_allowed.size());
-  return "";
+  return limits_refused(profile, change);
 }
 
 TrainingValidationPlan plan_training_validation(const ProfileResult& profile, const HostFacts& host, WhatIfResult& result, double seconds) {
@@ -184,7 +189,10 @@ TrainingValidationPlan plan_training_validation(const ProfileResult& profile, co
     return plan;
   }
   const double budget = seconds > 0 ? seconds : default_seconds;
-  const double start = seconds_to_start(profile);
+  double before = 0;  // of the run that takes the longest to fill its page cache
+  for (const std::size_t at : runnable)
+    before = std::max(before, fill_seconds(profile, answers[at].change) + settling_seconds(answers[at].change));
+  const double start = seconds_to_start(profile) + before;
   const double least = start + least_measured_seconds;
   const auto fitting = std::max<std::size_t>(static_cast<std::size_t>(budget / least), std::min<std::size_t>(runnable.size(), 2));
   const std::size_t taken = std::min(runnable.size(), fitting);

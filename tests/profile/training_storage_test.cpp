@@ -93,3 +93,10 @@ TEST_CASE("storage is measured for a twentieth of the time budget, within limits
   CHECK(storage_seconds(1) == doctest::Approx(0.5));
   CHECK(storage_seconds(10'000) == doctest::Approx(8));
 }
+
+TEST_CASE("the size of what is drawn with replacement follows from how much of it came again") {
+  // Of 1000, 500 draws see 1000 (1 - e^-0.5) = 393.5 and 3000 draws 950.2.
+  CHECK(drawn_from(500, 393.469) == doctest::Approx(1000).epsilon(1e-4));
+  CHECK(drawn_from(3000, 950.213) == doctest::Approx(1000).epsilon(1e-4));
+  CHECK(drawn_from(5000, 1000) == doctest::Approx(1007).epsilon(1e-3));
+}

@@ -56,7 +56,8 @@ Outcome whatif_of_training(const ProfileResult& profile, const std::string& name
   model.run_error = normal_quantile(0.975) * std::sqrt(2.0) * run_scatter;
   WhatIfQuestion question;
   typed.put(question);
-  if (typed.given("--storage")) question.storage.emplace_back();  // refused, whatever it says
+  if (typed.given("--storage"))
+    question.storage = storage_changes(typed, model.storage ? std::optional(model.storage->bytes_per_sample) : std::nullopt);
 
   const auto answered = [&](WhatIfQuestion::Combine combine) {
     question.combine = combine;

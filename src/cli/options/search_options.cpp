@@ -129,14 +129,8 @@ namespace {
 /// A storage without limit, as a factor that JSON can hold.
 constexpr double no_limit_factor = 1e9;
 
-double mean_sample_bytes(const RateModel& model, const std::string& text) {
-  if (!model.dataset_bytes || !model.dataset_samples)
-    throw UsageError(fmt::format("{}: what a device brings needs the size of a sample: add --base dataset=146GiB,samples=1281167", text));
-  return static_cast<double>(*model.dataset_bytes) / static_cast<double>(*model.dataset_samples);
-}
-
 /// The grammar of profile's --storage, and factors.
-WhatIfQuestion::StorageChange storage_change(const std::string& text, const RateModel& model) {
+WhatIfQuestion::StorageChange storage_change(const std::string& text, const std::optional<double>& sample_bytes) {
   static const std::string emulated = "emulated:";
   if (text == "real") return {std::nullopt, 1.0};
   if (text == "null") return {std::nullopt, no_limit_factor};
@@ -149,23 +143,34 @@ WhatIfQuestion::StorageChange storage_change(const std::string& text, const Rate
     throw UsageError(
         fmt::format("found \"{}\"{}, expected a factor (2x), a rate (530MB/s), emulated:NAME, real or null", text, did_you_mean(text, words)));
   }
+  if (!sample_bytes)
+    throw UsageError(fmt::format("{}: what a device brings needs the size of a sample: add --base dataset=146GiB,samples=1281167", text));
   const ConfigFile file = config_file(ConfigKind::storage, device);
   const StorageSpec spec = parse_storage(file.text, file.source);
   const StorageDeviceSpec recurrence{spec.bandwidth_bytes_per_s.value, to_nanoseconds(spec.request_latency_seconds.value),
                                      static_cast<std::uint32_t>(spec.queue_depth)};
-  return {storage_device_rate(recurrence, mean_sample_bytes(model, text), spec.queue_depth), std::nullopt};
+  return {storage_device_rate(recurrence, *sample_bytes, spec.queue_depth), std::nullopt};
 }
 
 }  // namespace
 
+std::vector<WhatIfQuestion::StorageChange> storage_changes(const TypedOptions& typed, const std::optional<double>& sample_bytes) {
+  std::vector<WhatIfQuestion::StorageChange> changes;
+  typed.set(changes, "--storage", [&sample_bytes](const std::string& list) {
+    std::vector<WhatIfQuestion::StorageChange> listed;
+    for (const std::string& text : split_list(list)) listed.push_back(storage_change(text, sample_bytes));
+    return listed;
+  });
+  return changes;
+}
+
 WhatIfQuestion whatif_question(const TypedOptions& typed, const RateModel& model) {
   WhatIfQuestion question;
   typed.put(question);
-  typed.set(question.storage, "--storage", [&model](const std::string& list) {
-    std::vector<WhatIfQuestion::StorageChange> changes;
-    for (const std::string& text : split_list(list)) changes.push_back(storage_change(text, model));
-    return changes;
-  });
+  std::optional<double> sample_bytes;
+  if (model.dataset_bytes && model.dataset_samples)
+    sample_bytes = static_cast<double>(*model.dataset_bytes) / static_cast<double>(*model.dataset_samples);
+  question.storage = storage_changes(typed, sample_bytes);
   return question;
 }
 

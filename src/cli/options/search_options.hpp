@@ -31,5 +31,7 @@ class SearchOptions {
 
 /// whatif's lists of what to change, and --find. Throws UsageError that names the option.
 WhatIfQuestion whatif_question(const TypedOptions& typed, const RateModel& model);
+/// Those of --storage; `sample_bytes` is the mean, where it is known.
+std::vector<WhatIfQuestion::StorageChange> storage_changes(const TypedOptions& typed, const std::optional<double>& sample_bytes);
 
 }  // namespace dsanalyze::cli

@@ -103,8 +103,8 @@ struct ReadsRecord {
   std::optional<double> seen_fraction{};    ///< of the bytes that the kernel counts for the read calls of all processes; absent where it counts none
   std::uint64_t lost_requests = 0;          ///< of the whole run, not in these figures
   std::optional<Bytes> dataset_bytes{};     ///< what an epoch reads
+  std::string dataset_path{};               ///< the deepest folder that holds all files that it read, or the one file; empty: not known
   std::optional<Bytes> page_cache_bytes{};  ///< memory that the page cache may use beside the training's processes
-  std::optional<Bytes> process_bytes{};     ///< memory that those processes took
 };
 
 /// P of the launched training's own loader.

@@ -100,18 +100,76 @@ std::string not_separable(const ProfileResult& result) {
   return "";
 }
 
+/// The ranges of the accesses for which `counts` holds.
+std::shared_ptr<const DatasetIndex> ranges_of(const AccessTrace& trace, Bytes most_bytes, const auto& counts) {
+  Ranges ranges(trace);
+  for (const FileAccess& access : trace.accesses)
+    if (reads_bytes(access.kind) && access.bytes > 0 && is_data(trace.files[access.file].path) && counts(access)) ranges.add(access);
+  return ranges.index(most_bytes);
+}
+
+/// Of the files that the run full read: bytes by calls, and those that are not the same; both up to the time when three quarters were read, too.
+struct RepeatedReads {
+  double bytes = 0, distinct = 0, early_bytes = 0, early_distinct = 0;
+};
+RepeatedReads repeated_reads(const LaunchedTraining& launched) {
+  constexpr double early = 0.75;
+  const FullAccesses full(launched);
+  std::vector<std::pair<Nanoseconds, Bytes>> times;
+  RepeatedReads reads;
+  const auto counts = [&full](const FileAccess& access) { return full.holds(access); };
+  for (const FileAccess& access : launched.accesses->accesses)
+    if (reads_bytes(access.kind) && counts(access)) {
+      times.emplace_back(access.end, access.bytes);
+      reads.bytes += static_cast<double>(access.bytes);
+    }
+  std::ranges::sort(times);
+  Nanoseconds until = 0;
+  for (const auto& [end, bytes] : times) {
+    if (reads.early_bytes >= early * reads.bytes) break;
+    reads.early_bytes += static_cast<double>(bytes);
+    until = end;
+  }
+  reads.distinct = static_cast<double>(ranges_of(*launched.accesses, UINT64_MAX, counts)->bytes());
+  reads.early_distinct = static_cast<double>(
+      ranges_of(*launched.accesses, UINT64_MAX, [&](const FileAccess& access) { return access.end <= until && counts(access); })->bytes());
+  return reads;
+}
+
 /// The bytes of an epoch that are not the same: those that the run full read, where it read them again; else by the number of an epoch's samples,
 /// where that is known.
 std::optional<Bytes> dataset_bytes(const LaunchedTraining& launched, const ProfileResult& result) {
   constexpr double again = 1.2;
-  const Bytes distinct = read_ranges(*launched.accesses, full_windows(launched.training), UINT64_MAX)->bytes();
-  if (static_cast<double>(result.reads->bytes) > again * static_cast<double>(distinct)) return distinct;
+  constexpr double still_new = 0.02;
+  const RepeatedReads reads = repeated_reads(launched);
+  if (reads.distinct > 0 && reads.bytes > again * reads.distinct) {
+    const double fresh = (reads.distinct - reads.early_distinct) / std::max(reads.bytes - reads.early_bytes, 1.0);
+    const double size = fresh > still_new ? drawn_from(reads.bytes, reads.distinct) : reads.distinct;
+    return static_cast<Bytes>(std::llround(size));
+  }
   const RunRecord* const full = result.run("full");
   double samples = full != nullptr ? full->epoch_seconds * full->samples_per_s : 0;
   if (samples <= 0 && full != nullptr && result.waits && result.waits->between_epochs && result.waits->between_epochs->steps)
     samples = static_cast<double>(*result.waits->between_epochs->steps) * result.waits->step_seconds * full->samples_per_s;
   if (samples <= 0 || result.reads->bytes_per_sample <= 0) return std::nullopt;
   return static_cast<Bytes>(std::llround(samples * result.reads->bytes_per_sample));
+}
+
+/// The deepest folder that holds all files of the ranges, or the one file.
+std::string common_path(const DatasetIndex& ranges) {
+  std::filesystem::path common;
+  for (std::uint32_t file = 0; file < ranges.file_count(); ++file) {
+    const std::filesystem::path path = std::filesystem::path("/") / ranges.file_path(file);
+    if (file == 0) {
+      common = path;
+      continue;
+    }
+    const auto [end, other] = std::ranges::mismatch(common, path);
+    std::filesystem::path shared;
+    for (auto part = common.begin(); part != end; ++part) shared /= *part;
+    common = std::move(shared);
+  }
+  return common.native();
 }
 
 /// Reads the ranges and turns bytes into samples.
@@ -165,7 +223,7 @@ class StorageMeasurement {
   std::unique_ptr<FetchEngine> make_engine(const std::shared_ptr<const DatasetIndex>& index, int concurrency, PageCacheUse use) const {
     FetchOptions options;
     options.concurrency = concurrency;
-    options.capacity = static_cast<std::size_t>(waiting_each * concurrency);
+    options.capacity = std::size_t{waiting_each} * static_cast<std::size_t>(concurrency);
     options.page_cache = use;
     return make_thread_engine(index, options, m_timing);
   }
@@ -202,10 +260,19 @@ ColdProof prove_cold_ranges(const DatasetIndex& ranges, const StorageMeter& mete
 }  // namespace
 
 std::shared_ptr<const DatasetIndex> read_ranges(const AccessTrace& trace, const std::vector<TimeSpan>& spans, Bytes most_bytes) {
-  Ranges ranges(trace);
-  for (const FileAccess& access : trace.accesses)
-    if (reads_bytes(access.kind) && access.bytes > 0 && is_within(spans, access.end) && is_data(trace.files[access.file].path)) ranges.add(access);
-  return ranges.index(most_bytes);
+  return ranges_of(trace, most_bytes, [&spans](const FileAccess& access) { return is_within(spans, access.end); });
+}
+
+double drawn_from(double drawn, double distinct) {
+  constexpr double widest = 1e4;
+  constexpr int halvings = 60;
+  double low = distinct;
+  double high = widest * distinct;
+  for (int i = 0; i < halvings; ++i) {
+    const double size = (low + high) / 2;
+    (size * -std::expm1(-drawn / size) < distinct ? low : high) = size;
+  }
+  return high;
 }
 
 double storage_seconds(double time_budget_seconds) {
@@ -221,10 +288,7 @@ void measure_training_storage(const LaunchedTraining& launched, double seconds, 
     result.findings.push_back({"storage-not-separable", Finding::Severity::info,
                                fmt::format("what storage alone supplies to this training [S] is not known: {}.", reason)});
   };
-  if (launched.memory_usable) {
-    reads.page_cache_bytes = *launched.memory_usable;
-    reads.process_bytes = host.memory_usable - std::min(host.memory_usable, *launched.memory_usable);
-  }
+  reads.page_cache_bytes = launched.memory_usable;
   if (const std::string reason = not_separable(result); !reason.empty()) return give_up(reason);
   if (reads.files == 0) return;
   reads.dataset_bytes = dataset_bytes(launched, result);
@@ -232,6 +296,7 @@ void measure_training_storage(const LaunchedTraining& launched, double seconds, 
   if (windows.empty() || reads.bytes_per_sample <= 0) return;
   constexpr Bytes of_memory = 4;
   const auto ranges = read_ranges(*launched.accesses, {{windows.front().begin, INT64_MAX}}, host.memory_usable / of_memory);
+  reads.dataset_path = common_path(*ranges);
   if (ranges->size() < least_ranges) return give_up(fmt::format("it read {} places of its files, which are too few to measure", ranges->size()));
 
   const int own = std::clamp(std::max(result.settings.accelerators, 1) * std::max(result.settings.workers, 1), 1, most_in_flight);

@@ -18,6 +18,10 @@ namespace dsanalyze {
 /// opening that follow one another in the file are one range, of a MiB at most. At most `most_bytes` together. The index's root is "/". Pure.
 std::shared_ptr<const DatasetIndex> read_ranges(const AccessTrace& trace, const std::vector<TimeSpan>& spans, Bytes most_bytes);
 
+/// Of how many bytes so many are drawn with replacement, so many of which are not the same: the size D with D (1 - exp(-drawn / D)) = distinct.
+/// Requires 0 < distinct < drawn.
+double drawn_from(double drawn, double distinct);
+
 /// What is read into the page cache for C, at most.
 constexpr Bytes most_warm_bytes = Bytes{256} << 20;
 

@@ -93,8 +93,8 @@ struct Fields<ReadsRecord> {
                                    field("seen_fraction", &R::seen_fraction),
                                    field("lost_requests", &R::lost_requests),
                                    field("dataset_bytes", &R::dataset_bytes).omitted(),
-                                   field("page_cache_bytes", &R::page_cache_bytes).omitted(),
-                                   field("process_bytes", &R::process_bytes).omitted()};
+                                   field("dataset_path", &R::dataset_path).omitted(),
+                                   field("page_cache_bytes", &R::page_cache_bytes).omitted()};
 };
 
 template <>

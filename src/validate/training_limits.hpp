@@ -1,0 +1,44 @@
+#pragma once
+
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <thread>
+
+#include "base/clock.hpp"
+#include "base/host/control_group.hpp"
+#include "core/records/result.hpp"
+#include "core/records/whatif_result.hpp"
+
+namespace dsanalyze {
+
+/// Why memory or storage cannot be limited here as an answer of a launched training asks; empty when it can, or need not be.
+std::string limits_refused(const ProfileResult& profile, const WhatIfChange& change);
+
+/// How long it takes to bring the data into the page cache as an answer has it; seconds.
+double fill_seconds(const ProfileResult& profile, const WhatIfChange& change);
+/// How long after a training's start its page cache, held to a size, is taken for steady; seconds.
+double settling_seconds(const WhatIfChange& change);
+
+/// Memory and storage that a training has which is run with the change of an answer. Construct it, run the training, destroy it.
+///
+/// The data lies in memory where all of it fits there, as it does after a training's first epoch. With memory for the page cache (--cache-size) this
+/// process is in a control group of memory meanwhile, with what it starts: the data leaves the page cache and is read into the group's twice, in random
+/// order, as two epochs do. A thread holds the group to that size beside what processes take themselves. Until `start_seconds` have passed the group
+/// has a GiB more, so that a process that grows does not evict the data. With a slower storage, the process is in a group whose reads are limited.
+/// Without root or files this is refused; limits_refused() says so before.
+/// Threads: construct and destroy on one. Throws Error where it is not permitted, Interrupted.
+class TrainingLimits {
+ public:
+  TrainingLimits(const ProfileResult& profile, const WhatIfChange& change, double start_seconds, const std::stop_token& stop, Timing timing);
+  ~TrainingLimits() = default;
+  TrainingLimits(const TrainingLimits&) = delete;
+  TrainingLimits& operator=(const TrainingLimits&) = delete;
+
+ private:
+  std::unique_ptr<MemoryGroup> m_memory;
+  std::unique_ptr<StorageGroup> m_storage;
+  std::jthread m_follower;  ///< ends before the groups go
+};
+
+}  // namespace dsanalyze

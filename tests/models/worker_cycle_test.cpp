@@ -1,0 +1,57 @@
+#include "models/simulate/worker_cycle.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+using namespace dsanalyze;
+
+namespace {
+
+/// Storage that gives all readers together so much.
+std::vector<SupplyPoint> throttled(double samples_per_s) { return {{1, samples_per_s}, {64, samples_per_s}}; }
+
+}  // namespace
+
+TEST_CASE("a worker alone takes the sum of its times") {
+  CHECK(cycle_rate({1, 4, 0.002, 0.003, 0, {}}) == doctest::Approx(200).epsilon(0.01));
+  CHECK(cycle_rate({1, 4, 0.002, 0.003, 0.5, throttled(100)}) == doctest::Approx(100).epsilon(0.02));
+  CHECK(cycle_rate({1, 4, 0, 0.004, 0, {}}) == doctest::Approx(250));
+  CHECK(cycle_rate({1, 4, 0, 0, 1, throttled(70)}) == doctest::Approx(70).epsilon(0.02));
+}
+
+TEST_CASE("workers that nothing holds up are as fast as one, times their number; cores and storage bound them") {
+  CHECK(cycle_rate({6, 64, 0.002, 0.008, 0, {}}) == doctest::Approx(600).epsilon(0.01));
+  CHECK(cycle_rate({32, 2, 0.002, 0.002, 0, {}}) == doctest::Approx(1000).epsilon(0.01));
+  CHECK(cycle_rate({64, 64, 0.002, 0.002, 0.25, throttled(50)}) == doctest::Approx(200).epsilon(0.02));
+  CHECK(std::isinf(cycle_rate({2, 2, 0, 0, 0, {}})));
+}
+
+TEST_CASE("between the bounds, workers wait for one another at storage") {
+  // Two workers, each 10 ms at storage that serves one at a time, and 10 ms elsewhere: 1 / 10 ms if they never met there, 2 / 30 ms if each always
+  // found the other.
+  const double rate = cycle_rate({2, 8, 0, 0.01, 1, throttled(100)});
+  CHECK(rate > 80);
+  CHECK(rate < 100);
+  // Storage with room for both does not hold them up.
+  CHECK(cycle_rate({2, 8, 0, 0.01, 1, {{1, 100}, {2, 200}}}) == doctest::Approx(100).epsilon(0.01));
+}
+
+TEST_CASE("more misses, and slower storage, are never faster") {
+  double last = 1e9;
+  for (const double misses : {0.0, 0.1, 0.3, 0.6, 1.0}) {
+    const double rate = cycle_rate({4, 2, 0.003, 0.001, misses, {{1, 200}, {4, 500}}});
+    CHECK(rate < last * 1.005);
+    last = rate;
+  }
+  CHECK(cycle_rate({4, 2, 0.003, 0.001, 0.5, throttled(80)}) < cycle_rate({4, 2, 0.003, 0.001, 0.5, throttled(300)}));
+}
+
+TEST_CASE("supply is read off its curve, over the logarithm of readers, and goes on as at its ends") {
+  const std::vector<SupplyPoint> curve{{2, 100}, {8, 300}};
+  CHECK(supply(curve, 4) == doctest::Approx(200));
+  CHECK(supply(curve, 2) == doctest::Approx(100));
+  CHECK(supply(curve, 100) == doctest::Approx(300));
+  CHECK(supply(curve, 1) == doctest::Approx(50));
+  CHECK(std::isinf(supply({}, 3)));
+}

@@ -1,0 +1,92 @@
+#include "validate/training_limits.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "../base/temporary_folder.hpp"
+#include "base/error.hpp"
+
+using namespace dsanalyze;
+using testing::TemporaryFolder;
+
+namespace {
+
+constexpr Bytes data_bytes = 200'000;
+
+/// A training that reads two files, of storage that supplies 100 MB/s to one reader and 150 MB/s to four.
+ProfileResult reading_profile(const TemporaryFolder& folder) {
+  folder.write("a", std::string(data_bytes / 2, 'a'));
+  folder.write("more/b", std::string(data_bytes / 2, 'b'));
+  ProfileResult profile;
+  RateRecord storage;
+  storage.bytes_per_s = 1e8;
+  profile.storage = storage;
+  profile.storage_by_request = {{100'000, 1, 1e8}, {100'000, 4, 1.5e8}};
+  ReadsRecord reads;
+  reads.dataset_bytes = data_bytes;
+  reads.page_cache_bytes = Bytes{1} << 30;
+  reads.dataset_path = folder.path().native();
+  profile.reads = reads;
+  return profile;
+}
+
+WhatIfChange with_cache(double fraction, Bytes bytes) {
+  WhatIfChange change;
+  change.cache_fraction = fraction;
+  change.cache_bytes = bytes;
+  return change;
+}
+
+}  // namespace
+
+TEST_CASE("what cannot be limited here is said why") {
+  const TemporaryFolder folder;
+  ProfileResult profile = reading_profile(folder);
+  CHECK(limits_refused(profile, {}).empty());
+  CHECK(limits_refused(profile, with_cache(1, data_bytes)).empty());
+  CHECK(limits_refused(profile, with_cache(0.5, Bytes{1} << 20)).find("below 32 MiB") != std::string::npos);
+  CHECK(limits_refused(profile, with_cache(0.5, Bytes{2} << 30)).find("this machine has 1 GiB") != std::string::npos);
+  WhatIfChange change;
+  change.storage_factor = 2;
+  CHECK(limits_refused(profile, change).find("given as a rate") != std::string::npos);
+  change = {};
+  change.storage_bytes_per_s = 1.49e8;
+  CHECK(limits_refused(profile, change).find("150 MB/s at most") != std::string::npos);
+  change.storage_bytes_per_s = 5e7;
+  profile.reads->dataset_bytes = data_bytes * 10;
+  CHECK(limits_refused(profile, change).find("an epoch reads") != std::string::npos);
+  profile.reads->dataset_bytes = data_bytes / 10;
+  CHECK(limits_refused(profile, change).find("holds more than") != std::string::npos);
+  profile.reads->dataset_path.clear();
+  CHECK(limits_refused(profile, change).find("not in the profile") != std::string::npos);
+  profile.reads.reset();
+  CHECK(limits_refused(profile, change).find("not in the profile") != std::string::npos);
+}
+
+TEST_CASE("the page cache is filled by two epochs where it is limited, by one where all fits, and not where nothing is known") {
+  const TemporaryFolder folder;
+  ProfileResult profile = reading_profile(folder);
+  CHECK(fill_seconds(profile, {}) == doctest::Approx(0.002));
+  CHECK(fill_seconds(profile, with_cache(0.5, data_bytes / 2)) == doctest::Approx(0.004));
+  CHECK(settling_seconds({}) == 0);
+  CHECK(settling_seconds(with_cache(0.5, data_bytes / 2)) > 0);
+  profile.reads->page_cache_bytes = data_bytes / 2;
+  CHECK(fill_seconds(profile, {}) == 0);
+  profile.storage.reset();
+  CHECK(fill_seconds(profile, with_cache(0.5, data_bytes / 2)) == 0);
+}
+
+TEST_CASE("a training whose data is not known starts as it does, and a stop ends the filling") {
+  const TemporaryFolder folder;
+  ProfileResult profile = reading_profile(folder);
+  const std::stop_source stop;
+  { const TrainingLimits none(profile, {}, 1, stop.get_token(), system_timing()); }
+  profile.reads->dataset_path = "/no/such/folder";
+  { const TrainingLimits none(profile, {}, 1, stop.get_token(), system_timing()); }
+  CHECK_THROWS_AS(TrainingLimits(profile, with_cache(0.5, Bytes{40} << 20), 1, stop.get_token(), system_timing()), Error);
+  std::stop_source stopped;
+  stopped.request_stop();
+  const ProfileResult whole = reading_profile(folder);
+  CHECK_THROWS_AS(TrainingLimits(whole, {}, 1, stopped.get_token(), system_timing()), Interrupted);
+}
