@@ -173,31 +173,40 @@ std::optional<TrainingModel::Storage> storage_of(const ProfileResult& profile, c
   return storage;
 }
 
-/// S by readers, of the storage that is asked about.
-std::vector<SupplyPoint> changed_supply(const TrainingModel::Storage& storage, const TrainingChange& change) {
-  std::vector<SupplyPoint> curve = storage.curve;
-  const double best = std::ranges::max(curve, {}, &SupplyPoint::samples_per_s).samples_per_s;
-  double factor = change.storage_factor.value_or(1);
+/// S by readers, of the storage that is asked about, and the rate that it supplies to any number of them at most.
+struct ChangedSupply {
+  std::vector<SupplyPoint> curve;
   double most = std::numeric_limits<double>::infinity();
+};
+ChangedSupply changed_supply(const TrainingModel::Storage& storage, const TrainingChange& change) {
+  ChangedSupply changed{storage.curve};
+  const double best = std::ranges::max(changed.curve, {}, &SupplyPoint::samples_per_s).samples_per_s;
+  double factor = change.storage_factor.value_or(1);
   if (change.storage_bytes_per_s) {
-    most = *change.storage_bytes_per_s / storage.bytes_per_sample;
-    factor = std::max(most / best, 1.0);  // a slower one is as quick to answer, and no quicker
+    changed.most = *change.storage_bytes_per_s / storage.bytes_per_sample;
+    factor = std::max(changed.most / best, 1.0);  // one of a lower rate is as quick to answer: it makes readers wait once they ask for more
   }
-  for (SupplyPoint& point : curve) point.samples_per_s = std::min(point.samples_per_s * factor, most);
-  return curve;
+  for (SupplyPoint& point : changed.curve) point.samples_per_s *= factor;
+  return changed;
 }
 
 /// P where a part of the samples comes from storage. `prep` is what the workers deliver from memory by `law`.
 double prep_with_storage(const TrainingModel& model, int workers, double cores, double prep, Limit limit, double misses,
-                         const std::vector<SupplyPoint>& curve) {
+                         const ChangedSupply& changed) {
   if (misses <= 0) return prep;
-  if (workers == 0) return 1 / (1 / prep + misses / supply(curve, model.ranks));
+  const std::vector<SupplyPoint>& curve = changed.curve;
+  const double at_most = changed.most / misses;
+  if (workers == 0) return std::min(1 / (1 / prep + misses / supply(curve, model.ranks)), at_most);
   const double cpu = std::min(model.worker_cpu.value_or(0) + model.process_cpu, worker_seconds(model));
   WorkerCycle cycle{model.ranks * workers, cores, cpu, worker_seconds(model) - cpu, 0, curve};
-  const double from_memory = cycle_rate(cycle);
+  // What P was corrected by is time that a worker takes, and storage is as fast as before.
+  if (limit != Limit::process) {
+    const double slower = cycle_rate(cycle) / prep;
+    cycle.cpu_seconds *= slower;
+    cycle.other_seconds *= slower;
+  }
   cycle.miss_fraction = misses;
-  const double from_storage = cycle_rate(cycle);
-  return limit == Limit::process ? std::min(prep, from_storage) : prep * std::min(from_storage / from_memory, 1.0);
+  return std::min({prep, cycle_rate(cycle), at_most});
 }
 
 }  // namespace
@@ -272,13 +281,16 @@ TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change)
   double prep_error = std::hypot(corrected.error, model.run_error);
   rates.prep = rates.prep_from_memory = law.rate * corrected.factor;
   rates.prep_limit = law.limit;
+  bool storage_gives_all = false;
   if (model.storage) {
     const TrainingModel::Storage& storage = *model.storage;
-    const std::vector<SupplyPoint> curve = changed_supply(storage, change);
+    const ChangedSupply changed = changed_supply(storage, change);
     const double here = static_cast<double>(storage.page_cache_bytes) / static_cast<double>(storage.dataset_bytes);
-    rates.storage = supply(curve, std::max(model.ranks * std::max(workers, 1), 1));
+    rates.storage = std::min(supply(changed.curve, std::max(model.ranks * std::max(workers, 1), 1)), changed.most);
     rates.miss_fraction = storage.misses.storage_share(change.cached.value_or(here));
-    rates.prep = prep_with_storage(model, workers, cores, rates.prep_from_memory, law.limit, rates.miss_fraction, curve);
+    rates.prep = prep_with_storage(model, workers, cores, rates.prep_from_memory, law.limit, rates.miss_fraction, changed);
+    constexpr double all = 0.99;
+    storage_gives_all = rates.miss_fraction > 0 && rates.prep >= all * changed.most / rates.miss_fraction;
     // What storage makes slower is as uncertain as storage, and as what the cache misses.
     constexpr double of_misses = 0.05;
     prep_error = std::hypot(prep_error, (1 - rates.prep / rates.prep_from_memory) * std::hypot(storage.error, of_misses));
@@ -306,9 +318,9 @@ TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change)
   const bool by_prep = rates.prep < rates.ingestion;
   rates.bottleneck = by_cores || by_prep ? "cpu" : "gpu";
   rates.detail = by_cores ? "cores" : by_prep ? detail_of_prep(model, law.limit) : detail_of_steps(model, speed);
-  // Storage, where prep from memory would do, or where it costs the workers more than prep itself.
+  // Storage, where prep from memory would do, where it supplies all that it can, or where it costs the workers more than prep itself.
   constexpr double mostly = 0.5;
-  if (by_prep && !by_cores && (rates.prep_from_memory >= rates.ingestion || rates.prep < mostly * rates.prep_from_memory)) {
+  if (by_prep && !by_cores && (rates.prep_from_memory >= rates.ingestion || storage_gives_all || rates.prep < mostly * rates.prep_from_memory)) {
     rates.bottleneck = "io";
     rates.detail = "storage";
   }
@@ -324,7 +336,7 @@ TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change)
     rates.too_close |= ratio < clearly;
   }
   // Whether storage or prep holds the workers up is not known for sure where both do.
-  if (rates.miss_fraction > 0 && by_prep && rates.prep_from_memory < rates.ingestion) {
+  if (rates.miss_fraction > 0 && by_prep && !storage_gives_all && rates.prep_from_memory < rates.ingestion) {
     constexpr double alike = 0.25;
     const double lost = rates.prep / rates.prep_from_memory;
     rates.too_close |= std::abs(lost - mostly) < alike;

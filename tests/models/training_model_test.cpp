@@ -309,6 +309,15 @@ TEST_CASE("a training whose data fits in the page cache takes what it takes with
   CHECK(both.stalls.compute + both.stalls.prep + both.stalls.fetch == doctest::Approx(1));
 }
 
+TEST_CASE("where storage is the limit, it supplies what it supplies, however P differs from its law") {
+  TrainingModel model = with_storage({});
+  model.step_samples = 1;
+  model.ingestion = 1e5;
+  for (TrainingModel::Point& point : model.prep) point.samples_per_s *= 0.4;
+  const TrainingRates rates = rates_of(model, {.cached = 0.5, .storage_bytes_per_s = 1e6});
+  CHECK(rates.samples_per_s * rates.miss_fraction == doctest::Approx(10).epsilon(0.03));
+}
+
 TEST_CASE("less memory, slower storage and fewer workers never make a training faster; enough of each removes the stall") {
   Made made;
   made.step = 0.01;
