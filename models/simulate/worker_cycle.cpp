@@ -13,7 +13,7 @@
 namespace dsanalyze {
 namespace {
 
-constexpr double never = std::numeric_limits<double>::infinity();
+constexpr double no_event = std::numeric_limits<double>::infinity();
 
 /// Serves so many at once in equal parts, and those that came later after them. Its own time runs with what each of those that are served gets, so
 /// that the one with the least need left goes first.
@@ -30,7 +30,7 @@ class Station {
   [[nodiscard]] bool empty() const { return m_present.empty(); }
   [[nodiscard]] std::size_t present() const { return m_present.size() + m_waiting.size(); }
   /// How long until the next one leaves, where each gets so much a second.
-  [[nodiscard]] double until_next(double each) const { return m_present.empty() || each <= 0 ? never : (m_present.top().first - m_served) / each; }
+  [[nodiscard]] double until_next(double each) const { return m_present.empty() || each <= 0 ? no_event : (m_present.top().first - m_served) / each; }
   void pass(double seconds, double each) { m_served += m_present.empty() ? 0 : seconds * each; }
   int leave() {
     const int worker = m_present.top().second;
@@ -51,9 +51,9 @@ class Station {
   double m_served = 0;  ///< to each that was served all the time
 };
 
-class Simulation {
+class WorkersAtWork {
  public:
-  explicit Simulation(const WorkerCycle& cycle)
+  explicit WorkersAtWork(const WorkerCycle& cycle)
       : m_cycle(cycle), m_random(seed), m_storage(served_at_once(cycle)), m_cores(unlimited), m_elsewhere(unlimited) {
     for (std::size_t readers = 0; readers <= static_cast<std::size_t>(cycle.workers); ++readers)
       m_supply.push_back(supply(cycle.storage, static_cast<double>(std::max<std::size_t>(readers, 1))));
@@ -137,7 +137,7 @@ class Simulation {
 }  // namespace
 
 double supply(const std::vector<SupplyPoint>& curve, double readers) {
-  if (curve.empty()) return never;
+  if (curve.empty()) return no_event;
   const auto after = std::ranges::find_if(curve, [readers](const SupplyPoint& point) { return point.readers >= readers; });
   if (after == curve.end()) return curve.back().samples_per_s;
   // One reader of two gets half of what two get, at most.
@@ -150,11 +150,11 @@ double supply(const std::vector<SupplyPoint>& curve, double readers) {
 double cycle_rate(const WorkerCycle& cycle) {
   const bool from_storage = cycle.miss_fraction > 0 && !cycle.storage.empty();
   if (cycle.workers < 1) return 0;
-  if (cycle.cpu_seconds + cycle.other_seconds <= 0 && !from_storage) return never;
+  if (cycle.cpu_seconds + cycle.other_seconds <= 0 && !from_storage) return no_event;
   if (!from_storage && cycle.cpu_seconds <= 0) return cycle.workers / cycle.other_seconds;
   WorkerCycle known = cycle;
   if (!from_storage) known.miss_fraction = 0;
-  return Simulation(known).rate();
+  return WorkersAtWork(known).rate();
 }
 
 }  // namespace dsanalyze

@@ -53,7 +53,9 @@ DataFiles data_files(const fs::path& place, Bytes expected) {
     add(place);
     return found;
   }
-  for (fs::recursive_directory_iterator entry(place, fs::directory_options::follow_directory_symlink | fs::directory_options::skip_permission_denied, error), end;
+  for (fs::recursive_directory_iterator
+           entry(place, fs::directory_options::follow_directory_symlink | fs::directory_options::skip_permission_denied, error),
+       end;
        !error && entry != end && found.bytes <= 2 * expected; entry.increment(error))
     add(entry->path());
   return found;
@@ -105,8 +107,7 @@ double best_bytes_per_s(const ProfileResult& profile) {
 }
 
 std::string page_cache_refused(const ProfileResult& profile, Bytes size) {
-  if (size < least_page_cache)
-    return fmt::format("a page cache below {} cannot be held beside processes that work", format_bytes(least_page_cache));
+  if (size < least_page_cache) return fmt::format("a page cache below {} cannot be held beside processes that work", format_bytes(least_page_cache));
   if (const Bytes here = profile.reads->page_cache_bytes.value_or(0); size > here)
     return fmt::format("this machine has {} for the page cache", format_bytes(here));
   files_of(profile);
@@ -171,22 +172,23 @@ TrainingLimits::TrainingLimits(const ProfileResult& profile, const WhatIfChange&
   }
   if (change.storage_bytes_per_s) m_storage = std::make_unique<StorageGroup>(profile.reads->dataset_path, *change.storage_bytes_per_s);
   if (!size) return;
-  m_follower = std::jthread([memory = m_memory.get(), target = *size, started = timing.clock->after(start_seconds), clock = timing.clock](const std::stop_token& ending) {
-    std::mutex mutex;
-    std::condition_variable_any woken;
-    std::unique_lock lock(mutex);
-    while (!ending.stop_requested()) {
-      const bool starting = clock->now() < started.at;
-      const MemoryGroup::Use use = memory->use();
-      const Bytes own = use.total - std::min(use.total, use.page_cache);
-      try {
-        memory->limit(target + std::max(own, starting ? room_to_start : 0));
-      } catch (const Error&) {
-        return;  // The group is as large as it was.
-      }
-      woken.wait_for(lock, ending, between_looks, [] { return false; });
-    }
-  });
+  m_follower = std::jthread(
+      [memory = m_memory.get(), target = *size, started = timing.clock->after(start_seconds), clock = timing.clock](const std::stop_token& ending) {
+        std::mutex mutex;
+        std::condition_variable_any woken;
+        std::unique_lock lock(mutex);
+        while (!ending.stop_requested()) {
+          const bool starting = clock->now() < started.at;
+          const MemoryGroup::Use use = memory->use();
+          const Bytes own = use.total - std::min(use.total, use.page_cache);
+          try {
+            memory->limit(target + std::max(own, starting ? room_to_start : 0));
+          } catch (const Error&) {
+            return;  // The group is as large as it was.
+          }
+          woken.wait_for(lock, ending, between_looks, [] { return false; });
+        }
+      });
 }
 
 }  // namespace dsanalyze

@@ -190,8 +190,7 @@ TrainingValidationPlan plan_training_validation(const ProfileResult& profile, co
   }
   const double budget = seconds > 0 ? seconds : default_seconds;
   double before = 0;  // of the run that takes the longest to fill its page cache
-  for (const std::size_t at : runnable)
-    before = std::max(before, fill_seconds(profile, answers[at].change) + settling_seconds(answers[at].change));
+  for (const std::size_t at : runnable) before = std::max(before, fill_seconds(profile, answers[at].change) + settling_seconds(answers[at].change));
   const double start = seconds_to_start(profile) + before;
   const double least = start + least_measured_seconds;
   const auto fitting = std::max<std::size_t>(static_cast<std::size_t>(budget / least), std::min<std::size_t>(runnable.size(), 2));
