@@ -162,6 +162,10 @@ void add_findings(SearchResult& result, const RateModel& model, const SearchQues
         "Several servers are answered by the closed form alone, not by the epoch simulator, and without the time in which their accelerators "
         "exchange "
         "gradients: what they reach is an upper bound where that does not overlap with the steps.");
+  if (model.enough_workers)
+    add("workers-as-needed", info,
+        "Each set-up is one whose loader has as many workers as it needs: set num_workers on the new machine by `dsanalyze profile -- COMMAND` "
+        "there.");
   if (question.prices.core.threads > 1)
     add("cores-are-threads", info,
         fmt::format("The list sells a core with {} hardware threads; cores are counted here as the profile counts them, in hardware threads.",

@@ -51,9 +51,9 @@ struct SearchHooks {
 /// the answer are refined by `simulate`: points that it shows to be dominated leave the front, an answer that it shows to miss the target gives way
 /// to the next cheapest. Set-ups whose global batch is larger than the dataset are none. Each point carries what its prediction assumes; what goes
 /// more than most_extrapolation times beyond the measured cores or accelerators reaches a target maybe at most. Pure but for the hooks. Findings:
-/// storage-from-list, accelerator-kind-assumed, prep-extrapolated, cores-are-threads, target-out-of-reach, target-not-sure, simulator-disagrees,
-/// servers-in-closed-form, prices-old. Throws UsageError where the model lacks G, cores, accelerators,
-/// or the dataset's bytes and samples (says what to give), for a kind that the list does not have, and when lists make more than most_setups set-ups.
+/// storage-from-list, accelerator-kind-assumed, prep-extrapolated, workers-as-needed, cores-are-threads, target-out-of-reach, target-not-sure,
+/// simulator-disagrees, servers-in-closed-form, prices-old. Throws UsageError where the model lacks G, cores, accelerators, or the dataset's bytes
+/// and samples (says what to give), for a kind that the list does not have, and when lists make more than most_setups set-ups.
 SearchResult search_setups(const RateModel& model, const SearchQuestion& question, const SearchHooks& hooks = {});
 
 /// SearchHooks::simulate by the epoch simulator: the listed storage as an emulated device, a warm MinIO cache, as many workers as cores, lockstep

@@ -162,6 +162,7 @@ std::string to_json(const LiveModel& live) {
                  {"dataset", {{"bytes", or_null(model.dataset_bytes)}, {"samples", or_null(model.dataset_samples)}}},
                  {"storage_bytes_per_s", or_null(model.storage_bytes_per_s)},
                  {"emulated", model.emulated},
+                 {"enough_workers", model.enough_workers},
                  {"attained", model.attained ? Json(model.attained->samples_per_s) : Json(nullptr)},
                  {"interference", model.interference},
                  {"sliders", Json::array()}};

@@ -114,8 +114,8 @@ void take_cache(const ProfileResult& profile, double scale, RateModel& model) {
 RateModel rate_model(const ProfileResult& profile) {
   if (!profile.command.empty())
     throw UsageError(
-        "the profile is of a launched training, whose storage and cache were not measured apart: this needs S and C; profile its dataset with "
-        "dsanalyze's own loader (dsanalyze profile DATASET)");
+        "the profile is of a launched training, whose loader is not dsanalyze's; profile its dataset with dsanalyze's own loader (dsanalyze profile "
+        "DATASET)");
   const RateRecord& prep = required(profile.prep, "P (prep rate)", "prep");
   const RateRecord& cache = required(profile.cache, "C (cache fetch rate)", "prep");
   const RateRecord& storage = required(profile.storage, "S (storage fetch rate)", "fetch");

@@ -49,6 +49,7 @@ struct RateModel {
   StorageScope storage_scope = StorageScope::server;  ///< whose S is, of several servers, where a question does not say
   BalanceFrom balance_from = BalanceFrom::peers;      ///< of locality among several servers, where a question does not say
   bool accelerator_shares_cores = false;              ///< the CPU trains: prep and training take each other's cores, which no answer knows
+  bool enough_workers = false;                        ///< P is that of as many workers as it takes: of a launched training (hardware_model())
 };
 
 /// Bytes and bytes/s of a scaled profile (--scale) are scaled back up, so that answers speak of the set-up that it stands for.

@@ -119,6 +119,8 @@
   // What must be borne in mind at this position.
   function remarks(model, position) {
     const list = [];
+    if (model.enough_workers)
+      list.push('These figures are for a loader with as many workers as it needs; dsanalyze whatif --find workers says how many that is here.');
     if (model.interference > 0)
       list.push('As measured, the full run reached ' + words.number(model.attained) + ' samples/s; interference took ' + words.share(model.interference) +
         ' of its epoch. The figures here are by the rates, which do not know of it.');
@@ -190,8 +192,8 @@
       make('p', { class: 'whatif-note muted' },
         'Computed in this page by the equations of dsanalyze whatif: samples/s = min(F, P, G), steady state, stages that overlap fully' +
         (model.emulated ? ', some of the rates emulated' : '') + '. Where two of the rates are within about 10 % of each other this is optimistic, because ' +
-        'stages then wait for one another; add --simulate for the epoch simulator.'),
-      make('p', { class: 'whatif-note muted' }, 'The same answer in a terminal: ', command));
+        'stages then wait for one another' + (model.enough_workers ? '.' : '; add --simulate for the epoch simulator.')),
+      ...(model.enough_workers ? [] : [make('p', { class: 'whatif-note muted' }, 'The same answer in a terminal: ', command)]));
     show();
   }
 

@@ -48,11 +48,25 @@ class Limits(ProgramTest):
         self.assertLess(both['samples_per_s'], 400)
         self.assertEqual(both['bottleneck_detail'], 'storage')
         self.assertEqual(list(pathlib.Path('/sys/fs/cgroup').glob('*/dsanalyze-*')), [])
+        self.check_other_hardware()
         # What is not the profile's dataset any more is said before anything runs.
         (self.folder / 'data' / 'more.bin').write_bytes(b'x' * files * size)
         run = self.whatif('--cache-size', '50%', '--validate', '--json')
         changed, = (answer for answer in json.loads(run.stdout)['answers'] if answer['change'])
         self.assertIn('which files its epochs read is not known', changed['not_measured'])
+
+    def check_other_hardware(self):
+        """Of the same profile: a search among machines, and the sliders of its page."""
+        found = json.loads(self.whatif('--search', '--prices', 'google-us-central1', '--measured-accelerator', 'v100', '--json').stdout)['search']
+        self.assertGreater(found['setups'], 100)
+        self.assertIn('workers-as-needed', {finding['code'] for finding in found['findings']})
+        self.assertIn('--workers does not go with --search', self.whatif('--search', '--prices', 'google-us-central1', '--workers', '4', code=(2,)).stderr)
+        page = self.folder / 'page.html'
+        subprocess.run([program, 'report', self.saved, '-o', page], capture_output=True, env=self.environment, check=True)
+        live, = json.loads(page.read_text().split('id="record">')[1].split('</script>')[0])['live']
+        self.assertTrue(live['enough_workers'])
+        self.assertEqual({slider['name'] for slider in live['sliders'] if slider['values']},
+                         {'cache_fraction', 'cores', 'accelerator_speed', 'accelerators', 'storage_factor'})
 
 
 if __name__ == '__main__':

@@ -8,6 +8,8 @@
 #include "answers.hpp"
 #include "base/error.hpp"
 #include "base/random.hpp"
+#include "models/search/search.hpp"
+#include "search_shop.hpp"
 
 using namespace dsanalyze;
 using testing::has_code;
@@ -368,4 +370,52 @@ TEST_CASE("without the rates of storage, what needs them is refused with the rea
   question = {};
   question.find = {"storage"};
   CHECK_THROWS_WITH_AS(answer(model, question), doctest::Contains("--find storage"), UsageError);
+}
+
+TEST_CASE("for other hardware the loader has as many workers as it needs: P goes with the cores, and storage with the page cache") {
+  Made made;
+  made.seconds = made.cpu = 0.01;
+  made.workers = 1;
+  made.cores = 4;
+  TrainingModel model = with_storage(made);
+  model.storage->page_cache_bytes = 50'000'000;
+  const RateModel hardware = hardware_model(model);
+  CHECK(hardware.enough_workers);
+  CHECK(hardware.rates.prep == doctest::Approx(4 / (made.cpu + made.take)).epsilon(0.01));
+  CHECK(hardware.rates.ingestion == doctest::Approx(made.steps(1)));
+  CHECK(hardware.rates.storage == doctest::Approx(700));  // four workers
+  CHECK(hardware.cache_fraction == 0.5);
+  CHECK(hardware.dataset_samples == 1000);
+  WhatIfQuestion question;
+  question.cores = {{8.0, std::nullopt}};
+  question.cache_sizes = {{ByteAmount::Kind::fraction, 0, 1}};
+  question.combine = WhatIfQuestion::Combine::every_combination;
+  const WhatIfResult result = answer(hardware, question);
+  for (const WhatIfAnswer& one : result.answers) {
+    const double cores = one.change.cores.value_or(4);
+    CHECK(one.prep == doctest::Approx(std::min(cores / (made.cpu + made.take), 1 / made.take)).epsilon(0.02));
+    if (one.change.cache_fraction == 1.0) CHECK(one.samples_per_s == doctest::Approx(std::min(one.prep, made.steps(1))).epsilon(0.02));
+  }
+}
+
+TEST_CASE("a search for a training finds set-ups that reach the target, and says that workers are as many as needed") {
+  Made made;
+  made.seconds = made.cpu = 0.01;
+  made.cores = 4;
+  made.step = 0.002;
+  TrainingModel model = with_storage(made);
+  model.epoch_samples = 1000;
+  const double target = 600;
+  const SearchResult found = search_setups(hardware_model(model), test_shop::question_of(target));
+  CHECK(has_code(found.findings, "workers-as-needed"));
+  REQUIRE(found.cheapest);
+  CHECK(found.cheapest->samples_per_s >= target);
+  CHECK(found.cheapest->setup.cores >= 6);
+}
+
+TEST_CASE("other hardware needs the rates of storage and the CPU time of the workers") {
+  CHECK_THROWS_WITH_AS(hardware_model(Made{}.model()), doctest::Contains("storage [S]"), UsageError);
+  TrainingModel model = with_storage({});
+  model.worker_cpu.reset();
+  CHECK_THROWS_WITH_AS(hardware_model(model), doctest::Contains("CPU time"), UsageError);
 }

@@ -11,6 +11,7 @@
 #include "base/text/json_reader.hpp"
 #include "base/text/text.hpp"
 #include "models/whatif/live_model.hpp"
+#include "models/whatif/training_model.hpp"
 #include "models/whatif/whatif.hpp"
 
 namespace dsanalyze::cli {
@@ -77,10 +78,17 @@ std::string label_of(const std::filesystem::path& file, const std::vector<std::f
 
 }  // namespace
 
+namespace {
+
+/// What its page's sliders and curves are made of.
+RateModel model_of(const ProfileResult& profile) { return profile.command.empty() ? rate_model(profile) : hardware_model(training_model(profile)); }
+
+}  // namespace
+
 ReportInput report_input(const std::string& label, const std::string& file, ProfileResult profile) {
   ReportInput input{label, std::move(profile), {}, ""};
   try {
-    input.curves = report_curves(rate_model(std::get<ProfileResult>(input.record)));
+    input.curves = report_curves(model_of(std::get<ProfileResult>(input.record)));
     input.live_model = live_model_json(std::get<ProfileResult>(input.record), file);
   } catch (const std::exception&) {
     // Rates that the models refuse are no reason to leave out what was measured.
@@ -108,7 +116,7 @@ std::string whatif_command(const std::string& path) {
 
 std::string live_model_json(const ProfileResult& profile, const std::string& path) {
   try {
-    return to_json(live_model(rate_model(profile), whatif_command(path)));
+    return to_json(live_model(model_of(profile), whatif_command(path)));
   } catch (const UsageError&) {
     return "";
   }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/host/host.hpp"
@@ -25,9 +26,7 @@ void refuse_options(const TypedOptions& typed) {
   const std::string own =
       "a profile of a launched training knows no rates of storage and memory, which this needs. Profile its dataset with dsanalyze's own "
       "loader (dsanalyze profile DATASET)";
-  for (const char* const option :
-       {"--search", "--prices", "--target", "--measured-accelerator", "--job-mix", "--simulate", "--rates", "--staging-size", "--staging-policy"})
-    refuse(option, own);
+  for (const char* const option : {"--job-mix", "--simulate", "--rates", "--staging-size", "--staging-policy"}) refuse(option, own);
 }
 
 TrainingRuns training_runs(const ProfileResult& profile) {
@@ -50,6 +49,8 @@ TrainingRuns training_runs(const ProfileResult& profile) {
 Outcome whatif_of_training(const ProfileResult& profile, const std::string& name, const CommandContext& context) {
   const TypedOptions& typed = context.typed;
   refuse_options(typed);
+  const SearchOptions search(typed);
+  const bool searches = search.asked();
   TrainingModel model = training_model(profile);
   double run_scatter = 0;
   typed.set(run_scatter, "--run-scatter", parse_share);
@@ -59,10 +60,18 @@ Outcome whatif_of_training(const ProfileResult& profile, const std::string& name
   if (typed.given("--storage"))
     question.storage = storage_changes(typed, model.storage ? std::optional(model.storage->bytes_per_sample) : std::nullopt);
 
+  std::optional<SearchResult> searched;
+  if (searches) {
+    if (!question.workers.empty()) throw UsageError("--workers does not go with --search: each set-up has as many workers as it needs");
+    if (typed.given("--validate")) throw UsageError("--validate does not go with --search: what it finds is another machine");
+    searched = search.search(hardware_model(model), std::exchange(question, {}), &profile, context);
+  }
+
   const auto answered = [&](WhatIfQuestion::Combine combine) {
     question.combine = combine;
     WhatIfResult result = answer(model, question);
     result.source = name;
+    result.search = searched;
     if (!profile.trusted)
       result.findings.insert(result.findings.begin(),
                              {"profile-not-trusted", Finding::Severity::warning,

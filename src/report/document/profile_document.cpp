@@ -104,9 +104,10 @@ Section live_section(ProfileViews views) {
       section.blocks.emplace_back(LivePlace{view.number, views.size() > 1 ? view.label : ""});
     } else if (!view.profile->command.empty() && view.profile->ingestion && view.profile->prep) {
       section.blocks.emplace_back(Paragraph{
-          fmt::format("{}There are no sliders for a launched training, as the rates of its storage and memory were not measured. Ask `dsanalyze "
-                      "whatif --workers 4,8 --cores 8 --accelerator-speed 2x` of its profile.",
-                      views.size() > 1 ? view.label + ": " : ""),
+          fmt::format(
+              "{}There are no sliders for this training, as the rates of its storage and memory were not measured (the findings say why). Ask "
+              "`dsanalyze whatif --workers 4,8 --cores 8 --accelerator-speed 2x` of its profile.",
+              views.size() > 1 ? view.label + ": " : ""),
           Paragraph::Tone::muted});
     }
   return section;

@@ -1,0 +1,82 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "base/error.hpp"
+#include "training_model.hpp"
+
+namespace dsanalyze {
+namespace {
+
+/// P on so many cores with enough workers: of the numbers that bring nearly the most and are not far beyond those measured, the best known.
+struct MostPrep {
+  double rate = 0;
+  double error = 0;
+  int workers = 0;
+};
+MostPrep most_prep(const TrainingModel& from_memory, double cores) {
+  constexpr double nearly = 0.98;
+  const int most = static_cast<int>(most_extrapolation) * std::max(from_memory.prep.back().workers, 1);
+  std::vector<MostPrep> tried;
+  for (int workers = 1; workers <= most; workers = std::max(workers + 1, workers * 5 / 4)) {
+    const TrainingRates rates = rates_of(from_memory, {.workers = workers, .cores = cores});
+    tried.push_back({rates.prep, std::clamp((rates.ci95_prep.high - rates.ci95_prep.low) / 2 / rates.prep, 0.0, 1.0), workers});
+  }
+  const double best = std::ranges::max(tried, {}, &MostPrep::rate).rate;
+  std::erase_if(tried, [best](const MostPrep& one) { return one.rate < nearly * best; });
+  return std::ranges::min(tried, {}, &MostPrep::error);
+}
+
+/// As far as a page's sliders and a search ask for them.
+std::vector<double> asked_cores(double measured) {
+  std::vector<double> cores;
+  for (const double factor : {0.25, 0.5, 1.0, 2.0, 4.0}) cores.push_back(factor * measured);
+  return cores;
+}
+
+}  // namespace
+
+RateModel hardware_model(const TrainingModel& training) {
+  if (!training.storage)
+    throw UsageError(
+        "what storage [S] and memory [C] supply to this training is not in the profile (its findings say why), so nothing can be said of other "
+        "hardware for it");
+  if (!training.worker_cpu)
+    throw UsageError("the profile does not say how much CPU time its loader takes, so nothing can be said of other cores: profile the command again");
+  TrainingModel from_memory = training;
+  from_memory.storage.reset();
+  from_memory.waits_for_storage = false;
+  const TrainingModel::Storage& storage = *training.storage;
+  const MostPrep prep = most_prep(from_memory, training.cores);
+  const TrainingRates found = rates_of(from_memory, {.workers = std::max(training.workers, 1)});
+
+  RateModel model;
+  const double supplied = supply(storage.curve, training.ranks * prep.workers);
+  model.rates = {found.ingestion, prep.rate, storage.cache_rate > 0 ? storage.cache_rate : std::numeric_limits<double>::infinity(), supplied};
+  model.ingestion_error = training.ingestion_error;
+  model.prep_error = prep.error;
+  model.storage_error = storage.error;
+  model.run_error = training.run_error;
+  model.cores = model.measured_cores_high = training.cores;
+  std::vector<ScalingPoint> points;
+  for (const double cores : asked_cores(training.cores)) {
+    const MostPrep there = most_prep(from_memory, cores);
+    points.push_back({cores, there.rate, there.error});
+  }
+  model.scaling = FittedScaling(points, std::numeric_limits<double>::infinity());
+  model.accelerators = training.ranks;
+  model.batch_size = training.step_samples / training.ranks;
+  model.dataset_bytes = storage.dataset_bytes;
+  model.dataset_samples = static_cast<std::uint64_t>(
+      std::llround(training.epoch_samples.value_or(std::max(static_cast<double>(storage.dataset_bytes) / storage.bytes_per_sample, 1.0))));
+  model.request_bytes = storage.bytes_per_sample;
+  model.storage_bytes_per_s = supplied * storage.bytes_per_sample;
+  model.misses = storage.misses;
+  model.cache_fraction = std::min(static_cast<double>(storage.page_cache_bytes) / static_cast<double>(storage.dataset_bytes), 1.0);
+  model.accelerator_shares_cores = training.shares_cores;
+  model.enough_workers = true;
+  return model;
+}
+
+}  // namespace dsanalyze
