@@ -8,7 +8,7 @@ using namespace dsanalyze;
 
 namespace {
 
-constexpr const char* rates = "G=12000,P=10208,C=251952,S=4698.5";
+constexpr const char* typed_rates = "G=12000,P=10208,C=251952,S=4698.5";
 constexpr const char* curves_base = "cores=24,accelerators=8,dataset=146GB,cache=35%";
 
 const CurvePoint* point_at(const ReportCurve& curve, double x) {
@@ -19,7 +19,7 @@ const CurvePoint* point_at(const ReportCurve& curve, double x) {
 }  // namespace
 
 TEST_CASE("each curve of a report holds the set-up as it stands and the point where its factor no longer binds") {
-  const RateModel model = rate_model_from_text(rates, curves_base);
+  const RateModel model = rate_model_from_text(typed_rates, curves_base);
   const ReportCurves curves = report_curves(model);
   REQUIRE(curves.cache);
   REQUIRE(curves.cores);
@@ -36,7 +36,7 @@ TEST_CASE("each curve of a report holds the set-up as it stands and the point wh
 }
 
 TEST_CASE("a report's cache curve crosses where whatif finds the smallest cache, and says what binds there") {
-  const RateModel model = rate_model_from_text(rates, curves_base);
+  const RateModel model = rate_model_from_text(typed_rates, curves_base);
   WhatIfQuestion question;
   question.find = {"cache"};
   const WhatIfFound found = answer(model, question).found.at(0);
