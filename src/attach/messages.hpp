@@ -99,7 +99,16 @@ struct DrainedMessage {
     double workers_seconds = 0;
   };
   std::optional<Cpu> cpu{};  ///< nothing where the kernel does not say, or too few batches came
-  std::string error;         ///< why there is nothing, or less; empty
+  /// What the workers were found at.
+  struct Stage {
+    std::string name;  ///< "RandomResizedCrop", "train.py:23 augment"
+    std::string file;
+    int line = 0;
+    std::uint64_t count = 0;  ///< looks that found one of them there
+    double cpu_seconds = 0;   ///< since the look before each
+  };
+  std::vector<Stage> stages{};
+  std::string error;  ///< why there is nothing, or less; empty
 };
 
 /// What the process has done so far, sent while none of its loaders is known to train.

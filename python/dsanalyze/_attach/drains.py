@@ -10,6 +10,7 @@ from torch.utils.data import DataLoader
 
 from .batches import samples_of, tensors_of
 from .shared_memory import full_text
+from .stages import Pipe
 
 stall_seconds = min(120.0, float(os.environ.get('DSANALYZE_ATTACH_PATIENCE', 120)))
 grace_seconds = min(60.0, stall_seconds)
@@ -43,11 +44,11 @@ class _Lists:
             given += 1
 
 
-def _loader(record, lists, count, workers):
-    """A loader like the script's, with its own generator, and with a deadline for each batch."""
+def _loader(record, lists, count, workers, pipe=None):
+    """A loader like the script's, with its own generator, and with a deadline for each batch. Its workers tell `pipe` what they compute."""
     recipe = record.recipe
     arguments = {'num_workers': workers, 'collate_fn': recipe['collate_fn'], 'pin_memory': recipe['pin_memory'],
-                 'worker_init_fn': recipe['worker_init_fn'], 'generator': torch.Generator()}
+                 'worker_init_fn': recipe['worker_init_fn'] if pipe is None else pipe.init(recipe['worker_init_fn']), 'generator': torch.Generator()}
     if recipe.get('pin_memory_device'):
         arguments['pin_memory_device'] = recipe['pin_memory_device']
     if workers and 'in_order' in recipe:
@@ -132,6 +133,8 @@ class _Source:
 
     def __init__(self, record, workers, batches, warm):
         self.record = record
+        forks = workers and record.facts['start_method'] == 'fork' and not warm
+        self._pipe = Pipe(workers) if forks else None
         self.restarts = 0
         self.given = 0
         self.lists = record.lists[:batches or None] if warm or not record.warmed else record.lists[:record.warmed]
@@ -140,8 +143,13 @@ class _Source:
         if warm and record.map_style:
             self.limit = min(self.limit, len(self.lists))
         self._subset = math.inf if warm or not record.warmed else record.warmed
-        self._loader = _loader(record, self.lists, self.limit if self.limit < math.inf else None, workers)
-        self._iterator = _start(self._loader)
+        try:
+            self._loader = _loader(record, self.lists, self.limit if self.limit < math.inf else None, workers, self._pipe)
+            self._iterator = _start(self._loader)
+        except BaseException:
+            if self._pipe is not None:
+                self._pipe.take()
+            raise
         self._since_start = 0
         self.shapes = []
 
@@ -165,7 +173,10 @@ class _Source:
         return getattr(self._iterator, '_workers', ())
 
     def stop(self):
+        """Ends its workers, and returns what they computed."""
         _stop(self._iterator)
+        pipe, self._pipe = self._pipe, None
+        return pipe.take() if pipe is not None else []
 
 
 def _cpu_of(process):
@@ -238,8 +249,9 @@ def drain(records, workers, batches, seconds, which):
     if cpu is not None:
         message['cpu'] = cpu
     message['differs'] = False
+    message['stages'] = []
     for source in sources:
-        source.stop()
+        message['stages'] += source.stop()
         record = source.record
         if warm:
             record.warmed = source.given

@@ -107,6 +107,14 @@ struct ReadsRecord {
   std::optional<Bytes> page_cache_bytes{};  ///< memory that the page cache may use beside the training's processes
 };
 
+/// A part of what makes a loader's batches.
+struct StageRecord {
+  std::string name;    ///< "RandomResizedCrop", "train.py:23 augment"
+  std::string file{};  ///< of the function
+  int line = 0;        ///< where it was found first
+  double fraction = 0;
+};
+
 /// P of the launched training's own loader.
 struct WorkerPoint {
   int workers = 0;

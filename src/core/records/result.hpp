@@ -270,6 +270,7 @@ struct ProfileResult {
   std::optional<WaitsRecord> waits;          ///< with `command`
   std::optional<LaunchRecord> launch;        ///< with `command`
   std::optional<FixRecord> fix;              ///< with `command`: where a change was found that makes it faster
+  std::vector<StageRecord> hot;              ///< with `command`: of the CPU time of the workers, while the loader was drained; may be empty
   std::optional<ReadsRecord> reads;          ///< with `command`, where what it reads was traced
   struct Stalls {
     StallRecord compute, prep, fetch;

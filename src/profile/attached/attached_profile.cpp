@@ -354,6 +354,30 @@ std::optional<BottleneckRecord> bottleneck_of(const AttachedTraining& training, 
   return record;
 }
 
+/// What the workers computed while the loader was drained, where they were looked at often enough: the parts of 1 % and more.
+std::vector<StageRecord> hot_stages(const AttachedTraining& training) {
+  constexpr std::uint64_t least_looks = 40;
+  constexpr double least_fraction = 0.01;
+  std::uint64_t looks = 0;
+  double seconds = 0;
+  std::map<std::string, StageRecord> stages;
+  for (const DrainMeasurement& drain : training.drains)
+    for (const auto& [rank, drained] : drain.by_rank)
+      for (const DrainedMessage::Stage& stage : drained.stages) {
+        looks += stage.count;
+        seconds += stage.cpu_seconds;
+        stages.try_emplace(stage.name, StageRecord{stage.name, stage.file, stage.line, 0}).first->second.fraction += stage.cpu_seconds;
+      }
+  std::vector<StageRecord> hot;
+  if (looks < least_looks || seconds <= 0) return hot;
+  for (auto& [name, stage] : stages) {
+    stage.fraction /= seconds;
+    if (stage.fraction >= least_fraction) hot.push_back(std::move(stage));
+  }
+  std::ranges::stable_sort(hot, std::ranges::greater{}, &StageRecord::fraction);
+  return hot;
+}
+
 }  // namespace
 
 ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSettings& settings, const HostFacts& host) {
@@ -402,6 +426,7 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
   find_attached_problems(launched, settings.mode, result);
   find_changed_batches(training, result);
   take_reads(launched, result);
+  result.hot = hot_stages(training);
 
   result.stalls = attached_stalls(training, result);
   result.bottleneck = bottleneck_of(training, result);

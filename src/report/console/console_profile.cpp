@@ -328,6 +328,15 @@ std::string ranks_table(const WaitsRecord& waits, std::size_t width) {
   return "\n" + table.text(width);
 }
 
+/// "pil_loader 61 %, RandomResizedCrop 19 % of worker CPU time".
+std::string hot_text(const std::vector<StageRecord>& hot) {
+  constexpr std::size_t most_shown = 4;
+  std::vector<std::string> parts;
+  for (const StageRecord& stage : hot)
+    if (parts.size() < most_shown) parts.push_back(fmt::format("{} {:.0f} %", printable(stage.name), 100 * stage.fraction));
+  return fmt::format("{} of worker CPU time", fmt::join(parts, ", "));
+}
+
 /// "train.py:41 num_workers=10 (now 4): 3,880 ± 160 samples/s (2.3x)", what is next, and how to try it.
 std::string fix_lines(const ProfileResult& result, std::size_t width) {
   const FixRecord& fix = *result.fix;
@@ -389,6 +398,7 @@ std::string attached_summary(const ProfileResult& result, const ConsoleStyle& st
       points.push_back(fmt::format("{}: {}", point.workers, format_number(point.samples_per_s)));
     text += labelled("workers", fmt::format("P by num_workers: {}", fmt::join(points, "; ")), width);
   }
+  if (!result.hot.empty()) text += labelled("hot", hot_text(result.hot), width);
   if (const RunRecord* full = result.run("full")) {
     std::string reached = fmt::format("{} samples/s as found", format_rate(full->samples_per_s, full->ci95_samples_per_s));
     if (const RunRecord* cached = result.run("cached"))

@@ -98,6 +98,13 @@ struct Fields<ReadsRecord> {
 };
 
 template <>
+struct Fields<StageRecord> {
+  using R = StageRecord;
+  static constexpr std::tuple list{field("name", &R::name), field("file", &R::file), field("line", &R::line),
+                                   field("fraction", &R::fraction).in(0, 1)};
+};
+
+template <>
 struct Fields<WorkerPoint> {
   using R = WorkerPoint;
   static constexpr std::tuple list{field("workers", &R::workers),

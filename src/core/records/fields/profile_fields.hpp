@@ -265,6 +265,7 @@ struct Fields<ProfileResult> {
                                    field("launch", &R::launch).omitted(),
                                    field("fix", &R::fix).omitted(),
                                    field("reads", &R::reads).omitted(),
+                                   field("hot", &R::hot).omitted(),
                                    field("stalls", &R::stalls),
                                    field("attained", &R::attained).omitted(),
                                    field("bottleneck", &R::bottleneck),
