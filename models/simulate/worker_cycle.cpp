@@ -62,8 +62,11 @@ class WorkersAtWork {
   double rate() {
     // Workers that begin at once would go on in step for a while.
     for (int worker = 0; worker < m_cycle.workers; ++worker) m_elsewhere.come(worker, m_random.uniform(0, typical_seconds()));
-    const auto count = static_cast<std::uint64_t>(std::max(least_samples, samples_a_worker * m_cycle.workers));
-    const std::uint64_t warm_up = count / 5;
+    const double misses = std::max(m_cycle.miss_fraction, 1e-9);
+    const double needed = std::max<double>(least_samples, samples_a_worker * m_cycle.workers);
+    const auto count = static_cast<std::uint64_t>(std::clamp(least_misses / misses, needed, std::max(needed, most_samples)));
+    // A queue at storage fills once each worker has missed.
+    const auto warm_up = std::max(count / 5, static_cast<std::uint64_t>(std::min(2 * m_cycle.workers / misses, static_cast<double>(count))));
     while (m_done < warm_up) step();
     const double begin = m_now;
     while (m_done < warm_up + count) step();
@@ -74,6 +77,8 @@ class WorkersAtWork {
   static constexpr std::uint64_t seed = 20'241;
   static constexpr int least_samples = 10'000;
   static constexpr int samples_a_worker = 40;
+  static constexpr double least_misses = 1'000;
+  static constexpr double most_samples = 40'000;
 
   static constexpr std::size_t unlimited = SIZE_MAX;
 

@@ -62,7 +62,8 @@ WhatIfAnswer answer_of(const TrainingModel& model, const TrainingChange& change)
   answer.change.storage_factor = change.storage_factor;
   if (rates.storage) {
     answer.storage = *rates.storage;
-    answer.cache = model.storage->cache_rate;
+    // C was measured with as many reads in flight as there are workers.
+    answer.cache = change.workers.value_or(model.workers) == model.workers ? model.storage->cache_rate : 0;
     if (answer.cache > 0) answer.fetch = 1 / (rates.miss_fraction / answer.storage + (1 - rates.miss_fraction) / answer.cache);
   }
   answer.ingestion = rates.ingestion;
@@ -76,8 +77,10 @@ WhatIfAnswer answer_of(const TrainingModel& model, const TrainingChange& change)
   answer.extrapolation = rates.extrapolation;
   answer.stalls.compute = std::min(rates.samples_per_s / rates.ingestion, 1.0);
   // The time that a sample takes more than with its data in memory is storage's.
-  const double from_memory = std::min(rates.prep_from_memory, rates.ingestion);
-  answer.stalls.fetch = rates.miss_fraction > 0 ? std::clamp(1 - rates.samples_per_s / from_memory, 0.0, 1 - answer.stalls.compute) : 0;
+  TrainingChange in_memory = change;
+  in_memory.cached = 1;
+  const double from_memory = rates.miss_fraction > 0 ? rates_of(model, in_memory).samples_per_s : rates.samples_per_s;
+  answer.stalls.fetch = std::clamp(1 - rates.samples_per_s / from_memory, 0.0, 1 - answer.stalls.compute);
   answer.stalls.prep = 1 - answer.stalls.compute - answer.stalls.fetch;
   answer.speedup = rates.samples_per_s / model.found;
   return answer;

@@ -158,7 +158,12 @@ std::optional<TrainingModel::Storage> storage_of(const ProfileResult& profile, c
   storage.dataset_bytes = *reads.dataset_bytes;
   storage.page_cache_bytes = *reads.page_cache_bytes;
   double request_bytes = reads.bytes_per_sample;
-  for (const StoragePoint& point : profile.storage_by_request) {
+  for (std::size_t at = 0; at < profile.storage_by_request.size(); ++at) {
+    const StoragePoint& point = profile.storage_by_request[at];
+    if (point.concurrency < 1 || !(point.bytes_per_s >= 1))
+      throw UsageError(
+          fmt::format("/curves/S_by_request/{}: found {} reads in flight and {}, expected at least one of each: profile the command again", at,
+                      point.concurrency, format_bytes_per_second(point.bytes_per_s)));
     storage.curve.push_back({static_cast<double>(point.concurrency), point.bytes_per_s / reads.bytes_per_sample});
     request_bytes = point.request_bytes;
   }
@@ -195,18 +200,27 @@ double prep_with_storage(const TrainingModel& model, int workers, double cores, 
                          const ChangedSupply& changed) {
   if (misses <= 0) return prep;
   const std::vector<SupplyPoint>& curve = changed.curve;
-  const double at_most = changed.most / misses;
+  const double readers = static_cast<double>(model.ranks) * std::max(workers, 1);
+  double best = supply(curve, readers);
+  for (const SupplyPoint& point : curve)
+    if (point.readers <= readers) best = std::max(best, point.samples_per_s);
+  const double supplied = std::min(changed.most, best);
+  const double at_most = supplied / misses;
   if (workers == 0) return std::min(1 / (1 / prep + misses / supply(curve, model.ranks)), at_most);
   const double cpu = std::min(model.worker_cpu.value_or(0) + model.process_cpu, worker_seconds(model));
-  WorkerCycle cycle{model.ranks * workers, cores, cpu, worker_seconds(model) - cpu, 0, curve};
+  // Of very many workers, a part on its part of the cores and of storage.
+  constexpr double most_simulated = 1024;
+  const double parts = std::ceil(readers / most_simulated);
+  WorkerCycle cycle{static_cast<int>(std::lround(readers / parts)), cores / parts, cpu, worker_seconds(model) - cpu, 0, curve};
+  for (SupplyPoint& point : cycle.storage) point.readers /= parts, point.samples_per_s /= parts;
   // What P was corrected by is time that a worker takes, and storage is as fast as before.
   if (limit != Limit::process) {
-    const double slower = cycle_rate(cycle) / prep;
+    const double slower = parts * cycle_rate(cycle) / prep;
     cycle.cpu_seconds *= slower;
     cycle.other_seconds *= slower;
   }
   cycle.miss_fraction = misses;
-  return std::min({prep, cycle_rate(cycle), at_most});
+  return std::min({prep, parts * cycle_rate(cycle), at_most});
 }
 
 }  // namespace
@@ -219,6 +233,7 @@ TrainingModel training_model(const ProfileResult& profile) {
   if (full == nullptr || full->samples_per_s <= 0 || !profile.waits)
     throw UsageError(
         "the profile does not say what the steps of this training wait for (see its findings), so nothing can be said of a change to its loader");
+  if (!(profile.waits->step_seconds > 0)) throw UsageError("/waits/step_seconds: found 0, expected the time of a step: profile the command again");
   TrainingModel model;
   model.ranks = std::max(profile.settings.accelerators, 1);
   model.workers = profile.loader->workers;
@@ -320,7 +335,8 @@ TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change)
   rates.detail = by_cores ? "cores" : by_prep ? detail_of_prep(model, law.limit) : detail_of_steps(model, speed);
   // Storage, where prep from memory would do, where it supplies all that it can, or where it costs the workers more than prep itself.
   constexpr double mostly = 0.5;
-  if (by_prep && !by_cores && (rates.prep_from_memory >= rates.ingestion || storage_gives_all || rates.prep < mostly * rates.prep_from_memory)) {
+  const bool held_up = workers > 0 && (rates.prep_from_memory >= rates.ingestion || storage_gives_all);
+  if (by_prep && !by_cores && (held_up || rates.prep < mostly * rates.prep_from_memory)) {
     rates.bottleneck = "io";
     rates.detail = "storage";
   }
@@ -341,6 +357,7 @@ TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change)
     const double lost = rates.prep / rates.prep_from_memory;
     rates.too_close |= std::abs(lost - mostly) < alike;
   }
+  if (storage_gives_all && rates.prep_from_memory < rates.ingestion) rates.too_close |= rates.prep > (1 - hardly_apart) * rates.prep_from_memory;
   if (model.waits_for_storage && !model.storage) {
     // What storage supplies is known of the training as found alone.
     if (workers <= model.workers) rates.samples_per_s = std::min(rates.samples_per_s, model.found);

@@ -35,8 +35,9 @@ void list_names(const fs::path& folder, const std::string& prefix, bool inner, s
   std::error_code error;
   for (fs::directory_iterator at(folder, error), end; !error && at != end && names.size() < most_entries; at.increment(error)) {
     const std::string name = prefix + at->path().filename().native();
-    names.push_back(name);
     std::error_code ignored;
+    const bool file = at->is_regular_file(ignored);
+    names.push_back(file ? fmt::format("{}\t{}\t{}", name, at->file_size(ignored), at->last_write_time(ignored).time_since_epoch().count()) : name);
     if (inner && at->is_directory(ignored) && !at->is_symlink(ignored)) list_names(at->path(), name + "/", false, names);
   }
 }

@@ -41,6 +41,9 @@ struct DataFiles {
   Bytes bytes = 0;
 };
 DataFiles data_files(const fs::path& place, Bytes expected) {
+  constexpr double longest_seconds = 20;
+  const Clock& clock = *system_timing().clock;
+  const Deadline deadline = clock.after(longest_seconds);
   DataFiles found;
   const auto add = [&](const fs::path& path) {
     struct stat info {};
@@ -56,8 +59,12 @@ DataFiles data_files(const fs::path& place, Bytes expected) {
   for (fs::recursive_directory_iterator
            entry(place, fs::directory_options::follow_directory_symlink | fs::directory_options::skip_permission_denied, error),
        end;
-       !error && entry != end && found.bytes <= 2 * expected; entry.increment(error))
+       !error && entry != end && found.bytes <= 2 * expected; entry.increment(error)) {
+    if (clock.now() > deadline.at)
+      throw Error(fmt::format("which files its epochs read is not known: {} has more than can be looked through in {:.0f} s",
+                              printable(place.native()), longest_seconds));
     add(entry->path());
+  }
   return found;
 }
 
@@ -152,6 +159,7 @@ double settling_seconds(const WhatIfChange& change) {
 
 TrainingLimits::TrainingLimits(const ProfileResult& profile, const WhatIfChange& change, double start_seconds, const std::stop_token& stop,
                                Timing timing) {
+  m_clock = timing.clock;
   const auto size = page_cache_of(change);
   std::vector<DataFile> files;
   try {
@@ -172,23 +180,31 @@ TrainingLimits::TrainingLimits(const ProfileResult& profile, const WhatIfChange&
   }
   if (change.storage_bytes_per_s) m_storage = std::make_unique<StorageGroup>(profile.reads->dataset_path, *change.storage_bytes_per_s);
   if (!size) return;
-  m_follower = std::jthread(
-      [memory = m_memory.get(), target = *size, started = timing.clock->after(start_seconds), clock = timing.clock](const std::stop_token& ending) {
-        std::mutex mutex;
-        std::condition_variable_any woken;
-        std::unique_lock lock(mutex);
-        while (!ending.stop_requested()) {
-          const bool starting = clock->now() < started.at;
-          const MemoryGroup::Use use = memory->use();
-          const Bytes own = use.total - std::min(use.total, use.page_cache);
-          try {
-            memory->limit(target + std::max(own, starting ? room_to_start : 0));
-          } catch (const Error&) {
-            return;  // The group is as large as it was.
-          }
-          woken.wait_for(lock, ending, between_looks, [] { return false; });
-        }
-      });
+  m_follower = std::jthread([this, memory = m_memory.get(), target = *size, started = timing.clock->after(start_seconds),
+                             clock = timing.clock](const std::stop_token& ending) {
+    std::mutex mutex;
+    std::condition_variable_any woken;
+    std::unique_lock lock(mutex);
+    while (!ending.stop_requested()) {
+      const bool starting = clock->now() < started.at;
+      const MemoryGroup::Use use = memory->use();
+      const Bytes own = use.total - std::min(use.total, use.page_cache);
+      try {
+        memory->limit(target + std::max(own, starting ? room_to_start : 0));
+        if (!starting && m_held_since == never_held) m_held_since = clock->now();
+      } catch (const Error&) {
+        m_held_since = never_held;  // The group is as large as it was.
+        return;
+      }
+      woken.wait_for(lock, ending, between_looks, [] { return false; });
+    }
+  });
+}
+
+bool TrainingLimits::held_for(double seconds) const {
+  if (!m_memory) return true;
+  const Nanoseconds since = m_held_since;
+  return since != never_held && to_seconds(m_clock->now() - since) >= seconds;
 }
 
 }  // namespace dsanalyze

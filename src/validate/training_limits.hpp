@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -34,8 +35,13 @@ class TrainingLimits {
   ~TrainingLimits() = default;
   TrainingLimits(const TrainingLimits&) = delete;
   TrainingLimits& operator=(const TrainingLimits&) = delete;
+  /// Whether the memory for the page cache has been limited for so long, to what the change asks for; true without such a change.
+  [[nodiscard]] bool held_for(double seconds) const;
 
  private:
+  std::atomic<Nanoseconds> m_held_since = never_held;
+  static constexpr Nanoseconds never_held = -1;
+  const Clock* m_clock = nullptr;
   std::unique_ptr<MemoryGroup> m_memory;
   std::unique_ptr<StorageGroup> m_storage;
   std::jthread m_follower;  ///< ends before the groups go

@@ -95,6 +95,8 @@ Run run_once(const TrainingValidationPlan& plan, const ProfileResult& profile, c
   if (answer.change.cores) fewer.emplace(runs.host, static_cast<int>(*answer.change.cores));
   const LaunchedTraining launched = launch_training(settings, null_events(), stop, timing);
   if (!launched.failure.empty()) throw Error(launched.failure);
+  if (!limits.held_for(plan.measured_seconds / 2))
+    throw Error("the memory for the page cache was not limited in time: the training started sooner than when it was profiled; profile it again");
   const ProfileResult measured = attached_profile(launched, settings, runs.host);
   require_same_training(profile, measured, answer);
   const RunRecord* const full = measured.run("full");
@@ -241,17 +243,30 @@ void validate_training(const TrainingValidationPlan& plan, const ProfileResult& 
                        EventSink& events, const std::stop_token& stop, Timing timing) {
   std::vector<std::vector<Run>> measured(result.answers.size());
   const double each = plan.order.empty() ? 0 : plan.seconds / (static_cast<double>(plan.order.size()) * plan.rounds);
+  std::vector<std::string> failures(result.answers.size());
   double done = 0;
   for (int round = 0; round < plan.rounds; ++round) {
     for (const std::size_t at : plan.order) {
       events.progress({fmt::format("validation, run {} of {}", static_cast<int>(std::lround(done / each)) + 1, plan.rounds * plan.order.size()),
                        done / plan.seconds, plan.seconds - done});
-      measured[at].push_back(run_once(plan, profile, runs, result.answers[at], stop, timing));
       done += each;
+      if (!failures[at].empty()) continue;
+      try {
+        measured[at].push_back(run_once(plan, profile, runs, result.answers[at], stop, timing));
+      } catch (const Error& error) {
+        // Without the training as found there is nothing to compare with; another's failure costs its own answer alone.
+        if (error.kind() != ErrorKind::failed || at == 0) throw;
+        failures[at] = error.what();
+      }
     }
   }
   const TrainingModel model = training_model(profile);
-  for (const std::size_t at : plan.order) judge_training(model, result.answers[at], measured[at]);
+  for (const std::size_t at : plan.order) {
+    if (failures[at].empty())
+      judge_training(model, result.answers[at], measured[at]);
+    else
+      result.answers[at].not_measured = "its run failed: " + failures[at];
+  }
   result.validation = conclude_training_validation(result.answers);
 }
 

@@ -24,6 +24,17 @@ class Drains(unittest.TestCase):
             self.assertGreater(rate(message), expected * 0.4)  # A busy machine makes it slower, and never faster.
         self.assertTrue(all(message['main_cpu'] > 0 for message in drained))
 
+    def test_what_the_workers_compute_has_a_name(self):
+        launcher = Launcher(Plan(run(3), drain(2, 16, which='warm'), drain(2, 0, seconds=3), then=end))
+        launcher.run(here / 'train_stages.py')
+        warm, drained = launcher.first.of('drained')
+        self.assertEqual(warm['stages'], [])
+        cpu = {stage['name']: stage['cpu'] for stage in drained['stages']}
+        self.assertGreater(sum(stage['count'] for stage in drained['stages']), 5)
+        self.assertEqual(set(cpu) - {'train_stages.py:13 Slow', 'train_stages.py:28 decode'}, set(cpu) & {'default_collate', 'fetching'}, cpu)
+        self.assertGreater(cpu['train_stages.py:13 Slow'], 1.5 * cpu['train_stages.py:28 decode'])
+        self.assertTrue(all(stage['file'] == str(here / 'train_stages.py') for stage in drained['stages'] if stage['name'].startswith('train')))
+
     def test_the_cpu_time_of_workers_and_of_the_process_is_told_apart_from_waiting(self):
         launcher = Launcher(Plan(run(3), drain(2, 16, which='warm'), drain(2, 40), drain(0, 12), then=end))
         launcher.run(train, '--samples', 400, '--prep', 0.01, '--workers', 2, '--step', 0)

@@ -56,6 +56,12 @@ class Ways(TracerTest):
                 for access in reads:
                     self.assertLessEqual(access['offset'] + access['bytes'], size)
 
+    def test_a_call_that_fails_fails_as_it_does_alone(self):
+        run = subprocess.run([sys.executable, '-c', 'import ctypes, errno; c = ctypes.CDLL(None, use_errno=True); '
+                              'print(*((c.openat(5, path, 0), ctypes.get_errno() == errno.EFAULT) for path in (None, ctypes.c_char_p(8))))'],
+                             env=dict(os.environ, LD_PRELOAD=library), capture_output=True, text=True, check=False, timeout=60)
+        self.assertEqual((run.returncode, run.stdout), (0, '(-1, True) (-1, True)\n'), run.stderr)
+
     def test_offsets_are_where_the_bytes_lie(self):
         for way in ('read', 'fread', 'fread_large', 'getline', 'ifstream', 'fgets', 'getc_unlocked'):
             with self.subTest(way):

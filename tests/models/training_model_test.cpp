@@ -260,6 +260,16 @@ TEST_CASE("the model is read from the record of a launched training") {
   CHECK(model.delivery_seconds == doctest::Approx(0.0003 * 39 / 2));
   CHECK(model.training_cpu == doctest::Approx(0.002));
   CHECK(model.prep.back().error == doctest::Approx(0.025));
+  ProfileResult torn = profile;
+  torn.waits->step_seconds = 0;
+  CHECK_THROWS_WITH_AS(training_model(torn), doctest::Contains("/waits/step_seconds"), UsageError);
+  torn = profile;
+  torn.storage = rate(100);
+  torn.reads.emplace().dataset_bytes = Bytes{1} << 30;
+  torn.reads->page_cache_bytes = Bytes{1} << 30;
+  torn.reads->bytes_per_sample = 1e5;
+  torn.storage_by_request = {{1e5, 2, 1e7}, {1e5, 4, 0}};
+  CHECK_THROWS_WITH_AS(training_model(torn), doctest::Contains("/curves/S_by_request/1"), UsageError);
   CHECK(model.epoch_samples == doctest::Approx(3900));
   CHECK_FALSE(model.waits_for_storage);
   profile.bottleneck = BottleneckRecord{"io", "storage", true, "", "cpu"};
@@ -418,4 +428,35 @@ TEST_CASE("other hardware needs the rates of storage and the CPU time of the wor
   TrainingModel model = with_storage({});
   model.worker_cpu.reset();
   CHECK_THROWS_WITH_AS(hardware_model(model), doctest::Contains("CPU time"), UsageError);
+}
+
+TEST_CASE("however many workers there are, storage supplies no more than it can") {
+  Made made;
+  made.step = 1e-3;
+  made.cores = 64;
+  TrainingModel model = with_storage(made);
+  model.storage->curve = {{1, 20}, {8, 20}};
+  for (const double cached : {0.3, 0.99}) {
+    const double misses = rates_of(model, {.cached = cached}).miss_fraction;
+    REQUIRE(misses > 0);
+    for (const int workers : {2, 8, 64, 512, 5000}) {
+      INFO(cached, " ", workers);
+      CHECK(rates_of(model, {.workers = workers, .cached = cached}).prep <= 20 / misses * 1.000001);
+    }
+  }
+}
+
+TEST_CASE("without workers a little that comes from storage is neither the bottleneck nor half of the time") {
+  Made made;
+  made.workers = 0;
+  TrainingModel model = with_storage(made);
+  model.prep.insert(model.prep.begin(), {0, 100, 0.01});
+  model.found = 80;
+  WhatIfQuestion question;
+  question.cache_sizes = {{ByteAmount::Kind::fraction, 0, 0.999}};
+  const WhatIfAnswer answered = answer(model, question).answers.back();
+  CHECK(answered.bottleneck == "cpu");
+  CHECK(answered.stalls.fetch < 0.05);
+  CHECK(answered.stalls.prep > 0.5);
+  CHECK(answered.stalls.compute + answered.stalls.prep + answered.stalls.fetch == doctest::Approx(1));
 }

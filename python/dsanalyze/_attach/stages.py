@@ -113,7 +113,7 @@ def _hands_on(code, owner):
 def _named(code, owner, line):
     function = code.co_name
     name = function if not owner else owner if function in _by_the_class else owner + '.' + function
-    if '/site-packages/' not in code.co_filename and '/dist-packages/' not in code.co_filename:
+    if code.co_filename[:1] != '<' and '/site-packages/' not in code.co_filename and '/dist-packages/' not in code.co_filename:
         name = '{}:{} {}'.format(os.path.basename(code.co_filename), code.co_firstlineno, name)
     return name, code.co_filename, line
 

@@ -66,7 +66,10 @@ int opened_by(int descriptor, const char* path, bool in_folder) {
   return descriptor;
 }
 
-bool is_in_folder(int folder, const char* path) { return folder != AT_FDCWD && path[0] != '/'; }
+/// Of a call that opened something: the path of one that failed may point anywhere.
+int opened_in(int descriptor, int folder, const char* path) {
+  return descriptor < 0 ? descriptor : opened_by(descriptor, path, folder != AT_FDCWD && path[0] != '/');
+}
 
 bool has_mode(int flags) { return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE; }
 
@@ -76,7 +79,7 @@ int call_open(const Next<OpenCall>& next, const char* path, int flags, mode_t mo
 }
 
 int call_openat(const Next<OpenAtCall>& next, int folder, const char* path, int flags, mode_t mode) {
-  if (auto* const call = next.known()) return opened_by(call(folder, path, flags, mode), path, is_in_folder(folder, path));
+  if (auto* const call = next.known()) return opened_in(call(folder, path, flags, mode), folder, path);
   return static_cast<int>(failed_as_call(raw(SYS_openat, folder, word(path), flags, mode)));
 }
 
@@ -252,10 +255,10 @@ int traced_openat64(int folder, const char* path, int flags, ...) {
   return tracing::call_openat(tracing::next_openat64, folder, path, flags, mode);
 }
 int traced_openat_2(int folder, const char* path, int flags) {
-  return tracing::opened_by(tracing::next_openat_2.get()(folder, path, flags), path, tracing::is_in_folder(folder, path));
+  return tracing::opened_in(tracing::next_openat_2.get()(folder, path, flags), folder, path);
 }
 int traced_openat64_2(int folder, const char* path, int flags) {
-  return tracing::opened_by(tracing::next_openat64_2.get()(folder, path, flags), path, tracing::is_in_folder(folder, path));
+  return tracing::opened_in(tracing::next_openat64_2.get()(folder, path, flags), folder, path);
 }
 int traced_creat(const char* path, mode_t mode) { return tracing::opened_by(tracing::next_creat.get()(path, mode), path, false); }
 int traced_creat64(const char* path, mode_t mode) { return tracing::opened_by(tracing::next_creat64.get()(path, mode), path, false); }

@@ -29,6 +29,14 @@ void refuse_options(const TypedOptions& typed) {
   for (const char* const option : {"--job-mix", "--simulate", "--rates", "--staging-size", "--staging-policy"}) refuse(option, own);
 }
 
+RateModel searchable(const TrainingModel& model) {
+  try {
+    return hardware_model(model);
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("--search: {}", error.what()));
+  }
+}
+
 TrainingRuns training_runs(const ProfileResult& profile) {
   TrainingRuns runs;
   runs.host = read_host_facts();
@@ -64,7 +72,7 @@ Outcome whatif_of_training(const ProfileResult& profile, const std::string& name
   if (searches) {
     if (!question.workers.empty()) throw UsageError("--workers does not go with --search: each set-up has as many workers as it needs");
     if (typed.given("--validate")) throw UsageError("--validate does not go with --search: what it finds is another machine");
-    searched = search.search(hardware_model(model), std::exchange(question, {}), &profile, context);
+    searched = search.search(searchable(model), std::exchange(question, {}), &profile, context);
   }
 
   const auto answered = [&](WhatIfQuestion::Combine combine) {

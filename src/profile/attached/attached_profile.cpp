@@ -394,9 +394,13 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
   result.loader = training.loader;
   result.loader->samples_per_step = samples_per_step(training);
   result.launch = LaunchRecord{settings.working_directory, settings.paths, launched.first_step_seconds};
-  if (auto maker = path_record(std::filesystem::path(settings.working_directory) / training.loader->file, CommandPathRecord::Kind::code);
-      maker && std::ranges::find(result.launch->paths, maker->path, &CommandPathRecord::path) == result.launch->paths.end())
-    result.launch->paths.push_back(std::move(*maker));
+  if (auto maker = path_record(std::filesystem::path(settings.working_directory) / training.loader->file, CommandPathRecord::Kind::code); maker) {
+    const auto known = std::ranges::find(result.launch->paths, maker->path, &CommandPathRecord::path);
+    if (known == result.launch->paths.end())
+      result.launch->paths.push_back(std::move(*maker));
+    else
+      known->kind = CommandPathRecord::Kind::code;  // a script whose name does not say so
+  }
   result.host = host_record(host, training);
   result.settings.batch_size = training.loader->batch_size.value_or(0);
   result.settings.accelerators = ranks_of(training);

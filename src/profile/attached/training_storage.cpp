@@ -111,6 +111,8 @@ std::shared_ptr<const DatasetIndex> ranges_of(const AccessTrace& trace, Bytes mo
 /// Of the files that the run full read: bytes by calls, and those that are not the same; both up to the time when three quarters were read, too.
 struct RepeatedReads {
   double bytes = 0, distinct = 0, early_bytes = 0, early_distinct = 0;
+  std::size_t files = 0, early_files = 0;
+  bool too_many = false;  ///< more ranges than are told apart
 };
 RepeatedReads repeated_reads(const LaunchedTraining& launched) {
   constexpr double early = 0.75;
@@ -130,9 +132,13 @@ RepeatedReads repeated_reads(const LaunchedTraining& launched) {
     reads.early_bytes += static_cast<double>(bytes);
     until = end;
   }
-  reads.distinct = static_cast<double>(ranges_of(*launched.accesses, UINT64_MAX, counts)->bytes());
-  reads.early_distinct = static_cast<double>(
-      ranges_of(*launched.accesses, UINT64_MAX, [&](const FileAccess& access) { return access.end <= until && counts(access); })->bytes());
+  const auto all = ranges_of(*launched.accesses, UINT64_MAX, counts);
+  const auto first = ranges_of(*launched.accesses, UINT64_MAX, [&](const FileAccess& access) { return access.end <= until && counts(access); });
+  reads.distinct = static_cast<double>(all->bytes());
+  reads.early_distinct = static_cast<double>(first->bytes());
+  reads.files = all->file_count();
+  reads.early_files = first->file_count();
+  reads.too_many = all->size() >= most_ranges;
   return reads;
 }
 
@@ -142,17 +148,22 @@ std::optional<Bytes> dataset_bytes(const LaunchedTraining& launched, const Profi
   constexpr double again = 1.2;
   constexpr double still_new = 0.02;
   const RepeatedReads reads = repeated_reads(launched);
-  if (reads.distinct > 0 && reads.bytes > again * reads.distinct) {
+  // Ranges that overlap are not told apart; where no more files come, there is no more than they hold.
+  const bool all_files = reads.files > 0 && reads.files == reads.early_files;
+  const auto at_most = [&](double size) {
+    return static_cast<Bytes>(std::llround(all_files ? std::min(size, static_cast<double>(result.reads->file_bytes)) : size));
+  };
+  if (!reads.too_many && reads.distinct > 0 && reads.bytes > again * reads.distinct) {
     const double fresh = (reads.distinct - reads.early_distinct) / std::max(reads.bytes - reads.early_bytes, 1.0);
     const double size = fresh > still_new ? drawn_from(reads.bytes, reads.distinct) : reads.distinct;
-    return static_cast<Bytes>(std::llround(size));
+    return at_most(size);
   }
   const RunRecord* const full = result.run("full");
   double samples = full != nullptr ? full->epoch_seconds * full->samples_per_s : 0;
   if (samples <= 0 && full != nullptr && result.waits && result.waits->between_epochs && result.waits->between_epochs->steps)
     samples = static_cast<double>(*result.waits->between_epochs->steps) * result.waits->step_seconds * full->samples_per_s;
   if (samples <= 0 || result.reads->bytes_per_sample <= 0) return std::nullopt;
-  return static_cast<Bytes>(std::llround(samples * result.reads->bytes_per_sample));
+  return at_most(samples * result.reads->bytes_per_sample);
 }
 
 /// The deepest folder that holds all files of the ranges, or the one file.
