@@ -59,7 +59,7 @@ Law prep_law(const TrainingModel& model, int workers, double cores) {
   if (model.worker_cpu && workers > 0 && *model.worker_cpu + model.process_cpu > 0)
     take(cores / (*model.worker_cpu + model.process_cpu), Limit::cores);
   if (model.worker_cpu && workers == 0 && *model.worker_cpu > 0) take(cores / *model.worker_cpu, Limit::cores);
-  const double longest = std::max(model.thread_cpu, model.process_cpu - model.thread_cpu);
+  const double longest = std::max({model.take_over, model.thread_cpu, model.process_cpu - model.thread_cpu});
   if (workers > 0 && longest > 0) take(ranks / longest, Limit::process);
   return law;
 }
@@ -252,10 +252,11 @@ TrainingModel training_model(const ProfileResult& profile) {
   if (own != nullptr) {
     model.process_cpu = own->process_seconds_per_sample.value_or(0);
     model.thread_cpu = std::min(own->main_thread_seconds_per_sample.value_or(0), model.process_cpu);
+    model.take_over = std::max(model.thread_cpu, own->take_over_seconds_per_sample.value_or(0));
     // Without workers the process prepares: all but nothing of its time is taking over.
     if (own->workers == 0) {
       if (!model.worker_cpu) model.worker_cpu = model.process_cpu;
-      model.process_cpu = model.thread_cpu = 0;
+      model.process_cpu = model.thread_cpu = model.take_over = 0;
     }
   }
   model.ingestion = ingestion.samples_per_s;
@@ -271,7 +272,7 @@ TrainingModel training_model(const ProfileResult& profile) {
   model.waits_for_storage = (profile.bottleneck && profile.bottleneck->detail == "storage") ||
                             (profile.stalls && profile.stalls->fetch.fraction > least_loss && profile.stalls->fetch.ci95_fraction.low > 0);
   // Where the loader keeps up, all that a step waits for is its batch's delivery.
-  model.delivery_seconds = model.workers > 0 ? model.thread_cpu * model.step_samples / model.ranks : 0;
+  model.delivery_seconds = model.workers > 0 ? model.take_over * model.step_samples / model.ranks : 0;
   constexpr double keeps_up = 1.1;
   if (model.workers > 0 && !model.waits_for_storage && prep.samples_per_s > keeps_up * model.ingestion)
     model.delivery_seconds = std::max(model.delivery_seconds, model.step_samples / model.found - step);

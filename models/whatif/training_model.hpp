@@ -28,6 +28,7 @@ struct TrainingModel {
   std::optional<double> worker_cpu;    ///< CPU time of the workers; nothing: not measured
   double process_cpu = 0;              ///< CPU time in which the training process takes a sample over, all threads
   double thread_cpu = 0;               ///< of it, of the thread that trains
+  double take_over = 0;                ///< in which the thread that trains has a batch that lies ready: its CPU time, and waiting for a pipe
   std::optional<double> training_cpu;  ///< CPU time of training alone; nothing: not measured
   double ingestion = 0;                ///< G
   double ingestion_error = 0;

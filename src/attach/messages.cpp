@@ -148,6 +148,8 @@ DrainedMessage read_drained(JsonObject& object) {
   if (auto cpu = object.optional_object("cpu"))
     message.cpu = {static_cast<std::size_t>(count(*cpu, "from")), to_seconds(instant(*cpu, "thread")), to_seconds(instant(*cpu, "process")),
                    to_seconds(instant(*cpu, "workers"))};
+  if (object.has("takes"))
+    for (const double taken : object.numbers("takes", 0, most_steps, 0, most_nanoseconds)) message.takes.push_back(static_cast<Nanoseconds>(taken));
   if (object.has("stages"))
     for (JsonObject& stage : object.objects("stages"))
       message.stages.push_back({stage.text("name"), stage.text("file"), static_cast<int>(stage.integer("line", 0, INT32_MAX)), count(stage, "count"),

@@ -98,7 +98,8 @@ struct DrainedMessage {
     double process_seconds = 0;  ///< of its process, all threads
     double workers_seconds = 0;
   };
-  std::optional<Cpu> cpu{};  ///< nothing where the kernel does not say, or too few batches came
+  std::optional<Cpu> cpu{};          ///< nothing where the kernel does not say, or too few batches came
+  std::vector<Nanoseconds> takes{};  ///< of batches that lay ready: what taking each over took
   /// What the workers were found at.
   struct Stage {
     std::string name;  ///< "RandomResizedCrop", "train.py:23 augment"

@@ -35,6 +35,17 @@ class Drains(unittest.TestCase):
         self.assertGreater(cpu['train_stages.py:13 Slow'], 1.5 * cpu['train_stages.py:28 decode'])
         self.assertTrue(all(stage['file'] == str(here / 'train_stages.py') for stage in drained['stages'] if stage['name'].startswith('train')))
 
+    def test_arrays_that_come_through_a_pipe_take_longer_to_take_over_than_tensors(self):
+        takes = {}
+        for kind in ('tensors', 'arrays'):
+            launcher = Launcher(Plan(run(3), drain(1, 8, which='warm'), drain(1, 0, seconds=1), then=end))
+            launcher.run(here / 'train_arrays.py', kind)
+            warm, drained = launcher.first.of('drained')
+            self.assertEqual((warm['takes'], drained['error']), ([], None))
+            self.assertIn(len(drained['takes']), range(1, 5))
+            takes[kind] = min(drained['takes'])
+        self.assertGreater(takes['arrays'], 2 * takes['tensors'])
+
     def test_the_cpu_time_of_workers_and_of_the_process_is_told_apart_from_waiting(self):
         launcher = Launcher(Plan(run(3), drain(2, 16, which='warm'), drain(2, 40), drain(0, 12), then=end))
         launcher.run(train, '--samples', 400, '--prep', 0.01, '--workers', 2, '--step', 0)

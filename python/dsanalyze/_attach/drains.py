@@ -15,6 +15,8 @@ from .stages import Pipe
 stall_seconds = min(120.0, float(os.environ.get('DSANALYZE_ATTACH_PATIENCE', 120)))
 grace_seconds = min(60.0, stall_seconds)
 shapes_compared = 16
+longest_ready_seconds = 1
+most_taken_over = 4
 building = False
 
 
@@ -172,6 +174,23 @@ class _Source:
     def workers(self):
         return getattr(self._iterator, '_workers', ())
 
+    def take_over(self, interval):
+        """Nanoseconds in which batches that lie ready are taken over, one by one; `interval` is what the workers took for a batch, in seconds. A batch that
+        comes through a pipe, as arrays do that are no tensors, takes the more of it the larger it is."""
+        iterator, taken = self._iterator, []
+        queue = getattr(iterator, '_data_queue', None)
+        until_ready = math.inf if queue is None else 1.5 * interval * iterator._tasks_outstanding
+        if until_ready > longest_ready_seconds:
+            return taken
+        time.sleep(until_ready)
+        while len(taken) < most_taken_over:
+            ready = not queue.empty() or len(iterator._task_info.get(iterator._rcvd_idx, ())) == 2
+            begin = now()
+            if not ready or next(iterator, _end) is _end:
+                break
+            taken.append(now() - begin)
+        return taken
+
     def stop(self):
         """Ends its workers, and returns what they computed."""
         _stop(self._iterator)
@@ -210,7 +229,7 @@ def drain(records, workers, batches, seconds, which):
     until the seconds are over.
     """
     warm = which == 'warm'
-    times, samples, restarts, error = [], [], [], None
+    times, samples, restarts, error, takes = [], [], [], None, []
     before, cpu, started = None, None, max(workers, 1)  # As many batches come of workers that have only just started.
     main = time.thread_time_ns()
     start = now()
@@ -240,6 +259,8 @@ def drain(records, workers, batches, seconds, which):
             if len(times) == started:
                 before = _cpu(sources)
         cpu = _cpu_between(before, _cpu(sources), started)
+        if not warm and workers and len(times) > 1:
+            takes = source.take_over((times[-1] - times[0]) / (len(times) - 1) / 1e9)
     except Exception as problem:
         error = '{}: {}{}'.format(type(problem).__name__, problem, full_text())
     main = time.thread_time_ns() - main
@@ -248,6 +269,7 @@ def drain(records, workers, batches, seconds, which):
                'loaders': len(records)}
     if cpu is not None:
         message['cpu'] = cpu
+    message['takes'] = takes
     message['differs'] = False
     message['stages'] = []
     for source in sources:

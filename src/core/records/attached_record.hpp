@@ -123,6 +123,7 @@ struct WorkerPoint {
   std::optional<double> main_thread_seconds_per_sample{};  ///< CPU time of the thread that takes the batches: collecting
   std::optional<double> process_seconds_per_sample{};      ///< CPU time of the training process, all threads: pinning, too
   std::optional<double> workers_seconds_per_sample{};      ///< CPU time of all workers
+  std::optional<double> take_over_seconds_per_sample{};    ///< of a batch that lies ready, until the training process has it
 };
 
 /// A file or folder that the words of a launched command name, or that makes its loader, as it was when the command was profiled.

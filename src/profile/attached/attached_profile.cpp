@@ -178,6 +178,20 @@ std::optional<RunRecord> prep_run(const DrainMeasurement& drain, const RateRecor
   return run;
 }
 
+/// Of the rank that takes longest: the median over its batches that lay ready, a sample.
+std::optional<double> take_over_seconds(const DrainMeasurement& drain) {
+  std::optional<double> longest;
+  for (const auto& [rank, drained] : drain.by_rank) {
+    const double samples = std::accumulate(drained.samples.begin(), drained.samples.end(), 0.0);
+    if (drained.takes.empty() || samples <= 0) continue;
+    std::vector<double> seconds;
+    for (const Nanoseconds taken : drained.takes) seconds.push_back(to_seconds(taken));
+    const double each = median(seconds) * static_cast<double>(drained.samples.size()) / samples;
+    longest = std::max(longest.value_or(0), each);
+  }
+  return longest;
+}
+
 /// CPU time a sample, over all ranks: once the workers had started, where the hook looked then.
 void take_cpu(const DrainMeasurement& drain, WorkerPoint& point) {
   double samples = 0;
@@ -196,6 +210,7 @@ void take_cpu(const DrainMeasurement& drain, WorkerPoint& point) {
     steady.workers_seconds += drained.cpu->workers_seconds;
   }
   if (samples > 0 && cpu_seconds > 0) point.main_thread_seconds_per_sample = cpu_seconds / samples;
+  point.take_over_seconds_per_sample = take_over_seconds(drain);
   if (!known || steady_samples <= 0) return;
   point.main_thread_seconds_per_sample = steady.thread_seconds / steady_samples;
   point.process_seconds_per_sample = steady.process_seconds / steady_samples;

@@ -112,7 +112,8 @@ struct Fields<WorkerPoint> {
                                    field("ci95_samples_per_s", &R::ci95_samples_per_s),
                                    field("main_thread_seconds_per_sample", &R::main_thread_seconds_per_sample),
                                    field("process_seconds_per_sample", &R::process_seconds_per_sample).omitted(),
-                                   field("workers_seconds_per_sample", &R::workers_seconds_per_sample).omitted()};
+                                   field("workers_seconds_per_sample", &R::workers_seconds_per_sample).omitted(),
+                                   field("take_over_seconds_per_sample", &R::take_over_seconds_per_sample).omitted()};
 };
 
 template <>
