@@ -183,12 +183,15 @@ class _Source:
         if until_ready > longest_ready_seconds:
             return taken
         time.sleep(until_ready)
-        while len(taken) < most_taken_over:
-            ready = not queue.empty() or len(iterator._task_info.get(iterator._rcvd_idx, ())) == 2
-            begin = now()
-            if not ready or next(iterator, _end) is _end:
-                break
-            taken.append(now() - begin)
+        try:
+            while len(taken) < most_taken_over:
+                ready = not queue.empty() or len(iterator._task_info.get(iterator._rcvd_idx, ())) == 2
+                begin = now()
+                if not ready or next(iterator, _end) is _end:
+                    break
+                taken.append(now() - begin)
+        except Exception:  # P has been measured; a worker that dies now takes nothing from it.
+            pass
         return taken
 
     def stop(self):
@@ -259,12 +262,12 @@ def drain(records, workers, batches, seconds, which):
             if len(times) == started:
                 before = _cpu(sources)
         cpu = _cpu_between(before, _cpu(sources), started)
-        if not warm and workers and len(times) > 1:
-            takes = source.take_over((times[-1] - times[0]) / (len(times) - 1) / 1e9)
     except Exception as problem:
         error = '{}: {}{}'.format(type(problem).__name__, problem, full_text())
     main = time.thread_time_ns() - main
     batch = None
+    if error is None and not warm and workers and len(times) > 1 and len(sources) == 1:
+        takes = sources[0].take_over((times[-1] - times[0]) / (len(times) - 1) / 1e9)
     message = {'t': 'drained', 'workers': workers, 'pass': which, 'start': start, 'times': times, 'samples': samples, 'main_cpu': main, 'restarts': restarts, 'error': error,
                'loaders': len(records)}
     if cpu is not None:
