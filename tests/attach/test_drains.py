@@ -1,5 +1,6 @@
 """Drains of the script's loader without a step, at the rate of an independent drain; and the job on the drained subset."""
 import statistics
+import sys
 import unittest
 
 from fake_launcher import Launcher, Plan, drain, end, here, run, switch
@@ -34,6 +35,14 @@ class Drains(unittest.TestCase):
         self.assertEqual(set(cpu) - {'train_stages.py:13 Slow', 'train_stages.py:28 decode'}, set(cpu) & {'default_collate', 'fetching'}, cpu)
         self.assertGreater(cpu['train_stages.py:13 Slow'], 1.5 * cpu['train_stages.py:28 decode'])
         self.assertTrue(all(stage['file'] == str(here / 'train_stages.py') for stage in drained['stages'] if stage['name'].startswith('train')))
+
+    def test_before_python_knew_the_class_of_code_it_is_looked_up_in_the_source(self):
+        sys.path.insert(0, str(here.parents[1] / 'python' / 'dsanalyze' / '_attach'))
+        from stages import _class_at
+        lines = (here / 'train_stages.py').read_text().splitlines()
+        line = {name: next(at for at, text in enumerate(lines, 1) if 'def ' + name in text) for name in ('__call__', '__getitem__', 'decode')}
+        self.assertEqual([_class_at(here / 'train_stages.py', at) for at in line.values()], ['Slow', 'Decoded', ''])
+        self.assertEqual((_class_at('/no/such/file.py', 3), _class_at(here / 'train_stages.py', 10_000)), ('', ''))
 
     def test_arrays_that_come_through_a_pipe_take_longer_to_take_over_than_tensors(self):
         takes = {}

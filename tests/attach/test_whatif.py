@@ -23,7 +23,7 @@ class WhatIf(unittest.TestCase):
         (cls.folder / 'data').mkdir()
         (cls.folder / 'data' / 'one').write_text('1')
         cls.environment = dict(os.environ, XDG_STATE_HOME=str(cls.folder / 'state'), TMPDIR=str(cls.folder))
-        cls.command = [sys.executable, 'train.py', '--samples', '20000', '--workers', '2', '--prep', '0.02', '--step', '0.02']
+        cls.command = [sys.executable, 'train.py', '--samples', '20000', '--workers', '2', '--prep', '0.02', '--step', '0.02', '--refuse-workers', '3']
         cls.profiled = cls.run_there('profile', '--time-budget', '15s', '--', *cls.command)
         saved, = (cls.folder / 'state').glob('**/profile-*.json')
         cls.saved = saved
@@ -85,14 +85,16 @@ class WhatIf(unittest.TestCase):
             self.assertIn(said, run.stderr)
 
     def test_workers_are_run_and_compared_with_the_prediction(self):
-        run = self.run_there('whatif', '--workers', '4', '--accelerator-speed', '2x', '--validate', '--time-budget', '24s', '--json')
+        run = self.run_there('whatif', '--workers', '3,4', '--accelerator-speed', '2x', '--validate', '--time-budget', '36s', '--json')
         self.assertIn(run.returncode, (0, 1, 4), run.stderr)
-        self.assertLess(run.stderr.index('validation: 2 of'), len(run.stderr))
+        self.assertLess(run.stderr.index('validation: 3 of'), len(run.stderr))
         result = json.loads(run.stdout)
         by_change = {json.dumps(answer['change']): answer for answer in result['answers']}
         self.assertGreater(by_change['{}']['measured']['samples_per_s'], 0)
         four = by_change['{"workers": 4}']
         self.assertGreater(four['measured']['samples_per_s'], 1.2 * by_change['{}']['measured']['samples_per_s'])
+        # A run that fails costs its own answer alone.
+        self.assertIn('its run failed: the command ended with exit status 3', by_change['{"workers": 3}']['not_measured'])
         self.assertIn('no other speed', by_change['{"accelerator_speed": 2.0}']['not_measured'])
         self.assertEqual(result['validation']['measured'], 2)
 

@@ -24,6 +24,7 @@ parser.add_argument('--container', default='tuple', choices=['tuple', 'dict', 'd
 parser.add_argument('--persistent', action='store_true')
 parser.add_argument('--start', default=None)
 parser.add_argument('--shuffle', action='store_true')
+parser.add_argument('--refuse-workers', type=int, default=None, help='ends where its loader has so many')
 parser.add_argument('--does', default='', help='comma-separated: pop, mixup, onecycle, accumulate, validate, zip, break, anew, raise')
 args = parser.parse_args()
 does = set(args.does.split(','))
@@ -93,6 +94,8 @@ def main():
         loader = DataLoader(dataset, sampler=sampler, batch_size=None, num_workers=args.workers, **options)
     else:
         loader = DataLoader(dataset, args.batch, shuffle=args.shuffle, collate_fn=collate, num_workers=args.workers, **options)
+    if loader.num_workers == args.refuse_workers:
+        raise SystemExit(3)
     other = DataLoader(Map(), args.batch, collate_fn=collate)
     model = torch.nn.Linear(8, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)

@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <string>
+#include <thread>
 
 #include "../base/temporary_folder.hpp"
 #include "base/error.hpp"
@@ -89,4 +91,19 @@ TEST_CASE("a training whose data is not known starts as it does, and a stop ends
   stopped.request_stop();
   const ProfileResult whole = reading_profile(folder);
   CHECK_THROWS_AS(TrainingLimits(whole, {}, 1, stopped.get_token(), system_timing()), Interrupted);
+}
+
+TEST_CASE("less memory counts from when the start is over, and what is not limited is held for ever") {
+  const TemporaryFolder folder;
+  const ProfileResult profile = reading_profile(folder);
+  const std::stop_source stop;
+  const WhatIfChange change = with_cache(0.5, Bytes{40} << 20);
+  CHECK(TrainingLimits(profile, {}, 1, stop.get_token(), system_timing()).held_for(1e9));
+  if (!limits_refused(profile, change).empty()) return;  // no root, or no control groups
+  CHECK_FALSE(TrainingLimits(profile, change, 1e6, stop.get_token(), system_timing()).held_for(0));
+  const TrainingLimits limited(profile, change, 0, stop.get_token(), system_timing());
+  const Deadline soon = system_timing().clock->after(10);
+  while (!limited.held_for(0) && system_timing().clock->now() < soon.at) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  CHECK(limited.held_for(0));
+  CHECK_FALSE(limited.held_for(1e6));
 }

@@ -130,6 +130,9 @@ TEST_CASE("a command that is gone, was changed or belongs to another folder is r
   CHECK(profile.launch->paths.size() == 2);
   CHECK(check_same_command(profile, folder).empty());
 
+  write_file_atomically(folder / "data" / "a", "other contents");  // of the same name
+  REQUIRE(check_same_command(profile, folder).size() == 1);
+  profile.launch->paths = command_paths(profile.command, folder);
   write_file_atomically(folder / "data" / "b", "2");
   const std::vector<Finding> findings = check_same_command(profile, folder);
   REQUIRE(findings.size() == 1);
