@@ -157,9 +157,15 @@ double cycle_rate(const WorkerCycle& cycle) {
   if (cycle.workers < 1) return 0;
   if (cycle.cpu_seconds + cycle.other_seconds <= 0 && !from_storage) return no_event;
   if (!from_storage && cycle.cpu_seconds <= 0) return cycle.workers / cycle.other_seconds;
-  WorkerCycle known = cycle;
-  if (!from_storage) known.miss_fraction = 0;
-  return WorkersAtWork(known).rate();
+  // Of very many workers, a part on its part of the cores and of storage.
+  constexpr double most_simulated = 1024;
+  const double parts = std::ceil(cycle.workers / most_simulated);
+  WorkerCycle part = cycle;
+  part.workers = static_cast<int>(std::lround(cycle.workers / parts));
+  part.cores /= parts;
+  for (SupplyPoint& point : part.storage) point.readers /= parts, point.samples_per_s /= parts;
+  if (!from_storage) part.miss_fraction = 0;
+  return WorkersAtWork(part).rate() * (cycle.workers / static_cast<double>(part.workers));
 }
 
 }  // namespace dsanalyze

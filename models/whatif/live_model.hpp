@@ -20,8 +20,8 @@ struct LiveSlider {
 /// how P goes with cores, and the sliders. `reports/html/whatif.js` holds the same equations; a test compares it with `dsanalyze whatif`.
 struct LiveModel {
   RateModel model;
-  std::string command;                 ///< "dsanalyze whatif profile.json", to which a page adds the sliders' options; of a model with enough_workers
-                                       ///< without them, as it answers for the workers that there are
+  std::string command;                 ///< "dsanalyze whatif profile.json", to which a page adds the sliders' options; not shown with enough_workers,
+                                       ///< as the command answers for the workers that there are
   std::vector<LiveSlider> sliders;     ///< always all five, in the order above
   std::vector<double> storage_shares;  ///< of a cache whose misses are replayed: at each value of the cache's slider; else empty
   double measured_storage_share = 1;   ///< at the cache as measured

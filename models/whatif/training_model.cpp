@@ -201,26 +201,22 @@ double prep_with_storage(const TrainingModel& model, int workers, double cores, 
   if (misses <= 0) return prep;
   const std::vector<SupplyPoint>& curve = changed.curve;
   const double readers = static_cast<double>(model.ranks) * std::max(workers, 1);
-  double best = supply(curve, readers);
+  double best = supply(curve, readers);  // a curve may fall again
   for (const SupplyPoint& point : curve)
     if (point.readers <= readers) best = std::max(best, point.samples_per_s);
   const double supplied = std::min(changed.most, best);
   const double at_most = supplied / misses;
   if (workers == 0) return std::min(1 / (1 / prep + misses / supply(curve, model.ranks)), at_most);
   const double cpu = std::min(model.worker_cpu.value_or(0) + model.process_cpu, worker_seconds(model));
-  // Of very many workers, a part on its part of the cores and of storage.
-  constexpr double most_simulated = 1024;
-  const double parts = std::ceil(readers / most_simulated);
-  WorkerCycle cycle{static_cast<int>(std::lround(readers / parts)), cores / parts, cpu, worker_seconds(model) - cpu, 0, curve};
-  for (SupplyPoint& point : cycle.storage) point.readers /= parts, point.samples_per_s /= parts;
+  WorkerCycle cycle{model.ranks * workers, cores, cpu, worker_seconds(model) - cpu, 0, curve};
   // What P was corrected by is time that a worker takes, and storage is as fast as before.
   if (limit != Limit::process) {
-    const double slower = parts * cycle_rate(cycle) / prep;
+    const double slower = cycle_rate(cycle) / prep;
     cycle.cpu_seconds *= slower;
     cycle.other_seconds *= slower;
   }
   cycle.miss_fraction = misses;
-  return std::min({prep, parts * cycle_rate(cycle), at_most});
+  return std::min({prep, cycle_rate(cycle), at_most});
 }
 
 }  // namespace

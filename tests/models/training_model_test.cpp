@@ -382,11 +382,21 @@ TEST_CASE("without the rates of storage, what needs them is refused with the rea
   CHECK_THROWS_WITH_AS(answer(model, question), doctest::Contains("--find storage"), UsageError);
 }
 
-TEST_CASE("for other hardware the loader has as many workers as it needs: P goes with the cores, and storage with the page cache") {
+namespace {
+
+/// A loader whose workers do nothing but compute.
+Made computing_on_four_cores() {
   Made made;
   made.seconds = made.cpu = 0.01;
-  made.workers = 1;
   made.cores = 4;
+  return made;
+}
+
+}  // namespace
+
+TEST_CASE("for other hardware the loader has as many workers as it needs: P goes with the cores, and storage with the page cache") {
+  Made made = computing_on_four_cores();
+  made.workers = 1;
   TrainingModel model = with_storage(made);
   model.storage->page_cache_bytes = 50'000'000;
   const RateModel hardware = hardware_model(model);
@@ -409,9 +419,7 @@ TEST_CASE("for other hardware the loader has as many workers as it needs: P goes
 }
 
 TEST_CASE("a search for a training finds set-ups that reach the target, and says that workers are as many as needed") {
-  Made made;
-  made.seconds = made.cpu = 0.01;
-  made.cores = 4;
+  Made made = computing_on_four_cores();
   made.step = 0.002;
   TrainingModel model = with_storage(made);
   model.epoch_samples = 1000;
