@@ -8,8 +8,14 @@ import sys
 import tempfile
 import unittest
 
+try:
+    import jsonschema
+except ImportError:
+    jsonschema = None
+
 here = pathlib.Path(__file__).resolve().parent
 program = os.environ.get('DSANALYZE', 'dsanalyze')
+schema = here.parents[1] / 'reports' / 'schemas' / 'profile-1.json'
 
 
 class WhatIf(unittest.TestCase):
@@ -57,6 +63,12 @@ class WhatIf(unittest.TestCase):
         self.assertRegex(text, r'fix train\.py:\d+ ')
         self.assertIn(fix['check'], text)
         self.assertTrue(any(path['path'] == str(self.folder / 'train.py') and path['kind'] == 'code' for path in self.record['launch']['paths']))
+
+    @unittest.skipIf(jsonschema is None, 'python3-jsonschema is missing')
+    def test_the_record_of_a_loader_that_waits_is_one_by_its_schema(self):
+        self.assertEqual(self.record['bottleneck']['detail'], 'latency')
+        for detail in ('latency', 'delivery', 'outside', 'accelerator', 'prep', 'storage'):
+            jsonschema.validate(dict(self.record, bottleneck=dict(self.record['bottleneck'], detail=detail)), json.loads(schema.read_text()))
 
     def test_cpu_time_is_told_apart_from_waiting(self):
         points = {point['workers']: point for point in self.record['curves']['P_by_workers']}

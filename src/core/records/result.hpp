@@ -211,7 +211,7 @@ struct StallRecord {
 
 struct BottleneckRecord {
   std::string resource;  ///< gpu, cpu, io
-  std::string detail;    ///< accelerator, prep, storage, cache, network
+  std::string detail;    ///< accelerator, prep, storage, cache, network; of a launched training latency, delivery, outside, too
   bool confident = false;
   std::string reason;  ///< a sentence
   std::string next;    ///< resource that binds next
