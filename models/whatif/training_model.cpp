@@ -133,16 +133,71 @@ double competition(const TrainingModel& model, double rate, double cores, double
   return std::clamp((used - from) / (1 - from), 0.0, 1.0);
 }
 
-std::string detail_of_steps(const TrainingModel& model, double speed) {
+/// How far the workers use up the cores that the training process leaves them, 0 to 1: measured with two workers on two cores, what a step waits for
+/// them begins to grow when they use 0.7 of a core, and is all that busy workers cost from 1.2.
+double busy_share(const TrainingModel& model, double cores, double rate) {
+  constexpr double width = 0.5;  // in cores
+  const double used = rate * model.worker_cpu.value_or(worker_seconds(model));
+  return std::clamp((used - (cores - 1)) / width + 0.5, 0.0, 1.0);
+}
+
+/// What a step takes longer at `rate` than while the workers rest. A worker hands a tensor over through a thread of its own, which waits where the
+/// other workers and the training process have all cores.
+double held_up_seconds(const TrainingModel& model, int workers, double cores, double rate) {
+  const TrainingModel::Point* nearest = nullptr;
+  const auto distance = [workers](const TrainingModel::Point& point) { return std::abs(point.workers - workers); };
+  for (const TrainingModel::Point& point : model.prep)
+    if (point.busy_take_over && (nearest == nullptr || distance(point) < distance(*nearest))) nearest = &point;
+  if (workers == 0 || nearest == nullptr) return 0;
+  const double measured = std::max(*nearest->busy_take_over - model.take_over, 0.0) * model.step_samples / model.ranks;
+  double late = model.held_up_fraction * (measured + model.slowed_seconds);
+  // On fewer cores than were measured: what wakes waits until the worker that runs has had its slice, or its batch done.
+  constexpr double slice_seconds = 0.003;  // Linux's least, sched(7)
+  if (cores < model.cores)
+    late = std::max(late, model.slowed_seconds + std::min(model.worker_cpu.value_or(0) * model.step_samples / model.ranks, slice_seconds));
+  return late * busy_share(model, cores, rate);
+}
+
+/// What computing takes longer in the training as found than with batches at hand, if the workers had no core to spare then and training itself needs
+/// little of them; mapping a batch is part of taking it over.
+double slowed_seconds(const TrainingModel& model, const WaitsRecord& waits) {
+  const double share = busy_share(model, model.cores, model.found);
+  constexpr double clearly_busy = 0.5;
+  const bool computes_elsewhere = model.training_cpu && *model.training_cpu * model.found < least_training_share * model.cores;
+  if (model.ranks > 1 || model.workers == 0 || share < clearly_busy || !computes_elsewhere) return 0;
+  const double alone = model.step_samples / model.ingestion - model.outside_seconds;
+  const double mapping = std::max(model.take_over - model.thread_cpu, 0.0) * model.step_samples;
+  return std::max(waits.compute.seconds_per_step - alone - mapping, 0.0) / share;
+}
+
+/// Delivery at the rate that steps reach with it, which prep bounds: it grows with the rate, and the rate falls as it grows. `other_seconds` are the
+/// rest of a step.
+double steady_delivery_seconds(const TrainingModel& model, int workers, double cores, double prep, double other_seconds) {
+  if (workers == 0) return 0;
+  const double most = std::min(prep, model.step_samples / (other_seconds + model.delivery_seconds));
+  const auto reached = [&](double rate) { return model.step_samples / (other_seconds + delivery_seconds(model, workers, cores, rate)) >= rate; };
+  if (reached(most)) return delivery_seconds(model, workers, cores, most);
+  constexpr int halvings = 40;
+  double low = 0;
+  double high = most;
+  for (int halving = 0; halving < halvings; ++halving) {
+    const double middle = (low + high) / 2;
+    (reached(middle) ? low : high) = middle;
+  }
+  return delivery_seconds(model, workers, cores, low);
+}
+
+std::string detail_of_steps(const TrainingModel& model, double delivery, double speed) {
   const double compute = (model.step_samples / model.ingestion - model.outside_seconds) / speed;
-  if (model.delivery_seconds > std::max(compute, model.outside_seconds)) return "delivery";
+  if (delivery > std::max(compute, model.outside_seconds)) return "delivery";
   return model.outside_seconds > compute ? "outside" : "accelerator";
 }
 
 std::string detail_of_prep(const TrainingModel& model, Limit limit) {
   constexpr double hardly_busy = 0.3;
   if (limit == Limit::process) return "delivery";
-  return limit == Limit::workers && model.worker_cpu && *model.worker_cpu < hardly_busy * worker_seconds(model) ? "latency" : "prep";
+  const double could = worker_seconds(model) - model.worker_waited;
+  return limit == Limit::workers && model.worker_cpu && *model.worker_cpu < hardly_busy * could ? "latency" : "prep";
 }
 
 /// Nothing where the profile lacks a part of it.
@@ -230,6 +285,10 @@ TrainingModel training_model(const ProfileResult& profile) {
     throw UsageError(
         "the profile does not say what the steps of this training wait for (see its findings), so nothing can be said of a change to its loader");
   if (!(profile.waits->step_seconds > 0)) throw UsageError("/waits/step_seconds: found 0, expected the time of a step: profile the command again");
+  if (profile.loader->style == LoaderRecord::Style::watched)
+    throw UsageError(
+        "how the iterable that the script watches prepares its batches is not known, so nothing can be said of a change to it. A DataLoader is "
+        "predicted");
   TrainingModel model;
   model.ranks = std::max(profile.settings.accelerators, 1);
   model.workers = profile.loader->workers;
@@ -237,10 +296,14 @@ TrainingModel training_model(const ProfileResult& profile) {
   const WorkerPoint* own = nullptr;
   for (const WorkerPoint& point : profile.prep_by_workers) {
     if (point.samples_per_s <= 0) continue;
-    model.prep.push_back({point.workers, point.samples_per_s, half_width(point.ci95_samples_per_s, point.samples_per_s)});
+    model.prep.push_back(
+        {point.workers, point.samples_per_s, half_width(point.ci95_samples_per_s, point.samples_per_s), point.busy_take_over_seconds_per_sample});
     if (!point.workers_seconds_per_sample) continue;
     // Workers that wait for a core need no more of it; the fewest that were measured are the least disturbed.
-    if (point.workers > 0 && !model.worker_cpu) model.worker_cpu = point.workers_seconds_per_sample;
+    if (point.workers > 0 && !model.worker_cpu) {
+      model.worker_cpu = point.workers_seconds_per_sample;
+      model.worker_waited = point.workers_waited_seconds_per_sample.value_or(0);
+    }
     if (own == nullptr || point.workers == model.workers) own = &point;
   }
   if (model.prep.empty()) model.prep.push_back({model.workers, prep.samples_per_s, half_width(prep.ci95_samples_per_s, prep.samples_per_s)});
@@ -251,7 +314,10 @@ TrainingModel training_model(const ProfileResult& profile) {
     model.take_over = std::max(model.thread_cpu, own->take_over_seconds_per_sample.value_or(0));
     // Without workers the process prepares: all but nothing of its time is taking over.
     if (own->workers == 0) {
-      if (!model.worker_cpu) model.worker_cpu = model.process_cpu;
+      if (!model.worker_cpu) {
+        model.worker_cpu = model.process_cpu;
+        model.worker_waited = own->workers_waited_seconds_per_sample.value_or(0);
+      }
       model.process_cpu = model.thread_cpu = model.take_over = 0;
     }
   }
@@ -259,22 +325,60 @@ TrainingModel training_model(const ProfileResult& profile) {
   model.ingestion_error = half_width(ingestion.ci95_samples_per_s, ingestion.samples_per_s);
   model.step_samples = profile.waits->step_seconds * full->samples_per_s;
   const double step = model.step_samples / model.ingestion;
-  model.outside_seconds = std::min(profile.waits->outside.seconds_per_step, step);
+  // Pauses between whole passes are in no rate of a change, nor in G.
+  const double pauses = profile.waits->pauses.seconds_per_step;
+  const double found_step = model.step_samples / full->samples_per_s - pauses;
+  model.outside_seconds = std::min(profile.waits->outside.seconds_per_step - pauses, step);
   model.found = full->samples_per_s;
   model.ci95_found = full->ci95_samples_per_s;
   if (const RunRecord* const synthetic = profile.run("synthetic"); synthetic != nullptr && synthetic->cores_used)
     model.training_cpu = *synthetic->cores_used / model.ingestion;
   model.shares_cores = profile.host.accelerator_shares_cores;
+  model.crowded = others_leave_no_core(*full, model.cores);
+  model.main_threads = profile.hot_main_threads.value_or(1);
   model.waits_for_storage = (profile.bottleneck && profile.bottleneck->detail == "storage") ||
                             (profile.stalls && profile.stalls->fetch.fraction > least_loss && profile.stalls->fetch.ci95_fraction.low > 0);
+  model.slowed_seconds = slowed_seconds(model, *profile.waits);
   // Where the loader keeps up, all that a step waits for is its batch's delivery.
   model.delivery_seconds = model.workers > 0 ? model.take_over * model.step_samples / model.ranks : 0;
   constexpr double keeps_up = 1.1;
   if (model.workers > 0 && !model.waits_for_storage && prep.samples_per_s > keeps_up * model.ingestion)
-    model.delivery_seconds = std::max(model.delivery_seconds, model.step_samples / model.found - step);
+    model.delivery_seconds = std::max(model.delivery_seconds, found_step - step - held_up_seconds(model, model.workers, model.cores, model.found));
+  // A step as found lost no more than it took beyond G's, whatever it waited for.
+  if (const double late = held_up_seconds(model, model.workers, model.cores, model.found); late > 0)
+    model.held_up_fraction = std::clamp((found_step - step - model.delivery_seconds) / late, 0.0, 1.0);
   if (full->epoch_seconds > 0) model.epoch_samples = full->epoch_seconds * full->samples_per_s;
   model.storage = storage_of(profile, *full);
   return model;
+}
+
+TrainingModel with_less_cpu(const TrainingModel& model, double fraction) {
+  TrainingModel less = model;
+  const double saved = fraction * *model.worker_cpu;
+  constexpr double least_left = 0.01;  // of the time that a worker takes: a sample is never free
+  const auto measured = std::ranges::find_if(model.prep, [](const TrainingModel::Point& point) { return point.workers > 0; });
+  // Workers that waited for cores take their CPU time alone.
+  constexpr double nearly = 0.9;
+  const double cpu = *model.worker_cpu + model.process_cpu;
+  const bool waited = measured != model.prep.end() && cpu > 0 && measured->samples_per_s > nearly * model.cores / cpu;
+  const double seconds = waited ? cpu : worker_seconds(model);
+  const double left = seconds - (waited ? saved : saved * model.main_threads);
+  const double faster = seconds / std::max(left, least_left * seconds);
+  less.worker_cpu = *model.worker_cpu - saved;
+  // The first of them says how long a worker takes, which the law of the others needs.
+  const auto first = std::ranges::find_if(less.prep, [](const TrainingModel::Point& point) { return point.workers > 0; });
+  if (first != less.prep.end()) first->samples_per_s *= faster;
+  for (std::size_t at = 0; at < less.prep.size(); ++at) {
+    TrainingModel::Point& point = less.prep[at];
+    if (first != less.prep.end() && &point == &*first) continue;
+    const bool alone = point.workers == 0 && first == less.prep.end();  // its rate is where a worker's time comes from
+    point.samples_per_s *= alone ? faster : prep_law(less, point.workers, less.cores).rate / prep_law(model, point.workers, model.cores).rate;
+  }
+  return less;
+}
+
+double delivery_seconds(const TrainingModel& model, int workers, double cores, double samples_per_s) {
+  return workers > 0 ? model.delivery_seconds + held_up_seconds(model, workers, cores, samples_per_s) : 0;
 }
 
 TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change) {
@@ -308,16 +412,19 @@ TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change)
     prep_error = std::hypot(prep_error, (1 - rates.prep / rates.prep_from_memory) * std::hypot(storage.error, of_misses));
   }
   rates.ci95_prep = around(rates.prep, prep_error);
-  const double delivery = workers > 0 ? model.delivery_seconds : 0;
-  const double step = (model.step_samples / model.ingestion - model.outside_seconds) / speed + model.outside_seconds + delivery;
-  rates.ingestion = model.step_samples / step;
+  const double step = (model.step_samples / model.ingestion - model.outside_seconds) / speed + model.outside_seconds;
+  const double delivery = steady_delivery_seconds(model, workers, cores, rates.prep, step);
+  rates.ingestion = model.step_samples / (step + delivery);
   rates.ci95_ingestion = around(rates.ingestion, std::hypot(model.ingestion_error, model.run_error));
   const auto in_turn = [](double prep, double ingestion) { return prep > 0 && ingestion > 0 ? 1 / (1 / prep + 1 / ingestion) : 0; };
 
   double of_cores = std::numeric_limits<double>::infinity();
-  if (model.worker_cpu && model.training_cpu && model.shares_cores &&
-      *model.training_cpu / speed * std::min(rates.prep, rates.ingestion) > least_training_share * cores)
+  bool competes = false;
+  if (model.worker_cpu && model.training_cpu && model.shares_cores) {
     of_cores = cores / (*model.worker_cpu + model.process_cpu + *model.training_cpu / speed);
+    if (law.limit == Limit::cores) of_cores *= corrected.factor;
+    competes = *model.training_cpu / speed * std::min(rates.prep, rates.ingestion) > least_training_share * cores;
+  }
   if (workers == 0) {
     rates.samples_per_s = in_turn(rates.prep, rates.ingestion);
     rates.ci95 = {in_turn(rates.ci95_prep.low, rates.ci95_ingestion.low), in_turn(rates.ci95_prep.high, rates.ci95_ingestion.high)};
@@ -326,10 +433,10 @@ TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change)
     rates.ci95 = {std::min({rates.ci95_prep.low, rates.ci95_ingestion.low, of_cores * std::max(0.0, 1 - prep_error)}),
                   std::min({rates.ci95_prep.high, rates.ci95_ingestion.high, of_cores * (1 + prep_error)})};
   }
-  const bool by_cores = workers > 0 && of_cores < std::min(rates.prep, rates.ingestion);
+  const bool by_cores = workers > 0 && competes && of_cores < std::min(rates.prep, rates.ingestion);
   const bool by_prep = rates.prep < rates.ingestion;
   rates.bottleneck = by_cores || by_prep ? "cpu" : "gpu";
-  rates.detail = by_cores ? "cores" : by_prep ? detail_of_prep(model, law.limit) : detail_of_steps(model, speed);
+  rates.detail = by_cores ? "cores" : by_prep ? detail_of_prep(model, law.limit) : detail_of_steps(model, delivery, speed);
   // Storage, where prep from memory would do, where it supplies all that it can, or where it costs the workers more than prep itself.
   constexpr double mostly = 0.5;
   const bool held_up = workers > 0 && (rates.prep_from_memory >= rates.ingestion || storage_gives_all);

@@ -19,13 +19,15 @@ struct TrainingModel {
   struct Point {
     int workers = 0;
     double samples_per_s = 0;
-    double error = 0;  ///< half of its 95 % interval over its value
+    double error = 0;                        ///< half of its 95 % interval over its value
+    std::optional<double> busy_take_over{};  ///< take_over while the workers prepare; nothing: not measured
   };
   int ranks = 1;
   int workers = 0;                     ///< num_workers of each rank
   double cores = 1;                    ///< that all processes may use
   std::vector<Point> prep;             ///< workers rising, at least one
   std::optional<double> worker_cpu;    ///< CPU time of the workers; nothing: not measured
+  double worker_waited = 0;            ///< in which they waited for a core meanwhile
   double process_cpu = 0;              ///< CPU time in which the training process takes a sample over, all threads
   double thread_cpu = 0;               ///< of it, of the thread that trains
   double take_over = 0;                ///< in which the thread that trains has a batch that lies ready: its CPU time, and waiting for a pipe
@@ -34,10 +36,14 @@ struct TrainingModel {
   double ingestion_error = 0;
   double step_samples = 1;      ///< of all ranks
   double outside_seconds = 0;   ///< of a step: what no accelerator makes shorter
-  double delivery_seconds = 0;  ///< of a step: taking over a batch that is ready
+  double delivery_seconds = 0;  ///< of a step: taking over a batch that is ready while the workers rest
+  double slowed_seconds = 0;    ///< of a step: what computing takes longer while the workers use the cores that the training process leaves them
+  double held_up_fraction = 1;  ///< of what busy workers were measured to add to a step, what the training as found can have lost
   double found = 0;             ///< the full run
   Interval ci95_found;
   bool waits_for_storage = false;  ///< the training as found
+  bool crowded = false;            ///< other programs left its workers no core
+  double main_threads = 1;         ///< of the workers' CPU time, the part of their main threads
   bool shares_cores = false;       ///< the CPU trains
   double run_error = 0;            ///< what another run adds, as a share
   /// What its loader reads, and from where. Nothing: not measured.
@@ -93,12 +99,22 @@ struct TrainingRates {
 ///   P = min(R n / t, N / (c + p), R / p), corrected at the measured points to what was measured there (between them straight over log n, among the
 ///       points of the same limit);
 ///   steps = B / (outside + (B / G - outside) / speed + delivery) for B samples a step;
+/// where delivery grows from that of resting workers to that of busy ones as the workers use up the cores that the training process leaves them: the
+/// worker that hands a tensor over waits for one, and so does the training process;
 ///   rate = min(P, steps, N / (c + p + CPU time of training)); without workers 1 / (1/P + 1/steps), as both take turns.
 /// Where a fraction m of the samples comes from storage in the long run, P is that of workers which fetch and then prepare (cycle_rate()); m follows
 /// from the memory that the page cache has and from what an epoch reads (MissModel).
 /// Where training takes CPU time and the cores are nearly used up, the rate's low end goes toward that of taking turns: who gets a core then is not
 /// known. Pure. Throws UsageError for fewer than 0 workers, no cores, and for other cores where CPU times were not measured.
 TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change);
+
+/// Seconds of a step in which the training process takes over a batch that lies ready, at `samples_per_s` with so many workers a rank on so many
+/// cores. Pure.
+double delivery_seconds(const TrainingModel& model, int workers, double cores, double samples_per_s);
+
+/// The same training whose workers' main threads take so much less CPU time for a sample, as a fraction; a sample takes them as many seconds less.
+/// What other threads of theirs take is saved by the same fraction, at most. Pure. `model` has the CPU time of the workers.
+TrainingModel with_less_cpu(const TrainingModel& model, double fraction);
 
 /// Answers as answer() gives them of a RateModel: first the training unchanged, then each change, the best first; speedups are over the training as
 /// found. Of `question`, workers, cores, accelerator_speeds, cache_sizes, storage, find (workers, cores, cache, storage) and combine count. Throws

@@ -174,8 +174,9 @@ Conductor::Answers Conductor::tick(Nanoseconds now) {
       missing = fmt::format("rank {} (PID {})", member.hello ? member.hello->rank : 0, member.hello ? member.hello->pid : 0);
   }
   if (longest && !missing.empty() && to_seconds(now - *longest) > m_plan.hang_seconds)
-    throw Error(fmt::format("{} has not come to its next checkpoint for {:.0f} s while the other ranks wait there: it hangs, or it takes fewer steps",
-                            missing, m_plan.hang_seconds));
+    throw StandsStill(
+        fmt::format("{} has not come to its next checkpoint for {:.0f} s while the other ranks wait there: it hangs, or it takes fewer steps",
+                    missing, m_plan.hang_seconds));
   return {};
 }
 
@@ -190,7 +191,7 @@ void Conductor::find_hanging(Nanoseconds now) const {
     if (member.between_epochs) allowed = between_epochs;
     allowed += m_plan.hang_seconds;
     if (to_seconds(now - member.since) > allowed)
-      throw Error(
+      throw StandsStill(
           fmt::format("rank {} (PID {}) has not come to its next checkpoint for {:.0f} s: the script or its loader hangs, or its steps take "
                       "longer than --hang-timeout allows",
                       member.hello->rank, member.hello->pid, allowed));
@@ -364,7 +365,7 @@ Answer Conductor::next_stage(Nanoseconds now) {
 }
 
 Answer Conductor::start_stage(Stage stage, Nanoseconds now) {
-  if (stage == Stage::cached && short_passes() && m_training.loader->style == LoaderRecord::Style::iterable) {
+  if (stage == Stage::cached && ((short_passes() && m_training.loader->style != LoaderRecord::Style::map) || m_training.stream_goes_on())) {
     m_training.cached_not_separable = true;
     stage = Stage::done;
   }
@@ -435,8 +436,10 @@ Answer Conductor::next_drain(Nanoseconds now) {
   if (m_stage == Stage::warm) {
     m_stage = Stage::drains;
     m_drain_workers = {own};
+    // How what is watched prepares is its own affair: it is drained as it is.
+    const bool watched = m_training.loader && m_training.loader->style == LoaderRecord::Style::watched;
     for (const int workers : m_plan.worker_counts)
-      if (workers != own) m_drain_workers.push_back(workers);
+      if (workers != own && !watched) m_drain_workers.push_back(workers);
     m_next_drain = 0;
   }
   // The job's own number counts for more than the others, and one more than planned may follow.
@@ -475,6 +478,12 @@ std::optional<int> Conductor::more_workers() const {
   if (synthetic == m_training.phases.end() || rate_of(*most) >= estimate_of_ratio(stretches_of(synthetic->second)).value) return std::nullopt;
   const bool scales = rate_of(*most) > worth_doubling * rate_of(*before) * most->workers / before->workers;
   return scales ? std::optional(2 * most->workers) : std::nullopt;
+}
+
+std::map<int, int> Conductor::training_processes() const {
+  std::map<int, int> processes;
+  for (const auto& [rank, pid] : m_trainers) processes[pid] = rank;
+  return processes;
 }
 
 void Conductor::take_drains() {

@@ -9,12 +9,19 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/error.hpp"
 #include "base/events.hpp"
 #include "base/process/process_tree.hpp"
 #include "messages.hpp"
 #include "training.hpp"
 
 namespace dsanalyze {
+
+/// A rank does not come to its next checkpoint. Its processes may say where they are (explain_standstill()).
+class StandsStill : public Error {
+ public:
+  using Error::Error;
+};
 
 /// Leads the ranks of a launched training through the phases full, synthetic, prep and cached, at steps that all of them reach. It decides and keeps
 /// what was measured; it neither sends nor waits. Threads: one at a time.
@@ -47,7 +54,7 @@ class Conductor {
   Answers receive(int member, const HookMessage& message, Nanoseconds now);
   /// Its connection is closed.
   Answers leave(int member, Nanoseconds now);
-  /// To be called a few times a second: deadlines. Throws Error that names the rank for which the others wait in vain.
+  /// To be called a few times a second: deadlines. Throws StandsStill that names the rank for which the others wait in vain.
   Answers tick(Nanoseconds now);
 
   /// All phases are over: every rank was told to end.
@@ -55,6 +62,8 @@ class Conductor {
   /// The training as found is measured, once at least.
   [[nodiscard]] bool has_left_full() const { return m_stage != Stage::full; }
   [[nodiscard]] const AttachedTraining& training() const { return m_training; }
+  /// Those that are known to train: their ranks, by PID.
+  [[nodiscard]] std::map<int, int> training_processes() const;
 
  private:
   enum class Stage { full, synthetic, warm, drains, cached, done };

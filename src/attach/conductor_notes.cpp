@@ -47,8 +47,10 @@ void Conductor::say_prep() const {
   const auto synthetic = m_training.phases.find(AttachPhase::synthetic);
   if (prep.windows == 0 || synthetic == m_training.phases.end()) return;
   const Estimate demand = estimate_of_ratio(stretches_of(synthetic->second));
-  std::string note = fmt::format("prep: {:.1f} samples/s with {} worker{}", prep.value, drain.workers, drain.workers == 1 ? "" : "s");
-  if (drain.workers > 0 && demand.windows > 0) {
+  const bool watched = m_training.loader && m_training.loader->style == LoaderRecord::Style::watched;
+  std::string note = fmt::format("prep: {:.1f} samples/s", prep.value);
+  if (!watched) note += fmt::format(" with {} worker{}", drain.workers, drain.workers == 1 ? "" : "s");
+  if ((drain.workers > 0 || watched) && demand.windows > 0) {
     const char* const compared = prep.ci95.high < demand.ci95.low   ? "slower than"
                                  : prep.ci95.low > demand.ci95.high ? "faster than"
                                                                     : "about as fast as";

@@ -18,10 +18,12 @@
 #include "base/host/host.hpp"
 #include "base/process/processes.hpp"
 #include "base/process/spawn.hpp"
+#include "base/system/files.hpp"
 #include "base/text/enum_names.hpp"
 #include "base/text/text.hpp"
 #include "guardian.hpp"
 #include "hook_server.hpp"
+#include "standstill.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -57,7 +59,11 @@ class Launch {
   }
 
   ~Launch() {
-    if (m_settings.mode == AttachMode::phases) end_descendants(m_over ? 0.2 : m_settings.patience_seconds);
+    if (m_settings.mode != AttachMode::phases) return;
+    for (const TreeProcess& process : end_descendants(m_over ? 0.2 : m_settings.patience_seconds))
+      m_events.note(fmt::format(
+          "process {} ({}) is still there: it was killed, and ends once the system call in which it waits returns (storage that does not answer)",
+          process.pid, printable(process.command)));
   }
   Launch(const Launch&) = delete;
   Launch& operator=(const Launch&) = delete;
@@ -77,11 +83,13 @@ class Launch {
     m_over = m_launched.failure.empty();
     m_launched.seconds = to_seconds(m_clock.now() - m_start);
     m_launched.use = use();
+    if (m_settings.mode == AttachMode::phases) m_launched.others = others();
     if (m_tracer) m_launched.accesses = m_tracer->take();
     m_launched.training = m_conductor.training();
     m_launched.finished = m_conductor.finished();
     if (m_settings.mode == AttachMode::passive) {
       m_launched.left_behind = m_tree.living();
+      if (!m_launched.heard) check_hook();
       if (!m_launched.heard && m_deaf) fail(deaf_text());
     }
     if (m_settings.mode == AttachMode::phases && m_launched.failure.empty()) check_end();
@@ -95,7 +103,21 @@ class Launch {
     // What this process reads by itself, of /proc mostly, is none of the training's.
     use.requested_bytes -= std::min(use.requested_bytes, requested_by_threads("/proc/self"));
     if (m_tracer) use.traced_bytes = m_tracer->traced_bytes();
+    if (const CpuSample cpu = sample_cpu(m_host); cpu.busy_seconds > 0) use.machine_cpu_seconds = cpu.busy_seconds - cpu.own_seconds;
     return use;
+  }
+
+  /// Who else used the CPU.
+  std::vector<ProcessUse> others() {
+    watch_processes();
+    std::vector<ProcessUse> used = m_watch.used();
+    std::erase_if(used, [this](const ProcessUse& process) { return m_own.contains(process.pid); });
+    return used;
+  }
+
+  void watch_processes() {
+    m_watch.look();
+    for (const TreeProcess& process : m_tree.living()) m_own.insert(process.pid);
   }
 
   /// To the end of the command or of the phases.
@@ -104,21 +126,38 @@ class Launch {
       m_server.serve(poll_milliseconds,
                      {[this](int member, std::string_view line) { receive(member, line); }, [this](int member) { leave(member); }});
       // A real training is told itself what this program is told (SignalRelay).
-      if (stop.stop_requested() && m_settings.mode == AttachMode::phases) throw Interrupted();
+      if (stop.stop_requested() && m_settings.mode == AttachMode::phases) {
+        // Who gives up waiting for the first step is told what it waits for.
+        if (m_launched.first_step_seconds <= 0 && m_launched.heard && to_seconds(m_clock.now() - m_start) > m_settings.plan.hang_seconds)
+          m_events.note(explained("no training step was seen yet"));
+        throw Interrupted();
+      }
       const Nanoseconds now = m_clock.now();
       if (const auto status = collect_children(m_process)) ended(*status);
       look(now);
       if (m_tracer) m_tracer->serve();
       if (m_tracer && !m_launched.memory_usable && m_conductor.has_left_full()) m_launched.memory_usable = read_host_facts().memory_usable;
       if (m_settings.mode == AttachMode::phases) {
-        answer(m_conductor.tick(now));
-        check_start(now);
+        try {
+          answer(m_conductor.tick(now));
+          check_start(now);
+        } catch (const StandsStill& error) {
+          throw Error(explained(error.what()));
+        }
       }
     }
     if (m_settings.mode == AttachMode::phases) {
       hear_last_words();
       await_launcher_of_ranks();
     }
+  }
+
+  /// Says where every process is, and adds to `error` which of them stands still.
+  std::string explained(const std::string& error) {
+    const Standstill found = explain_standstill(m_tree.living(), m_conductor.training_processes(), m_settings.folder, m_clock);
+    m_events.note("nothing goes on; its processes are here:");
+    for (const std::string& line : found.lines) m_events.note("  " + line);
+    return found.cause.empty() ? error : fmt::format("{}. Where it stands: {}", error, found.cause);
   }
 
   void start(const std::stop_token& stop) {
@@ -214,7 +253,9 @@ class Launch {
     if (now < m_next_look) return;
     m_next_look = now + to_nanoseconds(m_launched.heard ? later_look_seconds : look_seconds);
     if (m_tracer) m_tracer->look(m_tree);
+    if (m_settings.mode == AttachMode::phases) watch_processes();
     if (m_launched.heard) return;
+    if (m_settings.mode == AttachMode::phases) check_hook();
     for (TreeProcess& process : m_tree.living()) {
       if (!m_tree.maps(process.pid, "libtorch") || imports_with_hook(process.pid)) continue;
       if (!m_deaf || m_deaf->pid != process.pid) m_deaf_since = now;
@@ -227,6 +268,20 @@ class Launch {
   [[nodiscard]] bool imports_with_hook(int process) const {
     std::error_code ignored;
     return std::filesystem::exists(m_settings.folder / fmt::format("torch-{}", process), ignored);
+  }
+
+  /// Fails where the hook could not be installed in a process: it has left the reason, and may have ended since.
+  void check_hook() {
+    constexpr std::string_view fault_files = "fault-";
+    constexpr std::size_t most_bytes = 4096;
+    std::error_code error;
+    for (std::filesystem::directory_iterator each(m_settings.folder, error), end; !error && each != end; each.increment(error)) {
+      const std::string name = each->path().filename().native();
+      if (!name.starts_with(fault_files)) continue;
+      if (const std::string fault = read_file(each->path(), most_bytes); !fault.empty())  // Else it is just being written.
+        fail(fmt::format("process {} uses PyTorch, and dsanalyze's hook cannot work there: {}. PyTorch 1.13 and newer are supported",
+                         name.substr(fault_files.size()), printable(fault)));
+    }
   }
 
   [[nodiscard]] std::string deaf_text() const {
@@ -242,10 +297,14 @@ class Launch {
     const std::optional<SeenMessage>& seen = m_conductor.training().seen;
     // Batches without gradients alone may be a validation before the training.
     if (seen && (seen->with_gradients > 0 || seen->backward > 0 || seen->optimizer_steps > 0) && !m_train_like_since) m_train_like_since = now;
-    if (m_train_like_since && to_seconds(now - *m_train_like_since) > m_settings.plan.seconds)
-      throw Error(fmt::format("{} Where its steps take longer, pass a --time-budget of more than {:g} s", no_step_text(), m_settings.plan.seconds));
+    if (m_train_like_since && to_seconds(now - *m_train_like_since) > m_settings.plan.seconds) {
+      const std::string text =
+          fmt::format("{} Where its steps take longer, pass a --time-budget of more than {:g} s", no_step_text(), m_settings.plan.seconds);
+      if (seen->optimizer_steps > 0) throw Error(text);  // It goes on.
+      throw StandsStill(text);
+    }
     if (to_seconds(now - m_start) > m_settings.start_seconds)
-      throw Error(fmt::format("{} The command has run for {:.0f} s", no_step_text(), m_settings.start_seconds));
+      throw StandsStill(fmt::format("{} The command has run for {:.0f} s", no_step_text(), m_settings.start_seconds));
     if (!m_said_waiting && to_seconds(now - m_start) > m_settings.plan.seconds) {
       m_said_waiting = true;
       m_events.note(fmt::format("no training step was seen yet ({}): waiting for one, up to {:.0f} s from the command's start", seen_text(),
@@ -261,9 +320,9 @@ class Launch {
 
   [[nodiscard]] std::string no_step_text() const {
     return fmt::format(
-        "no training step was recognised ({}): a PyTorch DataLoader whose batches lead to steps of a torch.optim optimizer. A training with an "
-        "update or "
-        "a loader of its own cannot be profiled yet.",
+        "no training step was recognised ({}): a PyTorch DataLoader whose batches lead to steps of a torch.optim optimizer. Batches of "
+        "another loader are followed where the script says `for batch in dsanalyze.watch(loader)`, after `import dsanalyze`; a training with an "
+        "update of its own cannot be profiled yet.",
         seen_text());
   }
 
@@ -276,14 +335,16 @@ class Launch {
       m_launched.failure = fmt::format("the command {} before all phases were measured", how_it_ended(m_launched));
       return;
     }
+    if (!m_launched.heard) check_hook();
     if (failed)
       throw Error(
           fmt::format("the command {} before it was profiled; run it alone to see why (here its standard input is empty)", how_it_ended(m_launched)));
     if (!m_launched.heard && m_deaf) throw Error(deaf_text());
     if (!m_launched.heard)
       throw Error(
-          "the command ended without having used PyTorch's DataLoader; other loaders cannot be profiled yet, nor can a script that comes by standard "
-          "input, which is empty here");
+          "the command ended without having used PyTorch's DataLoader. In a PyTorch training another loader is followed where the script says "
+          "`for batch in dsanalyze.watch(loader)`, after `import dsanalyze`; other frameworks cannot be profiled yet, nor can a script that comes "
+          "by standard input, which is empty here");
     if (training.phases.empty())
       throw Error(
           fmt::format("the command ended before a training step was seen: a DataLoader whose batches lead to steps of a torch.optim optimizer ({})",
@@ -294,6 +355,9 @@ class Launch {
   const Clock& m_clock;
   HookServer m_server;
   ProcessTree m_tree;
+  HostFacts m_host = read_host_facts();
+  ProcessWatch m_watch;
+  std::set<int> m_own;                   ///< descendants that were seen
   std::optional<AccessTracer> m_tracer;  ///< phases
   EventSink& m_events;
   Conductor m_conductor;

@@ -11,6 +11,7 @@
 #include "base/clock.hpp"
 #include "base/events.hpp"
 #include "base/process/process_tree.hpp"
+#include "base/process/processes.hpp"
 #include "base/process/spawn.hpp"
 #include "conductor.hpp"
 #include "outputs.hpp"
@@ -55,6 +56,7 @@ struct LaunchedTraining {
   std::vector<TreeProcess> left_behind;    ///< passive: descendants that outlive the command
   TreeUse use;
   double seconds = 0;
+  std::vector<ProcessUse> others{};      ///< phases: other programs, by what they used of the CPU meanwhile, the busiest first
   double first_step_seconds = 0;         ///< from the start to the first checkpoint
   std::optional<Bytes> memory_usable{};  ///< by others, while the training ran as it was found
   bool finished = false;                 ///< phases: all of them were gone through, whether or not they have steps

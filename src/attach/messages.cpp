@@ -93,6 +93,7 @@ LoaderMessage read_loader(JsonObject& object) {
   loader.prefetch = small("prefetch");
   loader.pin_memory = object.boolean("pin_memory");
   loader.persistent = object.boolean("persistent");
+  loader.made_anew = object.has("made_anew") && object.boolean("made_anew");
   loader.batch_size = small("batch_size");
   loader.batches = large("batches");
   loader.samples = large("samples");
@@ -146,14 +147,19 @@ DrainedMessage read_drained(JsonObject& object) {
   if (!std::ranges::is_sorted(message.restarts)) object.fail("restarts", "expected numbers in their order");
   message.main_thread_cpu_seconds = to_seconds(static_cast<Nanoseconds>(count(object, "main_cpu")));
   if (auto cpu = object.optional_object("cpu"))
-    message.cpu = {static_cast<std::size_t>(count(*cpu, "from")), to_seconds(instant(*cpu, "thread")), to_seconds(instant(*cpu, "process")),
-                   to_seconds(instant(*cpu, "workers"))};
-  if (object.has("takes"))
-    for (const double taken : object.numbers("takes", 0, most_steps, 0, most_nanoseconds)) message.takes.push_back(static_cast<Nanoseconds>(taken));
+    message.cpu = {cpu->number("samples", 0, 1e15), to_seconds(instant(*cpu, "thread")), to_seconds(instant(*cpu, "process")),
+                   to_seconds(instant(*cpu, "workers")), cpu->optional_number("waited", 0, 1e18)};
+  if (message.cpu && message.cpu->waited_seconds) *message.cpu->waited_seconds /= 1e9;
+  const auto take_times = [&object](std::string_view key, std::vector<Nanoseconds>& times) {
+    if (!object.has(key)) return;
+    for (const double taken : object.numbers(key, 0, most_steps, 0, most_nanoseconds)) times.push_back(static_cast<Nanoseconds>(taken));
+  };
+  take_times("takes", message.takes);
+  take_times("busy_takes", message.busy_takes);
   if (object.has("stages"))
     for (JsonObject& stage : object.objects("stages"))
       message.stages.push_back({stage.text("name"), stage.text("file"), static_cast<int>(stage.integer("line", 0, INT32_MAX)), count(stage, "count"),
-                                to_seconds(instant(stage, "cpu"))});
+                                to_seconds(instant(stage, "cpu")), to_seconds(instant(stage, "process")), stage.boolean("collates")});
   message.error = object.optional_text("error").value_or("");
   return message;
 }

@@ -91,22 +91,26 @@ struct DrainedMessage {
   std::vector<double> samples;         ///< of each
   std::vector<std::size_t> restarts;   ///< batches with which a stream began again
   double main_thread_cpu_seconds = 0;  ///< of the draining thread
-  /// CPU time, of what was used while the batches from `from` on were waited for.
+  /// CPU time, of what was used while these samples were waited for: those of batches of workers that had started.
   struct Cpu {
-    std::size_t from = 0;
+    double samples = 0;
     double thread_seconds = 0;   ///< of the draining thread
     double process_seconds = 0;  ///< of its process, all threads
     double workers_seconds = 0;
+    std::optional<double> waited_seconds{};  ///< in which the main threads of those that prepare were ready to run and had no core
   };
-  std::optional<Cpu> cpu{};          ///< nothing where the kernel does not say, or too few batches came
-  std::vector<Nanoseconds> takes{};  ///< of batches that lay ready: what taking each over took
+  std::optional<Cpu> cpu{};               ///< nothing where the kernel does not say, or too few batches came
+  std::vector<Nanoseconds> takes{};       ///< of batches that lay ready while the workers rested: what taking each over took
+  std::vector<Nanoseconds> busy_takes{};  ///< the same while the workers prepared further ones
   /// What the workers were found at.
   struct Stage {
     std::string name;  ///< "RandomResizedCrop", "train.py:23 augment"
     std::string file;
     int line = 0;
-    std::uint64_t count = 0;  ///< looks that found one of them there
-    double cpu_seconds = 0;   ///< since the look before each
+    std::uint64_t count = 0;     ///< looks that found one of them there
+    double cpu_seconds = 0;      ///< of its main thread, since the look before each
+    double process_seconds = 0;  ///< the same of all threads
+    bool collates = false;       ///< the loader's collate_fn
   };
   std::vector<Stage> stages{};
   std::string error;  ///< why there is nothing, or less; empty

@@ -35,13 +35,20 @@ void add_stretches(const DrainedMessage& drained, std::size_t begin, std::size_t
   }
 }
 
+/// The end of a pass without its last batches, if it is long enough: no batch is prepared for after them, and those that lie ready come all at once.
+std::size_t without_last(const DrainedMessage& drained, std::size_t begin, std::size_t end) {
+  const auto clump = static_cast<std::size_t>(std::max(drained.workers, 1));
+  constexpr std::size_t long_enough = 6;
+  return end - begin >= long_enough * clump ? end - clump : end;
+}
+
 /// A stream that ends begins again, with new workers: what waits for these is left out, unless each pass is too short for anything else.
 std::vector<Stretch> stretches_of(const DrainedMessage& drained) {
   std::vector<Stretch> stretches;
   std::size_t begin = 0;
   for (const std::size_t restart : drained.restarts) {
     if (restart <= begin || restart >= drained.delivered.size()) continue;
-    add_stretches(drained, begin, restart, stretches);
+    add_stretches(drained, begin, without_last(drained, begin, restart), stretches);
     begin = restart;
   }
   add_stretches(drained, begin, drained.delivered.size(), stretches);
@@ -79,6 +86,8 @@ std::string text_of(const SeenMessage& seen) {
 }
 
 bool AttachedTraining::fetched_in_thread() const { return std::ranges::find(notes, "loader-in-thread", &NoteMessage::code) != notes.end(); }
+
+bool AttachedTraining::stream_goes_on() const { return std::ranges::find(notes, "stream-goes-on", &NoteMessage::code) != notes.end(); }
 
 bool AttachedTraining::measured() const {
   return std::ranges::any_of(phases, [](const auto& phase) { return !stretches_of(phase.second).empty(); });
@@ -180,9 +189,10 @@ std::optional<double> waiting_fraction(const PhaseMeasurement& phase) {
 
 std::vector<Stretch> stretches_of(const DrainMeasurement& drain) {
   std::vector<Stretch> slowest;
+  bool first = true;
   for (const auto& [rank, drained] : drain.by_rank) {
     const std::vector<Stretch> of_rank = stretches_of(drained);
-    if (slowest.empty()) {
+    if (std::exchange(first, false)) {
       slowest = of_rank;
       continue;
     }

@@ -63,6 +63,8 @@ struct AttachedTraining {
 
   /// A thread of the script's own takes the batches from the loader, so that what the windows clock as waiting and computing is neither of the two.
   [[nodiscard]] bool fetched_in_thread() const;
+  /// Whether no second pass over the loader's stream can be begun beside the script's own.
+  [[nodiscard]] bool stream_goes_on() const;
   /// Whether a phase has windows of steps.
   [[nodiscard]] bool measured() const;
 };

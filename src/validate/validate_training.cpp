@@ -125,7 +125,9 @@ void judge_training(const TrainingModel& model, WhatIfAnswer& answer, const std:
   measured.ci95_samples_per_s = rate.ci95;
   measured.error = measured.error_as_profiled = measured.closed_form_error = answer.samples_per_s / rate.samples_per_s - 1;
   measured.covered = answer.ci95_samples_per_s.overlaps(rate.ci95);
-  const double delivery = model.delivery_seconds * rate.samples_per_s / model.step_samples;
+  const double delivery =
+      delivery_seconds(model, answer.change.workers.value_or(model.workers), answer.change.cores.value_or(model.cores), rate.samples_per_s) *
+      rate.samples_per_s / model.step_samples;
   const TrainingVerdict verdict = training_verdict(median(waiting), delivery);
   measured.bottleneck = verdict.bottleneck;
   // A batch is waited for, whether prep or storage is late with it; training and prep that take turns are not told apart by waiting.

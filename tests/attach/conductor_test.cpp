@@ -355,4 +355,10 @@ TEST_CASE("what a drained stream takes to begin again is no part of P, unless ea
     if (i % 8 != 0) drain.by_rank[0].restarts.push_back(i);
   std::ranges::sort(drain.by_rank[0].restarts);
   CHECK_FALSE(stretches_of(drain).empty());
+  // A rank of which nothing can be said, whichever it is, is no rank that is as fast as the others.
+  for (const int silent : {-1, 1}) {
+    DrainMeasurement other = drain;
+    other.by_rank[silent] = {};
+    CHECK(stretches_of(other).empty());
+  }
 }

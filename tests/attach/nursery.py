@@ -14,6 +14,8 @@ folder = os.path.join(os.path.dirname(os.path.dirname(here)), 'python', 'dsanaly
 
 def install():
     """As sitecustomize does when torch has been imported."""
+    sys.dont_write_bytecode = True  # As the launcher has it.
+    sys.path.append(os.path.dirname(os.path.dirname(folder)))
     spec = importlib.util.spec_from_file_location('_dsanalyze_attach', os.path.join(folder, '__init__.py'), submodule_search_locations=[folder])
     sys.modules['_dsanalyze_attach'] = importlib.util.module_from_spec(spec)
     importlib.import_module('_dsanalyze_attach.hook').install()

@@ -302,7 +302,7 @@ const std::map<std::string, void (*)()> ways{
     {"around", read_and_look_around},
     {"sleep",
      [] {
-       usleep(400000);
+       usleep(1000000);  // two looks of a busy machine at who is there
        read_all(opened());
      }},
     {"forever",

@@ -5,7 +5,7 @@ import unittest
 import script_rig
 from fake_launcher import Launcher, here
 
-train = here / 'train.py'
+train = here / 'trainings' / 'train.py'
 
 
 def array(window, part):

@@ -4,7 +4,7 @@ import unittest
 
 from fake_launcher import Launcher, Plan, drain, end, here, run, switch
 
-train = here / 'train.py'
+train = here / 'trainings' / 'train.py'
 tiny, ample = 1.0, 50
 
 

@@ -11,7 +11,7 @@ import time
 import unittest
 
 here = pathlib.Path(__file__).resolve().parent
-train = [sys.executable, str(here / 'train.py')]
+train = [sys.executable, str(here / 'trainings' / 'train.py')]
 program = os.environ.get('DSANALYZE', 'dsanalyze')
 
 
@@ -77,7 +77,7 @@ class Phases(ProgramTest):
         saved.write_text(run.stdout)
         view = subprocess.run([program, 'report', saved, '--format', 'console'], capture_output=True, text=True, env=self.environment, check=False)
         self.assertEqual(view.returncode, 0, view.stderr)
-        self.assertIn('prep (its workers wait, and hardly use the CPU). The training', ' '.join(view.stdout.split()))
+        self.assertIn('prep (it waits, and hardly uses the CPU). The training', ' '.join(view.stdout.split()))
         for columns in ('40', '60'):
             narrow = subprocess.run([program, 'report', saved, '--format', 'console'], capture_output=True, text=True, check=True,
                                     env=dict(self.environment, COLUMNS=columns))
@@ -406,6 +406,23 @@ print(ignored, flush=True)
         run = self.run_program('--passive', command=[sys.executable, '-I', *train[1:], '--samples', 400, '--step', 0.02])
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertIn('-I', run.stderr)
+
+    def test_a_pytorch_with_which_the_hook_cannot_work_is_named_and_left_alone(self):
+        data = self.folder / 'torch' / 'utils' / 'data'
+        data.mkdir(parents=True)
+        for folder in (data, data.parent):
+            (folder / '__init__.py').touch()
+        (data.parents[1] / '__init__.py').write_text("__version__ = '0.4.1'\nfrom .utils.data import dataloader\n")
+        (data / 'dataloader.py').touch()
+        script = self.folder / 'script.py'
+        for seconds in (5, 0):  # It is told while the script runs, and of one that has ended.
+            script.write_text(f'import torch, time\ntime.sleep({seconds})\nprint("trained")\n')
+            run = self.run_program(command=[sys.executable, script])
+            self.assertNotEqual(run.returncode, 0)
+            self.assertRegex(run.stderr, r"uses PyTorch, and dsanalyze's hook cannot work there: [A-Za-z]+Error: .*\(PyTorch 0.4.1, Python [0-9.]+\). PyTorch 1.13 and newer")
+        run = self.run_program('--passive', command=[sys.executable, script])
+        self.assertEqual((run.returncode, run.stdout.splitlines()[0]), (0, 'trained'), run.stderr)
+        self.assertIn('PyTorch 0.4.1', run.stderr)
 
     def test_the_training_goes_on_when_the_launcher_is_killed(self):
         output = self.folder / 'output'

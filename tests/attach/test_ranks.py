@@ -5,7 +5,7 @@ import unittest
 
 from fake_launcher import Launcher, Plan, here, run, switch
 
-train = here / 'train_ranks.py'
+train = here / 'trainings' / 'train_ranks.py'
 
 
 class Agreed(Plan):

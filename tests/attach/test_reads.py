@@ -13,7 +13,7 @@ except ImportError:
 
 from test_program import ProgramTest, program
 
-train = [sys.executable, str(pathlib.Path(__file__).resolve().parent / 'train_files.py')]
+train = [sys.executable, str(pathlib.Path(__file__).resolve().parent / 'trainings' / 'train_files.py')]
 schema = pathlib.Path(__file__).resolve().parents[2] / 'reports' / 'schemas' / 'profile-1.json'
 files = 40
 size = 50_000

@@ -25,7 +25,7 @@ class WhatIf(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = pathlib.Path(tempfile.mkdtemp(prefix='dsanalyze-test-'))
         cls.addClassCleanup(shutil.rmtree, cls.folder)
-        shutil.copy(here / 'train.py', cls.folder / 'train.py')
+        shutil.copy(here / 'trainings' / 'train.py', cls.folder / 'train.py')
         (cls.folder / 'data').mkdir()
         (cls.folder / 'data' / 'one').write_text('1')
         cls.environment = dict(os.environ, XDG_STATE_HOME=str(cls.folder / 'state'), TMPDIR=str(cls.folder))

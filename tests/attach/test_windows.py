@@ -4,7 +4,7 @@ import unittest
 
 from fake_launcher import Launcher, Plan, drain, end, here, run, switch, unexplained
 
-train = here / 'train.py'
+train = here / 'trainings' / 'train.py'
 
 
 def epochs(output):

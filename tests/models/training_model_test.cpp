@@ -51,6 +51,26 @@ struct Made {
 
 }  // namespace
 
+TEST_CASE("busy workers hand batches over late where they and the training process have all cores") {
+  Made made{.seconds = 0.0033, .cpu = 0.0028, .take = 0.0001, .step = 0.02, .batch = 16, .outside = 0, .cores = 2};
+  TrainingModel model = made.model();
+  for (TrainingModel::Point& point : model.prep) point.busy_take_over = 0.00034;
+  model.take_over = 0.0001;
+  // Steps of 37 ms: the workers use 1.2 of two cores, and the batch that lies ready comes 5.4 ms after it was asked for.
+  const TrainingRates fast = rates_of(model, {.speed = 20 / 31.0});
+  CHECK(16 / fast.ingestion == doctest::Approx(0.031 + 16 * 0.00034).epsilon(0.01));
+  // Steps of 100 ms: they use less than half of one.
+  CHECK(16 / rates_of(model, {.speed = 0.2}).ingestion == doctest::Approx(0.1 + 16 * 0.0001));
+  // In between each step comes later as the rate rises, and the rate less high as each step comes later: both hold at the rate that is said.
+  const double between = rates_of(model, {.speed = 0.5}).samples_per_s;
+  CHECK(16 / between == doctest::Approx(0.04 + delivery_seconds(model, 2, 2, between)));
+  CHECK(delivery_seconds(model, 2, 2, between) > 16 * 0.00011);
+  CHECK(delivery_seconds(model, 2, 2, between) < 16 * 0.00033);
+  // Cores that are free let it through at once, and without workers there is nothing to take over.
+  CHECK(delivery_seconds(model, 2, 8, 450) == doctest::Approx(16 * 0.0001));
+  CHECK(delivery_seconds(model, 0, 2, 450) == 0);
+}
+
 TEST_CASE("a changed training reaches the least of its workers, its cores and its steps") {
   RandomStream random(21);
   for (int trial = 0; trial < 2000; ++trial) {
@@ -259,6 +279,15 @@ TEST_CASE("the model is read from the record of a launched training") {
   CHECK(model.process_cpu == doctest::Approx(0.0004));
   CHECK(model.delivery_seconds == doctest::Approx(0.0003 * 39 / 2));
   CHECK(model.training_cpu == doctest::Approx(0.002));
+  CHECK_FALSE(model.prep.back().busy_take_over);
+  profile.prep_by_workers.back().busy_take_over_seconds_per_sample = 0.0005;
+  CHECK(training_model(profile).prep.back().busy_take_over == doctest::Approx(0.0005));
+  // However late batches came in the drains: a step as found lost no more than it took longer than with batches at hand.
+  profile.prep_by_workers.back().busy_take_over_seconds_per_sample = 0.1;
+  profile.host.cores = 2;
+  const TrainingModel bounded = training_model(profile);
+  CHECK(bounded.held_up_fraction < 0.1);
+  CHECK(rates_of(bounded, {}).ingestion >= 0.999 * std::min(bounded.found, bounded.ingestion));
   CHECK(model.prep.back().error == doctest::Approx(0.025));
   ProfileResult torn = profile;
   torn.waits->step_seconds = 0;

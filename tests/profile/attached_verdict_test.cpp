@@ -115,6 +115,23 @@ TEST_CASE("workers that hardly use the CPU while they prepare wait for something
   CHECK(profile_of(launched).bottleneck->detail == "prep");
 }
 
+TEST_CASE("workers that hardly use the CPU as they have no core are limited by prep") {
+  LaunchedTraining launched = prep_bound();
+  DrainMeasurement& drain = launched.training.drains.front();
+  drain.after->cpu_seconds = 2;  // of 10 s
+  DrainedMessage& drained = drain.by_rank[0];
+  drained.cpu = {1000, 0.01, 0.01, 0.2, 0};
+  CHECK(profile_of(launched).bottleneck->detail == "latency");
+  const double rate = profile_of(launched).prep->samples_per_s;
+  drained.cpu->waited_seconds = 0.7 * 1000 / rate;  // 70 % of the time of a core
+  const ProfileResult waiting = profile_of(launched);
+  CHECK(waiting.bottleneck->detail == "prep");
+  const auto point = std::ranges::find(waiting.prep_by_workers, launched.training.loader->workers, &WorkerPoint::workers);
+  CHECK(*point->workers_waited_seconds_per_sample == doctest::Approx(0.7 / rate));
+  drained.cpu->waited_seconds = 1000;  // More than all: what two clocks say need not agree.
+  CHECK(profile_of(launched).bottleneck->detail == "prep");
+}
+
 TEST_CASE("prep that was measured on data from storage is not told apart from storage") {
   LaunchedTraining launched = prep_bound();
   launched.training.drains.front().after->storage_bytes = 990'000'000;

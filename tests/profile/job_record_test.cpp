@@ -10,6 +10,7 @@
 #include "loaders/dataset/dataset.hpp"
 #include "profile/jobs/child_jobs.hpp"
 #include "profile/jobs/job_channel.hpp"
+#include "profile/jobs/job_runs.hpp"
 
 using namespace dsanalyze;
 
@@ -55,6 +56,24 @@ TEST_CASE("An epoch of jobs that draw dependently says nothing of what was fetch
   CHECK(all.digest == "same");
   CHECK_FALSE(all.cache_hits.has_value());
   CHECK_FALSE(all.requested_bytes.has_value());
+}
+
+TEST_CASE("What a job for itself trained on while slower ones finished is no epoch of all") {
+  JobsMeasured measured;
+  measured.jobs.resize(3);
+  for (JobRecord& job : measured.jobs) job.epochs = {part(600)};
+  for (const std::size_t fast : {0, 2}) measured.jobs[fast].epochs.emplace_back(part(600)).epoch = 4;
+  const auto epochs = [&measured](JobSharing share, int trials) {
+    JobsMeasured each = measured;
+    ProfileSettings settings;
+    settings.share = share;
+    settings.trials = trials;
+    add_epochs(each, settings);
+    return each.all.record.epochs.size();
+  };
+  CHECK(epochs(JobSharing::none, 0) == 1);
+  CHECK(epochs(JobSharing::none, 4) == 2);
+  CHECK(epochs(JobSharing::coordinated, 0) == 2);
 }
 
 TEST_CASE("An epoch of all jobs has the mean of their times, and what all of them prepared and fetched") {

@@ -67,10 +67,10 @@ def bytes_of(value):
 
 
 def samples_of(value):
-    """How many samples a batch holds whose index list is not known: the first dimension of its first tensor."""
+    """How many samples a batch holds whose index list is not known: the first dimension of its first tensor, or else array."""
     for tensor in tensors_of(value):
         return int(tensor.shape[0]) if tensor.dim() > 0 else 1
-    return len(value) if isinstance(value, (list, tuple)) else 1
+    return leading(value) or (len(value) if isinstance(value, (list, tuple)) else 1)
 
 
 def leading(value):

@@ -1,6 +1,7 @@
 """Second loaders over the batches that the script has had: drained without a step, or in place of the script's own."""
 import math
 import os
+import threading
 import time
 import warnings
 from time import monotonic_ns as now
@@ -17,6 +18,9 @@ grace_seconds = min(60.0, stall_seconds)
 shapes_compared = 16
 longest_ready_seconds = 1
 most_taken_over = 4
+most_taken_busy = 16
+busy_pace = 1.15  # Of the time that the workers take for a batch: its successors are being prepared then.
+page_bytes = 4096
 building = False
 
 
@@ -130,13 +134,22 @@ def beside(record, first, batches):
     return batches * record.each_step // first.each_step
 
 
+def _map(batch):
+    """Has the pages of tensors in shared memory mapped, as a step has that computes on them; batches that are handed out again are mapped already."""
+    with torch.no_grad():
+        for tensor in tensors_of(batch):
+            if tensor.device.type == 'cpu' and tensor.is_shared() and tensor.numel():
+                flat = tensor.detach().reshape(-1)
+                flat[::max(1, page_bytes // flat.element_size())].sum()
+
+
 class _Source:
     """The batches of one loader in a drain: once in the warm pass, where what is read is the subset, and again and again of that subset in later ones."""
 
     def __init__(self, record, workers, batches, warm):
         self.record = record
         forks = workers and record.facts['start_method'] == 'fork' and not warm
-        self._pipe = Pipe(workers) if forks else None
+        self._pipe = Pipe(workers, record.recipe['collate_fn']) if forks else None
         self.restarts = 0
         self.given = 0
         self.lists = record.lists[:batches or None] if warm or not record.warmed else record.lists[:record.warmed]
@@ -175,24 +188,48 @@ class _Source:
         return getattr(self._iterator, '_workers', ())
 
     def take_over(self, interval):
-        """Nanoseconds in which batches that lie ready are taken over, one by one; `interval` is what the workers took for a batch, in seconds. A batch that
-        comes through a pipe, as arrays do that are no tensors, takes the more of it the larger it is."""
-        iterator, taken = self._iterator, []
-        queue = getattr(iterator, '_data_queue', None)
-        until_ready = math.inf if queue is None else 1.5 * interval * iterator._tasks_outstanding
-        if until_ready > longest_ready_seconds:
-            return taken
-        time.sleep(until_ready)
+        """Nanoseconds in which batches that lie ready are taken over, one by one: first while the workers prepare further ones, then while they rest.
+        `interval` is what the workers took for a batch, in seconds. Mapping its memory is part of it. A batch that comes through a pipe, as arrays do that are no tensors, takes the more of
+        it the larger it is; and a worker that has to hand a tensor over may wait for a core."""
+        busy, resting = [], []
+        queue = getattr(self._iterator, '_data_queue', None)
+        if queue is None:
+            return busy, resting
         try:
-            while len(taken) < most_taken_over:
-                ready = not queue.empty() or len(iterator._task_info.get(iterator._rcvd_idx, ())) == 2
-                begin = now()
-                if not ready or next(iterator, _end) is _end:
-                    break
-                taken.append(now() - begin)
+            pace = busy_pace * interval
+            for _ in range(min(most_taken_busy, int(longest_ready_seconds / pace))):
+                time.sleep(pace)
+                if not self._take_timed(busy):
+                    return busy, resting
+            until_ready = 1.5 * interval * self._iterator._tasks_outstanding
+            if until_ready <= longest_ready_seconds:
+                time.sleep(until_ready)
+                for _ in range(most_taken_over):
+                    if not self._lies_ready() or not self._take_timed(resting):
+                        break
         except Exception:  # P has been measured; a worker that dies now takes nothing from it.
             pass
-        return taken
+        return busy, resting
+
+    def _lies_ready(self):
+        iterator = self._iterator
+        return not iterator._data_queue.empty() or len(iterator._task_info.get(iterator._rcvd_idx, ())) == 2
+
+    def _take_timed(self, times):
+        """Takes a batch, and notes how long that took if it lay ready: what the queue holds may also be word that a worker's stream has ended. False where
+        there are no more."""
+        ready, streams = self._lies_ready(), self._streams()
+        begin = now()
+        batch = self.next()
+        if batch is _end:
+            return False
+        _map(batch)
+        if ready and streams == self._streams():
+            times.append(now() - begin)
+        return True
+
+    def _streams(self):
+        return self.restarts, sum(self._iterator._workers_status)
 
     def stop(self):
         """Ends its workers, and returns what they computed."""
@@ -206,21 +243,67 @@ def _cpu_of(process):
     return time.clock_gettime_ns((~process << 3) | 2)
 
 
-def _cpu(sources):
-    """What was used so far by this thread, its process and the workers; None where the kernel does not say."""
-    workers = [worker.pid for source in sources for worker in source.workers()]
-    try:
-        return time.thread_time_ns(), time.process_time_ns(), sum(map(_cpu_of, workers)), workers
-    except OSError:
-        return None
+class _CpuCount:
+    """CPU time of batches, of each start of the workers without the `started` first ones: workers that have just started deliver these. With it the time
+    in which the main threads of those that prepare were ready to run and waited for a core."""
 
+    def __init__(self, started):
+        self._started = started
+        self._queues = {}
+        self._batches = 0
+        self._before = self._last = None
+        self._samples = self._counted = self._uncounted = 0
+        self._sums = [0, 0, 0, 0]
 
-def _cpu_between(before, after, batches):
-    """Of the same workers, for batches that came after the `batches` first ones."""
-    if before is None or after is None or before[3] != after[3]:
-        return None
-    thread, process, workers = (late - early for late, early in zip(after[:3], before[:3]))
-    return {'from': batches, 'thread': thread, 'process': process, 'workers': workers}
+    def used(self, sources):
+        """What was used so far by this thread, its process and the workers, and waited by those that prepare; None where the kernel does not say."""
+        workers = [worker.pid for source in sources for worker in source.workers()]
+        try:
+            waited = [self._waited(thread) for thread in workers or [threading.get_native_id()]]
+            return time.thread_time_ns(), time.process_time_ns(), sum(map(_cpu_of, workers)), None if None in waited else sum(waited), workers
+        except OSError:
+            return None
+
+    def _waited(self, thread):
+        """Nanoseconds in which a thread was ready to run and had no core: the second number of schedstat in proc(5). None where the kernel does not say."""
+        if thread not in self._queues:
+            process = 'self' if thread == threading.get_native_id() else thread
+            try:
+                self._queues[thread] = open('/proc/{}/task/{}/schedstat'.format(process, thread), 'rb', buffering=0)
+            except OSError:
+                self._queues[thread] = None
+        file = self._queues[thread]
+        numbers = os.pread(file.fileno(), 96, 0).split() if file is not None else ()
+        return int(numbers[1]) if len(numbers) >= 2 and int(numbers[0]) else None
+
+    def restarted(self):
+        self._add()
+        for file in filter(None, self._queues.values()):
+            file.close()
+        self._queues = {}
+        self._batches, self._before, self._last, self._counted, self._uncounted = 0, None, None, 0, 0
+
+    def batch(self, samples, used):
+        self._batches += 1
+        if self._batches == self._started:
+            self._before = used
+        elif self._batches > self._started:
+            self._uncounted += samples
+            if used is not None:  # A worker whose stream has ended has no clock any more.
+                self._last = used
+                self._counted += self._uncounted
+                self._uncounted = 0
+
+    def _add(self):
+        if self._before is not None and self._last is not None and self._before[4] == self._last[4]:
+            self._sums = [None if None in each else each[0] + each[1] - each[2] for each in zip(self._sums, self._last[:4], self._before[:4])]
+            self._samples += self._counted
+
+    def take(self):
+        """None where there was none, or the kernel does not say."""
+        self.restarted()
+        sums = {name: total for name, total in zip(('thread', 'process', 'workers', 'waited'), self._sums) if total is not None}
+        return dict(sums, samples=self._samples) if self._samples else None
 
 
 def drain(records, workers, batches, seconds, which):
@@ -232,8 +315,9 @@ def drain(records, workers, batches, seconds, which):
     until the seconds are over.
     """
     warm = which == 'warm'
-    times, samples, restarts, error, takes = [], [], [], None, []
-    before, cpu, started = None, None, max(workers, 1)  # As many batches come of workers that have only just started.
+    times, samples, restarts, error = [], [], [], None
+    takes = busy_takes = ()
+    cpu = _CpuCount(max(workers, 1))
     main = time.thread_time_ns()
     start = now()
     most = int(seconds * 1e9)
@@ -257,23 +341,23 @@ def drain(records, workers, batches, seconds, which):
                 break
             if source.restarts > begun:
                 restarts.append(len(times))
+                cpu.restarted()
             times.append(now())
             samples.append(_samples(first, source.lists, len(times) - 1, batch[0]))
-            if len(times) == started:
-                before = _cpu(sources)
-        cpu = _cpu_between(before, _cpu(sources), started)
+            cpu.batch(samples[-1], cpu.used(sources))
     except Exception as problem:
         error = '{}: {}{}'.format(type(problem).__name__, problem, full_text())
     main = time.thread_time_ns() - main
     batch = None
     if error is None and not warm and workers and len(times) > 1 and len(sources) == 1:
-        takes = sources[0].take_over((times[-1] - times[0]) / (len(times) - 1) / 1e9)
+        busy_takes, takes = sources[0].take_over((times[-1] - times[0]) / (len(times) - 1) / 1e9)
     message = {'t': 'drained', 'workers': workers, 'pass': which, 'start': start, 'times': times, 'samples': samples, 'main_cpu': main, 'restarts': restarts, 'error': error,
                'loaders': len(records)}
-    if cpu is not None:
-        message['cpu'] = cpu
-    message['takes'] = takes
-    message['differs'] = False
+    used = cpu.take()
+    if used is not None and error is None:
+        message['cpu'] = used
+    message['takes'], message['busy_takes'] = list(takes), list(busy_takes)
+    message['differs'] = any(getattr(record.recipe['dataset'], 'refused', False) for record in records)
     message['stages'] = []
     for source in sources:
         message['stages'] += source.stop()

@@ -159,7 +159,10 @@ class Engine:
             iterator = record.current.iterator() if record.current is not None else None
             if iterator is not None:
                 record.facts['samples'], record.facts['batches'] = facts.lengths(iterator, record.facts, self.careful)
-        self.send(dict(record.facts, t='loader', id=record.id, primary=record is self.roles.primary))
+        self.send(dict(record.facts, t='loader', id=record.id, primary=record is self.roles.primary, made_anew=record.made_anew))
+        if record.goes_on:
+            self.note('stream-goes-on', 'What is watched is its own iterator, and no second pass can be begun beside it: its rate alone was measured on the batches that '
+                      'follow, whether they came from memory or from storage.')
 
     def note(self, code, text, **more):
         if code not in self._said:

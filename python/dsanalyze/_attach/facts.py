@@ -1,17 +1,21 @@
 """What the hook reports about the process, the device, and a DataLoader."""
 import multiprocessing
 import os
+import signal
 import sys
 
 import torch
 from torch.utils.data import dataloader as loaders
 from torch.utils.data import sampler as samplers
 
+from . import watched
+
 rank_variables = (
     ('RANK', 'WORLD_SIZE', 'LOCAL_RANK'),
     ('OMPI_COMM_WORLD_RANK', 'OMPI_COMM_WORLD_SIZE', 'OMPI_COMM_WORLD_LOCAL_RANK'),
     ('SLURM_PROCID', 'SLURM_NTASKS', 'SLURM_LOCALID'),
 )
+_own_folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _lengths_without_effects = (samplers.BatchSampler, samplers.SequentialSampler, samplers.RandomSampler, samplers.SubsetRandomSampler, samplers.WeightedRandomSampler)
 
 
@@ -72,7 +76,7 @@ def origin(loader):
     """The file and line where a loader is made: the first caller outside of installed packages, or else the first outside of torch, that is no constructor
     of the loader's own class. No frame is asked for its variables: before Python 3.13 that changes a dict that the script had from locals()."""
     constructors = _constructors(type(loader))
-    inside = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(__file__) + os.sep)
+    inside = (os.path.dirname(torch.__file__) + os.sep, _own_folder)
     library = None, None
     frame = sys._getframe(1)
     while frame is not None:
@@ -107,6 +111,8 @@ def lengths(iterator, facts_of, careful):
     """Samples and batches of an epoch; None where that is not known. To be asked once the first batch is there: what len() does to an object of the script's
     own (opens a file, for one) must not be done before workers are forked, and under `careful` only where torch did it."""
     dataset, sampler = iterator._dataset, iterator._index_sampler
+    if facts_of['style'] == 'watched':
+        return None, None if careful else _length(dataset.iterable)
     if facts_of['style'] == 'iterable':
         samples = None if careful else _length(dataset)
         size = facts_of['batch_size'] if iterator._auto_collation else None
@@ -136,20 +142,34 @@ def _shuffles(loader):
     return bool(_attribute(sampler, 'shuffle')) or isinstance(sampler, (samplers.RandomSampler, samplers.SubsetRandomSampler, samplers.WeightedRandomSampler))
 
 
+def _killed_workers(iterator):
+    """Of the iterator of a loader with workers: signals by PID of the workers that one has ended. Nothing for other objects, whose own code is not called."""
+    if not issubclass(type(iterator), loaders._MultiProcessingDataLoaderIter):
+        return {}
+    try:
+        return {worker.pid: -worker.exitcode for worker in getattr(iterator, '_workers', ()) if (worker.exitcode or 0) < 0}
+    except ValueError:  # closed
+        return {}
+
+
 def last_error():
     """The exception that ends the process, and where the script had it; None where there is none."""
     if not hasattr(sys, 'last_type'):
         return None
     lines = [line for line in str(sys.last_value).splitlines() if line.strip()]  # That of a loader's worker has the worker's own traceback.
     text = ': '.join([sys.last_type.__name__, *lines[:1]]) + (' ... ' + lines[-1] if len(lines) > 1 else '')
-    trace, place = sys.last_traceback, None
-    inside = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(__file__) + os.sep)
+    trace, place, killed = sys.last_traceback, None, {}
+    inside = (os.path.dirname(torch.__file__) + os.sep, _own_folder)
     while trace is not None:
         name = trace.tb_frame.f_code.co_filename
         if not name.startswith(inside) and '/site-packages/' not in name and '/dist-packages/' not in name:
             place = name, trace.tb_lineno
+        killed.update(_killed_workers(trace.tb_frame.f_locals.get('self')))
         trace = trace.tb_next
-    return text[:400] + (' ({}:{})'.format(os.path.basename(place[0]), place[1]) if place else '')
+    text = text[:400] + (' ({}:{})'.format(os.path.basename(place[0]), place[1]) if place else '')
+    if 'killed by signal' not in text:  # PyTorch may find that a worker does not answer before it hears why.
+        text += ''.join('; its loader\'s worker {} was killed by signal {} ({})'.format(worker, number, signal.strsignal(number)) for worker, number in killed.items())
+    return text
 
 
 def loader_facts(loader, origin):
@@ -160,13 +180,17 @@ def loader_facts(loader, origin):
     if batch_size is None and loader.batch_sampler is not None:
         batch_size = _attribute(loader.batch_sampler, 'batch_size')
     context = loader.multiprocessing_context
-    return {'name': 'torch.utils.data.DataLoader' if kind is loaders.DataLoader else kind.__module__ + '.' + kind.__qualname__,
+    facts = {'name': 'torch.utils.data.DataLoader' if kind is loaders.DataLoader else kind.__module__ + '.' + kind.__qualname__,
             'version': str(torch.__version__), 'dataset_class': _name(loader.dataset), 'workers': loader.num_workers,
             'prefetch': loader.prefetch_factor if loader.num_workers else 0, 'pin_memory': bool(loader.pin_memory),
             'persistent': bool(loader.persistent_workers), 'batch_size': batch_size if isinstance(batch_size, int) else None,
             'batches': None, 'samples': None, 'style': 'iterable' if iterable else 'map', 'shuffle': _shuffles(loader),
             'start_method': context.get_start_method() if context is not None else _default_start_method(), 'drop_last': bool(_attribute(None if iterable else loader.batch_sampler, 'drop_last', loader.drop_last)),
             'file': origin[0], 'line': origin[1]}
+    if isinstance(loader, watched.Loader):
+        of = _name(loader.dataset.iterable)
+        facts.update(name=of, dataset_class=of, version=loader.dataset.version(), style='watched')
+    return facts
 
 
 def leads(loader):

@@ -34,6 +34,7 @@ class Hook:
         self.engine = None
         self.waiting = False
         self.outputs = None
+        self.standstill = None
         self.gradients = None
         self._known = {}
         # Kept in a child, which must not finalise the parent's iterators: that would end their workers.
@@ -56,6 +57,7 @@ class Hook:
         self.engine = engine
         if self.outputs is not None:
             engine.outputs = self.outputs
+            engine.standstill = self.standstill
 
     def entry(self, loader):
         """What is remembered of a DataLoader object, for as long as it lives: its origin and its record."""
@@ -83,6 +85,8 @@ class Hook:
         engine, self.engine = self.engine, None
         if self.outputs is not None:
             self.outputs.child()
+        if self.standstill is not None:
+            self.standstill.register()
         if engine is not None:
             engine.off = True
             engine.link.close()
@@ -204,8 +208,11 @@ def install():
     if facts.rank()['world'] > 1:
         hook.gradients.follow_ranks()
     if not hook.passive:
-        hook.outputs = Outputs(os.environ.get('DSANALYZE_ATTACH_OUTPUT'), os.path.basename(os.path.dirname(os.environ['DSANALYZE_ATTACH'])))
+        from .standstill import Standstill, own_files
+        folder = os.path.dirname(os.environ['DSANALYZE_ATTACH'])
+        hook.outputs = Outputs(os.environ.get('DSANALYZE_ATTACH_OUTPUT'), os.path.basename(folder), own_files(folder))
         hook.outputs.watch()
+        hook.standstill = Standstill(folder)
         # Workers that are ended leave the sockets behind by which they hand over tensors; the launcher removes this folder.
         multiprocessing.process.current_process()._config.setdefault('tempdir', os.path.dirname(os.environ['DSANALYZE_ATTACH']))
     os.register_at_fork(after_in_child=hook.child)

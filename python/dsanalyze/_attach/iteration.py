@@ -25,6 +25,7 @@ class Record:
         self.replay = None
         self.length = None
         self.warmed = 0
+        self.made_anew = False  # The script makes one like it for each pass.
         self.shapes = []
         self.current = None
         self.subset = None  # Its batches are of these index lists now.
@@ -35,9 +36,18 @@ class Record:
     def map_style(self):
         return self.facts['style'] == 'map'
 
+    @property
+    def goes_on(self):
+        """Whether the stream cannot be begun a second time beside the script's own pass."""
+        return self.facts['style'] == 'watched' and self.recipe is not None and self.recipe['dataset'].goes_on()
+
     def keep_to_subset(self):
         """Batches are of what was read into memory from now on."""
         self.subset = _Subset(self.lists[:self.warmed or len(self.lists)])
+
+    def stands_for(self, old):
+        """Whether the script made it where it made that one."""
+        return all(self.facts[name] == old.facts[name] for name in ('file', 'line', 'dataset_class', 'batch_size'))
 
     def inherit(self, old):
         """A loader that the script has made anew, of the same place and length, goes on with the old one's subset and kept batches."""

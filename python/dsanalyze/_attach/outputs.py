@@ -25,7 +25,8 @@ class Refused(OSError):
 class Outputs:
     """Without a folder for the journal, files are named only. `run` is a name that no other run has."""
 
-    def __init__(self, folder, run):
+    def __init__(self, folder, run, own=()):
+        self._own = tuple(own)  # How the paths of the hook's own files begin.
         self._originals = Originals(folder, run) if folder else None
         self._written = set()
         self._unprotected = set()
@@ -72,7 +73,7 @@ class Outputs:
 
     def _change(self, path, change, *arguments, **named):
         """One change at a time; what this does itself raises events, too."""
-        if path.startswith(_left_alone) or _is_cache(path):
+        if path.startswith(_left_alone + self._own) or _is_cache(path):
             return
         if self._originals is None:
             if len(self._written) < max_files and os.getpid() == self._process:

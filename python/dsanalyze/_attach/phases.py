@@ -49,6 +49,7 @@ class Phases(Engine):
         self._index = original_index
         self._remaining = 0
         self._epoch = -1
+        self.standstill = None
         self._device = DeviceClock()
         self.clock.device_ended = self._device.ended
 
@@ -68,6 +69,8 @@ class Phases(Engine):
         if self.off:
             return self._plain(iteration, iterator)
         index = self._guard(iteration.expected, iterator)
+        if self.standstill is not None:
+            self._guard(self.standstill.waits_for, iteration, index)
         asked = now()
         outer, self._inside = self._inside, get_ident()
         try:
@@ -107,6 +110,7 @@ class Phases(Engine):
         iteration.held = iteration.record.training and not self.off and self.modes.replaces(iteration.record)
 
     def _introduce(self, record):
+        record.made_anew = record.made_anew or any(old is not record and self.roles.over(old) and record.stands_for(old) for old in self.roles.training)
         super()._introduce(record)
         for old in self.roles.training:  # A script that makes its loader anew for each epoch must not keep all of its datasets.
             if self.roles.over(old) and old is not record:

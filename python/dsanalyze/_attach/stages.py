@@ -12,7 +12,9 @@ _fetching = '/torch/utils/data/_utils/fetch.py'
 # They hand samples on from one to the next, and what they call does the work.
 _functions = frozenset(('__getitem__', '__getitems__', '__iter__', '__next__', '<listcomp>', '<genexpr>', '<dictcomp>', '<lambda>', '_call_impl',
                         '_wrapped_call_impl'))
-_owners = frozenset(('Compose', 'Sequential', 'Subset'))
+_owners = frozenset(('Compose', 'Sequential', 'Subset', 'Transform', '_RandomApplyTransform', 'BasicTransform', 'DualTransform', 'ImageOnlyTransform'))
+_wrappers = frozenset(('decorate_context', 'wrapper', 'wrapped', 'inner'))
+_generator = 0x20  # inspect.CO_GENERATOR
 _folders = ('/webdataset/', '/torch/utils/data/', '/torchdata/', '-packages/datasets/')
 _by_the_class = frozenset(('forward', '__call__', '__getitem__', '__iter__'))
 _sources = {}
@@ -21,7 +23,8 @@ _sources = {}
 class Pipe:
     """From the workers that are forked while it is open. What does not fit is lost, and no worker waits."""
 
-    def __init__(self, workers):
+    def __init__(self, workers, collate=None):
+        self._collate = _code_of(collate)
         self._read, self._write = os.pipe()
         for end in (self._read, self._write):
             os.set_blocking(end, False)
@@ -32,7 +35,7 @@ class Pipe:
 
         def begin(worker):
             try:
-                threading.Thread(target=_look, args=(self._write, self._interval, threading.get_ident()), daemon=True).start()
+                threading.Thread(target=_look, args=(self._write, self._interval, threading.get_ident(), self._collate), daemon=True).start()
             except Exception:  # Without it nothing is known of this worker.
                 pass
             if original is not None:
@@ -56,28 +59,38 @@ class Pipe:
         stages = {}
         for line in text.decode('utf-8', 'replace').splitlines():
             parts = line.split('\t')
-            if len(parts) != 4 or not parts[0].isdigit() or not parts[3].isdigit():
+            if len(parts) != 6 or not all(parts[at].isdigit() for at in (0, 1, 2, 5)):
                 continue
-            stage = stages.setdefault(parts[1], {'name': parts[1], 'file': parts[2], 'line': int(parts[3]), 'count': 0, 'cpu': 0})
+            stage = stages.setdefault(parts[3], {'name': parts[3], 'file': parts[4], 'line': int(parts[5]), 'count': 0, 'cpu': 0, 'process': 0, 'collates': False})
             stage['count'] += 1
             stage['cpu'] += int(parts[0])
+            stage['process'] += int(parts[1])
+            stage['collates'] |= parts[2] == '1'
         return sorted(stages.values(), key=lambda stage: -stage['cpu'])[:most_stages]
 
 
-def _look(pipe, interval, thread):
+def _code_of(function):
+    """What runs when it is called: of a function, of a partial one, of an object."""
+    function = getattr(function, 'func', function)
+    return getattr(function, '__code__', None) or getattr(getattr(type(function), '__call__', None), '__code__', None)
+
+
+def _look(pipe, interval, thread, collate):
     """Until the worker ends, or its drain."""
     try:
         clock = time.pthread_getcpuclockid(thread)
-        last = time.clock_gettime_ns(clock)
+        last, last_of_all = time.clock_gettime_ns(clock), time.process_time_ns()
         while True:
             time.sleep(interval)
-            used = time.clock_gettime_ns(clock)
+            used, of_all = time.clock_gettime_ns(clock), time.process_time_ns()
             spent, last = used - last, used
+            spent_by_all, last_of_all = of_all - last_of_all, of_all
             if spent < least_busy * interval * 1e9:
                 continue
-            stage = stage_of(sys._current_frames().get(thread))
+            frame = sys._current_frames().get(thread)
+            stage = stage_of(frame)
             if stage is not None:
-                line = '{}\t{}\t{}\t{}\n'.format(spent, *(str(part).replace('\t', ' ').replace('\n', ' ') for part in stage)).encode('utf-8', 'replace')
+                line = '{}\t{}\t{:d}\t{}\t{}\t{}\n'.format(spent, max(spent, spent_by_all), _collates(frame, collate), *(str(part).replace('\t', ' ').replace('\n', ' ') for part in stage)).encode('utf-8', 'replace')
                 try:
                     if len(line) <= 4096:
                         os.write(pipe, line)
@@ -106,8 +119,17 @@ def stage_of(frame):
     return ('fetching', code.co_filename, line) if at == 0 else _named(code, _owner(code), line)
 
 
+def _collates(frame, collate):
+    """Whether the loader's collate function is called."""
+    while frame is not None:
+        if frame.f_code is collate:
+            return True
+        frame = frame.f_back
+    return False
+
+
 def _hands_on(code, owner):
-    return code.co_name in _functions or owner in _owners or any(folder in code.co_filename for folder in _folders) and '/torch/utils/data/_utils/collate' not in code.co_filename
+    return code.co_name in _functions or code.co_name in _wrappers or code.co_flags & _generator or owner in _owners or any(folder in code.co_filename for folder in _folders) and '/torch/utils/data/_utils/collate' not in code.co_filename
 
 
 def _named(code, owner, line):

@@ -71,6 +71,9 @@ TreeUse moved(const TreeUse& use, const TreeUse& from, const TreeUse& to) {
   TreeUse later = to;
   later.at = use.at + (to.at - from.at);
   later.cpu_seconds = use.cpu_seconds + (to.cpu_seconds - from.cpu_seconds);
+  later.machine_cpu_seconds.reset();
+  if (use.machine_cpu_seconds && from.machine_cpu_seconds && to.machine_cpu_seconds)
+    later.machine_cpu_seconds = *use.machine_cpu_seconds + (*to.machine_cpu_seconds - *from.machine_cpu_seconds);
   later.requested_bytes = use.requested_bytes + (to.requested_bytes - from.requested_bytes);
   later.storage_bytes.reset();
   if (use.storage_bytes && from.storage_bytes && to.storage_bytes)

@@ -20,6 +20,8 @@ struct TreeUse {
   std::optional<Bytes> traced_bytes{};     ///< of `requested_bytes`, those that a tracer saw; absent without one
   std::size_t processes = 0;
   std::optional<double>
+      machine_cpu_seconds{};  ///< of all programs on the cores that this process may use, but for its own; absent where not asked for
+  std::optional<double>
       storage_wait_seconds{};  ///< in which some process of the machine waited for storage; absent where the kernel does not count it
 };
 

@@ -337,7 +337,7 @@ class ProfileCommand final : public Command {
       measure_training_storage(launched, settings.storage_seconds, host, result, context.events, context.stop, system_timing());
     if (const std::string& file = context.typed.text("--trace"); !file.empty()) write_item_trace(launched, file, result);
     result.started_utc = utc_text(started);
-    if (settings.mode == AttachMode::phases) result.fix = fix_of_training(result, context.options.output ? context.options.output->native() : "");
+    if (settings.mode == AttachMode::phases) advise_training(result, context.options.output ? context.options.output->native() : "");
     return outcome_of(result, context, WriteOrder::result_first);
   }
 

@@ -13,6 +13,7 @@
 #include "base/text/text.hpp"
 #include "cli/options/search_options.hpp"
 #include "cli/process/data_files.hpp"
+#include "models/whatif/training_advice.hpp"
 #include "models/whatif/training_model.hpp"
 #include "validate/validate_training.hpp"
 
@@ -114,20 +115,20 @@ Outcome whatif_of_training(const ProfileResult& profile, const std::string& name
   return outcome;
 }
 
-std::optional<FixRecord> fix_of_training(const ProfileResult& profile, const std::string& place) {
+void advise_training(ProfileResult& profile, const std::string& place) {
   try {
     const TrainingModel model = training_model(profile);
+    profile.advice = advise(profile, model);
     std::optional<FixRecord> fix = fix_of(model);
-    if (!fix) return std::nullopt;
+    if (!fix) return;
     const std::string file = place.empty() ? "" : " " + shell_word(place.front() == '-' ? "./" + place : place);
     fix->check = fmt::format("dsanalyze whatif{} --workers {} --validate", file, fix->workers);
     WhatIfQuestion question;
     question.workers = {fix->workers};
     WhatIfResult result = answer(model, question);
     fix->check_seconds = plan_training_validation(profile, read_host_facts(), result, 0).seconds;
-    return fix;
-  } catch (const std::exception&) {
-    return std::nullopt;  // what the models refuse is no reason to lose the measurement
+    profile.fix = std::move(fix);
+  } catch (const std::exception&) {  // What the models refuse is no reason to lose the measurement.
   }
 }
 

@@ -21,14 +21,15 @@ struct StepSamplesRecord {
 
 /// The loader of a training that `dsanalyze profile -- COMMAND` launched.
 struct LoaderRecord {
-  enum class Style { map, iterable };
-  std::string name;     ///< "torch.utils.data.DataLoader"
-  std::string version;  ///< of the package
+  enum class Style { map, iterable, watched };  ///< the last: an iterable that the script hands to dsanalyze.watch()
+  std::string name;                             ///< "torch.utils.data.DataLoader"; of what is watched, its class
+  std::string version;                          ///< of the package
   std::string dataset_class;
   int workers = 0;                ///< processes; 0: the training process prepares by itself
   std::optional<int> prefetch{};  ///< batches that each worker prepares ahead
   bool pin_memory = false;
   bool persistent = false;
+  bool made_anew = false;                  ///< for each pass: its workers end with it
   std::optional<int> batch_size{};         ///< absent where a batch sampler decides
   std::optional<std::uint64_t> batches{};  ///< of an epoch
   std::optional<std::uint64_t> samples{};  ///< of the dataset
@@ -37,7 +38,7 @@ struct LoaderRecord {
   int line = 0;
   std::optional<StepSamplesRecord> samples_per_step{};  ///< of one rank, over all phases
 };
-constexpr std::array<const char*, 2> names_of(LoaderRecord::Style /*type*/) { return {"map", "iterable"}; }
+constexpr std::array<const char*, 3> names_of(LoaderRecord::Style /*type*/) { return {"map", "iterable", "watched"}; }
 
 /// A part of the mean training step.
 struct WaitRecord {
@@ -59,6 +60,7 @@ struct BetweenEpochsRecord {
   double validation_seconds = 0;
   double outside_seconds = 0;            ///< checkpoints, for one
   std::optional<std::uint64_t> steps{};  ///< of the last epoch that was seen to end
+  bool in_steps = false;                 ///< the parts of a step hold this time, as whole passes were measured
 };
 
 /// The mean step of the full run, in parts that were each measured by themselves.
@@ -70,6 +72,7 @@ struct WaitsRecord {
   WaitRecord compute;
   WaitRecord outside;     ///< between the optimizer's step and the next request for a batch
   WaitRecord validation;  ///< of `outside`: loops without gradients
+  WaitRecord pauses;      ///< of `outside`: between whole passes over the loader, which G does not hold
   WaitRecord unexplained;
   std::optional<BetweenEpochsRecord> between_epochs{};
   std::optional<int> delaying_rank{};    ///< makes all others wait: what it takes longer for than they do is its part that says why
@@ -107,12 +110,14 @@ struct ReadsRecord {
   std::optional<Bytes> page_cache_bytes{};  ///< memory that the page cache may use beside the training's processes
 };
 
-/// A part of what makes a loader's batches.
+/// A part of what makes a loader's batches, of the CPU time of the workers' main threads.
 struct StageRecord {
   std::string name;    ///< "RandomResizedCrop", "train.py:23 augment"
   std::string file{};  ///< of the function
   int line = 0;        ///< where it was found first
   double fraction = 0;
+  std::optional<Interval> ci95_fraction{};  ///< by how often the workers were looked at
+  bool collates = false;                    ///< the function that makes batches of samples
 };
 
 /// P of the launched training's own loader.
@@ -120,10 +125,12 @@ struct WorkerPoint {
   int workers = 0;
   double samples_per_s = 0;
   Interval ci95_samples_per_s;
-  std::optional<double> main_thread_seconds_per_sample{};  ///< CPU time of the thread that takes the batches: collecting
-  std::optional<double> process_seconds_per_sample{};      ///< CPU time of the training process, all threads: pinning, too
-  std::optional<double> workers_seconds_per_sample{};      ///< CPU time of all workers
-  std::optional<double> take_over_seconds_per_sample{};    ///< of a batch that lies ready, until the training process has it
+  std::optional<double> main_thread_seconds_per_sample{};     ///< CPU time of the thread that takes the batches: collecting
+  std::optional<double> process_seconds_per_sample{};         ///< CPU time of the training process, all threads: pinning, too
+  std::optional<double> workers_seconds_per_sample{};         ///< CPU time of all workers
+  std::optional<double> workers_waited_seconds_per_sample{};  ///< in which their main threads were ready to compute and had no core
+  std::optional<double> take_over_seconds_per_sample{};       ///< of a batch that lies ready, until the training process has it
+  std::optional<double> busy_take_over_seconds_per_sample{};  ///< the same while the workers prepare further batches
 };
 
 /// A file or folder that the words of a launched command name, or that makes its loader, as it was when the command was profiled.

@@ -97,6 +97,14 @@ RankDelay delay_of(const std::vector<RankWaitsRecord>& ranks, int rank) {
   return compute >= outside ? RankDelay::compute : RankDelay::outside;
 }
 
+bool others_leave_no_core(const RunRecord& run, double cores) {
+  constexpr double least_others = 0.1;
+  constexpr double nearly_all = 0.9;
+  if (!run.others || run.others->cpu_fraction < least_others) return false;
+  const double left = cores - run.cores_used.value_or(0) - run.others->cpu_fraction * cores;
+  return left < std::min(1.0, (1 - nearly_all) * cores);
+}
+
 const RunRecord* ProfileResult::run(const std::string& name) const {
   for (const RunRecord& each : runs) {
     if (each.name == name) return &each;

@@ -223,11 +223,23 @@ struct LoaderStep {
   std::string text;
 };
 
+/// What a change gives, as the models predict it.
+struct GainRecord {
+  double samples_per_s = 0;
+  Interval ci95_samples_per_s;
+  double speedup = 1;    ///< over the training unchanged, as the same models predict it
+  bool at_most = false;  ///< reached only where the change removes all of a cost
+  std::string next;      ///< the bottleneck then, words
+};
+
 struct AdviceRecord {
   std::string code;
   std::string text;
   std::vector<std::string> evidence;
-  std::vector<LoaderStep> steps{};  ///< empty where there is nothing to do in a loader
+  std::vector<LoaderStep> steps{};   ///< empty where there is nothing to do in a loader
+  std::string file{};                ///< where in the script, of a launched training; empty: nowhere in particular
+  int line = 0;                      ///< in `file`
+  std::optional<GainRecord> gain{};  ///< of a launched training, where it is predicted
 };
 
 struct CorePoint {
@@ -240,6 +252,9 @@ struct StoragePoint {
   int concurrency = 0;
   double bytes_per_s = 0;
 };
+
+/// Whether other programs and the training used up the cores in this run, so that workers waited for one. Threads: any.
+bool others_leave_no_core(const RunRecord& run, double cores);
 
 struct ProfileResult {
   ToolRecord tool;
@@ -270,6 +285,7 @@ struct ProfileResult {
   std::optional<WaitsRecord> waits;          ///< with `command`
   std::optional<LaunchRecord> launch;        ///< with `command`
   std::optional<FixRecord> fix;              ///< with `command`: where a change was found that makes it faster
+  std::optional<double> hot_main_threads{};  ///< of that CPU time, the part of the workers' main threads, which `hot` divides
   std::vector<StageRecord> hot;              ///< with `command`: of the CPU time of the workers, while the loader was drained; may be empty
   std::optional<ReadsRecord> reads;          ///< with `command`, where what it reads was traced
   struct Stalls {

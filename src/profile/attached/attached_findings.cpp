@@ -62,9 +62,14 @@ void find_missing_phases(const LaunchedTraining& launched, ProfileResult& result
   }
   for (const char* const name : {"full", "synthetic", "prep", "cached"})
     if (launched.training.cached_not_separable && std::string_view(name) == "cached")
-      result.findings.push_back({"storage-not-separable", Severity::info,
-                                 "the script's passes over its stream are short, and each begins with new workers: whether its steps wait for "
-                                 "storage or for preparing is not separable, so the training was not measured with its data in memory."});
+      result.findings.push_back(
+          {"storage-not-separable", Severity::info,
+           launched.training.stream_goes_on()
+               ? "what is watched cannot be begun a second time, so the training was not measured with its data in memory: whether its steps wait "
+                 "for "
+                 "storage or for preparing is not separable."
+               : "the script's passes over its stream are short, and each begins with new workers: whether its steps wait for storage or for "
+                 "preparing is not separable, so the training was not measured with its data in memory."});
     else if (result.run(name) == nullptr && (no_prep.empty() || std::string_view(name) != "prep"))
       missing.emplace_back(name);
   if (!missing.empty()) {

@@ -15,6 +15,7 @@
 #include "base/statistics.hpp"
 #include "base/text/enum_names.hpp"
 #include "base/text/units.hpp"
+#include "hot_stages.hpp"
 #include "profile/verdict.hpp"
 
 namespace dsanalyze {
@@ -178,15 +179,26 @@ std::optional<RunRecord> prep_run(const DrainMeasurement& drain, const RateRecor
   return run;
 }
 
-/// Of the rank that takes longest: the median over its batches that lay ready, a sample.
-std::optional<double> take_over_seconds(const DrainMeasurement& drain) {
+/// Of workers that rest every batch takes about as long, but for one that did not lie ready after all.
+Nanoseconds resting_take(const std::vector<Nanoseconds>& sorted) { return sorted[(sorted.size() - 1) / 2]; }
+
+/// Of busy ones some come at once and some late, so all count but the few that took longest.
+Nanoseconds busy_take(const std::vector<Nanoseconds>& sorted) {
+  constexpr std::size_t left_out_of = 8;
+  const std::size_t counted = sorted.size() - sorted.size() / left_out_of;
+  return std::accumulate(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(counted), Nanoseconds{0}) / static_cast<Nanoseconds>(counted);
+}
+
+/// Seconds a sample, of the rank that takes longest.
+std::optional<double> take_over_seconds(const DrainMeasurement& drain, std::vector<Nanoseconds> DrainedMessage::*times,
+                                        Nanoseconds (*typical)(const std::vector<Nanoseconds>&)) {
   std::optional<double> longest;
   for (const auto& [rank, drained] : drain.by_rank) {
     const double samples = std::accumulate(drained.samples.begin(), drained.samples.end(), 0.0);
-    if (drained.takes.empty() || samples <= 0) continue;
-    std::vector<double> seconds;
-    for (const Nanoseconds taken : drained.takes) seconds.push_back(to_seconds(taken));
-    const double each = median(seconds) * static_cast<double>(drained.samples.size()) / samples;
+    std::vector<Nanoseconds> taken = drained.*times;
+    if (taken.empty() || samples <= 0) continue;
+    std::ranges::sort(taken);
+    const double each = to_seconds(typical(taken)) * static_cast<double>(drained.samples.size()) / samples;
     longest = std::max(longest.value_or(0), each);
   }
   return longest;
@@ -197,24 +209,28 @@ void take_cpu(const DrainMeasurement& drain, WorkerPoint& point) {
   double samples = 0;
   double cpu_seconds = 0;
   DrainedMessage::Cpu steady;
+  std::optional<double> waited = 0;
   double steady_samples = 0;
   bool known = !drain.by_rank.empty();
   for (const auto& [rank, drained] : drain.by_rank) {
     samples += std::accumulate(drained.samples.begin(), drained.samples.end(), 0.0);
     cpu_seconds += drained.main_thread_cpu_seconds;
-    known = known && drained.cpu && drained.cpu->from < drained.samples.size();
+    known = known && drained.cpu.has_value();
     if (!known) continue;
-    steady_samples += std::accumulate(drained.samples.begin() + static_cast<std::ptrdiff_t>(drained.cpu->from), drained.samples.end(), 0.0);
+    steady_samples += drained.cpu->samples;
     steady.thread_seconds += drained.cpu->thread_seconds;
     steady.process_seconds += drained.cpu->process_seconds;
     steady.workers_seconds += drained.cpu->workers_seconds;
+    waited = waited && drained.cpu->waited_seconds ? std::optional(*waited + *drained.cpu->waited_seconds) : std::nullopt;
   }
   if (samples > 0 && cpu_seconds > 0) point.main_thread_seconds_per_sample = cpu_seconds / samples;
-  point.take_over_seconds_per_sample = take_over_seconds(drain);
+  point.take_over_seconds_per_sample = take_over_seconds(drain, &DrainedMessage::takes, &resting_take);
+  point.busy_take_over_seconds_per_sample = take_over_seconds(drain, &DrainedMessage::busy_takes, &busy_take);
   if (!known || steady_samples <= 0) return;
   point.main_thread_seconds_per_sample = steady.thread_seconds / steady_samples;
   point.process_seconds_per_sample = steady.process_seconds / steady_samples;
   point.workers_seconds_per_sample = steady.workers_seconds / steady_samples;
+  if (waited) point.workers_waited_seconds_per_sample = *waited / steady_samples;
 }
 
 void take_drains(const AttachedTraining& training, ProfileResult& result) {
@@ -245,6 +261,25 @@ void grade_storage_proof(const LaunchedTraining& launched, ProfileResult& result
   }
 }
 
+/// Of the CPU time that the training may use, what other programs took in each phase; their names are those of the whole profile.
+void take_others(const LaunchedTraining& launched, const HostFacts& host, ProfileResult& result) {
+  constexpr std::size_t most_named = 5;
+  constexpr double worth_naming = 0.005;
+  for (RunRecord& run : result.runs) {
+    const auto phase = std::ranges::find_if(launched.training.phases, [&](const auto& each) { return run.name == enum_name(each.first); });
+    if (phase == launched.training.phases.end()) continue;
+    const auto& [before, after] = std::pair(phase->second.before, phase->second.after);
+    if (!before || !after || !before->machine_cpu_seconds || !after->machine_cpu_seconds) continue;
+    const auto sample = [](const TreeUse& use) { return CpuSample{use.cpu_seconds, *use.machine_cpu_seconds, to_seconds(use.at)}; };
+    BackgroundLoad& load = run.others.emplace();
+    load.cpu_fraction = others_cpu_share(sample(*before), sample(*after), host);
+    for (const ProcessUse& used : launched.others) {
+      const double fraction = used.cpu_seconds / launched.seconds / std::max(result.host.cores, 1.0);
+      if (load.processes.size() < most_named && fraction >= worth_naming) load.processes.push_back({used.pid, used.command, fraction});
+    }
+  }
+}
+
 HostRecord host_record(const HostFacts& host, const AttachedTraining& training) {
   HostRecord record = machine_record(host);
   record.storage_meter = "what the kernel counts of each process of the training";
@@ -262,15 +297,19 @@ bool read_storage(const RunRecord* run, double least_fraction) {
          run->storage_wait_fraction.value_or(1) > tolerated_wait;
 }
 
-/// Of the cores that the workers could use while the loader was drained, the share that the processes used; nothing where that is not known.
-std::optional<double> busy_workers(const AttachedTraining& training, double cores) {
+/// Of the cores that the workers could use while the loader was drained, without the time in which they waited for one, the share that the processes
+/// used; nothing where that is not known.
+std::optional<double> busy_workers(const AttachedTraining& training, const ProfileResult& result) {
   const auto drain = std::ranges::find(training.drains, training.loader->workers, &DrainMeasurement::workers);
   if (drain == training.drains.end() || !drain->before || !drain->after) return std::nullopt;
   const double seconds = to_seconds(drain->after->at - drain->before->at);
   const double used = drain->after->cpu_seconds - drain->before->cpu_seconds;
   const double workers = std::max(training.loader->workers, 1) * static_cast<double>(std::max<std::size_t>(drain->by_rank.size(), 1));
   if (seconds <= 0 || used <= 0) return std::nullopt;
-  return used / seconds / std::min(workers, std::max(cores, 1.0));
+  const auto point = std::ranges::find(result.prep_by_workers, training.loader->workers, &WorkerPoint::workers);
+  const double waited = point != result.prep_by_workers.end() ? point->workers_waited_seconds_per_sample.value_or(0) * point->samples_per_s : 0;
+  const double could = std::min(workers, std::max(result.host.cores, 1.0)) - waited;
+  return used / seconds < could ? used / seconds / could : 1;
 }
 
 BottleneckRecord prep_bottleneck(const AttachedTraining& training, const ProfileResult& result, bool apart) {
@@ -283,7 +322,7 @@ BottleneckRecord prep_bottleneck(const AttachedTraining& training, const Profile
     record.reason = "prep was measured while its data came from storage, so the two cannot be told apart";
     return record;
   }
-  if (const auto busy = busy_workers(training, result.host.cores); busy && *busy < hardly_busy) {
+  if (const auto busy = busy_workers(training, result); busy && *busy < hardly_busy) {
     record = {"io", "latency", apart, "", "gpu"};
     record.reason = fmt::format("while the loader was drained its workers used {:.0f} % of their cores; ", 100 * *busy);
   }
@@ -330,6 +369,19 @@ bool falls_short_unseen(const AttachedTraining& training, const ProfileResult& r
          full->ci95_samples_per_s.high < result.ingestion->ci95_samples_per_s.low;
 }
 
+/// Whether prep and training take turns, so that their times add up. What is watched may prepare ahead in threads of its own: then a step waits for
+/// the rest of a batch's time alone.
+bool takes_turns(const AttachedTraining& training, const ProfileResult& result) {
+  if (!result.loader || result.loader->workers > 0 || training.fetched_in_thread()) return false;
+  if (result.loader->style != LoaderRecord::Style::watched) return true;
+  const RunRecord* const full = result.run("full");
+  if (full == nullptr || !result.waits || !(result.waits->step_seconds > 0) || !(result.prep->samples_per_s > 0)) return false;
+  const double waited = result.waits->data.seconds_per_step / (result.waits->step_seconds * full->samples_per_s);
+  const double prepared = 1 / result.prep->samples_per_s;
+  const double rest = std::max(prepared - 1 / result.ingestion->samples_per_s, 0.0);
+  return waited > (prepared + rest) / 2;
+}
+
 /// Prep against the accelerators, or storage where the full run loses more to it than to prep.
 std::optional<BottleneckRecord> bottleneck_of(const AttachedTraining& training, const ProfileResult& result) {
   if (!result.ingestion || !result.prep) return std::nullopt;
@@ -338,8 +390,8 @@ std::optional<BottleneckRecord> bottleneck_of(const AttachedTraining& training, 
   // A loss is storage's only where storage was read.
   const bool from_storage = result.run("cached") != nullptr && read_storage(result.run("full"), least_loss) && result.stalls &&
                             result.stalls->fetch.fraction > std::max(least_loss, result.stalls->prep.fraction);
-  // Without workers the training process prepares and trains in turn: the times add up, whichever is longer, until workers take prep over.
-  const bool in_turn = result.loader && result.loader->workers == 0 && !training.fetched_in_thread();
+  // Without workers neither is the bottleneck by its rate, whichever is longer, until workers take prep over.
+  const bool in_turn = takes_turns(training, result);
   const bool others_measured = result.prep_by_workers.size() > 1;
   // Workers take away what the steps wait for data, and no more.
   const bool waits_little = result.waits && result.waits->data.fraction < least_loss;
@@ -357,40 +409,18 @@ std::optional<BottleneckRecord> bottleneck_of(const AttachedTraining& training, 
   } else {
     record = prep_lower ? prep_bottleneck(training, result, apart) : beyond_prep(result, apart);
     if (record.detail != "storage")
-      record.reason += fmt::format("{} [P] against {} [G] samples/s; {}", format_number(prep.samples_per_s), format_number(demand.samples_per_s),
-                                   in_turn ? "without workers, prep and training take turns"
-                                   : apart ? "their 95 % intervals do not overlap"
-                                           : "their 95 % intervals overlap: inconclusive");
+      record.reason +=
+          fmt::format("{} [P] against {} [G] samples/s; {}", format_number(prep.samples_per_s), format_number(demand.samples_per_s),
+                      in_turn ? result.loader->style == LoaderRecord::Style::watched ? "what is watched prepares nothing while the training computes"
+                                                                                     : "without workers, prep and training take turns"
+                      : apart ? "their 95 % intervals do not overlap"
+                              : "their 95 % intervals overlap: inconclusive");
   }
   if (!result.trusted && record.confident) {
     record.confident = false;
     record.reason += "; see the findings";
   }
   return record;
-}
-
-/// What the workers computed while the loader was drained, where they were looked at often enough: the parts of 1 % and more.
-std::vector<StageRecord> hot_stages(const AttachedTraining& training) {
-  constexpr std::uint64_t least_looks = 40;
-  constexpr double least_fraction = 0.01;
-  std::uint64_t looks = 0;
-  double seconds = 0;
-  std::map<std::string, StageRecord> stages;
-  for (const DrainMeasurement& drain : training.drains)
-    for (const auto& [rank, drained] : drain.by_rank)
-      for (const DrainedMessage::Stage& stage : drained.stages) {
-        looks += stage.count;
-        seconds += stage.cpu_seconds;
-        stages.try_emplace(stage.name, StageRecord{stage.name, stage.file, stage.line, 0}).first->second.fraction += stage.cpu_seconds;
-      }
-  std::vector<StageRecord> hot;
-  if (looks < least_looks || seconds <= 0) return hot;
-  for (auto& [name, stage] : stages) {
-    stage.fraction /= seconds;
-    if (stage.fraction >= least_fraction) hot.push_back(std::move(stage));
-  }
-  std::ranges::stable_sort(hot, std::ranges::greater{}, &StageRecord::fraction);
-  return hot;
 }
 
 }  // namespace
@@ -442,10 +472,11 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
                     "in several. Let it train longer (more epochs, more samples)",
                     training.steps, training.steps == 1 ? "" : "s"));
   grade_storage_proof(launched, result);
+  take_others(launched, host, result);
   find_attached_problems(launched, settings.mode, result);
   find_changed_batches(training, result);
   take_reads(launched, result);
-  result.hot = hot_stages(training);
+  take_hot_stages(training, result);
 
   result.stalls = attached_stalls(training, result);
   result.bottleneck = bottleneck_of(training, result);

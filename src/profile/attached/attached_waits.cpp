@@ -15,7 +15,7 @@ double sum(const std::vector<double>& values) { return std::accumulate(values.be
 struct Sums {
   double steps = 0;
   double all = 0;
-  double data = 0, ranks = 0, compute = 0, outside = 0, validation = 0;
+  double data = 0, ranks = 0, compute = 0, outside = 0, validation = 0, pauses = 0;
 
   void add(const StepWindow& window) {
     const double in_compute = sum(window.ranks);
@@ -27,6 +27,7 @@ struct Sums {
     compute += sum(window.compute) - in_compute;
     outside += sum(window.outside) - in_outside;
     validation += sum(window.validation);
+    pauses += window.paused_seconds;
   }
   /// The workers' end and start is waiting for data; what the script does meanwhile is outside.
   void add(const EpochGap& gap) {
@@ -34,6 +35,7 @@ struct Sums {
     all += seconds;
     data += gap.start_seconds;
     outside += seconds - gap.start_seconds;
+    pauses += seconds - gap.start_seconds;
     validation += gap.validation_seconds;
   }
   void add(const Sums& other) {
@@ -44,6 +46,7 @@ struct Sums {
     compute += other.compute;
     outside += other.outside;
     validation += other.validation;
+    pauses += other.pauses;
   }
   [[nodiscard]] WaitRecord part(double seconds) const { return {seconds / steps, all > 0 ? seconds / all : 0}; }
 };
@@ -116,11 +119,15 @@ WaitsRecord waits_of(const PhaseMeasurement& phase) {
   record.compute = all.part(all.compute);
   record.outside = all.part(all.outside);
   record.validation = all.part(all.validation);
+  record.pauses = all.part(all.pauses);
   const double rest = all.all - all.data - all.ranks - all.compute - all.outside;
   constexpr double clock_tick = 1e-9;
   record.unexplained = all.part(std::abs(rest) < clock_tick * all.steps ? 0 : rest);
   record.between_epochs = between_epochs(phase);
-  if (record.between_epochs) record.between_epochs->steps = phase.pass_steps;
+  if (record.between_epochs) {
+    record.between_epochs->steps = phase.pass_steps;
+    record.between_epochs->in_steps = phase.passes || phase.whole_run;
+  }
   record.delaying_rank = delaying_rank(record.by_rank);
   if (record.by_rank.size() < 2) record.by_rank.clear();
   return record;

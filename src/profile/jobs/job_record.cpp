@@ -160,19 +160,21 @@ EpochRecord epoch_of_all(std::span<const JobEpochRecord* const> parts, JobSharin
   return record;
 }
 
-namespace {
-
-void add_epochs(JobsMeasured& measured, JobSharing share) {
+void add_epochs(JobsMeasured& measured, const ProfileSettings& settings) {
+  const bool of_all = settings.share == JobSharing::none && settings.trials == 0;
   std::map<std::uint64_t, std::vector<const JobEpochRecord*>> by_epoch;
   for (const JobRecord& job : measured.jobs) {
     for (const JobEpochRecord& epoch : job.epochs) by_epoch[epoch.epoch].push_back(&epoch);
   }
   for (const auto& [epoch, parts] : by_epoch) {
-    EpochRecord record = epoch_of_all(parts, share);
+    if (of_all && parts.size() < measured.jobs.size()) continue;
+    EpochRecord record = epoch_of_all(parts, settings.share);
     if (const auto server = measured.server_epochs.find(epoch); server != measured.server_epochs.end()) take_known(record, server->second);
     measured.all.record.epochs.push_back(record);
   }
 }
+
+namespace {
 
 /// A job of a search ends as its last trial does.
 void end_with_trials(JobsMeasured& measured) {
@@ -216,7 +218,7 @@ void sum_up(RunContext& context, JobsMeasured& measured, double seconds) {
   }
   measured.sharing.preparations_per_sample = preparations_per_sample(measured.jobs, measured.sharing.samples_prepared);
   rate.kept = measured.jobs.empty() ? 0 : 1;
-  add_epochs(measured, context.inputs.settings.share);
+  add_epochs(measured, context.inputs.settings);
   measured.all.rate = record_rate(context, "full", rate, mean_sample_bytes(context),
                                   fmt::format("{} jobs together, cold start, everything on, first epoch apart", measured.jobs.size()));
   take_rate(context, measured.all);

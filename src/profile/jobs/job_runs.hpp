@@ -36,6 +36,10 @@ JobsMeasured run_coordinated_jobs(RunContext& context, double seconds);
 /// Jobs that each go at their own speed, and draw so that they often need the same samples; each a process of its own.
 JobsMeasured run_dependent_jobs(RunContext& context, double seconds);
 
+/// The epochs of all jobs, from theirs. A job for itself goes on until the slowest has done its epochs: what it trained on beyond them is no epoch of
+/// all. A job that died, and a search, whose trials end one after another, leave epochs of those that remain.
+void add_epochs(JobsMeasured& measured, const ProfileSettings& settings);
+
 /// Adds up what the jobs and their trials found. `seconds`: of the run.
 void sum_up(RunContext& context, JobsMeasured& measured, double seconds);
 

@@ -352,6 +352,20 @@ std::string fix_lines(const ProfileResult& result, std::size_t width) {
          labelled("check", fmt::format("{} (about {})", fix.check, format_seconds(fix.check_seconds)), width);
 }
 
+/// Of the advice that the lines above do not give, the first.
+std::string further_advice(const ProfileResult& result, std::size_t width) {
+  constexpr std::size_t most_shown = 3;
+  std::string text;
+  std::size_t shown = 0;
+  for (const AdviceRecord& advice : result.advice) {
+    if (shown == most_shown || (result.waits && result.waits->delaying_rank)) break;
+    if (!result.fix && advice.text == first_step(result)) continue;
+    text += labelled(shown == 0 ? "also" : "", advice.text, width);
+    ++shown;
+  }
+  return text;
+}
+
 /// Whether S is below what the training could take: ", not limiting".
 std::string limiting_text(const ProfileResult& result) {
   if (result.bottleneck && result.bottleneck->detail == "storage") return ", limiting";
@@ -388,7 +402,7 @@ std::string attached_summary(const ProfileResult& result, const ConsoleStyle& st
   };
   if (result.prep)
     rate("prep", *result.prep, "P",
-         fmt::format(", {} workers, {} usable cores", result.loader ? result.loader->workers : 0, format_number(result.host.cores)));
+         fmt::format(", {}, {} usable cores", result.loader ? report::workers_text(*result.loader) : "0 workers", format_number(result.host.cores)));
   const std::string batch = batch_text(result);
   if (result.ingestion) rate(trainer_name(result), *result.ingestion, "G", batch.empty() ? "" : ", " + batch);
   if (result.storage) rate("storage", *result.storage, "S", limiting_text(result));
@@ -409,6 +423,7 @@ std::string attached_summary(const ProfileResult& result, const ConsoleStyle& st
     text += fix_lines(result, width);
   else
     text += labelled("do first", first_step(result), width);
+  text += further_advice(result, width);
   if (result.prep || !result.trusted) text += labelled("trust", trust_text(result), width);
   if (result.bottleneck)
     text += labelled("sure", fmt::format("{}: {}", result.bottleneck->confident ? "yes" : "no", result.bottleneck->reason), width);

@@ -87,7 +87,7 @@ std::string what_binds(const std::string& detail, const std::string& trainer) {
   if (detail == "accelerator") return fmt::format("compute ({})", trainer);
   if (detail == "outside") return "outside the steps (checkpoints, logging, validation)";
   if (detail == "delivery") return "taking batches over, not preparing them";
-  if (detail == "latency") return "prep (its workers wait, and hardly use the CPU)";
+  if (detail == "latency") return "prep (it waits, and hardly uses the CPU)";
   return detail == "prep" ? "prep (CPU)" : "storage";
 }
 
@@ -155,6 +155,7 @@ std::string launched_first_step(const ProfileResult& result) {
     return fmt::format("Set num_workers={} instead of {}: {} samples/s are predicted ({:.1f}x). To check: {}", result.fix->workers,
                        result.loader->workers, format_rate(result.fix->samples_per_s, result.fix->ci95_samples_per_s), result.fix->speedup,
                        result.fix->check);
+  if (!result.advice.empty() && result.advice.front().gain) return result.advice.front().text;
   if (!result.bottleneck && finds(result, "loader-in-thread"))
     return "Fetch the batches without that thread while profiling: the DataLoader's own workers prefetch, too.";
   if (!result.bottleneck || !result.loader) return "Let the training run longer, so that all phases can be measured.";
@@ -168,6 +169,11 @@ std::string launched_first_step(const ProfileResult& result) {
     return fmt::format("Try num_workers={} instead of {}: the loader alone delivers {} samples/s with it, now {}.", better->workers,
                        result.loader->workers, format_number(better->samples_per_s),
                        result.loader->workers == 0 ? "nothing while the training computes" : format_number(result.prep->samples_per_s));
+  if (result.loader->style == LoaderRecord::Style::watched)
+    return fmt::format(
+        "Let what is watched prepare more while the training computes, in threads or processes of its own, or make preparing cheaper: alone it "
+        "delivers {} samples/s.",
+        format_number(result.prep->samples_per_s));
   if (result.loader->workers == 0)
     return "Give the DataLoader workers (num_workers=1 or more): without them nothing is prepared while the training computes.";
   if (result.bottleneck->detail == "latency")

@@ -249,6 +249,19 @@ Figure loader_reads(ProfileViews views) {
       std::move(table)};
 }
 
+Figure hot_stages(ProfileViews views) {
+  Table table{"what the workers compute",
+              with_label(views, {{"what", Align::left}, {"of their CPU time"}, {"95 % interval"}, {"where", Align::left}})};
+  for (const ProfileView& view : views)
+    for (const StageRecord& stage : view.profile->hot)
+      add_row(views, view, table,
+              {printable(stage.name), format_share(stage.fraction),
+               stage.ci95_fraction ? fmt::format("{} to {}", format_share(stage.ci95_fraction->low), format_share(stage.ci95_fraction->high)) : "-",
+               fmt::format("{}:{}", printable(stage.file), stage.line)});
+  return {
+      "", "Each worker was looked at ten times a second while the loader was drained; the line is where it was seen first.", {}, std::move(table)};
+}
+
 }  // namespace
 
 Section waits_section(ProfileViews views) {
@@ -261,6 +274,7 @@ Section waits_section(ProfileViews views) {
     section.blocks.emplace_back(prep_by_workers(views));
   if (std::ranges::any_of(views, [](const ProfileView& view) { return view.profile->reads && view.profile->reads->files > 0; }))
     section.blocks.emplace_back(loader_reads(views));
+  if (std::ranges::any_of(views, [](const ProfileView& view) { return !view.profile->hot.empty(); })) section.blocks.emplace_back(hot_stages(views));
   return section;
 }
 

@@ -100,9 +100,16 @@ std::string batch_text(const ProfileResult& result) {
   return result.settings.batch_size > 0 ? fmt::format("batch {}", result.settings.batch_size) : "";
 }
 
+std::string workers_text(const LoaderRecord& loader) {
+  if (loader.style == LoaderRecord::Style::watched) return "watched";
+  return fmt::format("{} worker{}", loader.workers, loader.workers == 1 ? "" : "s");
+}
+
 std::string loader_text(const LoaderRecord& loader) {
-  std::string text =
-      fmt::format("{} {}, {}, {} workers", printable(loader.name), printable(loader.version), printable(loader.dataset_class), loader.workers);
+  std::string text = printable(loader.name);
+  if (!loader.version.empty()) text += " " + printable(loader.version);
+  if (loader.dataset_class != loader.name) text += ", " + printable(loader.dataset_class);
+  text += ", " + workers_text(loader);
   if (loader.prefetch && loader.workers > 0) text += fmt::format(" x {} batches ahead", *loader.prefetch);
   if (loader.pin_memory) text += ", pinned";
   if (!loader.file.empty()) text += fmt::format(" ({}:{})", printable(loader.file), loader.line);

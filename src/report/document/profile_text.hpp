@@ -16,6 +16,8 @@ std::string share_with_interval(const StallRecord& stall);
 std::string interference_text(const ProfileResult::Attained& attained);
 /// Storage, prep, accelerators, cache: what of them is real.
 std::string setup_text(const ProfileResult& result);
+/// "4 workers", or "watched" of what has none that are known.
+std::string workers_text(const LoaderRecord& loader);
 /// Of a launched training: its loader, and where its script makes it.
 std::string loader_text(const LoaderRecord& loader);
 /// "batch 32", "batch 32-256 (120 on the average)"; empty where it is not known.

@@ -7,7 +7,7 @@ usage: storage_predictions.py PROGRAM --photos FOLDER [--work FOLDER] [--python 
 
 Each script is profiled once, with two workers on all cores and its data in memory. Then configurations are drawn by the seed. Each is predicted from that one profile, and
 measured by the script itself, which clocks its steps and its waits for batches without dsanalyze: the median of --rounds runs, interleaved with those of all other
-configurations of the script. Steps sleep. What lies between two epochs is in neither figure.
+configurations of the script, over whole epochs that follow one another without a pause. Steps sleep.
 
 images     torchvision's ImageFolder over photographs: RandomResizedCrop, flip, ToTensor
 files      files that are read whole and summed up
@@ -20,6 +20,7 @@ needed, --work has to lie on a disk (not on an overlay or in memory), and nothin
 """
 
 import argparse
+import collections
 import json
 import os
 import pathlib
@@ -50,7 +51,7 @@ class Files(Dataset):
 
 class Tokens(Dataset):
     def __init__(self): self.tokens = np.memmap(data, dtype=np.uint16, mode="r")
-    def __len__(self): return 40000
+    def __len__(self): return 1600
     def __getitem__(self, index):
         start = random.randrange(len(self.tokens) - 1025)
         window = self.tokens[start:start + 1025].astype(np.int64)
@@ -59,30 +60,40 @@ class Tokens(Dataset):
 
 def transform():
     from torchvision import transforms
-    return transforms.Compose([transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip(), transforms.ToTensor()])
+    # Small crops where the page cache is limited: its limit follows what the processes hold, which large batches change faster.
+    size = 64 if kind == "images" else 224
+    return transforms.Compose([transforms.RandomResizedCrop(size), transforms.RandomHorizontalFlip(), transforms.ToTensor()])
 
-options = {"batch_size": batch, "num_workers": workers, "shuffle": True, "drop_last": True, "persistent_workers": workers > 0}
+class Endless(torch.utils.data.Sampler):
+    """One epoch after the other without a pause, in which workers would prepare batches that no time is counted for."""
+    def __init__(self, dataset): self.count = len(dataset)
+    def __iter__(self):
+        while True: yield from torch.randperm(self.count).tolist()
+
+def loader_of(dataset):
+    order = {"sampler": Endless(dataset)} if mode == "clock" else {"shuffle": True}
+    return len(dataset), DataLoader(dataset, batch_size=batch, num_workers=workers, drop_last=True, persistent_workers=workers > 0, **order)
+
 if kind == "images":
     from torchvision.datasets import ImageFolder
-    loader = DataLoader(ImageFolder(data, transform()), **options)
-elif kind == "files": loader = DataLoader(Files(), **options)
-elif kind == "tokens": loader = DataLoader(Tokens(), **options)
+    count, loader = loader_of(ImageFolder(data, transform()))
+elif kind == "files": count, loader = loader_of(Files())
+elif kind == "tokens": count, loader = loader_of(Tokens())
 elif kind == "arrow":
     import datasets, io
     from PIL import Image
     make = transform()
     table = datasets.load_from_disk(data).with_transform(lambda rows: {"x": [make(Image.open(io.BytesIO(row)).convert("RGB")) for row in rows["bytes"]], "y": rows["label"]})
-    loader = DataLoader(table, **options)
+    count, loader = loader_of(table)
 elif kind == "shards":
     import webdataset as wds
     make = transform()
     shards = sorted(str(path) for path in pathlib.Path(data).glob("*.tar"))
     pipeline = wds.WebDataset(shards, shardshuffle=len(shards), empty_check=False).shuffle(64).decode("pil").to_tuple("jpg", "cls").map_tuple(make, lambda label: label)
-    loader = DataLoader(pipeline.batched(batch, partial=False), batch_size=None, num_workers=workers, persistent_workers=workers > 0)
+    if mode == "clock": pipeline = pipeline.repeat()
+    count, loader = 50 * len(shards), DataLoader(pipeline.batched(batch, partial=False), batch_size=None, num_workers=workers, persistent_workers=workers > 0)
 weight = torch.nn.Parameter(torch.zeros(1))
 optimizer = torch.optim.SGD([weight], lr=1e-6)
-measured, waited, steps, read_before = 0.0, 0.0, 0, None
-
 def read_bytes():
     import multiprocessing
     total = 0
@@ -90,33 +101,30 @@ def read_bytes():
         with open(f"/proc/{pid}/io") as lines: total += next(int(line.split()[1]) for line in lines if line.startswith("read_bytes"))
     return total
 
-for epoch in range(10**6):
-    begin = None
+begin, waited, steps, given, epoch = None, 0.0, 0, 0, count // batch
+while True:
     batches = iter(loader)
     while True:
         asked = time.perf_counter()
-        if begin is not None and mode == "clock" and epoch >= warm and measured + asked - begin > seconds:
-            measured += asked - begin
-            print(steps * batch / measured, waited / measured, (read_bytes() - read_before) / (steps * batch))
-            sys.stdout.flush()
-            os._exit(0)
+        if mode == "clock":
+            if begin is None and given >= warm * epoch + 2 * workers: begin, read_before = asked, read_bytes()
+            if begin is not None and steps and steps % epoch == 0 and asked - begin > seconds:  # whole epochs: what the page cache has changes in the course of one
+                print(steps * batch / (asked - begin), waited / (asked - begin), (read_bytes() - read_before) / (steps * batch))
+                sys.stdout.flush()
+                os._exit(0)
         queue = getattr(batches, "_data_queue", None)
         ready = queue is not None and (not queue.empty() or len(batches._task_info.get(batches._rcvd_idx, ())) == 2)
-        last = asked
         try: x = next(batches)
         except StopIteration: break
         x = x["x"] if isinstance(x, dict) else x[0]
-        now = time.perf_counter()
-        if begin is None: begin = now  # the first batch of an epoch is waited for between epochs
-        elif epoch >= warm and not ready: waited += now - asked
+        given += 1
+        if begin is not None:
+            steps += 1
+            if not ready: waited += time.perf_counter() - asked
         optimizer.zero_grad()
         (weight * x.mean()).backward()
         time.sleep(step)
         optimizer.step()
-        if epoch >= warm:
-            if read_before is None: read_before = read_bytes()
-            steps += 1
-    if begin is not None and epoch >= warm: measured += last - begin
 '''
 
 base_workers, base_step, base_batch = 2, 0.02, 16  # as in the script
@@ -163,11 +171,12 @@ class Groups:
 
     def follow(self):
         begin = time.monotonic()
-        while not self.done.wait(0.1):
-            # Programs that start take memory faster than a limit can follow; the epochs that are not measured go on for longer.
-            held = self.held() if time.monotonic() - begin > 5 else max(self.held(), 1 << 30)
+        latest = collections.deque(maxlen=8)  # Batches come and go faster than a limit can follow.
+        while not self.done.wait(0.02):
+            # So do programs that start; the epochs that are not measured go on for longer.
+            latest.append(self.held() if time.monotonic() - begin > 5 else max(self.held(), 1 << 30))
             try:
-                (self.memory / "memory.limit_in_bytes").write_text(str(held + self.cache_bytes))
+                (self.memory / "memory.limit_in_bytes").write_text(str(max(latest) + self.cache_bytes))
             except OSError:
                 pass
 
@@ -255,7 +264,16 @@ class Bench:
         return max(json.loads(run.stdout)["answers"], key=lambda answer: len(answer["change"]))
 
     def measured(self, kind, each):
-        """Rate, fraction of waiting, bytes a sample from storage."""
+        """Rate, fraction of waiting, bytes a sample from storage. A run whose memory grew past its limit between two looks is done again."""
+        for last in (False, False, True):
+            try:
+                return self.measured_once(kind, each)
+            except subprocess.CalledProcessError as error:
+                if last or error.returncode != -9:
+                    raise
+        raise AssertionError
+
+    def measured_once(self, kind, each):
         limited = each.get("cache") is not None
         groups = Groups(self.data_bytes(kind) * each["cache"] // 100 if limited else None, 1e6 * each.get("storage", 0), self.folder)
         # Pages count to the group that reads them first. Without a limit the data lies in memory from the start.

@@ -2,7 +2,7 @@
 
 usage: switches.py [--python PYTHON] [--ranks N] [--switches N] [--seed SEED]
 
-A script with gloo and DistributedDataParallel (tests/attach/train_ranks.py) checks after each step that all ranks are at the same one, and ends with an
+A script with gloo and DistributedDataParallel (tests/attach/trainings/train_ranks.py) checks after each step that all ranks are at the same one, and ends with an
 error otherwise. A launcher in a few lines answers all ranks alike: one to four steps, then a switch to a random phase, until N switches were made. PYTHON is
 one that has torch (default: /usr/bin/python3).
 """
@@ -59,7 +59,7 @@ def main():
     launcher = Launcher(plan, python=arguments.python)
     steps = 320
     epochs = arguments.switches * 4 // (steps // arguments.ranks) + 2
-    output = launcher.run(fake_launcher.here / "train_ranks.py", "--spawn", arguments.ranks, "--samples", steps * 4, "--epochs", epochs, expect=0)
+    output = launcher.run(fake_launcher.here / "trainings" / "train_ranks.py", "--spawn", arguments.ranks, "--samples", steps * 4, "--epochs", epochs, expect=0)
     trained = [made for made in plans if made.checkpoints]
     alike = all(made.checkpoints == trained[0].checkpoints for made in trained)
     done = output.count("done")

@@ -25,6 +25,19 @@ class _Loader:
         self._loaded()
 
 
+class _Package:
+    """Finds the package that scripts import for dsanalyze.watch(), where nothing else does."""
+
+    def __init__(self, folder):
+        self._folder = folder
+
+    def find_spec(self, name, path=None, target=None):
+        if name != 'dsanalyze':
+            return None
+        from importlib.util import spec_from_file_location
+        return spec_from_file_location(name, os.path.join(self._folder, '__init__.py'), submodule_search_locations=[self._folder])
+
+
 class _Watch:
     """Finds nothing by itself: it notices when torch and its DataLoader have been imported."""
 
@@ -40,7 +53,7 @@ class _Watch:
             return None
         self._busy.add(name)
         if name == 'torch':
-            _announce()
+            _leave('torch')  # The import itself may take minutes.
         try:
             for finder in sys.meta_path:
                 find = getattr(finder, 'find_spec', None)
@@ -61,16 +74,23 @@ class _Watch:
             sys.meta_path.remove(self)
         try:
             _start(self._folder)
-        except Exception:  # A guest that cannot work leaves the script alone.
-            pass
+        except Exception as error:  # A guest that cannot work leaves the script alone.
+            _leave('fault', error)
 
 
-def _announce():
-    """An empty file for the launcher, as the import itself may take minutes."""
+def _leave(what, error=None):
+    """A file for the launcher, of this process."""
     try:
-        path = os.path.join(os.path.dirname(os.environ['DSANALYZE_ATTACH']), 'torch-%d' % os.getpid())
-        os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
-    except (OSError, KeyError):
+        text = ''
+        if error is not None:
+            text = '{}: {} (PyTorch {}, Python {})'.format(type(error).__name__, error, getattr(sys.modules.get('torch'), '__version__', '?'), sys.version.split()[0])
+        path = os.path.join(os.path.dirname(os.environ['DSANALYZE_ATTACH']), '%s-%d' % (what, os.getpid()))
+        file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(file, text.encode('utf-8', 'replace')[:500])
+        finally:
+            os.close(file)
+    except Exception:  # The launcher is gone, its disk is full, or the error has no text.
         pass
 
 
@@ -102,6 +122,8 @@ def _run_next(own):
 
 _own = os.path.dirname(os.path.abspath(__file__))
 _quiet_tracker()
-if os.environ.get('DSANALYZE_ATTACH') and 'torch' not in sys.modules:
-    sys.meta_path.insert(0, _Watch(os.path.dirname(_own)))
+if os.environ.get('DSANALYZE_ATTACH'):
+    sys.meta_path.append(_Package(os.path.dirname(os.path.dirname(_own))))
+    if 'torch' not in sys.modules:
+        sys.meta_path.insert(0, _Watch(os.path.dirname(_own)))
 _run_next(_own)

@@ -21,6 +21,7 @@ struct Fields<LoaderRecord> {
                                    field("prefetch", &R::prefetch),
                                    field("pin_memory", &R::pin_memory),
                                    field("persistent", &R::persistent),
+                                   field("made_anew", &R::made_anew).omitted(),
                                    field("batch_size", &R::batch_size),
                                    field("batches", &R::batches),
                                    field("samples", &R::samples),
@@ -51,7 +52,8 @@ struct Fields<BetweenEpochsRecord> {
                                    field("data_seconds", &R::data_seconds),
                                    field("validation_seconds", &R::validation_seconds),
                                    field("outside_seconds", &R::outside_seconds),
-                                   field("steps", &R::steps)};
+                                   field("steps", &R::steps),
+                                   field("in_steps", &R::in_steps).omitted()};
 };
 
 template <>
@@ -64,6 +66,7 @@ struct Fields<WaitsRecord> {
                                    field("compute", &R::compute),
                                    field("outside", &R::outside),
                                    field("validation", &R::validation),
+                                   field("pauses", &R::pauses).omitted(),
                                    field("unexplained", &R::unexplained),
                                    field("between_epochs", &R::between_epochs),
                                    field("delaying_rank", &R::delaying_rank),
@@ -100,8 +103,12 @@ struct Fields<ReadsRecord> {
 template <>
 struct Fields<StageRecord> {
   using R = StageRecord;
-  static constexpr std::tuple list{field("name", &R::name), field("file", &R::file), field("line", &R::line),
-                                   field("fraction", &R::fraction).in(0, 1)};
+  static constexpr std::tuple list{field("name", &R::name),
+                                   field("file", &R::file),
+                                   field("line", &R::line),
+                                   field("fraction", &R::fraction).in(0, 1),
+                                   field("ci95_fraction", &R::ci95_fraction).omitted(),
+                                   field("collates", &R::collates).omitted()};
 };
 
 template <>
@@ -113,7 +120,9 @@ struct Fields<WorkerPoint> {
                                    field("main_thread_seconds_per_sample", &R::main_thread_seconds_per_sample),
                                    field("process_seconds_per_sample", &R::process_seconds_per_sample).omitted(),
                                    field("workers_seconds_per_sample", &R::workers_seconds_per_sample).omitted(),
-                                   field("take_over_seconds_per_sample", &R::take_over_seconds_per_sample).omitted()};
+                                   field("workers_waited_seconds_per_sample", &R::workers_waited_seconds_per_sample).omitted(),
+                                   field("take_over_seconds_per_sample", &R::take_over_seconds_per_sample).omitted(),
+                                   field("busy_take_over_seconds_per_sample", &R::busy_take_over_seconds_per_sample).omitted()};
 };
 
 template <>

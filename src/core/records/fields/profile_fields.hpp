@@ -266,6 +266,7 @@ struct Fields<ProfileResult> {
                                    field("fix", &R::fix).omitted(),
                                    field("reads", &R::reads).omitted(),
                                    field("hot", &R::hot).omitted(),
+                                   field("hot_main_threads", &R::hot_main_threads).in(0, 1).omitted(),
                                    field("stalls", &R::stalls),
                                    field("attained", &R::attained).omitted(),
                                    field("bottleneck", &R::bottleneck),

@@ -24,10 +24,18 @@ struct Fields<LoaderStep> {
 };
 
 template <>
+struct Fields<GainRecord> {
+  using R = GainRecord;
+  static constexpr std::tuple list{field("samples_per_s", &R::samples_per_s), field("ci95_samples_per_s", &R::ci95_samples_per_s),
+                                   field("speedup", &R::speedup), field("at_most", &R::at_most), field("next", &R::next)};
+};
+
+template <>
 struct Fields<AdviceRecord> {
   using R = AdviceRecord;
-  static constexpr std::tuple list{field("code", &R::code), field("text", &R::text), field("evidence", &R::evidence),
-                                   field("steps", &R::steps).newer()};
+  static constexpr std::tuple list{field("code", &R::code),           field("text", &R::text),           field("evidence", &R::evidence),
+                                   field("steps", &R::steps).newer(), field("file", &R::file).omitted(), field("line", &R::line).omitted(),
+                                   field("gain", &R::gain).omitted()};
 };
 
 template <>

@@ -1,0 +1,224 @@
+#include "training_advice.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <string>
+
+#include "base/text/text.hpp"
+#include "base/text/units.hpp"
+#include "core/records/rate_text.hpp"
+
+namespace dsanalyze {
+namespace {
+
+constexpr double least_advised_gain = 1.05;
+
+/// "train.py:41 ", or nothing.
+std::string place_text(const std::string& file, int line) {
+  if (file.empty()) return "";
+  const std::string name = printable(std::filesystem::path(file).filename().native());
+  return line > 0 ? fmt::format("{}:{} ", name, line) : name + " ";
+}
+
+/// Over what the model predicts of the training unchanged: what the rates do not explain is no gain.
+GainRecord gain_of(const TrainingModel& model, const TrainingRates& rates, bool at_most) {
+  GainRecord gain;
+  gain.samples_per_s = rates.samples_per_s;
+  gain.ci95_samples_per_s = rates.ci95;
+  gain.speedup = rates.samples_per_s / rates_of(model, {}).samples_per_s;
+  gain.at_most = at_most;
+  gain.next = bottleneck_words(rates, model.shares_cores);
+  return gain;
+}
+
+bool worthwhile(const TrainingModel& model, const GainRecord& gain) {
+  return gain.speedup >= least_advised_gain && gain.ci95_samples_per_s.low > model.ci95_found.high;
+}
+
+/// "at most 1,200 ± 30 samples/s (1.8x), then compute is the bottleneck".
+std::string gain_text(const GainRecord& gain) {
+  return fmt::format("{}{} samples/s ({:.2f}x), then the bottleneck is {}", gain.at_most ? "at most " : "",
+                     format_rate(gain.samples_per_s, gain.ci95_samples_per_s), gain.speedup, gain.next);
+}
+
+void advise_storage(const ProfileResult& profile, const TrainingModel& model, std::vector<AdviceRecord>& list) {
+  if (!model.storage || rates_of(model, {}).miss_fraction <= 0) return;
+  const TrainingModel::Storage& storage = *model.storage;
+  const GainRecord gain = gain_of(model, rates_of(model, {.cached = 1}), false);
+  if (!worthwhile(model, gain)) return;
+  AdviceRecord memory{"keep-in-memory",
+                      fmt::format("Keep the data in memory: an epoch reads {}, and the page cache may use {}. With all of it in memory: {}. "
+                                  "dsanalyze whatif --find cache,storage says how much is enough.",
+                                  format_bytes(storage.dataset_bytes), format_bytes(storage.page_cache_bytes), gain_text(gain)),
+                      {}};
+  memory.gain = gain;
+  list.push_back(std::move(memory));
+  constexpr double small_bytes = 1 << 20;
+  constexpr double nearly_each = 0.9;
+  const ReadsRecord& reads = *profile.reads;
+  const auto samples = static_cast<double>(std::min(reads.samples, profile.loader->samples.value_or(reads.samples)));
+  const bool one_each = reads.samples > 0 && static_cast<double>(reads.opens) >= nearly_each * static_cast<double>(reads.samples) &&
+                        static_cast<double>(reads.files) >= nearly_each * samples;
+  if (profile.bottleneck && profile.bottleneck->detail == "storage" && one_each && reads.bytes_per_sample < small_bytes)
+    list.push_back({"small-files",
+                    fmt::format("Pack the samples into shards: each is read from a file of its own of {} on the average, so storage opens and seeks "
+                                "for every sample. Shards (WebDataset, tar) are read in order, in large requests.",
+                                format_bytes(static_cast<Bytes>(reads.bytes_per_sample))),
+                    {}});
+}
+
+const char* remedy_for(const StageRecord& stage) {
+  if (!stage.collates) return "Make it cheaper, do it once and store its result, or do it on the accelerator.";
+  if (stage.name == "default_collate") return "Give it less to copy: smaller samples, or bytes (uint8) that the accelerator converts.";
+  return "Let it copy each sample once, into a tensor of the whole batch.";
+}
+
+void advise_stages(const ProfileResult& profile, const TrainingModel& model, std::vector<AdviceRecord>& list) {
+  constexpr double least_fraction = 0.25;
+  if (!model.worker_cpu) return;
+  for (const StageRecord& stage : profile.hot) {
+    if (stage.fraction < least_fraction || stage.name == "fetching") continue;
+    const auto without = [&](double fraction) { return rates_of(with_less_cpu(model, fraction), {}); };
+    TrainingRates rates = without(stage.fraction);
+    if (stage.ci95_fraction) rates.ci95 = {without(stage.ci95_fraction->low).ci95.low, without(stage.ci95_fraction->high).ci95.high};
+    const GainRecord gain = gain_of(model, rates, true);
+    if (!worthwhile(model, gain)) continue;
+    constexpr double nearly_all = 0.9;
+    const char* const of = model.main_threads < nearly_all ? "the CPU time of the workers' main threads" : "the workers' CPU time";
+    AdviceRecord advice{stage.collates ? "slow-collate" : "slow-transform",
+                        fmt::format("{} takes {:.0f} % of {}. {} Without it: {}.", printable(stage.name), 100 * stage.fraction, of, remedy_for(stage),
+                                    gain_text(gain)),
+                        {}};
+    advice.file = stage.file;
+    advice.line = stage.line;
+    advice.gain = gain;
+    list.push_back(std::move(advice));
+  }
+}
+
+/// Workers whose libraries compute in threads of their own (OpenCV, a BLAS): torch lets each worker have one.
+void advise_threads(const ProfileResult& profile, const TrainingModel& model, std::vector<AdviceRecord>& list) {
+  constexpr double several = 1.2;
+  const auto point =
+      std::ranges::find_if(profile.prep_by_workers, [](const WorkerPoint& each) { return each.workers > 0 && each.workers_seconds_per_sample; });
+  if (point == profile.prep_by_workers.end() || model.workers == 0) return;
+  const double each = *point->workers_seconds_per_sample * point->samples_per_s / point->workers / model.ranks;
+  const double asked = each * model.workers * model.ranks;
+  const TrainingRates rates = rates_of(model, {});
+  if (each < several || asked < several * model.cores || rates.bottleneck != "cpu" || rates.prep_limit != TrainingRates::Limit::cores) return;
+  list.push_back({"threads-of-workers",
+                  fmt::format("Each worker computes on {:.1f} cores at once, and {} workers ask for {:.1f} of {} cores. Let each use one thread, in "
+                              "worker_init_fn: cv2.setNumThreads(0), torch.set_num_threads(1), or OMP_NUM_THREADS=1 in the environment.",
+                              each, model.workers * model.ranks, asked, format_number(model.cores)),
+                  {}});
+}
+
+void advise_others(const ProfileResult& profile, const TrainingModel& model, std::vector<AdviceRecord>& list) {
+  const RunRecord& full = *profile.run("full");
+  if (!model.crowded || rates_of(model, {}).detail != "prep") return;
+  std::string names;
+  for (const BackgroundLoad::Process& process : full.others->processes)
+    names += fmt::format("{}{} {}", names.empty() ? "" : ", ", printable(process.command), format_share(process.cpu_fraction));
+  list.push_back(
+      {"other-processes",
+       fmt::format("Other programs take {} of the CPU{}, and the workers wait for cores: stop them, or keep them off these cores (taskset, a "
+                   "cpuset).",
+                   format_share(full.others->cpu_fraction), names.empty() ? "" : " (" + names + ")"),
+       {}});
+}
+
+void advise_persistent(const ProfileResult& profile, const TrainingModel& model, std::vector<AdviceRecord>& list) {
+  const LoaderRecord& loader = *profile.loader;
+  if (loader.workers == 0 || loader.persistent || !profile.waits->between_epochs || !profile.waits->between_epochs->steps) return;
+  const BetweenEpochsRecord& between = *profile.waits->between_epochs;
+  const double epoch = static_cast<double>(*between.steps) * profile.waits->step_seconds + (between.in_steps ? 0 : between.seconds);
+  // The first batch is waited for all the same: all workers prepare theirs at a time.
+  const double first = model.workers * model.step_samples / rates_of(model, {}).prep;
+  const auto faster = [&](double part) { return epoch / (epoch - std::clamp(between.data_seconds - part * first, 0.0, between.data_seconds)); };
+  constexpr double least_part = 0.5;
+  constexpr double most_part = 1.5;
+  const double speedup = faster(1);
+  if (speedup < least_advised_gain || faster(most_part) <= 1) return;
+  const double rate = static_cast<double>(*between.steps) * model.step_samples / epoch;
+  GainRecord gain{rate * speedup, {rate * faster(most_part), rate * faster(least_part)}, speedup, false, ""};
+  gain.next = bottleneck_words(rates_of(model, {}), model.shares_cores);
+  AdviceRecord advice{
+      "persistent-workers",
+      fmt::format("{}persistent_workers=True{}: each epoch of {} waits {} for its workers to start. Without that it is {:.2f}x as fast.",
+                  place_text(loader.file, loader.line), loader.made_anew ? ", and the loader made once, before the epochs" : "",
+                  format_seconds(epoch), format_seconds(between.data_seconds), speedup),
+      {}};
+  advice.file = loader.file;
+  advice.line = loader.line;
+  advice.gain = gain;
+  list.push_back(std::move(advice));
+}
+
+/// All ranks wait for the one that does the most between its steps.
+void advise_outside(const ProfileResult& profile, const TrainingModel& model, std::vector<AdviceRecord>& list) {
+  const WaitsRecord& waits = *profile.waits;
+  double outside = waits.outside.seconds_per_step;
+  std::string of_rank;
+  for (const RankWaitsRecord& rank : waits.by_rank) {
+    if (rank.outside.seconds_per_step <= outside) continue;
+    outside = rank.outside.seconds_per_step;
+    of_rank = fmt::format(" of rank {}", rank.rank);
+  }
+  const double left = std::max(waits.step_seconds - outside, waits.compute.seconds_per_step);
+  if (outside <= 0 || left <= 0) return;
+  // What is left is a difference, so the error of the step weighs more in it. Prep has less time for a step then.
+  const double steps = model.step_samples / left;
+  const double error = (model.ci95_found.high - model.ci95_found.low) / 2 / model.found * waits.step_seconds / left;
+  TrainingRates rates = rates_of(model, {});
+  const bool prep_binds = rates.prep < steps;
+  rates.samples_per_s = std::min(rates.prep, steps);
+  rates.ci95 = {std::min(rates.ci95_prep.low, steps * (1 - std::min(error, 1.0))), std::min(rates.ci95_prep.high, steps * (1 + error))};
+  if (rates.bottleneck != "cpu" && rates.bottleneck != "io") {
+    rates.bottleneck = prep_binds ? "cpu" : "gpu";
+    rates.detail = prep_binds ? "prep" : waits.data.seconds_per_step > waits.compute.seconds_per_step ? "delivery" : "accelerator";
+  }
+  GainRecord gain = gain_of(model, rates, true);
+  gain.speedup = rates.samples_per_s / model.found;
+  if (!worthwhile(model, gain)) return;
+  const bool validates = waits.validation.seconds_per_step > waits.outside.seconds_per_step / 2;
+  AdviceRecord advice{"outside-of-steps",
+                      fmt::format("{}{} takes {} of each step's {}. Do it more rarely, or in another thread. Without it: {}.",
+                                  validates ? "Validation" : "What the script does between its steps (logging, checkpoints, .item())", of_rank,
+                                  format_seconds(outside), format_seconds(waits.step_seconds), gain_text(gain)),
+                      {}};
+  advice.gain = gain;
+  list.push_back(std::move(advice));
+}
+
+void advise_pinning(const ProfileResult& profile, const TrainingModel& model, std::vector<AdviceRecord>& list) {
+  const LoaderRecord& loader = *profile.loader;
+  if (model.shares_cores || loader.pin_memory || rates_of(model, {}).bottleneck != "gpu") return;
+  AdviceRecord advice{"pin-memory",
+                      fmt::format("{}pin_memory=True, with .to(device, non_blocking=True): the copy to the GPU then overlaps with computing. What it "
+                                  "gains is not predicted.",
+                                  place_text(loader.file, loader.line)),
+                      {}};
+  advice.file = loader.file;
+  advice.line = loader.line;
+  list.push_back(std::move(advice));
+}
+
+}  // namespace
+
+std::vector<AdviceRecord> advise(const ProfileResult& profile, const TrainingModel& model) {
+  std::vector<AdviceRecord> list;
+  advise_storage(profile, model, list);
+  advise_stages(profile, model, list);
+  advise_threads(profile, model, list);
+  advise_others(profile, model, list);
+  advise_persistent(profile, model, list);
+  advise_outside(profile, model, list);
+  advise_pinning(profile, model, list);
+  std::ranges::stable_sort(list, std::ranges::greater{}, [](const AdviceRecord& advice) { return advice.gain ? advice.gain->speedup : 1.0; });
+  return list;
+}
+
+}  // namespace dsanalyze

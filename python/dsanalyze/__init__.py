@@ -1,0 +1,19 @@
+"""What a training script says to dsanalyze."""
+import os
+
+__all__ = ['watch']
+
+
+def watch(iterable):
+    """The iterable as it is, unless `dsanalyze profile -- COMMAND` started the process: then its passes are followed like those of a PyTorch DataLoader.
+
+        for batch in dsanalyze.watch(loader):
+
+    It is for whatever delivers batches and is no PyTorch DataLoader; a DataLoader is followed without it. The result has the iterable's length, items, attributes,
+    class and, where the iterable is an iterator, next(); copies of it are copies of the iterable. Errors are the iterable's own. It may be called in any
+    thread; a pass belongs to one thread at a time, as that of a DataLoader does.
+    """
+    if 'DSANALYZE_ATTACH' not in os.environ:
+        return iterable
+    from . import _watch
+    return _watch.watch(iterable)

@@ -1,0 +1,77 @@
+"""For a training that stands still: the launcher asks each process by a signal where its threads are, and reads which batch is waited for."""
+import faulthandler
+import fcntl
+import os
+import signal
+
+shown_samples = 8
+batch_bytes = 512
+least_descriptor = 200  # Scripts that close the low ones, or count on the next one, are left alone.
+
+
+def own_files(folder):
+    """How the paths of what is written here begin."""
+    return [os.path.join(folder, name) for name in ('stacks-', 'batch-')]
+
+
+def _free_signal():
+    """A real-time signal that nothing handles; None where there is none."""
+    for number in range(signal.SIGRTMAX - 8, signal.SIGRTMIN + 8, -1):
+        if signal.getsignal(number) == signal.SIG_DFL:
+            return number
+    return None
+
+
+def _open(path, flags):
+    low = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC | flags, 0o600)
+    try:
+        return fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, least_descriptor)
+    finally:
+        os.close(low)
+
+
+def _close(descriptor):
+    if descriptor is not None:
+        try:
+            os.close(descriptor)
+        except OSError:
+            pass
+
+
+class Standstill:
+    """Of one process; register() again in a forked child. Where something fails, the process is not asked, and that is all."""
+
+    def __init__(self, folder):
+        self._folder = folder
+        self._number = _free_signal()
+        self._stacks = self._batch = None
+        self.register()
+
+    def register(self):
+        """The file named after the process and the signal says that it may be asked."""
+        stacks, self._stacks = self._stacks, None
+        _close(self._batch)
+        self._batch = None
+        try:
+            if self._number is not None:
+                self._stacks = _open(os.path.join(self._folder, 'stacks-{}-{}'.format(os.getpid(), self._number)), os.O_APPEND)
+                faulthandler.register(self._number, file=self._stacks, all_threads=True, chain=False)
+        except (OSError, ValueError, RuntimeError):
+            if stacks is not None:
+                faulthandler.unregister(self._number)
+            self._number = None
+        _close(stacks)
+
+    def waits_for(self, iteration, index):
+        """The batch that is asked for next."""
+        if self._number is None:
+            return
+        text = 'batch {}'.format(iteration.handed + 1)
+        if isinstance(index, (list, tuple)) and all(type(each) is int for each in index[:shown_samples]):
+            text += ', samples {}{}'.format(', '.join(map(str, index[:shown_samples])), ', ...' if len(index) > shown_samples else '')
+        try:
+            if self._batch is None:
+                self._batch = _open(os.path.join(self._folder, 'batch-{}'.format(os.getpid())), 0)
+            os.pwrite(self._batch, text.encode()[:batch_bytes - 1] + b'\0', 0)
+        except (OSError, ValueError):
+            self._number = None

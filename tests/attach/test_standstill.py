@@ -1,0 +1,202 @@
+"""A training that stands still is explained: which process, at which line, in which system call."""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+here = pathlib.Path(__file__).resolve().parent
+program = os.environ.get('DSANALYZE', 'dsanalyze')
+
+script = '''
+import os, signal, sys, threading, time
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+kind, fifo, workers = sys.argv[1], sys.argv[2], int(sys.argv[3])
+lock = threading.Lock()
+still_at = 600
+
+
+def stand_still():
+    if kind == 'fifo':
+        os.mkfifo(fifo)
+        open(fifo).read()  # here: fifo
+    if kind == 'pipe':
+        os.read(os.pipe()[0], 1)  # here: pipe
+    if kind == 'lock':
+        lock.acquire()
+        lock.acquire()  # here: lock
+    if kind == 'sleep':
+        time.sleep(1000)  # here: sleep
+    if kind == 'compute':
+        while True: pass  # here: compute
+    if kind == 'deep':
+        deeper(150)
+    if kind == 'blocked':
+        signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))
+        time.sleep(1000)  # here: blocked
+    if kind == 'stopped':
+        os.kill(os.getpid(), signal.SIGSTOP)
+    if kind == 'spawned':
+        time.sleep(1000)  # here: spawned
+    if kind == 'dead':
+        os.kill(os.getpid(), signal.SIGKILL)
+    if kind == 'forked':
+        lock.acquire()  # here: forked
+    if kind == 'fuse':
+        open(fifo + '/any').read()  # here: fuse
+
+
+def deeper(calls):
+    if not calls:
+        time.sleep(1000)  # here: deep
+    deeper(calls - 1)
+
+
+class Data(Dataset):
+    def __len__(self):
+        return 40000
+
+    def __getitem__(self, index):
+        if index == still_at and kind != 'collate':
+            stand_still()
+        return torch.full((4,), float(index))
+
+
+def collate(samples):
+    if kind == 'collate' and samples[0][0] == still_at:
+        time.sleep(1000)  # here: collate
+    return torch.stack(samples)
+
+
+def train():
+    loader = DataLoader(Data(), 4, num_workers=workers, collate_fn=collate, multiprocessing_context='spawn' if kind == 'spawned' else None)
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+    if kind == 'forked':
+        lock.acquire()
+    for number, x in enumerate(loader):  # here: waits
+        if kind == 'forked' and number == 0:
+            lock.release()  # In the workers, which were forked meanwhile, it is taken for ever.
+        model(x).mean().backward()
+        time.sleep(0.002)
+        optimizer.step()
+        optimizer.zero_grad()
+        if kind == 'outside' and number == 150:
+            lock.acquire()
+            lock.acquire()  # here: outside
+
+
+if __name__ == '__main__':
+    train()
+'''
+
+
+with_ranks = '''
+import os, sys, time
+import torch
+from torch.utils.data import DataLoader
+
+def main(rank):
+    torch.distributed.init_process_group('gloo', init_method='file://' + sys.argv[2], rank=rank, world_size=2)
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+    for number, x in enumerate(DataLoader(torch.ones(20000, 4), 4)):
+        model(x).mean().backward()
+        if number == 150 and rank == 1:
+            time.sleep(1000)  # here: other
+        torch.distributed.all_reduce(model.weight.grad)
+        optimizer.step()
+
+if __name__ == '__main__':
+    torch.multiprocessing.spawn(main, nprocs=2)
+'''
+
+
+class Standstill(unittest.TestCase):
+    def explained(self, kind, workers=2, script=script, mounted=None):
+        with tempfile.TemporaryDirectory(prefix='dsanalyze-test-') as folder:
+            path = pathlib.Path(folder, 'still.py')
+            path.write_text(script)
+            fifo = mounted or pathlib.Path(folder, 'fifo')
+            # In a file: a process that nothing can end would hold a pipe.
+            with open(pathlib.Path(folder, 'errors'), 'w+', encoding='utf-8') as errors:
+                run = subprocess.run([program, 'profile', '--time-budget', '20s', '--hang-timeout', '1s', '--', sys.executable, str(path), kind, str(fifo), str(workers)],
+                                     stdout=subprocess.DEVNULL, stderr=errors, timeout=100, check=False, env=dict(os.environ, XDG_STATE_HOME=folder))
+                errors.seek(0)
+                run.stderr = errors.read()
+        lines = run.stderr.splitlines()
+        told = [line for line in lines if 'PID' in line and '(' in line]
+        error = ' '.join(lines[-1:])
+        return run, told, error
+
+    def line_of(self, mark, script=script):
+        return next(number for number, line in enumerate(script.splitlines(), 1) if line.endswith('# here: ' + mark))
+
+    def test_the_worker_that_stands_still_is_named_with_line_and_system_call(self):
+        for kind, call in (('fifo', 'opening /'), ('pipe', 'reading pipe:'), ('lock', 'waiting for a lock or a thread'), ('sleep', 'sleeping'), ('compute', 'computing'),
+                           ('collate', 'sleeping'), ('forked', 'waiting for a lock or a thread')):
+            with self.subTest(kind):
+                run, told, _ = self.explained(kind)
+                everything = ' '.join(run.stderr.split())
+                place = f"still.py:{self.line_of(kind)} in {'collate' if kind == 'collate' else 'stand_still'}"
+                self.assertIn('Where it stands: worker ', everything)
+                self.assertIn(f'is at {place}, {call}', everything)
+                self.assertIn(f"still.py:{self.line_of('waits')} in train", everything)
+                self.assertIn('(waits for a batch: batch 151, samples 600, 601, 602, 603)', everything)
+                self.assertIn('/dev/shm: ', everything)
+                self.assertEqual(len([line for line in told if "loader's worker" in line]), 2)
+
+    def test_a_process_without_workers_and_one_outside_of_its_loader_are_named_themselves(self):
+        for kind, workers, function in (('sleep', 0, 'stand_still'), ('outside', 2, 'train')):
+            with self.subTest(kind):
+                everything = ' '.join(self.explained(kind, workers)[0].stderr.split())
+                self.assertRegex(everything, f'Where it stands: process [0-9]+ is at still.py:{self.line_of(kind)} in {function}')
+
+    def test_a_worker_deep_in_its_calls_is_one_all_the_same(self):
+        everything = ' '.join(self.explained('deep')[0].stderr.split())
+        self.assertIn(f"Where it stands: worker ", everything)
+        self.assertIn(f"still.py:{self.line_of('deep')} in deeper, sleeping", everything)
+
+    def test_a_worker_that_blocks_all_signals_is_named_without_a_line_or_with_its_own(self):
+        everything = ' '.join(self.explained('blocked')[0].stderr.split())
+        self.assertRegex(everything, 'Where it stands: (process [0-9]+, which process [0-9]+ has started, does not say where it is|worker [0-9]+ is at still.py:{})'.format(self.line_of('blocked')))
+
+    def test_of_several_ranks_the_one_that_does_not_come_is_named(self):
+        everything = ' '.join(self.explained('ranks', script=with_ranks)[0].stderr.split())
+        self.assertRegex(everything, r'Where it stands: rank 1 \(process [0-9]+\) is at still.py:{} in main, sleeping'.format(self.line_of('other', with_ranks)))
+
+    def test_a_worker_that_was_spawned_is_named(self):
+        everything = ' '.join(self.explained('spawned')[0].stderr.split())
+        self.assertIn(f"still.py:{self.line_of('spawned')} in stand_still, sleeping", everything)
+
+    def test_a_worker_that_died_is_named(self):
+        _, _, error = self.explained('dead')
+        # PyTorch hears of it by a signal, or finds first that the worker's connection is gone.
+        self.assertRegex(error, r'error: the command ended with exit status 1 \(.*worker (\(pid [0-9]+\)|[0-9]+) (is|was) killed by signal')
+
+    @unittest.skipUnless(os.geteuid() == 0 and os.path.exists('/dev/fuse'), 'mounting a file system takes root')
+    def test_a_file_system_that_does_not_answer_is_named_by_its_file(self):
+        with tempfile.TemporaryDirectory(prefix='dsanalyze-test-') as folder:
+            server = subprocess.Popen([sys.executable, here / 'trainings' / 'file_stands.py', folder], stdout=subprocess.PIPE, text=True)
+            try:
+                self.assertEqual(server.stdout.readline(), 'mounted\n')
+                everything = ' '.join(self.explained('fuse', mounted=folder)[0].stderr.split())
+            finally:
+                server.kill()
+                server.wait()
+                server.stdout.close()
+                subprocess.run(['umount', '--lazy', folder], check=True)  # The processes that read end meanwhile.
+        # Such a read lets no signal through: its file is known, its line is not. Nor does it let the process end.
+        self.assertRegex(everything, r'process [0-9]+ \(python3\) is still there')
+        self.assertRegex(everything, 'Where it stands: process [0-9]+, which process [0-9]+ has started, does not say where it is: reading ' + folder + '/any')
+
+    def test_a_worker_that_was_stopped_is_named(self):
+        everything = ' '.join(self.explained('stopped')[0].stderr.split())
+        self.assertRegex(everything, 'Where it stands: process [0-9]+ is stopped by a signal')
+
+
+if __name__ == '__main__':
+    unittest.main()

@@ -1,0 +1,213 @@
+"""`for batch in dsanalyze.watch(iterable)`: what it is without a launcher, what the hook makes of it, and what a user is told."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from fake_launcher import drain, run, switch
+from script_rig import ScriptTest
+
+here = pathlib.Path(__file__).resolve().parent
+program = os.environ.get('DSANALYZE', 'dsanalyze')
+sys.path.insert(0, str(here.parent.parent / 'python'))
+
+
+def profile(*arguments, options=('--time-budget', '12s')):
+    with tempfile.TemporaryDirectory(prefix='dsanalyze-test-') as folder:
+        done = subprocess.run([program, 'profile', '--json', *options, '--', sys.executable, str(here / 'trainings' / 'train_watched.py'), *map(str, arguments)],
+                              capture_output=True, text=True, timeout=200, check=True, env=dict(os.environ, XDG_STATE_HOME=folder))
+    return json.loads(done.stdout)
+
+
+class Alone(unittest.TestCase):
+    def test_without_a_launcher_the_iterable_is_handed_back_as_it_is(self):
+        import dsanalyze
+        iterable = [1, 2]
+        self.assertIs(dsanalyze.watch(iterable), iterable)
+        self.assertNotIn('torch', sys.modules)
+
+
+class Watched(ScriptTest):
+    def test_its_passes_are_followed_and_all_else_is_the_iterables(self):
+        output, connection = self.launch('''
+import dsanalyze
+
+class Batches:
+    epoch = 0
+
+    def __iter__(self):
+        return (torch.full((4, 4), float(number)) for number in range(40))
+
+    def __len__(self):
+        return 40
+
+loader = dsanalyze.watch(Batches())
+print(len(loader), bool(loader), hasattr(loader, 'sampler'), hasattr(loader, '__next__'), dsanalyze.watch(loader) is loader)
+for epoch in range(4):
+    loader.epoch = epoch
+    for number, x in enumerate(loader):
+        step(x)
+    print(number, loader.epoch)
+''')
+        self.assertEqual(output, '40 True False False True\n' + ''.join(f'39 {epoch}\n' for epoch in range(4)))
+        self.check(connection)
+        loader = connection.of('loader')[0]
+        self.assertEqual((loader['style'], loader['name'], loader['batches'], loader['samples']), ('watched', '__main__.Batches', 40, None))
+        self.assertTrue(loader['file'].endswith('script.py'))
+        self.assertEqual(set(connection.windows('full')[0]['samples']), {4})
+
+    def test_random_numbers_order_and_errors_are_the_scripts_own(self):
+        text = '''
+import random
+import dsanalyze
+torch.manual_seed(5)
+loader = dsanalyze.watch([torch.rand(4, 4) for _ in range(30)])
+for x in loader:
+    step(x)
+print(torch.rand(1).item(), random.Random(1).random())
+
+def broken():
+    yield from loader
+    raise KeyError('no such sample')
+
+try:
+    for x in dsanalyze.watch(broken()):
+        step(x)
+except KeyError as error:
+    print('caught', error)
+'''
+        for mode in ('passive', 'phases'):
+            output, _ = self.launch(text, run(1000), mode=mode)
+            with self.subTest(mode):
+                path = pathlib.Path(self.launcher.folder.name, 'script.py')
+                alone = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=True, env=dict(os.environ, PYTHONPATH=str(here.parent.parent / 'python')))
+                self.assertEqual(output, alone.stdout)
+                self.assertIn("caught 'no such sample'", output)
+
+    def test_whatever_a_script_asks_of_it_is_answered_as_the_iterable_would(self):
+        text = '''
+import collections.abc, copy, io, pickle
+import dsanalyze
+
+class Plain:
+    def __iter__(self):
+        return iter([1])
+
+class Full(list):
+    def __enter__(self):
+        return 'entered'
+    def __exit__(self, *_):
+        return False
+    def __call__(self, value):
+        return value + 1
+
+def ask(what, *given):
+    try:
+        print(eval(what, globals(), {'w': given[0]}))
+    except Exception as error:
+        print(type(error).__name__, error)
+
+plain, full = dsanalyze.watch(Plain()), dsanalyze.watch(Full([torch.ones(2), 3]))
+generator = dsanalyze.watch(number for number in range(4))
+for what in ("hasattr(w, '__len__')", 'isinstance(w, collections.abc.Sized)', 'isinstance(w, collections.abc.Iterator)', 'isinstance(w, Plain)', 'isinstance(w, list)', 'len(w)',
+             'bool(w)', 'w[1]', '3 in w[1:]', 'list(reversed(w))[0]', 'w(4)', "copy.copy(w) is w", 'type(pickle.loads(pickle.dumps(w))).__name__', 'len(copy.deepcopy(w))', 'repr(w)[:9]',
+             'w.append(5)', 'w.nothing', 'w + [6]', 'w == w', 'iter(w) is w', 'next(w)', 'w.close()'):
+    for given in (plain, full, generator):
+        ask(what, given)
+with full as entered:
+    print(entered)
+print(dsanalyze.watch(None), dsanalyze.watch(3))
+'''
+        for mode in ('passive', 'phases'):
+            output, _ = self.launch(text, run(1000), mode=mode)
+            path = pathlib.Path(self.launcher.folder.name, 'script.py')
+            alone = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=True, env=dict(os.environ, PYTHONPATH=str(here.parent.parent / 'python')))
+            with self.subTest(mode):
+                self.assertEqual(output.splitlines(), alone.stdout.splitlines())
+
+    def test_a_second_pass_that_is_refused_goes_on_with_the_first(self):
+        _, connection = self.launch('''
+import dsanalyze
+class Once:
+    begun = False
+    def __iter__(self):
+        if self.begun:
+            raise RuntimeError('iterated twice')
+        self.begun = True
+        return (torch.full((4, 4), float(number)) for number in range(400))
+for x in dsanalyze.watch(Once()):
+    step(x)
+''', run(5), drain(0, 16, which='warm'), drain(0, 16), switch('synthetic'), run(20, 'synthetic'))
+        self.assertEqual([(len(message['times']), message['error']) for message in connection.of('drained')], [(16, None), (16, None)])
+        self.assertIn('not-separable', connection.notes())
+        self.assertEqual(len(connection.windows('synthetic')[0]['wait']), 20)
+
+    def test_next_is_asked_of_what_is_an_iterator(self):
+        output, connection = self.launch('''
+import dsanalyze
+stream = dsanalyze.watch(iter([torch.full((4, 4), float(number)) for number in range(60)]))
+while True:
+    try:
+        x = next(stream)
+    except StopIteration:
+        break
+    step(x)
+print('over', next(stream, 'still over'))
+''', run(1000))
+        self.assertEqual(output, 'over still over\n')
+        self.assertEqual(list(connection.notes()), ['stream-goes-on'])
+        self.assertGreater(sum(len(window['wait']) for window in connection.windows()), 50)
+
+
+class Verdicts(unittest.TestCase):
+    def assert_prep(self, record, expected):
+        """A busy machine makes it slower, and never faster. Samples that are miscounted are half as many, or eight times as many."""
+        self.assertLess(record['rates']['P']['samples_per_s'], 1.05 * expected)
+        self.assertGreater(record['rates']['P']['samples_per_s'], 0.6 * expected)
+
+    def test_what_prepares_when_it_is_asked_takes_turns_with_the_training(self):
+        record = profile('turns', 0.01, 0.01)
+        self.assertEqual(record['loader']['style'], 'watched')
+        self.assertIn(record['bottleneck']['detail'], ('latency', 'prep'))  # Of a busy machine its sleep takes CPU time, too.
+        self.assertIn('prepares nothing while the training computes', record['bottleneck']['reason'])
+        self.assertEqual([point['workers'] for point in record['curves']['P_by_workers']], [0])
+
+    def test_what_prepares_ahead_is_no_bottleneck_where_it_keeps_up(self):
+        record = profile('ahead', 0.02, 0.008)
+        self.assertEqual(record['bottleneck']['detail'], 'accelerator')
+        self.assertTrue(record['bottleneck']['confident'])
+
+    def test_what_prepares_ahead_is_the_bottleneck_where_it_does_not(self):
+        record = profile('ahead', 0.005, 0.02)
+        self.assertIn(record['bottleneck']['detail'], ('latency', 'prep'))
+        self.assert_prep(record, 8 / 0.02)
+
+    def test_a_generator_is_drained_as_it_goes_on(self):
+        record = profile('generator', 0.005, 0.01)
+        self.assertIn('stream-goes-on', [finding['code'] for finding in record['findings']])
+        self.assertIn('storage-not-separable', [finding['code'] for finding in record['findings']])
+        self.assert_prep(record, 8 / 0.01)
+
+    def test_samples_of_arrays_are_counted(self):
+        record = profile('arrays', 0.005, 0.01)
+        self.assert_prep(record, 8 / 0.01)
+
+    def test_a_real_run_is_told_what_its_steps_wait(self):
+        record = profile('turns', 0.01, 0.01, 200, options=('--passive',))
+        self.assertAlmostEqual(record['waits']['data']['fraction'], 0.5, delta=0.06)
+        self.assertEqual(record['loader']['samples_per_step']['most'], 8)
+
+    def test_it_cannot_be_predicted(self):
+        with tempfile.TemporaryDirectory(prefix='dsanalyze-test-') as folder:
+            path = pathlib.Path(folder, 'profile.json')
+            path.write_text(json.dumps(profile('ahead', 0.005, 0.01)))
+            refused = subprocess.run([program, 'whatif', str(path), '--workers', '2'], capture_output=True, text=True, check=False)
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn('how the iterable that the script watches prepares its batches is not known', refused.stderr)
+
+
+if __name__ == '__main__':
+    unittest.main()

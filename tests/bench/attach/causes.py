@@ -1,0 +1,240 @@
+"""Whether `dsanalyze profile -- COMMAND` finds the cause of a stall that was put into a script, and none where there is none.
+
+usage: causes.py PROGRAM --photos FOLDER [--work FOLDER] [--python PYTHON] [--causes LIST] [--runs N] [--seed N] [--time-budget S] [--json FILE]
+
+Each run draws a cause, how strong it is, and the length of a step. The script has enough workers, steps that sleep, and samples that compute a little:
+
+none        nothing else
+transform   a function of the samples computes long
+collate     the collate function computes long
+workers     samples wait, and there are too few workers to hide that
+threads     each worker computes in as many threads as there are cores
+disk        samples are read from a throttled disk (root; --work on a disk; version 1 of control groups)
+checkpoint  a checkpoint every few steps
+validation  a loop over another loader without gradients every few steps
+others      other programs use the cores
+rank        one of two ranks has a slow loader (torchrun, gloo; with --python of a newer PyTorch, as torchrun of Debian 12 fails)
+
+A run is right where the verdict and its advice name the cause, inconclusive where the verdict says of itself that it is, and else wrong. For checkpoint and validation the fraction of the
+steps' time is compared with what the script clocked. Let nothing else run.
+"""
+
+import argparse
+import collections
+import json
+import os
+import pathlib
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+
+SCRIPT = r'''
+import json, os, sys, time, pathlib
+import torch
+from torch.utils.data import DataLoader, Dataset, default_collate
+cause, strength, step, data, said = sys.argv[1], float(sys.argv[2]), float(sys.argv[3]), sys.argv[4], sys.argv[5]
+torch.set_num_threads(1)
+rank = int(os.environ.get("RANK", 0))
+units_per_second = float(os.environ["UNITS"])
+
+def compute(seconds):
+    value = 0
+    for _ in range(int(units_per_second * seconds)): value += 1
+    return value
+
+class Samples(Dataset):
+    def __init__(self): self.paths = sorted(str(path) for path in pathlib.Path(data).rglob("*.jpg")) if cause == "disk" else None
+    def __len__(self): return len(self.paths) if self.paths else 100000
+    def __getitem__(self, index):
+        value = decoded(index)
+        if self.paths:
+            with open(self.paths[index], "rb") as file: value = value + len(file.read())
+        if cause == "workers": time.sleep(strength)
+        if cause == "others": compute(strength)  # Which keeps up with the steps where no one else computes.
+        if cause == "threads":
+            torch.set_num_threads(os.cpu_count())
+            threaded()
+        return augmented(value) if cause == "transform" else value
+
+def decoded(index):
+    compute(0.0003)
+    return torch.full((8,), float(index))
+
+def augmented(value):
+    compute(strength)
+    return value + 1
+
+def threaded():
+    for _ in range(int(strength * 1e4)): matrix @ matrix
+
+def collated(samples):
+    if cause == "collate": compute(strength * len(samples))
+    return default_collate(samples)
+
+if cause == "rank":
+    torch.distributed.init_process_group("gloo")
+    if rank == 1: cause, strength = "transform", strength
+matrix = torch.rand(256, 256)
+loader = DataLoader(Samples(), batch_size=8, num_workers=1 if cause == "workers" or "RANK" in os.environ else 2, shuffle=True, collate_fn=collated, persistent_workers=True)
+other = DataLoader(Samples(), batch_size=8, num_workers=0)
+model = torch.nn.Linear(1, 1)
+if "RANK" in os.environ: model = torch.nn.parallel.DistributedDataParallel(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-9)
+every, number, begin, spent = 4, 0, None, 0.0
+while True:
+    for batch in loader:
+        if number == 20: begin, spent = time.perf_counter(), 0.0
+        optimizer.zero_grad()
+        model(batch.mean().reshape(1, 1)).sum().backward()
+        time.sleep(step)
+        optimizer.step()
+        number += 1
+        if cause in ("checkpoint", "validation") and number % every == 0:
+            start = time.perf_counter()
+            if cause == "checkpoint": time.sleep(strength * every)
+            else:
+                with torch.no_grad():
+                    for at, batch in enumerate(other):
+                        time.sleep(strength * every / 4)
+                        if at == 3: break
+            spent += time.perf_counter() - start
+        if begin is not None and number == 220:
+            pathlib.Path(said).write_text(str(spent / (time.perf_counter() - begin)))
+'''
+
+
+def drawn(generator, cause):
+    step = generator.choice([0.01, 0.02, 0.04])
+    # Of a step: what a batch of eight takes two workers, so that prep is half as fast as the steps or less.
+    slow = generator.uniform(2.2, 5)
+    strength = {"none": 0, "transform": slow * step * 2 / 8, "collate": slow * step * 2 / 8, "workers": slow * step / 8, "threads": generator.uniform(0.6, 1.5) * step,
+                "disk": generator.uniform(4, 16), "checkpoint": generator.uniform(0.3, 1.5) * step, "validation": generator.uniform(0.3, 1.5) * step,
+                "others": 0.9 * step / 4 - 0.0003, "rank": slow * step / 8}[cause]
+    return {"cause": cause, "step": step, "strength": strength}
+
+
+class Throttle:
+    """A control group in which a disk supplies so many bytes a second."""
+
+    def __init__(self, rate, folder):
+        self.group = pathlib.Path("/sys/fs/cgroup/blkio", f"dsanalyze-bench-{os.getpid()}")
+        self.group.mkdir()
+        device = os.stat(folder).st_dev
+        disk = pathlib.Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").resolve()
+        disk = disk.parent if (disk / "partition").exists() else disk
+        (self.group / "blkio.throttle.read_bps_device").write_text(f"{(disk / 'dev').read_text().strip()} {int(rate)}\n")
+
+    def enter(self):
+        (self.group / "cgroup.procs").write_text(str(os.getpid()))
+
+    def close(self):
+        self.group.rmdir()
+
+
+def cool(folder):
+    for path in folder.rglob("*.jpg"):
+        descriptor = os.open(path, os.O_RDONLY)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(descriptor)
+
+
+def units_per_second(python):
+    # In a function, as the script computes: variables of a module take twice as long.
+    code = "import time\ndef compute():\n    value = 0\n    for _ in range(10**7): value += 1\nbegin = time.perf_counter()\ncompute()\nprint(10**7 / (time.perf_counter() - begin))"
+    return subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def profiled(arguments, folder, each, units):
+    """The record, and the injected fraction that the script clocked."""
+    said, place = folder / "said", folder / "profile.json"
+    said.unlink(missing_ok=True)
+    launcher = ["-m", "torch.distributed.run", "--nproc_per_node", "2"] if each["cause"] == "rank" else []
+    command = [arguments.python, *launcher, "train.py", each["cause"], f"{each['strength']:.6f}", str(each["step"]), str(arguments.photos), str(said)]
+    environment = dict(os.environ, UNITS=units)
+    throttle, hogs = None, []
+    if each["cause"] == "disk":
+        cool(arguments.photos)
+        throttle = Throttle(1e6 * each["strength"], arguments.photos)
+    if each["cause"] == "others":
+        hogs = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * os.cpu_count())]
+    try:
+        if each["cause"] in ("checkpoint", "validation"):
+            try:
+                subprocess.run(command, cwd=folder, env=environment, capture_output=True, timeout=220 * (each["step"] + each["strength"]) * 1.3 + 8, check=False)
+            except subprocess.TimeoutExpired:
+                pass
+        run = subprocess.run([arguments.program, "profile", "--time-budget", f"{arguments.time_budget:g}s", "--quiet", "-o", place, "--keep-output", "--", *command], cwd=folder,
+                             env=environment, capture_output=True, text=True, check=False, preexec_fn=throttle.enter if throttle else None)
+    finally:
+        for hog in hogs:
+            hog.kill()
+            hog.wait()
+        if throttle:
+            throttle.close()
+    if run.returncode != 0:
+        raise SystemExit(run.stderr)
+    return json.loads(place.read_text()), float(said.read_text()) if said.exists() else None
+
+
+def judged(each, record):
+    """What is said, and whether that is right."""
+    bottleneck, waits = record.get("bottleneck") or {}, record.get("waits") or {}
+    advice = {one["code"]: one["text"] for one in record["advice"]}
+    fix = record.get("fix")
+    detail = bottleneck.get("detail", "none")
+    said = ", ".join([detail if bottleneck.get("confident") else detail + "?", *sorted(advice), *([f"num_workers={fix['workers']}"] if fix else [])])
+    cause = each["cause"]
+    right = {"none": detail == "accelerator" and not advice and not fix,
+             "transform": detail == "prep" and "augmented" in advice.get("slow-transform", ""),
+             "collate": detail == "prep" and "collated" in advice.get("slow-collate", ""),
+             "workers": detail in ("prep", "latency") and fix is not None and fix["workers"] > 1,
+             "threads": "threads-of-workers" in advice,
+             "disk": detail == "storage",
+             "checkpoint": "outside-of-steps" in advice and not advice["outside-of-steps"].startswith("Validation"),
+             "validation": advice.get("outside-of-steps", "").startswith("Validation"),
+             "others": "other-processes" in advice,
+             "rank": waits.get("delaying_rank") == 1}[cause]
+    if right:
+        return said, "right"
+    return said, "WRONG" if bottleneck.get("confident") else "inconclusive"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("--photos", type=pathlib.Path, required=True)
+    parser.add_argument("--work", type=pathlib.Path)
+    parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--causes", default="none,transform,collate,workers,threads,disk,checkpoint,validation,others,rank")
+    parser.add_argument("--runs", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--time-budget", type=float, default=25)
+    parser.add_argument("--json", type=pathlib.Path)
+    arguments = parser.parse_args()
+    arguments.program = os.path.abspath(shutil.which(arguments.program) or arguments.program)
+    arguments.photos = arguments.photos.resolve()
+    generator, causes, rows = random.Random(arguments.seed), arguments.causes.split(","), []
+    with tempfile.TemporaryDirectory(dir=arguments.work) as folder:
+        folder = pathlib.Path(folder)
+        (folder / "train.py").write_text(SCRIPT)
+        units = units_per_second(arguments.python)
+        for at in range(arguments.runs):
+            each = drawn(generator, causes[at % len(causes)])
+            record, clocked = profiled(arguments, folder, each, units)
+            said, verdict = judged(each, record)
+            outside = (record.get("waits") or {}).get("outside", {}).get("fraction")
+            points = 100 * (outside - clocked) if clocked is not None and outside is not None else None
+            rows.append({**each, "said": said, "verdict": verdict, "points": points})
+            print(f"{each['cause']:<11} {each['strength']:.4f}  step {each['step']:g}  {verdict:<12} {said}" + (f"  fraction {points:+.1f} points" if points is not None else ""), flush=True)
+    verdicts = collections.Counter(row["verdict"] for row in rows)
+    points = [abs(row["points"]) for row in rows if row["points"] is not None]
+    print(f"{len(rows)} runs: right {verdicts['right']}, inconclusive {verdicts['inconclusive']}, wrong {verdicts['WRONG']}"
+          + (f"; fractions within {max(points):.1f} points" if points else ""))
+    if arguments.json:
+        arguments.json.write_text(json.dumps(rows, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,319 @@
+#include "models/whatif/training_advice.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+
+namespace dsanalyze {
+namespace {
+
+RateRecord rate(double value) {
+  RateRecord record;
+  record.samples_per_s = value;
+  record.ci95_samples_per_s = {0.98 * value, 1.02 * value};
+  return record;
+}
+
+/// A training with 4 workers on 16 cores whose steps of 16 samples compute for 16 ms: prep supplies 400 samples/s of 1,000.
+ProfileResult prep_bound() {
+  ProfileResult profile;
+  profile.command = {"python3", "train.py"};
+  profile.host.cores = 16;
+  profile.host.accelerator_shares_cores = true;
+  profile.settings.accelerators = 1;
+  profile.loader.emplace();
+  profile.loader->workers = 4;
+  profile.loader->persistent = true;
+  profile.loader->pin_memory = true;
+  profile.loader->file = "/job/train.py";
+  profile.loader->line = 41;
+  profile.prep = rate(400);
+  profile.ingestion = rate(1000);
+  RunRecord full;
+  full.name = "full";
+  full.samples_per_s = 400;
+  full.ci95_samples_per_s = {395, 405};
+  RunRecord synthetic = full;
+  synthetic.name = "synthetic";
+  synthetic.cores_used = 0.1;
+  profile.runs = {full, synthetic};
+  WaitsRecord waits;
+  waits.step_seconds = 0.04;
+  waits.compute.seconds_per_step = 0.016;
+  waits.data.seconds_per_step = 0.024;
+  profile.waits = waits;
+  profile.prep_by_workers = {{1, 100, {98, 102}, 0.0001, 0.0002, 0.0098}, {4, 400, {395, 405}, 0.0001, 0.0002, 0.0098}};
+  return profile;
+}
+
+/// Its steps wait for the accelerator.
+ProfileResult accelerator_bound() {
+  ProfileResult profile = prep_bound();
+  profile.prep_by_workers = {{1, 900, {890, 910}, 0.0001, 0.0002, 0.001}, {4, 3600, {3500, 3700}, 0.0001, 0.0002, 0.001}};
+  profile.prep = rate(3600);
+  profile.ingestion = rate(400);
+  profile.waits->compute.seconds_per_step = 0.04;
+  profile.waits->data.seconds_per_step = 0;
+  return profile;
+}
+
+std::vector<AdviceRecord> advice_on(const ProfileResult& profile) { return advise(profile, training_model(profile)); }
+
+const AdviceRecord* find(const std::vector<AdviceRecord>& list, const std::string& code) {
+  const auto found = std::ranges::find(list, code, &AdviceRecord::code);
+  return found == list.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+TEST_CASE("a function that takes most of the workers' CPU time is named, with what the training would reach without it") {
+  ProfileResult profile = prep_bound();
+  profile.hot = {{"train.py:23 augment", "/job/train.py", 23, 0.5, Interval{0.45, 0.55}}, {"ToTensor", "/usr/lib/transforms.py", 9, 0.2, {}}};
+  const std::vector<AdviceRecord> list = advice_on(profile);
+  const AdviceRecord* const advice = find(list, "slow-transform");
+  REQUIRE(advice != nullptr);
+  CHECK(std::ranges::count(list, "slow-transform", &AdviceRecord::code) == 1);
+  CHECK(advice->file == "/job/train.py");
+  CHECK(advice->line == 23);
+  REQUIRE(advice->gain);
+  // Of the 10 ms that a worker takes for a sample, 4.9 are left out.
+  CHECK(advice->gain->samples_per_s == doctest::Approx(400 * 10 / 5.1));
+  CHECK(advice->gain->speedup == doctest::Approx(10 / 5.1));
+  CHECK(advice->gain->at_most);
+  CHECK(advice->gain->next == "prep");
+  CHECK(advice->gain->ci95_samples_per_s.low < 0.97 * advice->gain->samples_per_s);
+  CHECK(advice->text.starts_with("train.py:23 augment takes 50 % of the workers' CPU time."));
+  CHECK(advice->text.find("at most 784") != std::string::npos);
+}
+
+TEST_CASE("what makes batches of samples is told apart from what makes samples") {
+  ProfileResult profile = prep_bound();
+  profile.hot = {{"train.py:9 pad_batch", "/job/train.py", 9, 0.4, {}, true}};
+  std::vector<AdviceRecord> list = advice_on(profile);
+  CHECK(find(list, "slow-collate") != nullptr);
+  CHECK(find(list, "slow-transform") == nullptr);
+  // The loader says which function that is, not its name.
+  profile.hot = {{"collate_tools.py:9 augment", "/job/collate_tools.py", 9, 0.4, {}}};
+  list = advice_on(profile);
+  CHECK(find(list, "slow-collate") == nullptr);
+  CHECK(find(list, "slow-transform") != nullptr);
+  profile.hot = {{"fetching", "/usr/lib/fetch.py", 9, 0.9, {}}};
+  CHECK(advice_on(profile).empty());
+}
+
+TEST_CASE("a function whose library computes in other threads too saves the time of its own thread") {
+  ProfileResult profile = prep_bound();
+  // 10 ms a sample, of which the main thread computes 10 ms and four threads of a library 15 ms more.
+  for (WorkerPoint& point : profile.prep_by_workers) point.workers_seconds_per_sample = 0.025;
+  profile.host.cores = 64;
+  profile.ingestion = rate(10'000);
+  profile.hot_main_threads = 0.4;
+  profile.hot = {{"cv.py:3 blur", "/job/cv.py", 3, 0.5, {}}};
+  const std::vector<AdviceRecord> list = advice_on(profile);
+  const AdviceRecord* const advice = find(list, "slow-transform");
+  REQUIRE(advice != nullptr);
+  CHECK(advice->gain->samples_per_s == doctest::Approx(800));
+  CHECK(advice->text.starts_with("cv.py:3 blur takes 50 % of the CPU time of the workers' main threads."));
+}
+
+TEST_CASE("a function is worth what it saves of CPU time where the fewest workers that were measured waited for cores") {
+  ProfileResult profile = prep_bound();
+  profile.loader->workers = 16;
+  profile.host.cores = 4;
+  profile.prep_by_workers = {{16, 400, {395, 405}, 0.00001, 0.00001, 0.01}};
+  profile.ingestion = rate(10'000);
+  profile.hot = {{"train.py:23 augment", "/job/train.py", 23, 0.5, {}}};
+  CHECK(find(advice_on(profile), "slow-transform")->gain->samples_per_s == doctest::Approx(800).epsilon(0.02));
+}
+
+TEST_CASE("nothing is said of the workers' functions where steps do not wait for them") {
+  ProfileResult profile = accelerator_bound();
+  profile.hot = {{"train.py:23 augment", "/job/train.py", 23, 0.9, Interval{0.85, 0.95}}};
+  CHECK(advice_on(profile).empty());
+}
+
+TEST_CASE("workers whose own threads use several cores each are told to use one") {
+  ProfileResult profile = prep_bound();
+  profile.host.cores = 4;
+  profile.prep_by_workers = {{1, 100, {98, 102}, 0.0001, 0.0002, 0.02}, {4, 200, {195, 205}, 0.0001, 0.0002, 0.02}};
+  profile.prep = rate(200);
+  profile.runs[0].samples_per_s = 200;
+  const std::vector<AdviceRecord> list = advice_on(profile);
+  const AdviceRecord* const advice = find(list, "threads-of-workers");
+  REQUIRE(advice != nullptr);
+  CHECK(advice->text.starts_with("Each worker computes on 2.0 cores at once, and 4 workers ask for 8.0 of 4 cores."));
+  // On cores enough for all of them, it is no mistake.
+  profile.host.cores = 16;
+  CHECK(find(advice_on(profile), "threads-of-workers") == nullptr);
+}
+
+TEST_CASE("other programs are named where they take cores that the workers wait for") {
+  ProfileResult profile = prep_bound();
+  profile.host.cores = 4;
+  profile.runs[0].cores_used = 2;
+  profile.runs[0].others = BackgroundLoad{0.5, {{17, "make", 0.3}, {18, "cc1plus", 0.2}}};
+  const std::vector<AdviceRecord> list = advice_on(profile);
+  const AdviceRecord* const advice = find(list, "other-processes");
+  REQUIRE(advice != nullptr);
+  CHECK(advice->text.starts_with("Other programs take 50 % of the CPU (make 30 %, cc1plus 20 %)"));
+  profile.runs[0].others->cpu_fraction = 0.05;
+  CHECK(find(advice_on(profile), "other-processes") == nullptr);
+  // On cores enough for both they disturb nothing, and nor do they where the loader is fast enough.
+  profile.runs[0].others->cpu_fraction = 0.5;
+  profile.host.cores = 16;
+  CHECK(find(advice_on(profile), "other-processes") == nullptr);
+  // Workers that hardly compute would not be faster with all cores.
+  ProfileResult network = prep_bound();
+  network.host.cores = 16;
+  network.runs[0].cores_used = 0.7;
+  network.runs[0].others = BackgroundLoad{0.875, {}};
+  for (WorkerPoint& point : network.prep_by_workers) point.workers_seconds_per_sample = 0.0002;
+  CHECK(find(advice_on(network), "other-processes") == nullptr);
+  CHECK(rates_of(training_model(network), {}).detail == "latency");
+  network.runs[0].others->cpu_fraction = 0.95;
+  CHECK(find(advice_on(network), "other-processes") == nullptr);
+  for (WorkerPoint& point : network.prep_by_workers) point.workers_waited_seconds_per_sample = 0.95 * point.workers / point.samples_per_s;
+  CHECK(find(advice_on(network), "other-processes") != nullptr);
+  CHECK(rates_of(training_model(network), {}).detail == "prep");
+  ProfileResult fast = accelerator_bound();
+  fast.runs[0].cores_used = 8;
+  fast.runs[0].others = BackgroundLoad{0.5, {}};
+  CHECK(find(advice_on(fast), "other-processes") == nullptr);
+}
+
+TEST_CASE("workers that start anew for short epochs are told to persist") {
+  ProfileResult profile = accelerator_bound();
+  profile.loader->persistent = false;
+  BetweenEpochsRecord between;
+  between.epochs = 3;
+  between.seconds = 1.1;
+  between.data_seconds = 1.02;
+  between.steps = 100;
+  profile.waits->between_epochs = between;
+  std::vector<AdviceRecord> list = advice_on(profile);
+  const AdviceRecord* const advice = find(list, "persistent-workers");
+  REQUIRE(advice != nullptr);
+  // An epoch of 5.1 s waits 1.02 s, of which the first batches of all workers take some 20 ms all the same.
+  REQUIRE(advice->gain);
+  CHECK(advice->gain->speedup == doctest::Approx(5.1 / 4.1).epsilon(0.01));
+  CHECK(advice->text.starts_with("train.py:41 persistent_workers=True:"));
+  profile.waits->between_epochs->steps = 10'000;
+  CHECK(find(advice_on(profile), "persistent-workers") == nullptr);
+  profile.waits->between_epochs->steps = 100;
+  profile.loader->persistent = true;
+  CHECK(find(advice_on(profile), "persistent-workers") == nullptr);
+}
+
+TEST_CASE("what lies between the steps is advice where leaving it out gains something") {
+  ProfileResult profile = accelerator_bound();
+  profile.waits->compute.seconds_per_step = 0.03;
+  profile.waits->outside.seconds_per_step = 0.01;
+  const std::vector<AdviceRecord> list = advice_on(profile);
+  const AdviceRecord* const advice = find(list, "outside-of-steps");
+  REQUIRE(advice != nullptr);
+  CHECK(advice->gain->speedup == doctest::Approx(4 / 3.0).epsilon(0.01));
+  CHECK(advice->text.starts_with("What the script does between its steps"));
+  profile.waits->validation.seconds_per_step = 0.008;
+  CHECK(find(advice_on(profile), "outside-of-steps")->text.starts_with("Validation takes 10 ms"));
+  // Where the loader is late, steps would wait for it instead.
+  ProfileResult late = prep_bound();
+  late.waits->outside.seconds_per_step = 0.01;
+  CHECK(find(advice_on(late), "outside-of-steps") == nullptr);
+}
+
+TEST_CASE("pauses between whole passes, which G does not hold, are worth all of their time") {
+  ProfileResult profile = accelerator_bound();
+  profile.prep_by_workers = {{1, 2000, {1990, 2010}, 0.00001, 0.00002, 0.0005}, {4, 8000, {7900, 8100}, 0.00001, 0.00002, 0.0005}};
+  profile.prep = rate(8000);
+  // Steps of 4 samples compute for 5 ms, and 20 ms of validation lie between.
+  profile.ingestion = rate(800);
+  profile.runs[0].samples_per_s = 160;
+  profile.runs[0].ci95_samples_per_s = {158, 162};
+  WaitsRecord& waits = *profile.waits;
+  waits.step_seconds = 0.025;
+  waits.compute.seconds_per_step = 0.005;
+  waits.outside.seconds_per_step = waits.validation.seconds_per_step = waits.pauses.seconds_per_step = 0.02;
+  const TrainingModel model = training_model(profile);
+  CHECK(model.outside_seconds == doctest::Approx(0));
+  CHECK(rates_of(model, {}).ingestion == doctest::Approx(800).epsilon(0.02));
+  const std::vector<AdviceRecord> list = advice_on(profile);
+  const AdviceRecord* const advice = find(list, "outside-of-steps");
+  REQUIRE(advice != nullptr);
+  CHECK(advice->gain->samples_per_s == doctest::Approx(800));
+  CHECK(advice->gain->speedup == doctest::Approx(5));
+  CHECK(advice->gain->next == "compute");
+  // The error of a step of 25 ms is that of the 5 ms which are left.
+  CHECK(advice->gain->ci95_samples_per_s.high - advice->gain->ci95_samples_per_s.low == doctest::Approx(2 * 800 * 5 * 0.0125));
+  // An epoch's time is in its steps then, and no second time between them.
+  profile.loader->persistent = false;
+  BetweenEpochsRecord& between = waits.between_epochs.emplace();
+  between.epochs = 3;
+  between.seconds = between.data_seconds = 0.8;
+  between.steps = 40;
+  between.in_steps = true;
+  waits.pauses = waits.outside = waits.validation = {};
+  waits.data.seconds_per_step = 0.02;
+  CHECK(find(advice_on(profile), "persistent-workers")->gain->speedup == doctest::Approx(5).epsilon(0.02));
+}
+
+TEST_CASE("of several ranks, all wait for the one that does the most between its steps") {
+  ProfileResult profile = accelerator_bound();
+  WaitsRecord& waits = *profile.waits;
+  waits.compute.seconds_per_step = 0.024;
+  waits.outside.seconds_per_step = 0.004;
+  for (const int rank : {0, 1, 2, 3}) {
+    RankWaitsRecord& each = waits.by_rank.emplace_back();
+    each.rank = rank;
+    each.outside.seconds_per_step = rank == 1 ? 0.016 : 0;
+  }
+  const std::vector<AdviceRecord> list = advice_on(profile);
+  const AdviceRecord* const advice = find(list, "outside-of-steps");
+  REQUIRE(advice != nullptr);
+  CHECK(advice->gain->speedup == doctest::Approx(40 / 24.0));
+  CHECK(advice->text.find(" of rank 1 takes 16 ms of each step's 40 ms") != std::string::npos);
+}
+
+TEST_CASE("data that comes from storage is advised to be kept in memory, and small files to be packed") {
+  ProfileResult profile = prep_bound();
+  profile.prep = rate(4000);
+  profile.prep_by_workers = {{1, 1000, {980, 1020}, 0.00001, 0.00001, 0.0009}, {4, 4000, {3950, 4050}, 0.00001, 0.00001, 0.0009}};
+  profile.storage = rate(200);
+  profile.storage_by_request = {{1e5, 1, 2e7}, {1e5, 4, 2e7}};
+  ReadsRecord& reads = profile.reads.emplace();
+  reads.samples = reads.opens = reads.files = 1000;
+  reads.bytes_per_sample = 1e5;
+  reads.dataset_bytes = Bytes{10} << 30;
+  reads.page_cache_bytes = Bytes{2} << 30;
+  profile.bottleneck = BottleneckRecord{"io", "storage", true, "", "cpu"};
+  profile.runs[0].samples_per_s = 210;
+  profile.runs[0].ci95_samples_per_s = {205, 215};
+  std::vector<AdviceRecord> list = advice_on(profile);
+  const AdviceRecord* const memory = find(list, "keep-in-memory");
+  REQUIRE(memory != nullptr);
+  CHECK(memory->gain->samples_per_s > 900);
+  CHECK(list.front().code == "keep-in-memory");
+  CHECK(find(list, "small-files") != nullptr);
+  profile.reads->files = 1;  // one that is opened for each sample
+  CHECK(find(advice_on(profile), "small-files") == nullptr);
+  profile.reads->files = 1000;
+  profile.reads->opens = 10;  // shards
+  CHECK(find(advice_on(profile), "small-files") == nullptr);
+  profile.reads->page_cache_bytes = Bytes{20} << 30;  // everything fits
+  CHECK(find(advice_on(profile), "keep-in-memory") == nullptr);
+}
+
+TEST_CASE("batches for a GPU are told to be pinned, and those that the CPU trains on are not") {
+  ProfileResult profile = accelerator_bound();
+  profile.loader->pin_memory = false;
+  CHECK(find(advice_on(profile), "pin-memory") == nullptr);
+  profile.host.accelerator_shares_cores = false;
+  const std::vector<AdviceRecord> list = advice_on(profile);
+  REQUIRE(find(list, "pin-memory") != nullptr);
+  CHECK_FALSE(find(list, "pin-memory")->gain);
+  ProfileResult late = prep_bound();
+  late.loader->pin_memory = late.host.accelerator_shares_cores = false;
+  CHECK(find(advice_on(late), "pin-memory") == nullptr);
+}
+
+}  // namespace dsanalyze
