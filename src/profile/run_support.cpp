@@ -289,7 +289,7 @@ TracedRun traced_run(const RunContext& context, const SpanRecorder& spans, const
   const ToolRecord tool = this_tool();
   run.facts = {{"tool", fmt::format("{} {}", tool.name, tool.version)},
                {"dataset", context.inputs.settings.dataset},
-               {"times", "microseconds since the run began, floored to 1/8; each operator's time in a sample as one span"},
+               {"times", "microseconds since the run or its loader began, floored to 1/8; each operator's time in a sample as one span"},
                {"accelerators", run.steps.empty()                                             ? "none"
                                 : context.inputs.settings.accelerator == AcceleratorKind::cpu ? "the CPU"
                                                                                               : "emulated"}};

@@ -60,6 +60,23 @@ TEST_CASE("spans nest as they were: batch, in it samples, in them operators") {
   CHECK(workers.front()->spans[3]["name"] == "resize");
 }
 
+TEST_CASE("a loader that begins before the run keeps its first spans whole") {
+  SpanRecorder recorder(few_events);
+  recorder.make_track(SpanTrack::Role::prep_worker).add({begun - 5000, begun + 1000, 0, 0, SpanKind::sample});
+  TracedRun run = run_over(recorder);
+  run.epochs = {{begun + 15'000, 0}};
+  const testing::TemporaryFolder folder;
+  const std::string file = (folder.path() / "trace.json").native();
+  write_trace_events(file, run, few_events);
+  const test::ReadTrace trace = test::read_trace(file);
+  const nlohmann::json& sample = trace.named("prep worker").front()->spans.front();
+  CHECK(sample["ts"] == 0);
+  CHECK(sample["dur"] == 6);
+  const nlohmann::json& epoch = trace.named("epochs").front()->spans.front();
+  CHECK(epoch["ts"] == 5);
+  CHECK(epoch["dur"] == 15);
+}
+
 TEST_CASE("whatever instants nested spans have, they nest in the file, in numbers that binary holds exactly") {
   RandomStream random(3);
   SpanRecorder recorder(few_events);

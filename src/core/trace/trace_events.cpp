@@ -46,9 +46,11 @@ std::vector<std::uint32_t> lanes_of(const std::vector<Item>& items, BeginOf begi
 class Writer {
  public:
   Writer(const std::filesystem::path& path, const TracedRun& run, std::size_t most_events)
-      : m_run(run), m_most(most_events), m_file(path), m_operators(run.operators.size()) {
+      : m_run(run), m_most(most_events), m_begun(run.begun), m_file(path), m_operators(run.operators.size()) {
     for (std::size_t i = 0; i < run.operators.size(); ++i) m_operators[i] = quoted(run.operators[i]);
     m_dropped = run.spans->dropped();
+    for (const SpanTrack& track : run.spans->tracks())
+      for (const Span& span : track.spans()) m_begun = std::min(m_begun, span.begin);
   }
 
   TraceEventsSummary write() {
@@ -85,7 +87,7 @@ class Writer {
   [[nodiscard]] bool is_full() const { return m_events >= m_most; }
 
   /// Whole steps of the grid since the run's begin. Monotonic, so what is nested stays nested.
-  [[nodiscard]] Nanoseconds since_begin(Nanoseconds at) const { return std::max<Nanoseconds>(at - m_run.begun, 0) / grid * grid; }
+  [[nodiscard]] Nanoseconds since_begin(Nanoseconds at) const { return std::max<Nanoseconds>(at - m_begun, 0) / grid * grid; }
   static std::string microseconds(Nanoseconds time) { return fmt::format("{}.{:03}", time / 1000, time % 1000); }
 
   void name_track(std::uint32_t track, const std::string& name) {
@@ -204,6 +206,7 @@ class Writer {
 
   const TracedRun& m_run;
   std::size_t m_most;
+  Nanoseconds m_begun;  ///< time 0: of the run, or of the first span where a loader began before it
   AtomicFile m_file;
   std::vector<std::string> m_operators;  ///< as JSON
   std::string m_buffer;

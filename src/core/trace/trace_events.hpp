@@ -42,7 +42,7 @@ struct TracedRun {
   std::vector<AcceleratorStep> steps;  ///< any order; none without accelerators
   std::vector<EpochEnd> epochs;        ///< ascending
   std::vector<TraceCounter> counters;
-  Nanoseconds begun = 0;                                   ///< time 0 of the trace
+  Nanoseconds begun = 0;                                   ///< time 0 of the trace, or the first span's begin if that is earlier
   std::string name;                                        ///< of the process: "dsanalyze, full run"
   std::vector<std::pair<std::string, std::string>> facts;  ///< what the file says of itself; may hold anything
 };
@@ -58,7 +58,7 @@ std::size_t room_for_spans(std::size_t most_events);
 
 /// Writes the run as Chrome's trace events in JSON, which Perfetto and chrome://tracing open: one process; a track each for the epochs, the sampler,
 /// each prep worker, each read under way at once and each accelerator; counters; an instant at each epoch's end. Complete events ("X"), properly
-/// nested on each track, in ascending time from `begun`, floored to 1/8 microsecond: exact in binary, so readers that multiply by 1000 see the same
+/// nested on each track, in ascending time from time 0, floored to 1/8 microsecond: exact in binary, so readers that multiply by 1000 see the same
 /// nesting. Written piece by piece; whole or not at all. Memory: that of the longest track's spans once more. Throws Error naming path and cause.
 TraceEventsSummary write_trace_events(const std::filesystem::path& path, const TracedRun& run, std::size_t most_events);
 
