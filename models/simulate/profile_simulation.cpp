@@ -199,8 +199,7 @@ ChangedSettings changed_settings(const ProfileResult& profile, const WhatIfAnswe
   if (settings.accelerator == AcceleratorKind::cpu && (change.accelerators || change.accelerator_speed))
     return refuse("the CPU trains, and is as fast as it is: accelerators of another number or speed have to be emulated");
   if (change.accelerators) settings.accelerators = static_cast<int>(std::lround(*change.accelerators));
-  if (settings.accelerator == AcceleratorKind::emulated && answer.ingestion)
-    settings.accelerator_rate = *answer.ingestion / settings.accelerators / settings.jobs;
+  if (emulates_accelerator(settings) && answer.ingestion) settings.accelerator_rate = *answer.ingestion / settings.accelerators / settings.jobs;
   if (change.fetch_concurrency) settings.fetch_concurrency = static_cast<int>(std::lround(*change.fetch_concurrency));
   if (settings.storage == Seam::emulated && profile.storage && (change.storage_factor || change.storage_bytes_per_s)) {
     const double factor = answer.storage / profile.storage->samples_per_s;

@@ -137,7 +137,7 @@ RateModel rate_model(const ProfileResult& profile) {
     model.network_error = relative_error(*profile.network);
   }
   model.batch_size = settings.batch_size;
-  model.any_batch_size = settings.accelerator == AcceleratorKind::emulated;
+  model.any_batch_size = emulates_accelerator(settings);
 
   const double scale = settings.scale > 0 ? settings.scale : 1;
   if (profile.dataset.bytes > 0) model.dataset_bytes = static_cast<Bytes>(std::llround(static_cast<double>(profile.dataset.bytes) * scale));
@@ -149,8 +149,8 @@ RateModel rate_model(const ProfileResult& profile) {
   if (model.attained && profile.stalls && profile.stalls->interference)
     model.interference = std::clamp(profile.stalls->interference->fraction, 0.0, 1.0);
   if (profile.observed && profile.observed->samples_per_s > 0) model.observed = profile.observed->samples_per_s;
-  model.emulated = settings.accelerator == AcceleratorKind::emulated || settings.storage == Seam::emulated || settings.prep == Seam::emulated ||
-                   settings.network == Seam::emulated;
+  model.emulated =
+      emulates_accelerator(settings) || settings.storage == Seam::emulated || settings.prep == Seam::emulated || settings.network == Seam::emulated;
   model.profiled_jobs = std::max(settings.jobs, 1);
   model.profiled_dependent = settings.share == JobSharing::dependent;
   model.profiled_ranks = std::max(settings.world, 1);

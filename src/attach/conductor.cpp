@@ -85,6 +85,7 @@ Conductor::Answers Conductor::receive(int member, const HookMessage& message, Na
     m_now = now;
     sender.at = *at;
     sender.since = now;
+    if (!sender.hello || sender.hello->rank == 0) m_training.tokens_per_sample = at->tokens;
     count_steps(sender, at->window, at->step);
     if (at->window) sender.pass_steps += at->window->samples.size();
     if (at->why == CheckpointMessage::Why::window) sender.last_pass = std::max(sender.last_pass.value_or(sender.pass_steps), sender.pass_steps);

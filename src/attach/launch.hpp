@@ -48,6 +48,7 @@ struct LaunchSettings {
   std::string working_directory{};
   std::vector<CommandPathRecord> paths{};  ///< command_paths(), before the start
   bool keep_output = false;                ///< files that the training writes stay
+  bool explain_passive = false;            ///< passive: where its processes are is told, once no step has ended for plan.hang_seconds; it goes on
 };
 
 struct LaunchedTraining {
@@ -59,11 +60,13 @@ struct LaunchedTraining {
   std::vector<ProcessUse> others{};      ///< phases: other programs, by what they used of the CPU meanwhile, the busiest first
   double first_step_seconds = 0;         ///< from the start to the first checkpoint
   std::optional<Bytes> memory_usable{};  ///< by others, while the training ran as it was found
-  bool finished = false;                 ///< phases: all of them were gone through, whether or not they have steps
-  bool heard = false;                    ///< some process of the command loaded the hook and PyTorch
-  OutputsUndone outputs;                 ///< phases
-  std::optional<AccessTrace> accesses;   ///< of all that the command read, where it was traced
-  std::string failure;                   ///< why nothing is known of the run, or of its rest: passive, or phases of which some were measured; empty
+  std::optional<std::filesystem::space_info>
+      shared_memory{};                  ///< where workers hand batches over, when it had the least room; of phases, in the phase full
+  bool finished = false;                ///< phases: all of them were gone through, whether or not they have steps
+  bool heard = false;                   ///< some process of the command loaded the hook and PyTorch
+  OutputsUndone outputs;                ///< phases
+  std::optional<AccessTrace> accesses;  ///< of all that the command read, where it was traced
+  std::string failure;                  ///< why nothing is known of the run, or of its rest: passive, or phases of which some were measured; empty
 };
 
 /// Starts a training and leads it through the phases (Conductor), or, passive, watches it until it ends. Under `phases` no process of it is left when

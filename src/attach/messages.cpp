@@ -129,6 +129,7 @@ CheckpointMessage read_checkpoint(JsonObject& object) {
   message.window = optional_window(object);
   message.between = optional_gap(object);
   message.kept = count(object, "kept");
+  if (const auto tokens = object.optional_integer("tokens", 2, INT64_MAX)) message.tokens = static_cast<std::uint64_t>(*tokens);
   return message;
 }
 

@@ -76,8 +76,9 @@ struct CheckpointMessage {
   Why why = Why::start;
   std::uint64_t step = 0;  ///< steps of this epoch so far
   std::optional<StepWindow> window;
-  std::optional<EpochGap> between;  ///< start of a later epoch
-  std::uint64_t kept = 0;           ///< switched: batches that are handed out again and again
+  std::optional<EpochGap> between;        ///< start of a later epoch
+  std::uint64_t kept = 0;                 ///< switched: batches that are handed out again and again
+  std::optional<std::uint64_t> tokens{};  ///< whole numbers in each sample, where all are rows of as many
 };
 constexpr std::array<const char*, 4> names_of(CheckpointMessage::Why /*type*/) { return {"start", "window", "epoch_end", "switched"}; }
 

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
-#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -219,10 +218,9 @@ std::map<int, std::string> dumps_of(const std::vector<TreeProcess>& processes, c
 std::string memory_text() {
   const HostFacts host = read_host_facts();
   std::string text = fmt::format("memory: {} usable", format_bytes(host.memory_usable));
-  struct statvfs shared {};
-  if (::statvfs("/dev/shm", &shared) == 0 && shared.f_blocks > 0)
-    text +=
-        fmt::format("; /dev/shm: {} of {} free", format_bytes(shared.f_bavail * shared.f_frsize), format_bytes(shared.f_blocks * shared.f_frsize));
+  std::error_code error;
+  const std::filesystem::space_info shared = std::filesystem::space("/dev/shm", error);
+  if (!error && shared.capacity > 0) text += fmt::format("; /dev/shm: {} of {} free", format_bytes(shared.available), format_bytes(shared.capacity));
   return text;
 }
 
@@ -380,7 +378,7 @@ Standstill explain_standstill(const std::vector<TreeProcess>& processes, const s
         }))
       each.role = ProcessRole::working;
   std::ranges::stable_sort(seen, {}, [](const Seen& each) { return !each.role ? 2 : *each.role == ProcessRole::idle ? 1 : 0; });
-  Standstill found{cause_of(seen), {}};
+  Standstill found{cause_of(seen), {}, std::ranges::any_of(seen, [](const Seen& each) { return each.role == ProcessRole::waiting; })};
   for (const Seen& each : seen)
     if (found.lines.size() < most_processes_told) found.lines.push_back(line_of(each, ranks.size()));
   if (seen.size() > found.lines.size()) found.lines.push_back(fmt::format("and {} further processes", seen.size() - found.lines.size()));

@@ -47,8 +47,9 @@ struct DrainMeasurement {
 struct AttachedTraining {
   std::map<int, HelloMessage> ranks;
   DeviceMessage device;
-  std::optional<LoaderRecord> loader;       ///< the primary one of the lowest rank
-  std::vector<LoaderRecord> other_loaders;  ///< that serve training steps beside it
+  std::optional<LoaderRecord> loader;                ///< the primary one of the lowest rank
+  std::optional<std::uint64_t> tokens_per_sample{};  ///< of it
+  std::vector<LoaderRecord> other_loaders;           ///< that serve training steps beside it
   std::map<AttachPhase, PhaseMeasurement> phases;
   std::optional<DrainMeasurement> warm;
   std::vector<DrainMeasurement> drains;

@@ -45,8 +45,9 @@ struct Workload {
   std::string description;
   std::string dataset;  ///< name in configs/datasets that the rates were taken with
   PrepTaskKind task = PrepTaskKind::image_classification;
-  ImagePrep image_prep;  ///< for image tasks
-  int batch_size = 256;  ///< per accelerator
+  ImagePrep image_prep;     ///< for image tasks
+  std::string torchvision;  ///< the network's name in torchvision.models; empty: it is none of those
+  int batch_size = 256;     ///< per accelerator
   /// Ingestion rate of ONE accelerator by kind ("v100", "1080ti", "a100", ...), samples/s.
   std::map<std::string, SourcedNumber> accelerator_rates;
   /// Prep rate of ONE physical core, samples/s, of the loader that the source used.

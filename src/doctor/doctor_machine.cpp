@@ -34,8 +34,9 @@ bool is_gpu_node(const std::string& name) {
 /// What to do, or that nothing is to be done.
 std::string without_gpu(AcceleratorKind accelerator) {
   if (accelerator == AcceleratorKind::cpu) return "The CPU trains, as asked.";
+  if (accelerator == AcceleratorKind::pytorch) return "PyTorch uses what it finds: --accelerator pytorch:cuda refuses the CPU.";
   if (accelerator != AcceleratorKind::none) return "The accelerator is emulated, as asked.";
-  return "Measure G where you train, and pass --accelerator emulated:RATE.";
+  return "Measure G where you train (--accelerator pytorch), or pass --accelerator emulated:RATE.";
 }
 
 /// "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.54.03  ..." -> 535.54.03; the first word that begins with a digit.

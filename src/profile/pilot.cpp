@@ -63,7 +63,7 @@ TimeShares share_time(const ProfileInputs& inputs, const ProfilePlan& plan) {
 PilotRates run_pilot(RunContext& context, double seconds) {
   const ProfileSettings& settings = context.inputs.settings;
   PilotRates rates{INFINITY, INFINITY, INFINITY};
-  if (settings.accelerator == AcceleratorKind::emulated) rates.training = settings.accelerator_rate * settings.accelerators;
+  if (emulates_accelerator(settings)) rates.training = settings.accelerator_rate * settings.accelerators;
   if (settings.accelerator == AcceleratorKind::cpu) rates.training = rough_training_rate(context, seconds / 2);
   if (settings.storage == Seam::emulated) rates.storage = nominal_storage(context.inputs, mean_sample_bytes(context));
   if (settings.prep == Seam::emulated) rates.prep = settings.prep_rate_per_core * settings.cores;

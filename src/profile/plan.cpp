@@ -52,7 +52,7 @@ void resolve_runs(ProfileSettings& settings) {
     if (!is_among(all, run)) throw UsageError(fmt::format("--runs: '{}' is none of {}", run, fmt::join(all, ", ")));
     if (!trains(settings) && !is_among(without_accelerator, run)) {
       throw UsageError(
-          fmt::format("--runs {}: needs an accelerator; pass --accelerator emulated:RATE, or measure G with the script in README.md", run));
+          fmt::format("--runs {}: needs an accelerator; pass --accelerator emulated:RATE, or --accelerator pytorch with --workload NAME", run));
     }
   }
   std::vector<std::string> sorted;
@@ -140,7 +140,7 @@ void check_accelerators(const ProfileSettings& settings) {
                     settings.accelerators, staging_most_held));
   }
   const int all = settings.jobs * settings.accelerators;
-  if (settings.accelerator != AcceleratorKind::emulated || settings.jobs == 1 || all <= static_cast<int>(ServerDevices::max_accelerators)) return;
+  if (!emulates_accelerator(settings) || settings.jobs == 1 || all <= static_cast<int>(ServerDevices::max_accelerators)) return;
   throw UsageError(
       fmt::format("--jobs {} with {} accelerators each are {}, and a server has at most {} emulated ones; pass fewer --jobs or --accelerators",
                   settings.jobs, settings.accelerators, all, ServerDevices::max_accelerators));

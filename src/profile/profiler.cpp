@@ -23,7 +23,10 @@ namespace {
 std::string accelerator_text(const ProfileInputs& inputs) {
   const ProfileSettings& settings = inputs.settings;
   if (settings.accelerator == AcceleratorKind::cpu) return "the CPU: " + reference_network_text(inputs);
-  if (settings.accelerator != AcceleratorKind::emulated) return "none";
+  if (inputs.measured_accelerator)
+    return fmt::format("emulated, {} x {} samples/s, as {} reached", settings.accelerators, format_number(settings.accelerator_rate),
+                       inputs.measured_accelerator->method);
+  if (!emulates_accelerator(settings)) return "none";
   return fmt::format("emulated, {} x {} samples/s", settings.accelerators, format_number(settings.accelerator_rate));
 }
 
@@ -86,6 +89,12 @@ void state_reservations(RunContext& context) {
                  "the CPU trains (--accelerator cpu) and takes cores that prep needs: together they reach less than the lower of P and G, and what "
                  "lacks is told as stalls. G is what this CPU makes of a small reference network and says nothing of your accelerator: measure that "
                  "one's, and pass --accelerator emulated:RATE.");
+  }
+  if (context.inputs.measured_accelerator && context.inputs.measured_accelerator->on_cpu) {
+    context.find(
+        Finding::Severity::warning, "measured-on-cpu",
+        "G is what PyTorch trained on this machine's CPU with nothing else to do, and the full run's accelerator is emulated at that rate: a "
+        "training on the CPU shares its cores with prep, and both are slower together. `dsanalyze profile -- python3 train.py` measures that.");
   }
   if (const double slowed_by = slow_prep_share(); slowed_by > 0) {
     context.find(

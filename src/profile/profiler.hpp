@@ -19,8 +19,18 @@
 #include "loaders/dataset/dataset.hpp"
 #include "loaders/pipeline.hpp"
 #include "ranks/rank_team.hpp"
+#include "windows.hpp"
 
 namespace dsanalyze {
+
+/// An accelerator whose rate was measured before the profile, and not by it.
+struct MeasuredAccelerator {
+  WindowedRate rate;   ///< of one
+  std::string method;  ///< what trained, and with what
+  bool on_cpu = false;
+  std::uint64_t samples = 0;  ///< trained, in so many seconds
+  double seconds = 0;
+};
 
 /// Everything a profile needs, looked up and opened by the caller.
 struct ProfileInputs : LoadInputs {
@@ -29,9 +39,11 @@ struct ProfileInputs : LoadInputs {
   /// Starts a process that calls run_group_job_process() with these two descriptors, which it inherits, and returns its number; with jobs
   /// that share. Throws Error.
   std::function<std::int64_t(int line, int report)> start_job;
-  RankTeam* team = nullptr;                   ///< of a job of several ranks: those that this process is one of; outlives the profile
-  std::size_t most_trace_events = 1'000'000;  ///< of that file, at least 10,000; 64 bytes of memory each
-  std::optional<ContentSample> contents{};    ///< of the dataset, for its record; nullopt: not looked at
+  RankTeam* team = nullptr;                                   ///< of a job of several ranks: those that this process is one of; outlives the profile
+  std::size_t most_trace_events = 1'000'000;                  ///< of that file, at least 10,000; 64 bytes of memory each
+  std::string network{};                                      ///< of the workload, in torchvision.models; empty: none of those
+  std::optional<MeasuredAccelerator> measured_accelerator{};  ///< with AcceleratorKind::pytorch; settings.accelerator_rate is its rate
+  std::optional<ContentSample> contents{};                    ///< of the dataset, for its record; nullopt: not looked at
 };
 
 /// What a profile will do, before it does it: a guest announces itself.

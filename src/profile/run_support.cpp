@@ -164,7 +164,7 @@ void record_accelerators(RunRecord& record, const ProfileSettings& settings, con
   if (!trains(settings) || log.completions.empty()) return;
   record.training = trainer.training();
   record.stall_seconds = distribution_of(steady_stalls(log).all);
-  if (settings.accelerator != AcceleratorKind::emulated) return;  // utilisation is of the accelerator's own rate, which is stated for emulated ones
+  if (!emulates_accelerator(settings)) return;  // utilisation is of the accelerator's own rate, which is stated for emulated ones
   std::vector<AcceleratorBatch> batches;
   batches.reserve(log.completions.size());
   for (const BatchCompletion& each : log.completions) batches.push_back({each.begin, each.end, each.samples});

@@ -132,7 +132,7 @@ std::unique_ptr<Trainer> make_trainer(const ProfileInputs& inputs, ServerDevices
     }
     return make_cpu_trainer(options, timing);
   }
-  if (settings.accelerator != AcceleratorKind::emulated) return make_null_trainer();
+  if (!emulates_accelerator(settings)) return make_null_trainer();
   const auto accelerators = static_cast<std::uint32_t>(settings.accelerators);
   return make_emulated_trainer({accelerators, settings.accelerator_rate, settings.step}, std::span(devices.accelerators).subspan(first, accelerators),
                                timing);

@@ -4,6 +4,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 here = pathlib.Path(__file__).resolve().parent
@@ -16,12 +17,14 @@ from torch.utils.data import DataLoader, Dataset
 
 kind, fifo, workers = sys.argv[1], sys.argv[2], int(sys.argv[3])
 lock = threading.Lock()
-still_at = 600
+still_at = int(os.environ.get('STILL_AT', 600))
+last = int(os.environ.get('LAST', 40000))
 
 
 def stand_still():
     if kind == 'fifo':
-        os.mkfifo(fifo)
+        if not os.path.exists(fifo):
+            os.mkfifo(fifo)
         open(fifo).read()  # here: fifo
     if kind == 'pipe':
         os.read(os.pipe()[0], 1)  # here: pipe
@@ -57,7 +60,7 @@ def deeper(calls):
 
 class Data(Dataset):
     def __len__(self):
-        return 40000
+        return last
 
     def __getitem__(self, index):
         if index == still_at and kind != 'collate':
@@ -116,7 +119,7 @@ if __name__ == '__main__':
 
 
 class Standstill(unittest.TestCase):
-    def explained(self, kind, workers=2, script=script, mounted=None):
+    def explained(self, kind, workers=2, script=script, mounted=None, **variables):
         with tempfile.TemporaryDirectory(prefix='dsanalyze-test-') as folder:
             path = pathlib.Path(folder, 'still.py')
             path.write_text(script)
@@ -124,7 +127,7 @@ class Standstill(unittest.TestCase):
             # In a file: a process that nothing can end would hold a pipe.
             with open(pathlib.Path(folder, 'errors'), 'w+', encoding='utf-8') as errors:
                 run = subprocess.run([program, 'profile', '--time-budget', '20s', '--hang-timeout', '1s', '--', sys.executable, str(path), kind, str(fifo), str(workers)],
-                                     stdout=subprocess.DEVNULL, stderr=errors, timeout=100, check=False, env=dict(os.environ, XDG_STATE_HOME=folder))
+                                     stdout=subprocess.DEVNULL, stderr=errors, timeout=100, check=False, env=dict(os.environ, XDG_STATE_HOME=folder, **variables))
                 errors.seek(0)
                 run.stderr = errors.read()
         lines = run.stderr.splitlines()
@@ -154,6 +157,39 @@ class Standstill(unittest.TestCase):
             with self.subTest(kind):
                 everything = ' '.join(self.explained(kind, workers)[0].stderr.split())
                 self.assertRegex(everything, f'Where it stands: process [0-9]+ is at still.py:{self.line_of(kind)} in {function}')
+
+    def test_a_first_batch_that_does_not_come_is_explained_without_waiting_for_the_longest_start(self):
+        everything = ' '.join(self.explained('sleep', STILL_AT='0')[0].stderr.split())
+        self.assertIn('the first batch has not come, and nothing was computed or read for 1 s (--hang-timeout)', everything)
+        self.assertRegex(everything, f"Where it stands: worker [0-9]+ .*still.py:{self.line_of('sleep')} in stand_still, sleeping")
+
+    def test_a_real_training_is_explained_once_where_that_was_asked_for_and_goes_on(self):
+        for timeout, stands, count in (('1s', 600, 1), ('1s', 0, 1), (None, 600, 0)):
+            with self.subTest(timeout=timeout, stands=stands), tempfile.TemporaryDirectory(prefix='dsanalyze-test-') as folder:
+                path, fifo = pathlib.Path(folder, 'still.py'), pathlib.Path(folder, 'fifo')
+                path.write_text(script + "    print('ended')\n")
+                os.mkfifo(fifo)
+                command = [program, 'profile', '--passive', *(['--hang-timeout', timeout] if timeout else []), '--', sys.executable, path, 'fifo', fifo, '2']
+                with open(pathlib.Path(folder, 'errors'), 'w+', encoding='utf-8') as errors:
+                    run = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=errors, text=True,
+                                           env=dict(os.environ, XDG_STATE_HOME=folder, STILL_AT=str(stands), LAST='1200'))
+                    try:
+                        deadline = time.monotonic() + 60
+                        while count and 'goes on' not in pathlib.Path(folder, 'errors').read_text() and time.monotonic() < deadline:
+                            time.sleep(0.1)
+                        with open(fifo, 'w', encoding='utf-8'):  # The worker's open() returns.
+                            pass
+                        output = run.communicate(timeout=60)[0]
+                    finally:
+                        run.kill()
+                        run.wait()
+                    errors.seek(0)
+                    everything = ' '.join(errors.read().split())
+                self.assertEqual((run.returncode, 'ended' in output), (0, True))
+                self.assertEqual(everything.count('no training step has ended for'), count)
+                self.assertEqual(everything.count('the training takes steps again'), count)
+                if count:
+                    self.assertIn(f"still.py:{self.line_of('fifo')} in stand_still, opening {fifo}", everything)
 
     def test_a_worker_deep_in_its_calls_is_one_all_the_same(self):
         everything = ' '.join(self.explained('deep')[0].stderr.split())

@@ -111,7 +111,7 @@ class BadInput(ProgramTest):
         self.refuses(2, "profile", data, "--preset", "config-ssd-v100", says=["--workload"])
         self.refuses(2, "profile", data, "--cores", "1024", says=["--cores 1024"])
         self.refuses(2, "profile", "emulated:imagenet-1k", says=["--storage"])
-        self.refuses(2, "profile", data, "--accelerator", "cuda", says=["README"])
+        self.refuses(2, "profile", data, "--accelerator", "cuda", says=["--accelerator pytorch:cuda"])
 
     def test_a_cache_larger_than_memory_is_refused_before_anything_runs(self):
         text = self.refuses(2, "profile", "emulated:imagenet-22k", "--storage", "null", "--prep", "null", "--cache-size", "900GiB")

@@ -7,6 +7,7 @@ import pathlib
 import platform
 import struct
 import subprocess
+import sys
 import unittest
 
 from program import PROGRAM, ProgramTest
@@ -54,6 +55,29 @@ class Ways(ProgramTest):
             self.assertEqual(len({epoch["digest"] for epoch in epochs}), 1)
         self.assertGreater(quality["sequential"]["rank_correlation"], 0.9)
         self.assertLess(quality["sequential"]["mean_displacement"], quality["random"]["mean_displacement"])
+
+    def test_pytorch_measures_the_accelerator_that_the_full_run_emulates(self):
+        data = self.photographs()
+        self.environment["PATH"] = f"{pathlib.Path(sys.executable).parent}:{self.environment['PATH']}"
+        result = self.profile(data, "--accelerator", "pytorch:cpu", "--workload", "squeezenet", "--batch-size", "2", "--accelerators", "2", "--time-budget", "4s")
+        settings, ingestion = result["settings"], result["rates"]["G"]
+        self.assertEqual((settings["accelerator"], settings["accelerator_name"]), ("pytorch", "pytorch:cpu"))
+        self.assertAlmostEqual(ingestion["samples_per_s"], 2 * settings["accelerator_samples_per_s"], delta=1e-6 * ingestion["samples_per_s"])
+        self.assertGreater(ingestion["windows"], 3)
+        self.assertIn("squeezenet1_0, batches of 2: PyTorch", ingestion["method"])
+        self.assertIn("measured-on-cpu", [finding["code"] for finding in result["findings"]])
+        full = full_run(result)
+        self.assertLess(full["samples_per_s"], 1.1 * ingestion["samples_per_s"])
+
+    def test_a_network_that_pytorch_has_not_is_refused_with_what_to_do(self):
+        data = self.photographs()
+        self.environment["PATH"] = f"{pathlib.Path(sys.executable).parent}:{self.environment['PATH']}"
+        self.assertIn("Pass --workload NAME", self.fails(2, "profile", data, "--accelerator", "pytorch"))
+        self.assertIn("none of torchvision's", self.fails(2, "profile", data, "--accelerator", "pytorch", "--workload", "ssd-resnet18"))
+        self.assertIn("--accelerator emulated:RATE", self.fails(2, "profile", data, "--accelerator", "pytorch", "--workload", "resnet18", "--partition", "partitioned"))
+        self.assertIn("finds no CUDA device", self.fails(1, "profile", data, "--accelerator", "pytorch:cuda", "--workload", "resnet18", "--batch-size", "2"))
+        self.environment["PATH"] = str(self.folder)
+        self.assertIn("python3", self.fails(2, "profile", data, "--accelerator", "pytorch", "--workload", "resnet18"))
 
     def test_an_order_that_a_dataset_cannot_have_is_refused_with_what_to_do(self):
         self.assertIn("dataset convert", self.fails(2, "profile", self.photographs(), "--order", "shards"))

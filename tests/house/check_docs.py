@@ -175,14 +175,6 @@ class Documents(unittest.TestCase):
         named = set(OPTION.findall(CONSOLE_BLOCK.sub("", (repository.ROOT / "README.md").read_text())))
         self.assertFalse(sorted(named - known))
 
-    def test_the_pytorch_script_is_ten_lines_that_python_reads(self):
-        scripts = [body for language, body in FENCE.findall((repository.ROOT / "README.md").read_text()) if language == "python"]
-        self.assertEqual(len(scripts), 1)
-        self.assertEqual(len(scripts[0].splitlines()), 10)
-        compile(scripts[0], "README.md", "exec")
-        for part in ("torch.cuda.synchronize", "steps(100)", "autocast", "device=\"cuda\""):
-            self.assertIn(part, scripts[0])
-
 
 class TheCheckItself(unittest.TestCase):
     def test_broken_links_and_paths_are_found(self):

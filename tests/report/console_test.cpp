@@ -332,7 +332,7 @@ TEST_CASE("an untrusted measurement says so in its first line and a trusted one 
 TEST_CASE("without G the summary asks for it and gives what the data side can feed") {
   const std::string text = console_summary(no_accelerator(), {});
   CHECK(says(text, "the data side can feed 3,207 ± 60"));
-  CHECK(says(text, "ten-line script"));
+  CHECK(says(text, "--accelerator pytorch --workload NAME"));
 }
 
 TEST_CASE("what the rates do not explain is shown as interference, with both rates by their names, and a load of others beside the verdict") {

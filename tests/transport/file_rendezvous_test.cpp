@@ -159,7 +159,7 @@ TEST_CASE("after a rank 0 that was killed, the next run with the same file meets
 TEST_CASE("where a rank is killed before all have come, the others are told who lacks, and nothing is left" * doctest::skip(testing::threads_only)) {
   const testing::TemporaryFolder folder;
   const std::string file = meeting_file(folder);
-  HurriedTiming hurried(10);
+  HurriedTiming hurried(5);
   Met zero;
   std::jthread host([&] { zero = meet_at(file, rank_of(0, 4, 50), hurried.timing()); });
   Met one;

@@ -81,6 +81,14 @@ def leading(value):
     return int(shape[0]) if shape else None
 
 
+def row_length(value):
+    """How many whole numbers each sample has, where a batch's first tensor or array is a matrix of them, as of tokens; 0 elsewhere."""
+    while isinstance(value, (list, tuple, dict)) and value:
+        value = next(iter(value.values())) if isinstance(value, dict) else value[0]
+    shape = getattr(value, 'shape', ())
+    return int(shape[1]) if len(shape) == 2 and shape[1] > 1 and str(getattr(value, 'dtype', '')).rpartition('.')[2] in whole_numbers else 0
+
+
 def _own(tensor):
     """Memory of this process alone: workers' shared memory holds a descriptor for each tensor."""
     return tensor.clone() if tensor.device.type == 'cpu' and tensor.is_shared() else tensor
@@ -91,6 +99,7 @@ def _alias(tensor):
     return tensor.detach() if type(tensor) is torch.Tensor and not tensor.__dict__ else tensor
 
 
+whole_numbers = ('int16', 'int32', 'int64')  # Pixels are smaller.
 _numbers = itertools.count(1)
 
 

@@ -207,14 +207,16 @@ def install():
     hook.gradients = Gradients(lambda: hook.engine if hook.engine is not None and not hook.engine.off else None, losses=not hook.passive)
     if facts.rank()['world'] > 1:
         hook.gradients.follow_ranks()
+    folder = os.path.dirname(os.environ['DSANALYZE_ATTACH'])
+    if not hook.passive or os.environ.get('DSANALYZE_ATTACH_EXPLAIN'):
+        from .standstill import Standstill
+        hook.standstill = Standstill(folder)
     if not hook.passive:
-        from .standstill import Standstill, own_files
-        folder = os.path.dirname(os.environ['DSANALYZE_ATTACH'])
+        from .standstill import own_files
         hook.outputs = Outputs(os.environ.get('DSANALYZE_ATTACH_OUTPUT'), os.path.basename(folder), own_files(folder))
         hook.outputs.watch()
-        hook.standstill = Standstill(folder)
         # Workers that are ended leave the sockets behind by which they hand over tensors; the launcher removes this folder.
-        multiprocessing.process.current_process()._config.setdefault('tempdir', os.path.dirname(os.environ['DSANALYZE_ATTACH']))
+        multiprocessing.process.current_process()._config.setdefault('tempdir', folder)
     os.register_at_fork(after_in_child=hook.child)
     atexit.register(hook.bye)
     if _may_be_worker():

@@ -5,7 +5,7 @@ import os
 import time
 import weakref
 
-from .batches import leading, samples_of
+from .batches import leading, row_length, samples_of
 
 max_lists = 4096
 most_counted_ahead = 4096
@@ -30,6 +30,7 @@ class Record:
         self.current = None
         self.subset = None  # Its batches are of these index lists now.
         self.without_gradients = False  # The same of one of its passes.
+        self.tokens = None  # Whole numbers in each sample, where all have as many; 0 where not; None: not known yet.
         self.leads = leads  # Whether the first dimension of a batch counts its samples; None: not known yet.
 
     @property
@@ -64,6 +65,11 @@ class Record:
         if first is None or first > size:
             self.leads = False
         return first if self.leads else size
+
+    def count_tokens(self, batch):
+        if self.tokens != 0:
+            tokens = row_length(batch)
+            self.tokens = tokens if self.tokens in (None, tokens) else 0
 
     def remember(self, index):
         if len(self.lists) < max_lists:
@@ -252,6 +258,7 @@ class Iteration:
             else:
                 while self.issued and self.issued[0][0] not in waiting:
                     self.issued.popleft()
+        self.record.count_tokens(batch)
         return self.count(iterator, index, batch)
 
     def count(self, iterator, index, batch):

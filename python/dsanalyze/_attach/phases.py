@@ -357,6 +357,8 @@ class Phases(Engine):
         length = iteration.record.length or iteration.record.facts['batches']
         if length is not None:
             message['left'] = max(0, length - iteration.handed)
+        if iteration.record.tokens:
+            message['tokens'] = iteration.record.tokens
         message.update(more)
         return message
 

@@ -25,12 +25,15 @@
 #include "profile/attached/item_trace.hpp"
 #include "profile/attached/training_storage.hpp"
 #include "profile/profiler.hpp"
+#include "profile/pytorch_rate.hpp"
 #include "report/report.hpp"
 #include "saved_profiles.hpp"
 #include "whatif_training.hpp"
 
 namespace dsanalyze::cli {
 namespace {
+
+constexpr std::string_view pytorch_prefix = "pytorch:";
 
 std::string plan_text(const ProfilePlan& plan, const std::vector<Finding>& findings) {
   std::string text;
@@ -213,6 +216,25 @@ int exit_code_of(const LaunchedTraining& launched) {
   return launched.signal ? signalled + *launched.signal : launched.exit_status.value_or(0);
 }
 
+/// G, by the user's own PyTorch.
+void measure_accelerator(ProfileInputs& inputs, const CommandContext& context) {
+  constexpr double share = 0.1;  // of the time budget
+  constexpr double least_seconds = 2;
+  ProfileSettings& settings = inputs.settings;
+  const PrivateFolder folder;
+  PyTorchQuestion question;
+  question.script = pytorch_rate_script();
+  question.folder = folder.path();
+  question.network = inputs.network;
+  question.device = settings.accelerator_name.starts_with(pytorch_prefix) ? settings.accelerator_name.substr(pytorch_prefix.size()) : "";
+  question.batch_size = settings.batch_size;
+  question.crop_size = inputs.image_prep.crop_size;
+  question.seconds = std::max(settings.time_budget_seconds * share, least_seconds);
+  context.events.note(fmt::format("plan: first measure what PyTorch trains of {}, in a process of its own", inputs.network));
+  inputs.measured_accelerator = measure_pytorch_rate(question, context.stop, system_timing());
+  settings.accelerator_rate = inputs.measured_accelerator->rate.estimate.value;
+}
+
 class ProfileCommand final : public Command {
  public:
   Outcome run(const CommandContext& context) override {
@@ -238,6 +260,7 @@ class ProfileCommand final : public Command {
     const std::vector<Finding> warnings = doctor_before_profile(inputs, asked);
     if (typed.given("--dry-run")) return {plan_json(plan, warnings), plan_text(plan, warnings)};
     inputs.contents = contents_of(inputs, context.stop);
+    if (inputs.settings.accelerator == AcceleratorKind::pytorch) measure_accelerator(inputs, context);
     m_rank = rank_options.launch(inputs, context.stop, system_timing());
     if (m_rank) inputs.team = &m_rank->team();
     // Of several ranks the first one speaks.

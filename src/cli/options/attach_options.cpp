@@ -41,6 +41,7 @@ LaunchSettings AttachOptions::settings() const {
   settings.command = m_typed.words();
   settings.mode = passive() ? AttachMode::passive : AttachMode::phases;
   settings.keep_output = m_typed.given("--keep-output");
+  settings.explain_passive = passive() && m_typed.given("--hang-timeout");
   m_typed.put(settings.plan);
   m_typed.set(settings.plan.seconds, "--time-budget", [](const std::string& text) { return parse_seconds(text); });
   if (settings.plan.seconds <= 0) throw UsageError("--time-budget: expected a time above zero, in which the phases are measured");

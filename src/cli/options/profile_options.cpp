@@ -34,6 +34,16 @@ SourcedNumber accelerator_rate(const Workload& workload, const std::string& kind
       fmt::format("workload {} has no rate for \"{}\"{}; it has: {}", workload.name, kind, did_you_mean(kind, known), fmt::join(known, ", ")));
 }
 
+/// PyTorch trains what torchvision has.
+void require_network(const std::string& accelerator, const std::optional<Workload>& workload) {
+  if (!workload) throw UsageError(fmt::format("--accelerator {}: which network? Pass --workload NAME (`dsanalyze list workloads`)", accelerator));
+  if (workload->torchvision.empty())
+    throw UsageError(
+        fmt::format("--accelerator {}: the network of workload {} is none of torchvision's; measure your training as it is: "
+                    "dsanalyze profile -- python3 train.py",
+                    accelerator, workload->name));
+}
+
 void use_storage(ProfileSettings& settings, const StorageSpec& storage) {
   settings.storage = Seam::emulated;
   settings.storage_name = storage.name;
@@ -77,6 +87,7 @@ ProfileInputs ProfileOptions::resolve_settings(std::uint64_t seed, JobSharing sh
     settings.workload = workload->name;
     settings.batch_size = workload->batch_size;
     inputs.image_prep = workload->image_prep;
+    inputs.network = workload->torchvision;
   }
   m_typed.set(settings.scale, "--scale", parse_scale);
   if (settings.scale > 1 && !is_emulated(settings.dataset))
@@ -133,7 +144,14 @@ void ProfileOptions::apply_accelerator(ProfileSettings& settings, const std::opt
     return;
   }
   if (accelerator == "cuda")
-    throw UsageError("--accelerator cuda: not built yet; measure G with the script in README.md and pass --accelerator emulated:G");
+    throw UsageError("--accelerator cuda: not built yet; your own PyTorch's rate is measured by --accelerator pytorch:cuda --workload NAME");
+  if (accelerator == "pytorch" || accelerator == "pytorch:cuda" || accelerator == "pytorch:cpu") {
+    require_network(accelerator, workload);
+    settings.accelerator = AcceleratorKind::pytorch;
+    settings.accelerator_name = accelerator;
+    settings.accelerator_rate = 0;  // a preset's
+    return;
+  }
   if (accelerator == "cpu" || accelerator == "cpu:float" || accelerator == "cpu:double") {
     settings.accelerator = AcceleratorKind::cpu;
     settings.accelerator_name = accelerator;
@@ -143,8 +161,9 @@ void ProfileOptions::apply_accelerator(ProfileSettings& settings, const std::opt
   }
   if (!is_emulated(accelerator)) {
     throw UsageError(fmt::format(
-        "--accelerator: found \"{}\"{}, expected emulated:RATE (samples/s of one), emulated:KIND with --workload, cpu, cpu:double, or null",
-        accelerator, did_you_mean(accelerator, {"cpu", "cpu:double", "emulated:2000", "null"})));
+        "--accelerator: found \"{}\"{}, expected emulated:RATE (samples/s of one), emulated:KIND or pytorch with --workload, cpu, cpu:double, or "
+        "null",
+        accelerator, did_you_mean(accelerator, {"cpu", "cpu:double", "emulated:2000", "null", "pytorch", "pytorch:cpu", "pytorch:cuda"})));
   }
   const std::string what = after_prefix(accelerator);
   settings.accelerator = AcceleratorKind::emulated;

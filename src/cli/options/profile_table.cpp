@@ -43,12 +43,15 @@ constexpr Option emulation(const Option& option, std::string_view said_of_share 
 constexpr std::array profile_rows{
     argument("DATASET", "the dataset").offers("FOLDER|FILE|emulated:@datasets").on("profile").on("share").on("doctor"),
 
-    set_up(option("--accelerator", "KIND",
-                  "emulated:2000 (samples/s of one), emulated:v100 (with --workload), cpu or cpu:double (a small network learns, on cores that prep "
-                  "needs too; for tests of what sharing and order do to learning), null (takes all at once)")
-               .offers("cpu|cpu:double|emulated:|null")
-               .decides("accelerator", "accelerator_samples_per_s", "accelerator_precision"),
-           "accelerator"),
+    set_up(
+        option(
+            "--accelerator", "KIND",
+            "emulated:2000 (samples/s of one), emulated:v100 (with --workload), pytorch, pytorch:cuda or pytorch:cpu (with --workload: the rate that "
+            "your own PyTorch reaches, measured first), cpu or cpu:double (a small network learns, on cores that prep needs too; for tests of "
+            "what sharing and order do to learning), null (takes all at once)")
+            .offers("pytorch|pytorch:cuda|pytorch:cpu|cpu|cpu:double|emulated:|null")
+            .decides("accelerator", "accelerator_samples_per_s", "accelerator_precision"),
+        "accelerator"),
     set_up(option("--accelerators", "N", "of each job ({default})").sets<&S::accelerators, Whole<1, 256>>(), "accelerator"),
     batches(option("--batch-size", "N", "per accelerator ({default}, or the workload's)").sets<&S::batch_size, Whole<1, 65'536>>(), "accelerator",
             "samples of a batch ({default}, or the workload's)"),
@@ -175,7 +178,10 @@ constexpr std::array profile_rows{
 
     flag("--passive", "a real training run: only clocks are read, and the command's own exit code is returned").on("profile", "launch"),
     flag("--keep-output", "what the training writes stays; without, its changes to files are taken back at the end").on("profile", "launch"),
-    option("--hang-timeout", "TIME", "the longest that one rank may keep the others waiting ({default})")
+    option("--hang-timeout", "TIME",
+           "the longest that one rank may keep the others waiting, and the first batch its training ({default}); with --passive: after so long "
+           "without a "
+           "step, tell where the processes are, and go on (without it: never)")
         .sets<&Conductor::Plan::hang_seconds, Seconds>()
         .on("profile", "launch"),
 

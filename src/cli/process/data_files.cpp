@@ -76,13 +76,22 @@ fs::path config_directory() {
                   executable_folder().string(), installed.string()));
 }
 
-fs::path hook_directory() {
-  const fs::path folder = config_directory().parent_path() / "python" / "dsanalyze" / "_attach" / "site";
+namespace {
+
+/// A file beside the configurations, of which `what` names the kind.
+fs::path python_file(const fs::path& name, const char* what) {
+  const fs::path file = config_directory().parent_path() / "python" / "dsanalyze" / name;
   std::error_code ignored;
-  if (fs::exists(folder / "sitecustomize.py", ignored)) return fs::absolute(folder);
-  throw Error(fmt::format("the program's hook for Python was not found in {}; set DSANALYZE_DATA_DIR to the folder that holds configs/ and python/",
-                          folder.string()));
+  if (fs::exists(file, ignored)) return fs::absolute(file);
+  throw Error(fmt::format("the program's {} was not found in {}; set DSANALYZE_DATA_DIR to the folder that holds configs/ and python/", what,
+                          file.parent_path().string()));
 }
+
+}  // namespace
+
+fs::path hook_directory() { return python_file(fs::path("_attach") / "site" / "sitecustomize.py", "hook for Python").parent_path(); }
+
+fs::path pytorch_rate_script() { return python_file("_pytorch_rate.py", "script for PyTorch"); }
 
 fs::path tracer_library() {
   const fs::path folder = executable_folder();

@@ -27,6 +27,9 @@ std::filesystem::path config_directory();
 /// The folder that goes first on PYTHONPATH of a training that is launched; beside the folder of configs. Throws Error.
 std::filesystem::path hook_directory();
 
+/// What --accelerator pytorch runs; beside that folder. Throws Error.
+std::filesystem::path pytorch_rate_script();
+
 /// The library that traces what a launched training reads; beside the program in a build tree, else in the installation's folder of libraries. Empty
 /// where there is none, on an architecture that it does not know.
 std::filesystem::path tracer_library();

@@ -37,6 +37,7 @@ struct LoaderRecord {
   std::string file{};  ///< where the script makes it
   int line = 0;
   std::optional<StepSamplesRecord> samples_per_step{};  ///< of one rank, over all phases
+  std::optional<std::uint64_t> tokens_per_sample{};     ///< where every sample is a row of so many whole numbers
 };
 constexpr std::array<const char*, 3> names_of(LoaderRecord::Style /*type*/) { return {"map", "iterable", "watched"}; }
 

@@ -53,6 +53,9 @@ constexpr std::array rules = {
     ModeRule{"--accelerator cpu", "--step independent",
              "one network learns, so its threads take their steps together; leave out --step, or use --accelerator emulated:RATE",
              [](const ProfileSettings& settings) { return settings.accelerator == AcceleratorKind::cpu && settings.step == StepMode::independent; }},
+    ModeRule{"--accelerator pytorch", "--world or --partition",
+             "each rank would measure a rate of its own, and all have to train at the same; measure G once, and pass --accelerator emulated:RATE",
+             [](const ProfileSettings& settings) { return settings.accelerator == AcceleratorKind::pytorch && runs_ranks(settings); }},
     ModeRule{"--memory-limit", "any cache but page",
              "the limit is that of the kernel's page cache; the loader's own caches have --cache-size. Use --cache page, or leave out --memory-limit",
              [](const ProfileSettings& settings) { return settings.memory_limit.has_value() && settings.cache != CacheKind::page; }},
@@ -91,7 +94,7 @@ constexpr std::array rules = {
     ModeRule{"--job-speeds", "any --accelerator but emulated",
              "a speed is a factor of an emulated accelerator's rate; null takes every batch at once, and the CPU is as fast as it is. Use "
              "--accelerator emulated:RATE, or leave out --job-speeds",
-             [](const ProfileSettings& settings) { return !settings.job_speeds.empty() && settings.accelerator != AcceleratorKind::emulated; }},
+             [](const ProfileSettings& settings) { return !settings.job_speeds.empty() && !emulates_accelerator(settings); }},
     ModeRule{"--job-speeds", "another number of --jobs", "each job has one speed, in the order of their numbers; pass one for each of --jobs",
              [](const ProfileSettings& settings) {
                return !settings.job_speeds.empty() && settings.job_speeds.size() != static_cast<std::size_t>(settings.jobs);

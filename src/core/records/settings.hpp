@@ -18,8 +18,9 @@ namespace dsanalyze {
 
 enum class Seam { real, null, emulated };
 constexpr std::array<const char*, 3> names_of(Seam /*type*/) { return {"real", "null", "emulated"}; }
-enum class AcceleratorKind { none, null, emulated, cpu };  ///< none: not given, so G is not known
-constexpr std::array<const char*, 4> names_of(AcceleratorKind /*type*/) { return {"none", "null", "emulated", "cpu"}; }
+/// none: not given, so G is not known; pytorch: emulated, at a rate that the user's own PyTorch reached before the profile
+enum class AcceleratorKind { none, null, emulated, cpu, pytorch };
+constexpr std::array<const char*, 5> names_of(AcceleratorKind /*type*/) { return {"none", "null", "emulated", "cpu", "pytorch"}; }
 enum class Precision { float32, float64 };
 constexpr std::array<const char*, 2> names_of(Precision /*type*/) { return {"float", "double"}; }
 std::string precision_name(Precision precision);
@@ -51,7 +52,7 @@ struct DatasetSettings {
 struct AcceleratorSettings {
   AcceleratorKind accelerator = AcceleratorKind::none;
   std::string accelerator_name;                    ///< as given: "emulated:2000", "emulated:v100", "cpu:double"
-  double accelerator_rate = 0;                     ///< samples/s of one accelerator, when emulated
+  double accelerator_rate = 0;                     ///< samples/s of one accelerator, when emulated; of pytorch 0 until it has been measured
   std::optional<Precision> accelerator_precision;  ///< of the reference network, when the accelerator is the CPU
   int accelerators = 1;
   int batch_size = 256;  ///< per accelerator
@@ -160,10 +161,13 @@ double sum_of_job_speeds(const JobsSettings& settings);
 /// The full run is that of one rank among several, or of a partition of one.
 inline bool runs_ranks(const ProfileSettings& settings) { return settings.world > 1 || settings.partition != PartitionMode::none; }
 
-/// Batches take an accelerator's time, so that G and stalls can be measured.
-inline bool trains(const ProfileSettings& settings) {
-  return settings.accelerator == AcceleratorKind::emulated || settings.accelerator == AcceleratorKind::cpu;
+/// Steps take their time and train nothing.
+inline bool emulates_accelerator(const ProfileSettings& settings) {
+  return settings.accelerator == AcceleratorKind::emulated || settings.accelerator == AcceleratorKind::pytorch;
 }
+
+/// Batches take an accelerator's time, so that G and stalls can be measured.
+inline bool trains(const ProfileSettings& settings) { return emulates_accelerator(settings) || settings.accelerator == AcceleratorKind::cpu; }
 
 /// As a result has them under "settings", and back. Throws UsageError that names the field; values out of range are validate()'s matter.
 std::string to_json(const ProfileSettings& settings);

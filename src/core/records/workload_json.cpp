@@ -105,6 +105,7 @@ Workload parse_workload(std::string_view text, const std::string& source) {
   workload.dataset = root.text("dataset");
   workload.task = root.named<PrepTaskKind>("task");
   if (workload.task == PrepTaskKind::image_classification) workload.image_prep = read_image_prep(root.object("prep"));
+  if (root.has("torchvision")) workload.torchvision = root.text("torchvision");
   workload.batch_size = static_cast<int>(read_whole(root, "batch_size", 1, 65'536).value);
   JsonObject rates = root.object("accelerator_rates_samples_per_s");
   for (const std::string& kind : rates.keys()) workload.accelerator_rates[kind] = read_rate(rates, kind, most_samples_per_s);

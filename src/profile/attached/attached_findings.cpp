@@ -201,6 +201,20 @@ void find_prep_below_found(ProfileResult& result) {
                    format_number(result.prep->samples_per_s), format_number(full->samples_per_s))});
 }
 
+/// Containers have 64 MiB of it, unless they are told otherwise.
+void find_short_shared_memory(const LaunchedTraining& launched, ProfileResult& result) {
+  constexpr double short_share = 0.25;
+  const auto& room = launched.shared_memory;
+  if (!room || !result.loader || result.loader->workers == 0) return;
+  if (static_cast<double>(room->available) >= short_share * static_cast<double>(room->capacity)) return;
+  result.findings.push_back(
+      {"shared-memory-short", Severity::warning,
+       fmt::format(
+           "/dev/shm, through which the loader's workers hand over batches, had {} of {} free at the least. A worker that finds no room there "
+           "ends with a bus error, or stands still. Make it larger (docker run --shm-size 8g), or lower prefetch_factor or num_workers.",
+           format_bytes(room->available), format_bytes(room->capacity))});
+}
+
 /// What became of the files that the training wrote or changed.
 void tell_outputs(const OutputsUndone& outputs, ProfileResult& result) {
   constexpr std::size_t most_named = 3;
@@ -250,6 +264,7 @@ void find_attached_problems(const LaunchedTraining& launched, AttachMode mode, P
     result.findings.push_back({"several-trainings", Severity::warning,
                                "the command ran more than one training, and these figures are of all of them together. Profile each by itself."});
   }
+  find_short_shared_memory(launched, result);
   tell_outputs(launched.outputs, result);
   for (const NoteMessage& note : launched.training.notes)
     result.findings.push_back({note.code, note.code == "files-changed" ? Severity::warning : Severity::info, printable(note.text)});

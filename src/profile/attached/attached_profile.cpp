@@ -438,6 +438,7 @@ ProfileResult attached_profile(const LaunchedTraining& launched, const LaunchSet
   result.command = settings.command;
   result.loader = training.loader;
   result.loader->samples_per_step = samples_per_step(training);
+  result.loader->tokens_per_sample = training.tokens_per_sample;
   result.launch = LaunchRecord{settings.working_directory, settings.paths, launched.first_step_seconds};
   if (auto maker = path_record(std::filesystem::path(settings.working_directory) / training.loader->file, CommandPathRecord::Kind::code); maker) {
     const auto known = std::ranges::find(result.launch->paths, maker->path, &CommandPathRecord::path);

@@ -52,13 +52,18 @@ std::string epoch_split(const ProfileResult::Stalls& stalls, std::size_t width) 
 }
 
 std::string rates_section(const ProfileResult& result, std::size_t width) {
-  Table table(
-      {{"rates, with 95 % intervals", Table::Align::left}, {"samples/s", Table::Align::left}, {"", Table::Align::left}, {"", Table::Align::left}}, 3);
+  const std::optional<std::uint64_t> tokens = result.loader ? result.loader->tokens_per_sample : std::nullopt;
+  std::vector<Table::Column> columns{
+      {"rates, with 95 % intervals", Table::Align::left}, {"samples/s", Table::Align::left}, {"", Table::Align::left}, {"", Table::Align::left}};
+  if (tokens) columns.insert(columns.begin() + 2, {"tokens/s", Table::Align::right});
+  Table table(columns, columns.size() - 1);
   bool any = false;
   const auto add = [&](const std::string& words, const std::optional<RateRecord>& rate, const std::string& letter) {
     if (!rate) return;
     any = true;
-    table.add({words, format_rate(rate->samples_per_s, rate->ci95_samples_per_s), letter, rate_note(*rate)});
+    std::vector<std::string> cells{words, format_rate(rate->samples_per_s, rate->ci95_samples_per_s), letter, rate_note(*rate)};
+    if (tokens) cells.insert(cells.begin() + 2, format_number(rate->samples_per_s * static_cast<double>(*tokens)));
+    table.add(std::move(cells));
   };
   add("the accelerators want", result.ingestion, "[G]");
   add("prep can deliver", result.prep, "[P]");

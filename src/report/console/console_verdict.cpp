@@ -13,7 +13,7 @@ namespace dsanalyze::console {
 namespace {
 
 bool rests_on_emulation(const ProfileSettings& settings) {
-  return settings.accelerator == AcceleratorKind::emulated || settings.storage == Seam::emulated || settings.prep == Seam::emulated ||
+  return emulates_accelerator(settings) || settings.storage == Seam::emulated || settings.prep == Seam::emulated ||
          settings.network == Seam::emulated;
 }
 
@@ -236,9 +236,9 @@ std::string first_step(const ProfileResult& result) {
   if (!result.command.empty() && passive) return "Profile it without --passive, which measures what each part could do.";
   if (!result.command.empty()) return launched_first_step(result);
   if (!result.ingestion)
-    return "Measure G, what your accelerators want, with the ten-line script in README.md; then profile again with --accelerator emulated:RATE, or "
-           "with "
-           "--observed RATE for what your own job reaches.";
+    return "Measure G, what your accelerators want: profile again with --accelerator pytorch --workload NAME, with --accelerator emulated:RATE where "
+           "you "
+           "know it, or with --observed RATE for what your own job reaches.";
   if (!result.advice.empty()) return result.advice.front().text;
   if (result.settings.world > 1)
     return fmt::format(

@@ -22,12 +22,20 @@ Table one_profiles_rates(const ProfileResult& result) {
                {"to", Align::right},
                {"windows"},
                {"remarks", Align::left}}};
+  const std::optional<std::uint64_t> tokens = result.loader ? result.loader->tokens_per_sample : std::nullopt;
+  if (tokens) table.columns.insert(table.columns.begin() + 3, {"tokens/s", Align::right});
   for (const NamedRate& named : named_rates()) {
     const auto& rate = result.*named.rate;
     if (!rate) continue;
-    table.add({named.words, std::string(1, named.letter), format_rate(rate->samples_per_s, rate->ci95_samples_per_s),
-               format_number(rate->ci95_samples_per_s.low), format_number(rate->ci95_samples_per_s.high),
-               format_number(static_cast<double>(rate->windows)), rate_note(*rate)});
+    std::vector<std::string> cells{named.words,
+                                   std::string(1, named.letter),
+                                   format_rate(rate->samples_per_s, rate->ci95_samples_per_s),
+                                   format_number(rate->ci95_samples_per_s.low),
+                                   format_number(rate->ci95_samples_per_s.high),
+                                   format_number(static_cast<double>(rate->windows)),
+                                   rate_note(*rate)};
+    if (tokens) cells.insert(cells.begin() + 3, format_number(rate->samples_per_s * static_cast<double>(*tokens)));
+    table.add(std::move(cells));
   }
   return table;
 }

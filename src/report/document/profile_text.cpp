@@ -112,6 +112,7 @@ std::string loader_text(const LoaderRecord& loader) {
   text += ", " + workers_text(loader);
   if (loader.prefetch && loader.workers > 0) text += fmt::format(" x {} batches ahead", *loader.prefetch);
   if (loader.pin_memory) text += ", pinned";
+  if (loader.tokens_per_sample) text += fmt::format(", samples of {} tokens", format_number(static_cast<double>(*loader.tokens_per_sample)));
   if (!loader.file.empty()) text += fmt::format(" ({}:{})", printable(loader.file), loader.line);
   return text;
 }
@@ -136,6 +137,7 @@ std::string setup_text(const ProfileResult& result) {
                                   settings.accelerator_precision ? ", " + precision_name(*settings.accelerator_precision) : ""));
       break;
     case AcceleratorKind::emulated:
+    case AcceleratorKind::pytorch:
       parts.push_back(fmt::format("accelerators {} x {}{}", settings.accelerators, settings.accelerator_name,
                                   settings.jobs > 1    ? " a job"
                                   : settings.world > 1 ? " a rank"

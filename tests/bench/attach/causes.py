@@ -153,7 +153,7 @@ def profiled(arguments, folder, each, units):
     launcher = ["-m", "torch.distributed.run", "--nproc_per_node", "2"] if each["cause"] == "rank" else []
     command = [arguments.python, *launcher, "train.py", each["cause"], f"{each['strength']:.6f}", str(each["step"]), str(arguments.photos), str(said)]
     environment = dict(os.environ, UNITS=units)
-    throttle, hogs = None, []
+    throttle, hogs, clocked = None, [], None
     if each["cause"] == "disk":
         cool(arguments.photos)
         throttle = Throttle(1e6 * each["strength"], arguments.photos)
@@ -165,6 +165,7 @@ def profiled(arguments, folder, each, units):
                 subprocess.run(command, cwd=folder, env=environment, capture_output=True, timeout=220 * (each["step"] + each["strength"]) * 1.3 + 8, check=False)
             except subprocess.TimeoutExpired:
                 pass
+        clocked = float(said.read_text()) if said.exists() else None  # The profiled run writes it anew, from other phases.
         run = subprocess.run([arguments.program, "profile", "--time-budget", f"{arguments.time_budget:g}s", "--quiet", "-o", place, "--keep-output", "--", *command], cwd=folder,
                              env=environment, capture_output=True, text=True, check=False, preexec_fn=throttle.enter if throttle else None)
     finally:
@@ -175,7 +176,7 @@ def profiled(arguments, folder, each, units):
             throttle.close()
     if run.returncode != 0:
         raise SystemExit(run.stderr)
-    return json.loads(place.read_text()), float(said.read_text()) if said.exists() else None
+    return json.loads(place.read_text()), clocked
 
 
 def judged(each, record):

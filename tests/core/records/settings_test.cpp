@@ -200,11 +200,19 @@ TEST_CASE("every mode rule gives a reason, and each is broken by some settings")
   on_cpu[1].prep = Seam::null;
   on_cpu[2].storage = Seam::null;
   on_cpu[3].step = StepMode::independent;
+  ProfileSettings ranks_by_pytorch = valid_settings();
+  ranks_by_pytorch.accelerator = AcceleratorKind::pytorch;
+  CHECK_FALSE(broken_mode_rule(ranks_by_pytorch).has_value());
+  ranks_by_pytorch.world = 2;
   for (const ModeRule& rule : mode_rules()) {
     CHECK_FALSE(rule.reason.empty());
     if (is_of_jobs(rule) || is_of_ranks(rule)) continue;
     if (rule.mode == "--accelerator cpu") {
       CHECK(std::ranges::count_if(on_cpu, rule.applies) == 1);
+      continue;
+    }
+    if (rule.mode == "--accelerator pytorch") {
+      CHECK(rule.applies(ranks_by_pytorch));
       continue;
     }
     CHECK(std::any_of(all.begin(), all.end(), [&rule](const ProfileSettings& settings) { return rule.applies(settings); }));

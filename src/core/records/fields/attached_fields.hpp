@@ -28,7 +28,8 @@ struct Fields<LoaderRecord> {
                                    field("style", &R::style),
                                    field("file", &R::file),
                                    field("line", &R::line),
-                                   field("samples_per_step", &R::samples_per_step).omitted()};
+                                   field("samples_per_step", &R::samples_per_step).omitted(),
+                                   field("tokens_per_sample", &R::tokens_per_sample).omitted()};
 };
 
 template <>
