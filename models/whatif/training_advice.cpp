@@ -133,6 +133,8 @@ void advise_others(const ProfileResult& profile, const TrainingModel& model, std
 void advise_persistent(const ProfileResult& profile, const TrainingModel& model, std::vector<AdviceRecord>& list) {
   const LoaderRecord& loader = *profile.loader;
   if (loader.workers == 0 || loader.persistent || !profile.waits->between_epochs || !profile.waits->between_epochs->steps) return;
+  // Before its first sample a stream may fill a buffer, which takes as long in workers that are there already.
+  if (loader.style != LoaderRecord::Style::map) return;
   const BetweenEpochsRecord& between = *profile.waits->between_epochs;
   const double epoch = static_cast<double>(*between.steps) * profile.waits->step_seconds + (between.in_steps ? 0 : between.seconds);
   // The first batch is waited for all the same: all workers prepare theirs at a time.

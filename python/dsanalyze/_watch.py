@@ -13,6 +13,18 @@ def _iterable(watched):
     return object.__getattribute__(watched, '_dsanalyze_iterable')
 
 
+def _loader(watched):
+    """Stands for the iterable where the hook is there."""
+    if '_dsanalyze_attach.hook' not in sys.modules:
+        return None
+    loader = object.__getattribute__(watched, '_dsanalyze_loader')
+    if loader is None:
+        from _dsanalyze_attach.watched import Loader
+        loader = Loader(_iterable(watched))
+        object.__setattr__(watched, '_dsanalyze_loader', loader)
+    return loader
+
+
 class Watched:
     __slots__ = _slots
 
@@ -25,15 +37,8 @@ class Watched:
         return type(_iterable(self))
 
     def __iter__(self):
-        attached = sys.modules.get('_dsanalyze_attach')
-        if attached is None:
-            return iter(_iterable(self))
-        loader = object.__getattribute__(self, '_dsanalyze_loader')
-        if loader is None:
-            from _dsanalyze_attach import watched
-            loader = watched.Loader(_iterable(self))
-            object.__setattr__(self, '_dsanalyze_loader', loader)
-        return iter(loader)
+        loader = _loader(self)
+        return iter(_iterable(self)) if loader is None else iter(loader)
 
     def __getattr__(self, name):
         return getattr(_iterable(self), name)
@@ -60,8 +65,12 @@ class Watched:
 def _next(self):
     found = object.__getattribute__(self, '_dsanalyze_pass')
     if found is None:
-        iter(self)
-        found = object.__getattribute__(self, '_dsanalyze_pass')
+        loader = _loader(self)
+        if loader is None:
+            return next(_iterable(self))
+        loader.dataset.as_it_is = True
+        found = iter(loader)
+        object.__setattr__(self, '_dsanalyze_pass', found)
     return next(found)
 
 

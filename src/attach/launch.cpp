@@ -139,8 +139,8 @@ class Launch {
       if (m_tracer) m_tracer->serve();
       if (m_tracer && !m_launched.memory_usable && m_conductor.has_left_full()) m_launched.memory_usable = read_host_facts().memory_usable;
       if (m_settings.mode == AttachMode::phases) {
+        tick(now);
         try {
-          answer(m_conductor.tick(now));
           check_start(now);
           if (m_launched.first_step_seconds <= 0) check_first_batch(now);
         } catch (const StandsStill& error) {
@@ -152,6 +152,29 @@ class Launch {
       hear_last_words();
       await_launcher_of_ranks();
     }
+  }
+
+  void tick(Nanoseconds now) {
+    try {
+      answer(m_conductor.tick(now));
+      m_excused_since.reset();
+    } catch (const StandsStill& error) {
+      if (!m_excused_since) m_excused_since = now;
+      if (!asks_for_batches() || to_seconds(now - *m_excused_since) > m_settings.start_seconds) throw Error(explained(error.what()));
+    }
+  }
+
+  /// Whether some process has asked for a batch a short while ago: a long validation, or steps that have become slow.
+  [[nodiscard]] bool asks_for_batches() const {
+    const auto oldest = std::filesystem::file_time_type::clock::now() - std::chrono::duration_cast<std::filesystem::file_time_type::duration>(
+                                                                            std::chrono::duration<double>(m_settings.plan.hang_seconds));
+    std::error_code error;
+    for (std::filesystem::directory_iterator each(m_settings.folder, error), end; !error && each != end; each.increment(error)) {
+      std::error_code gone;
+      if (each->path().filename().native().starts_with("batch-") && std::filesystem::last_write_time(each->path(), gone) > oldest && !gone)
+        return true;
+    }
+    return false;
   }
 
   /// A real training that takes no step is explained once, and goes on.
@@ -174,7 +197,7 @@ class Launch {
     m_next_quiet_look = now + to_nanoseconds(m_settings.plan.hang_seconds);
     if (!is_quiet) return;
     const Standstill found = explain_standstill(m_tree.living(), m_conductor.training_processes(), m_settings.folder, m_clock);
-    if (found.waits_for_batch)
+    if (found.waits_for_batch && !found.receives)
       throw StandsStill(
           fmt::format("the first batch has not come, and nothing was computed or read for {:g} s (--hang-timeout)", m_settings.plan.hang_seconds));
   }
@@ -182,7 +205,7 @@ class Launch {
   /// Says where every process is, and adds to `error` which of them stands still.
   std::string explained(const std::string& error) {
     const Standstill found = explain_standstill(m_tree.living(), m_conductor.training_processes(), m_settings.folder, m_clock);
-    m_events.note("nothing goes on; its processes are here:");
+    m_events.note("the processes of the training are here:");
     for (const std::string& line : found.lines) m_events.note("  " + line);
     return found.cause.empty() ? error : fmt::format("{}. Where it stands: {}", error, found.cause);
   }
@@ -405,9 +428,10 @@ class Launch {
   std::optional<SignalRelay> m_relay;   ///< passive
   bool m_ended = false;
   bool m_over = false;
-  Nanoseconds m_last_news = 0;         ///< passive: of a step, or of the first process; 0: none yet
-  bool m_explained = false;            ///< since then
-  std::optional<TreeUse> m_quiet_use;  ///< before the first step: at the last look for a first batch that does not come
+  std::optional<Nanoseconds> m_excused_since;  ///< no step comes, and batches are asked for
+  Nanoseconds m_last_news = 0;                 ///< passive: of a step, or of the first process; 0: none yet
+  bool m_explained = false;                    ///< since then
+  std::optional<TreeUse> m_quiet_use;          ///< before the first step: at the last look for a first batch that does not come
   Nanoseconds m_next_quiet_look = 0;
   std::set<int> m_spoken;             ///< connections
   int m_open = 0;                     ///< of these, those that are not closed

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -63,6 +64,13 @@ std::optional<std::pair<std::int64_t, std::uint32_t>> birth(const std::string& p
   return std::pair(std::int64_t{found.stx_btime.tv_sec}, std::uint32_t{found.stx_btime.tv_nsec});
 }
 
+/// Whether files there are copied when they are changed, so that an original may be younger than the run.
+bool copies_up(const std::string& path) {
+  constexpr decltype(statfs::f_type) overlay = 0x794c7630;  // OVERLAYFS_SUPER_MAGIC
+  struct statfs found {};
+  return ::statfs(path.c_str(), &found) == 0 && found.f_type == overlay;
+}
+
 /// The changes of one run, taken back one after another.
 class Undo {
  public:
@@ -113,7 +121,10 @@ class Undo {
     } else if (entry.done == "made") {
       if (found && S_ISDIR(found->st_mode)) ::rmdir(entry.path.c_str());  // What other programs wrote into it stays.
     } else if (entry.done == "gone") {
-      if (!found && ::mkdir(entry.path.c_str(), S_IRWXU) == 0) ::chmod(entry.path.c_str(), static_cast<mode_t>(number(entry.more)));
+      if (!found && ::mkdir(entry.path.c_str(), S_IRWXU) == 0) {
+        ::chmod(entry.path.c_str(), static_cast<mode_t>(number(entry.more)));
+        m_made_anew.insert(entry.path);
+      }
     } else if (entry.done == "place") {
       m_places.insert(entry.path);
     }
@@ -123,7 +134,7 @@ class Undo {
     if (!status(entry.more)) return;  // It was never set aside.
     // What another process of the run had made is no original: it goes, as the script wanted it to.
     const auto born = birth(entry.more);
-    if (m_begin && born && *born > *m_begin && !status(entry.path) && is_of_run(entry.path))
+    if (m_begin && born && *born > *m_begin && !status(entry.path) && is_of_run(entry.path) && !copies_up(entry.more))
       return check(::unlink(entry.more.c_str()), entry, m_undone.removed);
     std::error_code ignored;
     std::filesystem::create_directories(std::filesystem::path(entry.path).parent_path(), ignored);
@@ -142,7 +153,11 @@ class Undo {
     if (colon == std::string::npos) return;
     const std::string target = entry.more.substr(colon + 1);
     const auto there = status(target);
-    if (!there || there->st_ino != number(entry.more.substr(0, colon))) return;
+    const bool same = there && (there->st_ino == number(entry.more.substr(0, colon)) || m_made_anew.erase(target) > 0);
+    if (!same) {
+      if (!status(entry.path)) m_undone.failures.push_back(fmt::format("{}: it was renamed to {}, and is not there", entry.path, target));
+      return;
+    }
     // What has come there since is not replaced. Not every filesystem has the call that makes sure of it.
     int moved = ::renameat2(AT_FDCWD, target.c_str(), AT_FDCWD, entry.path.c_str(), RENAME_NOREPLACE);
     if (moved != 0 && errno == EINVAL && !status(entry.path)) moved = ::rename(target.c_str(), entry.path.c_str());
@@ -193,6 +208,7 @@ class Undo {
 
   OutputsUndone m_undone;
   std::set<std::string> m_files, m_places;
+  std::set<std::string> m_made_anew;  ///< folders that the script had removed
   std::set<std::filesystem::path> m_of_run;
   std::optional<std::pair<std::int64_t, std::uint32_t>> m_begin;
 };

@@ -27,6 +27,7 @@
 namespace dsanalyze {
 namespace {
 
+constexpr const char* waits_for_descriptor = "waiting for a descriptor";
 constexpr double answer_seconds = 1;
 constexpr Bytes most_dump_bytes = Bytes{1} << 20;
 constexpr std::size_t most_shown_path_bytes = 4096;
@@ -37,6 +38,7 @@ struct KernelView {
   std::string call;  ///< "reading /data/x.jpg", "waiting for a lock or a thread", "computing"; empty where the kernel does not say
   bool computes = false;
   bool stopped = false;  ///< by a signal, or a debugger
+  bool network = false;  ///< it may wait for another machine
 };
 
 bool is_librarys(std::string_view file) {
@@ -114,13 +116,13 @@ const std::map<long, CallWord>& call_words() {
 #ifdef SYS_open
       {SYS_open, {"opening", Subject::first_path}},
       {SYS_stat, {"looking at", Subject::first_path}},
-      {SYS_poll, {"waiting for a descriptor", Subject::none}},
-      {SYS_select, {"waiting for a descriptor", Subject::none}},
-      {SYS_epoll_wait, {"waiting for a descriptor", Subject::none}},
+      {SYS_poll, {waits_for_descriptor, Subject::none}},
+      {SYS_select, {waits_for_descriptor, Subject::none}},
+      {SYS_epoll_wait, {waits_for_descriptor, Subject::none}},
 #endif
-      {SYS_ppoll, {"waiting for a descriptor", Subject::none}},
-      {SYS_pselect6, {"waiting for a descriptor", Subject::none}},
-      {SYS_epoll_pwait, {"waiting for a descriptor", Subject::none}},
+      {SYS_ppoll, {waits_for_descriptor, Subject::none}},
+      {SYS_pselect6, {waits_for_descriptor, Subject::none}},
+      {SYS_epoll_pwait, {waits_for_descriptor, Subject::none}},
       {SYS_futex, {"waiting for a lock or a thread", Subject::none}},
       {SYS_wait4, {"waiting for a process", Subject::none}},
       {SYS_waitid, {"waiting for a process", Subject::none}},
@@ -153,8 +155,10 @@ KernelView kernel_view(int pid) {
   if (call == call_words().end()) return {fmt::format("in system call {}", number)};
   const CallWord& known = call->second;
   switch (known.subject) {
-    case Subject::descriptor:
-      return {fmt::format("{} {}", known.word, target(pid, arguments[0]))};
+    case Subject::descriptor: {
+      const std::string what = target(pid, arguments[0]);
+      return {fmt::format("{} {}", known.word, what), false, false, what.starts_with("socket:")};
+    }
     case Subject::first_path:
       return {fmt::format("{} {}", known.word, text_at(pid, arguments[0]))};
     case Subject::second_path:
@@ -162,7 +166,7 @@ KernelView kernel_view(int pid) {
     case Subject::none:
       break;
   }
-  return {known.word};
+  return {known.word, false, false, std::string_view(known.word) == waits_for_descriptor};
 }
 
 /// Whether a signal's handler is set: its default would end the process.
@@ -174,6 +178,16 @@ bool catches(int pid, int number) {
   std::uint64_t mask = 0;
   std::from_chars(status.data() + at + key.size(), status.data() + status.size(), mask, 16);
   return number >= 1 && number <= 64 && ((mask >> (number - 1)) & 1) != 0;
+}
+
+/// Whether the process still has the file open to which its handler writes: one that has closed all descriptors may have another there.
+bool has_open(int pid, const std::filesystem::path& file) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator each(fmt::format("/proc/{}/fd", pid), error), end; !error && each != end; each.increment(error)) {
+    std::error_code unreadable;
+    if (std::filesystem::read_symlink(each->path(), unreadable) == file) return true;
+  }
+  return false;
 }
 
 /// The files by which processes say that they may be asked: by process, with the signal.
@@ -197,8 +211,8 @@ std::map<int, Asked> askable(const std::filesystem::path& folder) {
 std::map<int, std::string> dumps_of(const std::vector<TreeProcess>& processes, const std::map<int, Asked>& can, const Clock& clock) {
   std::map<int, Asked> asked;
   for (const TreeProcess& process : processes)
-    if (const auto each = can.find(process.pid);
-        each != can.end() && catches(process.pid, each->second.number) && ::kill(process.pid, each->second.number) == 0)
+    if (const auto each = can.find(process.pid); each != can.end() && catches(process.pid, each->second.number) &&
+                                                 has_open(process.pid, each->second.file) && ::kill(process.pid, each->second.number) == 0)
       asked.insert(*each);
   std::map<int, std::string> dumps;
   const Deadline deadline = clock.after(answer_seconds);
@@ -302,7 +316,8 @@ std::string cause_of(const std::vector<Seen>& processes) {
 
 std::vector<StackFrame> main_stack(std::string_view dump) {
   const std::size_t begin = dump.rfind("(most recent call first)");
-  if (begin == std::string_view::npos) return {};
+  // Of more than a hundred threads, the last ones are left out, and the main thread comes last.
+  if (begin == std::string_view::npos || dump.ends_with("\n...\n")) return {};
   std::vector<StackFrame> stack;
   std::istringstream lines{std::string(dump.substr(begin))};
   std::string line;
@@ -336,7 +351,8 @@ ProcessRole role_of(const std::vector<StackFrame>& stack) {
   // Without workers the script's own process prepares, and stands where it does so.
   if (loader != stack.end() && has("torch/utils/data/_utils/fetch.py") == stack.end()) return ProcessRole::waiting;
   const bool with_ranks =
-      !stack.empty() && (stack.front().file.find("torch/distributed/") != std::string::npos || lies_in(stack.front(), "torch/autograd/__init__.py"));
+      !stack.empty() && (stack.front().file.find("torch/distributed/") != std::string::npos || lies_in(stack.front(), "torch/autograd/__init__.py") ||
+                         lies_in(stack.front(), "torch/autograd/graph.py"));
   return with_ranks ? ProcessRole::with_ranks : ProcessRole::training;
 }
 
@@ -378,7 +394,10 @@ Standstill explain_standstill(const std::vector<TreeProcess>& processes, const s
         }))
       each.role = ProcessRole::working;
   std::ranges::stable_sort(seen, {}, [](const Seen& each) { return !each.role ? 2 : *each.role == ProcessRole::idle ? 1 : 0; });
-  Standstill found{cause_of(seen), {}, std::ranges::any_of(seen, [](const Seen& each) { return each.role == ProcessRole::waiting; })};
+  Standstill found{cause_of(seen),
+                   {},
+                   std::ranges::any_of(seen, [](const Seen& each) { return each.role == ProcessRole::waiting; }),
+                   std::ranges::any_of(seen, [](const Seen& each) { return each.role == ProcessRole::working && each.kernel.network; })};
   for (const Seen& each : seen)
     if (found.lines.size() < most_processes_told) found.lines.push_back(line_of(each, ranks.size()));
   if (seen.size() > found.lines.size()) found.lines.push_back(fmt::format("and {} further processes", seen.size() - found.lines.size()));

@@ -40,6 +40,7 @@ struct Standstill {
   std::string cause;               ///< which process stands still, where, and in which system call; empty where no process says
   std::vector<std::string> lines;  ///< every process, and the memory that is left
   bool waits_for_batch = false;    ///< some process waits for a batch of its loader
+  bool receives = false;           ///< some process that is at work on one may wait for another machine
 };
 
 /// Asks those of `processes` where they are that train (`ranks`, by PID), or serve them, and have left a file for it in the launch's `folder`

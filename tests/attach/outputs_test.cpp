@@ -120,6 +120,28 @@ TEST_CASE("what a program outside the run put where the script looks, and the sc
   CHECK(read_file(run.of("spool/job")) == "a job for the script");
 }
 
+TEST_CASE("a folder that was renamed, and then removed under its new name, is there again") {
+  Run run;
+  std::filesystem::create_directories(run.of("latest.old"));
+  run.journal_move("latest", "latest.old", "1");
+  run.journal("kept", "latest.old/a", run.of("kept/1"));
+  write(run.of("kept/1"), "original");
+  run.journal("gone", "latest.old", std::to_string(0750));
+  std::filesystem::remove(run.of("latest.old"));
+  write(run.of("other"), "takes the inode of the removed folder");
+  const OutputsUndone undone = run.undo();
+  CHECK(undone.failures.empty());
+  CHECK(read_file(run.of("latest/a")) == "original");
+  CHECK_FALSE(std::filesystem::exists(run.of("latest.old")));
+}
+
+TEST_CASE("what was renamed and is nowhere is named") {
+  Run run;
+  write(run.of("b"), "another file");
+  run.journal("moved", "a", "1:" + run.of("b").native());
+  CHECK(run.undo().failures.size() == 1);
+}
+
 TEST_CASE("a list of changes that is gone is told, with where the originals lie; a list of none is not") {
   Run run;
   run.begin();

@@ -228,6 +228,28 @@ os.waitpid(child, 0)
         self.assertNotEqual((self.work / 'best.pt').read_bytes(), b'best')
         self.assertFalse((self.work / 'checkpoint-0.pt').exists())
 
+    def test_folders_beside_a_file_that_is_changed_in_place_are_the_scripts_own(self):
+        output = self.launch(training + '''
+os.makedirs('data/a')
+open('data/list', 'w').write('a')
+train()
+with open('state.json', 'r+') as file:
+    file.write('XX')
+print('folders', *sorted(entry.name for entry in os.scandir('.') if entry.is_dir()))
+try:
+    os.rmdir('best.pt')
+except OSError:
+    print('no folder')
+os.remove('best.pt')
+log = open('log.txt', 'a')
+log.truncate(0)
+log.close()
+train()
+''')
+        self.assertIn('folders data old\nno folder', output)
+        after = self.undone()
+        self.assertEqual({name: after.get(name) for name in self.before}, self.before)
+
     def test_a_workers_new_files_are_caches_and_stay_and_originals_are_kept_all_the_same(self):
         self.launch(training + '''
 class Cached(torch.utils.data.Dataset):

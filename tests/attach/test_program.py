@@ -290,6 +290,34 @@ for epoch in range(1000):
             running.wait()
             self.assert_as_before()
 
+    def test_what_is_changed_before_pytorch_is_there_or_by_a_program_without_it_is_taken_back_too(self):
+        script = '''
+import os, pathlib, shutil, subprocess, sys
+open('best.pt', 'w').write('new')
+os.remove('before.pt')
+shutil.rmtree('tree')
+open('log.txt', 'a').write('of the run')
+pathlib.Path('.cache/kept').write_text('new')
+pathlib.Path(sys.argv[1]).write_text('new')
+change = "open('numbers', 'w').write('new'); open('numbers-too', 'r+').truncate(0)"
+subprocess.run([sys.executable, '-c', change], check=True)
+subprocess.run([sys.executable, '-I', '-c', 'pass'], check=True)
+''' + self.script
+        for name in ('tree/a', '.cache/kept', 'numbers', 'numbers-too'):
+            (self.work / name).parent.mkdir(exist_ok=True)
+            (self.work / name).write_text(name)
+        (self.folder / 'early.py').write_text(script)
+        with tempfile.NamedTemporaryFile(dir='/dev/shm', prefix='dsanalyze-test-') as shared:
+            shared.write(b'shared')
+            shared.flush()
+            before = {path.relative_to(self.work): path.read_bytes() for path in self.work.rglob('*') if path.is_file()}
+            run = self.run_program('--time-budget', '5s', '--json', command=[sys.executable, self.folder / 'early.py', shared.name], cwd=self.work)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            self.assertEqual({path.relative_to(self.work): path.read_bytes() for path in self.work.rglob('*') if path.is_file()}, before)
+            self.assertEqual(pathlib.Path(shared.name).read_bytes(), b'shared')
+        findings = {finding['code']: finding['message'] for finding in json.loads(run.stdout)['findings']}
+        self.assertIn(sys.executable, findings['commands-started'])  # -I leaves the hook out
+
     def test_it_stays_where_that_is_asked_for(self):
         run = self.run_program('--time-budget', '5s', '--json', '--keep-output', command=[sys.executable, self.folder / 'script.py'], cwd=self.work)
         self.assertIn('files-written', {finding['code'] for finding in json.loads(run.stdout)['findings']})

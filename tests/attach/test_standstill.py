@@ -48,8 +48,21 @@ def stand_still():
         os.kill(os.getpid(), signal.SIGKILL)
     if kind == 'forked':
         lock.acquire()  # here: forked
+    if kind == 'socket':
+        import socket
+        one, other = socket.socketpair()
+        threading.Timer(8, lambda: other.send(b'x')).start()
+        one.recv(1)
+    if kind == 'threads':
+        for _ in range(120):
+            threading.Thread(target=idle_of_a_pool, daemon=True).start()
+        time.sleep(1000)
     if kind == 'fuse':
         open(fifo + '/any').read()  # here: fuse
+
+
+def idle_of_a_pool():
+    time.sleep(1000)
 
 
 def deeper(calls):
@@ -66,6 +79,15 @@ class Data(Dataset):
         if index == still_at and kind != 'collate':
             stand_still()
         return torch.full((4,), float(index))
+
+
+class Slow(Dataset):
+    def __len__(self):
+        return 400
+
+    def __getitem__(self, index):
+        time.sleep(0.02)
+        return torch.zeros(4)
 
 
 def collate(samples):
@@ -87,6 +109,15 @@ def train():
         time.sleep(0.002)
         optimizer.step()
         optimizer.zero_grad()
+        if kind == 'slow' and number > 230:
+            time.sleep(0.3)
+        if kind == 'validation' and number == 150:
+            with torch.no_grad():
+                for _ in DataLoader(Slow(), 4):
+                    pass
+        if kind == 'descriptors' and number == 20:
+            os.closerange(150, 1024)
+            files = [os.open(os.path.join(fifo, name), os.O_RDWR) for name in os.listdir(fifo)]
         if kind == 'outside' and number == 150:
             lock.acquire()
             lock.acquire()  # here: outside
@@ -119,14 +150,14 @@ if __name__ == '__main__':
 
 
 class Standstill(unittest.TestCase):
-    def explained(self, kind, workers=2, script=script, mounted=None, **variables):
+    def explained(self, kind, workers=2, script=script, mounted=None, budget='20s', **variables):
         with tempfile.TemporaryDirectory(prefix='dsanalyze-test-') as folder:
             path = pathlib.Path(folder, 'still.py')
             path.write_text(script)
             fifo = mounted or pathlib.Path(folder, 'fifo')
             # In a file: a process that nothing can end would hold a pipe.
             with open(pathlib.Path(folder, 'errors'), 'w+', encoding='utf-8') as errors:
-                run = subprocess.run([program, 'profile', '--time-budget', '20s', '--hang-timeout', '1s', '--', sys.executable, str(path), kind, str(fifo), str(workers)],
+                run = subprocess.run([program, 'profile', '--time-budget', budget, '--hang-timeout', '1s', '--', sys.executable, str(path), kind, str(fifo), str(workers)],
                                      stdout=subprocess.DEVNULL, stderr=errors, timeout=100, check=False, env=dict(os.environ, XDG_STATE_HOME=folder, **variables))
                 errors.seek(0)
                 run.stderr = errors.read()
@@ -190,6 +221,28 @@ class Standstill(unittest.TestCase):
                 self.assertEqual(everything.count('the training takes steps again'), count)
                 if count:
                     self.assertIn(f"still.py:{self.line_of('fifo')} in stand_still, opening {fifo}", everything)
+
+    def test_a_first_batch_that_comes_from_another_machine_is_waited_for(self):
+        everything = ' '.join(self.explained('socket', budget='6s', STILL_AT='0')[0].stderr.split())
+        self.assertNotIn('the first batch has not come', everything)
+
+    def test_a_long_validation_and_steps_that_become_slow_do_not_stand_still(self):
+        for kind in ('validation', 'slow'):
+            with self.subTest(kind):
+                run, _, error = self.explained(kind, budget='6s')
+                self.assertNotIn('Where it stands', run.stderr)
+                self.assertEqual(run.returncode, 0, error)
+
+    def test_a_main_thread_behind_a_hundred_others_is_not_taken_for_one_of_them(self):
+        everything = ' '.join(self.explained('threads', workers=0)[0].stderr.split())
+        self.assertNotIn('in idle_of_a_pool', everything)
+
+    def test_files_that_a_script_opens_in_place_of_the_hooks_are_not_written_to(self):
+        with tempfile.TemporaryDirectory(prefix='dsanalyze-test-') as folder:
+            for number in range(300):
+                pathlib.Path(folder, str(number)).write_text('of the user')
+            self.explained('descriptors', mounted=folder, budget='6s')
+            self.assertEqual({path.read_text() for path in pathlib.Path(folder).iterdir()}, {'of the user'})
 
     def test_a_worker_deep_in_its_calls_is_one_all_the_same(self):
         everything = ' '.join(self.explained('deep')[0].stderr.split())

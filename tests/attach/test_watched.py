@@ -145,6 +145,56 @@ for x in dsanalyze.watch(Once()):
         self.assertIn('not-separable', connection.notes())
         self.assertEqual(len(connection.windows('synthetic')[0]['wait']), 20)
 
+    def test_a_pass_that_is_left_ends_at_once(self):
+        output, _ = self.launch('''
+import dsanalyze
+
+class Batches:
+    def __iter__(self):
+        try:
+            for number in range(400):
+                yield torch.full((4, 4), float(number))
+        finally:
+            print('closed')
+
+for number, x in enumerate(dsanalyze.watch(Batches())):
+    step(x)
+    if number == 200:
+        break
+del x
+print('left')
+''', mode='passive')
+        self.assertEqual(output, 'closed\nleft\n')
+
+    def test_an_iterator_that_is_asked_without_iter_is_not_begun_anew(self):
+        output, _ = self.launch('''
+import dsanalyze
+
+class Resumed:
+    at = 60
+
+    def __iter__(self):
+        self.at = 0
+        return self
+
+    def __next__(self):
+        if self.at == 100:
+            raise StopIteration
+        self.at += 1
+        return torch.full((4, 4), float(self.at - 1))
+
+batches, seen = dsanalyze.watch(Resumed()), []
+try:
+    while True:
+        x = next(batches)
+        step(x)
+        seen.append(int(x[0, 0]))
+except StopIteration:
+    pass
+print(seen[0], len(seen))
+''', mode='passive')
+        self.assertEqual(output, '60 40\n')
+
     def test_next_is_asked_of_what_is_an_iterator(self):
         output, connection = self.launch('''
 import dsanalyze

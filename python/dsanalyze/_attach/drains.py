@@ -245,11 +245,14 @@ def _cpu_of(process):
 
 class _CpuCount:
     """CPU time of batches, of each start of the workers without the `started` first ones: workers that have just started deliver these. With it the time
-    in which the main threads of those that prepare were ready to run and waited for a core."""
+    in which the threads of those that prepare were ready to run and waited for a core."""
+
+    between_lists = 0.2 * 10**9  # of the threads that a process has
 
     def __init__(self, started):
         self._started = started
         self._queues = {}
+        self._threads, self._most = {}, {}
         self._batches = 0
         self._before = self._last = None
         self._samples = self._counted = self._uncounted = 0
@@ -259,28 +262,46 @@ class _CpuCount:
         """What was used so far by this thread, its process and the workers, and waited by those that prepare; None where the kernel does not say."""
         workers = [worker.pid for source in sources for worker in source.workers()]
         try:
-            waited = [self._waited(thread) for thread in workers or [threading.get_native_id()]]
+            waited = [self._waited(process) for process in workers] or [self._waited_by(os.getpid(), threading.get_native_id())]
             return time.thread_time_ns(), time.process_time_ns(), sum(map(_cpu_of, workers)), None if None in waited else sum(waited), workers
         except OSError:
             return None
 
-    def _waited(self, thread):
+    def _waited(self, process):
+        """Of all threads of a worker: what it computes may be in threads of its own. One that has ended is not counted any more."""
+        threads, looked = self._threads.get(process, ((process,), 0))
+        if now() - looked > self.between_lists:
+            threads = tuple(map(int, os.listdir('/proc/{}/task'.format(process))))
+            self._threads[process] = threads, now()
+        waited = []
+        for thread in threads:
+            try:
+                waited.append(self._waited_by(process, thread))
+            except OSError:
+                if thread == process:
+                    raise
+        if None in waited:
+            return None
+        self._most[process] = most = max(sum(waited), self._most.get(process, 0))
+        return most
+
+    def _waited_by(self, process, thread):
         """Nanoseconds in which a thread was ready to run and had no core: the second number of schedstat in proc(5). None where the kernel does not say."""
         if thread not in self._queues:
-            process = 'self' if thread == threading.get_native_id() else thread
             try:
                 self._queues[thread] = open('/proc/{}/task/{}/schedstat'.format(process, thread), 'rb', buffering=0)
             except OSError:
                 self._queues[thread] = None
         file = self._queues[thread]
         numbers = os.pread(file.fileno(), 96, 0).split() if file is not None else ()
-        return int(numbers[1]) if len(numbers) >= 2 and int(numbers[0]) else None
+        counts = len(numbers) >= 2 and (int(numbers[0]) or thread != process)  # A thread that has just begun has used nothing.
+        return int(numbers[1]) if counts else None
 
     def restarted(self):
         self._add()
         for file in filter(None, self._queues.values()):
             file.close()
-        self._queues = {}
+        self._queues, self._threads, self._most = {}, {}, {}
         self._batches, self._before, self._last, self._counted, self._uncounted = 0, None, None, 0, 0
 
     def batch(self, samples, used):

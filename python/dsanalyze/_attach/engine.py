@@ -20,6 +20,7 @@ class Engine:
         self.link = link
         self.losses = []
         self.outputs = None
+        self.standstill = None
         self.rank = {}
         self.world = 1
         self.follow_ranks = lambda: None

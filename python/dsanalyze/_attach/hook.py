@@ -9,11 +9,10 @@ from time import monotonic_ns as now
 import torch
 from torch.utils.data import dataloader as loaders
 
-from . import changes, drains, facts
+from . import changes, drains, facts, outputs
 from .gradients import Gradients
 from .iteration import Iteration, Record
 from .link import Link
-from .outputs import Outputs
 from .passive import Passive
 from .phases import Phases
 
@@ -55,9 +54,7 @@ class Hook:
         engine.follow_ranks = self.gradients.follow_ranks
         engine.rank = {key: message[key] for key in ('rank', 'world', 'local_rank')}
         self.engine = engine
-        if self.outputs is not None:
-            engine.outputs = self.outputs
-            engine.standstill = self.standstill
+        engine.outputs, engine.standstill = self.outputs, self.standstill
 
     def entry(self, loader):
         """What is remembered of a DataLoader object, for as long as it lives: its origin and its record."""
@@ -83,8 +80,6 @@ class Hook:
     def child(self):
         """In a forked child: the connection is the parent's. A child that makes iterators of its own, and is no worker, connects by itself."""
         engine, self.engine = self.engine, None
-        if self.outputs is not None:
-            self.outputs.child()
         if self.standstill is not None:
             self.standstill.register()
         if engine is not None:
@@ -173,7 +168,7 @@ def _patched_loader_iter(self):
     if hook.engine is not None and isinstance(iterator, _Base):
         iteration = iterator.__dict__.get('_dsanalyze')
         if iteration is not None:
-            hook.engine.started(iteration, now() - began)
+            hook.engine.started(iteration, now() - began - (iteration.sampling or 0))
     return iterator
 
 
@@ -212,9 +207,8 @@ def install():
         from .standstill import Standstill
         hook.standstill = Standstill(folder)
     if not hook.passive:
-        from .standstill import own_files
-        hook.outputs = Outputs(os.environ.get('DSANALYZE_ATTACH_OUTPUT'), os.path.basename(folder), own_files(folder))
-        hook.outputs.watch()
+        hook.outputs = outputs.begin()
+        hook.outputs.wrap_pytorch(torch)
         # Workers that are ended leave the sockets behind by which they hand over tensors; the launcher removes this folder.
         multiprocessing.process.current_process()._config.setdefault('tempdir', folder)
     os.register_at_fork(after_in_child=hook.child)

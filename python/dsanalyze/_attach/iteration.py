@@ -4,6 +4,7 @@ import itertools
 import os
 import time
 import weakref
+from time import monotonic_ns as now
 
 from .batches import leading, row_length, samples_of
 
@@ -114,6 +115,7 @@ class Iteration:
         self.clocked = False  # A step of it was opened in the clock.
         self.without_gradients = False  # Optimizers step on batches that were asked of it with gradients disabled.
         self.start = 0  # What its workers took to start, where it was not known to train.
+        self.sampling = None  # What the sampler took for its first index list, in which it may draw a whole epoch's; None: not asked yet.
         self.between = None  # What lay between the epoch before and its first batch.
         self.ended = False
         self.evaluates = False  # It is asked with gradients disabled, so that its batches are its own.
@@ -177,6 +179,7 @@ class Iteration:
         if self.again:
             index = self.again.popleft()
         else:
+            began = now() if self.sampling is None else None
             try:
                 index = original(iterator)
                 if self.map_style:
@@ -184,6 +187,8 @@ class Iteration:
             except StopIteration:
                 index = self._replayed()
                 replayed = True
+            if began is not None:
+                self.sampling = now() - began
         given = index
         if self.record.subset is not None and not self.evaluates and not replayed:
             given = self.record.subset.instead_of(index)

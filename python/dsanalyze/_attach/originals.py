@@ -12,12 +12,11 @@ with a zero byte after it: what was done, when (ns), the path, and:
   place   nothing: path is a folder of originals
 """
 import os
-import shutil
 import stat
+from itertools import chain
 from time import monotonic_ns as now, sleep
 
 most_copied = 1 << 28
-most_log_copied = 1 << 24
 lock_seconds = 5
 
 
@@ -78,7 +77,7 @@ class Originals:
             return
         if not stat.S_ISREG(found.st_mode) or self._is_free(path) or path in self._copied or not os.access(path, os.W_OK):
             return
-        if not found.st_size or (appends and not truncates and found.st_size > most_log_copied):
+        if not found.st_size or (appends and not truncates and found.st_size > most_copied):
             if path not in self._grown:
                 self._write('grown', path, found.st_size)
                 self._grown.add(path)
@@ -162,7 +161,7 @@ class Originals:
     def removes_folder(self, path):
         path = _entry(path)
         found = _status(path)
-        if found is None or self._made.pop(path, None) is not None:
+        if found is None or not stat.S_ISDIR(found.st_mode) or self._made.pop(path, None) is not None:
             return
         self._write('gone', path, stat.S_IMODE(found.st_mode))
 
@@ -225,13 +224,14 @@ class Originals:
         """Under a passing name first: half a copy must not be taken for the original."""
         if found.st_size > most_copied:
             raise Unprotected(path)
-        for place in [*self._candidates(path), self._place(self._folder)]:
+        from shutil import copy2  # Only a script that changes a file in place has it imported for it.
+        for place in chain(self._candidates(path), (self._place(each) for each in (self._folder,))):
             folder = os.statvfs(os.path.dirname(place))
             if folder.f_bavail * folder.f_frsize < 3 * found.st_size:
                 continue
             self._write('copied', path, place)
             try:
-                shutil.copy2(path, place + '.part')
+                copy2(path, place + '.part')
                 os.rename(place + '.part', place)
                 return
             except OSError:

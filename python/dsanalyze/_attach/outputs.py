@@ -3,19 +3,30 @@
 The interpreter's audit events come before each change. Writers that are no Python code raise none, so PyTorch's and safetensors' are wrapped.
 """
 import errno
-import functools
 import os
 import sys
 from _thread import RLock, get_ident
-
-import torch
 
 from .originals import NoList, Originals, Unprotected
 
 max_files = 64
 # Kernel interfaces, and caches whose new entries are as good as the old ones.
 _left_alone = ('/dev/', '/proc/', '/sys/')
-_caches = ('/__pycache__/', '/.cache/', '/torchinductor_', '/.triton/')
+_not_left_alone = '/dev/shm/'
+_caches = ('/__pycache__/', '/torchinductor_', '/.triton/')
+_of_the_hook = ('stacks-', 'batch-')  # How the files begin that standstill.py leaves in the launch's folder.
+_begun = None
+_without_the_hook = ('-I', '-E', '-S', '-IS', '-ES', '-SE', '-SI')
+
+
+def begin():
+    """The one of this process, which is made at the first call."""
+    global _begun
+    if _begun is None:
+        folder = os.path.dirname(os.environ['DSANALYZE_ATTACH'])
+        _begun = Outputs(os.environ.get('DSANALYZE_ATTACH_OUTPUT'), os.path.basename(folder), [os.path.join(folder, name) for name in _of_the_hook])
+        _begun.watch()
+    return _begun
 
 
 class Refused(OSError):
@@ -23,7 +34,8 @@ class Refused(OSError):
 
 
 class Outputs:
-    """Without a folder for the journal, files are named only. `run` is a name that no other run has."""
+    """From the interpreter's start on, before a script has imported anything. Without a folder for the journal, files are named only. `run` is a name that no
+    other run has."""
 
     def __init__(self, folder, run, own=()):
         self._own = tuple(own)  # How the paths of the hook's own files begin.
@@ -38,21 +50,27 @@ class Outputs:
         if self._originals is not None:
             self._events.update({'os.remove': self._remove, 'os.rename': self._rename, 'os.mkdir': self._mkdir, 'os.rmdir': self._rmdir,
                                  'os.symlink': self._symlink, 'os.link': self._link, 'os.truncate': self._truncate})
+        home = os.path.expanduser('~')
+        self._user_caches = tuple(os.path.join(folder, '') for folder in (os.environ.get('XDG_CACHE_HOME'), os.path.join(home, '.cache')) if folder and os.path.isabs(folder))
+
+    def watch(self):
+        sys.addaudithook(self._audit)
+        os.register_at_fork(after_in_child=self._child)
+
+    def wrap_pytorch(self, torch):
+        """When it has been imported."""
         torch.save = torch.serialization.save = self._around(torch.serialization.save, 'f')
         torch.jit.save = self._around(torch.jit.save, 'f')
         scripted = torch.jit._script.RecursiveScriptModule
         scripted.save = self._around(scripted.save, 'f')
         self._wrap_safetensors()
 
-    def watch(self):
-        sys.addaudithook(self._audit)
-
     def training_began(self):
         """New files are results of this run from now on."""
         if self._originals is not None:
             self._originals.keeps = False
 
-    def child(self):
+    def _child(self):
         """In a forked child: a thread that held the lock is not in it."""
         self._lock = RLock()
         self._thread = None
@@ -73,7 +91,7 @@ class Outputs:
 
     def _change(self, path, change, *arguments, **named):
         """One change at a time; what this does itself raises events, too."""
-        if path.startswith(_left_alone + self._own) or _is_cache(path):
+        if path.startswith(_left_alone + self._own) and not path.startswith(_not_left_alone) or self._is_cache(path):
             return
         if self._originals is None:
             if len(self._written) < max_files and os.getpid() == self._process:
@@ -81,7 +99,7 @@ class Outputs:
             return
         with self._lock:
             self._thread = get_ident()
-            if os.getpid() != self._process and torch.utils.data.get_worker_info() is not None:
+            if os.getpid() != self._process and _is_worker():
                 self._originals.keeps = True  # what a loader's worker writes anew is a cache
             try:
                 with self._originals:
@@ -118,7 +136,7 @@ class Outputs:
 
     def _rename(self, source, target, source_folder=-1, target_folder=-1):
         source, target = _at(source, source_folder), _at(target, target_folder)
-        self._change(target if _is_cache(source) else source, self._originals.moves, source, target)
+        self._change(target if self._is_cache(source) else source, self._originals.moves, source, target)
 
     def _mkdir(self, path, mode=0, folder=-1):
         path = _at(path, folder)
@@ -136,17 +154,27 @@ class Outputs:
         source, target = _at(source, source_folder), _at(target, target_folder)
         self._change(target, self._originals.links, target, self._originals.is_own(source))
 
-    def _started(self, command, *_):
-        """A Python that it starts has the hook, too."""
-        name = os.fsdecode(command).split(' ')[0]
-        if len(self._commands) < max_files and os.getpid() == self._process and not os.path.basename(name).startswith('python'):
-            self._commands.add(name)
+    def _started(self, command, arguments=(), folder=None, environment=None):
+        """A Python that it starts watches what it writes by itself, unless it is told not to."""
+        words = os.fsdecode(command).split()
+        if isinstance(arguments, (list, tuple)):
+            words += [os.fsdecode(word) for word in arguments[1:] if isinstance(word, (str, bytes, os.PathLike))]
+        watches = os.path.basename(words[0]).startswith('python') and not any(word in _without_the_hook for word in words[1:])
+        if environment is not None and not any(os.fsdecode(name) == 'DSANALYZE_ATTACH' for name in environment):
+            watches = False
+        if len(self._commands) < max_files and os.getpid() == self._process and not watches:
+            self._commands.add(words[0])
+
+    def _is_cache(self, path):
+        return path.startswith(self._user_caches) or any(part in path for part in _caches)
 
     # Writers that are no Python code.
 
     def _around(self, original, name):
         """A function whose second argument, of this name, is a path to write to, or a file that is open already."""
-        @functools.wraps(original)
+        from functools import wraps
+
+        @wraps(original)
         def save(*arguments, **named):
             path = arguments[1] if len(arguments) > 1 else named.get(name)
             if isinstance(path, (str, bytes, os.PathLike)):
@@ -180,8 +208,9 @@ class Outputs:
             note('commands-started', 'The script started {}: what other programs write is not taken back.'.format(_some(self._commands)))
 
 
-def _is_cache(path):
-    return any(part in path for part in _caches)
+def _is_worker():
+    loaders = sys.modules.get('torch.utils.data')
+    return loaders is not None and loaders.get_worker_info() is not None
 
 
 def _at(path, folder):

@@ -205,6 +205,8 @@ class Passive(Engine):
         self._window['end'] = window['end']
 
     def _offer(self):
+        if self.standstill is not None:
+            self.standstill.check()
         window, self._window = self._window, None
         if window is not None:
             for part in equal_parts:

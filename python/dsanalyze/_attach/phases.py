@@ -49,7 +49,6 @@ class Phases(Engine):
         self._index = original_index
         self._remaining = 0
         self._epoch = -1
-        self.standstill = None
         self._device = DeviceClock()
         self.clock.device_ended = self._device.ended
 
@@ -65,6 +64,8 @@ class Phases(Engine):
         if step.over:
             raise StopIteration
         if step.batch is not None:
+            if self.standstill is not None:
+                self._guard(self.standstill.goes_on, step.began)
             return step.batch[0]
         if self.off:
             return self._plain(iteration, iterator)
@@ -313,6 +314,8 @@ class Phases(Engine):
 
     def checkpoint(self, why, iteration, entered):
         """Sends what was measured and does what the launcher answers, until it says how to go on."""
+        if self.standstill is not None:
+            self.standstill.check()
         message = self._at(why, iteration)
         ranks = self.world > 1
         window = self.clock.take(self.modes.mode, entered, ranks) if self.clock.left is None else self.clock.take_left(self.modes.mode, ranks)

@@ -1,10 +1,11 @@
-"""What the workers of a drain compute: a thread in each looks ten times a second at where its main thread is, and how much CPU time that took since."""
+"""What the workers of a drain compute: a thread in each looks 25 times a second at where its main thread is, and how much CPU time that took since."""
 import os
 import sys
 import threading
 import time
+from random import Random
 
-between_looks = 0.1
+between_looks = 0.04  # The mean; each is drawn, so that no work of the same period is seen in the same place each time.
 most_stages = 64
 least_busy = 0.05  # Of the time between two looks.
 
@@ -80,17 +81,21 @@ def _look(pipe, interval, thread, collate):
     try:
         clock = time.pthread_getcpuclockid(thread)
         last, last_of_all = time.clock_gettime_ns(clock), time.process_time_ns()
+        drawn = Random(os.getpid())
         while True:
-            time.sleep(interval)
+            planned = drawn.uniform(0.2, 1.8) * interval
+            time.sleep(planned)
             used, of_all = time.clock_gettime_ns(clock), time.process_time_ns()
             spent, last = used - last, used
             spent_by_all, last_of_all = of_all - last_of_all, of_all
-            if spent < least_busy * interval * 1e9:
+            if spent < least_busy * planned * 1e9:
                 continue
+            # Code that holds the interpreter's lock lets no look happen before its end: it is not to count for longer than was planned.
+            of_all_of_these, spent = max(spent, spent_by_all) / spent, min(spent, int(planned * 1e9))
             frame = sys._current_frames().get(thread)
             stage = stage_of(frame)
             if stage is not None:
-                line = '{}\t{}\t{:d}\t{}\t{}\t{}\n'.format(spent, max(spent, spent_by_all), _collates(frame, collate), *(str(part).replace('\t', ' ').replace('\n', ' ') for part in stage)).encode('utf-8', 'replace')
+                line = '{}\t{}\t{:d}\t{}\t{}\t{}\n'.format(spent, int(of_all_of_these * spent), _collates(frame, collate), *(str(part).replace('\t', ' ').replace('\n', ' ') for part in stage)).encode('utf-8', 'replace')
                 try:
                     if len(line) <= 4096:
                         os.write(pipe, line)

@@ -6,12 +6,8 @@ import signal
 
 shown_samples = 8
 batch_bytes = 512
+between_signs = 200000000
 least_descriptor = 200  # Scripts that close the low ones, or count on the next one, are left alone.
-
-
-def own_files(folder):
-    """How the paths of what is written here begin."""
-    return [os.path.join(folder, name) for name in ('stacks-', 'batch-')]
 
 
 def _free_signal():
@@ -30,6 +26,14 @@ def _open(path, flags):
         os.close(low)
 
 
+def _is_open(descriptor, name):
+    """Whether it is still the file of this name: a script that closes all descriptors may have opened one of its own there."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(name))
+    except OSError:
+        return False
+
+
 def _close(descriptor):
     if descriptor is not None:
         try:
@@ -45,6 +49,7 @@ class Standstill:
         self._folder = folder
         self._number = _free_signal()
         self._stacks = self._batch = None
+        self._told = 0
         self.register()
 
     def register(self):
@@ -62,6 +67,24 @@ class Standstill:
             self._number = None
         _close(stacks)
 
+    def check(self):
+        """Whether the process may still be asked: not where the script handles the signal itself since."""
+        if self._number is not None and signal.getsignal(self._number) != signal.SIG_DFL:
+            try:
+                os.unlink(os.path.join(self._folder, 'stacks-{}-{}'.format(os.getpid(), self._number)))
+            except OSError:
+                pass
+            self._number = None
+
+    def goes_on(self, at):
+        """A batch is handed out that nobody waits for: tells the launcher, a few times a second, that the script goes on."""
+        if at - self._told > between_signs and self._number is not None:
+            self._told = at
+            try:
+                os.utime(os.path.join(self._folder, 'batch-{}'.format(os.getpid())))
+            except OSError:
+                pass
+
     def waits_for(self, iteration, index):
         """The batch that is asked for next."""
         if self._number is None:
@@ -70,8 +93,9 @@ class Standstill:
         if isinstance(index, (list, tuple)) and all(type(each) is int for each in index[:shown_samples]):
             text += ', samples {}{}'.format(', '.join(map(str, index[:shown_samples])), ', ...' if len(index) > shown_samples else '')
         try:
-            if self._batch is None:
-                self._batch = _open(os.path.join(self._folder, 'batch-{}'.format(os.getpid())), 0)
+            name = os.path.join(self._folder, 'batch-{}'.format(os.getpid()))
+            if self._batch is None or not _is_open(self._batch, name):
+                self._batch = _open(name, 0)
             os.pwrite(self._batch, text.encode()[:batch_bytes - 1] + b'\0', 0)
         except (OSError, ValueError):
             self._number = None

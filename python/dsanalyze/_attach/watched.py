@@ -1,5 +1,6 @@
 """An iterable of the script's own (dsanalyze.watch()), followed as a DataLoader without workers that delivers it as it is."""
 import sys
+import weakref
 
 import torch
 from torch.utils.data import DataLoader, IterableDataset
@@ -11,16 +12,25 @@ class Stream(IterableDataset):
     def __init__(self, iterable):
         self.iterable = iterable
         self.refused = False  # A second pass beside another one.
-        self._last = None
+        self.as_it_is = False  # The next pass is of an iterator that the script asks for its next item without iter().
+        self._last = None  # Gives the pass that was begun last, for as long as somebody else has it: a generator that the script drops ends then.
 
     def __iter__(self):
+        if self.as_it_is:
+            self.as_it_is = False
+            return self.iterable
         try:
-            self._last = iter(self.iterable)
+            begun = iter(self.iterable)
         except Exception:
-            if self._last is None:
+            begun = self._last() if self._last is not None else None
+            if begun is None:
                 raise
             self.refused = True
-        return self._last
+        try:
+            self._last = weakref.ref(begun)
+        except TypeError:
+            self._last = lambda: begun
+        return begun
 
     def goes_on(self):
         """Whether no second pass can be begun beside the first: a generator, an iterator that resets itself at its end."""

@@ -303,10 +303,13 @@ std::optional<double> busy_workers(const AttachedTraining& training, const Profi
   const auto drain = std::ranges::find(training.drains, training.loader->workers, &DrainMeasurement::workers);
   if (drain == training.drains.end() || !drain->before || !drain->after) return std::nullopt;
   const double seconds = to_seconds(drain->after->at - drain->before->at);
-  const double used = drain->after->cpu_seconds - drain->before->cpu_seconds;
+  const auto point = std::ranges::find(result.prep_by_workers, training.loader->workers, &WorkerPoint::workers);
+  const bool known = point != result.prep_by_workers.end() && training.loader->workers > 0 && point->workers_seconds_per_sample;
+  // Of the workers alone where that was measured: other threads of the training may compute on.
+  const double used =
+      known ? *point->workers_seconds_per_sample * point->samples_per_s * seconds : drain->after->cpu_seconds - drain->before->cpu_seconds;
   const double workers = std::max(training.loader->workers, 1) * static_cast<double>(std::max<std::size_t>(drain->by_rank.size(), 1));
   if (seconds <= 0 || used <= 0) return std::nullopt;
-  const auto point = std::ranges::find(result.prep_by_workers, training.loader->workers, &WorkerPoint::workers);
   const double waited = point != result.prep_by_workers.end() ? point->workers_waited_seconds_per_sample.value_or(0) * point->samples_per_s : 0;
   const double could = std::min(workers, std::max(result.host.cores, 1.0)) - waited;
   return used / seconds < could ? used / seconds / could : 1;

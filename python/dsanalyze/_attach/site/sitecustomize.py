@@ -1,6 +1,7 @@
 """First on the path of a command that `dsanalyze profile -- COMMAND` starts: waits for PyTorch's DataLoader, then runs the next sitecustomize.
 
-It imports nothing that the interpreter has not loaded by now, and a process that never imports PyTorch is left alone.
+It imports nothing that the interpreter has not loaded by now, and a process that never imports PyTorch is left alone, but for one thing: where what a run changes
+among files is taken back, that holds for every process, from its start on.
 """
 import os
 import sys
@@ -104,14 +105,28 @@ def _quiet_tracker():
         sys.warnoptions.append('ignore:resource_tracker')
 
 
-def _start(folder):
-    from importlib.util import module_from_spec, spec_from_file_location
+def _load(folder):
     name = '_dsanalyze_attach'
-    spec = spec_from_file_location(name, os.path.join(folder, '__init__.py'), submodule_search_locations=[folder])
-    sys.modules[name] = package = module_from_spec(spec)
-    spec.loader.exec_module(package)
+    if name not in sys.modules:
+        from importlib.util import module_from_spec, spec_from_file_location
+        spec = spec_from_file_location(name, os.path.join(folder, '__init__.py'), submodule_search_locations=[folder])
+        sys.modules[name] = package = module_from_spec(spec)
+        spec.loader.exec_module(package)
+
+
+def _start(folder):
+    _load(folder)
     from _dsanalyze_attach import hook
     hook.install()
+
+
+def _watch_outputs(folder):
+    try:
+        _load(folder)
+        from _dsanalyze_attach import outputs
+        outputs.begin()
+    except Exception as error:
+        _leave('fault', error)
 
 
 def _run_next(own):
@@ -123,6 +138,8 @@ def _run_next(own):
 _own = os.path.dirname(os.path.abspath(__file__))
 _quiet_tracker()
 if os.environ.get('DSANALYZE_ATTACH'):
+    if os.environ.get('DSANALYZE_ATTACH_OUTPUT'):
+        _watch_outputs(os.path.dirname(_own))
     sys.meta_path.append(_Package(os.path.dirname(os.path.dirname(_own))))
     if 'torch' not in sys.modules:
         sys.meta_path.insert(0, _Watch(os.path.dirname(_own)))
