@@ -143,7 +143,7 @@ class Drains(unittest.TestCase):
         for known in (True, False):
             count = _CpuCount(1)
             if not known:
-                count._waited = lambda thread: None
+                count._waited_by = lambda process, thread: None
             for _ in range(3):
                 count.batch(4, count.used([Source()]))
             self.assertEqual(sorted(count.take()), ['process', 'samples', 'thread', *(['waited'] if known else []), 'workers'])

@@ -83,7 +83,7 @@ class Data(Dataset):
 
 class Slow(Dataset):
     def __len__(self):
-        return 400
+        return 200
 
     def __getitem__(self, index):
         time.sleep(0.02)

@@ -115,12 +115,20 @@ TEST_CASE("workers that hardly use the CPU while they prepare wait for something
   CHECK(profile_of(launched).bottleneck->detail == "prep");
 }
 
+TEST_CASE("what other threads of a training compute while its loader is drained is none of the workers'") {
+  LaunchedTraining launched = prep_bound();
+  DrainMeasurement& drain = launched.training.drains.front();
+  drain.after->cpu_seconds = 9;  // of 10 s and one core
+  drain.by_rank[0].cpu = {1000, 0.01, 0.01, 0.02, 0};
+  CHECK(profile_of(launched).bottleneck->detail == "latency");
+}
+
 TEST_CASE("workers that hardly use the CPU as they have no core are limited by prep") {
   LaunchedTraining launched = prep_bound();
   DrainMeasurement& drain = launched.training.drains.front();
   drain.after->cpu_seconds = 2;  // of 10 s
   DrainedMessage& drained = drain.by_rank[0];
-  drained.cpu = {1000, 0.01, 0.01, 0.2, 0};
+  drained.cpu = {1000, 0.01, 0.01, 0.1, 0};  // 16 % of the core
   CHECK(profile_of(launched).bottleneck->detail == "latency");
   const double rate = profile_of(launched).prep->samples_per_s;
   drained.cpu->waited_seconds = 0.7 * 1000 / rate;  // 70 % of the time of a core
