@@ -268,7 +268,7 @@ for epoch in range(1000):
         self.assert_nothing_left()
         self.assertEqual({path.name: path.read_text() for path in self.work.iterdir()}, {'best.pt': 'best', 'before.pt': 'before', 'log.txt': 'old '})
         for place in self.work.parents:
-            self.assertEqual(list(place.glob('.dsanalyze-kept-*')), [])
+            self.assertEqual(list(place.glob('.dsanalyze-kept-dsanalyze-*')), [])
 
     def test_what_a_script_changes_is_taken_back_and_said(self):
         run = self.run_program('--time-budget', '5s', '--json', command=[sys.executable, self.folder / 'script.py'], cwd=self.work)
@@ -317,6 +317,7 @@ subprocess.run([sys.executable, '-I', '-c', 'pass'], check=True)
             self.assertEqual(pathlib.Path(shared.name).read_bytes(), b'shared')
         findings = {finding['code']: finding['message'] for finding in json.loads(run.stdout)['findings']}
         self.assertIn(sys.executable, findings['commands-started'])  # -I leaves the hook out
+        self.assertNotIn('files-written', findings)  # The hook's own files are none of the script's.
 
     def test_it_stays_where_that_is_asked_for(self):
         run = self.run_program('--time-budget', '5s', '--json', '--keep-output', command=[sys.executable, self.folder / 'script.py'], cwd=self.work)

@@ -316,4 +316,26 @@ TEST_CASE("batches for a GPU are told to be pinned, and those that the CPU train
   CHECK(find(advice_on(late), "pin-memory") == nullptr);
 }
 
+TEST_CASE("one worker more makes sure of a gain where training and workers share the cores") {
+  TrainingModel model;
+  model.workers = 0;
+  model.cores = 2;
+  for (const int workers : {1, 2}) model.prep.push_back({workers, workers * 500.0, 0.01});
+  model.worker_cpu = 0.002;
+  model.process_cpu = model.thread_cpu = 0.0002;
+  model.step_samples = 8;
+  model.ingestion = 400;
+  model.ingestion_error = 0.01;
+  model.training_cpu = 1 / model.ingestion;  // one of the two cores
+  model.delivery_seconds = model.step_samples * model.thread_cpu;
+  model.found = 222;
+  model.ci95_found = {170, 277};
+  model.shares_cores = true;
+  CHECK(rates_of(model, {.workers = 1}).ci95.low < model.ci95_found.high);
+  REQUIRE(fix_of(model));
+  CHECK(fix_of(model)->workers == 2);
+  model.ci95_found.high = 240;
+  CHECK(fix_of(model)->workers == 1);
+}
+
 }  // namespace dsanalyze

@@ -14,7 +14,7 @@ max_files = 64
 _left_alone = ('/dev/', '/proc/', '/sys/')
 _not_left_alone = '/dev/shm/'
 _caches = ('/__pycache__/', '/torchinductor_', '/.triton/')
-_of_the_hook = ('stacks-', 'batch-')  # How the files begin that standstill.py leaves in the launch's folder.
+_of_the_hook = ('stacks-', 'batch-', 'torch-', 'fault-')  # How the files begin that processes leave for the launcher in its folder.
 _begun = None
 _without_the_hook = ('-I', '-E', '-S', '-IS', '-ES', '-SE', '-SI')
 
@@ -24,7 +24,7 @@ def begin():
     global _begun
     if _begun is None:
         folder = os.path.dirname(os.environ['DSANALYZE_ATTACH'])
-        _begun = Outputs(os.environ.get('DSANALYZE_ATTACH_OUTPUT'), os.path.basename(folder), [os.path.join(folder, name) for name in _of_the_hook])
+        _begun = Outputs(os.environ.get('DSANALYZE_ATTACH_OUTPUT'), os.path.basename(folder), own=[os.path.join(folder, name) for name in _of_the_hook])
         _begun.watch()
     return _begun
 
@@ -37,8 +37,8 @@ class Outputs:
     """From the interpreter's start on, before a script has imported anything. Without a folder for the journal, files are named only. `run` is a name that no
     other run has."""
 
-    def __init__(self, folder, run, own=()):
-        self._own = tuple(own)  # How the paths of the hook's own files begin.
+    def __init__(self, folder, run, own):
+        self._left_alone = (*_left_alone, *own)  # `own`: how the paths of the hook's own files begin.
         self._originals = Originals(folder, run) if folder else None
         self._written = set()
         self._unprotected = set()
@@ -91,7 +91,7 @@ class Outputs:
 
     def _change(self, path, change, *arguments, **named):
         """One change at a time; what this does itself raises events, too."""
-        if path.startswith(_left_alone + self._own) and not path.startswith(_not_left_alone) or self._is_cache(path):
+        if path.startswith(self._left_alone) and not path.startswith(_not_left_alone) or self._is_cache(path):
             return
         if self._originals is None:
             if len(self._written) < max_files and os.getpid() == self._process:

@@ -35,7 +35,7 @@ Table one_profiles_rates(const ProfileResult& result) {
                                    format_number(static_cast<double>(rate->windows)),
                                    rate_note(*rate)};
     if (tokens) cells.insert(cells.begin() + 3, format_number(rate->samples_per_s * static_cast<double>(*tokens)));
-    table.add(std::move(cells));
+    table.add(cells);
   }
   return table;
 }

@@ -4,7 +4,7 @@ usage: public_scripts.py PROGRAM --repositories FOLDER --photos FOLDER --work FO
 
 The scripts stand in public_scripts.json: repository (cloned below --repositories by its name), folder and arguments in it. Their data is made up in --work of the
 photographs in --photos: as ImageNet lies ({imagenet}: train, val), as MNIST does ({mnist}), images with masks ({pairs}), with captions in tar shards ({captions}), with boxes
-({detections}), and in one folder ({flat}). A script's own folder for data is linked to it ("links"). Each is profiled, and the command that its first advice names (`whatif ... --validate`) is run. Let nothing else run.
+({detections}), and in one folder ({flat}). A script's own folder for data is linked to it ("links"). PyTorch computes in one thread (OMP_NUM_THREADS=1), so that of a few cores some are left for workers. Each is profiled, and the command that its first advice names (`whatif ... --validate`) is run. Let nothing else run.
 """
 
 import argparse
@@ -95,10 +95,14 @@ def first_advice(record):
     return "-", None
 
 
-def checked(arguments, command, folder, place):
+def environment_of(script):
+    return dict(os.environ, OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", WANDB_MODE="disabled", **script.get("environment", {}))
+
+
+def checked(arguments, script, command, folder, place):
     """The prediction and what was measured of the change, from the command that the profile names."""
     words = command.replace("dsanalyze", arguments.program, 1).split()
-    run = subprocess.run([*words, "--json", "-o", place], cwd=folder, capture_output=True, text=True, check=False, timeout=900)
+    run = subprocess.run([*words, "--json", "-o", place], cwd=folder, env=environment_of(script), capture_output=True, text=True, check=False, timeout=900)
     if not place.exists():
         return {"failed": run.stderr.strip().splitlines()[-1:]}
     result = json.loads(place.read_text())
@@ -121,8 +125,7 @@ def profiled(arguments, script, places, work):
     place = work / f"{script['name']}.json"
     place.unlink(missing_ok=True)
     command = [arguments.python, *(word.format(**places) for word in script["command"])]
-    environment = dict(os.environ, HF_HUB_OFFLINE="1", WANDB_MODE="disabled", **script.get("environment", {}))
-    run = subprocess.run([arguments.program, "profile", "--time-budget", f"{arguments.time_budget:g}s", "--quiet", "-o", place, "--", *command], cwd=folder, env=environment,
+    run = subprocess.run([arguments.program, "profile", "--time-budget", f"{arguments.time_budget:g}s", "--quiet", "-o", place, "--", *command], cwd=folder, env=environment_of(script),
                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, check=False)
     row = {"name": script["name"], "repository": script["repository"], "commit": commit, "command": " ".join(script["command"])}
     if not place.exists():
@@ -135,7 +138,7 @@ def profiled(arguments, script, places, work):
                found=(record.get("attained") or {}).get("samples_per_s"), advice=advice, workers=record["loader"]["workers"],
                findings=[finding["code"] for finding in record["findings"]], hot=record.get("hot"))
     if check and not arguments.no_check:
-        row["check"] = checked(arguments, check, folder, work / f"{script['name']}.check.json")
+        row["check"] = checked(arguments, script, check, folder, work / f"{script['name']}.check.json")
     return row
 
 
