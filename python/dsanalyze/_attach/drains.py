@@ -268,7 +268,7 @@ class _CpuCount:
             return None
 
     def _waited(self, process):
-        """Of all threads of a worker: what it computes may be in threads of its own. One that has ended is not counted any more."""
+        """Of the thread of a worker that waited the longest: what it computes may be in a thread of its own, and those that only look, or pass batches on, wait less."""
         threads, looked = self._threads.get(process, ((process,), 0))
         if now() - looked > self.between_lists:
             threads = tuple(map(int, os.listdir('/proc/{}/task'.format(process))))
@@ -282,7 +282,7 @@ class _CpuCount:
                     raise
         if None in waited:
             return None
-        self._most[process] = most = max(sum(waited), self._most.get(process, 0))
+        self._most[process] = most = max(*waited, self._most.get(process, 0))
         return most
 
     def _waited_by(self, process, thread):
