@@ -225,7 +225,7 @@ class Originals:
         if found.st_size > most_copied:
             raise Unprotected(path)
         from shutil import copy2  # Only a script that changes a file in place has it imported for it.
-        for place in chain(self._candidates(path), (self._place(each) for each in (self._folder,))):
+        for place in chain(self._candidates(path), [self._place(self._folder)]):
             folder = os.statvfs(os.path.dirname(place))
             if folder.f_bavail * folder.f_frsize < 3 * found.st_size:
                 continue

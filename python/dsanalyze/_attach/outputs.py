@@ -16,7 +16,6 @@ _not_left_alone = '/dev/shm/'
 _caches = ('/__pycache__/', '/torchinductor_', '/.triton/')
 _of_the_hook = ('stacks-', 'batch-', 'torch-', 'fault-')  # How the files begin that processes leave for the launcher in its folder.
 _begun = None
-_without_the_hook = ('-I', '-E', '-S', '-IS', '-ES', '-SE', '-SI')
 
 
 def begin():
@@ -159,7 +158,7 @@ class Outputs:
         words = os.fsdecode(command).split()
         if isinstance(arguments, (list, tuple)):
             words += [os.fsdecode(word) for word in arguments[1:] if isinstance(word, (str, bytes, os.PathLike))]
-        watches = os.path.basename(words[0]).startswith('python') and not any(word in _without_the_hook for word in words[1:])
+        watches = os.path.basename(words[0]).startswith('python') and not _without_the_hook(words[1:])
         if environment is not None and not any(os.fsdecode(name) == 'DSANALYZE_ATTACH' for name in environment):
             watches = False
         if len(self._commands) < max_files and os.getpid() == self._process and not watches:
@@ -206,6 +205,16 @@ class Outputs:
                  paths=sorted(self._unprotected)[:max_files])
         if self._commands:
             note('commands-started', 'The script started {}: what other programs write is not taken back.'.format(_some(self._commands)))
+
+
+def _without_the_hook(options):
+    """Whether a Python is told to leave out PYTHONPATH or sitecustomize: -I, -E or -S before its script, alone or with others (-IS)."""
+    for option in options:
+        if not option.startswith('-') or option[1:2] in ('c', 'm', '-'):
+            return False
+        if option[1:2] not in ('W', 'X') and set(option) & set('IES'):
+            return True
+    return False
 
 
 def _is_worker():

@@ -91,11 +91,11 @@ def _look(pipe, interval, thread, collate):
             if spent < least_busy * planned * 1e9:
                 continue
             # Code that holds the interpreter's lock lets no look happen before its end: it is not to count for longer than was planned.
-            of_all_of_these, spent = max(spent, spent_by_all) / spent, min(spent, int(planned * 1e9))
+            counted = min(1.0, planned * 1e9 / spent)
             frame = sys._current_frames().get(thread)
             stage = stage_of(frame)
             if stage is not None:
-                line = '{}\t{}\t{:d}\t{}\t{}\t{}\n'.format(spent, int(of_all_of_these * spent), _collates(frame, collate), *(str(part).replace('\t', ' ').replace('\n', ' ') for part in stage)).encode('utf-8', 'replace')
+                line = '{}\t{}\t{:d}\t{}\t{}\t{}\n'.format(int(counted * spent), int(counted * max(spent, spent_by_all)), _collates(frame, collate), *(str(part).replace('\t', ' ').replace('\n', ' ') for part in stage)).encode('utf-8', 'replace')
                 try:
                     if len(line) <= 4096:
                         os.write(pipe, line)

@@ -50,10 +50,12 @@ class Standstill:
         self._number = _free_signal()
         self._stacks = self._batch = None
         self._told = 0
+        self._notes = True  # Batches are written down.
         self.register()
 
     def register(self):
         """The file named after the process and the signal says that it may be asked."""
+        self.check()
         stacks, self._stacks = self._stacks, None
         _close(self._batch)
         self._batch = None
@@ -77,8 +79,8 @@ class Standstill:
             self._number = None
 
     def goes_on(self, at):
-        """A batch is handed out that nobody waits for: tells the launcher, a few times a second, that the script goes on."""
-        if at - self._told > between_signs and self._number is not None:
+        """A batch is handed out for which the script does not wait: tells the launcher, a few times a second, that the script goes on."""
+        if at - self._told > between_signs and self._notes:
             self._told = at
             try:
                 os.utime(os.path.join(self._folder, 'batch-{}'.format(os.getpid())))
@@ -87,7 +89,7 @@ class Standstill:
 
     def waits_for(self, iteration, index):
         """The batch that is asked for next."""
-        if self._number is None:
+        if not self._notes:
             return
         text = 'batch {}'.format(iteration.handed + 1)
         if isinstance(index, (list, tuple)) and all(type(each) is int for each in index[:shown_samples]):
@@ -98,4 +100,4 @@ class Standstill:
                 self._batch = _open(name, 0)
             os.pwrite(self._batch, text.encode()[:batch_bytes - 1] + b'\0', 0)
         except (OSError, ValueError):
-            self._number = None
+            self._notes = False
