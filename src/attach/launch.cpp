@@ -86,6 +86,9 @@ class Launch {
     if (m_settings.mode == AttachMode::phases) m_launched.others = others();
     if (m_tracer) m_launched.accesses = m_tracer->take();
     m_launched.training = m_conductor.training();
+    for (const auto& [process, fault] : left_by_processes("unwatched-"))
+      m_launched.training.notes.push_back(
+          {"process-not-watched", fmt::format("what process {} changed among your files is not taken back: {}", process, fault)});
     m_launched.finished = m_conductor.finished();
     if (m_settings.mode == AttachMode::passive) {
       m_launched.left_behind = m_tree.living();
@@ -142,10 +145,10 @@ class Launch {
         tick(now);
         try {
           check_start(now);
-          if (m_launched.first_step_seconds <= 0) check_first_batch(now);
         } catch (const StandsStill& error) {
           throw Error(explained(error.what()));
         }
+        if (m_launched.first_step_seconds <= 0) check_first_batch(now);
       }
     }
     if (m_settings.mode == AttachMode::phases) {
@@ -196,15 +199,18 @@ class Launch {
     m_quiet_use = use;
     m_next_quiet_look = now + to_nanoseconds(m_settings.plan.hang_seconds);
     if (!is_quiet) return;
-    const Standstill found = explain_standstill(m_tree.living(), m_conductor.training_processes(), m_settings.folder, m_clock);
+    const Standstill found = look_at_processes();
     if (found.waits_for_batch && !found.receives)
-      throw StandsStill(
-          fmt::format("the first batch has not come, and nothing was computed or read for {:g} s (--hang-timeout)", m_settings.plan.hang_seconds));
+      throw Error(explained(
+          fmt::format("the first batch has not come, and nothing was computed or read for {:g} s (--hang-timeout)", m_settings.plan.hang_seconds),
+          found));
   }
 
+  Standstill look_at_processes() { return explain_standstill(m_tree.living(), m_conductor.training_processes(), m_settings.folder, m_clock); }
+
   /// Says where every process is, and adds to `error` which of them stands still.
-  std::string explained(const std::string& error) {
-    const Standstill found = explain_standstill(m_tree.living(), m_conductor.training_processes(), m_settings.folder, m_clock);
+  std::string explained(const std::string& error) { return explained(error, look_at_processes()); }
+  std::string explained(const std::string& error, const Standstill& found) {
     m_events.note("the processes of the training are here:");
     for (const std::string& line : found.lines) m_events.note("  " + line);
     return found.cause.empty() ? error : fmt::format("{}. Where it stands: {}", error, found.cause);
@@ -330,18 +336,24 @@ class Launch {
     return std::filesystem::exists(m_settings.folder / fmt::format("torch-{}", process), ignored);
   }
 
-  /// Fails where the hook could not be installed in a process: it has left the reason, and may have ended since.
-  void check_hook() {
-    constexpr std::string_view fault_files = "fault-";
+  /// What processes have left for this program in files of this kind ("fault-4711"), by PID.
+  [[nodiscard]] std::vector<std::pair<std::string, std::string>> left_by_processes(const std::string& kind) const {
     constexpr std::size_t most_bytes = 4096;
+    std::vector<std::pair<std::string, std::string>> left;
     std::error_code error;
     for (std::filesystem::directory_iterator each(m_settings.folder, error), end; !error && each != end; each.increment(error)) {
       const std::string name = each->path().filename().native();
-      if (!name.starts_with(fault_files)) continue;
-      if (const std::string fault = read_file(each->path(), most_bytes); !fault.empty())  // Else it is just being written.
-        fail(fmt::format("process {} uses PyTorch, and dsanalyze's hook cannot work there: {}. PyTorch 1.13 and newer are supported",
-                         name.substr(fault_files.size()), printable(fault)));
+      if (!name.starts_with(kind)) continue;
+      if (std::string text = read_file(each->path(), most_bytes); !text.empty())  // Else it is just being written.
+        left.emplace_back(name.substr(kind.size()), printable(text));
     }
+    return left;
+  }
+
+  /// Fails where the hook could not be installed in a process: it has left the reason, and may have ended since.
+  void check_hook() {
+    for (const auto& [process, fault] : left_by_processes("fault-"))
+      fail(fmt::format("process {} uses PyTorch, and dsanalyze's hook cannot work there: {}. PyTorch 1.13 and newer are supported", process, fault));
   }
 
   [[nodiscard]] std::string deaf_text() const {

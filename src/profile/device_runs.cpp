@@ -73,10 +73,6 @@ std::vector<ProgressPoint> iterate(const std::string& run, double seconds, const
   return points;
 }
 
-}  // namespace
-
-namespace {
-
 /// As if each of the accelerators did what the one did that was measured.
 Measured synthetic_as_measured(RunContext& context, const MeasuredAccelerator& accelerator) {
   WindowedRate rate = accelerator.rate;

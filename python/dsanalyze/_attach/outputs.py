@@ -14,7 +14,7 @@ max_files = 64
 _left_alone = ('/dev/', '/proc/', '/sys/')
 _not_left_alone = '/dev/shm/'
 _caches = ('/__pycache__/', '/torchinductor_', '/.triton/')
-_of_the_hook = ('stacks-', 'batch-', 'torch-', 'fault-')  # How the files begin that processes leave for the launcher in its folder.
+_of_the_hook = ('stacks-', 'batch-', 'torch-', 'fault-', 'unwatched-')  # How the files begin that processes leave for the launcher in its folder.
 _begun = None
 
 

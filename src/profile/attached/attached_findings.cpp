@@ -267,7 +267,8 @@ void find_attached_problems(const LaunchedTraining& launched, AttachMode mode, P
   find_short_shared_memory(launched, result);
   tell_outputs(launched.outputs, result);
   for (const NoteMessage& note : launched.training.notes)
-    result.findings.push_back({note.code, note.code == "files-changed" ? Severity::warning : Severity::info, printable(note.text)});
+    result.findings.push_back(
+        {note.code, note.code == "files-changed" || note.code == "process-not-watched" ? Severity::warning : Severity::info, printable(note.text)});
 }
 
 }  // namespace dsanalyze

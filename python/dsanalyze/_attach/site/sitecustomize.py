@@ -125,8 +125,8 @@ def _watch_outputs(folder):
         _load(folder)
         from _dsanalyze_attach import outputs
         outputs.begin()
-    except Exception as error:
-        _leave('fault', error)
+    except Exception as error:  # An old Python, for one: it runs as ever.
+        _leave('unwatched', error)
 
 
 def _run_next(own):
