@@ -176,5 +176,25 @@ for x, in DataLoader(data(), 4):
         self.assertEqual(len(connection.of('loader')), 1)
 
 
+class Samplers(ScriptTest):
+    def test_what_a_sampler_draws_before_an_epoch_is_no_start_of_workers(self):
+        output, connection = self.launch('''
+class Slow(torch.utils.data.Sampler):
+    def __iter__(self):
+        time.sleep(0.4)
+        return iter(range(128))
+
+    def __len__(self):
+        return 128
+
+for epoch in range(6):
+    for x, in DataLoader(TensorDataset(torch.randn(128, 4)), 4, sampler=Slow(), num_workers=1):
+        step(x)
+''', run(1000))
+        starts = [message['between']['start'] for message in connection.of('at') if 'between' in message]
+        self.assertGreater(len(starts), 2)
+        self.assertLess(min(starts), 400e6)
+
+
 if __name__ == '__main__':
     unittest.main()

@@ -3,6 +3,7 @@ import statistics
 import unittest
 
 from fake_launcher import Launcher, Plan, drain, end, here, run, switch, unexplained
+from script_rig import ScriptTest
 
 train = here / 'trainings' / 'train.py'
 
@@ -178,6 +179,19 @@ class Synthetic(unittest.TestCase):
         output = launcher.run(train, '--samples', 80, '--workers', 2, '--does', 'raise', '--shuffle', expect=1)
         self.assertIn('bad sample 20', output)
         self.assertEqual(launcher.first.messages[-1].get('exit'), 1)
+
+
+class Tokens(ScriptTest):
+    def test_rows_of_as_many_whole_numbers_are_counted_and_no_others(self):
+        for samples, tokens in (('torch.ones(400, 16, dtype=torch.int64)', 16), ('torch.randn(400, 16)', None), ('torch.ones(400, 16, dtype=torch.uint8)', None),
+                                ('torch.ones(400, dtype=torch.int64)', None), ('[torch.ones(16 + index % 8 // 4, dtype=torch.int64) for index in range(400)]', None)):
+            with self.subTest(samples):
+                _, connection = self.launch(f'''
+for epoch in range(3):
+    for x in DataLoader({samples}, 4):
+        step(x.float().reshape(len(x), -1)[:, :1].repeat(1, 4))
+''', run(50))
+                self.assertEqual({message.get('tokens') for message in connection.of('at') if 'window' in message}, {tokens})
 
 
 if __name__ == '__main__':

@@ -201,6 +201,9 @@ TEST_CASE("workers that start anew for short epochs are told to persist") {
   profile.waits->between_epochs->steps = 10'000;
   CHECK(find(advice_on(profile), "persistent-workers") == nullptr);
   profile.waits->between_epochs->steps = 100;
+  profile.loader->style = LoaderRecord::Style::iterable;  // It may fill a buffer in that time.
+  CHECK(find(advice_on(profile), "persistent-workers") == nullptr);
+  profile.loader->style = LoaderRecord::Style::map;
   profile.loader->persistent = true;
   CHECK(find(advice_on(profile), "persistent-workers") == nullptr);
 }

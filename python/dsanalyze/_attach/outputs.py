@@ -23,8 +23,9 @@ def begin():
     global _begun
     if _begun is None:
         folder = os.path.dirname(os.environ['DSANALYZE_ATTACH'])
-        _begun = Outputs(os.environ.get('DSANALYZE_ATTACH_OUTPUT'), os.path.basename(folder), own=[os.path.join(folder, name) for name in _of_the_hook])
-        _begun.watch()
+        begun = Outputs(os.environ.get('DSANALYZE_ATTACH_OUTPUT'), os.path.basename(folder), own=[os.path.join(folder, name) for name in _of_the_hook])
+        begun.watch()
+        _begun = begun
     return _begun
 
 
