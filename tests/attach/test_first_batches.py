@@ -179,7 +179,7 @@ for x, in DataLoader(data(), 4):
 class Samplers(ScriptTest):
     def test_what_a_sampler_draws_before_an_epoch_is_no_start_of_workers(self):
         output, connection = self.launch('''
-class Slow(torch.utils.data.Sampler):
+class Slow:
     def __iter__(self):
         time.sleep(0.4)
         return iter(range(128))

@@ -53,6 +53,14 @@ TEST_CASE("the first line names the bottleneck of a launched training, and the l
   CHECK_FALSE(says(page, "dsanalyze's own loader"));
 }
 
+TEST_CASE("rates of samples that are rows of tokens are told in tokens a second, too") {
+  ProfileResult result = launched();
+  CHECK_FALSE(says(console_summary(result, {}), "tokens"));
+  result.loader->tokens_per_sample = 1000;
+  CHECK(says(console_summary(result, {}), "tokens/s"));
+  CHECK(says(console_summary(result, {}), "1,000 tokens"));
+}
+
 TEST_CASE("batches that differ in size are told by their range, and equal ones by what the steps took") {
   ProfileResult result = launched();
   result.settings.batch_size = 32;

@@ -52,18 +52,13 @@ std::string epoch_split(const ProfileResult::Stalls& stalls, std::size_t width) 
 }
 
 std::string rates_section(const ProfileResult& result, std::size_t width) {
-  const std::optional<std::uint64_t> tokens = result.loader ? result.loader->tokens_per_sample : std::nullopt;
-  std::vector<Table::Column> columns{
-      {"rates, with 95 % intervals", Table::Align::left}, {"samples/s", Table::Align::left}, {"", Table::Align::left}, {"", Table::Align::left}};
-  if (tokens) columns.insert(columns.begin() + 2, {"tokens/s", Table::Align::right});
-  Table table(columns, columns.size() - 1);
+  Table table(
+      {{"rates, with 95 % intervals", Table::Align::left}, {"samples/s", Table::Align::left}, {"", Table::Align::left}, {"", Table::Align::left}}, 3);
   bool any = false;
   const auto add = [&](const std::string& words, const std::optional<RateRecord>& rate, const std::string& letter) {
     if (!rate) return;
     any = true;
-    std::vector<std::string> cells{words, format_rate(rate->samples_per_s, rate->ci95_samples_per_s), letter, rate_note(*rate)};
-    if (tokens) cells.insert(cells.begin() + 2, format_number(rate->samples_per_s * static_cast<double>(*tokens)));
-    table.add(std::move(cells));
+    table.add({words, format_rate(rate->samples_per_s, rate->ci95_samples_per_s), letter, rate_note(*rate)});
   };
   add("the accelerators want", result.ingestion, "[G]");
   add("prep can deliver", result.prep, "[P]");
@@ -357,6 +352,18 @@ std::string fix_lines(const ProfileResult& result, std::size_t width) {
          labelled("check", fmt::format("{} (about {})", fix.check, format_seconds(fix.check_seconds)), width);
 }
 
+/// "1,608,000 as found; 106,775,000 [P]; 1,734,000 [G]".
+std::string tokens_text(const ProfileResult& result, std::uint64_t tokens) {
+  std::vector<std::string> rates;
+  const auto add = [&](double samples_per_s, const char* of) {
+    rates.push_back(fmt::format("{}{}", format_number(samples_per_s * static_cast<double>(tokens)), of));
+  };
+  if (const RunRecord* full = result.run("full")) add(full->samples_per_s, " as found");
+  if (result.prep) add(result.prep->samples_per_s, " [P]");
+  if (result.ingestion) add(result.ingestion->samples_per_s, " [G]");
+  return fmt::format("{}", fmt::join(rates, "; "));
+}
+
 /// Of the advice that the lines above do not give, the first.
 std::string further_advice(const ProfileResult& result, std::size_t width) {
   constexpr std::size_t most_shown = 3;
@@ -424,6 +431,7 @@ std::string attached_summary(const ProfileResult& result, const ConsoleStyle& st
       reached += fmt::format("; {} with its data in memory", format_rate(cached->samples_per_s, cached->ci95_samples_per_s));
     text += labelled("reached", reached, width);
   }
+  if (result.loader && result.loader->tokens_per_sample) text += labelled("tokens/s", tokens_text(result, *result.loader->tokens_per_sample), width);
   if (result.fix && !(result.waits && result.waits->delaying_rank))
     text += fix_lines(result, width);
   else
