@@ -3,6 +3,7 @@ import hashlib
 import os
 import pathlib
 import subprocess
+import tempfile
 import time
 import unittest
 
@@ -271,6 +272,26 @@ for epoch in range(2):
     def test_commands_are_named_as_what_they_write_stays(self):
         self.launch(training + "import subprocess\ntrain()\nsubprocess.run(['touch', 'touched'])\n")
         self.assertIn('touch', self.launcher.first.notes()['commands-started']['text'])
+
+
+class Overlays(unittest.TestCase):
+    @unittest.skipUnless(os.geteuid() == 0, 'mounting a file system takes root')
+    def test_an_original_of_a_lower_layer_is_older_than_its_copy_and_comes_back(self):
+        with tempfile.TemporaryDirectory(prefix='dsanalyze-test-') as folder:
+            for name in ('lower', 'upper', 'work', 'merged', 'journals'):
+                os.mkdir(os.path.join(folder, name))
+            pathlib.Path(folder, 'lower', 'old.pt').write_text('original')
+            changes = '''
+mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work merged || exit 9
+mkdir merged/kept
+mv merged/old.pt merged/kept/1
+printf '%s\\0' kept 1 "$PWD/merged/old.pt" "$PWD/merged/kept/1" > journals/journal-1
+"$1" journals > /dev/null && cat merged/old.pt
+'''
+            run = subprocess.run(['unshare', '--mount', 'sh', '-c', changes, 'sh', undo], cwd=folder, capture_output=True, text=True, check=False)
+        if run.returncode == 9:
+            self.skipTest('no overlay can be mounted here')
+        self.assertEqual((run.returncode, run.stdout), (0, 'original'), run.stderr)
 
 
 if __name__ == '__main__':

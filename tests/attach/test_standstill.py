@@ -42,7 +42,7 @@ def stand_still():
         time.sleep(1000)  # here: blocked
     if kind == 'stopped':
         os.kill(os.getpid(), signal.SIGSTOP)
-    if kind == 'spawned':
+    if kind in ('spawned', 'handlers'):
         time.sleep(1000)  # here: spawned
     if kind == 'dead':
         os.kill(os.getpid(), signal.SIGKILL)
@@ -100,6 +100,9 @@ def train():
     loader = DataLoader(Data(), 4, num_workers=workers, collate_fn=collate, multiprocessing_context='spawn' if kind == 'spawned' else None)
     model = torch.nn.Linear(4, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+    if kind == 'handlers':
+        for number in range(signal.SIGRTMIN, signal.SIGRTMAX + 1):
+            signal.signal(number, lambda *_: open(fifo, 'w').close())
     if kind == 'forked':
         lock.acquire()
     for number, x in enumerate(loader):  # here: waits
@@ -243,6 +246,12 @@ class Standstill(unittest.TestCase):
                 pathlib.Path(folder, str(number)).write_text('of the user')
             self.explained('descriptors', mounted=folder, budget='6s')
             self.assertEqual({path.read_text() for path in pathlib.Path(folder).iterdir()}, {'of the user'})
+
+    def test_a_script_that_handles_the_signals_itself_hears_none(self):
+        with tempfile.TemporaryDirectory(prefix='dsanalyze-test-') as folder:
+            everything = ' '.join(self.explained('handlers', mounted=f'{folder}/called')[0].stderr.split())
+            self.assertEqual(os.listdir(folder), [])
+        self.assertIn('has not come to its next checkpoint', everything)
 
     def test_a_worker_deep_in_its_calls_is_one_all_the_same(self):
         everything = ' '.join(self.explained('deep')[0].stderr.split())
