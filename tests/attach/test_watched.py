@@ -157,7 +157,8 @@ class Batches:
         finally:
             print('closed')
 
-for number, x in enumerate(dsanalyze.watch(Batches())):
+batches = dsanalyze.watch(Batches())
+for number, x in enumerate(batches):
     step(x)
     if number == 200:
         break
