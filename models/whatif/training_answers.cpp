@@ -288,13 +288,13 @@ WhatIfResult answer(const TrainingModel& model, const WhatIfQuestion& question) 
 std::optional<FixRecord> fix_of(const TrainingModel& model) {
   constexpr double least_gain = 1.1;
   const int most = std::min(most_workers, static_cast<int>(most_extrapolation) * std::max(model.prep.back().workers, 1));
-  // Where training and workers share the cores, one more may make sure of a gain that is likely with fewer.
+  // Where training and workers share the cores, one or two more may make sure of a gain that is likely with fewer.
   constexpr int more = 2;
   int workers = enough_workers(model, most);
   if (workers == model.workers) return std::nullopt;
   TrainingRates rates = rates_of(model, {.workers = workers});
-  for (const int last = std::min(workers + more, most); rates.ci95.low <= model.ci95_found.high && workers < last;)
-    rates = rates_of(model, {.workers = ++workers});
+  const int last = std::min(workers + more, most);
+  while (rates.ci95.low <= model.ci95_found.high && workers < last) rates = rates_of(model, {.workers = ++workers});
   if (workers == model.workers || rates.samples_per_s < least_gain * model.found || rates.ci95.low <= model.ci95_found.high) return std::nullopt;
   FixRecord fix;
   fix.workers = workers;

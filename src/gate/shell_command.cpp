@@ -16,7 +16,7 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
-#include "base/process/processes.hpp"
+#include "base/process/command_group.hpp"
 #include "base/process/spawn.hpp"
 #include "base/system/files.hpp"
 #include "base/text/text.hpp"
@@ -55,60 +55,18 @@ Pipe make_pipe() {
   ::_exit(127);
 }
 
-/// The process group of one command.
-class Group {
- public:
-  Group(const std::string& command, Pipe& output, Pipe& errors) {
-    keep_ended_children();
-    const pid_t parent = ::getpid();
-    m_leader = ::fork();
-    if (m_leader < 0) throw_errno("cannot start", "/bin/sh", errno);
-    if (m_leader == 0) become_shell(command.c_str(), output.writing.get(), errors.writing.get(), parent);
-    ::setpgid(m_leader, m_leader);  // whoever is first
-    m_started.emplace(m_leader);
-    output.writing.reset();
-    errors.writing.reset();
-  }
-  Group(const Group&) = delete;
-  Group& operator=(const Group&) = delete;
-  ~Group() {
-    if (m_ended) return;  // the number may be somebody else's by now
-    ::kill(-m_leader, SIGKILL);
-    collect();
-  }
-
-  void signal(int number) const { ::kill(-m_leader, number); }
-  /// Whether the shell has ended; its id stays taken until the group is gone, so that signals reach nobody else.
-  bool ended() {
-    if (m_ended) return true;
-    siginfo_t info{};
-    if (::waitid(P_PID, static_cast<id_t>(m_leader), &info, WEXITED | WNOHANG | WNOWAIT) == 0) return info.si_pid == m_leader;
-    return errno == ECHILD;
-  }
-  /// Ends what is left of the group and collects the shell. Throws Error when somebody else collected it.
-  int finish() {
-    ::kill(-m_leader, SIGKILL);
-    const std::optional<int> status = collect();
-    if (!status) throw_errno("cannot tell how a command ended:", "/bin/sh", ECHILD);
-    return *status;
-  }
-
- private:
-  std::optional<int> collect() {
-    int status = 0;
-    m_started.reset();
-    pid_t collected = 0;
-    do {
-      collected = ::waitpid(m_leader, &status, 0);
-    } while (collected < 0 && errno == EINTR);
-    m_ended = true;
-    return collected == m_leader ? std::optional(status) : std::nullopt;
-  }
-
-  pid_t m_leader = -1;
-  bool m_ended = false;
-  std::optional<StartedGroup> m_started;
-};
+/// Starts the command. Its ends of the pipes are closed here.
+int start_shell(const std::string& command, Pipe& output, Pipe& errors) {
+  keep_ended_children();
+  const pid_t parent = ::getpid();
+  const pid_t leader = ::fork();
+  if (leader < 0) throw_errno("cannot start", "/bin/sh", errno);
+  if (leader == 0) become_shell(command.c_str(), output.writing.get(), errors.writing.get(), parent);
+  ::setpgid(leader, leader);  // by either of the two, the first of them counts
+  output.writing.reset();
+  errors.writing.reset();
+  return leader;
+}
 
 /// Takes what there is to read. False at the end of the stream.
 bool drain(FileDescriptor& stream, std::string& text) {
@@ -147,7 +105,7 @@ ShellOutcome run_shell(const std::string& command, double seconds, std::size_t m
   ShellOutcome outcome;
   Streams streams;
   streams.most_output = most_output;
-  Group group(command, streams.output, streams.errors);
+  CommandGroup group(start_shell(command, streams.output, streams.errors));
   const Deadline deadline = clock.after(seconds);
   while (!group.ended()) {
     streams.read(poll_milliseconds, outcome);
@@ -162,7 +120,9 @@ ShellOutcome run_shell(const std::string& command, double seconds, std::size_t m
   group.signal(SIGTERM);
   const Deadline patience = clock.after(patience_seconds);
   while ((!group.ended() || streams.open()) && clock.now() < patience.at) streams.read(poll_milliseconds, outcome);
-  const int status = group.finish();
+  const std::optional<int> collected = group.finish();
+  if (!collected) throw_errno("cannot tell how a command ended:", "/bin/sh", ECHILD);
+  const int status = *collected;
   const Deadline rest = clock.after(patience_seconds);
   while (streams.open() && outcome.output.size() <= most_output && clock.now() < rest.at && streams.read(0, outcome)) continue;
   if (outcome.end == ShellOutcome::End::exited && WIFSIGNALED(status)) outcome.end = ShellOutcome::End::killed;

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "base/error.hpp"
-#include "base/process/processes.hpp"
+#include "base/process/command_group.hpp"
 #include "base/process/spawn.hpp"
 #include "base/text/text.hpp"
 
@@ -18,46 +18,6 @@ namespace {
 
 constexpr double seconds_between_looks = 0.05;
 constexpr std::size_t least_points = 3;
-
-/// python3, from its start until it has been collected.
-class Python {
- public:
-  explicit Python(const std::vector<std::string>& words) {
-    keep_ended_children();
-    m_process = spawn_command(words, {}, {.input = SpawnWay::Input::nothing, .output = SpawnWay::Output::to_stderr});
-    m_group.emplace(m_process);
-  }
-  Python(const Python&) = delete;
-  Python& operator=(const Python&) = delete;
-  ~Python() {
-    if (!m_collected) {
-      ::kill(-m_process, SIGKILL);
-      collect();
-    }
-  }
-
-  /// How it ended, as waitpid() says it; nullopt while it runs.
-  std::optional<int> ended() {
-    siginfo_t info{};
-    if (::waitid(P_PID, static_cast<id_t>(m_process), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != m_process) return std::nullopt;
-    ::kill(-m_process, SIGKILL);  // what it started
-    return collect();
-  }
-
- private:
-  int collect() {
-    m_group.reset();
-    int status = 0;
-    while (::waitpid(m_process, &status, 0) < 0 && errno == EINTR) {
-    }
-    m_collected = true;
-    return status;
-  }
-
-  int m_process = 0;
-  bool m_collected = false;
-  std::optional<StartedGroup> m_group;
-};
 
 [[noreturn]] void fail(const std::string& why) {
   throw Error(
@@ -117,17 +77,19 @@ MeasuredAccelerator measure_pytorch_rate(const PyTorchQuestion& question, const 
   const nlohmann::json json{{"network", question.network}, {"device", question.device},   {"batch", question.batch_size},
                             {"crop", question.crop_size},  {"seconds", question.seconds}, {"labels", 1000},
                             {"out", out.native()}};
-  Python python({"python3", question.script.native(), json.dump()});
+  keep_ended_children();
+  CommandGroup python(spawn_command({"python3", question.script.native(), json.dump()}, {}, {.output = SpawnWay::Output::to_stderr}));
   const Deadline end = timing.clock->after(question.patience_seconds);
-  std::optional<int> status;
-  while (!(status = python.ended())) {
+  while (!python.ended()) {
     if (stop.stop_requested()) throw Interrupted();
     if (timing.clock->now() > end.at)
       fail(fmt::format("PyTorch has not trained {} batches of {} in {}; pass a smaller --batch-size", least_points, question.batch_size,
                        format_seconds(question.patience_seconds)));
     timing.waiter->sleep_until(timing.clock->after(seconds_between_looks).at);
   }
+  const std::optional<int> status = python.finish();
   MeasuredAccelerator measured = read_answer(out);
+  if (!status) fail("how python3 ended is not known: something else has collected it");
   if (WIFSIGNALED(*status)) fail(fmt::format("python3 was ended by signal {} ({})", WTERMSIG(*status), strsignal(WTERMSIG(*status))));
   if (WEXITSTATUS(*status) != 0) fail(fmt::format("python3 ended with exit code {}", WEXITSTATUS(*status)));
   if (!(measured.rate.estimate.value > 0)) fail("the measuring process wrote too few steps");

@@ -19,15 +19,6 @@ std::uint64_t drawn_number() {
 
 }  // namespace
 
-StartedCommands::~StartedCommands() {
-  signal(SIGKILL);
-  for (const auto& started : m_started) {
-    if (!started->group) continue;
-    started->group.reset();
-    ::waitpid(started->process, nullptr, 0);
-  }
-}
-
 void StartedCommands::start(const std::vector<std::string>& added) {
   auto started = std::make_unique<Started>();
   started->number = drawn_number();
@@ -53,14 +44,9 @@ std::vector<std::size_t> StartedCommands::collect() {
   std::vector<std::size_t> ended;
   for (std::size_t i = 0; i < m_started.size(); ++i) {
     Started& started = *m_started[i];
-    if (!started.group) continue;
-    siginfo_t info{};
-    // Its number stays taken until what is left of its group has been told to end.
-    if (::waitid(P_PID, static_cast<id_t>(started.process), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != started.process) continue;
-    ::kill(-started.process, SIGKILL);
+    if (!started.group || !started.group->ended()) continue;
+    if (const auto status = started.group->finish()) end(started, *status);
     started.group.reset();
-    int status = 0;
-    if (::waitpid(started.process, &status, 0) == started.process) end(started, status);
     ended.push_back(i);
   }
   return ended;
@@ -80,7 +66,7 @@ std::vector<StartedCommands::Running> StartedCommands::unattached() const {
 
 void StartedCommands::signal(int number) const {
   for (const auto& started : m_started) {
-    if (started->group) ::kill(-started->process, number);
+    if (started->group) started->group->signal(number);
   }
 }
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
-#include "base/process/processes.hpp"
+#include "base/process/command_group.hpp"
 #include "base/process/spawn.hpp"
 #include "core/records/share_result.hpp"
 #include "share/group.hpp"
@@ -23,8 +23,7 @@ class StartedCommands {
  public:
   /// `words`: the program, looked up in PATH, and its arguments.
   StartedCommands(std::vector<std::string> words, SpawnWay::Output output) : m_words(std::move(words)), m_output(output) {}
-  /// Kills what still runs.
-  ~StartedCommands();
+  ~StartedCommands() = default;  ///< Kills what still runs.
   StartedCommands(const StartedCommands&) = delete;
   StartedCommands& operator=(const StartedCommands&) = delete;
 
@@ -53,7 +52,7 @@ class StartedCommands {
   struct Started {
     pid_t process = 0;
     std::uint64_t number = 0;           ///< as its environment says
-    std::optional<StartedGroup> group;  ///< while it runs
+    std::optional<CommandGroup> group;  ///< while it runs
     ShareCommandRecord record;
   };
   static void end(Started& started, int status);
