@@ -362,9 +362,11 @@ TrainingModel with_less_cpu(const TrainingModel& model, double fraction) {
   const double cpu = *model.worker_cpu + model.process_cpu;
   const bool waited = measured != model.prep.end() && cpu > 0 && measured->samples_per_s > nearly * model.cores / cpu;
   const double seconds = waited ? cpu : worker_seconds(model);
-  const double left = seconds - (waited ? saved : saved * model.main_threads);
+  // What is not computed waits for no core either, whoever uses the cores.
+  const double left = seconds - (waited ? saved : saved * model.main_threads + fraction * model.worker_waited);
   const double faster = seconds / std::max(left, least_left * seconds);
   less.worker_cpu = *model.worker_cpu - saved;
+  less.worker_waited -= fraction * model.worker_waited;
   // The first of them says how long a worker takes, which the law of the others needs.
   const auto first = std::ranges::find_if(less.prep, [](const TrainingModel::Point& point) { return point.workers > 0; });
   if (first != less.prep.end()) first->samples_per_s *= faster;

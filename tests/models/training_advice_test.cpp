@@ -127,6 +127,15 @@ TEST_CASE("a function is worth what it saves of CPU time where the fewest worker
   CHECK(find(advice_on(profile), "slow-transform")->gain->samples_per_s == doctest::Approx(800).epsilon(0.02));
 }
 
+TEST_CASE("a function saves what its CPU time waits for cores that other programs use") {
+  ProfileResult profile = prep_bound();
+  profile.ingestion = rate(10'000);
+  // 10 ms for a sample: 4 are computed, in 5 the workers have no core, 1 is something else.
+  profile.prep_by_workers = {{4, 400, {395, 405}, 0.00001, 0.00001, 0.004, 0.005}};
+  profile.hot = {{"train.py:23 augment", "/job/train.py", 23, 0.8, {}}};
+  CHECK(find(advice_on(profile), "slow-transform")->gain->samples_per_s == doctest::Approx(4 / (0.01 - 0.8 * 0.009)).epsilon(0.02));
+}
+
 TEST_CASE("nothing is said of the workers' functions where steps do not wait for them") {
   ProfileResult profile = accelerator_bound();
   profile.hot = {{"train.py:23 augment", "/job/train.py", 23, 0.9, Interval{0.85, 0.95}}};
