@@ -274,6 +274,19 @@ double prep_with_storage(const TrainingModel& model, int workers, double cores, 
   return std::min({prep, cycle_rate(cycle), at_most});
 }
 
+/// As much as the training as found lost, where it competed.
+double competing_loss(TrainingModel model) {
+  const double unknown = model.competing_loss;
+  const auto rate = [&model](double loss) {
+    model.competing_loss = loss;
+    return rates_of(model, {}).samples_per_s;
+  };
+  const double beside = rate(0);
+  const double in_turn = rate(1);
+  constexpr double clearly_apart = 0.95;
+  return in_turn > clearly_apart * beside ? unknown : std::clamp((beside - model.found) / (beside - in_turn), 0.0, 1.0);
+}
+
 }  // namespace
 
 TrainingModel training_model(const ProfileResult& profile) {
@@ -294,13 +307,15 @@ TrainingModel training_model(const ProfileResult& profile) {
   model.workers = profile.loader->workers;
   model.cores = std::max(profile.host.cores, 1.0);
   const WorkerPoint* own = nullptr;
+  const WorkerPoint* first_with_workers = nullptr;
   for (const WorkerPoint& point : profile.prep_by_workers) {
     if (point.samples_per_s <= 0) continue;
     model.prep.push_back(
         {point.workers, point.samples_per_s, half_width(point.ci95_samples_per_s, point.samples_per_s), point.busy_take_over_seconds_per_sample});
     if (!point.workers_seconds_per_sample) continue;
     // Workers that wait for a core need no more of it; the fewest that were measured are the least disturbed.
-    if (point.workers > 0 && !model.worker_cpu) {
+    if (point.workers > 0 && first_with_workers == nullptr) {
+      first_with_workers = &point;
       model.worker_cpu = point.workers_seconds_per_sample;
       model.worker_waited = point.workers_waited_seconds_per_sample.value_or(0);
     }
@@ -308,18 +323,18 @@ TrainingModel training_model(const ProfileResult& profile) {
   }
   if (model.prep.empty()) model.prep.push_back({model.workers, prep.samples_per_s, half_width(prep.ci95_samples_per_s, prep.samples_per_s)});
   std::ranges::sort(model.prep, {}, &TrainingModel::Point::workers);
+  if (own != nullptr && own->workers == 0) {
+    // The process prepares: all but nothing of its time is taking over. What it costs to take a batch from a worker was measured with some.
+    if (!model.worker_cpu) {
+      model.worker_cpu = own->process_seconds_per_sample.value_or(0);
+      model.worker_waited = own->workers_waited_seconds_per_sample.value_or(0);
+    }
+    own = first_with_workers;
+  }
   if (own != nullptr) {
     model.process_cpu = own->process_seconds_per_sample.value_or(0);
     model.thread_cpu = std::min(own->main_thread_seconds_per_sample.value_or(0), model.process_cpu);
     model.take_over = std::max(model.thread_cpu, own->take_over_seconds_per_sample.value_or(0));
-    // Without workers the process prepares: all but nothing of its time is taking over.
-    if (own->workers == 0) {
-      if (!model.worker_cpu) {
-        model.worker_cpu = model.process_cpu;
-        model.worker_waited = own->workers_waited_seconds_per_sample.value_or(0);
-      }
-      model.process_cpu = model.thread_cpu = model.take_over = 0;
-    }
   }
   model.ingestion = ingestion.samples_per_s;
   model.ingestion_error = half_width(ingestion.ci95_samples_per_s, ingestion.samples_per_s);
@@ -340,7 +355,7 @@ TrainingModel training_model(const ProfileResult& profile) {
                             (profile.stalls && profile.stalls->fetch.fraction > least_loss && profile.stalls->fetch.ci95_fraction.low > 0);
   model.slowed_seconds = slowed_seconds(model, *profile.waits);
   // Where the loader keeps up, all that a step waits for is its batch's delivery.
-  model.delivery_seconds = model.workers > 0 ? model.take_over * model.step_samples / model.ranks : 0;
+  model.delivery_seconds = model.take_over * model.step_samples / model.ranks;
   constexpr double keeps_up = 1.1;
   if (model.workers > 0 && !model.waits_for_storage && prep.samples_per_s > keeps_up * model.ingestion)
     model.delivery_seconds = std::max(model.delivery_seconds, found_step - step - held_up_seconds(model, model.workers, model.cores, model.found));
@@ -349,6 +364,7 @@ TrainingModel training_model(const ProfileResult& profile) {
     model.held_up_fraction = std::clamp((found_step - step - model.delivery_seconds) / late, 0.0, 1.0);
   if (full->epoch_seconds > 0) model.epoch_samples = full->epoch_seconds * full->samples_per_s;
   model.storage = storage_of(profile, *full);
+  if (!model.waits_for_storage) model.competing_loss = competing_loss(model);
   return model;
 }
 
@@ -454,7 +470,9 @@ TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change)
   constexpr double clearly = 1.5;
   if (const double contended = workers > 0 ? competition(model, rates.samples_per_s, cores, speed) : 0; contended > 0) {
     const double turns = in_turn(rates.prep, rates.ingestion);
-    rates.ci95.low = std::min(rates.ci95.low, rates.samples_per_s + contended * (turns - rates.samples_per_s));
+    const double lost = contended * std::max(rates.samples_per_s - turns, 0.0);
+    rates.ci95.low = std::min(rates.ci95.low, rates.samples_per_s - lost);
+    rates.samples_per_s -= model.competing_loss * lost;
     rates.too_close |= ratio < clearly;
   }
   // Whether storage or prep holds the workers up is not known for sure where both do.

@@ -39,6 +39,7 @@ struct TrainingModel {
   double delivery_seconds = 0;  ///< of a step: taking over a batch that is ready while the workers rest
   double slowed_seconds = 0;    ///< of a step: what computing takes longer while the workers use the cores that the training process leaves them
   double held_up_fraction = 1;  ///< of what busy workers were measured to add to a step, what the training as found can have lost
+  double competing_loss = 0.5;  ///< where training and workers compete for cores: how far toward taking turns their rate falls, 0 to 1
   double found = 0;             ///< the full run
   Interval ci95_found;
   bool waits_for_storage = false;  ///< the training as found
@@ -104,8 +105,9 @@ struct TrainingRates {
 ///   rate = min(P, steps, N / (c + p + CPU time of training)); without workers 1 / (1/P + 1/steps), as both take turns.
 /// Where a fraction m of the samples comes from storage in the long run, P is that of workers which fetch and then prepare (cycle_rate()); m follows
 /// from the memory that the page cache has and from what an epoch reads (MissModel).
-/// Where training takes CPU time and the cores are nearly used up, the rate's low end goes toward that of taking turns: who gets a core then is not
-/// known. Pure. Throws UsageError for fewer than 0 workers, no cores, and for other cores where CPU times were not measured.
+/// Where training takes CPU time and the cores are nearly used up, the rate lies between that and the rate of taking turns, and its low end reaches
+/// down to the latter: who gets a core then is not known. It lies as far down as that of the training as found, where that competed, else in the
+/// middle. Pure. Throws UsageError for fewer than 0 workers, no cores, and for other cores where CPU times were not measured.
 TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change);
 
 /// Seconds of a step in which the training process takes over a batch that lies ready, at `samples_per_s` with so many workers a rank on so many

@@ -340,6 +340,7 @@ TEST_CASE("one worker more makes sure of a gain where training and workers share
   model.ingestion_error = 0.01;
   model.training_cpu = 1 / model.ingestion;  // one of the two cores
   model.delivery_seconds = model.step_samples * model.thread_cpu;
+  model.competing_loss = 0;
   model.found = 222;
   model.ci95_found = {170, 277};
   model.shares_cores = true;

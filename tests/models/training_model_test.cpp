@@ -143,6 +143,23 @@ TEST_CASE("where training computes on cores that the workers need, the low end i
   CHECK(rates_of(model, {.workers = 2}).samples_per_s == doctest::Approx(200));
 }
 
+TEST_CASE(
+    "training that competes with the workers for cores reaches the middle between beside them and in turn with them, or what it reached as found") {
+  const double beside = 160;
+  const double in_turn = 1 / (1 / 250.0 + 1 / 160.0);
+  // Of two cores, prep takes 8 ms a sample and training 4 ms: at 160 samples/s they are nine tenths used.
+  Made made{.seconds = 0.008, .cpu = 0.008, .take = 0, .step = 0.1, .outside = 0, .workers = 2, .cores = 2};
+  TrainingModel model = made.model();
+  model.training_cpu = 0.00325;
+  const double used = beside * (0.008 + 0.00325) / 2;
+  const double lost = (used - 0.6) / 0.4 * (beside - in_turn);
+  CHECK(rates_of(model, {}).samples_per_s == doctest::Approx(beside - lost / 2));
+  CHECK(rates_of(model, {}).ci95.low <= beside - lost);
+  CHECK(rates_of(model, {}).ci95.high >= beside);
+  model.competing_loss = 0;
+  CHECK(rates_of(model, {}).samples_per_s == doctest::Approx(beside));
+}
+
 TEST_CASE("on cores that the workers use up, steps that are hardly faster are inconclusive") {
   TrainingModel model = Made{.seconds = 0.01, .cpu = 0.01, .take = 0, .step = 0.16 / 1.15, .outside = 0, .cores = 1}.model();
   CHECK(rates_of(model, {.workers = 2}).too_close);  // P is 100 samples/s, the steps could take 115.
@@ -289,6 +306,31 @@ TEST_CASE("the model is read from the record of a launched training") {
   CHECK(bounded.held_up_fraction < 0.1);
   CHECK(rates_of(bounded, {}).ingestion >= 0.999 * std::min(bounded.found, bounded.ingestion));
   CHECK(model.prep.back().error == doctest::Approx(0.025));
+  // Without workers, what it costs to take a batch from one is that of the drains that had some.
+  ProfileResult alone = profile;
+  alone.loader->workers = 0;
+  alone.prep_by_workers.insert(alone.prep_by_workers.begin(), {0, 120, {118, 122}, 0.008, 0.008, 0.0});
+  const TrainingModel from_none = training_model(alone);
+  CHECK(from_none.worker_cpu == doctest::Approx(0.004));
+  CHECK(from_none.process_cpu == doctest::Approx(0.0002));
+  CHECK(rates_of(from_none, {.workers = 64}).ingestion < from_none.ingestion);
+  CHECK(rates_of(from_none, {}).ingestion == doctest::Approx(from_none.ingestion));
+  // Training that competed with its workers as found goes on as it did.
+  ProfileResult competing = profile;
+  competing.host.accelerator_shares_cores = true;
+  competing.settings.accelerators = 1;
+  competing.prep = rate(500);
+  competing.ingestion = rate(500);
+  competing.runs[1].cores_used = 1;
+  competing.waits->outside.seconds_per_step = 0;
+  competing.prep_by_workers = {{4, 500, {490, 510}, 0.0, 0.0, 0.002}};
+  for (const double found : {260.0, 400.0, 490.0}) {
+    competing.runs[0].samples_per_s = found;
+    competing.runs[0].ci95_samples_per_s = {0.99 * found, 1.01 * found};
+    competing.waits->step_seconds = 39 / found;
+    CAPTURE(found);
+    CHECK(rates_of(training_model(competing), {}).samples_per_s == doctest::Approx(found).epsilon(0.01));
+  }
   ProfileResult torn = profile;
   torn.waits->step_seconds = 0;
   CHECK_THROWS_WITH_AS(training_model(torn), doctest::Contains("/waits/step_seconds"), UsageError);

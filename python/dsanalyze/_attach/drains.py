@@ -166,6 +166,7 @@ class _Source:
                 self._pipe.take()
             raise
         self._since_start = 0
+        self._taken = None
         self.shapes = []
 
     def next(self):
@@ -201,12 +202,18 @@ class _Source:
                 time.sleep(pace)
                 if not self._take_timed(busy):
                     return busy, resting
-            until_ready = 1.5 * interval * self._iterator._tasks_outstanding
-            if until_ready <= longest_ready_seconds:
+            # The worker whose batch is taken prepares again, and would hand the next one over late: each gives one, then all may rest.
+            at_a_time = max(1, len(self.workers()))
+            left = longest_ready_seconds
+            for begin in range(0, most_taken_over, at_a_time):
+                until_ready = 1.5 * interval * (at_a_time if begin else self._iterator._tasks_outstanding)
+                left -= until_ready
+                if left < 0:
+                    break
                 time.sleep(until_ready)
-                for _ in range(most_taken_over):
+                for _ in range(min(at_a_time, most_taken_over - begin)):
                     if not self._lies_ready() or not self._take_timed(resting):
-                        break
+                        return busy, resting
         except Exception:  # P has been measured; a worker that dies now takes nothing from it.
             pass
         return busy, resting
@@ -224,6 +231,7 @@ class _Source:
         if batch is _end:
             return False
         _map(batch)
+        self._taken = batch  # As a loop does: the one before it, and its memory, are given up.
         if ready and streams == self._streams():
             times.append(now() - begin)
         return True
@@ -233,6 +241,7 @@ class _Source:
 
     def stop(self):
         """Ends its workers, and returns what they computed."""
+        self._taken = None
         _stop(self._iterator)
         pipe, self._pipe = self._pipe, None
         return pipe.take() if pipe is not None else []
