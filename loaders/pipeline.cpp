@@ -46,7 +46,8 @@ TensorShape unwritten_tensor() { return TensorShape::images(DType::uint8, Layout
 std::unique_ptr<PrepFactory> make_real_prep(const LoadInputs& inputs) {
   const ProfileSettings& settings = inputs.settings;
   const std::optional<ArrayDescription>& array = inputs.index->facts().array;
-  return array ? make_array_prep(*array) : make_image_prep({inputs.image_prep, settings.dtype, settings.layout, settings.seed});
+  return array ? make_array_prep(*array)
+               : make_image_prep({inputs.image_prep, settings.dtype, settings.layout, settings.seed, inputs.crop, inputs.resize});
 }
 
 std::unique_ptr<PrepFactory> make_prep(const LoadInputs& inputs, ServerDevices& devices, Timing timing) {
@@ -121,7 +122,7 @@ std::unique_ptr<Loader> Pipeline::make_loader(const Use& use) {
   options.workers = static_cast<std::uint32_t>(use.cores.value_or(m_spec.workers));
   options.prefetch_batches = static_cast<std::uint32_t>(m_prefetch);
   options.held_batches = static_cast<std::uint32_t>(settings.accelerators);
-  options.start = {settings.seed, use.first_epoch, 0, m_spec.index->size(), order_spec(settings)};
+  options.start = use.start.value_or(SamplerState{settings.seed, use.first_epoch, 0, m_spec.index->size(), order_spec(settings)});
   options.storage_cost = m_spec.storage_cost;
   options.epochs = use.epochs;
   options.on_error = settings.on_error;

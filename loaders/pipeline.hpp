@@ -21,6 +21,8 @@ struct LoadInputs {
   ProfileSettings settings;                   ///< resolved and validated
   std::shared_ptr<const DatasetIndex> index;  ///< of the dataset, or of a random sample of a large one
   ImagePrep image_prep;                       ///< of the workload
+  CropRule crop = CropRule::random_resized;   ///< with `resize`: as ImagePrepOptions
+  int resize = 0;
   HostFacts host;
 };
 
@@ -58,13 +60,14 @@ class Pipeline {
   struct Use {
     PrepUse prep = PrepUse::as_set;
     std::uint64_t first_epoch = 0;
-    std::uint64_t epochs = 0;                 ///< 0: until stopped
-    std::optional<int> cores = std::nullopt;  ///< prep on so many cores, one worker each, instead of the spec's workers
-    AccessRecorder* recorder = nullptr;       ///< told what the cache is asked
-    SpanRecorder* spans = nullptr;            ///< told what each thread does
-    StagingProducer* staging = nullptr;       ///< a group's, whose batches are made instead of this loader's own
-    std::uint32_t staging_slots = 0;          ///< of that producer
-    ClaimedSamples* claimed = nullptr;        ///< what its batches have; empty: their parts of the epochs' orders
+    std::optional<SamplerState> start = std::nullopt;  ///< instead of the settings' stream from first_epoch on
+    std::uint64_t epochs = 0;                          ///< 0: until stopped
+    std::optional<int> cores = std::nullopt;           ///< prep on so many cores, one worker each, instead of the spec's workers
+    AccessRecorder* recorder = nullptr;                ///< told what the cache is asked
+    SpanRecorder* spans = nullptr;                     ///< told what each thread does
+    StagingProducer* staging = nullptr;                ///< a group's, whose batches are made instead of this loader's own
+    std::uint32_t staging_slots = 0;                   ///< of that producer
+    ClaimedSamples* claimed = nullptr;                 ///< what its batches have; empty: their parts of the epochs' orders
   };
   /// One loader at a time.
   std::unique_ptr<Loader> make_loader(const Use& use);

@@ -1,8 +1,9 @@
 #ifndef DSANALYZE_DSANALYZE_H
 #define DSANALYZE_DSANALYZE_H
 
-// libdsanalyze: takes part in a group of jobs that share prepared batches (`dsanalyze share`, docs/client.md). Plain C99, and stable: a program that
-// was built with this header runs with every later library of the same soname.
+// libdsanalyze: takes part in a group of jobs that share prepared batches (`dsanalyze share`, docs/client.md), or loads batches for this process
+// alone (dsa_loader_open(), below). Plain C99, and stable: a program that was built with this header runs with every later library of the same
+// soname.
 //
 // A process attaches, takes batches in order, reads each in place and gives it back, and detaches:
 //
@@ -103,8 +104,8 @@ typedef struct dsa_options {
 /// job dsa_info() describes a group of itself alone.
 /// Where the group's jobs make the batches (DSA_PRODUCERS_JOBS), this one makes its share in threads of the library from now on, whether or not it
 /// takes any: it reads the dataset, and takes CPU time.
-/// Errors: DSA_INVALID (no address, options), DSA_NO_GROUP, DSA_REFUSED, DSA_TIMEOUT, DSA_END (the group has ended, or the job had all its epochs), DSA_LOST, DSA_NO_MEMORY,
-/// DSA_FAILED.
+/// Errors: DSA_INVALID (no address, options), DSA_NO_GROUP, DSA_REFUSED, DSA_TIMEOUT, DSA_END (the group has ended, or the job had all its epochs),
+/// DSA_LOST, DSA_NO_MEMORY, DSA_FAILED.
 dsa_status dsa_attach(const dsa_options* options, dsa_client** client);
 
 /// The type of an element, as DLPack has it (DLDataType).
@@ -203,6 +204,56 @@ dsa_status dsa_detach(dsa_client* client);
 /// Why this client gets no batches any more, in words, whichever thread was told so; "" while it does. Never NULL; valid until the calling thread's
 /// next call.
 const char* dsa_error(dsa_client* client);
+
+// A loader of this process's own: dsanalyze's, in threads of this process. It gives an epoch's batches and then those of the next one, without end.
+// What holds of clients above (errors, threads, fork(), struct sizes) holds of loaders too.
+
+/// A loader. Not a pointer to anything, as dsa_client.
+typedef struct dsa_loader dsa_loader;
+
+/// Opens a dataset and begins to load it. `options` is a JSON object:
+///   settings    needed; keys as "settings" of a profile has them, of which a loader takes dataset (needed), batch_size, dtype, layout, seed,
+///               workers, cache, order, shuffle_buffer_samples, readers, io, read_mode, fetch_concurrency, on_error, error_budget_fraction,
+///               image_key and label_key
+///   cache_size  "35%" of the dataset, or "20GiB"; without it samples are in the kernel's page cache alone, as with cache "page"
+///   prep        crop {size, scale, ratio}, flip_probability, mean, deviation, as "prep" of a workload's file has them
+///   crop        "random_resized", or "centre": the shorter side becomes `resize` pixels (crop.size if it is left out), and the middle is used
+///   rank, world this process's part of each global mini-batch of world x batch_size samples; 0 and 1 if left out
+///   held        batches that may be held at once, 1 to 64; 1 if left out
+///   index       an index file that `dsanalyze dataset index` made
+/// Errors: DSA_INVALID (options), DSA_FAILED (the dataset cannot be opened), DSA_NO_MEMORY. *loader is NULL unless DSA_OK is returned.
+dsa_status dsa_loader_open(const char* options, dsa_loader** loader);
+
+/// What it loads. `jobs` and `place` are `world` and `rank`; batches_per_epoch are those of this rank; what is of groups alone is 0.
+/// Errors: DSA_INVALID, DSA_FORKED.
+dsa_status dsa_loader_info(dsa_loader* loader, dsa_terms* terms);
+
+/// The next batch, as dsa_next(); its memory may be written until it is released. Errors: DSA_TIMEOUT, DSA_BUSY, DSA_END (the loader was closed
+/// meanwhile), DSA_FAILED (more samples failed than may), DSA_NO_MEMORY, DSA_INVALID, DSA_FORKED.
+dsa_status dsa_loader_next(dsa_loader* loader, dsa_batch* batch, int32_t timeout_ms);
+
+/// Gives a batch back, also one of a loader that was closed meanwhile. Errors: DSA_INVALID, DSA_FORKED.
+dsa_status dsa_loader_release(dsa_loader* loader, uint64_t token);
+
+/// Where it goes on after the batches given out so far, in one line of text of so many bytes with the closing zero: for dsa_loader_seek() of a loader
+/// of the same dataset, batch_size, world and order. *size is the room in `text`, and becomes what the text takes; with a room of 0 nothing is
+/// written. Errors: DSA_INVALID (too little room), DSA_FORKED.
+dsa_status dsa_loader_state(dsa_loader* loader, char* text, size_t* size);
+
+/// Goes on there instead. Batches that are held stay valid; a dsa_loader_next() that waits in another thread ends with DSA_END. Its cache stays.
+/// Errors: DSA_INVALID (of another dataset or order; in mid-epoch, of another batch size), DSA_FORKED, DSA_NO_MEMORY.
+dsa_status dsa_loader_seek(dsa_loader* loader, const char* state);
+
+/// Goes on at the begin of an epoch instead, as dsa_loader_seek().
+dsa_status dsa_loader_seek_epoch(dsa_loader* loader, uint64_t epoch);
+
+/// What the dataset is, what was read and prepared since dsa_loader_open(), and what failed, as a JSON object; `text` and `size` as above.
+/// Errors: DSA_INVALID, DSA_FORKED.
+dsa_status dsa_loader_report(dsa_loader* loader, char* text, size_t* size);
+
+/// Ends all work, and waits for its threads. What batches that are held point to stays until they are released. NULL is allowed.
+/// Errors: DSA_INVALID (no loader, or closed already).
+dsa_status dsa_loader_close(dsa_loader* loader);
 
 #ifdef __cplusplus
 }

@@ -2,6 +2,8 @@
 #include <array>
 #include <cassert>
 
+#include <fmt/format.h>
+
 #include "any_image_decoder.hpp"
 #include "base/counters.hpp"
 #include "normalise.hpp"
@@ -83,8 +85,9 @@ class ImagePrepWorker : public Prep {
   [[nodiscard]] SampleCrop choose_crop(const PrepTask& task) const {
     const ImageInfo& info = m_decoder.info();
     const int size = m_options.prep.crop_size;
+    const int resize = m_options.resize == 0 ? size : m_options.resize;
     const int denominator = m_decoder.largest_denominator();
-    if (m_options.crop == CropRule::centre) return {scale_centre(info.width, info.height, size, denominator), Mirror::none};
+    if (m_options.crop == CropRule::centre) return {scale_centre(info.width, info.height, {size, resize}, denominator), Mirror::none};
     const Augmentation drawn = draw_augmentation(m_options.prep, m_options.seed, task.generation, task.sample, info.width, info.height);
     return {scale_crop(drawn.crop, info.width, info.height, size, denominator), drawn.mirror};
   }
@@ -119,7 +122,11 @@ class ImagePrepWorker : public Prep {
 
 class ImagePrepFactory : public PrepFactory {
  public:
-  explicit ImagePrepFactory(const ImagePrepOptions& options) : m_options(options) { options.prep.validate(); }
+  explicit ImagePrepFactory(const ImagePrepOptions& options) : m_options(options) {
+    options.prep.validate();
+    if (options.resize != 0 && options.resize < options.prep.crop_size)
+      throw UsageError(fmt::format("resize: found {}, expected the crop's {} or more", options.resize, options.prep.crop_size));
+  }
   [[nodiscard]] std::unique_ptr<Prep> make() const override { return std::make_unique<ImagePrepWorker>(m_options); }
   [[nodiscard]] TensorShape tensor(std::int64_t count) const override {
     return TensorShape::images(m_options.dtype, m_options.layout, count, 3, m_options.prep.crop_size, m_options.prep.crop_size);

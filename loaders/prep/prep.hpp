@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -51,8 +52,9 @@ class PrepFactory {
 /// Which part of an image becomes the sample.
 enum class CropRule : std::uint8_t {
   random_resized,  ///< drawn by (seed, generation, sample), mirrored by chance: the training transform
-  centre           ///< torchvision's Resize(crop_size), CenterCrop(crop_size): the shorter side becomes crop_size; never mirrored, nothing is drawn
+  centre           ///< torchvision's Resize(resize), CenterCrop(crop_size): the shorter side becomes `resize`; never mirrored, nothing is drawn
 };
+constexpr std::array<const char*, 2> names_of(CropRule /*type*/) { return {"random_resized", "centre"}; }
 
 struct ImagePrepOptions {
   ImagePrep prep;
@@ -60,6 +62,7 @@ struct ImagePrepOptions {
   Layout layout = Layout::nchw;
   std::uint64_t seed = 0;  ///< group seed of the augmentation
   CropRule crop = CropRule::random_resized;
+  int resize = 0;  ///< of the centre rule, at least crop_size; 0: crop_size
 };
 
 /// Decode (only the crop's part of the image, as far as the format allows), antialiased resize, flip, normalise. The format is what the first bytes
@@ -72,6 +75,7 @@ struct ImagePrepOptions {
 /// bits, two components), animated WebP, GIF and TIFF. Corrupt: everything else, also wrong checksums, a file that ends before its image does, even
 /// if the crop lies before the end, a JPEG without its end marker, and images of more than 256 million pixels or 65535 a side. Operators: decode,
 /// resize, normalise.
+/// Throws UsageError for options out of range.
 std::unique_ptr<PrepFactory> make_image_prep(const ImagePrepOptions& options);
 /// Copies each sample as it is: arrays that need no prep. "|u1" becomes uint8 and "<f4" float32 with the array's own dimensions, joined into one
 /// where there are more than three; any other type becomes its bytes, uint8 [N, sample_bytes]. A sample of another length is corrupt. Operator: copy.

@@ -101,12 +101,10 @@ ScaledCrop scale_crop_by(const PixelRectangle& crop, int image_width, int image_
   return join(scale_axis(crop.left, crop.width, image_width, denominator), scale_axis(crop.top, crop.height, image_height, denominator), denominator);
 }
 
-ScaledCrop scale_centre(int image_width, int image_height, int output_size, int largest_denominator) {
+ScaledCrop scale_centre(int image_width, int image_height, CentreCrop crop, int largest_denominator) {
   const int shorter = std::min(image_width, image_height);
-  const int denominator = choose_denominator(shorter, output_size, largest_denominator);
-  const auto axis = [&](int image_size) {
-    return centre_axis(image_size, std::int64_t{output_size} * image_size / shorter, output_size, denominator);
-  };
+  const int denominator = choose_denominator(shorter, crop.resize, largest_denominator);
+  const auto axis = [&](int image_size) { return centre_axis(image_size, std::int64_t{crop.resize} * image_size / shorter, crop.size, denominator); };
   return join(axis(image_width), axis(image_height), denominator);
 }
 

@@ -34,8 +34,13 @@ ScaledCrop scale_crop(const PixelRectangle& crop, int image_width, int image_hei
 /// The same at a given denominator.
 ScaledCrop scale_crop_by(const PixelRectangle& crop, int image_width, int image_height, int denominator);
 
-/// torchvision's Resize(output_size) and CenterCrop(output_size) in one: the shorter side becomes output_size, the longer one is cut to it in the
-/// middle. Unlike a crop that is drawn, the resize sees what lies beside the crop. The denominator is chosen as in scale_crop().
-ScaledCrop scale_centre(int image_width, int image_height, int output_size, int largest_denominator);
+/// What becomes of an image whose middle is used.
+struct CentreCrop {
+  int size = 0;    ///< pixels of the output's sides
+  int resize = 0;  ///< what the image's shorter side becomes before, at least `size`
+};
+/// torchvision's Resize(resize) and CenterCrop(size) in one: the shorter side becomes `resize`, and both are cut to `size` in the middle. Unlike a
+/// crop that is drawn, the resize sees what lies beside the crop. The denominator is chosen as in scale_crop(), for the whole image.
+ScaledCrop scale_centre(int image_width, int image_height, CentreCrop crop, int largest_denominator);
 
 }  // namespace dsanalyze

@@ -364,7 +364,9 @@ TrainingModel training_model(const ProfileResult& profile) {
     model.held_up_fraction = std::clamp((found_step - step - model.delivery_seconds) / late, 0.0, 1.0);
   if (full->epoch_seconds > 0) model.epoch_samples = full->epoch_seconds * full->samples_per_s;
   model.storage = storage_of(profile, *full);
-  if (!model.waits_for_storage) model.competing_loss = competing_loss(model);
+  if (model.waits_for_storage) return model;
+  model.competing_loss = competing_loss(model);
+  if (model.workers == 0) model.unexplained_seconds = std::max(found_step / model.step_samples - 1 / rates_of(model, {}).samples_per_s, 0.0);
   return model;
 }
 
@@ -444,8 +446,12 @@ TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change)
     competes = *model.training_cpu / speed * std::min(rates.prep, rates.ingestion) > least_training_share * cores;
   }
   if (workers == 0) {
-    rates.samples_per_s = in_turn(rates.prep, rates.ingestion);
-    rates.ci95 = {in_turn(rates.ci95_prep.low, rates.ci95_ingestion.low), in_turn(rates.ci95_prep.high, rates.ci95_ingestion.high)};
+    const auto as_found = [&](double prep, double ingestion) {
+      const double rate = in_turn(prep, ingestion);
+      return rate > 0 ? 1 / (1 / rate + model.unexplained_seconds) : 0;
+    };
+    rates.samples_per_s = as_found(rates.prep, rates.ingestion);
+    rates.ci95 = {as_found(rates.ci95_prep.low, rates.ci95_ingestion.low), as_found(rates.ci95_prep.high, rates.ci95_ingestion.high)};
   } else {
     rates.samples_per_s = std::min({rates.prep, rates.ingestion, of_cores});
     rates.ci95 = {std::min({rates.ci95_prep.low, rates.ci95_ingestion.low, of_cores * std::max(0.0, 1 - prep_error)}),

@@ -34,13 +34,14 @@ struct TrainingModel {
   std::optional<double> training_cpu;  ///< CPU time of training alone; nothing: not measured
   double ingestion = 0;                ///< G
   double ingestion_error = 0;
-  double step_samples = 1;      ///< of all ranks
-  double outside_seconds = 0;   ///< of a step: what no accelerator makes shorter
-  double delivery_seconds = 0;  ///< of a step: taking over a batch that is ready while the workers rest
-  double slowed_seconds = 0;    ///< of a step: what computing takes longer while the workers use the cores that the training process leaves them
-  double held_up_fraction = 1;  ///< of what busy workers were measured to add to a step, what the training as found can have lost
-  double competing_loss = 0.5;  ///< where training and workers compete for cores: how far toward taking turns their rate falls, 0 to 1
-  double found = 0;             ///< the full run
+  double step_samples = 1;         ///< of all ranks
+  double outside_seconds = 0;      ///< of a step: what no accelerator makes shorter
+  double delivery_seconds = 0;     ///< of a step: taking over a batch that is ready while the workers rest
+  double slowed_seconds = 0;       ///< of a step: what computing takes longer while the workers use the cores that the training process leaves them
+  double held_up_fraction = 1;     ///< of what busy workers were measured to add to a step, what the training as found can have lost
+  double competing_loss = 0.5;     ///< where training and workers compete for cores: how far toward taking turns their rate falls, 0 to 1
+  double unexplained_seconds = 0;  ///< without workers: what training and prep take longer in turn than each for itself
+  double found = 0;                ///< the full run
   Interval ci95_found;
   bool waits_for_storage = false;  ///< the training as found
   bool crowded = false;            ///< other programs left its workers no core

@@ -1,7 +1,17 @@
-"""What a training script says to dsanalyze."""
+"""dsanalyze in a training script: its loader, and what the analyzer is told of another one."""
 import os
 
-__all__ = ['watch']
+__all__ = ['CenterCrop', 'HorizontalFlip', 'Loader', 'LoaderError', 'Normalize', 'RandomResizedCrop', 'Resize', 'watch']
+_modules = {'Loader': '_loader', 'LoaderError': '_library',
+            **dict.fromkeys(('CenterCrop', 'HorizontalFlip', 'Normalize', 'RandomResizedCrop', 'Resize'), '_prep')}
+
+
+def __getattr__(name):
+    """What a script asks for is imported then: one that says `watch` alone imports nothing else."""
+    if name not in _modules:
+        raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
+    import importlib
+    return getattr(importlib.import_module(f'.{_modules[name]}', __name__), name)
 
 
 def watch(iterable):

@@ -1,80 +1,40 @@
 #include <fmt/format.h>
-#include <pthread.h>
-#include <unistd.h>
 
 #include <array>
 #include <charconv>
 #include <cstdlib>
-#include <exception>
 #include <memory>
-#include <new>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
-#include "abi.hpp"
+#include "abi_call.hpp"
 #include "base/error.hpp"
 #include "client.hpp"
+#include "handles.hpp"
 
 using dsanalyze::Deadline;
 using dsanalyze::FileDescriptor;
 using dsanalyze::GroupDemands;
 using dsanalyze::Timing;
 using dsanalyze::client::Answer;
+using dsanalyze::client::call;
 using dsanalyze::client::Client;
-using dsanalyze::client::Found;
+using dsanalyze::client::deadline_of;
+using dsanalyze::client::invalid;
 
 namespace {
 
 constexpr const char* group_variable = "DSANALYZE_GROUP";
 constexpr const char* job_variable = "DSANALYZE_JOB";
 constexpr const char* command_variable = "DSANALYZE_COMMAND";
-constexpr dsanalyze::Nanoseconds nanoseconds_per_millisecond = 1'000'000;
+constexpr double look_again_seconds = 0.001;
 
-/// A thread that is cancelled in a call would unwind through what must not throw: it is cancelled when the call has returned.
-class NotCancelled {
- public:
-  NotCancelled() noexcept { ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &m_before); }
-  ~NotCancelled() { ::pthread_setcancelstate(m_before, nullptr); }
-  NotCancelled(const NotCancelled&) = delete;
-  NotCancelled& operator=(const NotCancelled&) = delete;
+using Clients = dsanalyze::client::Handles<Client, dsa_client>;
 
- private:
-  int m_before = PTHREAD_CANCEL_ENABLE;
-};
-
-dsa_status told(dsa_status status, std::string_view text) noexcept {
-  if (status != DSA_OK) dsanalyze::client::set_last_error(text);
-  return status;
-}
-
-/// Where every call's exceptions end. `body` returns an Answer.
-template <typename Body>
-dsa_status call(const Body& body) noexcept {
-  const NotCancelled not_cancelled;
-  try {
-    const Answer answer = body();
-    return told(answer.status, answer.text);
-  } catch (const dsanalyze::EpochsOverError& error) {
-    return told(DSA_END, error.what());
-  } catch (const dsanalyze::RefusedError& error) {
-    return told(DSA_REFUSED, error.what());
-  } catch (const dsanalyze::NoGroupError& error) {
-    return told(DSA_NO_GROUP, error.what());
-  } catch (const dsanalyze::LostGroupError& error) {
-    return told(DSA_LOST, error.what());
-  } catch (const std::bad_alloc&) {
-    return told(DSA_NO_MEMORY, "out of memory");
-  } catch (const std::exception& error) {
-    return told(dsanalyze::says_no_memory(error) ? DSA_NO_MEMORY : DSA_FAILED, error.what());
-  } catch (...) {
-    return told(DSA_FAILED, "the library failed without saying why");
-  }
-}
-
-Answer no_client(const char* function, const Found& found) {
-  if (found.kind == Found::Kind::parents) {
+Answer no_client(const char* function, const Clients::Found& found) {
+  if (found.kind == Clients::Found::Kind::parents) {
     return {DSA_FORKED, fmt::format("{}: the client is the parent process's; a child that was forked attaches anew, as a job of its own", function)};
   }
   return {DSA_INVALID, fmt::format("{}: this is no client: it was detached already, or never attached", function)};
@@ -84,16 +44,9 @@ Answer no_client(const char* function, const Found& found) {
 template <typename Body>
 dsa_status with(const char* function, const dsa_client* handle, const Body& body) noexcept {
   return call([&] {
-    const Found found = dsanalyze::client::find(handle);
-    return found.client ? body(*found.client) : no_client(function, found);
+    const Clients::Found found = Clients::find(handle);
+    return found.object ? body(*found.object) : no_client(function, found);
   });
-}
-
-Answer invalid(const char* function, std::string_view why) { return {DSA_INVALID, fmt::format("{}: {}", function, why)}; }
-
-Deadline deadline_of(std::int32_t timeout_ms, Timing timing) {
-  const std::int64_t wait = timeout_ms < 0 ? DSA_DEFAULT_TIMEOUT_MS : timeout_ms;
-  return {timing.clock->now() + wait * nanoseconds_per_millisecond};
 }
 
 GroupDemands demands_of(const dsa_options& options) {
@@ -153,7 +106,7 @@ Answer attach(const dsa_options& options, dsa_client** client) {
     made = std::make_shared<Client>(std::move(line), demands_of(options), own_command(), timing);
   }
   Answer answer = made->enter(deadline, waiting);
-  if (answer.status == DSA_OK) *client = dsanalyze::client::enlist(std::move(made));
+  if (answer.status == DSA_OK) *client = Clients::enlist(std::move(made));
   return answer;
 }
 
@@ -244,13 +197,13 @@ dsa_status dsa_leave(dsa_client* client) {
 dsa_status dsa_detach(dsa_client* client) {
   return call([&] {
     if (client == nullptr) return Answer{};
-    Found found = dsanalyze::client::strike_off(client);
-    if (found.kind == Found::Kind::parents) return Answer{};
-    if (!found.client) return no_client("dsa_detach", found);
-    found.client->leave();
+    Clients::Found found = Clients::strike_off(client);
+    if (found.kind == Clients::Found::Kind::parents) return Answer{};
+    if (!found.object) return no_client("dsa_detach", found);
+    found.object->leave();
     // Calls in other threads end at their next look.
     const Timing timing = dsanalyze::system_timing();
-    while (found.client.use_count() > 1) timing.waiter->sleep_until(timing.clock->now() + nanoseconds_per_millisecond);
+    while (found.object.use_count() > 1) timing.waiter->sleep_until(timing.clock->after(look_again_seconds).at);
     return Answer{};
   });
 }

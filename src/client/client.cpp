@@ -6,26 +6,12 @@
 #include <utility>
 
 #include "base/host/host.hpp"
+#include "described_batch.hpp"
 
 namespace dsanalyze::client {
 namespace {
 
 constexpr double look_again_seconds = 0.1;  // for what ends no wait: signals, and prep that failed
-
-dsa_dtype described(DType dtype) { return dtype == DType::float32 ? dsa_dtype{DSA_FLOAT, 32, 1} : dsa_dtype{DSA_UINT, 8, 1}; }
-
-template <typename Described>
-void describe_tensor(const TensorShape& tensor, Described& described_as) {
-  described_as.dtype = described(tensor.dtype);
-  described_as.ndim = tensor.dimensions;
-  std::copy_n(tensor.shape.begin(), tensor.dimensions, described_as.shape);
-  std::copy_n(tensor.strides.begin(), tensor.dimensions, described_as.strides);
-}
-
-template <typename Element>
-const Element* elements(const std::byte* slot, std::uint64_t offset) {
-  return static_cast<const Element*>(static_cast<const void*>(slot + offset));
-}
 
 Deadline earlier(Deadline one, Deadline other) { return one.at < other.at ? one : other; }
 
@@ -144,17 +130,9 @@ Answer Client::take(Batch& batch, Deadline deadline) {
 }
 
 void Client::hold(const Batch& batch, dsa_batch& given) {
-  const std::byte* const slot = m_job.memory(batch);
-  given.count = batch.count;
-  given.failed = batch.failed;
-  given.last_of_epoch = batch.last_of_epoch ? 1 : 0;
-  given.epoch = batch.epoch;
+  describe_batch(batch, m_job.memory(batch), given);
   given.index = batch.token.generation % m_job.terms().staging.batches_per_epoch;
   given.token = batch.token.generation + 1;  // a group's batches are numbered over all epochs
-  given.samples = slot + batch.samples_offset;
-  given.ids = elements<std::uint32_t>(slot, batch.ids_offset);
-  given.labels = elements<std::uint32_t>(slot, batch.labels_offset);
-  describe_tensor(batch.tensor, given);
   const std::scoped_lock lock(m_mutex);
   const auto free = std::ranges::find_if(m_held, [](const Held& held) { return held.token == 0; });
   if (free != m_held.end()) *free = {given.token, batch.token};

@@ -16,6 +16,13 @@ using PlanJson = nlohmann::ordered_json;
 
 constexpr auto plan_engines = names_of_values<IoEngine::pread, IoEngine::uring>;
 
+std::string values_text(const LoadInputs& inputs) {
+  if (inputs.settings.dtype == DType::uint8) return "uint8";
+  return fmt::format("float32 less {} over {}", fmt::join(inputs.image_prep.mean, "/"), fmt::join(inputs.image_prep.deviation, "/"));
+}
+
+const char* layout_text(const ProfileSettings& settings) { return settings.layout == Layout::nchw ? ", NCHW" : ", NHWC"; }
+
 }  // namespace
 
 LoadPlan make_load_plan(const LoadInputs& inputs, const Pipeline::Spec& spec) {
@@ -63,11 +70,11 @@ std::string prep_text(const LoadInputs& inputs) {
   if (settings.prep == Seam::emulated) return fmt::format("emulated, {} samples/s a core", settings.prep_rate_per_core);
   if (inputs.index->facts().array) return "arrays as they are";
   const ImagePrep& prep = inputs.image_prep;
-  return fmt::format(
-      "image {0} x {0}, crop area {1} to {2}, ratio {3:.4g} to {4:.4g}, flipped {5:.3g}, {6}{7}", prep.crop_size, prep.scale[0], prep.scale[1],
-      prep.ratio[0], prep.ratio[1], prep.flip_probability,
-      settings.dtype == DType::uint8 ? "uint8" : fmt::format("float32 less {} over {}", fmt::join(prep.mean, "/"), fmt::join(prep.deviation, "/")),
-      settings.layout == Layout::nchw ? ", NCHW" : ", NHWC");
+  if (inputs.crop == CropRule::centre)
+    return fmt::format("image {0} x {0}, the middle of {1}, {2}{3}", prep.crop_size, inputs.resize == 0 ? prep.crop_size : inputs.resize,
+                       values_text(inputs), layout_text(settings));
+  return fmt::format("image {0} x {0}, crop area {1} to {2}, ratio {3:.4g} to {4:.4g}, flipped {5:.3g}, {6}{7}", prep.crop_size, prep.scale[0],
+                     prep.scale[1], prep.ratio[0], prep.ratio[1], prep.flip_probability, values_text(inputs), layout_text(settings));
 }
 
 GroupTerms group_terms(const LoadInputs& inputs, const LoadPlan& plan, std::uint64_t epochs) {

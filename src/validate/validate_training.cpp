@@ -131,7 +131,7 @@ void judge_training(const TrainingModel& model, WhatIfAnswer& answer, const std:
   const TrainingVerdict verdict = training_verdict(median(waiting), delivery);
   measured.bottleneck = verdict.bottleneck;
   // A batch is waited for, whether prep or storage is late with it; training and prep that take turns are not told apart by waiting.
-  const bool not_told = answer.change.workers == 0;
+  const bool not_told = answer.change.workers.value_or(model.workers) == 0;
   const bool alike = (verdict.bottleneck == "gpu") == (answer.bottleneck == "gpu");
   measured.verdict_right = alike || answer.too_close || verdict.too_close || not_told;
   answer.measured = measured;

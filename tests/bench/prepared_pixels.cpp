@@ -93,7 +93,7 @@ struct Chosen {
 Chosen choose(ImageDecoder& decoder, const ImagePrepOptions& options, SampleId sample) {
   const ImageInfo& info = decoder.info();
   const int size = options.prep.crop_size;
-  if (options.crop == CropRule::centre) return {scale_centre(info.width, info.height, size, decoder.largest_denominator()), Mirror::none};
+  if (options.crop == CropRule::centre) return {scale_centre(info.width, info.height, {size, size}, decoder.largest_denominator()), Mirror::none};
   const Augmentation drawn = draw_augmentation(options.prep, options.seed, 0, sample, info.width, info.height);
   return {scale_crop(drawn.crop, info.width, info.height, size, decoder.largest_denominator()), drawn.mirror};
 }

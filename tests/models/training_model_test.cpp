@@ -315,6 +315,13 @@ TEST_CASE("the model is read from the record of a launched training") {
   CHECK(from_none.process_cpu == doctest::Approx(0.0002));
   CHECK(rates_of(from_none, {.workers = 64}).ingestion < from_none.ingestion);
   CHECK(rates_of(from_none, {}).ingestion == doctest::Approx(from_none.ingestion));
+  // What both take longer in turn than each for itself stays so, and goes with the turns.
+  const double in_turn = 1 / (1 / rates_of(from_none, {}).prep + 1 / from_none.ingestion);
+  alone.runs[0].samples_per_s = 0.8 * in_turn;
+  alone.waits->step_seconds = 39 / alone.runs[0].samples_per_s;
+  const TrainingModel slower = training_model(alone);
+  CHECK(rates_of(slower, {}).samples_per_s == doctest::Approx(0.8 * in_turn));
+  CHECK(rates_of(slower, {.workers = 4}).samples_per_s == doctest::Approx(rates_of(from_none, {.workers = 4}).samples_per_s));
   // Training that competed with its workers as found goes on as it did.
   ProfileResult competing = profile;
   competing.host.accelerator_shares_cores = true;

@@ -212,7 +212,7 @@ TEST_CASE("nothing is drawn for a centre crop, and a JPEG is decoded smaller for
   CHECK(prepare(*make_image_prep(options)->make(), file, 17) == expected);
   const auto png = encode_png({.width = 1500, .height = 1000});
   CHECK(mean_difference(prepare(*make_image_prep(options)->make(), png, 0), expected) < 2);
-  CHECK(scale_centre(1500, 1000, prepared_size, 8).denominator == 8);
-  CHECK(scale_centre(1500, 1000, prepared_size, 1).denominator == 1);
-  CHECK(scale_centre(1500, 159, prepared_size, 8).denominator == 1);
+  CHECK(scale_centre(1500, 1000, {prepared_size, prepared_size}, 8).denominator == 8);
+  CHECK(scale_centre(1500, 1000, {prepared_size, prepared_size}, 1).denominator == 1);
+  CHECK(scale_centre(1500, 159, {prepared_size, prepared_size}, 8).denominator == 1);
 }

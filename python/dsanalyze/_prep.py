@@ -1,0 +1,87 @@
+"""What becomes of an image: objects that say what to do, which the library does in its threads."""
+from typing import Optional, Sequence, Tuple, Union
+
+imagenet_mean = (0.485, 0.456, 0.406)
+imagenet_std = (0.229, 0.224, 0.225)
+
+
+class _Step:
+    def __init__(self, **fields):
+        self.__dict__.update(fields)
+
+    def __repr__(self):
+        return f'{type(self).__name__}({", ".join(f"{name}={value!r}" for name, value in self.__dict__.items())})'
+
+    def __eq__(self, other):
+        return type(self) is type(other) and self.__dict__ == other.__dict__
+
+    __hash__ = None
+
+
+class RandomResizedCrop(_Step):
+    """A part of the image, drawn as torchvision's RandomResizedCrop draws it, resized with antialiasing to size x size pixels.
+
+    scale: least and most area of the part over that of the image. ratio: least and most width over height.
+    """
+
+    def __init__(self, size: int = 224, scale: Tuple[float, float] = (0.08, 1.0), ratio: Tuple[float, float] = (3 / 4, 4 / 3)):
+        super().__init__(size=size, scale=tuple(scale), ratio=tuple(ratio))
+
+
+class Resize(_Step):
+    """The shorter side becomes `size` pixels, with antialiasing, as torchvision's Resize. A CenterCrop follows it."""
+
+    def __init__(self, size: int = 256):
+        super().__init__(size=size)
+
+
+class CenterCrop(_Step):
+    """The middle size x size pixels. Without a Resize before it, the shorter side becomes `size` first."""
+
+    def __init__(self, size: int = 224):
+        super().__init__(size=size)
+
+
+class HorizontalFlip(_Step):
+    """Mirrors an image with probability p. Follows a RandomResizedCrop."""
+
+    def __init__(self, p: float = 0.5):
+        super().__init__(p=p)
+
+
+class Normalize(_Step):
+    """Values from 0 to 1, less the mean, over the standard deviation, each a number a channel. For dtype float32."""
+
+    def __init__(self, mean: Sequence[float] = imagenet_mean, std: Sequence[float] = imagenet_std):
+        super().__init__(mean=tuple(mean), std=tuple(std))
+
+
+Prep = Union[_Step, Sequence[_Step], None]
+_orders = ((RandomResizedCrop,), (RandomResizedCrop, HorizontalFlip), (Resize, CenterCrop), (CenterCrop,))
+
+
+def options_of(prep: Prep, dtype: str) -> dict:
+    """As dsa_loader_open() has it: the keys prep, crop and resize. Raises TypeError and ValueError for steps that are none or do not follow one another."""
+    if prep is None:
+        prep = (RandomResizedCrop(), HorizontalFlip(), Normalize()) if dtype == 'float32' else (RandomResizedCrop(), HorizontalFlip())
+    steps = list(prep) if isinstance(prep, (list, tuple)) else [prep]
+    for step in steps:
+        if not isinstance(step, _Step):
+            raise TypeError(f'prep: found {step!r}, expected steps such as dsanalyze.RandomResizedCrop(224); a Python function on a finished batch is transform=')
+    normalise: Optional[_Step] = steps.pop() if steps and isinstance(steps[-1], Normalize) else None
+    kinds = tuple(type(step) for step in steps)
+    if kinds not in _orders:
+        expected = '; '.join(' then '.join(kind.__name__ for kind in order) for order in _orders)
+        raise ValueError(f'prep: found {" then ".join(kind.__name__ for kind in kinds) or "no crop"}, expected one of: {expected}; a Normalize may come last')
+    if normalise is not None and dtype != 'float32':
+        raise ValueError(f'prep: Normalize gives float32, and dtype is {dtype}')
+    by_kind = {type(step): step for step in steps}
+    drawn = by_kind.get(RandomResizedCrop)
+    crop = drawn or by_kind[CenterCrop]
+    of = {'crop': {'size': crop.size, 'scale': list(drawn.scale) if drawn else [0.08, 1.0], 'ratio': list(drawn.ratio) if drawn else [3 / 4, 4 / 3]},
+          'flip_probability': by_kind[HorizontalFlip].p if HorizontalFlip in by_kind else 0.0,
+          'mean': list(normalise.mean) if normalise else [0.0] * 3, 'deviation': list(normalise.std) if normalise else [1.0] * 3}
+    options = {'prep': of, 'crop': 'random_resized' if drawn else 'centre'}
+    if Resize in by_kind:
+        options['resize'] = by_kind[Resize].size
+    return options

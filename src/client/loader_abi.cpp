@@ -1,0 +1,129 @@
+#include <fmt/format.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "abi_call.hpp"
+#include "handles.hpp"
+#include "own_loader.hpp"
+
+using dsanalyze::client::Answer;
+using dsanalyze::client::call;
+using dsanalyze::client::deadline_of;
+using dsanalyze::client::invalid;
+using dsanalyze::client::OwnLoader;
+
+namespace {
+
+using Loaders = dsanalyze::client::Handles<OwnLoader, dsa_loader>;
+
+Answer no_loader(const char* function, const Loaders::Found& found) {
+  if (found.kind == Loaders::Found::Kind::parents)
+    return {DSA_FORKED, fmt::format("{}: the loader is the parent process's; a child that was forked opens one of its own", function)};
+  return {DSA_INVALID, fmt::format("{}: this is no loader: it was closed already, or never opened", function)};
+}
+
+/// A call on a loader.
+template <typename Body>
+dsa_status with(const char* function, const dsa_loader* handle, const Body& body) noexcept {
+  return call([&] {
+    const Loaders::Found found = Loaders::find(handle);
+    return found.object ? body(*found.object) : no_loader(function, found);
+  });
+}
+
+/// A text into the caller's buffer.
+Answer give_text(const char* function, const std::string& text, char* buffer, std::size_t* size) {
+  if (size == nullptr || (buffer == nullptr && *size != 0)) return invalid(function, "there is nowhere to put the text: NULL");
+  const std::size_t room = *size;
+  *size = text.size() + 1;
+  if (room == 0) return {};
+  if (room < *size) return invalid(function, fmt::format("the text takes {} bytes, and there is room for {}", *size, room));
+  std::memcpy(buffer, text.c_str(), *size);
+  return {};
+}
+
+}  // namespace
+
+dsa_status dsa_loader_open(const char* options, dsa_loader** loader) {
+  return call([&] {
+    if (loader == nullptr) return invalid("dsa_loader_open", "there is nowhere to put the loader: NULL");
+    *loader = nullptr;
+    if (options == nullptr) return invalid("dsa_loader_open", "no options: NULL");
+    auto made = std::make_shared<OwnLoader>(dsanalyze::client::loader_request_from_json(options), dsanalyze::system_timing());
+    *loader = Loaders::enlist(std::move(made));
+    return Answer{};
+  });
+}
+
+dsa_status dsa_loader_info(dsa_loader* loader, dsa_terms* terms) {
+  return with("dsa_loader_info", loader, [&](const OwnLoader& of) {
+    if (terms == nullptr || !dsanalyze::client::sound_size(*terms))
+      return invalid("dsa_loader_info", "no terms, or their struct_size is none that they have");
+    dsa_terms full = DSA_TERMS_INIT;
+    of.describe(full);
+    dsanalyze::client::write_struct(full, *terms);
+    return Answer{};
+  });
+}
+
+dsa_status dsa_loader_next(dsa_loader* loader, dsa_batch* batch, std::int32_t timeout_ms) {
+  return with("dsa_loader_next", loader, [&](OwnLoader& of) {
+    if (batch == nullptr || !dsanalyze::client::sound_size(*batch))
+      return invalid("dsa_loader_next", "no batch, or its struct_size is none that it has");
+    dsa_batch full = DSA_BATCH_INIT;
+    Answer answer = of.next(full, deadline_of(timeout_ms, dsanalyze::system_timing()));
+    if (answer.status == DSA_OK) dsanalyze::client::write_struct(full, *batch);
+    return answer;
+  });
+}
+
+dsa_status dsa_loader_release(dsa_loader* loader, std::uint64_t token) {
+  return call([&] {
+    Loaders::Found found = Loaders::find(loader);
+    if (!found.object) return no_loader("dsa_loader_release", found);
+    Answer answer = found.object->release(token);
+    if (found.object->done()) Loaders::strike_off(loader);
+    return answer;
+  });
+}
+
+dsa_status dsa_loader_state(dsa_loader* loader, char* text, std::size_t* size) {
+  return with("dsa_loader_state", loader, [&](const OwnLoader& of) { return give_text("dsa_loader_state", of.state(), text, size); });
+}
+
+dsa_status dsa_loader_seek(dsa_loader* loader, const char* state) {
+  return with("dsa_loader_seek", loader, [&](OwnLoader& of) {
+    if (state == nullptr) return invalid("dsa_loader_seek", "no state: NULL");
+    of.seek(state);
+    return Answer{};
+  });
+}
+
+dsa_status dsa_loader_seek_epoch(dsa_loader* loader, std::uint64_t epoch) {
+  return with("dsa_loader_seek_epoch", loader, [&](OwnLoader& of) {
+    of.seek_epoch(epoch);
+    return Answer{};
+  });
+}
+
+dsa_status dsa_loader_report(dsa_loader* loader, char* text, std::size_t* size) {
+  return with("dsa_loader_report", loader, [&](const OwnLoader& of) { return give_text("dsa_loader_report", of.report(), text, size); });
+}
+
+dsa_status dsa_loader_close(dsa_loader* loader) {
+  return call([&] {
+    if (loader == nullptr) return Answer{};
+    Loaders::Found found = Loaders::find(loader);
+    if (found.kind == Loaders::Found::Kind::parents) {
+      Loaders::strike_off(loader);
+      return Answer{};
+    }
+    if (!found.object) return no_loader("dsa_loader_close", found);
+    found.object->close();
+    if (found.object->done()) Loaders::strike_off(loader);
+    return Answer{};
+  });
+}

@@ -1,0 +1,324 @@
+#include "own_loader.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <stop_token>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/text/json_reader.hpp"
+#include "core/partition/assignment.hpp"
+#include "described_batch.hpp"
+#include "loaders/dataset/dataset.hpp"
+#include "loaders/slot_pool.hpp"
+#include "share/load_plan.hpp"
+
+namespace dsanalyze::client {
+namespace {
+
+constexpr int most_held = 64;
+constexpr int most_ranks_of_loader = 65'536;
+constexpr double seconds_for_sizes = 1e9;  // a training wants all samples, however long it takes to ask for their sizes
+
+/// The parts of a job whose ranks ask one another for nothing: consecutive ones, whose sizes differ by at most one.
+class PlainShare final : public RankShare {
+ public:
+  PlainShare(int rank, int world) : m_rank(rank), m_world(world) {}
+  Status begin_epoch(std::uint64_t /*epoch*/) override { return {}; }
+  [[nodiscard]] std::uint32_t ranks() const override { return static_cast<std::uint32_t>(m_world); }
+  std::span<const SampleId> mine(std::span<const SampleId> global) override { return Assignment::slice(global, m_rank, m_world); }
+  void stop() override {}
+  [[nodiscard]] std::string failure() const override { return {}; }
+
+ private:
+  int m_rank;
+  int m_world;
+};
+
+/// Keeps what opening a dataset finds.
+class FindingList final : public EventSink {
+ public:
+  void progress(const Progress& /*progress*/) override {}
+  void note(const std::string& /*line*/) override {}
+  void finding(const Finding& finding) override {
+    const std::scoped_lock lock(m_mutex);
+    m_findings.push_back(finding);
+  }
+  std::vector<Finding> take() { return std::move(m_findings); }
+
+ private:
+  std::mutex m_mutex;
+  std::vector<Finding> m_findings;
+};
+
+std::shared_ptr<const DatasetIndex> open_whole(const LoaderRequest& request, EventSink& events) {
+  OpenOptions options;
+  options.keys = {request.settings.image_key, request.settings.label_key};
+  options.stat_budget_seconds = seconds_for_sizes;
+  if (!request.index_file.empty()) options.index_file = request.index_file;
+  return open_dataset(request.settings.dataset, options, events, std::stop_token());
+}
+
+}  // namespace
+
+LoaderRequest loader_request_from_json(std::string_view text) {
+  JsonObject root = parse_json_object(text, "options");
+  LoaderRequest request;
+  request.settings = settings_from_json(root.raw("settings").dump(), "options: settings");
+  if (root.has("prep")) request.image_prep = image_prep_from_json(root.raw("prep").dump(), "options: prep");
+  if (root.has("crop")) request.crop = root.named<CropRule>("crop");
+  if (const auto resize = root.optional_integer("resize", 1, 65'535)) request.resize = static_cast<int>(*resize);
+  if (const auto cache_size = root.optional_text("cache_size")) request.settings.cache_size = parse_byte_amount(*cache_size);
+  if (const auto file = root.optional_text("index")) request.index_file = *file;
+  if (const auto world = root.optional_integer("world", 1, most_ranks_of_loader)) request.world = static_cast<int>(*world);
+  if (const auto rank = root.optional_integer("rank", 0, request.world - 1)) request.rank = static_cast<int>(*rank);
+  // Of a profile, the run that loads all; as many consumers as batches may be held, each with a batch of its own.
+  request.settings.step = StepMode::independent;
+  request.settings.runs = {"full"};
+  request.settings.accelerators = static_cast<int>(root.optional_integer("held", 1, most_held).value_or(1));
+  root.finish();
+  ProfileSettings& settings = request.settings;
+  if (settings.dataset.empty()) throw UsageError("options: settings: dataset: found none, expected the path of a dataset");
+  if (settings.storage != Seam::real || settings.prep != Seam::real || settings.jobs > 1 || settings.world > 1)
+    throw UsageError("options: settings: a loader of a program's own emulates nothing, and is one job's on one server");
+  if (request.world > 1 && settings.order != OrderKind::random)
+    throw UsageError("options: settings: order: several ranks take their parts of a random order; of shards, give each rank a dataset of its own");
+  return request;
+}
+
+OwnLoader::OwnLoader(LoaderRequest request, Timing timing) : m_process(::getpid()), m_timing(timing), m_rank(request.rank), m_world(request.world) {
+  ProfileSettings& settings = request.settings;
+  m_inputs.host = read_host_facts();
+  if (settings.cores == 0) settings.cores = m_inputs.host.worker_count();
+  if (settings.workers == 0) settings.workers = settings.cores;
+  if (settings.order == OrderKind::random) settings.shuffle_buffer = 0;
+  const bool caches = settings.cache == CacheKind::minio || settings.cache == CacheKind::lru;
+  if (caches && !settings.cache_size) settings.cache = CacheKind::page;  // what the kernel's page cache holds is enough, or nobody said how much
+  settings.validate();
+  request.image_prep.validate();
+  FindingList findings;
+  m_inputs.index = open_whole(request, findings);
+  m_findings = findings.take();
+  m_inputs.settings = settings;
+  m_inputs.image_prep = request.image_prep;
+  m_inputs.crop = request.crop;
+  m_inputs.resize = request.resize;
+  m_prep = prep_text(m_inputs);
+  if (m_world > 1) m_share = std::make_unique<PlainShare>(m_rank, m_world);
+  Pipeline::Spec spec;
+  spec.index = m_inputs.index;
+  spec.cache = settings.cache == CacheKind::page ? CacheKind::none : settings.cache;
+  spec.page_cache = settings.cache == CacheKind::page || settings.cache == CacheKind::none ? PageCacheUse::keep : PageCacheUse::drop;
+  if (settings.cache_size) spec.cache_bytes = std::min(settings.cache_size->of(m_inputs.index->bytes()), m_inputs.index->bytes());
+  spec.workers = settings.workers;
+  spec.way = {settings.io == IoEngine::uring ? IoEngine::uring : IoEngine::pread, settings.read_mode};
+  spec.share = m_share.get();
+  const SignalsBlocked blocked;
+  m_pipeline = std::make_unique<Pipeline>(m_inputs, spec, timing);
+  begin(begin_of(0));
+}
+
+OwnLoader::~OwnLoader() {
+  if (m_process == ::getpid()) {
+    close();
+    return;
+  }
+  // A child that was forked has a copy, and none of its threads: what they hold cannot be waited for.
+  for (auto& [token, held] : m_held) static_cast<void>(new std::shared_ptr<Loader>(std::move(held.loader)));
+  static_cast<void>(new std::shared_ptr<Loader>(std::move(m_loader)));
+  static_cast<void>(m_pipeline.release());
+  static_cast<void>(m_share.release());
+}
+
+std::uint64_t OwnLoader::global_batch() const {
+  return static_cast<std::uint64_t>(m_inputs.settings.batch_size) * static_cast<std::uint64_t>(m_world);
+}
+
+SamplerState OwnLoader::begin_of(std::uint64_t epoch) const {
+  return {m_inputs.settings.seed, epoch, 0, m_inputs.index->size(), order_spec(m_inputs.settings)};
+}
+
+void OwnLoader::begin(const SamplerState& start) {
+  const SignalsBlocked blocked;
+  m_loader = m_pipeline->make_loader({.start = start});
+  m_epoch = start.epoch;
+  m_next_index = start.position / global_batch();
+}
+
+void OwnLoader::describe(dsa_terms& terms) const {
+  const ProfileSettings& settings = m_inputs.settings;
+  terms.place = static_cast<std::uint32_t>(m_rank);
+  terms.jobs = static_cast<std::uint32_t>(m_world);
+  terms.batch_size = static_cast<std::uint32_t>(settings.batch_size);
+  terms.held = static_cast<std::uint32_t>(settings.accelerators);
+  terms.samples = m_inputs.index->size();
+  terms.batches_per_epoch = (terms.samples + global_batch() - 1) / global_batch();
+  terms.seed = settings.seed;
+  const TensorShape tensor = slot_tensor(m_inputs, settings.batch_size);
+  terms.slot_bytes = SlotLayout(tensor).bytes;
+  describe_tensor(tensor, terms);
+  terms.dataset_digest = m_inputs.index->facts().digest.c_str();
+  terms.prep = m_prep.c_str();
+}
+
+Answer OwnLoader::next(dsa_batch& batch, Deadline deadline) {
+  const auto late = [] { return Answer{DSA_TIMEOUT, "no batch yet: its samples are being read or prepared; ask again"}; };
+  if (!m_turn.take(deadline, m_timing)) return late();
+  Answer answer;
+  try {
+    std::shared_ptr<Loader> loader;
+    bool busy = false;
+    {
+      const std::scoped_lock lock(m_mutex);
+      loader = m_loader;
+      busy = m_held.size() >= static_cast<std::size_t>(m_inputs.settings.accelerators);
+    }
+    if (loader == nullptr) {
+      answer = {DSA_END, "the loader is closed"};
+    } else if (busy) {
+      answer = {DSA_BUSY, fmt::format("{} batches are held, as many as may be: release one first", m_inputs.settings.accelerators)};
+    } else {
+      Batch taken;
+      const Status status = loader->next(taken, deadline);
+      if (status.ok()) hold(loader, taken, batch);
+      answer = status.ok() ? Answer{} : status.code == StatusCode::timeout ? late() : failed(*loader, status);
+    }
+  } catch (...) {
+    m_turn.give(m_timing);
+    throw;
+  }
+  m_turn.give(m_timing);
+  return answer;
+}
+
+Answer OwnLoader::failed(const Loader& loader, Status status) {
+  switch (status.code) {
+    case StatusCode::end:
+    case StatusCode::cancelled:
+      return {DSA_END, "the loader is closed, or goes on elsewhere"};
+    case StatusCode::busy:
+      return {DSA_BUSY, "as many batches as may be held are not released"};
+    default:
+      return {loader.out_of_memory() ? DSA_NO_MEMORY : DSA_FAILED, loader.failure()};
+  }
+}
+
+void OwnLoader::hold(const std::shared_ptr<Loader>& loader, const Batch& batch, dsa_batch& given) {
+  const std::scoped_lock lock(m_mutex);
+  if (batch.epoch != m_epoch) m_next_index = 0;
+  m_epoch = batch.epoch;
+  describe_batch(batch, loader->memory(batch), given);
+  given.index = m_next_index++;
+  given.token = ++m_last_token;
+  m_held[given.token] = {loader, batch.token};
+}
+
+Answer OwnLoader::release(std::uint64_t token) {
+  Held held;
+  {
+    const std::scoped_lock lock(m_mutex);
+    const auto found = m_held.find(token);
+    if (found == m_held.end())
+      return {DSA_INVALID, "dsa_loader_release: no batch with this token is held: it was released already, or never given out"};
+    held = std::move(found->second);
+    m_held.erase(found);
+  }
+  held.loader->release(held.slot);
+  return {};
+}
+
+std::string OwnLoader::state() const {
+  const std::scoped_lock lock(m_mutex);
+  if (m_loader == nullptr) throw UsageError("the loader is closed");
+  return m_loader->state().serialise();
+}
+
+void OwnLoader::seek(std::string_view text) {
+  const SamplerState wanted = SamplerState::parse(text);
+  wanted.require_fit(m_inputs.index->facts().digest, m_inputs.index->size(), static_cast<std::uint32_t>(m_inputs.settings.batch_size));
+  if (wanted.order != order_spec(m_inputs.settings))
+    throw UsageError("the state is of another order of samples than this loader's (order, shuffle_buffer)");
+  go_on(wanted);
+}
+
+void OwnLoader::seek_epoch(std::uint64_t epoch) { go_on(begin_of(epoch)); }
+
+void OwnLoader::go_on(const SamplerState& wanted) {
+  std::shared_ptr<Loader> before;
+  {
+    const std::scoped_lock lock(m_mutex);
+    if (m_loader == nullptr) throw UsageError("the loader is closed");
+    before = m_loader;
+  }
+  before->stop();  // a next() that waits in another thread ends
+  while (!m_turn.take(m_timing.clock->after(1), m_timing)) {
+  }
+  try {
+    const std::scoped_lock lock(m_mutex);
+    m_before = counted();
+    m_loader.reset();
+    begin(wanted);
+  } catch (...) {
+    m_turn.give(m_timing);
+    throw;
+  }
+  m_turn.give(m_timing);
+}
+
+OwnLoader::Before OwnLoader::counted() const {
+  Before all = m_before;
+  if (m_loader == nullptr) return all;
+  const LoaderTotals totals = m_loader->totals();
+  all.hits += totals.hits;
+  all.misses += totals.misses;
+  all.prepared += totals.prep.samples;
+  all.read += totals.fetch.bytes;
+  all.failed += m_loader->failed_samples();
+  return all;
+}
+
+std::string OwnLoader::report() const {
+  const std::scoped_lock lock(m_mutex);
+  const Before all = counted();
+  nlohmann::ordered_json findings = nlohmann::ordered_json::array();
+  for (const Finding& finding : m_findings) findings.push_back({{"code", finding.code}, {"message", finding.message}});
+  nlohmann::ordered_json failures = nlohmann::ordered_json::array();
+  if (m_loader != nullptr)
+    for (const SampleFailure& failure : m_loader->failures()) failures.push_back({{"path", failure.path}, {"cause", failure.cause}});
+  const DatasetIndex& index = *m_inputs.index;
+  const nlohmann::ordered_json report{{"samples", index.size()},
+                                      {"bytes", index.bytes()},
+                                      {"format", index.facts().format},
+                                      {"digest", index.facts().digest},
+                                      {"classes", index.labels()},
+                                      {"workers", m_inputs.settings.workers},
+                                      {"cache_hits", all.hits},
+                                      {"cache_misses", all.misses},
+                                      {"bytes_read", all.read},
+                                      {"prepared", all.prepared},
+                                      {"failed", all.failed},
+                                      {"failures", failures},
+                                      {"findings", findings}};
+  return report.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+void OwnLoader::close() {
+  std::shared_ptr<Loader> loader;
+  {
+    const std::scoped_lock lock(m_mutex);
+    m_before = counted();
+    loader = std::move(m_loader);
+    m_loader = nullptr;
+  }
+  if (loader != nullptr) loader->stop();
+}
+
+bool OwnLoader::done() const {
+  const std::scoped_lock lock(m_mutex);
+  return m_loader == nullptr && m_held.empty();
+}
+
+}  // namespace dsanalyze::client

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "client.hpp"
+#include "loaders/pipeline.hpp"
+
+namespace dsanalyze::client {
+
+/// What dsa_loader_open() is asked for.
+struct LoaderRequest {
+  ProfileSettings settings;
+  ImagePrep image_prep;
+  CropRule crop = CropRule::random_resized;
+  int resize = 0;  ///< of the centre rule, as ImagePrepOptions
+  std::filesystem::path index_file;
+  int rank = 0;
+  int world = 1;
+};
+/// Throws UsageError that names the key.
+LoaderRequest loader_request_from_json(std::string_view text);
+
+/// A loader of this process's own as programs have it through dsanalyze.h: this rank's part of each global mini-batch, epoch after epoch. Threads:
+/// any.
+class OwnLoader {
+ public:
+  /// Opens the dataset and begins to load. Throws Error, UsageError.
+  OwnLoader(LoaderRequest request, Timing timing);
+  ~OwnLoader();
+  OwnLoader(const OwnLoader&) = delete;
+  OwnLoader& operator=(const OwnLoader&) = delete;
+
+  void describe(dsa_terms& terms) const;
+  Answer next(dsa_batch& batch, Deadline deadline);
+  Answer release(std::uint64_t token);
+  /// Where it goes on after the batches given out so far, as SamplerState::serialise().
+  [[nodiscard]] std::string state() const;
+  /// Goes on there instead. Batches that are held stay as they are. Throws UsageError for a state of another dataset or, in mid-epoch, batch size.
+  void seek(std::string_view state);
+  void seek_epoch(std::uint64_t epoch);
+  /// What it has read and prepared since it was opened, and what its dataset is, as a JSON object.
+  [[nodiscard]] std::string report() const;
+  /// Ends all work. What batches that are held point to stays until they are released.
+  void close();
+  /// Closed, and no batch is held.
+  [[nodiscard]] bool done() const;
+
+ private:
+  struct Held {
+    std::shared_ptr<Loader> loader;
+    ReleaseToken slot;
+  };
+  /// What loaders that were replaced have counted.
+  struct Before {
+    std::uint64_t hits = 0, misses = 0, prepared = 0, failed = 0;
+    Bytes read = 0;
+  };
+
+  [[nodiscard]] SamplerState begin_of(std::uint64_t epoch) const;
+  void begin(const SamplerState& start);
+  void go_on(const SamplerState& wanted);
+  [[nodiscard]] Before counted() const;
+  [[nodiscard]] std::uint64_t global_batch() const;
+  Answer failed(const Loader& loader, Status status);
+  void hold(const std::shared_ptr<Loader>& loader, const Batch& batch, dsa_batch& given);
+
+  const pid_t m_process;
+  Timing m_timing;
+  LoadInputs m_inputs;
+  int m_rank;
+  int m_world;
+  std::string m_prep;
+  std::vector<Finding> m_findings;
+  std::unique_ptr<RankShare> m_share;  ///< of several ranks
+  std::unique_ptr<Pipeline> m_pipeline;
+  Turn m_turn;  ///< of those who take batches
+  mutable std::mutex m_mutex;
+  std::shared_ptr<Loader> m_loader;  ///< nothing once it is closed
+  Before m_before;
+  std::map<std::uint64_t, Held> m_held;
+  std::uint64_t m_last_token = 0;
+  std::uint64_t m_next_index = 0;  ///< of the next batch in its epoch
+  std::uint64_t m_epoch = 0;       ///< of the last batch
+};
+
+}  // namespace dsanalyze::client
