@@ -1,8 +1,8 @@
 """dsanalyze in a training script: its loader, and what the analyzer is told of another one."""
 import os
 
-__all__ = ['CenterCrop', 'HorizontalFlip', 'Loader', 'LoaderError', 'Normalize', 'RandomResizedCrop', 'Resize', 'watch']
-_modules = {'Loader': '_loader', 'LoaderError': '_library',
+__all__ = ['CenterCrop', 'HorizontalFlip', 'Loader', 'LoaderError', 'Normalize', 'RandomResizedCrop', 'Resize', 'ResumeReport', 'verify_resume', 'watch']
+_modules = {'Loader': '_loader', 'LoaderError': '_library', 'ResumeReport': '_resume', 'verify_resume': '_resume',
             **dict.fromkeys(('CenterCrop', 'HorizontalFlip', 'Normalize', 'RandomResizedCrop', 'Resize'), '_prep')}
 
 
