@@ -45,14 +45,13 @@ def sized(struct):
 
 
 def _places():
-    """Where the library may be, the likeliest first: where the environment says, in a wheel, beside an installed program, wherever the system looks."""
+    """Where the library may be: where the environment says; else beside the package, be it installed with the program or as a wheel; else where the system looks."""
     if 'DSANALYZE_LIBRARY' in os.environ:
         yield os.environ['DSANALYZE_LIBRARY']
         return
     here = pathlib.Path(__file__).resolve().parent
-    yield here / 'lib' / soname
-    for above in here.parents[:4]:
-        for folder in ('lib', 'lib64'):
+    for above in here.parents[:5]:
+        for folder in ('lib', 'lib64', 'share/dsanalyze/lib'):
             yield above / folder / soname
             yield from sorted((above / folder).glob(f'*-linux-gnu*/{soname}'))
     yield soname

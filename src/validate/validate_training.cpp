@@ -28,6 +28,7 @@ constexpr double warm_up_seconds = 2;
 constexpr double most_median_error = 0.03;
 constexpr double most_worst_error = 0.08;
 constexpr double widest_interval = 0.10;
+constexpr double most_drift = 0.25;      ///< of the machine since the profile: beyond it is another machine
 constexpr double least_waiting = 0.028;  ///< of a step
 
 /// While it lives, this thread and what it starts may use so many of the cores that it could use before.
@@ -104,7 +105,9 @@ Run run_once(const TrainingValidationPlan& plan, const ProfileResult& profile, c
   return {full->samples_per_s, full->ci95_samples_per_s, measured.waits ? measured.waits->data.fraction : 0, full->windows};
 }
 
-void judge_training(const TrainingModel& model, WhatIfAnswer& answer, const std::vector<Run>& runs) {
+/// Predictions are compared at the speed that the machine has now: `speed` over the profile's. Nothing: those runs are of the training as found,
+/// which say what the speed is.
+void judge_training(const TrainingModel& model, WhatIfAnswer& answer, const std::vector<Run>& runs, std::optional<double> speed) {
   std::vector<double> rates;
   std::vector<Interval> intervals;
   std::vector<double> waiting;
@@ -123,8 +126,10 @@ void judge_training(const TrainingModel& model, WhatIfAnswer& answer, const std:
   const RepeatedRate rate = repeated_rate(rates, intervals);
   measured.samples_per_s = rate.samples_per_s;
   measured.ci95_samples_per_s = rate.ci95;
-  measured.error = measured.error_as_profiled = measured.closed_form_error = answer.samples_per_s / rate.samples_per_s - 1;
-  measured.covered = answer.ci95_samples_per_s.overlaps(rate.ci95);
+  measured.speed = speed.value_or(rate.samples_per_s / model.found);
+  measured.error_as_profiled = answer.samples_per_s / rate.samples_per_s - 1;
+  measured.error = measured.closed_form_error = measured.speed * answer.samples_per_s / rate.samples_per_s - 1;
+  measured.covered = Interval{measured.speed * answer.ci95_samples_per_s.low, measured.speed * answer.ci95_samples_per_s.high}.overlaps(rate.ci95);
   const double delivery =
       delivery_seconds(model, answer.change.workers.value_or(model.workers), answer.change.cores.value_or(model.cores), rate.samples_per_s) *
       rate.samples_per_s / model.step_samples;
@@ -263,11 +268,14 @@ void validate_training(const TrainingValidationPlan& plan, const ProfileResult& 
     }
   }
   const TrainingModel model = training_model(profile);
+  std::optional<double> speed;
   for (const std::size_t at : plan.order) {
-    if (failures[at].empty())
-      judge_training(model, result.answers[at], measured[at]);
-    else
-      result.answers[at].not_measured = "its run failed: " + failures[at];
+    WhatIfAnswer& answer = result.answers[at];
+    if (failures[at].empty()) {
+      judge_training(model, answer, measured[at], speed);
+      if (at == 0 && answer.measured) speed = answer.measured->speed;
+    } else
+      answer.not_measured = "its run failed: " + failures[at];
   }
   result.validation = conclude_training_validation(result.answers);
 }
@@ -276,6 +284,7 @@ WhatIfValidation conclude_training_validation(const std::vector<WhatIfAnswer>& a
   WhatIfValidation validation;
   std::vector<double> errors;
   std::uint64_t covered = 0;
+  double as_profiled = 0;
   bool wide = false;
   bool beyond = false;  ///< past the bounds, by more than the measurement's own interval
   bool apart = false;   ///< of these, intervals that do not overlap
@@ -290,6 +299,8 @@ WhatIfValidation conclude_training_validation(const std::vector<WhatIfAnswer>& a
     const double error = std::abs(measured.error);
     const double own = half_width(measured.ci95_samples_per_s, measured.samples_per_s);
     errors.push_back(error);
+    as_profiled = std::max(as_profiled, std::abs(measured.error_as_profiled));
+    validation.slowest = validation.fastest = measured.speed;
     widest = std::max(widest, own);
     wide |= own > widest_interval;
     const bool past = error > std::max(most_worst_error, own);
@@ -304,13 +315,19 @@ WhatIfValidation conclude_training_validation(const std::vector<WhatIfAnswer>& a
     return validation;
   }
   validation.median_error = validation.closed_form_median_error = median(errors);
-  validation.worst_error = validation.closed_form_worst_error = validation.worst_error_as_profiled = std::ranges::max(errors);
+  validation.worst_error = validation.closed_form_worst_error = std::ranges::max(errors);
+  validation.worst_error_as_profiled = as_profiled;
   validation.covered_share = static_cast<double>(covered) / static_cast<double>(errors.size());
   const bool verdicts = validation.verdicts_right == validation.measured;
   const bool median_right = validation.median_error <= std::max(most_median_error, widest);
   const std::string text = fmt::format("errors of {:.1f} % (median) and {:.1f} % (worst) over {} configurations", 100 * validation.median_error,
                                        100 * validation.worst_error, errors.size());
-  if (wide) {
+  const bool drifted = std::abs(validation.slowest - 1) > most_drift;
+  if (drifted) {
+    validation.outcome = "undecided";
+    validation.reason = fmt::format("{}; but the training as found ran at {:.0f} % of the rate that it was profiled with: profile it again", text,
+                                    100 * validation.slowest);
+  } else if (wide) {
     validation.outcome = "undecided";
     validation.reason = fmt::format(
         "{}; but a measured rate is known to ±{:.0f} % only, as runs differ that much: let nothing else run, or pass a longer "

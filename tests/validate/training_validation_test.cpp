@@ -93,6 +93,23 @@ TEST_CASE("a validation passes, fails, or cannot decide") {
   CHECK(outcome({measured_answer(0.01, 0.2, true)}) == "undecided");
 }
 
+TEST_CASE("a machine that has become slower since the profile is told, and another machine decides nothing") {
+  const auto at_speed = [](double speed) {
+    std::vector<WhatIfAnswer> answers{measured_answer(0, 0.02, true), measured_answer(0.02, 0.02, true)};
+    for (WhatIfAnswer& answer : answers) {
+      answer.measured->speed = speed;
+      answer.measured->error_as_profiled = 1 / speed * (1 + answer.measured->error) - 1;
+    }
+    return conclude_training_validation(answers);
+  };
+  CHECK(at_speed(0.87).outcome == "passed");
+  CHECK(at_speed(0.87).slowest == 0.87);
+  CHECK(at_speed(0.87).worst_error < 0.021);
+  CHECK(at_speed(0.87).worst_error_as_profiled == doctest::Approx(1.02 / 0.87 - 1));
+  CHECK(at_speed(0.7).outcome == "undecided");
+  CHECK(at_speed(0.7).reason.find("70 % of the rate") != std::string::npos);
+}
+
 TEST_CASE("the rate of repeated runs is known no better than they agree") {
   const RepeatedRate alike = repeated_rate({100, 100, 100}, {{97, 103}, {97, 103}, {97, 103}});
   CHECK(alike.samples_per_s == doctest::Approx(100));

@@ -96,7 +96,9 @@ fs::path pytorch_rate_script() { return python_file("_pytorch_rate.py", "script 
 fs::path tracer_library() {
   const fs::path folder = executable_folder();
   constexpr const char* name = "libdsanalyze-trace.so";
-  for (const fs::path& place : {folder / "src/attach/tracer" / name, folder.parent_path() / DSANALYZE_LIBRARY_FOLDER / "dsanalyze" / name}) {
+  const fs::path installed = folder.parent_path();
+  for (const fs::path& place : {folder / "src/attach/tracer" / name, installed / DSANALYZE_LIBRARY_FOLDER / "dsanalyze" / name,
+                                installed / "share/dsanalyze/lib/dsanalyze" / name}) {
     std::error_code ignored;
     if (fs::exists(place, ignored)) return fs::absolute(place);
   }

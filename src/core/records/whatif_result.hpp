@@ -90,8 +90,8 @@ struct WhatIfAnswer {
   struct Measured {
     double samples_per_s = 0;
     Interval ci95_samples_per_s;
-    double speed = 1;              ///< of prep at that minute, over the profile's: what drift of the CPU is taken out of the errors below
-    double error = 0;              ///< (predicted - measured) / measured, of the simulator's prediction where there is one
+    double speed = 1;  ///< of prep at that minute (of a launched training: as found), over the profile's: what drift is not in the errors below
+    double error = 0;  ///< (predicted - measured) / measured, of the simulator's prediction where there is one
     double error_as_profiled = 0;  ///< the same with the drift
     double closed_form_error = 0;
     bool covered = false;  ///< the prediction's 95 % interval holds the measured rate

@@ -141,9 +141,12 @@ bool is_of_launched_training(const WhatIfResult& result) { return !result.answer
 
 std::string validation_details(const WhatIfResult& result) {
   const WhatIfValidation& validation = *result.validation;
-  if (is_of_launched_training(result))  // Its prep is timed by nothing but its runs.
-    return fmt::format("{} of {} bottlenecks right or inconclusive; {} of the measured intervals overlap the predicted ones.",
-                       validation.verdicts_right, validation.measured, format_share(validation.covered_share));
+  if (is_of_launched_training(result))
+    return fmt::format(
+        "{} of {} bottlenecks right or inconclusive; {} of the measured intervals overlap the predicted ones. The training as found ran at {} of the "
+        "rate that it was profiled with, which is taken into account; without that, {} (worst).",
+        validation.verdicts_right, validation.measured, format_share(validation.covered_share), format_share(validation.slowest),
+        format_share(validation.worst_error_as_profiled));
   return fmt::format(
       "{} of {} verdicts right; {} of the rates lie in their 95 % intervals; closed form alone: {} (median), {} (worst); "
       "{} of the windows void. Prep ran at {} to {} of the profile's speed, which is taken into account; without that, {} (worst).",
