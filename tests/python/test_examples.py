@@ -1,0 +1,62 @@
+"""The examples train from a folder of photographs, as they stand."""
+import difflib
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+from test_loader import made_images
+
+examples = pathlib.Path(__file__).resolve().parents[2] / 'examples'
+
+
+class Examples(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix='dsanalyze-test-'))
+        made_images(cls.folder / 'data', 130)
+
+    @classmethod
+    def tearDownClass(cls):
+        subprocess.run(['rm', '-rf', cls.folder], check=True)
+
+    def run_example(self, *words, **options):
+        environment = dict(os.environ, OMP_NUM_THREADS='1')
+        return subprocess.run([sys.executable, *words], cwd=self.folder, env=environment, capture_output=True, text=True, timeout=250, check=False, **options)
+
+    def test_five_lines_change_a_training_on_a_folder_of_images(self):
+        before, after = ((examples / name).read_text().splitlines() for name in ('imagefolder.py', 'imagefolder_dsanalyze.py'))
+        changed = [line for line in difflib.ndiff(before, after) if line.startswith('+ ') and 'usage:' not in line]
+        self.assertLessEqual(len(changed), 5, changed)
+        for name in ('imagefolder.py', 'imagefolder_dsanalyze.py'):
+            run = self.run_example(examples / name, self.folder / 'data', '1')
+            self.assertEqual(run.returncode, 0, run.stderr)
+            self.assertRegex(run.stdout, r'^epoch 0: loss \d')
+
+    def test_ranks_have_parts_of_the_same_epoch(self):
+        run = self.run_example('-m', 'torch.distributed.run', '--nproc_per_node', '2', '--master_port', str(20_000 + os.getpid() % 20_000), examples / 'ddp.py', self.folder / 'data', '1')
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual(sorted(re.findall(r'rank (\d), epoch 0: (\d+) samples', run.stdout)), [('0', '64'), ('1', '64')])
+
+    def test_a_training_that_is_killed_goes_on_where_its_checkpoint_was(self):
+        made_images(self.folder / 'more', 64 * 13)
+        checkpoint = self.folder / 'checkpoint'
+        words = [sys.executable, examples / 'resume.py', self.folder / 'more', checkpoint, '1']
+        first = subprocess.Popen(words, env=dict(os.environ, OMP_NUM_THREADS='1'), stdout=subprocess.PIPE, text=True)
+        deadline = time.monotonic() + 200
+        while not checkpoint.exists() and first.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        first.send_signal(signal.SIGKILL)
+        first.communicate()
+        second = self.run_example(*words[1:])
+        self.assertEqual(second.returncode, 0, second.stderr)
+        self.assertRegex(second.stdout, r'goes on in epoch 0\nepoch 0: loss')
+
+
+if __name__ == '__main__':
+    unittest.main()
