@@ -10,7 +10,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from .batches import samples_of, tensors_of
-from .shared_memory import full_text
+from .shared_memory import error_text, no_room_text
 from .stages import Pipe
 
 stall_seconds = min(120.0, float(os.environ.get('DSANALYZE_ATTACH_PATIENCE', 120)))
@@ -141,6 +141,14 @@ def _map(batch):
             if tensor.device.type == 'cpu' and tensor.is_shared() and tensor.numel():
                 flat = tensor.detach().reshape(-1)
                 flat[::max(1, page_bytes // flat.element_size())].sum()
+
+
+def _require_room(record, workers):
+    """A loader of more workers than the script's must not take the shared memory that the script's own need."""
+    ahead = workers * ((record.recipe.get('prefetch_factor') if record.recipe['num_workers'] else None) or 2)
+    without = no_room_text(ahead, record.shared_bytes) if workers > record.recipe['num_workers'] else ''
+    if without:
+        raise MemoryError(without)
 
 
 class _Source:
@@ -358,6 +366,8 @@ def drain(records, workers, batches, seconds, which):
     try:
         for record in records:
             own = workers == first.recipe['num_workers']
+            if not own:
+                _require_room(record, workers)
             sources.append(_Source(record, record.recipe['num_workers'] if own else workers, beside(record, first, batches), warm))
         source = sources[0]
         limit = source.limit
@@ -373,10 +383,12 @@ def drain(records, workers, batches, seconds, which):
                 restarts.append(len(times))
                 cpu.restarted()
             times.append(now())
+            if warm:
+                first.shared_bytes = max(first.shared_bytes, sum(tensor.numel() * tensor.element_size() for tensor in tensors_of(batch[0]) if tensor.is_shared()))
             samples.append(_samples(first, source.lists, len(times) - 1, batch[0]))
             cpu.batch(samples[-1], cpu.used(sources))
     except Exception as problem:
-        error = '{}: {}{}'.format(type(problem).__name__, problem, full_text())
+        error = error_text(problem)
     main = time.thread_time_ns() - main
     batch = None
     if error is None and not warm and workers and len(times) > 1 and len(sources) == 1:

@@ -9,6 +9,7 @@ from torch.utils.data import dataloader as loaders
 from torch.utils.data import sampler as samplers
 
 from . import watched
+from .shared_memory import error_text
 
 rank_variables = (
     ('RANK', 'WORLD_SIZE', 'LOCAL_RANK'),
@@ -156,8 +157,7 @@ def last_error():
     """The exception that ends the process, and where the script had it; None where there is none."""
     if not hasattr(sys, 'last_type'):
         return None
-    lines = [line for line in str(sys.last_value).splitlines() if line.strip()]  # That of a loader's worker has the worker's own traceback.
-    text = ': '.join([sys.last_type.__name__, *lines[:1]]) + (' ... ' + lines[-1] if len(lines) > 1 else '')
+    text = error_text(sys.last_value)
     trace, place, killed = sys.last_traceback, None, {}
     inside = (os.path.dirname(torch.__file__) + os.sep, _own_folder)
     while trace is not None:
@@ -166,7 +166,7 @@ def last_error():
             place = name, trace.tb_lineno
         killed.update(_killed_workers(trace.tb_frame.f_locals.get('self')))
         trace = trace.tb_next
-    text = text[:400] + (' ({}:{})'.format(os.path.basename(place[0]), place[1]) if place else '')
+    text = text + (' ({}:{})'.format(os.path.basename(place[0]), place[1]) if place else '')
     if 'killed by signal' not in text:  # PyTorch may find that a worker does not answer before it hears why.
         text += ''.join('; its loader\'s worker {} was killed by signal {} ({})'.format(worker, number, signal.strsignal(number)) for worker, number in killed.items())
     return text

@@ -2,6 +2,7 @@
 from . import drains
 from .batches import Replay
 from .roles import Randomness
+from .shared_memory import error_text
 
 
 class Modes:
@@ -53,7 +54,7 @@ class Modes:
                 count, error = self.apply(other, iterator)
                 discarded += count if other is iteration else 0
                 if error is not None:
-                    self._note('discard-failed', 'A batch failed while outstanding batches were discarded: {}: {}'.format(type(error).__name__, error))
+                    self._note('discard-failed', 'A batch failed while outstanding batches were discarded: {}'.format(error_text(error)))
             self.close_cached()
             self.mode = mode
             for record in self._roles.training if mode == 'cached' else ():

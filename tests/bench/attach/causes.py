@@ -10,6 +10,8 @@ collate     the collate function computes long
 workers     samples wait, and there are too few workers to hide that
 threads     each worker computes in as many threads as there are cores
 disk        samples are read from a throttled disk (root; --work on a disk; version 1 of control groups)
+opens       each sample is a small file that takes long to open, though its bytes are in memory (root; a file system of FUSE)
+shm         /dev/shm has hardly room for the workers' batches, or none (root)
 checkpoint  a checkpoint every few steps
 validation  a loop over another loader without gradients every few steps
 others      other programs use the cores
@@ -45,13 +47,15 @@ def compute(seconds):
     return value
 
 class Samples(Dataset):
-    def __init__(self): self.paths = sorted(str(path) for path in pathlib.Path(data).rglob("*.jpg")) if cause == "disk" else None
+    def __init__(self):
+        self.paths = sorted(str(path) for path in pathlib.Path(data).rglob("*.jpg")) if cause == "disk" else [f"{data}/{at}" for at in range(2000)] if cause == "opens" else None
     def __len__(self): return len(self.paths) if self.paths else 100000
     def __getitem__(self, index):
         value = decoded(index)
         if self.paths:
             with open(self.paths[index], "rb") as file: value = value + len(file.read())
         if cause == "workers": time.sleep(strength)
+        if cause == "shm": value = torch.full((int(strength),), index % 200, dtype=torch.uint8)
         if cause == "others": compute(strength)  # Which keeps up with the steps where no one else computes.
         if cause == "threads":
             torch.set_num_threads(os.cpu_count())
@@ -87,7 +91,7 @@ while True:
     for batch in loader:
         if number == 20: begin, spent = time.perf_counter(), 0.0
         optimizer.zero_grad()
-        model(batch.mean().reshape(1, 1)).sum().backward()
+        model(batch.float().mean().reshape(1, 1)).sum().backward()
         time.sleep(step)
         optimizer.step()
         number += 1
@@ -110,9 +114,28 @@ def drawn(generator, cause):
     # Of a step: what a batch of eight takes two workers, so that prep is half as fast as the steps or less.
     slow = generator.uniform(2.2, 5)
     strength = {"none": 0, "transform": slow * step * 2 / 8, "collate": slow * step * 2 / 8, "workers": slow * step / 8, "threads": generator.uniform(0.6, 1.5) * step,
-                "disk": generator.uniform(4, 16), "checkpoint": generator.uniform(0.3, 1.5) * step, "validation": generator.uniform(0.3, 1.5) * step,
+                "disk": generator.uniform(4, 16), "opens": slow * step * 2 / 8, "shm": generator.choice([0.85, 1.6]) * shared_memory_bytes / 5 / 8, "checkpoint": generator.uniform(0.3, 1.5) * step, "validation": generator.uniform(0.3, 1.5) * step,
                 "others": 0.9 * step / 4 - 0.0003, "rank": slow * step / 8}[cause]
     return {"cause": cause, "step": step, "strength": strength}
+
+
+shared_memory_bytes = 48 << 20
+
+
+class SlowOpens:
+    """A file system whose files take `seconds` to open."""
+
+    def __init__(self, seconds, folder):
+        self.folder = folder / "opens"
+        self.folder.mkdir(exist_ok=True)
+        self.server = subprocess.Popen([sys.executable, pathlib.Path(__file__).with_name("slow_opens.py"), self.folder, "2000", "20000", str(seconds)], stdout=subprocess.PIPE, text=True)
+        if self.server.stdout.readline() != "mounted\n":
+            raise SystemExit("no file system could be mounted")
+
+    def close(self):
+        subprocess.run(["umount", "-l", self.folder], check=False)
+        self.server.kill()
+        self.server.wait()
 
 
 class Throttle:
@@ -150,8 +173,12 @@ def profiled(arguments, folder, each, units):
     """The record, and the injected fraction that the script clocked."""
     said, place = folder / "said", folder / "profile.json"
     said.unlink(missing_ok=True)
+    place.unlink(missing_ok=True)
     launcher = ["-m", "torch.distributed.run", "--nproc_per_node", "2"] if each["cause"] == "rank" else []
-    command = [arguments.python, *launcher, "train.py", each["cause"], f"{each['strength']:.6f}", str(each["step"]), str(arguments.photos), str(said)]
+    opens = SlowOpens(each["strength"], folder) if each["cause"] == "opens" else None
+    photos = opens.folder if opens else arguments.photos
+    with_little_memory = ["unshare", "-m", "sh", "-c", f'mount -t tmpfs -o size={shared_memory_bytes} tmpfs /dev/shm && exec "$@"', "sh"] if each["cause"] == "shm" else []
+    command = [arguments.python, *launcher, "train.py", each["cause"], f"{each['strength']:.6f}", str(each["step"]), str(photos), str(said)]
     environment = dict(os.environ, UNITS=units)
     throttle, hogs, clocked = None, [], None
     if each["cause"] == "disk":
@@ -166,7 +193,7 @@ def profiled(arguments, folder, each, units):
             except subprocess.TimeoutExpired:
                 pass
         clocked = float(said.read_text()) if said.exists() else None  # The profiled run writes it anew, from other phases.
-        run = subprocess.run([arguments.program, "profile", "--time-budget", f"{arguments.time_budget:g}s", "--quiet", "-o", place, "--keep-output", "--", *command], cwd=folder,
+        run = subprocess.run([*with_little_memory, arguments.program, "profile", "--time-budget", f"{arguments.time_budget:g}s", "--quiet", "-o", place, "--keep-output", "--", *command], cwd=folder,
                              env=environment, capture_output=True, text=True, check=False, preexec_fn=throttle.enter if throttle else None)
     finally:
         for hog in hogs:
@@ -174,6 +201,10 @@ def profiled(arguments, folder, each, units):
             hog.wait()
         if throttle:
             throttle.close()
+        if opens:
+            opens.close()
+    if run.returncode != 0 and each["cause"] == "shm":
+        return json.loads(place.read_text()) if place.exists() else {"advice": [], "error": run.stderr.strip()}, None
     if run.returncode != 0:
         raise SystemExit(run.stderr)
     return json.loads(place.read_text()), clocked
@@ -193,10 +224,14 @@ def judged(each, record):
              "workers": detail in ("prep", "latency") and fix is not None and fix["workers"] > 1,
              "threads": "threads-of-workers" in advice,
              "disk": detail == "storage",
+             "opens": detail in ("latency", "storage"),
+             "shm": "/dev/shm" in record.get("error", "") or any(finding["code"] == "shared-memory-short" for finding in record.get("findings", ())),
              "checkpoint": "outside-of-steps" in advice and not advice["outside-of-steps"].startswith("Validation"),
              "validation": advice.get("outside-of-steps", "").startswith("Validation"),
              "others": "other-processes" in advice,
              "rank": waits.get("delaying_rank") == 1}[cause]
+    if "error" in record:
+        said = "error: " + record["error"].splitlines()[-1]
     if right:
         return said, "right"
     return said, "WRONG" if bottleneck.get("confident") else "inconclusive"
@@ -208,7 +243,7 @@ def main():
     parser.add_argument("--photos", type=pathlib.Path, required=True)
     parser.add_argument("--work", type=pathlib.Path)
     parser.add_argument("--python", default=sys.executable)
-    parser.add_argument("--causes", default="none,transform,collate,workers,threads,disk,checkpoint,validation,others,rank")
+    parser.add_argument("--causes", default="none,transform,collate,workers,threads,disk,opens,shm,checkpoint,validation,others,rank")
     parser.add_argument("--runs", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--time-budget", type=float, default=25)
