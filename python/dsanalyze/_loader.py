@@ -253,7 +253,8 @@ class Loader:
     say. transform: a Python function that is called with a finished batch, (images, labels), and whose result is the batch. with_ids: a batch is (images,
     labels, ids), the samples' numbers in the dataset. pin_memory: copies each batch to pinned memory of PyTorch's where CUDA is; None: there. on_error: "skip"
     (a sample that cannot be read or decoded is left out), "substitute" or "fail". index: a file that `dsanalyze dataset index` made. share: False to load alone
-    in a job that `dsanalyze share` started; None: with its group, whose dataset and prep are the command's.
+    in a job that `dsanalyze share` started; None: with its group, whose dataset and prep are the command's. copy: True for batches in memory of their own; False, with shared prep, for batches that are read where
+    all jobs read them, and must not be written to; None: copies with shared prep.
 
     Raises FileNotFoundError, ValueError (arguments), MemoryError, LoaderError (a RuntimeError: more samples failed than may). A child of fork() cannot use its
     parent's loader. Threads: one at a time takes batches; tensors may be given up in any.
@@ -263,7 +264,7 @@ class Loader:
                  cache_size: Optional[str] = None, workers: Optional[int] = None, shuffle: bool = True, seed: int = 1, drop_last: bool = False,
                  rank: Optional[int] = None, world_size: Optional[int] = None, transform: Optional[Callable[..., Any]] = None, with_ids: bool = False,
                  output: Optional[str] = None, pin_memory: Optional[bool] = None, on_error: str = 'skip', index: 'os.PathLike | str | None' = None,
-                 share: Optional[bool] = None):
+                 share: Optional[bool] = None, copy: Optional[bool] = None):
         self._source = None
         self._process = os.getpid()
         self._makers = _makers(output, pin_memory is not False)
@@ -280,6 +281,9 @@ class Loader:
         terms = self._source.terms()
         self._samples, self._batches, self._batch_size = terms.samples, terms.batches_per_epoch, terms.batch_size
         self._loan = _Loan(self._source)
+        # A batch of a group lies in memory that cannot be written to, which a tensor does not say of itself.
+        self._lends = not self._makers.copies and (copy is False or (copy is None and not self._shared))
+        self._most_lent = min(lent_at_once, max(terms.held - 1, 0)) if self._shared else lent_at_once
         self._epoch = terms.first_epoch  # Of the next pass.
         self._at = (self._epoch, 0)  # Epoch and number of the batch that comes next.
         self._pass = None
@@ -372,7 +376,7 @@ class Loader:
     def _made(self, batch):
         shape = [batch.shape[at] for at in range(batch.ndim)]
         makers = self._makers
-        lends = not self._shared and not makers.copies and len(self._loan) < lent_at_once
+        lends = self._lends and len(self._loan) < self._most_lent
         try:
             buffer, size = _buffer_of(batch)
             labels = makers.numbers(batch.labels, batch.count)

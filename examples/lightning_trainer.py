@@ -1,4 +1,4 @@
-"""dsanalyze.Loader in PyTorch Lightning. usage: lightning.py FOLDER [EPOCHS]"""
+"""dsanalyze.Loader in PyTorch Lightning. usage: lightning_trainer.py FOLDER [EPOCHS]"""
 import sys
 
 import dsanalyze
