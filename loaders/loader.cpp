@@ -70,8 +70,9 @@ void Loader::State::guarded(Body& body, const Last& last) {
 Loader::Loader(Parts parts, const LoaderOptions& options) {
   if (options.batch_size == 0 || options.workers == 0 || options.prefetch_batches == 0)
     throw UsageError("loader: batch size, workers and prefetch depth must be at least 1");
-  if (parts.share != nullptr && (parts.staging != nullptr || options.start.order.kind != OrderKind::random))
-    throw UsageError("loader: a rank's share is of batches in random order that are its own, not a group's");
+  const OrderSpec& order = options.start.order;
+  if (parts.share != nullptr && (parts.staging != nullptr || order.kind == OrderKind::shards || order.buffers()))
+    throw UsageError("loader: a rank's share is of batches without a shuffle buffer that are its own, not a group's");
   const std::uint64_t slots = parts.staging != nullptr ? parts.staging_slots : std::uint64_t{options.prefetch_batches} + options.held_batches;
   check_tags(slots, options.batch_size);
   m_state = std::make_unique<State>(std::move(parts), options);
@@ -134,7 +135,7 @@ SamplerState Loader::state() const {
   state.digest = m_state->flow.parts.index->facts().digest;
   return state;
 }
-Bytes Loader::slot_bytes() const { return m_state->flow.pool ? m_state->flow.pool->segment().size() : 0; }
+Bytes Loader::slot_bytes() const { return m_state->flow.pool ? m_state->flow.pool->bytes() : 0; }
 std::vector<std::string_view> Loader::operator_names() const { return m_state->flow.parts.prep->operator_names(); }
 
 }  // namespace dsanalyze

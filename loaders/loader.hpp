@@ -116,7 +116,7 @@ class ClaimedSamples {
 /// slices and depths are not asked. With `claimed`, no order is asked either.
 ///
 /// With `share`, global mini-batches are share->ranks() times as large, and the batches are this rank's part of them; one without samples is a batch
-/// of none, so that every rank takes as many steps. The order is random then, without staging. A share that cannot go on is a failure().
+/// of none, so that every rank takes as many steps. There is no shuffle buffer then, and no staging. A share that cannot go on is a failure().
 class Loader final : public BatchSource {
  public:
   struct Parts {

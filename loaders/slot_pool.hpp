@@ -19,7 +19,7 @@ struct SlotLayout {
   std::size_t bytes = 0;  ///< of the slot; a multiple of 4096
 };
 
-/// Batch slots in one shared segment.
+/// Batch slots in one piece of memory of this process's own: a child of fork() keeps what it had of a batch, whatever becomes of the slot here.
 /// Threads: any, at once. A slot belongs to whoever acquired it until its token is released.
 class SlotPool {
  public:
@@ -33,13 +33,13 @@ class SlotPool {
   void close() { m_free.close(); }
 
   [[nodiscard]] const SlotLayout& layout() const { return m_layout; }
-  [[nodiscard]] std::byte* data(std::uint32_t slot) const { return m_segment.data() + slot * m_layout.bytes; }
-  [[nodiscard]] const MemorySegment& segment() const { return m_segment; }
+  [[nodiscard]] std::byte* data(std::uint32_t slot) const { return m_memory.bytes().data() + slot * m_layout.bytes; }
+  [[nodiscard]] Bytes bytes() const { return m_memory.bytes().size(); }
   [[nodiscard]] std::uint32_t slots() const { return static_cast<std::uint32_t>(m_generations.size()); }
 
  private:
   SlotLayout m_layout;
-  MemorySegment m_segment;
+  ZeroedMemory m_memory;
   std::vector<std::atomic<std::uint64_t>> m_generations;  ///< odd while in use
   BoundedQueue<std::uint32_t> m_free;
 };

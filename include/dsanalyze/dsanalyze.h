@@ -235,24 +235,21 @@ dsa_status dsa_loader_next(dsa_loader* loader, dsa_batch* batch, int32_t timeout
 /// Gives a batch back, also one of a loader that was closed meanwhile. Errors: DSA_INVALID, DSA_FORKED.
 dsa_status dsa_loader_release(dsa_loader* loader, uint64_t token);
 
-/// Where it goes on after the batches given out so far, in one line of text of so many bytes with the closing zero: for dsa_loader_seek() of a loader
-/// of the same dataset, batch_size, world and order. *size is the room in `text`, and becomes what the text takes; with a room of 0 nothing is
-/// written. Errors: DSA_INVALID (too little room), DSA_FORKED.
-dsa_status dsa_loader_state(dsa_loader* loader, char* text, size_t* size);
+/// The place before a batch (dsa_batch.epoch and index), in one line of text of so many bytes with the closing zero: for dsa_loader_seek() of a
+/// loader of the same dataset, batch_size, world, seed and order. Behind an epoch's last batch lies the next one's first. *size is the room in
+/// `text`, and becomes what the text takes; with a room of 0 nothing is written. Errors: DSA_INVALID (too little room, no such batch), DSA_FORKED.
+dsa_status dsa_loader_state(dsa_loader* loader, uint64_t epoch, uint64_t index, char* text, size_t* size);
 
 /// Goes on there instead. Batches that are held stay valid; a dsa_loader_next() that waits in another thread ends with DSA_END. Its cache stays.
-/// Errors: DSA_INVALID (of another dataset or order; in mid-epoch, of another batch size), DSA_FORKED, DSA_NO_MEMORY.
+/// Errors: DSA_INVALID (of another dataset, seed or order; in mid-epoch, of another batch size), DSA_FORKED, DSA_NO_MEMORY.
 dsa_status dsa_loader_seek(dsa_loader* loader, const char* state);
-
-/// Goes on at the begin of an epoch instead, as dsa_loader_seek().
-dsa_status dsa_loader_seek_epoch(dsa_loader* loader, uint64_t epoch);
 
 /// What the dataset is, what was read and prepared since dsa_loader_open(), and what failed, as a JSON object; `text` and `size` as above.
 /// Errors: DSA_INVALID, DSA_FORKED.
 dsa_status dsa_loader_report(dsa_loader* loader, char* text, size_t* size);
 
-/// Ends all work, and waits for its threads. What batches that are held point to stays until they are released. NULL is allowed.
-/// Errors: DSA_INVALID (no loader, or closed already).
+/// Prepares nothing more. What batches that are held point to stays until they are released; the threads that read end with the last of them. NULL is
+/// allowed. Errors: DSA_INVALID (no loader, or closed already).
 dsa_status dsa_loader_close(dsa_loader* loader);
 
 #ifdef __cplusplus

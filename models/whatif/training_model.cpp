@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "base/error.hpp"
-#include "base/text/units.hpp"
+#include "training_supply.hpp"
 
 namespace dsanalyze {
 namespace {
@@ -34,13 +34,6 @@ const RateRecord& measured_rate(const std::optional<RateRecord>& rate, const cha
                     "with a longer --time-budget where steps are long",
                     letter));
   return *rate;
-}
-
-/// Seconds that one worker takes for a sample.
-double worker_seconds(const TrainingModel& model) {
-  const auto with_workers = std::ranges::find_if(model.prep, [](const auto& point) { return point.workers > 0; });
-  const TrainingModel::Point& point = with_workers != model.prep.end() ? *with_workers : model.prep.front();
-  return model.ranks * std::max(point.workers, 1) / point.samples_per_s;
 }
 
 struct Law {
@@ -198,80 +191,6 @@ std::string detail_of_prep(const TrainingModel& model, Limit limit) {
   if (limit == Limit::process) return "delivery";
   const double could = worker_seconds(model) - model.worker_waited;
   return limit == Limit::workers && model.worker_cpu && *model.worker_cpu < hardly_busy * could ? "latency" : "prep";
-}
-
-/// Nothing where the profile lacks a part of it.
-std::optional<TrainingModel::Storage> storage_of(const ProfileResult& profile, const RunRecord& full) {
-  constexpr double in_order = 0.5;
-  if (!profile.storage || !profile.reads || !profile.reads->dataset_bytes || !profile.reads->page_cache_bytes) return std::nullopt;
-  const ReadsRecord& reads = *profile.reads;
-  TrainingModel::Storage storage;
-  storage.rate = profile.storage->samples_per_s;
-  storage.error = relative_error(*profile.storage);
-  storage.cache_rate = profile.cache ? profile.cache->samples_per_s : 0;
-  storage.bytes_per_sample = reads.bytes_per_sample;
-  storage.dataset_bytes = *reads.dataset_bytes;
-  storage.page_cache_bytes = *reads.page_cache_bytes;
-  double request_bytes = reads.bytes_per_sample;
-  for (std::size_t at = 0; at < profile.storage_by_request.size(); ++at) {
-    const StoragePoint& point = profile.storage_by_request[at];
-    if (point.concurrency < 1 || !(point.bytes_per_s >= 1))
-      throw UsageError(
-          fmt::format("/curves/S_by_request/{}: found {} reads in flight and {}, expected at least one of each: profile the command again", at,
-                      point.concurrency, format_bytes_per_second(point.bytes_per_s)));
-    storage.curve.push_back({static_cast<double>(point.concurrency), point.bytes_per_s / reads.bytes_per_sample});
-    request_bytes = point.request_bytes;
-  }
-  if (storage.rate <= 0 || storage.bytes_per_sample <= 0 || storage.dataset_bytes == 0 || storage.curve.empty()) return std::nullopt;
-  MissModel::Facts facts;
-  facts.kind = CacheKind::page_model_linux;
-  facts.order = reads.ordered_fraction.value_or(0) > in_order ? OrderKind::sequential : OrderKind::random;
-  facts.sample_bytes = static_cast<Bytes>(std::max(request_bytes, 1.0));
-  storage.misses = MissModel(facts);
-  if (full.requested_bytes > 0)
-    storage.found_fraction = std::clamp(static_cast<double>(full.storage_bytes.value_or(0)) / static_cast<double>(full.requested_bytes), 0.0, 1.0);
-  return storage;
-}
-
-/// S by readers, of the storage that is asked about, and the rate that it supplies to any number of them at most.
-struct ChangedSupply {
-  std::vector<SupplyPoint> curve;
-  double most = std::numeric_limits<double>::infinity();
-};
-ChangedSupply changed_supply(const TrainingModel::Storage& storage, const TrainingChange& change) {
-  ChangedSupply changed{storage.curve};
-  const double best = std::ranges::max(changed.curve, {}, &SupplyPoint::samples_per_s).samples_per_s;
-  double factor = change.storage_factor.value_or(1);
-  if (change.storage_bytes_per_s) {
-    changed.most = *change.storage_bytes_per_s / storage.bytes_per_sample;
-    factor = std::max(changed.most / best, 1.0);  // one of a lower rate is as quick to answer: it makes readers wait once they ask for more
-  }
-  for (SupplyPoint& point : changed.curve) point.samples_per_s *= factor;
-  return changed;
-}
-
-/// P where a part of the samples comes from storage. `prep` is what the workers deliver from memory by `law`.
-double prep_with_storage(const TrainingModel& model, int workers, double cores, double prep, Limit limit, double misses,
-                         const ChangedSupply& changed) {
-  if (misses <= 0) return prep;
-  const std::vector<SupplyPoint>& curve = changed.curve;
-  const double readers = static_cast<double>(model.ranks) * std::max(workers, 1);
-  double best = supply(curve, readers);  // a curve may fall again
-  for (const SupplyPoint& point : curve)
-    if (point.readers <= readers) best = std::max(best, point.samples_per_s);
-  const double supplied = std::min(changed.most, best);
-  const double at_most = supplied / misses;
-  if (workers == 0) return std::min(1 / (1 / prep + misses / supply(curve, model.ranks)), at_most);
-  const double cpu = std::min(model.worker_cpu.value_or(0) + model.process_cpu, worker_seconds(model));
-  WorkerCycle cycle{model.ranks * workers, cores, cpu, worker_seconds(model) - cpu, 0, curve};
-  // What P was corrected by is time that a worker takes, and storage is as fast as before.
-  if (limit != Limit::process) {
-    const double slower = cycle_rate(cycle) / prep;
-    cycle.cpu_seconds *= slower;
-    cycle.other_seconds *= slower;
-  }
-  cycle.miss_fraction = misses;
-  return std::min({prep, cycle_rate(cycle), at_most});
 }
 
 /// As much as the training as found lost, where it competed.

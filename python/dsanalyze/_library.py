@@ -3,6 +3,7 @@ import ctypes
 import ctypes.util
 import os
 import pathlib
+import re
 
 OK, TIMEOUT, END, BUSY, INVALID, NO_GROUP, REFUSED, LOST, EXPELLED, FAILED, NO_MEMORY, FORKED = range(12)
 FLOAT = 2
@@ -70,9 +71,8 @@ _functions = {
     'dsa_loader_info': (ctypes.c_int32, [ctypes.c_void_p, ctypes.POINTER(Terms)]),
     'dsa_loader_next': (ctypes.c_int32, [ctypes.c_void_p, ctypes.POINTER(Batch), ctypes.c_int32]),
     'dsa_loader_release': (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_uint64]),
-    'dsa_loader_state': (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_size_t)]),
+    'dsa_loader_state': (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_char_p, ctypes.POINTER(ctypes.c_size_t)]),
     'dsa_loader_seek': (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_char_p]),
-    'dsa_loader_seek_epoch': (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_uint64]),
     'dsa_loader_report': (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_size_t)]),
     'dsa_loader_close': (ctypes.c_int32, [ctypes.c_void_p]),
 }
@@ -109,8 +109,8 @@ def last_error():
 
 
 def error_of(status):
-    """The exception for a status that is not OK."""
-    text = last_error()
+    """The exception for a status that is not OK. Options of the command line are arguments here."""
+    text = re.sub(r'--([a-z][a-z-]*)', lambda option: option[1].replace('-', '_'), last_error())
     if status == INVALID:
         return ValueError(text)
     if status == NO_MEMORY:
@@ -123,14 +123,14 @@ def require_ok(status):
         raise error_of(status)
 
 
-def text_of(function, handle):
+def text_of(function, *arguments):
     """What a function writes into a buffer."""
     size = ctypes.c_size_t(0)
-    require_ok(function(handle, None, ctypes.byref(size)))
+    require_ok(function(*arguments, None, ctypes.byref(size)))
     while True:
         room = ctypes.create_string_buffer(size.value + 256)  # It may grow in between.
         size.value = len(room)
-        status = function(handle, room, ctypes.byref(size))
+        status = function(*arguments, room, ctypes.byref(size))
         if status == INVALID and size.value > len(room):
             continue
         require_ok(status)

@@ -1,12 +1,16 @@
 """The loader that the analyzer recommends, for a training script: dsanalyze's own, in threads of this process."""
+import atexit
 import ctypes
 import importlib.util
 import json
 import logging
 import math
+import operator
 import os
 import pathlib
 import sys
+import threading
+import time
 import weakref
 from typing import Any, Callable, Iterator, Optional
 
@@ -19,7 +23,14 @@ look_ms = 100  # A call of the library is not longer, so that Ctrl-C comes throu
 lent_at_once = 2  # The batch that the script has, and the one before it, whose names it still holds.
 state_version = 1
 group_variable = 'DSANALYZE_GROUP'
-_ranks = (('RANK', 'WORLD_SIZE'), ('SLURM_PROCID', 'SLURM_NTASKS'), ('OMPI_COMM_WORLD_RANK', 'OMPI_COMM_WORLD_SIZE'), ('PMI_RANK', 'PMI_SIZE'))
+# Of torchrun, srun and mpirun. A script of sbatch has SLURM's numbers, too, and is no step, which srun starts.
+_ranks = (('RANK', 'WORLD_SIZE', 'WORLD_SIZE'), ('SLURM_PROCID', 'SLURM_NTASKS', 'SLURM_STEP_ID'),
+          ('OMPI_COMM_WORLD_RANK', 'OMPI_COMM_WORLD_SIZE', 'OMPI_COMM_WORLD_SIZE'), ('PMI_RANK', 'PMI_SIZE', 'PMI_SIZE'))
+most_epochs = 1 << 62
+attach_seconds = 600
+_ending = []  # Holds something once the interpreter ends: before loaders are closed then, as what was registered last comes first.
+weakref.finalize(logging.getLogger('dsanalyze'), bool)
+atexit.register(_ending.append, True)
 
 
 def _rank_and_world(rank, world_size):
@@ -27,9 +38,14 @@ def _rank_and_world(rank, world_size):
     if (rank is None) != (world_size is None):
         raise ValueError('rank and world_size: pass both, or neither')
     if rank is not None:
+        rank, world_size = _whole('rank', rank, 0), _whole('world_size', world_size, 1)
+        if rank >= world_size:
+            raise ValueError(f'rank: found {rank}, expected less than the world_size of {world_size}')
         return rank, world_size
-    for of_rank, of_world in _ranks:
-        if os.environ.get(of_rank, '').isdigit() and os.environ.get(of_world, '').isdigit():
+    for of_rank, of_world, of_step in _ranks:
+        if os.environ.get(of_rank, '').isdigit() and os.environ.get(of_world, '').isdigit() and of_step in os.environ:
+            if int(os.environ[of_world]) > 1:
+                log.info('rank %s of %s, as %s says: this process loads its part of each global batch', os.environ[of_rank], os.environ[of_world], of_rank)
             return int(os.environ[of_rank]), int(os.environ[of_world])
     return 0, 1
 
@@ -52,14 +68,11 @@ class _Own:
         require_ok(library().dsa_loader_info(self.handle, ctypes.byref(terms)))
         return terms
 
-    def state(self):
-        return _library.text_of(library().dsa_loader_state, self.handle)
+    def state(self, place):
+        return _library.text_of(library().dsa_loader_state, self.handle, *place)
 
     def seek(self, state):
         require_ok(library().dsa_loader_seek(self.handle, state.encode()))
-
-    def seek_epoch(self, epoch):
-        require_ok(library().dsa_loader_seek_epoch(self.handle, epoch))
 
     def report(self):
         return json.loads(_library.text_of(library().dsa_loader_report, self.handle))
@@ -75,9 +88,10 @@ class _Shared:
         self.handle = ctypes.c_void_p()
         options = sized(_library.Options)
         options.batch_size = batch_size or 0
+        until = time.monotonic() + attach_seconds
         while True:
             status = library().dsa_attach(ctypes.byref(options), ctypes.byref(self.handle))
-            if status != _library.TIMEOUT:
+            if status != _library.TIMEOUT or time.monotonic() > until:
                 break
             log.info('%s', _library.last_error())
         require_ok(status)
@@ -93,14 +107,10 @@ class _Shared:
         require_ok(library().dsa_info(self.handle, ctypes.byref(terms)))
         return terms
 
-    def state(self):
+    def state(self, _):
         raise LoaderError('the state of shared prep is that of its group, which `dsanalyze share` saves')
 
-    def seek(self, _):
-        self.state()
-
-    def seek_epoch(self, _):
-        raise LoaderError('the epochs of shared prep are those of its group')
+    seek = state
 
     def report(self):
         return {}
@@ -119,6 +129,9 @@ class _Loan:
 
     def __len__(self):
         return len(self._tokens)
+
+    def __contains__(self, token):
+        return token in self._tokens
 
     def lend(self, buffer, token):
         self._tokens.add(token)
@@ -139,22 +152,23 @@ def _buffer_of(batch):
 class _Torch:
     """Batches as torch tensors."""
 
+    _names = {'f2': 'float16', 'f4': 'float32', 'f8': 'float64', 'u1': 'uint8', 'i1': 'int8', 'i2': 'int16', 'i4': 'int32', 'i8': 'int64', 'b1': 'bool'}
+
     def __init__(self, pin):
         import torch
         self._torch = torch
-        self._pin = pin and torch.cuda.is_available()
-        self._types = {(_library.FLOAT, 32): torch.float32}
+        self.copies = pin and torch.cuda.is_available()
 
-    def dtype(self, batch):
-        return self._types.get((batch.dtype.code, batch.dtype.bits), self._torch.uint8)
+    def has(self, element):
+        return element in self._names
 
-    def samples(self, buffer, size, batch, shape, copy):
+    def samples(self, buffer, size, element, shape, copy):
         torch = self._torch
-        dtype = self.dtype(batch)
+        dtype = getattr(torch, self._names[element])
         if size == 0:
             return torch.empty(shape, dtype=dtype)
-        tensor = torch.frombuffer(buffer, dtype=dtype, count=size // (batch.dtype.bits // 8)).reshape(shape)
-        if self._pin:
+        tensor = torch.frombuffer(buffer, dtype=dtype, count=size // int(element[1])).reshape(shape)
+        if self.copies:
             return torch.empty(shape, dtype=dtype, pin_memory=True).copy_(tensor)  # PyTorch knows then when the device has read it.
         return tensor.clone() if copy else tensor
 
@@ -163,10 +177,6 @@ class _Torch:
         if count == 0:
             return torch.empty(0, dtype=torch.int64)
         return torch.frombuffer((ctypes.c_int32 * count).from_address(address), dtype=torch.int32).to(torch.int64)
-
-    @property
-    def copies(self):
-        return self._pin
 
 
 class _NumPy:
@@ -178,12 +188,14 @@ class _NumPy:
         import numpy
         self._numpy = numpy
 
-    def samples(self, buffer, size, batch, shape, copy):
+    def has(self, element):
+        return element[0] in 'fuib'
+
+    def samples(self, buffer, size, element, shape, copy):
         numpy = self._numpy
-        dtype = numpy.float32 if batch.dtype.code == _library.FLOAT else numpy.uint8
         if size == 0:
-            return numpy.empty(shape, dtype)
-        array = numpy.frombuffer(buffer, dtype, size // (batch.dtype.bits // 8)).reshape(shape)
+            return numpy.empty(shape, element)
+        array = numpy.frombuffer(buffer, element, size // int(element[1])).reshape(shape)
         return array.copy() if copy else array
 
     def numbers(self, address, count):
@@ -197,12 +209,16 @@ class _Buffers:
     """Batches as memoryviews, where there is neither."""
 
     copies = False
+    _formats = {'f4': 'f', 'f8': 'd', 'u1': 'B', 'i1': 'b', 'u2': 'H', 'i2': 'h', 'u4': 'I', 'i4': 'i', 'u8': 'Q', 'i8': 'q', 'b1': '?'}
 
-    def samples(self, buffer, size, batch, shape, copy):
+    def has(self, element):
+        return element in self._formats
+
+    def samples(self, buffer, size, element, shape, copy):
         view = memoryview(buffer).cast('B')[:size]
         if copy:
             view = memoryview(bytearray(view))
-        return view.cast('f' if batch.dtype.code == _library.FLOAT else 'B', shape) if size else view
+        return view.cast(self._formats[element], shape) if size else view
 
     def numbers(self, address, count):
         return list((ctypes.c_uint32 * count).from_address(address))
@@ -226,10 +242,22 @@ def _one_of(name, value, choices):
     return value
 
 
-def _whole(name, value, least):
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+def _whole(name, value, least, below=1 << 63):
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or not least <= number < below:
         raise ValueError(f'{name}: found {value!r}, expected a whole number of {least} or more')
-    return value
+    return number
+
+
+def _classes_of(folder):
+    """The names of the class folders, in the order that their numbers have."""
+    try:
+        return [os.fsdecode(name) for name in sorted(os.fsencode(entry.name) for entry in os.scandir(folder) if entry.is_dir())]
+    except OSError:
+        return []
 
 
 class Loader:
@@ -253,51 +281,69 @@ class Loader:
     say. transform: a Python function that is called with a finished batch, (images, labels), and whose result is the batch. with_ids: a batch is (images,
     labels, ids), the samples' numbers in the dataset. pin_memory: copies each batch to pinned memory of PyTorch's where CUDA is; None: there. on_error: "skip"
     (a sample that cannot be read or decoded is left out), "substitute" or "fail". index: a file that `dsanalyze dataset index` made. share: False to load alone
-    in a job that `dsanalyze share` started; None: with its group, whose dataset and prep are the command's. copy: True for batches in memory of their own; False, with shared prep, for batches that are read where
-    all jobs read them, and must not be written to; None: copies with shared prep.
+    in a job that `dsanalyze share` started; None: with its group, whose dataset and prep are the command's. copy: True for batches in memory of their own;
+    False, with shared prep, for batches that are read where all jobs read them, and must not be written to; None: copies with shared prep.
 
     Raises FileNotFoundError, ValueError (arguments), MemoryError, LoaderError (a RuntimeError: more samples failed than may). A child of fork() cannot use its
     parent's loader. Threads: one at a time takes batches; tensors may be given up in any.
     """
 
-    def __init__(self, dataset: 'os.PathLike | str', batch_size: int = 256, *, prep: Prep = None, dtype: str = 'float32', layout: str = 'nchw',
-                 cache_size: Optional[str] = None, workers: Optional[int] = None, shuffle: bool = True, seed: int = 1, drop_last: bool = False,
+    def __init__(self, dataset: 'os.PathLike | str', batch_size: int = 256, *, prep: Prep = None, dtype: Optional[str] = None, layout: str = 'nchw',
+                 cache_size: 'str | int | None' = None, workers: Optional[int] = None, shuffle: bool = True, seed: Optional[int] = None, drop_last: bool = False,
                  rank: Optional[int] = None, world_size: Optional[int] = None, transform: Optional[Callable[..., Any]] = None, with_ids: bool = False,
                  output: Optional[str] = None, pin_memory: Optional[bool] = None, on_error: str = 'skip', index: 'os.PathLike | str | None' = None,
                  share: Optional[bool] = None, copy: Optional[bool] = None):
-        self._source = None
         self._process = os.getpid()
         self._makers = _makers(output, pin_memory is not False)
         self._transform = transform
         self._with_ids = with_ids
         self._drop_last = drop_last
-        self._rank, self._world = _rank_and_world(rank, world_size)
         self._shared = share is not False and group_variable in os.environ
+        self._rank, self._world = (0, 1) if self._shared else _rank_and_world(rank, world_size)
+        dataset = os.fsdecode(dataset)
+        batch_size = _whole('batch_size', batch_size, 1)
         if self._shared:
-            self._source = _Shared(_whole('batch_size', batch_size, 1))
+            self._source = _Shared(batch_size)
         else:
             self._source = _Own(self._options(dataset, batch_size, prep, dtype, layout, cache_size, workers, shuffle, seed, on_error, index))
         self._finalizer = weakref.finalize(self, self._source.close)
         terms = self._source.terms()
+        report = self._source.report()
         self._samples, self._batches, self._batch_size = terms.samples, terms.batches_per_epoch, terms.batch_size
+        self._short = self._samples % (self._batch_size * self._world) != 0  # The last batch of an epoch.
+        self._element, self._sample_shape = self._element_of(terms, report)
+        if self._shared:
+            self._check_terms(terms, dtype, seed, prep)
+        elif report['array'] is not None and (prep is not None or (dtype is not None and dtype != {'u1': 'uint8', 'f4': 'float32'}.get(self._element))):
+            raise ValueError(f'{"prep" if prep is not None else "dtype"}: the samples are arrays ({report["array"]["dtype"]}), which come as they are')
         self._loan = _Loan(self._source)
         # A batch of a group lies in memory that cannot be written to, which a tensor does not say of itself.
         self._lends = not self._makers.copies and (copy is False or (copy is None and not self._shared))
         self._most_lent = min(lent_at_once, max(terms.held - 1, 0)) if self._shared else lent_at_once
-        self._epoch = terms.first_epoch  # Of the next pass.
-        self._at = (self._epoch, 0)  # Epoch and number of the batch that comes next.
+        self._at = (terms.first_epoch, 0)  # Epoch and number of the batch that the source gives next.
+        self._start = self._at  # Where the next pass begins; None: behind the epoch that a pass was left in.
+        self._waiting = sized(_library.Batch)  # What was taken, if its token is not 0, and not given yet: an interrupt may come in between.
         self._pass = None
-        report = self._source.report()
-        self.classes = report.get('classes', [])
+        #: The names of the classes, in the order of their numbers; empty where the dataset has none.
+        self.classes = report.get('classes') or (_classes_of(dataset) if self._shared else [])
         for finding in report.get('findings', []):
             log.warning('%s', finding['message'])
+        if 0 < self._samples % (self._batch_size * self._world) < self._world and not drop_last:
+            log.warning('the last batch of an epoch has no samples for some of the %s ranks; drop_last=True leaves it out', self._world)
 
     def _options(self, dataset, batch_size, prep, dtype, layout, cache_size, workers, shuffle, seed, on_error, index):
-        dataset = os.fspath(dataset)
         if '{' not in dataset and not pathlib.Path(dataset).exists():
             raise FileNotFoundError(f'dataset: there is no {dataset}')
-        settings = {'dataset': dataset, 'batch_size': _whole('batch_size', batch_size, 1), 'dtype': _one_of('dtype', dtype, ('float32', 'uint8')),
-                    'layout': _one_of('layout', layout, ('nchw', 'nhwc')), 'seed': _whole('seed', seed, 0), 'on_error': _one_of('on_error', on_error, ('skip', 'substitute', 'fail')),
+        if index is not None and not pathlib.Path(os.fsdecode(index)).exists():
+            raise FileNotFoundError(f'index: there is no {os.fsdecode(index)}')
+        for name, path in (('dataset', dataset), ('index', os.fsdecode(index or ''))):
+            try:
+                path.encode()
+            except UnicodeEncodeError:
+                raise ValueError(f'{name}: the path {path!r} is not UTF-8') from None
+        dtype = 'float32' if dtype is None else _one_of('dtype', dtype, ('float32', 'uint8'))
+        settings = {'dataset': dataset, 'batch_size': batch_size, 'dtype': dtype, 'layout': _one_of('layout', layout, ('nchw', 'nhwc')),
+                    'seed': 1 if seed is None else _whole('seed', seed, 0), 'on_error': _one_of('on_error', on_error, ('skip', 'substitute', 'fail')),
                     'cache': 'page' if cache_size is None else 'minio'}
         if workers is not None:
             settings['workers'] = _whole('workers', workers, 1)
@@ -305,15 +351,37 @@ class Loader:
             settings.update(order='sequential', shuffle_buffer_samples=1)
         options = {'settings': settings, **options_of(prep, dtype), 'rank': self._rank, 'world': self._world, 'held': lent_at_once + 1}
         if cache_size is not None:
+            if isinstance(cache_size, bool) or not isinstance(cache_size, (str, int)):
+                raise TypeError(f'cache_size: found {cache_size!r}, expected a text such as "35%" or "20GiB", or a number of bytes')
             options['cache_size'] = str(cache_size)
         if index is not None:
-            options['index'] = os.fspath(index)
+            options['index'] = os.fsdecode(index)
         return options
+
+    def _element_of(self, terms, report):
+        """The type of an element as NumPy writes it, and the shape of a sample."""
+        array = report.get('array')
+        if array is None:
+            return ('f4' if terms.dtype.code == _library.FLOAT else 'u1'), [terms.shape[at] for at in range(1, terms.ndim)]
+        element = array['dtype'][1:]
+        if not self._makers.has(element):
+            raise ValueError(f'dataset: its arrays are of type {array["dtype"]}, which {type(self._makers).__name__[1:].lower()} does not have; output="numpy" may')
+        return element, array['shape']
+
+    def _check_terms(self, terms, dtype, seed, prep):
+        """A group's terms are its own: what was asked for, and is otherwise there, is refused."""
+        found = 'float32' if terms.dtype.code == _library.FLOAT else 'uint8'
+        if dtype is not None and dtype != found:
+            raise ValueError(f'dtype: found {dtype!r}, and the group that `dsanalyze share` started prepares {found}')
+        if seed is not None and seed != terms.seed:
+            raise ValueError(f'seed: found {seed}, and the group that `dsanalyze share` started has {terms.seed}')
+        log.info('shared prep: %s', terms.prep.decode(errors='replace'))
+        if prep is not None:
+            log.warning('prep is that of the group: %s', terms.prep.decode(errors='replace'))
 
     def __len__(self) -> int:
         """Batches of one pass."""
-        short = self._samples % (self._batch_size * self._world) != 0
-        return self._batches - (1 if self._drop_last and short and self._batches > 0 else 0)
+        return self._batches - (1 if self._drop_last and self._short and self._batches > 0 else 0)
 
     @property
     def batch_size(self) -> int:
@@ -328,88 +396,139 @@ class Loader:
     @property
     def epoch(self) -> int:
         """The number of the epoch that the next pass gives."""
-        return self._epoch
+        return self._next_start()[0]
+
+    def _next_start(self):
+        return self._start if self._start is not None else (self._at[0] + 1, 0)
 
     def set_epoch(self, epoch: int) -> None:
-        """The next pass gives this epoch. Passes give one after another by themselves."""
+        """The next pass gives this epoch, from its first batch on. Passes give one after another by themselves."""
         self._require_usable()
+        epoch = _whole('epoch', epoch, 0, most_epochs)
+        if self._shared and epoch != self.epoch:
+            raise LoaderError(f'epoch: found {epoch}; the next epoch of the group that `dsanalyze share` started is {self.epoch}')
         self._pass = None
-        self._epoch = _whole('epoch', epoch, 0)
+        self._start = (epoch, 0)
 
     def __iter__(self) -> Iterator[Any]:
         self._require_usable()
-        if not self._shared and self._at[0] != self._epoch:
-            self._source.seek_epoch(self._epoch)
-            self._at = (self._epoch, 0)
+        start = self._next_start()
+        self._pass = None
+        if self._shared:
+            while self._at[1] != 0 and self._at[0] < start[0]:  # What is left of an epoch that a pass was left in.
+                if not self._fetch():
+                    break
+                self._release_waiting()
+        elif start != self._at:
+            self._release_waiting()
+            self._source.seek(self._source.state(start))
+            self._at = start
+        self._start = start
         self._pass = passing = _Pass(self)
         return passing
 
-    def _take(self, passing):
-        """The next batch of a pass. StopIteration after the epoch's last."""
-        self._require_usable()
-        if passing is not self._pass:
-            raise RuntimeError('another pass over this loader has begun, or it was told to go on elsewhere: one pass at a time')
-        batch = sized(_library.Batch)
-        while True:
-            status = self._source.next(batch, look_ms)
+    def _release_waiting(self):
+        waiting, self._waiting = self._waiting, sized(_library.Batch)
+        if waiting.token:
+            self._at = _behind(waiting)
+            self._source.release(waiting.token)
+
+    def _fetch(self):
+        """Waits until a batch is there. False where none comes any more."""
+        while not self._waiting.token:
+            status = self._source.next(self._waiting, look_ms)
             if status == _library.OK:
                 break
-            if status == _library.TIMEOUT:
-                continue
             if status == _library.END:
-                self._pass = None
-                raise StopIteration
-            raise _library.error_of(status)
-        return self._given(passing, batch)
+                return False
+            if status == _library.BUSY:
+                raise LoaderError('tensors of earlier batches are in use, which are read where they lie (copy=False): drop them first, or start `dsanalyze share` with a larger --held')
+            if status != _library.TIMEOUT:
+                raise _library.error_of(status)
+        return True
 
-    def _given(self, passing, batch):
-        last = bool(batch.last_of_epoch)
-        self._at = (batch.epoch + 1, 0) if last else (batch.epoch, batch.index + 1)
-        self._epoch = batch.epoch + 1  # Of the next pass, also where this one is left in the middle.
-        passing.ended = last
-        if last and self._drop_last and batch.count + batch.failed < self._batch_size:
-            self._source.release(batch.token)
-            self._pass = None
-            raise StopIteration
-        return self._made(batch)
+    def _take(self, passing):
+        """The next batch of a pass. StopIteration after the epoch's last."""
+        while True:
+            self._require_usable()
+            if passing is not self._pass:
+                raise RuntimeError('another pass over this loader has begun, or it was told to go on elsewhere: one pass at a time')
+            if not self._fetch():
+                return self._ended(passing)
+            if passing is not self._pass:
+                continue
+            if not (self._waiting.last_of_epoch and self._drop_last and self._short):
+                return self._given(passing)
+            # Of the epoch before, whose pass has ended without it.
+            self._release_waiting()
 
-    def _made(self, batch):
-        shape = [batch.shape[at] for at in range(batch.ndim)]
-        makers = self._makers
+    def _ended(self, passing):
+        self._require_usable()
+        if not self._shared or passing is not self._pass:
+            raise RuntimeError('the loader was closed, or told to go on elsewhere, while a pass waited for its next batch')
+        self._pass = None
+        if self._at[1] != 0:
+            raise LoaderError('the group that `dsanalyze share` started has ended in the middle of an epoch')
+        log.warning('the group that `dsanalyze share` started has ended: this pass has no batches')
+        raise StopIteration
+
+    def _given(self, passing):
+        batch, before = self._waiting, (self._at, self._start)
         lends = self._lends and len(self._loan) < self._most_lent
         try:
-            buffer, size = _buffer_of(batch)
-            labels = makers.numbers(batch.labels, batch.count)
-            ids = makers.numbers(batch.ids, batch.count) if self._with_ids else None
-            samples = makers.samples(buffer, size, batch, shape, copy=not lends)
+            made, buffer = self._made(batch, copy=not lends)
+            self._at = _behind(batch)
+            if self._drop_last and self._short and not batch.last_of_epoch and batch.index + 1 == len(self):
+                self._at = (batch.epoch + 1, 0)  # The short batch that the source gives next is left out.
+            passing.ended = self._at[1] == 0
+            self._start = self._at if passing.ended else None
+            if buffer is not None and lends:
+                self._loan.lend(buffer, batch.token)
+            self._waiting = sized(_library.Batch)
         except BaseException:
-            self._source.release(batch.token)
+            if batch.token not in self._loan:  # It is given by the next call.
+                self._at, self._start = before
+                passing.ended = False
             raise
-        if lends and size:
-            self._loan.lend(buffer, batch.token)
-        else:
+        if buffer is None or not lends:
             self._source.release(batch.token)
         del buffer
-        made = (samples, labels, ids) if self._with_ids else (samples, labels)
-        return made if self._transform is None else self._transform(*made)
+        if self._transform is None:
+            return made
+        try:
+            return self._transform(*made)
+        except StopIteration as error:
+            raise RuntimeError('transform raised StopIteration') from error
+
+    def _made(self, batch, copy):
+        """The batch as the script gets it, and the buffer that its samples lie in; nothing where there are none."""
+        makers = self._makers
+        buffer, size = _buffer_of(batch)
+        samples = makers.samples(buffer, size, self._element, [batch.count, *self._sample_shape], copy)
+        made = (samples, makers.numbers(batch.labels, batch.count))
+        if self._with_ids:
+            made += (makers.numbers(batch.ids, batch.count),)
+        return made, buffer if size else None
 
     def state_dict(self) -> dict:
-        """Where it goes on after the batches given so far, as plain values: for load_state_dict() of a loader of the same dataset and batch size."""
+        """Where it goes on after the batches given so far, as plain values: for load_state_dict() of a loader of the same dataset, seed and batch size."""
         self._require_usable()
-        return {'version': state_version, 'world_size': self._world, 'epoch': self._at[0], 'batch': self._at[1], 'sampler': self._source.state()}
+        place = self._start if self._start is not None else self._at
+        return {'version': state_version, 'world_size': self._world, 'epoch': place[0], 'batch': place[1], 'sampler': self._source.state(place)}
 
     def load_state_dict(self, state: dict) -> None:
         """The next pass goes on there, in mid-epoch with the very same batches. At an epoch's begin the number of ranks may be another one.
-        Raises ValueError for a state of another dataset, order, batch size or, in mid-epoch, number of ranks."""
+        Raises ValueError for a state of another dataset, seed, order, batch size or, in mid-epoch, number of ranks."""
         self._require_usable()
-        if not isinstance(state, dict) or state.get('version') != state_version:
-            raise ValueError(f'state: found {type(state).__name__} of version {state.get("version") if isinstance(state, dict) else None!r}, expected what state_dict() gave')
+        wanted = {'version': int, 'world_size': int, 'epoch': int, 'batch': int, 'sampler': str}
+        if not isinstance(state, dict) or any(not isinstance(state.get(key), kind) for key, kind in wanted.items()) or state['version'] != state_version:
+            raise ValueError(f'state: found {state!r:.100}, expected what state_dict() gave')
         if state['batch'] != 0 and state['world_size'] != self._world:
             raise ValueError(f'state: it was saved in the middle of an epoch by one of {state["world_size"]} ranks, and this is one of {self._world}; go on with as many, or from an epoch\'s begin')
-        self._pass = None
         self._source.seek(state['sampler'])
-        self._at = (state['epoch'], state['batch'])
-        self._epoch = state['epoch']
+        self._pass = None
+        self._release_waiting()
+        self._at = self._start = (state['epoch'], state['batch'])
 
     def report(self) -> dict:
         """What was read, cached, prepared and failed since the loader was made; samples, bytes and classes of the dataset."""
@@ -417,7 +536,7 @@ class Loader:
         return self._source.report()
 
     def close(self) -> None:
-        """Ends all work. Batches that the script still has stay valid."""
+        """Prepares nothing more. Batches that the script still has stay valid; the threads that read end with the last of them."""
         if os.getpid() == self._process:
             self._pass = None
             self._finalizer()
@@ -428,11 +547,27 @@ class Loader:
     def __exit__(self, *_: Any) -> None:
         self.close()
 
+    def __copy__(self):
+        raise TypeError('a loader has threads and memory of its own: make another one instead of a copy')
+
+    def __reduce__(self):
+        self.__copy__()
+
+    def __deepcopy__(self, _):
+        self.__copy__()
+
     def _require_usable(self):
         if os.getpid() != self._process:
             raise RuntimeError('this loader is the parent process\'s; a child of fork() makes one of its own')
         if not self._finalizer.alive:
+            if _ending and threading.current_thread() is not threading.main_thread():
+                raise SystemExit  # A daemon thread ends with the interpreter, without a word.
             raise RuntimeError('the loader is closed')
+
+
+def _behind(batch):
+    """The place behind a batch."""
+    return (batch.epoch + 1, 0) if batch.last_of_epoch else (batch.epoch, batch.index + 1)
 
 
 class _Pass:
@@ -446,6 +581,6 @@ class _Pass:
         return self
 
     def __next__(self):
-        if self.ended:
+        if self.ended or not len(self._loader):
             raise StopIteration
         return self._loader._take(self)

@@ -3,21 +3,24 @@ import collections
 import copy
 import hashlib
 import inspect
+import itertools
 import pickle
 import random
 from typing import Any, Callable, Iterable, List, NamedTuple, Optional, Sequence
 
 most_thrown_away = 5
+most_batches = 1_000_000
+at_an_end = 0.25  # Of the stops, those at an epoch's begin or end.
 most_over = 3  # Times as many batches as an epoch has: a pass that is longer never ends.
 
 
 class ResumeFault(NamedTuple):
     """The first sample that was lost or repeated, and how to see it again."""
-    what: str  # "lost" or "repeated"
+    what: str  # "lost", "repeated", or "repeated epoch": the epoch is an earlier one's, batch for batch
     sample: Any
     epoch: int
     run: int  # With it and the seed, the same stops are drawn again.
-    stops: Sequence[int]  # After so many batches, counted over all epochs.
+    stops: Sequence[int]  # After so many batches, counted over all epochs; with a half where the pass had ended, too.
 
 
 class ResumeReport(NamedTuple):
@@ -55,15 +58,27 @@ def _leaves(batch):
 
 def _row_bytes(row):
     if hasattr(row, 'detach'):
-        row = row.detach().cpu().contiguous().numpy()
+        row = row.detach().cpu()
+        if str(row.dtype) == 'torch.bfloat16':
+            row = row.float()
+        row = row.contiguous().numpy()
     return row.tobytes() if hasattr(row, 'tobytes') else pickle.dumps(row)
+
+
+def _rows(leaf):
+    """What a column of a batch has for each sample; nothing where it is no column."""
+    if isinstance(leaf, (str, bytes)) or not hasattr(leaf, '__len__') or not getattr(leaf, 'shape', True):
+        return None
+    if isinstance(leaf, memoryview):
+        count = leaf.shape[0]
+        whole = leaf.tobytes()
+        return [whole[at * (len(whole) // count):(at + 1) * (len(whole) // count)] for at in range(count)] if count else []
+    return leaf
 
 
 def digests(batch: Any) -> List[str]:
     """What verify_resume() knows a batch's samples by unless it is told: a digest of each one's values, in all tensors, arrays and lists of the batch."""
-    columns = [leaf for leaf in _leaves(batch) if hasattr(leaf, '__len__') and not isinstance(leaf, (str, bytes))]
-    if not columns:
-        columns = [list(_leaves(batch))]
+    columns = [rows for rows in map(_rows, _leaves(batch)) if rows is not None] or [list(_leaves(batch))]
     count = len(columns[0])
     made = []
     for at in range(count):
@@ -90,7 +105,10 @@ class _Trial:
         return self._expected is not None and len(self.epochs[at]) >= self._expected[at]
 
     def take(self, loader, until, epochs):
-        """Takes batches until there are so many in all (-1: no such number), or so many epochs are over."""
+        """Takes batches until there are so many in all (-1: no such number; with a half: and the pass has ended), or so many epochs are over."""
+        self.passing = iter(())
+        if self.steps == until or (len(self.epochs) == epochs and self._complete()):
+            return
         empty = 0
         while empty < 2:
             given = 0
@@ -103,12 +121,17 @@ class _Trial:
                 self.steps += 1
                 if self.steps == until:
                     return
-                if self._expected is not None and len(self.epochs[-1]) > most_over * max(self._expected):
+                if self._expected is None:
+                    if self.steps > most_batches:
+                        raise ValueError(f'an epoch has more than {most_batches} batches: the loader must end its passes')
+                elif len(self.epochs[-1]) > most_over * max(self._expected):
                     return
             if len(self.epochs) == epochs:
                 return
             if self.epochs[-1]:
                 self.epochs.append([])
+            if self.steps == until - 0.5:
+                return
             empty = 0 if given else empty + 1
 
     def throw_away(self, count):
@@ -129,9 +152,32 @@ def _counted(epoch):
 
 def _takes_workers(make_loader):
     try:
-        return bool(inspect.signature(make_loader).parameters)
+        parameters = inspect.signature(make_loader).parameters.values()
     except (TypeError, ValueError):
         return False
+    return any(each.default is each.empty and each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD) for each in parameters)
+
+
+def _places(generator, expected, stops):
+    """After how many batches a run is stopped, the fewest first: some before the first batch, after an epoch's last, or after its pass has ended."""
+    ends = [0]
+    for end in itertools.accumulate(expected[:-1]):
+        ends += [end, end + 0.5]
+    between = range(1, sum(expected))
+    drawn = set()
+    while len(drawn) < min(stops, len(between)):
+        place = generator.choice(ends) if generator.random() < at_an_end else generator.choice(between)
+        if not drawn & {place - 0.5, place + 0.5}:
+            drawn.add(place)
+    return sorted(drawn)
+
+
+def _earlier(trial, reference):
+    """The first epoch that is an earlier one's, batch for batch, and not its own."""
+    for at, epoch in enumerate(trial[:len(reference)]):
+        if epoch and epoch != reference[at] and epoch in reference[:at]:
+            return at
+    return None
 
 
 def verify_resume(make_loader: Callable[..., Iterable], *, epochs: int = 2, runs: int = 10, stops: int = 3, workers: Sequence[int] = (1, 2, 1), seed: int = 1,
@@ -141,10 +187,10 @@ def verify_resume(make_loader: Callable[..., Iterable], *, epochs: int = 2, runs
         report = dsanalyze.verify_resume(lambda workers: StatefulDataLoader(dataset, batch_size=8, num_workers=workers))
         assert report, str(report)
 
-    make_loader: makes the loader anew, with state_dict() and load_state_dict(); where it takes an argument, the number of workers, which goes through
+    make_loader: makes the loader anew, with state_dict() and load_state_dict(); where it needs an argument, the number of workers, which goes through
     `workers` from one stop to the next. A pass over it is an epoch. Each of the `runs` is stopped `stops` times, after numbers of batches that are drawn from
-    `seed`: the state is saved (and pickled), up to five further batches are taken and thrown away, as by a program that is killed, and another loader goes
-    on from the state. identify: the samples of a batch, as values that can be compared (numbers, paths); None: a digest of each sample's values, which
+    `seed`, a quarter of them before the first batch or at an epoch's end: the state is saved (and pickled), up to five further batches are taken and thrown
+    away, as by a program that is killed, and another loader goes on from the state. identify: the samples of a batch, as values that can be compared (numbers, paths); None: a digest of each sample's values, which
     needs a loader that augments nothing by chance.
 
     Raises ValueError where two runs that are not stopped do not give the same samples, so that nothing can be said; what the loader raises comes out.
@@ -176,7 +222,7 @@ def verify_resume(make_loader: Callable[..., Iterable], *, epochs: int = 2, runs
     fault = None
     for run in range(runs):
         generator = random.Random(f'{seed} {run}')
-        places = sorted(generator.sample(range(1, total), min(stops, total - 1)))
+        places = _places(generator, expected, stops)
         trial = _Trial(identify, expected)
         loader = make(0)
         for turn, place in enumerate(places, 1):
@@ -190,6 +236,10 @@ def verify_resume(make_loader: Callable[..., Iterable], *, epochs: int = 2, runs
         trial.take(loader, -1, epochs)
         _close(loader)
         same_order &= trial.epochs == references[0]
+        again = _earlier(trial.epochs, references[0]) if references[0] == references[1] else None
+        if again is not None:
+            repeated += sum(len(batch) for batch in trial.epochs[again])
+            fault = fault or ResumeFault('repeated epoch', trial.epochs[again][0][0], again, run, tuple(places))
         for epoch in range(epochs):
             got = _counted(trial.epochs[epoch]) if epoch < len(trial.epochs) else collections.Counter()
             samples += sum(got.values())

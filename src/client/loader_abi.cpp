@@ -90,21 +90,14 @@ dsa_status dsa_loader_release(dsa_loader* loader, std::uint64_t token) {
   });
 }
 
-dsa_status dsa_loader_state(dsa_loader* loader, char* text, std::size_t* size) {
-  return with("dsa_loader_state", loader, [&](const OwnLoader& of) { return give_text("dsa_loader_state", of.state(), text, size); });
+dsa_status dsa_loader_state(dsa_loader* loader, std::uint64_t epoch, std::uint64_t index, char* text, std::size_t* size) {
+  return with("dsa_loader_state", loader, [&](const OwnLoader& of) { return give_text("dsa_loader_state", of.state(epoch, index), text, size); });
 }
 
 dsa_status dsa_loader_seek(dsa_loader* loader, const char* state) {
   return with("dsa_loader_seek", loader, [&](OwnLoader& of) {
     if (state == nullptr) return invalid("dsa_loader_seek", "no state: NULL");
     of.seek(state);
-    return Answer{};
-  });
-}
-
-dsa_status dsa_loader_seek_epoch(dsa_loader* loader, std::uint64_t epoch) {
-  return with("dsa_loader_seek_epoch", loader, [&](OwnLoader& of) {
-    of.seek_epoch(epoch);
     return Answer{};
   });
 }

@@ -84,8 +84,8 @@ LoaderRequest loader_request_from_json(std::string_view text) {
   if (settings.dataset.empty()) throw UsageError("options: settings: dataset: found none, expected the path of a dataset");
   if (settings.storage != Seam::real || settings.prep != Seam::real || settings.jobs > 1 || settings.world > 1)
     throw UsageError("options: settings: a loader of a program's own emulates nothing, and is one job's on one server");
-  if (request.world > 1 && settings.order != OrderKind::random)
-    throw UsageError("options: settings: order: several ranks take their parts of a random order; of shards, give each rank a dataset of its own");
+  if (request.world > 1 && order_spec(settings).kind == OrderKind::shards)
+    throw UsageError("options: settings: order: several ranks take their parts of one order; of shards, give each rank a dataset of its own");
   return request;
 }
 
@@ -95,6 +95,7 @@ OwnLoader::OwnLoader(LoaderRequest request, Timing timing) : m_process(::getpid(
   if (settings.cores == 0) settings.cores = m_inputs.host.worker_count();
   if (settings.workers == 0) settings.workers = settings.cores;
   if (settings.order == OrderKind::random) settings.shuffle_buffer = 0;
+  if (m_world > 1 && settings.shuffle_buffer > 1) settings.shuffle_buffer = 1;  // there is none among ranks
   const bool caches = settings.cache == CacheKind::minio || settings.cache == CacheKind::lru;
   if (caches && !settings.cache_size) settings.cache = CacheKind::page;  // what the kernel's page cache holds is enough, or nobody said how much
   settings.validate();
@@ -118,7 +119,7 @@ OwnLoader::OwnLoader(LoaderRequest request, Timing timing) : m_process(::getpid(
   spec.share = m_share.get();
   const SignalsBlocked blocked;
   m_pipeline = std::make_unique<Pipeline>(m_inputs, spec, timing);
-  begin(begin_of(0));
+  begin(place(0, 0));
 }
 
 OwnLoader::~OwnLoader() {
@@ -137,8 +138,14 @@ std::uint64_t OwnLoader::global_batch() const {
   return static_cast<std::uint64_t>(m_inputs.settings.batch_size) * static_cast<std::uint64_t>(m_world);
 }
 
-SamplerState OwnLoader::begin_of(std::uint64_t epoch) const {
-  return {m_inputs.settings.seed, epoch, 0, m_inputs.index->size(), order_spec(m_inputs.settings)};
+SamplerState OwnLoader::place(std::uint64_t epoch, std::uint64_t index) const {
+  const std::uint64_t batches = (m_inputs.index->size() + global_batch() - 1) / global_batch();
+  constexpr std::uint64_t most_epochs = std::uint64_t{1} << 62;
+  if (epoch >= most_epochs || index > batches)
+    throw UsageError(fmt::format("there is no batch {} of epoch {}: an epoch has {}, from 0", index, epoch, batches));
+  SamplerState state{m_inputs.settings.seed, epoch, index * global_batch(), m_inputs.index->size(), order_spec(m_inputs.settings)};
+  if (index == batches) ++state.epoch, state.position = 0;
+  return state;
 }
 
 void OwnLoader::begin(const SamplerState& start) {
@@ -230,10 +237,11 @@ Answer OwnLoader::release(std::uint64_t token) {
   return {};
 }
 
-std::string OwnLoader::state() const {
-  const std::scoped_lock lock(m_mutex);
-  if (m_loader == nullptr) throw UsageError("the loader is closed");
-  return m_loader->state().serialise();
+std::string OwnLoader::state(std::uint64_t epoch, std::uint64_t index) const {
+  SamplerState state = place(epoch, index);
+  state.batch_size = static_cast<std::uint32_t>(m_inputs.settings.batch_size);
+  state.digest = m_inputs.index->facts().digest;
+  return state.serialise();
 }
 
 void OwnLoader::seek(std::string_view text) {
@@ -241,12 +249,9 @@ void OwnLoader::seek(std::string_view text) {
   wanted.require_fit(m_inputs.index->facts().digest, m_inputs.index->size(), static_cast<std::uint32_t>(m_inputs.settings.batch_size));
   if (wanted.order != order_spec(m_inputs.settings))
     throw UsageError("the state is of another order of samples than this loader's (order, shuffle_buffer)");
-  go_on(wanted);
-}
-
-void OwnLoader::seek_epoch(std::uint64_t epoch) { go_on(begin_of(epoch)); }
-
-void OwnLoader::go_on(const SamplerState& wanted) {
+  if (wanted.seed != m_inputs.settings.seed)
+    throw UsageError(
+        fmt::format("the state is of seed {}, and this loader has seed {}: its crops would be others", wanted.seed, m_inputs.settings.seed));
   std::shared_ptr<Loader> before;
   {
     const std::scoped_lock lock(m_mutex);
@@ -289,9 +294,12 @@ std::string OwnLoader::report() const {
   if (m_loader != nullptr)
     for (const SampleFailure& failure : m_loader->failures()) failures.push_back({{"path", failure.path}, {"cause", failure.cause}});
   const DatasetIndex& index = *m_inputs.index;
+  nlohmann::ordered_json array;
+  if (const auto& description = index.facts().array) array = {{"dtype", description->dtype}, {"shape", description->shape}};
   const nlohmann::ordered_json report{{"samples", index.size()},
                                       {"bytes", index.bytes()},
                                       {"format", index.facts().format},
+                                      {"array", array},
                                       {"digest", index.facts().digest},
                                       {"classes", index.labels()},
                                       {"workers", m_inputs.settings.workers},

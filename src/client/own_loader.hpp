@@ -41,11 +41,11 @@ class OwnLoader {
   void describe(dsa_terms& terms) const;
   Answer next(dsa_batch& batch, Deadline deadline);
   Answer release(std::uint64_t token);
-  /// Where it goes on after the batches given out so far, as SamplerState::serialise().
-  [[nodiscard]] std::string state() const;
-  /// Goes on there instead. Batches that are held stay as they are. Throws UsageError for a state of another dataset or, in mid-epoch, batch size.
+  /// The place before a batch, as SamplerState::serialise(). Throws UsageError where there is none.
+  [[nodiscard]] std::string state(std::uint64_t epoch, std::uint64_t index) const;
+  /// Goes on there instead. Batches that are held stay as they are. Throws UsageError for a state of another dataset, seed or order or, in mid-epoch,
+  /// batch size.
   void seek(std::string_view state);
-  void seek_epoch(std::uint64_t epoch);
   /// What it has read and prepared since it was opened, and what its dataset is, as a JSON object.
   [[nodiscard]] std::string report() const;
   /// Ends all work. What batches that are held point to stays until they are released.
@@ -64,9 +64,8 @@ class OwnLoader {
     Bytes read = 0;
   };
 
-  [[nodiscard]] SamplerState begin_of(std::uint64_t epoch) const;
+  [[nodiscard]] SamplerState place(std::uint64_t epoch, std::uint64_t index) const;
   void begin(const SamplerState& start);
-  void go_on(const SamplerState& wanted);
   [[nodiscard]] Before counted() const;
   [[nodiscard]] std::uint64_t global_batch() const;
   Answer failed(const Loader& loader, Status status);

@@ -212,6 +212,7 @@ class Standstill(unittest.TestCase):
                         deadline = time.monotonic() + 60
                         while count and 'goes on' not in pathlib.Path(folder, 'errors').read_text() and time.monotonic() < deadline:
                             time.sleep(0.1)
+                        time.sleep(2.5 if count else 0)  # Time enough to be told twice.
                         with open(fifo, 'w', encoding='utf-8'):  # The worker's open() returns.
                             pass
                         output = run.communicate(timeout=60)[0]
@@ -221,8 +222,10 @@ class Standstill(unittest.TestCase):
                     errors.seek(0)
                     everything = ' '.join(errors.read().split())
                 self.assertEqual((run.returncode, 'ended' in output), (0, True))
-                self.assertEqual(everything.count('no training step has ended for'), count)
-                self.assertEqual(everything.count('the training takes steps again'), count)
+                # On a busy machine there may be further ones, without the file.
+                told = everything.count('no training step has ended for')
+                self.assertEqual((told > 0, everything.count(f'opening {fifo}')), (count > 0, count))
+                self.assertEqual(everything.count('the training takes steps again'), told)
                 if count:
                     self.assertIn(f"still.py:{self.line_of('fifo')} in stand_still, opening {fifo}", everything)
 

@@ -153,13 +153,17 @@ TEST_CASE("a part that is larger than the rank's batch ends the loader with an e
   }
 }
 
-TEST_CASE("a share of batches in another order is refused") {
+TEST_CASE("a share of batches with a shuffle buffer, or of shards, is refused, and the files' order is not") {
   const auto index = testing::emulated_dataset(12, 100);
   Rig rig(index, CacheKind::none, 0, no_prep());
   SliceShare share(0, {2});
   LoaderOptions options = loader_options(3, 1);
   options.start.order.kind = OrderKind::sequential;
-  CHECK_THROWS_WITH_AS(shared_loader(rig, options, share), doctest::Contains("random order"), UsageError);
+  CHECK_NOTHROW(shared_loader(rig, options, share));
+  options.start.order.shuffle_buffer = 8;
+  CHECK_THROWS_WITH_AS(shared_loader(rig, options, share), doctest::Contains("shuffle buffer"), UsageError);
+  options.start.order = {.kind = OrderKind::shards};
+  CHECK_THROWS_WITH_AS(shared_loader(rig, options, share), doctest::Contains("shuffle buffer"), UsageError);
 }
 
 }  // namespace dsanalyze

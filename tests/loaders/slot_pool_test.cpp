@@ -14,8 +14,8 @@ TEST_CASE("slots begin on 4 KiB boundaries and hold samples, ids and labels with
   CHECK(layout.labels_at >= layout.ids_at + 3 * sizeof(SampleId));
   CHECK(layout.bytes >= layout.labels_at + 3 * sizeof(std::uint32_t));
   CHECK(layout.bytes % 4096 == 0);
-  for (std::uint32_t slot = 0; slot < 4; ++slot) CHECK(pool.data(slot) == pool.segment().data() + slot * layout.bytes);
-  CHECK(pool.segment().size() >= 4 * layout.bytes);
+  for (std::uint32_t slot = 0; slot < 4; ++slot) CHECK(pool.data(slot) == pool.data(0) + slot * layout.bytes);
+  CHECK(pool.bytes() >= 4 * layout.bytes);
 }
 
 TEST_CASE("a slot comes back with its token, once, and a stale or invented token is refused") {

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -139,6 +140,51 @@ class Epochs(Case):
         self.assertEqual(report['failed'], 0)
 
 
+    def test_the_short_last_batch_is_left_out_by_all_ranks_or_none(self):
+        # The last 2 of 50 samples would be a whole batch of rank 0.
+        for batch_size, length in ((2, 12), (8, 3), (13, 1), (25, 1), (26, 0)):
+            parts = [self.loader(batch_size=batch_size, rank=rank, world_size=2, drop_last=True) for rank in range(2)]
+            for _ in range(2):
+                self.assertEqual([len(list(part)) for part in parts], [length, length], batch_size)
+            self.assertEqual([len(part) for part in parts], [length, length])
+
+    def test_ranks_without_a_sample_in_the_last_batch_are_told(self):
+        with self.assertLogs('dsanalyze', 'WARNING') as logs:
+            self.loader(batch_size=7, rank=0, world_size=7)
+        self.assertIn('drop_last=True', logs.output[0])
+
+    def test_ranks_have_parts_of_the_files_order(self):
+        parts = [self.loader(shuffle=False, with_ids=True, rank=rank, world_size=2) for rank in range(2)]
+        ids = [[batch[2].tolist() for batch in part] for part in parts]
+        self.assertEqual(sum((one + other for one, other in zip(*ids)), []), list(range(50)))
+
+    def test_an_epoch_that_is_chosen_begins_anew(self):
+        loader = self.loader()
+        first = self.numbers(loader)
+        loader.set_epoch(0)
+        next(iter(loader))
+        loader.set_epoch(0)
+        self.assertEqual(self.numbers(loader), first)
+        loader.set_epoch(5)
+        self.assertEqual((loader.epoch, loader.state_dict()['epoch']), (5, 5))
+        other = self.loader()
+        other.load_state_dict(loader.state_dict())
+        self.assertEqual(self.numbers(other), self.numbers(loader))
+        for wrong in (-1, 1 << 64, 1.5):
+            with self.assertRaises(ValueError):
+                loader.set_epoch(wrong)
+
+    def test_a_script_of_sbatch_is_no_rank(self):
+        os.environ.update(SLURM_PROCID='0', SLURM_NTASKS='4')
+        try:
+            self.assertEqual(len(self.loader()), 7)
+            os.environ['SLURM_STEP_ID'] = '0'
+            self.assertEqual(len(self.loader()), 2)
+        finally:
+            for name in ('SLURM_PROCID', 'SLURM_NTASKS', 'SLURM_STEP_ID'):
+                os.environ.pop(name, None)
+
+
 class Values(Case):
     samples = 9
 
@@ -234,7 +280,86 @@ class Values(Case):
         self.assertEqual(sum(len(labels) for _, labels in failing), 9)
 
 
+    def test_a_child_of_fork_keeps_the_batch_that_it_had(self):
+        loader = self.loader(batch_size=1)
+        passing = iter(loader)
+        images, _ = next(passing)
+        number = number_of(images[0])
+        out, into = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.read(out, 1)
+            os._exit(number_of(images[0]))
+        del images
+        for _ in range(3):
+            list(loader)
+        os.write(into, b'x')
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), number)
+
+    def test_arrays_come_with_their_type_and_shape(self):
+        import numpy
+        for dtype in ('int64', 'float64', 'uint8', 'float32', 'int16', 'bool'):
+            array = (numpy.arange(70) % 2 if dtype == 'bool' else numpy.arange(70)).reshape(10, 7).astype(dtype)
+            numpy.save(self.folder / 'rows.npy', array)
+            for output in ('torch', 'numpy'):
+                with dsanalyze.Loader(self.folder / 'rows.npy', 4, shuffle=False, output=output) as loader:
+                    rows = numpy.concatenate([numpy.asarray(batch) for batch, _ in loader])
+                self.assertEqual((rows.dtype, rows.tolist()), (array.dtype, array.tolist()))
+        for options in ({'dtype': 'float32'}, {'prep': dsanalyze.RandomResizedCrop(8)}):
+            with self.assertRaisesRegex(ValueError, 'arrays'):
+                dsanalyze.Loader(self.folder / 'rows.npy', 4, **options)
+        numpy.save(self.folder / 'rows.npy', numpy.arange(70, dtype='uint32').reshape(10, 7))
+        with self.assertRaisesRegex(ValueError, 'uint32|<u4'):
+            dsanalyze.Loader(self.folder / 'rows.npy', 4, output='torch')
+
+    def test_a_function_that_says_stop_iteration_does_not_end_the_pass(self):
+        with self.assertRaisesRegex(RuntimeError, 'StopIteration'):
+            list(self.loader(transform=lambda *_: next(iter(()))))
+
+
 class Resuming(Case):
+    def test_an_interrupted_wait_loses_no_batch(self):
+        loader = self.loader(batch_size=2)
+        seen = []
+        passing = iter(loader)
+        interrupts = 0
+
+        def interrupt(*_):
+            raise KeyboardInterrupt
+
+        before = signal.signal(signal.SIGALRM, interrupt)
+        try:
+            while True:
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, 0.0005 + 0.0001 * (len(seen) % 7))
+                    images, _ = next(passing)
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+                except KeyboardInterrupt:
+                    interrupts += 1
+                    state = loader.state_dict()
+                    self.assertEqual(2 * state['batch'] if state['epoch'] == 0 else 50, len(seen))
+                    continue
+                except StopIteration:
+                    break
+                seen += [number_of(image) for image in images]
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        self.assertEqual(sorted(seen), list(range(50)))
+
+    def test_a_state_behind_the_last_whole_batch_is_the_next_epochs_begin(self):
+        loader = self.loader(drop_last=True)
+        passing = iter(loader)
+        for _ in range(6):
+            next(passing)
+        state = loader.state_dict()
+        self.assertEqual((state['epoch'], state['batch']), (1, 0))
+        resumed = self.loader(rank=0, world_size=2, drop_last=True)
+        resumed.load_state_dict(state)
+        self.assertEqual(len(list(resumed)), 3)
+        self.assertEqual([len(list(loader)) for _ in range(2)], [6, 6])
+
+
     def test_a_state_in_mid_epoch_gives_the_very_same_batches(self):
         whole = self.loader(prep=dsanalyze.RandomResizedCrop(side))
         wanted = [images.clone() for _ in range(2) for images, _ in whole]
@@ -281,13 +406,19 @@ class Resuming(Case):
             self.loader(batch_size=4).load_state_dict(state)
         with self.assertRaisesRegex(ValueError, 'order'):
             self.loader(shuffle=False).load_state_dict(state)
+        with self.assertRaisesRegex(ValueError, 'seed 1, and this loader has seed 2'):
+            self.loader(seed=2).load_state_dict(state)
         made_images(self.folder / 'other', 20)
         with dsanalyze.Loader(self.folder / 'other', 8, prep=dsanalyze.RandomResizedCrop(side)) as other:
             with self.assertRaisesRegex(ValueError, '50 samples'):
                 other.load_state_dict(state)
-        for wrong in ({}, {**state, 'version': 7}, None, {**state, 'sampler': 'x'}):
+        passing = iter(self.loader())
+        for wrong in ({}, {'version': 1}, {**state, 'version': 7}, None, {**state, 'sampler': 'x'}, {**state, 'sampler': 3}, {**state, 'batch': 'two'}):
             with self.assertRaises(ValueError):
                 loader.load_state_dict(wrong)
+            with self.assertRaises(ValueError):
+                passing._loader.load_state_dict(wrong)
+            next(passing)  # A refused state changes nothing.
         self.assertEqual(len(list(loader)), 7)
 
 
@@ -304,6 +435,47 @@ class Failures(Case):
                 self.loader(**options)
         with self.assertRaisesRegex(TypeError, 'transform='):
             self.loader(prep=lambda image: image)
+
+    def test_numbers_of_other_libraries_are_numbers(self):
+        import numpy
+        loader = self.loader(batch_size=numpy.int64(4), seed=numpy.uint8(3), rank=numpy.int32(0), world_size=numpy.int64(1), workers=numpy.int16(1),
+                             prep=[dsanalyze.RandomResizedCrop(numpy.int64(side)), dsanalyze.Normalize(numpy.array([0.5, 0.5, 0.5]), 0.5)], dtype='float32')
+        self.assertEqual(len(list(loader)), 5)
+        with self.assertRaisesRegex(TypeError, '"35%"'):
+            self.loader(cache_size=0.35)
+        with self.assertRaisesRegex(ValueError, 'scale'):
+            dsanalyze.RandomResizedCrop(8, scale=(float('nan'), 1))
+        with dsanalyze.Loader(os.fsencode(self.folder / 'data'), 4, prep=dsanalyze.RandomResizedCrop(side)) as of_bytes:
+            self.assertEqual(of_bytes.samples, 20)
+        with self.assertRaisesRegex(FileNotFoundError, 'index'):
+            self.loader(index='/no/such.dsidx')
+
+    def test_a_loader_cannot_be_copied(self):
+        import copy
+        import pickle
+        loader = self.loader()
+        for way in (copy.copy, copy.deepcopy, pickle.dumps):
+            with self.assertRaisesRegex(TypeError, 'make another one'):
+                way(loader)
+
+    def test_a_pass_that_another_thread_ends_says_so(self):
+        for end in (lambda loader, _: loader.close(), lambda loader, state: loader.load_state_dict(state)):
+            loader = self.loader(batch_size=1)
+            state = loader.state_dict()
+            passing = iter(loader)
+            next(passing)
+            timer = threading.Timer(0.05, end, (loader, state))
+            timer.start()
+            with self.assertRaisesRegex(RuntimeError, 'closed|another pass|go on elsewhere'):
+                for _ in passing:
+                    time.sleep(0.02)
+            timer.join()
+
+    def test_a_thread_that_the_end_of_the_script_surprises_is_silent(self):
+        script = self.run_script('import threading\nloader = dsanalyze.Loader(sys.argv[1], 2)\ndef run():\n  while True:\n    for batch in loader: pass\n'
+                                 'threading.Thread(target=run, daemon=True).start()\ntime.sleep(0.3)\n')
+        _, error = script.communicate(timeout=60)
+        self.assertEqual((script.returncode, error), (0, ''))
 
     def test_a_folder_that_is_not_there_or_holds_nothing_is_named(self):
         with self.assertRaisesRegex(FileNotFoundError, 'no/such'):
@@ -405,8 +577,10 @@ class Failures(Case):
         loader = self.loader(batch_size=2)
         size = ctypes.c_size_t(3)
         room = ctypes.create_string_buffer(3)
-        self.assertEqual(library.dsa_loader_state(loader._source.handle, room, ctypes.byref(size)), _library.INVALID)
+        self.assertEqual(library.dsa_loader_state(loader._source.handle, 0, 1, room, ctypes.byref(size)), _library.INVALID)
         self.assertGreater(size.value, 3)
+        size.value = 0
+        self.assertEqual(library.dsa_loader_state(loader._source.handle, 0, 11, None, ctypes.byref(size)), _library.INVALID)
         next(iter(loader))
         self.assertEqual(library.dsa_loader_release(loader._source.handle, 999), _library.INVALID)
 

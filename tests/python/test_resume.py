@@ -31,6 +31,8 @@ class Stateful:
         self.epoch, self.position = self.epoch + 1, 0
 
     def state_dict(self):
+        if self.mistake == 'epoch again' and self.position >= self.samples:
+            return {'epoch': self.epoch, 'position': 0}
         if self.at_end == 'next epoch' and self.position >= self.samples:
             return {'epoch': self.epoch + 1, 'position': 0}
         return {'epoch': self.epoch, 'position': self.position}
@@ -38,6 +40,10 @@ class Stateful:
     def load_state_dict(self, state):
         self.epoch, self.position = state['epoch'], state['position']
         self.resumed_in = self.epoch if self.position else None
+        if self.mistake == 'between epochs' and not self.position and self.epoch:
+            self.position = self.batch
+        if self.mistake == 'before the first batch' and not self.position and not self.epoch:
+            self.position = self.batch
         if self.mistake == 'skip one' and self.position:
             self.position += 1
         if self.mistake == 'repeat one' and self.position:
@@ -64,6 +70,23 @@ class Verdicts(unittest.TestCase):
             self.assertFalse(report.same_order)
             again = dsanalyze.verify_resume(lambda: Stateful(mistake), runs=5, identify=list)
             self.assertEqual(report, again)
+
+    def test_mistakes_between_epochs_and_before_the_first_batch_are_found(self):
+        for mistake, what in (('between epochs', 'lost'), ('before the first batch', 'lost'), ('epoch again', 'repeated epoch')):
+            report = dsanalyze.verify_resume(lambda: Stateful(mistake), epochs=3, runs=20, identify=list)
+            self.assertFalse(report, mistake)
+            self.assertEqual(report.fault.what, what)
+
+    def test_batches_of_every_kind_are_told_apart(self):
+        for made in (lambda numbers: {'epoch': torch.tensor(3), 'x': torch.tensor(numbers)}, lambda numbers: torch.tensor(numbers).to(torch.bfloat16),
+                     lambda numbers: memoryview(bytes(each for number in numbers for each in (number, 1))).cast('B', (len(numbers), 2)),
+                     lambda numbers: [[f'{each}.jpg' for each in numbers], numbers]):
+            class Made(Stateful):
+                def __iter__(self):
+                    return map(made, super().__iter__())
+
+            self.assertTrue(dsanalyze.verify_resume(Made, runs=3))
+            self.assertFalse(dsanalyze.verify_resume(lambda: Made('skip one'), runs=3))
 
     def test_another_order_alone_is_no_fault_and_is_told(self):
         class Reordered(Stateful):
@@ -96,6 +119,14 @@ class Verdicts(unittest.TestCase):
             dsanalyze.verify_resume(lambda: Stateful(samples=3), epochs=1, runs=1, identify=list)
         with self.assertRaises(ValueError):
             dsanalyze.verify_resume(Stateful, runs=0)
+
+        class Endless(Stateful):
+            def __iter__(self):
+                while True:
+                    yield [0]
+
+        with self.assertRaisesRegex(ValueError, 'end its passes'):
+            dsanalyze.verify_resume(Endless, runs=1, identify=tuple)
         with self.assertRaises(AttributeError):
             dsanalyze.verify_resume(lambda: DataLoader(TensorDataset(torch.arange(20)), batch_size=2), runs=1)
 

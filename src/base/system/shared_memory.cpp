@@ -25,18 +25,28 @@ std::byte* map_shared(int descriptor, std::size_t bytes, int protection, HugePag
   return static_cast<std::byte*>(data);
 }
 
+void populate_pages(std::byte* begin, std::size_t bytes) {
+  constexpr int madv_populate_write = 23;  // newer than some headers
+  ::madvise(begin, bytes, madv_populate_write);
+}
+
 }  // namespace
 
-MemorySegment MemorySegment::create(const std::string& label, std::size_t bytes, HugePages huge_pages, std::size_t promised) {
-  if (bytes == 0) throw Error(fmt::format("cannot make the shared memory {}: it would be empty", label));
+std::size_t required(const std::string& label, std::size_t bytes, std::size_t promised) {
+  if (bytes == 0) throw Error(fmt::format("cannot make the memory {}: it would be empty", label));
   const Bytes usable = read_host_facts().memory_usable;
   const Bytes available = usable - std::min<Bytes>(usable, promised);
   if (bytes > available) {
     throw NoMemoryError(
-        fmt::format("cannot make the shared memory {}: it needs {}, and this process may use {} now (free memory, or its control group's limit less "
+        fmt::format("cannot make the memory {}: it needs {}, and this process may use {} now (free memory, or its control group's limit less "
                     "its use); ask for less, or free memory or raise the limit",
                     label, format_bytes(bytes), format_bytes(available)));
   }
+  return bytes;
+}
+
+MemorySegment MemorySegment::create(const std::string& label, std::size_t bytes, HugePages huge_pages, std::size_t promised) {
+  required(label, bytes, promised);
   MemorySegment segment;
   segment.m_descriptor = FileDescriptor(::memfd_create(label.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
   const int descriptor = segment.m_descriptor.get();
@@ -88,10 +98,7 @@ MemorySegment::~MemorySegment() {
 
 void MemorySegment::populate() { populate(0, m_size); }
 
-void MemorySegment::populate(std::size_t begin, std::size_t bytes) {
-  constexpr int madv_populate_write = 23;  // newer than some headers
-  ::madvise(m_data + begin, std::min(bytes, m_size - begin), madv_populate_write);
-}
+void MemorySegment::populate(std::size_t begin, std::size_t bytes) { populate_pages(m_data + begin, std::min(bytes, m_size - begin)); }
 
 std::size_t MemorySegment::resident_bytes() const {
   struct stat facts {};
@@ -117,6 +124,8 @@ ZeroedMemory::ZeroedMemory(std::size_t bytes) {
   ::madvise(memory, bytes, MADV_HUGEPAGE);  // refused where the kernel has none: then it is in small ones
   m_bytes = {static_cast<std::byte*>(memory), bytes};
 }
+
+void ZeroedMemory::populate() { populate_pages(m_bytes.data(), m_bytes.size()); }
 
 ZeroedMemory::ZeroedMemory(ZeroedMemory&& other) noexcept : m_bytes(std::exchange(other.m_bytes, {})) {}
 

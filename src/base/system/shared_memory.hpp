@@ -18,13 +18,16 @@ enum class Access { read_write, read_only };
 /// where /sys/kernel/mm/transparent_hugepage/shmem_enabled says so; a refusal changes nothing else.
 enum class HugePages { where_allowed, never };
 
+/// So many bytes, if the memory that this process may use (cgroup limit less use, MemAvailable) has them beside what was `promised` to others; else
+/// throws NoMemoryError with needed and available bytes. `label`: what they are for.
+std::size_t required(const std::string& label, std::size_t bytes, std::size_t promised = 0);
+
 /// A piece of memory that processes share by descriptor (memfd): without a name in the file system, gone with its last user.
 class MemorySegment {
  public:
   MemorySegment() = default;
   /// A new zeroed segment that can never be resized (sealed). Pages are taken as they are touched.
-  /// Throws Error with needed and available bytes when the memory that this process may use (cgroup limit less use, MemAvailable) is less.
-  /// `promised`: to others, who have not touched it yet; it does not count as available.
+  /// Throws as required() does. `promised`: to others, who have not touched it yet.
   static MemorySegment create(const std::string& label, std::size_t bytes, HugePages huge_pages = HugePages::where_allowed, std::size_t promised = 0);
   /// Maps a segment that another process made (whoever touches a page first decides on its size); throws Error if it is not a sealed memfd of at
   /// least `minimum_bytes`.
@@ -80,6 +83,7 @@ Status receive_message(int socket, std::span<std::byte> buffer, std::size_t& siz
 class ZeroedMemory {
  public:
   ZeroedMemory() = default;
+  /// Throws Error without the memory's addresses.
   explicit ZeroedMemory(std::size_t bytes);
   ZeroedMemory(ZeroedMemory&& other) noexcept;
   ZeroedMemory& operator=(ZeroedMemory&& other) noexcept;
@@ -88,6 +92,8 @@ class ZeroedMemory {
   ~ZeroedMemory();
 
   [[nodiscard]] std::span<std::byte> bytes() const { return m_bytes; }
+  /// As MemorySegment::populate().
+  void populate();
 
  private:
   std::span<std::byte> m_bytes;

@@ -1,0 +1,210 @@
+#include "models/whatif/training_model.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "answers.hpp"
+#include "base/error.hpp"
+#include "base/random.hpp"
+#include "made_training.hpp"
+#include "models/search/search.hpp"
+#include "search_shop.hpp"
+
+using namespace dsanalyze;
+using testing::has_code;
+using testing::Made;
+
+namespace {
+
+/// A hundred megabytes of samples of 100 kB, as much memory for the page cache, and storage of 500 samples/s for one reader and 800 for eight.
+TrainingModel with_storage(Made made) {
+  TrainingModel model = made.model();
+  TrainingModel::Storage storage;
+  storage.curve = {{1, 500}, {2, 600}, {8, 800}};
+  storage.rate = 600;
+  storage.error = 0.02;
+  storage.cache_rate = 30'000;
+  storage.bytes_per_sample = 100'000;
+  storage.dataset_bytes = 100'000'000;
+  storage.page_cache_bytes = 200'000'000;
+  MissModel::Facts facts;
+  facts.kind = CacheKind::page_model_linux;
+  storage.misses = MissModel(facts);
+  model.storage = storage;
+  return model;
+}
+
+}  // namespace
+
+TEST_CASE("a training whose data fits in the page cache takes what it takes without storage, whatever that is") {
+  const Made made{};
+  const TrainingModel model = with_storage(made);
+  CHECK(rates_of(model, {}).samples_per_s == doctest::Approx(rates_of(made.model(), {}).samples_per_s));
+  CHECK(rates_of(model, {.storage_bytes_per_s = 1e6}).samples_per_s == doctest::Approx(rates_of(model, {}).samples_per_s));
+  CHECK(rates_of(model, {.cached = 1}).miss_fraction == 0);
+  WhatIfQuestion question;
+  question.storage = {{1e6, std::nullopt}};
+  CHECK(has_code(answer(model, question).findings, "storage-not-read"));
+  question.cache_sizes = {{ByteAmount::Kind::fraction, 0, 0.3}};
+  question.combine = WhatIfQuestion::Combine::every_combination;
+  const WhatIfResult result = answer(model, question);
+  REQUIRE(result.answers.size() == 4);
+  const WhatIfAnswer& both = result.answers.back();
+  CHECK(both.change.cache_bytes == Bytes{30'000'000});
+  CHECK(both.samples_per_s < 14);  // 1 MB/s of 100 kB, of which more than 70 % are missed
+  CHECK(both.samples_per_s > 10);
+  CHECK(both.bottleneck == "io");
+  CHECK(both.detail == "storage");
+  CHECK(both.stalls.fetch > 0.9);
+  CHECK(both.stalls.compute + both.stalls.prep + both.stalls.fetch == doctest::Approx(1));
+}
+
+TEST_CASE("where storage is the limit, it supplies what it supplies, however P differs from its law") {
+  TrainingModel model = with_storage({});
+  model.step_samples = 1;
+  model.ingestion = 1e5;
+  for (TrainingModel::Point& point : model.prep) point.samples_per_s *= 0.4;
+  const TrainingRates rates = rates_of(model, {.cached = 0.5, .storage_bytes_per_s = 1e6});
+  CHECK(rates.samples_per_s * rates.miss_fraction == doctest::Approx(10).epsilon(0.03));
+}
+
+TEST_CASE("less memory, slower storage and fewer workers never make a training faster; enough of each removes the stall") {
+  Made made;
+  made.step = 0.01;
+  made.workers = 8;
+  TrainingModel model = with_storage(made);
+  double last = 0;
+  for (const double cached : {0.0, 0.2, 0.4, 0.6, 0.8, 1.0}) {
+    const double rate = rates_of(model, {.cached = cached, .storage_bytes_per_s = 2e7}).samples_per_s;
+    CHECK(rate >= 0.99 * last);
+    last = rate;
+  }
+  model.storage->page_cache_bytes = 40'000'000;
+  last = 0;
+  for (const double rate : {1e6, 1e7, 3e7, 1e8, 1e9}) {
+    const double reached = rates_of(model, {.storage_bytes_per_s = rate}).samples_per_s;
+    CHECK(reached >= 0.99 * last);
+    last = reached;
+  }
+  CHECK(rates_of(model, {.storage_factor = 0.01}).bottleneck == "io");
+  model.storage->curve = {{1, 100}, {8, 100}};
+  WhatIfQuestion question;
+  question.find = {"cache", "storage"};
+  const WhatIfResult result = answer(model, question);
+  REQUIRE(result.found.size() == 2);
+  const double wanted = rates_of(model, {.cached = 1}).samples_per_s;
+  CHECK(rates_of(model, {.cached = *result.found[0].value}).samples_per_s >= 0.97 * wanted);
+  CHECK(rates_of(model, {.cached = *result.found[0].value * 0.9}).samples_per_s < 0.99 * wanted);
+  CHECK(rates_of(model, {.storage_bytes_per_s = *result.found[1].value}).samples_per_s >= 0.97 * wanted);
+  CHECK(rates_of(model, {.storage_bytes_per_s = *result.found[1].value / 2}).samples_per_s < 0.97 * wanted);
+}
+
+TEST_CASE("what was cold by chance is not what is predicted, and is named") {
+  TrainingModel model = with_storage({});
+  model.storage->found_fraction = 0.6;
+  model.found *= 0.5;
+  model.ci95_found = {0.49 * model.found, 0.51 * model.found};
+  const WhatIfResult result = answer(model, {});
+  CHECK(has_code(result.findings, "as-found-not-steady"));
+  CHECK_FALSE(has_code(result.findings, "rates-do-not-explain"));
+  CHECK(result.answers.front().samples_per_s == doctest::Approx(rates_of(Made{}.model(), {}).samples_per_s));
+}
+
+TEST_CASE("without the rates of storage, what needs them is refused with the reason") {
+  const TrainingModel model = Made{}.model();
+  WhatIfQuestion question;
+  question.cache_sizes = {{ByteAmount::Kind::fraction, 0, 0.3}};
+  CHECK_THROWS_WITH_AS(answer(model, question), doctest::Contains("--cache-size"), UsageError);
+  question = {};
+  question.find = {"storage"};
+  CHECK_THROWS_WITH_AS(answer(model, question), doctest::Contains("--find storage"), UsageError);
+}
+
+namespace {
+
+/// A loader whose workers do nothing but compute.
+Made computing_on_four_cores() {
+  Made made;
+  made.seconds = made.cpu = 0.01;
+  made.cores = 4;
+  return made;
+}
+
+}  // namespace
+
+TEST_CASE("for other hardware the loader has as many workers as it needs: P goes with the cores, and storage with the page cache") {
+  Made made = computing_on_four_cores();
+  made.workers = 1;
+  TrainingModel model = with_storage(made);
+  model.storage->page_cache_bytes = 50'000'000;
+  const RateModel hardware = hardware_model(model);
+  CHECK(hardware.enough_workers);
+  CHECK(hardware.rates.prep == doctest::Approx(4 / (made.cpu + made.take)).epsilon(0.01));
+  CHECK(hardware.rates.ingestion == doctest::Approx(made.steps(1)));
+  CHECK(hardware.rates.storage == doctest::Approx(700));  // four workers
+  CHECK(hardware.cache_fraction == 0.5);
+  CHECK(hardware.dataset_samples == 1000);
+  WhatIfQuestion question;
+  question.cores = {{8.0, std::nullopt}};
+  question.cache_sizes = {{ByteAmount::Kind::fraction, 0, 1}};
+  question.combine = WhatIfQuestion::Combine::every_combination;
+  const WhatIfResult result = answer(hardware, question);
+  for (const WhatIfAnswer& one : result.answers) {
+    const double cores = one.change.cores.value_or(4);
+    CHECK(one.prep == doctest::Approx(std::min(cores / (made.cpu + made.take), 1 / made.take)).epsilon(0.02));
+    if (one.change.cache_fraction == 1.0) CHECK(one.samples_per_s == doctest::Approx(std::min(one.prep, made.steps(1))).epsilon(0.02));
+  }
+}
+
+TEST_CASE("a search for a training finds set-ups that reach the target, and says that workers are as many as needed") {
+  Made made = computing_on_four_cores();
+  made.step = 0.002;
+  TrainingModel model = with_storage(made);
+  model.epoch_samples = 1000;
+  const double target = 600;
+  const SearchResult found = search_setups(hardware_model(model), test_shop::question_of(target));
+  CHECK(has_code(found.findings, "workers-as-needed"));
+  REQUIRE(found.cheapest);
+  CHECK(found.cheapest->samples_per_s >= target);
+  CHECK(found.cheapest->setup.cores >= 6);
+}
+
+TEST_CASE("other hardware needs the rates of storage and the CPU time of the workers") {
+  CHECK_THROWS_WITH_AS(hardware_model(Made{}.model()), doctest::Contains("storage [S]"), UsageError);
+  TrainingModel model = with_storage({});
+  model.worker_cpu.reset();
+  CHECK_THROWS_WITH_AS(hardware_model(model), doctest::Contains("CPU time"), UsageError);
+}
+
+TEST_CASE("however many workers there are, storage supplies no more than it can") {
+  Made made;
+  made.step = 1e-3;
+  made.cores = 64;
+  TrainingModel model = with_storage(made);
+  model.storage->curve = {{1, 20}, {8, 20}};
+  for (const double cached : {0.3, 0.99}) {
+    const double misses = rates_of(model, {.cached = cached}).miss_fraction;
+    REQUIRE(misses > 0);
+    for (const int workers : {2, 8, 64, 512, 5000}) {
+      INFO(cached, " ", workers);
+      CHECK(rates_of(model, {.workers = workers, .cached = cached}).prep <= 20 / misses * 1.000001);
+    }
+  }
+}
+
+TEST_CASE("without workers a little that comes from storage is neither the bottleneck nor half of the time") {
+  Made made;
+  made.workers = 0;
+  TrainingModel model = with_storage(made);
+  model.prep.insert(model.prep.begin(), {0, 100, 0.01});
+  model.found = 80;
+  WhatIfQuestion question;
+  question.cache_sizes = {{ByteAmount::Kind::fraction, 0, 0.999}};
+  const WhatIfAnswer answered = answer(model, question).answers.back();
+  CHECK(answered.bottleneck == "cpu");
+  CHECK(answered.stalls.fetch < 0.05);
+  CHECK(answered.stalls.prep > 0.5);
+  CHECK(answered.stalls.compute + answered.stalls.prep + answered.stalls.fetch == doctest::Approx(1));
+}
