@@ -24,7 +24,7 @@ while loader.epoch < epochs:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        if step % 10 == 9:
+        if step % 5 == 4:
             torch.save({'model': model.state_dict(), 'optimizer': optimizer.state_dict(), 'loader': loader.state_dict()}, checkpoint + '.new')
             os.replace(checkpoint + '.new', checkpoint)
     print(f'epoch {epoch}: loss {loss.item():.3f}', flush=True)

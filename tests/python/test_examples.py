@@ -19,7 +19,7 @@ class Examples(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = pathlib.Path(tempfile.mkdtemp(prefix='dsanalyze-test-'))
-        made_images(cls.folder / 'data', 130)
+        made_images(cls.folder / 'data', 128)
 
     @classmethod
     def tearDownClass(cls):
@@ -44,7 +44,7 @@ class Examples(unittest.TestCase):
         self.assertEqual(sorted(re.findall(r'rank (\d), epoch 0: (\d+) samples', run.stdout)), [('0', '64'), ('1', '64')])
 
     def test_a_training_that_is_killed_goes_on_where_its_checkpoint_was(self):
-        made_images(self.folder / 'more', 64 * 13)
+        made_images(self.folder / 'more', 64 * 6)
         checkpoint = self.folder / 'checkpoint'
         words = [sys.executable, examples / 'resume.py', self.folder / 'more', checkpoint, '1']
         first = subprocess.Popen(words, env=dict(os.environ, OMP_NUM_THREADS='1'), stdout=subprocess.PIPE, text=True)

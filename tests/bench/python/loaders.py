@@ -205,10 +205,11 @@ def main():
             if name not in names:
                 rate = prep_run(arguments.program, arguments.photos, cores, dtype, arguments.seconds)
             else:
-                run = subprocess.run([sys.executable, __file__, '--photos', arguments.photos, '--measure', name, '--cores', str(cores), '--dtype', dtype, '--seconds',
+                # One that stands still is killed, and left out.
+                run = subprocess.run(['timeout', '120', sys.executable, __file__, '--photos', arguments.photos, '--measure', name, '--cores', str(cores), '--dtype', dtype, '--seconds',
                                       str(arguments.seconds)], capture_output=True, text=True, check=False)
                 if run.returncode:
-                    print(f'{name}: FAILED: {run.stderr.strip().splitlines()[-1:]}', flush=True)
+                    print(f'{name}: FAILED, exit status {run.returncode}: {run.stderr.strip().splitlines()[-1:]}', flush=True)
                     names.remove(name)
                     continue
                 rate = float(run.stdout.split()[-1])
