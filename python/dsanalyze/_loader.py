@@ -1,122 +1,27 @@
 """The loader that the analyzer recommends, for a training script: dsanalyze's own, in threads of this process."""
 import atexit
 import ctypes
-import importlib.util
-import json
-import logging
 import math
-import operator
 import os
 import pathlib
-import sys
 import threading
-import time
 import weakref
 from typing import Any, Callable, Iterator, Optional
 
 from . import _library
-from ._library import LoaderError, library, require_ok, sized
+from ._library import LoaderError, sized
 from ._prep import Prep, options_of
+from ._sources import Own, Shared, log, rank_and_world, whole
+from ._tensors import makers_of
 
-log = logging.getLogger('dsanalyze')
 look_ms = 100  # A call of the library is not longer, so that Ctrl-C comes through.
 lent_at_once = 2  # The batch that the script has, and the one before it, whose names it still holds.
 state_version = 1
 group_variable = 'DSANALYZE_GROUP'
-# Of torchrun, srun and mpirun. A script of sbatch has SLURM's numbers, too, and is no step, which srun starts.
-_ranks = (('RANK', 'WORLD_SIZE', 'WORLD_SIZE'), ('SLURM_PROCID', 'SLURM_NTASKS', 'SLURM_STEP_ID'),
-          ('OMPI_COMM_WORLD_RANK', 'OMPI_COMM_WORLD_SIZE', 'OMPI_COMM_WORLD_SIZE'), ('PMI_RANK', 'PMI_SIZE', 'PMI_SIZE'))
 most_epochs = 1 << 62
-attach_seconds = 600
 _ending = []  # Holds something once the interpreter ends: before loaders are closed then, as what was registered last comes first.
-weakref.finalize(logging.getLogger('dsanalyze'), bool)
+weakref.finalize(log, bool)
 atexit.register(_ending.append, True)
-
-
-def _rank_and_world(rank, world_size):
-    """As given; else as torchrun, srun or mpirun has set them."""
-    if (rank is None) != (world_size is None):
-        raise ValueError('rank and world_size: pass both, or neither')
-    if rank is not None:
-        rank, world_size = _whole('rank', rank, 0), _whole('world_size', world_size, 1)
-        if rank >= world_size:
-            raise ValueError(f'rank: found {rank}, expected less than the world_size of {world_size}')
-        return rank, world_size
-    for of_rank, of_world, of_step in _ranks:
-        if os.environ.get(of_rank, '').isdigit() and os.environ.get(of_world, '').isdigit() and of_step in os.environ:
-            if int(os.environ[of_world]) > 1:
-                log.info('rank %s of %s, as %s says: this process loads its part of each global batch', os.environ[of_rank], os.environ[of_world], of_rank)
-            return int(os.environ[of_rank]), int(os.environ[of_world])
-    return 0, 1
-
-
-class _Own:
-    """A loader of this process's own behind the ABI."""
-
-    def __init__(self, options):
-        self.handle = ctypes.c_void_p()
-        require_ok(library().dsa_loader_open(json.dumps(options).encode(), ctypes.byref(self.handle)))
-
-    def next(self, batch, milliseconds):
-        return library().dsa_loader_next(self.handle, ctypes.byref(batch), milliseconds)
-
-    def release(self, token):
-        library().dsa_loader_release(self.handle, token)
-
-    def terms(self):
-        terms = sized(_library.Terms)
-        require_ok(library().dsa_loader_info(self.handle, ctypes.byref(terms)))
-        return terms
-
-    def state(self, place):
-        return _library.text_of(library().dsa_loader_state, self.handle, *place)
-
-    def seek(self, state):
-        require_ok(library().dsa_loader_seek(self.handle, state.encode()))
-
-    def report(self):
-        return json.loads(_library.text_of(library().dsa_loader_report, self.handle))
-
-    def close(self):
-        library().dsa_loader_close(self.handle)
-
-
-class _Shared:
-    """A job of the group that `dsanalyze share` has started."""
-
-    def __init__(self, batch_size):
-        self.handle = ctypes.c_void_p()
-        options = sized(_library.Options)
-        options.batch_size = batch_size or 0
-        until = time.monotonic() + attach_seconds
-        while True:
-            status = library().dsa_attach(ctypes.byref(options), ctypes.byref(self.handle))
-            if status != _library.TIMEOUT or time.monotonic() > until:
-                break
-            log.info('%s', _library.last_error())
-        require_ok(status)
-
-    def next(self, batch, milliseconds):
-        return library().dsa_next(self.handle, ctypes.byref(batch), milliseconds)
-
-    def release(self, token):
-        library().dsa_release(self.handle, token)
-
-    def terms(self):
-        terms = sized(_library.Terms)
-        require_ok(library().dsa_info(self.handle, ctypes.byref(terms)))
-        return terms
-
-    def state(self, _):
-        raise LoaderError('the state of shared prep is that of its group, which `dsanalyze share` saves')
-
-    seek = state
-
-    def report(self):
-        return {}
-
-    def close(self):
-        library().dsa_detach(self.handle)
 
 
 class _Loan:
@@ -149,107 +54,10 @@ def _buffer_of(batch):
     return (ctypes.c_ubyte * max(size, 1)).from_address(batch.samples), size
 
 
-class _Torch:
-    """Batches as torch tensors."""
-
-    _names = {'f2': 'float16', 'f4': 'float32', 'f8': 'float64', 'u1': 'uint8', 'i1': 'int8', 'i2': 'int16', 'i4': 'int32', 'i8': 'int64', 'b1': 'bool'}
-
-    def __init__(self, pin):
-        import torch
-        self._torch = torch
-        self.copies = pin and torch.cuda.is_available()
-
-    def has(self, element):
-        return element in self._names
-
-    def samples(self, buffer, size, element, shape, copy):
-        torch = self._torch
-        dtype = getattr(torch, self._names[element])
-        if size == 0:
-            return torch.empty(shape, dtype=dtype)
-        tensor = torch.frombuffer(buffer, dtype=dtype, count=size // int(element[1])).reshape(shape)
-        if self.copies:
-            return torch.empty(shape, dtype=dtype, pin_memory=True).copy_(tensor)  # PyTorch knows then when the device has read it.
-        return tensor.clone() if copy else tensor
-
-    def numbers(self, address, count):
-        torch = self._torch
-        if count == 0:
-            return torch.empty(0, dtype=torch.int64)
-        return torch.frombuffer((ctypes.c_int32 * count).from_address(address), dtype=torch.int32).to(torch.int64)
-
-
-class _NumPy:
-    """Batches as NumPy arrays."""
-
-    copies = False
-
-    def __init__(self):
-        import numpy
-        self._numpy = numpy
-
-    def has(self, element):
-        return element[0] in 'fuib'
-
-    def samples(self, buffer, size, element, shape, copy):
-        numpy = self._numpy
-        if size == 0:
-            return numpy.empty(shape, element)
-        array = numpy.frombuffer(buffer, element, size // int(element[1])).reshape(shape)
-        return array.copy() if copy else array
-
-    def numbers(self, address, count):
-        numpy = self._numpy
-        if count == 0:
-            return numpy.empty(0, numpy.int64)
-        return numpy.frombuffer((ctypes.c_uint32 * count).from_address(address), numpy.uint32).astype(numpy.int64)
-
-
-class _Buffers:
-    """Batches as memoryviews, where there is neither."""
-
-    copies = False
-    _formats = {'f4': 'f', 'f8': 'd', 'u1': 'B', 'i1': 'b', 'u2': 'H', 'i2': 'h', 'u4': 'I', 'i4': 'i', 'u8': 'Q', 'i8': 'q', 'b1': '?'}
-
-    def has(self, element):
-        return element in self._formats
-
-    def samples(self, buffer, size, element, shape, copy):
-        view = memoryview(buffer).cast('B')[:size]
-        if copy:
-            view = memoryview(bytearray(view))
-        return view.cast(self._formats[element], shape) if size else view
-
-    def numbers(self, address, count):
-        return list((ctypes.c_uint32 * count).from_address(address))
-
-
-def _makers(output, pin):
-    if output is None:
-        output = next((name for name in ('torch', 'numpy') if name in sys.modules or importlib.util.find_spec(name)), 'memoryview')
-    if output == 'torch':
-        return _Torch(pin)
-    if output == 'numpy':
-        return _NumPy()
-    if output == 'memoryview':
-        return _Buffers()
-    raise ValueError(f'output: found {output!r}, expected "torch", "numpy" or "memoryview"')
-
-
 def _one_of(name, value, choices):
     if value not in choices:
         raise ValueError(f'{name}: found {value!r}, expected one of {", ".join(repr(each) for each in choices)}')
     return value
-
-
-def _whole(name, value, least, below=1 << 63):
-    try:
-        number = None if isinstance(value, bool) else operator.index(value)
-    except TypeError:
-        number = None
-    if number is None or not least <= number < below:
-        raise ValueError(f'{name}: found {value!r}, expected a whole number of {least} or more')
-    return number
 
 
 def _classes_of(folder):
@@ -294,18 +102,18 @@ class Loader:
                  output: Optional[str] = None, pin_memory: Optional[bool] = None, on_error: str = 'skip', index: 'os.PathLike | str | None' = None,
                  share: Optional[bool] = None, copy: Optional[bool] = None):
         self._process = os.getpid()
-        self._makers = _makers(output, pin_memory is not False)
+        self._makers = makers_of(output, pin_memory is not False)
         self._transform = transform
         self._with_ids = with_ids
         self._drop_last = drop_last
         self._shared = share is not False and group_variable in os.environ
-        self._rank, self._world = (0, 1) if self._shared else _rank_and_world(rank, world_size)
+        self._rank, self._world = (0, 1) if self._shared else rank_and_world(rank, world_size)
         dataset = os.fsdecode(dataset)
-        batch_size = _whole('batch_size', batch_size, 1)
+        batch_size = whole('batch_size', batch_size, 1)
         if self._shared:
-            self._source = _Shared(batch_size)
+            self._source = Shared(batch_size)
         else:
-            self._source = _Own(self._options(dataset, batch_size, prep, dtype, layout, cache_size, workers, shuffle, seed, on_error, index))
+            self._source = Own(self._options(dataset, batch_size, prep, dtype, layout, cache_size, workers, shuffle, seed, on_error, index))
         self._finalizer = weakref.finalize(self, self._source.close)
         terms = self._source.terms()
         report = self._source.report()
@@ -343,10 +151,10 @@ class Loader:
                 raise ValueError(f'{name}: the path {path!r} is not UTF-8') from None
         dtype = 'float32' if dtype is None else _one_of('dtype', dtype, ('float32', 'uint8'))
         settings = {'dataset': dataset, 'batch_size': batch_size, 'dtype': dtype, 'layout': _one_of('layout', layout, ('nchw', 'nhwc')),
-                    'seed': 1 if seed is None else _whole('seed', seed, 0), 'on_error': _one_of('on_error', on_error, ('skip', 'substitute', 'fail')),
+                    'seed': 1 if seed is None else whole('seed', seed, 0), 'on_error': _one_of('on_error', on_error, ('skip', 'substitute', 'fail')),
                     'cache': 'page' if cache_size is None else 'minio'}
         if workers is not None:
-            settings['workers'] = _whole('workers', workers, 1)
+            settings['workers'] = whole('workers', workers, 1)
         if not shuffle:
             settings.update(order='sequential', shuffle_buffer_samples=1)
         options = {'settings': settings, **options_of(prep, dtype), 'rank': self._rank, 'world': self._world, 'held': lent_at_once + 1}
@@ -365,7 +173,7 @@ class Loader:
             return ('f4' if terms.dtype.code == _library.FLOAT else 'u1'), [terms.shape[at] for at in range(1, terms.ndim)]
         element = array['dtype'][1:]
         if not self._makers.has(element):
-            raise ValueError(f'dataset: its arrays are of type {array["dtype"]}, which {type(self._makers).__name__[1:].lower()} does not have; output="numpy" may')
+            raise ValueError(f'dataset: its arrays are of type {array["dtype"]}, which {type(self._makers).__name__.lower()} does not have; output="numpy" may')
         return element, array['shape']
 
     def _check_terms(self, terms, dtype, seed, prep):
@@ -404,7 +212,7 @@ class Loader:
     def set_epoch(self, epoch: int) -> None:
         """The next pass gives this epoch, from its first batch on. Passes give one after another by themselves."""
         self._require_usable()
-        epoch = _whole('epoch', epoch, 0, most_epochs)
+        epoch = whole('epoch', epoch, 0, most_epochs)
         if self._shared and epoch != self.epoch:
             raise LoaderError(f'epoch: found {epoch}; the next epoch of the group that `dsanalyze share` started is {self.epoch}')
         self._pass = None

@@ -1,6 +1,5 @@
 """What verify_resume() says of loaders that resume rightly, and of ones with a known mistake."""
 import pathlib
-import subprocess
 import tempfile
 import unittest
 

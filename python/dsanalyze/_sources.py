@@ -1,0 +1,112 @@
+"""Where batches come from: the process's own loader behind the ABI, or a group of jobs that share their prep; and which part of them a rank has."""
+import ctypes
+import json
+import logging
+import operator
+import os
+import time
+
+from . import _library
+from ._library import LoaderError, library, require_ok, sized
+
+log = logging.getLogger('dsanalyze')
+attach_seconds = 600
+# Of torchrun, srun and mpirun. A script of sbatch has SLURM's numbers, too, and is no step, which srun starts.
+_ranks = (('RANK', 'WORLD_SIZE', 'WORLD_SIZE'), ('SLURM_PROCID', 'SLURM_NTASKS', 'SLURM_STEP_ID'),
+          ('OMPI_COMM_WORLD_RANK', 'OMPI_COMM_WORLD_SIZE', 'OMPI_COMM_WORLD_SIZE'), ('PMI_RANK', 'PMI_SIZE', 'PMI_SIZE'))
+
+
+def whole(name, value, least, below=1 << 63):
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or not least <= number < below:
+        raise ValueError(f'{name}: found {value!r}, expected a whole number of {least} or more')
+    return number
+
+
+def rank_and_world(rank, world_size):
+    """As given; else as torchrun, srun or mpirun has set them."""
+    if (rank is None) != (world_size is None):
+        raise ValueError('rank and world_size: pass both, or neither')
+    if rank is not None:
+        rank, world_size = whole('rank', rank, 0), whole('world_size', world_size, 1)
+        if rank >= world_size:
+            raise ValueError(f'rank: found {rank}, expected less than the world_size of {world_size}')
+        return rank, world_size
+    for of_rank, of_world, of_step in _ranks:
+        if os.environ.get(of_rank, '').isdigit() and os.environ.get(of_world, '').isdigit() and of_step in os.environ:
+            if int(os.environ[of_world]) > 1:
+                log.info('rank %s of %s, as %s says: this process loads its part of each global batch', os.environ[of_rank], os.environ[of_world], of_rank)
+            return int(os.environ[of_rank]), int(os.environ[of_world])
+    return 0, 1
+
+
+class Own:
+    """A loader of this process's own behind the ABI."""
+
+    def __init__(self, options):
+        self.handle = ctypes.c_void_p()
+        require_ok(library().dsa_loader_open(json.dumps(options).encode(), ctypes.byref(self.handle)))
+
+    def next(self, batch, milliseconds):
+        return library().dsa_loader_next(self.handle, ctypes.byref(batch), milliseconds)
+
+    def release(self, token):
+        library().dsa_loader_release(self.handle, token)
+
+    def terms(self):
+        terms = sized(_library.Terms)
+        require_ok(library().dsa_loader_info(self.handle, ctypes.byref(terms)))
+        return terms
+
+    def state(self, place):
+        return _library.text_of(library().dsa_loader_state, self.handle, *place)
+
+    def seek(self, state):
+        require_ok(library().dsa_loader_seek(self.handle, state.encode()))
+
+    def report(self):
+        return json.loads(_library.text_of(library().dsa_loader_report, self.handle))
+
+    def close(self):
+        library().dsa_loader_close(self.handle)
+
+
+class Shared:
+    """A job of the group that `dsanalyze share` has started."""
+
+    def __init__(self, batch_size):
+        self.handle = ctypes.c_void_p()
+        options = sized(_library.Options)
+        options.batch_size = batch_size or 0
+        until = time.monotonic() + attach_seconds
+        while True:
+            status = library().dsa_attach(ctypes.byref(options), ctypes.byref(self.handle))
+            if status != _library.TIMEOUT or time.monotonic() > until:
+                break
+            log.info('%s', _library.last_error())
+        require_ok(status)
+
+    def next(self, batch, milliseconds):
+        return library().dsa_next(self.handle, ctypes.byref(batch), milliseconds)
+
+    def release(self, token):
+        library().dsa_release(self.handle, token)
+
+    def terms(self):
+        terms = sized(_library.Terms)
+        require_ok(library().dsa_info(self.handle, ctypes.byref(terms)))
+        return terms
+
+    def state(self, _):
+        raise LoaderError('the state of shared prep is that of its group, which `dsanalyze share` saves')
+
+    seek = state
+
+    def report(self):
+        return {}
+
+    def close(self):
+        library().dsa_detach(self.handle)

@@ -1,0 +1,181 @@
+"""What dsanalyze.Loader does with wrong arguments, files that vanish, forks, threads, and scripts that end."""
+import ctypes
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+from test_loader import Case, made_images, number_of, side
+
+import dsanalyze
+
+
+class Failures(Case):
+    samples = 20
+
+    def test_wrong_arguments_are_refused_by_name(self):
+        for options, name in (({'batch_size': 0}, 'batch_size'), ({'batch_size': 2.5}, 'batch_size'), ({'dtype': 'float16'}, 'dtype'), ({'layout': 'chw'}, 'layout'),
+                              ({'workers': -1}, 'workers'), ({'cache_size': 'much'}, 'much'), ({'rank': 1}, 'rank'), ({'rank': 3, 'world_size': 2}, 'rank'),
+                              ({'on_error': 'ignore'}, 'on_error'), ({'output': 'jax'}, 'output'), ({'prep': []}, 'prep'), ({'seed': -1}, 'seed'),
+                              ({'prep': [dsanalyze.HorizontalFlip(), dsanalyze.RandomResizedCrop(8)]}, 'prep'), ({'prep': dsanalyze.RandomResizedCrop(0)}, 'size'),
+                              ({'prep': [dsanalyze.Resize(4), dsanalyze.CenterCrop(8)]}, 'resize'), ({'prep': [dsanalyze.RandomResizedCrop(8), dsanalyze.Normalize()]}, 'Normalize')):
+            with self.subTest(options), self.assertRaisesRegex(ValueError, name):
+                self.loader(**options)
+        with self.assertRaisesRegex(TypeError, 'transform='):
+            self.loader(prep=lambda image: image)
+
+    def test_numbers_of_other_libraries_are_numbers(self):
+        import numpy
+        loader = self.loader(batch_size=numpy.int64(4), seed=numpy.uint8(3), rank=numpy.int32(0), world_size=numpy.int64(1), workers=numpy.int16(1),
+                             prep=[dsanalyze.RandomResizedCrop(numpy.int64(side)), dsanalyze.Normalize(numpy.array([0.5, 0.5, 0.5]), 0.5)], dtype='float32')
+        self.assertEqual(len(list(loader)), 5)
+        with self.assertRaisesRegex(TypeError, '"35%"'):
+            self.loader(cache_size=0.35)
+        with self.assertRaisesRegex(ValueError, 'scale'):
+            dsanalyze.RandomResizedCrop(8, scale=(float('nan'), 1))
+        with dsanalyze.Loader(os.fsencode(self.folder / 'data'), 4, prep=dsanalyze.RandomResizedCrop(side)) as of_bytes:
+            self.assertEqual(of_bytes.samples, 20)
+        with self.assertRaisesRegex(FileNotFoundError, 'index'):
+            self.loader(index='/no/such.dsidx')
+
+    def test_a_loader_cannot_be_copied(self):
+        import copy
+        import pickle
+        loader = self.loader()
+        for way in (copy.copy, copy.deepcopy, pickle.dumps):
+            with self.assertRaisesRegex(TypeError, 'make another one'):
+                way(loader)
+
+    def test_a_pass_that_another_thread_ends_says_so(self):
+        for end in (lambda loader, _: loader.close(), lambda loader, state: loader.load_state_dict(state)):
+            loader = self.loader(batch_size=1)
+            state = loader.state_dict()
+            passing = iter(loader)
+            next(passing)
+            timer = threading.Timer(0.05, end, (loader, state))
+            timer.start()
+            with self.assertRaisesRegex(RuntimeError, 'closed|another pass|go on elsewhere'):
+                for _ in passing:
+                    time.sleep(0.02)
+            timer.join()
+
+    def test_a_thread_that_the_end_of_the_script_surprises_is_silent(self):
+        script = self.run_script('import threading\nloader = dsanalyze.Loader(sys.argv[1], 2)\ndef run():\n  while True:\n    for batch in loader: pass\n'
+                                 'threading.Thread(target=run, daemon=True).start()\ntime.sleep(0.3)\n')
+        _, error = script.communicate(timeout=60)
+        self.assertEqual((script.returncode, error), (0, ''))
+
+    def test_a_folder_that_is_not_there_or_holds_nothing_is_named(self):
+        with self.assertRaisesRegex(FileNotFoundError, 'no/such'):
+            dsanalyze.Loader('/no/such')
+        (self.folder / 'empty').mkdir()
+        with self.assertRaisesRegex(dsanalyze.LoaderError, 'empty'):
+            dsanalyze.Loader(self.folder / 'empty')
+
+    def test_samples_that_cannot_be_decoded_are_left_out_or_end_the_pass(self):
+        folder = self.folder / 'torn'
+        made_images(folder, 40)
+        torn = folder / 'class1' / '00004.png'
+        torn.write_bytes(torn.read_bytes()[:40])
+        options = {'prep': dsanalyze.RandomResizedCrop(side), 'dtype': 'uint8'}
+        with dsanalyze.Loader(folder, 8, **options) as loader:
+            self.assertEqual(sorted(self.numbers(loader)), [each for each in range(40) if each != 4])
+            failure, = loader.report()['failures']
+            self.assertTrue(failure['path'].endswith('00004.png'))
+        with dsanalyze.Loader(folder, 8, on_error='substitute', **options) as loader:
+            self.assertEqual(len(self.numbers(loader)), 40)
+        with dsanalyze.Loader(folder, 8, on_error='fail', **options) as loader:
+            with self.assertRaisesRegex(dsanalyze.LoaderError, '00004.png'):
+                for _ in range(2):
+                    list(loader)
+
+    def test_files_that_vanish_in_mid_epoch_end_it_with_their_names(self):
+        folder = self.folder / 'vanishing'
+        made_images(folder, 400)
+        with dsanalyze.Loader(folder, 4, prep=dsanalyze.RandomResizedCrop(side), dtype='uint8') as loader:
+            passing = iter(loader)
+            next(passing)
+            subprocess.run(['rm', '-r', folder], check=True)
+            with self.assertRaisesRegex(dsanalyze.LoaderError, 'png'):
+                for _ in range(3):
+                    list(passing)
+                    passing = iter(loader)
+
+    def test_a_child_of_fork_cannot_use_it_and_takes_nothing_from_it(self):
+        loader = self.loader(batch_size=2)
+        passing = iter(loader)
+        images, _ = next(passing)
+        child = os.fork()
+        if child == 0:
+            try:
+                next(passing)
+            except RuntimeError as error:
+                del images
+                gc.collect()
+                loader.close()
+                os._exit(17 if 'fork' in str(error) else 3)
+            os._exit(4)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 17)
+        self.assertEqual(sum(len(labels) for _, labels in passing), 18)
+
+    def test_two_loaders_do_not_disturb_each_other(self):
+        pair = [self.loader(batch_size=4), self.loader(batch_size=4, seed=5)]
+        together = [[], []]
+        for batches in zip(*pair):
+            for at, (images, _) in enumerate(batches):
+                together[at] += [number_of(image) for image in images]
+        self.assertEqual([sorted(each) for each in together], 2 * [list(range(20))])
+
+    def run_script(self, text, **options):
+        return subprocess.Popen([sys.executable, '-c', 'import dsanalyze, sys, time\n' + text, str(self.folder / 'data')], stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True, **options)
+
+    def test_a_script_that_ends_in_mid_epoch_ends_at_once_and_leaves_nothing(self):
+        for end in ('', 'sys.exit(3)', 'raise ValueError("mine")', 'import os; os._exit(4)', 'import os, signal; os.kill(os.getpid(), signal.SIGKILL)'):
+            script = self.run_script(f'loader = dsanalyze.Loader(sys.argv[1], 2)\nkept = []\nfor batch in loader:\n  kept.append(batch)\n  if len(kept) == 3: break\n{end}\n')
+            began = time.monotonic()
+            _, error = script.communicate(timeout=60)
+            self.assertEqual(script.returncode, {'': 0, 'sys.exit(3)': 3, 'raise ValueError("mine")': 1, 'import os; os._exit(4)': 4}.get(end, -9), error)
+            self.assertLess(time.monotonic() - began, 50)
+            if end != 'raise ValueError("mine")':
+                self.assertEqual(error, '')
+
+    def test_ctrl_c_ends_a_pass_at_once(self):
+        script = self.run_script('loader = dsanalyze.Loader(sys.argv[1], 2)\nprint("on", flush=True)\nwhile True:\n  for batch in loader: time.sleep(0.01)\n')
+        self.assertEqual(script.stdout.readline(), 'on\n')
+        script.send_signal(signal.SIGINT)
+        _, error = script.communicate(timeout=30)
+        self.assertIn('KeyboardInterrupt', error)
+        self.assertEqual(script.returncode, -signal.SIGINT)
+
+    def test_importing_the_package_imports_nothing_else(self):
+        text = 'before = set(sys.modules)\nimport dsanalyze\nprint(sorted(set(sys.modules) - before))'
+        run = subprocess.run([sys.executable, '-c', 'import sys, os\n' + text], capture_output=True, text=True, check=True)
+        self.assertEqual(run.stdout.strip(), "['dsanalyze']")
+
+    def test_what_the_library_refuses_is_refused_with_its_words(self):
+        from dsanalyze import _library
+        library = _library.library()
+        handle = ctypes.c_void_p()
+        for options in (b'', b'{', b'{"settings": {}}', b'{"settings": {"dataset": "/tmp", "batchsize": 3}}', b'{"settings": {"dataset": "/tmp"}, "held": 0}'):
+            self.assertEqual(library.dsa_loader_open(options, ctypes.byref(handle)), _library.INVALID, options)
+            self.assertIn('options', _library.last_error())
+            self.assertIsNone(handle.value)
+        self.assertEqual(library.dsa_loader_release(ctypes.c_void_p(77), 1), _library.INVALID)
+        loader = self.loader(batch_size=2)
+        size = ctypes.c_size_t(3)
+        room = ctypes.create_string_buffer(3)
+        self.assertEqual(library.dsa_loader_state(loader._source.handle, 0, 1, room, ctypes.byref(size)), _library.INVALID)
+        self.assertGreater(size.value, 3)
+        size.value = 0
+        self.assertEqual(library.dsa_loader_state(loader._source.handle, 0, 11, None, ctypes.byref(size)), _library.INVALID)
+        next(iter(loader))
+        self.assertEqual(library.dsa_loader_release(loader._source.handle, 999), _library.INVALID)
+
+
+if __name__ == '__main__':
+    unittest.main()
