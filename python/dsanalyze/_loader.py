@@ -333,8 +333,12 @@ class Loader:
             raise ValueError(f'state: found {state!r:.100}, expected what state_dict() gave')
         if state['batch'] != 0 and state['world_size'] != self._world:
             raise ValueError(f'state: it was saved in the middle of an epoch by one of {state["world_size"]} ranks, and this is one of {self._world}; go on with as many, or from an epoch\'s begin')
-        self._source.seek(state['sampler'])
-        self._pass = None
+        passing, self._pass = self._pass, None
+        try:
+            self._source.seek(state['sampler'])
+        except BaseException:
+            self._pass = passing
+            raise
         self._release_waiting()
         self._at = self._start = (state['epoch'], state['batch'])
 
