@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <stop_token>
 #include <utility>
@@ -128,8 +129,8 @@ OwnLoader::~OwnLoader() {
     return;
   }
   // A child that was forked has a copy, and none of its threads: what they hold cannot be waited for.
-  for (auto& [token, held] : m_held) static_cast<void>(new std::shared_ptr<Loader>(std::move(held.loader)));
-  static_cast<void>(new std::shared_ptr<Loader>(std::move(m_loader)));
+  for (auto& [token, held] : m_held) static_cast<void>(new (std::nothrow) std::shared_ptr<Loader>(std::move(held.loader)));
+  static_cast<void>(new (std::nothrow) std::shared_ptr<Loader>(std::move(m_loader)));
   static_cast<void>(m_pipeline.release());
   static_cast<void>(m_share.release());
 }

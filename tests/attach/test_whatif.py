@@ -97,7 +97,7 @@ class WhatIf(unittest.TestCase):
             self.assertIn(said, run.stderr)
 
     def test_workers_are_run_and_compared_with_the_prediction(self):
-        run = self.run_there('whatif', '--workers', '3,4', '--accelerator-speed', '2x', '--validate', '--time-budget', '36s', '--json')
+        run = self.run_there('whatif', '--workers', '3,4', '--accelerator-speed', '2x', '--validate', '--time-budget', '50s', '--json')
         self.assertIn(run.returncode, (0, 1, 4), run.stderr)
         self.assertLess(run.stderr.index('validation: 3 of'), len(run.stderr))
         result = json.loads(run.stdout)
