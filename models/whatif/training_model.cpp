@@ -299,7 +299,7 @@ TrainingModel with_less_cpu(const TrainingModel& model, double fraction) {
   const double cpu = *model.worker_cpu + model.process_cpu;
   const bool waited = measured != model.prep.end() && cpu > 0 && measured->samples_per_s > nearly * model.cores / cpu;
   const double seconds = waited ? cpu : worker_seconds(model);
-  // What is not computed waits for no core either, whoever uses the cores.
+  // What is not computed waits for no core either, whichever program uses the cores.
   const double left = seconds - (waited ? saved : saved * model.main_threads + fraction * model.worker_waited);
   const double faster = seconds / std::max(left, least_left * seconds);
   less.worker_cpu = *model.worker_cpu - saved;

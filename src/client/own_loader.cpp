@@ -98,7 +98,7 @@ OwnLoader::OwnLoader(LoaderRequest request, Timing timing) : m_process(::getpid(
   if (settings.order == OrderKind::random) settings.shuffle_buffer = 0;
   if (m_world > 1 && settings.shuffle_buffer > 1) settings.shuffle_buffer = 1;  // there is none among ranks
   const bool caches = settings.cache == CacheKind::minio || settings.cache == CacheKind::lru;
-  if (caches && !settings.cache_size) settings.cache = CacheKind::page;  // what the kernel's page cache holds is enough, or nobody said how much
+  if (caches && !settings.cache_size) settings.cache = CacheKind::page;  // no size was given: the kernel's page cache holds what it can
   settings.validate();
   request.image_prep.validate();
   FindingList findings;

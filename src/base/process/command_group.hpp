@@ -9,7 +9,7 @@ namespace dsanalyze {
 /// A started command: a child that leads a process group of its own. The group is ended with SIGKILL when this goes. Threads: one at a time.
 class CommandGroup {
  public:
-  /// `leader`: as spawn_command() returned it, not collected; from now on nobody else collects it.
+  /// `leader`: as spawn_command() returned it, not collected; from now on only this object collects it.
   explicit CommandGroup(int leader);
   CommandGroup(const CommandGroup&) = delete;
   CommandGroup& operator=(const CommandGroup&) = delete;
