@@ -43,70 +43,73 @@ def rank_and_world(rank, world_size):
     return 0, 1
 
 
-class Own:
-    """A loader of this process's own behind the ABI."""
+class _Source:
+    """What gives batches behind the ABI, by the functions that begin with `prefix`."""
 
-    def __init__(self, options):
+    prefix = ''
+    closing = ''
+
+    def __init__(self):
         self.handle = ctypes.c_void_p()
-        require_ok(library().dsa_loader_open(json.dumps(options).encode(), ctypes.byref(self.handle)))
+
+    def _function(self, name):
+        return getattr(library(), self.prefix + name)
 
     def next(self, batch, milliseconds):
-        return library().dsa_loader_next(self.handle, ctypes.byref(batch), milliseconds)
+        return self._function('next')(self.handle, ctypes.byref(batch), milliseconds)
 
     def release(self, token):
-        library().dsa_loader_release(self.handle, token)
+        self._function('release')(self.handle, token)
 
     def terms(self):
         terms = sized(_library.Terms)
-        require_ok(library().dsa_loader_info(self.handle, ctypes.byref(terms)))
+        require_ok(self._function('info')(self.handle, ctypes.byref(terms)))
         return terms
 
+    def close(self):
+        self._function(self.closing)(self.handle)
+
+
+class Own(_Source):
+    """A loader of this process's own."""
+
+    prefix = 'dsa_loader_'
+    closing = 'close'
+
+    def __init__(self, options):
+        super().__init__()
+        require_ok(self._function('open')(json.dumps(options).encode(), ctypes.byref(self.handle)))
+
     def state(self, place):
-        return _library.text_of(library().dsa_loader_state, self.handle, *place)
+        return _library.text_of(self._function('state'), self.handle, *place)
 
     def seek(self, state):
-        require_ok(library().dsa_loader_seek(self.handle, state.encode()))
+        require_ok(self._function('seek')(self.handle, state.encode()))
 
     def report(self):
-        return json.loads(_library.text_of(library().dsa_loader_report, self.handle))
-
-    def close(self):
-        library().dsa_loader_close(self.handle)
+        return json.loads(_library.text_of(self._function('report'), self.handle))
 
 
-class Shared:
+class Shared(_Source):
     """A job of the group that `dsanalyze share` has started."""
 
+    prefix = 'dsa_'
+    closing = 'detach'
+
     def __init__(self, batch_size):
-        self.handle = ctypes.c_void_p()
+        super().__init__()
         options = sized(_library.Options)
-        options.batch_size = batch_size or 0
+        options.batch_size = batch_size
         until = time.monotonic() + attach_seconds
         while True:
-            status = library().dsa_attach(ctypes.byref(options), ctypes.byref(self.handle))
+            status = self._function('attach')(ctypes.byref(options), ctypes.byref(self.handle))
             if status != _library.TIMEOUT or time.monotonic() > until:
                 break
             log.info('%s', _library.last_error())
         require_ok(status)
 
-    def next(self, batch, milliseconds):
-        return library().dsa_next(self.handle, ctypes.byref(batch), milliseconds)
-
-    def release(self, token):
-        library().dsa_release(self.handle, token)
-
-    def terms(self):
-        terms = sized(_library.Terms)
-        require_ok(library().dsa_info(self.handle, ctypes.byref(terms)))
-        return terms
-
     def state(self, _):
         raise LoaderError('the state of shared prep is that of its group, which `dsanalyze share` saves')
 
-    seek = state
-
     def report(self):
         return {}
-
-    def close(self):
-        library().dsa_detach(self.handle)

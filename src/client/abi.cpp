@@ -22,6 +22,8 @@ using dsanalyze::client::Answer;
 using dsanalyze::client::call;
 using dsanalyze::client::Client;
 using dsanalyze::client::deadline_of;
+using dsanalyze::client::give_batch;
+using dsanalyze::client::give_terms;
 using dsanalyze::client::invalid;
 
 namespace {
@@ -148,24 +150,11 @@ dsa_status dsa_attach(const dsa_options* options, dsa_client** client) {
 }
 
 dsa_status dsa_info(dsa_client* client, dsa_terms* terms) {
-  return with("dsa_info", client, [&](const Client& of) {
-    if (terms == nullptr || !dsanalyze::client::sound_size(*terms))
-      return invalid("dsa_info", "no terms, or their struct_size is none that they have");
-    dsa_terms full = DSA_TERMS_INIT;
-    of.describe(full);
-    dsanalyze::client::write_struct(full, *terms);
-    return Answer{};
-  });
+  return with("dsa_info", client, [&](const Client& of) { return give_terms("dsa_info", of, terms); });
 }
 
 dsa_status dsa_next(dsa_client* client, dsa_batch* batch, std::int32_t timeout_ms) {
-  return with("dsa_next", client, [&](Client& of) {
-    if (batch == nullptr || !dsanalyze::client::sound_size(*batch)) return invalid("dsa_next", "no batch, or its struct_size is none that it has");
-    dsa_batch full = DSA_BATCH_INIT;
-    Answer answer = of.next(full, deadline_of(timeout_ms, dsanalyze::system_timing()));
-    if (answer.status == DSA_OK) dsanalyze::client::write_struct(full, *batch);
-    return answer;
-  });
+  return with("dsa_next", client, [&](Client& of) { return give_batch("dsa_next", of, batch, timeout_ms); });
 }
 
 dsa_status dsa_release(dsa_client* client, std::uint64_t token) {

@@ -108,4 +108,24 @@ inline Deadline deadline_of(std::int32_t timeout_ms, Timing timing) {
   return {timing.clock->now() + wait * nanoseconds_per_millisecond};
 }
 
+/// What a client or a loader has agreed on, as much of it as the caller knows.
+template <typename Of>
+Answer give_terms(const char* function, const Of& of, dsa_terms* terms) {
+  if (terms == nullptr || !sound_size(*terms)) return invalid(function, "no terms, or their struct_size is none that they have");
+  dsa_terms full = DSA_TERMS_INIT;
+  of.describe(full);
+  write_struct(full, *terms);
+  return {};
+}
+
+/// The next batch of a client or a loader; `batch` is written only with DSA_OK.
+template <typename Of>
+Answer give_batch(const char* function, Of& of, dsa_batch* batch, std::int32_t timeout_ms) {
+  if (batch == nullptr || !sound_size(*batch)) return invalid(function, "no batch, or its struct_size is none that it has");
+  dsa_batch full = DSA_BATCH_INIT;
+  Answer answer = of.next(full, deadline_of(timeout_ms, system_timing()));
+  if (answer.status == DSA_OK) write_struct(full, *batch);
+  return answer;
+}
+
 }  // namespace dsanalyze::client

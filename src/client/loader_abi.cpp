@@ -11,7 +11,8 @@
 
 using dsanalyze::client::Answer;
 using dsanalyze::client::call;
-using dsanalyze::client::deadline_of;
+using dsanalyze::client::give_batch;
+using dsanalyze::client::give_terms;
 using dsanalyze::client::invalid;
 using dsanalyze::client::OwnLoader;
 
@@ -59,25 +60,11 @@ dsa_status dsa_loader_open(const char* options, dsa_loader** loader) {
 }
 
 dsa_status dsa_loader_info(dsa_loader* loader, dsa_terms* terms) {
-  return with("dsa_loader_info", loader, [&](const OwnLoader& of) {
-    if (terms == nullptr || !dsanalyze::client::sound_size(*terms))
-      return invalid("dsa_loader_info", "no terms, or their struct_size is none that they have");
-    dsa_terms full = DSA_TERMS_INIT;
-    of.describe(full);
-    dsanalyze::client::write_struct(full, *terms);
-    return Answer{};
-  });
+  return with("dsa_loader_info", loader, [&](const OwnLoader& of) { return give_terms("dsa_loader_info", of, terms); });
 }
 
 dsa_status dsa_loader_next(dsa_loader* loader, dsa_batch* batch, std::int32_t timeout_ms) {
-  return with("dsa_loader_next", loader, [&](OwnLoader& of) {
-    if (batch == nullptr || !dsanalyze::client::sound_size(*batch))
-      return invalid("dsa_loader_next", "no batch, or its struct_size is none that it has");
-    dsa_batch full = DSA_BATCH_INIT;
-    Answer answer = of.next(full, deadline_of(timeout_ms, dsanalyze::system_timing()));
-    if (answer.status == DSA_OK) dsanalyze::client::write_struct(full, *batch);
-    return answer;
-  });
+  return with("dsa_loader_next", loader, [&](OwnLoader& of) { return give_batch("dsa_loader_next", of, batch, timeout_ms); });
 }
 
 dsa_status dsa_loader_release(dsa_loader* loader, std::uint64_t token) {

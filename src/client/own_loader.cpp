@@ -185,7 +185,7 @@ Answer OwnLoader::next(dsa_batch& batch, Deadline deadline) {
       busy = m_held.size() >= static_cast<std::size_t>(m_inputs.settings.accelerators);
     }
     if (loader == nullptr) {
-      answer = {DSA_END, "the loader is closed"};
+      answer = nothing_loads();
     } else if (busy) {
       answer = {DSA_BUSY, fmt::format("{} batches are held, as many as may be: release one first", m_inputs.settings.accelerators)};
     } else {
@@ -200,6 +200,12 @@ Answer OwnLoader::next(dsa_batch& batch, Deadline deadline) {
   }
   m_turn.give(m_timing);
   return answer;
+}
+
+Answer OwnLoader::nothing_loads() const {
+  const std::scoped_lock lock(m_mutex);
+  if (m_closed) return {DSA_END, "the loader is closed"};
+  return {DSA_FAILED, "the loader could not go on where it was told to (dsa_loader_seek() said why); tell it again"};
 }
 
 Answer OwnLoader::failed(const Loader& loader, Status status) {
@@ -253,20 +259,18 @@ void OwnLoader::seek(std::string_view text) {
   if (wanted.seed != m_inputs.settings.seed)
     throw UsageError(
         fmt::format("the state is of seed {}, and this loader has seed {}: its crops would be others", wanted.seed, m_inputs.settings.seed));
-  std::shared_ptr<Loader> before;
   {
     const std::scoped_lock lock(m_mutex);
-    if (m_loader == nullptr) throw UsageError("the loader is closed");
-    before = m_loader;
+    if (m_closed) throw UsageError("the loader is closed");
   }
-  before->stop();  // a next() that waits in another thread ends
+  stop_loading();  // a next() that waits in another thread ends, and gives its turn
   while (!m_turn.take(m_timing.clock->after(1), m_timing)) {
   }
   try {
     const std::scoped_lock lock(m_mutex);
     m_before = counted();
-    m_loader.reset();
-    begin(wanted);
+    m_loader = nullptr;
+    if (!m_closed) begin(wanted);
   } catch (...) {
     m_turn.give(m_timing);
     throw;
@@ -274,8 +278,17 @@ void OwnLoader::seek(std::string_view text) {
   m_turn.give(m_timing);
 }
 
-OwnLoader::Before OwnLoader::counted() const {
-  Before all = m_before;
+void OwnLoader::stop_loading() {
+  std::shared_ptr<Loader> loader;
+  {
+    const std::scoped_lock lock(m_mutex);
+    loader = m_loader;
+  }
+  if (loader != nullptr) loader->stop();
+}
+
+OwnLoader::Counted OwnLoader::counted() const {
+  Counted all = m_before;
   if (m_loader == nullptr) return all;
   const LoaderTotals totals = m_loader->totals();
   all.hits += totals.hits;
@@ -283,17 +296,18 @@ OwnLoader::Before OwnLoader::counted() const {
   all.prepared += totals.prep.samples;
   all.read += totals.fetch.bytes;
   all.failed += m_loader->failed_samples();
+  const std::vector<SampleFailure> failures = m_loader->failures();
+  all.failures.insert(all.failures.end(), failures.begin(), failures.end());
   return all;
 }
 
 std::string OwnLoader::report() const {
   const std::scoped_lock lock(m_mutex);
-  const Before all = counted();
+  const Counted all = counted();
   nlohmann::ordered_json findings = nlohmann::ordered_json::array();
   for (const Finding& finding : m_findings) findings.push_back({{"code", finding.code}, {"message", finding.message}});
   nlohmann::ordered_json failures = nlohmann::ordered_json::array();
-  if (m_loader != nullptr)
-    for (const SampleFailure& failure : m_loader->failures()) failures.push_back({{"path", failure.path}, {"cause", failure.cause}});
+  for (const SampleFailure& failure : all.failures) failures.push_back({{"path", failure.path}, {"cause", failure.cause}});
   const DatasetIndex& index = *m_inputs.index;
   nlohmann::ordered_json array;
   if (const auto& description = index.facts().array) array = {{"dtype", description->dtype}, {"shape", description->shape}};
@@ -315,19 +329,19 @@ std::string OwnLoader::report() const {
 }
 
 void OwnLoader::close() {
-  std::shared_ptr<Loader> loader;
   {
     const std::scoped_lock lock(m_mutex);
-    m_before = counted();
-    loader = std::move(m_loader);
-    m_loader = nullptr;
+    m_closed = true;
   }
-  if (loader != nullptr) loader->stop();
+  stop_loading();
+  const std::scoped_lock lock(m_mutex);
+  m_before = counted();
+  m_loader = nullptr;
 }
 
 bool OwnLoader::done() const {
   const std::scoped_lock lock(m_mutex);
-  return m_loader == nullptr && m_held.empty();
+  return m_closed && m_held.empty();
 }
 
 }  // namespace dsanalyze::client

@@ -58,15 +58,18 @@ class OwnLoader {
     std::shared_ptr<Loader> loader;
     ReleaseToken slot;
   };
-  /// What loaders that were replaced have counted.
-  struct Before {
+  /// What its loaders have counted, one after another.
+  struct Counted {
     std::uint64_t hits = 0, misses = 0, prepared = 0, failed = 0;
     Bytes read = 0;
+    std::vector<SampleFailure> failures{};  ///< the first of each
   };
 
   [[nodiscard]] SamplerState place(std::uint64_t epoch, std::uint64_t index) const;
   void begin(const SamplerState& start);
-  [[nodiscard]] Before counted() const;
+  [[nodiscard]] Counted counted() const;
+  void stop_loading();
+  [[nodiscard]] Answer nothing_loads() const;
   [[nodiscard]] std::uint64_t global_batch() const;
   Answer failed(const Loader& loader, Status status);
   void hold(const std::shared_ptr<Loader>& loader, const Batch& batch, dsa_batch& given);
@@ -82,8 +85,9 @@ class OwnLoader {
   std::unique_ptr<Pipeline> m_pipeline;
   Turn m_turn;  ///< of those who take batches
   mutable std::mutex m_mutex;
-  std::shared_ptr<Loader> m_loader;  ///< nothing once it is closed
-  Before m_before;
+  std::shared_ptr<Loader> m_loader;  ///< nothing once it is closed, or where it could not go on elsewhere
+  bool m_closed = false;
+  Counted m_before;  ///< by loaders that were replaced
   std::map<std::uint64_t, Held> m_held;
   std::uint64_t m_last_token = 0;
   std::uint64_t m_next_index = 0;  ///< of the next batch in its epoch
