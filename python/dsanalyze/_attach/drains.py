@@ -50,6 +50,12 @@ class _Lists:
             given += 1
 
 
+def _prefetch_factor(record):
+    """Batches that each worker prepares ahead in a loader like the script's."""
+    recipe = record.recipe
+    return (recipe.get('prefetch_factor') if recipe['num_workers'] else None) or 2
+
+
 def _loader(record, lists, count, workers, pipe=None):
     """A loader like the script's, with its own generator, and with a deadline for each batch. Its workers tell `pipe` what they compute."""
     recipe = record.recipe
@@ -62,7 +68,7 @@ def _loader(record, lists, count, workers, pipe=None):
     if workers:
         arguments['timeout'] = recipe['timeout'] or stall_seconds
         arguments['multiprocessing_context'] = recipe['multiprocessing_context']
-        arguments['prefetch_factor'] = (recipe['prefetch_factor'] if recipe['num_workers'] else None) or 2
+        arguments['prefetch_factor'] = _prefetch_factor(record)
     if not record.map_style:
         arguments.update(batch_size=recipe['batch_size'], drop_last=recipe['drop_last'])
     elif recipe['auto_collation']:
@@ -145,8 +151,7 @@ def _map(batch):
 
 def _require_room(record, workers):
     """A loader of more workers than the script's must not take the shared memory that the script's own need."""
-    ahead = workers * ((record.recipe.get('prefetch_factor') if record.recipe['num_workers'] else None) or 2)
-    without = no_room_text(ahead, record.shared_bytes) if workers > record.recipe['num_workers'] else ''
+    without = no_room_text(workers * _prefetch_factor(record), record.shared_bytes) if workers > record.recipe['num_workers'] else ''
     if without:
         raise MemoryError(without)
 
