@@ -222,13 +222,13 @@ Bytes AccessTracer::traced_bytes() {
 
 void AccessTracer::look(const ProcessTree& tree) {
   constexpr std::size_t most_untraced = 64;
-  constexpr int sure_looks = 2;  // a program that is being started has no library yet
+  constexpr int sure_looks = 2;  // a program that is being started has not all of its libraries yet
   for (const TreeProcess& process : tree.living()) {
     const std::pair<int, std::string> name{process.pid, process.command};
     if (m_looked_at.contains(name)) continue;
     // By its memory: a program may have replaced a traced one as the same process.
     if (tree.maps(process.pid, "dsanalyze-trace") && !tree.maps(process.pid, "libasan") && !tree.maps(process.pid, "libtsan")) {
-      m_looked_at.insert(name);
+      if (++m_with_tracer[name] == sure_looks) m_looked_at.insert(name);
       continue;
     }
     if (++m_without_tracer[name] < sure_looks || m_trace.untraced.size() >= most_untraced) continue;

@@ -71,6 +71,7 @@ class AccessTracer {
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::vector<std::uint32_t>> m_files;  ///< by device and inode
   std::size_t m_path_bytes = 0;
   std::set<std::pair<int, std::string>> m_looked_at;            ///< processes that need no further look
+  std::map<std::pair<int, std::string>, int> m_with_tracer;     ///< looks at each that found the tracer
   std::map<std::pair<int, std::string>, int> m_without_tracer;  ///< and in how many looks
 };
 
