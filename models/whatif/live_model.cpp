@@ -149,23 +149,26 @@ LiveModel live_model(RateModel model, std::string command) {
 
 std::string to_json(const LiveModel& live) {
   const RateModel& model = live.model;
-  Json object = {{"command", live.command},
-                 {"G", or_null(model.rates.ingestion)},
-                 {"P", model.rates.prep},
-                 {"C", number(model.rates.cache)},
-                 {"S", model.rates.storage},
-                 {"relative_errors", {{"G", model.ingestion_error}, {"P", model.prep_error}, {"C", model.cache_error}, {"S", model.storage_error}}},
-                 {"cache", cache_json(live)},
-                 {"cores", or_null(model.cores)},
-                 {"accelerators", or_null(model.accelerators)},
-                 {"prep_scaling", scaling_json(model)},
-                 {"dataset", {{"bytes", or_null(model.dataset_bytes)}, {"samples", or_null(model.dataset_samples)}}},
-                 {"storage_bytes_per_s", or_null(model.storage_bytes_per_s)},
-                 {"emulated", model.emulated},
-                 {"enough_workers", model.enough_workers},
-                 {"attained", model.attained ? Json(model.attained->samples_per_s) : Json(nullptr)},
-                 {"interference", model.interference},
-                 {"sliders", Json::array()}};
+  Json object = {
+      {"command", live.command},
+      {"G", or_null(model.rates.ingestion)},
+      {"P", model.rates.prep},
+      {"H", or_null(model.transfer)},
+      {"C", number(model.rates.cache)},
+      {"S", model.rates.storage},
+      {"relative_errors",
+       {{"G", model.ingestion_error}, {"H", model.transfer_error}, {"P", model.prep_error}, {"C", model.cache_error}, {"S", model.storage_error}}},
+      {"cache", cache_json(live)},
+      {"cores", or_null(model.cores)},
+      {"accelerators", or_null(model.accelerators)},
+      {"prep_scaling", scaling_json(model)},
+      {"dataset", {{"bytes", or_null(model.dataset_bytes)}, {"samples", or_null(model.dataset_samples)}}},
+      {"storage_bytes_per_s", or_null(model.storage_bytes_per_s)},
+      {"emulated", model.emulated},
+      {"enough_workers", model.enough_workers},
+      {"attained", model.attained ? Json(model.attained->samples_per_s) : Json(nullptr)},
+      {"interference", model.interference},
+      {"sliders", Json::array()}};
   for (const LiveSlider& slider : live.sliders)
     object["sliders"].push_back(
         {{"name", slider.name}, {"values", slider.values}, {"measured", or_null(slider.measured)}, {"why_absent", slider.why_absent}});

@@ -132,6 +132,11 @@ RateModel rate_model(const ProfileResult& profile) {
     model.ingestion_error = relative_error(*profile.ingestion);
     model.accelerators = settings.accelerators;
   }
+  if (profile.transfer && profile.transfer->samples_per_s > 0) {
+    model.transfer = profile.transfer->samples_per_s;
+    model.transfer_error = relative_error(*profile.transfer);
+    model.transfers_floats = settings.dtype == DType::float32;
+  }
   if (profile.network && profile.network->samples_per_s > 0) {
     model.network = profile.network->samples_per_s;
     model.network_error = relative_error(*profile.network);

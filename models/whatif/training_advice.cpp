@@ -188,8 +188,9 @@ void advise_outside(const ProfileResult& profile, const TrainingModel& model, st
   const bool validates = waits.validation.seconds_per_step > waits.outside.seconds_per_step / 2;
   AdviceRecord advice{"outside-of-steps",
                       fmt::format("{}{} takes {} of each step's {}. Do it more rarely, or in another thread. Without it: {}.",
-                                  validates ? "Validation" : "What the script does between its steps (logging, checkpoints, .item())", of_rank,
-                                  format_seconds(outside), format_seconds(waits.step_seconds), gain_text(gain)),
+                                  validates ? "What lies between its steps, validation above all,"
+                                            : "What the script does between its steps (logging, checkpoints, .item())",
+                                  of_rank, format_seconds(outside), format_seconds(waits.step_seconds), gain_text(gain)),
                       {}};
   advice.gain = gain;
   list.push_back(std::move(advice));

@@ -75,7 +75,7 @@ WhatIfAnswer answer_of(const TrainingModel& model, const TrainingChange& change)
   answer.detail = rates.detail;
   answer.too_close = rates.too_close;
   answer.extrapolation = rates.extrapolation;
-  answer.stalls.compute = std::min(rates.samples_per_s / rates.ingestion, 1.0);
+  answer.stalls.compute = std::min(rates.samples_per_s * (1 / rates.ingestion + model.pause_seconds / model.step_samples), 1.0);
   // The time that a sample takes more than with its data in memory is storage's.
   TrainingChange in_memory = change;
   in_memory.cached = 1;
@@ -271,7 +271,8 @@ WhatIfResult answer(const TrainingModel& model, const WhatIfQuestion& question) 
   result.model =
       "closed form of a launched training: samples/s = min(P, steps), P by its loader's workers and the cores, steps = compute + outside + taking a "
       "batch "
-      "over; without workers they take turns; a worker fetches what the page cache misses before it prepares it; the time between epochs is left out";
+      "over; without workers they take turns; a worker fetches what the page cache misses before it prepares it; the time between epochs is left "
+      "out, unless passes were measured whole";
   result.rates = {model.ingestion, rates_of(model, {}).prep, 0, 0};
   result.answers.push_back(answer_of(model, {}));
   for (const TrainingChange& change : changes_of(model, question)) result.answers.push_back(answer_of(model, change));

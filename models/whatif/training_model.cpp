@@ -259,8 +259,8 @@ TrainingModel training_model(const ProfileResult& profile) {
   model.ingestion_error = half_width(ingestion.ci95_samples_per_s, ingestion.samples_per_s);
   model.step_samples = profile.waits->step_seconds * full->samples_per_s;
   const double step = model.step_samples / model.ingestion;
-  // Pauses between whole passes are in no rate of a change, nor in G.
-  const double pauses = profile.waits->pauses.seconds_per_step;
+  // Pauses between whole passes are not in G; every change has them as the training as found had.
+  const double pauses = model.pause_seconds = profile.waits->pauses.seconds_per_step;
   const double found_step = model.step_samples / full->samples_per_s - pauses;
   model.outside_seconds = std::min(profile.waits->outside.seconds_per_step - pauses, step);
   model.found = full->samples_per_s;
@@ -285,7 +285,7 @@ TrainingModel training_model(const ProfileResult& profile) {
   model.storage = storage_of(profile, *full);
   if (model.waits_for_storage) return model;
   model.competing_loss = competing_loss(model);
-  if (model.workers == 0) model.unexplained_seconds = std::max(found_step / model.step_samples - 1 / rates_of(model, {}).samples_per_s, 0.0);
+  if (model.workers == 0) model.unexplained_seconds = std::max(1 / model.found - 1 / rates_of(model, {}).samples_per_s, 0.0);
   return model;
 }
 
@@ -400,6 +400,9 @@ TrainingRates rates_of(const TrainingModel& model, const TrainingChange& change)
     rates.samples_per_s -= model.competing_loss * lost;
     rates.too_close |= ratio < clearly;
   }
+  const auto with_pauses = [&model](double rate) { return rate > 0 ? 1 / (1 / rate + model.pause_seconds / model.step_samples) : 0; };
+  rates.samples_per_s = with_pauses(rates.samples_per_s);
+  rates.ci95 = {with_pauses(rates.ci95.low), with_pauses(rates.ci95.high)};
   // Whether storage or prep holds the workers up is not known for sure where both do.
   if (rates.miss_fraction > 0 && by_prep && !storage_gives_all && rates.prep_from_memory < rates.ingestion) {
     constexpr double alike = 0.25;

@@ -69,6 +69,7 @@ WhatIfAnswer answer_for(const RateModel& model, const Variant& variant, std::opt
   answer.ci95_samples_per_s = evaluation.ci95;
   if (model.dataset_samples) answer.epoch_seconds = static_cast<double>(*model.dataset_samples) / (answer.samples_per_s / variant.setup.jobs);
   answer.bottleneck = resource_name(evaluation.rule.resource);
+  if (evaluation.rule.resource == Resource::gpu && evaluation.by_transfer) answer.detail = "transfer";
   answer.too_close = evaluation.too_close;
   answer.extrapolation = whatif::extrapolation(model, variant.change);
   if (answer.ingestion) answer.stalls = stall_shares(answer.fetch, answer.prep, *answer.ingestion);

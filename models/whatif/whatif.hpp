@@ -20,6 +20,9 @@ struct RateModel {
   std::optional<double> network;  ///< N: samples/s that one server gets from others' caches, measured or typed
   // 95 % half-widths as shares of each rate; 0 when not known.
   double ingestion_error = 0, prep_error = 0, cache_error = 0, storage_error = 0, network_error = 0;
+  std::optional<double> transfer;  ///< H: samples/s that can be copied to all accelerators at once; nullopt: emulated ones, which copy in no time
+  double transfer_error = 0;
+  bool transfers_floats = false;       ///< samples are copied as float32
   double run_error = 0;                ///< what another run adds, in the same measure: the others are of what varied within this one; 0: not known
   double cache_fraction = 0;           ///< of the dataset, as measured
   std::optional<double> cores;         ///< behind P
@@ -78,6 +81,7 @@ struct WhatIfQuestion {
   };
   std::vector<CoreChange> cores;
   std::vector<double> accelerator_speeds;
+  std::vector<double> transfers;  ///< factors of H
   std::vector<double> accelerators;
   std::vector<double> batch_sizes;
   struct StorageChange {
@@ -103,15 +107,14 @@ struct WhatIfQuestion {
 /// (each list's values), best first within the list of all; or every combination, in which each factor may also stay as measured. Intervals are
 /// propagated from the rates' (quadrature through Eq 4; the lowest low and the lowest high of F, P and G).
 /// P goes with cores by the fitted scalability law (core/scaling.hpp), G with the accelerators' number and speed linearly and with the batch size by
-/// the fitted step time, S with request size and concurrency by its curve; of a cache that is not MinIO the misses are the model's (MissModel).
-/// Several jobs and several servers: models/sharing.hpp, models/servers.hpp; rates are then totals of all of them. Without G, the answers are what
-/// the data side can feed: min(F, P).
-/// Findings: cache-not-minio, prep-extrapolated, storage-extrapolated, batch-not-measured, cache-larger-than-dataset, data-side-only,
-/// too-close-to-call, page-cache-of-servers, impossible-left-out, extrapolated-far, interference.
-/// Advice, each with steps for the user's own loader: more-workers, add-cache, faster-storage, pack-into-shards, add-cores, prep-does-not-scale,
-/// fewer-accelerators, share-prep (when jobs are asked about), nothing-to-gain, measure-accelerator, too-close.
-/// Throws UsageError for a change that the model lacks the base of (says what to give), for jobs together with servers, for a balance from storage
-/// without locality, for other numbers of workers, and for more than 100,000 combinations.
+/// the fitted step time, H with the number of accelerators, each of which has a link of its own, S with request size and concurrency by its curve; of
+/// a cache that is not MinIO the misses are the model's (MissModel). Several jobs and several servers: models/sharing.hpp, models/servers.hpp; rates
+/// are then totals of all of them. Without G, the answers are what the data side can feed: min(F, P). Findings: cache-not-minio, prep-extrapolated,
+/// storage-extrapolated, batch-not-measured, cache-larger-than-dataset, data-side-only, too-close-to-call, page-cache-of-servers,
+/// impossible-left-out, extrapolated-far, interference. Advice, each with steps for the user's own loader: more-workers, add-cache, faster-storage,
+/// pack-into-shards, add-cores, prep-does-not-scale, fewer-accelerators, smaller-transfers, share-prep (when jobs are asked about), nothing-to-gain,
+/// measure-accelerator, too-close. Throws UsageError for a change that the model lacks the base of (says what to give), for jobs together with
+/// servers, for a balance from storage without locality, for other numbers of workers, and for more than 100,000 combinations.
 WhatIfResult answer(const RateModel& model, const WhatIfQuestion& question);
 
 /// answer() along three factors, each alone: the share of the dataset in the cache from 0 to 1, the cores of prep from one to twice those that are

@@ -13,18 +13,22 @@ namespace {
 /// A change that brings less than this is not worth an advice.
 constexpr double least_gain = 0.05;
 
-std::string binding_words(Resource resource) {
-  return resource == Resource::gpu ? "the accelerators bind [G]" : resource == Resource::cpu ? "prep binds [P]" : "fetch binds [F]";
+/// "the accelerators [G]".
+std::string named(Resource resource, const Evaluation& evaluation) {
+  if (resource == Resource::gpu) return evaluation.by_transfer ? "copies to the GPU [H]" : "the accelerators [G]";
+  return resource == Resource::cpu ? "prep [P]" : "fetch [F]";
+}
+
+std::string binding_words(Resource resource, const Evaluation& evaluation) {
+  if (resource == Resource::gpu) return evaluation.by_transfer ? "copies to the GPU bind [H]" : "the accelerators bind [G]";
+  return resource == Resource::cpu ? "prep binds [P]" : "fetch binds [F]";
 }
 
 /// What is the bottleneck, or which two where their intervals overlap.
 std::string binding_words(const Evaluation& evaluation) {
-  if (!inconclusive(evaluation)) return binding_words(evaluation.rule.resource);
-  const auto name = [](Resource resource) {
-    return resource == Resource::gpu ? "the accelerators [G]" : resource == Resource::cpu ? "prep [P]" : "fetch [F]";
-  };
-  return fmt::format("{} or {} is the bottleneck (inconclusive: their intervals overlap)", name(evaluation.rule.resource),
-                     name(evaluation.rule.next));
+  if (!inconclusive(evaluation)) return binding_words(evaluation.rule.resource, evaluation);
+  return fmt::format("{} or {} is the bottleneck (inconclusive: their intervals overlap)", named(evaluation.rule.resource, evaluation),
+                     named(evaluation.rule.next, evaluation));
 }
 
 /// From the rate now to that of a changed set-up, and what is the bottleneck there.
@@ -128,9 +132,28 @@ void advise_about_prep(const RateModel& model, const Evaluation& base, std::vect
                         rates_as_evidence(base)));
 }
 
+/// Copies to the GPU bind: fewer bytes a sample.
+void advise_about_transfer(const RateModel& model, const Evaluation& base, std::vector<AdviceRecord>& list) {
+  constexpr double floats_over_bytes = 4;
+  if (!model.transfers_floats) {
+    list.push_back(advice("nothing-to-gain",
+                          fmt::format("Samples are copied as bytes already, and {}: a faster link to the GPU alone brings more.",
+                                      binding_sentence(Resource::gpu, base)),
+                          rates_as_evidence(base)));
+    return;
+  }
+  WhatIfQuestion question;
+  question.transfers = {floats_over_bytes};
+  const Asked asked = ask(model, question);
+  list.push_back(advice("smaller-transfers",
+                        fmt::format("Copy samples to the GPU as uint8 and make floats of them there, a quarter of the bytes: {}.{}",
+                                    gain(base, asked.evaluation), warnings(asked)),
+                        rates_as_evidence(base)));
+}
+
 /// The accelerators that surely ingest all that the data side brings, where those are fewer than there are.
 void advise_about_accelerators(const RateModel& model, const Evaluation& base, std::vector<AdviceRecord>& list) {
-  if (!model.accelerators || *model.accelerators < 2) return;
+  if (!model.accelerators || *model.accelerators < 2 || base.by_transfer) return;
   const double each = base.ingestion->value / *model.accelerators;
   const double each_at_least = base.ingestion->ci95.low / *model.accelerators;
   if (!(each_at_least > 0)) return;
@@ -154,7 +177,7 @@ std::optional<AdviceRecord> more_workers_advice(const RateModel& model) {
                 fmt::format("Before anything is bought: your own loader reaches {} samples/s where this machine feeds {} ({:.2f}x), so give it more "
                             "workers and let them run further ahead; then {}.",
                             format_number(*model.observed), format_rate(base.rule.samples_per_s, base.ci95),
-                            base.rule.samples_per_s / *model.observed, binding_words(base.rule.resource)),
+                            base.rule.samples_per_s / *model.observed, binding_words(base.rule.resource, base)),
                 rates_as_evidence(base));
 }
 
@@ -223,6 +246,10 @@ std::vector<AdviceRecord> advise(const RateModel& model) {
       advise_about_prep(model, base, list);
       break;
     case Resource::gpu:
+      if (base.by_transfer) {
+        advise_about_transfer(model, base, list);
+        return list;
+      }
       list.push_back(advice("nothing-to-gain",
                             fmt::format("Nothing to gain on the data side: {}; more cache, cores or faster storage buy nothing.",
                                         binding_sentence(Resource::gpu, base)),
@@ -242,7 +269,7 @@ struct Steps {
   const char* webdataset;  ///< nullptr: nothing
 };
 
-constexpr std::array<Steps, 10> table{{
+constexpr std::array<Steps, 11> table{{
     {"add-cache",
      "copy a fixed part of the files to /dev/shm once and let the Dataset open those there: a part that is never replaced has as many hits an epoch "
      "as "
@@ -253,6 +280,12 @@ constexpr std::array<Steps, 10> table{{
      "copy a fixed part of the shards to /dev/shm and give both places in urls; wds.WebDataset(urls, cache_dir=DIR, cache_size=BYTES) does it by "
      "itself "
      "when all shards fit"},
+    {"smaller-transfers",
+     "return uint8 from the Dataset (torchvision: leave ToTensor and Normalize out, keep v2.ToImage), pin_memory=True, "
+     "images.to(device, non_blocking=True), then images.float().sub_(MEAN).div_(DEVIATION) on the GPU; for convolutions "
+     "memory_format=torch.channels_last",
+     "decode on the GPU (fn.decoders.image(device='mixed')), so that encoded bytes are copied, and normalise there (fn.crop_mirror_normalize)",
+     "decode(\"rgb8\") and the same normalisation on the GPU"},
     {"faster-storage",
      "copy the dataset to a local disk before training (rsync -a) and give the Dataset that root; meanwhile more num_workers and prefetch_factor "
      "keep "

@@ -106,6 +106,7 @@ RateEstimate with_error(double value, double relative_error) {
 Setup as_measured(const RateModel& model) {
   Setup setup;
   setup.ingestion = model.rates.ingestion;
+  setup.transfer = model.transfer;
   setup.prep = model.rates.prep;
   setup.cache = model.rates.cache;
   setup.storage = model.rates.storage;
@@ -130,7 +131,7 @@ std::optional<std::string> impossible(const RateModel& model, const Variant& var
 
 Evaluation evaluate(const RateModel& model, const Setup& setup) {
   Evaluation result;
-  const Stages stages = stages_of(model, setup);
+  Stages stages = stages_of(model, setup);
   result.prep = with_error(stages.prep, std::hypot(setup.prep_error, model.run_error));
   const double fetch_error =
       std::hypot(moved_fetch(model, setup, &Setup::cache, model.cache_error), moved_fetch(model, setup, &Setup::storage, model.storage_error),
@@ -139,6 +140,13 @@ Evaluation evaluate(const RateModel& model, const Setup& setup) {
   // What accelerators are emulated at is asked for and the same in every run.
   const double run_error_of_ingestion = model.any_batch_size ? 0 : model.run_error;
   if (stages.ingestion) result.ingestion = with_error(*stages.ingestion, std::hypot(model.ingestion_error, run_error_of_ingestion));
+  // A batch is copied while the one before is trained on, so the slower of the two counts.
+  if (const double all = setup.jobs > 1 ? setup.jobs : setup.servers;
+      stages.ingestion && setup.transfer && *setup.transfer * all < *stages.ingestion) {
+    stages.ingestion = *setup.transfer * all;
+    result.ingestion = with_error(*stages.ingestion, std::hypot(model.transfer_error, model.run_error));
+    result.by_transfer = true;
+  }
   result.rule = bottleneck(stages.fetch, stages.prep, stages.ingestion);
   if (setup.jobs > 1) result.jobs = jobs_answer(model, setup);
   if (setup.jobs == 1 && setup.servers > 1) result.servers = servers_answer(model, setup);
@@ -189,7 +197,8 @@ std::string binding_sentence(Resource resource, const Evaluation& evaluation) {
   const RateEstimate& rate = rate_of(resource, evaluation);
   switch (resource) {
     case Resource::gpu:
-      return "the accelerators bind at " + rate_with_letter(rate, 'G');
+      return (evaluation.by_transfer ? "copies to the GPU bind at " : "the accelerators bind at ") +
+             rate_with_letter(rate, letter_of_ingestion(evaluation));
     case Resource::cpu:
       return "prep binds at " + rate_with_letter(rate, 'P');
     case Resource::io:

@@ -140,7 +140,9 @@ Resource lower_of_fetch_and_ingestion(const Evaluation& base) {
 
 std::vector<std::string> rates_as_evidence(const Evaluation& evaluation) {
   std::vector<std::string> evidence;
-  if (evaluation.ingestion) evidence.push_back("the accelerators want " + rate_with_letter(*evaluation.ingestion, 'G'));
+  if (evaluation.ingestion)
+    evidence.push_back((evaluation.by_transfer ? "transfers can deliver " : "the accelerators want ") +
+                       rate_with_letter(*evaluation.ingestion, letter_of_ingestion(evaluation)));
   evidence.push_back("prep can deliver " + rate_with_letter(evaluation.prep, 'P'));
   evidence.push_back("fetch can deliver " + rate_with_letter(evaluation.fetch, 'F'));
   return evidence;

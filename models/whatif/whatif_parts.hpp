@@ -19,6 +19,7 @@ namespace dsanalyze::whatif {
 /// The rates and the cache of one set-up: those of one server, G that of one job.
 struct Setup {
   std::optional<double> ingestion;
+  std::optional<double> transfer;  ///< H
   double prep = 0;
   double cache = 0;
   double storage = 0;
@@ -46,7 +47,8 @@ RateEstimate with_error(double value, double relative_error);
 
 /// F, P and G of a set-up, totals of all its jobs or servers, with intervals propagated from the model's relative errors, and what follows from them.
 struct Evaluation {
-  std::optional<RateEstimate> ingestion;
+  std::optional<RateEstimate> ingestion;  ///< G, or H where that is lower
+  bool by_transfer = false;               ///< it is H
   RateEstimate prep;
   RateEstimate fetch;
   BottleneckRule rule;     ///< where it is too close to call, `next` is the lowest of the rates that the lowest cannot be told from
@@ -69,7 +71,9 @@ std::string cores_text(double cores);
 const RateEstimate& rate_of(Resource resource, const Evaluation& evaluation);
 /// "10,208 ± 200 samples/s [P]"
 std::string rate_with_letter(const RateEstimate& rate, char letter);
-/// "prep binds at 10,208 samples/s [P]", "the accelerators bind at ...", "fetch binds at ...".
+/// G or H, of what an evaluation has under `ingestion`.
+constexpr char letter_of_ingestion(const Evaluation& evaluation) { return evaluation.by_transfer ? 'H' : 'G'; }
+/// "prep binds at 10,208 samples/s [P]", "the accelerators bind at ...", "copies to the GPU bind at ...", "fetch binds at ...".
 std::string binding_sentence(Resource resource, const Evaluation& evaluation);
 /// "G is 9,800 ...; P is ...; F is ..." one for each known rate, for advice.
 std::vector<std::string> rates_as_evidence(const Evaluation& evaluation);
@@ -125,8 +129,8 @@ Resource lower_of_fetch_and_ingestion(const Evaluation& base);
 
 WhatIfFound find(const std::string& question, const RateModel& model);
 /// Advice for the set-up as measured, each with the steps to take in a loader: more-workers, then what lifts the binding resource (add-cache,
-/// faster-storage, pack-into-shards; add-cores, prep-does-not-scale; nothing-to-gain), then fewer-accelerators. Without G only measure-accelerator
-/// beside more-workers; where it is open what binds, only too-close.
+/// faster-storage, pack-into-shards; add-cores, prep-does-not-scale; smaller-transfers; nothing-to-gain), then fewer-accelerators. Without G only
+/// measure-accelerator beside more-workers; where it is open what binds, only too-close.
 std::vector<AdviceRecord> advise(const RateModel& model);
 /// more-workers: the user's own loader (RateModel::observed) reaches less than this machine feeds.
 std::optional<AdviceRecord> more_workers_advice(const RateModel& model);

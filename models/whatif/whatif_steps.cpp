@@ -126,6 +126,21 @@ std::vector<Step> speed_steps(const RateModel& model, const WhatIfQuestion& ques
   return steps;
 }
 
+std::vector<Step> transfer_steps(const RateModel& model, const WhatIfQuestion& question) {
+  std::vector<Step> steps;
+  if (!question.transfers.empty() && !model.transfer)
+    throw UsageError(
+        "--transfer: how fast batches are copied to the GPUs [H] is not known; profile with --accelerator cuda:RATE on a machine with a GPU");
+  for (const double factor : question.transfers) {
+    require_positive(factor, "--transfer");
+    steps.emplace_back([factor](Variant& variant) {
+      *variant.setup.transfer *= factor;
+      variant.change.transfer_factor = factor;
+    });
+  }
+  return steps;
+}
+
 std::vector<Step> accelerator_steps(const RateModel& model, const WhatIfQuestion& question) {
   std::vector<Step> steps;
   if (!question.accelerators.empty()) require_ingestion(model, "--accelerators");
@@ -136,6 +151,7 @@ std::vector<Step> accelerator_steps(const RateModel& model, const WhatIfQuestion
                                    format_number(count)));
     steps.emplace_back([count, factor = count / *model.accelerators](Variant& variant) {
       *variant.setup.ingestion *= factor;
+      if (variant.setup.transfer) *variant.setup.transfer *= factor;
       variant.setup.local_batch *= factor;
       variant.change.accelerators = count;
     });
@@ -264,6 +280,7 @@ std::vector<std::vector<Step>> steps_of(const RateModel& model, const WhatIfQues
           cache_kind_steps(model, question),
           core_steps(model, question, findings),
           speed_steps(model, question),
+          transfer_steps(model, question),
           accelerator_steps(model, question),
           batch_steps(model, question, findings),
           storage_steps(model, question),

@@ -158,6 +158,13 @@
       if (given(position, 'accelerator_speed') !== null) ingestion *= position.accelerator_speed;
       if (given(position, 'accelerators') !== null) ingestion *= position.accelerators / model.accelerators;
     }
+    let ingestionError = errors.G;
+    let transfer = model.H;
+    if (transfer !== null && given(position, 'accelerators') !== null) transfer *= position.accelerators / model.accelerators;
+    if (ingestion !== null && transfer !== null && transfer < ingestion) {
+      ingestion = transfer;
+      ingestionError = errors.H;
+    }
     let storage = model.S;
     if (given(position, 'storage_factor') !== null) storage *= position.storage_factor;
     const cache = model.C === null ? Infinity : model.C;
@@ -174,7 +181,7 @@
     named.sort((a, b) => a.rate - b.rate);
 
     const estimates = { cpu: withError(prep, prepError), io: withError(fetch, fetchError) };
-    if (ingestion !== null) estimates.gpu = withError(ingestion, errors.G);
+    if (ingestion !== null) estimates.gpu = withError(ingestion, ingestionError);
     const lowest = estimates[named[0].resource];
     // An interval that begins at nothing is a rate that is not known, of one window for one: nothing is sure of it.
     const close = (other) => lowest.low <= 0 || (lowest.low <= other.high && other.low <= lowest.high) || other.low <= 0;

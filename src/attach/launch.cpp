@@ -33,11 +33,6 @@ constexpr double look_seconds = 1;        ///< between two looks for processes t
 constexpr double later_look_seconds = 2;  ///< and for those without tracer, once the hook has spoken
 constexpr double deaf_seconds = 30;       ///< until a process that the hook has not announced is one without the hook
 
-std::string python_path(const std::filesystem::path& hook) {
-  const char* const given = std::getenv("PYTHONPATH");
-  return fmt::format("PYTHONPATH={}{}{}", hook.native(), given != nullptr && *given != '\0' ? ":" : "", given != nullptr ? given : "");
-}
-
 std::string how_it_ended(const LaunchedTraining& launched) {
   const std::string error = launched.training.error.empty() ? "" : fmt::format(" ({})", printable(launched.training.error));
   if (launched.signal) return fmt::format("was killed by signal {} ({}){}", *launched.signal, ::strsignal(*launched.signal), error);
@@ -455,6 +450,11 @@ class Launch {
 };
 
 }  // namespace
+
+std::string python_path(const std::filesystem::path& hook) {
+  const char* const given = std::getenv("PYTHONPATH");
+  return fmt::format("PYTHONPATH={}{}{}", hook.native(), given != nullptr && *given != '\0' ? ":" : "", given != nullptr ? given : "");
+}
 
 LaunchedTraining launch_training(const LaunchSettings& settings, EventSink& events, const std::stop_token& stop, Timing timing) {
   if (settings.mode == AttachMode::passive) {

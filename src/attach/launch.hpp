@@ -69,6 +69,9 @@ struct LaunchedTraining {
   std::string failure;                  ///< why nothing is known of the run, or of its rest: passive, or phases of which some were measured; empty
 };
 
+/// For the command's environment: the hook's folder first on PYTHONPATH, before what this process's has.
+std::string python_path(const std::filesystem::path& hook);
+
 /// Starts a training and leads it through the phases (Conductor), or, passive, watches it until it ends. Under `phases` no process of it is left when
 /// this returns or throws, and its changes among the user's files are taken back. Throws UsageError when there is no such program, Error when a
 /// training cannot be profiled (with the reason) and nothing of it was measured, Interrupted when asked to stop. The calling process becomes the

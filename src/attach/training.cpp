@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstddef>
 #include <numeric>
+#include <utility>
 
 #include "base/statistics.hpp"
 #include "base/text/text.hpp"

@@ -53,7 +53,7 @@ std::vector<std::string> command_names() {
 
 std::string command_list(int width) {
   std::string text = "## Commands\n\n```\n";
-  for (const CommandEntry& entry : commands()) text += fmt::format("  {:<12} {}\n", entry.name, entry.summary);
+  for (const CommandEntry& entry : commands()) text += fmt::format("  {:<13}  {}\n", entry.name, entry.summary);
   return laid_out_help(text, width);
 }
 
@@ -167,10 +167,11 @@ class Program {
       return exit_ok;
     }
     Call call = take_apart(m_arguments);
+    const auto help_flag = std::ranges::find_if(m_arguments, [](const std::string& word) { return word == "--help" || word == "-h"; });
     const bool asks_for_help = has_flag(m_arguments, {"--help", "-h"});
     if (call.command == "help") {
-      call = {call.arguments.empty() ? "" : call.arguments.front(), {}};
-      return help(call.command);
+      const HelpLength length = call.arguments.size() > 1 && call.arguments[1] == "all" ? HelpLength::all : HelpLength::first;
+      return help(call.arguments.empty() ? "" : call.arguments.front(), length);
     }
     if (call.command.empty()) {
       refuse_options_alone(call.arguments);
@@ -178,19 +179,25 @@ class Program {
         print(version_document(m_form));
         return exit_ok;
       }
-      return help("");
+      return help("", HelpLength::first);
     }
     m_command = call.command;
     const CommandEntry& entry = find_command(call.command);
-    return asks_for_help ? help(call.command) : run_command(entry, call.arguments);
+    if (!asks_for_help) return run_command(entry, call.arguments);
+    const bool all = help_flag != m_arguments.end() && std::next(help_flag) != m_arguments.end() && *std::next(help_flag) == "all";
+    return help(call.command, all ? HelpLength::all : HelpLength::first);
   }
 
-  int help(const std::string& command) {
+  enum class HelpLength { first, all };
+
+  int help(const std::string& command, HelpLength length) {
     const int width = m_form == Form::text ? width_of(Stream::output) : 80;
     if (command.empty())
       print(help_document("", ended(help_text("dsanalyze", width)) + "\n" + command_list(width), m_form));
     else
-      print(help_document(command, help_text(find_command(command).name, width), m_form));
+      print(help_document(
+          command, length == HelpLength::all ? help_text(find_command(command).name, width) : short_help_text(find_command(command).name, width),
+          m_form));
     return exit_ok;
   }
 

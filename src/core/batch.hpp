@@ -61,17 +61,6 @@ struct Batch {
   ReleaseToken token;
 };
 
-/// Which part of a batch goes to which device or replica. Identity: everything to device 0.
-struct BatchLayout {
-  struct Slice {
-    std::uint32_t device = 0;
-    std::uint32_t first = 0;
-    std::uint32_t count = 0;
-  };
-  std::vector<Slice> slices;
-  static BatchLayout identity(std::uint32_t count) { return {{{0, 0, count}}}; }
-};
-
 /// A stream of prepared batches, wherever they are made: by this process's loader, or by a group of jobs. Threads: next() one caller; the rest any.
 class BatchSource {
  public:

@@ -13,6 +13,7 @@
 #include "core/index.hpp"
 #include "core/records/doctor_result.hpp"
 #include "core/records/settings.hpp"
+#include "gpu_state.hpp"
 #include "loaders/fetch/fetch_engine.hpp"
 
 namespace dsanalyze {
@@ -53,6 +54,8 @@ class DoctorSystem {
   virtual Space space(const std::filesystem::path& path) = 0;
   /// Whether a device node or file can be opened for reading and writing.
   virtual Attempt open_device(const std::filesystem::path& path) = 0;
+  /// What is known of NVIDIA's GPUs; asked once, for as long as this lives.
+  virtual const GpuStates& gpus() = 0;
   /// Keeps one core busy for so long.
   virtual void burn(double seconds) = 0;
   /// Of one look at the monotonic clock.

@@ -121,6 +121,11 @@ std::optional<DoctorAnswer> look_at_io_uring(const DoctorContext& context);
 std::optional<DoctorAnswer> look_at_direct_io(const DoctorContext& context);
 std::optional<DoctorAnswer> look_at_page_cache(const DoctorContext& context);
 std::optional<DoctorAnswer> look_at_gpu(const DoctorContext& context);
+std::optional<DoctorAnswer> look_at_gpu_link(const DoctorContext& context);
+std::optional<DoctorAnswer> look_at_gpu_clocks(const DoctorContext& context);
+std::optional<DoctorAnswer> look_at_gpu_memory(const DoctorContext& context);
+std::optional<DoctorAnswer> look_at_gpu_sharing(const DoctorContext& context);
+std::optional<DoctorAnswer> look_at_gpu_place(const DoctorContext& context);
 std::optional<DoctorAnswer> look_at_clock(const DoctorContext& context);
 
 /// What others took between the two samples, with the processes that took the most.

@@ -34,6 +34,7 @@ bool is_gpu_node(const std::string& name) {
 /// What to do, or that nothing is to be done.
 std::string without_gpu(AcceleratorKind accelerator) {
   if (accelerator == AcceleratorKind::cpu) return "The CPU trains, as asked.";
+  if (accelerator == AcceleratorKind::cuda) return "--accelerator cuda:RATE copies batches to a GPU: pass --accelerator emulated:RATE without one.";
   if (accelerator == AcceleratorKind::pytorch) return "PyTorch uses what it finds: --accelerator pytorch:cuda refuses the CPU.";
   if (accelerator != AcceleratorKind::none) return "The accelerator is emulated, as asked.";
   return "Measure G where you train (--accelerator pytorch), or pass --accelerator emulated:RATE.";

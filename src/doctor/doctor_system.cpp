@@ -115,6 +115,11 @@ class RealSystem final : public DoctorSystem {
     return descriptor.valid() ? Attempt{true, 0} : Attempt{false, errno};
   }
 
+  const GpuStates& gpus() override {
+    if (!m_gpus) m_gpus = ask_nvml();
+    return *m_gpus;
+  }
+
   void burn(double seconds) override {
     const Timing timing = system_timing();
     const Deadline end = timing.clock->after(seconds);
@@ -133,6 +138,9 @@ class RealSystem final : public DoctorSystem {
     }
     return to_seconds(best) / looks;
   }
+
+ private:
+  std::optional<GpuStates> m_gpus;
 };
 
 }  // namespace

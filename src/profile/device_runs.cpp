@@ -31,6 +31,8 @@ class Alone {
       CpuTrainerOptions options = cpu_trainer_options(context.inputs);
       options.memory = [memory = m_made_up->memory()](const Batch&) { return memory; };
       m_trainer = make_cpu_trainer(options, context.timing);
+    } else if (settings.accelerator == AcceleratorKind::cuda) {
+      m_trainer = make_gpu_trainer(gpu_trainer_options(context.inputs), context.inputs.gpus, context.timing);
     } else {
       m_lanes = std::vector<DeviceLane>(accelerators);
       m_trainer = make_emulated_trainer({accelerators, settings.accelerator_rate, settings.step}, m_lanes, context.timing);
@@ -107,11 +109,12 @@ Measured run_synthetic(RunContext& context, double seconds) {
   measured.record.name = "synthetic";
   measured.record.seconds = to_seconds(context.timing.clock->now() - begun);
   measured.record.samples = points.empty() ? 0 : points.back().samples;
-  measured.rate =
-      record_rate(context, "synthetic", iteration_rate(points), mean_sample_bytes(context),
-                  fmt::format("{}: {} iterations on batches that were there already",
-                              context.inputs.settings.accelerator == AcceleratorKind::cpu ? "the CPU, with nothing else to do" : "emulated",
-                              points.empty() ? 0 : points.size() - 1));
+  measured.rate = record_rate(context, "synthetic", iteration_rate(points), mean_sample_bytes(context),
+                              fmt::format("{}: {} iterations on batches that were there already",
+                                          context.inputs.settings.accelerator == AcceleratorKind::cpu    ? "the CPU, with nothing else to do"
+                                          : context.inputs.settings.accelerator == AcceleratorKind::cuda ? "a GPU that is occupied as long as asked"
+                                                                                                         : "emulated",
+                                          points.empty() ? 0 : points.size() - 1));
   take_rate(context, measured);
   note_rate(context, "the accelerators want [G]", measured.rate);
   return measured;

@@ -47,15 +47,16 @@ TimeShares share_time(const ProfileInputs& inputs, const ProfilePlan& plan) {
   shares.cache = runs(plan, "prep") ? 4 : 0;
   shares.fewer_cores = runs(plan, "prep") && inputs.settings.prep == Seam::real && inputs.settings.workers > 1 ? 8 : 0;
   shares.synthetic = runs(plan, "synthetic") ? 10 : 0;
+  shares.transfer = runs(plan, "synthetic") && inputs.settings.accelerator == AcceleratorKind::cuda ? (inputs.settings.mesh.empty() ? 10 : 15) : 0;
   shares.cached = runs(plan, "cached") ? 14 : 0;
   shares.full = runs(plan, "full") ? 32 : 0;
   shares.filling = runs(plan, "prep") || runs(plan, "cached") ? 10 : 0;
   constexpr double starting_and_ending = 2;
   const double sum = shares.pilot + shares.fetch + shares.curve + shares.filling + shares.prep + shares.cache + shares.fewer_cores +
-                     shares.synthetic + shares.cached + shares.full + starting_and_ending;
+                     shares.synthetic + shares.transfer + shares.cached + shares.full + starting_and_ending;
   const double unit = 0.97 * plan.seconds / sum;
   for (double* share : {&shares.pilot, &shares.fetch, &shares.curve, &shares.filling, &shares.prep, &shares.cache, &shares.fewer_cores,
-                        &shares.synthetic, &shares.cached, &shares.full})
+                        &shares.synthetic, &shares.transfer, &shares.cached, &shares.full})
     *share *= unit;
   return shares;
 }
@@ -64,6 +65,7 @@ PilotRates run_pilot(RunContext& context, double seconds) {
   const ProfileSettings& settings = context.inputs.settings;
   PilotRates rates{INFINITY, INFINITY, INFINITY};
   if (emulates_accelerator(settings)) rates.training = settings.accelerator_rate * settings.accelerators;
+  if (settings.accelerator == AcceleratorKind::cuda) rates.training = std::min(rates.training, rough_transfer_rate(context));
   if (settings.accelerator == AcceleratorKind::cpu) rates.training = rough_training_rate(context, seconds / 2);
   if (settings.storage == Seam::emulated) rates.storage = nominal_storage(context.inputs, mean_sample_bytes(context));
   if (settings.prep == Seam::emulated) rates.prep = settings.prep_rate_per_core * settings.cores;

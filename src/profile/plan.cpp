@@ -389,6 +389,7 @@ ProfilePlan plan_profile(ProfileInputs& inputs) {
   resolve_cores(settings, inputs.host);
   check_dataset(settings, *inputs.index);
   check_accelerators(settings);
+  if (!settings.mesh.empty()) batch_layout(inputs);  // throws now rather than when training begins
 
   ProfilePlan plan;
   plan.runs = running_order(settings.runs);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <set>
 
 #include "base/clock.hpp"
 #include "base/host/control_group.hpp"
@@ -23,6 +24,9 @@ namespace {
 std::string accelerator_text(const ProfileInputs& inputs) {
   const ProfileSettings& settings = inputs.settings;
   if (settings.accelerator == AcceleratorKind::cpu) return "the CPU: " + reference_network_text(inputs);
+  if (settings.accelerator == AcceleratorKind::cuda)
+    return fmt::format("{} x {}, each occupied at {} samples/s", settings.accelerators, inputs.gpus.front()->info().name,
+                       format_number(settings.accelerator_rate));
   if (inputs.measured_accelerator)
     return fmt::format("emulated, {} x {} samples/s, as {} reached", settings.accelerators, format_number(settings.accelerator_rate),
                        inputs.measured_accelerator->method);
@@ -89,6 +93,12 @@ void state_reservations(RunContext& context) {
                  "the CPU trains (--accelerator cpu) and takes cores that prep needs: together they reach less than the lower of P and G, and what "
                  "lacks is told as stalls. G is what this CPU makes of a small reference network and says nothing of your accelerator: measure that "
                  "one's, and pass --accelerator emulated:RATE.");
+  }
+  if (const std::size_t gpus = std::set(context.inputs.gpus.begin(), context.inputs.gpus.end()).size(); gpus < context.inputs.gpus.size()) {
+    context.find(Finding::Severity::warning, "gpus-stand-for-several",
+                 fmt::format("{} GPU{} stand{} for {} devices, which have their own streams and memory there: their steps overlap as those of so "
+                             "many GPUs would, and their copies share one bus.",
+                             gpus, gpus == 1 ? "" : "s", gpus == 1 ? "s" : "", context.inputs.gpus.size()));
   }
   if (context.inputs.measured_accelerator && context.inputs.measured_accelerator->on_cpu) {
     context.find(
@@ -256,6 +266,13 @@ ProfileResult run_profile(const ProfileInputs& inputs, const ProfilePlan& plan, 
     return !measured_longer;
   });
   if (wanted("synthetic")) result.ingestion = keep(run_synthetic(context, shares.synthetic));
+  if (wanted("synthetic") && inputs.settings.accelerator == AcceleratorKind::cuda) {
+    const bool mesh = !inputs.settings.mesh.empty();
+    const double seconds = shares.transfer / (mesh ? 3 : 2);
+    if (RateRecord transfer = measure_transfer(context, seconds); transfer.samples_per_s > 0) result.transfer = std::move(transfer);
+    result.transfer_by_copy = measure_transfer_curve(context, seconds);
+    if (mesh) result.transfer_by_feed = measure_feeds(context, seconds);
+  }
   if (wanted("prep") || wanted("cached")) {
     Pipeline warm(inputs, run_spec(context, CacheKind::minio, context.subset->bytes()), timing);
     if (fill_cache(context, warm, shares.filling)) {

@@ -13,6 +13,7 @@
 #include "base/events.hpp"
 #include "base/host/host.hpp"
 #include "base/system/files.hpp"
+#include "core/gpu.hpp"
 #include "core/index.hpp"
 #include "core/records/result.hpp"
 #include "core/records/settings.hpp"
@@ -43,6 +44,7 @@ struct ProfileInputs : LoadInputs {
   std::size_t most_trace_events = 1'000'000;                  ///< of that file, at least 10,000; 64 bytes of memory each
   std::string network{};                                      ///< of the workload, in torchvision.models; empty: none of those
   std::optional<MeasuredAccelerator> measured_accelerator{};  ///< with AcceleratorKind::pytorch; settings.accelerator_rate is its rate
+  std::vector<std::shared_ptr<Gpu>> gpus{};                   ///< with AcceleratorKind::cuda, one for each device; one GPU may stand for several
   std::optional<ContentSample> contents{};                    ///< of the dataset, for its record; nullopt: not looked at
 };
 

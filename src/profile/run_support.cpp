@@ -290,9 +290,10 @@ TracedRun traced_run(const RunContext& context, const SpanRecorder& spans, const
   run.facts = {{"tool", fmt::format("{} {}", tool.name, tool.version)},
                {"dataset", context.inputs.settings.dataset},
                {"times", "microseconds since the run or its loader began, floored to 1/8; each operator's time in a sample as one span"},
-               {"accelerators", run.steps.empty()                                             ? "none"
-                                : context.inputs.settings.accelerator == AcceleratorKind::cpu ? "the CPU"
-                                                                                              : "emulated"}};
+               {"accelerators", run.steps.empty()                                              ? "none"
+                                : context.inputs.settings.accelerator == AcceleratorKind::cpu  ? "the CPU"
+                                : context.inputs.settings.accelerator == AcceleratorKind::cuda ? "GPUs, occupied as long as asked"
+                                                                                               : "emulated"}};
   return run;
 }
 

@@ -72,6 +72,15 @@ Measured run_full(RunContext& context, double seconds);
 /// C: copies of the cache's own objects, in random order, by as many threads as prep has workers.
 RateRecord measure_cache(RunContext& context, Pipeline& pipeline, double seconds);
 
+/// H: batches from pinned memory to the GPUs, all of them at once. With AcceleratorKind::cuda.
+RateRecord measure_transfer(RunContext& context, double seconds);
+/// The same from one copy, without a record.
+double rough_transfer_rate(const RunContext& context);
+/// Copies to the first GPU by size, number of streams and kind of memory.
+std::vector<TransferPoint> measure_transfer_curve(RunContext& context, double seconds);
+/// H of a mesh by each way of feeding it.
+std::vector<FeedPoint> measure_feeds(RunContext& context, double seconds);
+
 /// Drops the subset from the page cache and proves that it is cold; a finding if it is not.
 void make_cold(RunContext& context);
 /// The pipeline spec of a run over the subset.

@@ -11,6 +11,7 @@
 #include "base/random.hpp"
 #include "core/depths.hpp"
 #include "loaders/pipeline.hpp"
+#include "loaders/slot_pool.hpp"
 #include "profile/jobs/trial_search.hpp"
 #include "trainer/reference_network.hpp"
 
@@ -132,6 +133,11 @@ std::unique_ptr<Trainer> make_trainer(const ProfileInputs& inputs, ServerDevices
     }
     return make_cpu_trainer(options, timing);
   }
+  if (settings.accelerator == AcceleratorKind::cuda) {
+    GpuTrainerOptions options = gpu_trainer_options(inputs);
+    options.memory = [&batches](const Batch& batch) { return batches.memory(batch); };
+    return make_gpu_trainer(options, inputs.gpus, timing);
+  }
   if (!emulates_accelerator(settings)) return make_null_trainer();
   const auto accelerators = static_cast<std::uint32_t>(settings.accelerators);
   return make_emulated_trainer({accelerators, settings.accelerator_rate, settings.step}, std::span(devices.accelerators).subspan(first, accelerators),
@@ -193,6 +199,25 @@ CpuTrainerOptions cpu_trainer_options(const ProfileInputs& inputs) {
   options.tensor = prepared_tensor(inputs, 1);
   options.classes = static_cast<std::uint32_t>(count_labels(*inputs.index));
   options.seed = inputs.settings.seed;
+  return options;
+}
+
+BatchLayout batch_layout(const ProfileInputs& inputs) {
+  const ProfileSettings& settings = inputs.settings;
+  const TensorShape tensor = prepared_tensor(inputs, settings.batch_size);
+  if (settings.mesh.empty()) return BatchLayout::identity(static_cast<std::uint32_t>(settings.accelerators), tensor);
+  const Mesh mesh = parse_mesh(settings.mesh);
+  return BatchLayout::of_mesh(mesh, parse_input_sharding(settings.input_sharding, mesh), tensor);
+}
+
+GpuTrainerOptions gpu_trainer_options(const ProfileInputs& inputs) {
+  const ProfileSettings& settings = inputs.settings;
+  GpuTrainerOptions options;
+  options.layout = batch_layout(inputs);
+  options.samples_per_second = settings.accelerator_rate;
+  options.step = settings.step;
+  options.tensor = prepared_tensor(inputs, settings.batch_size);
+  options.slot_bytes = SlotLayout(slot_tensor(inputs, settings.batch_size)).bytes;
   return options;
 }
 

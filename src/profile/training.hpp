@@ -14,6 +14,7 @@
 #include "loaders/server/server_scope.hpp"
 #include "profiler.hpp"
 #include "trainer/cpu_trainer.hpp"
+#include "trainer/gpu_trainer.hpp"
 #include "trainer/trainer.hpp"
 #include "windows.hpp"
 
@@ -76,6 +77,10 @@ class TeamTrainer {
 void require_labels(const DatasetIndex& index);
 /// `memory` is left empty.
 CpuTrainerOptions cpu_trainer_options(const ProfileInputs& inputs);
+/// Which device has what of a batch: of a mesh, or one for each accelerator. Throws UsageError for a mesh that does not fit the batches.
+BatchLayout batch_layout(const ProfileInputs& inputs);
+/// Of real GPUs; `memory` is left empty.
+GpuTrainerOptions gpu_trainer_options(const ProfileInputs& inputs);
 /// "reference network of 12,938 parameters, float, 1 thread"
 std::string reference_network_text(const ProfileInputs& inputs);
 

@@ -93,10 +93,15 @@ double separate_jobs(const ProfileResult& result) {
   }
 }
 
-/// What the accelerators of all jobs want of the server.
+/// Copies to the GPUs, which go on beside their steps, take longer than these.
+bool limited_by_transfer(const ProfileResult& result) {
+  return result.transfer && result.ingestion && result.transfer->samples_per_s < result.ingestion->samples_per_s;
+}
+
+/// What the accelerators of all jobs want of the server, or what can be copied to them where that is less.
 std::optional<RateRecord> wanted_of_server(const ProfileResult& result) {
   if (!result.ingestion) return std::nullopt;
-  RateRecord wanted = *result.ingestion;
+  RateRecord wanted = limited_by_transfer(result) ? *result.transfer : *result.ingestion;
   const double jobs = separate_jobs(result);
   wanted.samples_per_s *= jobs;
   wanted.ci95_samples_per_s.low *= jobs;
@@ -139,10 +144,12 @@ const RateRecord& rate_of(Resource resource, const ProfileResult& result, const 
   return *result.fetch;
 }
 
-std::string letter_of(Resource resource, double jobs) {
+std::string letter_of(Resource resource, const ProfileResult& result) {
   switch (resource) {
-    case Resource::gpu:
-      return jobs == 1 ? "G" : fmt::format("{:.3g} x G", jobs);
+    case Resource::gpu: {
+      const double jobs = separate_jobs(result);
+      return limited_by_transfer(result) ? "H" : jobs == 1 ? "G" : fmt::format("{:.3g} x G", jobs);
+    }
     case Resource::cpu:
       return "P";
     case Resource::io:
@@ -152,7 +159,7 @@ std::string letter_of(Resource resource, double jobs) {
 }
 
 std::string detail_of(Resource resource, const ProfileResult& result) {
-  if (resource == Resource::gpu) return "accelerator";
+  if (resource == Resource::gpu) return limited_by_transfer(result) ? "transfer" : "accelerator";
   if (resource == Resource::cpu) return "prep";
   if (const auto from = sources_of_ranks(result);
       from && result.network && from->network / result.network->samples_per_s > from->storage / result.storage->samples_per_s)
@@ -179,10 +186,10 @@ std::vector<Resource> rivals_of(const BottleneckRule& rule, const ProfileResult&
 }
 
 /// The letters of the rates that one window alone stands for: nothing is sure of them, however far they lie from the others.
-std::vector<std::string> of_one_window(const ProfileResult& result, const std::optional<RateRecord>& wanted, double jobs) {
+std::vector<std::string> of_one_window(const ProfileResult& result, const std::optional<RateRecord>& wanted) {
   std::vector<std::string> letters;
   for (const Resource resource : {Resource::gpu, Resource::cpu, Resource::io})
-    if ((resource != Resource::gpu || wanted) && rate_of(resource, result, wanted).windows == 1) letters.push_back(letter_of(resource, jobs));
+    if ((resource != Resource::gpu || wanted) && rate_of(resource, result, wanted).windows == 1) letters.push_back(letter_of(resource, result));
   return letters;
 }
 
@@ -193,15 +200,14 @@ BottleneckRecord find_bottleneck(const ProfileResult& result, const std::optiona
   const Resource next = apart ? rule.next : rivals.front();
   const RateRecord& lowest = rate_of(rule.resource, result, wanted);
   const RateRecord& other = rate_of(next, result, wanted);
-  const double jobs = separate_jobs(result);
   BottleneckRecord record;
   record.resource = resource_name(rule.resource);
   record.detail = detail_of(rule.resource, result);
   record.next = resource_name(next);
-  const std::vector<std::string> unknown = of_one_window(result, wanted, jobs);
+  const std::vector<std::string> unknown = of_one_window(result, wanted);
   record.confident = apart && unknown.empty() && result.trusted;
-  const std::string rates = fmt::format("{} [{}] against {} [{}] samples/s", format_number(lowest.samples_per_s), letter_of(rule.resource, jobs),
-                                        format_number(other.samples_per_s), letter_of(next, jobs));
+  const std::string rates = fmt::format("{} [{}] against {} [{}] samples/s", format_number(lowest.samples_per_s), letter_of(rule.resource, result),
+                                        format_number(other.samples_per_s), letter_of(next, result));
   if (!result.trusted) {
     record.reason = fmt::format("{}, but the measurement could not prove itself: see the findings", rates);
   } else if (!unknown.empty()) {
@@ -249,8 +255,13 @@ void conclude(ProfileResult& result, const CacheShare& cached_share) {
   // jobs[].stall_fraction says how much.
   const bool comparable = separate_jobs(result) == 1 && result.settings.share != JobSharing::dependent;
   if (comparable && result.ingestion && cached != nullptr && full && cached->samples_per_s > 0) {
-    const auto [compute, prep, fetch] = stalls_of(*result.ingestion, *cached, *full, static_cast<double>(result.dataset.samples));
+    const auto [compute, prep, fetch] = stalls_of(*wanted, *cached, *full, static_cast<double>(result.dataset.samples));
     result.stalls = ProfileResult::Stalls{compute, prep, fetch, std::nullopt};
+    if (limited_by_transfer(result))
+      result.findings.push_back(
+          {"compute-holds-copies", Finding::Severity::info,
+           "batches take longer to be copied to the GPU [H] than to be trained on [G]: what the epoch has under compute is their "
+           "copies."});
     find_interference(result, *full, rule_of(result, wanted));
   }
   if (result.settings.observed_rate) {

@@ -44,6 +44,17 @@ TEST_CASE("every option that a command's help page names is known to its parser"
   }
 }
 
+TEST_CASE("what --help shows first fits two screens, names known options alone and says how to see all") {
+  const std::string text = short_help_text("profile");
+  CHECK(std::ranges::count(text, '\n') <= 60);
+  CHECK(text.find("dsanalyze profile --help all") != std::string::npos);
+  const auto profile = std::ranges::find(commands(), std::string_view("profile"), &CommandEntry::name);
+  REQUIRE(profile != commands().end());
+  const auto known = long_options_of(*profile);
+  for (const std::string& name : long_options_in(text)) CHECK_MESSAGE(known.contains(name), name);
+  CHECK(short_help_text("gate") == help_text("gate"));
+}
+
 TEST_CASE("every row of the tables names commands that are there, and groups that their help pages show") {
   for (const Option* option : every_option()) {
     CHECK_MESSAGE(option->place_count > 0, option->names);

@@ -16,9 +16,9 @@ HEADING = re.compile(r"^#+ .*\n", re.MULTILINE)
 
 
 def pages():
-    """(help page, manual page) of each command."""
+    """(help page, manual page) of each command; a short page is the begin of another one's help."""
     for page in sorted(HELP.glob("*.md")):
-        if page.stem != "common":
+        if page.stem != "common" and not page.stem.endswith("-short"):
             yield page, MANUAL / ("dsanalyze.1" if page.stem == "dsanalyze" else f"dsanalyze-{page.stem}.1")
 
 
@@ -39,7 +39,7 @@ class ManualPages(unittest.TestCase):
         for page, manual in pages():
             shown = re.sub(r"\\f[BR]|\\&", "", manual.read_text()).replace("\\-", "-").replace("\\e", "\\")
             command = [] if page.stem == "dsanalyze" else [page.stem]
-            source = subprocess.run([PROGRAM, *command, "--help"], capture_output=True, text=True, timeout=60, check=True).stdout
+            source = subprocess.run([PROGRAM, *command, "--help", *(["all"] if command else [])], capture_output=True, text=True, timeout=60, check=True).stdout
             headings = "".join(HEADING.findall(page.read_text() + (HELP / "common.md").read_text()))
             said = words(source if command else source.partition("\nOptions of every command\n")[0])
             self.assertFalse(said - words(shown) - words(headings) - words("Exit codes: 0 1 2 3 4 130 interrupted."), manual.name)

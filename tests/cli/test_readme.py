@@ -1,4 +1,4 @@
-"""What README shows can be done: each line of its shell blocks runs as written, with the program built here and small stand-ins for what it names.
+"""What README and docs/commands.md show can be done: each line of its shell blocks runs as written, with the program built here and small stand-ins for what it names.
 
 Plans stand in for most profiles, which other tests make. What needs more than the program, ranks that mpirun starts and jobs that attach by libdsanalyze,
 runs in earnest: as after scripts/demo, with DSANALYZE=build/release/dsanalyze."""
@@ -14,6 +14,7 @@ import unittest
 from program import PROGRAM, ProgramTest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGES = (ROOT / "README.md", ROOT / "docs" / "commands.md")
 BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 GATE_EXIT_CODES = (0, 3, 4)  # the same, slower, cannot tell: all are answers
@@ -50,6 +51,11 @@ EMULATED = ["emulated:imagenet-1k,samples=600", "--storage", "emulated:200MB/s",
 def lines_of(text):
     """The command lines of the text's shell blocks, continued ones joined."""
     return [line for block in BLOCK.findall(text) for line in block.replace("\\\n", " ").splitlines() if line.strip()]
+
+
+def shown():
+    """Every line that a page shows, once."""
+    return list(dict.fromkeys(line for page in PAGES for line in lines_of(page.read_text())))
 
 
 def with_stand_ins(line):
@@ -93,7 +99,7 @@ class Readme(ProgramTest):
 
     def test_every_line_works(self):
         self.leave_results()
-        for line in lines_of((ROOT / "README.md").read_text()):
+        for line in shown():
             with self.subTest(line=line):
                 if "--memory-limit" in line and os.geteuid() != 0:
                     self.skipTest("only root may hold the page cache to a limit")
@@ -116,9 +122,8 @@ class TheTestItself(unittest.TestCase):
         self.assertEqual(lines_of("```sh\na \\\n  --b\n\nc # d\n```\n```python\nx\n```\n"), ["a    --b", "c # d"])
 
     def test_the_page_shows_what_needs_more_than_the_program(self):
-        shown = lines_of((ROOT / "README.md").read_text())
-        self.assertTrue(any(line.startswith("mpirun") for line in shown))
-        self.assertTrue(any("share" in line and "-- python3" in line for line in shown))
+        self.assertTrue(any(line.startswith("mpirun") for line in shown()))
+        self.assertTrue(any("share" in line and "-- python3" in line for line in shown()))
 
 
 if __name__ == "__main__":

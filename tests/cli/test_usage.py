@@ -26,11 +26,18 @@ class Usage(ProgramTest):
 
     def test_every_command_has_help_with_an_example_within_80_columns(self):
         for command in ("profile", "whatif", "dataset", "list"):
-            text = self.succeeds(command, "--help").stdout
+            text = self.succeeds(command, "--help", "all").stdout
             self.assertIn("Example", text)
             self.assertIn("--color", text)
             self.assertLessEqual(max(map(len, text.splitlines())), 80)
-            self.assertEqual(self.succeeds("help", command).stdout, text)
+            self.assertEqual(self.succeeds("help", command, "all").stdout, text)
+            self.assertEqual(self.succeeds("help", command).stdout, self.succeeds(command, "--help").stdout)
+
+    def test_the_first_help_of_a_command_with_many_options_is_by_task(self):
+        text = self.succeeds("profile", "--help").stdout
+        self.assertIn("dsanalyze profile -- python3 train.py", text)
+        self.assertIn("All options: dsanalyze profile --help all", text)
+        self.assertLess(len(text.splitlines()), len(self.succeeds("profile", "--help", "all").stdout.splitlines()) / 2)
 
     def test_help_is_one_document_with_json(self):
         self.assertEqual(self.json_of("whatif", "--help")["command"], "whatif")
@@ -90,7 +97,7 @@ class Usage(ProgramTest):
         self.addCleanup(os.close, read)
         size = fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
         with os.fdopen(write, "w") as pipe:
-            run = subprocess.Popen([PROGRAM, "profile", "--help"], stdout=pipe, stderr=subprocess.PIPE, env=self.environment)
+            run = subprocess.Popen([PROGRAM, "profile", "--help", "all"], stdout=pipe, stderr=subprocess.PIPE, env=self.environment)
         self.addCleanup(run.kill)
         deadline = time.monotonic() + 60
         while int.from_bytes(fcntl.ioctl(read, termios.FIONREAD, bytes(4)), sys.byteorder) < size:

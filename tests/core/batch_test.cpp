@@ -26,11 +26,3 @@ TEST_CASE("a sample's bytes do not depend on the layout or on the number of samp
   CHECK(TensorShape::images(DType::float32, Layout::nchw, 0, 3, 224, 224).sample_bytes() == 3 * 224 * 224 * 4);
   CHECK(TensorShape::images(DType::uint8, Layout::nhwc, 512, 3, 224, 224).sample_bytes() == 3 * 224 * 224);
 }
-
-TEST_CASE("the identity layout gives the whole batch to device 0") {
-  const BatchLayout layout = BatchLayout::identity(256);
-  REQUIRE(layout.slices.size() == 1);
-  CHECK(layout.slices[0].device == 0);
-  CHECK(layout.slices[0].first == 0);
-  CHECK(layout.slices[0].count == 256);
-}

@@ -96,6 +96,7 @@ TEST_CASE("a check that cannot ask is unknown, with the reason") {
     std::string device_number(const std::filesystem::path&) override { return ""; }
     Space space(const std::filesystem::path&) override { throw Error("not permitted here"); }
     Attempt open_device(const std::filesystem::path&) override { throw Error("not permitted here"); }
+    const GpuStates& gpus() override { throw Error("not permitted here"); }
     void burn(double) override {}
     double clock_seconds() override { throw Error("not permitted here"); }
   } system;

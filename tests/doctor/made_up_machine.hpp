@@ -22,6 +22,7 @@ class MadeUpSystem final : public DoctorSystem {
   Attempt access{true, 0}, direct{true, 0}, drop{true, 0}, device{true, 0};
   std::string number;
   Space free{Bytes{1} << 40, true};
+  GpuStates nvidia;
   double clock = 25e-9;
   std::function<void()> while_burning = [] {};
   int burns = 0;
@@ -35,6 +36,7 @@ class MadeUpSystem final : public DoctorSystem {
   std::string device_number(const std::filesystem::path&) override { return number; }
   Space space(const std::filesystem::path&) override { return free; }
   Attempt open_device(const std::filesystem::path&) override { return device; }
+  const GpuStates& gpus() override { return nvidia; }
   void burn(double) override {
     ++burns;
     while_burning();

@@ -92,11 +92,11 @@ def example_lines(text):
 
 
 def help_text(*words):
-    return subprocess.run([PROGRAM, *words, "--help"], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run([PROGRAM, *words, "--help", *(["all"] if words else [])], capture_output=True, text=True, timeout=60, check=False)
 
 
 class Helps:
-    """--help of commands, asked once each."""
+    """--help all of commands, asked once each."""
 
     def __init__(self, ask=help_text):
         self.ask = ask
@@ -113,7 +113,7 @@ class Helps:
         """Of a command line `dsanalyze ...`: unknown command, unknown option."""
         command = []
         for word in words[1:]:
-            if not re.fullmatch(r"[a-z]+", word) or (command and not self.has_subcommand(command, word)):
+            if not re.fullmatch(r"[a-z][a-z-]*", word) or (command and not self.has_subcommand(command, word)):
                 break
             command.append(word)
         text = self.of(*command)
@@ -163,16 +163,17 @@ class Documents(unittest.TestCase):
                 if PROGRAM is not None:
                     self.assertEqual([problem for words in lines for problem in Helps().problems(words)], [])
 
-    def test_every_option_that_the_readme_names_is_in_some_help(self):
+    def test_every_option_that_the_first_pages_name_is_in_some_help(self):
         if PROGRAM is None:
             self.skipTest("no program given")
         helps = Helps()
-        commands = [(), *((command,) for command in ("profile", "share", "doctor", "simulate", "report", "whatif", "gate", "list", "dataset")),
+        commands = [(), *((command,) for command in ("profile", "share", "doctor", "simulate", "report", "whatif", "gate", "list", "dataset", "verify-resume")),
                     *(("dataset", word) for word in ("make", "info", "index", "verify", "convert"))]
         known = {option for command in commands for option in OPTION.findall(helps.of(*command) or "")} | OTHERS_OPTIONS
         for script in ("setup", "demo", "test"):
             known |= set(OPTION.findall((repository.ROOT / "scripts" / script).read_text()))
-        named = set(OPTION.findall(CONSOLE_BLOCK.sub("", (repository.ROOT / "README.md").read_text())))
+        pages = [repository.ROOT / "README.md", repository.ROOT / "docs" / "commands.md"]
+        named = {option for page in pages for option in OPTION.findall(CONSOLE_BLOCK.sub("", page.read_text()))}
         self.assertFalse(sorted(named - known))
 
 

@@ -13,6 +13,7 @@ FOLDERS = {
     "loaders": "loaders",
     "models": "models",
     "trainer": "src/trainer",
+    "cuda": "src/cuda",
     "transport": "src/transport",
     "share": "src/share",
     "ranks": "src/ranks",
@@ -33,6 +34,7 @@ STANDS_ON = {
     "loaders": ["core"],
     "models": ["core"],
     "trainer": ["core"],
+    "cuda": ["core"],
     "transport": ["core"],
     "report": ["core"],
     "gate": ["core"],
@@ -43,7 +45,7 @@ STANDS_ON = {
     "client": ["share"],
     "profile": ["trainer", "share", "ranks", "doctor", "attach"],
     "validate": ["profile", "models"],
-    "cli": ["profile", "validate", "models", "report", "gate"],
+    "cli": ["profile", "validate", "models", "report", "gate", "cuda"],
 }
 
 # C++20's own headers; a public header may include these, json_fwd.hpp and other public headers: nothing of the system's, nothing of CUDA's.

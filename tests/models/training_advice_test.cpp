@@ -227,7 +227,7 @@ TEST_CASE("what lies between the steps is advice where leaving it out gains some
   CHECK(advice->gain->speedup == doctest::Approx(4 / 3.0).epsilon(0.01));
   CHECK(advice->text.starts_with("What the script does between its steps"));
   profile.waits->validation.seconds_per_step = 0.008;
-  CHECK(find(advice_on(profile), "outside-of-steps")->text.starts_with("Validation takes 10 ms"));
+  CHECK(find(advice_on(profile), "outside-of-steps")->text.starts_with("What lies between its steps, validation above all, takes 10 ms"));
   // Where the loader is late, steps would wait for it instead.
   ProfileResult late = prep_bound();
   late.waits->outside.seconds_per_step = 0.01;
@@ -249,6 +249,9 @@ TEST_CASE("pauses between whole passes, which G does not hold, are worth all of 
   const TrainingModel model = training_model(profile);
   CHECK(model.outside_seconds == doctest::Approx(0));
   CHECK(rates_of(model, {}).ingestion == doctest::Approx(800).epsilon(0.02));
+  // They are in the rate of every change, as they were in that of the training as found.
+  CHECK(rates_of(model, {}).samples_per_s == doctest::Approx(160).epsilon(0.02));
+  CHECK(rates_of(model, {.workers = 4}).samples_per_s == doctest::Approx(160).epsilon(0.02));
   const std::vector<AdviceRecord> list = advice_on(profile);
   const AdviceRecord* const advice = find(list, "outside-of-steps");
   REQUIRE(advice != nullptr);

@@ -143,11 +143,14 @@ def _shuffles(loader):
     return bool(_attribute(sampler, 'shuffle')) or isinstance(sampler, (samplers.RandomSampler, samplers.SubsetRandomSampler, samplers.WeightedRandomSampler))
 
 
-def _killed_workers(iterator):
+def _killed_workers(iterator, patience):
     """Of the iterator of a loader with workers: signals by PID of the workers that one has ended. Nothing for other objects, whose own code is not called."""
     if not issubclass(type(iterator), loaders._MultiProcessingDataLoaderIter):
         return {}
     try:
+        workers = getattr(iterator, '_workers', ())
+        if patience and not any(worker.exitcode for worker in workers):  # Its connections are closed before it counts as ended.
+            multiprocessing.connection.wait([worker.sentinel for worker in workers], patience)
         return {worker.pid: -worker.exitcode for worker in getattr(iterator, '_workers', ()) if (worker.exitcode or 0) < 0}
     except ValueError:  # closed
         return {}
@@ -159,12 +162,13 @@ def last_error():
         return None
     text = error_text(sys.last_value)
     trace, place, killed = sys.last_traceback, None, {}
+    patience = 0.5 if isinstance(sys.last_value, (ConnectionError, EOFError)) else 0
     inside = (os.path.dirname(torch.__file__) + os.sep, _own_folder)
     while trace is not None:
         name = trace.tb_frame.f_code.co_filename
         if not name.startswith(inside) and '/site-packages/' not in name and '/dist-packages/' not in name:
             place = name, trace.tb_lineno
-        killed.update(_killed_workers(trace.tb_frame.f_locals.get('self')))
+        killed.update(_killed_workers(trace.tb_frame.f_locals.get('self'), patience))
         trace = trace.tb_next
     text = text + (' ({}:{})'.format(os.path.basename(place[0]), place[1]) if place else '')
     if 'killed by signal' not in text:  # PyTorch may find that a worker does not answer before it hears why.

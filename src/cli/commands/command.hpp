@@ -99,6 +99,7 @@ std::unique_ptr<Command> make_gate_command();
 std::unique_ptr<Command> make_simulate_command();
 std::unique_ptr<Command> make_report_command();
 std::unique_ptr<Command> make_share_command();
+std::unique_ptr<Command> make_verify_resume_command();
 std::unique_ptr<Command> make_dataset_command();
 std::unique_ptr<Command> make_doctor_command();
 std::unique_ptr<Command> make_list_command();

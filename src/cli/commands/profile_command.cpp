@@ -19,6 +19,8 @@
 #include "cli/options/profile_options.hpp"
 #include "cli/options/rank_options.hpp"
 #include "cli/process/data_files.hpp"
+#include "core/mesh.hpp"
+#include "cuda/cuda_driver.hpp"
 #include "loaders/prep/prep.hpp"
 #include "models/whatif/whatif.hpp"
 #include "profile/attached/attached_profile.hpp"
@@ -255,6 +257,7 @@ class ProfileCommand final : public Command {
       throw UsageError(
           fmt::format("{} burns CPU time of real prep, and --prep is not real here: unset it, or ask for another emulated rate", slow_prep_variable));
     rank_options.apply(inputs.settings);
+    if (inputs.settings.accelerator == AcceleratorKind::cuda) open_gpus(inputs);
     const ProfileSettings asked = inputs.settings;
     const ProfilePlan plan = plan_profile(inputs);
     const std::vector<Finding> warnings = doctor_before_profile(inputs, asked);
@@ -282,6 +285,16 @@ class ProfileCommand final : public Command {
   }
 
  private:
+  /// One for each device, in turn of those that there are.
+  void open_gpus(ProfileInputs& inputs) {
+    const ProfileSettings& settings = inputs.settings;
+    m_gpus = open_cuda_driver(gpu_kernels());
+    const std::size_t count = m_gpus->gpus().size();
+    const std::size_t devices = settings.mesh.empty() ? static_cast<std::size_t>(settings.accelerators) : parse_mesh(settings.mesh).devices();
+    for (std::size_t device = 0; device < devices; ++device)
+      inputs.gpus.push_back(device < count ? m_gpus->open(device) : inputs.gpus[device - count]);
+  }
+
   /// Saves the profile, and what else was asked for.
   static Outcome outcome_of(const ProfileResult& result, const CommandContext& context, WriteOrder order = WriteOrder::files_first) {
     const TypedOptions& typed = context.typed;
@@ -365,6 +378,7 @@ class ProfileCommand final : public Command {
   }
 
   std::unique_ptr<LaunchedRank> m_rank;  ///< until the result is written
+  std::unique_ptr<GpuDriver> m_gpus;     ///< with real accelerators
 };
 
 }  // namespace

@@ -22,6 +22,8 @@ std::span<const EmbeddedText> completion_scripts();
 /// commands share at the end. As it is written where there are 80 columns; in fewer, down to 40, sentences and what is said of options are laid out
 /// anew. Lines to copy, and JSON, are never broken. Throws std::logic_error for a name without a page.
 std::string help_text(std::string_view name, int width = 80);
+/// What --help shows first: the command's short page, by task, where it has one; else its page.
+std::string short_help_text(std::string_view name, int width = 80);
 /// The same for Markdown that is no page, or is that of a command.
 std::string laid_out_help(std::string_view markdown, int width, std::string_view command = {});
 

@@ -140,4 +140,11 @@ std::string help_text(std::string_view name, int width) {
   return text;
 }
 
+std::string short_help_text(std::string_view name, int width) {
+  const std::string short_name = fmt::format("{}-short", name);
+  for (const EmbeddedText& page : help_pages())
+    if (page.name == short_name) return laid_out_help(page.text, width, name);
+  return help_text(name, width);
+}
+
 }  // namespace dsanalyze::cli

@@ -1,6 +1,7 @@
 #include <array>
 
 #include "cli/commands/command.hpp"
+#include "core/records/resume_result.hpp"
 #include "gate/gate.hpp"
 #include "loaders/dataset/tools/dataset_convert.hpp"
 #include "loaders/dataset/tools/dataset_make.hpp"
@@ -101,6 +102,18 @@ constexpr std::array command_rows{
         .on("report", "format"),
     argument("WHAT", "what to list").one_of("workloads|servers|datasets|storage|prices|scenarios").on("list"),
     argument("SHELL", "the shell").one_of("bash|fish|zsh").on("completions"),
+
+    option("--epochs", "N", "passes over the loader in each run ({default})")
+        .sets<&ResumeSettings::epochs, Whole<1, 1000>>()
+        .on("verify-resume", "resume"),
+    option("--runs", "N", "each stopped elsewhere, drawn by --seed ({default})")
+        .sets<&ResumeSettings::runs, Whole<1, 10'000>>()
+        .on("verify-resume", "resume"),
+    option("--stops", "N", "of each run ({default})").sets<&ResumeSettings::stops, Whole<1, 1000>>().on("verify-resume", "resume"),
+    option("--workers", "LIST", "num_workers from one stop to the next, in turn (1,2,1)")
+        .sets<&ResumeSettings::workers, Whole<0, 512>>()
+        .on("verify-resume", "resume"),
+    option("--time-budget", "TIME", "longer is an error (10min)").on("verify-resume", "resume"),
 
     common(flag("--json", "the result as one JSON document on stdout")),
     common(option("-o, --output", "FILE", "the result as JSON in FILE (whole or not at all)").offers("FILE")),

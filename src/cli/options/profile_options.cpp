@@ -7,6 +7,7 @@
 #include "cli/commands/saved_profiles.hpp"
 #include "cli/process/data_files.hpp"
 #include "cli/process/job_process.hpp"
+#include "core/mesh.hpp"
 #include "loaders/dataset/dataset.hpp"
 #include "option_kinds.hpp"
 
@@ -101,6 +102,7 @@ ProfileInputs ProfileOptions::resolve_settings(std::uint64_t seed, JobSharing sh
     throw UsageError("--producers: says who prepares what jobs share, and these share nothing; pass --share coordinated with it, or leave it out");
   apply_order(settings);
   apply_accelerator(settings, workload);
+  apply_mesh(settings);
   apply_storage(settings);
   apply_prep(settings, workload);
   apply_cache(settings);
@@ -144,7 +146,17 @@ void ProfileOptions::apply_accelerator(ProfileSettings& settings, const std::opt
     return;
   }
   if (accelerator == "cuda")
-    throw UsageError("--accelerator cuda: not built yet; your own PyTorch's rate is measured by --accelerator pytorch:cuda --workload NAME");
+    throw UsageError(
+        "--accelerator cuda: say how fast each GPU trains: cuda:2000 (samples/s); --accelerator pytorch:cuda --workload NAME measures it with your "
+        "own "
+        "PyTorch");
+  constexpr std::string_view cuda_prefix = "cuda:";
+  if (accelerator.starts_with(cuda_prefix)) {
+    settings.accelerator = AcceleratorKind::cuda;
+    settings.accelerator_name = accelerator;
+    settings.accelerator_rate = parsed("--accelerator cuda", accelerator.substr(cuda_prefix.size()), positive_number);
+    return;
+  }
   if (accelerator == "pytorch" || accelerator == "pytorch:cuda" || accelerator == "pytorch:cpu") {
     require_network(accelerator, workload);
     settings.accelerator = AcceleratorKind::pytorch;
@@ -161,9 +173,10 @@ void ProfileOptions::apply_accelerator(ProfileSettings& settings, const std::opt
   }
   if (!is_emulated(accelerator)) {
     throw UsageError(fmt::format(
-        "--accelerator: found \"{}\"{}, expected emulated:RATE (samples/s of one), emulated:KIND or pytorch with --workload, cpu, cpu:double, or "
-        "null",
-        accelerator, did_you_mean(accelerator, {"cpu", "cpu:double", "emulated:2000", "null", "pytorch", "pytorch:cpu", "pytorch:cuda"})));
+        "--accelerator: found \"{}\"{}, expected emulated:RATE (samples/s of one), emulated:KIND or pytorch with --workload, cuda:RATE, cpu, "
+        "cpu:double, or null",
+        accelerator,
+        did_you_mean(accelerator, {"cpu", "cpu:double", "cuda:2000", "emulated:2000", "null", "pytorch", "pytorch:cpu", "pytorch:cuda"})));
   }
   const std::string what = after_prefix(accelerator);
   settings.accelerator = AcceleratorKind::emulated;
@@ -178,6 +191,14 @@ void ProfileOptions::apply_accelerator(ProfileSettings& settings, const std::opt
         fmt::format("--accelerator {}: how fast a {} is depends on the network; pass --workload NAME, or its rate: emulated:2000 (samples/s)",
                     accelerator, what));
   }
+}
+
+void ProfileOptions::apply_mesh(ProfileSettings& settings) const {
+  if (settings.mesh.empty()) return;
+  if (m_typed.given("--accelerators")) throw UsageError("--accelerators: the mesh says how many devices there are; leave one of the two out");
+  if (settings.input_sharding.empty()) settings.input_sharding = "batch";
+  const Mesh mesh = parse_mesh(settings.mesh);
+  settings.accelerators = static_cast<int>(batch_slices(mesh, parse_input_sharding(settings.input_sharding, mesh)));
 }
 
 void ProfileOptions::apply_storage(ProfileSettings& settings) const {

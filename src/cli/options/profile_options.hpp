@@ -39,6 +39,7 @@ class ProfileOptions {
  private:
   void apply_preset(ProfileSettings& settings, const std::optional<Workload>& workload) const;
   void apply_accelerator(ProfileSettings& settings, const std::optional<Workload>& workload) const;
+  void apply_mesh(ProfileSettings& settings) const;
   void apply_storage(ProfileSettings& settings) const;
   void apply_prep(ProfileSettings& settings, const std::optional<Workload>& workload) const;
   void apply_order(ProfileSettings& settings) const;

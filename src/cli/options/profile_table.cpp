@@ -47,12 +47,22 @@ constexpr std::array profile_rows{
         option(
             "--accelerator", "KIND",
             "emulated:2000 (samples/s of one), emulated:v100 (with --workload), pytorch, pytorch:cuda or pytorch:cpu (with --workload: the rate that "
-            "your own PyTorch reaches, measured first), cpu or cpu:double (a small network learns, on cores that prep needs too; for tests of "
+            "your own PyTorch reaches, measured first), cuda:2000 (batches are copied to real GPUs, which steps of that rate occupy), cpu or "
+            "cpu:double (a small network learns, on cores that prep needs too; for tests of "
             "what sharing and order do to learning), null (takes all at once)")
-            .offers("pytorch|pytorch:cuda|pytorch:cpu|cpu|cpu:double|emulated:|null")
+            .offers("pytorch|pytorch:cuda|pytorch:cpu|cuda:|cpu|cpu:double|emulated:|null")
             .decides("accelerator", "accelerator_samples_per_s", "accelerator_precision"),
         "accelerator"),
     set_up(option("--accelerators", "N", "of each job ({default})").sets<&S::accelerators, Whole<1, 256>>(), "accelerator"),
+    option("--mesh", "SHAPE",
+           "2x2: devices in a grid, each of which gets its part of a batch directly; with cuda:RATE, the rate of one slice of the samples")
+        .sets<&S::mesh, Plain>()
+        .on("profile", "accelerator"),
+    option("--input-sharding", "SPEC",
+           "how the mesh divides a batch: batch (the samples over all axes), replicated, or S0,R,R,S1 (for each dimension its axes, R: whole)")
+        .offers("batch|replicated")
+        .sets<&S::input_sharding, Plain>()
+        .on("profile", "accelerator"),
     batches(option("--batch-size", "N", "per accelerator ({default}, or the workload's)").sets<&S::batch_size, Whole<1, 65'536>>(), "accelerator",
             "samples of a batch ({default}, or the workload's)"),
     option("--step", "MODE", "[lockstep] or [independent]").sets<&S::step, Named<StepMode>>().on("profile", "accelerator"),

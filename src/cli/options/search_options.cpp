@@ -36,6 +36,7 @@ void refuse_other_lists(const WhatIfQuestion& asked) {
                       option));
   };
   refuse(!asked.accelerator_speeds.empty(), "--accelerator-speed");
+  refuse(!asked.transfers.empty(), "--transfer");
   refuse(!asked.storage.empty(), "--storage");
   refuse(!asked.batch_sizes.empty(), "--batch-size");
   refuse(!asked.request_sizes.empty(), "--request-size");

@@ -81,6 +81,7 @@ constexpr std::array whatif_rows{
     change<&Q::cores, By<core_change>>("--cores", "8,16 or 2x: cores of prep"),
     change<&Q::workers, Whole<0, 512>>("--workers", "8,16: num_workers of each rank, of a launched training (profile -- COMMAND)"),
     change<&Q::accelerator_speeds, By<positive_factor>>("--accelerator-speed", "1.5x,2x: each accelerator's speed"),
+    change<&Q::transfers, By<positive_factor>>("--transfer", "4x: how fast batches are copied to the GPUs (uint8 instead of float32: 4x)"),
     change<&Q::accelerators, By<accelerator_count>>("--accelerators", "4,16: their number"),
     change<&Q::batch_sizes, Whole<1, 1'000'000'000>>("--batch-size", "128,512: of one accelerator"),
     change<&Q::caches, By<cache_change>>("--cache", "minio, minio:cost-aware, lru, page: another kind").offers("minio|minio:cost-aware|lru|page"),

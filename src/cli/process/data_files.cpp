@@ -87,22 +87,34 @@ fs::path python_file(const fs::path& name, const char* what) {
                           file.parent_path().string()));
 }
 
+/// A file that is built in `folder` of the build's tree and installed beside the libraries; empty where it is in neither place.
+fs::path beside_libraries(const char* folder, const char* name) {
+  const fs::path program = executable_folder();
+  const fs::path installed = program.parent_path();
+  for (const fs::path& place :
+       {program / folder / name, installed / DSANALYZE_LIBRARY_FOLDER / "dsanalyze" / name, installed / "share/dsanalyze/lib/dsanalyze" / name}) {
+    std::error_code ignored;
+    if (fs::exists(place, ignored)) return fs::absolute(place);
+  }
+  return {};
+}
+
 }  // namespace
 
 fs::path hook_directory() { return python_file(fs::path("_attach") / "site" / "sitecustomize.py", "hook for Python").parent_path(); }
 
 fs::path pytorch_rate_script() { return python_file("_pytorch_rate.py", "script for PyTorch"); }
 
-fs::path tracer_library() {
-  const fs::path folder = executable_folder();
-  constexpr const char* name = "libdsanalyze-trace.so";
-  const fs::path installed = folder.parent_path();
-  for (const fs::path& place : {folder / "src/attach/tracer" / name, installed / DSANALYZE_LIBRARY_FOLDER / "dsanalyze" / name,
-                                installed / "share/dsanalyze/lib/dsanalyze" / name}) {
-    std::error_code ignored;
-    if (fs::exists(place, ignored)) return fs::absolute(place);
-  }
-  return {};
+fs::path tracer_library() { return beside_libraries("src/attach/tracer", "libdsanalyze-trace.so"); }
+
+fs::path gpu_kernels() {
+  fs::path kernels = beside_libraries("src/cuda", "dsanalyze-cuda.fatbin");
+  if (kernels.empty())
+    throw UsageError(
+        "--accelerator cuda: this program was built without the CUDA Toolkit (nvcc), so it has nothing to run on a GPU; pass --accelerator "
+        "emulated:RATE, or "
+        "build it with -Dcuda=enabled");
+  return kernels;
 }
 
 std::vector<ConfigFile> config_files(ConfigKind kind) {

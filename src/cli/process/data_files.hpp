@@ -34,6 +34,9 @@ std::filesystem::path pytorch_rate_script();
 /// where there is none, on an architecture that it does not know.
 std::filesystem::path tracer_library();
 
+/// What runs on GPUs, compiled; in the same places. Throws UsageError where this program was built without nvcc.
+std::filesystem::path gpu_kernels();
+
 struct ConfigFile {
   std::string name;    ///< without ".json"
   std::string source;  ///< path, for messages

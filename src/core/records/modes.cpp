@@ -56,6 +56,18 @@ constexpr std::array rules = {
     ModeRule{"--accelerator pytorch", "--world or --partition",
              "each rank would measure a rate of its own, and all have to train at the same; measure G once, and pass --accelerator emulated:RATE",
              [](const ProfileSettings& settings) { return settings.accelerator == AcceleratorKind::pytorch && runs_ranks(settings); }},
+    ModeRule{"--accelerator cuda", "--jobs, --share, --world or --partition",
+             "batches of one job alone go to real GPUs for now; use --accelerator emulated:RATE, or profile one job",
+             [](const ProfileSettings& settings) {
+               return settings.accelerator == AcceleratorKind::cuda && (runs_jobs(settings) || runs_ranks(settings));
+             }},
+    ModeRule{"--accelerator cuda", "--prep emulated or null",
+             "samples that prep does not write cannot be copied to a GPU; use --prep real, or --accelerator emulated:RATE",
+             [](const ProfileSettings& settings) { return settings.accelerator == AcceleratorKind::cuda && settings.prep != Seam::real; }},
+    ModeRule{"--mesh", "any accelerator but cuda:RATE", "what goes to which device shows in copies to real GPUs; use --accelerator cuda:RATE",
+             [](const ProfileSettings& settings) { return !settings.mesh.empty() && settings.accelerator != AcceleratorKind::cuda; }},
+    ModeRule{"--input-sharding", "no --mesh", "it says how batches are divided over a mesh of devices; pass --mesh 2x2",
+             [](const ProfileSettings& settings) { return !settings.input_sharding.empty() && settings.mesh.empty(); }},
     ModeRule{"--memory-limit", "any cache but page",
              "the limit is that of the kernel's page cache; the loader's own caches have --cache-size. Use --cache page, or leave out --memory-limit",
              [](const ProfileSettings& settings) { return settings.memory_limit.has_value() && settings.cache != CacheKind::page; }},

@@ -253,6 +253,24 @@ struct StoragePoint {
   double bytes_per_s = 0;
 };
 
+/// Copies to a GPU, each of so many bytes.
+struct TransferPoint {
+  double copy_bytes = 0;
+  int streams = 0;  ///< that copy at once
+  bool pinned = false;
+  double bytes_per_s = 0;
+  std::optional<Interval> ci95_bytes_per_s;
+};
+
+/// How batches come to the devices of a mesh: each has its part directly, or device 0 has all and hands the parts on [Parax, section 3.2.3].
+enum class MeshFeed : std::uint8_t { direct, broadcast };
+constexpr std::array<const char*, 2> names_of(MeshFeed /*type*/) { return {"direct", "broadcast"}; }
+struct FeedPoint {
+  MeshFeed feed = MeshFeed::direct;
+  double samples_per_s = 0;
+  Interval ci95_samples_per_s;
+};
+
 /// Whether other programs and the training used up the cores in this run, so that workers waited for one. Threads: any.
 bool others_leave_no_core(const RunRecord& run, double cores);
 
@@ -264,6 +282,9 @@ struct ProfileResult {
   DatasetRecord dataset;
   std::optional<RateRecord> ingestion, prep, cache, storage, fetch;  ///< G, P, C, S, F
   std::optional<RateRecord> network;                                 ///< N, of one server while all do so; of ranks that part the dataset
+  std::optional<RateRecord> transfer;                                ///< H, batches to the GPUs; where there are real ones
+  std::vector<TransferPoint> transfer_by_copy;
+  std::vector<FeedPoint> transfer_by_feed;  ///< of a mesh
   std::vector<CorePoint> prep_by_cores;
   std::vector<StoragePoint> storage_by_request;
   std::vector<WorkerPoint> prep_by_workers;  ///< of a launched training

@@ -34,8 +34,8 @@ void require_rate(std::string_view option, double value, double high) {
 }
 
 void validate_devices(const ProfileSettings& settings) {
-  if (settings.accelerator == AcceleratorKind::emulated) {
-    require_rate("--accelerator (samples/s of an emulated accelerator)", settings.accelerator_rate, most_samples_per_s);
+  if (settings.accelerator == AcceleratorKind::emulated || settings.accelerator == AcceleratorKind::cuda) {
+    require_rate("--accelerator (samples/s of one accelerator)", settings.accelerator_rate, most_samples_per_s);
   }
   require_integer("--accelerators", settings.accelerators, 1, 1024);
   require_integer("--batch-size", settings.batch_size, 1, 65'536);

@@ -18,9 +18,10 @@ namespace dsanalyze {
 
 enum class Seam { real, null, emulated };
 constexpr std::array<const char*, 3> names_of(Seam /*type*/) { return {"real", "null", "emulated"}; }
-/// none: not given, so G is not known; pytorch: emulated, at a rate that the user's own PyTorch reached before the profile
-enum class AcceleratorKind { none, null, emulated, cpu, pytorch };
-constexpr std::array<const char*, 5> names_of(AcceleratorKind /*type*/) { return {"none", "null", "emulated", "cpu", "pytorch"}; }
+/// none: not given, so G is not known; pytorch: emulated, at a rate that the user's own PyTorch reached before the profile; cuda: batches go to real
+/// GPUs, which steps of a given length occupy
+enum class AcceleratorKind { none, null, emulated, cpu, pytorch, cuda };
+constexpr std::array<const char*, 6> names_of(AcceleratorKind /*type*/) { return {"none", "null", "emulated", "cpu", "pytorch", "cuda"}; }
 enum class Precision { float32, float64 };
 constexpr std::array<const char*, 2> names_of(Precision /*type*/) { return {"float", "double"}; }
 std::string precision_name(Precision precision);
@@ -57,6 +58,8 @@ struct AcceleratorSettings {
   int accelerators = 1;
   int batch_size = 256;  ///< per accelerator
   StepMode step = StepMode::lockstep;
+  std::string mesh;                     ///< of devices, "2x2"; empty: a row of `accelerators`
+  std::string input_sharding;           ///< with `mesh`: how a batch is divided over it (parse_input_sharding)
   std::optional<double> observed_rate;  ///< what the user's own job reaches, samples/s
 };
 
@@ -163,7 +166,8 @@ inline bool runs_ranks(const ProfileSettings& settings) { return settings.world 
 
 /// Steps take their time and train nothing.
 inline bool emulates_accelerator(const ProfileSettings& settings) {
-  return settings.accelerator == AcceleratorKind::emulated || settings.accelerator == AcceleratorKind::pytorch;
+  return settings.accelerator == AcceleratorKind::emulated || settings.accelerator == AcceleratorKind::pytorch ||
+         settings.accelerator == AcceleratorKind::cuda;
 }
 
 /// Batches take an accelerator's time, so that G and stalls can be measured.

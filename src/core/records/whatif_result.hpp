@@ -21,6 +21,7 @@ struct WhatIfChange {
   std::optional<double> cores;
   std::optional<double> cores_factor;       ///< when the number of cores behind P is not known
   std::optional<double> accelerator_speed;  ///< factor
+  std::optional<double> transfer_factor;    ///< of copies to the GPUs
   std::optional<double> accelerators;
   std::optional<double> storage_bytes_per_s;
   std::optional<double> storage_factor;

@@ -61,6 +61,7 @@ std::string rates_section(const ProfileResult& result, std::size_t width) {
     table.add({words, format_rate(rate->samples_per_s, rate->ci95_samples_per_s), letter, rate_note(*rate)});
   };
   add("the accelerators want", result.ingestion, "[G]");
+  add("transfers can deliver", result.transfer, "[H]");
   add("prep can deliver", result.prep, "[P]");
   add("the cache can deliver", result.cache, "[C]");
   add("storage can deliver", result.storage, "[S]");

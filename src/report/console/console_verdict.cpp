@@ -24,6 +24,7 @@ std::string rate(const RateRecord& record, char letter) {
 std::string loss(const StallRecord& stall, const std::string& name) { return fmt::format("{} to {}", format_share(stall.fraction), name); }
 
 std::string what_is_waited_for(const BottleneckRecord& bottleneck) {
+  if (bottleneck.detail == "transfer") return "waits for copies to the GPU";
   if (bottleneck.resource == "gpu") return "keeps the accelerators busy";
   if (bottleneck.resource == "cpu") return "waits for prep on the CPU";
   if (bottleneck.detail == "cache") return "waits for the cache";
@@ -43,6 +44,7 @@ std::string compared_rates(const ProfileResult& result, const std::string& resou
   if (result.storage && resource == "io") parts.push_back("storage can deliver " + rate(*result.storage, 'S'));
   if (result.network && resource == "io" && result.bottleneck->detail == "network")
     parts.push_back("others' caches can deliver " + rate(*result.network, 'N'));
+  if (result.transfer && result.bottleneck->detail == "transfer") parts.push_back("transfers can deliver " + rate(*result.transfer, 'H'));
   if (result.prep && resource != "io") parts.push_back("prep can deliver " + rate(*result.prep, 'P'));
   if (result.ingestion) parts.push_back(whose_accelerators(result.settings) + " accelerators want " + rate(*result.ingestion, 'G'));
   return fmt::format("{}", fmt::join(parts, "; "));
@@ -85,6 +87,7 @@ std::string what_delays(RankDelay delay) {
 /// "prep (CPU)".
 std::string what_binds(const std::string& detail, const std::string& trainer) {
   if (detail == "accelerator") return fmt::format("compute ({})", trainer);
+  if (detail == "transfer") return "copies to the GPU";
   if (detail == "outside") return "outside the steps (checkpoints, logging, validation)";
   if (detail == "delivery") return "taking batches over, not preparing them";
   if (detail == "latency") return "prep (it waits, and hardly uses the CPU)";

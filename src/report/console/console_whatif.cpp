@@ -121,9 +121,8 @@ using report::question_text;
 using report::value_text;
 
 /// The letter alone, where the table is wide.
-std::string binding_letter(const WhatIfAnswer& answer) {
-  const std::string letter = report::resource_letter(answer.bottleneck);
-  return letter + report::reservation_marks(answer) + (answer.measured && !answer.measured->verdict_right ? " !" : "");
+std::string marked_letter(const WhatIfAnswer& answer) {
+  return report::binding_letter(answer) + report::reservation_marks(answer) + (answer.measured && !answer.measured->verdict_right ? " !" : "");
 }
 
 /// "2,412 ± 30" and "-0.8 %".
@@ -137,7 +136,9 @@ void add_measured(const WhatIfAnswer& answer, std::vector<std::string>& cells) {
   cells.push_back(fmt::format("{:+.1f} %", 100 * measured.error));
 }
 
-bool is_of_launched_training(const WhatIfResult& result) { return !result.answers.empty() && !result.answers.front().detail.empty(); }
+bool is_of_launched_training(const WhatIfResult& result) {
+  return !result.answers.empty() && !result.answers.front().detail.empty() && !report::is_transfer(result.answers.front());
+}
 
 std::string validation_details(const WhatIfResult& result) {
   const WhatIfValidation& validation = *result.validation;
@@ -189,7 +190,7 @@ std::string answers_table(const WhatIfResult& result, std::size_t width) {
     if (simulated) cells.push_back(answer.simulated ? format_rate(answer.simulated->samples_per_s, answer.simulated->ci95_samples_per_s) : "-");
     if (simulated && !measured) cells.push_back(answer.simulated ? format_seconds(answer.simulated->stall_p99_seconds) : "-");
     if (measured) add_measured(answer, cells);
-    cells.push_back(measured ? binding_letter(answer) : binding_text(answer));
+    cells.push_back(measured ? marked_letter(answer) : binding_text(answer));
     if (!measured) cells.push_back(fmt::format("{:.2f}x", answer.speedup));
     table.add(std::move(cells));
   }

@@ -85,7 +85,8 @@ Chart rates_chart(ProfileViews views) {
 }  // namespace
 
 std::span<const NamedRate> named_rates() {
-  static const std::array<NamedRate, 6> rates{{{'G', "the accelerators want", "ingestion", &ProfileResult::ingestion},
+  static const std::array<NamedRate, 7> rates{{{'G', "the accelerators want", "ingestion", &ProfileResult::ingestion},
+                                               {'H', "transfers can deliver", "", &ProfileResult::transfer},
                                                {'P', "prep can deliver", "prep", &ProfileResult::prep},
                                                {'F', "fetch can deliver", "fetch", &ProfileResult::fetch},
                                                {'S', "storage can deliver", "storage", &ProfileResult::storage},

@@ -138,6 +138,8 @@ std::string setup_text(const ProfileResult& result) {
       break;
     case AcceleratorKind::emulated:
     case AcceleratorKind::pytorch:
+    case AcceleratorKind::cuda:
+      if (!settings.mesh.empty()) parts.push_back(fmt::format("mesh {} of devices, inputs {}", settings.mesh, settings.input_sharding));
       parts.push_back(fmt::format("accelerators {} x {}{}", settings.accelerators, settings.accelerator_name,
                                   settings.jobs > 1    ? " a job"
                                   : settings.world > 1 ? " a rank"

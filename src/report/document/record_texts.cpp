@@ -22,6 +22,7 @@ std::string change_text(const WhatIfChange& change) {
   if (change.workers) parts.push_back(fmt::format("num_workers={}", *change.workers));
   if (change.cores) parts.push_back(format_number(*change.cores) + (*change.cores == 1 ? " core" : " cores"));
   if (change.cores_factor) parts.push_back(fmt::format("{}x cores", format_number(*change.cores_factor)));
+  if (change.transfer_factor) parts.push_back(fmt::format("{}x copies to the GPU", format_number(*change.transfer_factor)));
   if (change.accelerator_speed) parts.push_back(fmt::format("{}x accelerator speed", format_number(*change.accelerator_speed)));
   if (change.accelerators) parts.push_back(format_number(*change.accelerators) + (*change.accelerators == 1 ? " accelerator" : " accelerators"));
   if (change.storage_bytes_per_s) parts.push_back("storage " + format_bytes_per_second(*change.storage_bytes_per_s));
@@ -48,6 +49,8 @@ std::string resource_words(const std::string& bottleneck) { return bottleneck ==
 
 std::string resource_letter(const std::string& bottleneck) { return bottleneck == "gpu" ? "[G]" : bottleneck == "cpu" ? "[P]" : "[F]"; }
 
+bool is_transfer(const WhatIfAnswer& answer) { return answer.detail == "transfer"; }
+
 std::string reservation_marks(const WhatIfAnswer& answer) {
   return std::string(answer.too_close ? " ?" : "") + (answer.far_extrapolated() ? " ~" : "");
 }
@@ -71,9 +74,11 @@ std::string far_extrapolated_text() {
   return fmt::format("a resource of it is more than {} times what was measured: an estimate, never certain", format_number(most_extrapolation));
 }
 
-std::string binding_text(const WhatIfAnswer& answer) {
-  return resource_words(answer.bottleneck) + " " + resource_letter(answer.bottleneck) + reservation_marks(answer);
-}
+std::string binding_words(const WhatIfAnswer& answer) { return is_transfer(answer) ? "copies to the GPU" : resource_words(answer.bottleneck); }
+
+std::string binding_letter(const WhatIfAnswer& answer) { return is_transfer(answer) ? "[H]" : resource_letter(answer.bottleneck); }
+
+std::string binding_text(const WhatIfAnswer& answer) { return binding_words(answer) + " " + binding_letter(answer) + reservation_marks(answer); }
 
 std::string question_text(const std::string& question) {
   if (question == "cache") return "smallest cache without a fetch stall";

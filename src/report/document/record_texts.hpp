@@ -31,6 +31,11 @@ std::string attained_text(const WhatIfResult& result);
 std::string far_extrapolated_text();
 std::string resource_words(const std::string& bottleneck);
 std::string resource_letter(const std::string& bottleneck);
+/// Copies to the GPUs are its bottleneck, not what these make of them.
+bool is_transfer(const WhatIfAnswer& answer);
+/// "prep", "copies to the GPU"; "[P]", "[H]".
+std::string binding_words(const WhatIfAnswer& answer);
+std::string binding_letter(const WhatIfAnswer& answer);
 /// What --find asked, a phrase.
 std::string question_text(const std::string& question);
 /// What it found. Rounded up where less would not do, so that what is read is enough.

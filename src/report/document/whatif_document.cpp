@@ -162,8 +162,10 @@ std::string headline(const WhatIfResult& result) {
   const WhatIfAnswer& base = result.answers.front();
   const WhatIfAnswer& best = best_of(result);
   const auto binds = [](const WhatIfAnswer& answer) {
-    const std::string words = answer.bottleneck == "gpu" ? "the accelerators bind" : resource_words(answer.bottleneck) + " binds";
-    return words + " " + resource_letter(answer.bottleneck);
+    const std::string words = is_transfer(answer)          ? "copies to the GPU bind"
+                              : answer.bottleneck == "gpu" ? "the accelerators bind"
+                                                           : resource_words(answer.bottleneck) + " binds";
+    return words + " " + binding_letter(answer);
   };
   if (result.answers.size() == 1)
     return fmt::format("By the rates, training reaches {} samples/s: {}", format_number(base.samples_per_s), binds(base));

@@ -61,6 +61,7 @@ std::vector<SweepFactor> factors_of(const WhatIfResult& result) {
           {"cores", number_of(&Change::cores, format_number)},
           {"cores, of those measured", number_of(&Change::cores_factor, factor_text), 1},
           {"accelerator speed", number_of(&Change::accelerator_speed, factor_text), 1},
+          {"copies to the GPU", number_of(&Change::transfer_factor, factor_text), 1},
           {"accelerators", number_of(&Change::accelerators, format_number)},
           {"storage", storage_level, 1},
           {"size of a read", number_of(&Change::request_bytes, bytes_text)},
@@ -98,7 +99,7 @@ std::optional<SweepMap> whatif_sweep(const WhatIfResult& result) {
   Sweep sweep;
   for (const WhatIfAnswer& answer : answers) {
     const double value = simulated ? answer.simulated->samples_per_s : answer.samples_per_s;
-    const std::string letter = resource_letter(simulated ? answer.simulated->bottleneck : answer.bottleneck);
+    const std::string letter = simulated ? resource_letter(answer.simulated->bottleneck) : binding_letter(answer);
     sweep.points.push_back({{}, value, format_number(value) + " " + letter});
   }
   for (const SweepFactor& factor : factors_of(result)) {

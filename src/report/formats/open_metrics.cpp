@@ -75,8 +75,13 @@ void write_profile(Exposition& out, const ProfileResult& result) {
 }
 
 void write_rates(Exposition& out, const ProfileResult& result) {
-  const std::array<std::pair<const char*, const std::optional<RateRecord>&>, 6> rates{
-      {{"G", result.ingestion}, {"P", result.prep}, {"C", result.cache}, {"S", result.storage}, {"N", result.network}, {"F", result.fetch}}};
+  const std::array<std::pair<const char*, const std::optional<RateRecord>&>, 7> rates{{{"G", result.ingestion},
+                                                                                       {"P", result.prep},
+                                                                                       {"C", result.cache},
+                                                                                       {"S", result.storage},
+                                                                                       {"N", result.network},
+                                                                                       {"H", result.transfer},
+                                                                                       {"F", result.fetch}}};
   const auto each = [&](auto value_of) {
     for (const auto& [name, rate] : rates)
       if (rate) out.sample(value_of(*rate), {{"rate", name}});

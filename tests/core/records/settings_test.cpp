@@ -204,11 +204,27 @@ TEST_CASE("every mode rule gives a reason, and each is broken by some settings")
   ranks_by_pytorch.accelerator = AcceleratorKind::pytorch;
   CHECK_FALSE(broken_mode_rule(ranks_by_pytorch).has_value());
   ranks_by_pytorch.world = 2;
+  ProfileSettings by_gpus = valid_settings();
+  by_gpus.accelerator = AcceleratorKind::cuda;
+  by_gpus.accelerator_rate = 1000;
+  by_gpus.prep = Seam::real;
+  by_gpus.mesh = "2x2";
+  by_gpus.input_sharding = "batch";
+  CHECK_FALSE(broken_mode_rule(by_gpus).has_value());
+  std::vector<ProfileSettings> wrong_gpus(4, by_gpus);
+  wrong_gpus[0].jobs = 2;
+  wrong_gpus[1].prep = Seam::null;
+  wrong_gpus[2].accelerator = AcceleratorKind::emulated;
+  wrong_gpus[3].mesh.clear();
   for (const ModeRule& rule : mode_rules()) {
     CHECK_FALSE(rule.reason.empty());
     if (is_of_jobs(rule) || is_of_ranks(rule)) continue;
     if (rule.mode == "--accelerator cpu") {
       CHECK(std::ranges::count_if(on_cpu, rule.applies) == 1);
+      continue;
+    }
+    if (rule.mode == "--accelerator cuda" || rule.mode == "--mesh" || rule.mode == "--input-sharding") {
+      CHECK(std::ranges::count_if(wrong_gpus, rule.applies) == 1);
       continue;
     }
     if (rule.mode == "--accelerator pytorch") {

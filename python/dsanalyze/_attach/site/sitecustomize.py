@@ -116,6 +116,10 @@ def _load(folder):
 
 def _start(folder):
     _load(folder)
+    if os.environ.get('DSANALYZE_ATTACH_MODE') == 'resume':
+        from _dsanalyze_attach import resume
+        resume.install()
+        return
     from _dsanalyze_attach import hook
     hook.install()
 

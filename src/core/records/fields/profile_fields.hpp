@@ -206,6 +206,21 @@ struct Fields<CorePoint> {
 };
 
 template <>
+struct Fields<FeedPoint> {
+  using R = FeedPoint;
+  static constexpr std::tuple list{field("feed", &R::feed), field("samples_per_s", &R::samples_per_s),
+                                   field("ci95_samples_per_s", &R::ci95_samples_per_s)};
+};
+
+template <>
+struct Fields<TransferPoint> {
+  using R = TransferPoint;
+  static constexpr std::tuple list{field("copy_bytes", &R::copy_bytes).in(0, most_record_bytes), field("streams", &R::streams),
+                                   field("pinned", &R::pinned), field("bytes_per_s", &R::bytes_per_s),
+                                   field("ci95_bytes_per_s", &R::ci95_bytes_per_s).omitted()};
+};
+
+template <>
 struct Fields<StoragePoint> {
   using R = StoragePoint;
   static constexpr std::tuple list{field("request_bytes", &R::request_bytes).in(0, most_record_bytes), field("concurrency", &R::concurrency),
@@ -248,9 +263,10 @@ struct Fields<ProfileResult> {
                                    field("settings", &R::settings),
                                    field("dataset", &R::dataset),
                                    group("rates", field("G", &R::ingestion), field("P", &R::prep), field("C", &R::cache), field("S", &R::storage),
-                                         field("N", &R::network).omitted(), field("F", &R::fetch)),
+                                         field("N", &R::network).omitted(), field("H", &R::transfer).omitted(), field("F", &R::fetch)),
                                    group("curves", field("P_by_cores", &R::prep_by_cores), field("S_by_request", &R::storage_by_request),
-                                         field("P_by_workers", &R::prep_by_workers).omitted()),
+                                         field("P_by_workers", &R::prep_by_workers).omitted(), field("H_by_copy", &R::transfer_by_copy).omitted(),
+                                         field("H_by_feed", &R::transfer_by_feed).omitted()),
                                    field("distributions", &R::distributions).newer(),
                                    field("order", &R::order),
                                    custom(&write_runs, &read_runs),

@@ -27,6 +27,8 @@ struct Fields<ProfileSettings> {
                                    setting("accelerator_samples_per_s", &R::accelerator_rate),
                                    setting("accelerator_precision", &R::accelerator_precision),
                                    setting("accelerators", &R::accelerators),
+                                   setting("mesh", &R::mesh).omitted(),
+                                   setting("input_sharding", &R::input_sharding).omitted(),
                                    setting("batch_size", &R::batch_size),
                                    setting("step", &R::step),
                                    setting("observed_samples_per_s", &R::observed_rate).may_differ(),

@@ -1,8 +1,8 @@
-"""Writes README's table of options from the tables that the program reads its options by.
+"""Writes a page's table of options from the tables that the program reads its options by.
 
-usage: readme_options.py PROGRAM README [--check]
+usage: options_table.py PROGRAM PAGE [--check]
 
-The table stands between two comments in README. With --check nothing is written; the exit code is 1 where the table is another one.
+The table stands between two comments in the page (docs/commands.md). With --check nothing is written; the exit code is 1 where the table is another one.
 """
 
 import difflib
@@ -12,11 +12,11 @@ import re
 import subprocess
 import sys
 
-begin, end = "<!-- options: src/cli/help/readme_options.py writes this table -->\n", "<!-- end of options -->\n"
+begin, end = "<!-- options: src/cli/help/options_table.py writes this table -->\n", "<!-- end of options -->\n"
 # By the names of their tables' groups; the others are named by the group itself.
 topics = {"common": "every command", "accelerator": "what trains", "loader": "what feeds", "jobs": "several jobs on one server", "servers": "ranks on several servers",
           "launch": "a training of your own", "emulation": "set-ups that are not here", "turns": "commands in turn", "read": "what is replayed", "sure": "how sure",
-          "rates": "rates that are known", "strict": "", "group": "the group", "set-up": "the set-up", "counts": "what counts"}
+          "rates": "rates that are known", "strict": "", "resume": "how often it is stopped", "group": "the group", "set-up": "the set-up", "counts": "what counts"}
 
 
 def table(options):
@@ -41,7 +41,7 @@ def main():
     if "--check" not in sys.argv:
         page.write_text(before + begin + wanted + end + after, encoding="utf-8")
     elif found != wanted:
-        sys.stdout.writelines(difflib.unified_diff(found.splitlines(True), wanted.splitlines(True), "README.md", "the program's options"))
+        sys.stdout.writelines(difflib.unified_diff(found.splitlines(True), wanted.splitlines(True), page.name, "the program's options"))
         sys.exit(1)
 
 

@@ -1,0 +1,115 @@
+"""The program with GPUs: a driver's library without a GPU stands for the real one, and NVIDIA's management library likewise."""
+
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+PROGRAM = os.environ["DSANALYZE"]
+LIBRARIES = os.environ["FAKE_LIBRARIES"]
+BATCH_BYTES = 8 * 224 * 224 * 3 * 4
+
+
+class GpuTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.place = pathlib.Path(cls.folder.name)
+        cls.dataset = cls.place / "photos"
+        made = subprocess.run([PROGRAM, "dataset", "make", cls.dataset, "--samples", "160"], capture_output=True, text=True, check=False)
+        assert made.returncode == 0, made.stderr
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def run_program(self, *words, driver="", nvml="", libraries=LIBRARIES):
+        environment = dict(os.environ, FAKE_CUDA=driver, FAKE_NVML=nvml, XDG_STATE_HOME=str(self.place / "state"))
+        environment.pop("LD_LIBRARY_PATH", None)
+        if libraries:
+            environment["LD_LIBRARY_PATH"] = libraries
+        return subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True, env=environment, check=False, timeout=200)
+
+    def profiled(self, *words, driver="bus=20e9"):
+        place = self.place / "profile.json"
+        run = self.run_program("profile", self.dataset, "--batch-size", 8, "--cache-size", "100%", "--time-budget", 9, "-o", place, *words, driver=driver)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        return json.loads(place.read_text()), run.stdout
+
+    def refused(self, *words, driver="", libraries=LIBRARIES):
+        run = self.run_program("profile", self.dataset, "--time-budget", 5, *words, driver=driver, libraries=libraries)
+        self.assertEqual(run.returncode, 2, run.stdout + run.stderr)
+        return run.stderr
+
+    def test_batches_go_to_the_gpu_and_h_is_measured(self):
+        record, text = self.profiled("--accelerator", "cuda:500")
+        self.assertIn("Fake GPU 0", record["host"]["accelerator"]["description"])
+        self.assertIn("[H]", text)
+        # The fake's bus does what it is told, and so do its steps: what is measured can be off by what the machine does beside.
+        self.assertLess(record["rates"]["G"]["samples_per_s"], 500 * 1.02)
+        self.assertLess(record["rates"]["H"]["bytes_per_s"], 20e9 * 1.02)
+        points = {(point["copy_bytes"], point["streams"], point["pinned"]) for point in record["curves"]["H_by_copy"]}
+        self.assertIn((BATCH_BYTES, 1, True), points)
+        self.assertIn((65536, 2, False), points)
+        full = next(run for run in record["runs"] if run["name"] == "full")
+        self.assertGreater(full["samples_per_s"], 0)
+
+    def test_copies_that_bind_are_named_and_their_cure_predicted(self):
+        record, text = self.profiled("--accelerator", "cuda:4000", driver="bus=0.4e9")
+        self.assertEqual(record["bottleneck"]["resource"], "gpu")
+        self.assertEqual(record["bottleneck"]["detail"], "transfer")
+        self.assertIn("waits for copies to the GPU", text.replace("\n", " "))
+        self.assertEqual(record["advice"][0]["code"], "smaller-transfers")
+        self.assertIn("compute-holds-copies", [finding["code"] for finding in record["findings"]])
+        answer = self.run_program("whatif", self.place / "profile.json", "--transfer", "2x,4x", "--accelerator-speed", "2x", "--json")
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        result = json.loads(answer.stdout)
+        found = {(each["change"].get("transfer_factor"), each["change"].get("accelerator_speed")): each for each in result["answers"]}
+        self.assertAlmostEqual(found[(2, None)]["speedup"], 2, places=6)
+        self.assertEqual(found[(4, None)]["bottleneck"], "cpu")
+        self.assertAlmostEqual(found[(None, 2)]["speedup"], 1, places=6)
+        self.assertEqual(found[(None, None)]["bottleneck_detail"], "transfer")
+
+    def test_a_mesh_feeds_every_device_and_compares_with_a_broadcast(self):
+        record, text = self.profiled("--accelerator", "cuda:1000", "--mesh", "2x2", "--input-sharding", "S0,R,R,S1", driver="devices=2,bus=20e9")
+        self.assertEqual(record["settings"]["accelerators"], 2)
+        self.assertEqual({point["feed"] for point in record["curves"]["H_by_feed"]}, {"direct", "broadcast"})
+        self.assertIn("gpus-stand-for-several", [finding["code"] for finding in record["findings"]])
+        self.assertIn("mesh 2x2 of devices", text)
+
+    def test_what_there_is_not_is_said_with_what_to_do(self):
+        self.assertIn("there is no NVIDIA driver here", self.refused("--accelerator", "cuda:100", libraries=""))
+        self.assertIn("no GPU is shown to this process", self.refused("--accelerator", "cuda:100", driver="devices=0"))
+        self.assertIn("of different versions", self.refused("--accelerator", "cuda:100", driver="init=803"))
+        self.assertIn("how fast each GPU trains", self.refused("--accelerator", "cuda"))
+        self.assertIn("not a number", self.refused("--accelerator", "cuda:fast"))
+        self.assertIn("real GPUs", self.refused("--accelerator", "cuda:100", "--jobs", "2"))
+        self.assertIn("--prep", self.refused("--accelerator", "cuda:100", "--prep", "null"))
+        self.assertIn("expected the lengths of one to", self.refused("--accelerator", "cuda:100", "--mesh", "2by2"))
+        self.assertIn("no axis 3", self.refused("--accelerator", "cuda:100", "--mesh", "2x2", "--input-sharding", "S3"))
+        self.assertIn("cannot be divided into 4", self.refused("--accelerator", "cuda:100", "--mesh", "4", "--input-sharding", "R,S0"))
+        self.assertIn("cuda:RATE", self.refused("--accelerator", "emulated:100", "--mesh", "2x2"))
+        self.assertIn("the mesh says how many", self.refused("--accelerator", "cuda:100", "--mesh", "2x2", "--accelerators", "4"))
+        run = self.run_program("profile", self.dataset, "--accelerator", "cuda:100", "--time-budget", 5, driver="memory=1000000")
+        self.assertEqual(run.returncode, 1, run.stderr)
+        self.assertIn("use smaller batches", run.stderr)
+        run = self.run_program("profile", self.dataset, "--accelerator", "cuda:100", "--batch-size", 16, "--time-budget", 5, driver="lost_after=8")
+        self.assertEqual(run.returncode, 1, run.stderr)
+        self.assertIn("the GPU was lost", run.stderr)
+
+    def test_the_doctor_tells_of_the_gpus(self):
+        run = self.run_program("doctor", "--json", nvml="width=8,heat=1,errors=2,pid=1")
+        checks = {check["code"]: check for check in json.loads(run.stdout)["checks"]}
+        self.assertIn("8 lanes", checks["gpu-link"]["found"])
+        self.assertIn("by heat", checks["gpu-clocks"]["found"])
+        self.assertIn("2 memory errors", checks["gpu-memory"]["found"])
+        self.assertIn("PID 1 with 1 GiB", checks["gpu-sharing"]["found"])
+        # No GPU, no word of one.
+        codes = [check["code"] for check in json.loads(self.run_program("doctor", "--json", libraries="").stdout)["checks"]]
+        self.assertNotIn("gpu-link", codes)
+
+
+if __name__ == "__main__":
+    unittest.main()
