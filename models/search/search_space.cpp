@@ -239,6 +239,7 @@ void predict(SearchPoint& point, const RateModel& model, const SearchQuestion& q
   setup.storage = point.storage;
   setup.cache_fraction = point.setup.cache_fraction;
   setup.servers = static_cast<std::uint32_t>(point.setup.servers);
+  if (setup.transfer) *setup.transfer *= point.setup.accelerators / base.accelerators;
   setup.local_batch *= point.setup.accelerators / base.accelerators;
   if (question.prices.network) setup.network = question.prices.network->bytes_per_s / base.sample_bytes();
   std::optional<whatif::Evaluation> best;

@@ -90,15 +90,17 @@ WhatIfFound find_accelerators(const RateModel& model, const Evaluation& base) {
     found.then = "beyond that, " + binding_sentence(data, base);
     return found;
   }
+  // Each has a link of its own, and takes what comes over it.
   const double each = base.ingestion->value / *model.accelerators;
+  const double error = base.by_transfer ? model.transfer_error : model.ingestion_error;
   const double most = std::floor(feed / each * (1 + 1e-12));
   if (most < 1) {
-    found.then = fmt::format("not even one can be kept busy: it wants {}, and {}", rate_with_letter(with_error(each, model.ingestion_error), 'G'),
-                             binding_sentence(data, base));
+    found.then = fmt::format("not even one can be kept busy: it takes {}, and {}",
+                             rate_with_letter(with_error(each, error), letter_of_ingestion(base)), binding_sentence(data, base));
     return found;
   }
   found.value = most;
-  found.then = fmt::format("together they want {}; with one more, {}", rate_with_letter(with_error(most * each, model.ingestion_error), 'G'),
+  found.then = fmt::format("together they take {}; with one more, {}", rate_with_letter(with_error(most * each, error), letter_of_ingestion(base)),
                            binding_sentence(data, base));
   return found;
 }

@@ -165,7 +165,9 @@ def _places(generator, expected, stops):
         ends += [end, end + 0.5]
     between = range(1, sum(expected))
     drawn = set()
-    while len(drawn) < min(stops, len(between)):
+    for _ in range(1000 * stops):  # Places that lie too close to one another can leave room for fewer.
+        if len(drawn) == min(stops, len(between)):
+            break
         place = generator.choice(ends) if generator.random() < at_an_end else generator.choice(between)
         if not drawn & {place - 0.5, place + 0.5}:
             drawn.add(place)

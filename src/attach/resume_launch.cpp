@@ -1,72 +1,149 @@
 #include "resume_launch.hpp"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-#include <cstdlib>
+#include <cerrno>
+#include <cstring>
 #include <optional>
 
 #include "base/error.hpp"
 #include "base/process/process_tree.hpp"
+#include "base/process/processes.hpp"
 #include "base/system/files.hpp"
+#include "base/text/text.hpp"
+#include "guardian.hpp"
 #include "launch.hpp"
+#include "outputs.hpp"
 
 namespace dsanalyze {
 namespace {
 
 constexpr double answer_look_seconds = 0.05;
+constexpr double tree_look_seconds = 1;
+constexpr double unheard_seconds = 10;  ///< until a process that uses PyTorch and has not loaded the hook is told
 constexpr double end_patience_seconds = 2;
 constexpr Bytes most_answer_bytes = Bytes{1} << 20;
-
-/// Ends what is left of the command, however this is left.
-struct EndOfCommand {
-  EndOfCommand() = default;
-  EndOfCommand(const EndOfCommand&) = delete;
-  EndOfCommand& operator=(const EndOfCommand&) = delete;
-  ~EndOfCommand() { end_descendants(end_patience_seconds); }
-};
 
 std::string options_text(const ResumeSettings& settings) {
   return fmt::format(R"({{"epochs": {}, "runs": {}, "stops": {}, "workers": [{}], "seed": {}}})", settings.epochs, settings.runs, settings.stops,
                      fmt::join(settings.workers, ", "), settings.seed);
 }
 
+bool is_there(const std::filesystem::path& file) {
+  std::error_code ignored;
+  return std::filesystem::exists(file, ignored);
+}
+
+/// One command, from its start to its answer.
+class Proof {
+ public:
+  Proof(const ResumeLaunch& launch, Timing timing)
+      : m_launch(launch), m_timing(timing), m_answer(launch.folder / "attach.resume"), m_tree(::getpid()) {
+    SpawnWay way;
+    way.output = launch.output;
+    m_process = spawn_command(launch.command,
+                              {python_path(launch.hook), "DSANALYZE_ATTACH=" + (launch.folder / "attach").native(), "DSANALYZE_ATTACH_MODE=resume",
+                               "DSANALYZE_ATTACH_OUTPUT=" + journals_of(launch.folder).native(), "DSANALYZE_RESUME=" + options_text(launch.settings)},
+                              way);
+    m_group.emplace(m_process);
+  }
+  ~Proof() { end_descendants(end_patience_seconds); }
+  Proof(const Proof&) = delete;
+  Proof& operator=(const Proof&) = delete;
+
+  ResumeResult wait(const std::stop_token& stop) {
+    const Deadline deadline = m_timing.clock->after(m_launch.most_seconds);
+    while (!is_there(m_answer)) {
+      if (stop.stop_requested()) throw Interrupted();
+      look();
+      if (m_timing.clock->now() >= deadline.at)
+        throw Error(fmt::format("the loader was not stopped and resumed within {:.0f} s: pass a longer --time-budget, or fewer --runs",
+                                m_launch.most_seconds));
+      m_timing.waiter->sleep_until(m_timing.clock->after(answer_look_seconds).at);
+    }
+    return resume_result_of(read_file(m_answer, most_answer_bytes));
+  }
+
+ private:
+  /// Throws where no answer is to come.
+  void look() {
+    if (!m_status) m_status = collect_children(m_process);
+    if (m_status && !is_there(m_answer)) ended(*m_status);
+    const Nanoseconds now = m_timing.clock->now();
+    if (now < m_next_look) return;
+    m_next_look = m_timing.clock->after(tree_look_seconds).at;
+    std::error_code error;
+    for (std::filesystem::directory_iterator each(m_launch.folder, error), end; !error && each != end; each.increment(error))
+      if (each->path().filename().native().starts_with("fault-"))
+        throw Error("dsanalyze's hook cannot work in the command: " + printable(read_file(each->path(), most_answer_bytes)));
+    for (const TreeProcess& process : m_tree.living()) {
+      if (!m_tree.maps(process.pid, "libtorch") || is_there(m_launch.folder / fmt::format("torch-{}", process.pid))) continue;
+      if (!m_unheard) m_unheard = {process.pid, now};
+      if (m_unheard->pid != process.pid || to_seconds(now - m_unheard->since) < unheard_seconds || is_child_of_heard(process)) continue;
+      throw Error(fmt::format(
+          "process {} ({}) uses PyTorch without having loaded dsanalyze's hook: it was started with python -I, -E or -S, as another user, or "
+          "with an environment of its own. Start it without these, or with PYTHONPATH and the DSANALYZE_ variables handed on",
+          process.pid, printable(process.command)));
+    }
+  }
+
+  /// Forked by one that has the hook, and so has it too.
+  bool is_child_of_heard(const TreeProcess& process) const { return is_there(m_launch.folder / fmt::format("torch-{}", process.parent)); }
+
+  static void ended(int status) {
+    constexpr const char* alone = "before it iterated a loader with a state; run it alone to see why (here its standard input is empty)";
+    if (WIFSIGNALED(status))
+      throw Error(fmt::format("the command was killed by signal {} ({}) {}", WTERMSIG(status), ::strsignal(WTERMSIG(status)), alone));
+    if (WEXITSTATUS(status) != 0) throw Error(fmt::format("the command ended with exit status {} {}", WEXITSTATUS(status), alone));
+    throw Error(
+        "no loader with a state was iterated before the command ended: verify-resume needs a loader with state_dict() and load_state_dict(), such as "
+        "torchdata's StatefulDataLoader or dsanalyze.Loader, in a script that imports PyTorch's DataLoader");
+  }
+
+  struct Unheard {
+    int pid = 0;
+    Nanoseconds since = 0;
+  };
+
+  const ResumeLaunch& m_launch;
+  Timing m_timing;
+  std::filesystem::path m_answer;
+  ProcessTree m_tree;
+  int m_process = 0;
+  std::optional<StartedGroup> m_group;  ///< a second signal ends it at once
+  std::optional<int> m_status;
+  std::optional<Unheard> m_unheard;
+  Nanoseconds m_next_look = 0;
+};
+
 }  // namespace
 
-ResumeResult prove_resume(const ResumeLaunch& launch, const std::stop_token& stop, Timing timing) {
-  const std::filesystem::path answer = launch.folder / "resume";
+ResumeResult prove_resume(const ResumeLaunch& launch, EventSink& events, const std::stop_token& stop, Timing timing) {
   keep_ended_children();
   adopt_orphans();
-  SpawnWay way;
-  way.output = launch.output;
-  const EndOfCommand end;
-  const int process = spawn_command(launch.command,
-                                    {python_path(launch.hook), "DSANALYZE_ATTACH=" + answer.native(), "DSANALYZE_ATTACH_MODE=resume",
-                                     "DSANALYZE_RESUME=" + options_text(launch.settings)},
-                                    way);
-  const Deadline deadline = timing.clock->after(launch.most_seconds);
-  const auto answered = [&] {
-    std::error_code ignored;
-    return std::filesystem::exists(answer, ignored);
+  const std::filesystem::path journals = journals_of(launch.folder);
+  if (::mkdir(journals.c_str(), S_IRWXU) != 0) throw_errno("cannot make", journals.native(), errno);
+  const Guardian guardian(launch.folder, Guardian::Duty::everything);
+  const auto take_back = [&] {
+    const OutputsUndone undone = undo_outputs(journals);
+    for (const std::string& failure : undone.failures)
+      events.finding({"outputs-not-undone", Finding::Severity::warning, fmt::format("not taken back: {}", printable(failure))});
+    if (undone.failures.empty()) std::filesystem::remove_all(journals);
   };
-  std::optional<int> status;
-  while (!answered()) {
-    if (stop.stop_requested()) throw Interrupted();
-    if (!status) status = collect_children(process);
-    if (status && !answered())
-      throw Error(
-          "no loader with a state was iterated before the command ended: verify-resume needs a loader with state_dict() and load_state_dict(), such "
-          "as "
-          "torchdata's StatefulDataLoader or dsanalyze.Loader, in a script that imports PyTorch's DataLoader");
-    if (timing.clock->now() >= deadline.at)
-      throw Error(
-          fmt::format("the loader was not stopped and resumed within {:.0f} s: pass a longer --time-budget, or fewer --runs", launch.most_seconds));
-    timing.waiter->sleep_until(timing.clock->after(answer_look_seconds).at);
+  try {
+    ResumeResult result = Proof(launch, timing).wait(stop);
+    take_back();
+    result.tool = this_tool();
+    result.command = launch.command;
+    result.settings = launch.settings;
+    return result;
+  } catch (...) {
+    take_back();
+    throw;
   }
-  ResumeResult result = resume_result_of(read_file(answer, most_answer_bytes));
-  result.tool = this_tool();
-  result.command = launch.command;
-  result.settings = launch.settings;
-  return result;
 }
 
 }  // namespace dsanalyze

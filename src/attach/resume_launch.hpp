@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/events.hpp"
 #include "base/process/spawn.hpp"
 #include "core/records/resume_result.hpp"
 
@@ -21,8 +22,9 @@ struct ResumeLaunch {
 };
 
 /// Starts a script, whose first loader with a state is stopped and resumed in place of the training, and ends it. No process of it is left when this
-/// returns or throws. Throws UsageError when there is no such program, Error where no such loader was seen, where it failed, or where that took
-/// longer than `most_seconds`; Interrupted when asked to stop. The calling process becomes the parent of what the command leaves behind.
-ResumeResult prove_resume(const ResumeLaunch& launch, const std::stop_token& stop, Timing timing);
+/// returns or throws, and what it changed among the user's files is taken back. Throws UsageError when there is no such program, Error where no such
+/// loader was seen, where it failed, or where that took longer than `most_seconds`; Interrupted when asked to stop. The calling process becomes the
+/// parent of what the command leaves behind.
+ResumeResult prove_resume(const ResumeLaunch& launch, EventSink& events, const std::stop_token& stop, Timing timing);
 
 }  // namespace dsanalyze

@@ -89,7 +89,7 @@ class Gpu {
   virtual std::unique_ptr<GpuMark> make_mark() = 0;
 };
 
-/// The GPUs of this machine that CUDA shows to this process. Must outlive what it opens.
+/// The GPUs of this machine that CUDA shows to this process. What it opened may outlive it.
 class GpuDriver {
  public:
   virtual ~GpuDriver() = default;

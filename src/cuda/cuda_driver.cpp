@@ -22,7 +22,9 @@ using namespace cuda;
 /// An opened GPU, which lives as long as anything that it gave out.
 class Opened {
  public:
-  Opened(const DriverLibrary& driver, Device device, const GpuInfo& gpu, const std::string& image) : m_driver(driver), m_device(device) {
+  Opened(std::shared_ptr<const DriverLibrary> library, Device device, const GpuInfo& gpu, const std::string& image)
+      : m_library(std::move(library)), m_driver(*m_library), m_device(device) {
+    const DriverLibrary& driver = m_driver;
     driver.require(driver->cuDevicePrimaryCtxRetain(&m_context, device), gpu.name);
     try {
       enter();
@@ -55,6 +57,7 @@ class Opened {
     m_driver->cuDevicePrimaryCtxRelease_v2(m_device);
   }
 
+  std::shared_ptr<const DriverLibrary> m_library;
   const DriverLibrary& m_driver;
   Device m_device;
   Context m_context = nullptr;
@@ -232,9 +235,9 @@ class CudaGpu final : public Gpu {
 
 class CudaDriver final : public GpuDriver {
  public:
-  explicit CudaDriver(std::filesystem::path kernels) : m_kernels(std::move(kernels)), m_version(version_text(m_driver.version())) {
+  explicit CudaDriver(std::filesystem::path kernels) : m_kernels(std::move(kernels)), m_version(version_text(m_driver->version())) {
     int count = 0;
-    m_driver.require(m_driver->cuDeviceGetCount(&count), "the number of GPUs");
+    m_driver->require((*m_driver)->cuDeviceGetCount(&count), "the number of GPUs");
     for (int number = 0; number < count; ++number) m_gpus.push_back(described(device_of(number)));
   }
   [[nodiscard]] std::span<const GpuInfo> gpus() const override { return m_gpus; }
@@ -249,24 +252,24 @@ class CudaDriver final : public GpuDriver {
  private:
   [[nodiscard]] Device device_of(int number) const {
     Device device = 0;
-    m_driver.require(m_driver->cuDeviceGet(&device, number), fmt::format("GPU {}", number));
+    m_driver->require((*m_driver)->cuDeviceGet(&device, number), fmt::format("GPU {}", number));
     return device;
   }
   [[nodiscard]] int attribute(int which, Device device) const {
     int value = 0;
-    m_driver.require(m_driver->cuDeviceGetAttribute(&value, which, device), "a property of the GPU");
+    m_driver->require((*m_driver)->cuDeviceGetAttribute(&value, which, device), "a property of the GPU");
     return value;
   }
   [[nodiscard]] GpuInfo described(Device device) const {
     GpuInfo info;
     std::array<char, 256> text{};
-    m_driver.require(m_driver->cuDeviceGetName(text.data(), static_cast<int>(text.size() - 1), device), "the GPU's name");
+    m_driver->require((*m_driver)->cuDeviceGetName(text.data(), static_cast<int>(text.size() - 1), device), "the GPU's name");
     info.name = printable(text.data());
     text.fill(0);
-    m_driver.require(m_driver->cuDeviceGetPCIBusId(text.data(), static_cast<int>(text.size() - 1), device), "the GPU's place on the bus");
+    m_driver->require((*m_driver)->cuDeviceGetPCIBusId(text.data(), static_cast<int>(text.size() - 1), device), "the GPU's place on the bus");
     info.pci = printable(text.data());
     std::size_t bytes = 0;
-    m_driver.require(m_driver->cuDeviceTotalMem_v2(&bytes, device), "the GPU's memory");
+    m_driver->require((*m_driver)->cuDeviceTotalMem_v2(&bytes, device), "the GPU's memory");
     info.memory_bytes = bytes;
     info.compute_major = attribute(Attribute::compute_major, device);
     info.compute_minor = attribute(Attribute::compute_minor, device);
@@ -275,7 +278,7 @@ class CudaDriver final : public GpuDriver {
     return info;
   }
 
-  DriverLibrary m_driver;
+  std::shared_ptr<const DriverLibrary> m_driver = std::make_shared<const DriverLibrary>();
   std::filesystem::path m_kernels;
   std::string m_version;
   std::vector<GpuInfo> m_gpus;

@@ -11,6 +11,11 @@
 namespace dsanalyze {
 namespace {
 
+/// The first of them that something is said of.
+const GpuState& first_of(const std::vector<GpuState>& gpus, const std::function<std::string(const GpuState&)>& said) {
+  return *std::ranges::find_if(gpus, [&](const GpuState& gpu) { return !said(gpu).empty(); });
+}
+
 /// What is said of each GPU that has something to say, in one line: "H200 (0000:3b:00.0): 8 lanes of 16".
 std::string of_each(const std::vector<GpuState>& gpus, const std::function<std::string(const GpuState&)>& said) {
   std::vector<std::string> parts;
@@ -21,6 +26,9 @@ std::string of_each(const std::vector<GpuState>& gpus, const std::function<std::
 
 /// The GPUs that there are to look at; where there are none, `answer` is what the check comes to.
 const std::vector<GpuState>* gpus_of(const DoctorContext& context, std::optional<DoctorAnswer>& answer) {
+  const AcceleratorKind accelerator = context.inputs.settings.accelerator;
+  const bool matters = accelerator == AcceleratorKind::none || accelerator == AcceleratorKind::cuda || accelerator == AcceleratorKind::pytorch;
+  if (!matters) return nullptr;
   const GpuStates& states = context.system.gpus();
   if (!states.gpus.empty()) return &states.gpus;
   answer = states.why_none.empty() ? std::optional<DoctorAnswer>() : not_known(states.why_none);
@@ -79,7 +87,7 @@ std::optional<DoctorAnswer> look_at_gpu_link(const DoctorContext& context) {
     return fine(fmt::format("PCI Express {}, {} lanes", *first.link_generation_most, *first.link_width));
   }
   DoctorAnswer answer{DoctorStatus::warning, narrow, "Put it into a slot with all lanes, and look at the links on the way:", {}};
-  answer.commands = {context.as_root(fmt::format("lspci -vv -s {} | grep -E 'LnkCap|LnkSta'", gpus->front().pci))};
+  answer.commands = {context.as_root(fmt::format("lspci -vv -s {} | grep -E 'LnkCap|LnkSta'", first_of(*gpus, link_text).pci))};
   return answer;
 }
 
@@ -134,19 +142,21 @@ std::optional<DoctorAnswer> look_at_gpu_place(const DoctorContext& context) {
   if (gpus == nullptr) return none;
   const std::vector<int>& allowed = context.inputs.host.cpus_allowed;
   const auto cpus_text = [&](const GpuState& gpu) { return context.read("/sys/bus/pci/devices/" + gpu.pci + "/local_cpulist").text; };
-  const std::string far = of_each(*gpus, [&](const GpuState& gpu) {
+  const auto far_text = [&](const GpuState& gpu) {
     const auto near = cpus_text(gpu);
     if (!near || near->empty()) return std::string();
     const std::vector<int> near_cpus = parse_cpu_list(*near);
     const bool any = std::ranges::any_of(allowed, [&](int cpu) { return std::ranges::find(near_cpus, cpu) != near_cpus.end(); });
     return any ? std::string() : fmt::format("beside CPUs {}, none of which this process may use", *near);
-  });
+  };
+  const std::string far = of_each(*gpus, far_text);
   if (far.empty()) {
     if (!cpus_text(gpus->front())) return not_known("the kernel does not tell which CPUs the GPU is beside");
     return fine("beside CPUs that this process may use");
   }
   DoctorAnswer answer{DoctorStatus::warning, far, "Run on the CPUs of its node:", {}};
-  answer.commands = {{DoctorCommand::Where::here, fmt::format("taskset -c {} dsanalyze profile ...", cpus_text(gpus->front()).value_or("CPUS"))}};
+  answer.commands = {
+      {DoctorCommand::Where::here, fmt::format("taskset -c {} dsanalyze profile ...", cpus_text(first_of(*gpus, far_text)).value_or("CPUS"))}};
   return answer;
 }
 

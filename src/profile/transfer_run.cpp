@@ -147,7 +147,7 @@ class BatchRounds final : public Rounds {
     for (std::size_t slice = 0; slice < m_layout.slices.size(); ++slice) {
       const std::byte* const samples = m_sources[slice].memory.bytes().data();
       if (m_feed == MeshFeed::broadcast) {
-        for (Path& path : std::span(m_paths).subspan(at, m_layout.slices[slice].size())) m_all->stream->wait_for(*path.mark);  // the round before
+        for (Path& path : m_paths) m_all->stream->wait_for(*path.mark);  // all that still reads what was there before
         m_all->stream->copy_in(m_all->to->address(), samples, m_all->to->size());
         m_all->mark->set(*m_all->stream);
       }

@@ -213,6 +213,10 @@ BottleneckRecord find_bottleneck(const ProfileResult& result, const std::optiona
   } else if (!unknown.empty()) {
     record.reason = fmt::format("{}, but {} of one window, which shows no scatter: profile longer (--time-budget)", rates,
                                 fmt::format("{} {}", fmt::join(unknown, " and "), unknown.size() == 1 ? "is" : "are"));
+  } else if (rule.resource == Resource::gpu && result.transfer && known_interval(*result.transfer).overlaps(known_interval(*result.ingestion))) {
+    record.confident = false;
+    record.reason = fmt::format("inconclusive whether copies or training: {} [H] and {} [G] samples/s, and their 95 % intervals overlap",
+                                format_number(result.transfer->samples_per_s), format_number(result.ingestion->samples_per_s));
   } else if (!apart) {
     record.reason = fmt::format("too close to call: {}, and their 95 % intervals overlap", rates);
   } else {

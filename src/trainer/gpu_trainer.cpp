@@ -1,5 +1,7 @@
 #include "gpu_trainer.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <deque>
@@ -13,15 +15,16 @@ namespace dsanalyze {
 namespace {
 
 constexpr std::size_t steps_ahead = 2;
-constexpr double longest_wait = 30;  // of a GPU that has nothing else to do
+constexpr double longest_wait = 30;  // of a GPU beyond what its work takes
 constexpr Bytes touched_bytes = Bytes{256} << 20;
 
 /// One device: what it holds of its GPU.
 class Lane {
  public:
-  Lane(std::shared_ptr<Gpu> gpu, const DevicePart& part, Bytes part_bytes)
+  /// `lanes`: that the GPU stands for.
+  Lane(std::shared_ptr<Gpu> gpu, std::size_t lanes, const DevicePart& part, Bytes part_bytes)
       : m_gpu(std::move(gpu)), m_part(part), m_copies(m_gpu->make_stream()), m_steps(m_gpu->make_stream()) {
-    m_touched = m_gpu->allocate(std::clamp(m_gpu->info().memory_bytes / 16, Bytes{1} << 20, touched_bytes));
+    m_touched = m_gpu->allocate(std::clamp(m_gpu->info().memory_bytes / 16, Bytes{1} << 20, touched_bytes) / lanes);
     if (part_bytes > 0)
       for (auto& buffer : m_buffers) buffer = m_gpu->allocate(part_bytes);
     for (Marks& marks : m_marks) marks = {m_gpu->make_mark(), m_gpu->make_mark(), m_gpu->make_mark()};
@@ -81,6 +84,7 @@ struct Part {
 struct Step {
   std::vector<Part> parts;
   bool started = false;
+  Nanoseconds overdue = 0;  ///< of a step that was started: when its GPU no longer answers
 };
 
 class GpuTrainer final : public Trainer {
@@ -88,7 +92,9 @@ class GpuTrainer final : public Trainer {
   GpuTrainer(const GpuTrainerOptions& options, std::span<const std::shared_ptr<Gpu>> gpus, Timing timing) : m_options(options), m_timing(timing) {
     for (const auto& devices : options.layout.slices) {
       Slice& slice = m_slices.emplace_back();
-      for (const DevicePart& part : devices) slice.lanes.emplace_back(gpus[part.device], part, options.memory ? part_bytes(part, options.tensor) : 0);
+      for (const DevicePart& part : devices)
+        slice.lanes.emplace_back(gpus[part.device], std::ranges::count(gpus, gpus[part.device]), part,
+                                 options.memory ? part_bytes(part, options.tensor) : 0);
       for (Lane& lane : slice.lanes) slice.last_ends.push_back(lane.start(timing));
     }
   }
@@ -116,7 +122,11 @@ class GpuTrainer final : public Trainer {
       }
       if (count > 0) break;
       const auto next = std::ranges::find_if(m_steps, &Step::started);
-      if (next == m_steps.end() || !wait_until_done(*next, deadline)) break;
+      if (next == m_steps.end()) break;
+      if (wait_until_done(*next, deadline)) continue;
+      if (m_timing.clock->now() >= next->overdue)
+        throw Error(fmt::format("the GPU did not end a step within {:.0f} s of its time: does another program hold it? (nvidia-smi)", longest_wait));
+      break;
     }
     return count;
   }
@@ -164,6 +174,8 @@ class GpuTrainer final : public Trainer {
       }
     }
     step.started = true;
+    // It may stand behind others that take as long.
+    step.overdue = m_timing.clock->after(longest_wait + (steps_ahead + 1) * largest / m_options.samples_per_second).at;
   }
   [[nodiscard]] bool is_done(const Step& step) const {
     return step.started && std::ranges::all_of(step.parts, [&](const Part& part) {

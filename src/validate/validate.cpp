@@ -184,6 +184,8 @@ std::string cannot_run(const ProfileInputs& base, const ProfileResult& profile, 
   if (!changed.why_not.empty()) return changed.why_not;
   const ProfileSettings& settings = changed.settings;
   if (!answer.ingestion) return "without an accelerator nothing trains";
+  if (settings.accelerator == AcceleratorKind::cuda)
+    return "a profile in front of real GPUs is not run again by --validate yet: profile with the change";
   if (settings.share != JobSharing::none && !base.start_job) return "jobs that share are processes, and nothing here can start them";
   if (settings.prep == Seam::real && settings.cores > static_cast<int>(base.host.cpus_allowed.size()))
     return fmt::format("this process may use {} cores", base.host.cpus_allowed.size());

@@ -44,6 +44,18 @@ TEST_CASE("a GPU that is well is fine in every respect") {
   CHECK(says(machine.check("gpu-link"), "PCI Express 5, 16 lanes"));
 }
 
+TEST_CASE("of GPUs that nothing trains on nothing is said") {
+  MadeUpMachine machine;
+  machine.system.nvidia.gpus = {healthy()};
+  machine.system.nvidia.gpus[0].memory_errors = 3;
+  for (const AcceleratorKind kind : {AcceleratorKind::emulated, AcceleratorKind::cpu, AcceleratorKind::null}) {
+    machine.inputs.settings.accelerator = kind;
+    CHECK(machine.check("gpu-memory").code.empty());
+  }
+  machine.inputs.settings.accelerator = AcceleratorKind::cuda;
+  CHECK(machine.status("gpu-memory") == warning);
+}
+
 TEST_CASE("a narrow link and an old slot are warnings that name the GPU") {
   MadeUpMachine machine;
   machine.system.nvidia.gpus = {healthy(), healthy()};

@@ -26,9 +26,12 @@ class Resumable(DataLoader):
         super().__init__(dataset, batch_size=batch_size, num_workers=num_workers, collate_fn=collate_fn)
         self.order_seed, self.epoch_at, self.taken = order_seed, 0, 0
 
+    def __eq__(self, other): return self is other  # and no hash
+
     def __iter__(self):
         if mistake == 'fails': raise ValueError('no such file: list.txt')
         if mistake == 'hangs': time.sleep(600)
+        if mistake == 'seed': self.order_seed = torch.initial_seed() % 1000003
         generator = torch.Generator().manual_seed(self.order_seed + self.epoch_at)
         order = torch.randperm(len(self.dataset), generator=generator).tolist()[self.taken * self.batch_size:]
         for batch in DataLoader(self.dataset, sampler=order, batch_size=self.batch_size, num_workers=self.num_workers, collate_fn=self.collate_fn):
@@ -40,14 +43,23 @@ class Resumable(DataLoader):
     def load_state_dict(self, state):
         self.epoch_at, self.taken = state['epoch'], state['taken']
         if mistake == 'workers' and state['workers'] != self.num_workers: raise AssertionError
+        if mistake == 'alone' and self.taken and not self.num_workers: self.taken += 1
         if mistake == 'repeats' and self.taken: self.taken -= 1
         if mistake == 'skips' and self.taken: self.taken += 1
 
+if mistake == 'leaves': sys.exit(3)
+if mistake == 'dies': os.kill(os.getpid(), 9)
 if mistake == 'plain':
     loader = DataLoader(list(range(50)), batch_size=4)
 else:
     loader = Resumable(Numbers())
 open('started', 'w').close()
+if mistake == 'trains':
+    weight = torch.nn.Parameter(torch.zeros(1))
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    for batch in DataLoader(list(range(50)), batch_size=4):
+        weight.sum().backward(); optimizer.step(); scheduler.step()
 for batch in loader:
     pass
 open('trained', 'w').close()
@@ -85,7 +97,7 @@ class VerifyResume(unittest.TestCase):
         jsonschema.validate(record, schema)
 
     def test_lost_and_repeated_samples_are_named_with_their_stops(self):
-        for mistake, what in (('repeats', 'repeated'), ('skips', 'lost')):
+        for mistake, what in (('repeats', 'repeated'), ('skips', 'lost'), ('seed', 'lost'), ('alone', 'lost')):
             with self.subTest(mistake):
                 run = self.verify(mistake)
                 self.assertEqual(run.returncode, 1, run.stderr)
@@ -108,8 +120,59 @@ class VerifyResume(unittest.TestCase):
         record = json.loads(run.stdout)
         self.assertEqual((record['by'], record['samples'], record['proved'], record['workers']), ('values', 96, True, []))
 
+    def test_what_the_loader_is_made_of_may_need_the_dataset_itself(self):
+        (self.folder / 'train.py').write_text(SCRIPT.replace("super().__init__(dataset,", "self.classes = dataset.classes; super().__init__(dataset,").replace(
+            "raise RuntimeError('a sample was read')", "return torch.tensor(index)").replace("    def __len__(self): return 50", "    classes = 3\n    def __len__(self): return 50", 1))
+        run = self.verify('', options=('--runs', '3', '--json'))
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual(json.loads(run.stdout)['by'], 'values')
+
+    def test_a_process_of_the_scripts_own_proves_and_its_files_are_taken_back(self):
+        (self.folder / 'train.py').write_text(SCRIPT.split('open(')[0].replace('loader = Resumable(Numbers())', 'pass') + """
+def main():
+    open('written', 'w').close()
+    for batch in Resumable(Numbers()): pass
+    open('trained', 'w').close()
+if __name__ == '__main__':
+    import multiprocessing
+    process = multiprocessing.get_context('fork').Process(target=main)
+    process.start(); process.join()
+""")
+        run = self.verify('', options=('--runs', '3', '--json'))
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertTrue(json.loads(run.stdout)['proved'])
+        self.assertFalse((self.folder / 'trained').exists())
+
+    def test_a_python_without_the_hook_is_named(self):
+        run = self.verify(command=[sys.executable, '-I', 'train.py', 'hangs'], options=('--time-budget', '60s'))
+        self.assertEqual(run.returncode, 1, run.stdout + run.stderr)
+        self.assertIn('without having loaded dsanalyze\'s hook', run.stderr)
+
+    def test_a_launcher_that_is_killed_leaves_no_process(self):
+        environment = {name: value for name, value in os.environ.items() if name != 'PYTHONPATH'}
+        marker = f'killed-{os.getpid()}'
+        with subprocess.Popen([PROGRAM, 'verify-resume', '--', sys.executable, 'train.py', 'hangs', marker], cwd=self.folder, env=environment, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL) as process:
+            deadline = time.monotonic() + 60
+            while not (self.folder / 'started').exists() and time.monotonic() < deadline:
+                time.sleep(0.05)
+            process.kill()
+            process.wait()
+        deadline = time.monotonic() + 30
+        left = [marker]
+        while left and time.monotonic() < deadline:
+            lines = subprocess.run(['ps', '-eo', 'args'], capture_output=True, text=True, check=True).stdout.splitlines()
+            left = [line for line in lines if marker in line]
+            time.sleep(0.2)
+        self.assertEqual(left, [])
+
     def test_what_cannot_be_proved_is_an_error_that_says_why(self):
-        for mistake, said in (('plain', 'no loader with a state was iterated'), ('fails', 'ValueError: no such file: list.txt')):
+        for mistake, said in (('plain', 'no loader with a state was iterated'), ('trains', 'took a step before a loader with a state was iterated'), ('fails', 'ValueError: no such file: list.txt')):
+            with self.subTest(mistake):
+                run = self.verify(mistake)
+                self.assertEqual(run.returncode, 1, run.stdout + run.stderr)
+                self.assertIn(said, run.stderr)
+        for mistake, said in (('leaves', 'ended with exit status 3'), ('dies', 'was killed by signal 9')):
             with self.subTest(mistake):
                 run = self.verify(mistake)
                 self.assertEqual(run.returncode, 1, run.stdout + run.stderr)

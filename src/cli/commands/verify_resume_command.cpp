@@ -40,6 +40,8 @@ class VerifyResumeCommand final : public Command {
     context.typed.put(launch.settings);
     launch.settings.seed = context.options.seed;
     context.typed.set(launch.most_seconds, "--time-budget", parse_seconds);
+    if (!(launch.most_seconds > 0)) throw UsageError("--time-budget: found 0, expected a time above 0");
+    if (!context.typed.given("--workers")) launch.settings.workers.clear();
     launch.hook = hook_directory();
     if (context.options.json) launch.output = SpawnWay::Output::to_stderr;
     const PrivateFolder folder;
@@ -47,7 +49,7 @@ class VerifyResumeCommand final : public Command {
     context.events.note(fmt::format(
         "plan: start the command, and stop and resume its first loader with a state, {} runs of {} epochs with {} stops each; nothing is trained",
         launch.settings.runs, launch.settings.epochs, launch.settings.stops));
-    const ResumeResult result = prove_resume(launch, context.stop, system_timing());
+    const ResumeResult result = prove_resume(launch, context.events, context.stop, system_timing());
     Outcome outcome;
     outcome.json = to_json(result);
     outcome.text = summary(result);

@@ -110,7 +110,7 @@ constexpr std::array command_rows{
         .sets<&ResumeSettings::runs, Whole<1, 10'000>>()
         .on("verify-resume", "resume"),
     option("--stops", "N", "of each run ({default})").sets<&ResumeSettings::stops, Whole<1, 1000>>().on("verify-resume", "resume"),
-    option("--workers", "LIST", "num_workers from one stop to the next, in turn (1,2,1)")
+    option("--workers", "LIST", "num_workers from one stop to the next, in turn (the script's own, 2, its own, 1)")
         .sets<&ResumeSettings::workers, Whole<0, 512>>()
         .on("verify-resume", "resume"),
     option("--time-budget", "TIME", "longer is an error (10min)").on("verify-resume", "resume"),

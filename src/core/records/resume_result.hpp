@@ -14,8 +14,8 @@ namespace dsanalyze {
 struct ResumeSettings {
   int epochs = 2;
   int runs = 10;
-  int stops = 3;                      ///< of each run
-  std::vector<int> workers{1, 2, 1};  ///< num_workers from one stop to the next, in turn
+  int stops = 3;             ///< of each run
+  std::vector<int> workers;  ///< num_workers from one stop to the next, in turn; empty: the script's own, 2, its own and 1
   std::uint64_t seed = 1;
 };
 

@@ -97,7 +97,7 @@ def _leave(what, error=None):
 
 def _quiet_tracker():
     """A profiled training is ended before its processes remove their semaphores: Python's resource tracker removes them, and need not warn of it."""
-    if os.environ.get('DSANALYZE_ATTACH_MODE') != 'phases' or 'multiprocessing.resource_tracker' not in ' '.join(getattr(sys, 'orig_argv', ())):
+    if os.environ.get('DSANALYZE_ATTACH_MODE') not in ('phases', 'resume') or 'multiprocessing.resource_tracker' not in ' '.join(getattr(sys, 'orig_argv', ())):
         return
     if 'warnings' in sys.modules:
         sys.modules['warnings'].filterwarnings('ignore', 'resource_tracker')
