@@ -20,7 +20,8 @@ constexpr double copying_seconds = 0.02;  ///< about; by the GPU's clock, whose 
 constexpr double least_copies = 4;        ///< of a window on each stream: what starting the first one takes does not show
 constexpr std::size_t most_estimates = 40;
 constexpr std::size_t least_estimates = 5;
-constexpr double longest_window = 30;  ///< of a GPU that answers no more
+constexpr double never_too_long = 0.1;  ///< of one point of the curve
+constexpr double longest_window = 30;   ///< of a GPU that answers no more
 
 /// Memory of this process that copies read.
 struct Source {
@@ -48,8 +49,8 @@ class Rounds {
   explicit Rounds(Timing timing) : m_timing(timing) {}
   virtual ~Rounds() = default;
 
-  /// Whether an estimate takes no longer than that.
-  bool fits(double seconds_for_it) { return seconds(1) * least_copies * least_estimates <= seconds_for_it; }
+  /// Whether an estimate takes no longer than that, or hardly any time.
+  bool fits(double seconds_for_it) { return seconds(1) * least_copies * least_estimates <= std::max(seconds_for_it, never_too_long); }
 
   /// Seconds of so many rounds, of the GPU that takes longest.
   double seconds(std::size_t rounds) {
