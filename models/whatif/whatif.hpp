@@ -109,12 +109,16 @@ struct WhatIfQuestion {
 /// P goes with cores by the fitted scalability law (core/scaling.hpp), G with the accelerators' number and speed linearly and with the batch size by
 /// the fitted step time, H with the number of accelerators, each of which has a link of its own, S with request size and concurrency by its curve; of
 /// a cache that is not MinIO the misses are the model's (MissModel). Several jobs and several servers: models/sharing.hpp, models/servers.hpp; rates
-/// are then totals of all of them. Without G, the answers are what the data side can feed: min(F, P). Findings: cache-not-minio, prep-extrapolated,
-/// storage-extrapolated, batch-not-measured, cache-larger-than-dataset, data-side-only, too-close-to-call, page-cache-of-servers,
-/// impossible-left-out, extrapolated-far, interference. Advice, each with steps for the user's own loader: more-workers, add-cache, faster-storage,
-/// pack-into-shards, add-cores, prep-does-not-scale, fewer-accelerators, smaller-transfers, share-prep (when jobs are asked about), nothing-to-gain,
-/// measure-accelerator, too-close. Throws UsageError for a change that the model lacks the base of (says what to give), for jobs together with
-/// servers, for a balance from storage without locality, for other numbers of workers, and for more than 100,000 combinations.
+/// are then totals of all of them. Without G, the answers are what the data side can feed: min(F, P).
+///
+/// Findings: cache-not-minio, prep-extrapolated, storage-extrapolated, batch-not-measured, cache-larger-than-dataset, data-side-only,
+/// too-close-to-call, page-cache-of-servers, impossible-left-out, extrapolated-far, interference.
+///
+/// Advice, each with steps for the user's own loader: more-workers, add-cache, faster-storage, pack-into-shards, add-cores, prep-does-not-scale,
+/// fewer-accelerators, smaller-transfers, share-prep (when jobs are asked about), nothing-to-gain, measure-accelerator, too-close.
+///
+/// Throws UsageError for a change that the model lacks the base of (says what to give), for jobs together with servers, for a balance from storage
+/// without locality, for other numbers of workers, and for more than 100,000 combinations.
 WhatIfResult answer(const RateModel& model, const WhatIfQuestion& question);
 
 /// answer() along three factors, each alone: the share of the dataset in the cache from 0 to 1, the cores of prep from one to twice those that are

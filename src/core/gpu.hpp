@@ -43,7 +43,7 @@ class GpuPinned {
 
 class GpuStream;
 
-/// A place in a stream's work (an event). It can be set again; whoever waits for it or asks for it means the last time.
+/// A place in a stream's work (an event). It can be set again; a wait for it, or a question about it, is about the last time.
 class GpuMark {
  public:
   virtual ~GpuMark() = default;
