@@ -1,37 +1,17 @@
-#include <dlfcn.h>
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "base/error.hpp"
 #include "core/gpu.hpp"
 #include "cuda/cuda_driver.hpp"
+#include "fake_gpu.hpp"
 
 using namespace dsanalyze;
 
 namespace {
-
-/// What the fake driver shows from its next start on.
-struct Fake {
-  explicit Fake(const char* settings) { ::setenv("FAKE_CUDA", settings, 1); }
-  ~Fake() { ::unsetenv("FAKE_CUDA"); }
-  /// Of what the program took and did not give back.
-  static int held() {
-    void* const library = ::dlopen("libcuda.so.1", RTLD_NOW);
-    return reinterpret_cast<int (*)()>(::dlsym(library, "fake_cuda_held"))();
-  }
-};
-
-std::filesystem::path kernels() {
-  const std::filesystem::path file = std::filesystem::temp_directory_path() / ("dsanalyze-kernels-" + std::to_string(::getpid()));
-  std::ofstream(file) << "compiled for every GPU";
-  return file;
-}
 
 std::string told_when_opened(const char* settings) {
   const Fake fake(settings);

@@ -1,16 +1,11 @@
-#include <dlfcn.h>
 #include <doctest/doctest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <memory>
-#include <string>
 #include <vector>
 
+#include "../cuda/fake_gpu.hpp"
 #include "base/error.hpp"
 #include "core/gpu.hpp"
 #include "core/mesh.hpp"
@@ -22,23 +17,6 @@
 using namespace dsanalyze;
 
 namespace {
-
-/// What the fake driver shows from its next start on.
-struct Fake {
-  explicit Fake(const char* settings) { ::setenv("FAKE_CUDA", settings, 1); }
-  ~Fake() { ::unsetenv("FAKE_CUDA"); }
-  /// Of what the program took and did not give back.
-  static int held() {
-    void* const library = ::dlopen("libcuda.so.1", RTLD_NOW);
-    return reinterpret_cast<int (*)()>(::dlsym(library, "fake_cuda_held"))();
-  }
-};
-
-std::filesystem::path kernels() {
-  const std::filesystem::path file = std::filesystem::temp_directory_path() / ("dsanalyze-kernels-" + std::to_string(::getpid()));
-  std::ofstream(file) << "compiled for every GPU";
-  return file;
-}
 
 /// Batches of one sample of 1 KiB each, whose bytes are the batch's number.
 struct Slots {

@@ -1,4 +1,5 @@
 """`dsanalyze verify-resume -- COMMAND`: what it says of a script's loader, and that nothing of the script is left."""
+import contextlib
 import json
 import os
 import pathlib
@@ -143,26 +144,39 @@ if __name__ == '__main__':
         self.assertTrue(json.loads(run.stdout)['proved'])
         self.assertFalse((self.folder / 'trained').exists())
 
+    @contextlib.contextmanager
+    def hanging(self, marker):
+        """The program while it proves a script that hangs, once that script runs; `marker` is in the command line of each of its processes."""
+        environment = {name: value for name, value in os.environ.items() if name != 'PYTHONPATH'}
+        with subprocess.Popen([PROGRAM, 'verify-resume', '--', sys.executable, 'train.py', 'hangs', marker], cwd=self.folder, env=environment, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL) as process:
+            deadline = time.monotonic() + 60
+            while not (self.folder / 'started').exists() and time.monotonic() < deadline:
+                time.sleep(0.05)
+            try:
+                yield process
+            finally:
+                process.kill()
+
+    @staticmethod
+    def running(marker):
+        lines = subprocess.run(['ps', '-eo', 'args'], capture_output=True, text=True, check=True).stdout.splitlines()
+        return [line for line in lines if marker in line]
+
     def test_a_python_without_the_hook_is_named(self):
         run = self.verify(command=[sys.executable, '-I', 'train.py', 'hangs'], options=('--time-budget', '60s'))
         self.assertEqual(run.returncode, 1, run.stdout + run.stderr)
         self.assertIn('without having loaded dsanalyze\'s hook', run.stderr)
 
     def test_a_launcher_that_is_killed_leaves_no_process(self):
-        environment = {name: value for name, value in os.environ.items() if name != 'PYTHONPATH'}
         marker = f'killed-{os.getpid()}'
-        with subprocess.Popen([PROGRAM, 'verify-resume', '--', sys.executable, 'train.py', 'hangs', marker], cwd=self.folder, env=environment, stdout=subprocess.DEVNULL,
-                              stderr=subprocess.DEVNULL) as process:
-            deadline = time.monotonic() + 60
-            while not (self.folder / 'started').exists() and time.monotonic() < deadline:
-                time.sleep(0.05)
+        with self.hanging(marker) as process:
             process.kill()
             process.wait()
         deadline = time.monotonic() + 30
         left = [marker]
         while left and time.monotonic() < deadline:
-            lines = subprocess.run(['ps', '-eo', 'args'], capture_output=True, text=True, check=True).stdout.splitlines()
-            left = [line for line in lines if marker in line]
+            left = self.running(marker)
             time.sleep(0.2)
         self.assertEqual(left, [])
 
@@ -186,18 +200,12 @@ if __name__ == '__main__':
         self.assertIn('which script?', run.stderr)
 
     def test_an_interrupt_ends_it_at_once_and_leaves_no_process(self):
-        environment = {name: value for name, value in os.environ.items() if name != 'PYTHONPATH'}
         marker = f'marker-{os.getpid()}'
-        with subprocess.Popen([PROGRAM, 'verify-resume', '--', sys.executable, 'train.py', 'hangs', marker], cwd=self.folder, env=environment, stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE) as process:
-            deadline = time.monotonic() + 60
-            while not (self.folder / 'started').exists() and time.monotonic() < deadline:
-                time.sleep(0.05)
+        with self.hanging(marker) as process:
             process.send_signal(2)
-            process.communicate(timeout=30)
+            process.wait(timeout=30)
             self.assertEqual(process.returncode, 130)
-        lines = subprocess.run(['ps', '-eo', 'args'], capture_output=True, text=True, check=True).stdout.splitlines()
-        self.assertEqual([line for line in lines if marker in line], [])
+        self.assertEqual(self.running(marker), [])
 
 
 if __name__ == '__main__':
