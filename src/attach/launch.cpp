@@ -23,6 +23,7 @@
 #include "base/text/text.hpp"
 #include "guardian.hpp"
 #include "hook_server.hpp"
+#include "hook_signs.hpp"
 #include "standstill.hpp"
 
 namespace dsanalyze {
@@ -81,14 +82,14 @@ class Launch {
     if (m_settings.mode == AttachMode::phases) m_launched.others = others();
     if (m_tracer) m_launched.accesses = m_tracer->take();
     m_launched.training = m_conductor.training();
-    for (const auto& [process, fault] : left_by_processes("unwatched-"))
+    for (const auto& [process, fault] : left_by_processes(m_settings.folder, "unwatched-"))
       m_launched.training.notes.push_back(
           {"process-not-watched", fmt::format("what process {} changed among your files is not taken back: {}", process, fault)});
     m_launched.finished = m_conductor.finished();
     if (m_settings.mode == AttachMode::passive) {
       m_launched.left_behind = m_tree.living();
       if (!m_launched.heard) check_hook();
-      if (!m_launched.heard && m_deaf) fail(deaf_text());
+      if (!m_launched.heard && m_deaf) fail(unheard_text(*m_deaf));
     }
     if (m_settings.mode == AttachMode::phases && m_launched.failure.empty()) check_end();
     return std::move(m_launched);
@@ -318,49 +319,22 @@ class Launch {
     if (m_launched.heard) return;
     if (m_settings.mode == AttachMode::phases) check_hook();
     for (TreeProcess& process : m_tree.living()) {
-      if (!m_tree.maps(process.pid, "libtorch") || imports_with_hook(process.pid)) continue;
+      if (!m_tree.maps(process.pid, "libtorch") || imports_with_hook(m_settings.folder, process.pid)) continue;
       if (!m_deaf || m_deaf->pid != process.pid) m_deaf_since = now;
       m_deaf = std::move(process);
       return;
     }
   }
 
-  /// The hook leaves this file when the import of PyTorch begins, and speaks when the loader's module has been imported, which may be minutes later.
-  [[nodiscard]] bool imports_with_hook(int process) const {
-    std::error_code ignored;
-    return std::filesystem::exists(m_settings.folder / fmt::format("torch-{}", process), ignored);
-  }
-
-  /// What processes have left for this program in files of this kind ("fault-4711"), by PID.
-  [[nodiscard]] std::vector<std::pair<std::string, std::string>> left_by_processes(const std::string& kind) const {
-    constexpr std::size_t most_bytes = 4096;
-    std::vector<std::pair<std::string, std::string>> left;
-    std::error_code error;
-    for (std::filesystem::directory_iterator each(m_settings.folder, error), end; !error && each != end; each.increment(error)) {
-      const std::string name = each->path().filename().native();
-      if (!name.starts_with(kind)) continue;
-      if (std::string text = read_file(each->path(), most_bytes); !text.empty())  // Else it is just being written.
-        left.emplace_back(name.substr(kind.size()), printable(text));
-    }
-    return left;
-  }
-
   /// Fails where the hook could not be installed in a process: it has left the reason, and may have ended since.
   void check_hook() {
-    for (const auto& [process, fault] : left_by_processes("fault-"))
+    for (const auto& [process, fault] : left_by_processes(m_settings.folder, "fault-"))
       fail(fmt::format("process {} uses PyTorch, and dsanalyze's hook cannot work there: {}. PyTorch 1.13 and newer are supported", process, fault));
-  }
-
-  [[nodiscard]] std::string deaf_text() const {
-    return fmt::format(
-        "process {} ({}) uses PyTorch without having loaded dsanalyze's hook: it was started with python -I, -E or -S, as another user, or with an "
-        "environment of its own. Start it without these, or with PYTHONPATH and the DSANALYZE_ variables handed on",
-        m_deaf->pid, printable(m_deaf->command));
   }
 
   void check_start(Nanoseconds now) {
     if (m_launched.first_step_seconds > 0) return;
-    if (!m_launched.heard && m_deaf && to_seconds(now - m_deaf_since) > deaf_seconds) throw Error(deaf_text());
+    if (!m_launched.heard && m_deaf && to_seconds(now - m_deaf_since) > deaf_seconds) throw Error(unheard_text(*m_deaf));
     const std::optional<SeenMessage>& seen = m_conductor.training().seen;
     // Batches without gradients alone may be a validation before the training.
     if (seen && (seen->with_gradients > 0 || seen->backward > 0 || seen->optimizer_steps > 0) && !m_train_like_since) m_train_like_since = now;
@@ -406,7 +380,7 @@ class Launch {
     if (failed)
       throw Error(
           fmt::format("the command {} before it was profiled; run it alone to see why (here its standard input is empty)", how_it_ended(m_launched)));
-    if (!m_launched.heard && m_deaf) throw Error(deaf_text());
+    if (!m_launched.heard && m_deaf) throw Error(unheard_text(*m_deaf));
     if (!m_launched.heard)
       throw Error(
           "the command ended without having used PyTorch's DataLoader. In a PyTorch training another loader is followed where the script says "

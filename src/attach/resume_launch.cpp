@@ -15,6 +15,7 @@
 #include "base/system/files.hpp"
 #include "base/text/text.hpp"
 #include "guardian.hpp"
+#include "hook_signs.hpp"
 #include "launch.hpp"
 #include "outputs.hpp"
 
@@ -75,23 +76,18 @@ class Proof {
     const Nanoseconds now = m_timing.clock->now();
     if (now < m_next_look) return;
     m_next_look = m_timing.clock->after(tree_look_seconds).at;
-    std::error_code error;
-    for (std::filesystem::directory_iterator each(m_launch.folder, error), end; !error && each != end; each.increment(error))
-      if (each->path().filename().native().starts_with("fault-"))
-        throw Error("dsanalyze's hook cannot work in the command: " + printable(read_file(each->path(), most_answer_bytes)));
+    for (const auto& [process, fault] : left_by_processes(m_launch.folder, "fault-"))
+      throw Error("dsanalyze's hook cannot work in the command: " + fault);
     for (const TreeProcess& process : m_tree.living()) {
-      if (!m_tree.maps(process.pid, "libtorch") || is_there(m_launch.folder / fmt::format("torch-{}", process.pid))) continue;
+      if (!m_tree.maps(process.pid, "libtorch") || imports_with_hook(m_launch.folder, process.pid)) continue;
       if (!m_unheard) m_unheard = {process.pid, now};
       if (m_unheard->pid != process.pid || to_seconds(now - m_unheard->since) < unheard_seconds || is_child_of_heard(process)) continue;
-      throw Error(fmt::format(
-          "process {} ({}) uses PyTorch without having loaded dsanalyze's hook: it was started with python -I, -E or -S, as another user, or "
-          "with an environment of its own. Start it without these, or with PYTHONPATH and the DSANALYZE_ variables handed on",
-          process.pid, printable(process.command)));
+      throw Error(unheard_text(process));
     }
   }
 
   /// Forked by one that has the hook, and so has it too.
-  bool is_child_of_heard(const TreeProcess& process) const { return is_there(m_launch.folder / fmt::format("torch-{}", process.parent)); }
+  bool is_child_of_heard(const TreeProcess& process) const { return imports_with_hook(m_launch.folder, process.parent); }
 
   static void ended(int status) {
     constexpr const char* alone = "before it iterated a loader with a state; run it alone to see why (here its standard input is empty)";
