@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/close_range.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -29,6 +30,7 @@ constexpr int patient_looks = 20;
 constexpr int cleaning_looks = 70;  ///< for those that end by themselves once the others have
 constexpr int most_looks = 100;
 constexpr std::chrono::milliseconds between_looks{100};
+constexpr std::chrono::seconds longest_goodbye{2};
 
 void end_training(const std::string& environment) {
   for (int look = 0; look < most_looks; ++look) {
@@ -102,6 +104,11 @@ Guardian::Guardian(const std::filesystem::path& folder, Duty duty) {
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) throw Error("cannot start the process that cleans up if this one is killed");
 }
 
-Guardian::~Guardian() { ::send(m_link.get(), &over, 1, MSG_NOSIGNAL); }
+Guardian::~Guardian() {
+  ::send(m_link.get(), &over, 1, MSG_NOSIGNAL);
+  // Whoever looks when this process has ended finds no guardian either: its end of the link closes with it.
+  pollfd link{m_link.get(), POLLIN, 0};
+  ::poll(&link, 1, static_cast<int>(std::chrono::milliseconds(longest_goodbye).count()));
+}
 
 }  // namespace dsanalyze

@@ -18,7 +18,7 @@ namespace dsanalyze {
 namespace {
 
 constexpr std::uint64_t block = 4096;
-constexpr std::array<std::uint64_t, 6> sizes = {4096, 16'384, 65'536, 262'144, 1'048'576, 4'194'304};
+constexpr std::array<std::uint64_t, 6> request_sizes = {4096, 16'384, 65'536, 262'144, 1'048'576, 4'194'304};
 constexpr std::array<int, 5> concurrencies = {1, 4, 16, 64, 256};
 constexpr std::size_t requests_drawn = 8192;
 constexpr double least_point_seconds = 0.12;
@@ -57,10 +57,10 @@ std::vector<Point> points_by_weight(std::uint64_t own_bytes, int own_concurrency
     if (!there) points.push_back({bytes, concurrency});
   };
   add(own_bytes, own_concurrency);
-  for (const std::uint64_t bytes : sizes) add(bytes, own_concurrency);
+  for (const std::uint64_t bytes : request_sizes) add(bytes, own_concurrency);
   for (const int concurrency : concurrencies) add(own_bytes, concurrency);
   for (const int concurrency : concurrencies) {
-    for (const std::uint64_t bytes : sizes) add(bytes, concurrency);
+    for (const std::uint64_t bytes : request_sizes) add(bytes, concurrency);
   }
   return points;
 }

@@ -37,12 +37,14 @@ def numbers_in(text):
 
 
 class Ranks(program.ProgramTest):
-    def start(self, world, *arguments, rendezvous=None, dataset=f"emulated:imagenet-1k,samples={SAMPLES}", setting=EMULATED, each=None):
-        """A process a rank; its output is collected by finish()."""
+    def start(self, world, *arguments, rendezvous=None, dataset=f"emulated:imagenet-1k,samples={SAMPLES}", setting=EMULATED, each=None,
+              timeout="20s"):
+        """A process a rank; its output is collected by finish(). `timeout`: of silent ranks, longer than a busy machine keeps a process waiting."""
         meeting = rendezvous or self.folder / "meeting"
         processes = []
         for rank in range(world):
             own = each(rank) if each else []
+            own = own if "--peer-timeout" in own else ["--peer-timeout", timeout, *own]
             command = [program.PROGRAM, "profile", dataset, *setting, "--json", "--world", world, "--rank", rank, "--rendezvous", meeting, *arguments, *own]
             process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environment)
             self.addCleanup(self.end, process)
@@ -202,7 +204,7 @@ class Ranks(program.ProgramTest):
         cases = (("--seed", 0, "0", 8, "8"), ("--batch-size", 8, "8", 9, "9"), ("--accelerator", "emulated:40", "emulated 40", "null", "null"),
                  ("--runs", "full", "full", "prep,full", "prep,full"), ("--time-budget", "30s", "30", "60s", "60"),
                  ("--network", "real", "real", "emulated:1Gbit/s", "emulated 125000000"), ("--subset", "100%", "100 %", "90%", "90 %"),
-                 ("--cache", "minio", "minio", "lru", "lru"))
+                 ("--cache", "minio", "minio", "lru", "lru"), ("--peer-timeout", "1s", "1 s", "20s", "20 s"))
         differing = []
         for what, zeros, named, ones, named_too in cases:
             mode = "none" if what == "--cache" else "partitioned"
@@ -324,7 +326,7 @@ class Ranks(program.ProgramTest):
             self.assertEqual((code, json.loads(out)["schema"]), (1, "dsanalyze.error/1"), err)
 
     def test_a_rank_that_was_stopped_finds_itself_given_up(self):
-        processes = self.start(3, "--partition", "partitioned", "--cache-size", "50%", "--epochs", 60)
+        processes = self.start(3, "--partition", "partitioned", "--cache-size", "50%", "--epochs", 60, timeout="1s")
         self.wait_until_cached(processes[1])
         processes[1].send_signal(signal.SIGSTOP)
         result = self.result_of([processes[0], processes[2]])
@@ -338,6 +340,7 @@ class Ranks(program.ProgramTest):
         for arguments, words in ((["--partition", "thirds"], "none, partitioned, locality"), (["--rank", "0"], "--world"), (["--world", "2"], "--rank"),
                                  (["--rank", "2", "--world", "2"], "rank"), (["--rank", "0", "--world", "2"], "--rendezvous"),
                                  (["--rank", "0", "--world", "2", "--listen", "127.0.0.1"], "--key-file"), (["--listen", "127.0.0.1"], "--listen"),
+                                 (["--peer-timeout", "5s"], "--peer-timeout"), (["--rank", "0", "--world", "2", "--peer-timeout", "0"], "found 0"),
                                  (["--partition", "locality", "--cache", "lru"], "minio"), (["--partition", "locality", "--jobs", "2"], "one server"),
                                  (["--network", "emulated:fast", "--partition", "locality"], "--network"),
                                  (["--rank", "0", "--world", "2", "--rendezvous", "192.0.2.1:9999"], "--key-file")):

@@ -183,6 +183,8 @@ constexpr std::array profile_rows{
     option("--key-file", "FILE", "32 bytes that only the job's ranks know (made and handed out by the launcher where it is missing)")
         .offers("FILE")
         .on("profile", "servers"),
+    option("--peer-timeout", "TIME", "the longest that a rank may be silent before the others go on without it (1s); the same for all")
+        .on("profile", "servers"),
     option("--listen", "ADDRESS", "where the others reach this rank: an address, a network (10.0.0.0/24) or an interface (loopback)")
         .on("profile", "servers"),
 

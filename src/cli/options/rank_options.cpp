@@ -21,12 +21,21 @@ constexpr std::string_view emulated_network = "emulated:";
 constexpr std::uint64_t files_of_a_profile = 32;  ///< the cache's memory, the dataset's shards, what it writes
 constexpr std::uint32_t most_places = 1024;
 constexpr std::uint32_t most_io_threads = 2;
+constexpr double least_peer_timeout = 0.1;
+constexpr double most_peer_timeout = 600;
 constexpr Bytes most_asked_bytes = UINT32_MAX - 1;  ///< larger samples are read from storage
 
 std::optional<std::uint32_t> number(const TypedOptions& typed, const char* option, std::int64_t least) {
   std::optional<std::uint32_t> value;
   typed.set(value, option, [least](const std::string& word) { return static_cast<std::uint32_t>(parse_integer(word, least, most_ranks)); });
   return value;
+}
+
+double parse_peer_timeout(const std::string& word) {
+  const double seconds = parse_seconds(word);
+  if (seconds < least_peer_timeout || seconds > most_peer_timeout)
+    throw UsageError(fmt::format("found {}, expected {} to {}", word, format_seconds(least_peer_timeout), format_seconds(most_peer_timeout)));
+  return seconds;
 }
 
 std::string terms_text(const std::vector<AgreedValue>& values) {
@@ -78,7 +87,7 @@ void RankOptions::apply(ProfileSettings& settings) {
     settings.network_bytes_per_s = parsed("--network", network.substr(emulated_network.size()), parse_bytes_per_second);
   }
   if (m_launch.world > 1 || settings.partition != PartitionMode::none) return;
-  for (const char* option : {"--rendezvous", "--key-file", "--listen"}) {
+  for (const char* option : {"--rendezvous", "--key-file", "--listen", "--peer-timeout"}) {
     if (m_typed.given(option))
       throw UsageError(fmt::format("{}: one rank has nobody to meet; pass --rank and --world, or start it with mpirun or srun", option));
   }
@@ -99,7 +108,10 @@ std::unique_ptr<LaunchedRank> RankOptions::launch(const ProfileInputs& inputs, c
   facts.world = m_launch.world;
   facts.io_threads = most_io_threads;
   require_open_files(facts, settings);
-  const std::vector<AgreedValue> agreed = agreed_values(inputs);
+  m_typed.set(facts.peer_deadline_seconds, "--peer-timeout", parse_peer_timeout);
+  std::vector<AgreedValue> agreed = agreed_values(inputs);
+  // A rank gives signs of life as often as its own timeout asks for.
+  agreed.push_back({"--peer-timeout", format_seconds(facts.peer_deadline_seconds)});
   Listener listener(listen.empty() ? "127.0.0.1" : listening_host(listen));
   Meeting meeting{m_launch.rank, m_launch.world, listener.address(), agreed, {}};
   if (!key_file.empty()) meeting.key = read_key_file(key_file);
