@@ -106,7 +106,7 @@ Guardian::Guardian(const std::filesystem::path& folder, Duty duty) {
 
 Guardian::~Guardian() {
   ::send(m_link.get(), &over, 1, MSG_NOSIGNAL);
-  // Whoever looks when this process has ended finds no guardian either: its end of the link closes with it.
+  // The guardian has ended before this process does: its end of the link closes with it.
   pollfd link{m_link.get(), POLLIN, 0};
   ::poll(&link, 1, static_cast<int>(std::chrono::milliseconds(longest_goodbye).count()));
 }
