@@ -65,7 +65,7 @@ void BatchAssembly::copy_sample(const Entry& entry, std::uint32_t from, std::uin
   labels(entry)[to] = labels(entry)[from];
 }
 
-// Which good sample fills a gap depends on the batch alone, so whoever makes the batch makes the same one.
+// Which good sample fills a gap depends on the batch alone, so every process that makes the batch makes the same one.
 void BatchAssembly::substitute(Entry& entry) {
   for (std::uint32_t position = 0; position < entry.drawn; ++position) {
     if (entry.bad[position] == 0) continue;

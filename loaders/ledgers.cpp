@@ -11,7 +11,7 @@
 namespace dsanalyze {
 
 EpochLedger::Account& EpochLedger::account(std::uint64_t epoch) {
-  // Batches of at most two epochs are under way at once.
+  // Batches of at most two epochs are in flight at once.
   if (!m_accounts.empty() && m_accounts.back().totals.epoch == epoch) return m_accounts.back();
   const auto found = std::ranges::find(m_accounts, epoch, [](const Account& account) { return account.totals.epoch; });
   if (found != m_accounts.end()) return *found;

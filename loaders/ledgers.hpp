@@ -56,7 +56,7 @@ class EpochLedger {
   std::optional<Bytes> m_storage_before;
 };
 
-/// Samples that could not be had: counted, the first hundred named, and fatal when the user's policy says so. Threads: any.
+/// Samples that could not be obtained: counted, the first hundred named, and fatal when the user's policy says so. Threads: any.
 class FailureLedger {
  public:
   FailureLedger(const DatasetIndex& index, OnError on_error, double budget) : m_index(index), m_on_error(on_error), m_budget(budget) {}

@@ -40,7 +40,7 @@ struct LoaderOptions {
   std::vector<int> worker_cpus;  ///< pin workers to these; empty: leave it to the system
 };
 
-/// A sample that could not be had.
+/// A sample that could not be obtained.
 struct SampleFailure {
   std::string path;
   std::string cause;
@@ -87,7 +87,7 @@ struct LoaderTotals {
 
 /// How long the loader's work on one sample took.
 struct LoaderTimes {
-  DurationCounts request;  ///< a read from storage, while as many others were under way as the engine allows
+  DurationCounts request;  ///< a read from storage, while as many others were in flight as the engine allows
   DurationCounts peer;     ///< a sample that came from another rank
   DurationCounts
       prep;  ///< one sample on one worker, its cache copy and samples that failed before it included; below a microsecond, the mean of its group

@@ -94,7 +94,7 @@ bool LoaderFeeder::feed_step(std::uint64_t& step) {
         token, m_flow.pool->data(token.slot), m_sequence, step, slice, slices, epoch, last && ends_step, ends_step ? m_sampler.state() : before};
     const std::uint32_t entry = m_flow.assembly.entry_of(m_sequence);
     m_flow.assembly.begin(entry, draw, ids, *m_flow.parts.index);
-    m_flow.failures.drew(ids.size());  // before any of them can fail, or a budget would be spent by batches still under way
+    m_flow.failures.drew(ids.size());  // before any of them can fail, or a budget would be spent by batches still in flight
     if (ids.empty()) {
       m_flow.finish(entry, 0);
     } else if (m_flow.window) {

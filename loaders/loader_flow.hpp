@@ -64,7 +64,7 @@ struct LoaderFlow {
   void notify_all();
   /// Items whose bytes are there go to the workers, or wait in the window for their batch.
   void hand_over(std::span<const LoaderWork> items);
-  /// So many misses are under way no more.
+  /// So many misses are in flight no more.
   void settle(std::size_t count);
   /// The buffer of an item goes back to the engine.
   void give_back(const LoaderWork& item);
@@ -84,12 +84,12 @@ struct LoaderFlow {
   EpochLedger epochs;
   FailureLedger failures;
   std::vector<StagingClaim> claims;       ///< by entry; with staging
-  std::atomic<std::size_t> unsettled{0};  ///< misses under way, or awaited by the cache
+  std::atomic<std::size_t> unsettled{0};  ///< misses in flight, or awaited by the cache
   std::atomic<bool> stopping{false};
   std::atomic<bool> feeding_ended{false};
   Signal room;     ///< the engine may have a place
-  Signal settled;  ///< fewer misses are under way
-  Signal asked;    ///< a read is under way, after none was
+  Signal settled;  ///< fewer misses are in flight
+  Signal asked;    ///< a read is in flight, after none was
 
  private:
   void make_window();

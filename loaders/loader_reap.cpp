@@ -7,7 +7,7 @@
 namespace dsanalyze {
 namespace {
 
-constexpr double reap_seconds = 0.01;  // how often this thread looks whether the run has ended while reads are under way
+constexpr double reap_seconds = 0.01;  // how often this thread looks whether the run has ended while reads are in flight
 constexpr double drain_seconds = 30;   // longest wait for reads that the kernel has begun when the loader stops
 
 }  // namespace

@@ -56,7 +56,7 @@ class LoaderReaper {
  public:
   explicit LoaderReaper(LoaderFlow& flow);
 
-  /// The thread's body: until nothing is under way and nothing more will be asked for.
+  /// The thread's body: until nothing is in flight and nothing more will be asked for.
   void run();
   /// Threads: any.
   void add_to(LoaderTotals& totals) const;
@@ -64,7 +64,7 @@ class LoaderReaper {
 
  private:
   void reap_completions();
-  /// True when no read was under way; then after a wait for one.
+  /// True when no read was in flight; then after a wait for one.
   bool nothing_asked();
   void drop_left_over();
   /// Gives up on reads that the kernel does not give back.

@@ -40,7 +40,7 @@ std::unique_ptr<FetchEngine> make_engine(const ProfileSettings& settings, const 
   return make_emulated_engine(std::move(inner), options, storage_device(settings), devices.storage, timing);
 }
 
-/// Slots of samples that nobody writes need no room.
+/// Slots of samples that no thread writes need no room.
 TensorShape unwritten_tensor() { return TensorShape::images(DType::uint8, Layout::nhwc, 1, 1, 1, 1); }
 
 std::unique_ptr<PrepFactory> make_real_prep(const LoadInputs& inputs) {

@@ -48,7 +48,7 @@ class Sampler {
   void prepare() {
     if (m_order_epoch != m_state.epoch) shuffle();
   }
-  /// Of the batches to come. For whoever stands at an epoch's begin: in mid-epoch, the batches before would not be what another sampler gives.
+  /// Of the batches to come. Only at an epoch's start: in mid-epoch, the batches before would not be what another sampler gives.
   void set_batch_size(std::uint32_t samples) { m_batch_size = samples; }
   [[nodiscard]] const SamplerState& state() const { return m_state; }
 

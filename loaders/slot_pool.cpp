@@ -20,7 +20,7 @@ SlotLayout::SlotLayout(const TensorShape& batch_tensor) {
 
 SlotPool::SlotPool(std::uint32_t slots, const TensorShape& batch_tensor, Timing timing)
     : m_layout(batch_tensor), m_memory(required("batch slots", m_layout.bytes * slots)), m_generations(slots), m_free(slots, timing) {
-  m_memory.populate();  // or the first batches would pay for it, and a short run take it for the pace of prep
+  m_memory.populate();  // or the first batches would pay for it, and a short run treat it as the pace of prep
   std::vector<std::uint32_t> all(slots);
   std::iota(all.begin(), all.end(), 0U);
   m_free.push(all, timing.clock->after(1));

@@ -20,7 +20,7 @@ struct SlotLayout {
 };
 
 /// Batch slots in one piece of memory of this process's own: a child of fork() keeps what it had of a batch, whatever becomes of the slot here.
-/// Threads: any, at once. A slot belongs to whoever acquired it until its token is released.
+/// Threads: any, at once. A slot belongs to the caller that acquired it until its token is released.
 class SlotPool {
  public:
   /// Takes all their memory at once. Throws Error when it is not there.

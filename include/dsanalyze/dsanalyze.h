@@ -196,7 +196,7 @@ dsa_status dsa_leave_after(dsa_client* client, uint64_t epoch);
 /// dsa_next() that waits, or comes later, ends with DSA_END. Errors: DSA_INVALID, DSA_FORKED.
 dsa_status dsa_leave(dsa_client* client);
 
-/// Leaves, waits for the library's threads of this client (reads of storage that are under way are waited for), and gives everything back: what
+/// Leaves, waits for the library's threads of this client (reads of storage that are in flight are waited for), and gives everything back: what
 /// batches of it point to is gone. NULL is allowed. In a child that was forked: lets go of the child's copy; the parent stays a member.
 /// Errors: DSA_INVALID (no client, or detached already).
 dsa_status dsa_detach(dsa_client* client);

@@ -59,8 +59,8 @@ class CacheDirectory {
     header().items.fetch_add(1, std::memory_order_relaxed);
     header().bytes.fetch_add(place.length, std::memory_order_relaxed);
   }
-  /// Size of a slab that takes everything that can still be published, whoever it is promised to, each item rounded up to `alignment`: whoever makes
-  /// a slab of this size never needs a second one, since what is published stays.
+  /// Size of a slab that takes everything that can still be published, to whichever process it is promised, each item rounded up to `alignment`: a
+  /// process that makes a slab of this size never needs a second one, since what is published stays.
   [[nodiscard]] std::size_t slab_bytes(std::size_t alignment) const {
     const std::uint64_t bytes = header().bytes.load(std::memory_order_relaxed);
     const std::uint64_t items = header().items.load(std::memory_order_relaxed);

@@ -14,7 +14,7 @@
 
 namespace dsanalyze {
 
-/// A segment that one process fills from front to back and nobody ever overwrites: what was published of it stays valid. Threads: any.
+/// A segment that one process fills from front to back and no process ever overwrites: what was published of it stays valid. Threads: any.
 class Slab {
  public:
   static constexpr std::size_t alignment = 64;

@@ -77,7 +77,7 @@ std::string make_index_bytes(const DatasetIndex& index);
 void write_index_file(const DatasetIndex& index, const std::filesystem::path& file);
 /// Throws Error naming file and cause (not an index, other version, cut off, offsets out of bounds). Hostile files are refused, not read past.
 std::shared_ptr<const DatasetIndex> read_index_file(const std::filesystem::path& file);
-/// The index in memory that other processes of this server can map; nobody can change it any more. Throws Error without the memory.
+/// The index in memory that other processes of this server can map; no process can change it any more. Throws Error without the memory.
 MemorySegment share_index(const DatasetIndex& index);
 /// The index that another process shares: mapped, not copied. Throws Error as read_index_file() does.
 std::shared_ptr<const DatasetIndex> attach_index(FileDescriptor shared);

@@ -16,8 +16,8 @@ namespace dsanalyze {
 /// What a sample may take of memory while every worker thread holds one, now. A file with a hole claims any size.
 Bytes max_sample_bytes();
 
-/// Reads a sample's bytes, outside of the data path. Returns the cause when they cannot be had, else "": also for a sample that would take more of
-/// memory than each worker thread can have. Threads: any.
+/// Reads a sample's bytes, outside of the data path. Returns the cause when they cannot be obtained, else "": also for a sample that would take more
+/// of memory than each worker thread can have. Threads: any.
 std::string read_sample_bytes(const DatasetIndex& index, SampleId sample, std::vector<std::byte>& bytes);
 /// Why the sample cannot be used although it can be read: it has no valid label. "" for those that have one.
 std::string label_cause(const DatasetIndex& index, SampleId sample);

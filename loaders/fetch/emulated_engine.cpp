@@ -108,7 +108,7 @@ class DueCompletions {
   Timing m_timing;
 };
 
-/// Made-up bytes, due when the device says so; a spec without bandwidth is due at once.
+/// Synthetic bytes, due when the device says so; a spec without bandwidth is due at once.
 class MadeUpEngine final : public FetchEngine {
  public:
   MadeUpEngine(const FetchOptions& options, const StorageDeviceSpec& spec, StorageDeviceState* device, Timing timing)

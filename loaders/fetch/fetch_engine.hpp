@@ -78,9 +78,9 @@ enum class ReadAhead {
 };
 
 struct FetchOptions {
-  int concurrency = 16;       ///< requests under way at once
+  int concurrency = 16;       ///< requests in flight at once
   int rings = 1;              ///< io_uring: threads, each with a ring and its share of `concurrency`
-  std::size_t capacity = 64;  ///< places: under way or lent
+  std::size_t capacity = 64;  ///< places: in flight or lent
   ReadMode read_mode = ReadMode::buffered;
   PageCacheUse page_cache = PageCacheUse::drop;
   ReadAhead read_ahead = ReadAhead::off;
@@ -98,7 +98,7 @@ struct IoSupport {
 /// Whether this process may use io_uring as make_uring_engine() does: containers and administrators forbid it, old kernels lack parts of it.
 /// Tries it out once; later calls repeat the answer. Threads: any.
 IoSupport uring_support();
-/// Reads real files by io_uring, `rings` threads with `concurrency` requests under way between them. Files of one sample are opened, read and closed
+/// Reads real files by io_uring, `rings` threads with `concurrency` requests in flight between them. Files of one sample are opened, read and closed
 /// by one chain, many chains by one system call; files that hold many samples stay open, as with threads. The rings' threads wait in the kernel, for
 /// storage as a reading thread would, not through `timing`. Throws Error with uring_support()'s reason where io_uring cannot be used.
 std::unique_ptr<FetchEngine> make_uring_engine(std::shared_ptr<const DatasetIndex> index, const FetchOptions& options, Timing timing);
@@ -108,7 +108,7 @@ std::unique_ptr<FetchEngine> make_uring_engine(std::shared_ptr<const DatasetInde
 std::unique_ptr<FetchEngine> make_emulated_engine(std::unique_ptr<FetchEngine> inner, const FetchOptions& options, const StorageDeviceSpec& spec,
                                                   StorageDeviceState& device, Timing timing);
 
-/// Made-up bytes at once: what the loader itself costs.
+/// Synthetic bytes at once: what the loader itself costs.
 std::unique_ptr<FetchEngine> make_null_engine(const FetchOptions& options, Timing timing);
 
 }  // namespace dsanalyze

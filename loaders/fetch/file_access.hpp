@@ -80,7 +80,7 @@ class FileAccess {
   bool try_without_dropping(int error, int flags);
   /// No sample after this one lies in its file, as far as the index says.
   [[nodiscard]] bool last_of_file(SampleId sample, const Extent& extent) const;
-  /// How far behind an extent others of the same file may be under way.
+  /// How far behind an extent others of the same file may be in flight.
   [[nodiscard]] std::uint64_t reads_span(const Extent& extent) const;
 
   void count(Bytes bytes) { m_requested.fetch_add(bytes, std::memory_order_relaxed); }
@@ -140,7 +140,7 @@ class KeptFiles {
 /// How far the pages of a file that is read in order have been dropped behind the reads.
 ///
 /// Dropping each extent alone would leave the page that it shares with its neighbour in the cache for good, or have it read from storage twice; and a
-/// call for each sample halves the speed. So whole stretches go, some way behind the reads that are still under way. (Sequential extents of 115 KB,
+/// call for each sample halves the speed. So whole stretches go, some way behind the reads that are still in flight. (Sequential extents of 115 KB,
 /// one ring: 2797 MB/s without dropping, 3069 in stretches, 1805 with a call an extent, 1201 with RWF_DONTCACHE.)
 class DropMark {
  public:
@@ -148,7 +148,7 @@ class DropMark {
     std::uint64_t begin = 0;
     std::uint64_t length = 0;  ///< 0: nothing to drop yet
   };
-  /// What to drop now that an extent at `offset` was read, while others within `span` bytes before it may be under way.
+  /// What to drop now that an extent at `offset` was read, while others within `span` bytes before it may be in flight.
   Stretch passed(std::uint64_t offset, std::uint64_t span);
 
  private:

@@ -62,7 +62,7 @@ class JobDesk {
   [[nodiscard]] bool closed() const { return m_jobs.closed(); }
   [[nodiscard]] bool empty() const { return m_jobs.size() == 0; }
   [[nodiscard]] bool cancelled(const FetchJob& job) const { return job.number < m_cancelled.load(std::memory_order_acquire); }
-  /// False once the desk is closed.
+  /// False once the request queue is closed.
   bool complete(std::span<const FetchCompletion> completions) { return m_done.push(completions, soon()); }
   [[nodiscard]] FetchCompletion completion(const FetchJob& job, Status status, std::span<const std::byte> bytes) const {
     const Nanoseconds now = m_timing.clock->now();

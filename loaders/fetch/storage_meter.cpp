@@ -34,7 +34,7 @@ std::optional<Bytes> read_process_io(const std::filesystem::path& root) {
   return std::nullopt;
 }
 
-/// The fifth figure of "bytes:" under the mount: bytes read from the server, whoever asked.
+/// The fifth figure of "bytes:" under the mount: bytes read from the server, for any process.
 std::optional<Bytes> read_nfs_bytes(const std::filesystem::path& root, const std::string& mount_point) {
   std::ifstream stats(root / "proc/self/mountstats");
   bool inside = false;

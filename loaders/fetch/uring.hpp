@@ -85,7 +85,7 @@ class UringChains {
   void drop(std::size_t kept, std::uint64_t begin, std::uint64_t length);
   /// Reads the word that wakes the ring.
   void await_wake(int descriptor, std::uint64_t& word);
-  /// Asks the kernel to give up what is under way.
+  /// Asks the kernel to give up what is in flight.
   void cancel_all();
 
   static std::uint64_t user_data(std::uint32_t number, UringStep step) { return number | std::uint64_t{static_cast<std::uint8_t>(step)} << 32; }

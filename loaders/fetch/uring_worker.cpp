@@ -76,7 +76,7 @@ void UringWorker::run() {
   }
 }
 
-/// Ends every job with this status until the desk is closed.
+/// Ends every job with this status until the request queue is closed.
 void UringWorker::refuse_all(Status why) {
   FetchJob job;
   while (!m_desk.closed()) {
@@ -112,7 +112,7 @@ void UringWorker::wait() {
   if (m_holding) longest = std::clamp<Nanoseconds>(m_held_turn - m_desk.timing().clock->now(), 0, idle);
   if (!m_free.empty() && !m_holding) {
     m_waiting.store(true);
-    // A job that came before the store found nobody to wake.
+    // A job that came before the store found no thread to wake.
     if (!m_desk.empty()) longest = 0;
   }
   m_ring.wait(std::chrono::nanoseconds(longest));
@@ -181,7 +181,7 @@ void UringWorker::report(const FetchJob& job, Status status, std::span<const std
 
 void UringWorker::hand_over() {
   if (m_finished_count == 0) return;
-  // Refused by a closed desk alone, where nobody will ask for them.
+  // Only a closed request queue refuses them, and then no thread will ask for them.
   static_cast<void>(m_desk.complete(std::span(m_finished).first(m_finished_count)));
   m_finished_count = 0;
 }

@@ -13,13 +13,13 @@
 
 namespace dsanalyze {
 
-/// One ring and what is under way in it. run() is the body of its thread; wake() may be called by any.
+/// One ring and what is in flight in it. run() is the body of its thread; wake() may be called by any.
 class UringWorker {
  public:
   /// Throws Error where io_uring is refused.
   UringWorker(FileAccess& access, JobDesk& desk, std::size_t reads, std::size_t kept_files);
 
-  /// Takes jobs and completes them until the desk is closed and nothing is under way, no drop of pages either.
+  /// Takes jobs and completes them until the request queue is closed and nothing is in flight, no drop of pages either.
   void run();
   /// There are new jobs: a thread that waits and has room for some looks.
   void wake();
@@ -72,7 +72,7 @@ class UringWorker {
   std::vector<std::uint32_t> m_free;
   std::array<FetchCompletion, FetchEngine::largest_group> m_finished;
   std::size_t m_finished_count = 0;
-  std::size_t m_drops = 0;  ///< under way
+  std::size_t m_drops = 0;  ///< in flight
   FetchJob m_held;          ///< waits for its turn
   Nanoseconds m_held_turn = 0;
   bool m_holding = false;

@@ -17,7 +17,7 @@ namespace dsanalyze {
 // A loader whose server is one of several that part the dataset in their caches [CoorDL, section 4.2]: what the cache here misses comes from the
 // server that holds it, else from storage.
 
-/// Whom to ask for a sample, and what to keep. Changes only between epochs, while nothing is under way. Threads: any.
+/// Whom to ask for a sample, and what to keep. Changes only between epochs, while nothing is in flight. Threads: any.
 class PartitionRules {
  public:
   virtual ~PartitionRules() = default;
@@ -32,7 +32,7 @@ class PartitionRules {
 class PartitionedEngine : public FetchEngine {
  public:
   /// Reads samples from storage past the loader, for instance to adopt them into the cache: `take` is called for each that could be read, one at a
-  /// time. To be called while the loader has no request under way, and only then. timeout at the deadline, cancelled after cancel(); samples that
+  /// time. To be called while the loader has no request in flight, and only then. timeout at the deadline, cancelled after cancel(); samples that
   /// could not be read are left out.
   using Take = std::function<void(SampleId sample, std::span<const std::byte> bytes)>;
   virtual Status read_aside(std::span<const SampleId> samples, const Take& take, Deadline deadline) = 0;

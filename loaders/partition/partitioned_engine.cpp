@@ -228,7 +228,7 @@ class Engine final : public PartitionedEngine {
   const PartitionRules& m_rules;
   Timing m_timing;
   mutable std::mutex m_mutex;
-  std::vector<Place> m_places;  ///< each belongs to whoever has its request
+  std::vector<Place> m_places;  ///< each belongs to the holder of its request
   std::vector<std::uint32_t> m_free;
   BoundedQueue<FetchCompletion> m_done;   ///< for the loader
   BoundedQueue<FetchCompletion> m_aside;  ///< for read_aside()

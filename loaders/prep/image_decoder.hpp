@@ -53,7 +53,7 @@ class ImageDecoder {
   virtual Status open(std::span<const std::byte> encoded) = 0;
   /// Of the image opened last.
   [[nodiscard]] virtual const ImageInfo& info() const = 0;
-  /// The image can be had at 1/1, 1/2, 1/4 ... of its size, down to one over this.
+  /// The image is available at 1/1, 1/2, 1/4 ... of its size, down to one over this.
   [[nodiscard]] virtual int largest_denominator() const = 0;
   /// Begins to decode `rectangle` of the image at 1/denominator of its size, in pixels of that smaller image. Once after open().
   virtual Status begin(const PixelRectangle& rectangle, int denominator) = 0;

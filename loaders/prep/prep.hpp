@@ -24,7 +24,7 @@ struct PrepTask {
   std::uint64_t generation = 0;       ///< prep generation: alone, the epoch
   Nanoseconds ready = 0;              ///< when its bytes were there (emulated prep starts no earlier)
   std::span<std::byte> output;        ///< exactly Prep::output_bytes()
-  std::span<Nanoseconds> spent = {};  ///< what each operator took is added here, as operator_times() counts it; empty: nobody wants to know
+  std::span<Nanoseconds> spent = {};  ///< what each operator took is added here, as operator_times() counts it; empty: not wanted
 };
 
 /// Turns encoded samples into tensors: the augmentation is a pure function of (group seed, generation, sample), so a batch is bit-identical whichever

@@ -45,7 +45,7 @@ class ServerScope {
 /// of death. Threads: serve() starts one thread a client; cache() as RawCache says.
 class ServerHolder final : public ServerScope {
  public:
-  /// Throws Error when the memory that the cache needs is not there (needed, available, the mend).
+  /// Throws Error when the memory that the cache needs is not there (needed, available, the fix).
   ServerHolder(const CacheOptions& options, Timing timing);
   ~ServerHolder() override;
   ServerHolder(const ServerHolder&) = delete;
@@ -53,8 +53,8 @@ class ServerHolder final : public ServerScope {
 
   ServerDevices& devices() override;
   RawCache& cache() override;
-  /// Serves one client until its end of the socket closes or it sends what makes no sense. One call at a time. Throws Error when there is no thread
-  /// to be had.
+  /// Serves one client until its end of the socket closes or it sends what makes no sense. One call at a time. Throws Error when no thread is
+  /// available.
   void serve(FileDescriptor client);
   /// Clients being served now.
   [[nodiscard]] int clients() const;

@@ -115,7 +115,7 @@ StepResult Filler::choose() {
   if (const auto missing = missing_before_epoch_of(chosen, slowest.position)) return wait_published(*missing, board_seen);
 
   m_chosen = chosen;
-  std::uint32_t last = nobody;  // of this producer's published batches that nobody is reading
+  std::uint32_t last = nobody;  // of this producer's published batches that no job is reading
   for (std::uint32_t slot = 0; slot < m_view.facts().slots(); ++slot) {
     const Tag there = tag(slot);
     if (there.state == SlotState::free || (there.state == SlotState::published && m_view.released_by_all(there.sequence))) {

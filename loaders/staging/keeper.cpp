@@ -178,7 +178,7 @@ StepResult Keeper::uncount() {
 StepResult Keeper::announce() {
   m_board.changes.fetch_add(1, std::memory_order_release);
   m_timing.waiter->wake(m_board.changes, all_waiters);
-  // Whoever waits for a word of a job that is gone.
+  // Wakes the processes that wait for a word of a job that is gone.
   for (std::uint32_t place = 0; place < most_jobs; ++place) {
     const ControlPage* const page = m_view.page(place);
     const SlabHead* const slab = m_view.slab(place);

@@ -43,7 +43,7 @@ struct Tag {
 struct alignas(64) SlotHeader {
   std::atomic<std::uint64_t> tag{0};
   std::atomic<std::uint32_t> count{0};   ///< good samples
-  std::atomic<std::uint32_t> failed{0};  ///< of the batch's draw that could not be had
+  std::atomic<std::uint32_t> failed{0};  ///< of the batch's draw that could not be obtained
   std::atomic<Nanoseconds> ready_at{0};
 };
 

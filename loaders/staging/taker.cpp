@@ -93,7 +93,7 @@ StepResult Taker::look() {
     // It made room, or need not come, or this job went out of the one before.
     const bool last = epoch > m_last_epoch.load(std::memory_order_relaxed);
     if (epoch < opened || last || m_view.uncounted_before(epoch, m_place)) return out_of(StagingStep::look, epoch);
-    m_since = m_timing.clock->now();  // it is nobody's to make yet
+    m_since = m_timing.clock->now();  // no job is to make it yet
     return wait_for_board(StagingStep::look, board_seen, opened);
   }
   if ((of->live & bit(m_place)) == 0) return out_of(StagingStep::look, epoch);

@@ -34,7 +34,7 @@ std::uint64_t View::oldest_open() const {
 Sequence View::released(std::uint32_t place) const {
   const ControlPage* const there = page(place);
   const Sequence released = there == nullptr ? 0 : there->released.load(std::memory_order_acquire);
-  return released <= start_of(opened()) ? released : 0;  // nobody has released what is not open: garbage, or of one who had this place before
+  return released <= start_of(opened()) ? released : 0;  // no job has released what is not open: garbage, or of one who had this place before
 }
 
 View::Slowest View::slowest() const {
@@ -69,7 +69,8 @@ bool View::held(Sequence sequence) const {
     const ControlPage* const there = page(nth(left, 0));
     if (there == nullptr) return true;  // it is not introduced yet, and may be reading
     if (there->state.load(std::memory_order_seq_cst) == PageState::joining) continue;
-    // Together with Taker's announce and look, in one total order with retract and this: either the job does not find the batch, or it is seen here.
+    // Together with the consumer's announce and look, in one total order with retract and this: either the job does not find the batch, or it is seen
+    // here.
     if (there->released.load(std::memory_order_seq_cst) <= sequence && sequence < there->taking.load(std::memory_order_seq_cst)) return true;
   }
   return false;

@@ -52,7 +52,7 @@ class Simulator {
 
   void refine(SearchPoint& point, double dataset_samples) {
     if (!m_hooks.simulate || point.simulated || m_asked >= m_most) return;
-    if (m_hooks.progress) m_hooks.progress({"set-ups by the epoch simulator", static_cast<double>(m_asked) / static_cast<double>(m_most), -1});
+    if (m_hooks.progress) m_hooks.progress({"configurations by the epoch simulator", static_cast<double>(m_asked) / static_cast<double>(m_most), -1});
     ++m_asked;
     const std::optional<double> rate = m_hooks.simulate(point);
     if (!rate || !(*rate > 0)) return;
@@ -133,7 +133,7 @@ void answer_target(SearchResult& result, const std::vector<SearchPoint>& by_cost
   if (likely != by_cost.end() && likely->cost_per_epoch < result.cheapest->cost_per_epoch * (1 - no_difference)) result.cheaper_maybe = *likely;
 }
 
-/// The most of something that a set-up has which is shown.
+/// The most of something that a configuration has which is shown.
 template <typename Part>
 Part most_shown(const SearchResult& result, Part SearchSetup::*part) {
   Part most = result.fastest.setup.*part;
@@ -155,7 +155,7 @@ void add_findings(SearchResult& result, const RateModel& model, const SearchQues
   const double most_cores = most_shown(result, &SearchSetup::cores);
   if (model.measured_cores_high && most_cores > *model.measured_cores_high)
     add("prep-extrapolated", warning,
-        fmt::format("P was measured on up to {}; the set-ups shown have up to {}, for which it is extrapolated.",
+        fmt::format("P was measured on up to {}; the configurations shown have up to {}, for which it is extrapolated.",
                     whatif::cores_text(*model.measured_cores_high), format_number(most_cores)));
   if (most_shown(result, &SearchSetup::servers) > 1)
     add("servers-in-closed-form", info,
@@ -164,7 +164,8 @@ void add_findings(SearchResult& result, const RateModel& model, const SearchQues
         "gradients: what they reach is an upper bound where that does not overlap with the steps.");
   if (model.enough_workers)
     add("workers-as-needed", info,
-        "Each set-up is one whose loader has as many workers as it needs: set num_workers on the new machine by `dsanalyze profile -- COMMAND` "
+        "Each configuration is one whose loader has as many workers as it needs: set num_workers on the new machine by `dsanalyze profile -- "
+        "COMMAND` "
         "there.");
   if (question.prices.core.threads > 1)
     add("cores-are-threads", info,
@@ -172,7 +173,7 @@ void add_findings(SearchResult& result, const RateModel& model, const SearchQues
                     question.prices.core.threads));
   if (result.reach == Reach::no)
     add("target-out-of-reach", warning,
-        fmt::format("No set-up of this price list reaches {}; its bounds (most cores, memory, accelerators of one server) stand in the list.",
+        fmt::format("No configuration of this price list reaches {}; its bounds (most cores, memory, accelerators of one server) stand in the list.",
                     result.target->text));
   if (result.reach == Reach::maybe && result.cheapest->extrapolation > most_extrapolation)
     add("target-not-sure", warning,

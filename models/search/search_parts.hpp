@@ -24,7 +24,7 @@ Base required_base(const RateModel& model, const SearchQuestion& question, std::
 /// The target as a rate and as an epoch's time; nullopt without one.
 std::optional<SearchTarget> target_of(const SearchQuestion& question, const Base& base);
 
-/// Every set-up of the space, predicted and priced; at most question.most_setups.
+/// Every configuration of the space, predicted and priced; at most question.most_setups.
 std::vector<SearchPoint> evaluated_space(const RateModel& model, const SearchQuestion& question, const Base& base,
                                          const std::optional<SearchTarget>& target, const SearchHooks& hooks);
 
@@ -33,10 +33,11 @@ std::vector<std::string> assumptions_of(const SearchSetup& setup, const RateMode
 /// By which factor the servers, or the cores or the accelerators of one, go beyond those measured. Storage is the list's, an assumption by itself.
 double extrapolation_of(const SearchSetup& setup, const RateModel& model, const PriceList& prices, const Base& base);
 
-/// What a set-up costs in an hour: its server, cores, memory for the system and the cache, accelerators, storage that holds the dataset, network.
+/// What a configuration costs in an hour: its server, cores, memory for the system and the cache, accelerators, storage that holds the dataset,
+/// network.
 SearchPoint::Costs costs_per_hour(const SearchSetup& setup, const PriceList& prices, double dataset_bytes);
 
-/// How sure it is that a set-up reaches the target, the surest first. A simulated rate counts for more than the closed form's.
+/// How sure it is that a configuration reaches the target, the surest first. A simulated rate counts for more than the closed form's.
 enum class Grade {
   whole,          ///< the whole interval reaches it, and nothing is extrapolated far
   predicted,      ///< the predicted rate does, but not the whole interval
@@ -46,10 +47,10 @@ enum class Grade {
 };
 Grade grade_of(const SearchPoint& point, double target);
 
-/// The total order among set-ups that reach the same: cheaper per epoch, faster, cheaper per hour, fewer parts, names.
+/// The total order among configurations that reach the same: cheaper per epoch, faster, cheaper per hour, fewer parts, names.
 bool cheaper(const SearchPoint& left, const SearchPoint& right);
 
-/// Why a set-up of a grade below `whole` is not sure to reach the target, a clause.
+/// Why a configuration of a grade below `whole` is not sure to reach the target, a clause.
 std::string why_not_sure(const SearchPoint& point, double target);
 /// The sentences that a person reads first.
 std::vector<std::string> conclusions(const SearchResult& result);

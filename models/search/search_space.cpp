@@ -222,7 +222,7 @@ std::vector<SearchPoint> finest_space(const RateModel& model, const SearchQuesti
   return {};
 }
 
-/// Ways of parting the caches that the set-up allows, the simplest first.
+/// Ways of parting the caches that the configuration allows, the simplest first.
 std::vector<PartitionMode> partition_modes(const RateModel& model, const whatif::Setup& setup, const Base& base) {
   std::vector<PartitionMode> modes{PartitionMode::none};
   if (setup.servers == 1 || !model.misses.is_minio() || !std::isfinite(setup.network)) return modes;
@@ -334,18 +334,18 @@ std::vector<SearchPoint> evaluated_space(const RateModel& model, const SearchQue
     const std::size_t share = at == 0 && counts.size() > 1 ? room / 2 : room / (counts.size() - at);
     auto more = finest_space(model, question, base, target, counts[at], share);
     if (more.empty() && !space(model, question, base, target, grains().back(), counts[at], 0).empty())
-      throw UsageError(fmt::format("--search: the lists make more than {} set-ups: shorten them", question.most_setups));
+      throw UsageError(fmt::format("--search: the lists make more than {} configurations: shorten them", question.most_setups));
     std::ranges::move(more, std::back_inserter(points));
   }
   if (points.empty())
     throw UsageError(fmt::format(
-        "--search: no set-up is left: the lists ask for other cores, more accelerators or more memory than the price list has in one server, "
+        "--search: no configuration is left: the lists ask for other cores, more accelerators or more memory than the price list has in one server, "
         "for more servers than it has ({}), or for a global batch larger than the dataset's {} samples",
         question.prices.server.most, format_number(base.dataset_samples)));
   const std::size_t step = points.size() / progress_steps + 1;
   for (std::size_t at = 0; at < points.size(); ++at) {
     if (hooks.progress && at % step == 0)
-      hooks.progress({"set-ups by the closed form", static_cast<double>(at) / static_cast<double>(points.size()), -1});
+      hooks.progress({"configurations by the closed form", static_cast<double>(at) / static_cast<double>(points.size()), -1});
     predict(points[at], model, question, base);
   }
   return points;

@@ -14,8 +14,8 @@ std::string stage_words(const std::string& resource) {
 }
 
 std::string binds_text(const SearchPoint& point) {
-  if (point.too_close) return fmt::format("{} and {} are too close to call", stage_words(point.bottleneck), stage_words(point.next));
-  return fmt::format("{} {}, next {} at {} samples/s", stage_words(point.bottleneck), point.bottleneck == "gpu" ? "bind" : "binds",
+  if (point.too_close) return fmt::format("inconclusive: {} or {}, whose intervals overlap", stage_words(point.bottleneck), stage_words(point.next));
+  return fmt::format("{} {} the bottleneck, next {} at {} samples/s", stage_words(point.bottleneck), point.bottleneck == "gpu" ? "are" : "is",
                      stage_words(point.next), format_number(point.next_samples_per_s));
 }
 
@@ -25,7 +25,7 @@ std::string provided(const SearchPoint& point) {
   return fmt::format(", provided that {}", fmt::join(point.assumptions, ", that "));
 }
 
-/// The parts, the cost, what is reached and what binds.
+/// The parts, the cost, what is reached and the bottleneck.
 std::string point_text(const SearchPoint& point, const std::string& currency) {
   std::string text = fmt::format("{}: {} an epoch ({} an hour), {} samples/s, an epoch in {}; {}", setup_text(point.setup),
                                  format_cost(point.cost_per_epoch, currency), format_cost(point.cost_per_hour, currency),
@@ -65,18 +65,18 @@ std::vector<std::string> conclusions(const SearchResult& result) {
 
   const std::string target = target_text(*result.target);
   if (result.reach == Reach::no)
-    return {
-        fmt::format("Out of reach of this price list: {}. The fastest set-up{} is {}.", target, provided(result.fastest), described(result.fastest))};
+    return {fmt::format("Out of reach of this price list: {}. The fastest configuration{} is {}.", target, provided(result.fastest),
+                        described(result.fastest))};
   std::vector<std::string> sentences;
   const SearchPoint& cheapest = *result.cheapest;
   const double rate = result.target->samples_per_s;
   const auto not_sure = [&](const SearchPoint& point) { return point.reach == Reach::maybe ? ", though " + why_not_sure(point, rate) : ""; };
   if (result.reach == Reach::maybe && grade_of(cheapest, rate) == Grade::interval_end)
-    sentences.push_back(fmt::format("No set-up is predicted to reach {}. The nearest to it{}{}: {}.", target, not_sure(cheapest), provided(cheapest),
-                                    described(cheapest)));
-  else if (result.reach == Reach::maybe)
-    sentences.push_back(fmt::format("No set-up surely reaches {}. The cheapest an epoch that is predicted to{}{}: {}.", target, not_sure(cheapest),
+    sentences.push_back(fmt::format("No configuration is predicted to reach {}. The nearest to it{}{}: {}.", target, not_sure(cheapest),
                                     provided(cheapest), described(cheapest)));
+  else if (result.reach == Reach::maybe)
+    sentences.push_back(fmt::format("No configuration surely reaches {}. The cheapest an epoch that is predicted to{}{}: {}.", target,
+                                    not_sure(cheapest), provided(cheapest), described(cheapest)));
   else
     sentences.push_back(fmt::format("Cheapest an epoch that {} {}{}: {}.", result.reach == Reach::surely ? "surely reaches" : "reaches", target,
                                     provided(cheapest), described(cheapest)));

@@ -58,7 +58,7 @@ class RunningCase {
   }
 
  private:
-  // Without a branch: whether an access hits can be foretold by nobody, the processor included.
+  // Without a branch: no predictor can foretell whether an access hits, the processor's included.
   void count_alone(std::span<const CacheAccess> accesses) {
     std::uint64_t hits = 0;
     Bytes missed = 0;

@@ -14,7 +14,7 @@ namespace dsanalyze::simulation {
 /// Whether the cache is simulated, or holds everything from the start: the profiler's cached subset.
 enum class Held { as_set, everything };
 
-/// The samples of a set-up: their sizes, and the order in which epochs draw them, as the sampler's.
+/// The samples of a configuration: their sizes, and the order in which epochs draw them, as the sampler's.
 class EpochDraws {
  public:
   explicit EpochDraws(const EpochSetup& setup);

@@ -106,8 +106,8 @@ SimulatedEpoch steady_state(const Recorded& recorded, std::uint32_t accelerators
   return summary(recorded, accelerators, count > 1 ? 1 : 0, count > 2 ? count - 1 : count);
 }
 
-/// Of a set-up with some stages taken out. Where an epoch begins and ends is uncertain by what lies in the queues, so short epochs are repeated where
-/// all are alike.
+/// Of a configuration with some stages taken out. Where an epoch begins and ends is uncertain by what lies in the queues, so short epochs are
+/// repeated where all are alike.
 double steady_rate(EpochSetup setup, Held held) {
   constexpr std::uint32_t enough_samples = 30'000;
   if (held == Held::everything) setup.epochs = 3 + enough_samples / setup.samples;

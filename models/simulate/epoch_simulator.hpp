@@ -25,7 +25,7 @@ struct SimulatedStorage {
   Kind kind = Kind::instant;
   StorageDeviceSpec device;
   ServiceTimes request_seconds;  ///< of requests of the dataset's sizes at that concurrency
-  /// Requests that the fetch engine keeps under way; those that it accepted beyond wait their turn. 0: it hands on all at once (the emulated engine).
+  /// Requests that the fetch engine keeps in flight; those that it accepted beyond wait their turn. 0: it hands on all at once (the emulated engine).
   std::uint32_t concurrency = 0;
   /// Samples that may be read, or be read and not prepared yet (FetchEngine::capacity()).
   std::uint32_t fetch_places = 64;
@@ -110,24 +110,24 @@ constexpr double notable_difference = 0.05;
 
 /// Simulates the loader and the trainer of this project, sample by sample: the sampler's order, cache decisions by the policies of core, hits before
 /// misses, fetch places, groups that workers take, batches given out in sequence from bounded slots, lockstep or independent accelerators, and the
-/// epoch's end, where all fetches settle before the next epoch's first lookup. Pure: the same set-up gives the same result.
+/// epoch's end, where all fetches settle before the next epoch's first lookup. Pure: the same configuration gives the same result.
 /// Not modelled: time that the operating system takes to switch threads, the CPU time of feeder and reaper, failed samples.
 EpochSimulation simulate_epochs(const EpochSetup& setup);
 
-/// F, P and G of a set-up, each with its own bounds, and the stalls, as the profiler finds them: each stage is simulated alone, and stalls are
+/// F, P and G of a configuration, each with its own bounds, and the stalls, as the profiler finds them: each stage is simulated alone, and stalls are
 /// differences of time a sample between runs [DS-Analyzer, section 3.2].
 struct SimulatedVerdict {
   double fetch = 0;      ///< F: prep and accelerators take no time; infinite when nothing is read and copies are free
   double prep = 0;       ///< P: all samples are hits, accelerators take no time; infinite when prep takes none
   double ingestion = 0;  ///< G; infinite without accelerators
   double cached = 0;     ///< samples/s when all samples are hits
-  double full = 0;       ///< samples/s of the set-up, steady state
-  StallShares stalls;    ///< of the set-up's time: compute, prep = cached - compute, fetch = full - cached
+  double full = 0;       ///< samples/s of the configuration, steady state
+  StallShares stalls;    ///< of the configuration's time: compute, prep = cached - compute, fetch = full - cached
   BottleneckRule rule;   ///< the lowest of F, P and G
   bool too_close = false;
 };
 
-/// `least_difference`: when the two lowest of F, P and G are closer than this share, which one binds is too close to call.
+/// `least_difference`: when the two lowest of F, P and G are closer than this fraction, the bottleneck is inconclusive.
 SimulatedVerdict simulate_verdict(const EpochSetup& setup, const EpochSimulation& full, double least_difference = 0.02);
 
 }  // namespace dsanalyze

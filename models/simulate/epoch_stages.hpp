@@ -53,7 +53,7 @@ class EventHeap {
   std::vector<Event> m_events;
 };
 
-/// The emulated disk, or places that requests keep for their measured time; in front of it the engine's limit of requests under way.
+/// The emulated disk, or places that requests keep for their measured time; in front of it the engine's limit of requests in flight.
 class StorageStage {
  public:
   StorageStage(const SimulatedStorage& storage, std::uint64_t seed);
@@ -128,7 +128,7 @@ class AcceleratorStage {
   StepMode m_step;
   std::uint32_t m_count;
   std::vector<Nanoseconds> m_last_ends;  // of each accelerator; in lockstep one stands for all
-  std::vector<Nanoseconds> m_ends;       // of batches under way
+  std::vector<Nanoseconds> m_ends;       // of batches in flight
   std::vector<TrainedBatch> m_gathered;
   Nanoseconds m_busy = 0;
 };

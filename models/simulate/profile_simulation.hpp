@@ -9,17 +9,17 @@
 
 namespace dsanalyze {
 
-/// The settings with which the set-up of an answer is run, from those of its profile. Storage that is real stays as it is: what the answer makes of
-/// it is the caller's to bring about. `why_not` says why a loader of one job on one server cannot be it (several jobs, servers, reads of another
-/// size, a part of a core); the settings are then of no use.
+/// The settings with which the configuration of an answer is run, from those of its profile. Storage that is real stays as it is: what the answer
+/// makes of it is the caller's to bring about. `why_not` says why a loader of one job on one server cannot be it (several jobs, servers, reads of
+/// another size, a part of a core); the settings are then of no use.
 struct ChangedSettings {
   ProfileSettings settings;
   std::string why_not;
 };
 ChangedSettings changed_settings(const ProfileResult& profile, const WhatIfAnswer& answer);
 
-/// The set-up of an answer for the epoch simulator: `samples` of the dataset, sizes, requests and prep as distributed in the profile and scaled so
-/// that their means give the answer's S and P, P less what the CPU does for real reads (of the run "fetch"); queues as the loader has them;
+/// The configuration of an answer for the epoch simulator: `samples` of the dataset, sizes, requests and prep as distributed in the profile and
+/// scaled so that their means give the answer's S and P, P less what the CPU does for real reads (of the run "fetch"); queues as the loader has them;
 /// accelerators as many and as fast as the answer's. nullopt for what changed_settings() refuses, and for caches that the simulator has no policy of.
 std::optional<EpochSetup> simulated_setup(const ProfileResult& profile, const WhatIfAnswer& answer, std::uint32_t samples);
 

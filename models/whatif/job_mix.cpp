@@ -27,7 +27,7 @@ constexpr double scale_to_tell = 4;
 constexpr const char* by_closed_form = "closed form";
 constexpr const char* by_simulator = "simulated";
 
-/// The mix, and the set-up that it runs on.
+/// The mix, and the configuration that it runs on.
 struct MixCase {
   const RateModel& model;
   whatif::Setup setup;
@@ -78,7 +78,7 @@ MixCase case_of(const RateModel& model, const WhatIfQuestion& lists, const JobMi
   WhatIfQuestion setup = lists;
   setup.shares.clear();
   for (const auto& steps : whatif::steps_of(model, setup, findings))
-    if (steps.size() > 1) throw UsageError("--job-mix: is answered for one set-up: give one value of each other list");
+    if (steps.size() > 1) throw UsageError("--job-mix: is answered for one configuration: give one value of each other list");
   findings.clear();
   whatif::Asked asked = whatif::ask(model, setup);
   if (const auto reason = whatif::impossible(model, asked.variant)) throw UsageError(fmt::format("--job-mix: {}", *reason));

@@ -49,9 +49,9 @@ struct JobMixQuestion {
   std::uint64_t seed = 1;
 };
 
-/// Each job's rate and completion time, and what is prepared, for each way of sharing. `setup` may change the measured set-up by one value of each of
-/// its lists. Dependent: by the closed form where there is one (one job; jobs in step; two jobs with batches of one size, without store, that prep
-/// and fetch keep up with), else by the simulator (models/simulate/job_mix_simulator.hpp). `findings` gets what cannot be taken at its word.
+/// Each job's rate and completion time, and what is prepared, for each way of sharing. `setup` may change the measured configuration by one value of
+/// each of its lists. Dependent: by the closed form where there is one (one job; jobs in step; two jobs with batches of one size, without store, that
+/// prep and fetch keep up with), else by the simulator (models/simulate/job_mix_simulator.hpp). `findings` gets what cannot be taken at its word.
 /// `progress` may throw. Throws UsageError that names the option, or file and JSON pointer. Pure.
 WhatIfJobMix answer_job_mix(const RateModel& model, const WhatIfQuestion& setup, const JobMixQuestion& question, std::vector<Finding>& findings,
                             const std::function<void(double)>& progress = {});

@@ -12,7 +12,7 @@ namespace dsanalyze {
 struct LiveSlider {
   std::string name;                ///< cache_fraction, cores, accelerator_speed, accelerators, storage_factor
   std::vector<double> values;      ///< empty: it cannot be asked about
-  std::optional<double> measured;  ///< of the set-up as measured; may lie between two values
+  std::optional<double> measured;  ///< of the configuration as measured; may lie between two values
   std::string why_absent;          ///< a sentence, where there are no values
 };
 

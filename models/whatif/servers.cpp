@@ -28,7 +28,7 @@ void check(const ServersSetup& setup) {
   if (setup.size_variation) require_at_least("the variation of sizes", 0, *setup.size_variation);
 }
 
-/// Of the reads of a server that nobody else serves.
+/// Of the reads of a server that no other one serves.
 double missed_share(const ServersSetup& setup) {
   if (setup.missed_share) return *setup.missed_share;
   switch (setup.cache) {

@@ -61,7 +61,7 @@ struct ServersAnswer {
 /// - partitioned: all caches together hold alpha = min(1, p x) [CoorDL, section 4.2]; local x, remote alpha - x, storage 1 - alpha [Yang-Cong, Eq 7].
 ///   What a cache has room for beyond its part holds replicas.
 /// - locality: storage 1 - alpha, remote beta, the rest local [Yang-Cong, Eq 8], beta from mean_balance_traffic() (Eq 8 has alpha beta: there what
-///   nobody holds evens nothing out). With BalanceFrom::storage nothing is remote, and storage serves 1 - alpha + beta: R_b = R.
+///   no server holds evens nothing out). With BalanceFrom::storage nothing is remote, and storage serves 1 - alpha + beta: R_b = R.
 /// Servers meet at each epoch's end and wait for the one that had the most to read. Of the n = D / p samples of each, those that come from one source
 /// (a share q) have bytes of the variance (v^2 q + q (1 - q)) / n in units of a sample's, v being size_variation; with locality, where m of them are
 /// moved to even batches out and the others' number is alike, (v^2 q + (pi / 2 - 1) m^2 b) / n. The most of p such exceed their mean by the

@@ -9,7 +9,7 @@
 
 namespace dsanalyze {
 
-// Of a set-up that somebody typed: each names the field, and is written so that NaN fails it.
+// Of a configuration that somebody typed: each names the field, and is written so that NaN fails it.
 
 /// Infinite is allowed: a stage that never binds.
 inline void require_rate(const char* name, double value) {

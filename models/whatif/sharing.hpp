@@ -50,15 +50,15 @@ struct JobsAnswer {
   double prepared_batches = 0;       ///< held at most: jobs x prefetch, or with a staging area 2 x jobs + prefetch
   double prepared_bytes = 0;         ///< these batches' bytes
 
-  Resource resource = Resource::gpu;  ///< what binds
-  Resource next = Resource::gpu;      ///< what binds after it
+  Resource resource = Resource::gpu;  ///< the bottleneck
+  Resource next = Resource::gpu;      ///< the bottleneck after it
 };
 
 /// The closed form. Of n independent jobs each has 1/n of P, S and C, and misses as n readers of one cache do (core/page_cache_forms.hpp; MinIO's
 /// misses do not depend on them). Coordinated jobs sweep the dataset once [CoorDL, section 4.3]: all of P, S and C serves every job, misses are those
 /// of one reader, and every job's step takes one hand-over more: 1/G + t / batch. A unified producer [CoorDL, App. E.2.2] hands every batch to all
 /// jobs by itself, one after the other: 1/P + n t / batch. The samples/s are those of the slowest stage, or blended by overlap_exponent; equal jobs
-/// in lockstep. One job shares with nobody: the same as JobSharing::none, whatever was asked. Throws std::domain_error naming the field for a rate
+/// in lockstep. One job shares with no other: the same as JobSharing::none, whatever was asked. Throws std::domain_error naming the field for a rate
 /// that is not above 0, a fraction outside [0, 1], no jobs, negative sizes and times, no batch; and for a cache without a closed form when
 /// missed_share is not given. Pure.
 JobsAnswer answer_jobs(const JobsSetup& setup);

@@ -130,9 +130,9 @@ WhatIfResult answer(const TrainingModel& model, const WhatIfQuestion& question);
 /// Without `check`, which is the caller's.
 std::optional<FixRecord> fix_of(const TrainingModel& model);
 
-/// The training as a set-up of one server whose loader has as many workers as reach the most of P, for what hardware would give: search_setups(),
-/// live_model(), report_curves(). P goes with cores by rates_of(); a sample's fetching and preparing overlap, as there are enough workers. Throws
-/// UsageError where the model lacks storage or the CPU time of the workers.
+/// The training as a configuration of one server whose loader has as many workers as reach the most of P, for what hardware would give:
+/// search_setups(), live_model(), report_curves(). P goes with cores by rates_of(); a sample's fetching and preparing overlap, as there are enough
+/// workers. Throws UsageError where the model lacks storage or the CPU time of the workers.
 RateModel hardware_model(const TrainingModel& model);
 
 /// "prep", "GPU", ...: a bottleneck of TrainingRates for people.

@@ -98,25 +98,24 @@ std::optional<Finding> cache_finding(const RateModel& model, const WhatIfQuestio
 std::optional<Finding> closeness_finding(const RateModel& model) {
   const Evaluation base = whatif::evaluate(model, whatif::as_measured(model));
   if (!base.too_close) return std::nullopt;
-  return Finding{
-      "too-close-to-call", Finding::Severity::warning,
-      fmt::format("By the rates, what binds is too close to call: {}, and next {}, within the rates' intervals; changing one of them alone buys "
-                  "little.",
-                  whatif::binding_sentence(base.rule.resource, base), whatif::binding_sentence(base.rule.next, base))};
+  return Finding{"too-close-to-call", Finding::Severity::warning,
+                 fmt::format("By the rates, it is inconclusive whether {} or {}, as the intervals overlap; changing one of them alone buys "
+                             "little.",
+                             whatif::binding_sentence(base.rule.resource, base), whatif::binding_sentence(base.rule.next, base))};
 }
 
-/// What the full run lost beside what the rates give is lost by a changed set-up, too, and no rate knows how much.
+/// What the full run lost beside what the rates give is lost by a changed configuration, too, and no rate knows how much.
 std::optional<Finding> interference_finding(const RateModel& model) {
   if (!model.attained || model.interference <= 0) return std::nullopt;
   return Finding{"interference", Finding::Severity::warning,
                  fmt::format("As measured, the full run reached {} samples/s; by the rates it would be {}. Between them lies interference, {} of the "
-                             "epoch: {}. All answers here are by the rates; expect a changed set-up to lose a part as well.",
+                             "epoch: {}. All answers here are by the rates; expect a changed configuration to lose a part as well.",
                              format_rate(model.attained->samples_per_s, model.attained->ci95_samples_per_s),
                              format_rate(model.attained->by_rates_samples_per_s, model.attained->ci95_by_rates_samples_per_s),
                              format_share(model.interference), fmt::join(model.attained->evidence, "; "))};
 }
 
-/// A profile of several jobs is no set-up of this model; its rates are.
+/// A profile of several jobs is no configuration of this model; its rates are.
 std::optional<Finding> jobs_finding(const RateModel& model, const WhatIfQuestion& question) {
   if (model.profiled_jobs < 2) return std::nullopt;
   std::string text = fmt::format(

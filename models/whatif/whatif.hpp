@@ -14,7 +14,7 @@
 
 namespace dsanalyze {
 
-/// What the closed form knows of a set-up: measured (from a profile) or typed in. One job on one server.
+/// What the closed form knows of a configuration: measured (from a profile) or typed in. One job on one server.
 struct RateModel {
   Rates rates;
   std::optional<double> network;  ///< N: samples/s that one server gets from others' caches, measured or typed
@@ -55,7 +55,7 @@ struct RateModel {
   bool enough_workers = false;                        ///< P is that of as many workers as it takes: of a launched training (hardware_model())
 };
 
-/// Bytes and bytes/s of a scaled profile (--scale) are scaled back up, so that answers speak of the set-up that it stands for.
+/// Bytes and bytes/s of a scaled profile (--scale) are scaled back up, so that answers speak of the configuration that it stands for.
 /// Throws UsageError when the profile lacks P, C or S (names the run to add), or when what it says contradicts itself (F above C).
 RateModel rate_model(const ProfileResult& profile);
 /// "G=9800,P=6450,C=252000,S=4698±2%", in samples/s (also +-2%; G may be left out; N=..., P@8=... and G@128=... on other cores and batch sizes) and
@@ -90,7 +90,7 @@ struct WhatIfQuestion {
   };
   std::vector<StorageChange> storage;
   std::vector<double> request_sizes;  ///< bytes a read: shards instead of files
-  std::vector<double> concurrencies;  ///< reads under way
+  std::vector<double> concurrencies;  ///< reads in flight
   std::vector<std::uint32_t> jobs;    ///< of the server, each with accelerators of its own; with each of `shares`
   std::vector<JobSharing> shares;     ///< empty: none
   std::vector<std::uint32_t>
@@ -103,13 +103,13 @@ struct WhatIfQuestion {
   Combine combine = Combine::one_at_a_time;
 };
 
-/// Eq 3, 4 and the bottleneck rule [DS-Analyzer, App. C] on every asked set-up. Pure. answers[0] is the set-up as measured, then one factor at a time
-/// (each list's values), best first within the list of all; or every combination, in which each factor may also stay as measured. Intervals are
-/// propagated from the rates' (quadrature through Eq 4; the lowest low and the lowest high of F, P and G).
-/// P goes with cores by the fitted scalability law (core/scaling.hpp), G with the accelerators' number and speed linearly and with the batch size by
-/// the fitted step time, H with the number of accelerators, each of which has a link of its own, S with request size and concurrency by its curve; of
-/// a cache that is not MinIO the misses are the model's (MissModel). Several jobs and several servers: models/sharing.hpp, models/servers.hpp; rates
-/// are then totals of all of them. Without G, the answers are what the data side can feed: min(F, P).
+/// Eq 3, 4 and the bottleneck rule [DS-Analyzer, App. C] on every asked configuration. Pure. answers[0] is the configuration as measured, then one
+/// factor at a time (each list's values), best first within the list of all; or every combination, in which each factor may also stay as measured.
+/// Intervals are propagated from the rates' (quadrature through Eq 4; the lowest low and the lowest high of F, P and G). P goes with cores by the
+/// fitted scalability law (core/scaling.hpp), G with the accelerators' number and speed linearly and with the batch size by the fitted step time, H
+/// with the number of accelerators, each of which has a link of its own, S with request size and concurrency by its curve; of a cache that is not
+/// MinIO the misses are the model's (MissModel). Several jobs and several servers: models/sharing.hpp, models/servers.hpp; rates are then totals of
+/// all of them. Without G, the answers are what the data side can feed: min(F, P).
 ///
 /// Findings: cache-not-minio, prep-extrapolated, storage-extrapolated, batch-not-measured, cache-larger-than-dataset, data-side-only,
 /// too-close-to-call, page-cache-of-servers, impossible-left-out, extrapolated-far, interference.
@@ -123,7 +123,7 @@ WhatIfResult answer(const RateModel& model, const WhatIfQuestion& question);
 
 /// answer() along three factors, each alone: the share of the dataset in the cache from 0 to 1, the cores of prep from one to twice those that are
 /// there or would be enough, and the accelerators' speed from a quarter to four times. Where the model lacks the base of a factor (the number of
-/// cores, G), that curve is left out. The points where the set-up stands and where the factor crosses are among the points. Pure.
+/// cores, G), that curve is left out. The points where the configuration stands and where the factor crosses are among the points. Pure.
 ReportCurves report_curves(const RateModel& model);
 
 }  // namespace dsanalyze

@@ -20,8 +20,9 @@ std::string named(Resource resource, const Evaluation& evaluation) {
 }
 
 std::string binding_words(Resource resource, const Evaluation& evaluation) {
-  if (resource == Resource::gpu) return evaluation.by_transfer ? "copies to the GPU bind [H]" : "the accelerators bind [G]";
-  return resource == Resource::cpu ? "prep binds [P]" : "fetch binds [F]";
+  if (resource == Resource::gpu)
+    return evaluation.by_transfer ? "copies to the GPU are the bottleneck [H]" : "the accelerators are the bottleneck [G]";
+  return resource == Resource::cpu ? "prep is the bottleneck [P]" : "fetch is the bottleneck [F]";
 }
 
 /// What is the bottleneck, or which two where their intervals overlap.
@@ -31,13 +32,13 @@ std::string binding_words(const Evaluation& evaluation) {
                      named(evaluation.rule.next, evaluation));
 }
 
-/// From the rate now to that of a changed set-up, and what is the bottleneck there.
+/// From the rate now to that of a changed configuration, and what is the bottleneck there.
 std::string gain(const Evaluation& base, const Evaluation& after) {
   return fmt::format("{} to {} samples/s ({:.2f}x); then {}", format_rate(base.rule.samples_per_s, base.ci95),
                      format_rate(after.rule.samples_per_s, after.ci95), after.rule.samples_per_s / base.rule.samples_per_s, binding_words(after));
 }
 
-/// What the answer to the changed set-up warns of, sentences after the first.
+/// What the answer to the changed configuration warns of, sentences after the first.
 std::string warnings(const Asked& asked) {
   std::string text;
   for (const Finding& finding : asked.findings)
@@ -132,7 +133,7 @@ void advise_about_prep(const RateModel& model, const Evaluation& base, std::vect
                         rates_as_evidence(base)));
 }
 
-/// Copies to the GPU bind: fewer bytes a sample.
+/// Copies to the GPU are the bottleneck: fewer bytes a sample.
 void advise_about_transfer(const RateModel& model, const Evaluation& base, std::vector<AdviceRecord>& list) {
   constexpr double floats_over_bytes = 4;
   if (!model.transfers_floats) {
@@ -224,18 +225,21 @@ std::vector<AdviceRecord> advise(const RateModel& model) {
   std::vector<AdviceRecord> list;
   if (auto workers = more_workers_advice(model)) list.push_back(std::move(*workers));
   if (!base.ingestion) {
-    list.push_back(advice("measure-accelerator",
-                          fmt::format("Find out what the accelerators want [G]: whether anything is to be gained depends on it; {} of the data side.",
-                                      binding_sentence(base.rule.resource, base)),
-                          rates_as_evidence(base)));
+    list.push_back(
+        advice("measure-accelerator",
+               fmt::format("Find out what the accelerators can consume [G]: whether anything is to be gained depends on it; {} of the data side.",
+                           binding_sentence(base.rule.resource, base)),
+               rates_as_evidence(base)));
     return list;
   }
   if (base.too_close) {
-    list.push_back(advice("too-close",
-                          fmt::format("{}, so that the intervals narrow: {}, and next {}, too close to call; to lift one of them alone buys little.",
-                                      model.typed ? "Type rates of longer measurements" : "Profile longer (--time-budget)",
-                                      binding_sentence(base.rule.resource, base), binding_sentence(base.rule.next, base)),
-                          rates_as_evidence(base)));
+    list.push_back(advice(
+        "too-close",
+        fmt::format(
+            "{}, so that the intervals narrow: it is inconclusive whether {} or {}, as the intervals overlap; to lift one of them alone buys little.",
+            model.typed ? "Type rates of longer measurements" : "Profile longer (--time-budget)", binding_sentence(base.rule.resource, base),
+            binding_sentence(base.rule.next, base)),
+        rates_as_evidence(base)));
     return list;
   }
   switch (base.rule.resource) {
@@ -289,7 +293,7 @@ constexpr std::array<Steps, 11> table{{
     {"faster-storage",
      "copy the dataset to a local disk before training (rsync -a) and give the Dataset that root; meanwhile more num_workers and prefetch_factor "
      "keep "
-     "more reads under way",
+     "more reads in flight",
      "fn.readers.file(file_root=LOCAL) after the same copy; on a network filesystem dont_use_mmap=True, and prefetch_queue_depth=2 or more in the "
      "reader",
      "wds.WebDataset(urls, cache_dir=LOCAL) copies each shard to the local disk when it is first read"},

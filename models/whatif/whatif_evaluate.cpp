@@ -197,14 +197,14 @@ std::string binding_sentence(Resource resource, const Evaluation& evaluation) {
   const RateEstimate& rate = rate_of(resource, evaluation);
   switch (resource) {
     case Resource::gpu:
-      return (evaluation.by_transfer ? "copies to the GPU bind at " : "the accelerators bind at ") +
+      return (evaluation.by_transfer ? "copies to the GPU are the bottleneck at " : "the accelerators are the bottleneck at ") +
              rate_with_letter(rate, letter_of_ingestion(evaluation));
     case Resource::cpu:
-      return "prep binds at " + rate_with_letter(rate, 'P');
+      return "prep is the bottleneck at " + rate_with_letter(rate, 'P');
     case Resource::io:
       break;
   }
-  return "fetch binds at " + rate_with_letter(rate, 'F');
+  return "fetch is the bottleneck at " + rate_with_letter(rate, 'F');
 }
 
 namespace {

@@ -143,10 +143,10 @@ Resource lower_of_fetch_and_ingestion(const Evaluation& base) {
 std::vector<std::string> rates_as_evidence(const Evaluation& evaluation) {
   std::vector<std::string> evidence;
   if (evaluation.ingestion)
-    evidence.push_back((evaluation.by_transfer ? "transfers can deliver " : "the accelerators want ") +
+    evidence.push_back((evaluation.by_transfer ? "transfers can supply " : "the accelerators can consume ") +
                        rate_with_letter(*evaluation.ingestion, letter_of_ingestion(evaluation)));
-  evidence.push_back("prep can deliver " + rate_with_letter(evaluation.prep, 'P'));
-  evidence.push_back("fetch can deliver " + rate_with_letter(evaluation.fetch, 'F'));
+  evidence.push_back("prep can supply " + rate_with_letter(evaluation.prep, 'P'));
+  evidence.push_back("fetch can supply " + rate_with_letter(evaluation.fetch, 'F'));
   return evidence;
 }
 

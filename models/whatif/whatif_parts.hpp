@@ -16,7 +16,7 @@
 
 namespace dsanalyze::whatif {
 
-/// The rates and the cache of one set-up: those of one server, G that of one job.
+/// The rates and the cache of one configuration: those of one server, G that of one job.
 struct Setup {
   std::optional<double> ingestion;
   std::optional<double> transfer;  ///< H
@@ -45,25 +45,26 @@ struct RateEstimate {
 
 RateEstimate with_error(double value, double relative_error);
 
-/// F, P and G of a set-up, totals of all its jobs or servers, with intervals propagated from the model's relative errors, and what follows from them.
+/// F, P and G of a configuration, totals of all its jobs or servers, with intervals propagated from the model's relative errors, and what follows
+/// from them.
 struct Evaluation {
   std::optional<RateEstimate> ingestion;  ///< G, or H where that is lower
   bool by_transfer = false;               ///< it is H
   RateEstimate prep;
   RateEstimate fetch;
-  BottleneckRule rule;     ///< where it is too close to call, `next` is the lowest of the rates that the lowest cannot be told from
+  BottleneckRule rule;     ///< where it is inconclusive, `next` is the lowest of the rates that the lowest cannot be told from
   Interval ci95;           ///< of rule.samples_per_s
   bool too_close = false;  ///< the lowest rate's interval overlaps that of another
   std::optional<JobsAnswer> jobs;
   std::optional<ServersAnswer> servers;
 };
 Evaluation evaluate(const RateModel& model, const Setup& setup);
-/// F of the set-up as measured with another cache.
+/// F of the configuration as measured with another cache.
 double fetch_rate(const RateModel& model, double cache_fraction);
 /// The smallest cached fraction at which F reaches `target` samples/s; nullopt when even C does not.
 std::optional<double> cache_fraction_for(const RateModel& model, double target);
 
-/// Whether it is open what binds; rates without intervals that are equal are a tie, of which nothing is open.
+/// Whether the bottleneck is inconclusive; rates without intervals that are equal are a tie, of which nothing is open.
 bool inconclusive(const Evaluation& evaluation);
 /// "1 core", "8 cores".
 std::string cores_text(double cores);
@@ -73,7 +74,7 @@ const RateEstimate& rate_of(Resource resource, const Evaluation& evaluation);
 std::string rate_with_letter(const RateEstimate& rate, char letter);
 /// G or H, of what an evaluation has under `ingestion`.
 constexpr char letter_of_ingestion(const Evaluation& evaluation) { return evaluation.by_transfer ? 'H' : 'G'; }
-/// "prep binds at 10,208 samples/s [P]", "the accelerators bind at ...", "copies to the GPU bind at ...", "fetch binds at ...".
+/// "prep is the bottleneck at 10,208 samples/s [P]", "the accelerators are the bottleneck at ...", and so on for copies to the GPU and fetch.
 std::string binding_sentence(Resource resource, const Evaluation& evaluation);
 /// "G is 9,800 ...; P is ...; F is ..." one for each known rate, for advice.
 std::vector<std::string> rates_as_evidence(const Evaluation& evaluation);
@@ -93,19 +94,19 @@ bool cores_may_reach(double target, const RateModel& model);
 double fraction_at_least(double share);
 std::string share_at_least(double share);
 
-/// One set-up and how it differs from the measured one.
+/// One configuration and how it differs from the measured one.
 struct Variant {
   Setup setup;
   WhatIfChange change;
 };
-/// One value of one list: what it does to a set-up.
+/// One value of one list: what it does to a configuration.
 using Step = std::function<void(Variant&)>;
 /// The steps of each list that was asked about. What cannot be taken at its word is added to `findings`.
 std::vector<std::vector<Step>> steps_of(const RateModel& model, const WhatIfQuestion& question, std::vector<Finding>& findings);
 /// Of them the list of servers: each number of them with each way of parting the dataset, storage scope and network.
 std::vector<Step> server_steps(const RateModel& model, const WhatIfQuestion& question);
 
-/// The set-up that a question about one value asks about, what it brings, and what cannot be taken at its word of it.
+/// The configuration that a question about one value asks about, what it brings, and what cannot be taken at its word of it.
 struct Asked {
   Variant variant;
   Evaluation evaluation;
@@ -113,7 +114,7 @@ struct Asked {
 };
 Asked ask(const RateModel& model, const WhatIfQuestion& question);
 
-/// Why the changed set-up cannot be, a clause; nullopt where it can.
+/// Why the changed configuration cannot be, a clause; nullopt where it can.
 std::optional<std::string> impossible(const RateModel& model, const Variant& variant);
 /// By which factor the change goes beyond what was measured of some resource; 1 where it stays within.
 double extrapolation(const RateModel& model, const WhatIfChange& change);
@@ -123,14 +124,14 @@ std::optional<Finding> far_extrapolation_finding(double most);
 /// "minio", "minio:cost-aware", "lru", ...
 std::string cache_name(const MissModel::Facts& facts);
 
-/// Of two rates, what binds once the third is known not to.
+/// Of two rates, the bottleneck once the third is known not to be it.
 Resource lower_of_prep_and_ingestion(const Evaluation& base);
 Resource lower_of_fetch_and_ingestion(const Evaluation& base);
 
 WhatIfFound find(const std::string& question, const RateModel& model);
-/// Advice for the set-up as measured, each with the steps to take in a loader: more-workers, then what lifts the binding resource (add-cache,
+/// Advice for the configuration as measured, each with the steps to take in a loader: more-workers, then what lifts the binding resource (add-cache,
 /// faster-storage, pack-into-shards; add-cores, prep-does-not-scale; smaller-transfers; nothing-to-gain), then fewer-accelerators. Without G only
-/// measure-accelerator beside more-workers; where it is open what binds, only too-close.
+/// measure-accelerator beside more-workers; where the bottleneck is inconclusive, only too-close.
 std::vector<AdviceRecord> advise(const RateModel& model);
 /// more-workers: the user's own loader (RateModel::observed) reaches less than this machine feeds.
 std::optional<AdviceRecord> more_workers_advice(const RateModel& model);

@@ -209,7 +209,7 @@ std::vector<Step> storage_steps(const RateModel& model, const WhatIfQuestion& qu
   return steps;
 }
 
-/// S by its curve, at another request size or another number of reads under way.
+/// S by its curve, at another request size or another number of reads in flight.
 template <typename At, typename Note>
 std::vector<Step> curve_steps(const RateModel& model, const std::vector<double>& values, const std::string& option, At at, Note note,
                               Findings& findings) {
@@ -232,7 +232,7 @@ std::vector<Step> curve_steps(const RateModel& model, const std::vector<double>&
   if (extrapolated)
     findings.push_back(
         {"storage-extrapolated", Finding::Severity::warning,
-         fmt::format("{}: S was measured with requests of up to {} at {} under way, and other numbers under way at that size; beyond, the "
+         fmt::format("{}: S was measured with requests of up to {} at {} in flight, and other numbers in flight at that size; beyond, the "
                      "cost of a request and of a byte fitted to those goes on.",
                      option, format_bytes(static_cast<Bytes>(model.storage_curve->largest_request())), format_number(*model.fetch_concurrency))});
   return steps;

@@ -19,8 +19,8 @@ def _loader(watched):
         return None
     loader = object.__getattribute__(watched, '_dsanalyze_loader')
     if loader is None:
-        from _dsanalyze_attach.watched import Loader
-        loader = Loader(_iterable(watched))
+        from _dsanalyze_attach.watched import Loader, Stream
+        loader = Loader(Stream(_iterable(watched)))
         object.__setattr__(watched, '_dsanalyze_loader', loader)
     return loader
 

@@ -260,9 +260,9 @@
   }
 
   const binds = {
-    gpu: 'the accelerators bind [G]: data waits for them',
-    cpu: 'prep binds [P]: decoding and augmenting on the CPU',
-    io: 'fetch binds [F]: reading from storage and cache',
+    gpu: 'the accelerators are the bottleneck [G]: data waits for them',
+    cpu: 'prep is the bottleneck [P]: decoding and augmenting on the CPU',
+    io: 'fetch is the bottleneck [F]: reading from storage and cache',
   };
   const resources = { gpu: 'the accelerators', cpu: 'prep', io: 'fetch' };
 
@@ -308,7 +308,7 @@
     const change = Math.abs(result.speedup - 1) < 5e-4 ? 'as fast as profiled' : plain(Number(result.speedup.toPrecision(3))) + ' times as fast as profiled';
     const epoch = result.epoch_seconds === null ? '' : ', ' + duration(result.epoch_seconds) + ' an epoch';
     const close = result.too_close
-      ? 'What binds is too close to call: ' + resources[result.bottleneck] + ' or ' + resources[result.next] + '.'
+      ? 'The bottleneck is inconclusive: ' + resources[result.bottleneck] + ' or ' + resources[result.next] + '.'
       : 'Here ' + binds[result.bottleneck] + '; after it, ' + resources[result.next] + '.';
     const sides = result.G === null ? ' The accelerators’ rate is not known: this is what the data side can feed.' : '';
     return roundNumber(result.samples_per_s) + ' samples/s (95 %: ' + range + '), ' + change + epoch + '. ' + close + sides;

@@ -89,7 +89,7 @@
     const list = [
       rate('Samples/s', 'samples_per_s'),
       ['Time of an epoch', words.duration(base.epoch_seconds), words.duration(now.epoch_seconds), factor(base.epoch_seconds, now.epoch_seconds)],
-      ['What binds', words.resources[base.bottleneck], words.resources[now.bottleneck], base.bottleneck === now.bottleneck ? 'the same' : 'another'],
+      ['The bottleneck', words.resources[base.bottleneck], words.resources[now.bottleneck], base.bottleneck === now.bottleneck ? 'the same' : 'another'],
       rate('G: accelerators, samples/s', 'G'),
       rate('P: prep, samples/s', 'P'),
       rate('F: fetch, samples/s', 'F'),
@@ -137,7 +137,7 @@
 
   function mount(element, model) {
     if (!model) {
-      element.replaceChildren(make('p', { class: 'muted' }, 'The profile lacks one of the rates P, C and S, so nothing can be said about other set-ups.'));
+      element.replaceChildren(make('p', { class: 'muted' }, 'The profile lacks one of the rates P, C and S, so nothing can be said about other configurations.'));
       return;
     }
     mounted += 1;

@@ -16,7 +16,7 @@ class Guardian {
     folder       ///< only the folder is removed: the training is a real one and goes on
   };
   /// `folder` is the launch's: processes of the training are told by DSANALYZE_ATTACH=<folder>/attach in their environment, and the journals lie in
-  /// journals_of(folder). Throws Error where no process can be had.
+  /// journals_of(folder). Throws Error where no process can be made.
   Guardian(const std::filesystem::path& folder, Duty duty);
   /// Nothing is left to do.
   ~Guardian();

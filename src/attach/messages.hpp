@@ -154,7 +154,7 @@ struct RunSteps {
   AttachPhase phase = AttachPhase::full;
   std::uint64_t steps = 0;
 };
-/// Discards what is under way, then a checkpoint in the other phase.
+/// Discards what is in flight, then a checkpoint in the other phase.
 struct SwitchPhase {
   AttachPhase phase = AttachPhase::full;
   std::uint64_t keep = 0;  ///< batches to keep for the synthetic phase

@@ -77,7 +77,7 @@ std::string text_of(const SeenMessage& seen);
 /// counts as often as the others, wherever a window cuts their cycle. Pauses are what the script does between whole passes beside waiting for data.
 enum class Pauses { counted, left_out };
 std::vector<Stretch> stretches_of(const PhaseMeasurement& phase, Pauses pauses = Pauses::counted);
-/// Of each window, what the loaders of all ranks can deliver together: ranks train in step, so it is their number times what the slowest one
+/// Of each window, what the loaders of all ranks can supply together: ranks train in step, so it is their number times what the slowest one
 /// delivered. Empty where too few batches came.
 std::vector<Stretch> stretches_of(const DrainMeasurement& drain);
 /// The share of a phase's steps that the rank which waits most waits for data, 0 to 1; nothing where no step was measured.

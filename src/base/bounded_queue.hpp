@@ -64,7 +64,7 @@ class BoundedQueue {
     return done == items.size();
   }
 
-  /// Takes at least one item and at most out.size(), but no more than a fair share for `sharers` takers; 0 when closed and empty, when
+  /// Takes at least one item and at most out.size(), but no more than a fair share for `sharers` consumers; 0 when closed and empty, when
   /// the deadline passed (a deadline in the past never blocks) or when `out` is empty.
   std::size_t pop(std::span<Item> out, Deadline deadline, std::size_t sharers = 1) {
     if (out.empty()) return 0;

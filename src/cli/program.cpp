@@ -285,7 +285,7 @@ class Program {
 }  // namespace
 
 int run_program(const std::vector<std::string>& arguments) {
-  // Whatever could be thrown while this is set up (no memory, no thread) has nobody left to report to but the caller's shell.
+  // Whatever could be thrown while this is set up (no memory, no thread) can be reported only to the caller's shell.
   try {
     if (const auto ended = run_as_job_process(arguments)) return *ended;
     return Program(arguments).run();

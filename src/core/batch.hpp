@@ -51,7 +51,7 @@ struct Batch {
   std::uint64_t epoch = 0;
   std::uint64_t generation = 0;  ///< prep generation: keys the augmentation
   std::uint32_t count = 0;       ///< samples in the batch, all good
-  std::uint32_t failed = 0;      ///< samples of the batch's draw that could not be had: left out, or substituted by good ones of the batch
+  std::uint32_t failed = 0;      ///< samples of the batch's draw that were not available: left out, or substituted by good ones of the batch
   bool last_of_epoch = false;
   TensorShape tensor;  ///< shape[0] = count
   std::uint64_t samples_offset = 0;

@@ -129,7 +129,7 @@ using StorageDeviceState = StorageDeviceLanes<DeviceLane>;  ///< that threads an
 Nanoseconds storage_request_end(StorageDeviceState& state, const StorageDeviceSpec& spec, Bytes bytes, Nanoseconds now);
 Nanoseconds storage_request_end(StorageDeviceLanes<OwnLane>& state, const StorageDeviceSpec& spec, Bytes bytes, Nanoseconds now);
 
-/// The rate that the recurrence reaches in the long run with `concurrency` requests of `bytes` under way, bytes/s:
+/// The rate that the recurrence reaches in the long run with `concurrency` requests of `bytes` in flight, bytes/s:
 /// min(bandwidth, min(concurrency, queue_depth) x bytes / (latency + bytes / bandwidth)).
 double storage_device_rate(const StorageDeviceSpec& spec, double bytes, double concurrency);
 

@@ -83,7 +83,7 @@ class DatasetIndex {
     std::vector<std::string> absent;  ///< files that were not there and would be read if they were: labels
     std::string image_key;            ///< of tar shards: which members are used, as OpenOptions::keys; empty: the default
     std::string label_key;
-    std::vector<Finding> findings;          ///< what whoever uses the dataset should know: torn shards, samples without label, what was left out
+    std::vector<Finding> findings;          ///< what a user of the dataset should know: torn shards, samples without label, what was left out
     std::optional<ArrayDescription> array;  ///< of formats whose samples are plain numbers ("npy")
   };
 

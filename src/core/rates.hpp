@@ -40,10 +40,10 @@ double effective_fetch_rate(double x, double cache_rate, double storage_rate);
 /// reaches it; nullopt when even C does not.
 std::optional<double> cache_fraction_for(double target, double cache_rate, double storage_rate);
 
-/// What binds the pipeline: the lowest of F, P and G [DS-Analyzer, App. C.2]. Without G, of F and P.
+/// The pipeline's bottleneck: the lowest of F, P and G [DS-Analyzer, App. C.2]. Without G, of F and P.
 struct BottleneckRule {
   Resource resource = Resource::gpu;
-  Resource next = Resource::gpu;  ///< what binds after it
+  Resource next = Resource::gpu;  ///< the bottleneck after it
   double samples_per_s = 0;       ///< min(F, P, G)
   double next_samples_per_s = 0;  ///< the second lowest
 };

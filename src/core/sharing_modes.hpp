@@ -44,7 +44,7 @@ constexpr std::array<const char*, 2> names_of(StagingPolicy /*type*/) { return {
 
 /// How the servers of one data-parallel job part the dataset in their caches. In each epoch every server trains on its share of the global batches.
 enum class PartitionMode {
-  none,         ///< each server's cache keeps what that server met; nobody asks another
+  none,         ///< each server's cache keeps what that server met; no server asks another
   partitioned,  ///< each holds its part; what a server misses, it asks of the server that holds it [CoorDL, section 4.2]
   locality,     ///< each trains on what it holds; only what balances the batches is moved [Yang-Cong, section V]
 };
@@ -53,7 +53,7 @@ inline std::string partition_mode_name(PartitionMode mode) { return enum_name(mo
 
 /// Where the samples that balance a locality-aware batch come from.
 enum class BalanceFrom {
-  peers,   ///< whoever holds them: R_b = R_c of [Yang-Cong]
+  peers,   ///< the servers that hold them: R_b = R_c of [Yang-Cong]
   storage  ///< R_b = R
 };
 constexpr std::array<const char*, 2> names_of(BalanceFrom /*type*/) { return {"peers", "storage"}; }

@@ -14,8 +14,7 @@ struct Entry {
 };
 
 constexpr std::array table{
-    Entry{{"cpu-quota", "cpu", "CPU quota",
-           "Threads past a control group's quota are stopped for the rest of each period: rates become uneven and lower."},
+    Entry{{"cpu-quota", "cpu", "CPU quota", "Threads past a cgroup's quota are stopped for the rest of each period: rates become uneven and lower."},
           look_at_cpu_quota},
     Entry{{"cpu-affinity", "cpu", "CPUs allowed", "P grows with cores; what this process may not use, its workers cannot."}, look_at_cpu_affinity},
     Entry{{"workers", "cpu", "workers and cores",
@@ -29,9 +28,8 @@ constexpr std::array table{
     Entry{{"other-processes", "cpu", "other processes",
            "What others take of the CPU is missing from P and from training, and no two runs miss the same."},
           look_at_other_processes},
-    Entry{
-        {"memory-limit", "memory", "memory limit", "A cache that does not fit a control group's limit ends in a kill or in reclaim instead of hits."},
-        look_at_memory_limit},
+    Entry{{"memory-limit", "memory", "memory limit", "A cache that does not fit a cgroup's limit ends in a kill or in reclaim instead of hits."},
+          look_at_memory_limit},
     Entry{{"memory-for-cache", "memory", "memory for the cache",
            "What does not fit into free memory is not cached: a profile shrinks it, or runs a subset."},
           look_at_memory_for_cache},
@@ -40,7 +38,7 @@ constexpr std::array table{
           look_at_huge_pages},
     Entry{{"numa", "memory", "NUMA nodes", "Memory of another node is slower: P and C depend on where threads and samples happen to lie."},
           look_at_numa},
-    Entry{{"open-files", "limits", "open files", "Each read under way needs a file, and shards stay open; past the limit reads wait or fail."},
+    Entry{{"open-files", "limits", "open files", "Each read in flight needs a file, and shards stay open; past the limit reads wait or fail."},
           look_at_open_files},
     Entry{{"locked-memory", "limits", "locked memory", "Older kernels count io_uring's rings as locked memory, and refuse them past the limit."},
           look_at_locked_memory},

@@ -33,7 +33,7 @@ class DoctorSystem {
   virtual bool is_root() = 0;
   virtual IoSupport io_uring() = 0;
 
-  /// What became of one try on a file: 0 and done; an errno; or, with neither, not done and nobody says why.
+  /// What became of one try on a file: 0 and done; an errno; or, with neither, not done for an unknown reason.
   struct Attempt {
     bool done = false;
     int error = 0;
@@ -72,7 +72,7 @@ struct DoctorInputs {
   ProfileSettings settings;                   ///< as asked for; what is left open (workers, cores, cache size) is taken as a profile would take it
   std::shared_ptr<const DatasetIndex> index;  ///< null: no dataset, and then nothing is asked of the disk
   HostFacts host;
-  std::filesystem::path state_directory;  ///< where profiles are saved; empty: nobody says where
+  std::filesystem::path state_directory;  ///< where profiles are saved; empty: not given
   Depth depth = Depth::thorough;
   std::filesystem::path root = "/";  ///< stands for "/" in tests: /proc, /sys, /dev and what a container leaves in the root
 };

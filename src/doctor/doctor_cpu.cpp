@@ -74,7 +74,7 @@ std::optional<DoctorAnswer> look_at_cpu_quota(const DoctorContext& context) {
   const HostFacts& host = context.inputs.host;
   const ProfileSettings& settings = context.inputs.settings;
   if (host.cgroup.version == 0 && context.in_container())
-    return not_known("this container shows no control groups, so it is not known whether it has a quota of CPU time");
+    return not_known("this container shows no cgroups, so it is not known whether it has a quota of CPU time");
   const auto allowed = static_cast<double>(host.cpus_allowed.size());
   if (!host.cgroup.cpu_cores || *host.cgroup.cpu_cores >= allowed) return fine("no quota below the CPUs allowed");
   const double quota = *host.cgroup.cpu_cores;
@@ -82,7 +82,7 @@ std::optional<DoctorAnswer> look_at_cpu_quota(const DoctorContext& context) {
   const double throttled = throttled_share(context);
   DoctorAnswer answer{
       DoctorStatus::note,
-      fmt::format("the control group allows {} of {} ({})", cores_text(quota), format_number(allowed), context.name_of(host.cgroup.cpu_file)),
+      fmt::format("the cgroup allows {} of {} ({})", cores_text(quota), format_number(allowed), context.name_of(host.cgroup.cpu_file)),
       {},
       {}};
   if (throttled > much_throttled) answer.found += fmt::format("; it was stopped in {} of its periods so far", format_share(throttled));
@@ -104,7 +104,7 @@ std::optional<DoctorAnswer> look_at_cpu_affinity(const DoctorContext& context) {
   const int asked = context.prepares() ? context.inputs.settings.cores : 0;
   if (allowed >= host.cores_online && asked <= allowed) return fine(fmt::format("all {} CPUs", host.cores_online));
   DoctorAnswer answer{asked > allowed ? DoctorStatus::problem : DoctorStatus::note,
-                      fmt::format("{} of {} CPUs may be used, by affinity (taskset) or a control group's cpuset", allowed, host.cores_online),
+                      fmt::format("{} of {} CPUs may be used, by affinity (taskset) or a cgroup's cpuset", allowed, host.cores_online),
                       {},
                       {}};
   if (asked > allowed) answer.found += fmt::format("; --cores {} asks for more", asked);

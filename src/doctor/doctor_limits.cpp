@@ -47,7 +47,7 @@ std::optional<DoctorAnswer> look_at_open_files(const DoctorContext& context) {
   const std::uint64_t least = under_way + files_of_the_program / 2;
   const std::uint64_t wanted = std::max(4 * files_kept, under_way + files_kept + files_of_the_program);
   const std::string found =
-      fmt::format("{} at once; {} reads under way want {}", limit_text(limits.soft), under_way, format_number(static_cast<double>(wanted)));
+      fmt::format("{} at once; {} reads in flight want {}", limit_text(limits.soft), under_way, format_number(static_cast<double>(wanted)));
   if (at_least(limits.soft, wanted)) return fine(found);
   DoctorAnswer answer{at_least(limits.soft, least) ? DoctorStatus::warning : DoctorStatus::problem, found, "Raise the limit of this shell:", {}};
   answer.commands = raise(context, limits, 4096, "n", 1, "nofile", "nofile");
@@ -79,7 +79,7 @@ std::optional<DoctorAnswer> look_at_threads(const DoctorContext& context) {
   const std::string wants = fmt::format("about {} are wanted", wanted);
   if (of_group && *of_group < wanted) {
     DoctorAnswer answer{DoctorStatus::problem,
-                        fmt::format("the control group allows {} more (pids.max); {}", limit_text(of_group), wants),
+                        fmt::format("the cgroup allows {} more (pids.max); {}", limit_text(of_group), wants),
                         "Raise it, or pass fewer --workers and a smaller --io-depth:",
                         {}};
     answer.commands = context.launch("--pids-limit=4096", "");
@@ -101,7 +101,7 @@ std::optional<DoctorAnswer> look_at_threads(const DoctorContext& context) {
     return answer;
   }
   std::vector<std::string> allowed;
-  if (of_group) allowed.push_back(fmt::format("the control group allows {} more", limit_text(of_group)));
+  if (of_group) allowed.push_back(fmt::format("the cgroup allows {} more", limit_text(of_group)));
   if (limits.soft && !context.system.is_root()) allowed.push_back(fmt::format("at most {} of this user's", limit_text(limits.soft)));
   return fine(allowed.empty() ? "no limit that matters" : fmt::format("{}; {}", fmt::join(allowed, ", "), wants));
 }

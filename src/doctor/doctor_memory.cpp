@@ -14,7 +14,7 @@ constexpr Bytes little = Bytes{1} << 30;
 
 Bytes left_in_group(const CgroupLimits& group) { return *group.memory_limit - std::min(*group.memory_limit, group.memory_in_use); }
 
-/// Whether the control group leaves less than the machine has.
+/// Whether the cgroup leaves less than the machine has.
 bool group_binds(const HostFacts& host) { return host.cgroup.memory_limit && left_in_group(host.cgroup) <= host.memory_usable; }
 
 struct Demand {
@@ -89,12 +89,12 @@ Swap parse_swaps(const std::string& text) {
 std::optional<DoctorAnswer> look_at_memory_limit(const DoctorContext& context) {
   const HostFacts& host = context.inputs.host;
   if (host.cgroup.version == 0 && context.in_container())
-    return not_known("this container shows no control groups, so nobody can tell whether it has a limit of memory");
+    return not_known("this container shows no cgroups, so whether it has a limit of memory is not known");
   if (!host.cgroup.memory_limit || *host.cgroup.memory_limit >= host.memory_total) return fine("no limit below the machine's memory");
   const std::string file = context.name_of(host.cgroup.memory_file);
   const Bytes left = left_in_group(host.cgroup);
   const std::string found =
-      fmt::format("the control group allows {} ({}), of which {} are left", format_bytes(*host.cgroup.memory_limit), file, format_bytes(left));
+      fmt::format("the cgroup allows {} ({}), of which {} are left", format_bytes(*host.cgroup.memory_limit), file, format_bytes(left));
   DoctorAnswer answer = group_binds(host) ? cache_answer(found, cache_demand(context), left) : fine(found);
   if (answer.status == DoctorStatus::ok) {
     answer.status = DoctorStatus::note;
@@ -124,7 +124,7 @@ std::optional<DoctorAnswer> look_at_swap(const DoctorContext& context) {
   const HostFacts& host = context.inputs.host;
   const auto of_group =
       host.cgroup.memory_file.empty() ? KernelText{} : context.read(context.name_of(host.cgroup.memory_file.parent_path() / "memory.swap.max"));
-  if (of_group.text == "0") return fine("the control group may not swap");
+  if (of_group.text == "0") return fine("the cgroup may not swap");
   const std::string swappiness = context.read("/proc/sys/vm/swappiness").text.value_or("not known");
   if (swappiness == "0") return fine(fmt::format("{}, and vm.swappiness is 0: only to avoid running out of memory", swap.areas));
   const auto demand = cache_demand(context);

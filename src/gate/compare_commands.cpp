@@ -185,7 +185,7 @@ std::string_view gate_side_word(GateSideName side) { return side == GateSideName
 void GateCommands::validate() const {
   for (const auto& [option, command] : {std::pair{"--baseline-command", &baseline}, std::pair{"--current-command", &current}})
     if (command->find_first_not_of(" \t\n") == std::string::npos)
-      throw UsageError(fmt::format("{} is missing: both commands are run by turns, give both", option));
+      throw UsageError(fmt::format("{} is missing: runs of both commands alternate, give both", option));
   if (most_pairs < 2 || most_pairs > 1000) throw UsageError(fmt::format("--pairs: found {}, expected 2 to 1000", most_pairs));
   if (warm_ups < 0 || warm_ups > 10) throw UsageError(fmt::format("--warm-ups: found {}, expected 0 to 10", warm_ups));
   if (!(time_budget_seconds > 0)) throw UsageError("--time-budget: expected a time above 0");

@@ -128,22 +128,22 @@ std::string no_scatter_reason(const Sessions& sessions, GateUnit unit) {
 void find_about_sessions(const Sessions& sessions, GateUnit unit, std::size_t left_out, std::vector<Finding>& findings) {
   if (!sessions.times_known)
     findings.push_back({"start-not-known", Finding::Severity::warning,
-                        "results of older versions do not say when they began: profile again, or compare by turns with --baseline-command and "
+                        "results of older versions do not say when they began: profile again, or alternate runs with --baseline-command and "
                         "--current-command."});
   if (unit == GateUnit::session)
     findings.push_back(
         {"other-session", Finding::Severity::warning,
          "baseline and current ran at different times, between which a machine drifts (CPU by some percent, disks by far more), so a session "
-         "counts as one observation. Accept baselines on several days, or compare by turns with --baseline-command and --current-command."});
+         "counts as one observation. Accept baselines on several days, or alternate runs with --baseline-command and --current-command."});
   if (left_out > 0)
     findings.push_back(
         {"runs-left-out", Finding::Severity::info,
          fmt::format("{} of sessions in which only one side ran: what ran together is compared.", gate_count_text(GateUnit::run, left_out))});
   if (unit == GateUnit::run && sessions.one_after_the_other)
-    findings.push_back(
-        {"one-after-the-other", Finding::Severity::warning,
-         "all runs of one side began before those of the other did: what the machine drifted meanwhile looks like a change. By turns it cancels: "
-         "--baseline-command and --current-command."});
+    findings.push_back({"one-after-the-other", Finding::Severity::warning,
+                        "all runs of one side began before those of the other did: what the machine drifted meanwhile looks like a change. "
+                        "Alternating runs cancel it: "
+                        "--baseline-command and --current-command."});
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ GateResult result_without_baseline(const std::vector<std::string>& places, std::
 enum class GateSideName { baseline, current };
 std::string_view gate_side_word(GateSideName side);  ///< "baseline", "current"
 
-/// How two commands are compared by turns.
+/// How alternating runs of two commands are compared.
 struct GateCommands {
   std::string baseline;  ///< run by /bin/sh -c; each prints one profile as JSON
   std::string current;
@@ -83,8 +83,8 @@ using GateRunner = std::function<ProfileResult(GateSideName side)>;
 /// ends before what it started. Throws Error that names the side: exit status with the last lines of stderr, no profile on stdout; Interrupted.
 GateRunner shell_runner(const GateCommands& commands, std::stop_token stop);
 
-/// Runs both sides by turns (the order within pairs is random, in blocks ABBA or BAAB), looks after 40, 60, 80 and 100 % of the pairs and ends at
-/// the first look that finds a regression or has decided every metric. All looks together err with the probability of one. A time budget that ends
+/// Alternates runs of both sides (the order within pairs is random, in blocks ABBA or BAAB), looks after 40, 60, 80 and 100 % of the pairs and ends
+/// at the first look that finds a regression or has decided every metric. All looks together err with the probability of one. A time budget that ends
 /// before a planned look is a look too. A pair with a run that is not trusted is run again, at most as often as a quarter of the pairs; then the
 /// comparison ends undecided; so does one of which the first pair has no metric on both sides. Threads: calls the runner from the calling thread.
 GateResult compare_commands(const GateCommands& commands, const GateOptions& options, const GateRunner& runner, EventSink& events,

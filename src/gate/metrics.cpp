@@ -45,10 +45,10 @@ MetricValue fetch_stall_value(const ProfileResult& profile) {
 const std::vector<MetricKind>& metric_kinds() {
   using enum GateScale;
   static const std::vector<MetricKind> kinds = {
-      {"P", "prep can deliver", ratio, Worse::lower, true, 1},
-      {"C", "the cache can deliver", ratio, Worse::lower, false, 0.25},
-      {"S", "storage can deliver", ratio, Worse::lower, true, 0.5},
-      {"N", "others' caches can deliver", ratio, Worse::lower, false, 0.5},
+      {"P", "prep can supply", ratio, Worse::lower, true, 1},
+      {"C", "the cache can supply", ratio, Worse::lower, false, 0.25},
+      {"S", "storage can supply", ratio, Worse::lower, true, 0.5},
+      {"N", "others' caches can supply", ratio, Worse::lower, false, 0.5},
       {"F", "fetch (cache and storage)", ratio, Worse::lower, false, 0.25},
       {"cached", "training from a warm cache", ratio, Worse::lower, true, 1},
       {"full", "training as it is", ratio, Worse::lower, true, 1},

@@ -15,7 +15,7 @@ enum class Worse { lower, higher };
 
 struct MetricKind {
   std::string name;
-  std::string words;  ///< "what prep can deliver"
+  std::string words;  ///< "what prep can supply"
   GateScale scale = GateScale::ratio;
   Worse worse = Worse::lower;
   bool by_default = true;

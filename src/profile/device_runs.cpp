@@ -88,7 +88,7 @@ Measured synthetic_as_measured(RunContext& context, const MeasuredAccelerator& a
   measured.record.samples = accelerator.samples;
   measured.rate = record_rate(context, "synthetic", rate, mean_sample_bytes(context), accelerator.method + ", on a batch that was there already");
   take_rate(context, measured);
-  note_rate(context, "the accelerators want [G]", measured.rate);
+  note_rate(context, "the accelerators can consume [G]", measured.rate);
   return measured;
 }
 
@@ -116,7 +116,7 @@ Measured run_synthetic(RunContext& context, double seconds) {
                                                                                                          : "emulated",
                                           points.empty() ? 0 : points.size() - 1));
   take_rate(context, measured);
-  note_rate(context, "the accelerators want [G]", measured.rate);
+  note_rate(context, "the accelerators can consume [G]", measured.rate);
   return measured;
 }
 
@@ -174,7 +174,7 @@ RateRecord measure_cache(RunContext& context, Pipeline& pipeline, double seconds
   RateRecord record =
       record_rate(context, "cache", windowed_rate(points, cpu, points.front().at, points.back().at, context.inputs.host, judge_cpu(context)),
                   mean_sample_bytes(context), fmt::format("copies of the cache's own objects in random order, {} threads", workers));
-  note_rate(context, "the cache can deliver [C]", record);
+  note_rate(context, "the cache can supply [C]", record);
   return record;
 }
 

@@ -97,7 +97,7 @@ void prove_cached(RunContext& context, RunRecord& run, std::optional<Bytes> devi
   }
 }
 
-/// Where the full run's accesses go; nullptr when nobody wants them.
+/// Where the full run's accesses go; nullptr when they are not wanted.
 std::unique_ptr<AccessTraceWriter> make_trace(const RunContext& context, const Pipeline::Spec& spec) {
   if (context.inputs.trace_file.empty()) return nullptr;
   AccessTraceHeader header;
@@ -215,12 +215,12 @@ Measured run_fetch(RunContext& context, double seconds) {
 
   Measured measured =
       run.measured("fetch", run.loader_rate(),
-                   fmt::format("cold reads of whole samples in {} order by {}, no prep, {} under way", order_kind_name(context.inputs.settings.order),
+                   fmt::format("cold reads of whole samples in {} order by {}, no prep, {} in flight", order_kind_name(context.inputs.settings.order),
                                way_name(context.way), context.inputs.settings.fetch_concurrency));
   measured.record.requested_bytes = run.requested_bytes();
   prove_cold(context, measured.record, measured.record.storage_bytes, measured.record.requested_bytes);
   report_failures(context, "fetch", run.loader());
-  note_rate(context, "storage can deliver [S]", measured.rate);
+  note_rate(context, "storage can supply [S]", measured.rate);
   return measured;
 }
 
@@ -259,7 +259,7 @@ Measured run_prep(RunContext& context, Pipeline& pipeline, double seconds) {
   const auto prepared = static_cast<double>(run.loader().totals().prep.samples);
   prove_cached(context, measured.record, measured.record.storage_bytes, static_cast<Bytes>(prepared * mean_sample_bytes(context)));
   report_failures(context, "prep", run.loader());
-  note_rate(context, "prep can deliver [P]", measured.rate);
+  note_rate(context, "prep can supply [P]", measured.rate);
   return measured;
 }
 

@@ -15,7 +15,7 @@ struct PilotRates {
 /// Known figures of emulated devices; a second or two of real reading and decoding otherwise.
 PilotRates run_pilot(RunContext& context, double seconds);
 /// The same run on a few samples: spread evenly over the dataset, or neighbours where the order reads neighbours one after another. Its findings are
-/// nobody's.
+/// not reported.
 RunContext pilot_context(const RunContext& context);
 
 /// How long each run may take.

@@ -217,17 +217,17 @@ std::vector<std::string> describe(const ProfilePlan& plan, const ProfileInputs& 
                               format_bytes(inputs.host.memory_usable), format_bytes(slots)));
   if (settings.order != OrderKind::random) {
     lines.push_back(fmt::format("order: {}, through a shuffle buffer of {} samples{}", order_kind_name(settings.order), settings.shuffle_buffer,
-                                settings.readers > 1 ? fmt::format(", {} readers by turns", settings.readers) : ""));
+                                settings.readers > 1 ? fmt::format(", {} readers in rotation", settings.readers) : ""));
   }
-  lines.push_back(fmt::format("cores: {}{}, {} prep workers; {} reads under way", settings.cores, settings.prep == Seam::emulated ? " virtual" : "",
+  lines.push_back(fmt::format("cores: {}{}, {} prep workers; {} reads in flight", settings.cores, settings.prep == Seam::emulated ? " virtual" : "",
                               settings.workers, settings.fetch_concurrency));
   if (settings.accelerator == AcceleratorKind::cpu)
     lines.push_back(fmt::format("trains: a {}, on the CPU; it takes cores that prep needs", reference_network_text(inputs)));
   if (runs_jobs(settings)) lines.push_back(jobs_line(plan, inputs, slots));
   if (settings.cache == CacheKind::page) {
-    lines.push_back(settings.memory_limit ? fmt::format("cache: the kernel's page cache, held to {} of the dataset by a control group",
-                                                        format_share(plan.cache_fraction))
-                                          : "cache: the kernel's page cache");
+    lines.push_back(settings.memory_limit
+                        ? fmt::format("cache: the kernel's page cache, held to {} of the dataset by a cgroup", format_share(plan.cache_fraction))
+                        : "cache: the kernel's page cache");
   } else if (settings.cache != CacheKind::none) {
     lines.push_back(cache_line(plan, inputs));
   }
@@ -276,7 +276,7 @@ struct MemoryNeeds {
   Bytes processes = 0;
   Bytes slots = 0;
   Bytes staging = 0;    ///< prepared samples that are kept or in flight, of jobs that draw dependently
-  Bytes buffers = 0;    ///< of reads under way or waiting
+  Bytes buffers = 0;    ///< of reads in flight or waiting
   Bytes training = 0;   ///< the reference network
   Bytes for_cache = 0;  ///< what is left
 
@@ -316,7 +316,7 @@ MemoryNeeds memory_needs(const ProfileInputs& inputs) {
   needs.buffers = static_cast<Bytes>(static_cast<double>(places) * mean_sample_bytes(index));
   if (needs.buffers > left) {
     throw UsageError(
-        fmt::format("{} reads under way or waiting need {} beside batch slots of {}, more than {:.0f} % of the {} available; pass a smaller "
+        fmt::format("{} reads in flight or waiting need {} beside batch slots of {}, more than {:.0f} % of the {} available; pass a smaller "
                     "--shuffle-buffer, --io-depth or --batch-size",
                     places, format_bytes(needs.buffers), format_bytes(needs.slots), percent, usable));
   }

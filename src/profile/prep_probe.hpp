@@ -15,8 +15,8 @@ namespace dsanalyze {
 /// the time by the CPU's clock of that thread: how fast the cores are, not how busy. It takes about 1 % of one core.
 class PrepProbe {
  public:
-  /// `samples` are whole encoded samples, at least one; `factory` must outlive it. Throws std::system_error when there is
-  /// no thread to be had.
+  /// `samples` are whole encoded samples, at least one; `factory` must outlive it. Throws std::system_error when no
+  /// thread can be made.
   PrepProbe(std::vector<std::vector<std::byte>> samples, const PrepFactory& factory, std::vector<int> cpus, Timing timing);
 
   /// Ends it. The mean CPU seconds of a sample over whole turns, so that it is always of the same samples; 0 when not one turn was complete.

@@ -91,7 +91,7 @@ class PrepGauge {
     double probe_seconds = 0;  ///< CPU seconds of one sample; 0: not known
   };
   Speed speed(int cores, double seconds);
-  /// The probe alone, from begin to end, on the CPUs that so many cores' workers have. Throws std::system_error when there is no thread to be had.
+  /// The probe alone, from begin to end, on the CPUs that so many cores' workers have. Throws std::system_error when no thread can be made.
   void begin_probe(int cores);
   /// CPU seconds of one sample; 0 when that was too short, or nothing was begun.
   double end_probe();

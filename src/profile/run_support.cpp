@@ -349,7 +349,7 @@ void PageCacheLimit::report(RunContext& context) const {
   const bool as_asked = m_asked >= least;
   context.find(
       as_asked ? Finding::Severity::info : Finding::Severity::warning, "page-cache-limited",
-      fmt::format("the kernel's page cache was held to {} by a control group and had {} at the end.{}", format_bytes(target()), format_bytes(m_held),
+      fmt::format("the kernel's page cache was held to {} by a cgroup and had {} at the end.{}", format_bytes(target()), format_bytes(m_held),
                   as_asked ? ""
                            : fmt::format(" Less ({} was asked for) cannot be held beside a process that works; the hits are those of the "
                                          "larger cache. Take a larger dataset.",

@@ -55,7 +55,7 @@ double calibrate_cpu(Timing timing);
 class PageCacheLimit {
  public:
   /// `to_come`: own memory that processes of the run take soon, for which room is held until settle(). Those that this one starts meanwhile are held
-  /// with it. Throws Error where control groups are not permitted.
+  /// with it. Throws Error where cgroups are not permitted.
   explicit PageCacheLimit(RunContext& context, Bytes to_come = 0);
   /// Everybody has the memory that he works with.
   void settle() { m_to_come = 0; }

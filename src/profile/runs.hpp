@@ -30,7 +30,7 @@ struct RunContext {
   bool pages_tell = false;                  ///< real storage: reading cold was seen in the page cache
   std::vector<StoragePlace> places{};       ///< real storage: every filesystem that holds files of the subset
 
-  /// The same run for other ears, its findings apart.
+  /// The same run, which reports its events to `other` and collects findings of its own.
   [[nodiscard]] RunContext with_events(EventSink& other) const {
     return {inputs, plan, subset, subset_cache_bytes, other, stop, timing, begun, {}, true, way, {}};
   }

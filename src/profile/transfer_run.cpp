@@ -228,7 +228,7 @@ RateRecord measure_transfer(RunContext& context, double seconds) {
                   fmt::format("copies of {} of {} from pinned memory to {}", settings.mesh.empty() ? "batches" : "each device's part of batches",
                               format_bytes(sample_bytes * static_cast<Bytes>(settings.batch_size)),
                               devices == 1 ? "the GPU" : fmt::format("{} devices at once", devices)));
-  note_rate(context, "transfers can deliver [H]", record);
+  note_rate(context, "transfers can supply [H]", record);
   return record;
 }
 

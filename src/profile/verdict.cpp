@@ -218,7 +218,7 @@ BottleneckRecord find_bottleneck(const ProfileResult& result, const std::optiona
     record.reason = fmt::format("inconclusive whether copies or training: {} [H] and {} [G] samples/s, and their 95 % intervals overlap",
                                 format_number(result.transfer->samples_per_s), format_number(result.ingestion->samples_per_s));
   } else if (!apart) {
-    record.reason = fmt::format("too close to call: {}, and their 95 % intervals overlap", rates);
+    record.reason = fmt::format("inconclusive: {}, and their 95 % intervals overlap", rates);
   } else {
     record.reason = fmt::format("{}; their 95 % intervals do not overlap", rates);
   }

@@ -65,7 +65,7 @@ class RankPartition {
     std::function<bool(Nanoseconds since_begin)> enough;  ///< asked at the start of each epoch: whether this rank would rather end; then all end
     double patience_seconds = 0;                          ///< how long ranks that are alive are waited for
   };
-  /// Throws Error where there is no memory, or the settings' devices cannot be had.
+  /// Throws Error where there is no memory, or the settings' devices are not available.
   explicit RankPartition(Parts parts);
   ~RankPartition();
   RankPartition(const RankPartition&) = delete;

@@ -43,7 +43,7 @@ class Connection {
   [[nodiscard]] int socket() const { return m_socket.get(); }
   [[nodiscard]] int process_descriptor() const { return m_process_descriptor.get(); }
   [[nodiscard]] std::int64_t process() const { return m_process; }
-  /// Ends the line for whoever has it.
+  /// Ends the line for every process that has it.
   void close();
   /// The process is gone, or is not looked after any more.
   void forget_process() { m_process_descriptor.reset(); }

@@ -25,7 +25,7 @@ struct DependentFeed::Job {
     StagingClaim claim;
     std::size_t size = 0;
     std::vector<SampleId> ids;        ///< drawn so far
-    std::vector<std::uint32_t> lost;  ///< positions of samples that could not be had
+    std::vector<std::uint32_t> lost;  ///< positions of samples that were not available
     std::size_t done = 0;
     Nanoseconds since = 0;  ///< when it was claimed
   };

@@ -193,7 +193,7 @@ class DependentFeed final : public StagingProducer, public ClaimedSamples {
   bool m_stopped = false;
   bool m_frozen = false;
   Signal m_changed;  ///< there may be something to draw, or room for it
-  Signal m_copied;   ///< a job has fewer copies under way
+  Signal m_copied;   ///< a job has fewer copies in flight
 };
 
 }  // namespace dsanalyze

@@ -130,7 +130,7 @@ class GroupHost {
     std::uint64_t joined = 0;   ///< ever
     std::uint32_t lines = 0;    ///< to processes that are there, members or not
     std::uint64_t opened_epochs = 0;
-    bool over = false;       ///< the group has ended and nobody takes part any more
+    bool over = false;       ///< the group has ended and no process takes part any more
     Bytes shared_bytes = 0;  ///< of all segments: board, pages, slabs
   };
   [[nodiscard]] State state() const;

@@ -12,13 +12,13 @@
 
 namespace dsanalyze {
 
-/// What a server does for a group of jobs, whoever they are: it has the raw cache and the devices, is the host, and prepares for all of them with
+/// What a server does for a group of jobs, whatever they are: it has the raw cache and the devices, is the host, and prepares for all of them with
 /// Producers::coordinator. Threads: one.
 class GroupServer {
  public:
   struct Spec {
     LoadInputs inputs;             ///< resolved; JobSharing::coordinated, and the index of what an epoch is
-    Pipeline::Spec pipeline;       ///< of whoever prepares; its server is made here
+    Pipeline::Spec pipeline;       ///< of the process that prepares; its server is made here
     std::uint64_t epochs = 0;      ///< 0: until all jobs have left
     std::uint32_t held = 0;        ///< batches that a job may hold at once; 0: one an accelerator
     std::filesystem::path socket;  ///< where jobs find it; empty: they are given a line by host().connect()

@@ -36,7 +36,7 @@ const GroupTerms& checked(const GroupHost::Parts& parts) {
   return parts.terms;
 }
 
-/// Another descriptor of the same. Throws Error when there is none to be had.
+/// Another descriptor of the same. Throws Error when none is available.
 FileDescriptor second_descriptor(int first) {
   FileDescriptor copy(::fcntl(first, F_DUPFD_CLOEXEC, 0));
   if (!copy.valid()) throw Error("the host has as many open files as it may have");

@@ -55,7 +55,7 @@ class HostJobs {
     std::int64_t process = 0;
     Bytes bytes = 0;
     std::uint64_t first_epoch = 0;
-    std::size_t account = 0;  ///< of the desk
+    std::size_t account = 0;  ///< its number in `m_desk`
     bool lives = true;
     bool departed = false;
     bool process_ended = false;

@@ -36,9 +36,9 @@ class HostLines {
   /// "unix:/path"; empty without a socket. Threads: any.
   [[nodiscard]] std::string address() const;
 
-  /// Until something happens on a line, the desk asks for something, or the time has come.
+  /// Until something happens on a line, another thread asks for something, or the time has come.
   void wait(Nanoseconds until);
-  /// wait() ended as the desk asked for something.
+  /// wait() ended as another thread asked for something.
   [[nodiscard]] bool desk_asks() const { return m_polled[0].revents != 0; }
   /// The line of a process that is known, which may take its time.
   Connection& add(FileDescriptor line);

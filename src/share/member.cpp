@@ -99,7 +99,7 @@ void GroupMember::Impl::signal() const {
 }
 
 void GroupMember::Impl::listen() {
-  std::string why = "the group's host is gone: nobody watches over the jobs any more; start the group again";
+  std::string why = "the group's host is gone: no process watches over the jobs any more; start the group again";
   try {
     group_protocol::Inbox inbox;
     while (true) {

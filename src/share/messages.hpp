@@ -14,7 +14,7 @@
 
 namespace dsanalyze::group_protocol {
 
-// Messages between a group's host and its members, over sockets that keep message boundaries: a fixed head, a text, descriptors. Nobody believes
+// Messages between a group's host and its members, over sockets that keep message boundaries: a fixed head, a text, descriptors. Neither believes
 // the other: what makes no sense ends the connection. docs/sharing.md has their order.
 
 constexpr std::uint32_t version = 2;

@@ -44,7 +44,7 @@ FileDescriptor make_socket() {
   return socket;
 }
 
-/// 0, or why nobody could be reached.
+/// 0, or why no process could be reached.
 int try_to_connect(const FileDescriptor& socket, const sockaddr_un& address) {
   while (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     if (errno != EINTR) return errno;

@@ -27,7 +27,7 @@ struct GpuTrainerOptions {
 void copy_part(GpuStream& stream, std::uint64_t to, const std::byte* samples, const DevicePart& part, const TensorShape& tensor);
 
 /// Trains on real GPUs in steps of a known length: each device's part of a batch is copied from where it lies into memory of the device, while the
-/// step before occupies it; two steps are under way. A batch is given back when its step has ended. Device i uses `gpus[i]`; where one GPU stands for
+/// step before occupies it; two steps are in flight. A batch is given back when its step has ended. Device i uses `gpus[i]`; where one GPU stands for
 /// several, their steps share it. In lockstep a step begins when all of its batches have arrived. submit() and reap() as Trainer; both throw Error
 /// where a GPU fails. The pinned memory must outlive the trainer.
 std::unique_ptr<Trainer> make_gpu_trainer(const GpuTrainerOptions& options, std::span<const std::shared_ptr<Gpu>> gpus, Timing timing);

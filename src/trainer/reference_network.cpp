@@ -100,7 +100,7 @@ struct GradientWorker<Real>::State {
     for (std::size_t i = 0; i < ids.size(); ++i) {
       if (!inputs.col(static_cast<Eigen::Index>(i)).allFinite()) {
         throw Error(
-            fmt::format("sample {} has values that are no finite numbers: the reference network cannot learn from it. Mend the "
+            fmt::format("sample {} has values that are no finite numbers: the reference network cannot learn from it. Fix the "
                         "dataset, or pass --accelerator emulated:RATE",
                         ids[i]));
       }

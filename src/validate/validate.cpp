@@ -96,7 +96,7 @@ constexpr double least_steady_seconds = 15;  ///< windows of a second: fewer lea
 constexpr double measured_epochs = 3;
 constexpr double share_of_the_full_run = 0.8;  ///< of a profile's time budget
 
-/// A smaller difference between two rates says nothing about what binds.
+/// A smaller difference between two rates says nothing about the bottleneck.
 double least_telling(const ProfileSettings& settings) { return settings.prep == Seam::real ? std::numbers::sqrt2 * real_run_error : 0.015; }
 
 /// The limit that real storage needs to be as slow as the answer's; nullopt when it needs none.
@@ -118,13 +118,13 @@ std::string slowing_refused(const ProfileInputs& base, const ProfileResult& prof
   }
 }
 
-/// Runs the set-ups of answers.
+/// Runs the configurations of answers.
 class Runs {
  public:
   Runs(const ProfileInputs& base, const ProfileResult& profile, EventSink& events, const std::stop_token& stop, Timing timing)
       : m_base(base), m_profile(profile), m_events(events), m_stop(stop), m_timing(timing) {}
 
-  /// The run "full" of the answer's set-up.
+  /// The run "full" of the answer's configuration.
   RunRecord full(const WhatIfAnswer& answer, double seconds) {
     ProfileInputs inputs = m_base;
     inputs.settings = changed_settings(m_profile, answer).settings;
@@ -218,7 +218,7 @@ ValidationPlan plan_validation(const ProfileInputs& base, const ProfileResult& p
   if (options.seconds > 0 && plan.seconds_of_all > 0) plan.stretch = options.seconds / plan.seconds_of_all;
   const double most = options.seconds > 0 ? std::numeric_limits<double>::infinity() : ValidationOptions::default_seconds;
   while (!left.empty()) {
-    // answers[0] is the unchanged set-up.
+    // answers[0] is the unchanged configuration.
     const std::size_t next = plan.order.empty() ? left.front() : most_telling(answers, plan.order, left);
     std::erase(left, next);
     const double seconds = plan.stretch * needed_seconds(profile, answers[next]);
@@ -235,7 +235,7 @@ ValidationPlan plan_validation(const ProfileInputs& base, const ProfileResult& p
 }
 
 std::string plan_text(const ValidationPlan& plan, std::size_t answers) {
-  std::string text = fmt::format("validation: {} of {} set-ups run here, about {} in all, the most telling first", plan.order.size(), answers,
+  std::string text = fmt::format("validation: {} of {} configurations run here, about {} in all, the most telling first", plan.order.size(), answers,
                                  format_seconds(plan.seconds));
   if (plan.left_out > 0)
     text += fmt::format("; {} more would take {} together with these (--time-budget)", plan.left_out, format_seconds(plan.seconds_of_all));
@@ -260,7 +260,7 @@ void validate(const ProfileInputs& base, const ProfileResult& profile, WhatIfRes
   for (std::size_t at = 0; at < order.size(); ++at) {
     WhatIfAnswer& answer = answers[order[at]];
     const double seconds = share * needed_seconds(profile, answer);
-    events.progress({fmt::format("validation, set-up {} of {}", at + 1, order.size()), done / (share * needed), share * needed - done});
+    events.progress({fmt::format("validation, configuration {} of {}", at + 1, order.size()), done / (share * needed), share * needed - done});
     speedometer.begin(answer);
     const RunRecord record = runs.full(answer, std::max(seconds - Speedometer::seconds(profile), 1.0));
     const double speed = speedometer.end();
@@ -279,7 +279,7 @@ void validate(const ProfileInputs& base, const ProfileResult& profile, WhatIfRes
     const double cached = std::min(speedometer.prep(now), *answer.ingestion);
     judge(answer, now,
           measured_verdict(record.samples_per_s, std::max(cached, record.samples_per_s), *answer.ingestion, least_telling(profile.settings)));
-    events.note(fmt::format("set-up {} of {}: predicted {} samples/s, measured {} ({:+.1f} %)", at + 1, order.size(),
+    events.note(fmt::format("configuration {} of {}: predicted {} samples/s, measured {} ({:+.1f} %)", at + 1, order.size(),
                             format_number(prediction_of(now).samples_per_s), format_number(record.samples_per_s), 100 * answer.measured->error));
   }
   result.validation = conclude_validation(answers, options);
@@ -359,7 +359,7 @@ WhatIfValidation conclude_validation(const std::vector<WhatIfAnswer>& answers, c
   validation.fastest = std::ranges::max(speeds);
   validation.covered_share = static_cast<double>(covered) / static_cast<double>(errors.size());
   const bool within = validation.median_error <= options.most_median_error && validation.worst_error <= options.most_worst_error;
-  const std::string errors_text = fmt::format("errors of {} (median) and {} (worst) over {} set-ups", percent(validation.median_error),
+  const std::string errors_text = fmt::format("errors of {} (median) and {} (worst) over {} configurations", percent(validation.median_error),
                                               percent(validation.worst_error), errors.size());
   if (within && validation.verdicts_right == errors.size()) {
     validation.outcome = "passed";

@@ -30,19 +30,19 @@ class ProbedWork {
 /// Jobs that use each prepared sample; 1 of jobs that share nothing.
 double jobs_that_share(const WhatIfAnswer& answer);
 
-/// How fast prep is while a set-up runs, over the profile: a CPU that others share drifts by several percent within minutes, which is no error of a
-/// prediction. Before and after the run P is gauged at the set-up's own number of cores (at the profile's where it measured no P of them: a P that
-/// was only fitted stays what it is, its error is one of the prediction); while it runs, a probe tells what a sample takes on these cores, as it
-/// does during the gauges. P times the probe's seconds is the same however fast the cores are, so its mean over all gauges so far, over the probe's
-/// seconds during the run, is P then. Emulated and null prep only wait: their speed does not change. One thread at a time.
+/// How fast prep is while a configuration runs, over the profile: a CPU that others share drifts by several percent within minutes, which is no error
+/// of a prediction. Before and after the run P is gauged at the configuration's own number of cores (at the profile's where it measured no P of them:
+/// a P that was only fitted stays what it is, its error is one of the prediction); while it runs, a probe tells what a sample takes on these cores,
+/// as it does during the gauges. P times the probe's seconds is the same however fast the cores are, so its mean over all gauges so far, over the
+/// probe's seconds during the run, is P then. Emulated and null prep only wait: their speed does not change. One thread at a time.
 class Speedometer {
  public:
   Speedometer(const ProfileInputs& base, const ProfileResult& profile, const std::stop_token& stop, Timing timing);
 
-  /// What begin() and end() of one set-up take together.
+  /// What begin() and end() of one configuration take together.
   static double seconds(const ProfileResult& profile);
 
-  /// Right before the answer's set-up runs.
+  /// Right before the answer's configuration runs.
   void begin(const WhatIfAnswer& answer);
   /// Right after it has run: P on average while it did, over the profile's.
   double end();
@@ -68,15 +68,15 @@ class Speedometer {
 
 struct ValidationOptions {
   /// Of all runs together, which then share it; 0: what each needs for three epochs of the subset after the first, 15 s at least, of as many of the
-  /// most telling set-ups as fit into `default_seconds`.
+  /// most telling configurations as fit into `default_seconds`.
   double seconds = 0;
   static constexpr double default_seconds = 180;
-  /// Bounds on the absolute relative errors of the set-ups whose windows were not void; past them the predictions failed.
+  /// Bounds on the absolute relative errors of the configurations whose windows were not void; past them the predictions failed.
   double most_median_error = 0.02;
   double most_worst_error = 0.05;
 };
 
-/// Why this machine cannot run the set-up of an answer; empty when it can. Real storage can be made slower (a control group that limits reads), not
+/// Why this machine cannot run the configuration of an answer; empty when it can. Real storage can be made slower (a cgroup that limits reads), not
 /// faster; real prep has the cores that this process may use.
 std::string cannot_run(const ProfileInputs& base, const ProfileResult& profile, const WhatIfAnswer& answer);
 
@@ -88,22 +88,22 @@ struct ValidationPlan {
   std::size_t left_out = 0;        ///< could run, and do not fit
   double seconds_of_all = 0;       ///< with those
 };
-/// The unchanged set-up, then each time the one that tells most that is new: another resource that binds, or else the rate furthest from those
+/// The unchanged configuration, then each time the one that tells most that is new: another bottleneck, or else the rate furthest from those
 /// chosen. Fills not_measured of the answers that will not run.
 ValidationPlan plan_validation(const ProfileInputs& base, const ProfileResult& profile, WhatIfResult& result, const ValidationOptions& options);
-/// "7 of 18 set-ups run here, about 2 min 50 s in all, the most telling first; ...", for people.
+/// "7 of 18 configurations run here, about 2 min 50 s in all, the most telling first; ...", for people.
 std::string plan_text(const ValidationPlan& plan, std::size_t answers);
 
-/// Runs the set-ups of plan_validation(), over the profile's own subset. Before and
+/// Runs the configurations of plan_validation(), over the profile's own subset. Before and
 /// after each, P is measured for some seconds: predictions are compared at the speed that prep had at that minute (Measured::speed), and as they
-/// were made too. P at each number of cores tells what binds. Fills measured and not_measured of the answers, and the result's validation with its
-/// outcome: passed; failed (errors past the bounds, or a wrong verdict); undecided (every window void, or nothing could be run). The simulator's
-/// prediction counts where there is one. `base` are the inputs of the profile, its index opened again.
-/// Throws Error when a run fails, Interrupted when asked to stop; control groups are left either way.
+/// were made too. P at each number of cores shows the bottleneck. Fills measured and not_measured of the answers, and the result's validation with
+/// its outcome: passed; failed (errors past the bounds, or a wrong verdict); undecided (every window void, or nothing could be run). The simulator's
+/// prediction counts where there is one. `base` are the inputs of the profile, its index opened again. Throws Error when a run fails, Interrupted
+/// when asked to stop; cgroups are left either way.
 void validate(const ProfileInputs& base, const ProfileResult& profile, WhatIfResult& result, const ValidationOptions& options, EventSink& events,
               const std::stop_token& stop, Timing timing);
 
-/// What binds by the runs: their differences of time a sample, as in a profile [DS-Analyzer, section 3.2].
+/// The bottleneck by the runs: their differences of time a sample, as in a profile [DS-Analyzer, section 3.2].
 struct MeasuredVerdict {
   std::string bottleneck;
   bool too_close = false;

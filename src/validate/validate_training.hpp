@@ -43,7 +43,7 @@ struct TrainingRuns {
 };
 
 /// Runs the plan: each of its answers `rounds` times, interleaved, with num_workers set in the hook, cores by affinity, and memory for the
-/// page cache and a slower storage by control groups (TrainingLimits); what the script changes among files is taken back. The measured rate is the
+/// page cache and a slower storage by cgroups (TrainingLimits); what the script changes among files is taken back. The measured rate is the
 /// training's own over its steps, with an interval of what varies within runs and between them. Fills measured and not_measured, and the result's
 /// validation: passed (errors within 8 % or the measurement's own interval, the median within 3 % or the same, every bottleneck right or
 /// inconclusive), failed, or undecided (a measured interval beyond 10 %, errors past the bounds where the intervals overlap, or nothing could be
@@ -51,7 +51,7 @@ struct TrainingRuns {
 void validate_training(const TrainingValidationPlan& plan, const ProfileResult& profile, const TrainingRuns& runs, WhatIfResult& result,
                        EventSink& events, const std::stop_token& stop, Timing timing);
 
-/// What binds by a run: the fraction of a step that waits for batches, beyond what taking a batch over takes in any case.
+/// The bottleneck by a run: the fraction of a step that waits for batches, beyond what taking a batch over takes in any case.
 struct TrainingVerdict {
   std::string bottleneck;  ///< gpu, cpu
   bool too_close = false;

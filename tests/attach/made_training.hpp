@@ -11,7 +11,7 @@
 #include "attach/conductor.hpp"
 #include "base/random.hpp"
 
-// Trainings in made-up time, whose phases a conductor leads.
+// Trainings in simulated time, whose phases a conductor leads.
 
 namespace dsanalyze::testing {
 
@@ -32,7 +32,7 @@ inline void join(Conductor& conductor, int ranks, std::optional<std::uint64_t> b
   }
 }
 
-/// A training of several ranks in made-up time. Each rank takes the same number of steps an epoch; which rank comes to a checkpoint first is drawn.
+/// A training of several ranks in simulated time. Each rank takes the same number of steps an epoch; which rank comes to a checkpoint first is drawn.
 struct Training {
   int ranks = 1;
   std::uint64_t batches = 1000;                                             ///< an epoch

@@ -1,4 +1,4 @@
-"""Memory for the page cache and a slower storage of a launched training: `dsanalyze whatif --validate` runs them in control groups."""
+"""Memory for the page cache and a slower storage of a launched training: `dsanalyze whatif --validate` runs them in cgroups."""
 import json
 import os
 import pathlib
@@ -41,7 +41,7 @@ class Limits(ProgramTest):
         self.assertIn('a faster one cannot be run', answers['{"storage_bytes_per_s": 100000000000.0}']['not_measured'])
         self.assertIn('given as a rate', answers['{"storage_factor": 2.0}']['not_measured'])
         both = answers['{"cache_fraction": 0.5, "storage_bytes_per_s": 8000000.0}']
-        if both.get('not_measured'):  # no root, or no control groups
+        if both.get('not_measured'):  # no root, or no cgroups
             self.skipTest(both['not_measured'])
         # 8 MB/s are 133 samples/s, and the cache holds no more than half.
         self.assertLess(both['measured']['samples_per_s'], 400)

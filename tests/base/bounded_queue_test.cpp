@@ -56,7 +56,7 @@ TEST_CASE("a deadline in the past still takes and gives what it can at once") {
   CHECK(queue.pop(out, {0}) == 1);
 }
 
-TEST_CASE("a taker leaves the others their share but takes at least one") {
+TEST_CASE("a consumer leaves the others their part but takes at least one") {
   ManualTiming manual;
   BoundedQueue<int> queue(10, manual.timing());
   CHECK(queue.push(std::array{1, 2, 3, 4, 5, 6, 7, 8}, {0}));

@@ -33,7 +33,7 @@ void write_v1_memory(const TemporaryFolder& folder, const std::string& group, co
 
 }  // namespace
 
-TEST_CASE("without control groups there are no limits") {
+TEST_CASE("without cgroups there are no limits") {
   const TemporaryFolder folder;
   folder.write("proc/self/mountinfo", "24 1 8:1 / / rw - ext4 /dev/sda1 rw\n");
   const CgroupLimits limits = read_cgroup_limits(folder.path());
@@ -132,7 +132,7 @@ TEST_CASE("in a container the mounted root counts when the own path lies outside
   folder.write("proc/self/mountinfo", "35 31 0:32 /docker/abc /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
   write_v1_memory(folder, "", "3000", "100");
   write_v1_memory(folder, "/inner", "2000", "100");
-  folder.write("sys/fs/cgroup/memory.limit_in_bytes", "10\n");  // beside the mount: nobody's group
+  folder.write("sys/fs/cgroup/memory.limit_in_bytes", "10\n");  // beside the mount: no process's cgroup
   folder.write("proc/self/cgroup", "4:memory:/other/place\n");
   CHECK(read_cgroup_limits(folder.path()).memory_limit == 3000);
   folder.write("proc/self/cgroup", "4:memory:/docker/abc\n");

@@ -52,7 +52,7 @@ TEST_CASE("hyper-threads of one core are one physical core") {
   CHECK(read_host_facts(folder->path()).cores_physical == 3);
 }
 
-TEST_CASE("a control group's limits go before the host's figures") {
+TEST_CASE("a cgroup's limits go before the host's figures") {
   const auto folder = made_up_host();
   folder->write("sys/fs/cgroup/job/cpu.max", "150000 100000\n");
   folder->write("sys/fs/cgroup/job/memory.max", "300000\n");
@@ -64,7 +64,7 @@ TEST_CASE("a control group's limits go before the host's figures") {
   CHECK(facts.memory_usable == 150'000);
 }
 
-TEST_CASE("a control group that is past its limit leaves nothing, and one that is wider than the host changes nothing") {
+TEST_CASE("a cgroup that is past its limit leaves nothing, and one that is wider than the host changes nothing") {
   const auto folder = made_up_host();
   folder->write("sys/fs/cgroup/job/cpu.max", "6400000 100000\n");
   folder->write("sys/fs/cgroup/job/memory.max", "1000\n");

@@ -90,7 +90,7 @@ TEST_CASE("an unsigned integer may use all 64 bits, and nothing else is one") {
   for (const char* key : {"more", "less", "part", "none"}) CHECK_THROWS_AS(object.unsigned_integer(key), UsageError);
 }
 
-TEST_CASE("finish refuses keys that nobody read, in this object and in those read from it") {
+TEST_CASE("finish refuses keys that the caller did not read, in this object and in those read from it") {
   JsonObject root = parse(R"({"crop": {"size": 1, "extra": 2}})");
   JsonObject crop = root.object("crop");
   crop.integer("size", 0, 9);

@@ -47,7 +47,7 @@ std::optional<int> in_group(const Body& body) {
 
 }  // namespace
 
-TEST_CASE("without a memory control group, or without the right to make one, the refusal says what to do") {
+TEST_CASE("without a memory cgroup, or without the right to make one, the refusal says what to do") {
   const TemporaryFolder bare;
   bare.write("proc/self/mountinfo", "24 1 8:1 / / rw - ext4 /dev/sda1 rw\n");
   CHECK(refusal(bare.path()).find("systemd-run") != std::string::npos);
@@ -55,7 +55,7 @@ TEST_CASE("without a memory control group, or without the right to make one, the
   const TemporaryFolder no_group;  // the mount is named and not there
   no_group.write("proc/self/mountinfo", v1_mount);
   no_group.write("proc/self/cgroup", "4:memory:/job\n");
-  CHECK(refusal(no_group.path()).find("making the control group") != std::string::npos);
+  CHECK(refusal(no_group.path()).find("making the cgroup") != std::string::npos);
 
   const TemporaryFolder no_controller;
   no_controller.write("proc/self/mountinfo", v1_mount);
@@ -89,7 +89,7 @@ TEST_CASE("the page cache of a process in a limited group stays at the limit, an
     return 0;
   });
   if (!status) {
-    MESSAGE("skipped: this process may not make a memory control group");
+    MESSAGE("skipped: this process may not make a memory cgroup");
     return;
   }
   CHECK(*status == 0);
@@ -98,7 +98,7 @@ TEST_CASE("the page cache of a process in a limited group stays at the limit, an
 TEST_CASE("a group that a killed process left behind is removed by the next one") {
   const auto status = in_group([](MemoryGroup&) { return 0; });
   if (!status) {
-    MESSAGE("skipped: this process may not make a memory control group");
+    MESSAGE("skipped: this process may not make a memory cgroup");
     return;
   }
   const auto groups = [] {

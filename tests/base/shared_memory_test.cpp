@@ -58,7 +58,7 @@ TEST_CASE("what one process writes, another reads, also after the writer was kil
   CHECK(in_child([&] { return static_cast<int>(MemorySegment::attach(copy_of(segment), Access::read_only, 4096).data()[7]); }) == 42);
 }
 
-TEST_CASE("after future writers are forbidden the filler still writes, others only read") {
+TEST_CASE("after future writers are forbidden the producer still writes, others only read") {
   MemorySegment segment = MemorySegment::create("test", 4096);
   CHECK_FALSE(segment.future_writers_forbidden());
   segment.forbid_future_writers();

@@ -3,7 +3,8 @@
 //
 //   admission_bench DATASET.json STORAGE.json [--samples N] [--share X] [--scale N] [--epochs N] [--sizes FILE] [--json FILE]
 //
-// --scale divides bytes and bandwidth (100). --sizes writes the samples' sizes, 64-bit little-endian, so that the closed form can be had elsewhere.
+// --scale divides bytes and bandwidth (100). --sizes writes the samples' sizes, 64-bit little-endian, so that the closed form can be computed
+// elsewhere.
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-"""What the measuring scripts here have in common: control groups, devices' counters, profiles, rounds and their medians."""
+"""What the measuring scripts here have in common: cgroups, devices' counters, profiles, rounds and their medians."""
 import argparse
 import json
 import os
@@ -68,7 +68,7 @@ def read(path):
 
 
 class Disk:
-    """The whole disk under a path: a partition has no limits and counters of its own in a control group."""
+    """The whole disk under a path: a partition has no limits and counters of its own in a cgroup."""
 
     def __init__(self, path):
         device = os.stat(path).st_dev
@@ -97,7 +97,7 @@ class Disk:
 
 
 class ControlGroup:
-    """A control group of its own for the programs that are started in it; removed whatever happens."""
+    """A cgroup of its own for the programs that are started in it; removed whatever happens."""
 
     def __init__(self, controller, v1_limits=(), v2_limits=()):
         self.limits = v1_limits
@@ -149,7 +149,7 @@ class ControlGroup:
                 return
             except OSError:
                 time.sleep(0.05)
-        say(f"the control group {self.folder} could not be removed")
+        say(f"the cgroup {self.folder} could not be removed")
 
 
 def throttle(disk, bytes_per_s=0, requests_per_s=0):
@@ -176,7 +176,7 @@ def run(arguments, group=None, good=(0,), watch=None):
                 except subprocess.TimeoutExpired:
                     watch(process)
         except BaseException:
-            # Asked first: the program then takes away the control group that it has made for itself.
+            # Asked first: the program then takes away the cgroup that it has made for itself.
             process.terminate()
             try:
                 process.communicate(timeout=10)
@@ -266,4 +266,4 @@ def describe_machine(disk, scratch):
     groups = "v1" if os.path.isdir("/sys/fs/cgroup/blkio") else "v2"
     fio = run(["fio", "--version"]).strip() if shutil.which("fio") else "no fio"
     return (f"{os.cpu_count()} cores ({model}), {memory:.1f} GiB; disk {disk.describe()}; {filesystem}; Linux {os.uname().release}, page replacement: {lists}; "
-            f"control groups {groups}; {fio}; {time.strftime('%Y-%m-%d')}")
+            f"cgroups {groups}; {fio}; {time.strftime('%Y-%m-%d')}")

@@ -4,7 +4,7 @@
 usage: cache_sweep.py PROGRAM emulated [--budget SECONDS]
        cache_sweep.py PROGRAM FOLDER [--throttle 100] [--accelerator RATE] [--budget SECONDS]
 
-The emulated form runs three set-ups (I/O-, CPU- and GPU-bound at 35 %). With a folder, storage and prep are real; --throttle puts the program under a
+The emulated form runs three configurations (I/O-, CPU- and GPU-bound at 35 %). With a folder, storage and prep are real; --throttle puts the program under a
 cgroup (v1 blkio or v2 io) that limits reads of the folder's disk, where root is permitted to.
 """
 import argparse

@@ -2,8 +2,8 @@
 """What several jobs on one server gain by sharing what is prepared, each claim a sub-command that prints a table:
 
   once          each sample is read and prepared once for all jobs; exit 1 where it is not
-  speed         photographs that prep binds: a job alone, jobs for themselves, coordinated jobs with and without a copy of each batch
-  fetch         an emulated SSD binds: coordinated jobs on MinIO beside jobs for themselves on a page cache
+  speed         photographs, where prep is the bottleneck: a job alone, jobs for themselves, coordinated jobs with and without a copy of each batch
+  fetch         an emulated SSD is the bottleneck: coordinated jobs on MinIO beside jobs for themselves on a page cache
   accelerators  eight accelerators as 8, 4, 2 jobs and 1 [CoorDL, Fig 9e]
   table7        emulated Config-SSD-V100, all cached [CoorDL, Table 7]
   losses        a network learns the same with sharing as without; exit 1 where it does not
@@ -139,7 +139,7 @@ class ReadByJobs:
 
 
 def once(bench, options):
-    """Eight coordinated jobs, 20 epochs, and what the block layer counted of them: of all processes in their control group."""
+    """Eight coordinated jobs, 20 epochs, and what the block layer counted of them: of all processes in their cgroup."""
     epochs, failures, rows = 20, Failures(), []
     folder = bench.datasets.small()
     disk = bench_tools.Disk(folder)
@@ -342,14 +342,14 @@ def losses(bench, options):
 def whatif_cases(bench):
     waits = ["--batch-size", 64, "--cores", 24]
     return {
-        "photographs, prep binds": ([bench.datasets.folder(), "--accelerator", "emulated:50000", "--batch-size", 32, "--dtype", "uint8",
-                                     "--cache-size", "100%"], 9, 2),
-        "emulated, fetch binds": (emulated("imagenet-1k", 6400, *waits, "--storage", "emulated:500MB/s", "--prep", "emulated:2000", "--accelerator",
-                                           "emulated:50000", "--cache-size", "35%"), 12, 2),
-        "emulated, prep binds": (emulated("imagenet-1k", 6400, *waits, "--storage", "emulated:500MB/s", "--prep", "emulated:200", "--accelerator",
-                                          "emulated:50000", "--cache-size", "100%"), 9, 2),
-        "emulated, accelerators bind": (emulated("imagenet-1k", 6400, *waits, "--storage", "emulated:500MB/s", "--prep", "emulated:200", "--accelerator",
-                                                 "emulated:1200", "--cache-size", "100%"), 3, 2)}
+        "photographs, prep is the bottleneck": ([bench.datasets.folder(), "--accelerator", "emulated:50000", "--batch-size", 32, "--dtype", "uint8",
+                                                 "--cache-size", "100%"], 9, 2),
+        "emulated, fetch is the bottleneck": (emulated("imagenet-1k", 6400, *waits, "--storage", "emulated:500MB/s", "--prep", "emulated:2000",
+                                                       "--accelerator", "emulated:50000", "--cache-size", "35%"), 12, 2),
+        "emulated, prep is the bottleneck": (emulated("imagenet-1k", 6400, *waits, "--storage", "emulated:500MB/s", "--prep", "emulated:200",
+                                                      "--accelerator", "emulated:50000", "--cache-size", "100%"), 9, 2),
+        "emulated, accelerators are the bottleneck": (emulated("imagenet-1k", 6400, *waits, "--storage", "emulated:500MB/s", "--prep",
+                                                               "emulated:200", "--accelerator", "emulated:1200", "--cache-size", "100%"), 3, 2)}
 
 
 def answers(bench, profile, *more):

@@ -98,7 +98,7 @@ class Job:
 
 
 def run_jobs(keeper, jobs, folder, environment):
-    """The keeper is there before the others, and stays until they have ended."""
+    """The coordinator is there before the others, and stays until they have ended."""
     begun = time.monotonic()
     keeper.start(folder, environment)
     while not (folder / "attached").exists():

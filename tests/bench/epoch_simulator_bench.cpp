@@ -1,6 +1,6 @@
 // How long the epoch simulator takes: ImageNet-1k (1.28 M samples), 24 cores, 8 accelerators, one core of this machine.
 //
-//   epoch_simulator_bench [--epochs N] [--rounds N] [--json FILE]     seconds an epoch (of N, 3) in each set-up, the median of rounds (5)
+//   epoch_simulator_bench [--epochs N] [--rounds N] [--json FILE]     seconds an epoch (of N, 3) in each configuration, the median of rounds (5)
 
 #include <cmath>
 

@@ -155,9 +155,9 @@ void print_rows(int comparisons) {
   for (const Row& row : rows) of_results(row, 13);
   for (const std::size_t runs : {13, 14, 15, 16}) of_results(prep, runs);
   for (const Row& row : {wide, wide_shared}) of_results(row, 4);
-  for (const Row& row : rows) print_row("by turns", row, comparisons, by_turns);
-  print_row("by turns", prep, comparisons, by_turns);
-  for (const Row& row : drifting) print_row("by turns", row, comparisons, by_turns);
+  for (const Row& row : rows) print_row("alternating", row, comparisons, by_turns);
+  print_row("alternating", prep, comparisons, by_turns);
+  for (const Row& row : drifting) print_row("alternating", row, comparisons, by_turns);
   const auto of_sessions = [&](const Row& row, const Design& design) {
     print_row("results, " + design.name, row, comparisons, [&design](const Row& each, int i) { return of_design(each, i, design); });
   };

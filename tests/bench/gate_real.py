@@ -4,12 +4,12 @@ usage: gate_real.py PROGRAM DIR {equals-emulated|equals-prep|slower|seam|time} [
        [--json FILE]
 
 equals-emulated, equals-prep
-        false alarms: profiles of one and the same set-up are made in a row, of emulated devices or of real prep, and compared through
-        `dsanalyze gate` as commands that run by turns would be (each reads the next result of its part of the row). Windows of PAIRS pairs begin at every
+        false alarms: profiles of one and the same configuration are made in a row, of emulated devices or of real prep, and compared through
+        `dsanalyze gate` as alternating commands would be (each reads the next result of its part of the row). Windows of PAIRS pairs begin at every
         --every runs of the row and each is compared with the sides in the order ABBA..., and swapped, so that its false improvements count as well.
 slower  real prep against the same program that burns CPU time in prep (DSANALYZE_TEST_SLOW_PREP), 5 % fewer samples/s.
 seam    --prep emulated:RATE against 0.95 RATE.
-        Both: rows of slow and fast runs are made by turns (ABBA, BAAB drawn), each comparison is a window of PAIRS pairs of it, a new one at every pair.
+        Both: rows of alternating slow and fast runs are made (ABBA, BAAB drawn), each comparison is a window of PAIRS pairs of it, a new one at every pair.
 time    what `dsanalyze gate --baseline-command ... --current-command ...` takes for a 5 % slow-down in prep at this machine's noise, with runs of 4 s as
         docs/gate.md has them; each on its own.
 Windows share runs with their neighbours; "disjoint" is how many of them share none, which is what they are worth at least.

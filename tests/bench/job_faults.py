@@ -196,7 +196,7 @@ def kills(arguments, places):
 
 
 def stop_one(arguments, places, seed, digest):
-    """One job is stopped for seconds, at any time: the others wait, nobody takes over, nothing is made twice."""
+    """One job is stopped for seconds, at any time: the others wait, no job takes over, nothing is made twice."""
     draw = random.Random(seed)
     run = job_watch.Watched(arguments.program, places, [*EMULATED, "--jobs", 3, "--epochs", EPOCHS], 3)
     try:
@@ -216,7 +216,7 @@ def stop_one(arguments, places, seed, digest):
         sharing = result["sharing"]
         require(sharing["taken_over_batches"] == 0 and sharing["departures"] == 0, f"a stopped job's work was taken over: {sharing}")
         require(sharing["samples_prepared"] == SAMPLES * EPOCHS, f"{sharing['samples_prepared']} samples were prepared, not {SAMPLES * EPOCHS}")
-        require(sharing["late_reports"] > 0, "nobody said that the stopped job was late")
+        require(sharing["late_reports"] > 0, "no job reported that the stopped job was late")
         return sharing["late_reports"]
     finally:
         run.close()
@@ -328,7 +328,7 @@ def losses(arguments, places):
 
 
 def kernel_counts():
-    """What the whole machine has, of what a segment or a descriptor that nobody can find would take: shared memory in bytes, Unix sockets."""
+    """What the whole machine has, of what a segment or a descriptor that no process can find would take: shared memory in bytes, Unix sockets."""
     memory = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in pathlib.Path("/proc/meminfo").read_text().splitlines()}
     return memory["Shmem"], len(pathlib.Path("/proc/net/unix").read_text().splitlines())
 
@@ -347,7 +347,7 @@ def rounds(arguments, places):
 
 
 def memory(arguments, places):
-    """A control group that allows more and more: first all is refused before any work, with the reason, then all of it runs. The limit in between is
+    """A cgroup that allows more and more: first all is refused before any work, with the reason, then all of it runs. The limit in between is
     found, and tried on both sides."""
     failed = 0
     with tempfile.TemporaryDirectory(prefix="dsanalyze-faults-") as data:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the age of the kernel's counters does to a page cache: misses of files read whole in a new order each epoch, in a memory control group.
+"""What the age of the kernel's counters does to a page cache: misses of files read whole in a new order each epoch, in a memory cgroup.
 
 usage: kernel_counters_bench.py [--files 4000] [--epochs 20] [--sizes 65,50,35,25] [--scratch FOLDER]
 

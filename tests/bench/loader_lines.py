@@ -1,4 +1,4 @@
-"""The lines of docs/benchmarks.md, each a function that measures one claim and gives rows of the table. Run by loader_table.py."""
+"""The lines of docs/measured/loader.md, each a function that measures one claim and gives rows of the table. Run by loader_table.py."""
 import array
 import json
 import os
@@ -92,7 +92,7 @@ def fetch(bench):
 
 
 def limit(bench):
-    """Cold fetch under a control group's limit."""
+    """Cold fetch under a cgroup's limit."""
     rows = []
     rate = 200 * MEGABYTE
     folder = bench.datasets.folder()
@@ -107,7 +107,7 @@ def limit(bench):
                 device.append(fetched["storage_bytes"] / fetched["requested_bytes"])
     bench.raw["limit"] = {"share_of_limit": shares, "device_over_asked": device}
     for engine, list_of_shares in shares.items():
-        rows.append(Row(f"cold fetch under a control group's limit of 200 MB/s ({engine})", "the limit", list_of_shares, 0.95,
+        rows.append(Row(f"cold fetch under a cgroup's limit of 200 MB/s ({engine})", "the limit", list_of_shares, 0.95,
                         note=f"the device delivered {statistics.median(device):.3f} × the samples' bytes: whole pages"))
     return rows
 
@@ -181,7 +181,7 @@ def shards(bench):
 
 
 def page_cache(bench):
-    """The real page cache under a control group, beside MinIO."""
+    """The real page cache under a cgroup, beside MinIO."""
     sizes = (65, 35) if bench.quick else (65, 50, 35, 25)
     measured = page_cache_bench.measure_all(bench.program, bench.datasets.folder(), sizes, 4 if bench.quick else 6, 16 if bench.quick else 30)
     bench.raw["page-cache"] = measured
@@ -294,7 +294,7 @@ def memory(bench):
     say(output)
     rows = [Row("memory: peak with MinIO at 35 %, less the peak without a cache", f"the cache's size, {held / 1e6:.0f} MB", tops, most=1.1,
                 note=f"without a cache {statistics.median(figures['none']) / 1e6:.0f} MB, of which slots {slots / 1e6:.0f} MB and all else {constant / 1e6:.0f} MB; "
-                     f"by the memory control group's peak, pages of files on their way counted, {statistics.median(group_share):.3f}"),
+                     f"by the memory cgroup's peak, pages of files on their way counted, {statistics.median(group_share):.3f}"),
             Row(f"memory over {len(flat['resident_bytes'])} epochs: growth after the first tenth, KiB", "resident memory", [flat["growth_bytes"] / 1024], most=1024, form="{:.0f}")]
     decodes = 20_000 if bench.quick else 100_000
     decoder = bench.tool("decode_memory_bench")
@@ -328,7 +328,7 @@ def curve(bench):
             if match:
                 shares.setdefault(wanted, []).append(match[0]["bytes_per_s"] / fio_rate(files, *wanted))
     bench.raw["curve"] = {"shares": {f"{size} x {depth}": values for (size, depth), values in shares.items()}, "points": points}
-    return [Row(f"S curve at {size >> 10} KiB, {depth} under way", "fio io_uring, direct, the same", values) for (size, depth), values in shares.items()]
+    return [Row(f"S curve at {size >> 10} KiB, {depth} in flight", "fio io_uring, direct, the same", values) for (size, depth), values in shares.items()]
 
 
 LINES = {"fetch": fetch, "limit": limit, "cached-fetch": cached_fetch, "pipeline": pipeline, "shards": shards, "page-cache": page_cache, "admission": admission,

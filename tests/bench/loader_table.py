@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Measures the lines of docs/benchmarks.md and writes its table.
+"""Measures the lines of docs/measured/loader.md and writes its table.
 
 usage: loader_table.py BUILD [--only NAME,NAME] [--quick] [--scratch FOLDER] [--samples N] [--json FILE] [--write] [--keep]
 
 BUILD is a build folder with the program and the target "bench" built (buildtype release). Datasets are made below --scratch (3 GB; /var/tmp) and removed
-at the end, unless --keep. --write puts the table into docs/benchmarks.md between its markers; lines that were not run keep their rows. --quick takes
+at the end, unless --keep. --write puts the table into docs/measured/loader.md between its markers; lines that were not run keep their rows. --quick takes
 minutes instead of an hour and says only whether all works. Lines under limits need root, and fio is installed by `scripts/setup --for bench`.
 """
 import argparse
@@ -23,7 +23,7 @@ HEAD = ["| what | against | measured: median [range of the rounds] | at least | 
 def replace_between(text, name, content):
     begin, end = f"<!-- {name} begins -->", f"<!-- {name} ends -->"
     if begin not in text or end not in text:
-        sys.exit(f"docs/benchmarks.md: no markers for \"{name}\"")
+        sys.exit(f"docs/measured/loader.md: no markers for \"{name}\"")
     return text[: text.index(begin) + len(begin)] + "\n" + content + "\n" + text[text.index(end):]
 
 
@@ -88,7 +88,7 @@ def main():
     say("\n" + "\n".join(HEAD + [row.markdown() for lines in rows.values() for row in lines]))
     say(f"\nall rounds: {options.json}")
     if options.write and bench:
-        write_document(os.path.join(source, "docs", "benchmarks.md"), machine, rows, bench.text)
+        write_document(os.path.join(source, "docs", "measured", "loader.md"), machine, rows, bench.text)
     sys.exit(1 if failed else 0)
 
 

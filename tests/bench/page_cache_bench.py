@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The kernel's page cache, held to a share of the dataset by a control group, beside MinIO of the same size and beside the two models of it.
+"""The kernel's page cache, held to a share of the dataset by a cgroup, beside MinIO of the same size and beside the two models of it.
 
 usage: page_cache_bench.py PROGRAM FOLDER [--sizes 65,50,35,25] [--epochs 6] [--budget SECONDS] [--json FILE]
 

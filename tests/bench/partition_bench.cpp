@@ -1,5 +1,6 @@
 // What it costs a rank to part a global mini-batch: Algorithm 1 alone, the whole locality-aware assignment, and dealing in the first epoch. Evenly
-// parted samples, new batches each time; milliseconds a global batch, median and quartiles. And making the directory after the first epoch, once.
+// partitioned samples, new batches each time; milliseconds a global batch, median and quartiles. And making the directory after the first epoch,
+// once.
 //
 //   partition_bench [--ranks 4,16,256,4096] [--local-batch N] [--samples N] [--rounds N] [--json FILE]
 

@@ -8,7 +8,7 @@ usage: partitions.py PROGRAM [--seed 1] [--count 60] [--lines FILE] [--killed] [
          reset     connections between the parts are reset, and new ones cannot be made
          flash     connections between the parts are reset, and new ones can be made: all ranks have to go on
          gap       the same, and for 0.1 s what one part answers is lost; with --way alone
-       With --killed one rank is killed up to 1.5 s before the cut: the others may know of its end, or take it for cut off, too.
+       With --killed one rank is killed up to 1.5 s before the cut: the others may know of its end, or treat it as cut off, too.
        Checks: at most one result, of ranks of one part (flash: one, of all ranks), the digests of the epochs that all trained, and that every rank ends.
        FILE gets a line of JSON for each seed.
 """

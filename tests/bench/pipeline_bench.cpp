@@ -285,7 +285,7 @@ int run(const Options& options) {
   const auto wants = [&](std::string_view name) { return std::ranges::find(options.slices, name) != options.slices.end(); };
   if (wants("prep") || wants("cache") || wants("cached")) bench.fill();
   const double mean_bytes = static_cast<double>(bench.index().bytes()) / bench.index().size();
-  fmt::print("{} samples of mean {:.0f} B; {}{}, {} under way, {} workers, batch {}; {} rounds of {} s a slice\n", bench.index().size(), mean_bytes,
+  fmt::print("{} samples of mean {:.0f} B; {}{}, {} in flight, {} workers, batch {}; {} rounds of {} s a slice\n", bench.index().size(), mean_bytes,
              options.uring ? "io_uring" : "threads", options.read_mode == ReadMode::direct ? ", direct" : "", options.depth, options.workers,
              options.batch, options.rounds, options.seconds);
 

@@ -194,7 +194,7 @@ def predicted(arguments):
         forecast = answer["servers"]
         print(f"| {world} | {mode} | {change['cache_fraction']:.0%} | {answer['samples_per_s']:,.0f} | {rate:,.0f} | {100 * errors[-1]:+.1f} % "
               f"| {forecast['storage_bytes_server_epoch']:,.0f} | {storage:,.0f} | {forecast['network_bytes_server_epoch']:,.0f} | {network:,.0f} |", flush=True)
-    print(f"of {len(errors)} set-ups the median error is {100 * statistics.median(map(abs, errors)):.1f} %, the largest {100 * max(map(abs, errors)):.1f} %")
+    print(f"of {len(errors)} configurations the median error is {100 * statistics.median(map(abs, errors)):.1f} %, the largest {100 * max(map(abs, errors)):.1f} %")
 
 
 LONGEST_WAIT = 2  # seconds

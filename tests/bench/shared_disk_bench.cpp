@@ -22,7 +22,7 @@ const Timing timing = system_timing();
 constexpr StorageDeviceSpec ssd{530e6, 100'000, 32};
 constexpr std::uint64_t request_bytes = 114'000;
 
-/// Reads with eight requests under way until `end`; bytes delivered.
+/// Reads with eight requests in flight until `end`; bytes delivered.
 std::uint64_t read_until(ServerDevices& devices, Nanoseconds end) {
   FetchOptions options;
   options.capacity = 8;

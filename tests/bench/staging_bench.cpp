@@ -1,6 +1,6 @@
 // What sharing batches costs beside making and reading them.
 //   staging_bench control [--jobs N] [--seconds S] [--rounds R] [--producers jobs|coordinator]
-//       CPU time of all that takes part, a batch: every job takes and releases every batch, nobody writes or reads a byte of it
+//       CPU time of all that takes part, a batch: every job takes and releases every batch, no job writes or reads a byte of it
 //   staging_bench memory [--megabytes M] [--readers N] [--rounds R]
 //       writing into slots beside writing into private memory, and readers that read one slot in place together beside as many that read private
 //       memory each, in turn
@@ -131,7 +131,7 @@ void memory(const Arguments& arguments) {
   Group group(facts);
   StagingJob& job = *group.jobs().front();
   group.coordinator().survey();
-  // As many private buffers as there are slots, used by turns as they are; and one a reader.
+  // As many private buffers as there are slots, used in rotation as they are; and one a reader.
   std::vector<std::vector<std::uint64_t>> own(std::max<std::size_t>(readers, facts.slots()));
   for (auto& buffer : own) buffer.assign(facts.slot_bytes / sizeof(std::uint64_t), 1);
   std::vector<std::span<const std::byte>> private_buffers;

@@ -20,7 +20,7 @@ def main():
         "emulated accelerator": [dataset, "--accelerator", "emulated:2000"],
         "all emulated": emulated,
     }
-    print(f"{'set-up':<22}{'budget':>8}{'wall':>9}{'ratio':>8}")
+    print(f"{'configuration':<22}{'budget':>8}{'wall':>9}{'ratio':>8}")
     late = 0
     for budget in (5, 20):
         for name, arguments in setups.items():

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What `dsanalyze whatif --validate` finds on real photographs and a real disk that a control group limits: each of cache sizes x cores x accelerator
+"""What `dsanalyze whatif --validate` finds on real photographs and a real disk that a cgroup limits: each of cache sizes x cores x accelerator
 speeds is predicted from one profile and run. As root, on a machine that does nothing else.
 
   tests/bench/validate_bench.py PROGRAM FOLDER [--rate BYTES/S] [--accelerator RATE] [--caches LIST] [--cores LIST] [--speeds LIST] [--json FILE]
 
-FOLDER is a dataset of photographs (dsanalyze dataset make FOLDER --samples 3000). The profile is taken in the same control group, with 35 % cached on two
+FOLDER is a dataset of photographs (dsanalyze dataset make FOLDER --samples 3000). The profile is taken in the same cgroup, with 35 % cached on two
 cores; the lists are added to that, every combination of them."""
 import argparse
 import json
@@ -38,7 +38,7 @@ def table(result):
 
 
 def summary(validation):
-    return (f"{validation['outcome']}: {validation['measured']} set-ups, median error {validation['median_error']:.2%}, worst {validation['worst_error']:.2%} "
+    return (f"{validation['outcome']}: {validation['measured']} configurations, median error {validation['median_error']:.2%}, worst {validation['worst_error']:.2%} "
             f"(closed form {validation['closed_form_median_error']:.2%}, {validation['closed_form_worst_error']:.2%}); "
             f"{validation['covered_share']:.0%} in their intervals; {validation['verdicts_right']} verdicts right; "
             f"{validation['void_share']:.1%} of the windows void; prep at {validation['speed']['slowest']:.1%} to {validation['speed']['fastest']:.1%} of the "

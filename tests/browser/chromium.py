@@ -26,7 +26,7 @@ class Browser:
     def __init__(self):
         self.folder = tempfile.TemporaryDirectory(prefix="dsanalyze-browser-")
         try:
-            # Chromium refuses to be root in its sandbox; where users may have no namespaces, nobody has one. All pages are this project's own.
+            # Chromium refuses to be root in its sandbox; where users may have no namespaces, no user has one. All pages are this project's own.
             self.driver = self.started(["--no-sandbox"] if os.geteuid() == 0 else [])
         except SessionNotCreatedException:
             self.driver = self.started(["--no-sandbox"])

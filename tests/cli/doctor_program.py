@@ -1,4 +1,4 @@
-"""Runs the doctor in a process that is really in the condition it is to find: limits, another user, control groups, and namespaces in which files of
+"""Runs the doctor in a process that is really in the condition it is to find: limits, another user, cgroups, and namespaces in which files of
 /proc, /sys and /dev are others. What a machine does not permit is tried out by itself, so that a test is skipped for the missing right alone and a
 condition that could not be made true is a failure. Nothing is left behind: namespaces end with their process, groups and folders with their test."""
 
@@ -199,4 +199,4 @@ class DoctorTest(ProgramTest):
             for name, text in files[version].items():
                 (group / name).write_text(text)
             return lambda: (group / "cgroup.procs").write_text(str(os.getpid())), group
-        return self.skipTest(f"this user may not make a control group that limits {controller}")
+        return self.skipTest(f"this user may not make a cgroup that limits {controller}")

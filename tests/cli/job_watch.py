@@ -121,7 +121,7 @@ class Watched:
         self.jobs = jobs
         self.shared_before = shared_names()
         self.places = places
-        self.output = tempfile.TemporaryFile("w+")  # no pipe: nobody reads while it is watched
+        self.output = tempfile.TemporaryFile("w+")  # no pipe: no process reads while it is watched
         self.errors = tempfile.TemporaryFile("w+")
         self.profile = subprocess.Popen([program, "profile", *map(str, arguments), "--json", "--quiet"], stdout=self.output, stderr=self.errors,
                                         env=places.environment)
@@ -208,7 +208,7 @@ class Watched:
 
 
 def limited_groups():
-    """A function that makes a group of so many bytes, for each version of control groups that can be had here."""
+    """A function that makes a group of so many bytes, for each version of cgroups that is available here."""
     def maker(parent, name):
         def make(limit):
             folder = pathlib.Path(tempfile.mkdtemp(prefix="dsanalyze-faults-", dir=parent))
@@ -222,14 +222,14 @@ def limited_groups():
     for version, parent, sign, name in ((1, "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.limit_in_bytes"),
                                         (2, "/sys/fs/cgroup", "cgroup.controllers", "memory.max")):
         if not (pathlib.Path(parent) / sign).exists():
-            print(f"version {version} of control groups: skipped, {parent}/{sign} is not there")
+            print(f"version {version} of cgroups: skipped, {parent}/{sign} is not there")
             continue
         make = maker(parent, name)
         try:
             make(1 << 30).rmdir()
             yield version, make
         except OSError as error:
-            print(f"version {version} of control groups: skipped: {error}")
+            print(f"version {version} of cgroups: skipped: {error}")
 
 
 def run_within(program, places, folder, arguments):

@@ -43,7 +43,7 @@ TEST_CASE("a terminal gets a bar rewritten in place, above which lines pass, and
   CHECK(screen.text == "\r\x1b[K");
 }
 
-TEST_CASE("the rate is told where there is one, and the time left from how the fraction grows where nobody else knows it") {
+TEST_CASE("the rate is told where there is one, and the time left from how the fraction grows where nothing else knows it") {
   Screen screen({TerminalEvents::Mode::lines});
   screen.after_seconds(5, {"making samples", 0.1, 45, 98.4});
   CHECK(screen.text == "making samples: 10 %, 98.4 samples/s, 45 s left\n");

@@ -152,7 +152,7 @@ class BadInput(ProgramTest):
         blocked.write_text("a file where a folder should be")
         self.environment["XDG_STATE_HOME"] = str(blocked)
         run = self.succeeds("profile", *EMULATED, "--runs", "fetch", "--time-budget", "1s")
-        self.assertIn("storage can deliver", run.stdout)
+        self.assertIn("storage can supply", run.stdout)
         self.assertIn("not saved:", run.stdout)
         self.assertIn("give a place with -o FILE", " ".join(run.stderr.split()))
 

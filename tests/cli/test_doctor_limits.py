@@ -1,4 +1,4 @@
-"""The doctor under limits that are real: control groups, ulimits, affinity. The version of control groups that this kernel does not have is drawn."""
+"""The doctor under limits that are real: cgroups, ulimits, affinity. The version of cgroups that this kernel does not have is drawn."""
 
 import os
 import re
@@ -17,7 +17,7 @@ def limited(which, soft, hard):
 
 class DoctorOfLimits(DoctorTest):
     def drawn_group(self, version, files):
-        """A control group of either version, in files that the program takes for the kernel's."""
+        """A cgroup of either version, in files that the program takes for the kernel's."""
         folder = "/sys/fs/cgroup"
         kind, options = ("cgroup2 cgroup2", "rw") if version == 2 else ("cgroup cgroup", "rw,cpu,memory,pids")
         return self.with_files({

@@ -15,7 +15,7 @@ SWAPS = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
 
 
 def drawn_machine(**spoiled):
-    """A machine without faults and control groups, of as many CPUs as this one has, as files by place. `spoiled` changes the parts that it names."""
+    """A machine without faults and cgroups, of as many CPUs as this one has, as files by place. `spoiled` changes the parts that it names."""
     online = pathlib.Path("/sys/devices/system/cpu/online").read_text()
     cpus = [int(name.name[3:]) for name in pathlib.Path("/sys/devices/system/cpu").glob("cpu[0-9]*")]
     system = {"cpu/online": online, "node/node0/cpulist": online, "clocksource/clocksource0/current_clocksource": "tsc\n",

@@ -137,7 +137,7 @@ class DoctorOfPlaces(DoctorTest):
             with self.subTest(options):
                 self.finds("state-space", "warning", says, prefix=mounted(options), mends="export XDG_STATE_HOME=")
         self.assert_not_found(self.examine(prefix=mounted("size=200m")), "state-space")
-        with self.subTest("named by nobody"):
+        with self.subTest("named by no variable"):
             for name in ("XDG_STATE_HOME", "HOME"):
                 del self.environment[name]
             self.finds("state-space", "warning", "neither XDG_STATE_HOME nor HOME", mends="export XDG_STATE_HOME=")

@@ -1,4 +1,4 @@
-"""dsanalyze gate: results compared, commands run by turns, the store of baselines, outputs for CI, hostile input."""
+"""dsanalyze gate: results compared, alternating commands, the store of baselines, outputs for CI, hostile input."""
 
 import copy
 import datetime

@@ -114,7 +114,7 @@ class JobFaults(unittest.TestCase):
     def test_a_memory_limit_below_the_need_is_refused_before_any_work(self):
         groups = list(job_watch.limited_groups())
         if not groups:
-            self.skipTest("no control group with a memory limit can be made here: it takes root, and the memory controller")
+            self.skipTest("no cgroup with a memory limit can be made here: it takes root, and the memory controller")
         for version, make in groups:
             with self.subTest(version=version):
                 command = [*EMULATED, "--jobs", 32, "--epochs", 2]  # their processes alone need 256 MiB

@@ -43,7 +43,7 @@ class Profile(ProgramTest):
     def test_without_an_accelerator_g_is_absent_and_asked_for_and_nothing_is_emulated(self):
         data = self.photographs()
         run = self.succeeds("profile", data, "--time-budget", "10s")  # P takes a window, on a busy machine too.
-        self.assertIn("what the accelerators want [G]", " ".join(run.stdout.split()))
+        self.assertIn("what the accelerators can consume [G]", " ".join(run.stdout.split()))
         self.assertFalse(run.stdout.lower().startswith("emulated"), run.stdout)
         saved = json.loads(pathlib.Path(re.search(r"^saved: (.*)$", run.stdout, re.M).group(1)).read_text())
         self.assertIsNone(saved["rates"].get("G"))
@@ -233,7 +233,7 @@ class ControlGroup(ProgramTest):
         try:
             group.mkdir()
         except OSError as error:
-            self.skipTest(f"no control group can be made in {mount}: {error}")
+            self.skipTest(f"no cgroup can be made in {mount}: {error}")
         self.addCleanup(group.rmdir)
         try:
             for name, value in limits.items():
@@ -256,7 +256,7 @@ class ControlGroup(ProgramTest):
 
     def test_a_cpu_limit_bounds_the_cores(self):
         plan = self.plan_in("cpu", {"cpu.cfs_period_us": 100000, "cpu.cfs_quota_us": 100000})
-        self.assertIn("cores: 1, 1 prep workers; 16 reads under way", plan["lines"])
+        self.assertIn("cores: 1, 1 prep workers; 16 reads in flight", plan["lines"])
 
 
 if __name__ == "__main__":

@@ -117,7 +117,7 @@ class Ways(ProgramTest):
         self.assertIn("--io auto", asked.stdout)
 
     def test_the_storage_curve_is_that_of_the_emulated_disk(self):
-        """8 ms a request, one at a time, and 150 MB/s: bytes / (8 ms + bytes / 150 MB/s), whatever the number under way."""
+        """8 ms a request, one at a time, and 150 MB/s: bytes / (8 ms + bytes / 150 MB/s), whatever the number in flight."""
         result = self.profile("emulated:imagenet-1k,samples=500", "--storage", "emulated:hdd", "--prep", "null", "--runs", "fetch", "--batch-size", "16",
                               "--time-budget", "30s")
         curve = result["curves"]["S_by_request"]

@@ -86,7 +86,7 @@ class Simulate(ProgramTest):
         self.assertGreater(times["minio", 0.35]["stalls"]["fetch"], 0.2)
         self.assertLess(times["minio", 0.8]["stalls"]["fetch"], 0.02)
         self.assertIsNone(times["belady", 0.35])
-        self.assertIn("binds", self.succeeds("simulate", path).stdout)
+        self.assertIn("bottleneck", self.succeeds("simulate", path).stdout)
         self.assertIn("/pipeline", self.fails(2, "simulate", self.scenario(storage="ssd", pipeline=pipeline, jobs=2)))
 
     def test_every_scenario_that_comes_with_the_program_runs(self):

@@ -32,7 +32,7 @@ class WhatIf(ProgramTest):
     def test_find_names_what_binds_then(self):
         found = self.json_of("whatif", "--rates", "G=12000,P=10208,C=251952,S=4698.5", "--find", "cache")["found"][0]
         self.assertAlmostEqual(found["value"], 0.55, delta=0.01)
-        self.assertIn("prep binds at 10,208 samples/s [P]; more memory buys nothing", found["then"])
+        self.assertIn("prep is the bottleneck at 10,208 samples/s [P]; more memory buys nothing", found["then"])
 
     def test_errors_of_typed_rates_become_intervals(self):
         for sign in ("±", "+-"):

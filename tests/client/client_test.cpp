@@ -38,7 +38,7 @@ dsa_status refusal_of(const dsa_options& options) {
 
 }  // namespace
 
-TEST_CASE("two jobs each take every sample of each epoch once, whoever prepares") {
+TEST_CASE("two jobs each take every sample of each epoch once, whichever process prepares") {
   for (const Producers producers : who_prepares) {
     CAPTURE(producers_name(producers));
     Rig rig({.jobs = 2, .epochs = 3, .producers = producers});
@@ -131,7 +131,7 @@ TEST_CASE("a group with other terms than demanded refuses, and says what differs
   dsa_detach(client);
 }
 
-TEST_CASE("an address that is none, or where nobody is, is said so") {
+TEST_CASE("an address that is none, or where no process listens, is reported so") {
   dsa_client* client = nullptr;
   dsa_options options = DSA_OPTIONS_INIT;
   ::unsetenv("DSANALYZE_GROUP");

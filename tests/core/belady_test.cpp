@@ -37,8 +37,8 @@ std::vector<std::uint64_t> optimal_hits(const Epochs& epochs, std::size_t items,
 
 }  // namespace
 
-// Why: an epoch uses each item once. So every hit is on an item that was in the cache when the epoch began (whoever comes into it later in the epoch
-// has had its use), each such item gives at most one, and there are at most as many as the cache has room for. MinIO has exactly that many.
+// Why: an epoch uses each item once. So every hit is on an item that was in the cache when the epoch began (an item that comes into it later in the
+// epoch has had its use), each such item gives at most one, and there are at most as many as the cache has room for. MinIO has exactly that many.
 TEST_CASE("Belady's optimum, which knows the future, has no more hits an epoch than MinIO") {
   constexpr std::size_t items = 600;
   constexpr std::size_t epoch_count = 8;

@@ -315,7 +315,7 @@ TEST_CASE("a cache's state goes on at another address with equal decisions") {
   }
 }
 
-TEST_CASE("counters and links that a killed process left half-written are mended") {
+TEST_CASE("counters and links that a killed process left half-written are repaired") {
   for (const CacheKind kind : all_kinds) {
     CAPTURE(cache_kind_name(kind));
     const std::vector<Bytes> sizes = random_sizes(13, 200);
@@ -358,7 +358,7 @@ TEST_CASE("counters and links that a killed process left half-written are mended
   }
 }
 
-TEST_CASE("a state that belongs to another cache, or to nobody, is refused") {
+TEST_CASE("a state that belongs to another cache, or to none, is refused") {
   PolicyState state(cache_policy_state_bytes(CacheKind::minio, 100));
   make_cache_policy(CacheKind::minio, 1000, 100, state.bytes());
   CHECK_THROWS_AS(make_cache_policy(CacheKind::minio, 1001, 100, state.bytes()), Error);

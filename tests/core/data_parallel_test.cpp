@@ -46,7 +46,7 @@ TEST_CASE("one server has nothing to balance and nothing to ask others for") {
   CHECK(distributed_cache_seconds(job) == doctest::Approx(80));
 }
 
-TEST_CASE("what nobody holds evens batches out, and little has to move") {
+TEST_CASE("what no server holds evens batches out, and little has to move") {
   // 80 % held by 4 servers, b = 16: mean 12.8, deviation 3.15, z = 1.02.
   CHECK(mean_balance_traffic(4, 16, 2000, 0.8) == doctest::Approx(0.0158).epsilon(0.01));
   CHECK(mean_balance_traffic(4, 16, 2000, 1) == doctest::Approx(0.085).epsilon(0.01));

@@ -192,7 +192,7 @@ TEST_CASE("where not all is held, less has to move, as the closed form says") {
   }
 }
 
-TEST_CASE("batches can be balanced from storage instead of from peers: the same parts, and nobody is asked") {
+TEST_CASE("batches can be balanced from storage instead of from peers: the same parts, and no peer is asked") {
   const PartitionDirectory directory = evenly_parted(4000, 8);
   LocalityAssignment from_peers(directory, 0);
   LocalityAssignment from_storage(directory, 0, BalanceFrom::storage);
@@ -210,7 +210,7 @@ TEST_CASE("batches can be balanced from storage instead of from peers: the same 
   });
 }
 
-TEST_CASE("what nobody holds is read evenly by ranks that hold alike, over an epoch, be it many of a batch or few") {
+TEST_CASE("what no rank holds is read evenly by ranks that hold alike, over an epoch, be it many of a batch or few") {
   constexpr std::uint32_t ranks = 8;
   struct Case {
     std::size_t nowhere_every, batch;
@@ -272,7 +272,7 @@ TEST_CASE("ranks that take part can change between epochs; other numbers of rank
   CHECK(locality.unheld() == 0);
 }
 
-TEST_CASE("an empty batch and one smaller than there are ranks are parted too") {
+TEST_CASE("an empty batch and one smaller than there are ranks are split too") {
   const PartitionDirectory directory = evenly_parted(100, 10);
   LocalityAssignment locality(directory, 0);
   CHECK(locality.mine({}).empty());

@@ -76,7 +76,7 @@ TEST_CASE("shards are read whole, one after another, in another order each epoch
   CHECK(seen.size() == 5);
 }
 
-TEST_CASE("nodes share an epoch's shards without gap or overlap, and readers those of their node by turns [Parax, section 3.2.2]") {
+TEST_CASE("nodes share an epoch's shards without gap or overlap, and readers those of their node in rotation [Parax, section 3.2.2]") {
   const auto records = sharded(13, 5);
   for (const std::uint32_t nodes : {1U, 3U, 4U}) {
     for (const std::uint32_t readers : {1U, 2U, 5U}) {

@@ -129,7 +129,7 @@ TEST_CASE("no cache misses everything, the whole dataset nothing, and a smaller 
   }
 }
 
-TEST_CASE("fractions outside 0 to 1, and nobody who reads, are refused") {
+TEST_CASE("fractions outside 0 to 1, and no readers, are refused") {
   const double no_number = std::nan("");
   for (const double bad : {-0.1, 1.1, no_number}) {
     CHECK_THROWS_AS(random_replacement_misses(bad), std::domain_error);

@@ -150,7 +150,7 @@ TEST_CASE("page models thrash in shuffled order: more misses than MinIO's 1 - c,
   }
 }
 
-// Linux 6.18, a control group of its own, one file of 4,000 pieces of 27 pages read whole in a new order each epoch, readahead off, epochs 6 to 29:
+// Linux 6.18, a cgroup of its own, one file of 4,000 pieces of 27 pages read whole in a new order each epoch, readahead off, epochs 6 to 29:
 // with 0.681, 0.531 and 0.381 of the file in the page cache, 0.603, 0.760 and 0.863 of the bytes were read.
 TEST_CASE("page model of Linux: misses as a kernel's page cache was measured to have") {
   struct Measured {

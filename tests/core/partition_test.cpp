@@ -127,7 +127,7 @@ TEST_CASE("a part of a copy goes to that part of the samples, spread evenly over
   }
 }
 
-TEST_CASE("whom to ask: the primary, then each replica in its order, without oneself and the dead, whoever is dead") {
+TEST_CASE("whom to ask: the primary, then each replica in its order, without oneself and the dead, whichever ranks are dead") {
   for (std::uint32_t ranks = 1; ranks <= 8; ++ranks) {
     for (std::uint32_t copies = 1; copies <= std::min(ranks, 4U); ++copies) {
       const auto directory = even_directory(64, ranks, copies, (copies - 1) * ReplicaRule::steps - (copies > 1 ? ReplicaRule::steps / 2 : 0));
@@ -159,7 +159,7 @@ TEST_CASE("whom to ask: the primary, then each replica in its order, without one
   }
 }
 
-TEST_CASE("what is held nowhere, or is no sample, has no holder and is asked of nobody") {
+TEST_CASE("what is held nowhere, or is no sample, has no holder and is asked of no rank") {
   const PartitionDirectory directory({0, no_rank, 1}, 2, {2, {512, 512}});
   for (const SampleId sample : {1U, 3U, UINT32_MAX}) {
     CHECK(directory.primary(sample) == no_rank);

@@ -19,7 +19,7 @@ int main() {
                                     {"doctor", nlohmann::json::parse(to_json(test::full_examination()))},
                                     {"gate", nlohmann::json::parse(to_json(test::full_gate()))},
                                     {"share", nlohmann::json::parse(to_json(test::full_share()))},
-                                    {"error", nlohmann::json::parse(error_json(ErrorKind::undecided, "too close to call", 4))}};
+                                    {"error", nlohmann::json::parse(error_json(ErrorKind::undecided, "inconclusive", 4))}};
   std::puts(documents.dump().c_str());
   return 0;
 }

@@ -305,7 +305,8 @@ WhatIfResult full_whatif() {
   changed.too_close = true;
   changed.speedup = 1.5;
   result.answers = {measured, changed};
-  result.found = {{"cache", 0.55, "fraction of the dataset", "prep binds"}, {"cores", std::nullopt, "cores", "storage binds"}};
+  result.found = {{"cache", 0.55, "fraction of the dataset", "prep is the bottleneck"},
+                  {"cores", std::nullopt, "cores", "storage is the bottleneck"}};
   result.advice = {{"more-cache", "Cache more.", {}, {{"WebDataset", "cache_dir=..."}}}};
   result.search = full_search();
   result.validation = WhatIfValidation{1, 1, 0.007, 0.007, 0.015, 0.015, 1, 0.08, 0.009, 0.98, 1.01, 1, "passed", "errors of 0.7 %"};
@@ -330,7 +331,7 @@ DoctorResult full_examination() {
                     "cpu",
                     "CPU quota",
                     warning,
-                    "the control group allows 1.5 cores of 8",
+                    "the cgroup allows 1.5 cores of 8",
                     "Threads are stopped.",
                     "Raise it:",
                     {{Where::launch, "docker run --cpus=8 IMAGE"}}},

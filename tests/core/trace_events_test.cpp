@@ -100,7 +100,7 @@ TEST_CASE("whatever instants nested spans have, they nest in the file, in number
       CHECK(span[key].get<double>() * 8 == static_cast<double>(static_cast<std::int64_t>(span[key].get<double>() * 8)));
 }
 
-TEST_CASE("reads and steps that overlap lie on tracks of their own, as many as were under way at once") {
+TEST_CASE("reads and steps that overlap lie on tracks of their own, as many as were in flight at once") {
   SpanRecorder recorder(few_events);
   SpanTrack& reads = recorder.make_track(SpanTrack::Role::reads);
   for (const auto& [from, to] : {std::pair<Nanoseconds, Nanoseconds>{0, 50}, {10, 20}, {15, 40}, {20, 30}, {60, 70}})
@@ -112,8 +112,8 @@ TEST_CASE("reads and steps that overlap lie on tracks of their own, as many as w
   const std::string file = (folder.path() / "trace.json").native();
   write_trace_events(file, run, few_events);
   const test::ReadTrace trace = test::read_trace(file);
-  CHECK(trace.named("read under way").size() == 3);
-  CHECK(trace.named("read under way").front()->spans.size() == 2);
+  CHECK(trace.named("read in flight").size() == 3);
+  CHECK(trace.named("read in flight").front()->spans.size() == 2);
   CHECK(trace.named("accelerator").size() == 2);
   CHECK(trace.named("accelerator").front()->spans.size() == 3);  // a step, a wait, a step
   CHECK(trace.named("epochs").front()->spans.size() == 2);

@@ -35,7 +35,7 @@ TEST_CASE("a group that was stopped in many of its periods is a warning") {
   CHECK(machine.status("cpu-quota") == note);
 }
 
-TEST_CASE("version 1's quota is mended in its own way, and as root without sudo") {
+TEST_CASE("version 1's quota is fixed in its own way, and as root without sudo") {
   MadeUpMachine machine;
   machine.write("proc/self/mountinfo", "32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n");
   machine.write("proc/self/cgroup", "2:cpu:/\n");
@@ -46,7 +46,7 @@ TEST_CASE("version 1's quota is mended in its own way, and as root without sudo"
   CHECK(mends_by(machine.check("cpu-quota"), here, "echo -1 > /sys/fs/cgroup/cpu/cpu.cfs_quota_us"));
 }
 
-TEST_CASE("in a container the quota is its launcher's to set, and a container without control groups leaves it unknown") {
+TEST_CASE("in a container the quota is its launcher's to set, and a container without cgroups leaves it unknown") {
   MadeUpMachine machine;
   machine.write("sys/fs/cgroup/cpu.max", "100000 100000\n");
   machine.read_limits();

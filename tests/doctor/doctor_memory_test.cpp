@@ -20,7 +20,7 @@ void limit_memory(MadeUpMachine& machine, std::uint64_t gib) {
 
 }  // namespace
 
-TEST_CASE("a cache that a control group's limit does not hold is a problem, one that takes most of it a warning") {
+TEST_CASE("a cache that a cgroup's limit does not hold is a problem, one that takes most of it a warning") {
   MadeUpMachine machine;
   CHECK(machine.status("memory-limit") == ok);
   limit_memory(machine, 16);
@@ -155,7 +155,7 @@ TEST_CASE("locked memory matters where the kernel counts io_uring's rings, and i
   CHECK_FALSE(machine.matters("locked-memory"));
 }
 
-TEST_CASE("threads are limited by the control group for all, and by the user's limit for others than root") {
+TEST_CASE("threads are limited by the cgroup for all, and by the user's limit for others than root") {
   using enum DoctorSystem::Limit;
   MadeUpMachine machine;
   CHECK(machine.status("threads") == ok);

@@ -56,7 +56,7 @@ class MadeUpMachine {
   void link(const std::string& name, const std::string& target) const;
   /// The dataset lies on this filesystem.
   void mount_data(const std::string& filesystem, const std::string& source, const std::string& options = "rw,relatime") const;
-  /// What the control groups allow is read anew.
+  /// What the cgroups allow is read anew.
   void read_limits() { inputs.host.cgroup = read_cgroup_limits(inputs.root); }
   [[nodiscard]] std::filesystem::path path() const { return m_folder.path(); }
 

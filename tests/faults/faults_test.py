@@ -22,7 +22,7 @@ SECONDS = 20
 AT_ONCE = 2
 ALLOCATIONS_TRIED = 40
 
-# What each call may fail with. Marked with "=": comes and goes, or matters to nobody, so the result must be the same.
+# What each call may fail with. Marked with "=": comes and goes, or does not matter, so the result must be the same.
 FAULTS = {
     "open": "EMFILE EIO =EINTR", "openat": "EMFILE EIO =EINTR", "fopen": "EMFILE", "read": "EIO end =EINTR =short", "pread": "EIO end =EINTR =short",
     "preadv2": "EIO end =EINTR =EAGAIN =short", "write": "ENOSPC", "pwrite": "ENOSPC", "fsync": "EIO", "linkat": "EIO", "rename": "EIO",

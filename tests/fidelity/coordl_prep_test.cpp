@@ -63,7 +63,7 @@ JobsSetup on_open_images(const Table7& line) { return cached_jobs(line.ingestion
 
 }  // namespace
 
-TEST_CASE("Table 7: with G and P of one network fitted on its line, prep binds 8 jobs and the accelerator coordinated ones") {
+TEST_CASE("Table 7: with G and P of one network fitted on its line, prep is the bottleneck of 8 jobs and the accelerator of coordinated ones") {
   for (const Table7& line : table7) {
     CAPTURE(line.network);
     CHECK(binds(line.jobs(), JobSharing::none) == Resource::cpu);
@@ -97,7 +97,7 @@ TEST_CASE("Figure 9 (d): speed-ups on OpenImages, 8 jobs") {
         within_share(0.1), "fitted here: P on OpenImages over P on ImageNet-1k; G and P of Table 7");
   for (const Table7& line : {alexnet, shufflenet}) {
     check("prep", "Section 5.3, Fig 9d", std::string(line.network) + " on OpenImages", 3, speed_up(on_open_images(line), JobSharing::coordinated),
-          {"×", 2}, within_share(0.1), "G and P of Table 7, P's share on OpenImages from ResNet50; prep alone, as the paper says that it binds");
+          {"×", 2}, within_share(0.1), "G and P of Table 7, P's share on OpenImages from ResNet50; prep alone, as the paper calls it the bottleneck");
     CHECK(binds(on_open_images(line), JobSharing::none) == Resource::cpu);
   }
   JobsSetup fetched = on_open_images(alexnet);
@@ -126,9 +126,9 @@ TEST_CASE("Figure 9 (d): M5 goes from fetch-bound to accelerator-bound") {
   coordinated.missed_share = 550.0 / 950;
   CHECK(answer_jobs(coordinated).resource == Resource::gpu);
   check("prep", "Section 5.3, Fig 9d", "M5 on FMA", 5.6, answer_jobs(coordinated).samples_per_s_per_job / before, {"×", 2}, within_share(0.01),
-        "G of one job fitted here; tested is what binds: fetching of 3.5 TB before, the accelerator after");
+        "G of one job fitted here; tested is the bottleneck: fetching of 3.5 TB before, the accelerator after");
   check("prep", "Section 5.3", "the same, the most that reading 550 GB instead of 3.5 TB allows", 5.6, answer_jobs(coordinated).fetch / before,
-        {"×", 2}, between(5.6, 10), "must be above: the paper says that the accelerator binds");
+        {"×", 2}, between(5.6, 10), "must be above: the paper says that the accelerator is the bottleneck");
 }
 
 TEST_CASE("Appendix D.5: ResNet18 on OpenImages with 64 hardware threads") {

@@ -29,7 +29,7 @@ constexpr std::uint32_t simulated_batch = 4;
 
 double rate_of_epoch(double minutes) { return simulated_samples / (60 * minutes); }
 
-/// One sweep of prep on all cores: what binds six independent jobs.
+/// One sweep of prep on all cores: the bottleneck of six independent jobs.
 constexpr double sweep_minutes = table_1_baseline[5] / 6;
 
 /// What an epoch of one of so many jobs takes that waits for no data: each further job costs all the same, by JOADER's line from one job to three.

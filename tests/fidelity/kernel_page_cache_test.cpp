@@ -22,7 +22,7 @@ struct Files {
   std::uint32_t count;
   Bytes bytes;
 };
-constexpr Files benchmark{12'000, 30 * page};  // docs/benchmarks.md: mean of 123 kB
+constexpr Files benchmark{12'000, 30 * page};  // docs/measured/loader.md: mean of 123 kB
 constexpr Files small{4000, 27 * page};        // tests/bench/kernel_counters_bench.py
 constexpr Files large{36'000, 27 * page};
 
@@ -72,7 +72,7 @@ struct Measured {
   [[nodiscard]] std::string at() const { return std::to_string(std::lround(100 * cached)) + " % cached"; }
 };
 
-const char* const the_benchmark = "Linux 6.18, [benchmarks](benchmarks.md#the-page-cache-for-real)";
+const char* const the_benchmark = "Linux 6.18, [loader](loader.md#the-page-cache-for-real)";
 
 void check_long_run(const char* reference, const Files& files, const Measured& measured, Counters counters, double allowed) {
   check("kernel", reference, "random order, " + measured.at() + ", mean from epoch 7 on", measured.missed,

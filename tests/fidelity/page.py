@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the tables of docs/fidelity.md from the fidelity tests' own output, or checks that they are what the tests say.
+"""Writes the tables of docs/measured/fidelity.md from the fidelity tests' own output, or checks that they are what the tests say.
 
 usage: page.py TEST_PROGRAM PAGE [--write]
 
@@ -50,7 +50,7 @@ def main():
         path.write_text(new)
     elif new != page:
         differing = [f"- {old}\n+ {line}" for old, line in zip(page.splitlines(), new.splitlines()) if old != line]
-        sys.exit(f"{path} is not what the tests say (page.py PROGRAM PAGE --write mends it):\n" + "\n".join(differing[:20]))
+        sys.exit(f"{path} is not what the tests say (page.py PROGRAM PAGE --write fixes it):\n" + "\n".join(differing[:20]))
 
 
 if __name__ == "__main__":

@@ -30,9 +30,9 @@ struct Unit {
 };
 Unit percent(int digits = 1);
 
-/// One line of docs/fidelity.md: checks ours against the paper's (NaN: the paper prints none), and appends the line to the file that the environment
-/// variable DSANALYZE_FIDELITY_ROWS names, if any, from which tests/fidelity/page.py makes the page. `table` is the page's table that the line
-/// belongs to, `how` says what was assumed, and what was fitted on which number.
+/// One line of docs/measured/fidelity.md: checks ours against the paper's (NaN: the paper prints none), and appends the line to the file that the
+/// environment variable DSANALYZE_FIDELITY_ROWS names, if any, from which tests/fidelity/page.py makes the page. `table` is the page's table that the
+/// line belongs to, `how` says what was assumed, and what was fitted on which number.
 void check(const std::string& table, const std::string& reference, const std::string& what, double paper, double ours, const Unit& unit,
            const Allowed& allowed, const std::string& how);
 

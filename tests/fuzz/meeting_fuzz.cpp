@@ -41,7 +41,7 @@ void read_introduction(std::string_view text) {
   require(one->proof.empty() || one->proof.size() == 64, "a proof is whole or none");
   for (const AgreedValue& value : one->agreed) require(is_one_line(value.name) && is_one_line(value.value), "what is agreed on is one line");
   const std::string told = contradiction(*one, *one, {});
-  require(told.empty() == one->proof.empty(), "nobody contradicts himself but by a proof without a key");
+  require(told.empty() == one->proof.empty(), "a rank contradicts itself only by a proof without a key");
   write_again(text, parse_introduction);
 }
 

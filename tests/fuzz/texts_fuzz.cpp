@@ -123,7 +123,7 @@ constexpr std::array checks{check_bytes,  check_amount,  check_seconds, check_fa
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace dsanalyze::fuzz;
-  if (size == 0 || text_of(data, size).find('\0') != std::string_view::npos) return 0;  // nobody can type a zero byte
+  if (size == 0 || text_of(data, size).find('\0') != std::string_view::npos) return 0;  // no user can type a zero byte
   checks[data[0] % checks.size()](text_of(data + 1, size - 1));
   return 0;
 }

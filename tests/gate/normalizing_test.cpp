@@ -18,7 +18,7 @@ GateOptions by_calibration() {
   return options;
 }
 
-/// Runs of a machine with a CPU of that speed, where prep binds.
+/// Runs of a machine with a CPU of that speed, where prep is the bottleneck.
 std::vector<GateRun> runs_at(SimulatedMachine& machine, double speed, const Speeds& speeds = {}) {
   Speeds faster = speeds;
   for (double* rate : {&faster.prep, &faster.cached, &faster.full}) *rate *= speed;

@@ -24,7 +24,7 @@ namespace {
 constexpr std::size_t megabyte = 1 << 20;
 constexpr double long_enough = 60;
 
-/// Whether the process is gone (a zombie that nobody collects counts as gone).
+/// Whether the process is gone (a zombie that no process collects counts as gone).
 bool is_gone(int process) {
   if (::kill(process, 0) != 0) return errno == ESRCH;
   std::ifstream stream("/proc/" + std::to_string(process) + "/stat");

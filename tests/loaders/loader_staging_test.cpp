@@ -156,7 +156,7 @@ TEST_CASE("loaders of a group make each batch once, the same as one loader alone
   }
 }
 
-TEST_CASE("samples that cannot be had are left out of the group's batches as of one loader's") {
+TEST_CASE("samples that cannot be obtained are left out of the group's batches as of one loader's") {
   FileDataset data;
   const auto index = pictures(data, {2, 5});
   Rig rig(index, CacheKind::none, 0, small_prep());

@@ -118,7 +118,7 @@ TEST_CASE("cost-aware admission asks the same priority of every process") {
   CHECK(look_up(holder.cache(), 2, 0).decision == CacheDecision::hit);
 }
 
-TEST_CASE("a client that sends garbage loses its connection and harms nobody") {
+TEST_CASE("a client that sends garbage loses its connection and harms no other") {
   ServerHolder holder(minio(all_bytes), system_timing());
   fill(holder.cache(), 0, 10);
   auto [mine, theirs] = socket_pair();

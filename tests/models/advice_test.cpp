@@ -52,12 +52,12 @@ std::string text_of(const RateModel& model, const std::string& code, std::vector
 
 }  // namespace
 
-TEST_CASE("what a larger cache buys ends with what would buy more: cores where prep binds next") {
+TEST_CASE("what a larger cache buys ends with what would buy more: cores where prep is the bottleneck next") {
   const std::string text = text_of(server_of(20'000, 10'000, 5000), "add-cache");
-  CHECK(says(text, "5,000 to 10,000 samples/s (2.00x); then prep binds [P]: more memory buys nothing, 10 more cores would."));
+  CHECK(says(text, "5,000 to 10,000 samples/s (2.00x); then prep is the bottleneck [P]: more memory buys nothing, 10 more cores would."));
   // Prep that feeds the accelerators just so leaves nothing for cores to do.
   CHECK(says(text_of(server_of(10'000, 10'000, 5000), "add-cache"), "more memory buys nothing."));
-  CHECK(says(text_of(server_of(9000, 10'000, 5000), "add-cache"), "then the accelerators bind [G]: more memory buys nothing."));
+  CHECK(says(text_of(server_of(9000, 10'000, 5000), "add-cache"), "then the accelerators are the bottleneck [G]: more memory buys nothing."));
 }
 
 TEST_CASE("a single core is one core, and without their number cores are a factor") {
@@ -67,12 +67,12 @@ TEST_CASE("a single core is one core, and without their number cores are a facto
   CHECK(says(text_of(model, "faster-storage"), "1.10x the cores would."));
 }
 
-TEST_CASE("more cores are followed by cache and storage where fetch binds next") {
+TEST_CASE("more cores are followed by cache and storage where fetch is the bottleneck next") {
   CHECK(says(text_of(server_of(20'000, 2000, 5000), "add-cores"), "more cores buy nothing, a larger cache or faster storage would."));
-  CHECK(says(text_of(server_of(4000, 2000, 5000), "add-cores"), "then the accelerators bind [G]: more cores buy nothing."));
+  CHECK(says(text_of(server_of(4000, 2000, 5000), "add-cores"), "then the accelerators are the bottleneck [G]: more cores buy nothing."));
 }
 
-TEST_CASE("an advice promises what the answer to the changed set-up says: its rate, its interval, what it cannot tell, its warnings") {
+TEST_CASE("an advice promises what the answer to the changed configuration says: its rate, its interval, what it cannot tell, its warnings") {
   RateModel model = server_of(20'000, 10'000, 5000);
   model.measured_cores_high = 10;
   model.ingestion_error = model.prep_error = 0.01;
@@ -105,12 +105,12 @@ TEST_CASE("an advice promises what the answer to the changed set-up says: its ra
 TEST_CASE("shards are advised where larger reads bring more by the storage curve, and not where they hardly do") {
   const RateModel files = server_of(20'000, 3000, 1000);
   const std::string text = text_of(with_curve(files, 250e6), "pack-into-shards");
-  CHECK(says(text, "in pieces of 3.81 MiB: 1,000 to 2,500 samples/s (2.50x); then fetch binds [F]"));
+  CHECK(says(text, "in pieces of 3.81 MiB: 1,000 to 2,500 samples/s (2.50x); then fetch is the bottleneck [F]"));
   CHECK_FALSE(advises(with_curve(files, 104e6), "pack-into-shards"));
   CHECK(advises(with_curve(files, 106e6), "pack-into-shards"));
   CHECK_FALSE(advises(files, "pack-into-shards"));
   // Prep takes over at once.
-  CHECK(says(text_of(with_curve(files, 900e6), "pack-into-shards"), "then prep binds [P]"));
+  CHECK(says(text_of(with_curve(files, 900e6), "pack-into-shards"), "then prep is the bottleneck [P]"));
   CHECK_FALSE(advises(with_curve(server_of(20'000, 900, 1000), 900e6), "pack-into-shards"));
   // Within the intervals nothing is promised.
   RateModel unsure = with_curve(files, 112e6);
@@ -159,13 +159,13 @@ TEST_CASE("accelerators that do nothing are named, down to the last") {
   CHECK_FALSE(advises(model, "fewer-accelerators"));
 }
 
-TEST_CASE("where it is open what binds, that is the only advice") {
+TEST_CASE("where the bottleneck is inconclusive, that is the only advice") {
   RateModel model = server_of(20'000, 5000, 5300);
   model.prep_error = model.storage_error = 0.03;
   const auto advice = advice_for(model);
   REQUIRE(advice.size() == 1);
   CHECK(advice[0].code == "too-close");
-  CHECK(says(advice[0].text, "prep binds at 5,000"));
+  CHECK(says(advice[0].text, "prep is the bottleneck at 5,000"));
   model.prep_error = model.storage_error = 0.028;
   CHECK_FALSE(advises(model, "too-close"));
 }

@@ -27,7 +27,7 @@ inline RateRecord rate_of(double samples_per_s, double half_interval) {
   return record;
 }
 
-/// What the set-up as it is, and with several jobs, is advised.
+/// What the configuration as it is, and with several jobs, is advised.
 inline std::vector<AdviceRecord> advice_for(const RateModel& model, std::vector<std::uint32_t> jobs = {}) {
   WhatIfQuestion question;
   question.jobs = std::move(jobs);

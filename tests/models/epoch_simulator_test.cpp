@@ -39,7 +39,7 @@ void set_ingestion_rate(EpochSetup& setup, double rate, std::uint32_t accelerato
   setup.accelerators = {accelerators, rate / accelerators, step};
 }
 
-/// Set-up with F, P and G, no cache.
+/// A configuration with F, P and G, no cache.
 EpochSetup with_rates(double fetch, double prep, double ingestion) {
   EpochSetup setup = nothing_to_wait_for();
   set_storage_rate(setup, fetch, 8);

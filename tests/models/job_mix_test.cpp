@@ -140,7 +140,7 @@ TEST_CASE("where prep does not keep up, jobs that share dependently go faster th
   CHECK(mix_answer(question).answers[1].not_predicted == "jobs that go in step need one batch size, one number of epochs and the same samples");
 }
 
-TEST_CASE("a speed may be a ratio to G, and the set-up one that is changed in one value of each list") {
+TEST_CASE("a speed may be a ratio to G, and the configuration one that is changed in one value of each list") {
   const WhatIfJobMix mix = mix_answer(asked_of(R"({"speed_ratio": 0.4, "batch_size": 16, "epochs": 1})"));
   CHECK(mix.jobs[0].samples_per_s == doctest::Approx(800));
   CHECK(mix.jobs[0].epoch_samples == dataset_samples);

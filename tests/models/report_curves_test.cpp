@@ -18,7 +18,7 @@ const CurvePoint* point_at(const ReportCurve& curve, double x) {
 
 }  // namespace
 
-TEST_CASE("each curve of a report holds the set-up as it stands and the point where its factor no longer binds") {
+TEST_CASE("each curve of a report holds the configuration as it stands and the point where its factor no longer binds") {
   const RateModel model = rate_model_from_text(typed_rates, curves_base);
   const ReportCurves curves = report_curves(model);
   REQUIRE(curves.cache);
@@ -35,7 +35,7 @@ TEST_CASE("each curve of a report holds the set-up as it stands and the point wh
   }
 }
 
-TEST_CASE("a report's cache curve crosses where whatif finds the smallest cache, and says what binds there") {
+TEST_CASE("a report's cache curve crosses where whatif finds the smallest cache, and names the bottleneck there") {
   const RateModel model = rate_model_from_text(typed_rates, curves_base);
   WhatIfQuestion question;
   question.find = {"cache"};
@@ -43,7 +43,7 @@ TEST_CASE("a report's cache curve crosses where whatif finds the smallest cache,
   const ReportCurve curve = *report_curves(model).cache;
   CHECK(*curve.crossing >= *found.value);
   CHECK(*curve.crossing == doctest::Approx(*found.value).epsilon(0.002));
-  CHECK(curve.crossing_text.find("prep binds at 10,208 samples/s [P]") != std::string::npos);
+  CHECK(curve.crossing_text.find("prep is the bottleneck at 10,208 samples/s [P]") != std::string::npos);
   CHECK(point_at(curve, 0)->bottleneck == "io");
   CHECK(point_at(curve, 1)->bottleneck == "cpu");
 }

@@ -23,7 +23,7 @@ SearchQuestion servers_question(int most, double network_bytes_per_s, std::optio
   return question;
 }
 
-/// One set-up of so many servers, nothing left to choose.
+/// One configuration of so many servers, nothing left to choose.
 SearchPoint only_point(const RateModel& model, int servers, double cache_fraction, double network_bytes_per_s) {
   SearchQuestion question = servers_question(64, network_bytes_per_s);
   question.servers = {servers};
@@ -84,7 +84,7 @@ TEST_CASE("four servers cost four times one, an hour") {
   CHECK(one.setup.partition == PartitionMode::none);
 }
 
-TEST_CASE("up to 64 servers fit into the room, and more servers than the list has are no set-ups") {
+TEST_CASE("up to 64 servers fit into the room, and more servers than the list has are no configurations") {
   const SearchResult several = search_setups(measured_model(), servers_question(64, 5e9, 5000));
   CHECK(several.setups <= 10'000);
   SearchQuestion question = servers_question(2, 5e9);

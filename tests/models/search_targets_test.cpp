@@ -1,4 +1,4 @@
-// Which set-up a search names where no set-up surely reaches the target.
+// Which configuration a search names where no configuration surely reaches the target.
 
 #include <doctest/doctest.h>
 
@@ -27,7 +27,7 @@ SearchQuestion question_of_cores(double target) {
 
 }  // namespace
 
-TEST_CASE("of set-ups that may reach a target the answer is one that is predicted to, within what was measured where it can be") {
+TEST_CASE("of configurations that may reach a target the answer is one that is predicted to, within what was measured where it can be") {
   const SearchResult result = search_setups(loose_model(), question_of_cores(1500));
   CHECK(result.reach == Reach::maybe);
   CHECK(result.cheapest->samples_per_s >= 1500);
@@ -48,11 +48,11 @@ TEST_CASE("where nothing is predicted to reach a target the answer is what comes
   CHECK(result.reach == Reach::maybe);
   CHECK(result.cheapest->samples_per_s == result.fastest.samples_per_s);
   CHECK_FALSE(result.cheapest_hour);
-  CHECK(says(result.conclusions.at(0), "No set-up is predicted to reach target"));
+  CHECK(says(result.conclusions.at(0), "No configuration is predicted to reach target"));
   CHECK(says(result.conclusions.at(0), "only the upper end of its interval"));
 }
 
-TEST_CASE("a coarse search, too, considers set-ups within what was measured") {
+TEST_CASE("a coarse search, too, considers configurations within what was measured") {
   RateModel model = measured_model();
   model.cores = model.measured_cores_high = 2;
   model.accelerators = 1;

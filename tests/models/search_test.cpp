@@ -85,7 +85,7 @@ TEST_CASE("the front is what a comparison of every point with every other leaves
   }
 }
 
-TEST_CASE("set-ups that cost and take the same stand on the front once, and differences by rounding are none") {
+TEST_CASE("configurations that cost and take the same stand on the front once, and differences by rounding are none") {
   CHECK(pareto_front({point_at(5, 10), point_at(5, 10), point_at(5, 10)}).size() == 1);
   CHECK(pareto_front({point_at(5, 10), point_at(5 + 1e-12, 10 - 1e-12)}).size() == 1);
   const std::vector<SearchPoint> faster_for_nothing = pareto_front({point_at(5, 10), point_at(5 + 1e-12, 8)});
@@ -105,7 +105,7 @@ TEST_CASE("a front that is too long keeps its ends and stays spread") {
   CHECK(thinned_front({point_at(1, 1)}, 20).size() == 1);
 }
 
-TEST_CASE("on a small space the search finds what asking for every set-up alone finds") {
+TEST_CASE("on a small space the search finds what asking for every configuration alone finds") {
   const RateModel model = measured_model();
   for (const double target : {1000.0, 2500.0, 3900.0, 7000.0, 9000.0}) {
     CAPTURE(target);
@@ -131,7 +131,7 @@ TEST_CASE("on a small space the search finds what asking for every set-up alone 
   }
 }
 
-TEST_CASE("no set-up of the whole space dominates a point of the front, whose ends are the cheapest and the fastest") {
+TEST_CASE("no configuration of the whole space dominates a point of the front, whose ends are the cheapest and the fastest") {
   const SearchResult result = search_setups(measured_model(), question_of());
   REQUIRE(result.front.size() > 3);
   REQUIRE(result.front.size() <= 20);
@@ -205,7 +205,7 @@ TEST_CASE("an epoch's time as target is the rate that it takes") {
   CHECK(says(result.conclusions.at(0), "Cheapest an epoch that reaches 5min"));
 }
 
-TEST_CASE("a target that no set-up reaches is called out of reach, with the best that there is") {
+TEST_CASE("a target that no configuration reaches is called out of reach, with the best that there is") {
   const SearchResult result = search_setups(measured_model(), question_of(1e6));
   CHECK(result.reach == Reach::no);
   CHECK_FALSE(result.cheapest);
@@ -295,7 +295,7 @@ TEST_CASE("what goes more than four times beyond the measured cores may reach a 
   CHECK(far.reach == Reach::maybe);
   REQUIRE(far.cheapest);
   CHECK(far.cheapest->extrapolation > most_extrapolation);
-  CHECK(says(far.conclusions.at(0), "No set-up surely reaches"));
+  CHECK(says(far.conclusions.at(0), "No configuration surely reaches"));
   CHECK(says(std::ranges::find(far.findings, "target-not-sure", &Finding::code)->message,
              "beyond the servers, cores or accelerators that were measured"));
   const SearchResult near = search_setups(model, question_of(1500));
@@ -303,7 +303,7 @@ TEST_CASE("what goes more than four times beyond the measured cores may reach a 
   CHECK(near.cheapest->extrapolation <= most_extrapolation);
 }
 
-TEST_CASE("a global batch larger than the dataset is no set-up, and where nothing else is left that is said") {
+TEST_CASE("a global batch larger than the dataset is no configuration, and where nothing else is left that is said") {
   RateModel model = measured_model();
   model.dataset_samples = 1500;
   model.dataset_bytes = 1500 * 100'000;
@@ -421,14 +421,14 @@ TEST_CASE("other kinds of accelerators are predicted by their relative speed") {
   CHECK(search_setups(measured_model(), question).fastest.ingestion == doctest::Approx(8000));
 }
 
-TEST_CASE("lists that make more than the most set-ups, or none at all, are refused") {
+TEST_CASE("lists that make more than the most configurations, or none at all, are refused") {
   SearchQuestion question = question_of();
   for (int cores = 1; cores <= 300; ++cores) question.cores.push_back(cores);
   for (int at = 0; at <= 50; ++at) question.cache_fractions.push_back(at / 50.0);
-  CHECK_THROWS_WITH_AS(search_setups(measured_model(), question), doctest::Contains("more than 10000 set-ups"), UsageError);
+  CHECK_THROWS_WITH_AS(search_setups(measured_model(), question), doctest::Contains("more than 10000 configurations"), UsageError);
   SearchQuestion none = question_of();
   none.accelerators = {100};
-  CHECK_THROWS_WITH_AS(search_setups(measured_model(), none), doctest::Contains("no set-up is left"), UsageError);
+  CHECK_THROWS_WITH_AS(search_setups(measured_model(), none), doctest::Contains("no configuration is left"), UsageError);
 }
 
 TEST_CASE("caches that the server's memory cannot hold are not offered") {
@@ -466,7 +466,7 @@ TEST_CASE("no simulated rate exceeds what a stage supplies, however few steps an
   }
 }
 
-TEST_CASE("away from the crossover the epoch simulator says what the closed form says, for each stage that binds") {
+TEST_CASE("away from the crossover the epoch simulator says what the closed form says, for each stage that is the bottleneck") {
   RateModel model = measured_model();
   const PriceList prices = shop();
   const auto simulate = epoch_simulation(model, prices);

@@ -70,7 +70,7 @@ TEST_CASE("a page cache of a server misses as its closed form of 1/p of the data
   CHECK(answer_servers(setup).from_storage == 0.5);
 }
 
-TEST_CASE("caches that hold the dataset together leave nothing to storage, and the accelerators bind") {
+TEST_CASE("caches that hold the dataset together leave nothing to storage, and the accelerators are the bottleneck") {
   ServersSetup setup = two_servers();
   for (const PartitionMode partition : {PartitionMode::partitioned, PartitionMode::locality}) {
     setup.partition = partition;
@@ -163,7 +163,7 @@ TEST_CASE("what balances locality's batches comes from storage where that is ask
   CHECK(answer.storage_bytes_server_epoch == doctest::Approx(19446134).epsilon(1e-5));
   CHECK(answer.network_bytes_server_epoch == 0);
 
-  // The network does not matter then; from peers it does, and storage serves only what nobody holds.
+  // The network does not matter then; from peers it does, and storage serves only what no server holds.
   setup.network = 1e-3;
   CHECK(answer_servers(setup).fetch == answer.fetch);
   setup.balance_from = BalanceFrom::peers;
@@ -240,7 +240,7 @@ TEST_CASE("shares add up, and more servers, cache or network never train fewer s
 }
 
 TEST_CASE("the server with the most to read holds the others up by what drawing its part makes likely") {
-  // Made-up epochs: samples of two sizes, dealt at random, 40 % of each server's from storage.
+  // Simulated epochs: samples of two sizes, dealt at random, 40 % of each server's from storage.
   constexpr std::uint32_t servers = 8, dataset = 8000, epochs = 400;
   RandomStream random(1);
   std::vector<std::uint32_t> order(dataset);

@@ -36,7 +36,7 @@ TEST_CASE("independent jobs have an equal part of prep and of fetching each") {
   CHECK(answer.prepared_over_dataset == 8);
 }
 
-TEST_CASE("coordinated jobs fetch and prepare once, so that the accelerators bind") {
+TEST_CASE("coordinated jobs fetch and prepare once, so that the accelerators are the bottleneck") {
   JobsSetup setup = eight_jobs();
   setup.sharing = JobSharing::coordinated;
   const JobsAnswer answer = answer_jobs(setup);
@@ -46,7 +46,7 @@ TEST_CASE("coordinated jobs fetch and prepare once, so that the accelerators bin
   CHECK(answer.prep == doctest::Approx(10200));
 }
 
-TEST_CASE("one job shares with nobody, whatever is asked") {
+TEST_CASE("one job shares with no other, whatever is asked") {
   JobsSetup setup = eight_jobs();
   setup.jobs = 1;
   setup.cache_fraction = 0.3;

@@ -93,7 +93,7 @@ TEST_CASE("without workers prep and training take turns") {
   CHECK(predicted.ci95.low < 0.96 * predicted.samples_per_s);  // It was not measured so.
 }
 
-TEST_CASE("where training computes on cores that the workers need, the low end is that of taking turns, and what binds is inconclusive") {
+TEST_CASE("where training computes on cores that the workers need, the low end is that of taking turns, and the bottleneck is inconclusive") {
   Made made{.seconds = 0.01, .cpu = 0.01, .take = 0, .step = 0.08, .outside = 0, .workers = 2, .cores = 2};
   TrainingModel model = made.model();  // P and G of 200 samples/s each.
   CHECK_FALSE(rates_of(model, {.workers = 1}).too_close);

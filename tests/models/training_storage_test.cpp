@@ -158,7 +158,7 @@ TEST_CASE("for other hardware the loader has as many workers as it needs: P goes
   }
 }
 
-TEST_CASE("a search for a training finds set-ups that reach the target, and says that workers are as many as needed") {
+TEST_CASE("a search for a training finds configurations that reach the target, and says that workers are as many as needed") {
   Made made = computing_on_four_cores();
   made.step = 0.002;
   TrainingModel model = with_storage(made);

@@ -42,7 +42,7 @@ TEST_CASE("the lowest rate is compared with every other, and the one that it can
   CHECK(result.answers[0].too_close);
   REQUIRE(has_code(result.findings, "too-close-to-call"));
   const auto finding = std::ranges::find(result.findings, "too-close-to-call", &Finding::code);
-  CHECK(finding->message.find("fetch binds at 1,100") != std::string::npos);
+  CHECK(finding->message.find("fetch is the bottleneck at 1,100") != std::string::npos);
   model.storage_error = 0.02;
   CHECK_FALSE(as_measured(model).too_close);
 }

@@ -64,7 +64,7 @@ TEST_CASE("servers that part the dataset have the profile's N, unless another is
   CHECK(model.network == 2000);
   CHECK(model.network_error == doctest::Approx(0.02));
   CHECK(answer(model, {}).network == 2000);
-  // Of a server's samples 20 % are its own, 60 % the others', 20 % nobody's.
+  // Of a server's samples 20 % are its own, 60 % the others', 20 % no server's.
   const WhatIfQuestion parted = of_four(PartitionMode::partitioned);
   CHECK(fetch_of_each(model, parted) == doctest::Approx(1 / (0.2 / 50'000 + 0.2 / 400)));
   take_typed_network("N=800±1%", model);
@@ -179,7 +179,7 @@ TEST_CASE("rates of an emulated network are emulated") {
   CHECK(answer(rate_model(profile), {}).model.starts_with("emulated"));
 }
 
-TEST_CASE("the set-up that stands for an answer is of one server, whatever the profile ran, and several are not run for it") {
+TEST_CASE("the configuration that stands for an answer is of one server, whatever the profile ran, and several are not run for it") {
   ProfileResult profile = profile_of_ranks();
   profile.settings.partition = PartitionMode::locality;
   profile.settings.balance_from = BalanceFrom::storage;

@@ -68,7 +68,7 @@ TEST_CASE("S and C that reproduce Table 5's 25 % and 50 % columns predict its 35
   CHECK(with_cache(result, 0.5).fetch == doctest::Approx(9225).epsilon(0.002));
 }
 
-TEST_CASE("the first answer is the set-up as measured and the others are sorted best first") {
+TEST_CASE("the first answer is the configuration as measured and the others are sorted best first") {
   WhatIfQuestion question;
   question.cache_sizes = {share(0.25), share(0.5)};
   question.accelerator_speeds = {2};
@@ -118,7 +118,7 @@ TEST_CASE("F's interval follows the partial derivatives of Eq 4 and min takes th
   CHECK(close.ci95_samples_per_s.high == doctest::Approx(1010));
 }
 
-TEST_CASE("overlapping intervals are too close to call and neighbouring ones are not") {
+TEST_CASE("overlapping intervals are inconclusive and neighbouring ones are not") {
   RateModel model = model_of(5000, 1000, 50'000, 1100);
   model.prep_error = model.storage_error = 0.05;
   CHECK(answer(model, {}).answers[0].too_close);
@@ -229,7 +229,7 @@ TEST_CASE("the smallest cache is where fetch reaches the lower of P and G") {
   const WhatIfFound found = found_for(model, "cache");
   REQUIRE(found.value);
   CHECK(effective_fetch_rate(*found.value, table5_cache, table5_storage) == doctest::Approx(10'208));
-  CHECK(says(found.then, "prep binds at 10,208 samples/s [P]; more memory buys nothing"));
+  CHECK(says(found.then, "prep is the bottleneck at 10,208 samples/s [P]; more memory buys nothing"));
   CHECK(says(found_for(model_of(12'000, 10'208, 9000, 400), "cache").then, "no cache removes the fetch stall"));
   CHECK_FALSE(found_for(model_of(12'000, 10'208, 9000, 400), "cache").value);
   CHECK(says(found_for(model_of(1000, 900, 50'000, 4000), "cache").then, "there is no fetch stall"));
@@ -239,7 +239,7 @@ TEST_CASE("the fewest cores are a whole number that reaches the lower of F and G
   RateModel model = model_of(2500, 1000, 50'000, 4000);
   model.cores = model.measured_cores_high = 8;
   CHECK(found_for(model, "cores").value == 20);
-  CHECK(says(found_for(model, "cores").then, "the accelerators bind at 2,500"));
+  CHECK(says(found_for(model, "cores").then, "the accelerators are the bottleneck at 2,500"));
   model.rates.prep = 3000;
   CHECK(says(found_for(model, "cores").then, "prep is not the bottleneck now"));
 }
@@ -279,22 +279,22 @@ TEST_CASE("without G the answers are the data side's and accelerators cannot be 
   CHECK_FALSE(has_code(answer(model_of(5000, 1000, 50'000, 400), {}).findings, "data-side-only"));
 }
 
-TEST_CASE("add-cache is advised when fetch binds, and not when even C is too slow") {
+TEST_CASE("add-cache is advised when fetch is the bottleneck, and not when even C is too slow") {
   CHECK(has_code(advice_for(model_of(5000, 2000, 50'000, 500)), "add-cache"));
   CHECK_FALSE(has_code(advice_for(model_of(5000, 2000, 1900, 500)), "add-cache"));
 }
 
-TEST_CASE("faster-storage is advised when fetch binds, and not when the cached part alone is too slow") {
+TEST_CASE("faster-storage is advised when fetch is the bottleneck, and not when the cached part alone is too slow") {
   CHECK(has_code(advice_for(model_of(5000, 2000, 1100, 500, 0.5)), "faster-storage"));
   CHECK_FALSE(has_code(advice_for(model_of(5000, 2000, 1000, 500, 0.5)), "faster-storage"));
 }
 
-TEST_CASE("add-cores is advised when prep binds, and not when it is as fast as the accelerators") {
+TEST_CASE("add-cores is advised when prep is the bottleneck, and not when it is as fast as the accelerators") {
   CHECK(has_code(advice_for(model_of(5000, 1000, 50'000, 4000)), "add-cores"));
   CHECK_FALSE(has_code(advice_for(model_of(5000, 5001, 50'000, 6000)), "add-cores"));
 }
 
-TEST_CASE("nothing-to-gain is said when the accelerators bind, and not when that is too close to call") {
+TEST_CASE("nothing-to-gain is said when the accelerators are the bottleneck, and not when that is inconclusive") {
   RateModel model = model_of(1000, 1050, 50'000, 4000);
   CHECK(has_code(advice_for(model), "nothing-to-gain"));
   model.prep_error = model.ingestion_error = 0.03;
@@ -352,7 +352,7 @@ TEST_CASE("what the full run measured stands beside what the rates give, and int
   CHECK(says(finding->message, "31 % of the epoch: other processes took 30 % of the CPU"));
   profile.stalls->interference.reset();
   CHECK_FALSE(has_code(answer(rate_model(profile), {}).findings, "interference"));
-  // Of several jobs the full run is another set-up than the one that is answered.
+  // Of several jobs the full run is another configuration than the one that is answered.
   profile.settings.jobs = 2;
   CHECK_FALSE(answer(rate_model(profile), {}).attained);
 }
@@ -394,7 +394,7 @@ TEST_CASE("answers from a profile of several jobs are of one of them alone, and 
   CHECK(finding->message.find("--jobs 8 --share none,coordinated") != std::string::npos);
 }
 
-TEST_CASE("the set-up that stands for an answer is of one job, whatever the profile ran") {
+TEST_CASE("the configuration that stands for an answer is of one job, whatever the profile ran") {
   ProfileResult profile = small_profile();
   profile.settings.jobs = 8;
   profile.settings.share = JobSharing::coordinated;

@@ -41,7 +41,7 @@ ProfileResult profile(ProfileInputs& given) {
   return run_profile(given, plan, null_events(), {}, system_timing());
 }
 
-TEST_CASE("a whole profile on emulated devices names what binds in I/O-, CPU- and GPU-bound set-ups" * doctest::skip(testing::too_often)) {
+TEST_CASE("a whole profile on emulated devices names the bottleneck in I/O-, CPU- and GPU-bound configurations" * doctest::skip(testing::too_often)) {
   struct Case {
     double storage, prep, accelerator;
     const char* bound;

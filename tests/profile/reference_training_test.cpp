@@ -177,7 +177,7 @@ TEST_CASE("the memory of a network with many labels is part of the plan, and ref
   CHECK(testing::says(testing::error_of([&] { plan_profile(other); }), "--accelerator cpu: the reference network"));
 }
 
-TEST_CASE("a made-up batch has finite values and labels that there are") {
+TEST_CASE("a synthetic batch has finite values and labels that there are") {
   testing::FileDataset data;
   ProfileInputs given = two_classes(data, 4);
   for (const DType dtype : {DType::uint8, DType::float32}) {

@@ -108,7 +108,7 @@ TEST_CASE("a job that died takes its trial with it; where nothing learns the slo
   CHECK(records[0].value == 300);
 }
 
-TEST_CASE("a trial's set-up is drawn from the seed and its number") {
+TEST_CASE("a trial's configuration is drawn from the seed and its number") {
   std::set<double> rates;
   for (int trial = 0; trial < 200; ++trial) {
     const TrialSetup setup = trial_setup(7, trial);
@@ -123,7 +123,7 @@ TEST_CASE("a trial's set-up is drawn from the seed and its number") {
   CHECK(trial_setup(8, 0).learning_rate != trial_setup(7, 0).learning_rate);
 }
 
-TEST_CASE("threads that meet hear what was decided of all of them, whoever comes last, and whoever goes is not waited for") {
+TEST_CASE("threads that meet hear what was decided of all of them, whichever comes last, and do not wait for one that goes") {
   TrialMeeting meeting(search_of(6, 3, 1, 4));
   const std::atomic<bool> stop{false};
   std::array<int, 3> epochs{};
@@ -151,7 +151,7 @@ TEST_CASE("threads that meet hear what was decided of all of them, whoever comes
   CHECK(records[5].trial == 5);
 }
 
-TEST_CASE("a meeting that is stopped keeps nobody") {
+TEST_CASE("a meeting that is stopped keeps no thread") {
   TrialMeeting meeting(search_of(4, 2, 1, 4));
   const std::atomic<bool> stop{true};
   CHECK(meeting.attend(with_loss(0, 1), stop).kind == Kind::go);

@@ -175,13 +175,13 @@ TEST_CASE("noise that makes the full run faster than the cached one gives no neg
   CHECK(result.stalls->compute.fraction <= 1);
 }
 
-TEST_CASE("overlapping intervals are too close to call, and an untrusted measurement is never confident") {
+TEST_CASE("overlapping intervals are inconclusive, and an untrusted measurement is never confident") {
   ProfileResult close = profile(10'000, 3'000, 1'960, 3'000, 3'000);
   close.prep = rate(3'000, 0.03);
   close.storage = rate(1'960, 0.03);
   conclude(close, {0.35, 0.35});
   CHECK_FALSE(close.bottleneck->confident);
-  CHECK(close.bottleneck->reason.find("too close to call") != std::string::npos);
+  CHECK(close.bottleneck->reason.find("inconclusive") != std::string::npos);
   ProfileResult untrusted = profile(10'000, 8'000, 2'000, 8'000, 3'000);
   untrusted.trusted = false;
   conclude(untrusted, {0.35, 0.35});

@@ -124,7 +124,7 @@ TEST_CASE("a rank that delays the others is in the first line") {
   CHECK(says(console_summary(result, {}), "outside"));
 }
 
-TEST_CASE("what binds beside prep and compute is named in the first line, with what to do first") {
+TEST_CASE("a bottleneck other than prep and compute is named in the first line, with what to do first") {
   ProfileResult result = launched();
   result.prep_by_workers.clear();
   const auto page_of = [&](const char* resource, const char* detail) {

@@ -10,7 +10,7 @@
 using namespace dsanalyze;
 using testing::check_golden;
 
-TEST_CASE("an examination tells the gravest first, with the commands that mend it") {
+TEST_CASE("an examination tells the gravest first, with the commands that fix it") {
   const DoctorResult result = test::full_examination();
   check_golden("doctor", console_summary(result, {}, DoctorDetail::usual));
   check_golden("doctor_verbose", console_summary(result, {}, DoctorDetail::all));

@@ -45,7 +45,7 @@ WhatIfResult searched() {
 
 TEST_CASE("a search shows its list and day, what it concludes, and each point of the front with its parts") {
   const std::string text = console_summary(searched(), {});
-  CHECK(says(text, "shop of 2024-02-29; 9,876 set-ups by the closed form, 1 simulated"));
+  CHECK(says(text, "shop of 2024-02-29; 9,876 configurations by the closed form, 1 simulated"));
   CHECK(says(text, "Cheapest an epoch: this."));
   CHECK(says(text, "0.500 EUR"));
   CHECK(says(text, "1,280 ± 13"));

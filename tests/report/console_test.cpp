@@ -72,8 +72,10 @@ ProfileResult io_bound() {
   result.stalls = ProfileResult::Stalls{stall(0.33, 1.02), stall(0.06, 0.2), stall(0.61, 1.9)};
   result.bottleneck = BottleneckRecord{"io", "storage", true, "F is 2.6 times lower than P, the next, and the intervals do not overlap", "cpu"};
   result.advice = {
-      {"add-cache", "Cache 75 % of the dataset (768 MiB) instead of 35 %: 3,207 ± 60 to 8,200 ± 100 samples/s (2.56x); then prep binds [P].", {}},
-      {"faster-storage", "Storage 2.56x as fast (591 MB/s): 3,207 ± 60 to 8,200 ± 100 samples/s (2.56x); then prep binds [P].", {}}};
+      {"add-cache",
+       "Cache 75 % of the dataset (768 MiB) instead of 35 %: 3,207 ± 60 to 8,200 ± 100 samples/s (2.56x); then prep is the bottleneck [P].",
+       {}},
+      {"faster-storage", "Storage 2.56x as fast (591 MB/s): 3,207 ± 60 to 8,200 ± 100 samples/s (2.56x); then prep is the bottleneck [P].", {}}};
   result.runs = {run("synthetic", 9800, 1.02, 0, 0, 0), run("cached", 8150, 1.23, 0, 4000, 0), run("full", 3190, 3.13, 286'000'000, 1400, 2600)};
   return result;
 }
@@ -89,7 +91,7 @@ ProfileResult emulated_io_bound() {
   return result;
 }
 
-/// The same set-up with four jobs, of which one dies, in a search.
+/// The same configuration with four jobs, of which one dies, in a search.
 ProfileResult of_jobs() {
   ProfileResult result = emulated_io_bound();
   result.settings.jobs = 4;
@@ -124,7 +126,7 @@ ProfileResult cpu_bound() {
       result.storage_by_request.push_back({request_bytes, concurrency, 1e6 * concurrency * std::sqrt(request_bytes)});
   result.stalls = ProfileResult::Stalls{stall(0.1, 1.02), stall(0.9, 9.2), {0, 0, {0, 0}}};
   result.bottleneck = BottleneckRecord{"cpu", "prep", true, "P is 3.3 times lower than F, the next", "io"};
-  result.advice = {{"add-cores", "Give prep 7 cores instead of 2: 980 ± 12 to 3,207 ± 60 samples/s (3.27x); then fetch binds [F].", {}}};
+  result.advice = {{"add-cores", "Give prep 7 cores instead of 2: 980 ± 12 to 3,207 ± 60 samples/s (3.27x); then fetch is the bottleneck [F].", {}}};
   result.observed = ProfileResult::Observed{610, 0.38};
   return result;
 }
@@ -134,7 +136,7 @@ ProfileResult gpu_bound() {
   result.ingestion = rate(760, 3);
   result.stalls = ProfileResult::Stalls{stall(0.996, 13.1), {0.02, 0.002, {0, 0.004}}, {0.02, 0.002, {0, 0.004}}};
   result.bottleneck = BottleneckRecord{"gpu", "accelerator", true, "G is 4.2 times lower than F, the next", "io"};
-  result.advice = {{"nothing-to-gain", "Nothing to gain on the data side: the accelerators bind at 760 ± 3 samples/s [G].", {}}};
+  result.advice = {{"nothing-to-gain", "Nothing to gain on the data side: the accelerators are the bottleneck at 760 ± 3 samples/s [G].", {}}};
   return result;
 }
 
@@ -202,9 +204,9 @@ WhatIfResult what_if() {
   slower.accelerator_speed = 2;
   slower.cores_factor = 2;
   add(slower, 1600, "io", 0.5);
-  result.found = {{"cache", 0.7481, "of the dataset", "768 MiB; prep binds at 8,200 ± 100 samples/s [P]; more memory buys nothing"},
+  result.found = {{"cache", 0.7481, "of the dataset", "768 MiB; prep is the bottleneck at 8,200 ± 100 samples/s [P]; more memory buys nothing"},
                   {"storage", std::nullopt, "bytes/s", "no storage removes the fetch stall: the 35 % from the cache come at only 900 samples/s [C]"}};
-  result.advice = {{"add-cache", "Cache 75 % of the dataset instead of 35 %.", {"prep can deliver 8,200 ± 100 samples/s [P]"}}};
+  result.advice = {{"add-cache", "Cache 75 % of the dataset instead of 35 %.", {"prep can supply 8,200 ± 100 samples/s [P]"}}};
   result.findings = {{"prep-extrapolated", Finding::Severity::warning, "P was measured on up to 24 cores; up to 48 it is extrapolated."}};
   return result;
 }
@@ -348,7 +350,7 @@ TEST_CASE("what the rates do not explain is shown as interference, with both rat
   std::string text;
   std::istringstream words(console_summary(busy, {}));
   for (std::string word; words >> word;) text += (text.empty() ? "" : " ") + word;
-  CHECK(says(text, "0 % to fetch and 31.9 % to interference are lost"));
+  CHECK(says(text, "0 % for fetch, and interference takes 31.9 %"));
   CHECK(says(text, "~ interference 31.9"));
   CHECK(says(text, "As measured, the full run reached 1,198 ± 18 samples/s; by the rates it would be 1,756 ± 26"));
   CHECK(says(text, "reading costs 0.1 ms of CPU time a sample"));

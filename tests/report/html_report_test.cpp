@@ -102,7 +102,7 @@ TEST_CASE("every column of a table has a heading") {
   CHECK(all_of(page, "<th scope=\"col\"[^>]*>(</th>)").empty());
 }
 
-TEST_CASE("a stranger finds what binds, how sure that is and what to do in the first section, with the letters in words") {
+TEST_CASE("a stranger finds the bottleneck, how sure that is and what to do in the first section, with the letters in words") {
   const std::string page = page_of(full_input("full.json"));
   const std::string first = page.substr(0, page.find("</section>"));
   for (const char* part :

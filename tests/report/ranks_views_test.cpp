@@ -102,7 +102,7 @@ std::string part_of(const std::string& page, const std::string& from, const std:
 
 TEST_CASE("the console summary of ranks is as its golden file") { check_golden("profile_ranks", console_summary(of_ranks(), {})); }
 
-TEST_CASE("what ranks had in common is one sentence: how the dataset was parted, what moved, and what no cache holds") {
+TEST_CASE("what ranks had in common is one sentence: how the dataset was partitioned, what moved, and what no cache holds") {
   PartitionRecord partition = *of_ranks().partition;
   CHECK(report::partition_text(partition) ==
         "4 ranks, partitioned: a miss asks the rank that holds the sample, then storage; together they have room for all samples; 3 of them were "
@@ -138,7 +138,7 @@ TEST_CASE("each lost rank is named with what is not known to be trained, and of 
   CHECK(texts.back() == "292 more were lost; the JSON record names them");
 }
 
-TEST_CASE("the set-up says how many ranks there are and how they part the dataset") {
+TEST_CASE("the configuration says how many ranks there are and how they part the dataset") {
   ProfileResult result = of_ranks();
   CHECK(says(report::setup_text(result), "accelerators 8 x emulated:312 a rank; 4 ranks, partitioned; cache minio, 25 % of the dataset in each"));
   result.settings.partition = PartitionMode::locality;
@@ -153,11 +153,11 @@ TEST_CASE("the set-up says how many ranks there are and how they part the datase
   CHECK_FALSE(says(report::setup_text(result), "rank"));
 }
 
-TEST_CASE("a verdict over an emulated network says so, and one that the network binds compares N") {
+TEST_CASE("a verdict over an emulated network says so, and one whose bottleneck is the network compares N") {
   ProfileResult result = of_ranks();
   result.settings.accelerator = AcceleratorKind::cpu;
   CHECK_FALSE(console_summary(result, {}).starts_with("emulated"));
-  CHECK(says(console_summary(result, {Colour::off, 120}), "others' caches can deliver 1,900 ± 35 samples/s [N]"));
+  CHECK(says(console_summary(result, {Colour::off, 120}), "others' caches can supply 1,900 ± 35 samples/s [N]"));
   result.settings.network = Seam::emulated;
   CHECK(console_summary(result, {}).starts_with("emulated"));
 }
@@ -187,7 +187,7 @@ TEST_CASE("ranks have a section on the page: what they had in common, who was lo
                                  "Rank 2 was lost in epoch 1: its 4 samples", "node-b", "lost", "35-bb", "1.29 KiB", "14 (1.5 KiB)"})
     CHECK_MESSAGE(says(section, part), part);
   CHECK(says(page, "full, rank 1"));
-  CHECK(says(page, "others&#39; caches can deliver"));
+  CHECK(says(page, "others&#39; caches can supply"));
   CHECK_FALSE(says(page_about({"least", least_profile(), {}, ""}), "Ranks on their servers"));
 
   ReportInput several = full_input("full.json");

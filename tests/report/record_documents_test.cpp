@@ -154,7 +154,7 @@ TEST_CASE("locality that is balanced from storage is a way of parting the datase
   CHECK(servers == std::vector<std::string>{"partition", "2", "8"});
 }
 
-TEST_CASE("factors that were changed one at a time are no map, and what lacks with the measured set-up alone is left out of one") {
+TEST_CASE("factors that were changed one at a time are no map, and what lacks with the measured configuration alone is left out of one") {
   WhatIfResult result = swept_whatif();
   std::erase_if(result.answers, [](const WhatIfAnswer& answer) { return answer.change.cache_fraction && answer.change.cores; });
   CHECK_FALSE(report::whatif_sweep(result));

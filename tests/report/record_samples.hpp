@@ -28,7 +28,7 @@ inline WhatIfResult swept_whatif() {
   return result;
 }
 
-/// 8, 2 and 4 servers, each parted in four ways: rates and bytes of their own. One answer changes the cores too.
+/// 8, 2 and 4 servers, each partitioned in four ways: rates and bytes of their own. One answer changes the cores too.
 inline WhatIfResult scaled_whatif() {
   WhatIfResult result = swept_whatif();
   const WhatIfAnswer base = result.answers.front();

@@ -65,19 +65,21 @@ void let_share_storage(WhatIfResult& result) {
 
 }  // namespace
 
-TEST_CASE("what servers reach is a line for each way of parting the dataset, from the measured set-up on, beside what the accelerators want") {
+TEST_CASE(
+    "what servers reach is a line for each way of parting the dataset, from the measured configuration on, beside what the accelerators can "
+    "consume") {
   const Figure figure = figures_of(scaled_whatif()).at(0);
-  CHECK(labels_of(figure) == Texts{"no partition", "partitioned", "locality", "locality, balanced from storage", "the accelerators want [G]"});
+  CHECK(labels_of(figure) == Texts{"no partition", "partitioned", "locality", "locality, balanced from storage", "the accelerators can consume [G]"});
   CHECK(points_of(line_of(figure, "no partition")) == Numbers{{1, 7157}, {2, 14'000}, {4, 28'400}, {8, 57'200}});
   CHECK(points_of(line_of(figure, "locality, balanced from storage")) == Numbers{{1, 7157}, {2, 14'300}, {4, 28'700}, {8, 57'500}});
-  CHECK(points_of(line_of(figure, "the accelerators want [G]")) == Numbers{{1, 20'000}, {2, 40'000}, {4, 80'000}, {8, 160'000}});
-  CHECK(line_of(figure, "the accelerators want [G]").line == Chart::Series::Line::dashed);
+  CHECK(points_of(line_of(figure, "the accelerators can consume [G]")) == Numbers{{1, 20'000}, {2, 40'000}, {4, 80'000}, {8, 160'000}});
+  CHECK(line_of(figure, "the accelerators can consume [G]").line == Chart::Series::Line::dashed);
   CHECK(line_of(figure, "locality").points.back().low == 57'350);
   CHECK(figure.charts.front().x_scale == Chart::Scale::logarithmic);
   CHECK(figure.charts.front().y_scale == Chart::Scale::logarithmic);
 
   CHECK(headings_of(figure) ==
-        Texts{"servers", "no partition", "partitioned", "locality", "locality, balanced from storage", "the accelerators want [G]"});
+        Texts{"servers", "no partition", "partitioned", "locality", "locality, balanced from storage", "the accelerators can consume [G]"});
   CHECK(texts_of(figure.table.rows.at(3)) == Texts{"8", "57,200 ± 50 [F]", "57,300 ± 50 [F]", "57,400 ± 50 [F]", "57,500 ± 50 [F]", "160,000"});
   CHECK(says(figure.text, "meets the accelerators'"));
 }
@@ -108,7 +110,7 @@ TEST_CASE("one number of servers is no curve") {
     if (answer.change.servers) answer.change.servers = 8;
   CHECK(figures_of(result).empty());
   CHECK(figures_of(swept_whatif()).empty());
-  // Nor do one server and eight make one: the measured set-up is one server already.
+  // Nor do one server and eight make one: the measured configuration is one server already.
   result.answers.back() = result.answers.at(2);
   result.answers.back().change.servers = 1;
   CHECK(figures_of(result).empty());

@@ -91,7 +91,7 @@ TEST_CASE("as many batches as may be held are given, then busy until one is rele
 }
 
 TEST_CASE("stopping leaves the group, ends a wait, and is no failure") {
-  Alone job(group_terms(1, 0));  // nobody makes batches
+  Alone job(group_terms(1, 0));  // no process makes batches
   GroupBatches batches(job.member, 1);
   std::jthread stopper([&] {
     testing::wait_until([&] { return job.host.state().jobs == 1; });

@@ -15,7 +15,7 @@ using testing::in_time;
 using testing::MemberProcess;
 using testing::MemberRun;
 
-TEST_CASE("every process of a group gets every batch once and in order, whoever makes them" * doctest::skip(testing::threads_only)) {
+TEST_CASE("every process of a group gets every batch once and in order, whichever process makes them" * doctest::skip(testing::threads_only)) {
   for (const auto producers : {Producers::jobs, Producers::coordinator}) {
     for (const std::uint32_t jobs : {1U, 2U, 8U}) {
       CAPTURE(jobs);

@@ -175,7 +175,7 @@ TEST_CASE("batches cut over servers in any sizes keep the global gradient for 50
     random_permutation(step, ids);
     ids.resize(batch_size);
     const GradientSum<double> whole = gradient_of(alone, inputs, toys.batch(ids), toys);
-    // Whoever holds a sample takes it: the servers' shares differ, and so does the order.
+    // The server that holds a sample takes it: the servers' shares differ, and so does the order.
     std::vector<std::vector<SampleId>> held(servers);
     for (const SampleId id : ids) held[random.below(servers)].push_back(id);
     GradientSum<double> sum;

@@ -75,7 +75,7 @@ TEST_CASE("ranks that meet at a file have one list and one key, and leave nothin
   }
 }
 
-TEST_CASE("with a key given, nobody's key is in the file and all have the given one") {
+TEST_CASE("with a key given, no rank's own key is in the file and all have the given one") {
   const testing::TemporaryFolder folder;
   auto meetings = all_ranks_of(3);
   const SecretKey key = make_key();

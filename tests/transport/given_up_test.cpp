@@ -58,7 +58,7 @@ TEST_CASE("A rank that is told that the others go on without it is at its end, a
   }
 }
 
-TEST_CASE("A reason that there is not gives nobody up, but is nonsense") {
+TEST_CASE("A reason that there is not gives no rank up, but is nonsense") {
   for (const std::uint64_t reason : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{6}, std::uint64_t{258}}) {
     PairWithFake pair;
     CHECK(pair.fake->say({FrameKind::given_up, 0, reason, 0}, {}));
@@ -105,7 +105,7 @@ class ProcessesOfRanks {
   static constexpr std::uint32_t world = 3;
   static constexpr double deadline_seconds = 0.5;
 
-  /// `asks`: rank 1 is stopped with answers under way, more than there is room for on its connections. `end`: the others, once they have gone on.
+  /// `asks`: rank 1 is stopped with answers in flight, more than there is room for on its connections. `end`: the others, once they have gone on.
   explicit ProcessesOfRanks(bool asks, bool end = false) : m_asks(asks), m_end(end) {
     std::vector<Listener> listeners(world);
     std::vector<std::string> addresses;

@@ -139,7 +139,7 @@ TEST_CASE("Each changed byte of a handshake ends it") {
   }
 }
 
-TEST_CASE("A handshake that was overheard lets nobody in when it is played back") {
+TEST_CASE("A handshake that was overheard lets no peer in when it is played back") {
   Talk heard(rank_of(3), rank_of(1), 1);
   heard.run();
   Talk talk(rank_of(3), rank_of(1), 1);
@@ -150,7 +150,7 @@ TEST_CASE("A handshake that was overheard lets nobody in when it is played back"
   CHECK(talk.dialer.refusal() == Refusal::wrong_proof);
 }
 
-TEST_CASE("A dialer's own words, sent back to it, let nobody in") {
+TEST_CASE("A dialer's own words, sent back to it, let no peer in") {
   const OwnSide own = own_side(rank_of(3));
   Handshake dialer = Handshake::to_dial(own, 1, 0, random_nonce());
   const std::vector<std::byte> greeting = dialer.output();

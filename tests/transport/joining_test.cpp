@@ -73,7 +73,7 @@ TEST_CASE("Addresses that make no sense are refused and quoted") {
 TEST_CASE("Ranks that do not come are named with what is known of them") {
   RankFacts facts = test::facts_of(1, 3);
   facts.setup_seconds = 0.1;
-  // Nobody listens where one was before.
+  // No rank listens where one was before.
   const std::string gone = Listener().address();
   const std::string trouble = trouble_of(facts, {gone, gone, gone});
   CHECK(has(trouble, "rank 0 (Connection refused)"));

@@ -131,7 +131,7 @@ inline RankFacts facts_of(std::uint32_t rank, std::uint32_t world) {
   facts.terms = "the dataset";
   facts.largest_sample = 4000;
   facts.places = 64;
-  // Nobody is to die of a slow machine; tests of deaths set their own.
+  // No rank is to die of a slow machine; tests of deaths set their own.
   facts.peer_deadline_seconds = patience_seconds;
   facts.setup_seconds = patience_seconds;
   return facts;

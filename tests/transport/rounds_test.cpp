@@ -57,7 +57,7 @@ TEST_CASE("A sum is the same to the last bit on all ranks, and long ones arrive"
   }
 }
 
-TEST_CASE("A barrier lets nobody through before all have come") {
+TEST_CASE("A barrier lets no rank through before all have come") {
   JobOfRanks job(3);
   std::atomic<int> came{0};
   job.each([&](std::uint32_t, Ranks& ranks) {
@@ -215,7 +215,7 @@ class TalkingRanks {
   std::mutex m_mutex;  ///< both ends of a pair learn of its end at once
 };
 
-/// All that are left agree; and once nobody dies any more, on those that are left.
+/// All that are left agree; and once no rank dies any more, on those that are left.
 void check_agreement(TalkingRanks& ranks, std::uint32_t world) {
   for (std::uint64_t epoch = 0; epoch < 3; ++epoch) {
     if (epoch == 2) ranks.nobody_dies();
@@ -386,7 +386,7 @@ TEST_CASE("Where all have noticed that the network is cut, the side that may go 
   }
 }
 
-TEST_CASE("Ranks that end do not count as silent: whoever is left goes on, though most have ended") {
+TEST_CASE("Ranks that end do not count as silent: those that are left go on, though most have ended") {
   TalkingRanks ranks(4);
   for (const std::uint32_t rank : {0U, 1U, 2U}) ranks.cut(rank, 3);
   ranks.each([&](std::uint32_t rank, transport::Rounds& rounds) {

@@ -195,7 +195,7 @@ TEST_CASE("Requests that are cancelled end soon, once each, and what is asked af
   CHECK_FALSE(deliveries.has_wrong_bytes());
 }
 
-TEST_CASE("A job of one rank needs nobody") {
+TEST_CASE("A job of one rank needs no peer") {
   JobOfRanks job(1);
   CHECK(job[0].alive() == std::vector<std::uint32_t>{0});
   CHECK(job[0].collective().barrier(test::in_good_time()).ok());

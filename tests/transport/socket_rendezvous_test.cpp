@@ -49,7 +49,7 @@ TEST_CASE("ranks that come before rank 0 try again until it listens") {
   std::vector<Met> met(2);
   HurriedTiming hurried(1);
   std::jthread early([&] { met[1] = meet_at(place, rank_of(1, 2), hurried.timing()); });
-  while (hurried.sleeps() < 1) std::this_thread::yield();  // it found nobody
+  while (hurried.sleeps() < 1) std::this_thread::yield();  // it found no listener
   met[0] = meet_at(place, rank_of(0, 2));
   early.join();
   require_met(met);
@@ -68,9 +68,9 @@ TEST_CASE("ranks that do not come are named to those that came") {
   }
 }
 
-TEST_CASE("a member says why it met nobody: no listener, or something else that listens") {
+TEST_CASE("a member says why it met no other: no listener, or something else that listens") {
   HurriedTiming hurried(20);
-  CHECK(says(meet_at(free_place(), rank_of(1, 2, 5), hurried.timing()).error, "nobody listens there"));
+  CHECK(says(meet_at(free_place(), rank_of(1, 2, 5), hurried.timing()).error, "no process listens there"));
   std::uint16_t port = 0;
   const FileDescriptor silent = listen_on_loopback(0, port);
   CHECK(says(meet_at("127.0.0.1:" + std::to_string(port), rank_of(1, 2, 5), hurried.timing()).error, "says nothing that a rank 0 says"));

@@ -5,7 +5,7 @@
 
 #include "fake_rank.hpp"
 
-// Whoever is not a member of the job and knocks all the same.
+// Processes that are no members of the job and connect all the same.
 
 namespace dsanalyze {
 namespace {
@@ -82,7 +82,7 @@ TEST_CASE("Wrong keys, other terms and other versions are refused and told apart
   CHECK(refused(*pair.real, Refusal::other_version) == 1);
 }
 
-TEST_CASE("A handshake that was overheard lets nobody in") {
+TEST_CASE("A handshake that was overheard lets no peer in") {
   Listener listener;
   const std::string address = listener.address();
   RankFacts facts = test::facts_of(0, 3);  // one more rank is awaited, so the place would be free
@@ -146,7 +146,7 @@ TEST_CASE("Of too many strangers some are dropped, and members get in") {
   member.reset();
 }
 
-TEST_CASE("While thousands of strangers knock, members are served") {
+TEST_CASE("While thousands of strangers connect, members are served") {
   const test::MadeSamples samples(100);
   const PairWithFake pair;
   pair.real->serve(&samples);

@@ -32,7 +32,7 @@ WhatIfAnswer judged(double predicted, double measured, const MeasuredVerdict& ve
 
 }  // namespace
 
-TEST_CASE("what binds is told by the differences between full, cached and the accelerators' rate") {
+TEST_CASE("the bottleneck is found by the differences between full, cached and the accelerators' rate") {
   CHECK(measured_verdict(500, 1000, 2000, 0.015).bottleneck == "io");
   CHECK(measured_verdict(998, 1000, 2000, 0.015).bottleneck == "cpu");
   CHECK(measured_verdict(1990, 1995, 2000, 0.015).bottleneck == "gpu");
@@ -69,7 +69,7 @@ TEST_CASE("errors are those at the speed that prep had, and those as predicted b
   CHECK(validation.slowest == 0.955);
 }
 
-TEST_CASE("a verdict is right when the same resource binds, or when either side says that it is too close to call") {
+TEST_CASE("a verdict is right when both sides name one bottleneck, or when either side is inconclusive") {
   CHECK_FALSE(judged(1000, 1000, {"io", false}).measured->verdict_right);
   CHECK(judged(1000, 1000, {"io", true}).measured->verdict_right);
   WhatIfAnswer close = answered(1000, 1000);

@@ -99,7 +99,7 @@ TEST_CASE("less memory counts from when the start is over, and what is not limit
   const std::stop_source stop;
   const WhatIfChange change = with_cache(0.5, Bytes{40} << 20);
   CHECK(TrainingLimits(profile, {}, 1, stop.get_token(), system_timing()).held_for(1e9));
-  if (!limits_refused(profile, change).empty()) return;  // no root, or no control groups
+  if (!limits_refused(profile, change).empty()) return;  // no root, or no cgroups
   CHECK_FALSE(TrainingLimits(profile, change, 1e6, stop.get_token(), system_timing()).held_for(0));
   const TrainingLimits limited(profile, change, 0, stop.get_token(), system_timing());
   const Deadline soon = system_timing().clock->after(10);

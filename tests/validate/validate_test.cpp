@@ -148,7 +148,7 @@ TEST_CASE("every answer that can be run is run, and says what it measured") {
   CHECK(without_cache.measured->samples_per_s < result.answers[0].measured->samples_per_s);
 }
 
-TEST_CASE("without a time budget as many set-ups run as fit into three minutes, the unchanged first, then what tells most that is new") {
+TEST_CASE("without a time budget as many configurations run as fit into three minutes, the unchanged first, then what tells most that is new") {
   const ProfileInputs inputs = emulated_inputs();
   const ProfileResult profile = profile_of(inputs);
   WhatIfQuestion question;
@@ -162,7 +162,7 @@ TEST_CASE("without a time budget as many set-ups run as fit into three minutes, 
   CHECK(plan.left_out > 0);
   CHECK(plan.order.size() + plan.left_out == result.answers.size());
   CHECK(plan.order[0] == 0);
-  // The profile is bound by fetch: one that prep binds and the one that the accelerators bind come before any more of fetch.
+  // The profile is bound by fetch: one whose bottleneck is prep and one whose is the accelerators come before any more of fetch.
   CHECK(result.answers[plan.order[1]].bottleneck != result.answers[0].bottleneck);
   CHECK(result.answers[plan.order[2]].bottleneck != result.answers[plan.order[1]].bottleneck);
   CHECK(result.answers[plan.order[2]].bottleneck != result.answers[0].bottleneck);

@@ -60,7 +60,7 @@ ConvertRun::ConvertRun(const DatasetIndex& source, const ConvertOptions& options
 
 void ConvertRun::leave_out(SampleId sample, const std::string& cause) {
   if (m_options.bad == BadSamples::fail) {
-    throw Error(fmt::format("cannot convert {}: {}. Nothing was written; mend or remove that sample, or leave all such samples out (--skip-bad)",
+    throw Error(fmt::format("cannot convert {}: {}. Nothing was written; fix or remove that sample, or leave all such samples out (--skip-bad)",
                             sample_name(m_source, sample), cause));
   }
   const std::scoped_lock lock(m_mutex);

@@ -9,7 +9,7 @@ from time import monotonic_ns as now
 import torch
 from torch.utils.data import dataloader as loaders
 
-from . import changes, drains, facts, outputs
+from . import changes, drains, facts, others, outputs
 from .gradients import Gradients
 from .iteration import Iteration, Record
 from .link import Link
@@ -211,6 +211,7 @@ def install():
         hook.outputs.wrap_pytorch(torch)
         # Workers that are ended leave the sockets behind by which they hand over tensors; the launcher removes this folder.
         multiprocessing.process.current_process()._config.setdefault('tempdir', folder)
+    others.install(lambda: hook.waiting or hook.engine is not None and not hook.engine.off)
     os.register_at_fork(after_in_child=hook.child)
     atexit.register(hook.bye)
     if _may_be_worker():

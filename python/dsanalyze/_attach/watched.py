@@ -20,7 +20,7 @@ class Stream(IterableDataset):
             self.as_it_is = False
             return self.iterable
         try:
-            begun = iter(self.iterable)
+            begun = self._pass()
         except Exception:
             begun = self._last() if self._last is not None else None
             if begun is None:
@@ -31,6 +31,9 @@ class Stream(IterableDataset):
         except TypeError:
             self._last = lambda: begun
         return begun
+
+    def _pass(self):
+        return getattr(getattr(type(self.iterable), '__iter__', None), 'own', iter)(self.iterable)  # others.py
 
     def goes_on(self):
         """Whether no second pass can be begun beside the first: a generator, an iterator that resets itself at its end."""
@@ -49,5 +52,5 @@ def _as_it_is(batch):
 class Loader(DataLoader):
     """Its generator is its own, so that the script's random numbers stay as they are."""
 
-    def __init__(self, iterable):
-        super().__init__(Stream(iterable), batch_size=None, collate_fn=_as_it_is, generator=torch.Generator())
+    def __init__(self, stream):
+        super().__init__(stream, batch_size=None, collate_fn=_as_it_is, generator=torch.Generator())

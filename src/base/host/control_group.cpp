@@ -43,22 +43,22 @@ void remove_left_over(const fs::path& parent) {
 ControlGroup::ControlGroup(const Purpose& purpose, const fs::path& root) {
   auto own = own_control_group(purpose.controller, root);
   if (!own && purpose.controller_v2 != purpose.controller) own = own_control_group(purpose.controller_v2, root);
-  if (!own) throw Error(fmt::format("{}: there is no {} control group; {}", purpose.cannot, purpose.controller, purpose.from_outside));
+  if (!own) throw Error(fmt::format("{}: there is no {} cgroup; {}", purpose.cannot, purpose.controller, purpose.from_outside));
   m_version = own->version;
   m_parent = own->folder;
   remove_left_over(m_parent);
   m_group = m_parent / fmt::format("{}{}", name_prefix, ::getpid());
   if (::mkdir(m_group.c_str(), 0755) != 0) {
-    throw Error(fmt::format("{}: making the control group {} failed ({}); {}", purpose.cannot, m_group.string(), describe_errno(errno),
-                            purpose.from_outside));
+    throw Error(
+        fmt::format("{}: making the cgroup {} failed ({}); {}", purpose.cannot, m_group.string(), describe_errno(errno), purpose.from_outside));
   }
   const bool has_controller = fs::exists(m_group / (m_version == 1 ? purpose.file_v1 : purpose.file_v2));
   const int refused = has_controller ? write("cgroup.procs", std::to_string(::getpid())) : EACCES;
   if (refused != 0) {
     ::rmdir(m_group.c_str());
     throw Error(fmt::format("{}: {} ({}); {}", purpose.cannot,
-                            has_controller ? std::string("the control group does not take this process")
-                                           : fmt::format("control groups below the process's own have no {} controller", purpose.controller),
+                            has_controller ? std::string("the cgroup does not take this process")
+                                           : fmt::format("cgroups below the process's own have no {} controller", purpose.controller),
                             describe_errno(refused), purpose.from_outside));
   }
 }

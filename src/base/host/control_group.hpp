@@ -9,7 +9,7 @@
 
 namespace dsanalyze {
 
-/// A control group of this process's own, below the one that it is in: entered on construction with all threads, left and removed on destruction. One
+/// A cgroup of this process's own, below the one that it is in: entered on construction with all threads, left and removed on destruction. One
 /// that a killed process left behind is empty; the next one of the same controller removes it.
 class ControlGroup {
  public:
@@ -40,7 +40,7 @@ class ControlGroup {
 
 class ControlGroup;
 
-/// A memory control group of this process's own, for holding the kernel's page cache to a size: pages that the process reads count to it, and beyond
+/// A memory cgroup of this process's own, for holding the kernel's page cache to a size: pages that the process reads count to it, and beyond
 /// the limit the kernel evicts. The process enters it on construction, with all its threads, and leaves it on destruction; memory that it had before
 /// stays with the old group. A group that a killed process left behind is empty; the next one removes it.
 /// Threads: construct and destroy on one; limit() and use() any.
@@ -66,7 +66,7 @@ class MemoryGroup {
 
 class ControlGroup;
 
-/// A control group of this process's own in which its reads of one disk are limited, buffered, direct and by io_uring alike. The process enters it on
+/// A cgroup of this process's own in which its reads of one disk are limited, buffered, direct and by io_uring alike. The process enters it on
 /// construction, with all its threads, and leaves it on destruction. Threads: construct and destroy on one.
 class StorageGroup {
  public:

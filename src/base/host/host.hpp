@@ -11,7 +11,7 @@
 
 namespace dsanalyze {
 
-/// Limits that a control group puts on this process, whichever version the host runs (v1's controllers where it has both); the tightest of
+/// Limits that a cgroup puts on this process, whichever version the host runs (v1's controllers where it has both); the tightest of
 /// the path from the process's own group up to the root: the lowest quota, and the memory limit that leaves least. With v2, memory.high counts
 /// as a limit too, since going past it throttles.
 struct CgroupLimits {

@@ -26,7 +26,7 @@ void keep_ended_children();
 void survive_failed_writes();
 
 /// Starts `words`, the program (looked up in PATH) and its arguments, with this process's environment and `added` ("NAME=value" each). The caller
-/// collects the process. Throws UsageError when there is no such program, Error when no process can be had.
+/// collects the process. Throws UsageError when there is no such program, Error when no process can be made.
 int spawn_command(std::vector<std::string> words, const std::vector<std::string>& added, const SpawnWay& way);
 
 /// While one lives, signals that would ask this program to stop belong to a process that it starts: what is sent to this program is sent on to that

@@ -38,7 +38,7 @@ std::size_t required(const std::string& label, std::size_t bytes, std::size_t pr
   const Bytes available = usable - std::min<Bytes>(usable, promised);
   if (bytes > available) {
     throw NoMemoryError(
-        fmt::format("cannot make the memory {}: it needs {}, and this process may use {} now (free memory, or its control group's limit less "
+        fmt::format("cannot make the memory {}: it needs {}, and this process may use {} now (free memory, or its cgroup's limit less "
                     "its use); ask for less, or free memory or raise the limit",
                     label, format_bytes(bytes), format_bytes(available)));
   }

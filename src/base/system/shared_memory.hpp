@@ -29,8 +29,8 @@ class MemorySegment {
   /// A new zeroed segment that can never be resized (sealed). Pages are taken as they are touched.
   /// Throws as required() does. `promised`: to others, who have not touched it yet.
   static MemorySegment create(const std::string& label, std::size_t bytes, HugePages huge_pages = HugePages::where_allowed, std::size_t promised = 0);
-  /// Maps a segment that another process made (whoever touches a page first decides on its size); throws Error if it is not a sealed memfd of at
-  /// least `minimum_bytes`.
+  /// Maps a segment that another process made (the process that touches a page first decides on its size); throws Error if it is not a sealed memfd
+  /// of at least `minimum_bytes`.
   static MemorySegment attach(FileDescriptor descriptor, Access access, std::size_t minimum_bytes);
 
   MemorySegment(MemorySegment&& other) noexcept;
@@ -49,9 +49,9 @@ class MemorySegment {
   void populate(std::size_t begin, std::size_t bytes);
   /// Bytes of memory that its pages take so far, in whichever process they were touched.
   [[nodiscard]] std::size_t resident_bytes() const;
-  /// From now on nobody who maps it anew may write (F_SEAL_FUTURE_WRITE); this mapping still may.
+  /// From now on no process that maps it anew may write (F_SEAL_FUTURE_WRITE); this mapping still may.
   void forbid_future_writers();
-  /// Whether whoever made it forbade them.
+  /// Whether the process that made it forbade them.
   [[nodiscard]] bool future_writers_forbidden() const;
 
  private:

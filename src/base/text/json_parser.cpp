@@ -54,7 +54,7 @@ class Parser {
   }
 
  private:
-  // Deeper text is an attack on the stack of whoever walks the tree.
+  // Deeper text is an attack on the stack of the code that walks the tree.
   static constexpr int deepest = 64;
 
   void check_event(int depth, Json::parse_event_t event, const Json& value) {

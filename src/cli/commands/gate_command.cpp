@@ -85,7 +85,7 @@ class GateCommand final : public Command {
   [[nodiscard]] GateResult compare_by_turns(const GateOptions& options, const CommandContext& context) const {
     if (!m_baseline.empty() || !m_results.empty())
       throw UsageError(
-          "results and commands are both given: compare results (--baseline FILE|DIR CURRENT...) or run commands by turns "
+          "results and commands are both given: compare results (--baseline FILE|DIR CURRENT...) or alternate runs of two commands "
           "(--baseline-command CMD --current-command CMD)");
     GateCommands commands;
     context.typed.put(commands);

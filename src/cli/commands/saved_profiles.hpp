@@ -34,8 +34,8 @@ ReportInput report_input(const std::string& label, const std::string& file, Prof
 /// Error for files that cannot be read and UsageError for those that hold something else, or results of several kinds.
 std::vector<ReportInput> read_report_inputs(const std::vector<std::filesystem::path>& files);
 
-/// What the HTML page's sliders need of one profile (models/live_model.hpp), as a JSON object; empty where what-if answers cannot be had of it, for
-/// a rate is missing. `path` is where the profile lies, for the command line that the page shows; empty: the last profile.
+/// What the HTML page's sliders need of one profile (models/live_model.hpp), as a JSON object; empty where it allows no what-if answers, for a rate
+/// is missing. `path` is where the profile lies, for the command line that the page shows; empty: the last profile.
 std::string live_model_json(const ProfileResult& profile, const std::string& path);
 
 /// reports/html and Chart.js, as they were when the program was built.

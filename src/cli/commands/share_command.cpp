@@ -68,7 +68,7 @@ bool is_pipe(int descriptor) {
   return ::fstat(descriptor, &facts) == 0 && S_ISFIFO(facts.st_mode);
 }
 
-/// Whoever reads this program's stdout to its end, as eval "$(dsanalyze share ... &)" does, goes on from here.
+/// A process that reads this program's stdout to its end, as eval "$(dsanalyze share ... &)" does, goes on from here.
 void let_go_of_output() {
   const int nothing = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
   if (nothing < 0) return;

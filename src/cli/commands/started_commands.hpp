@@ -28,7 +28,7 @@ class StartedCommands {
   StartedCommands& operator=(const StartedCommands&) = delete;
 
   /// `added`: "NAME=value" each, to this process's environment; so is DSANALYZE_COMMAND, a number that no other command has. Throws UsageError when
-  /// there is no such program, Error when no process can be had.
+  /// there is no such program, Error when no process can be made.
   void start(const std::vector<std::string>& added);
   /// Collects those that have ended; their numbers, from 0 in the order in which they were started.
   std::vector<std::size_t> collect();

@@ -51,7 +51,7 @@ class WhatIfCommand final : public Command {
     if (searches) searched = search.search(source.model, whatif_question(typed, source.model), source.profile ? &*source.profile : nullptr, context);
     Outcome outcome;
     if (typed.given("--simulate") || validates) return proved(source, searched, context);
-    // JSON always holds every combination; on the console they would bury the answer.
+    // JSON always holds every combination; on the console they would hide the answer.
     if (context.options.json || context.options.output) outcome.json = to_json(answered(typed, source, searched, Combine::every_combination));
     if (!context.options.json) outcome.text = console_summary(answered(typed, source, searched, combinations(typed)), context.style);
     return outcome;
@@ -60,7 +60,7 @@ class WhatIfCommand final : public Command {
  private:
   static Combine combinations(const TypedOptions& typed) { return typed.given("--all") ? Combine::every_combination : Combine::one_at_a_time; }
 
-  /// Jobs that differ: the set-up as measured, or with one change of each kind, and what they reach on it.
+  /// Jobs that differ: the configuration as measured, or with one change of each kind, and what they reach on it.
   static Outcome mixed(const Source& source, const CommandContext& context) {
     const TypedOptions& typed = context.typed;
     for (const char* const option : {"--search", "--validate", "--find"})
@@ -117,7 +117,7 @@ class WhatIfCommand final : public Command {
     WhatIfResult result = answered(typed, source, searched, combinations(typed));
     if (result.answers.size() > most_simulated)
       throw UsageError(fmt::format(
-          "the lists make {} set-ups, of which each takes a part of a second to simulate: shorten them to {}, or leave out {}",
+          "the lists make {} configurations, of which each takes a part of a second to simulate: shorten them to {}, or leave out {}",
           format_number(static_cast<double>(result.answers.size())), format_number(most_simulated), validates ? "--validate" : "--simulate"));
     ValidationOptions options;
     typed.set(options.seconds, "--time-budget", parse_seconds);
@@ -150,7 +150,7 @@ class WhatIfCommand final : public Command {
       return {"typed rates", std::nullopt, rate_model_from_text(rates, typed.text("--base")), {}};
     }
     if (typed.given("--base"))
-      throw UsageError("--base describes the set-up behind typed rates (--rates); a profile knows its own: leave --base out, or add --rates");
+      throw UsageError("--base describes the configuration behind typed rates (--rates); a profile knows its own: leave --base out, or add --rates");
     const std::filesystem::path path = profile.empty() ? last_profile_path() : std::filesystem::path(profile);
     if (profile.empty()) context.events.note("using the last profile, " + path.string());
     Source source;
@@ -160,7 +160,7 @@ class WhatIfCommand final : public Command {
     if (!source.profile->trusted)
       source.findings.push_back(
           {"profile-not-trusted", Finding::Severity::warning,
-           "The profile is not trusted (its findings say why), so neither are these answers. Profile again after mending that."});
+           "The profile is not trusted (its findings say why), so neither are these answers. Profile again after fixing that."});
     source.model = rate_model(*source.profile);
     double run_scatter = 0;
     typed.set(run_scatter, "--run-scatter", parse_share);

@@ -71,7 +71,7 @@ Outcome whatif_of_training(const ProfileResult& profile, const std::string& name
 
   std::optional<SearchResult> searched;
   if (searches) {
-    if (!question.workers.empty()) throw UsageError("--workers does not go with --search: each set-up has as many workers as it needs");
+    if (!question.workers.empty()) throw UsageError("--workers does not go with --search: each configuration has as many workers as it needs");
     if (typed.given("--validate")) throw UsageError("--validate does not go with --search: what it finds is another machine");
     searched = search.search(searchable(model), question, &profile, context);
     // The lists narrow the search alone; what is to be found is of this machine.

@@ -15,8 +15,8 @@ import sys
 begin, end = "<!-- options: src/cli/help/options_table.py writes this table -->\n", "<!-- end of options -->\n"
 # By the names of their tables' groups; the others are named by the group itself.
 topics = {"common": "every command", "accelerator": "what trains", "loader": "what feeds", "jobs": "several jobs on one server", "servers": "ranks on several servers",
-          "launch": "a training of your own", "emulation": "set-ups that are not here", "turns": "commands in turn", "read": "what is replayed", "sure": "how sure",
-          "rates": "rates that are known", "strict": "", "resume": "how often it is stopped", "group": "the group", "set-up": "the set-up", "counts": "what counts"}
+          "launch": "a training of your own", "emulation": "configurations that are not here", "turns": "commands in turn", "read": "what is replayed", "sure": "how sure",
+          "rates": "rates that are known", "strict": "", "resume": "how often it is stopped", "group": "the group", "configuration": "the configuration", "counts": "what counts"}
 
 
 def table(options):

@@ -37,7 +37,8 @@ constexpr std::array command_rows{
         .many_times()
         .on("gate", "results"),
     flag("--normalize",
-         "between CPUs of different speed: divides P, and cached and full where prep binds, by each result's calibration; a hint, as CPUs differ in "
+         "between CPUs of different speed: divides P, and cached and full where prep is the bottleneck, by each result's calibration; a hint, as "
+         "CPUs differ in "
          "more than that")
         .on("gate", "results"),
     flag("--replace", "accept: in place of what the store holds").on("gate", "results", {}, "accept"),

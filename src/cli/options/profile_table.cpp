@@ -24,8 +24,8 @@ int epochs_number(const std::string& text) {
   return static_cast<int>(parse_integer(number.substr(0, number.find_last_not_of(' ') + 1), 1, 1000));
 }
 
-/// What says which set-up is meant, for `doctor` too.
-constexpr Option set_up(const Option& option, std::string_view group) { return option.on("profile", group).on("doctor", "set-up"); }
+/// What says which configuration is meant, for `doctor` too.
+constexpr Option set_up(const Option& option, std::string_view group) { return option.on("profile", group).on("doctor", "configuration"); }
 /// And for `share` too.
 constexpr Option loading(const Option& option, std::string_view group, std::string_view said_of_share = {}) {
   return set_up(option, group).on("share", "loading", said_of_share);
@@ -80,7 +80,7 @@ constexpr std::array profile_rows{
                 .sets<&S::io, Named<IoEngine>>()
                 .ranks_own(),
             "loader", "[pread] (threads), [uring] (io_uring) or [auto] (threads where the jobs prepare, else io_uring)"),
-    loading(option("--io-depth", "N", "reads under way at once ({default})")
+    loading(option("--io-depth", "N", "reads in flight at once ({default})")
                 .sets<&S::fetch_concurrency, Whole<1, 256>>()
                 .decides("fetch_concurrency")
                 .ranks_own(),
@@ -99,7 +99,7 @@ constexpr std::array profile_rows{
         .sets<&S::admission, Named<Admission>>()
         .on("profile", "loader"),
     option("--memory-limit", "SIZE",
-           "with --cache page: holds the kernel's page cache to 4GiB, or 35% of the dataset, at least 32MiB, by a control group (needs root)")
+           "with --cache page: holds the kernel's page cache to 4GiB, or 35% of the dataset, at least 32MiB, by a cgroup (needs root)")
         .sets<&S::memory_limit, By<parse_byte_amount>>()
         .ranks_own()
         .on("profile", "loader"),
@@ -147,7 +147,7 @@ constexpr std::array profile_rows{
     option("--batch-copy", "WHO", "[none] (accelerators read batches where they lie) or [cpu] (each job copies each of its batches first)")
         .sets<&S::batch_copy, Named<BatchCopy>>()
         .on("profile", "jobs"),
-    option("--trials", "N", "a search: N set-ups are tried, as many at a time as there are jobs")
+    option("--trials", "N", "a search: N configurations are tried, as many at a time as there are jobs")
         .sets<&S::trials, Whole<1, 10'000>>()
         .zero_is_nothing()
         .on("profile", "jobs"),

@@ -89,7 +89,7 @@ void RankOptions::apply(ProfileSettings& settings) {
   if (m_launch.world > 1 || settings.partition != PartitionMode::none) return;
   for (const char* option : {"--rendezvous", "--key-file", "--listen", "--peer-timeout"}) {
     if (m_typed.given(option))
-      throw UsageError(fmt::format("{}: one rank has nobody to meet; pass --rank and --world, or start it with mpirun or srun", option));
+      throw UsageError(fmt::format("{}: one rank has no other rank to meet; pass --rank and --world, or start it with mpirun or srun", option));
   }
 }
 
@@ -100,7 +100,7 @@ std::unique_ptr<LaunchedRank> RankOptions::launch(const ProfileInputs& inputs, c
   const std::string& key_file = m_typed.text("--key-file");
   if (!listen.empty() && key_file.empty() && m_launch.launcher == Launcher::by_hand) {
     throw UsageError(
-        "--listen: whoever reaches that address could try to take part; pass --key-file FILE, the same 32 bytes on every server "
+        "--listen: any process that reaches that address could try to take part; pass --key-file FILE, the same 32 bytes on every server "
         "(head -c 32 /dev/urandom > FILE; chmod 600 FILE)");
   }
   RankFacts facts;

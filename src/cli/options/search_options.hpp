@@ -20,7 +20,7 @@ class SearchOptions {
   explicit SearchOptions(const TypedOptions& typed) : m_typed(typed) {}
   /// Whether --search was given. Throws UsageError for one of the others without it.
   [[nodiscard]] bool asked() const;
-  /// Searches the price list's set-ups; the question's lists of cores, caches, accelerators and servers narrow the space, others are refused.
+  /// Searches the price list's configurations; the question's lists of cores, caches, accelerators and servers narrow the space, others are refused.
   /// `profile` is what the model came from, nullptr for typed rates. Ends within 30 s: what is left is then not simulated.
   [[nodiscard]] SearchResult search(const RateModel& model, const WhatIfQuestion& asked_lists, const ProfileResult* profile,
                                     const CommandContext& context) const;

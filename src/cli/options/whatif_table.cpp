@@ -90,7 +90,7 @@ constexpr std::array whatif_rows{
         .as_list()
         .on("whatif", "changes"),
     change<&Q::request_sizes, By<positive_bytes>>("--request-size", "1MiB: bytes a read, as of shards instead of files"),
-    change<&Q::concurrencies, Whole<1, 4096>>("--io-depth", "32,64: reads under way"),
+    change<&Q::concurrencies, Whole<1, 4096>>("--io-depth", "32,64: reads in flight"),
     change<&Q::jobs, Whole<1, 1024>>("--jobs", "4,8: equal jobs on this server, each with its own accelerators"),
     change<&Q::shares, Named<JobSharing>>("--share",
                                           "how they share: none, coordinated (each prepares a part for all), unified-producer; of a --job-mix: "
@@ -120,13 +120,14 @@ constexpr std::array whatif_rows{
          "are in JSON")
         .on("whatif", "sure"),
     flag("--validate",
-         "runs each set-up that this machine can run (cores, cache, batch size, jobs; emulated accelerators; slower storage by a control group; the "
+         "runs each configuration that this machine can run (cores, cache, batch size, jobs; emulated accelerators; slower storage by a cgroup; the "
          "command of "
          "a launched training with other workers and fewer cores) and "
          "prints measured rate and error. Exit 0: median error at most 2 %, worst 5 %, every verdict right; 1: not; 4: cannot tell")
         .on("whatif", "sure"),
     option("--time-budget", "T",
-           "of all runs of --validate together, which share it. Without it the most telling set-ups run, as many as fit into 3 min; which, and for "
+           "of all runs of --validate together, which share it. Without it the most telling configurations run, as many as fit into 3 min; which, "
+           "and for "
            "how long, is said first")
         .on("whatif", "sure"),
 
@@ -138,11 +139,12 @@ constexpr std::array whatif_rows{
         .on("whatif", "find"),
 
     flag("--search",
-         "predicts up to 10,000 set-ups of a price list (cores, cache, accelerators, storage of one server, or of as many as --servers says), and "
+         "predicts up to 10,000 configurations of a price list (cores, cache, accelerators, storage of one server, or of as many as --servers says), "
+         "and "
          "shows those that nothing is both cheaper and faster than")
         .on("whatif", "search"),
     option("--prices", "LIST", "name (see: list prices) or file of the price list").offers("@prices|FILE").on("whatif", "search"),
-    option("--target", "TARGET", "the cheapest set-up that reaches it: an epoch's time (10min) or a rate (5000/s); cost is that of an epoch")
+    option("--target", "TARGET", "the cheapest configuration that reaches it: an epoch's time (10min) or a rate (5000/s); cost is that of an epoch")
         .on("whatif", "search"),
     option("--measured-accelerator", "KIND", "which of the list's kinds G was measured on").on("whatif", "search"),
 

@@ -62,7 +62,7 @@ std::optional<std::filesystem::path> find_client_library(std::span<const std::fi
 std::vector<std::string> library_environment(const std::filesystem::path& library,
                                              const std::function<std::optional<std::string>(const std::string& name)>& environment);
 
-/// A folder with a name that nobody can guess, in the user's runtime folder ($XDG_RUNTIME_DIR) or /tmp, that nobody else may enter.
+/// A folder with a name that no other user can guess, in the user's runtime folder ($XDG_RUNTIME_DIR) or /tmp, that no other user may enter.
 class PrivateFolder {
  public:
   /// Throws Error.

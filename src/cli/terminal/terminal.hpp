@@ -39,7 +39,7 @@ class TerminalEvents final : public EventSink {
   void finish();
 
  private:
-  /// From how the fraction grew since it began, where whoever works does not know; negative as long as nothing can be told.
+  /// From how the fraction grew since it began, where the code that works does not know; negative as long as nothing can be told.
   double time_left(const Progress& progress, Nanoseconds now);
   void write_line(const std::string& line);
   void draw_bar();

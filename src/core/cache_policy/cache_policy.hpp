@@ -70,9 +70,9 @@ std::size_t cache_policy_state_bytes(CacheKind kind, std::uint64_t key_count);
 /// Only MinIO looks at priorities.
 /// `state` must be zeroed before its first use, 64-byte aligned and outlive the policy.
 /// A state that a policy of the same kind, capacity, key_count and least_priority was made over, perhaps by another process and at another address,
-/// is taken over with all that it holds; entries are believed, counters and links that a killed process left half-written are mended. Making a policy
-/// counts as a call. Throws Error for a state too small, misaligned, or in use by another cache, and for a least_priority below 0 or no number. none
-/// and page hold nothing: every access is a bypass (the page cache is the kernel's).
+/// is taken over with all that it holds; entries are believed, counters and links that a killed process left half-written are repaired. Making a
+/// policy counts as a call. Throws Error for a state too small, misaligned, or in use by another cache, and for a least_priority below 0 or no
+/// number. none and page hold nothing: every access is a bypass (the page cache is the kernel's).
 std::unique_ptr<CachePolicy> make_cache_policy(CacheKind kind, Bytes capacity, std::uint64_t key_count, std::span<std::byte> state,
                                                float least_priority = 0, Bytes counter_bytes = 0);
 

@@ -78,8 +78,8 @@ class LruPolicy final : public PolicyOverState<LruPolicy, LruEntry> {
     --m_header->log_used;
   }
 
-  /// Makes room in a full log, of which at least half is outdated. Where all items are used by turns, that is its first half; if it is not, the uses
-  /// that count are moved together, in their order.
+  /// Makes room in a full log, of which at least half is outdated. Where all items are used in rotation, that is its first half; if it is not, the
+  /// uses that count are moved together, in their order.
   void drop_outdated() {
     while (m_header->log_used > 0 && !is_last_use(m_header->log_begin)) drop_first();
     if (m_header->log_used <= m_log.size() / 4 * 3) return;

@@ -36,7 +36,7 @@ double own_use_older(double t) { return t < 1 ? 1 - t * t / 2 : (2 - t) * (2 - t
 /// P(T2 > t) of another job, at any moment.
 double other_use_older(double t) { return t < 1 ? 1 - t + t * t * t / 6 : (2 - t) * (2 - t) * (2 - t) / 6; }
 
-/// P(nobody used it within t epochs).
+/// P(no job used it within t epochs).
 double unused_for(double t, std::uint32_t jobs) { return own_use_older(t) * std::pow(other_use_older(t), jobs - 1); }
 
 /// The mean of e^(-hT) over P(T > t) = unused_for(t): 1 - integral of h e^(-ht) P(T > t), by Simpson's rule with steps that follow the faster decay.

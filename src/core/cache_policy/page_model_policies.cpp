@@ -21,7 +21,7 @@ namespace {
 ///   (prepare_scan_control, get_scan_count). What is taken from the active list goes to the head of the inactive one (shrink_active_list).
 /// - The inactive list is low when inactive x ratio < active, with ratio = sqrt(10 x size in GiB), at least 1 (inactive_is_low). Both lists fill the
 ///   cache in the long run, so the capacity stands for the size and the ratio is a constant of the policy.
-/// - What reclaim knows of the lists' lengths and of refaults is out of date: a control group's counters are added up every two seconds, or when
+/// - What reclaim knows of the lists' lengths and of refaults is out of date: a cgroup's counters are added up every two seconds, or when
 ///   somebody reads them (mm/memcontrol.c, mem_cgroup_flush_stats_ratelimited), and inactive_is_low, prepare_scan_control and the refault test read
 ///   the sums (lruvec_page_state). So refaults cost the active list one cluster a refresh, not one each; and where an epoch takes no longer than a
 ///   refresh, the active list grows past the inactive one and then collapses, in turns. Here counters are refreshed after so many bytes asked for.

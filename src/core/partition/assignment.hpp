@@ -75,7 +75,7 @@ class DealtAssignment {
   std::vector<RankNumber> m_ranks;                      ///< by place in the batch
 };
 
-/// Locality-aware parts [Yang-Cong, section V]: each rank trains what it holds. A sample belongs to its first holder that is alive. What nobody alive
+/// Locality-aware parts [Yang-Cong, section V]: each rank trains what it holds. A sample belongs to its first holder that is alive. What no live rank
 /// holds comes from storage and goes to ranks that have too few, as evenly as their deficits allow. Then the surplus moves by Algorithm 1: of a rank
 /// with too many the last ones, in the batch's order.
 class LocalityAssignment {

@@ -7,7 +7,7 @@ namespace dsanalyze {
 
 /// The mean share of a global batch that moves between servers to balance it, beta [Yang-Cong, section V-C, Fig 6], when all of them together hold
 /// the share `held` of D samples, each as much as the others: a server finds a hypergeometric number of the p b samples of a global batch in its
-/// cache, with mean b held and variance b held (1 - held / p) (1 - p b / D). What it finds beyond b moves; what nobody holds fills up those that
+/// cache, with mean b held and variance b held (1 - held / p) (1 - p b / D). What it finds beyond b moves; what no server holds fills up those that
 /// found less. By the normal approximation that is, of b, (deviation phi(z) - b (1 - held) Q(z)) / b with z = b (1 - held) / deviation, and where
 /// everything is held sqrt((1 - 1/p) (1 - p b / D) / (2 pi b)). 0 for one server. Requires p >= 1, b >= 1 (local batch, a server's), p b <= D, 0 <=
 /// held <= 1; throws std::domain_error.

@@ -15,9 +15,9 @@
 
 namespace dsanalyze {
 
-// Who holds what of a dataset that is parted over the caches of p ranks [CoorDL, section 4.2]. Pure; every rank computes the same.
+// Who holds what of a dataset that is partitioned over the caches of p ranks [CoorDL, section 4.2]. Pure; every rank computes the same.
 
-/// A rank in a table; no_rank: nobody.
+/// A rank in a table; no_rank: none.
 using RankNumber = std::uint16_t;
 constexpr RankNumber no_rank = UINT16_MAX;
 static_assert(most_ranks <= no_rank);
@@ -101,11 +101,11 @@ struct MadeDirectory {
   Bytes nowhere_bytes = 0;
 };
 
-/// The directory after the first epoch. Of several ranks that hold a sample the lowest is its primary. What nobody holds is adopted, the largest
-/// first by whoever has most room; what is held nowhere then fits into no rank's room. Room that is left holds replicas: as many copies as the caches
-/// together hold the dataset, rounded up, each rank as deep as its room goes. A record's length is what its sample takes of a cache. Throws Error
-/// when the tables do not fit one another, or a rank has more room than its cache. Time: p D / 8 steps over the bitmaps, and O(U log U) for U samples
-/// that nobody holds.
+/// The directory after the first epoch. Of several ranks that hold a sample the lowest is its primary. What no rank holds is adopted, the largest
+/// first by the rank with most room; what is held nowhere then fits into no rank's room. Room that is left holds replicas: as many copies as the
+/// caches together hold the dataset, rounded up, each rank as deep as its room goes. A record's length is what its sample takes of a cache. Throws
+/// Error when the tables do not fit one another, or a rank has more room than its cache. Time: p D / 8 steps over the bitmaps, and O(U log U) for U
+/// samples that no rank holds.
 MadeDirectory make_directory(const HeldByRanks& held, std::span<const IndexRecord> records);
 
 /// Which of the rule's parts a sample belongs to: evenly spread over the samples, whatever their numbers.

@@ -53,7 +53,7 @@ class PeerSource {
  public:
   using Sink = std::function<void(std::span<const PeerCompletion>)>;
   virtual ~PeerSource() = default;
-  /// To be set before the first request; an empty one ends the deliveries (returns when none is under way any more).
+  /// To be set before the first request; an empty one ends the deliveries (returns when none is in flight any more).
   virtual void deliver_to(Sink sink) = 0;
   virtual Status submit(std::span<const PeerRequest> requests) = 0;
   virtual void release(std::span<const std::uint32_t> buffers) = 0;

@@ -137,7 +137,7 @@ struct SharingRecord {
   std::optional<FastestJobRecord> fastest = std::nullopt;        ///< of the same
 };
 
-/// One set-up that a search tried.
+/// One configuration that a search tried.
 struct SearchTrialRecord {
   int trial = 0;             ///< counts from 0
   int job = 0;               ///< that ran it

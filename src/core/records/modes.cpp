@@ -123,7 +123,7 @@ constexpr std::array rules = {
     ModeRule{"--batch-copy cpu", "one job that shares nothing",
              "the copy stands for what a job does with a batch that others read too; use --jobs or --share coordinated, or leave out --batch-copy",
              [](const ProfileSettings& settings) { return settings.batch_copy == BatchCopy::cpu && !runs_jobs(settings); }},
-    ModeRule{"--trials", "one job", "a search tries several set-ups side by side; use --jobs 2 or more, or leave out --trials",
+    ModeRule{"--trials", "one job", "a search tries several configurations side by side; use --jobs 2 or more, or leave out --trials",
              [](const ProfileSettings& settings) { return settings.trials > 0 && settings.jobs < 2; }},
     ModeRule{"--trials", "more --jobs than trials", "some jobs would have nothing to try; use more --trials or fewer --jobs",
              [](const ProfileSettings& settings) { return settings.trials > 0 && settings.trials < settings.jobs; }},

@@ -49,7 +49,7 @@ struct RankRecord {
   std::optional<Bytes> storage_bytes;
   std::uint64_t held_samples = 0;  ///< in its cache at the end
   Bytes held_bytes = 0;
-  std::uint64_t adopted_samples = 0;  ///< read into its cache after the first epoch, because nobody held them
+  std::uint64_t adopted_samples = 0;  ///< read into its cache after the first epoch, because no rank held them
   Bytes adopted_bytes = 0;
   std::uint64_t refused_connections = 0;  ///< of strangers
   double first_batch_seconds = 0;
@@ -67,7 +67,7 @@ RankRecord rank_from_json(std::string_view text, const std::string& source);
 struct LostRankRecord {
   int rank = 0;
   std::uint64_t epoch = 0;          ///< in which it was lost
-  std::vector<SampleId> untrained;  ///< its share of that epoch, ascending: how much of it it did train nobody knows
+  std::vector<SampleId> untrained;  ///< its share of that epoch, ascending: how much of it it did train is not known
 };
 
 /// What the ranks had in common.

@@ -8,7 +8,8 @@
 
 namespace dsanalyze {
 
-/// What a model says of one set-up while one factor changes: the lines of a report. The models fill it (models/report_curves.hpp), views show it.
+/// What a model says of one configuration while one factor changes: the lines of a report. The models fill it (models/report_curves.hpp), views show
+/// it.
 struct CurvePoint {
   double x = 0;                     ///< in the curve's unit
   std::optional<double> ingestion;  ///< G
@@ -21,7 +22,7 @@ struct CurvePoint {
 
 struct ReportCurve {
   std::vector<CurvePoint> points;  ///< x rises
-  double now = 0;                  ///< where the measured set-up stands
+  double now = 0;                  ///< where the measured configuration stands
   std::optional<double> crossing;  ///< from here on the factor's resource no longer binds (accelerator speed: begins to be held up)
   std::string crossing_text;       ///< what that means, or why there is none: a sentence
 };

@@ -176,7 +176,7 @@ struct RunRecord {
   std::optional<TrainingRecord> training;                   ///< cached and full, where a network learned
   int prefetch_batches = 0;
   int fetch_concurrency = 0;
-  int fetch_places = 0;                  ///< reads under way or waiting for prep at once, at most
+  int fetch_places = 0;                  ///< reads in flight or waiting for prep at once, at most
   std::uint64_t windows = 0;             ///< behind samples_per_s
   std::uint64_t void_windows = 0;        ///< left out: others took more than 2 % of the CPU
   std::uint64_t shared_windows = {};     ///< of `windows`, those in which others took that much: where most did, they count
@@ -214,7 +214,7 @@ struct BottleneckRecord {
   std::string detail;    ///< accelerator, prep, storage, cache, network; of a launched training latency, delivery, outside, too
   bool confident = false;
   std::string reason;  ///< a sentence
-  std::string next;    ///< resource that binds next
+  std::string next;    ///< the next bottleneck
 };
 
 /// What to do in the loader that the user has.
@@ -291,7 +291,7 @@ struct ProfileResult {
   struct Distributions {
     std::optional<DistributionRecord> sample_bytes;     ///< of the subset
     std::optional<DistributionRecord> prep_seconds;     ///< one sample on one worker, all workers busy (run prep)
-    std::optional<DistributionRecord> request_seconds;  ///< one read among as many as the run had under way (run fetch)
+    std::optional<DistributionRecord> request_seconds;  ///< one read among as many as the run had in flight (run fetch)
   };
   Distributions distributions;
   std::optional<OrderRecord> order;

@@ -33,7 +33,7 @@ struct Scenario {
   std::uint32_t turn_samples = 1;         ///< what a job reads before the next one's turn
   std::uint32_t epochs = 3;
   Bytes unit_bytes = 1;               ///< items are kept in whole units: 4096 for pages
-  std::optional<std::uint64_t> seed;  ///< not given: whoever runs it says
+  std::optional<std::uint64_t> seed;  ///< not given: the program that runs it says
 
   std::string storage;  ///< a device of configs/storage by name, for cost-aware admission and `pipeline`; may be empty
   std::vector<ReplayPolicy> policies;

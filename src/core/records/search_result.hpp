@@ -13,7 +13,7 @@
 
 namespace dsanalyze {
 
-/// What a set-up is made of, as it is bought: so many equal servers, and the parts of ONE of them.
+/// What a configuration is made of, as it is bought: so many equal servers, and the parts of ONE of them.
 struct SearchSetup {
   int servers = 1;
   PartitionMode partition = PartitionMode::none;  ///< of several servers' caches: the one that brings most
@@ -33,11 +33,11 @@ std::string setup_text(const SearchSetup& setup);
 std::string format_cost(double cost, const std::string& currency);
 
 /// Whether a prediction reaches the target: surely when its whole 95 % interval does, conditionally when that rests on assumptions, maybe when only a
-/// part of the interval does or the set-up is extrapolated far.
+/// part of the interval does or the configuration is extrapolated far.
 enum class Reach { surely, conditionally, maybe, no };
 constexpr std::array<const char*, 4> names_of(Reach /*type*/) { return {"surely", "conditionally", "maybe", "no"}; }
 
-/// One set-up with what it costs and what it reaches. Rates in samples/s, G, P and F those of all servers together.
+/// One configuration with what it costs and what it reaches. Rates in samples/s, G, P and F those of all servers together.
 struct SearchPoint {
   SearchSetup setup;
   double ingestion = 0;  ///< G
@@ -50,7 +50,7 @@ struct SearchPoint {
   double epoch_seconds = 0;
   double first_epoch_seconds = 0;  ///< everything comes from storage, and fills the cache
   std::string bottleneck;          ///< gpu, cpu, io
-  std::string next;                ///< what binds after it
+  std::string next;                ///< the bottleneck after it
   double next_samples_per_s = 0;
   bool too_close = false;  ///< the lowest rate's interval overlaps that of another
   /// What is paid for an hour, in the list's currency.
@@ -79,7 +79,7 @@ struct SearchTarget {
   double epoch_seconds = 0;
 };
 
-/// The cheapest set-ups of a price list: the object "search" of "dsanalyze.whatif/1". Cost means cost per epoch unless it says per hour.
+/// The cheapest configurations of a price list: the object "search" of "dsanalyze.whatif/1". Cost means cost per epoch unless it says per hour.
 struct SearchResult {
   std::string prices;  ///< name of the list
   std::string prices_path;

@@ -89,7 +89,7 @@ struct CacheSettings {
   CacheKind cache = CacheKind::minio;
   std::optional<ByteAmount> cache_size;  ///< nullopt: auto, what free memory holds
   Admission admission = Admission::first;
-  std::optional<ByteAmount> memory_limit;  ///< of the kernel's page cache (--cache page), by a control group
+  std::optional<ByteAmount> memory_limit;  ///< of the kernel's page cache (--cache page), by a cgroup
 };
 
 struct OrderSettings {

@@ -99,7 +99,7 @@ struct WhatIfAnswer {
     std::uint64_t windows = 0;
     std::uint64_t void_windows = 0;
     std::string bottleneck;
-    bool verdict_right = false;  ///< the same resource binds, or either side says that it is too close to call
+    bool verdict_right = false;  ///< the same bottleneck, or either side is inconclusive
   };
   std::optional<Measured> measured;
   std::string not_measured;  ///< why this machine cannot run it
@@ -118,7 +118,7 @@ struct WhatIfValidation {
   double covered_share = 0;
   double void_share = 0;  ///< of the windows
   double worst_error_as_profiled = 0;
-  double slowest = 1, fastest = 1;  ///< prep's speed while the set-ups ran, over the profile's
+  double slowest = 1, fastest = 1;  ///< prep's speed while the configurations ran, over the profile's
   std::uint64_t verdicts_right = 0;
   std::string outcome;  ///< passed, failed, undecided
   std::string reason;   ///< a sentence
@@ -128,7 +128,7 @@ struct WhatIfFound {
   std::string question;         ///< cache, cores, accelerators, storage
   std::optional<double> value;  ///< nullopt: no value removes the stall
   std::string unit;
-  std::string then;  ///< what binds then, a sentence
+  std::string then;  ///< the bottleneck then, a sentence
 };
 
 struct WhatIfResult {
@@ -140,7 +140,7 @@ struct WhatIfResult {
   double base_cache_fraction = 0;
   std::optional<ProfileResult::Attained> attained;  ///< of the profile's full run; answers[0] is what its rates give
   double interference = 0;                          ///< fraction of the full run's epoch that lies between the two
-  std::vector<WhatIfAnswer> answers;                ///< answers[0] is the set-up as measured
+  std::vector<WhatIfAnswer> answers;                ///< answers[0] is the configuration as measured
   std::vector<WhatIfFound> found;
   std::vector<AdviceRecord> advice;
   std::optional<SearchResult> search;          ///< with --search

@@ -62,8 +62,8 @@ class AccessRecorder {
 };
 
 /// Writes a trace. The file appears with finish(), whole; without it, whatever happens, there is none (a special file, /dev/null, is written in
-/// place). 16 bytes an access, in pieces of 256 KiB, handed to the kernel by whoever records: some tenths of a millisecond, once in 16,384 accesses.
-/// Threads: one at a time.
+/// place). 16 bytes an access, in pieces of 256 KiB, handed to the kernel by the thread that records: some tenths of a millisecond, once in 16,384
+/// accesses. Threads: one at a time.
 class AccessTraceWriter final : public AccessRecorder {
  public:
   /// Throws Error naming path and cause when nothing can be written there, or for a header that no reader would take.

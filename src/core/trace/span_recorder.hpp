@@ -21,12 +21,12 @@ enum class SpanKind : std::uint8_t {
   prep,          ///< one operator of a sample; amount: its place among the operators
   keep,          ///< copies into the cache; amount: samples
   read,          ///< number: of the sample; amount: bytes
-  wait_slot,     ///< for a batch slot that nobody uses
+  wait_slot,     ///< for a batch slot that is not in use
   wait_storage,  ///< for a free place among the reads
   wait_settled,  ///< for the last reads of an epoch
 };
 
-/// From `begin` to `end`, of the clock that whoever records is built with.
+/// From `begin` to `end`, of the clock that the recorder is built with.
 struct Span {
   Nanoseconds begin = 0;
   Nanoseconds end = 0;

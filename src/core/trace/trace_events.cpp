@@ -178,7 +178,7 @@ class Writer {
   void write_reads(const std::vector<Span>& spans) {
     const auto lanes = lanes_of(
         spans, [](const Span& span) { return span.begin; }, [](const Span& span) { return span.end; });
-    name_lanes(first_read, "read under way", lanes);
+    name_lanes(first_read, "read in flight", lanes);
     for (std::size_t i = 0; i < spans.size(); ++i) write_span(first_read + lanes[i], spans[i]);
   }
 

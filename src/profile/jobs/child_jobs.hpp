@@ -45,7 +45,7 @@ class ChildJobs {
   ChildJobs(const ChildJobs&) = delete;
   ChildJobs& operator=(const ChildJobs&) = delete;
 
-  /// Throws Error when there is no process to be had.
+  /// Throws Error when no process can be made.
   void start(const job_messages::Start& start);
   [[nodiscard]] std::size_t running() const;
   /// Of those that were started: the number of the job whose process it is.

@@ -15,7 +15,7 @@
 
 namespace dsanalyze {
 
-/// How a job trains: one set-up throughout, or in a search one trial after another on the same stream of batches.
+/// How a job trains: one configuration throughout, or in a search one trial after another on the same stream of batches.
 struct TrialRun {
   /// Makes the accelerators; told the trial's number in a search.
   std::function<std::unique_ptr<Trainer>(std::optional<int> trial)> make;

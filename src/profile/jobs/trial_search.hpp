@@ -26,8 +26,8 @@ struct TrialEpoch {
   std::optional<double> loss;  ///< its mean, where a network learns
 };
 
-/// A search over set-ups that are trained side by side, as successive halving does [Hyperband; CoorDL, App. E.2.3]: every so many epochs the worse
-/// half of those that run gives way to others, or ends when none waits. Decides alone; runs nothing. Threads: one at a time.
+/// A search over configurations that are trained side by side, as successive halving does [Hyperband; CoorDL, App. E.2.3]: every so many epochs the
+/// worse half of those that run gives way to others, or ends when none waits. Decides alone; runs nothing. Threads: one at a time.
 class TrialSearch {
  public:
   explicit TrialSearch(const ProfileSettings& settings);

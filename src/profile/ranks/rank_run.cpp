@@ -177,7 +177,7 @@ RanksMeasured run_with_others(RunContext& context, double seconds) {
 
   RanksMeasured measured;
   AliveRanks alive(team.world());
-  meet_again(context, alive);  // nobody asks any more: what was served is what the run needed
+  meet_again(context, alive);  // no rank asks any more: what was served is what the run needed
   RankRecord mine = record_rank(context, training.own, pipeline, *loader, share.account(), training.log);
   mine.training = training.own.record.training;
   meet_again(context, alive);

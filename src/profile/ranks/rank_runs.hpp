@@ -35,12 +35,12 @@ RanksMeasured run_ranks(RunContext& context, double seconds);
 /// What this rank did. `measured`: its own run.
 RankRecord record_rank(const RunContext& context, const Measured& measured, Pipeline& pipeline, const Loader& loader,
                        const PartitionedShare::Account& account, const TrainingLog& log);
-/// Every rank's record, in rank order, of those that are alive; `alive` is who that is then. Throws Error when they cannot be had, Interrupted.
+/// Every rank's record, in rank order, of those that are alive; `alive` is who that is then. Throws Error when they are not available, Interrupted.
 std::vector<RankRecord> gather_records(const RunContext& context, AliveRanks& alive, const RankRecord& mine);
 /// Adds the ranks' records up, into the run of all. Epochs that all of them trained have the digest of all of their samples.
 void sum_up_ranks(RunContext& context, RanksMeasured& measured, const Measured& own);
 
-/// N: as many samples a second as this rank gets from others' caches while they all ask one another; nothing where it has nobody to ask. The loader
+/// N: as many samples a second as this rank gets from others' caches while they all ask one another; nothing where it has no rank to ask. The loader
 /// has stopped, and all ranks do it at once.
 std::optional<RateRecord> measure_network(RunContext& context, Pipeline& pipeline, const PartitionRules& rules, const HeldSamples& held,
                                           double seconds);

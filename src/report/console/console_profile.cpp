@@ -60,12 +60,12 @@ std::string rates_section(const ProfileResult& result, std::size_t width) {
     any = true;
     table.add({words, format_rate(rate->samples_per_s, rate->ci95_samples_per_s), letter, rate_note(*rate)});
   };
-  add("the accelerators want", result.ingestion, "[G]");
-  add("transfers can deliver", result.transfer, "[H]");
-  add("prep can deliver", result.prep, "[P]");
-  add("the cache can deliver", result.cache, "[C]");
-  add("storage can deliver", result.storage, "[S]");
-  add("others' caches can deliver", result.network, "[N]");
+  add("the accelerators can consume", result.ingestion, "[G]");
+  add("transfers can supply", result.transfer, "[H]");
+  add("prep can supply", result.prep, "[P]");
+  add("the cache can supply", result.cache, "[C]");
+  add("storage can supply", result.storage, "[S]");
+  add("others' caches can supply", result.network, "[N]");
   add(result.network ? "fetch (caches and storage)" : "fetch (cache and storage)", result.fetch, "[F]");
   if (!any) return "";
   std::string text = "\n" + table.text(width);
@@ -103,7 +103,7 @@ std::string storage_curve(const std::vector<StoragePoint>& points, std::size_t w
     }
     table.add(std::move(cells));
   }
-  return "\n" + paragraph("  ", "storage, MB/s, by size of a request and number under way", width) + table.text(width);
+  return "\n" + paragraph("  ", "storage, MB/s, by size of a request and number in flight", width) + table.text(width);
 }
 
 /// How well it is known which runs read from storage: "storage proved: fetch, prep; unproved: cached".
@@ -260,7 +260,7 @@ std::string console_summary(const ProfileResult& result, const ConsoleStyle& sty
 
   text += "\n";
   text += labelled("dataset", dataset_text(result.dataset), width);
-  text += labelled("set-up", setup_text(result), width);
+  text += labelled("settings", setup_text(result), width);
   if (result.order && result.order->kind != "random") text += labelled("order", order_text(*result.order), width);
   text += labelled("machine", host_text(result.host), width);
 

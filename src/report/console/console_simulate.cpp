@@ -46,7 +46,7 @@ void add_row(console::Table& table, const std::string& name, const CaseCounts& c
 std::string times_table(const SimulateResult& result, std::size_t width) {
   using enum console::Table::Align;
   console::Table table(
-      {{"policy", left}, {"cache", right}, {"samples/s", right}, {"epoch", right}, {"p99 wait", right}, {"stalls", right}, {"binds", left}}, 0);
+      {{"policy", left}, {"cache", right}, {"samples/s", right}, {"epoch", right}, {"p99 wait", right}, {"stalls", right}, {"bottleneck", left}}, 0);
   for (std::size_t i = 0; i < result.cases.size() && i < result.times.size(); ++i) {
     if (!result.times[i]) continue;
     const PipelineTimes& times = *result.times[i];
@@ -58,7 +58,7 @@ std::string times_table(const SimulateResult& result, std::size_t width) {
   }
   return table.text(width) + "\n" +
          paragraph("  ",
-                   "stalls: share of an epoch that the accelerators wait for prep and fetch; p99 wait: for a batch, by one of them; binds: "
+                   "stalls: share of an epoch that the accelerators wait for prep and fetch; p99 wait: for a batch, by one of them; bottleneck: "
                    "accelerators [G], "
                    "prep [P] or fetch [F], ? when another is as near",
                    width);

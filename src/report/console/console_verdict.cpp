@@ -21,8 +21,6 @@ std::string rate(const RateRecord& record, char letter) {
   return fmt::format("{} samples/s [{}]", format_rate(record.samples_per_s, record.ci95_samples_per_s), letter);
 }
 
-std::string loss(const StallRecord& stall, const std::string& name) { return fmt::format("{} to {}", format_share(stall.fraction), name); }
-
 std::string what_is_waited_for(const BottleneckRecord& bottleneck) {
   if (bottleneck.detail == "transfer") return "waits for copies to the GPU";
   if (bottleneck.resource == "gpu") return "keeps the accelerators busy";
@@ -37,39 +35,41 @@ std::string whose_accelerators(const ProfileSettings& settings) {
   return settings.world > 1 ? "each rank's" : "the";
 }
 
-/// "prep can deliver 735 samples/s [P]; the accelerators want 9,800 samples/s [G]": the rates that the verdict compares.
+/// "prep can supply 735 samples/s [P]; the accelerators can consume 9,800 samples/s [G]": the rates that the verdict compares.
 std::string compared_rates(const ProfileResult& result, const std::string& resource) {
   std::vector<std::string> parts;
-  if (result.fetch && resource != "cpu") parts.push_back("fetch can deliver " + rate(*result.fetch, 'F'));
-  if (result.storage && resource == "io") parts.push_back("storage can deliver " + rate(*result.storage, 'S'));
+  if (result.fetch && resource != "cpu") parts.push_back("fetch can supply " + rate(*result.fetch, 'F'));
+  if (result.storage && resource == "io") parts.push_back("storage can supply " + rate(*result.storage, 'S'));
   if (result.network && resource == "io" && result.bottleneck->detail == "network")
-    parts.push_back("others' caches can deliver " + rate(*result.network, 'N'));
-  if (result.transfer && result.bottleneck->detail == "transfer") parts.push_back("transfers can deliver " + rate(*result.transfer, 'H'));
-  if (result.prep && resource != "io") parts.push_back("prep can deliver " + rate(*result.prep, 'P'));
-  if (result.ingestion) parts.push_back(whose_accelerators(result.settings) + " accelerators want " + rate(*result.ingestion, 'G'));
+    parts.push_back("others' caches can supply " + rate(*result.network, 'N'));
+  if (result.transfer && result.bottleneck->detail == "transfer") parts.push_back("transfers can supply " + rate(*result.transfer, 'H'));
+  if (result.prep && resource != "io") parts.push_back("prep can supply " + rate(*result.prep, 'P'));
+  if (result.ingestion) parts.push_back(whose_accelerators(result.settings) + " accelerators can consume " + rate(*result.ingestion, 'G'));
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
 std::string stall_sentence(const ProfileResult& result) {
   if (!result.stalls) return "";
+  const std::string prep = format_share(result.stalls->prep.fraction);
+  const std::string fetch = format_share(result.stalls->fetch.fraction);
   if (const auto& rest = result.stalls->interference)
-    return fmt::format(": of the epoch, {}, {} and {} are lost", loss(result.stalls->prep, "prep"), loss(result.stalls->fetch, "fetch"),
-                       loss(*rest, "interference"));
-  return fmt::format(": of the epoch, {} and {} are lost", loss(result.stalls->prep, "prep"), loss(result.stalls->fetch, "fetch"));
+    return fmt::format(": {} of each epoch for prep and {} for fetch, and interference takes {}", prep, fetch, format_share(rest->fraction));
+  return fmt::format(": {} of each epoch for prep and {} for fetch", prep, fetch);
 }
 
 std::string data_side_verdict(const ProfileResult& result) {
   std::string feed;
   const bool fetch_is_lower = result.fetch && (!result.prep || result.fetch->samples_per_s < result.prep->samples_per_s);
   if (fetch_is_lower)
-    feed = rate(*result.fetch, 'F') + ", as fetch binds";
+    feed = rate(*result.fetch, 'F') + ", as fetch is the bottleneck";
   else if (result.prep && result.fetch)
-    feed = rate(*result.prep, 'P') + ", as prep binds";
+    feed = rate(*result.prep, 'P') + ", as prep is the bottleneck";
   else if (result.prep)
     feed = "at most " + rate(*result.prep, 'P') + " (fetch was not measured)";
   if (feed.empty()) return "what the data side can feed was not measured: the runs prep and fetch are needed";
   return fmt::format(
-      "with dsanalyze's own loader the data side can feed {}. Whether that is enough is open: what the accelerators want [G] is not known", feed);
+      "with dsanalyze's own loader the data side can feed {}. Whether that is enough is open: what the accelerators can consume [G] is not known",
+      feed);
 }
 
 std::string what_delays(RankDelay delay) {
@@ -85,7 +85,7 @@ std::string what_delays(RankDelay delay) {
 }
 
 /// "prep (CPU)".
-std::string what_binds(const std::string& detail, const std::string& trainer) {
+std::string bottleneck_words(const std::string& detail, const std::string& trainer) {
   if (detail == "accelerator") return fmt::format("compute ({})", trainer);
   if (detail == "transfer") return "copies to the GPU";
   if (detail == "outside") return "outside the steps (checkpoints, logging, validation)";
@@ -118,7 +118,8 @@ std::string launched_verdict(const ProfileResult& result) {
     return "Not separable: the script fetches its batches in another thread than it trains in, so what its steps wait for is not seen.";
   if (!result.bottleneck && !result.ingestion && result.waits) return waits;
   if (!result.bottleneck) return "No bottleneck can be named: not all phases were measured. " + waits;
-  return fmt::format("BOTTLENECK{}: {}. {}", result.bottleneck->confident ? "" : ", probably", what_binds(result.bottleneck->detail, trainer), waits);
+  return fmt::format("BOTTLENECK{}: {}. {}", result.bottleneck->confident ? "" : ", probably", bottleneck_words(result.bottleneck->detail, trainer),
+                     waits);
 }
 
 /// A loader that is faster than the training and is waited for all the same.
@@ -200,7 +201,7 @@ Verdict verdict_parts(const ProfileResult& result) {
   if (const auto shared = result.shared_cpu(); shared && result.trusted)
     reservations.push_back(fmt::format("beside other processes that take {} of the CPU", format_share(*shared)));
   const bool undecided = result.bottleneck && result.ingestion && result.trusted && !result.bottleneck->confident;
-  if (undecided) reservations.emplace_back("too close to call");
+  if (undecided) reservations.emplace_back("inconclusive");
 
   Verdict verdict;
   if (!result.ingestion) {
@@ -208,7 +209,7 @@ Verdict verdict_parts(const ProfileResult& result) {
   } else if (!result.bottleneck) {
     verdict.sentence = fmt::format("no verdict, as not all runs were made: {}", compared_rates(result, ""));
   } else if (undecided) {
-    verdict.sentence = "with dsanalyze's own loader what binds cannot be told" + stall_sentence(result);
+    verdict.sentence = "with dsanalyze's own loader the bottleneck cannot be determined" + stall_sentence(result);
     verdict.rates = report::begun(compared_rates(result, ""));
   } else {
     verdict.sentence = fmt::format("with dsanalyze's own loader training {}{}", what_is_waited_for(*result.bottleneck), stall_sentence(result));
@@ -233,13 +234,14 @@ std::string verdict(const ProfileResult& result) {
 std::string first_step(const ProfileResult& result) {
   if (finds(result, "training-failed")) return "Run the command alone to see why it fails, then profile it again.";
   const auto error = std::ranges::find(result.findings, Finding::Severity::error, &Finding::severity);
-  if (!result.trusted && error != result.findings.end()) return "Mend what makes the measurement untrustworthy: " + error->message;
+  if (!result.trusted && error != result.findings.end()) return "Fix the cause of the untrusted measurement first: " + error->message;
   if (finds(result, "phases-missing")) return "Profile it again with what the missing phases need: see the finding phases-missing.";
   const bool passive = !result.ingestion && result.prep_by_workers.empty() && result.run("cached") == nullptr;
   if (!result.command.empty() && passive) return "Profile it without --passive, which measures what each part could do.";
   if (!result.command.empty()) return launched_first_step(result);
   if (!result.ingestion)
-    return "Measure G, what your accelerators want: profile again with --accelerator pytorch --workload NAME, with --accelerator emulated:RATE where "
+    return "Measure G, what your accelerators can consume: profile again with --accelerator pytorch --workload NAME, with --accelerator "
+           "emulated:RATE where "
            "you "
            "know it, or with --observed RATE for what your own job reaches.";
   if (!result.advice.empty()) return result.advice.front().text;

@@ -8,13 +8,13 @@
 namespace dsanalyze::console {
 
 struct Verdict {
-  std::string sentence;   ///< what binds and what it costs
+  std::string sentence;   ///< the bottleneck and what it costs
   std::string rates;      ///< those that were compared; may be empty
   std::string sharing{};  ///< what jobs that drew dependently saved of prep; may be empty
 };
 Verdict verdict_parts(const ProfileResult& result);
 /// The sentences at the top: whether training waits for data, for which resource and how much of the epoch that costs; whose loader that is about;
-/// and up front what the verdict rests on when it is not plain measuring (emulated, not trusted, too close to call).
+/// and up front what the verdict rests on when it is not plain measuring (emulated, not trusted, inconclusive).
 std::string verdict(const ProfileResult& result);
 /// What to do first, one sentence or two.
 std::string first_step(const ProfileResult& result);

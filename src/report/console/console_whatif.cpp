@@ -20,8 +20,8 @@ std::string binding_word(const SearchPoint& point) {
 
 /// A line of figures for each point, its parts below.
 std::string front_lines(const SearchResult& search, std::size_t width) {
-  Table table({{"an epoch", Table::Align::right}, {"takes", Table::Align::right}, {"samples/s", Table::Align::left}, {"binds", Table::Align::left}},
-              2);
+  Table table(
+      {{"an epoch", Table::Align::right}, {"takes", Table::Align::right}, {"samples/s", Table::Align::left}, {"bottleneck", Table::Align::left}}, 2);
   for (const SearchPoint& point : search.front)
     table.add({format_cost(point.cost_per_epoch, search.currency), format_seconds(point.epoch_seconds) + (point.close_to_cheaper ? " *" : ""),
                format_rate(point.samples_per_s, point.ci95_samples_per_s), binding_word(point)});
@@ -45,11 +45,11 @@ std::string front_lines(const SearchResult& search, std::size_t width) {
 std::string search_section(const SearchResult& search, const ConsoleStyle& style) {
   const std::size_t width = layout_width(style);
   std::string text = "\n" + paint("search", Ink::bold, style.colour) + "\n";
-  text +=
-      paragraph("  ",
-                fmt::format("{}; {} set-ups by the closed form{}", report::price_list_text(search), format_number(static_cast<double>(search.setups)),
-                            search.simulated > 0 ? fmt::format(", {} simulated", search.simulated) : ""),
-                width);
+  text += paragraph(
+      "  ",
+      fmt::format("{}; {} configurations by the closed form{}", report::price_list_text(search), format_number(static_cast<double>(search.setups)),
+                  search.simulated > 0 ? fmt::format(", {} simulated", search.simulated) : ""),
+      width);
   for (const std::string& sentence : search.conclusions) text += paragraph("  - ", sentence, width);
   text += "\n" + paragraph("  ", "what more speed costs; nothing else is both cheaper an epoch and faster", width) + front_lines(search, width);
   return text;
@@ -181,7 +181,7 @@ std::string answers_table(const WhatIfResult& result, std::size_t width) {
   if (simulated) columns.push_back({"simulated", Table::Align::left});
   if (simulated && !measured) columns.push_back({"stall p99", Table::Align::right});
   if (measured) columns.insert(columns.end(), {{"measured", Table::Align::left}, {"error", Table::Align::right}});
-  columns.push_back({"binds", Table::Align::left});
+  columns.push_back({"bottleneck", Table::Align::left});
   if (!measured) columns.push_back({"speed-up", Table::Align::right});
   Table table(columns, 0);
   for (const WhatIfAnswer& answer : answers) {
@@ -196,7 +196,7 @@ std::string answers_table(const WhatIfResult& result, std::size_t width) {
   }
   std::string text = table.text(width);
   if (std::ranges::any_of(answers, &WhatIfAnswer::too_close))
-    text += paragraph("  ? ", "too close to call: the lowest rate's interval overlaps another's", width);
+    text += paragraph("  ? ", "inconclusive: the lowest rate's interval overlaps another's", width);
   if (std::ranges::any_of(answers, &WhatIfAnswer::far_extrapolated)) text += paragraph("  ~ ", report::far_extrapolated_text(), width);
   if (std::ranges::any_of(answers, [](const WhatIfAnswer& answer) { return answer.measured && !answer.measured->verdict_right; }))
     text += paragraph("  ! ", "another resource bound than was predicted", width);
@@ -214,7 +214,7 @@ std::string found_section(const std::vector<WhatIfFound>& found, const ConsoleSt
   return text;
 }
 
-/// The first advice's steps; those of the others would bury them.
+/// The first advice's steps; those of the others would hide them.
 std::string steps_section(const AdviceRecord& first, std::size_t count, std::size_t width) {
   if (first.steps.empty()) return "";
   std::string text = paragraph("  ", count > 1 ? "the first of them, in a loader of your own (all: --json)" : "in a loader of your own", width);

@@ -31,7 +31,7 @@ std::string check_text(const DoctorCheck& check) {
 Section checks_section(const DoctorResult& result, DoctorStatus status, const std::string& id, const std::string& title) {
   Section section{id, title};
   Terms terms;
-  Table commands{"what mends it (of several commands of one place any one will do)",
+  Table commands{"what fixes it (of several commands of one place any one will do)",
                  {{"check", Align::left}, {"what to do", Align::left}, {"where", Align::left}, {"command", Align::left}}};
   for (const DoctorCheck& check : result.checks) {
     if (check.status != status) continue;

@@ -95,7 +95,7 @@ Section left_out_section(const GateResult& result) {
 
 Document gate_document(const GateResult& result) {
   Document document;
-  document.subtitle = result.mode == "commands" ? "gate: two commands by turns" : "gate: results compared";
+  document.subtitle = result.mode == "commands" ? "gate: alternating runs of two commands" : "gate: results compared";
   document.sections = {verdict_section(result), metrics_section(result), left_out_section(result), findings_of(result.findings)};
   std::erase_if(document.sections, [](const Section& section) { return section.blocks.empty(); });
   return document;

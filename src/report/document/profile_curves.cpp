@@ -34,7 +34,7 @@ Table one_curves_table(const CurveFactor& factor, const ReportCurve& curve) {
   const bool with_ingestion = std::ranges::any_of(curve.points, [](const CurvePoint& point) { return point.ingestion.has_value(); });
   Table table{factor.title + ", samples/s by the model", {{factor.column, Align::left}, {"training reaches"}, {"fetch [F]"}, {"prep [P]"}}};
   if (with_ingestion) table.columns.push_back({"accelerators [G]"});
-  table.columns.push_back({"binds", Align::left});
+  table.columns.push_back({"bottleneck", Align::left});
   for (const CurvePoint& point : curve.points) {
     std::vector<std::string> cells{x_text(factor, point.x), format_rate(point.samples_per_s, point.ci95_samples_per_s), format_number(point.fetch),
                                    format_number(point.prep)};

@@ -26,7 +26,8 @@ EpochSplit epoch_split(const ProfileResult::Stalls& stalls, const std::string& l
 
 const std::string explanation =
     "An epoch is one pass over the data. Fetch reads samples, from the cache [C] or from storage [S], both together [F]; prep decodes and changes "
-    "them on the CPU [P]; the accelerators could train so many if they never waited [G]. All in samples/s; the lowest of F, P and G is what binds.";
+    "them on the CPU [P]; the accelerators could train so many if they never waited [G]. All in samples/s; the lowest of F, P and G is the "
+    "bottleneck.";
 
 /// Bytes of what may quote names from outside, so that verdict, split and advice are seen without scrolling; further down it stands whole.
 constexpr std::size_t first_screen_text = 250;

@@ -63,7 +63,7 @@ Section sweep_section(ProfileViews views);
 /// The points of a run's timeline that a report holds: all runs of all its profiles share the room.
 std::vector<std::size_t> timeline_points(ProfileViews views, const RunRecord& run);
 
-/// The rates that a profile has, with their letters and words: "prep can deliver", 'P'.
+/// The rates that a profile has, with their letters and words: "prep can supply", 'P'.
 struct NamedRate {
   char letter = ' ';
   std::string words;

@@ -174,7 +174,7 @@ Section host_section(ProfileViews views) {
     return fmt::format("{} usable of {}", format_bytes(result.host.memory_bytes), format_bytes(result.host.memory_total_bytes));
   });
   host.add_each("kernel", [](Result result) { return or_not_known(result.host.kernel); });
-  host.add_each("control groups", [](Result result) { return control_text(result.host); });
+  host.add_each("cgroups", [](Result result) { return control_text(result.host); });
   host.add_each("storage", [](Result result) { return or_not_known(result.host.storage_device); });
   host.add_each("filesystem", [](Result result) { return or_not_known(result.host.storage_filesystem); });
   host.add_each("what proves the bytes read", [](Result result) { return or_not_known(result.host.storage_meter); });
@@ -208,7 +208,7 @@ Section methods_section(ProfileViews views) {
     }
   // NOLINTBEGIN(bugprone-suspicious-missing-comma): sentences over several lines
   section.blocks.emplace_back(List{
-      {"F = 1 / (x/C + (1 − x)/S) with a share x of the dataset in the cache [DS-Analyzer, Eq 4]. What binds is the lowest of F, P and G.",
+      {"F = 1 / (x/C + (1 − x)/S) with a share x of the dataset in the cache [DS-Analyzer, Eq 4]. The bottleneck is the lowest of F, P and G.",
        "A rate is the mean of time windows; its 95 % interval follows from how much they differ within this run; another run may differ by "
        "more. Windows in which other processes took more than 2 % "
        "of the "

@@ -138,11 +138,12 @@ Section ranks_section(ProfileViews views) {
              "its own cache, other ranks' caches, storage.",
              {},
              std::move(ranks)});
-  section.blocks.emplace_back(Figure{"What each rank had, got and gave",
-                                     "Adopted: read into the cache after the first epoch, because nobody held it. Redirected: requests that the rank "
-                                     "asked first did not serve.",
-                                     {},
-                                     traffic_table(views)});
+  section.blocks.emplace_back(
+      Figure{"What each rank had, got and gave",
+             "Adopted: read into the cache after the first epoch, because no rank held it. Redirected: requests that the rank "
+             "asked first did not serve.",
+             {},
+             traffic_table(views)});
   Table epochs = rank_epochs_table(views);
   if (!epochs.rows.empty())
     section.blocks.emplace_back(

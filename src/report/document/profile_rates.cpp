@@ -85,13 +85,13 @@ Chart rates_chart(ProfileViews views) {
 }  // namespace
 
 std::span<const NamedRate> named_rates() {
-  static const std::array<NamedRate, 7> rates{{{'G', "the accelerators want", "ingestion", &ProfileResult::ingestion},
-                                               {'H', "transfers can deliver", "", &ProfileResult::transfer},
-                                               {'P', "prep can deliver", "prep", &ProfileResult::prep},
-                                               {'F', "fetch can deliver", "fetch", &ProfileResult::fetch},
-                                               {'S', "storage can deliver", "storage", &ProfileResult::storage},
-                                               {'N', "others' caches can deliver", "", &ProfileResult::network},
-                                               {'C', "the cache can deliver", "cache", &ProfileResult::cache}}};
+  static const std::array<NamedRate, 7> rates{{{'G', "the accelerators can consume", "ingestion", &ProfileResult::ingestion},
+                                               {'H', "transfers can supply", "", &ProfileResult::transfer},
+                                               {'P', "prep can supply", "prep", &ProfileResult::prep},
+                                               {'F', "fetch can supply", "fetch", &ProfileResult::fetch},
+                                               {'S', "storage can supply", "storage", &ProfileResult::storage},
+                                               {'N', "others' caches can supply", "", &ProfileResult::network},
+                                               {'C', "the cache can supply", "cache", &ProfileResult::cache}}};
   return rates;
 }
 
@@ -102,7 +102,7 @@ Section rates_section(ProfileViews views) {
   section.blocks.emplace_back(
       Figure{"",
              "Each part was measured alone, with the others out of its way. The interval holds the true rate with 95 % "
-             "probability. A part of the pipeline that is slower than what the accelerators want holds them up. The scale is logarithmic.",
+             "probability. A part of the pipeline that is slower than what the accelerators can consume holds them up. The scale is logarithmic.",
              {rates_chart(views)},
              std::move(table)});
   return section;
@@ -119,12 +119,12 @@ Section storage_section(ProfileViews views) {
       concurrencies.insert(point.concurrency);
     }
     if (points.empty()) continue;
-    Table table{"MB/s by size of a read (rows) and reads under way (columns)", {{"a read of", Align::left}}};
+    Table table{"MB/s by size of a read (rows) and reads in flight (columns)", {{"a read of", Align::left}}};
     for (const int concurrency : concurrencies) table.columns.push_back({fmt::format("{} at once", concurrency)});
     Chart chart;
     chart.name = views.size() > 1 ? fmt::format("storage-{}", view.number) : "storage";
-    chart.title = "storage throughput over reads under way, a line for each size of read";
-    chart.x_label = "reads under way";
+    chart.title = "storage throughput over reads in flight, a line for each size of read";
+    chart.x_label = "reads in flight";
     chart.y_label = "MB/s";
     chart.x_scale = chart.y_scale = Chart::Scale::logarithmic;
     for (const double size : sizes) {
@@ -140,7 +140,7 @@ Section storage_section(ProfileViews views) {
       chart.series.push_back(std::move(series));
     }
     section.blocks.emplace_back(Figure{views.size() > 1 ? view.label : "",
-                                       "What storage delivers depends on how much is asked for at a time and how many reads are under way at once.",
+                                       "What storage delivers depends on how much is asked for at a time and how many reads are in flight at once.",
                                        {std::move(chart)},
                                        std::move(table)});
   }

@@ -20,7 +20,7 @@ class DistributionFigure {
   /// Values are shown times `shown_as`, in `unit`; of so many `what`.
   DistributionFigure(const std::string& name, const std::string& title, const std::string& unit, double shown_as, const std::string& what)
       : m_title(title), m_shown_as(shown_as), m_table{title + ", " + unit, {{"of", Align::left}, {"mean"}, {what}}} {
-    for (const int share : shown_shares) m_table.columns.push_back({share == 0 ? "least" : share == 100 ? "most" : fmt::format("{} % under", share)});
+    for (const int share : shown_shares) m_table.columns.push_back({share == 0 ? "min" : share == 100 ? "max" : fmt::format("p{}", share)});
     m_chart.name = name;
     m_chart.title = title;
     m_chart.x_label = "share of them that lie under, %";
@@ -54,7 +54,7 @@ class DistributionFigure {
 
 Figure waits(ProfileViews views) {
   Table table{"how long an accelerator waits for its next batch",
-              with_label(views, {{"run", Align::left}, {"first batch"}, {"half of the waits under"}, {"99 % under"}, {"first batch of an epoch"}})};
+              with_label(views, {{"run", Align::left}, {"first batch"}, {"p50 wait"}, {"p99 wait"}, {"first batch of an epoch"}})};
   for (const ProfileView& view : views)
     for (const RunRecord& run : view.profile->runs)
       if (run.name == "cached" || run.name == "full")
@@ -156,7 +156,7 @@ Section distributions_section(ProfileViews views) {
   Section section{"distributions", "How samples differ"};
   DistributionFigure bytes("distribution-bytes", "Size of a sample", "KiB", 1 / 1024.0, "samples");
   DistributionFigure prep("distribution-prep", "Prep of a sample on one worker", "ms", 1000, "samples");
-  DistributionFigure requests("distribution-reads", "One read, among as many as the run had under way", "ms", 1000, "reads");
+  DistributionFigure requests("distribution-reads", "One read, among as many as the run had in flight", "ms", 1000, "reads");
   for (const ProfileView& view : views) {
     const std::string label = views.size() > 1 ? view.label : "this profile";
     bytes.add(label, view.profile->distributions.sample_bytes);

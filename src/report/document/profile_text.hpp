@@ -43,7 +43,7 @@ std::string job_end_text(const JobRecord& job);
 /// "loss", "samples/s".
 std::string judged_by_text(const SearchTrialRecord& trial);
 
-/// How many ranks, how they parted the dataset, what moved and what no cache holds; without a full stop.
+/// How many ranks, how they partitioned the dataset, what moved and what no cache holds; without a full stop.
 std::string partition_text(const PartitionRecord& partition);
 /// The ranks that were lost and what is not known to be trained, the first of them; without full stops.
 std::vector<std::string> lost_texts(const PartitionRecord& partition);

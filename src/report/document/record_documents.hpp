@@ -30,7 +30,7 @@ std::optional<SweepMap> whatif_sweep(const WhatIfResult& result);
 Section whatif_servers_section(const WhatIfResult& result);
 /// What is predicted of jobs that differ, by each way of sharing.
 Section job_mix_section(const WhatIfJobMix& mix);
-/// What the cheapest set-ups cost: conclusions and the front.
+/// What the cheapest configurations cost: conclusions and the front.
 Section whatif_search_section(const SearchResult& search);
 
 /// The profiles among the results.

@@ -19,9 +19,9 @@ namespace dsanalyze::report {
 std::string change_text(const WhatIfChange& change);
 /// "locality, balanced from storage": how its servers part the dataset.
 std::string partition_text(const WhatIfChange& change);
-/// "prep [P]", with " ?" where it is too close to call. Of "gpu", "cpu" and "io": the second without the letter, the third the letter alone.
+/// "prep [P]", with " ?" where it is inconclusive. Of "gpu", "cpu" and "io": the second without the letter, the third the letter alone.
 std::string binding_text(const WhatIfAnswer& answer);
-/// " ?" where it is open what binds, " ~" where the answer is extrapolated far.
+/// " ?" where the bottleneck is inconclusive, " ~" where the answer is extrapolated far.
 std::string reservation_marks(const WhatIfAnswer& answer);
 /// The list's name and day, with its age where that is known: "a-list of 2024-01-31, 2.7 years old".
 std::string price_list_text(const SearchResult& search);

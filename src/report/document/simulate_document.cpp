@@ -129,7 +129,7 @@ Section times_section(const SimulateResult& result) {
                {"99 % of waits under"},
                {"waiting for prep"},
                {"waiting for fetch"},
-               {"binds", Align::left}}};
+               {"bottleneck", Align::left}}};
   for (std::size_t at = 0; at < result.cases.size() && at < result.times.size(); ++at) {
     if (!result.times[at]) continue;
     const PipelineTimes& times = *result.times[at];

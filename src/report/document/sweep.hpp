@@ -15,7 +15,7 @@ struct SweepLevel {
   bool as_measured = false;  ///< not asked for, but what was there; another text for the same place is shown instead
 };
 
-/// Results of set-ups that differ in some factors.
+/// Results of configurations that differ in some factors.
 struct Sweep {
   struct Point {
     std::vector<SweepLevel> levels;  ///< a level for each factor

@@ -70,7 +70,7 @@ std::vector<AnswerColumn> answer_columns(const WhatIfResult& result) {
                                     {{"samples/s"}, [](Answer answer) { return format_rate(answer.samples_per_s, answer.ci95_samples_per_s); }}};
   if (any(result, [](Answer answer) { return answer.epoch_seconds > 0; }))
     columns.push_back({{"epoch"}, [](Answer answer) { return answer.epoch_seconds > 0 ? format_seconds(answer.epoch_seconds) : std::string("-"); }});
-  columns.push_back({{"binds", Align::left}, binding_text});
+  columns.push_back({{"bottleneck", Align::left}, binding_text});
   columns.push_back({{"speed-up"}, [](Answer answer) { return fmt::format("{:.2f}x", answer.speedup); }});
   if (any(result, [](Answer answer) { return answer.jobs.has_value(); }))
     columns.push_back({{"each job"}, [](Answer answer) { return answer.jobs ? format_number(answer.jobs->samples_per_s_each) : std::string("-"); }});
@@ -126,7 +126,7 @@ Chart answers_chart(const WhatIfResult& result) {
 
 Section answers_section(const WhatIfResult& result) {
   Section section{"answers", "Every answer"};
-  Table table{"the unchanged set-up, then the others, the best first", {}};
+  Table table{"the unchanged configuration, then the others, the best first", {}};
   const std::vector<AnswerColumn> columns = answer_columns(result);
   for (const AnswerColumn& column : columns) table.columns.push_back(column.column);
   for (const WhatIfAnswer& answer : result.answers) {
@@ -135,9 +135,9 @@ Section answers_section(const WhatIfResult& result) {
     for (const AnswerColumn& column : columns) cells.push_back(column.text(answer));
     table.add(cells);
   }
-  std::string text = "Rates with 95 % intervals; the lowest of what fetch [F], prep [P] and the accelerators [G] can do is what binds.";
+  std::string text = "Rates with 95 % intervals; the lowest of what fetch [F], prep [P] and the accelerators [G] can do is the bottleneck.";
   if (any(result, [](const WhatIfAnswer& answer) { return answer.too_close; }))
-    text += " ? too close to call: the lowest rate's interval overlaps another's.";
+    text += " ? inconclusive: the lowest rate's interval overlaps another's.";
   if (any(result, [](const WhatIfAnswer& answer) { return answer.far_extrapolated(); })) text += " ~ " + far_extrapolated_text() + ".";
   if (result.answers.size() > most_in_chart) text += fmt::format(" The chart shows the first {}.", most_in_chart);
   section.blocks.emplace_back(Figure{"", text, {answers_chart(result)}, std::move(table)});
@@ -149,7 +149,7 @@ Section sweep_section(const WhatIfResult& result) {
   auto map = whatif_sweep(result);
   if (!map) return section;
   std::string text =
-      "Each cell holds what training reaches and what binds then: fetch [F], prep [P] or the accelerators [G]. The darker, the faster.";
+      "Each cell holds what training reaches and the bottleneck then: fetch [F], prep [P] or the accelerators [G]. The darker, the faster.";
   if (!map->held.empty()) text += " Held where the best answer has it: " + map->held + ".";
   section.blocks.emplace_back(Figure{"", text, {}, std::move(map->table)});
   return section;
@@ -161,19 +161,19 @@ const WhatIfAnswer& best_of(const WhatIfResult& result) { return *std::ranges::m
 std::string headline(const WhatIfResult& result) {
   const WhatIfAnswer& base = result.answers.front();
   const WhatIfAnswer& best = best_of(result);
-  const auto binds = [](const WhatIfAnswer& answer) {
-    const std::string words = is_transfer(answer)          ? "copies to the GPU bind"
-                              : answer.bottleneck == "gpu" ? "the accelerators bind"
-                                                           : resource_words(answer.bottleneck) + " binds";
-    return words + " " + binding_letter(answer);
+  const auto bottleneck = [](const WhatIfAnswer& answer) {
+    const std::string words = is_transfer(answer)          ? "copies to the GPU are"
+                              : answer.bottleneck == "gpu" ? "the accelerators are"
+                                                           : resource_words(answer.bottleneck) + " is";
+    return fmt::format("{} the bottleneck {}", words, binding_letter(answer));
   };
   if (result.answers.size() == 1)
-    return fmt::format("By the rates, training reaches {} samples/s: {}", format_number(base.samples_per_s), binds(base));
+    return fmt::format("By the rates, training reaches {} samples/s: {}", format_number(base.samples_per_s), bottleneck(base));
   if (&best == &base || best.speedup <= 1)
-    return fmt::format("Nothing that was asked about is faster than the unchanged set-up: {} samples/s by the rates, {}",
-                       format_number(base.samples_per_s), binds(base));
-  return fmt::format("Best is {}: {} samples/s, {:.2f}x the unchanged set-up; then {}", change_text(best.change), format_number(best.samples_per_s),
-                     best.speedup, binds(best));
+    return fmt::format("Nothing that was asked about is faster than the unchanged configuration: {} samples/s by the rates, {}",
+                       format_number(base.samples_per_s), bottleneck(base));
+  return fmt::format("Best is {}: {} samples/s, {:.2f}x the unchanged configuration; then {}", change_text(best.change),
+                     format_number(best.samples_per_s), best.speedup, bottleneck(best));
 }
 
 std::string how_sure(const WhatIfResult& result) {
@@ -183,7 +183,7 @@ std::string how_sure(const WhatIfResult& result) {
                                  format_rate(best.samples_per_s, best.ci95_samples_per_s));
   const bool apart = best.ci95_samples_per_s.low > base.ci95_samples_per_s.high;
   text += apart ? "; their 95 % intervals do not overlap" : "; their 95 % intervals overlap, so that it is faster is not sure";
-  if (best.too_close) text += "; what binds then is too close to call";
+  if (best.too_close) text += "; the bottleneck is then inconclusive";
   if (best.far_extrapolated()) text += "; " + far_extrapolated_text();
   return text + ".";
 }
@@ -217,11 +217,11 @@ Section validation_section(const WhatIfResult& result) {
   table.add({"with the drift of the CPU left in", "-", format_share(validation.worst_error_as_profiled)});
   section.blocks.emplace_back(Figure{
       "",
-      fmt::format("{} set-ups ran and {} did not. {} of {} verdicts were right; {} of the rates lie in their 95 % intervals; {} of the windows are "
-                  "void. Prep ran at {} to {} of the profile's speed.",
-                  validation.measured, validation.not_measured, validation.verdicts_right, validation.measured,
-                  format_share(validation.covered_share), format_share(validation.void_share), format_share(validation.slowest),
-                  format_share(validation.fastest)),
+      fmt::format(
+          "{} configurations ran and {} did not. {} of {} verdicts were right; {} of the rates lie in their 95 % intervals; {} of the windows are "
+          "void. Prep ran at {} to {} of the profile's speed.",
+          validation.measured, validation.not_measured, validation.verdicts_right, validation.measured, format_share(validation.covered_share),
+          format_share(validation.void_share), format_share(validation.slowest), format_share(validation.fastest)),
       {},
       std::move(table)});
   std::set<std::string> reasons;
@@ -234,11 +234,11 @@ Section validation_section(const WhatIfResult& result) {
 Section rates_section(const WhatIfResult& result) {
   Section section{"rates", "What it rests on"};
   Table table{"the rates that were measured or typed", {{"rate", Align::left}, {"samples/s"}}};
-  if (result.rates.ingestion) table.add({"the accelerators want [G]", format_number(*result.rates.ingestion)});
-  table.add({"prep can deliver [P]", format_number(result.rates.prep)});
-  if (result.rates.cache > 0) table.add({"the cache can deliver [C]", format_number(result.rates.cache)});
-  if (result.rates.storage > 0) table.add({"storage can deliver [S]", format_number(result.rates.storage)});
-  if (result.network) table.add({"the network can deliver [N]", format_number(*result.network)});
+  if (result.rates.ingestion) table.add({"the accelerators can consume [G]", format_number(*result.rates.ingestion)});
+  table.add({"prep can supply [P]", format_number(result.rates.prep)});
+  if (result.rates.cache > 0) table.add({"the cache can supply [C]", format_number(result.rates.cache)});
+  if (result.rates.storage > 0) table.add({"storage can supply [S]", format_number(result.rates.storage)});
+  if (result.network) table.add({"the network can supply [N]", format_number(*result.network)});
   section.blocks.emplace_back(Figure{"", "", {}, std::move(table)});
   return section;
 }
@@ -267,7 +267,7 @@ namespace {
 Chart front_chart(const SearchResult& search) {
   Chart chart;
   chart.name = "search-front";
-  chart.title = "cost of an epoch over its time, for set-ups than which nothing is both cheaper and faster";
+  chart.title = "cost of an epoch over its time, for configurations than which nothing is both cheaper and faster";
   chart.x_label = "seconds an epoch";
   chart.y_label = search.currency + " an epoch";
   chart.x_scale = Chart::Scale::logarithmic;
@@ -281,11 +281,16 @@ Chart front_chart(const SearchResult& search) {
 }  // namespace
 
 Section whatif_search_section(const SearchResult& search) {
-  Section section{"search", "The cheapest set-ups"};
+  Section section{"search", "The cheapest configurations"};
   section.blocks.emplace_back(List{search.conclusions});
-  Table table{
-      "what more speed costs, the cheapest first",
-      {{"set-up", Align::left}, {"an epoch costs"}, {"an hour costs"}, {"an epoch takes"}, {"samples/s"}, {"binds", Align::left}, {"simulated"}}};
+  Table table{"what more speed costs, the cheapest first",
+              {{"configuration", Align::left},
+               {"an epoch costs"},
+               {"an hour costs"},
+               {"an epoch takes"},
+               {"samples/s"},
+               {"bottleneck", Align::left},
+               {"simulated"}}};
   bool close = false;
   bool far = false;
   for (const SearchPoint& point : search.front) {
@@ -298,7 +303,7 @@ Section whatif_search_section(const SearchResult& search) {
                point.simulated ? format_number(point.simulated->samples_per_s) : "-"});
   }
   const std::string text = fmt::format(
-      "{}; {} set-ups by the closed form{}. Nothing else is both cheaper an epoch and faster.{}{}", price_list_text(search),
+      "{}; {} configurations by the closed form{}. Nothing else is both cheaper an epoch and faster.{}{}", price_list_text(search),
       format_number(static_cast<double>(search.setups)), search.simulated > 0 ? fmt::format(", {} simulated", search.simulated) : "",
       close ? " * not surely faster than the cheaper one above: their intervals overlap." : "", far ? " ~ " + far_extrapolated_text() + "." : "");
   if (!table.rows.empty()) {

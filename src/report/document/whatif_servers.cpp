@@ -37,7 +37,7 @@ using ServersWays = std::map<ServersWay, ServersLine>;
 
 /// The lines of a record.
 struct ServersCurves {
-  std::vector<std::uint32_t> servers;  ///< that are shown, in order; 1 is the set-up as measured
+  std::vector<std::uint32_t> servers;  ///< that are shown, in order; 1 is the configuration as measured
   std::vector<ServersLine> lines;      ///< of samples/s
   std::vector<ServersLine> partings;   ///< of bytes, which neither the network nor whose storage it is changes
   std::map<std::uint32_t, double> ingestion;
@@ -56,7 +56,7 @@ bool changes_servers_alone(WhatIfChange change) {
 ServersWay way_of(const WhatIfChange& change) {
   constexpr std::array partitions = enum_names<PartitionMode>;
   ServersWay way{std::ranges::find(partitions, change.partition) - partitions.begin(), partition_text(change), change.storage_scope};
-  // Whoever gets nothing from others is the same over every network.
+  // A server that gets nothing from others is the same over every network.
   const bool asks_others = change.partition == "partitioned" || (change.partition == "locality" && change.balance_from != "storage");
   if (asks_others) way.network = change.network_bytes_per_s.value_or(0);
   return way;
@@ -92,7 +92,7 @@ ServersCurves curves_of(const WhatIfResult& result) {
     way.network = 0;
     partings[way].answers.try_emplace(servers, &answer);
   }
-  // Of one server all lines are the set-up as measured.
+  // Of one server all lines are the configuration as measured.
   const WhatIfAnswer& base = result.answers.front();
   if (base.ingestion) curves.ingestion[1] = *base.ingestion;
   for (auto& [way, line] : ways) line.answers[1] = &base;
@@ -141,7 +141,7 @@ Figure throughput_figure(const ServersCurves& curves) {
         series.points.push_back(
             {static_cast<double>(servers), answer->samples_per_s, answer->ci95_samples_per_s.low, answer->ci95_samples_per_s.high});
   }
-  Chart::Series wanted{"the accelerators want [G]", "result", {}, Chart::Series::Line::dashed};
+  Chart::Series wanted{"the accelerators can consume [G]", "result", {}, Chart::Series::Line::dashed};
   for (const std::uint32_t servers : curves.servers)
     if (const auto rate = curves.ingestion.find(servers); rate != curves.ingestion.end())
       wanted.points.push_back({static_cast<double>(servers), rate->second});
@@ -161,7 +161,7 @@ Figure throughput_figure(const ServersCurves& curves) {
   }
   if (known) chart.series.push_back(std::move(wanted));
 
-  std::string text = "What all servers reach together, with everything else as measured; one server is the set-up as measured.";
+  std::string text = "What all servers reach together, with everything else as measured; one server is the configuration as measured.";
   if (known) text += " Where a line meets the accelerators', every server trains as fast as it can.";
   text += " A line that turns level has used up storage that all share [CoorDL, Figure 9; Yang-Cong, Figure 8].";
   if (curves.all_lines > most_lines)
@@ -222,8 +222,8 @@ Section whatif_servers_section(const WhatIfResult& result) {
   using Servers = WhatIfAnswer::Servers;
   const std::array<BytesOfServer, 2> bytes{
       {{"servers-storage", "bytes that each server reads from storage in an epoch",
-        "Caches that hold the dataset together leave nothing to storage; without a partition each server reads what its own cache lacks, whoever "
-        "else holds it.",
+        "Caches that hold the dataset together leave nothing to storage; without a partition each server reads what its own cache lacks, even "
+        "where another holds it.",
         &Servers::storage_bytes_server_epoch},
        {"servers-network", "bytes that each server gets from the others in an epoch",
         "Partitioned caches are asked for all that a server does not hold; locality moves only what evens the batches out.",

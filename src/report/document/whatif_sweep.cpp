@@ -38,7 +38,7 @@ auto word_of(std::string WhatIfChange::*member) {
 std::string factor_text(double factor) { return format_number(factor) + "x"; }
 std::string bytes_text(double bytes) { return format_bytes(static_cast<Bytes>(bytes)); }
 
-/// Where locality's batches are balanced from is a part of how the dataset is parted: no other way of parting it has that.
+/// Where locality's batches are balanced from is a part of how the dataset is partitioned: no other partitioning has that.
 std::optional<SweepLevel> partition_level(const WhatIfChange& change) {
   if (change.partition.empty()) return std::nullopt;
   return SweepLevel{std::numeric_limits<double>::quiet_NaN(), partition_text(change)};
@@ -65,7 +65,7 @@ std::vector<SweepFactor> factors_of(const WhatIfResult& result) {
           {"accelerators", number_of(&Change::accelerators, format_number)},
           {"storage", storage_level, 1},
           {"size of a read", number_of(&Change::request_bytes, bytes_text)},
-          {"reads under way", number_of(&Change::fetch_concurrency, format_number)},
+          {"reads in flight", number_of(&Change::fetch_concurrency, format_number)},
           {"batch size", number_of(&Change::batch_size, format_number)},
           {"jobs", number_of(&Change::jobs, format_number), 1},
           {"sharing", word_of(&Change::share)},

@@ -87,7 +87,7 @@ void write_rates(Exposition& out, const ProfileResult& result) {
       if (rate) out.sample(value_of(*rate), {{"rate", name}});
   };
   out.gauge("dsanalyze_rate_samples_per_second", "samples_per_second",
-            "What accelerators want (G), prep (P), the cache (C), storage (S), others' caches (N) and fetch (F) can deliver.");
+            "What accelerators can consume (G), prep (P), the cache (C), storage (S), others' caches (N) and fetch (F) can supply.");
   each([](const RateRecord& rate) { return rate.samples_per_s; });
   out.gauge("dsanalyze_rate_ci95_low_samples_per_second", "samples_per_second", "Lower end of the 95 % interval.");
   each([](const RateRecord& rate) { return rate.ci95_samples_per_s.low; });
@@ -112,9 +112,9 @@ void write_stalls(Exposition& out, const ProfileResult& result) {
     for (const auto& [name, stall] : parts) out.sample(stall.seconds_per_epoch, {{"part", name}});
   }
   if (!result.bottleneck) return;
-  out.gauge("dsanalyze_bottleneck", "", "1 for the resource that binds, 0 for the others.");
+  out.gauge("dsanalyze_bottleneck", "", "1 for the resource that is the bottleneck, 0 for the others.");
   for (const char* resource : {"gpu", "cpu", "io"}) out.sample(result.bottleneck->resource == resource ? 1 : 0, {{"resource", resource}});
-  out.gauge("dsanalyze_bottleneck_confident", "", "1 when the intervals tell which binds, else 0.");
+  out.gauge("dsanalyze_bottleneck_confident", "", "1 when the intervals tell which resource is the bottleneck, else 0.");
   out.sample(result.bottleneck->confident ? 1 : 0, {});
 }
 
@@ -247,7 +247,7 @@ void write_ranks(Exposition& out, const ProfileResult& result) {
     out.sample(1, {{"rank", fmt::format("{}", rank.rank)}, {"host", report::host_name_text(rank)}, {"end", enum_name(rank.end)}});
   if (!result.partition) return;
   const PartitionRecord& partition = *result.partition;
-  out.gauge("dsanalyze_partition_info", "", "How the ranks parted the dataset; always 1.");
+  out.gauge("dsanalyze_partition_info", "", "How the ranks partitioned the dataset; always 1.");
   out.sample(1, {{"partition", partition.partition}, {"balance_from", partition.balance_from}, {"storage_scope", partition.storage_scope}});
   out.gauge("dsanalyze_partition_ranks", "", "Ranks at the begin.");
   out.sample(partition.world, {});

@@ -16,7 +16,7 @@ namespace dsanalyze {
 
 // Meeting at a file that all ranks see, without locks. FILE is rank 0's: it names the run, a random number, and counts up while rank 0 waits. Each
 // other rank answers with a file of its own, FILE.RANK, that names this run and itself; rank 0 then writes the list of all into FILE. So an old FILE
-// is believed by nobody, for its list names other processes, and an old FILE.RANK neither, for it names another run. Who has read the list removes
+// is believed by no rank, for its list names other processes, and an old FILE.RANK neither, for it names another run. Who has read the list removes
 // its answer; once all have, or after linger_seconds, rank 0 removes what is left. An old FILE is one that does not count up for stale_seconds. A
 // file is replaced by renaming FILE.new.
 

@@ -17,7 +17,7 @@ class SecretKey {
   SecretKey& operator=(const SecretKey&) = default;
   ~SecretKey();
 
-  /// Valid as long as this is. Whoever copies it wipes the copy.
+  /// Valid as long as this is. Code that copies it wipes the copy.
   [[nodiscard]] const JobKey& bytes() const { return m_bytes; }
 
  private:

@@ -17,7 +17,7 @@ namespace dsanalyze {
 
 /// Who started this process as one of several ranks.
 enum class Launcher : std::uint8_t {
-  none,      ///< nobody: it is the only rank
+  none,      ///< no launcher: it is the only rank
   by_hand,   ///< --rank and --world say so, and nothing else
   open_mpi,  ///< mpirun of Open MPI
   slurm,     ///< srun

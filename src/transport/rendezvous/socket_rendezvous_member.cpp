@@ -86,7 +86,7 @@ bool PortMember::connect(const SocketAddress& address, Deadline deadline) {
     error = ETIMEDOUT;
     if (ready(POLLOUT, deadline)) ::getsockopt(m_socket.get(), SOL_SOCKET, SO_ERROR, &error, &size);
   }
-  if (error != 0) m_why = error == ECONNREFUSED ? "nobody listens there" : describe_errno(error);
+  if (error != 0) m_why = error == ECONNREFUSED ? "no process listens there" : describe_errno(error);
   return error == 0;
 }
 

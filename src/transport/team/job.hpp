@@ -84,8 +84,8 @@ struct Job {
   std::function<void(std::uint32_t rank, const FrameHead& head, std::vector<std::byte> bytes)> hear;
   /// A connection with this rank broke: it is to be opened anew. Called by threads of connections.
   std::function<void(std::uint32_t rank, std::uint32_t connection)> reopen;
-  /// A rank is dead: all its connections are to be closed. This rank itself: the others go on without it, and it hears nobody any more. Called by any
-  /// thread.
+  /// A rank is dead: all its connections are to be closed. This rank itself: the others go on without it, and it hears no rank any more. Called by
+  /// any thread.
   std::function<void(std::uint32_t rank, Death death)> bury;
 };
 

@@ -18,7 +18,7 @@ enum class Death : std::uint8_t {
   nonsense,  ///< it broke the protocol
   excluded,  ///< the others agreed to go on without it
   alone,     ///< of this rank itself: too many of the others are silent
-  left,      ///< this rank does not go on, so it hears nobody any more
+  left,      ///< this rank does not go on, so it hears no rank any more
 };
 /// Whether a rank that died of it may live, so that it is to be told.
 constexpr bool may_live(Death death) { return death == Death::silent || death == Death::nonsense || death == Death::excluded; }

@@ -36,7 +36,7 @@ struct RankFacts {
   std::string terms;                         ///< what must be the same in all ranks, in any form (the dataset's digest, seed, batch size, ...)
   std::uint32_t connections_per_peer = 2;    ///< 1 to 16, the same in all ranks
   std::uint32_t io_threads = 2;              ///< 1 to 64; a connection is served by one of them
-  std::uint32_t places = 256;                ///< requests under way at most (PeerSource::capacity()); 1 to 1024
+  std::uint32_t places = 256;                ///< requests in flight at most (PeerSource::capacity()); 1 to 1024
   Bytes largest_sample = 0;                  ///< what a place's buffer holds; 0 to 4 GiB - 1. Memory is taken as it is used
   double peer_deadline_seconds = 1;          ///< without a byte of what it owes, a rank is dead; 0.01 to 3600
   double setup_seconds = 30;                 ///< for all to come; at most 86,400
@@ -45,7 +45,7 @@ struct RankFacts {
   void validate() const;
 };
 
-/// Descriptors that join_ranks() takes for good, and those that strangers and connections under way may take beside.
+/// Descriptors that join_ranks() takes for good, and those that strangers and connections in flight may take beside.
 std::uint64_t rank_descriptors(const RankFacts& facts);
 constexpr std::uint64_t passing_descriptors = 256;
 
@@ -106,7 +106,7 @@ struct Agreement {
 
 /// This rank's ends of the job. Threads: as each function says.
 ///
-/// A connection that breaks is opened anew by the rank that dialed it, and what was under way comes again; nothing is lost by it. A rank is lost
+/// A connection that breaks is opened anew by the rank that dialed it, and what was in flight comes again; nothing is lost by it. A rank is lost
 /// when it said that it leaves, when its process has ended (which is known of ranks on one machine that are connected over loopback), or when no true
 /// word of it came for the peer deadline. A rank that another has found lost is never trusted again by that one: its connections are closed and new
 /// ones refused. Where it may live after all, it is told: it may have been stopped for a while. A rank that is told so, or that the others exclude
@@ -127,7 +127,7 @@ class Ranks {
   /// every call gives io, at once; a later agreement changes nothing in that. Otherwise as collective(). Threads: one at a time, any beside
   /// collective().
   virtual Collective& training() = 0;
-  /// Every round of training() that is under way ends soon with cancelled, and every later one. Threads: any.
+  /// Every round of training() that is in flight ends soon with cancelled, and every later one. Threads: any.
   virtual void stop_training() = 0;
   virtual PeerSource& peers() = 0;
   /// From now on others are served from this; nullptr: nothing is held. Returns when nothing of what was held before is in use any more, after about

@@ -68,7 +68,7 @@ class Exchange {
 ///
 /// An agreement floods masks of who is alive: everyone tells all when its own shrinks, by a death or by another's mask. Who has heard the very same
 /// mask from all in it has the outcome and tells all; who hears an outcome, from one that it has not excluded itself, takes it, passes it on once and
-/// says no further mask. Hence a rank that decides by masks alone needs one from each survivor, and nobody who knows of another outcome gives it.
+/// says no further mask. Hence a rank that decides by masks alone needs one from each survivor, and no rank that knows of another outcome gives it.
 /// A cut network leaves two sides that agree on different masks: only one of them goes on (may_go_on()). Ranks that are left out and can hear of it
 /// end. Where the others may go on only once they have, they wait for that: waits_for_ends().
 class Rounds final : public Collective {
@@ -102,7 +102,7 @@ class Rounds final : public Collective {
   Exchange m_exchange;
   RankMask m_taking_part;
   std::uint64_t m_next = 1;  ///< round
-  /// Of the agreement under way, with its epoch. Kept from call to call: who was excluded once is not taken back, for others may have gone by that.
+  /// Of the agreement in flight, with its epoch. Kept from call to call: who was excluded once is not taken back, for others may have gone by that.
   std::optional<std::pair<std::uint64_t, RankMask>> m_mask;
   std::optional<std::pair<std::uint64_t, RankMask>> m_told;  ///< the last mask, with its epoch
   std::mutex m_mutex;

@@ -21,7 +21,7 @@ namespace dsanalyze::transport {
 class Loop;
 
 /// One of the connections with another rank that has proved to be a member: samples are asked for and given both ways, and what ranks say to one
-/// another goes over it. Its socket may break and be replaced: what was under way then is asked for and said again, so that nothing is lost and
+/// another goes over it. Its socket may break and be replaced: what was in flight then is asked for and said again, so that nothing is lost and
 /// nothing comes twice. A rank whose connection stays broken for the peer deadline is lost, as one that says nothing.
 /// Threads: any for ask(), say(), cancel_all(), has_heard() and is_broken(), the first three followed by Loop::wake(); the loop's for the rest.
 class Connection {

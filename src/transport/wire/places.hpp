@@ -10,7 +10,7 @@
 
 namespace dsanalyze::transport {
 
-/// Places for requests under way, each with a buffer for its sample. Threads: any, at once; a place that is taken is its taker's.
+/// Places for requests in flight, each with a buffer for its sample. Threads: any, at once; a place that is taken belongs to the thread that took it.
 class Places {
  public:
   Places(std::uint32_t places, Bytes largest_sample);
@@ -19,8 +19,8 @@ class Places {
   [[nodiscard]] std::size_t free() const;
   /// All or none of `numbers`.
   bool take(std::span<std::uint32_t> numbers);
-  /// Has the system give a taken place's buffer that many bytes of memory, where it has not yet: by its taker, for the first touch of memory may take
-  /// long, and the threads of connections are to say that this rank is alive.
+  /// Has the system give a taken place's buffer that many bytes of memory, where it has not yet: by the thread that took it, for the first touch of
+  /// memory may take long, and the threads of connections are to say that this rank is alive.
   void touch(std::uint32_t number, Bytes bytes);
   /// What is not taken stays as it is: a buffer that is given back twice is not lent to two.
   void give_back(std::span<const std::uint32_t> numbers);
@@ -33,7 +33,7 @@ class Places {
   mutable std::mutex m_mutex;
   std::vector<std::uint32_t> m_free;  ///< last in, first out: a buffer used just now is in the processor's caches
   std::vector<char> m_taken;
-  std::vector<Bytes> m_touched;  ///< of each buffer; its taker's
+  std::vector<Bytes> m_touched;  ///< of each buffer; only the thread that took it uses it
 };
 
 }  // namespace dsanalyze::transport

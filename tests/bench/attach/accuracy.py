@@ -10,7 +10,7 @@ storage     the share of the bytes that the phase full read from storage, of a s
             against that share, and all that the processes read against the block layer. Only with --photos: a folder of files, which are read in order.
 
 supply      S against processes that read the same files cold, as many as the training has workers, in turn with the profiles; as root also with the disk throttled
-            (control groups of version 1). Only with --photos.
+            (cgroups of version 1). Only with --photos.
 
 PYTHON is one that has torch (default: /usr/bin/python3). Steps and preparation sleep unless they compute, so two cores are enough; let nothing else run.
 """

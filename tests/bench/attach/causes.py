@@ -9,7 +9,7 @@ transform   a function of the samples computes long
 collate     the collate function computes long
 workers     samples wait, and there are too few workers to hide that
 threads     each worker computes in as many threads as there are cores
-disk        samples are read from a throttled disk (root; --work on a disk; version 1 of control groups)
+disk        samples are read from a throttled disk (root; --work on a disk; version 1 of cgroups)
 opens       each sample is a small file that takes long to open, though its bytes are in memory (root; a file system of FUSE)
 shm         /dev/shm has hardly room for the workers' batches, or none (root)
 checkpoint  a checkpoint every few steps
@@ -139,7 +139,7 @@ class SlowOpens:
 
 
 class Throttle:
-    """A control group in which a disk supplies so many bytes a second."""
+    """A cgroup in which a disk supplies so many bytes a second."""
 
     def __init__(self, rate, folder):
         self.group = pathlib.Path("/sys/fs/cgroup/blkio", f"dsanalyze-bench-{os.getpid()}")

@@ -15,8 +15,8 @@ shards     WebDataset: the same photographs in tar shards, decoded and resized (
 tokens     windows of a memory-mapped file of tokens (numpy.memmap)
 arrow      Hugging Face datasets: the photographs in an Arrow file, which is memory-mapped (PyPI)
 
-Memory for the page cache is a control group's, whose limit follows what the processes of the training hold themselves; the disk is throttled by a control group. So root is
-needed, --work has to lie on a disk (not on an overlay or in memory), and nothing else may run. Version 1 of control groups is expected.
+Memory for the page cache is a cgroup's, whose limit follows what the processes of the training hold themselves; the disk is throttled by a cgroup. So root is
+needed, --work has to lie on a disk (not on an overlay or in memory), and nothing else may run. Version 1 of cgroups is expected.
 """
 
 import argparse
@@ -61,7 +61,7 @@ class Tokens(Dataset):
 def transform():
     from torchvision import transforms
     # Small crops where the page cache is limited: its limit follows what the processes hold, which large batches change faster.
-    size = 64 if kind == "images" else 224
+    size = 64 if kind in ("images", "files") else 224
     return transforms.Compose([transforms.RandomResizedCrop(size), transforms.RandomHorizontalFlip(), transforms.ToTensor()])
 
 class Endless(torch.utils.data.Sampler):
@@ -138,7 +138,7 @@ def note(text):
 
 
 class Groups:
-    """Control groups for one run: memory for the page cache, and a throttled disk."""
+    """Cgroups for one run: memory for the page cache, and a throttled disk."""
 
     def __init__(self, cache_bytes, storage_rate, folder):
         self.cache_bytes, self.folders, self.done = cache_bytes, [], threading.Event()
@@ -350,26 +350,30 @@ def starts(bench):
 
 
 def misses(bench):
-    """Of the bytes that a sample reads, the fraction from storage in the long run."""
+    """Of the bytes that a sample reads, the fraction from storage in the third epoch: by `simulate --trace` of what the training as found read, and in runs under limits of memory.
+
+    The trace needs three whole epochs (--time-budget), and the data has to be large beside what processes hold (--photos): a limit of memory counts that, too.
+    """
     for kind in ("files", "images"):
         place, trace = bench.folder / f"{kind}.json", bench.folder / f"{kind}.trace"
         bench.warm(kind)
         subprocess.run([bench.arguments.program, "profile", "--time-budget", f"{bench.arguments.time_budget:g}s", "--quiet", "-o", place, "--trace", trace, "--",
                         *bench.command(kind, "train", base_workers, 0.005)], cwd=bench.folder, capture_output=True, check=True)
         for cache in (25, 50, 75):
-            run = subprocess.run([bench.arguments.program, "simulate", "--trace", trace, "--policy", "page-model:linux", "--cache-size", f"{cache}%", "--json"], capture_output=True, text=True,
-                                 check=True)
-            predicted = json.loads(run.stdout)
+            run = subprocess.run([bench.arguments.program, "simulate", "--trace", trace, "--policy", "page-model:linux", "--cache-size", str(bench.data_bytes(kind) * cache // 100),
+                                  "--json"], capture_output=True, text=True, check=True)
+            predicted = simulated_misses(json.loads(run.stdout), len(bench.files_of(kind)))
             runs = [bench.measured(kind, {"workers": base_workers, "cores": len(bench.cores), "cache": cache, "step": 0.005}) for _ in range(bench.arguments.rounds)]
             each = bench.data_bytes(kind) / len(bench.files_of(kind))
-            note(f"{kind}, {cache} %: predicted {simulated_misses(predicted):.3f}, measured {statistics.median(run[2] for run in runs) / each:.3f} "
+            note(f"{kind}, {cache} %: predicted {predicted:.3f}, measured {statistics.median(run[2] for run in runs) / each:.3f} "
                  f"({', '.join(f'{run[2] / each:.3f}' for run in runs)})")
 
 
-def simulated_misses(record):
+def simulated_misses(record, samples):
+    """Of the last epoch that is whole."""
     case, = record["cases"]
-    later = case["later_epochs"] or case["epochs"][-1]
-    return later["read_bytes"] / later["accessed_bytes"]
+    last = [epoch for epoch in case["epochs"] if epoch["accesses"] > 0.9 * samples][-1]
+    return last["read_bytes"] / last["accessed_bytes"]
 
 
 def main():

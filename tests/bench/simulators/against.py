@@ -16,7 +16,7 @@ import tempfile
 
 
 def epoch_rates(build, _):
-    """{set-up: epochs a second}."""
+    """{configuration: epochs a second}."""
     return {each["set_up"]: 1 / min(each["seconds_an_epoch"]) for each in run(build, "epoch_simulator_bench", "--epochs", "2", "--rounds", "2")}
 
 

@@ -11,7 +11,7 @@
 namespace dsanalyze::bench {
 namespace {
 
-constexpr double mean_bytes = 10'000;  // small, so that the real cache of a set-up takes little memory
+constexpr double mean_bytes = 10'000;  // small, so that the real cache of a configuration takes little memory
 constexpr double epoch_seconds = 1.0;  // about
 constexpr double close_within = 0.10;
 

@@ -9,7 +9,7 @@
 
 namespace dsanalyze::bench {
 
-/// A set-up drawn at random, its samples, and what the closed form knows of it.
+/// A configuration drawn at random, its samples, and what the closed form knows of it.
 struct SimulatorCase {
   std::uint64_t number = 0;
   bool close = false;  ///< F, P and G were drawn within 10 % of each other

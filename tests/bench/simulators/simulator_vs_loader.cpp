@@ -2,10 +2,10 @@
 //
 //   simulator_vs_loader [--seeds development|held-out] [--cases N] [--from N] [--only N] [--jobs N] [--json FILE]
 //
-// Draws N (210) set-ups by the set's seed, a third of them with F, P and G within 10 % of each other, runs each for four epochs, then its fetch and
-// its prep alone for the verdict, and predicts all of it. Devices only wait, so some set-ups run at once (--jobs, 3). Where others use the machine,
-// run it under `chrt -f 10`: its threads take a few percent of a core, but must wake in time. The models were built with the set "development";
-// "held-out" is for one run at the end.
+// Draws N (210) configurations by the set's seed, a third of them with F, P and G within 10 % of each other, runs each for four epochs, then its
+// fetch and its prep alone for the verdict, and predicts all of it. Devices only wait, so some configurations run at once (--jobs, 3). Where others
+// use the machine, run it under `chrt -f 10`: its threads take a few percent of a core, but must wake in time. The models were built with the set
+// "development"; "held-out" is for one run at the end.
 
 #include <array>
 #include <atomic>
@@ -268,15 +268,15 @@ int run(const std::vector<std::string>& words) {
   for (const std::string& failure : failures) fmt::print("{}\n", failure);
   std::ranges::sort(rows, {}, [](const Row& row) { return row.drawn.number; });
   fmt::print("\nseed set {} ({}), {} jobs at once; errors of steady-state samples/s against the real loader, in %\n\n", seeds, seed, jobs);
-  fmt::print("| set-ups | number | simulator: median | 95 % | worst | closed form: median | 95 % | worst | verdict right | closed form's |\n");
+  fmt::print("| configurations | number | simulator: median | 95 % | worst | closed form: median | 95 % | worst | verdict right | closed form's |\n");
   fmt::print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
   summarise("all", rows, std::nullopt);
   summarise("F, P, G within 10 %", rows, true);
   summarise("others", rows, false);
-  fmt::print("\nvoid runs (threads woke late for more than {:.1f} % of the time), repeated: {}; set-ups all of whose runs were void: {}\n",
+  fmt::print("\nvoid runs (threads woke late for more than {:.1f} % of the time), repeated: {}; configurations all of whose runs were void: {}\n",
              100 * most_late_share, void_runs.load(),
              std::ranges::count_if(rows, [](const Row& row) { return row.full.late_share > most_late_share; }));
-  fmt::print("\nhits and misses other than the real cache's: {} set-ups\n", std::ranges::count(rows, false, &Row::same_hits));
+  fmt::print("\nhits and misses other than the real cache's: {} configurations\n", std::ranges::count(rows, false, &Row::same_hits));
   if (arguments.has("--json")) {
     std::vector<std::string> records;
     records.reserve(rows.size());

@@ -18,7 +18,7 @@ JobRecord job_that_prepared(const std::vector<std::uint64_t>& prepared) {
 
 }  // namespace
 
-TEST_CASE("how often a sample was prepared: by each job for itself, or once for all whoever did how much") {
+TEST_CASE("how often a sample was prepared: by each job for itself, or once for all, whichever job did how much") {
   CHECK(preparations_per_sample({job_that_prepared({100, 100}), job_that_prepared({100, 100})}, 999) == 2);
   CHECK(preparations_per_sample({job_that_prepared({50, 40}), job_that_prepared({50, 60})}, 999) == 1);
   CHECK(preparations_per_sample({job_that_prepared({60}), job_that_prepared({50})}, 999) == doctest::Approx(1.1));

@@ -56,7 +56,7 @@ TEST_CASE("ranks read back with what each did, N and what they had in common") {
   CHECK(read.settings.network_bytes_per_s == 5e9);
 }
 
-TEST_CASE("one rank's record travels by itself, unknown fields are refused there, and a name that is not UTF-8 hurts nobody") {
+TEST_CASE("one rank's record travels by itself, unknown fields are refused there, and a name that is not UTF-8 does no harm") {
   RankRecord rank = test::full_ranks()[1];
   const std::string text = to_json(rank);
   CHECK(to_json(rank_from_json(text, "rank 1")) == text);

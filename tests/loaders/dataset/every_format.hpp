@@ -68,7 +68,7 @@ class RealDataset {
   std::map<SampleId, std::string> m_bad;
 };
 
-/// JPEG, PNG and WebP by turns.
+/// JPEG, PNG and WebP in rotation.
 inline std::vector<std::byte> some_image(int number) {
   const int width = 12 + number;
   if (number % 3 == 0) return test::encode_picture({width, 10});

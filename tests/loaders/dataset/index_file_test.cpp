@@ -146,7 +146,7 @@ TEST_CASE("an index is read from bytes alone, at an address that suits its recor
   CHECK_THROWS_AS(parse_index_bytes({place + 1, content.size()}, words), Error);
 }
 
-TEST_CASE("an index crosses to another process in memory that nobody can change") {
+TEST_CASE("an index crosses to another process in memory that no process can change") {
   MemorySegment shared = share_index(*small_index());
   const auto copy = [](const MemorySegment& segment) { return FileDescriptor(::fcntl(segment.descriptor(), F_DUPFD_CLOEXEC, 0)); };
   CHECK(shared.future_writers_forbidden());

@@ -52,7 +52,7 @@ bool has_direct_io(const DatasetIndex& index) {
   return file.valid();
 }
 
-/// Why the engine cannot be had here; "" when it can.
+/// Why the engine is not available here; "" when it is.
 std::string refusal(Engine engine, const DatasetIndex& index) {
   const bool is_uring = engine == Engine::uring || engine == Engine::uring_direct;
   if (is_uring && !uring_support().usable) return "io_uring: " + uring_support().reason;

@@ -102,7 +102,7 @@ TEST_CASE("of the files that are kept, the one unused for longest goes first, an
   CHECK(KeptFiles::most_files() <= 64);
 }
 
-TEST_CASE("stretches that are dropped behind cover the file up to the reads that may be under way, and nothing of those") {
+TEST_CASE("stretches that are dropped behind cover the file up to the reads that may be in flight, and nothing of those") {
   DropMark mark;
   constexpr std::uint64_t span = 4 << 20;
   constexpr std::uint64_t length = 100'000;

@@ -138,7 +138,7 @@ TEST_CASE("a folder or a pipe in a file's place ends in an error of the system")
   const auto index = data.index();
   std::filesystem::create_directories(data.folder().root() / "folder");
   REQUIRE(::mkfifo((data.folder().root() / "pipe").c_str(), 0600) == 0);
-  // Held open, so that whoever opens it for reading need not wait for a writer.
+  // Held open, so that a thread that opens it for reading need not wait for a writer.
   const FileDescriptor writer(::open((data.folder().root() / "pipe").c_str(), O_RDWR | O_CLOEXEC));
   with_each(index, [](auto& fetched) {
     CHECK(fetched[0].status.ok());

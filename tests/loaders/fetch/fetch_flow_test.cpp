@@ -173,7 +173,7 @@ TEST_CASE("a slow rate spaces large samples whose turns lie hours ahead") {
   for (int turn = 0; turn < 10; ++turn) CHECK(desk.turn_of(job) == to_nanoseconds(1 + 400.0 * turn));
 }
 
-TEST_CASE("an engine goes away with requests waiting, under way, done and lent") {
+TEST_CASE("an engine goes away with requests waiting, in flight, done and lent") {
   FileDataset data;
   const auto index = small_files(data, 60);
   std::vector<FetchRequest> requests;

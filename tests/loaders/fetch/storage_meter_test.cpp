@@ -12,7 +12,7 @@ namespace {
 
 using testing::TemporaryFolder;
 
-/// A made-up /proc and /sys.
+/// A synthetic /proc and /sys.
 class FakeSystem : public TemporaryFolder {
  public:
   explicit FakeSystem(const std::string& mount_line) {
@@ -34,7 +34,7 @@ TEST_CASE("on a disk the process's own counter is used, with the block layer's b
   CHECK(meter.device_bytes() == 2000 * 512);
 }
 
-/// A made-up ext4 on the disk 7:0, which is called `disk`.
+/// A synthetic ext4 on the disk 7:0, which is called `disk`.
 class FakeDisk : public FakeSystem {
  public:
   explicit FakeDisk(const std::string& disk) : FakeSystem("30 20 7:0 / /data rw - ext4 /dev/" + disk + " rw") { link("sys/dev/block/7:0", disk); }

@@ -33,7 +33,7 @@ struct MemoryFolder {
   std::filesystem::path path;
 };
 
-/// A dataset of classes a, b and c, where b lies on a made-up filesystem of its own.
+/// A dataset of classes a, b and c, where b lies on a synthetic filesystem of its own.
 class TwoFilesystems : public DatasetFolder {
  public:
   explicit TwoFilesystems(const std::string& filesystem) {

@@ -109,7 +109,7 @@ TEST_CASE("what a peer does not give is asked of the next, and read from storage
   CHECK(engine->redirected() == 3 * 2 + 3 + 6);
 }
 
-TEST_CASE("samples are read aside from storage while the loader has none under way") {
+TEST_CASE("samples are read aside from storage while the loader has none in flight") {
   FileDataset data;
   const auto index = twelve_files(data);
   FakePeers peers(8, well_served);

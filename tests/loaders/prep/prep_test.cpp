@@ -170,7 +170,7 @@ TEST_CASE("null prep writes nothing, takes no time and keeps the shape") {
   CHECK(output == std::vector<std::byte>(like.sample_bytes(), std::byte{9}));
 }
 
-TEST_CASE("emulated prep waits on the first free of the server's cores, whoever asks") {
+TEST_CASE("emulated prep waits on the first free of the server's cores, whichever job asks") {
   ManualTiming timing;
   DeviceLane cores[2];
   const TensorShape like = TensorShape::images(DType::uint8, Layout::nchw, 1, 3, 8, 8);

@@ -166,7 +166,7 @@ void Simulation::apply(const StagingFault& fault) {
 
 void Simulation::departed(const StagingRound& round) {
   result.late += round.late.size();
-  for (const std::uint32_t place : round.vacated) {  // whoever still needs something of it will miss it
+  for (const std::uint32_t place : round.vacated) {  // a job that still needs something of it will miss it
     view->map_page(place, nullptr);
     view->map_slab(place, nullptr);
     for (SimulatedJob& job : jobs) tell(job, {place, nullptr, nullptr});

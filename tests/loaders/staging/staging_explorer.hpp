@@ -41,8 +41,8 @@ enum class StagingAppetite : std::uint8_t {
   all   ///< as many as it may hold, unless no epoch is open
 };
 
-/// One schedule: who runs next is drawn from the seed, or, with `preemptions`, whoever runs goes on until it waits, but at these steps the next one
-/// takes over.
+/// One schedule: who runs next is drawn from the seed, or, with `preemptions`, the one that runs goes on until it waits, but at these steps the next
+/// one takes over.
 struct StagingSchedule {
   StagingFacts facts;
   std::uint64_t epochs = 1;
@@ -72,8 +72,8 @@ struct StagingRun {
   StagingCoverage coverage;
 };
 
-/// Runs takers, fillers and the keeper over plain memory, one protocol step at a time, and checks after each that no batch is read before it is
-/// whole or overwritten before all live jobs released it, that every live job gets every batch once and in order, that memory stays within its
+/// Runs consumers, producers and the coordinator over plain memory, one protocol step at a time, and checks after each that no batch is read before
+/// it is whole or overwritten before all live jobs released it, that every live job gets every batch once and in order, that memory stays within its
 /// bound and that all comes to an end.
 StagingRun explore(const StagingSchedule& schedule);
 

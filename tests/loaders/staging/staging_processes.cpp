@@ -35,7 +35,7 @@ struct Introduction {
 };
 
 void tell(int socket, Introduction introduction, const std::vector<int>& segments) {
-  // Nothing is lost when nobody listens any more.
+  // Nothing is lost when no process listens any more.
   static_cast<void>(send_message(socket, std::as_bytes(std::span(&introduction, 1)), segments, patience()).ok());
 }
 

@@ -164,7 +164,7 @@ TEST_CASE("kills drawn at random, of one or two of three processes, cost the oth
   }
 }
 
-TEST_CASE("a stopped process is waited for: no takeover, and nobody misses or repeats a batch when it goes on") {
+TEST_CASE("a stopped process is waited for: no takeover, and no job misses or repeats a batch when it goes on") {
   GroupOfProcesses group(facts_of_group(3), shared_epochs, {{Deed::stop, 0, {}, 2}});
   REQUIRE(group.start_all());
   REQUIRE(group.survey_until([&] { return group.late > 0; }));

@@ -68,7 +68,7 @@ std::string table(const std::array<std::uint64_t, staging_steps>& counts) {
   return text;
 }
 
-TEST_CASE("without faults every job gets every batch once and in order, each is made once, and nobody oversleeps") {
+TEST_CASE("without faults every job gets every batch once and in order, each is made once, and no job oversleeps") {
   StagingCoverage coverage;
   for (std::uint64_t seed = 0; seed < seeds(2000); ++seed) {
     const StagingRun run = checked(drawn(seed), coverage);
@@ -242,7 +242,7 @@ TEST_CASE("a job that is stopped is waited for, told of by the others, and never
   check_covered(coverage.taken, StagingStep::broadcast_retry);
 }
 
-TEST_CASE("a job that writes garbage over what it shares harms nobody else") {
+TEST_CASE("a job that writes garbage over what it shares harms no other job") {
   StagingCoverage coverage;
   for (const Misfortune kind : {Misfortune::garbage_page, Misfortune::rewind_page, Misfortune::lying_page, Misfortune::garbage_slab}) {
     std::uint64_t found = 0;

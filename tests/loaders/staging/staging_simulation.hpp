@@ -49,7 +49,7 @@ class Actor {
   [[nodiscard]] virtual StagingStep next_step() const = 0;
 
   Simulation& simulation;
-  const std::uint32_t job;  ///< number in `jobs`; nobody: the coordinator's
+  const std::uint32_t job;  ///< number in `jobs`; `nobody`: the coordinator's
   bool done = false;
   bool asleep = false;
   std::optional<StepResult> about_to_wait;

@@ -88,7 +88,7 @@ TEST_CASE("slots begin on 4 KiB boundaries behind the headers and do not overlap
   }
 }
 
-TEST_CASE("nobody else can write what a process shares, and what anybody could write is not attached") {
+TEST_CASE("no other process can write what a process shares, and what any could write is not attached") {
   const MemorySegment page = staging::make_page();
   void* const writable = ::mmap(nullptr, sizeof(staging::ControlPage), PROT_READ | PROT_WRITE, MAP_SHARED, page.descriptor(), 0);
   CHECK(writable == MAP_FAILED);

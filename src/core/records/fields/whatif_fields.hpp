@@ -193,7 +193,7 @@ struct Fields<WhatIfResult> {
   static void write_attained(Json& object, const R& record);
   static void read_attained(JsonObject& object, R& record);
   static void check(const JsonObject& object, const R& record) {
-    if (record.answers.empty()) object.fail("answers", "found an empty list, expected at least the set-up as measured");
+    if (record.answers.empty()) object.fail("answers", "found an empty list, expected at least the configuration as measured");
   }
   static constexpr std::tuple list{SchemaField{"dsanalyze.whatif/1", "dsanalyze whatif"},
                                    field("tool", &R::tool),

@@ -184,7 +184,7 @@ class TheCheckItself(unittest.TestCase):
         self.assertTrue(broken_links(readme, "[x](CONTRIBUTING.md#no-such-heading)"))
         self.assertFalse(broken_links(readme, "[x](LICENSE) [y](https://example.org)"))
         self.assertTrue(missing_paths("see `src/nowhere/x.cpp`"))
-        self.assertFalse(missing_paths("write `src/cli/NAME.cpp` beside `tests/house/check_docs.py`"))
+        self.assertFalse(missing_paths("write `src/cli/NAME.cpp` beside `tests/repository/check_docs.py`"))
 
     def test_unknown_commands_and_options_are_found(self):
         def ask(*words):

@@ -1,4 +1,4 @@
-"""What the checks of the house share: where the repository is and which files are its own."""
+"""What the checks of the repository have in common: where the repository is and which files are its own."""
 
 import pathlib
 

@@ -15,7 +15,7 @@ SCRIPTS = ["scripts/setup", "scripts/demo", "scripts/test", "scripts/lint", "scr
 
 class Scripts(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="dsanalyze-house-")
+        folder = tempfile.TemporaryDirectory(prefix="dsanalyze-scripts-")
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
         self.path = self.folder / "bin"
