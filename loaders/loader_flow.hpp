@@ -64,7 +64,7 @@ struct LoaderFlow {
   void notify_all();
   /// Items whose bytes are there go to the workers, or wait in the window for their batch.
   void hand_over(std::span<const LoaderWork> items);
-  /// So many misses are in flight no more.
+  /// So many misses are no longer in flight.
   void settle(std::size_t count);
   /// The buffer of an item goes back to the engine.
   void give_back(const LoaderWork& item);

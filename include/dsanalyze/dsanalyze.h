@@ -53,7 +53,7 @@ enum {
   DSA_END = 2,         ///< no batch will come any more: the group has ended, this job had all its epochs, or it has left
   DSA_BUSY = 3,        ///< as many batches as this job may hold are not released
   DSA_INVALID = 4,     ///< an argument makes no sense, or is no client; nothing was done
-  DSA_NO_GROUP = 5,    ///< nobody answers at the address
+  DSA_NO_GROUP = 5,    ///< no process answers at the address
   DSA_REFUSED = 6,     ///< the group has other terms than were asked for, or does not take this job: dsa_last_error() says what differs
   DSA_LOST = 7,        ///< the coordinator is gone, and the group with it
   DSA_EXPELLED = 8,    ///< this job was put out of its group: its process wrote over what it shares, or was taken for gone

@@ -78,7 +78,7 @@ enum class ReadAhead {
 };
 
 struct FetchOptions {
-  int concurrency = 16;       ///< requests in flight at once
+  int concurrency = 16;       ///< requests in flight
   int rings = 1;              ///< io_uring: threads, each with a ring and its share of `concurrency`
   std::size_t capacity = 64;  ///< places: in flight or lent
   ReadMode read_mode = ReadMode::buffered;

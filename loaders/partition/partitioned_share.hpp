@@ -18,9 +18,8 @@ namespace dsanalyze {
 
 /// One rank's part of a data-parallel job on several servers: which samples it trains, which it keeps, and whom it asks for the others.
 /// - none: slices of each global mini-batch; each cache keeps what comes by; no peer is asked.
-/// - partitioned [CoorDL, section 4.2]: in the first epoch samples are dealt so that the caches fill alike; at its end the ranks tell one another
-/// what
-///   they hold, and what no rank holds and one has room for is adopted. Then slices; a miss asks the holder.
+/// - partitioned [CoorDL, section 4.2]: in the first epoch samples are dealt so that the caches fill alike; at its end the ranks tell one
+///   another what they hold, and what no rank holds and one has room for is adopted. Then slices; a miss asks the holder.
 /// - locality [Yang-Cong, section V]: the same first epoch; then each trains what it holds, and what balances the parts moves.
 /// Before each epoch the ranks agree on who is alive, and whether it is one more: begin_epoch() gives end when one of them has had enough. What a
 /// lost rank was to train of its last epoch is trained by none; the next epoch is the survivors'. A rank may be lost while an epoch begins, too: it

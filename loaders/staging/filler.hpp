@@ -24,7 +24,7 @@ class Filler {
   void publish(const StagingClaim& claim, const StagedFacts& facts);
   void wake(Waiter& waiter);
 
-  /// Whether the slot's batch is published, and no job has announced it. This and withdraw() when no other call is in flight.
+  /// Whether the slot's batch is published, and no job has announced it. This and withdraw() only while no other call runs.
   [[nodiscard]] bool unannounced(std::uint32_t slot) const;
   /// Takes such a batch back, unless a job has announced it meanwhile. To be followed by wake().
   void withdraw(std::uint32_t slot);

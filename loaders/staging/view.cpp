@@ -69,8 +69,8 @@ bool View::held(Sequence sequence) const {
     const ControlPage* const there = page(nth(left, 0));
     if (there == nullptr) return true;  // it is not introduced yet, and may be reading
     if (there->state.load(std::memory_order_seq_cst) == PageState::joining) continue;
-    // Together with the consumer's announce and look, in one total order with retract and this: either the job does not find the batch, or it is seen
-    // here.
+    // Together with the consumer's announce and look, in one total order with retract and this: either the job does not find the batch, or it is
+    // seen here.
     if (there->released.load(std::memory_order_seq_cst) <= sequence && sequence < there->taking.load(std::memory_order_seq_cst)) return true;
   }
   return false;

@@ -227,7 +227,7 @@ std::vector<AdviceRecord> advise(const RateModel& model) {
   if (!base.ingestion) {
     list.push_back(
         advice("measure-accelerator",
-               fmt::format("Find out what the accelerators can consume [G]: whether anything is to be gained depends on it; {} of the data side.",
+               fmt::format("Find out what the accelerators can consume [G]: whether anything is to be gained depends on it; {} on the data side.",
                            binding_sentence(base.rule.resource, base)),
                rates_as_evidence(base)));
     return list;

@@ -10,8 +10,8 @@
 namespace dsanalyze::whatif {
 namespace {
 
-/// Without G, "binds" is only said of the data side.
-std::string of_the_data_side(const Evaluation& base) { return base.ingestion ? "" : " of the data side (G is not known)"; }
+/// Without G, the bottleneck is only that of the data side.
+std::string of_the_data_side(const Evaluation& base) { return base.ingestion ? "" : " on the data side (G is not known)"; }
 
 /// "nothing" or "little", as sure as the advice for the same change is, and what an answer far beyond what was measured is.
 struct Surety {
@@ -82,7 +82,7 @@ WhatIfFound find_accelerators(const RateModel& model, const Evaluation& base) {
   const Resource data = base.fetch.value < base.prep.value ? Resource::io : Resource::cpu;
   const double feed = std::min(base.fetch.value, base.prep.value);
   if (!base.ingestion) {
-    found.then = fmt::format("G is not known, so how many can be fed cannot be said; {} of the data side", binding_sentence(data, base));
+    found.then = fmt::format("G is not known, so how many can be fed cannot be said; {} on the data side", binding_sentence(data, base));
     return found;
   }
   if (!model.accelerators) {

@@ -193,13 +193,13 @@ class CpuTrainer final : public Trainer {
   PooledInputs m_inputs;
   ReferenceNetwork<Real> m_network;
   LossHistory m_history;
-  std::vector<Batch> m_batches;  ///< of the step that is gathered or in flight
+  std::vector<Batch> m_batches;  ///< of the step that is gathered or running
   GradientSum<Real> m_total;
   std::vector<double> m_of_ranks;
   std::vector<Lane> m_lanes;
   std::atomic<bool> m_stop{false};
   std::atomic<std::uint32_t> m_pending{0}, m_ended{0};
-  std::exception_ptr m_error;  ///< of the step that is in flight, which then never ends
+  std::exception_ptr m_error;  ///< of the running step, which then never ends
   bool m_under_way = false;
   std::size_t m_given = 0;
   Nanoseconds m_begin = 0, m_end = 0, m_last_end = 0;

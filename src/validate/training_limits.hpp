@@ -24,7 +24,7 @@ double settling_seconds(const WhatIfChange& change);
 /// Memory and storage that a training has which is run with the change of an answer. Construct it, run the training, destroy it.
 ///
 /// The data lies in memory where all of it fits there, as it does after a training's first epoch. With memory for the page cache (--cache-size) this
-/// process is in a cgroup of memory meanwhile, with what it starts: the data leaves the page cache and is read into the group's twice, in
+/// process is in a memory cgroup meanwhile, with what it starts: the data leaves the page cache and is read into the cgroup's twice, in
 /// random order, as two epochs do. A thread holds the group to that size beside what processes take themselves. Until `start_seconds` have passed the
 /// group has a GiB more, so that a process that grows does not evict the data. With a slower storage, the process is in a group whose reads are
 /// limited. Without root or files this is refused; limits_refused() says so before. Threads: construct and destroy on one. Throws Error where it is

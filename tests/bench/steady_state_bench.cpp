@@ -1,9 +1,8 @@
 // What the loader takes from the system once it runs: allocations, page faults, memory.
 //
 //   steady_state_bench allocations [DATASET] [--samples N] [--json FILE]   calls of malloc in the whole process over N samples (1,000,000), by
-//   configuration;
-//                                                                          those over real files need a DATASET, small enough to stay in the page
-//                                                                          cache
+//                                                                          configuration; those over real files need a DATASET, small enough to
+//                                                                          stay in the page cache
 //   steady_state_bench epochs DATASET [--epochs N] [--json FILE]           resident memory, epoch after epoch (100): MinIO at 35 %, real prep
 
 #include <dlfcn.h>

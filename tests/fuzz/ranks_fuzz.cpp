@@ -25,7 +25,7 @@ transport::OwnSide side_of(std::uint32_t rank) {
   return transport::own_side(facts);
 }
 
-/// No peer gets in by bytes that do not know the key, in pieces of any size; what it is answered is a nonce at most.
+/// No peer gets in by bytes that are made without the key, in pieces of any size; what it is answered is a nonce at most.
 void check_handshake(Handshake shake, std::span<const std::byte> bytes) {
   std::size_t answered = shake.output().size();
   const std::size_t first = answered;

@@ -272,7 +272,7 @@ TEST_CASE("without G the answers are the data side's and accelerators cannot be 
   CHECK(result.answers[0].samples_per_s == doctest::Approx(400));
   CHECK(has_code(result.findings, "data-side-only"));
   CHECK(has_code(result.advice, "measure-accelerator"));
-  CHECK(says(found_for(model, "cache").then, "of the data side"));
+  CHECK(says(found_for(model, "cache").then, "on the data side"));
   WhatIfQuestion question;
   question.accelerator_speeds = {2};
   CHECK_THROWS_AS(answer(model, question), UsageError);

@@ -47,7 +47,7 @@ TEST_CASE("of a dependent group it is told to how many jobs each prepared sample
   CHECK(text.find("in batches of 32 where a job does not say") != std::string::npos);
 }
 
-TEST_CASE("a group that no job came to is reported shortly") {
+TEST_CASE("a group that no job came to is reported briefly") {
   ShareResult result = test::full_share();
   result.jobs.clear();
   result.commands.clear();

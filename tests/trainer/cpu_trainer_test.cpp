@@ -272,7 +272,7 @@ TEST_CASE("a step is handed out in as many parts as the caller has room for, wit
   CHECK(trainer->training()->steps == 3);
 }
 
-TEST_CASE("a trainer with a step in flight, or half gathered, ends cleanly") {
+TEST_CASE("a trainer with a step that runs, or is half gathered, ends cleanly") {
   ToyBatches toys(DType::float32, Layout::nchw, 600);
   const Batch whole = toys.batch(0, 600);
   const auto under_way = make_cpu_trainer(toy_options(toys, Precision::float64), system_timing());

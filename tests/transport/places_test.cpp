@@ -8,7 +8,7 @@
 namespace dsanalyze::transport {
 namespace {
 
-TEST_CASE("A buffer's memory is asked for by its consumer, once, and what came into it stays") {
+TEST_CASE("A buffer's memory is asked for by the thread that took it, once, and what came into it stays") {
   Places places(2, 20'000);
   std::array<std::uint32_t, 2> numbers{};
   REQUIRE(places.take(numbers));

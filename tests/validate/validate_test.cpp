@@ -162,7 +162,7 @@ TEST_CASE("without a time budget as many configurations run as fit into three mi
   CHECK(plan.left_out > 0);
   CHECK(plan.order.size() + plan.left_out == result.answers.size());
   CHECK(plan.order[0] == 0);
-  // The profile is bound by fetch: one whose bottleneck is prep and one whose is the accelerators come before any more of fetch.
+  // The profile is bound by fetch: one whose bottleneck is prep and one where it is the accelerators come before any more of fetch.
   CHECK(result.answers[plan.order[1]].bottleneck != result.answers[0].bottleneck);
   CHECK(result.answers[plan.order[2]].bottleneck != result.answers[plan.order[1]].bottleneck);
   CHECK(result.answers[plan.order[2]].bottleneck != result.answers[0].bottleneck);

@@ -61,7 +61,7 @@ class OutputFile {
   std::uint64_t m_written = 0;
 };
 
-/// One conversion in flight: what it works from, what it counts. Threads: any.
+/// One running conversion: what it works from, what it counts. Threads: any.
 class ConvertRun {
  public:
   ConvertRun(const DatasetIndex& source, const ConvertOptions& options, EventSink& events, const std::stop_token& stop);

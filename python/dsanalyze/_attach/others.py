@@ -63,7 +63,10 @@ def follow(module):
     for name in classes[module.__name__]:
         kind = vars(module).get(name)
         if isinstance(kind, type) and hasattr(kind, '__iter__') and not isinstance(kind.__iter__, _Pass):
-            kind.__iter__ = _Pass(kind.__iter__)
+            try:
+                kind.__iter__ = _Pass(kind.__iter__)
+            except TypeError:  # A class that is no Python class cannot be changed.
+                pass
 
 
 class _Stream(Stream):

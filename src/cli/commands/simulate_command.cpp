@@ -36,7 +36,7 @@ std::vector<IndexRecord> records_of(AccessTraceReader& trace) {
   return records;
 }
 
-/// An epoch in flight when the recording ended says nothing of a whole one.
+/// An epoch that was not complete when the recording ended says nothing of a whole one.
 void drop_unfinished_epoch(SimulateResult& result) {
   const std::vector<EpochCounts>& epochs = result.recorded->epochs;
   if (epochs.size() < 2) return;

@@ -80,7 +80,7 @@ constexpr std::array profile_rows{
                 .sets<&S::io, Named<IoEngine>>()
                 .ranks_own(),
             "loader", "[pread] (threads), [uring] (io_uring) or [auto] (threads where the jobs prepare, else io_uring)"),
-    loading(option("--io-depth", "N", "reads in flight at once ({default})")
+    loading(option("--io-depth", "N", "reads in flight ({default})")
                 .sets<&S::fetch_concurrency, Whole<1, 256>>()
                 .decides("fetch_concurrency")
                 .ranks_own(),

@@ -17,7 +17,7 @@
 namespace dsanalyze::cli {
 namespace {
 
-/// Of the 30 s that a search may take; the rest is for the closed form and for a simulation in flight.
+/// Of the 30 s that a search may take; the rest is for the closed form and for a simulation that is still running.
 constexpr double most_simulation_seconds = 25;
 
 /// The profile's "emulated:v100" or "v100" where the list has it.

@@ -57,7 +57,7 @@ struct TraceEventsSummary {
 std::size_t room_for_spans(std::size_t most_events);
 
 /// Writes the run as Chrome's trace events in JSON, which Perfetto and chrome://tracing open: one process; a track each for the epochs, the sampler,
-/// each prep worker, each read in flight at once and each accelerator; counters; an instant at each epoch's end. Complete events ("X"), properly
+/// each prep worker, each read in flight and each accelerator; counters; an instant at each epoch's end. Complete events ("X"), properly
 /// nested on each track, in ascending time from time 0, floored to 1/8 microsecond: exact in binary, so readers that multiply by 1000 see the same
 /// nesting. Written piece by piece; whole or not at all. Memory: that of the longest track's spans once more. Throws Error naming path and cause.
 TraceEventsSummary write_trace_events(const std::filesystem::path& path, const TracedRun& run, std::size_t most_events);

@@ -53,8 +53,9 @@ std::string stall_sentence(const ProfileResult& result) {
   const std::string prep = format_share(result.stalls->prep.fraction);
   const std::string fetch = format_share(result.stalls->fetch.fraction);
   if (const auto& rest = result.stalls->interference)
-    return fmt::format(": {} of each epoch for prep and {} for fetch, and interference takes {}", prep, fetch, format_share(rest->fraction));
-  return fmt::format(": {} of each epoch for prep and {} for fetch", prep, fetch);
+    return fmt::format(": the accelerators wait {} of each epoch for prep and {} for fetch, and interference takes {}", prep, fetch,
+                       format_share(rest->fraction));
+  return fmt::format(": the accelerators wait {} of each epoch for prep and {} for fetch", prep, fetch);
 }
 
 std::string data_side_verdict(const ProfileResult& result) {

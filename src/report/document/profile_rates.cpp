@@ -140,7 +140,7 @@ Section storage_section(ProfileViews views) {
       chart.series.push_back(std::move(series));
     }
     section.blocks.emplace_back(Figure{views.size() > 1 ? view.label : "",
-                                       "What storage delivers depends on how much is asked for at a time and how many reads are in flight at once.",
+                                       "What storage delivers depends on how much is asked for at a time and how many reads are in flight.",
                                        {std::move(chart)},
                                        std::move(table)});
   }

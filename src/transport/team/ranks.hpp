@@ -45,7 +45,7 @@ struct RankFacts {
   void validate() const;
 };
 
-/// Descriptors that join_ranks() takes for good, and those that strangers and connections in flight may take beside.
+/// Descriptors that join_ranks() takes for good, and those that strangers and connections being set up may take beside.
 std::uint64_t rank_descriptors(const RankFacts& facts);
 constexpr std::uint64_t passing_descriptors = 256;
 
@@ -127,7 +127,7 @@ class Ranks {
   /// every call gives io, at once; a later agreement changes nothing in that. Otherwise as collective(). Threads: one at a time, any beside
   /// collective().
   virtual Collective& training() = 0;
-  /// Every round of training() that is in flight ends soon with cancelled, and every later one. Threads: any.
+  /// Every round of training() that is running ends soon with cancelled, and every later one. Threads: any.
   virtual void stop_training() = 0;
   virtual PeerSource& peers() = 0;
   /// From now on others are served from this; nullptr: nothing is held. Returns when nothing of what was held before is in use any more, after about

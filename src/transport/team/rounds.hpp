@@ -102,7 +102,7 @@ class Rounds final : public Collective {
   Exchange m_exchange;
   RankMask m_taking_part;
   std::uint64_t m_next = 1;  ///< round
-  /// Of the agreement in flight, with its epoch. Kept from call to call: who was excluded once is not taken back, for others may have gone by that.
+  /// Of the running agreement, with its epoch. Kept from call to call: who was excluded once is not taken back, for others may have gone by that.
   std::optional<std::pair<std::uint64_t, RankMask>> m_mask;
   std::optional<std::pair<std::uint64_t, RankMask>> m_told;  ///< the last mask, with its epoch
   std::mutex m_mutex;

@@ -2,9 +2,10 @@
 
 usage: beside_traceml.py PROGRAM --repositories FOLDER --photos FOLDER --work FOLDER --python PYTHON [--only NAMES] [--rounds N] [--json FILE]
 
-The scripts are those of public_scripts.json, each with so few epochs that it ends within about a minute. Each is run alone, by `traceml run --mode summary`, and by
-`dsanalyze profile --passive`, in turn, --rounds times; the seconds are those of the whole command. What TraceML says is its final summary; what dsanalyze says without changing
-the run is what --passive prints. PYTHON is one with torch and traceml-ai. Let nothing else run.
+The scripts are those of public_scripts.json, each with so few epochs that it ends within about a minute. Each is run alone, by `traceml run --mode summary` as it is, by the
+same with the lines that TraceML's guide asks for (`init()` and `trace_step()`, in a copy of the script), and by `dsanalyze profile --passive`, interleaved, --rounds times.
+The seconds are those of the whole command. What TraceML says is its final summary; what dsanalyze says without changing the run is what --passive prints. PYTHON is one with
+torch and traceml-ai. Let nothing else run.
 """
 
 import argparse
@@ -27,6 +28,15 @@ SHORT = {
     "examples-super-resolution": ["--nEpochs", "2"],
     "torchvision-classification": ["--epochs", "3"],
     "gan-cgan": ["--n_epochs", "1"],
+}
+
+# Where a step of each begins and ends: the model, the first line of the step, and the line that comes after it.
+STEPS = {
+    "examples-vae": ("model", "        data = data.to(device)", "        if batch_idx % args.log_interval == 0:"),
+    "examples-imagenet": ("model", "        images = images.to(device, non_blocking=True)", "        # measure elapsed time"),
+    "examples-super-resolution": ("model", "        input, target = batch[0].to(device), batch[1].to(device)", "        print(\"===> Epoch[{}]({}/{}): Loss: {:.4f}\""),
+    "torchvision-classification": ("model", "        image, target = image.to(device), target.to(device)", "        if model_ema and i % args.model_ema_steps == 0:"),
+    "gan-cgan": ("generator", "        batch_size = imgs.shape[0]", "        print("),
 }
 
 
@@ -53,10 +63,28 @@ def traceml_command(arguments, words, logs, name):
     return [program, "run", "--mode", "summary", "--logs-dir", logs, "--run-name", name, words[0], "--args", *words[1:]]
 
 
+def with_steps(script, folder, words):
+    """The command of a copy of the script in which TraceML is told of each step; none where STEPS lacks it."""
+    if script["name"] not in STEPS:
+        return None
+    model, first, after = STEPS[script["name"]]
+    text = (folder / words[0]).read_text()
+    begin = text.index("\n" + first) + 1
+    end = text.index("\n" + after, begin) + 1
+    indent = first[:len(first) - len(first.lstrip())]
+    inner = "".join(f"    {line}" if line.strip() else line for line in text[begin:end].splitlines(keepends=True))
+    imports = text.index("import ") if text.startswith(("import ", "from ")) else text.index("\nimport ") + 1
+    future = text.rfind("from __future__")
+    imports = text.index("\n", future) + 1 if future >= 0 else imports
+    copy = folder / f"traceml_{pathlib.Path(words[0]).name}"
+    copy.write_text(text[:imports] + "import traceml_ai\ntraceml_ai.init(mode='auto')\n" + text[imports:begin] + f"{indent}with traceml_ai.trace_step({model}):\n" + inner + text[end:])
+    return [copy.name, *words[1:]]
+
+
 def summary_of(logs, name):
     """TraceML's final summary, or nothing."""
     found = sorted(pathlib.Path(logs).rglob("final_summary.json"))
-    found = [place for place in found if name in str(place)]
+    found = [place for place in found if name in place.parts]
     return json.loads(found[-1].read_text()) if found else None
 
 
@@ -66,14 +94,18 @@ def compared(arguments, script, places, work):
     words = [word.format(**places) for word in shortened(script)]
     alone = [arguments.python, *words]
     logs = work / "traceml"
-    seconds = {"alone": [], "traceml": [], "passive": []}
+    told = with_steps(script, folder, words)
+    seconds = {"alone": [], "traceml": [], "traceml with its lines": [], "passive": []}
     said = {}
     for number in range(arguments.rounds):
         name = f"{script['name']}-{number}"
         shutil.rmtree(logs / name, ignore_errors=True)
-        ways = {"alone": alone, "traceml": traceml_command(arguments, words, logs, name), "passive": [arguments.program, "profile", "--passive", "--quiet", "--", *alone]}
+        shutil.rmtree(logs / (name + "-steps"), ignore_errors=True)
+        ways = {"alone": alone, "traceml": traceml_command(arguments, words, logs, name),
+                "traceml with its lines": told and traceml_command(arguments, told, logs, name + "-steps"),
+                "passive": [arguments.program, "profile", "--passive", "--quiet", "--", *alone]}
         order = list(ways)
-        for way in order[number % 3:] + order[:number % 3]:
+        for way in order[number % 4:] + order[:number % 4]:
             if ways[way] is None:
                 continue
             took, run = timed(ways[way], folder, script)
@@ -83,8 +115,10 @@ def compared(arguments, script, places, work):
             seconds[way].append(took)
             if way == "passive":
                 said[way] = run.stderr.strip()[-2500:]
-            if way == "traceml":
-                said[way] = summary_of(logs, name) or run.stdout.strip()[-2500:]
+            if way.startswith("traceml"):
+                said[way] = summary_of(logs, name if way == "traceml" else name + "-steps") or run.stdout.strip()[-2500:]
+    if told:
+        (folder / told[0]).unlink()
     medians = {way: statistics.median(each) for way, each in seconds.items() if each}
     costs = {way: medians[way] / medians["alone"] - 1 for way in medians if way != "alone" and "alone" in medians}
     return {"name": script["name"], "command": " ".join(words), "seconds": seconds, "medians": medians, "costs": costs, "said": said}

@@ -2,8 +2,8 @@
 
 usage: other_loaders.py PROGRAM --photos FOLDER [--python PYTHON] [--only NAMES] [--time-budget S] [--json FILE]
 
-Each script decodes and resizes photographs (or reads synthetic samples, where the library has a format of its own) by its loader and trains a network of one layer; then it drains the same loader
-by itself, which gives the samples a second that P has to be. PYTHON is one with the libraries (PyPI); a library that is not there is a row that says so. Let nothing else run.
+Each script decodes and resizes photographs (or reads synthetic samples, where the library has a format of its own) by its loader and trains a network of one layer; before and after, it drains the same
+loader by itself: the mean is what P has to be. PYTHON is one with the libraries (PyPI); a library that is not there is a row that says so. Let nothing else run.
 """
 
 import argparse
@@ -140,29 +140,36 @@ train(Made(), watch=True)''',
 }
 
 
+def drained(command, environment):
+    """Samples a second, or what the script said in the end."""
+    run = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=300)
+    rate = next((float(line.split()[1]) for line in run.stdout.splitlines() if line.startswith("RATE")), None)
+    return rate if rate is not None else " ".join(run.stderr.strip().splitlines()[-1:])
+
+
 def measured(arguments, name, folder):
     script = folder / "train.py"
     script.write_text(COMMON + SCRIPTS[name])
     work = folder / "work"
     work.mkdir(exist_ok=True)
     environment = dict(os.environ, OMP_NUM_THREADS="1", XDG_STATE_HOME=str(folder))
-    rate = None
-    for _ in range(2):  # Workers of LitData die in the run that has written its dataset.
-        drained = subprocess.run([arguments.python, script, arguments.photos, work, "drain"], capture_output=True, text=True, check=False, env=environment, timeout=300)
-        rate = next((float(line.split()[1]) for line in drained.stdout.splitlines() if line.startswith("RATE")), None)
-        if rate is not None:
-            break
-    if rate is None:
-        return {"name": name, "not_run": " ".join(drained.stderr.strip().splitlines()[-1:])}
+    drain = [arguments.python, script, arguments.photos, work, "drain"]
+    before = drained(drain, environment)
+    if isinstance(before, str):
+        before = drained(drain, environment)  # Workers of LitData die in the run that has written its dataset.
+    if isinstance(before, str):
+        return {"name": name, "not_run": before}
     place = folder / "profile.json"
     place.unlink(missing_ok=True)
     run = subprocess.run([arguments.program, "profile", "--time-budget", f"{arguments.time_budget:g}s", "--quiet", "-o", place, "--", arguments.python, script, arguments.photos, work],
                          capture_output=True, text=True, check=False, env=environment, timeout=600)
+    after = drained(drain, environment)
+    rate = (before + after) / 2
     if not place.exists():
         return {"name": name, "known_prep": rate, "said": " ".join(run.stderr.strip().splitlines()[-1:])}
     record = json.loads(place.read_text())
     prep = (record["rates"]["P"] or {}).get("samples_per_s")
-    return {"name": name, "known_prep": rate, "prep": prep, "error": prep / rate - 1 if prep else None, "loader": record["loader"]["name"], "workers": record["loader"]["workers"],
+    return {"name": name, "known_prep": rate, "drains": [before, after], "prep": prep, "error": prep / rate - 1 if prep else None, "loader": record["loader"]["name"], "workers": record["loader"]["workers"],
             "verdict": (record.get("bottleneck") or {}).get("detail"), "waits": ((record.get("waits") or {}).get("data") or {}).get("fraction"),
             "fix": (record.get("fix") or {}).get("workers"), "findings": [finding["code"] for finding in record["findings"]]}
 
