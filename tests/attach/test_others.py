@@ -25,7 +25,15 @@ class _Base:
         return self.batches
 
 class DALIGenericIterator(_Base):
+    def __init__(self, batches):
+        super().__init__(batches)
+        self.first = DALIGenericIterator.__next__(self)
+    def reset(self):
+        self.at = 0
     def __next__(self):
+        if self.__dict__.get('first') is not None:
+            first, self.first = self.first, None
+            return first
         if self.at >= self.batches:
             raise StopIteration
         self.at += 1
@@ -119,7 +127,35 @@ for kind in (spdl.dataloader.DataLoader, Broken):
         print([x[0, 0].item() for x in kind(3)])
     except KeyError as error:
         print('caught', error)
+again = iter(loader)
+print(again is loader, len(again), next(again)[0]['data'][0, 0].item(), next(loader)[0]['data'][0, 0].item())
+again.reset()
+print([batch[0]['data'][0, 0].item() for batch in zip(*[loader] * 2) for batch in batch], len(list(loader)))
+
+class Doubled(DALIGenericIterator):
+    def __next__(self):
+        return [{'data': 2 * super().__next__()[0]['data']}]
+
+print([batch[0]['data'][0, 0].item() for batch in Doubled(3)])
+it = iter(DALIGenericIterator(3))
+print([len([batch for batch in it]) for _ in range(3)])
+generator = iter(spdl.dataloader.DataLoader(3))
+print(next(generator)[0, 0].item(), generator.close(), list(generator), type(generator).__name__)
+
+class Once(spdl.dataloader.DataLoader):
+    def __iter__(self):
+        if self.__dict__.setdefault('begun', 0):
+            raise RuntimeError('once only')
+        self.begun = 1
+        return super().__iter__()
+
+once = Once(2)
+try:
+    print(len(list(once)), len(list(once)))
+except RuntimeError as error:
+    print('caught', error)
 print(torch.rand(1).item())
+del again
 gone = weakref.ref(loader)
 del loader, batch
 print(gone() is None)
@@ -136,6 +172,39 @@ for x in spdl.dataloader.DataLoader(4):
         pathlib.Path(self.folder.name, 'spdl/dataloader/__init__.py').write_text('DataLoader = 3\nPyTorchDataLoader = list\n')
         output, _ = self.launch(self.text + 'import spdl.dataloader\nprint(spdl.dataloader.DataLoader)\nfor x in DataLoader(data(), 4):\n    step(x[0])\n', run(1000))
         self.assertEqual(output, '3\n')
+
+    def test_whatever_way_a_library_is_found_its_import_is_the_scripts(self):
+        before = f'''
+import importlib.abc, importlib.machinery, importlib.util, sys
+sys.path.insert(0, {self.folder.name!r})
+
+class Static(importlib.abc.MetaPathFinder):
+    class Loader:
+        create_module = staticmethod(lambda spec: None)
+        exec_module = staticmethod(lambda module: module.__dict__.update(DataLoader=Stubborn, __name__='other'))
+    def find_spec(self, name, path=None, target=None):
+        return importlib.machinery.ModuleSpec(name, Static.Loader) if name in ('spdl.dataloader', 'one_more') else None
+
+class Meta(type):
+    def __setattr__(cls, name, value):
+        raise AttributeError('sealed')
+
+class Stubborn(metaclass=Meta):
+    def __iter__(self):
+        return iter([])
+'''
+        text = '''
+sys.meta_path.insert(1, Static())
+for name in ('spdl.dataloader', 'spdl.dataloader', 'nothing'):
+    print(importlib.util.find_spec(name) is None)
+import spdl.dataloader
+import one_more
+print(list(spdl.dataloader.DataLoader()), one_more.__name__)
+for x in DataLoader(data(), 4):
+    step(x[0])
+'''
+        output, _ = self.launch(before + text, run(1000))
+        self.assertEqual(output, 'False\nFalse\nTrue\n[] other\n')
 
 
 if __name__ == '__main__':

@@ -340,7 +340,8 @@ class Ranks(program.ProgramTest):
         for arguments, words in ((["--partition", "thirds"], "none, partitioned, locality"), (["--rank", "0"], "--world"), (["--world", "2"], "--rank"),
                                  (["--rank", "2", "--world", "2"], "rank"), (["--rank", "0", "--world", "2"], "--rendezvous"),
                                  (["--rank", "0", "--world", "2", "--listen", "127.0.0.1"], "--key-file"), (["--listen", "127.0.0.1"], "--listen"),
-                                 (["--peer-timeout", "5s"], "--peer-timeout"), (["--rank", "0", "--world", "2", "--peer-timeout", "0"], "found 0"),
+                                 (["--peer-timeout", "5s"], "--peer-timeout"), (["--rank", "0", "--world", "2", "--peer-timeout", "0"], "expected a time from 100 ms to 10 min"),
+                                 (["--rank", "0", "--world", "2", "--peer-timeout", "soon", "--dry-run"], "expected a time from 100 ms to 10 min"),
                                  (["--partition", "locality", "--cache", "lru"], "minio"), (["--partition", "locality", "--jobs", "2"], "one server"),
                                  (["--network", "emulated:fast", "--partition", "locality"], "--network"),
                                  (["--rank", "0", "--world", "2", "--rendezvous", "192.0.2.1:9999"], "--key-file")):

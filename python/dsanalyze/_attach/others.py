@@ -8,7 +8,26 @@ import weakref
 from .watched import Loader, Stream
 
 # The modules that scripts import them from, by their documentations.
+generator_flag = 0x20  # inspect.CO_GENERATOR
 classes = {'nvidia.dali.plugin.pytorch': ('DALIGenericIterator', 'DALIRaggedIterator'), 'ffcv.loader': ('Loader',), 'spdl.dataloader': ('DataLoader', 'PyTorchDataLoader')}
+
+
+class _Loader:
+    """A module's own loader, and a call when the module has been executed."""
+
+    def __init__(self, loader, executed):
+        self._loader, self._executed = loader, executed
+
+    def __getattr__(self, name):
+        return getattr(self._loader, name)
+
+    def create_module(self, spec):
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module):
+        module.__spec__.loader = module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        self._executed(module)
 
 
 class _Finder:
@@ -26,90 +45,139 @@ class _Finder:
                 find = getattr(finder, 'find_spec', None)
                 spec = find(name, path, target) if find is not None and finder is not self else None
                 if spec is not None:
-                    _then_follow(spec)
+                    if hasattr(spec.loader, 'exec_module'):
+                        spec.loader = _Loader(spec.loader, lambda module: follow(name, module))
                     return spec
             return None
         finally:
             self._busy.discard(name)
 
 
-def _then_follow(spec):
-    execute = getattr(spec.loader, 'exec_module', None)
-    if execute is None:
-        return
-
-    def executed(module):
-        del spec.loader.exec_module
-        execute(module)
-        follow(module)
-
-    try:
-        spec.loader.exec_module = executed
-    except AttributeError:  # A loader of modules that takes no attribute: what it loads is left alone.
-        pass
-
-
 def install(active):
     """`active`: whether a pass that begins now is one to be followed."""
-    _Pass.active = staticmethod(active)
+    _Passes.active = staticmethod(active)
     for name in classes:
-        if name in sys.modules:
-            follow(sys.modules[name])
+        follow(name, sys.modules.get(name))
     sys.meta_path.insert(0, _Finder())
 
 
-def follow(module):
-    """Changes how passes over the module's loaders begin. What a module lacks, in another version, is left out."""
-    for name in classes[module.__name__]:
+def follow(module_name, module):
+    """Changes how passes over the module's loaders begin. What it lacks, or what cannot be changed, is left as it is; so is a module that is executed later."""
+    if type(module) is not type(sys):
+        return
+    for name in classes[module_name]:
         kind = vars(module).get(name)
-        if isinstance(kind, type) and hasattr(kind, '__iter__') and not isinstance(kind.__iter__, _Pass):
-            try:
-                kind.__iter__ = _Pass(kind.__iter__)
-            except TypeError:  # A class that is no Python class cannot be changed.
-                pass
+        try:
+            if isinstance(kind, type) and hasattr(kind, '__iter__') and not hasattr(kind.__iter__, 'dsanalyze_own'):
+                (_follow_iterator if hasattr(kind, '__next__') else _follow_iterable)(kind)
+        except Exception:  # The class's own way of refusing it.
+            pass
+
+
+def _put(kind, name, function, own):
+    for copied in ('__name__', '__qualname__', '__doc__', '__module__'):
+        setattr(function, copied, getattr(own, copied, None))
+    function.__wrapped__ = function.dsanalyze_own = own
+    setattr(kind, name, function)
 
 
 class _Stream(Stream):
     """Of a loader that the script may drop at any time: what it holds, threads and memory of a GPU, is not kept."""
 
-    def __init__(self, loader, own):
+    def __init__(self, loader, begin):
         super().__init__(None)
-        self._loader, self._own = weakref.ref(loader), own
+        self._loader, self._own = weakref.ref(loader), begin
 
     iterable = property(lambda self: self._loader(), lambda self, _: None)
 
-    def _pass(self):
+    def __iter__(self):
         loader = self.iterable
         if loader is None:
             raise RuntimeError('the script has dropped this loader')
         return self._own(loader)
 
 
-class _Pass:
-    """In place of the __iter__ of a class."""
+class _Items:
+    """What an object that is its own iterator gives, for as long as it lives."""
+
+    def __init__(self, loader, own_next):
+        self._loader, self._own_next = weakref.ref(loader), own_next
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        loader = self._loader()
+        if loader is None:
+            raise StopIteration
+        return self._own_next(loader)
+
+
+class _Passes:
+    """The followed passes over the objects of a class. `own` begins one as the class does: what a Stream calls."""
 
     active = staticmethod(lambda: False)
 
     def __init__(self, own):
-        self.own = own  # What a Stream calls.
-        self.__wrapped__ = own
-        self.__name__, self.__doc__ = '__iter__', own.__doc__
+        self.own = own
         self._loaders = {}
+        self.running = {}  # Of each object that is its own iterator.
 
-    def __get__(self, instance, owner=None):
-        return self if instance is None else lambda: self(instance)
-
-    def __call__(self, instance):
-        loader = self._loader(instance) if self.active() else None
-        return self.own(instance) if loader is None else iter(loader)
-
-    def _loader(self, instance):
+    def loader(self, instance):
         """The same for each pass over an object; nothing for one that cannot be referred to weakly."""
         key = id(instance)
         if key not in self._loaders:
             try:
-                gone = weakref.ref(instance, lambda _: self._loaders.pop(key, None))
+                gone = weakref.ref(instance, lambda _: (self._loaders.pop(key, None), self.running.pop(key, None)))
             except TypeError:
                 return None
             self._loaders[key] = gone, Loader(_Stream(instance, self.own))
         return self._loaders[key][1]
+
+    def begin(self, instance):
+        """A followed pass; the class's own where none can be had, for whatever reason."""
+        try:
+            loader = self.loader(instance) if self.active() else None
+            if loader is not None:
+                return iter(loader)
+        except Exception:
+            pass
+        return self.own(instance)
+
+    def items(self, instance):
+        """As begin(), a generator: what the script may do with one of the class's own, it can do with this."""
+        yield from self.begin(instance)
+
+
+def _follow_iterable(kind):
+    passes = _Passes(kind.__iter__)
+    is_generator = getattr(getattr(passes.own, '__code__', None), 'co_flags', 0) & generator_flag
+
+    def begin(self):
+        return passes.items(self) if is_generator else passes.begin(self)
+
+    _put(kind, '__iter__', begin, passes.own)
+
+
+def _follow_iterator(kind):
+    """One that is its own iterator stays that: its items come from a followed pass once the script has called iter()."""
+    own_iter, own_next = kind.__iter__, kind.__next__
+    passes = _Passes(lambda loader: _Items(loader, own_next))
+
+    def begin(self):
+        begun = own_iter(self)
+        passes.running.pop(id(self), None)
+        try:
+            loader = passes.loader(self) if begun is self and passes.active() else None
+            if loader is not None:
+                passes.running[id(self)] = iter(loader)
+        except Exception:  # Then it is not followed.
+            pass
+        return begun
+
+    def following(self):
+        running = passes.running.get(id(self))
+        return own_next(self) if running is None else next(running)
+
+    _put(kind, '__next__', following, own_next)
+    _put(kind, '__iter__', begin, own_iter)

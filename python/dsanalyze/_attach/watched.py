@@ -33,7 +33,7 @@ class Stream(IterableDataset):
         return begun
 
     def _pass(self):
-        return getattr(getattr(type(self.iterable), '__iter__', None), 'own', iter)(self.iterable)  # others.py
+        return getattr(getattr(type(self.iterable), '__iter__', None), 'dsanalyze_own', iter)(self.iterable)  # others.py
 
     def goes_on(self):
         """Whether no second pass can be begun beside the first: a generator, an iterator that resets itself at its end."""

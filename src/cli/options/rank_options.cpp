@@ -32,9 +32,14 @@ std::optional<std::uint32_t> number(const TypedOptions& typed, const char* optio
 }
 
 double parse_peer_timeout(const std::string& word) {
-  const double seconds = parse_seconds(word);
-  if (seconds < least_peer_timeout || seconds > most_peer_timeout)
-    throw UsageError(fmt::format("found {}, expected {} to {}", word, format_seconds(least_peer_timeout), format_seconds(most_peer_timeout)));
+  double seconds = 0;
+  try {
+    seconds = parse_seconds(word);
+  } catch (const UsageError&) {  // It lacks the range.
+  }
+  if (!(seconds >= least_peer_timeout && seconds <= most_peer_timeout))
+    throw UsageError(fmt::format("found \"{}\", expected a time from {} to {}", printable(word), format_seconds(least_peer_timeout),
+                                 format_seconds(most_peer_timeout)));
   return seconds;
 }
 
@@ -80,6 +85,7 @@ bool all_on_loopback(const std::vector<std::string>& addresses) {
 void RankOptions::apply(ProfileSettings& settings) {
   m_launch = find_launch(number(m_typed, "--rank", 0), number(m_typed, "--world", 1), process_environment());
   settings.world = static_cast<int>(m_launch.world);
+  m_typed.set(m_peer_timeout, "--peer-timeout", parse_peer_timeout);
   if (const std::string& network = m_typed.text("--network"); !network.empty() && network != "real") {
     if (!network.starts_with(emulated_network))
       throw UsageError(fmt::format("--network: found \"{}\", expected real, or emulated:40Gbit/s", printable(network)));
@@ -108,10 +114,10 @@ std::unique_ptr<LaunchedRank> RankOptions::launch(const ProfileInputs& inputs, c
   facts.world = m_launch.world;
   facts.io_threads = most_io_threads;
   require_open_files(facts, settings);
-  m_typed.set(facts.peer_deadline_seconds, "--peer-timeout", parse_peer_timeout);
+  facts.peer_deadline_seconds = m_peer_timeout;
   std::vector<AgreedValue> agreed = agreed_values(inputs);
   // A rank gives signs of life as often as its own timeout asks for.
-  agreed.push_back({"--peer-timeout", format_seconds(facts.peer_deadline_seconds)});
+  agreed.push_back({"--peer-timeout", fmt::format("{:.17g} s", facts.peer_deadline_seconds)});
   Listener listener(listen.empty() ? "127.0.0.1" : listening_host(listen));
   Meeting meeting{m_launch.rank, m_launch.world, listener.address(), agreed, {}};
   if (!key_file.empty()) meeting.key = read_key_file(key_file);

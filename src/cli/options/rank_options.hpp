@@ -8,6 +8,7 @@
 #include "profile/profiler.hpp"
 #include "transport/rendezvous/launch.hpp"
 #include "transport/rendezvous/rendezvous.hpp"
+#include "transport/team/ranks.hpp"
 #include "typed_options.hpp"
 
 namespace dsanalyze::cli {
@@ -38,6 +39,7 @@ class RankOptions {
  private:
   const TypedOptions& m_typed;
   Launch m_launch;
+  double m_peer_timeout = RankFacts{}.peer_deadline_seconds;
 };
 
 /// What all ranks must have alike, or they would not train one job: the dataset and the options that must be the same, as resolved. Values are one
