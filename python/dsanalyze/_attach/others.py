@@ -135,7 +135,7 @@ class _Passes:
         return self._loaders[key][1]
 
     def begin(self, instance):
-        """A followed pass; the class's own where none can be had, for whatever reason."""
+        """A followed pass; the class's own where that fails."""
         try:
             loader = self.loader(instance) if self.active() else None
             if loader is not None:
