@@ -5,60 +5,18 @@ A library is never imported here: its classes are changed when the script has im
 import sys
 import weakref
 
+from .imports import when_imported
 from .watched import Loader, Stream
 
-# The modules that scripts import them from, by their documentations.
 generator_flag = 0x20  # inspect.CO_GENERATOR
+# The modules that scripts import them from, by their documentations.
 classes = {'nvidia.dali.plugin.pytorch': ('DALIGenericIterator', 'DALIRaggedIterator'), 'ffcv.loader': ('Loader',), 'spdl.dataloader': ('DataLoader', 'PyTorchDataLoader')}
-
-
-class _Loader:
-    """A module's own loader, and a call when the module has been executed."""
-
-    def __init__(self, loader, executed):
-        self._loader, self._executed = loader, executed
-
-    def __getattr__(self, name):
-        return getattr(self._loader, name)
-
-    def create_module(self, spec):
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module):
-        module.__spec__.loader = module.__loader__ = self._loader
-        self._loader.exec_module(module)
-        self._executed(module)
-
-
-class _Finder:
-    """Finds nothing by itself: it notices when one of the modules has been imported."""
-
-    def __init__(self):
-        self._busy = set()
-
-    def find_spec(self, name, path=None, target=None):
-        if name not in classes or name in self._busy:
-            return None
-        self._busy.add(name)
-        try:
-            for finder in list(sys.meta_path):
-                find = getattr(finder, 'find_spec', None)
-                spec = find(name, path, target) if find is not None and finder is not self else None
-                if spec is not None:
-                    if hasattr(spec.loader, 'exec_module'):
-                        spec.loader = _Loader(spec.loader, lambda module: follow(name, module))
-                    return spec
-            return None
-        finally:
-            self._busy.discard(name)
 
 
 def install(active):
     """`active`: whether a pass that begins now is one to be followed."""
     _Passes.active = staticmethod(active)
-    for name in classes:
-        follow(name, sys.modules.get(name))
-    sys.meta_path.insert(0, _Finder())
+    when_imported(classes, follow)
 
 
 def follow(module_name, module):

@@ -10,6 +10,8 @@ import time
 import traceback
 import weakref
 
+from .imports import when_imported
+
 _most_indices = 4096  # Of a map-style dataset whose order the loader draws itself: more tell nothing new.
 _made = {}  # By a loader's id: a reference to it, its class, and what it was made with.
 _passed = []  # Classes of loaders without a state that were iterated.
@@ -47,30 +49,7 @@ def install():
     from torch.utils.data.dataloader import DataLoader
     _remember(DataLoader)
     _watch_training(torch)
-    loader = sys.modules.get('dsanalyze._loader')
-    if loader is not None:
-        _remember(loader.Loader)
-    else:
-        sys.meta_path.insert(0, _OwnLoader())
-
-
-class _OwnLoader:
-    """Notices when a script imports dsanalyze.Loader."""
-
-    def find_spec(self, name, path=None, target=None):
-        if name != 'dsanalyze._loader':
-            return None
-        sys.meta_path.remove(self)
-        from importlib.util import find_spec
-        spec = find_spec(name)
-        execute = spec.loader.exec_module
-
-        def executed(module):
-            execute(module)
-            _remember(module.Loader)
-
-        spec.loader.exec_module = executed
-        return spec
+    when_imported(('dsanalyze._loader',), lambda _, module: _remember(module.Loader))
 
 
 def _remember(base):
